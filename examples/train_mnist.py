@@ -1,0 +1,584 @@
+"""Train the MNIST networks that ship with Heliograph, as exact integer networks.
+
+What it does
+    Trains one of three small networks whose only activation is x -> x * x, first with
+    real weights, then with weights rounded to a few integers (quantization-aware
+    training with a straight-through gradient), and writes it as a .npz weight file of
+    integers. No rescaling takes place between the layers: the file's integers and the
+    image's quantized pixels give the logits exactly. See integer_network.py.
+
+Networks
+    hcnn5         conv 5 filters 5x5/2 -> square -> conv 50 filters 5x5/2 over all five
+                  maps -> square -> dense 800 to 10
+    hcnn5-paper   the same, but filter f of the second convolution reads map f // 10 only
+    mnist-packed  conv 5 filters 5x5/2, padding 1 -> square -> dense 845 to 100 -> square
+                  -> dense 100 to 10
+
+How the choice is made
+    5,000 of the 60,000 training images, drawn with the seed, are held out. Several
+    candidates are trained side by side, as one batched program: every `--candidates`
+    entry LEVELS:A,B,C (pixels become 0..LEVELS; |weight| <= A, B, C in the three
+    layers), each with `--seeds` initializations. Of the candidates within `--tolerance`
+    percentage points of the best held-out accuracy, the one with the smallest |logit|
+    over all 60,000 training images is written: a small logit allows a small plaintext
+    modulus. The test images are read after that choice, once, only to be reported.
+
+    Unless `--teacher-epochs` is 0, an ordinary ReLU network is trained first on the same
+    images, and half of each training target is its opinion (distillation). It is
+    dropped afterwards.
+
+Use
+    python train_mnist.py --network hcnn5 --output hcnn5.npz \\
+        --images train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz \\
+        --test-images t10k-images-idx3-ubyte.gz --test-labels t10k-labels-idx1-ubyte.gz
+
+    Needs numpy and PyTorch; minutes on a GPU, hours on a CPU (give fewer candidates and
+    epochs there). A seed gives the same file again on the same hardware and PyTorch;
+    elsewhere, rounding in floating point leads to another network of the same quality.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import math
+import os
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # repeatable products
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import integer_network as integer
+from integer_network import Convolution, Dense, Layer
+
+NETWORKS: dict[str, tuple[Layer, ...]] = {
+    "hcnn5": (
+        Convolution("conv1", channels=1, size=28, filters=5),
+        Convolution("conv2", channels=5, size=12, filters=50),
+        Dense("dense", 800, 10),
+    ),
+    "hcnn5-paper": (
+        Convolution("conv1", channels=1, size=28, filters=5),
+        Convolution("conv2", channels=5, size=12, filters=50, groups=5),
+        Dense("dense", 800, 10),
+    ),
+    "mnist-packed": (
+        Convolution("conv1", channels=1, size=28, filters=5, padding=1),
+        Dense("dense1", 845, 100),
+        Dense("dense2", 100, 10),
+    ),
+}
+PLAINTEXT_PRIME = 5522259017729  # |logit| must stay below a quarter of it
+WHITE = 255
+HELD_OUT = 5000
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One candidate: pixel levels, the layers' weight limits, and its seed."""
+
+    levels: int
+    limits: tuple[int, ...]
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.levels}:{','.join(map(str, self.limits))} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images as (number, 28, 28) float pixels 0..255, with their labels."""
+
+    pixels: Tensor
+    labels: Tensor
+
+
+# --- data ---------------------------------------------------------------------------------
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """Read an IDX file of unsigned bytes, gzipped or not."""
+    data = path.read_bytes()
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    zeros, kind, dimensions = struct.unpack_from(">HBB", data)
+    if zeros != 0 or kind != 8:
+        raise ValueError(f"{path} is not an IDX file of bytes")
+    shape = struct.unpack_from(f">{dimensions}I", data, 4)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
+
+
+def on_device(pixels: np.ndarray, labels: np.ndarray, device: torch.device) -> Images:
+    """Copy images to the device."""
+    as_tensor = torch.from_numpy
+    return Images(
+        as_tensor(pixels.astype(np.float32)).to(device),
+        as_tensor(labels.astype(np.int64)).to(device),
+    )
+
+
+def augment(pixels: Tensor, generator: torch.Generator) -> Tensor:
+    """Rotate, scale, shear and shift each image a little, at random."""
+
+    def uniform(limit: float) -> Tensor:
+        sample = torch.rand(len(pixels), device=pixels.device, generator=generator)
+        return (2 * sample - 1) * limit
+
+    angle, shear = uniform(math.radians(11)), uniform(0.12)
+    width, height = 1 + uniform(0.1), 1 + uniform(0.1)
+    row1 = torch.stack([angle.cos() * width, shear - angle.sin(), uniform(0.12)], dim=1)
+    row2 = torch.stack([angle.sin(), angle.cos() * height, uniform(0.12)], dim=1)
+    theta = torch.stack([row1, row2], dim=1)
+    images = pixels.unsqueeze(1)
+    grid = functional.affine_grid(theta, list(images.shape), align_corners=False)
+    return functional.grid_sample(images, grid, align_corners=False).squeeze(1)
+
+
+def quantise_pixels(pixels: Tensor, levels: Tensor) -> Tensor:
+    """Return (candidate, image, row, column) integers: (pixel * L + 127) // 255."""
+    levels = levels.view(-1, 1, 1, 1)
+    return torch.floor((pixels * levels + WHITE // 2) / WHITE)
+
+
+# --- the candidates: several networks of one shape, batched along the first axis -----------
+
+
+def convolve(layer: Convolution, x: Tensor, weight: Tensor) -> Tensor:
+    """Apply each candidate's filters to its own maps, as one batched matrix product."""
+    count, batch, groups = x.shape[0], x.shape[1], layer.groups
+    kernel, stride, side = layer.kernel, layer.stride, layer.out_size
+    x = x.view(count, batch, layer.channels, layer.size, layer.size)
+    if layer.padding:
+        x = functional.pad(x, [layer.padding] * 4)
+    windows = x.unfold(3, kernel, stride).unfold(4, kernel, stride)
+    windows = windows.unflatten(2, (groups, -1)).permute(0, 2, 1, 4, 5, 3, 6, 7)
+    patches = windows.reshape(count * groups, batch * side**2, -1)
+    matrices = weight.view(count * groups, layer.filters // groups, -1).transpose(1, 2)
+    y = torch.bmm(patches, matrices).view(count, groups, batch, side**2, -1)
+    return y.permute(0, 2, 1, 4, 3).reshape(count, batch, layer.filters, side**2)
+
+
+def linear(layer: Layer, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Apply one linear layer of every candidate."""
+    if isinstance(layer, Convolution):
+        return convolve(layer, x, weight) + bias[:, None, :, None]
+    return torch.bmm(x.flatten(2), weight.transpose(1, 2)) + bias[:, None, :]
+
+
+def round_through(value: Tensor) -> Tensor:
+    """Round, but let the gradient pass as if nothing were rounded."""
+    return value + (value.round() - value).detach()
+
+
+class Candidates(torch.nn.Module):
+    """Networks of one shape, one for each recipe, with real or integer weights.
+
+    A latent weight w of order 1 stands for the real weight scale * w; once `quantised`,
+    for the integer clamp(round(w / step), -limit, limit), worth scale * step each. A
+    layer's `scale` is a constant of the initialization, its `step` is learned.
+    """
+
+    def __init__(self, layers: tuple[Layer, ...], recipes: list[Recipe]) -> None:
+        super().__init__()
+        self.layers, self.recipes, self.quantised = layers, recipes, False
+        count = len(recipes)
+        generators = [torch.Generator().manual_seed(recipe.seed) for recipe in recipes]
+        self.weights, self.biases = torch.nn.ParameterDict(), torch.nn.ParameterDict()
+        self.log_steps = torch.nn.ParameterDict()
+        self.register_buffer("levels", torch.tensor([float(r.levels) for r in recipes]))
+        self.register_buffer("limits", torch.tensor([r.limits for r in recipes]).float())
+        self.register_buffer("scales", torch.ones(count, len(layers)))
+        for layer in layers:
+            normal = [torch.randn(layer.weight_shape, generator=g) for g in generators]
+            self.weights[layer.name] = torch.nn.Parameter(torch.stack(normal))
+            self.biases[layer.name] = torch.nn.Parameter(torch.zeros(count, layer.outputs))
+            self.log_steps[layer.name] = torch.nn.Parameter(torch.zeros(count))
+
+    def integers(self, index: int) -> Tensor:
+        """Return a layer's integer weights, with the gradient of the unrounded ones."""
+        name = self.layers[index].name
+        weight = self.weights[name]
+        shape = (-1,) + (1,) * (weight.dim() - 1)
+        limit, step = self.limits[:, index].view(shape), self.log_steps[name].exp().view(shape)
+        return round_through(torch.minimum(torch.maximum(weight / step, -limit), limit))
+
+    def real(self, index: int, unit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return a layer's real weights and biases, and what 1 is worth in its output."""
+        layer = self.layers[index]
+        weight, bias = self.weights[layer.name], self.biases[layer.name]
+        scale = self.scales[:, index]
+        if self.quantised:
+            scale = scale * self.log_steps[layer.name].exp()
+            weight, unit = self.integers(index), (unit * scale).detach()
+            bias = round_through(bias / unit[:, None]) * unit[:, None]
+        return weight * scale.view((-1,) + (1,) * (weight.dim() - 1)), bias, unit
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Return real logits, (candidate, image, class)."""
+        x = quantise_pixels(pixels, self.levels) / self.levels.view(-1, 1, 1, 1)
+        unit = 1 / self.levels
+        for index, layer in enumerate(self.layers):
+            if index:
+                x, unit = x * x, unit * unit
+            weight, bias, unit = self.real(index, unit)
+            x = linear(layer, x, weight, bias)
+        return x
+
+    @torch.no_grad()
+    def initialise(self, pixels: Tensor) -> None:
+        """Choose the scales so that every layer's output has standard deviation 1."""
+        x = quantise_pixels(pixels, self.levels) / self.levels.view(-1, 1, 1, 1)
+        for index, layer in enumerate(self.layers):
+            weight, bias, _ = self.real(index, self.levels)
+            x = linear(layer, x * x if index else x, weight, bias)
+            spread = x.flatten(1).std(dim=1)
+            self.scales[:, index] = 1 / spread
+            x = x / spread.view((-1,) + (1,) * (x.dim() - 1))
+
+    @torch.no_grad()
+    def quantise(self) -> None:
+        """Switch to integer weights, with the steps of least squared rounding error."""
+        self.quantised = True
+        for index, layer in enumerate(self.layers):
+            weight, log_step = self.weights[layer.name].flatten(1), self.log_steps[layer.name]
+            full = (weight.abs().amax(dim=1) / self.limits[:, index]).log()
+            best, least = full.clone(), torch.full_like(full, math.inf)
+            for fraction in torch.linspace(0.2, 1, 41).tolist():
+                log_step.copy_(full + math.log(fraction))
+                rounded = self.integers(index).flatten(1) * log_step.exp()[:, None]
+                error = (rounded - weight).square().sum(dim=1)
+                best = torch.where(error < least, log_step, best)
+                least = torch.minimum(error, least)
+            log_step.copy_(best)
+
+    @torch.no_grad()
+    def exact(self) -> list[tuple[Tensor, Tensor]]:
+        """Return every layer's integer weights and biases, in float64."""
+        parameters, unit = [], 1 / self.levels.double()
+        for index, layer in enumerate(self.layers):
+            step = self.scales[:, index].double() * self.log_steps[layer.name].double().exp()
+            unit = (unit * unit if index else unit) * step
+            bias = (self.biases[layer.name].double() / unit[:, None]).round()
+            parameters.append((self.integers(index).double().round(), bias))
+        return parameters
+
+
+@torch.no_grad()
+def exact_logits(model: Candidates, pixels: Tensor) -> Tensor:
+    """Return the integer networks' logits; float64 holds them exactly below 2^53."""
+    x = quantise_pixels(pixels, model.levels).double()
+    for index, (layer, parameters) in enumerate(zip(model.layers, model.exact(), strict=True)):
+        x = linear(layer, x * x if index else x, *parameters)
+    return x
+
+
+# --- training -----------------------------------------------------------------------------
+
+
+def teacher_network() -> torch.nn.Module:
+    """Return an ordinary convolutional network, used in training only."""
+
+    def block(inputs: int, outputs: int) -> list[torch.nn.Module]:
+        convolution = torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+        return [convolution, torch.nn.BatchNorm2d(outputs), torch.nn.ReLU()]
+
+    pool = torch.nn.MaxPool2d
+    return torch.nn.Sequential(
+        *block(1, 32), *block(32, 32), pool(2),
+        *block(32, 64), *block(64, 64), pool(2),
+        *block(64, 128), torch.nn.Flatten(), torch.nn.Dropout(0.4),
+        torch.nn.Linear(128 * 49, 10),
+    )  # fmt: skip
+
+
+def train_teacher(data: Images, args: argparse.Namespace) -> torch.nn.Module:
+    """Train the teacher on the same images as the candidates."""
+    torch.manual_seed(args.seed)
+    teacher = teacher_network().to(data.pixels.device)
+    steps = args.teacher_epochs * (len(data.labels) // args.batch)
+    optimizer = torch.optim.AdamW(teacher.parameters(), lr=3e-3, weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=max(steps, 1))
+
+    def step(pixels: Tensor, labels: Tensor) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        logits = teacher(pixels.unsqueeze(1) / WHITE)
+        functional.cross_entropy(logits, labels, label_smoothing=0.05).backward()
+        optimizer.step()
+        schedule.step()
+
+    for_each_batch(data, args, args.teacher_epochs, step)
+    return teacher.eval()
+
+
+def for_each_batch(
+    data: Images,
+    args: argparse.Namespace,
+    epochs: int,
+    step: Callable[[Tensor, Tensor], None],
+    after_epoch: Callable[[int], None] = lambda epoch: None,
+) -> None:
+    """Call `step` on shuffled, augmented batches of every epoch."""
+    device = data.labels.device
+    generator = torch.Generator(device).manual_seed(args.seed)
+    for epoch in range(1, epochs + 1):
+        order = torch.randperm(len(data.labels), device=device, generator=generator)
+        for batch in order[: len(order) // args.batch * args.batch].split(args.batch):
+            step(augment(data.pixels[batch], generator), data.labels[batch])
+        after_epoch(epoch)
+
+
+def soft_targets(teacher: torch.nn.Module | None, pixels: Tensor, labels: Tensor) -> Tensor:
+    """Return the class probabilities to learn: the label, softened by the teacher."""
+    hard = functional.one_hot(labels, 10).float()
+    if teacher is None:
+        return 0.95 * hard + 0.005
+    with torch.no_grad():
+        opinion = teacher(pixels.unsqueeze(1) / WHITE)
+    return 0.5 * hard + 0.5 * functional.softmax(opinion / 2, dim=1)
+
+
+def clip_gradients(model: Candidates, limit: float = 1.0) -> None:
+    """Clip each candidate's gradient on its own, so that none disturbs another."""
+    gradients = [
+        p.grad.flatten(1) for p in model.parameters() if p.grad is not None and p.dim() > 1
+    ]
+    norm = torch.cat(gradients, dim=1).norm(dim=1)
+    factor = (limit / (norm + 1e-6)).clamp(max=1)
+    for gradient in gradients:
+        gradient.mul_(factor[:, None])
+
+
+def train(
+    model: Candidates,
+    teacher: torch.nn.Module | None,
+    data: Images,
+    held_out: Images,
+    args: argparse.Namespace,
+    epochs: int,
+    rate: float,
+) -> None:
+    """Train all candidates for some epochs; the rate rises briefly, then falls to 0."""
+    slow = list(model.log_steps.values())
+    rest = list(model.weights.values()) + list(model.biases.values())
+    optimizer = torch.optim.Adam([{"params": rest}, {"params": slow}], lr=rate, betas=(0.9, 0.99))
+    steps = max(epochs * (len(data.labels) // args.batch), 1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, [rate, rate / 10], total_steps=steps, pct_start=0.1, cycle_momentum=False
+    )
+
+    def step(pixels: Tensor, labels: Tensor) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        target = soft_targets(teacher, pixels, labels).expand(len(model.recipes), -1, -1)
+        logits = model(pixels)
+        loss = -(target * functional.log_softmax(logits, dim=2)).sum(dim=2).mean(dim=1)
+        (loss + args.logit_penalty * logits.square().mean(dim=(1, 2))).sum().backward()
+        clip_gradients(model)
+        optimizer.step()
+        schedule.step()
+
+    start = time.monotonic()
+
+    def report(epoch: int) -> None:
+        if epoch % 10 == 0 or epoch == epochs:
+            accuracy = real_accuracy(model, held_out)
+            print(
+                f"epoch {epoch:4d}  {time.monotonic() - start:6.1f} s  held out: "
+                f"mean {accuracy.mean():.4f}  best {accuracy.max():.4f}",
+                flush=True,
+            )
+
+    for_each_batch(data, args, epochs, step, report)
+
+
+@torch.no_grad()
+def real_accuracy(model: Candidates, data: Images) -> Tensor:
+    """Return each candidate's accuracy, in floating point."""
+    hits = [
+        (model(pixels).argmax(dim=2) == labels).sum(dim=1)
+        for pixels, labels in zip(data.pixels.split(1000), data.labels.split(1000), strict=True)
+    ]
+    return torch.stack(hits).sum(dim=0).double() / len(data.labels)
+
+
+# --- choice and export --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Score:
+    """A candidate's held-out accuracy, and its largest |logit| on all training images."""
+
+    index: int
+    recipe: Recipe
+    real: float
+    integer: float
+    max_logit: float
+
+
+def score(model: Candidates, real: Tensor, everything: Images, held_out: Images) -> list[Score]:
+    """Score every candidate's integer network."""
+    largest = torch.zeros(len(model.recipes), dtype=torch.float64, device=real.device)
+    for pixels in everything.pixels.split(1000):
+        largest = torch.maximum(largest, exact_logits(model, pixels).abs().amax(dim=(1, 2)))
+    hits = torch.zeros_like(largest)
+    pairs = zip(held_out.pixels.split(1000), held_out.labels.split(1000), strict=True)
+    for pixels, labels in pairs:
+        hits += (exact_logits(model, pixels).argmax(dim=2) == labels).sum(dim=1)
+    accuracy = hits / len(held_out.labels)
+    rows = zip(model.recipes, real.tolist(), accuracy.tolist(), largest.tolist(), strict=True)
+    return [Score(index, *row) for index, row in enumerate(rows)]
+
+
+def choose(scores: list[Score], tolerance: float) -> Score:
+    """Return the least |logit| among the candidates close to the best accuracy."""
+    best = max(entry.integer for entry in scores)
+    close = [entry for entry in scores if entry.integer >= best - tolerance / 100 - 1e-9]
+    return min(close, key=lambda entry: entry.max_logit)
+
+
+def print_scores(scores: list[Score]) -> None:
+    """Print one line for each candidate."""
+    for entry in scores:
+        print(
+            f"{entry.recipe!s:24s} held out: real {entry.real:.4f} integer {entry.integer:.4f}"
+            f"  max|logit| 2^{math.log2(entry.max_logit):.2f}"
+        )
+
+
+def to_numpy(model: Candidates, index: int) -> integer.Parameters:
+    """Return one candidate's integer weights and biases."""
+    return {
+        layer.name: tuple(t[index].cpu().numpy().astype(np.int64) for t in pair)
+        for layer, pair in zip(model.layers, model.exact(), strict=True)
+    }
+
+
+def export(model: Candidates, chosen: Score, args: argparse.Namespace) -> None:
+    """Check the chosen network in integer arithmetic, test it, report it, write it."""
+    layers, levels = model.layers, chosen.recipe.levels
+    parameters = to_numpy(model, chosen.index)
+    pixels = read_idx(args.images)
+    training = integer.evaluate(layers, parameters, integer.quantise(pixels, levels, WHITE))
+    assert training.max_logit == chosen.max_logit
+    assert training.max_logit < PLAINTEXT_PRIME / 4
+    accuracy: dict[str, float | str | None] = {
+        "validation": chosen.integer,
+        "validation_real_weights": chosen.real,
+        "training": training.accuracy(read_idx(args.labels)),
+        "test": None,
+        "test_set": "MNIST test, 10000",
+    }
+    if args.test_images is not None:
+        inputs = integer.quantise(read_idx(args.test_images), levels, WHITE)
+        accuracy["test"] = integer.evaluate(layers, parameters, inputs).accuracy(
+            read_idx(args.test_labels)
+        )
+    meta = integer.describe(layers, parameters, training) | {
+        "network": args.network,
+        "input": {
+            "rule": "round(pixel*L/255)", "integer_rule": "(pixel*L + 127)//255", "levels": levels,
+        },
+        "accuracy": accuracy,
+        "seed": chosen.recipe.seed,
+        "script": "examples/train_mnist.py",
+        "recipe": str(chosen.recipe),
+    }  # fmt: skip
+    integer.save(args.output, layers, parameters, meta)
+    print_summary(meta, integer.worst_case(layers, parameters, levels))
+
+
+def print_summary(meta: dict, bounds: list[int]) -> None:
+    """Print what the caller wants to know of the written network."""
+    largest = meta["max_abs_logit_training"]
+    print(f"{meta['network']}, candidate {meta['recipe']}: {meta['accuracy']}")
+    for name, entry in meta["weights"].items():
+        print(f"  {name}: {entry}, largest value {meta['max_abs_linear'][name]}")
+    print(f"  max|logit| on the training images: {largest} = 2^{math.log2(largest):.2f}")
+    print(f"  margin t / (4 max|logit|) with t = {PLAINTEXT_PRIME}: ", end="")
+    print(f"{PLAINTEXT_PRIME / (4 * largest):.2f}")
+    print(f"  bound for any image: 2^{math.log2(bounds[-1]):.2f} (int64 holds 2^63)")
+
+
+# --- command line -------------------------------------------------------------------------
+
+
+def parse_recipe(text: str) -> tuple[int, tuple[int, ...]]:
+    """Parse LEVELS:A,B,C."""
+    levels, _, limits = text.partition(":")
+    return int(levels), tuple(int(limit) for limit in limits.split(","))
+
+
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--network", choices=NETWORKS, required=True)
+    add("--images", type=Path, required=True, help="MNIST training images, IDX or IDX.gz")
+    add("--labels", type=Path, required=True, help="MNIST training labels")
+    add("--test-images", type=Path, help="MNIST test images; left out, no test is made")
+    add("--test-labels", type=Path, help="MNIST test labels")
+    add("--output", type=Path, required=True, help="the .npz file to write")
+    add(
+        "--candidates",
+        type=parse_recipe,
+        nargs="+",
+        default=[(3, (3, 3, 7))],
+        metavar="LEVELS:A,B,C",
+        help="pixel levels and weight limits to try",
+    )
+    add("--seeds", type=int, default=8, help="initializations of each")
+    add("--seed", type=int, default=1, help="of the data order, and the first of --seeds")
+    add("--tolerance", type=float, default=0.05, help="percentage points, see above")
+    add("--epochs", type=int, default=60, help="with real weights")
+    add("--integer-epochs", type=int, default=120, help="with integer weights")
+    add("--teacher-epochs", type=int, default=30, help="0: learn from the labels alone")
+    add("--rate", type=float, default=6e-3, help="learning rate with real weights")
+    add("--integer-rate", type=float, default=4e-3, help="learning rate with integer weights")
+    add("--logit-penalty", type=float, default=1e-4, help="weight of the mean squared logit")
+    add("--batch", type=int, default=512)  # fmt: skip
+    args = parser.parse_args()
+    if (args.test_images is None) != (args.test_labels is None):
+        parser.error("--test-images and --test-labels go together")
+    return args
+
+
+def main() -> None:
+    """Train, choose, export."""
+    args = arguments()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    everything = on_device(read_idx(args.images), read_idx(args.labels), device)
+    shuffle = torch.Generator().manual_seed(args.seed)
+    order = torch.randperm(len(everything.labels), generator=shuffle).to(device)
+    kept, held = order[HELD_OUT:], order[:HELD_OUT]
+    data = Images(everything.pixels[kept], everything.labels[kept])
+    held_out = Images(everything.pixels[held], everything.labels[held])
+
+    teacher = train_teacher(data, args) if args.teacher_epochs else None
+    if teacher is not None:
+        with torch.no_grad():
+            opinions = teacher(held_out.pixels.unsqueeze(1) / WHITE).argmax(dim=1)
+        print(f"teacher, held out: {(opinions == held_out.labels).double().mean():.4f}")
+    recipes = [Recipe(*c, args.seed + s) for c in args.candidates for s in range(args.seeds)]
+    model = Candidates(NETWORKS[args.network], recipes).to(device)
+    model.initialise(data.pixels[:1000])
+    train(model, teacher, data, held_out, args, args.epochs, args.rate)
+    real = real_accuracy(model, held_out)
+    model.quantise()
+    train(model, teacher, data, held_out, args, args.integer_epochs, args.integer_rate)
+    scores = score(model, real, everything, held_out)
+    print_scores(scores)
+    export(model, choose(scores, args.tolerance), args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+// Devices, queues and memory: what a backend implements beside the kernels.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "device/view.h"
+
+namespace heliograph::device {
+
+class Device;
+class Kernels;
+
+/// One allocation. Returned to its device's pool, in queue order, when the last Buffer lets go.
+class Memory {
+ public:
+  Memory(std::byte* address, std::size_t bytes) : address_(address), bytes_(bytes) {}
+  virtual ~Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  std::byte* address() const { return address_; }
+  std::size_t bytes() const { return bytes_; }
+
+ protected:
+  std::byte* address_;
+  std::size_t bytes_;
+};
+using Buffer = std::shared_ptr<Memory>;
+
+/// A point in a queue's work.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Blocks until the point is reached; throws DeviceError where a kernel before it failed.
+  virtual void wait() = 0;
+};
+
+/// An ordered stream of work. Kernel calls enqueue; they never block, allocate, synchronise or upload.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  virtual std::shared_ptr<Event> record() = 0;
+  /// Work enqueued here afterwards starts after `event`.
+  virtual void after(const Event& event) = 0;
+  /// Notes that work enqueued here uses `buffer`, allocated for another queue.
+  virtual void uses(const Buffer& buffer) = 0;
+  /// Blocks until all work enqueued so far is done; throws DeviceError naming the first failed kernel.
+  virtual void wait() = 0;
+};
+
+struct MemoryState {
+  std::size_t total = 0, available = 0, pooled = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string name() const = 0;         // "cpu", "ref", "null"
+  virtual std::string description() const = 0;  // one line for a person: instruction set, threads
+  virtual MemoryState memory() const = 0;
+  /// Uninitialised, 64-byte aligned, in `queue`'s order. Throws OutOfMemoryError.
+  virtual Buffer allocate(std::size_t bytes, Queue& queue) = 0;
+  virtual std::unique_ptr<Queue> make_queue() = 0;
+  /// Copies from host memory, which may be reused when the call returns.
+  virtual void upload(Queue& queue, std::span<const std::byte> from, std::byte* to) = 0;
+  /// Copies to host memory; waits for the queue.
+  virtual void download(Queue& queue, const std::byte* from, std::span<std::byte> to) = 0;
+  virtual Kernels& kernels() = 0;
+};
+
+/// The devices of this process, opened at first use: the processor's cores, or what HELIOGRAPH_DEVICE names
+/// ("cpu", "ref", "null"). Throws ForkError in a child of the process that opened them.
+Device& default_device();
+/// A device of its own: "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "ref", "null". Throws ParameterError.
+std::unique_ptr<Device> open_device(const std::string& name);
+
+}  // namespace heliograph::device

@@ -1,0 +1,214 @@
+// Argument checks of the contract, then the backend's own call.
+#include "device/kernels.h"
+
+#include <algorithm>
+
+#include "device/composite.h"
+
+namespace heliograph::device {
+
+namespace {
+
+void check_ring(const PreparedRing& ring, const PrimeList& primes, const View& v) {
+  require<ShapeError>(v.n == ring.ring().n(), "an operand's degree is not the ring's");
+  require<MismatchError>(v.word == ring.ring().word(), "an operand's word is not the ring's");
+  require<ShapeError>(v.limbs == primes.size(), "an operand does not have one limb for each prime");
+  for (PrimeIndex p : primes) require<ShapeError>(p < ring.ring().primes().size(), "a prime index is beyond the ring's");
+}
+
+void check_batch(const View& a, const View& out) {
+  require<ShapeError>(a.items() == out.items(), "operands have different batch sizes");
+}
+
+void check_same(const View& a, const View& out) {
+  check_batch(a, out);
+  require<ShapeError>(a.components == out.components, "operands have different numbers of components");
+}
+
+}  // namespace
+
+View Workspace::take(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n) {
+  const std::size_t need = bytes(word, items, components, limbs, n);
+  require<InternalError>(need <= left_, "a composite kernel's workspace is too small");
+  View v = View::dense(next_, word, {items}, components, limbs, n);
+  next_ += need;
+  left_ -= need;
+  return v;
+}
+
+std::size_t Workspace::bytes(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n) {
+  return (items * components * limbs * n * math::word_bytes(word) + 63) / 64 * 64;
+}
+
+Workspace Workspace::split(std::size_t bytes) {
+  require<InternalError>(bytes <= left_, "a composite kernel's workspace is too small");
+  Workspace part(next_, bytes);
+  next_ += bytes;
+  left_ -= bytes;
+  return part;
+}
+
+void Kernels::add(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
+  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  do_add(q, ring, primes, a, b, out);
+}
+
+void Kernels::sub(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
+  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  do_sub(q, ring, primes, a, b, out);
+}
+
+void Kernels::neg(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& out) {
+  for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  do_neg(q, ring, primes, a, out);
+}
+
+void Kernels::mul(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
+  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
+  for (const View* v : {&a, &b}) {
+    require<ShapeError>(v->components == out.components || v->components == 1, "operands have different numbers of components");
+  }
+  do_mul(q, ring, primes, a, b, out);
+}
+
+void Kernels::mul_accumulate(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b,
+                             const View& out) {
+  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
+  for (const View* v : {&a, &b}) {
+    require<ShapeError>(v->components == out.components || v->components == 1, "operands have different numbers of components");
+  }
+  do_mul_accumulate(q, ring, primes, a, b, out);
+}
+
+void Kernels::mul_constants(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const LimbConstants& c,
+                            const View& out) {
+  for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  for (std::size_t l = 0; l < primes.size(); ++l) require<ShapeError>(c[l] < ring.ring().prime(primes[l]), "a constant is not reduced");
+  do_mul_constants(q, ring, primes, a, c, out);
+}
+
+void Kernels::add_constants(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const LimbConstants& c,
+                            math::Domain domain, const View& out) {
+  for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  for (std::size_t l = 0; l < primes.size(); ++l) require<ShapeError>(c[l] < ring.ring().prime(primes[l]), "a constant is not reduced");
+  do_add_constants(q, ring, primes, a, c, domain, out);
+}
+
+void Kernels::forward_ntt(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& out) {
+  for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  do_forward_ntt(q, ring, primes, a, out);
+}
+
+void Kernels::inverse_ntt(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& out) {
+  for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  do_inverse_ntt(q, ring, primes, a, out);
+}
+
+void Kernels::permute(Queue& q, const PreparedRing& ring, PrimeList primes, const PreparedPermutation& p, const View& a,
+                      const View& out) {
+  for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  require<ShapeError>(p.permutation().source.size() == out.n, "a permutation's length is not the ring's degree");
+  require<ShapeError>(a.data != out.data, "a permutation cannot work in place");
+  do_permute(q, ring, primes, p, a, out);
+}
+
+void Kernels::convert(Queue& q, const PreparedConversion& c, const View& x, const View* own, const View& out,
+                      const PrimeList* place) {
+  const math::Conversion& k = c.conversion();
+  require<ShapeError>(x.limbs == k.sources(), "a conversion's input does not have one limb for each source");
+  require<ShapeError>((place ? place->size() : out.limbs) == k.targets(), "a conversion's output does not have one limb for each target");
+  if (place) {
+    for (PrimeIndex l : *place) require<ShapeError>(l < out.limbs, "a conversion's output limb is out of range");
+  }
+  check_same(x, out);
+  require<ShapeError>(x.n == out.n, "a conversion does not change the degree");
+  require<ShapeError>((own != nullptr) == !k.own.empty(), "a conversion's own operand is missing or not wanted");
+  if (own) {
+    check_same(*own, out);
+    require<ShapeError>(own->limbs == out.limbs && own->word == out.word && own->n == out.n, "a conversion's own operand does not fit");
+  }
+  do_convert(q, c, x, own, out, place);
+}
+
+void Kernels::inner_product(Queue& q, const PreparedRing& ring, PrimeList primes, const View& digits, const View& key,
+                            PrimeList key_limbs, const View& out) {
+  for (const View* v : {&digits, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
+  require<ShapeError>(key.n == out.n && key.word == out.word && key.items() == 1, "a key does not fit the ring");
+  require<ShapeError>(key.components >= digits.components * out.components, "a key has too few digits");
+  require<ShapeError>(key_limbs.size() == primes.size(), "one key limb is needed for each prime");
+  for (PrimeIndex l : key_limbs) require<ShapeError>(l < key.limbs, "a key limb is out of range");
+  do_inner_product(q, ring, primes, digits, key, key_limbs, out);
+}
+
+void Kernels::tensor(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
+  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
+  require<ShapeError>(a.components + b.components == out.components + 1, "a product has one component fewer than its factors together");
+  do_tensor(q, ring, primes, a, b, out);
+}
+
+void Kernels::product(Queue& q, const PreparedRing& ring, PrimeList primes, const PreparedProduct& p, const View& in,
+                      const View& out) {
+  for (const View* v : {&in, &out}) check_ring(ring, primes, *v);
+  const GatheredProduct& g = p.product();
+  require<ShapeError>(in.components == out.components, "operands have different numbers of components");
+  require<ShapeError>(in.items() == g.inputs, "a matrix product has another number of inputs");
+  require<ShapeError>(out.items() == g.groups * g.outputs * g.positions, "a matrix product has another number of outputs");
+  do_product(q, ring, primes, p, in, out);
+}
+
+void Kernels::sample(Queue& q, const PreparedRing& ring, PrimeList primes, const Draw& draw, const View& out) {
+  check_ring(ring, primes, out);
+  do_sample(q, ring, primes, draw, out);
+}
+
+void Kernels::copy(Queue& q, const View& a, const View& out) {
+  check_same(a, out);
+  require<ShapeError>(a.limbs == out.limbs && a.n == out.n && a.word == out.word, "a copy's operands do not fit");
+  do_copy(q, a, out);
+}
+
+void Kernels::zero(Queue& q, const View& out) { do_zero(q, out); }
+
+void Kernels::decompose(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits, Workspace w) {
+  check_ring(*plan.ring, plan.chain, x);
+  check_ring(*plan.ring, plan.extended, digits);
+  check_batch(x, digits);
+  require<ShapeError>(x.components == 1 && digits.components == plan.digits.size(), "one polynomial becomes one component a digit");
+  do_decompose(q, plan, x, digits, w);
+}
+
+void Kernels::apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
+                        const View& out, Workspace w) {
+  check_ring(*plan.ring, plan.extended, digits);
+  check_ring(*plan.ring, plan.chain, out);
+  check_batch(digits, out);
+  require<ShapeError>(out.components == 2, "a key switch gives two components");
+  if (add) {
+    check_ring(*plan.ring, plan.chain, *add);
+    check_batch(*add, out);
+    require<ShapeError>(add->components == 1 || add->components == 2, "a key switch adds one or two components");
+  }
+  do_apply_key(q, plan, digits, key, add, out, w);
+}
+
+void Kernels::key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add, const View& out,
+                         Workspace w) {
+  check_ring(*plan.ring, plan.chain, x);
+  check_ring(*plan.ring, plan.chain, out);
+  check_batch(x, out);
+  require<ShapeError>(x.components == 1 && out.components == 2, "a key switch takes one component and gives two");
+  if (add) {
+    check_ring(*plan.ring, plan.chain, *add);
+    check_batch(*add, out);
+    require<ShapeError>(add->components == 1 || add->components == 2, "a key switch adds one or two components");
+  }
+  do_key_switch(q, plan, x, key, add, out, w);
+}
+
+void Kernels::bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out, Workspace w) {
+  for (const View* v : {&a, &b, &out}) check_ring(*plan.ring, plan.chain, *v), check_batch(*v, out);
+  require<ShapeError>(a.components + b.components == out.components + 1, "a product has one component fewer than its factors together");
+  do_bfv_multiply(q, plan, a, b, out, w);
+}
+
+}  // namespace heliograph::device

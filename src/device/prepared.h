@@ -1,0 +1,74 @@
+// Constants in the form a backend likes them: made once, used by many kernel calls, immutable.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "math/conversion.h"
+#include "math/ring.h"
+
+namespace heliograph::device {
+
+/// A ring's primes and twiddles.
+class PreparedRing {
+ public:
+  explicit PreparedRing(std::shared_ptr<const math::Ring> ring) : ring_(std::move(ring)) {}
+  virtual ~PreparedRing() = default;
+  const math::Ring& ring() const { return *ring_; }
+
+ private:
+  std::shared_ptr<const math::Ring> ring_;
+};
+
+class PreparedConversion {
+ public:
+  explicit PreparedConversion(math::Conversion c) : conversion_(std::move(c)) {}
+  virtual ~PreparedConversion() = default;
+  const math::Conversion& conversion() const { return conversion_; }
+
+ private:
+  math::Conversion conversion_;
+};
+
+/// out[i] = +-in[source[i]]; `negate` is empty (never) or has one flag for each i.
+struct Permutation {
+  std::vector<math::u32> source;
+  std::vector<bool> negate;
+};
+
+class PreparedPermutation {
+ public:
+  explicit PreparedPermutation(Permutation p) : permutation_(std::move(p)) {}
+  virtual ~PreparedPermutation() = default;
+  const Permutation& permutation() const { return permutation_; }
+
+ private:
+  Permutation permutation_;
+};
+
+/// A modular matrix product that gathers its inputs: matmul, convolution, grouped convolution and sums are all of it.
+///   out[(g * outputs + m) * positions + p] = sum_k weights[g][m][k] * in[index[g][p][k]]
+/// over flat batch indices; an index of kNone contributes nothing (padding). Weights are signed integers.
+struct GatheredProduct {
+  static constexpr math::u32 kNone = ~math::u32{0};
+  std::size_t groups = 1, outputs = 0, positions = 0, terms = 0, inputs = 0;  // inputs: flat batch size of `in`
+  std::vector<math::i64> weights;
+  std::vector<math::u32> index;
+
+  /// Largest |weight|'s bit length.
+  int weight_bits() const;
+  /// Throws ShapeError unless sizes and indices fit.
+  void check() const;
+};
+
+class PreparedProduct {
+ public:
+  explicit PreparedProduct(GatheredProduct p) : product_(std::move(p)) {}
+  virtual ~PreparedProduct() = default;
+  const GatheredProduct& product() const { return product_; }
+
+ private:
+  GatheredProduct product_;
+};
+
+}  // namespace heliograph::device

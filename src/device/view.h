@@ -1,0 +1,97 @@
+// Strided views of polynomials on a device, and the small descriptors that travel with a kernel call by value.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <vector>
+
+#include "math/ring.h"
+
+namespace heliograph::device {
+
+using math::PrimeIndex;
+using math::u32;
+using math::u64;
+using math::Word;
+
+inline constexpr int kMaxAxes = 6;
+inline constexpr std::size_t kMaxLimbs = 128;
+
+/// Which primes the limbs of an operand belong to, in order.
+class PrimeList {
+ public:
+  PrimeList() = default;
+  PrimeList(std::initializer_list<PrimeIndex> list) { for (PrimeIndex p : list) push_back(p); }
+  explicit PrimeList(const std::vector<PrimeIndex>& list) { for (PrimeIndex p : list) push_back(p); }
+  /// `count` consecutive primes from `first`.
+  static PrimeList range(std::size_t first, std::size_t count) {
+    PrimeList r;
+    for (std::size_t i = 0; i < count; ++i) r.push_back(static_cast<PrimeIndex>(first + i));
+    return r;
+  }
+  void push_back(PrimeIndex p) {
+    require<ShapeError>(count_ < kMaxLimbs, "a kernel call takes at most 128 limbs");
+    index_[count_++] = p;
+  }
+  void append(const PrimeList& other) { for (PrimeIndex p : other) push_back(p); }
+  std::size_t size() const { return count_; }
+  PrimeIndex operator[](std::size_t i) const { return index_[i]; }
+  const PrimeIndex* begin() const { return index_.data(); }
+  const PrimeIndex* end() const { return index_.data() + count_; }
+  bool operator==(const PrimeList& o) const { return std::equal(begin(), end(), o.begin(), o.end()); }
+
+ private:
+  std::array<PrimeIndex, kMaxLimbs> index_{};
+  std::size_t count_ = 0;
+};
+
+/// [batch axes..., component, limb, n] words. Strides count words; an input's batch stride may be 0 (broadcast).
+/// The words of one limb are contiguous. `data` is an address that only its own device understands.
+struct View {
+  std::byte* data = nullptr;
+  Word word = Word::w64;
+  int axes = 0;
+  std::array<std::size_t, kMaxAxes> shape{}, stride{};
+  std::size_t components = 1, component_stride = 0;
+  std::size_t limbs = 1, limb_stride = 0;
+  std::size_t n = 0;
+
+  /// Number of polynomials tuples in the batch.
+  std::size_t items() const {
+    std::size_t r = 1;
+    for (int i = 0; i < axes; ++i) r *= shape[i];
+    return r;
+  }
+  /// Word offset of flat batch index `item`, the last axis fastest.
+  std::size_t item_offset(std::size_t item) const {
+    std::size_t offset = 0;
+    for (int i = axes - 1; i >= 0; --i) {
+      offset += item % shape[i] * stride[i];
+      item /= shape[i];
+    }
+    return offset;
+  }
+  std::size_t offset(std::size_t item, std::size_t component, std::size_t limb) const {
+    return item_offset(item) + component * component_stride + limb * limb_stride;
+  }
+  template <class T>
+  T* at(std::size_t item, std::size_t component, std::size_t limb) const {
+    return reinterpret_cast<T*>(data) + offset(item, component, limb);
+  }
+  std::size_t word_size() const { return math::word_bytes(word); }
+  /// Words of all limbs of all components of all items (broadcast items counted once each time).
+  std::size_t words() const { return items() * components * limbs * n; }
+
+  /// A packed view: strides of a dense array in axis order.
+  static View dense(std::byte* data, Word word, const std::vector<std::size_t>& batch, std::size_t components,
+                    std::size_t limbs, std::size_t n);
+  View with_components(std::size_t first, std::size_t count) const;
+  View with_limbs(std::size_t first, std::size_t count) const;
+  /// Items [first, first + count) of the leading batch axis.
+  View with_leading(std::size_t first, std::size_t count) const;
+  /// One item, no batch axes left.
+  View item(std::size_t index) const;
+};
+
+}  // namespace heliograph::device
