@@ -27,8 +27,10 @@ std::size_t Kernels::key_switch_workspace(const KeySwitchPlan& plan, std::size_t
 }
 
 std::size_t Kernels::bfv_multiply_workspace(const MultiplyPlan& plan, std::size_t items, std::size_t a, std::size_t b) {
-  const std::size_t extended = plan.extended.size();
-  return polynomials(*plan.ring, items, (a + b + (a + b - 1)) * extended + (a + b - 1) * plan.auxiliary.size());
+  // One stretch for each take() of do_bfv_multiply: each is rounded up on its own.
+  const std::size_t extended = plan.extended.size(), result = a + b - 1;
+  return polynomials(*plan.ring, items, a * extended) + polynomials(*plan.ring, items, b * extended) +
+         polynomials(*plan.ring, items, result * extended) + polynomials(*plan.ring, items, result * plan.auxiliary.size());
 }
 
 void Kernels::do_tensor(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,

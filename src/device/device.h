@@ -1,6 +1,7 @@
 // Devices, queues and memory: what a backend implements beside the kernels.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,6 +54,31 @@ struct MemoryState {
   std::size_t total = 0, available = 0, pooled = 0;
 };
 
+/// What a counting device (backend/null) has seen, for one kernel or for all.
+struct Count {
+  u64 calls = 0;
+  u64 bytes_read = 0, bytes_written = 0;  // a broadcast input once, an operand used twice in a call once
+  u64 products = 0;                       // modular products; an NTT has n/2 log2 n a limb
+
+  Count& operator+=(const Count& o) {
+    calls += o.calls, bytes_read += o.bytes_read, bytes_written += o.bytes_written, products += o.products;
+    return *this;
+  }
+};
+
+class Counter {
+ public:
+  virtual ~Counter() = default;
+  /// By kernel of the contract (and "upload", "download"). A composite counts as its parts.
+  virtual std::map<std::string, Count> counts() const = 0;
+  virtual Count total() const = 0;
+  /// Forgets the counts and lets the peak start from what is allocated now.
+  virtual void reset() = 0;
+  /// Bytes allocated at this moment, and the most there were at any moment.
+  virtual std::size_t live_bytes() const = 0;
+  virtual std::size_t peak_bytes() const = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -67,6 +93,8 @@ class Device {
   /// Copies to host memory; waits for the queue.
   virtual void download(Queue& queue, const std::byte* from, std::span<std::byte> to) = 0;
   virtual Kernels& kernels() = 0;
+  /// Null on devices that compute.
+  virtual Counter* counter() { return nullptr; }
 };
 
 /// The devices of this process, opened at first use: the processor's cores, or what HELIOGRAPH_DEVICE names

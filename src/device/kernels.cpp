@@ -16,13 +16,37 @@ void check_ring(const PreparedRing& ring, const PrimeList& primes, const View& v
   for (PrimeIndex p : primes) require<ShapeError>(p < ring.ring().primes().size(), "a prime index is beyond the ring's");
 }
 
+/// A result has memory of its own for each item.
+void check_result(const View& out) {
+  for (int i = 0; i < out.axes; ++i) require<ShapeError>(out.stride[i] != 0 || out.shape[i] <= 1, "a result cannot broadcast");
+}
+
 void check_batch(const View& a, const View& out) {
   require<ShapeError>(a.items() == out.items(), "operands have different batch sizes");
+  check_result(out);
 }
 
 void check_same(const View& a, const View& out) {
   check_batch(a, out);
   require<ShapeError>(a.components == out.components, "operands have different numbers of components");
+}
+
+void check_word(const std::vector<u64>& moduli, const View& v) {
+  for (u64 q : moduli) require<MismatchError>(v.word == Word::w64 || q <= u64{1} << 32, "a modulus does not fit its operand's word");
+}
+
+void check_key(const PreparedRing& ring, const View& key, const PrimeList& key_limbs, std::size_t limbs, std::size_t components) {
+  require<ShapeError>(key.n == ring.ring().n() && key.items() == 1, "a key does not fit the ring");
+  require<MismatchError>(key.word == ring.ring().word(), "an operand's word is not the ring's");
+  require<ShapeError>(key.components >= components, "a key has too few digits");
+  require<ShapeError>(key_limbs.size() == limbs, "one key limb is needed for each prime");
+  for (PrimeIndex l : key_limbs) require<ShapeError>(l < key.limbs, "a key limb is out of range");
+}
+
+void check_added(const KeySwitchPlan& plan, const View& add, const View& out) {
+  check_ring(*plan.ring, plan.chain, add);
+  check_batch(add, out);
+  require<ShapeError>(add.components == 1 || add.components == 2, "a key switch adds one or two components");
 }
 
 }  // namespace
@@ -122,6 +146,8 @@ void Kernels::convert(Queue& q, const PreparedConversion& c, const View& x, cons
   }
   check_same(x, out);
   require<ShapeError>(x.n == out.n, "a conversion does not change the degree");
+  check_word(k.from, x);
+  check_word(k.to, out);
   require<ShapeError>((own != nullptr) == !k.own.empty(), "a conversion's own operand is missing or not wanted");
   if (own) {
     check_same(*own, out);
@@ -133,10 +159,7 @@ void Kernels::convert(Queue& q, const PreparedConversion& c, const View& x, cons
 void Kernels::inner_product(Queue& q, const PreparedRing& ring, PrimeList primes, const View& digits, const View& key,
                             PrimeList key_limbs, const View& out) {
   for (const View* v : {&digits, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
-  require<ShapeError>(key.n == out.n && key.word == out.word && key.items() == 1, "a key does not fit the ring");
-  require<ShapeError>(key.components >= digits.components * out.components, "a key has too few digits");
-  require<ShapeError>(key_limbs.size() == primes.size(), "one key limb is needed for each prime");
-  for (PrimeIndex l : key_limbs) require<ShapeError>(l < key.limbs, "a key limb is out of range");
+  check_key(ring, key, key_limbs, primes.size(), digits.components * out.components);
   do_inner_product(q, ring, primes, digits, key, key_limbs, out);
 }
 
@@ -149,6 +172,7 @@ void Kernels::tensor(Queue& q, const PreparedRing& ring, PrimeList primes, const
 void Kernels::product(Queue& q, const PreparedRing& ring, PrimeList primes, const PreparedProduct& p, const View& in,
                       const View& out) {
   for (const View* v : {&in, &out}) check_ring(ring, primes, *v);
+  check_result(out);
   const GatheredProduct& g = p.product();
   require<ShapeError>(in.components == out.components, "operands have different numbers of components");
   require<ShapeError>(in.items() == g.inputs, "a matrix product has another number of inputs");
@@ -158,6 +182,9 @@ void Kernels::product(Queue& q, const PreparedRing& ring, PrimeList primes, cons
 
 void Kernels::sample(Queue& q, const PreparedRing& ring, PrimeList primes, const Draw& draw, const View& out) {
   check_ring(ring, primes, out);
+  check_result(out);
+  // Beyond these a draw would repeat another's block.
+  require<ShapeError>(out.components <= 256 && draw.first_item + out.items() <= u64{1} << 32, "a draw's position is out of range");
   do_sample(q, ring, primes, draw, out);
 }
 
@@ -167,7 +194,10 @@ void Kernels::copy(Queue& q, const View& a, const View& out) {
   do_copy(q, a, out);
 }
 
-void Kernels::zero(Queue& q, const View& out) { do_zero(q, out); }
+void Kernels::zero(Queue& q, const View& out) {
+  check_result(out);
+  do_zero(q, out);
+}
 
 void Kernels::decompose(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits, Workspace w) {
   check_ring(*plan.ring, plan.chain, x);
@@ -182,12 +212,10 @@ void Kernels::apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits,
   check_ring(*plan.ring, plan.extended, digits);
   check_ring(*plan.ring, plan.chain, out);
   check_batch(digits, out);
-  require<ShapeError>(out.components == 2, "a key switch gives two components");
-  if (add) {
-    check_ring(*plan.ring, plan.chain, *add);
-    check_batch(*add, out);
-    require<ShapeError>(add->components == 1 || add->components == 2, "a key switch adds one or two components");
-  }
+  require<ShapeError>(digits.components == plan.digits.size() && out.components == 2,
+                      "a key switch takes one component a digit and gives two");
+  check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size());
+  if (add) check_added(plan, *add, out);
   do_apply_key(q, plan, digits, key, add, out, w);
 }
 
@@ -197,11 +225,8 @@ void Kernels::key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, con
   check_ring(*plan.ring, plan.chain, out);
   check_batch(x, out);
   require<ShapeError>(x.components == 1 && out.components == 2, "a key switch takes one component and gives two");
-  if (add) {
-    check_ring(*plan.ring, plan.chain, *add);
-    check_batch(*add, out);
-    require<ShapeError>(add->components == 1 || add->components == 2, "a key switch adds one or two components");
-  }
+  check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size());
+  if (add) check_added(plan, *add, out);
   do_key_switch(q, plan, x, key, add, out, w);
 }
 

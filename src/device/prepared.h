@@ -34,11 +34,14 @@ class PreparedConversion {
 struct Permutation {
   std::vector<math::u32> source;
   std::vector<bool> negate;
+
+  /// Throws ShapeError unless sizes and sources fit.
+  void check() const;
 };
 
 class PreparedPermutation {
  public:
-  explicit PreparedPermutation(Permutation p) : permutation_(std::move(p)) {}
+  explicit PreparedPermutation(Permutation p) : permutation_(std::move(p)) { permutation_.check(); }
   virtual ~PreparedPermutation() = default;
   const Permutation& permutation() const { return permutation_; }
 
@@ -63,7 +66,7 @@ struct GatheredProduct {
 
 class PreparedProduct {
  public:
-  explicit PreparedProduct(GatheredProduct p) : product_(std::move(p)) {}
+  explicit PreparedProduct(GatheredProduct p) : product_(std::move(p)) { product_.check(); }
   virtual ~PreparedProduct() = default;
   const GatheredProduct& product() const { return product_; }
 

@@ -31,7 +31,9 @@ FixedPoint fixed_point(const std::vector<u64>& moduli) {
   require<ParameterError>(!moduli.empty() && moduli.size() < 64, "a conversion has 1 to 63 source moduli");
   const auto [low, high] = std::minmax_element(moduli.begin(), moduli.end());
   FixedPoint f;
-  const int shortest = bit_length(*low) - 1;
+  // 58 at most, so that 63 terms below 2^bits and the half fit 64 bits; a power of two counts as the shorter length, so
+  // that a fraction fits 64 bits (52 with shift 52).
+  const int shortest = std::min(bit_length(*low - 1) - 1, 58);
   if (*high < (u64{1} << 30)) {
     f.shift = 0, f.bits = 58;
   } else {
@@ -90,6 +92,24 @@ Conversion scale_from_plain(u64 t, std::vector<u64> to) {
     c.wrap.push_back(1 % q);
   }
   return c;
+}
+
+std::vector<u64> evaluate(const Conversion& c, const std::vector<u64>& x, const std::vector<u64>& own) {
+  std::vector<u64> y(c.sources());
+  u64 turns = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    y[i] = mul_mod(x[i], c.inverse[i], c.from[i]);
+    turns += static_cast<u64>(u128{y[i]} * c.fixed.fractions[i] >> c.fixed.shift);
+  }
+  const u64 v = c.rounded ? (turns + (u64{1} << (c.fixed.bits - 1))) >> c.fixed.bits : 0;
+  std::vector<u64> out;
+  for (std::size_t j = 0; j < c.targets(); ++j) {
+    const u64 q = c.to[j];
+    u64 sum = c.own.empty() ? 0 : mul_mod(own[j], c.own[j], q);
+    for (std::size_t i = 0; i < y.size(); ++i) sum = add_mod(sum, mul_mod(y[i], c.matrix[j * y.size() + i], q), q);
+    out.push_back(c.rounded ? add_mod(sum, mul_mod(v, c.wrap[j], q), q) : sum);
+  }
+  return out;
 }
 
 }  // namespace heliograph::math

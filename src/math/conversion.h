@@ -15,7 +15,8 @@
 namespace heliograph::math {
 
 /// The fixed-point constants of v for a list of moduli; the rule that picks `shift` and `bits` is part of the format:
-/// all moduli below 2^30: shift 0, bits 58; all below 2^50: shift 52, bits = shortest length - 1; else shift 64.
+/// all moduli below 2^30: shift 0, bits 58; all below 2^50: shift 52; else shift 64; there bits is the length of the
+/// smallest modulus less one (of q - 1, so that powers of two fit), 58 at most.
 struct FixedPoint {
   int shift = 0;
   int bits = 0;
@@ -49,5 +50,8 @@ Conversion scale_to_plain(std::vector<u64> from, u64 t);
 
 /// out = round(Q * m / t) modulo each prime of `to` (product Q) for m in [0, t): BFV's encoding (ePrint 2021/204, section 3).
 Conversion scale_from_plain(u64 t, std::vector<u64> to);
+
+/// The formula itself, for one coefficient: `x` modulo `from`, `own` (empty or) modulo `to`.
+std::vector<u64> evaluate(const Conversion& c, const std::vector<u64>& x, const std::vector<u64>& own = {});
 
 }  // namespace heliograph::math

@@ -1,0 +1,50 @@
+# Everything here sets up what it needs on a fresh Debian 12 with git, make, g++ and Python 3.11 with pip.
+#   PYTHON=python3.x  the interpreter to build for     PRESET=release|dev  the C++ tests' build
+#   JOBS=n            processes to build with          ARGS="..."          passed on by demo and bench
+PYTHON ?= python3
+PRESET ?= release
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test build bench lint format sanitize clean
+
+sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard include) src python -type f -not -name '*.pyc')
+
+help:
+	@echo "make demo      build, then classify encrypted handwritten digits"
+	@echo "make test      build, then run the C++ and the Python tests"
+	@echo "make build     build the package into .venv (then: .venv/bin/heliograph --help)"
+	@echo "make bench     measure; figures beside their floors"
+	@echo "make sanitize  the C++ tests labelled sanitize under the address and undefined-behaviour sanitizers"
+	@echo "make lint      all checks of .pre-commit-config.yaml    make format  apply the formatters"
+	@echo "make clean     remove build/ and .venv/"
+
+# A stamp says that heliograph[EXTRA] was installed from the present sources.
+.venv/.setup: scripts/setup.sh scripts/common.sh
+	@PYTHON=$(PYTHON) scripts/setup.sh
+	@touch $@
+.venv/.installed-%: .venv/.setup scripts/install.sh $(sources)
+	@scripts/install.sh $*
+	@touch $@
+
+build: .venv/.installed-demo
+
+demo: .venv/.installed-demo
+	@.venv/bin/heliograph demo $(ARGS)
+
+test: .venv/.installed-test
+	@scripts/test.sh $(PRESET)
+
+sanitize: .venv/.setup
+	@scripts/cpp-tests.sh sanitize
+
+bench: .venv/.installed-demo
+	@PATH=$(CURDIR)/.venv/bin:$$PATH python benchmarks/run.py $(ARGS)
+
+lint: .venv/.installed-lint
+	@.venv/bin/pre-commit run --all-files
+
+format: .venv/.installed-lint
+	@for hook in clang-format gersemi ruff ruff-format; do .venv/bin/pre-commit run $$hook --all-files || true; done
+
+clean:
+	rm -rf build .venv dist

@@ -1,0 +1,184 @@
+// Parameters, keys and tensors of BFV.
+#include "arrays.h"
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace heliograph;
+using namespace heliograph::binding;
+using bfv::Ciphertext;
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+namespace {
+
+void bind_spec(nb::module_& m) {
+  using bfv::Spec;
+  nb::class_<Spec>(m, "Spec", "The numbers that define a BFV parameter set.")
+      .def(nb::init<>())
+      .def_rw("name", &Spec::name)
+      .def_rw("edition", &Spec::edition)
+      .def_rw("n", &Spec::n)
+      .def_rw("chain", &Spec::chain)
+      .def_rw("special", &Spec::special)
+      .def_rw("auxiliary", &Spec::auxiliary)
+      .def_rw("digits", &Spec::digits)
+      .def_rw("plain_moduli", &Spec::plain_moduli)
+      .def_rw("slots", &Spec::slots)
+      .def_rw("insecure", &Spec::insecure);
+  m.def("make_spec", &bfv::make_spec, "n"_a, "log_q"_a, "special_count"_a, "plain_moduli"_a, "edition"_a = "w64", "slots"_a = 0,
+        "insecure"_a = false, Unlocked());
+  m.def("named_spec", &bfv::named_spec, "name"_a, "insecure"_a = false, Unlocked());
+  m.def("named_specs", &bfv::named_specs);
+  m.def(
+      "choose",
+      [](int depth, int plain_bits, std::vector<std::uint64_t> plain_moduli, std::size_t slots, std::size_t terms, std::string edition) {
+        return bfv::choose({depth, plain_bits, std::move(plain_moduli), slots, terms, std::move(edition)});
+      },
+      "depth"_a, "plain_bits"_a, "plain_moduli"_a, "slots"_a, "terms"_a, "edition"_a, Unlocked());
+  m.def("batching_primes", &bfv::batching_primes, "n"_a, "bits"_a, "count"_a = 0, Unlocked());
+  m.def("largest_secure_log_qp", &bfv::largest_secure_log_qp, "n"_a);
+  m.def("describe_devices", &describe_devices);
+}
+
+void bind_parameters(nb::module_& m) {
+  using bfv::Parameters;
+  nb::class_<Parameters>(m, "Parameters")
+      .def(nb::init<const bfv::Spec&>(), "spec"_a, Unlocked())
+      .def("on_device", &Parameters::on_device, "device"_a, Unlocked())
+      .def_prop_ro("spec", &Parameters::spec, nb::rv_policy::copy)
+      .def_prop_ro("device", &Parameters::device)
+      .def_prop_ro("log_q", &Parameters::log_q)
+      .def_prop_ro("log_qp", &Parameters::log_qp)
+      .def_prop_ro("secure", &Parameters::secure)
+      .def_prop_ro("security_bits", &Parameters::security_bits)
+      .def_prop_ro("slots", &Parameters::slots)
+      .def_prop_ro("has_slots", &Parameters::has_slots)
+      .def_prop_ro("hash", &Parameters::hash)
+      .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1)
+      .def_prop_ro("switch_key_bytes", &Parameters::switch_key_bytes)
+      .def("counts",
+           [](const Parameters& p) {
+             nb::dict all;
+             for (const Parameters::Count& c : p.counts()) {
+               nb::dict one;
+               one["calls"] = c.calls, one["bytes_read"] = c.bytes_read, one["bytes_written"] = c.bytes_written, one["products"] = c.products;
+               all[c.kernel.c_str()] = one;
+             }
+             return all;
+           })
+      .def("reset_counts", &Parameters::reset_counts)
+      .def_prop_ro("peak_bytes", &Parameters::peak_bytes)
+      .def("__eq__", [](const Parameters& a, const nb::object& b) { return nb::isinstance<Parameters>(b) && a == nb::cast<const Parameters&>(b); })
+      .def("__hash__", [](const Parameters& a) { return std::hash<std::string>()(a.hash()); });
+}
+
+void bind_ciphertext(nb::module_& m) {
+  nb::class_<Ciphertext>(m, "Ciphertext")
+      .def_prop_ro("parameters", &Ciphertext::parameters)
+      .def_prop_ro("key_id", &Ciphertext::key_id)
+      .def_prop_ro("shape", &Ciphertext::shape)
+      .def_prop_ro("degree", &Ciphertext::degree)
+      .def_prop_ro("level", &Ciphertext::level)
+      .def_prop_ro("slots", &Ciphertext::slots)
+      .def_prop_ro("packing", [](const Ciphertext& c) { return c.packing() == bfv::Packing::slots ? "slots" : "coefficients"; })
+      .def_prop_ro("seeded", &Ciphertext::seeded)
+      .def_prop_ro("noise_budget", &Ciphertext::noise_budget)
+      .def_prop_ro("nbytes", &Ciphertext::bytes)
+      .def("to_bytes", [](const Ciphertext& c) {
+        Bytes b;
+        {
+          nb::gil_scoped_release release;
+          b = c.to_bytes();
+        }
+        return bytes_of(b);
+      })
+      .def("save", &Ciphertext::save, "path"_a, Unlocked());
+  nb::class_<bfv::Plaintext>(m, "Plaintext")
+      .def_prop_ro("shape", &bfv::Plaintext::shape)
+      .def_prop_ro("parameters", &bfv::Plaintext::parameters);
+  m.def("encode", [](const bfv::Parameters& p, const Integers& values, const std::string& packing) {
+    const bfv::Values v = values_of(values);
+    nb::gil_scoped_release release;
+    return bfv::encode(p, v, packing_of(packing));
+  }, "parameters"_a, "values"_a, "packing"_a);
+}
+
+/// encrypt, to_bytes and save, which both keys have.
+template <class Key>
+void bind_encryption(nb::class_<Key>& k) {
+  k.def("encrypt", [](const Key& key, const Integers& values, const std::string& packing, const nb::object& progress) {
+    const bfv::Values v = values_of(values);
+    const Progress p = progress_of(progress);
+    nb::gil_scoped_release release;
+    return key.encrypt(v, packing_of(packing), p);
+  }, "values"_a, "packing"_a, "progress"_a = nb::none());
+  k.def_prop_ro("parameters", &Key::parameters);
+  k.def_prop_ro("key_id", &Key::key_id);
+  k.def("save", &Key::save, "path"_a, Unlocked());
+}
+
+template <class T>
+T parse(const nb::bytes& b) {
+  const Bytes raw = bytes_from(b);
+  nb::gil_scoped_release release;
+  return T::from_bytes(raw);
+}
+
+void bind_keys(nb::module_& m) {
+  using namespace bfv;
+  nb::class_<PublicKey> public_key(m, "PublicKey");
+  bind_encryption(public_key);
+  public_key.def("to_bytes", [](const PublicKey& k) { return bytes_of(k.to_bytes()); });
+  nb::class_<EvaluationKeys>(m, "EvaluationKeys")
+      .def_prop_ro("parameters", &EvaluationKeys::parameters)
+      .def_prop_ro("key_id", &EvaluationKeys::key_id)
+      .def_prop_ro("relinearize", &EvaluationKeys::has_relinearization)
+      .def_prop_ro("rotations", &EvaluationKeys::rotations)
+      .def_prop_ro("columns", &EvaluationKeys::has_columns)
+      .def_prop_ro("nbytes", &EvaluationKeys::bytes)
+      .def("to_bytes", [](const EvaluationKeys& k) { return bytes_of(k.to_bytes()); })
+      .def("save", &EvaluationKeys::save, "path"_a, Unlocked());
+  nb::class_<SecretKey> secret(m, "SecretKey");
+  bind_encryption(secret);
+  secret.def_static("generate", &SecretKey::generate, "parameters"_a, Unlocked())
+      .def_static("generate_for_test", [](const Parameters& p, const nb::bytes& seed) {
+        return SecretKey::generate_for_test(p, std::string(seed.c_str(), seed.size()));
+      })
+      .def("public_key", &SecretKey::public_key, Unlocked())
+      .def("evaluation_keys", [](const SecretKey& k, bool relinearize, std::vector<std::int64_t> rotations, bool columns, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return k.evaluation_keys(relinearize, rotations, columns, p);
+      }, "relinearize"_a, "rotations"_a, "columns"_a, "progress"_a = nb::none())
+      .def("decrypt", [](const SecretKey& k, const Ciphertext& c, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        std::vector<std::uint64_t> residues;
+        {
+          nb::gil_scoped_release release;
+          residues = k.decrypt(c, p);
+        }
+        Shape shape = c.shape();
+        shape.insert(shape.begin(), c.parameters().spec().plain_moduli.size());
+        shape.push_back(c.slots());
+        return array_of(std::move(residues), shape);
+      }, "ciphertext"_a, "progress"_a = nb::none())
+      .def("noise_budget", nb::overload_cast<const Ciphertext&>(&SecretKey::noise_budget, nb::const_), "ciphertext"_a, Unlocked());
+  m.def("ciphertext_from_bytes", &parse<Ciphertext>);
+  m.def("public_key_from_bytes", &parse<PublicKey>);
+  m.def("evaluation_keys_from_bytes", &parse<EvaluationKeys>);
+  m.def("load_ciphertext", &Ciphertext::load, "path"_a, Unlocked());
+  m.def("load_public_key", &PublicKey::load, "path"_a, Unlocked());
+  m.def("load_evaluation_keys", &EvaluationKeys::load, "path"_a, Unlocked());
+  m.def("load_secret_key", &SecretKey::load, "path"_a, Unlocked());
+  m.def("inspect", &inspect, "path"_a, Unlocked());
+  m.def("kind_of", &kind_of, "path"_a, Unlocked());
+}
+
+}  // namespace
+
+void bind_bfv(nb::module_& m) {
+  bind_spec(m);
+  bind_parameters(m);
+  bind_ciphertext(m);
+  bind_keys(m);
+}

@@ -1,0 +1,8 @@
+// The extension's parts.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_errors(nanobind::module_& m);
+void bind_bfv(nanobind::module_& m);
+void bind_operations(nanobind::module_& m);

@@ -1,0 +1,40 @@
+// C++ exceptions as Python exceptions of the same names.
+#include "bindings.h"
+
+#include "heliograph/errors.h"
+
+namespace nb = nanobind;
+using namespace heliograph;
+
+namespace {
+
+template <class E>
+nb::object declare(nb::module_& m, const char* name, nb::handle base) {
+  return nb::exception<E>(m, name, base);
+}
+
+}  // namespace
+
+void bind_errors(nb::module_& m) {
+  // Registered base first: nanobind tries the latest translator first.
+  const nb::object error = declare<Error>(m, "HeliographError", PyExc_Exception);
+  const nb::object parameter = declare<ParameterError>(m, "ParameterError", error);
+  declare<SecurityError>(m, "SecurityError", parameter);
+  declare<MismatchError>(m, "MismatchError", error);
+  declare<WrongKeyError>(m, "WrongKeyError", error);
+  declare<MissingKeyError>(m, "MissingKeyError", error);
+  declare<PlaintextRangeError>(m, "PlaintextRangeError", error);
+  declare<ShapeError>(m, "ShapeError", error);
+  declare<DtypeError>(m, "DtypeError", error);
+  declare<SlotsError>(m, "SlotsError", error);
+  declare<NoiseError>(m, "NoiseError", error);
+  declare<LevelError>(m, "LevelError", error);
+  const nb::object format = declare<FormatError>(m, "FormatError", error);
+  declare<DamagedFileError>(m, "DamagedFileError", format);
+  declare<VersionError>(m, "VersionError", format);
+  declare<OutOfMemoryError>(m, "OutOfMemoryError", error);
+  declare<DeviceError>(m, "DeviceError", error);
+  declare<CancelledError>(m, "CancelledError", error);
+  declare<ForkError>(m, "ForkError", error);
+  declare<InternalError>(m, "InternalError", error);
+}

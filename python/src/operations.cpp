@@ -1,0 +1,90 @@
+// Operations on ciphertext tensors: one call each, without the GIL.
+#include "arrays.h"
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace heliograph;
+using namespace heliograph::binding;
+using bfv::Ciphertext;
+using bfv::EvaluationKeys;
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+namespace {
+
+void bind_arithmetic(nb::module_& m) {
+  m.def("add", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&bfv::add), Unlocked());
+  m.def("subtract", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&bfv::subtract), Unlocked());
+  m.def("negate", &bfv::negate, Unlocked());
+  m.def("add_plain", nb::overload_cast<const Ciphertext&, const bfv::Plaintext&>(&bfv::add), Unlocked());
+  m.def("subtract_plain", nb::overload_cast<const Ciphertext&, const bfv::Plaintext&>(&bfv::subtract), Unlocked());
+  m.def("multiply_plain", nb::overload_cast<const Ciphertext&, const bfv::Plaintext&>(&bfv::multiply), Unlocked());
+  // Integers come with a last axis of one value.
+  m.def("add_integers", [](const Ciphertext& a, const Integers& v) {
+    const bfv::Values values = values_of(v);
+    nb::gil_scoped_release release;
+    return bfv::add_integers(a, values);
+  });
+  m.def("multiply_integers", [](const Ciphertext& a, const Integers& v) {
+    const bfv::Values values = values_of(v);
+    nb::gil_scoped_release release;
+    return bfv::multiply_integers(a, values);
+  });
+  m.def("multiply", [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
+    const Progress p = progress_of(progress);
+    nb::gil_scoped_release release;
+    return bfv::multiply(a, b, keys, p);
+  }, "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
+  m.def("relinearize", [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
+    const Progress p = progress_of(progress);
+    nb::gil_scoped_release release;
+    return bfv::relinearize(a, keys, p);
+  }, "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("rotate_rows", [](const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys, const nb::object& progress) {
+    const Progress p = progress_of(progress);
+    nb::gil_scoped_release release;
+    return bfv::rotate_rows(a, steps, keys, p);
+  }, "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("rotate_columns", [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
+    const Progress p = progress_of(progress);
+    nb::gil_scoped_release release;
+    return bfv::rotate_columns(a, keys, p);
+  }, "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("switch_level", &bfv::switch_level, "a"_a, "level"_a, Unlocked());
+}
+
+void bind_linear(nb::module_& m) {
+  m.def("matmul", [](const Integers& w, const Ciphertext& x, const Integers& bias, const nb::object& progress) {
+    const auto weights = flat(w), b = flat(bias);
+    const std::size_t rows = w.shape(0), columns = w.shape(1);
+    const Progress p = progress.is_none() ? Progress{} : progress_of(progress);
+    nb::gil_scoped_release release;
+    return bfv::matmul(weights, rows, columns, x, b, p);
+  }, "weights"_a, "x"_a, "bias"_a, "progress"_a = nb::none());
+  m.def("conv2d", [](const Ciphertext& x, const Integers& w, const Integers& bias, std::size_t stride, std::size_t padding, std::size_t groups,
+                     const nb::object& progress) {
+    const auto weights = flat(w), b = flat(bias);
+    const bfv::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
+    const Progress p = progress.is_none() ? Progress{} : progress_of(progress);
+    nb::gil_scoped_release release;
+    return bfv::conv2d(x, weights, shape, b, p);
+  }, "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "progress"_a = nb::none());
+  m.def("sum", &bfv::sum, "a"_a, "axis"_a, Unlocked());
+}
+
+void bind_shapes(nb::module_& m) {
+  m.def("reshape", &bfv::reshape, Unlocked());
+  m.def("transpose", &bfv::transpose, Unlocked());
+  m.def("slice", &bfv::slice, Unlocked());
+  m.def("index", &bfv::index, Unlocked());
+  m.def("broadcast_to", &bfv::broadcast_to, Unlocked());
+  m.def("concatenate", &bfv::concatenate, Unlocked());
+}
+
+}  // namespace
+
+void bind_operations(nb::module_& m) {
+  bind_arithmetic(m);
+  bind_linear(m);
+  bind_shapes(m);
+}

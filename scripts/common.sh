@@ -1,0 +1,41 @@
+# shellcheck shell=bash disable=SC2034
+# Shared by the scripts of this folder; source it. Everything works from the repository's root.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+venv=.venv
+logs=build/logs
+mkdir -p "$logs"
+jobs=${JOBS:-$(nproc)}
+
+say() { printf '%s\n' "heliograph: $*"; }
+fail() { say "$@" >&2; exit 1; }
+
+# quiet LABEL COMMAND...: one line with the time it took, the output in $log, and its end on the screen where it fails.
+quiet() {
+  local label=$1 start=$SECONDS
+  log=$logs/$(tr -cs 'a-z0-9+' '-' <<<"${label,,}" | sed 's/-*$//').log
+  shift
+  printf 'heliograph: %s ... ' "$label"
+  if "$@" >"$log" 2>&1; then
+    echo "done ($((SECONDS - start)) s)"
+  else
+    echo "FAILED"
+    tail -n 60 "$log" >&2
+    fail "$label failed; its whole output is in $log"
+  fi
+}
+
+# Whether Debian packages can be installed without asking for a password.
+can_apt() {
+  command -v apt-get >/dev/null || return 1
+  [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
+}
+apt() {
+  local root=()
+  [ "$(id -u)" = 0 ] || root=(sudo -n)
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@"
+}
+apt_install() {
+  apt install -y --no-install-recommends "$@" || { apt update && apt install -y --no-install-recommends "$@"; }
+}

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# cpp-tests.sh PRESET: builds the C++ tests of a preset and runs them. Exit status 77: skipped, no GoogleTest.
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/common.sh"
+preset=$1
+export PATH=$PWD/$venv/bin:$PATH
+
+has_gtest() { echo '#include <gtest/gtest.h>' | "${CXX:-c++}" -E -x c++ - >/dev/null 2>&1; }
+if ! has_gtest; then
+  if can_apt; then
+    quiet "install libgtest-dev" apt_install libgtest-dev
+  else
+    say "C++ tests skipped: GoogleTest is missing; run: sudo apt-get install libgtest-dev"
+    exit 77
+  fi
+fi
+quiet "configure the C++ tests ($preset)" cmake --preset "$preset"
+quiet "build the C++ tests ($preset)" cmake --build --preset "$preset" -j "$jobs"
+quiet "run the C++ tests ($preset)" ctest --preset "$preset" -j "$jobs"
+# GoogleTest's own counts: one ctest entry runs many cases.
+count() { awk -v word="$1" '$1 == "[" && $2 == word && $3 == "]" { n += $4 } END { print n + 0 }' "build/$preset/Testing/Temporary/LastTest.log"; }
+summary="$(count PASSED) passed"
+skipped=$(count SKIPPED)
+[ "$skipped" = 0 ] || summary+=", $skipped skipped"
+echo "$summary" | tee "$logs/cpp-summary"

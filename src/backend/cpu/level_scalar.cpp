@@ -1,0 +1,75 @@
+// Loops without vector instructions: any 64-bit processor, any modulus below 2^60.
+#include "backend/cpu/loops/ntt_network.h"
+#include "backend/cpu/loops/scalar_loops.h"
+#include "backend/cpu/loops/word_loops.h"
+
+namespace heliograph::backend::cpu {
+
+namespace {
+
+/// Two words a block: any ring.
+template <class Word>
+struct Tiny : Scalar<Word> {
+  using Scalar<Word>::Scalar;
+  static constexpr int kVertical = 1;
+};
+
+template <class Word, class A>
+constexpr LimbOps limb_ops() {
+  using L = WordLoops<A>;
+  return {.name = "scalar",
+          .least_degree = Network<A>::kBlock,
+          .table_bytes = Network<A>::table_bytes,
+          .fill_forward = Network<A>::fill,
+          .fill_inverse = Network<A>::fill,
+          .forward = network_forward<A>,
+          .inverse = network_inverse<A>,
+          .add = L::add,
+          .sub = L::sub,
+          .neg = L::neg,
+          .mul = L::mul,
+          .mul_constant = L::mul_constant,
+          .add_constant = L::add_constant,
+          .dot = L::dot,
+          .permute = L::permute,
+          .uniform = scalar_uniform<Word>,
+          .spread = scalar_spread<Word>};
+}
+
+template <class Word>
+constexpr ProductOps product_ops() {
+  using P = ScalarProduct<Word>;
+  return {.name = "scalar",
+          .block = 256,
+          .weight_bytes = P::weight_bytes,
+          .pack_weights = P::pack_weights,
+          .scratch_bytes = P::scratch_bytes,
+          .run = P::run};
+}
+
+}  // namespace
+
+const LimbOps& tiny_ops(bool wide) {
+  static constexpr LimbOps ops[2] = {limb_ops<u32, Tiny<u32>>(), limb_ops<u64, Tiny<u64>>()};
+  return ops[wide];
+}
+
+const Level& scalar_level() {
+  static constexpr LimbOps limb[2] = {limb_ops<u32, Scalar<u32>>(), limb_ops<u64, Scalar<u64>>()};
+  static constexpr ProductOps product[2] = {product_ops<u32>(), product_ops<u64>()};
+  static constexpr Level level = {
+      .name = "scalar",
+      .description = "64-bit scalar",
+      .limb = {{&limb[0], &limb[0], &limb[0]}, {&limb[1], &limb[1], &limb[1]}},
+      .lift = {{scalar_lift<u32>, scalar_lift<u32>, scalar_lift<u32>}, {scalar_lift<u64>, scalar_lift<u64>, scalar_lift<u64>}},
+      .combine = {{scalar_combine<u32>, scalar_combine<u32>, scalar_combine<u32>},
+                  {scalar_combine<u64>, scalar_combine<u64>, scalar_combine<u64>}},
+      .narrow_product = {{&product[0], &product[0], &product[0]}, {&product[1], &product[1], &product[1]}},
+      .any_product = {&product[0], &product[1]},
+      .chacha = scalar_chacha,
+      .ternary = scalar_ternary,
+      .gaussian = scalar_gaussian};
+  return level;
+}
+
+}  // namespace heliograph::backend::cpu

@@ -1,0 +1,278 @@
+// The negacyclic NTT's network, written once over an arithmetic A (a vector type with butterflies).
+//
+// Forward: Cooley-Tukey on blocks, depth first. The head runs up to A::kRadix stages a pass, groups of 2^K columns in
+// registers; the last kTail stages run on blocks of 2^kVertical vectors: first whole vectors against each other, then
+// lanes against lanes, two vectors at a time, interleaved so that a stage's twiddles repeat along the lanes:
+//   (x0..x7, x8..x15) -> (x0 x8 x1 x9 ..., x4 x12 x5 x13 ...), and so on: L lanes take log2 L + 1 perfect shuffles.
+// Inverse: the same backwards with Gentleman-Sande butterflies; the last stage multiplies by 1/n.
+//
+// Table: pairs (twiddle, its companion) of the head, index m + i for group i of m; then for each block its vertical pairs
+// and its lane twiddles, in the order they are read, lines aligned.
+#pragma once
+
+#include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/unroll.h"
+
+namespace heliograph::backend::cpu {
+namespace {
+
+template <class A>
+struct Network {
+  using Word = typename A::Word;    // at rest
+  using Cell = typename A::Cell;    // in the table
+  using V = typename A::V;
+  using Twiddle = typename A::Twiddle;
+
+  static constexpr int lane_bits() {
+    int bits = 0;
+    while ((std::size_t{1} << bits) < A::kLanes) ++bits;
+    return bits;
+  }
+  static constexpr int kLaneBits = lane_bits();
+  static constexpr int kTail = A::kVertical + kLaneBits;
+  static constexpr int kVectors = 1 << A::kVertical;
+  static constexpr std::size_t kBlock = std::size_t{1} << kTail;
+  /// Cells of a block: its vertical pairs, padded, then its lane twiddles.
+  static constexpr std::size_t kLaneCells = std::size_t{kVectors} / 2 * (2 * A::kLanes - 2) * A::kLaneCells;
+  static constexpr std::size_t kBlockCells = 2 * kVectors + kLaneCells;
+
+  static std::size_t table_bytes(int log_n) {
+    const std::size_t blocks = (std::size_t{1} << log_n) / kBlock;
+    return (head_cells(blocks) + blocks * kBlockCells) * sizeof(Cell);
+  }
+  static std::size_t head_cells(std::size_t blocks) {
+    const std::size_t line = 64 / sizeof(Cell);
+    return (2 * blocks + line - 1) / line * line;
+  }
+
+  static void fill(const Modulus& modulus, int log_n, const u64* powers, void* table) {
+    Cell* const cells = static_cast<Cell*>(table);
+    const std::size_t n = std::size_t{1} << log_n, blocks = n / kBlock;
+    for (std::size_t k = 1; k < blocks; ++k) A::encode_pair(modulus, powers[k], cells + 2 * k);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      Cell* at = cells + head_cells(blocks) + b * kBlockCells;
+      for (int s = 0; s < A::kVertical; ++s) {
+        for (std::size_t g = 0; g < (std::size_t{1} << s); ++g) {
+          A::encode_pair(modulus, powers[((blocks + b) << s) + g], at + 2 * ((std::size_t{1} << s) - 1 + g));
+        }
+      }
+      at += 2 * kVectors;
+      for (std::size_t d = 1; d < A::kLanes; d *= 2) {
+        for (std::size_t p = 0; p < kVectors / 2; ++p, at += A::kLanes / d * A::kLaneCells) {
+          A::encode_lanes(modulus, powers + n / (2 * d) + (b * kBlock + p * 2 * A::kLanes) / (2 * d), A::kLanes / d, at);
+        }
+      }
+    }
+  }
+
+  // ---- one network's state
+
+  const A& f;
+  const Cell* table;
+  std::size_t n, blocks;
+  int passes = 0;
+  int radix[8] = {};
+
+  Network(const A& arithmetic, const void* cells, std::size_t degree)
+      : f(arithmetic), table(static_cast<const Cell*>(cells)), n(degree), blocks(degree / kBlock) {
+    int head = 0;
+    while ((std::size_t{1} << head) < blocks) ++head;
+    passes = (head + A::kRadix - 1) / A::kRadix;
+    for (int p = 0; p < passes; ++p) radix[p] = head / passes + (p < head % passes ? 1 : 0);
+  }
+  const Cell* block_cells(std::size_t b) const { return table + head_cells(blocks) + b * kBlockCells; }
+
+  // ---- stages on registers
+
+  /// K stages on v[0 .. 2^K), twiddles t[2^s - 1 + g] for group g of stage s.
+  template <int K>
+  HELIOGRAPH_INLINE void forward_stages(V* v, const Twiddle* t) const {
+    unroll<K>([&](auto s) __attribute__((always_inline)) {
+      constexpr int half = 1 << (K - 1 - s());
+      unroll<(1 << s())>([&](auto g) __attribute__((always_inline)) {
+        unroll<half>([&](auto j) __attribute__((always_inline)) {
+          f.forward(v[g() * 2 * half + j()], v[g() * 2 * half + half + j()], t[(1 << s()) - 1 + g()]);
+        });
+      });
+    });
+  }
+
+  template <int K, bool Last>
+  HELIOGRAPH_INLINE void inverse_stages(V* v, const Twiddle* t) const {
+    unroll<K>([&](auto r) __attribute__((always_inline)) {
+      constexpr int s = K - 1 - r(), half = 1 << r();
+      unroll<(1 << s)>([&](auto g) __attribute__((always_inline)) {
+        unroll<half>([&](auto j) __attribute__((always_inline)) {
+          V& x = v[g() * 2 * half + j()];
+          V& y = v[g() * 2 * half + half + j()];
+          if constexpr (Last && s == 0) {
+            f.inverse_last(x, y);
+          } else {
+            f.inverse(x, y, t[(1 << s) - 1 + g()]);
+          }
+        });
+      });
+    });
+  }
+
+  /// Lane stages on one pair of vectors; `p` is the pair's place in its block.
+  template <bool Inverse>
+  HELIOGRAPH_INLINE void lane_stages(V& a, V& b, const Cell* lanes, int p) const {
+    // Twiddles of distance d begin at sum of (vectors / 2) * L / d' over d' < d.
+    const auto twiddle = [&](auto k) __attribute__((always_inline)) {  // distance 2^k
+      constexpr std::size_t count = std::size_t{A::kLanes} >> k();
+      constexpr std::size_t before = std::size_t{kVectors} / 2 * (2 * A::kLanes - 2 * count) * A::kLaneCells;
+      return f.template lane_twiddle<static_cast<int>(count)>(lanes + before + static_cast<std::size_t>(p) * count * A::kLaneCells);
+    };
+    if constexpr (kLaneBits > 0) {
+      unroll<kLaneBits>([&](auto i) __attribute__((always_inline)) {
+        if constexpr (Inverse) {
+          A::deinterleave(a, b);
+          f.inverse(a, b, twiddle(i));
+        } else {
+          A::interleave(a, b);
+          f.forward(a, b, twiddle(std::integral_constant<int, kLaneBits - 1 - i()>{}));
+        }
+      });
+      Inverse ? A::deinterleave(a, b) : A::interleave(a, b);
+    }
+  }
+
+  // ---- passes
+
+  template <int K, bool First>
+  void forward_pass(const Word* in, Word* out, std::size_t stride, std::size_t first) const {
+    Twiddle t[1 << K];
+    unroll<K>([&](auto s) __attribute__((always_inline)) {
+      unroll<(1 << s())>([&](auto g) __attribute__((always_inline)) {
+        t[(1 << s()) - 1 + g()] = f.pair(table + 2 * ((first << s()) + g()));
+      });
+    });
+    for (std::size_t c = 0; c < stride; c += A::kLanes) {
+      V v[1 << K];
+      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
+        if constexpr (First) v[j()] = f.load_rest(in + j() * stride + c);
+        else v[j()] = f.load(out + j() * stride + c);
+      });
+      forward_stages<K>(v, t);
+      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) { f.store(out + j() * stride + c, v[j()]); });
+    }
+  }
+
+  template <int K, bool Last>
+  void inverse_pass(Word* out, std::size_t stride, std::size_t first) const {
+    Twiddle t[1 << K];
+    unroll<K>([&](auto s) __attribute__((always_inline)) {
+      unroll<(1 << s())>([&](auto g) __attribute__((always_inline)) {
+        t[(1 << s()) - 1 + g()] = f.pair(table + 2 * ((first << s()) + g()));
+      });
+    });
+    for (std::size_t c = 0; c < stride; c += A::kLanes) {
+      V v[1 << K];
+      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) { v[j()] = f.load(out + j() * stride + c); });
+      inverse_stages<K, Last>(v, t);
+      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
+        if constexpr (Last) f.store_rest(out + j() * stride + c, v[j()]);
+        else f.store(out + j() * stride + c, v[j()]);
+      });
+    }
+  }
+
+  HELIOGRAPH_INLINE void vertical_twiddles(const Cell* cells, Twiddle* t) const {
+    unroll<kVectors - 1>([&](auto i) __attribute__((always_inline)) { t[i()] = f.pair(cells + 2 * i()); });
+  }
+
+  template <bool First>
+  HELIOGRAPH_INLINE void forward_block(const Word* in, Word* out, std::size_t b) const {
+    const Cell* const cells = block_cells(b);
+    V v[kVectors];
+    unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
+      if constexpr (First) v[j()] = f.load_rest(in + j() * A::kLanes);
+      else v[j()] = f.load(out + j() * A::kLanes);
+    });
+    Twiddle t[kVectors];
+    vertical_twiddles(cells, t);
+    forward_stages<A::kVertical>(v, t);
+    unroll<kVectors / 2>([&](auto p) __attribute__((always_inline)) {
+      lane_stages<false>(v[2 * p()], v[2 * p() + 1], cells + 2 * kVectors, p());
+      f.store_rest(out + 2 * p() * A::kLanes, v[2 * p()]);
+      f.store_rest(out + (2 * p() + 1) * A::kLanes, v[2 * p() + 1]);
+    });
+  }
+
+  template <bool Last>
+  HELIOGRAPH_INLINE void inverse_block(const Word* in, Word* out, std::size_t b) const {
+    const Cell* const cells = block_cells(b);
+    V v[kVectors];
+    unroll<kVectors / 2>([&](auto p) __attribute__((always_inline)) {
+      v[2 * p()] = f.load_rest(in + 2 * p() * A::kLanes);
+      v[2 * p() + 1] = f.load_rest(in + (2 * p() + 1) * A::kLanes);
+      lane_stages<true>(v[2 * p()], v[2 * p() + 1], cells + 2 * kVectors, p());
+    });
+    Twiddle t[kVectors];
+    vertical_twiddles(cells, t);
+    inverse_stages<A::kVertical, Last>(v, t);
+    unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
+      if constexpr (Last) f.store_rest(out + j() * A::kLanes, v[j()]);
+      else f.store(out + j() * A::kLanes, v[j()]);
+    });
+  }
+
+  // ---- the recursion
+
+  void forward(const Word* in, Word* out) const {
+    if (passes == 0) return forward_block<true>(in, out, 0);
+    forward_group<true>(in, out, 0, n, 1);
+  }
+  template <bool First>
+  void forward_group(const Word* in, Word* out, int level, std::size_t length, std::size_t first) const {
+    if (!First && level == passes) return forward_block<false>(out, out, first - blocks);
+    const int k = radix[level];
+    const std::size_t stride = length >> k;
+    switch (k) {
+      case 1: forward_pass<1, First>(in, out, stride, first); break;
+      case 2: forward_pass<2, First>(in, out, stride, first); break;
+      case 3: forward_pass<3, First>(in, out, stride, first); break;
+      default: if constexpr (A::kRadix > 3) forward_pass<4, First>(in, out, stride, first);
+    }
+    for (std::size_t j = 0; j < (std::size_t{1} << k); ++j) {
+      forward_group<false>(nullptr, out + j * stride, level + 1, stride, (first << k) + j);
+    }
+  }
+
+  void inverse(const Word* in, Word* out) const {
+    if (passes == 0) return inverse_block<true>(in, out, 0);
+    inverse_group<true>(in, out, 0, n, 1);
+  }
+  template <bool Last>
+  void inverse_group(const Word* in, Word* out, int level, std::size_t length, std::size_t first) const {
+    if (!Last && level == passes) return inverse_block<false>(in, out, first - blocks);
+    const int k = radix[level];
+    const std::size_t stride = length >> k;
+    for (std::size_t j = 0; j < (std::size_t{1} << k); ++j) {
+      inverse_group<false>(in + j * stride, out + j * stride, level + 1, stride, (first << k) + j);
+    }
+    switch (k) {
+      case 1: inverse_pass<1, Last>(out, stride, first); break;
+      case 2: inverse_pass<2, Last>(out, stride, first); break;
+      case 3: inverse_pass<3, Last>(out, stride, first); break;
+      default: if constexpr (A::kRadix > 3) inverse_pass<4, Last>(out, stride, first);
+    }
+  }
+};
+
+template <class A>
+void network_forward(const Limb& limb, const void* in, void* out) {
+  const A arithmetic(limb.modulus);
+  Network<A>(arithmetic, limb.forward, limb.n).forward(static_cast<const typename A::Word*>(in), static_cast<typename A::Word*>(out));
+}
+
+template <class A>
+void network_inverse(const Limb& limb, const void* in, void* out) {
+  A arithmetic(limb.modulus);
+  arithmetic.set_last(limb.degree_inverse, limb.last_twiddle);
+  Network<A>(arithmetic, limb.inverse, limb.n).inverse(static_cast<const typename A::Word*>(in), static_cast<typename A::Word*>(out));
+}
+
+}  // namespace
+}  // namespace heliograph::backend::cpu

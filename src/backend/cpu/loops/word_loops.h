@@ -1,0 +1,69 @@
+// Element-wise loops, written once over an arithmetic E of canonical residues.
+#pragma once
+
+#include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/unroll.h"
+
+namespace heliograph::backend::cpu {
+namespace {
+
+template <class E>
+struct WordLoops {
+  using Word = typename E::Word;
+  using V = typename E::V;
+  static const Word* in(const void* p) { return static_cast<const Word*>(p); }
+  static Word* to(void* p) { return static_cast<Word*>(p); }
+
+  static void add(const Modulus& m, const void* a, const void* b, void* out, std::size_t count) {
+    const E e(m);
+    for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.add(e.load(in(a) + i), e.load(in(b) + i)));
+  }
+  static void sub(const Modulus& m, const void* a, const void* b, void* out, std::size_t count) {
+    const E e(m);
+    for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.sub(e.load(in(a) + i), e.load(in(b) + i)));
+  }
+  static void neg(const Modulus& m, const void* a, void* out, std::size_t count) {
+    const E e(m);
+    for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.neg(e.load(in(a) + i)));
+  }
+  static void mul(const Modulus& m, const void* a, const void* b, void* out, std::size_t count) {
+    const E e(m);
+    for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.mul(e.load(in(a) + i), e.load(in(b) + i)));
+  }
+  static void mul_constant(const Modulus& m, const void* a, u64 c, void* out, std::size_t count) {
+    const E e(m);
+    const typename E::Factor factor = e.factor(c);
+    for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.mul_factor(e.load(in(a) + i), factor));
+  }
+  static void add_constant(const Modulus& m, const void* a, u64 c, void* out, std::size_t count) {
+    const E e(m);
+    const V constant = e.broadcast(c);
+    for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.add(e.load(in(a) + i), constant));
+  }
+
+  static void dot(const Modulus& m, std::size_t terms, const void* const* a, const void* const* b, const void* start, void* out,
+                  std::size_t count) {
+    const E e(m);
+    for (std::size_t i = 0; i < count; i += E::kLanes) {
+      typename E::Sum sum = start ? e.sum_from(e.load(in(start) + i)) : e.sum_zero();
+      for (std::size_t k = 0; k < terms;) {
+        const std::size_t end = terms - k > E::kTerms ? k + E::kTerms : terms;
+        for (; k < end; ++k) e.accumulate(sum, e.load(in(a[k]) + i), e.load(in(b[k]) + i));
+        if (k < terms) sum = e.sum_from(e.reduce(sum));
+      }
+      e.store(to(out) + i, e.reduce(sum));
+    }
+  }
+
+  static void permute(const Modulus& m, const void* a, const u32* source, void* out, std::size_t count) {
+    const Word q = static_cast<Word>(m.q);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Word x = in(a)[source[i] >> 1];
+      const Word flip = static_cast<Word>(0) - static_cast<Word>((source[i] & 1) != 0 && x != 0);
+      to(out)[i] = static_cast<Word>((x ^ flip) - flip + (q & flip));
+    }
+  }
+};
+
+}  // namespace
+}  // namespace heliograph::backend::cpu

@@ -1,0 +1,42 @@
+// How kernels cut their work.
+#pragma once
+
+#include "backend/cpu/kernels.h"
+
+namespace heliograph::backend::cpu {
+
+/// Below so many words a loop is not worth waking threads for.
+inline constexpr std::size_t kWorthSharing = 16384;
+
+inline std::byte* address(const device::View& v, std::size_t item, std::size_t component, std::size_t limb) {
+  return v.data + v.offset(item, component, limb) * v.word_size();
+}
+
+inline const CpuRing& own(const device::PreparedRing& ring) {
+  const auto* mine = dynamic_cast<const CpuRing*>(&ring);
+  require<MismatchError>(mine != nullptr, "a ring prepared for another device");
+  return *mine;
+}
+
+template <class F>
+void CpuKernels::each_limb(const View& out, F&& f) {
+  const std::size_t units = out.items() * out.components * out.limbs;
+  const std::size_t grain = units * out.n < kWorthSharing ? units : std::max<std::size_t>(1, 8192 / out.n);
+  threads_.parallel_for(units, std::max<std::size_t>(grain, 1), [&](std::size_t unit, std::size_t) {
+    f(Place{unit / out.limbs / out.components, unit / out.limbs % out.components, unit % out.limbs});
+  });
+}
+
+template <class F>
+void CpuKernels::each_stretch(const View& out, F&& f) {
+  const std::size_t units = out.items() * out.components * out.limbs;
+  const std::size_t wanted = threads_.usable() > 1 && units < 4 * static_cast<std::size_t>(threads_.threads()) ? 4096 : out.n;
+  const std::size_t count = std::min(out.n, wanted), parts = out.n / count;
+  const std::size_t grain = units * out.n < kWorthSharing ? units * parts : std::max<std::size_t>(1, 8192 / count);
+  threads_.parallel_for(units * parts, std::max<std::size_t>(grain, 1), [&](std::size_t i, std::size_t) {
+    const std::size_t unit = i / parts;
+    f(Place{unit / out.limbs / out.components, unit / out.limbs % out.components, unit % out.limbs}, i % parts * count, count);
+  });
+}
+
+}  // namespace heliograph::backend::cpu

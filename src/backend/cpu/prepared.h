@@ -1,0 +1,71 @@
+// Constants in this backend's form.
+#pragma once
+
+#include <vector>
+
+#include "backend/cpu/limb_ops.h"
+#include "backend/cpu/pool.h"
+#include "device/prepared.h"
+
+namespace heliograph::backend::cpu {
+
+Modulus make_modulus(u64 q);
+Size size_of(u64 q);
+
+class CpuRing : public device::PreparedRing {
+ public:
+  CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, MemoryPool& pool);
+  const Limb& limb(math::PrimeIndex i) const { return limbs_[i]; }
+
+ private:
+  std::vector<Limb> limbs_;
+  device::Buffer tables_;
+};
+
+class CpuConversion : public device::PreparedConversion {
+ public:
+  explicit CpuConversion(math::Conversion conversion);
+  struct Lift {
+    LiftStep step;
+    Size size;
+  };
+  struct Combine {
+    CombineStep step;
+    Size size;
+  };
+  const std::vector<Lift>& lifts() const { return lifts_; }
+  const std::vector<Combine>& combines() const { return combines_; }
+
+ private:
+  std::vector<Lift> lifts_;
+  std::vector<Combine> combines_;
+};
+
+class CpuPermutation : public device::PreparedPermutation {
+ public:
+  explicit CpuPermutation(device::Permutation permutation);
+  /// Source index times two, plus one where the sign changes.
+  const u32* source() const { return source_.data(); }
+
+ private:
+  std::vector<u32> source_;
+};
+
+class CpuProduct : public device::PreparedProduct {
+ public:
+  CpuProduct(device::GatheredProduct product, const Level& level);
+  const ProductOps& ops(math::Word word, Size size) const;
+  const void* weights(const ProductOps& ops, std::size_t group) const;
+
+ private:
+  struct Packed {
+    const ProductOps* ops;
+    std::size_t group_bytes;
+    std::vector<u64> bytes;
+  };
+  const Level& level_;
+  bool narrow_;
+  std::vector<Packed> packed_;
+};
+
+}  // namespace heliograph::backend::cpu

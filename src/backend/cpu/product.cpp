@@ -1,0 +1,65 @@
+// The modular matrix product: one unit is a block of coefficients of one limb, for all inputs and outputs of a group.
+#include <algorithm>
+
+#include "backend/cpu/parallel.h"
+
+namespace heliograph::backend::cpu {
+
+namespace {
+
+/// Where each item of a view starts, in words; kept by the thread.
+const std::vector<std::size_t>& item_offsets(const device::View& v, std::vector<std::size_t>& offsets) {
+  offsets.resize(v.items());
+  for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] = v.item_offset(i);
+  return offsets;
+}
+
+}  // namespace
+
+void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, const device::PreparedProduct& prepared,
+                            const View& in, const View& out) {
+  const CpuRing& r = own(ring);
+  const auto* const mine = dynamic_cast<const CpuProduct*>(&prepared);
+  require<MismatchError>(mine != nullptr, "a matrix product prepared for another device");
+  const device::GatheredProduct& g = mine->product();
+  static thread_local std::vector<std::size_t> in_kept, out_kept;
+  const std::vector<std::size_t>& in_offsets = item_offsets(in, in_kept);
+  const std::vector<std::size_t>& out_offsets = item_offsets(out, out_kept);
+  if (out_offsets.empty()) return;
+
+  const bool tiny = out.n < 16;
+  std::size_t block = out.n;
+  for (math::PrimeIndex prime : primes) block = std::min(block, mine->ops(out.word, size_of(r.limb(prime).modulus.q)).block);
+  const std::size_t blocks = out.n / block, units = out.components * out.limbs * blocks, word = out.word_size();
+  const std::size_t work = units * block * g.groups * g.outputs * g.positions;
+  threads_.parallel_for(units, work < kWorthSharing ? units : 1, [&](std::size_t unit, std::size_t) {
+    const std::size_t first = unit % blocks * block, limb = unit / blocks % out.limbs, component = unit / blocks / out.limbs;
+    const Modulus& modulus = r.limb(primes[limb]).modulus;
+    const ProductOps& ops = tiny ? *scalar_level().any_product[word == 8] : mine->ops(out.word, size_of(modulus.q));
+    const std::size_t per_group = g.outputs * g.positions;
+    const std::size_t pointers = (g.inputs + per_group) * sizeof(void*) / 64 * 64 + 64;
+    std::byte* const scratch =
+        static_cast<std::byte*>(thread_scratch(pointers + ops.scratch_bytes(g.outputs, g.terms, g.inputs, block)));
+    const void** const from = reinterpret_cast<const void**>(scratch);
+    void** const to = reinterpret_cast<void**>(scratch) + g.inputs;
+    const std::size_t in_start = component * in.component_stride + limb * in.limb_stride + first;
+    const std::size_t out_start = component * out.component_stride + limb * out.limb_stride + first;
+    for (std::size_t i = 0; i < g.inputs; ++i) from[i] = in.data + (in_offsets[i] + in_start) * word;
+    for (std::size_t group = 0; group < g.groups; ++group) {
+      for (std::size_t i = 0; i < per_group; ++i) to[i] = out.data + (out_offsets[group * per_group + i] + out_start) * word;
+      ops.run({.modulus = &modulus,
+               .outputs = g.outputs,
+               .positions = g.positions,
+               .terms = g.terms,
+               .inputs = g.inputs,
+               .weights = mine->weights(ops, group),
+               .index = g.index.data() + group * g.positions * g.terms,
+               .in = from,
+               .out = to,
+               .count = block,
+               .scratch = scratch + pointers});
+    }
+  });
+}
+
+}  // namespace heliograph::backend::cpu

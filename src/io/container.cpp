@@ -1,0 +1,298 @@
+#include "io/container.h"
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "base/checked.h"
+#include "io/layout.h"
+#include "io/utf8.h"
+
+namespace heliograph::io {
+
+static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
+
+namespace {
+
+constexpr std::array<unsigned char, 8> magic = {0x89, 'H', 'E', 'L', 'I', 'O', '\r', '\n'};
+constexpr std::size_t max_type = 64, max_name = 256, max_axes = 16, max_arrays = std::size_t{1} << 16;
+constexpr std::size_t max_axis = std::size_t{1} << 62;
+
+template <class T>
+T load_le(std::span<const std::byte> bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+template <class T>
+void store_le(std::span<std::byte> bytes, std::size_t offset, T value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+
+std::size_t aligned(std::size_t bytes) {
+  return checked_add(bytes, layout::alignment - 1) / layout::alignment * layout::alignment;
+}
+
+std::string shape_text(const std::vector<std::size_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+[[noreturn]] void damaged(const std::string& why) { throw DamagedFileError("damaged Heliograph file: " + why); }
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+void check_writable(const Container& container) {
+  require<InternalError>(!container.type.empty() && container.type.size() <= max_type,
+                         "a container's type has 1 to 64 bytes");
+  require<InternalError>(container.header.is_object(), "a container's header is a JSON object");
+  require<InternalError>(container.arrays.size() <= max_arrays, "a container has too many arrays");
+  std::set<std::string_view> names;
+  for (const Array& array : container.arrays) {
+    require<InternalError>(!array.name.empty() && array.name.size() <= max_name, "an array's name has 1 to 256 bytes");
+    require<InternalError>(names.insert(array.name).second, "two arrays of a container have the same name");
+    require<InternalError>(dtype_size(array.dtype) != 0, "an array of an unknown dtype");
+    require<InternalError>(array.shape.size() <= max_axes, "an array has too many axes");
+    for (const std::size_t axis : array.shape) require<InternalError>(axis <= max_axis, "an array's axis is too long");
+    require<InternalError>(array.data.size() == array.bytes(), "an array's data does not fit its shape");
+  }
+}
+
+/// One array's entry in the header; `offset` is where it must lie and then where the next one must.
+Array read_entry(const Json& entry, std::size_t& offset, std::size_t end) {
+  entry.require_only({"name", "dtype", "shape", "offset", "bytes"}, "arrays");
+  Array array;
+  array.name = entry.string_at("name", max_name);
+  array.dtype = entry.string_at("dtype", 8);
+  if (array.name.empty()) damaged("an array has no name");
+  const std::size_t element = dtype_size(array.dtype);
+  if (element == 0) damaged("array '" + array.name + "' has an unknown dtype");
+  for (const std::uint64_t axis : entry.unsigned_array_at("shape", max_axes, max_axis)) array.shape.push_back(axis);
+  std::size_t bytes = element;
+  for (const std::size_t axis : array.shape) {
+    if (__builtin_mul_overflow(bytes, axis, &bytes)) damaged("the size of array '" + array.name + "' overflows");
+  }
+  if (entry.unsigned_at("bytes") != bytes) damaged("the length of array '" + array.name + "' is not that of its shape");
+  if (entry.unsigned_at("offset") != offset) damaged("array '" + array.name + "' does not lie where the format puts it");
+  if (offset > end || bytes > end - offset) damaged("array '" + array.name + "' ends beyond the file");
+  offset = aligned(offset + bytes);
+  return array;
+}
+
+}  // namespace
+
+std::size_t dtype_size(std::string_view dtype) {
+  if (dtype == "u8" || dtype == "i8") return 1;
+  if (dtype == "u32") return 4;
+  if (dtype == "u64" || dtype == "i64") return 8;
+  return 0;
+}
+
+std::size_t Array::count() const {
+  std::size_t product = 1;
+  for (const std::size_t axis : shape) product = checked_mul(product, axis);
+  return product;
+}
+
+std::size_t Array::bytes() const {
+  std::size_t product = dtype_size(dtype);
+  for (const std::size_t axis : shape) product = checked_mul(product, axis);
+  return product;
+}
+
+void Array::check_values(const char* expected_dtype) const {
+  require<InternalError>(dtype == expected_dtype, "an array's values are asked for as another dtype");
+  require<InternalError>(data.size() == bytes(), "an array's values are asked for, but they were not loaded");
+  const auto address = reinterpret_cast<std::uintptr_t>(data.data());
+  require<InternalError>(address % dtype_size(dtype) == 0, "an array's values are not aligned");
+}
+
+const Array* Container::find(std::string_view name) const {
+  const auto found = std::find_if(arrays.begin(), arrays.end(), [&](const Array& array) { return array.name == name; });
+  return found == arrays.end() ? nullptr : &*found;
+}
+
+const Array& Container::array(std::string_view name, std::string_view dtype,
+                              const std::vector<std::size_t>& expected_shape) const {
+  const Array* found = find(name);
+  if (found == nullptr) damaged("a file of type '" + type + "' without its array '" + std::string(name) + "'");
+  if (found->dtype != dtype || found->shape != expected_shape) {
+    damaged("array '" + found->name + "' is " + found->dtype + shape_text(found->shape) + ", expected " +
+            std::string(dtype) + shape_text(expected_shape));
+  }
+  return *found;
+}
+
+namespace layout {
+
+Plan plan(const Container& container) {
+  check_writable(container);
+  Plan plan;
+  // Offsets depend on the header's length and the header holds the offsets: sizes first, then offsets until they agree.
+  std::size_t header_guess = 0;
+  std::string text;
+  do {
+    header_guess = text.size();
+    plan.offsets.clear();
+    std::size_t offset = aligned(prefix_bytes + header_guess);
+    Json entries = Json::array();
+    for (const Array& array : container.arrays) {
+      entries.push_back(Json::object({{"name", array.name},
+                                      {"dtype", array.dtype},
+                                      {"shape", Json::array_of(array.shape)},
+                                      {"offset", offset},
+                                      {"bytes", array.bytes()}}));
+      plan.offsets.push_back(offset);
+      offset = aligned(checked_add(offset, array.bytes()));
+    }
+    plan.total = checked_add(offset, digest_bytes);
+    text = Json::object({{"type", container.type}, {"header", container.header}, {"arrays", std::move(entries)}}).dump();
+  } while (text.size() != header_guess);
+  plan.head.assign(aligned(prefix_bytes + text.size()), std::byte{0});
+  std::memcpy(plan.head.data(), magic.data(), magic.size());
+  store_le<std::uint32_t>(plan.head, 8, format_version);
+  store_le<std::uint32_t>(plan.head, 12, 0);
+  store_le<std::uint64_t>(plan.head, 16, text.size());
+  store_le<std::uint64_t>(plan.head, 24, plan.total);
+  std::memcpy(plan.head.data() + prefix_bytes, text.data(), text.size());
+  return plan;
+}
+
+Prefix read_prefix(std::span<const std::byte> first, std::size_t size) {
+  if (size == 0) throw DamagedFileError("truncated: the file is empty");
+  if (std::memcmp(first.data(), magic.data(), std::min(first.size(), magic.size())) != 0) {
+    throw FormatError("not a Heliograph file");
+  }
+  const auto truncated = [&](std::uint64_t expected) {
+    throw DamagedFileError("truncated: " + std::to_string(size) + " bytes of at least " + std::to_string(expected));
+  };
+  if (first.size() < 12) truncated(prefix_bytes);
+  const auto version = load_le<std::uint32_t>(first, 8);
+  if (version != format_version) {
+    throw VersionError("a Heliograph file of format version " + std::to_string(version) +
+                       "; this Heliograph reads version 1");
+  }
+  if (first.size() < prefix_bytes) truncated(prefix_bytes);
+  if (load_le<std::uint32_t>(first, 12) != 0) damaged("the reserved field is not zero");
+  const auto header = load_le<std::uint64_t>(first, 16), total = load_le<std::uint64_t>(first, 24);
+  if (header > Json::max_text) damaged("a header of " + std::to_string(header) + " bytes; at most 1 MiB is allowed");
+  if (total < aligned(prefix_bytes + header) + digest_bytes) damaged("the header is longer than the file");
+  if (size < total) {
+    throw DamagedFileError("truncated: " + std::to_string(size) + " of " + std::to_string(total) + " bytes");
+  }
+  if (size > total) {
+    throw DamagedFileError("oversized: " + std::to_string(size) + " bytes where the file says " + std::to_string(total));
+  }
+  return {header, total};
+}
+
+Container read_header(std::span<const std::byte> text, const Prefix& prefix, std::vector<std::size_t>& offsets) {
+  const std::string_view view(reinterpret_cast<const char*>(text.data()), text.size());
+  const Json root = Json::parse(view);
+  root.require_only({"type", "header", "arrays"}, "(whole header)");
+  if (root.dump() != view) damaged("the header is not in its canonical form");
+  Container container;
+  container.type = root.string_at("type", max_type);
+  if (container.type.empty()) damaged("the type is empty");
+  container.header = root.object_at("header");
+  std::size_t offset = aligned(prefix_bytes + prefix.header_bytes);
+  const std::size_t end = prefix.total_bytes - digest_bytes;
+  std::set<std::string> names;
+  for (const Json& entry : root.array_at("arrays", max_arrays)) {
+    offsets.push_back(offset);
+    container.arrays.push_back(read_entry(entry, offset, end));
+    if (!names.insert(container.arrays.back().name).second) damaged("two arrays have the same name");
+  }
+  if (offset != end) damaged("the arrays do not fill the file");
+  container.file_bytes = prefix.total_bytes;
+  return container;
+}
+
+Container read_whole(std::span<const std::byte> whole, const Prefix& prefix, const Digest& digest) {
+  const std::size_t end = prefix.total_bytes - digest_bytes;
+  if (std::memcmp(whole.data() + end, digest.data(), digest_bytes) != 0) {
+    damaged("its digest does not match; bytes were changed after it was written");
+  }
+  std::vector<std::size_t> offsets;
+  Container container = read_header(whole.subspan(prefix_bytes, prefix.header_bytes), prefix, offsets);
+  std::size_t written = prefix_bytes + prefix.header_bytes;  // up to here bytes have a meaning
+  offsets.push_back(end);
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    if (!all_zero(whole.subspan(written, offsets[i] - written))) damaged("the padding is not zero");
+    if (i == container.arrays.size()) break;
+    Array& array = container.arrays[i];
+    array.data = whole.subspan(offsets[i], array.bytes());
+    written = offsets[i] + array.data.size();
+  }
+  return container;
+}
+
+std::shared_ptr<std::byte> allocate(std::size_t bytes, bool wipe) {
+  static constexpr std::size_t huge = std::size_t{1} << 21;
+  const std::size_t unit = bytes >= 4 * huge ? huge : alignment;
+  const std::size_t room = checked_mul(std::max<std::size_t>(1, checked_add(bytes, unit - 1) / unit), unit);
+  void* memory = std::aligned_alloc(unit, room);
+  if (memory == nullptr) throw OutOfMemoryError("no memory for a file of " + std::to_string(bytes) + " bytes");
+  if (unit == huge) ::madvise(memory, room, MADV_HUGEPAGE);  // a hint; fewer page faults
+  return {static_cast<std::byte*>(memory), [bytes, wipe](std::byte* owned) {
+            if (wipe) {
+              std::memset(owned, 0, bytes);
+              asm volatile("" : : "r"(owned) : "memory");  // the memset is not dead
+            }
+            std::free(owned);
+          }};
+}
+
+}  // namespace layout
+
+std::size_t byte_size(const Container& container) { return layout::plan(container).total; }
+
+namespace {
+
+void write_planned(const Container& container, const layout::Plan& plan, std::byte* out) {
+  layout::emit(container, plan, [&](std::span<const std::byte> bytes) {
+    std::memcpy(out, bytes.data(), bytes.size());
+    out += bytes.size();
+  });
+}
+
+}  // namespace
+
+void write_bytes(const Container& container, std::span<std::byte> out) {
+  const layout::Plan plan = layout::plan(container);
+  require<InternalError>(out.size() == plan.total, "a container is written into memory of another size");
+  write_planned(container, plan, out.data());
+}
+
+std::vector<std::byte> to_bytes(const Container& container) {
+  const layout::Plan plan = layout::plan(container);
+  try {
+    std::vector<std::byte> out(plan.total);
+    write_planned(container, plan, out.data());
+    return out;
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError("no memory for a container of " + std::to_string(plan.total) + " bytes");
+  }
+}
+
+Container from_bytes(std::span<const std::byte> bytes, bool copy) {
+  const auto prefix = layout::read_prefix(bytes.first(std::min(bytes.size(), layout::prefix_bytes)), bytes.size());
+  std::shared_ptr<std::byte> storage;
+  if (copy || reinterpret_cast<std::uintptr_t>(bytes.data()) % 8 != 0) {
+    storage = layout::allocate(bytes.size(), false);
+    std::memcpy(storage.get(), bytes.data(), bytes.size());
+    bytes = {storage.get(), bytes.size()};
+  }
+  Container container = layout::read_whole(bytes, prefix, sha256(bytes.first(bytes.size() - layout::digest_bytes)));
+  container.storage = std::move(storage);
+  return container;
+}
+
+}  // namespace heliograph::io

@@ -1,0 +1,57 @@
+#include "ring/engine.h"
+
+#include <cstdio>
+#include <unistd.h>
+
+namespace heliograph::ring {
+
+Engine::Engine(device::Device& device, std::shared_ptr<const math::Ring> ring)
+    : device_(device), prepared_(device.kernels().prepare(std::move(ring))), queue_(device.make_queue()), process_(getpid()) {}
+
+device::Queue& Engine::queue() const {
+  if (getpid() != process_) throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
+  return *queue_;
+}
+
+void Engine::require_memory(std::size_t bytes, const char* purpose) const {
+  const device::MemoryState m = device_.memory();
+  const std::size_t have = m.available + m.pooled;
+  if (bytes > have) {
+    throw OutOfMemoryError(std::string(purpose) + " needs " + readable_bytes(bytes) + ", you have " + readable_bytes(have));
+  }
+}
+
+namespace {
+
+device::Permutation automorphism_permutation(const math::Ring& ring, u64 galois, Domain domain) {
+  const std::size_t n = ring.n();
+  if (domain == Domain::ntt) return {.source = math::automorphism_table(n, galois)};
+  device::Permutation p{.source = std::vector<math::u32>(n), .negate = std::vector<bool>(n)};
+  for (u64 i = 0; i < n; ++i) {
+    const u64 target = i * galois % (2 * n);  // X^i goes to X^target, X^N = -1
+    p.source[target % n] = static_cast<math::u32>(i);
+    p.negate[target % n] = target >= n;
+  }
+  return p;
+}
+
+}  // namespace
+
+const device::PreparedPermutation& Engine::automorphism(u64 galois, Domain domain) {
+  const std::lock_guard lock(mutex_);
+  auto& slot = automorphisms_[{galois, domain}];
+  if (!slot) slot = kernels().prepare(automorphism_permutation(ring(), galois, domain));
+  return *slot;
+}
+
+std::string readable_bytes(std::size_t bytes) {
+  static const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+}  // namespace heliograph::ring

@@ -1,0 +1,52 @@
+// A ring on a device: what tensors of one parameter set share.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "device/composite.h"
+#include "device/kernels.h"
+
+namespace heliograph::ring {
+
+using device::PrimeList;
+using device::View;
+using math::Domain;
+using math::PrimeIndex;
+using math::u64;
+
+/// Called between steps of long work with the share done, 0 to 1. May throw (CancelledError) to stop the work.
+using Progress = std::function<void(double)>;
+
+class Engine {
+ public:
+  /// `device` must outlive the engine (the process's own do).
+  Engine(device::Device& device, std::shared_ptr<const math::Ring> ring);
+
+  device::Device& device() const { return device_; }
+  /// The queue work is enqueued on. Throws ForkError in a child of the process that made the engine.
+  device::Queue& queue() const;
+  device::Kernels& kernels() const { return device_.kernels(); }
+  const math::Ring& ring() const { return prepared_->ring(); }
+  const device::PreparedRing& prepared() const { return *prepared_; }
+  std::shared_ptr<const device::PreparedRing> prepared_shared() const { return prepared_; }
+  device::Buffer allocate(std::size_t bytes) const { return device_.allocate(bytes, queue()); }
+  /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had.
+  void require_memory(std::size_t bytes, const char* purpose) const;
+  /// The permutation of X -> X^galois in `domain`, prepared once.
+  const device::PreparedPermutation& automorphism(u64 galois, Domain domain);
+
+ private:
+  device::Device& device_;
+  std::shared_ptr<const device::PreparedRing> prepared_;
+  std::unique_ptr<device::Queue> queue_;
+  long process_;
+  std::mutex mutex_;
+  std::map<std::pair<u64, Domain>, std::shared_ptr<const device::PreparedPermutation>> automorphisms_;
+};
+
+/// "5.1 GiB"
+std::string readable_bytes(std::size_t bytes);
+
+}  // namespace heliograph::ring

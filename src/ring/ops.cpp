@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <cstring>
+
+#include "ring/tensor.h"
+
+namespace heliograph::ring {
+
+namespace {
+
+void require_alike(const RnsTensor& a, const RnsTensor& b) {
+  require<MismatchError>(a.engine() == b.engine(), "the operands belong to different parameters");
+  require<MismatchError>(a.primes() == b.primes(), "the operands are at different levels");
+  require<InternalError>(a.domain() == b.domain(), "the operands are in different domains");
+}
+
+/// out = a op b for the components both have; the rest of the longer operand by `rest`.
+template <class Both, class Rest>
+RnsTensor combine(const RnsTensor& a, const RnsTensor& b, Both both, Rest rest) {
+  require_alike(a, b);
+  const Shape shape = broadcast_shapes(a.shape(), b.shape());
+  const RnsTensor x = a.broadcast_to(shape), y = b.broadcast_to(shape);
+  const std::size_t common = std::min(x.components(), y.components()), all = std::max(x.components(), y.components());
+  RnsTensor out(a.engine(), shape, all, a.primes(), a.domain());
+  if (out.items() == 0) return out;
+  both(x.view().with_components(0, common), y.view().with_components(0, common), out.view().with_components(0, common));
+  if (all > common) {
+    const bool from_a = x.components() == all;
+    rest((from_a ? x : y).view().with_components(common, all - common), out.view().with_components(common, all - common), from_a);
+  }
+  return out;
+}
+
+}  // namespace
+
+RnsTensor add(const RnsTensor& a, const RnsTensor& b) {
+  Engine& e = *a.engine();
+  return combine(
+      a, b, [&](const View& x, const View& y, const View& out) { e.kernels().add(e.queue(), e.prepared(), a.primes(), x, y, out); },
+      [&](const View& x, const View& out, bool) { e.kernels().copy(e.queue(), x, out); });
+}
+
+RnsTensor subtract(const RnsTensor& a, const RnsTensor& b) {
+  Engine& e = *a.engine();
+  return combine(
+      a, b, [&](const View& x, const View& y, const View& out) { e.kernels().sub(e.queue(), e.prepared(), a.primes(), x, y, out); },
+      [&](const View& x, const View& out, bool from_a) {
+        from_a ? e.kernels().copy(e.queue(), x, out) : e.kernels().neg(e.queue(), e.prepared(), a.primes(), x, out);
+      });
+}
+
+RnsTensor negate(const RnsTensor& a) {
+  Engine& e = *a.engine();
+  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain());
+  if (a.items()) e.kernels().neg(e.queue(), e.prepared(), a.primes(), a.view(), out.view());
+  return out;
+}
+
+RnsTensor to_domain(const RnsTensor& a, Domain domain) {
+  if (a.domain() == domain) return a;
+  Engine& e = *a.engine();
+  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), domain);
+  if (a.items() == 0) return out;
+  if (domain == Domain::ntt) {
+    e.kernels().forward_ntt(e.queue(), e.prepared(), a.primes(), a.view(), out.view());
+  } else {
+    e.kernels().inverse_ntt(e.queue(), e.prepared(), a.primes(), a.view(), out.view());
+  }
+  return out;
+}
+
+RnsTensor copy(const RnsTensor& a) {
+  Engine& e = *a.engine();
+  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain());
+  if (a.items()) e.kernels().copy(e.queue(), a.view(), out.view());
+  return out;
+}
+
+RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis) {
+  require<ShapeError>(!parts.empty(), "nothing to concatenate");
+  Shape shape = parts.front().shape();
+  require<ShapeError>(axis < shape.size(), "no such axis");
+  std::size_t length = 0, components = 0;
+  for (const RnsTensor& p : parts) {
+    require_alike(parts.front(), p);
+    Shape s = p.shape();
+    require<ShapeError>(s.size() == shape.size(), "tensors to concatenate have different numbers of axes");
+    length += s[axis];
+    s[axis] = shape[axis];
+    if (s != shape) throw ShapeError("shapes " + to_string(shape) + " and " + to_string(p.shape()) + " do not concatenate");
+    components = std::max(components, p.components());
+  }
+  shape[axis] = length;
+  const RnsTensor& lead = parts.front();
+  RnsTensor out(lead.engine(), shape, components, lead.primes(), lead.domain());
+  Engine& e = *lead.engine();
+  std::size_t at = 0;
+  for (const RnsTensor& p : parts) {
+    const std::size_t count = p.shape()[axis];
+    if (p.items() == 0) continue;
+    const View target = out.slice(axis, at, 1, count).view();
+    e.kernels().copy(e.queue(), p.view(), target.with_components(0, p.components()));
+    if (p.components() < components) e.kernels().zero(e.queue(), target.with_components(p.components(), components - p.components()));
+    at += count;
+  }
+  return out;
+}
+
+RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b) {
+  require_alike(a, b);
+  const Shape shape = broadcast_shapes(a.shape(), b.shape());
+  RnsTensor out(a.engine(), shape, a.components(), a.primes(), Domain::ntt);
+  Engine& e = *a.engine();
+  if (out.items()) {
+    e.kernels().mul(e.queue(), e.prepared(), a.primes(), a.broadcast_to(shape).view(), b.broadcast_to(shape).view(), out.view());
+  }
+  return out;
+}
+
+void add_constant_in_place(const RnsTensor& a, std::size_t item, const device::LimbConstants& constants) {
+  Engine& e = *a.engine();
+  const View first = a.view().item(item).with_components(0, 1);
+  e.kernels().add_constants(e.queue(), e.prepared(), a.primes(), first, constants, a.domain(), first);
+}
+
+RnsTensor automorphism(const RnsTensor& a, u64 galois) {
+  Engine& e = *a.engine();
+  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain());
+  if (a.items()) e.kernels().permute(e.queue(), e.prepared(), a.primes(), e.automorphism(galois, a.domain()), a.view(), out.view());
+  return out;
+}
+
+RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& product, const Shape& shape, const Progress& progress) {
+  Engine& e = *a.engine();
+  RnsTensor out(a.engine(), shape, a.components(), a.primes(), a.domain());
+  const std::size_t limbs = a.primes().size();
+  // Limb by limb only where somebody watches: a whole call keeps the device busy.
+  const std::size_t step = progress ? 1 : limbs;
+  for (std::size_t first = 0; first < limbs && out.items() > 0; first += step) {
+    const RnsTensor in = a.with_limbs(first, step), part = out.with_limbs(first, step);
+    e.kernels().product(e.queue(), e.prepared(), in.primes(), product, in.view(), part.view());
+    if (progress) progress(static_cast<double>(first + step) / static_cast<double>(limbs));
+  }
+  return out;
+}
+
+RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::PreparedConversion& c, std::shared_ptr<Engine> target,
+                  PrimeList primes) {
+  Engine& e = *a.engine();
+  RnsTensor out(std::move(target), a.shape(), a.components(), primes, Domain::coefficient);
+  if (a.items()) e.kernels().convert(e.queue(), c, a.view(), own ? &own->view() : nullptr, out.view());
+  return out;
+}
+
+std::vector<std::byte> download(const RnsTensor& a) {
+  const RnsTensor d = a.contiguous();
+  std::vector<std::byte> bytes(d.bytes());
+  d.engine()->device().download(d.engine()->queue(), d.view().data, bytes);
+  return bytes;
+}
+
+void upload(const RnsTensor& to, std::span<const std::byte> from) {
+  require<InternalError>(to.dense() && from.size() == to.bytes(), "an upload needs a dense tensor of its size");
+  to.engine()->device().upload(to.engine()->queue(), from, to.view().data);
+}
+
+}  // namespace heliograph::ring

@@ -1,0 +1,83 @@
+// RnsTensor: [batch..., component, limb, N] residues, and operations on whole tensors. Tensors are values that share
+// storage; nothing here writes to an argument.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ring/engine.h"
+
+namespace heliograph::ring {
+
+using Shape = std::vector<std::size_t>;
+
+std::size_t element_count(const Shape& shape);
+/// NumPy's rule. Throws ShapeError naming both shapes.
+Shape broadcast_shapes(const Shape& a, const Shape& b);
+std::string to_string(const Shape& shape);
+
+class RnsTensor {
+ public:
+  RnsTensor() = default;
+  /// Uninitialised storage on the engine's device.
+  RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes, Domain domain);
+
+  bool empty() const { return engine_ == nullptr; }
+  const std::shared_ptr<Engine>& engine() const { return engine_; }
+  Shape shape() const { return Shape(view_.shape.begin(), view_.shape.begin() + view_.axes); }
+  std::size_t items() const { return view_.items(); }
+  std::size_t components() const { return view_.components; }
+  const PrimeList& primes() const { return primes_; }
+  Domain domain() const { return domain_; }
+  const View& view() const { return view_; }
+  /// Bytes of the residues it shows (a broadcast or slice may share storage).
+  std::size_t bytes() const { return view_.words() * view_.word_size(); }
+  bool dense() const;
+
+  // Views: no words are moved.
+  RnsTensor with_components(std::size_t first, std::size_t count) const;
+  RnsTensor with_limbs(std::size_t first, std::size_t count) const;
+  RnsTensor broadcast_to(const Shape& shape) const;
+  RnsTensor transpose(const std::vector<std::size_t>& order) const;
+  /// start, step and count along one axis
+  RnsTensor slice(std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) const;
+  RnsTensor drop_axis(std::size_t axis, std::size_t index) const;
+  /// A view where the strides allow it, else a copy.
+  RnsTensor reshape(const Shape& shape) const;
+  RnsTensor contiguous() const;
+
+ private:
+  std::shared_ptr<Engine> engine_;
+  device::Buffer buffer_;
+  View view_;
+  PrimeList primes_;
+  Domain domain_ = Domain::coefficient;
+};
+
+// Element-wise with broadcasting; operands share primes and domain (MismatchError otherwise). Where one operand has more
+// components, add and sub take the missing ones as zero.
+RnsTensor add(const RnsTensor& a, const RnsTensor& b);
+RnsTensor subtract(const RnsTensor& a, const RnsTensor& b);
+RnsTensor negate(const RnsTensor& a);
+RnsTensor to_domain(const RnsTensor& a, Domain domain);
+RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis);
+RnsTensor copy(const RnsTensor& a);
+/// In NTT domain: every component of `a` times the one component of `b`.
+RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b);
+/// Adds `constants` to coefficient 0 of component 0 of one item, in place (for tensors nobody else has seen).
+void add_constant_in_place(const RnsTensor& a, std::size_t item, const device::LimbConstants& constants);
+RnsTensor automorphism(const RnsTensor& a, u64 galois);
+/// One modular matrix product; `shape` is the result's.
+RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& product, const Shape& shape, const Progress&);
+/// Coefficient domain; see math/conversion.h.
+RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::PreparedConversion& c, std::shared_ptr<Engine> target,
+                  PrimeList primes);
+/// The residues, item by item, component by component, limb by limb. Waits.
+std::vector<std::byte> download(const RnsTensor& a);
+void upload(const RnsTensor& to, std::span<const std::byte> from);
+
+/// Calls `step` on stretches of the batch of about `preferred` items. All views have the same batch shape.
+void for_chunks(std::vector<View> views, std::size_t preferred, const Progress& progress,
+                const std::function<void(const std::vector<View>&)>& step);
+
+}  // namespace heliograph::ring

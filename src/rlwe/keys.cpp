@@ -1,0 +1,228 @@
+#include "rlwe/keys.h"
+
+#include <cstring>
+
+namespace heliograph::rlwe {
+
+namespace {
+
+using device::Distribution;
+
+void sample(ring::Engine& e, const RnsTensor& out, const Key256& key, Distribution distribution, Purpose purpose, math::u32 object,
+            math::u32 first_item) {
+  const device::Draw draw{
+      .key = key, .distribution = distribution, .purpose = purpose, .object = object, .first_item = first_item};
+  e.kernels().sample(e.queue(), e.prepared(), out.primes(), draw, out.view());
+}
+
+RnsTensor sampled(Context& c, const Shape& shape, const PrimeList& primes, const Key256& key, Distribution distribution,
+                  Purpose purpose, math::u32 object, math::u32 first_item = 0) {
+  RnsTensor out(c.engine(), shape, 1, primes, Domain::coefficient);
+  sample(*c.engine(), out, key, distribution, purpose, object, first_item);
+  return out;
+}
+
+KeyId new_id(Entropy& entropy) {
+  const Key256 bytes = entropy.next();
+  KeyId id;
+  std::memcpy(id.data(), bytes.data(), id.size());
+  return id;
+}
+
+template <class T>
+std::vector<std::byte> residues(const std::vector<signed char>& small, const std::vector<u64>& moduli) {
+  std::vector<T> words;
+  words.reserve(small.size() * moduli.size());
+  for (u64 q : moduli) {
+    for (signed char v : small) words.push_back(static_cast<T>(math::signed_mod(v, q)));
+  }
+  std::vector<std::byte> bytes(words.size() * sizeof(T));
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  return bytes;
+}
+
+RnsTensor small_polynomial(Context& c, const std::vector<signed char>& small, const PrimeList& primes) {
+  RnsTensor out(c.engine(), {}, 1, primes, Domain::coefficient);
+  const std::vector<u64> moduli = c.moduli(primes);
+  ring::upload(out, c.parameters().word == Word::w32 ? residues<math::u32>(small, moduli) : residues<u64>(small, moduli));
+  return out;
+}
+
+/// body = error - mask * s (+ addend), all in the NTT domain
+void finish_body(ring::Engine& e, const RnsTensor& mask, const RnsTensor& s, const RnsTensor& error, const RnsTensor& body) {
+  auto& k = e.kernels();
+  k.mul(e.queue(), e.prepared(), body.primes(), mask.view(), s.view(), body.view());
+  k.sub(e.queue(), e.prepared(), body.primes(), error.view(), body.view(), body.view());
+}
+
+void fill_key_masks(Context& c, const RnsTensor& pairs, const Key256& seed) {
+  for (std::size_t j = 0; 2 * j < pairs.components(); ++j) {
+    sample(*c.engine(), pairs.with_components(2 * j + 1, 1), seed, Distribution::uniform, kKeyMask, static_cast<math::u32>(j), 0);
+  }
+}
+
+/// P modulo the limbs of digit j, 0 elsewhere: the gadget's constant for that digit in RNS.
+device::LimbConstants gadget_constants(const Context& c, std::size_t digit) {
+  const RingParameters& p = c.parameters();
+  std::size_t first = 0;
+  for (std::size_t j = 0; j < digit; ++j) first += p.digits[j];
+  device::LimbConstants constants{};
+  for (std::size_t l = first; l < first + p.digits[digit]; ++l) {
+    constants[l] = 1 % p.chain[l];
+    for (u64 q : p.special) constants[l] = math::mul_mod(constants[l], q % p.chain[l], p.chain[l]);
+  }
+  return constants;
+}
+
+SwitchKey make_switch_key(const SecretKey& secret, const RnsTensor& target, Entropy& entropy) {
+  Context& c = *secret.context();
+  ring::Engine& e = *c.engine();
+  const PrimeList primes = c.key_primes();
+  const std::size_t digits = c.parameters().digits.size();
+  SwitchKey key{.seed = entropy.next(), .pairs = RnsTensor(c.engine(), {}, 2 * digits, primes, Domain::ntt)};
+  fill_key_masks(c, key.pairs, key.seed);
+  const Key256 error_seed = entropy.next();
+  RnsTensor scaled(c.engine(), {}, 1, primes, Domain::ntt);
+  for (std::size_t j = 0; j < digits; ++j) {
+    const RnsTensor error = ring::to_domain(
+        sampled(c, {}, primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(j)), Domain::ntt);
+    const RnsTensor body = key.pairs.with_components(2 * j, 1);
+    finish_body(e, key.pairs.with_components(2 * j + 1, 1), secret.transformed(), error, body);
+    e.kernels().mul_constants(e.queue(), e.prepared(), primes, target.view(), gadget_constants(c, j), scaled.view());
+    e.kernels().add(e.queue(), e.prepared(), primes, body.view(), scaled.view(), body.view());
+  }
+  return key;
+}
+
+}  // namespace
+
+Key256 Entropy::next() {
+  if (!fixed_) return math::system_entropy();
+  const auto block = math::chacha20_block(*fixed_, count_++, {0, 0, 0});
+  Key256 key;
+  std::memcpy(key.data(), block.data(), key.size());
+  return key;
+}
+
+SecretKey SecretKey::generate(std::shared_ptr<Context> context, Entropy& entropy) {
+  const PrimeList one = PrimeList::range(0, 1);
+  const RnsTensor s = sampled(*context, {}, one, entropy.next(), Distribution::ternary, kSecret, 0);
+  const std::vector<std::byte> bytes = ring::download(s);
+  const u64 q = context->parameters().chain[0];
+  std::vector<signed char> coefficients(context->parameters().n);
+  for (std::size_t i = 0; i < coefficients.size(); ++i) {
+    u64 word = 0;
+    std::memcpy(&word, bytes.data() + i * s.view().word_size(), s.view().word_size());
+    coefficients[i] = static_cast<signed char>(math::centered(word, q));
+  }
+  return SecretKey(std::move(context), std::move(coefficients), new_id(entropy));
+}
+
+SecretKey::SecretKey(std::shared_ptr<Context> context, std::vector<signed char> coefficients, KeyId id)
+    : context_(std::move(context)), id_(id), coefficients_(std::move(coefficients)) {
+  require<DamagedFileError>(coefficients_.size() == context_->parameters().n, "a secret key has the wrong length");
+  for (signed char v : coefficients_) require<DamagedFileError>(v >= -1 && v <= 1, "a secret key's coefficients are -1, 0 and 1");
+  transformed_ = ring::to_domain(small_polynomial(*context_, coefficients_, context_->key_primes()), Domain::ntt);
+}
+
+SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy) {
+  ring::Engine& e = *secret.context()->engine();
+  const RnsTensor& s = secret.transformed();
+  RnsTensor square(secret.context()->engine(), {}, 1, s.primes(), Domain::ntt);
+  e.kernels().mul(e.queue(), e.prepared(), s.primes(), s.view(), s.view(), square.view());
+  return make_switch_key(secret, square, entropy);
+}
+
+SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entropy) {
+  return make_switch_key(secret, ring::automorphism(secret.transformed(), galois), entropy);
+}
+
+SwitchKey expand_switch_key(Context& context, const Key256& seed, const RnsTensor& bodies) {
+  SwitchKey key{.seed = seed, .pairs = RnsTensor(context.engine(), {}, 2 * bodies.components(), bodies.primes(), Domain::ntt)};
+  fill_key_masks(context, key.pairs, seed);
+  ring::Engine& e = *context.engine();
+  for (std::size_t j = 0; j < bodies.components(); ++j) {
+    e.kernels().copy(e.queue(), bodies.view().with_components(j, 1), key.pairs.view().with_components(2 * j, 1));
+  }
+  return key;
+}
+
+RnsTensor bodies_of(const SwitchKey& key) {
+  RnsTensor bodies(key.pairs.engine(), {}, key.pairs.components() / 2, key.pairs.primes(), Domain::ntt);
+  ring::Engine& e = *key.pairs.engine();
+  for (std::size_t j = 0; j < bodies.components(); ++j) {
+    e.kernels().copy(e.queue(), key.pairs.view().with_components(2 * j, 1), bodies.view().with_components(j, 1));
+  }
+  return bodies;
+}
+
+PublicKey make_public_key(const SecretKey& secret, Entropy& entropy) {
+  Context& c = *secret.context();
+  const PrimeList chain = c.chain(c.top_level());
+  PublicKey key{.context = secret.context(), .id = secret.id(), .seed = entropy.next(),
+                .pair = RnsTensor(c.engine(), {}, 2, chain, Domain::ntt)};
+  sample(*c.engine(), key.pair.with_components(1, 1), key.seed, Distribution::uniform, kKeyMask, 0xffffffffU, 0);
+  const RnsTensor error = sampled(c, {}, chain, entropy.next(), Distribution::gaussian, kKeyError, 0xffffffffU);
+  finish_body(*c.engine(), key.pair.with_components(1, 1), secret.transformed().with_limbs(0, chain.size()),
+              ring::to_domain(error, Domain::ntt), key.pair.with_components(0, 1));
+  return key;
+}
+
+PublicKey expand_public_key(std::shared_ptr<Context> context, KeyId id, const Key256& seed, const RnsTensor& body) {
+  PublicKey key{.context = context, .id = id, .seed = seed, .pair = RnsTensor(context->engine(), {}, 2, body.primes(), Domain::ntt)};
+  sample(*context->engine(), key.pair.with_components(1, 1), seed, Distribution::uniform, kKeyMask, 0xffffffffU, 0);
+  ring::Engine& e = *context->engine();
+  e.kernels().copy(e.queue(), body.view(), key.pair.with_components(0, 1).view());
+  return key;
+}
+
+void fill_masks(const RnsTensor& target, const Key256& seed, math::u32 first_item) {
+  sample(*target.engine(), target, seed, Distribution::uniform, kMask, 0, first_item);
+}
+
+void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& error_seed, math::u32 first_item, const RnsTensor& out) {
+  Context& c = *secret.context();
+  ring::Engine& e = *c.engine();
+  auto& k = e.kernels();
+  const PrimeList& chain = out.primes();
+  const RnsTensor body = out.with_components(0, 1), mask = out.with_components(1, 1);
+  const RnsTensor s = secret.transformed().with_limbs(0, chain.size()).broadcast_to(out.shape());
+  fill_masks(mask, seed, first_item);
+  k.forward_ntt(e.queue(), e.prepared(), chain, mask.view(), body.view());
+  k.mul(e.queue(), e.prepared(), chain, body.view(), s.view(), body.view());
+  k.inverse_ntt(e.queue(), e.prepared(), chain, body.view(), body.view());
+  const RnsTensor error = sampled(c, out.shape(), chain, error_seed, Distribution::gaussian, kError, 0, first_item);
+  k.sub(e.queue(), e.prepared(), chain, error.view(), body.view(), body.view());
+}
+
+void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out) {
+  Context& c = *key.context;
+  ring::Engine& e = *c.engine();
+  auto& k = e.kernels();
+  const PrimeList& chain = out.primes();
+  const RnsTensor u = ring::to_domain(
+      sampled(c, out.shape(), chain, secret_seed, Distribution::ternary, kEphemeral, 0, first_item), Domain::ntt);
+  const RnsTensor pair = key.pair.with_limbs(0, chain.size()).broadcast_to(out.shape());
+  k.mul(e.queue(), e.prepared(), chain, pair.view(), u.view(), out.view());
+  k.inverse_ntt(e.queue(), e.prepared(), chain, out.view(), out.view());
+  RnsTensor errors(c.engine(), out.shape(), 2, chain, Domain::coefficient);
+  sample(e, errors, secret_seed, Distribution::gaussian, kError, 0, first_item);  // its two components are drawn apart
+  k.add(e.queue(), e.prepared(), chain, out.view(), errors.view(), out.view());
+}
+
+RnsTensor phase(const SecretKey& secret, const RnsTensor& ciphertext) {
+  const RnsTensor s = secret.transformed().with_limbs(0, ciphertext.primes().size());
+  const std::size_t degree = ciphertext.components() - 1;
+  // Horner in the secret: (c_d s + c_(d-1)) s + ...
+  RnsTensor sum = ring::to_domain(ciphertext.with_components(degree, 1), Domain::ntt);
+  for (std::size_t i = degree; i-- > 0;) {
+    sum = ring::multiply_polynomial(sum, s);
+    const bool last = i == 0 && ciphertext.domain() == Domain::coefficient;
+    if (last) sum = ring::to_domain(sum, Domain::coefficient);
+    const RnsTensor next = last ? ciphertext.with_components(i, 1) : ring::to_domain(ciphertext.with_components(i, 1), Domain::ntt);
+    sum = ring::add(sum, next);
+  }
+  return ring::to_domain(sum, Domain::coefficient);
+}
+
+}  // namespace heliograph::rlwe

@@ -1,0 +1,87 @@
+// Secret, public and evaluation material: different types, so that what a server holds cannot decrypt.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "math/sampler.h"
+#include "rlwe/context.h"
+
+namespace heliograph::rlwe {
+
+using math::Key256;
+
+/// The `purpose` of each draw (math/sampler.h). Public seeds (mask) and secret seeds (the rest) are drawn apart.
+enum Purpose : unsigned char { kMask = 1, kSecret = 2, kError = 3, kKeyMask = 4, kKeyError = 5, kEphemeral = 6 };
+
+/// Where randomness comes from: the operating system, except in tests that need known answers.
+class Entropy {
+ public:
+  Entropy() = default;
+  /// Test only: every key drawn from `seed` by counting.
+  explicit Entropy(const Key256& seed) : fixed_(seed) {}
+  Key256 next();
+
+ private:
+  std::optional<Key256> fixed_;
+  math::u32 count_ = 0;
+};
+
+class SecretKey {
+ public:
+  static SecretKey generate(std::shared_ptr<Context> context, Entropy& entropy);
+  /// From coefficients in {-1, 0, 1}. Throws DamagedFileError for others.
+  SecretKey(std::shared_ptr<Context> context, std::vector<signed char> coefficients, KeyId id);
+
+  const std::shared_ptr<Context>& context() const { return context_; }
+  const KeyId& id() const { return id_; }
+  const std::vector<signed char>& coefficients() const { return coefficients_; }
+  /// s in the NTT domain, over the chain and the special primes.
+  const RnsTensor& transformed() const { return transformed_; }
+
+ private:
+  std::shared_ptr<Context> context_;
+  KeyId id_;
+  std::vector<signed char> coefficients_;
+  RnsTensor transformed_;
+};
+
+/// Encryptions of a multiple of another secret, one pair a digit: components 2j (body) and 2j+1 (mask), NTT domain.
+struct SwitchKey {
+  Key256 seed;      // of the masks
+  RnsTensor pairs;  // components 2 * digits
+};
+SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy);
+SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entropy);
+/// The key again from its bodies (components = digits) and the seed of its masks.
+SwitchKey expand_switch_key(Context& context, const Key256& seed, const RnsTensor& bodies);
+/// The bodies alone: what a file keeps.
+RnsTensor bodies_of(const SwitchKey& key);
+
+struct PublicKey {
+  std::shared_ptr<Context> context;
+  KeyId id;
+  Key256 seed;
+  RnsTensor pair;  // components (b, a), NTT domain, chain primes
+};
+PublicKey make_public_key(const SecretKey& secret, Entropy& entropy);
+PublicKey expand_public_key(std::shared_ptr<Context> context, KeyId id, const Key256& seed, const RnsTensor& body);
+
+struct EvaluationKeys {
+  std::shared_ptr<Context> context;
+  KeyId id;
+  std::optional<SwitchKey> relinearization;
+  std::map<u64, SwitchKey> rotations;  // by Galois element
+};
+
+/// Encryptions of zero into `out`: one batch axis, two components, coefficient domain, not seen by anyone yet.
+/// `first_item` numbers the batch. The masks come from `seed`.
+void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& error_seed, math::u32 first_item, const RnsTensor& out);
+void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out);
+/// The masks of a seeded encryption: component 1 of encrypt_zero.
+void fill_masks(const RnsTensor& target, const Key256& seed, math::u32 first_item);
+
+/// c_0 + c_1 s + c_2 s^2 + ..., coefficient domain, one component.
+RnsTensor phase(const SecretKey& secret, const RnsTensor& ciphertext);
+
+}  // namespace heliograph::rlwe

@@ -1,0 +1,149 @@
+#include "rlwe/noise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "math/sampler.h"
+
+namespace heliograph::rlwe {
+
+namespace {
+
+constexpr double kDeviations = 8;
+
+using math::u128;
+
+/// [multiplier * (Q / q_i)^-1] mod q_i
+std::vector<u64> reconstruction_constants(const std::vector<u64>& moduli, u64 multiplier) {
+  std::vector<u64> result;
+  for (std::size_t i = 0; i < moduli.size(); ++i) {
+    u64 cofactor = 1 % moduli[i];
+    for (std::size_t k = 0; k < moduli.size(); ++k) {
+      if (k != i) cofactor = math::mul_mod(cofactor, moduli[k] % moduli[i], moduli[i]);
+    }
+    result.push_back(math::mul_mod(multiplier % moduli[i], math::inverse_mod(cofactor, moduli[i]), moduli[i]));
+  }
+  return result;
+}
+
+using Big = std::vector<u64>;  // little-endian words of one length
+
+void add_multiple(Big& sum, const Big& value, u64 factor) {
+  u64 carry = 0;
+  for (std::size_t k = 0; k < sum.size(); ++k) {
+    const u128 t = u128{value[k]} * factor + sum[k] + carry;
+    sum[k] = static_cast<u64>(t);
+    carry = static_cast<u64>(t >> 64);
+  }
+}
+
+void subtract(Big& a, const Big& b) {
+  u64 borrow = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    const u128 t = u128{a[k]} - b[k] - borrow;
+    a[k] = static_cast<u64>(t);
+    borrow = static_cast<u64>(t >> 64) & 1;
+  }
+}
+
+bool less(const Big& a, const Big& b) {
+  return std::lexicographical_compare(a.rbegin(), a.rend(), b.rbegin(), b.rend());
+}
+
+Big product(const std::vector<u64>& moduli, std::size_t skip, std::size_t words) {
+  Big r(words);
+  r[0] = 1;
+  for (std::size_t i = 0; i < moduli.size(); ++i) {
+    if (i == skip) continue;
+    Big next(words);
+    add_multiple(next, r, moduli[i]);
+    r = next;
+  }
+  return r;
+}
+
+double log2_of(const Big& a) {
+  for (std::size_t k = a.size(); k-- > 0;) {
+    if (a[k] == 0) continue;
+    const double low = k > 0 ? std::ldexp(static_cast<double>(a[k - 1]), -64) : 0;
+    return std::log2(static_cast<double>(a[k]) + low) + 64.0 * static_cast<double>(k);
+  }
+  return -1;
+}
+
+}  // namespace
+
+double log2_sum(double a, double b) {
+  const double high = std::max(a, b), low = std::min(a, b);
+  return high + std::log2(1 + std::exp2(low - high));
+}
+
+double NoiseModel::random(double log_variance) const { return std::log2(kDeviations) + (std::log2(n_) + log_variance) / 2; }
+
+double NoiseModel::rounding() const { return random(-std::log2(12.0)); }
+
+double NoiseModel::rounding_times_secret(std::size_t components) const {
+  // coefficient variance of s: 2/3; of s^2: about 4N/9
+  double variance = 1;
+  if (components > 1) variance += n_ * 2 / 3;
+  if (components > 2) variance += n_ * n_ * 4 / 9;
+  return random(std::log2(variance / 12));
+}
+
+double NoiseModel::fresh_secret_key() const { return random(2 * std::log2(math::kSigma)); }
+
+double NoiseModel::fresh_public_key() const { return random(2 * std::log2(math::kSigma) + std::log2(1 + 4 * n_ / 3)); }
+
+double NoiseModel::phase_over_modulus() const { return rounding_times_secret(2); }
+
+double NoiseModel::key_switch(const std::vector<double>& log_digits, double log_p) const {
+  double log_variance = -1e9;  // of sum_j digit_j * e_j
+  for (double d : log_digits) log_variance = log2_sum(log_variance, 2 * d - std::log2(12.0) + 2 * std::log2(math::kSigma) + std::log2(n_));
+  const double product = random(log_variance) - log_p;
+  return log_p > 0 ? log2_sum(product, rounding_times_secret(2)) : product;
+}
+
+double log2_largest(const u64* words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier) {
+  const std::size_t count = moduli.size(), length = count + 1;
+  const std::vector<u64> constants = reconstruction_constants(moduli, multiplier);
+  const Big q = product(moduli, ~std::size_t{0}, length);
+  std::vector<Big> cofactors;
+  for (std::size_t i = 0; i < count; ++i) cofactors.push_back(product(moduli, i, length));
+  Big half = q, largest(length);
+  for (std::size_t k = 0; k < length; ++k) half[k] = half[k] >> 1 | (k + 1 < length ? half[k + 1] << 63 : 0);
+  for (std::size_t c = 0; c < n; ++c) {
+    Big sum(length);
+    double turns = 0;  // sum / Q, to know how often Q must be taken away
+    for (std::size_t i = 0; i < count; ++i) {
+      const u64 y = math::mul_mod(words[i * n + c], constants[i], moduli[i]);
+      add_multiple(sum, cofactors[i], y);
+      turns += static_cast<double>(y) / static_cast<double>(moduli[i]);
+    }
+    Big whole(length);
+    add_multiple(whole, q, static_cast<u64>(std::max(0.0, std::floor(turns - 1e-6))));
+    subtract(sum, whole);
+    while (!less(sum, q)) subtract(sum, q);
+    if (less(half, sum)) {
+      Big mirrored = q;
+      subtract(mirrored, sum);
+      sum = mirrored;
+    }
+    if (less(largest, sum)) largest = sum;
+  }
+  return log2_of(largest);
+}
+
+double largest_fraction(const u64* words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier) {
+  const std::vector<u64> constants = reconstruction_constants(moduli, multiplier);
+  double worst = 0;
+  for (std::size_t c = 0; c < n; ++c) {
+    double turns = 0;
+    for (std::size_t i = 0; i < moduli.size(); ++i) {
+      turns += static_cast<double>(math::mul_mod(words[i * n + c], constants[i], moduli[i])) / static_cast<double>(moduli[i]);
+    }
+    worst = std::max(worst, std::abs(turns - std::round(turns)));
+  }
+  return worst;
+}
+
+}  // namespace heliograph::rlwe

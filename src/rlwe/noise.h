@@ -1,0 +1,49 @@
+// Noise: a model without the secret key, a measurement with its help.
+//
+// The model bounds noise in the canonical embedding (Gentry, Halevi, Smart, ePrint 2012/099, appendix A.5): a polynomial
+// with independent coefficients of variance V has norm at most D sqrt(N V) except with probability N e^(-D^2), and norms
+// multiply. Its infinity norm is at most the canonical one. With D = 8 a bound fails with probability below 2^-77 at
+// N = 2^15; over the few thousand random polynomials of a computation that stays below 2^-64. Rounding errors and
+// ciphertext words are taken as uniform and independent. All values are log2.
+#pragma once
+
+#include <vector>
+
+#include "rlwe/parameters.h"
+
+namespace heliograph::rlwe {
+
+/// log2(2^a + 2^b)
+double log2_sum(double a, double b);
+
+class NoiseModel {
+ public:
+  static constexpr double kFailureLog2 = -64;
+
+  explicit NoiseModel(std::size_t n) : n_(static_cast<double>(n)) {}
+
+  /// Canonical norm of a polynomial with coefficient variance 2^log_variance.
+  double random(double log_variance) const;
+  /// A rounding error in [-1/2, 1/2] on each coefficient.
+  double rounding() const;
+  /// Rounding errors on `components` ciphertext components: r_0 + r_1 s + r_2 s^2.
+  double rounding_times_secret(std::size_t components) const;
+  double fresh_secret_key() const;
+  double fresh_public_key() const;
+  /// Of c(s) = c_0 + c_1 s over the modulus 2^log_q, as a real multiple of it: log2 |c(s) / q|.
+  double phase_over_modulus() const;
+  /// One key switch at a level whose digits have these sizes (log2), with special primes of log_p (0: none).
+  double key_switch(const std::vector<double>& log_digits, double log_p) const;
+
+ private:
+  double n_;
+};
+
+/// log2 of the largest |[multiplier * x]_Q| over all coefficients; words are `n` residues for each modulus in turn.
+/// 0 gives -1. Exact big-integer arithmetic.
+double log2_largest(const u64* words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier);
+
+/// The largest distance of multiplier * x / Q from an integer, 0 to 1/2, to about 2^-40.
+double largest_fraction(const u64* words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier);
+
+}  // namespace heliograph::rlwe

@@ -1,0 +1,50 @@
+#include "rlwe/parameters.h"
+
+#include <cmath>
+
+namespace heliograph::rlwe {
+
+std::vector<u64> RingParameters::all_primes() const {
+  std::vector<u64> all = chain;
+  all.insert(all.end(), special.begin(), special.end());
+  all.insert(all.end(), auxiliary.begin(), auxiliary.end());
+  return all;
+}
+
+double log2_product(const std::vector<u64>& values) {
+  double sum = 0;
+  for (u64 v : values) sum += std::log2(static_cast<double>(v));
+  return sum;
+}
+
+double RingParameters::log_q() const { return log2_product(chain); }
+double RingParameters::log_qp() const { return log2_product(chain) + log2_product(special); }
+
+int largest_secure_log_qp(std::size_t n) {
+  switch (n) {
+    case 1 << 10: return 26;
+    case 1 << 11: return 53;
+    case 1 << 12: return 106;
+    case 1 << 13: return 214;
+    case 1 << 14: return 430;
+    case 1 << 15: return 868;
+    case 1 << 16: return 1747;
+    case 1 << 17: return 3523;
+    default: return 0;
+  }
+}
+
+bool is_secure(const RingParameters& p) { return p.log_qp() <= largest_secure_log_qp(p.n); }
+
+int rough_security_bits(const RingParameters& p) {
+  return is_secure(p) ? 128 : static_cast<int>(128.0 * largest_secure_log_qp(p.n) / p.log_qp());
+}
+
+std::string to_string(const KeyId& id) {
+  static const char* const digits = "0123456789abcdef";
+  std::string text;
+  for (unsigned char byte : id) text += digits[byte >> 4], text += digits[byte & 15];
+  return text;
+}
+
+}  // namespace heliograph::rlwe

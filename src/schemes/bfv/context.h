@@ -1,0 +1,122 @@
+// A BFV parameter set at work: the RLWE context, the plaintext rings and the conversions between them.
+#pragma once
+
+#include "heliograph/bfv.h"
+#include "rlwe/keys.h"
+#include "rlwe/noise.h"
+
+namespace heliograph::bfv {
+
+using math::Domain;
+using math::u64;
+using ring::RnsTensor;
+using rlwe::Key256;
+
+/// One plaintext modulus.
+struct PlainModulus {
+  u64 t = 0;
+  std::shared_ptr<const device::PreparedRing> ring;  // null where t has no slots
+};
+
+class Context {
+ public:
+  Context(Spec spec, std::shared_ptr<device::Device> own_device);
+
+  const Spec& spec() const { return spec_; }
+  const std::string& hash() const { return hash_; }
+  rlwe::Context& rlwe() { return *rlwe_; }
+  const std::shared_ptr<rlwe::Context>& rlwe_shared() const { return rlwe_; }
+  ring::Engine& engine() { return *rlwe_->engine(); }
+  const rlwe::NoiseModel& noise() const { return noise_; }
+  std::size_t parts() const { return plain_.size(); }
+  const PlainModulus& plain(std::size_t part) const { return plain_[part]; }
+  bool has_slots() const { return !slot_positions_.empty(); }
+  std::size_t slots() const { return spec_.slots ? spec_.slots : spec_.n; }
+  /// NTT position of each slot: row 0's N/2 slots, then row 1's.
+  const std::vector<math::u32>& slot_positions() const { return slot_positions_; }
+
+  const device::MultiplyPlan& multiply_plan(std::size_t level, std::size_t part);
+  /// m -> round(Q m / t) at a level.
+  const device::PreparedConversion& scale_up(std::size_t level, std::size_t part);
+  /// phase -> m
+  const device::PreparedConversion& scale_down(std::size_t level, std::size_t part);
+  /// m -> its centred representative in every chain prime
+  const device::PreparedConversion& lift(std::size_t part);
+
+  double log_modulus(std::size_t level) const;
+  /// log2(Q / 2t): where noise ends.
+  double noise_limit(std::size_t level, std::size_t part) const;
+  double multiply_noise(double a, double b, std::size_t part) const;
+  double key_switch_noise(std::size_t level) const;
+
+  /// 3^steps (left) modulo 2N; the column swap is 2N - 1.
+  u64 row_galois(std::int64_t steps) const;
+  u64 column_galois() const { return 2 * spec_.n - 1; }
+
+ private:
+  std::shared_ptr<const device::PreparedConversion>& cached(int kind, std::size_t level, std::size_t part);
+
+  Spec spec_;
+  std::string hash_;
+  std::shared_ptr<device::Device> own_device_;
+  std::shared_ptr<rlwe::Context> rlwe_;
+  rlwe::NoiseModel noise_;
+  std::vector<PlainModulus> plain_;
+  std::vector<math::u32> slot_positions_;
+  std::mutex mutex_;
+  std::map<std::pair<std::size_t, std::size_t>, device::MultiplyPlan> multiply_plans_;
+  std::map<std::tuple<int, std::size_t, std::size_t>, std::shared_ptr<const device::PreparedConversion>> conversions_;
+};
+
+struct CiphertextData {
+  std::shared_ptr<Context> context;
+  rlwe::KeyId key{};
+  std::vector<RnsTensor> parts;  // one for each plaintext modulus
+  Packing packing = Packing::slots;
+  std::size_t width = 0;         // values used in each ciphertext
+  std::vector<double> noise;     // log2 of the model's bound, one for each part; NaN: unknown
+  std::vector<Key256> seeds;     // masks' seeds of fresh secret-key encryptions, one for each part; else empty
+  bool fresh = false;            // an encryption nothing was computed on
+  /// Whether the items' noises may be taken as independent (sums then grow with the root of the squared weights), and
+  /// whether the items are known to be different ciphertexts, so that a multiplication makes them independent again.
+  bool independent = false, distinct = false;
+
+  const RnsTensor& front() const { return parts.front(); }
+  std::size_t level() const { return front().primes().size(); }
+  std::size_t degree() const { return front().components() - 1; }
+  Shape shape() const { return front().shape(); }
+};
+
+struct PlaintextData {
+  std::shared_ptr<Context> context;
+  Packing packing = Packing::slots;
+  std::size_t width = 0;
+  Shape shape;
+  std::vector<RnsTensor> lifted;           // centred, NTT domain, all chain primes; made at first use
+  std::vector<device::Buffer> buffers;     // coefficients modulo t
+  std::vector<device::View> coefficients;  // [items] of one 64-bit limb, one for each part
+  std::vector<double> log_norm;            // log2 of the largest 2-norm over the items
+};
+
+struct SecretKeyData {
+  std::shared_ptr<Context> context;
+  rlwe::SecretKey key;
+  std::shared_ptr<rlwe::Entropy> entropy;
+};
+
+struct PublicKeyData {
+  std::shared_ptr<Context> context;
+  rlwe::PublicKey key;
+};
+
+struct EvaluationKeysData {
+  std::shared_ptr<Context> context;
+  rlwe::EvaluationKeys keys;
+};
+
+/// The interned context of a spec on the process's device.
+std::shared_ptr<Context> open_context(const Spec& spec);
+/// Throws WrongKeyError or MismatchError unless both belong together.
+void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key, const char* what);
+
+}  // namespace heliograph::bfv

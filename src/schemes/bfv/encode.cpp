@@ -1,0 +1,134 @@
+// Values to polynomials and back.
+#include "schemes/bfv/encode.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace heliograph::bfv {
+
+PlainBatch make_plain_batch(Context& c, std::size_t items) {
+  const std::size_t n = c.spec().n;
+  PlainBatch b{.buffer = c.engine().allocate(std::max<std::size_t>(1, items) * n * 8)};
+  b.view = device::View::dense(b.buffer->address(), math::Word::w64, {items}, 1, 1, n);
+  return b;
+}
+
+void require_packing(const Context& c, Packing packing) {
+  if (packing == Packing::slots && !c.has_slots()) {
+    throw SlotsError("this set has no slots: a plaintext modulus is not a prime that is 1 modulo 2N; use coefficients");
+  }
+}
+
+void check_values(const Context& c, const Values& values, Packing packing) {
+  require_packing(c, packing);
+  const std::size_t width = packing == Packing::slots ? c.slots() : c.spec().n;
+  if (values.width > width) {
+    throw ShapeError(std::to_string(values.width) + " values do not fit " + std::to_string(width) +
+                     (packing == Packing::slots ? " slots" : " coefficients"));
+  }
+  require<ShapeError>(values.data.size() == ring::element_count(values.shape) * values.width, "values and shape do not agree");
+  // |v| <= M/2 for M the product of the plaintext moduli; beyond 2^63 every value fits.
+  math::u128 product = 1;
+  for (std::size_t i = 0; i < c.parts() && product < (math::u128{1} << 64); ++i) product *= c.plain(i).t;
+  if (product >= (math::u128{1} << 64)) return;
+  const auto high = static_cast<std::int64_t>(product == 2 ? 1 : (product - 1) / 2);
+  const auto low = product == 2 ? 0 : -static_cast<std::int64_t>(product / 2);
+  for (std::int64_t v : values.data) {
+    if (v < low || v > high) {
+      throw PlaintextRangeError(std::to_string(v) + " is not between " + std::to_string(low) + " and " + std::to_string(high) +
+                                ", what the plaintext modulus holds");
+    }
+  }
+}
+
+void upload_values(Context& c, std::size_t part, const Values& values, Packing packing, std::size_t first, const PlainBatch& to) {
+  const std::size_t n = c.spec().n, items = to.view.items();
+  const u64 t = c.plain(part).t;
+  std::vector<u64> words(items * n);
+  for (std::size_t i = 0; i < items; ++i) {
+    const std::int64_t* source = values.data.data() + (first + i) * values.width;
+    u64* target = words.data() + i * n;
+    const math::u32* position = packing == Packing::slots ? c.slot_positions().data() : nullptr;
+    for (std::size_t k = 0; k < values.width; ++k) {
+      const std::int64_t v = source[k];
+      const u64 residue = v >= 0 && static_cast<u64>(v) < t ? static_cast<u64>(v) : math::signed_mod(v, t);
+      target[position ? position[k] : k] = residue;
+    }
+  }
+  ring::Engine& e = c.engine();
+  e.device().upload(e.queue(), std::as_bytes(std::span(words)), to.view.data);
+  if (packing == Packing::slots) {
+    e.kernels().inverse_ntt(e.queue(), *c.plain(part).ring, device::PrimeList{0}, to.view, to.view);
+  }
+}
+
+void download_values(Context& c, std::size_t part, Packing packing, std::size_t width, const PlainBatch& from, u64* out) {
+  const std::size_t n = c.spec().n, items = from.view.items();
+  ring::Engine& e = c.engine();
+  if (packing == Packing::slots) {
+    e.kernels().forward_ntt(e.queue(), *c.plain(part).ring, device::PrimeList{0}, from.view, from.view);
+  }
+  std::vector<u64> words(items * n);
+  e.device().download(e.queue(), from.view.data, std::as_writable_bytes(std::span(words)));
+  for (std::size_t i = 0; i < items; ++i) {
+    for (std::size_t k = 0; k < width; ++k) {
+      out[i * width + k] = words[i * n + (packing == Packing::slots ? c.slot_positions()[k] : k)];
+    }
+  }
+}
+
+namespace {
+
+/// log2 of the largest 2-norm of the centred coefficients over the items.
+double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
+  const std::size_t n = c.spec().n, items = b.view.items();
+  std::vector<u64> words(items * n);
+  ring::Engine& e = c.engine();
+  e.device().download(e.queue(), b.view.data, std::as_writable_bytes(std::span(words)));
+  double largest = 1;
+  for (std::size_t i = 0; i < items; ++i) {
+    double sum = 0;
+    for (std::size_t k = 0; k < n; ++k) {
+      const auto v = static_cast<double>(math::centered(words[i * n + k], t));
+      sum += v * v;
+    }
+    largest = std::max(largest, sum);
+  }
+  // On a device that computes nothing: a polynomial of uniform coefficients.
+  if (e.device().counter()) largest = static_cast<double>(n) * std::pow(static_cast<double>(t), 2) / 12;
+  return std::log2(largest) / 2;
+}
+
+}  // namespace
+
+RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level) {
+  ring::Engine& e = c.engine();
+  RnsTensor out(c.rlwe().engine(), {b.view.items()}, 1, c.rlwe().chain(level), Domain::coefficient);
+  if (out.items()) e.kernels().convert(e.queue(), c.scale_up(level, part), b.view, nullptr, out.view());
+  return out;
+}
+
+Plaintext encode(const Parameters& parameters, const Values& values, Packing packing) {
+  const std::shared_ptr<Context>& c = parameters.context();
+  check_values(*c, values, packing);
+  const std::size_t items = ring::element_count(values.shape);
+  auto data = std::make_shared<PlaintextData>();
+  data->context = c, data->packing = packing, data->width = values.width, data->shape = values.shape;
+  ring::Engine& e = c->engine();
+  const auto chain = c->rlwe().chain(c->rlwe().top_level());
+  for (std::size_t part = 0; part < c->parts(); ++part) {
+    const PlainBatch b = make_plain_batch(*c, items);
+    if (items) upload_values(*c, part, values, packing, 0, b);
+    data->log_norm.push_back(log_norm_of(*c, b, c->plain(part).t));
+    RnsTensor lifted(c->rlwe().engine(), {items}, 1, chain, Domain::coefficient);
+    if (items) e.kernels().convert(e.queue(), c->lift(part), b.view, nullptr, lifted.view());
+    data->lifted.push_back(ring::to_domain(lifted, Domain::ntt).reshape(values.shape));
+    data->buffers.push_back(b.buffer);
+    data->coefficients.push_back(b.view);
+  }
+  return Plaintext(std::move(data));
+}
+
+Shape Plaintext::shape() const { return data_->shape; }
+
+}  // namespace heliograph::bfv

@@ -1,0 +1,28 @@
+// Batches of plaintext polynomials modulo one t, on the device.
+#pragma once
+
+#include "schemes/bfv/context.h"
+
+namespace heliograph::bfv {
+
+/// [items] polynomials of 64-bit residues modulo t.
+struct PlainBatch {
+  device::Buffer buffer;
+  device::View view;
+};
+
+PlainBatch make_plain_batch(Context& c, std::size_t items);
+/// Throws SlotsError where the set has no slots and they are wanted.
+void require_packing(const Context& c, Packing packing);
+/// Throws SlotsError, ShapeError, PlaintextRangeError.
+void check_values(const Context& c, const Values& values, Packing packing);
+/// Items [first, first + batch) as coefficients.
+void upload_values(Context& c, std::size_t part, const Values& values, Packing packing, std::size_t first, const PlainBatch& to);
+/// The first `width` values of each item, canonical modulo t. Overwrites the batch.
+void download_values(Context& c, std::size_t part, Packing packing, std::size_t width, const PlainBatch& from, u64* out);
+/// round(Q v / t) in each limb of a level: what adds the integer v.
+device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, std::int64_t value);
+/// round(Q m / t), coefficient domain.
+RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level);
+
+}  // namespace heliograph::bfv

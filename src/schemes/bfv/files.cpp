@@ -1,0 +1,287 @@
+// Objects as files and bytes (io/container.h). Everything read is checked before it is used.
+#include <cstring>
+#include <limits>
+
+#include "io/container.h"
+#include "io/sha256.h"
+#include "schemes/bfv/derive.h"
+#include "schemes/bfv/spec_text.h"
+
+namespace heliograph::bfv {
+
+namespace {
+
+constexpr std::size_t kMaxItems = std::size_t{1} << 32;
+
+std::string type_of(const char* kind) { return std::string("heliograph.bfv.") + kind; }
+
+/// A device tensor's words, kept alive until the container is written.
+struct Payload {
+  std::vector<std::vector<std::byte>> pieces;
+
+  void add(io::Container& to, const std::string& name, const RnsTensor& t) {
+    pieces.push_back(ring::download(t));
+    std::vector<std::size_t> shape = t.shape();
+    shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
+    to.arrays.push_back({name, t.view().word == math::Word::w64 ? "u64" : "u32", shape, pieces.back()});
+  }
+};
+
+template <class T>
+void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t n) {
+  const std::span<const T> words = a.values<T>();
+  for (std::size_t i = 0; i < words.size(); i += n) {
+    const u64 q = moduli[i / n % moduli.size()];
+    T largest = 0;
+    for (std::size_t k = 0; k < n; ++k) largest = std::max(largest, words[i + k]);
+    if (largest >= q) throw DamagedFileError("array " + a.name + " holds a residue above its modulus");
+  }
+}
+
+RnsTensor read_tensor(const io::Container& from, const std::string& name, Context& c, const Shape& shape, std::size_t components,
+                      device::PrimeList primes, Domain domain) {
+  const auto word = c.rlwe().parameters().word;
+  std::vector<std::size_t> expected = shape;
+  expected.insert(expected.end(), {components, primes.size(), c.spec().n});
+  const io::Array& a = from.array(name, word == math::Word::w64 ? "u64" : "u32", expected);
+  const std::vector<u64> moduli = c.rlwe().moduli(primes);
+  word == math::Word::w64 ? check_words<u64>(a, moduli, c.spec().n) : check_words<math::u32>(a, moduli, c.spec().n);
+  RnsTensor t(c.rlwe().engine(), shape, components, primes, domain);
+  ring::upload(t, a.data);
+  return t;
+}
+
+io::Container start(const char* kind, Context& c, const rlwe::KeyId& key) {
+  io::Container k;
+  k.type = type_of(kind);
+  k.header = io::Json::object({{"parameters", to_json(c.spec())}, {"parameter_hash", c.hash()}, {"key", rlwe::to_string(key)}});
+  return k;
+}
+
+std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
+  if (k.type != type_of(kind)) {
+    const std::string have = k.type.starts_with("heliograph.bfv.") ? k.type.substr(15) : k.type;
+    throw FormatError("this file holds a " + have + ", not a " + kind);
+  }
+  const Spec spec = spec_from_json(k.header.object_at("parameters"));
+  if (hash_of(spec) != k.header.string_at("parameter_hash", 64)) throw DamagedFileError("the parameters do not match their hash");
+  try {
+    return open_context(spec);
+  } catch (const ParameterError& e) {
+    throw DamagedFileError(std::string("the file's parameters are impossible: ") + e.what());
+  }
+}
+
+template <std::size_t N>
+std::array<unsigned char, N> bytes_from(const std::string& hex, const char* what) {
+  const std::vector<unsigned char> raw = io::from_hex(hex);
+  if (raw.size() != N) throw DamagedFileError(std::string(what) + " has the wrong length");
+  std::array<unsigned char, N> out;
+  std::copy(raw.begin(), raw.end(), out.begin());
+  return out;
+}
+
+rlwe::KeyId key_of(const io::Container& k) { return bytes_from<16>(k.header.string_at("key", 32), "the key id"); }
+
+Key256 seed_from(const io::Json& j, std::string_view what) { return bytes_from<32>(j.as_string(what, 64), "a seed"); }
+
+std::string hex(const Key256& key) { return io::to_hex(key); }
+
+// Ciphertexts: what is not an array is in the header. No noise figure travels: a fresh encryption's follows from the
+// model, any other's is unknown until the secret key measures it.
+
+io::Container describe(const CiphertextData& x, Payload& payload) {
+  io::Container k = start("ciphertext", *x.context, x.key);
+  k.header["shape"] = io::Json::array_of(x.shape());
+  k.header["degree"] = x.degree();
+  k.header["level"] = x.level();
+  k.header["ntt"] = x.front().domain() == Domain::ntt;
+  k.header["packing"] = x.packing == Packing::slots ? "slots" : "coefficients";
+  k.header["width"] = x.width;
+  k.header["fresh"] = x.fresh;
+  io::Json seeds = io::Json::array();
+  for (const Key256& s : x.seeds) seeds.push_back(hex(s));
+  k.header["seeds"] = seeds;
+  for (std::size_t part = 0; part < x.parts.size(); ++part) {
+    const RnsTensor kept = x.seeds.empty() ? x.parts[part] : x.parts[part].with_components(0, 1);
+    payload.add(k, "part" + std::to_string(part), kept);
+  }
+  return k;
+}
+
+RnsTensor read_part(const io::Container& k, Context& c, const Shape& shape, std::size_t part, std::size_t components, std::size_t level,
+                    Domain domain, const std::vector<Key256>& seeds) {
+  const std::string name = "part" + std::to_string(part);
+  const auto chain = c.rlwe().chain(level);
+  if (seeds.empty()) return read_tensor(k, name, c, shape, components, chain, domain);
+  const RnsTensor body = read_tensor(k, name, c, shape, 1, chain, domain);
+  const std::size_t items = ring::element_count(shape);
+  const RnsTensor whole(c.rlwe().engine(), {items}, 2, chain, domain);
+  ring::Engine& e = c.engine();
+  if (items) {
+    e.kernels().copy(e.queue(), body.reshape({items}).view(), whole.with_components(0, 1).view());
+    rlwe::fill_masks(whole.with_components(1, 1), seeds[part], 0);
+  }
+  return whole.reshape(shape);
+}
+
+Ciphertext read_ciphertext(const io::Container& k) {
+  CiphertextData x;
+  x.context = context_of(k, "ciphertext");
+  Context& c = *x.context;
+  k.header.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width", "fresh", "seeds"},
+                        "a ciphertext");
+  x.key = key_of(k);
+  Shape shape;
+  for (u64 s : k.header.unsigned_array_at("shape", device::kMaxAxes, kMaxItems)) shape.push_back(s);
+  const std::size_t degree = k.header.unsigned_at("degree", 2), level = k.header.unsigned_at("level", c.rlwe().top_level());
+  if (degree < 1 || level < 1) throw DamagedFileError("a ciphertext has degree 1 or 2 and at least one prime");
+  const std::string& packing = k.header.string_at("packing", 16);
+  if (packing != "slots" && packing != "coefficients") throw DamagedFileError("the packing is neither slots nor coefficients");
+  x.packing = packing == "slots" ? Packing::slots : Packing::coefficients;
+  if (x.packing == Packing::slots && !c.has_slots()) throw DamagedFileError("the file packs slots, which its parameters do not have");
+  x.width = k.header.unsigned_at("width", c.spec().n);
+  const Domain domain = k.header.bool_at("ntt") ? Domain::ntt : Domain::coefficient;
+  for (const io::Json& s : k.header.array_at("seeds", c.parts())) x.seeds.push_back(seed_from(s, "a seed"));
+  x.fresh = k.header.bool_at("fresh");
+  if (x.fresh && (degree != 1 || level != c.rlwe().top_level())) throw DamagedFileError("a fresh ciphertext has degree 1 and all primes");
+  if (!x.seeds.empty() && (x.seeds.size() != c.parts() || !x.fresh || domain != Domain::coefficient)) {
+    throw DamagedFileError("only fresh ciphertexts are seeded, once for each plaintext modulus");
+  }
+  if (k.arrays.size() != c.parts()) throw DamagedFileError("the file has another number of parts than plaintext moduli");
+  for (std::size_t part = 0; part < c.parts(); ++part) {
+    x.parts.push_back(read_part(k, c, shape, part, degree + 1, level, domain, x.seeds));
+    const double fresh = x.seeds.empty() ? c.noise().fresh_public_key() : c.noise().fresh_secret_key();
+    x.noise.push_back(x.fresh ? rlwe::log2_sum(fresh, c.noise().rounding()) : std::numeric_limits<double>::quiet_NaN());
+  }
+  x.independent = x.distinct = x.fresh;
+  return finish(std::move(x));
+}
+
+// Keys
+
+io::Container describe(const PublicKeyData& p, Payload& payload) {
+  io::Container k = start("public-key", *p.context, p.key.id);
+  k.header["seed"] = hex(p.key.seed);
+  payload.add(k, "body", p.key.pair.with_components(0, 1));
+  return k;
+}
+
+PublicKey read_public_key(const io::Container& k) {
+  const std::shared_ptr<Context> c = context_of(k, "public-key");
+  k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
+  const RnsTensor body = read_tensor(k, "body", *c, {}, 1, c->rlwe().chain(c->rlwe().top_level()), Domain::ntt);
+  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{
+      c, rlwe::expand_public_key(c->rlwe_shared(), key_of(k), seed_from(k.header.at("seed"), "seed"), body)}));
+}
+
+io::Container describe(const EvaluationKeysData& d, Payload& payload) {
+  io::Container k = start("evaluation-keys", *d.context, d.keys.id);
+  io::Json rotations = io::Json::object();
+  for (const auto& [galois, key] : d.keys.rotations) {
+    rotations[std::to_string(galois)] = hex(key.seed);
+    payload.add(k, "rotation" + std::to_string(galois), rlwe::bodies_of(key));
+  }
+  k.header["rotations"] = rotations;
+  if (d.keys.relinearization) {
+    k.header["relinearization"] = hex(d.keys.relinearization->seed);
+    payload.add(k, "relinearization", rlwe::bodies_of(*d.keys.relinearization));
+  }
+  return k;
+}
+
+rlwe::SwitchKey read_switch_key(const io::Container& k, Context& c, const std::string& name, const Key256& seed) {
+  const std::size_t digits = c.spec().digits.size();
+  return rlwe::expand_switch_key(c.rlwe(), seed, read_tensor(k, name, c, {}, digits, c.rlwe().key_primes(), Domain::ntt));
+}
+
+EvaluationKeys read_evaluation_keys(const io::Container& k) {
+  auto d = std::make_shared<EvaluationKeysData>();
+  d->context = context_of(k, "evaluation-keys");
+  Context& c = *d->context;
+  k.header.require_only({"parameters", "parameter_hash", "key", "rotations", "relinearization"}, "evaluation keys");
+  d->keys.context = c.rlwe_shared();
+  d->keys.id = key_of(k);
+  const io::Json::Object& rotations = k.header.at("rotations").as_object("rotations");
+  const bool relinearize = k.header.contains("relinearization");
+  if (k.arrays.size() != rotations.size() + (relinearize ? 1 : 0)) throw DamagedFileError("the file has arrays that no key names");
+  c.engine().require_memory(k.arrays.size() * Parameters(d->context).switch_key_bytes(), "loading these keys");
+  for (const auto& [galois, seed] : rotations) {
+    u64 g = 0;
+    for (char digit : galois) g = digit >= '0' && digit <= '9' && g < (1 << 20) ? g * 10 + static_cast<u64>(digit - '0') : 0;
+    if (g % 2 == 0 || g >= 2 * c.spec().n || std::to_string(g) != galois) throw DamagedFileError("a rotation key names no automorphism");
+    d->keys.rotations.emplace(g, read_switch_key(k, c, "rotation" + galois, seed_from(seed, "a seed")));
+  }
+  if (relinearize) {
+    d->keys.relinearization = read_switch_key(k, c, "relinearization", seed_from(k.header.at("relinearization"), "relinearization"));
+  }
+  return EvaluationKeys(std::move(d));
+}
+
+template <class Data>
+Bytes bytes_of(const Data& data) {
+  Payload payload;
+  const io::Container k = describe(data, payload);
+  return io::to_bytes(k);
+}
+
+template <class Data>
+void save_as(const std::string& path, const Data& data) {
+  Payload payload;
+  const io::Container k = describe(data, payload);
+  io::save(path, k);
+}
+
+}  // namespace
+
+Bytes Ciphertext::to_bytes() const { return bytes_of(*data_); }
+void Ciphertext::save(const std::string& path) const { save_as(path, *data_); }
+Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(io::from_bytes(bytes, false)); }
+Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(io::load(path)); }
+
+Bytes PublicKey::to_bytes() const { return bytes_of(*data_); }
+void PublicKey::save(const std::string& path) const { save_as(path, *data_); }
+PublicKey PublicKey::from_bytes(const Bytes& bytes) { return read_public_key(io::from_bytes(bytes, false)); }
+PublicKey PublicKey::load(const std::string& path) { return read_public_key(io::load(path)); }
+
+Bytes EvaluationKeys::to_bytes() const { return bytes_of(*data_); }
+void EvaluationKeys::save(const std::string& path) const { save_as(path, *data_); }
+EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_evaluation_keys(io::from_bytes(bytes, false)); }
+EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(io::load(path)); }
+
+void SecretKey::save(const std::string& path) const {
+  io::Container k = start("secret-key", *data_->context, data_->key.id());
+  const std::vector<signed char>& s = data_->key.coefficients();
+  k.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
+  io::save(path, k, true);
+}
+
+SecretKey SecretKey::load(const std::string& path) {
+  const io::Container k = io::load(path, true);
+  const std::shared_ptr<Context> c = context_of(k, "secret-key");
+  k.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
+  const std::span<const std::byte> raw = k.array("secret", "i8", std::vector<std::size_t>{c->spec().n}).data;
+  std::vector<signed char> s(raw.size());
+  std::memcpy(s.data(), raw.data(), raw.size());
+  return SecretKey(std::make_shared<SecretKeyData>(
+      SecretKeyData{c, rlwe::SecretKey(c->rlwe_shared(), std::move(s), key_of(k)), std::make_shared<rlwe::Entropy>()}));
+}
+
+std::string inspect(const std::string& path) {
+  const io::Container k = io::peek(path);
+  io::Json j = io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}});
+  io::Json arrays = io::Json::array();
+  for (const io::Array& a : k.arrays) {
+    arrays.push_back(io::Json::object({{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
+  }
+  j["arrays"] = arrays;
+  return j.dump();
+}
+
+std::string kind_of(const std::string& path) {
+  const std::string type = io::peek(path).type;
+  if (!type.starts_with("heliograph.bfv.")) throw FormatError("this file holds a " + type + ", which this version does not read");
+  return type.substr(15);
+}
+
+}  // namespace heliograph::bfv

@@ -1,0 +1,254 @@
+// Matrix products, convolutions and sums with plaintext weights: each one gathered modular product. And shapes.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "schemes/bfv/derive.h"
+#include "schemes/bfv/encode.h"
+
+namespace heliograph::bfv {
+
+namespace {
+
+using device::GatheredProduct;
+
+/// Largest row of |weights| summed (exponent 1) or of their squares, rooted (exponent 2).
+double largest_row(const GatheredProduct& p, int exponent) {
+  double largest = 1;
+  for (std::size_t row = 0; row * p.terms < p.weights.size(); ++row) {
+    double sum = 0;
+    for (std::size_t k = 0; k < p.terms; ++k) sum += std::pow(std::abs(static_cast<double>(p.weights[row * p.terms + k])), exponent);
+    largest = std::max(largest, exponent == 2 ? std::sqrt(sum) : sum);
+  }
+  return largest;
+}
+
+/// No two outputs are the same combination of the same inputs, and none is empty.
+bool outputs_distinct(const GatheredProduct& p) {
+  std::set<std::vector<std::int64_t>> rows;
+  std::set<std::vector<math::u32>> windows;
+  for (std::size_t g = 0; g < p.groups; ++g) {
+    rows.clear();
+    for (std::size_t m = 0; m < p.outputs; ++m) {
+      const auto first = p.weights.begin() + static_cast<std::ptrdiff_t>((g * p.outputs + m) * p.terms);
+      std::vector<std::int64_t> row(first, first + static_cast<std::ptrdiff_t>(p.terms));
+      if (std::all_of(row.begin(), row.end(), [](std::int64_t w) { return w == 0; }) || !rows.insert(std::move(row)).second) return false;
+    }
+    for (std::size_t at = 0; at < p.positions; ++at) {
+      const auto first = p.index.begin() + static_cast<std::ptrdiff_t>((g * p.positions + at) * p.terms);
+      if (!windows.insert({first, first + static_cast<std::ptrdiff_t>(p.terms)}).second) return false;
+    }
+  }
+  return true;
+}
+
+/// Each input is used by at most one output.
+bool inputs_disjoint(const GatheredProduct& p) {
+  if (p.outputs > 1) return false;
+  std::vector<bool> used(p.inputs);
+  for (math::u32 i : p.index) {
+    if (i == GatheredProduct::kNone) continue;
+    if (used[i]) return false;
+    used[i] = true;
+  }
+  return true;
+}
+
+/// x flattened, times the product; `bias[channel]` is added to outputs channel * stride ... of the flat result.
+Ciphertext apply(const Ciphertext& x, GatheredProduct product, const Shape& shape, const std::vector<std::int64_t>& bias,
+                 std::size_t channels, const Progress& progress) {
+  const CiphertextData& a = x.data();
+  Context& c = *a.context;
+  product.check();
+  CiphertextData r = derived(a);
+  r.distinct = a.distinct && outputs_distinct(product);
+  r.independent = a.independent && inputs_disjoint(product);
+  const double growth = std::log2(largest_row(product, a.independent ? 2 : 1));
+  for (std::size_t part = 0; part < c.parts(); ++part) {
+    const u64 t = c.plain(part).t;
+    GatheredProduct reduced = product;  // the smallest integers of the same residues modulo t
+    for (std::int64_t& w : reduced.weights) w = math::centered(math::signed_mod(w, t), t);
+    const auto prepared = c.engine().kernels().prepare(std::move(reduced));
+    const RnsTensor out = ring::gathered_product(a.parts[part], *prepared, shape, progress);
+    for (std::size_t i = 0; i < bias.size() * (out.items() > 0); ++i) {
+      if (bias[i] == 0) continue;
+      const device::LimbConstants constant = scaled_constant(c, part, a.level(), bias[i]);
+      // The channel axis of the result has `channels` entries; those before it are batches.
+      const std::size_t inner = out.items() / channels;
+      for (std::size_t k = 0; k < inner; ++k) ring::add_constant_in_place(out, i * inner + k, constant);
+    }
+    r.parts.push_back(out);
+    r.noise[part] += growth;
+    if (!bias.empty()) r.noise[part] = rlwe::log2_sum(r.noise[part], -1);
+  }
+  return finish(std::move(r));
+}
+
+void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t rows) {
+  if (bias.empty()) return;
+  if (bias.size() != rows) throw ShapeError("the bias has " + std::to_string(bias.size()) + " values for " + std::to_string(rows) + " outputs");
+  check_values(c, {.data = bias, .shape = {rows}, .width = 1}, Packing::coefficients);
+}
+
+}  // namespace
+
+Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, std::size_t columns, const Ciphertext& x,
+                  const std::vector<std::int64_t>& bias, const Progress& progress) {
+  const Shape in = x.shape();
+  require<ShapeError>(weights.size() == rows * columns, "the weights do not fill their matrix");
+  if (in.empty() || in[0] != columns) {
+    throw ShapeError("weights of shape " + ring::to_string({rows, columns}) + " do not multiply a tensor of shape " + ring::to_string(in));
+  }
+  check_bias(*x.data().context, bias, rows);
+  const std::size_t positions = columns ? ring::element_count(in) / columns : 0;
+  GatheredProduct p{.groups = 1, .outputs = rows, .positions = positions, .terms = columns, .inputs = columns * positions, .weights = weights};
+  for (std::size_t at = 0; at < positions; ++at) {
+    for (std::size_t k = 0; k < columns; ++k) p.index.push_back(static_cast<math::u32>(k * positions + at));
+  }
+  Shape out = in;
+  out[0] = rows;
+  return apply(x, std::move(p), out, bias, rows, progress);
+}
+
+namespace {
+
+struct Image {
+  std::size_t channels, height, width;
+};
+
+/// Flat input index of each term of each output position: one group.
+void append_windows(GatheredProduct& p, const Convolution& s, const Image& image, std::size_t group, std::size_t out_height,
+                    std::size_t out_width) {
+  for (std::size_t y = 0; y < out_height; ++y) {
+    for (std::size_t x = 0; x < out_width; ++x) {
+      for (std::size_t channel = 0; channel < s.inputs_per_group; ++channel) {
+        for (std::size_t i = 0; i < s.height * s.width; ++i) {
+          const std::size_t row = y * s.stride + i / s.width, column = x * s.stride + i % s.width;
+          const bool inside = row >= s.padding && row - s.padding < image.height && column >= s.padding && column - s.padding < image.width;
+          const std::size_t plane = group * s.inputs_per_group + channel;
+          p.index.push_back(inside ? static_cast<math::u32>((plane * image.height + row - s.padding) * image.width + column - s.padding)
+                                   : GatheredProduct::kNone);
+        }
+      }
+    }
+  }
+}
+
+Ciphertext convolve_one(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
+                        const std::vector<std::int64_t>& bias, const Progress& progress) {
+  const Shape in = x.shape();
+  const Image image{in[0], in[1], in[2]};
+  if (s.groups == 0 || s.stride == 0 || image.channels != s.groups * s.inputs_per_group || s.outputs % s.groups != 0 ||
+      image.height + 2 * s.padding < s.height || image.width + 2 * s.padding < s.width || s.height * s.width == 0) {
+    throw ShapeError("weights of shape " + ring::to_string({s.outputs, s.inputs_per_group, s.height, s.width}) + " in " +
+                     std::to_string(s.groups) + " group(s) do not convolve a tensor of shape " + ring::to_string(in));
+  }
+  const std::size_t out_height = (image.height + 2 * s.padding - s.height) / s.stride + 1;
+  const std::size_t out_width = (image.width + 2 * s.padding - s.width) / s.stride + 1;
+  GatheredProduct p{.groups = s.groups,
+                    .outputs = s.outputs / s.groups,
+                    .positions = out_height * out_width,
+                    .terms = s.inputs_per_group * s.height * s.width,
+                    .inputs = ring::element_count(in),
+                    .weights = weights};
+  for (std::size_t g = 0; g < s.groups; ++g) append_windows(p, s, image, g, out_height, out_width);
+  return apply(x, std::move(p), {s.outputs, out_height, out_width}, bias, s.outputs, progress);
+}
+
+}  // namespace
+
+Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s, const std::vector<std::int64_t>& bias,
+                  const Progress& progress) {
+  const Shape in = x.shape();
+  require<ShapeError>(weights.size() == s.outputs * s.inputs_per_group * s.height * s.width, "the weights do not fill their shape");
+  check_bias(*x.data().context, bias, s.outputs);
+  if (in.size() == 3) return convolve_one(x, weights, s, bias, progress);
+  if (in.size() != 4) throw ShapeError("a convolution takes (channels, H, W) or (batch, channels, H, W), not " + ring::to_string(in));
+  std::vector<Ciphertext> parts;
+  for (std::size_t i = 0; i < in[0]; ++i) {
+    const Ciphertext y = convolve_one(index(x, 0, i), weights, s, bias, progress);
+    Shape one = y.shape();
+    one.insert(one.begin(), 1);
+    parts.push_back(reshape(y, one));
+  }
+  return concatenate(parts, 0);
+}
+
+Ciphertext sum(const Ciphertext& a, std::size_t axis) {
+  Shape shape = a.shape();
+  require<ShapeError>(axis < shape.size(), "no such axis to sum over");
+  const std::size_t length = shape[axis];
+  std::vector<std::size_t> order = {axis};
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i != axis) order.push_back(i);
+  }
+  const Ciphertext lead = transpose(a, order);
+  require<ShapeError>(length > 0, "an empty axis cannot be summed");
+  Ciphertext r = matmul(std::vector<std::int64_t>(length, 1), 1, length, lead, {});
+  return index(r, 0, 0);
+}
+
+namespace {
+
+template <class View>
+Ciphertext viewed(const Ciphertext& a, View view) {
+  CiphertextData r = derived(a.data());
+  for (const RnsTensor& part : a.data().parts) r.parts.push_back(view(part));
+  return finish(std::move(r));
+}
+
+}  // namespace
+
+Ciphertext reshape(const Ciphertext& a, const Shape& shape) {
+  CiphertextData r = derived(a.data());
+  r.seeds = a.data().seeds;  // the flat order is the same, so are the masks' positions
+  r.fresh = a.data().fresh;
+  for (const RnsTensor& part : a.data().parts) r.parts.push_back(part.reshape(shape));
+  return finish(std::move(r));
+}
+
+Ciphertext transpose(const Ciphertext& a, const std::vector<std::size_t>& order) {
+  return viewed(a, [&](const RnsTensor& p) { return p.transpose(order); });
+}
+
+Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) {
+  return viewed(a, [&](const RnsTensor& p) { return p.slice(axis, start, step, count); });
+}
+
+Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position) {
+  require<ShapeError>(axis < a.shape().size() && position < a.shape()[axis], "an index is out of range");
+  return viewed(a, [&](const RnsTensor& p) { return p.drop_axis(axis, position); });
+}
+
+Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
+  CiphertextData r = derived(a.data());
+  r.distinct = r.independent = false;
+  for (const RnsTensor& part : a.data().parts) r.parts.push_back(part.broadcast_to(shape));
+  return finish(std::move(r));
+}
+
+Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
+  require<ShapeError>(!parts.empty(), "nothing to concatenate");
+  const Ciphertext& first = parts.front();
+  std::size_t level = first.level();
+  for (const Ciphertext& p : parts) {
+    require_same(p.data(), first.data().context, first.data().key, "the other tensor");
+    require<MismatchError>(p.packing() == first.packing(), "one tensor packs slots, another coefficients");
+    level = std::min(level, p.level());
+  }
+  CiphertextData r = derived(first.data());
+  r.distinct = r.independent = false;
+  for (std::size_t part = 0; part < first.data().parts.size(); ++part) {
+    std::vector<RnsTensor> pieces;
+    for (const Ciphertext& p : parts) {
+      const Ciphertext low = switch_level(p, level);
+      pieces.push_back(ring::to_domain(low.data().parts[part], first.data().parts[part].domain()));
+      r.noise[part] = std::max(r.noise[part], low.data().noise[part]);
+      r.width = std::max(r.width, p.data().width);
+    }
+    r.parts.push_back(ring::concatenate(pieces, axis));
+  }
+  return finish(std::move(r));
+}
+
+}  // namespace heliograph::bfv

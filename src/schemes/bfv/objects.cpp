@@ -1,0 +1,94 @@
+// What the handles tell of themselves.
+#include <algorithm>
+#include <cmath>
+
+#include "schemes/bfv/context.h"
+#include "schemes/bfv/spec_text.h"
+
+namespace heliograph {
+
+namespace bfv {
+
+Parameters::Parameters(const Spec& spec) : context_(open_context(spec)) {}
+
+Parameters Parameters::on_device(const std::string& device) const {
+  return Parameters(std::make_shared<Context>(spec(), std::shared_ptr<device::Device>(device::open_device(device))));
+}
+
+const Spec& Parameters::spec() const { return context_->spec(); }
+std::string Parameters::device() const { return context_->engine().device().name(); }
+double Parameters::log_q() const { return context_->rlwe().parameters().log_q(); }
+double Parameters::log_qp() const { return context_->rlwe().parameters().log_qp(); }
+bool Parameters::secure() const { return rlwe::is_secure(context_->rlwe().parameters()); }
+int Parameters::security_bits() const { return rlwe::rough_security_bits(context_->rlwe().parameters()); }
+std::size_t Parameters::slots() const { return context_->slots(); }
+bool Parameters::has_slots() const { return context_->has_slots(); }
+std::string Parameters::hash() const { return context_->hash(); }
+bool Parameters::operator==(const Parameters& other) const { return context_ == other.context_; }
+
+std::size_t Parameters::ciphertext_bytes(std::size_t degree) const {
+  const rlwe::RingParameters& r = context_->rlwe().parameters();
+  return (degree + 1) * context_->parts() * r.chain.size() * r.n * math::word_bytes(r.word);
+}
+
+std::size_t Parameters::switch_key_bytes() const {
+  const rlwe::RingParameters& r = context_->rlwe().parameters();
+  return 2 * r.digits.size() * (r.chain.size() + r.special.size()) * r.n * math::word_bytes(r.word);
+}
+
+namespace {
+
+device::Counter& counter_of(Context& c) {
+  device::Counter* counter = c.engine().device().counter();
+  if (!counter) throw ParameterError("only the null device counts");
+  return *counter;
+}
+
+}  // namespace
+
+std::vector<Parameters::Count> Parameters::counts() const {
+  std::vector<Count> list;
+  for (const auto& [kernel, k] : counter_of(*context_).counts()) list.push_back({kernel, k.calls, k.bytes_read, k.bytes_written, k.products});
+  return list;
+}
+
+void Parameters::reset_counts() const { counter_of(*context_).reset(); }
+std::size_t Parameters::peak_bytes() const { return counter_of(*context_).peak_bytes(); }
+
+Parameters SecretKey::parameters() const { return Parameters(data_->context); }
+Parameters PublicKey::parameters() const { return Parameters(data_->context); }
+Parameters EvaluationKeys::parameters() const { return Parameters(data_->context); }
+Parameters Plaintext::parameters() const { return Parameters(data_->context); }
+Parameters Ciphertext::parameters() const { return Parameters(data_->context); }
+std::string Ciphertext::key_id() const { return rlwe::to_string(data_->key); }
+Shape Ciphertext::shape() const { return data_->shape(); }
+std::size_t Ciphertext::degree() const { return data_->degree(); }
+std::size_t Ciphertext::level() const { return data_->level(); }
+std::size_t Ciphertext::slots() const { return data_->width; }
+Packing Ciphertext::packing() const { return data_->packing; }
+bool Ciphertext::seeded() const { return !data_->seeds.empty(); }
+
+double Ciphertext::noise_budget() const {
+  double least = 1e9;
+  for (std::size_t part = 0; part < data_->parts.size(); ++part) {
+    if (std::isnan(data_->noise[part])) return data_->noise[part];
+    least = std::min(least, data_->context->noise_limit(data_->level(), part) - data_->noise[part]);
+  }
+  return std::max(0.0, least);
+}
+
+std::size_t Ciphertext::bytes() const {
+  std::size_t total = 0;
+  for (const RnsTensor& part : data_->parts) total += part.bytes();
+  return total;
+}
+
+}  // namespace bfv
+
+std::vector<std::string> describe_devices() {
+  const device::Device& d = device::default_device();
+  const device::MemoryState m = d.memory();
+  return {d.name() + ": " + d.description() + ", " + ring::readable_bytes(m.available) + " of " + ring::readable_bytes(m.total) + " free"};
+}
+
+}  // namespace heliograph

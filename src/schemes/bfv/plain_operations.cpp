@@ -1,0 +1,133 @@
+// Plaintext and integer operands.
+#include <algorithm>
+#include <cmath>
+
+#include "schemes/bfv/derive.h"
+#include "schemes/bfv/encode.h"
+
+namespace heliograph::bfv {
+
+namespace {
+
+void require_plain(const CiphertextData& a, const PlaintextData& b) {
+  require<MismatchError>(a.context == b.context, "the plaintext was encoded for other parameters");
+  require<MismatchError>(a.packing == b.packing, "one operand packs slots, the other coefficients");
+}
+
+Ciphertext add_encoded(const Ciphertext& x, const Plaintext& y, bool negative) {
+  const CiphertextData& a = x.data();
+  const PlaintextData& b = y.data();
+  require_plain(a, b);
+  Context& c = *a.context;
+  CiphertextData r = derived(a);
+  r.width = std::max(a.width, b.width);
+  r.distinct = r.independent = false;
+  for (std::size_t part = 0; part < c.parts(); ++part) {
+    const PlainBatch batch{.buffer = b.buffers[part], .view = b.coefficients[part]};
+    const RnsTensor m = ring::to_domain(scale_up(c, part, batch, a.level()).reshape(b.shape), a.parts[part].domain());
+    r.parts.push_back(negative ? ring::subtract(a.parts[part], m) : ring::add(a.parts[part], m));
+    r.noise[part] = rlwe::log2_sum(r.noise[part], c.noise().rounding());
+  }
+  return finish(std::move(r));
+}
+
+/// The scalar centred modulo t.
+std::int64_t centered_scalar(std::int64_t v, u64 t) { return math::centered(math::signed_mod(v, t), t); }
+
+/// The integer of each item of `shape`, `values` broadcast to it.
+std::vector<std::int64_t> broadcast_integers(const Values& values, const Shape& shape) {
+  require<ShapeError>(values.width == 1, "one integer for each ciphertext is wanted");
+  std::vector<std::int64_t> out(ring::element_count(shape));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::size_t rest = i, from = 0, step = 1;
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      const std::size_t at = rest % shape[axis], added = shape.size() - values.shape.size();
+      rest /= shape[axis];
+      if (axis < added) continue;
+      if (values.shape[axis - added] != 1) from += at * step;
+      step *= values.shape[axis - added];
+    }
+    out[i] = values.data[from];
+  }
+  return out;
+}
+
+}  // namespace
+
+Ciphertext add(const Ciphertext& a, const Plaintext& b) { return add_encoded(a, b, false); }
+Ciphertext subtract(const Ciphertext& a, const Plaintext& b) { return add_encoded(a, b, true); }
+
+Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
+  const CiphertextData& a = x.data();
+  const PlaintextData& b = y.data();
+  require_plain(a, b);
+  Context& c = *a.context;
+  CiphertextData r = derived(a);
+  r.width = std::max(a.width, b.width);
+  r.distinct = r.independent = false;
+  for (std::size_t part = 0; part < c.parts(); ++part) {
+    r.parts.push_back(ring::multiply_polynomial(ring::to_domain(a.parts[part], Domain::ntt), b.lifted[part].with_limbs(0, a.level())));
+    // A noise of variance V times the known polynomial has variance V |b|^2; six deviations more for its shape.
+    r.noise[part] += b.log_norm[part] + std::log2(6.0);
+  }
+  return finish(std::move(r));
+}
+
+device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, std::int64_t value) {
+  const auto residues = math::evaluate(c.scale_up(level, part).conversion(), {math::signed_mod(value, c.plain(part).t)});
+  device::LimbConstants constants{};
+  std::copy(residues.begin(), residues.end(), constants.begin());
+  return constants;
+}
+
+Ciphertext add_integers(const Ciphertext& x, const Values& values) {
+  const CiphertextData& a = x.data();
+  Context& c = *a.context;
+  check_values(c, values, Packing::coefficients);
+  const Shape shape = ring::broadcast_shapes(a.shape(), values.shape);
+  const std::vector<std::int64_t> scalars = broadcast_integers(values, shape);
+  CiphertextData r = derived(a);
+  if (shape != a.shape()) r.distinct = r.independent = false;
+  for (std::size_t part = 0; part < c.parts(); ++part) {
+    const RnsTensor out = ring::copy(a.parts[part].broadcast_to(shape));
+    for (std::size_t i = 0; i < scalars.size(); ++i) {
+      if (scalars[i] != 0) ring::add_constant_in_place(out, i, scaled_constant(c, part, a.level(), scalars[i]));
+    }
+    r.parts.push_back(out);
+    r.noise[part] = rlwe::log2_sum(r.noise[part], -1);  // the rounding of one constant: at most 1/2
+  }
+  return finish(std::move(r));
+}
+
+Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
+  const CiphertextData& a = x.data();
+  Context& c = *a.context;
+  check_values(c, values, Packing::coefficients);
+  const Shape shape = ring::broadcast_shapes(a.shape(), values.shape);
+  const std::vector<std::int64_t> scalars = broadcast_integers(values, shape);
+  ring::Engine& e = c.engine();
+  CiphertextData r = derived(a);
+  if (shape != a.shape() || std::count(scalars.begin(), scalars.end(), 0) > 0) r.distinct = r.independent = false;
+  for (std::size_t part = 0; part < c.parts(); ++part) {
+    const u64 t = c.plain(part).t;
+    const RnsTensor in = a.parts[part].broadcast_to(shape);
+    const RnsTensor out(c.rlwe().engine(), shape, in.components(), in.primes(), in.domain());
+    const std::vector<u64> moduli = c.rlwe().moduli(in.primes());
+    const bool uniform = std::equal(scalars.begin() + (scalars.empty() ? 0 : 1), scalars.end(), scalars.begin());
+    double largest = 1;
+    for (std::size_t i = 0; i < scalars.size(); ++i) {
+      const std::int64_t s = centered_scalar(scalars[i], t);
+      largest = std::max(largest, std::abs(static_cast<double>(s)));
+      if (uniform && i > 0) continue;
+      device::LimbConstants constants{};
+      for (std::size_t l = 0; l < moduli.size(); ++l) constants[l] = math::signed_mod(s, moduli[l]);
+      const device::View from = uniform ? in.view() : in.view().item(i), to = uniform ? out.view() : out.view().item(i);
+      e.kernels().mul_constants(e.queue(), e.prepared(), in.primes(), from, constants, to);
+    }
+    r.parts.push_back(out);
+    r.noise[part] += std::log2(largest);
+  }
+  return finish(std::move(r));
+}
+
+}  // namespace heliograph::bfv

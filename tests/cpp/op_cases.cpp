@@ -1,0 +1,69 @@
+#include "op_cases.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+
+namespace heliograph::test {
+
+const std::vector<OpCase>& op_cases() {
+  static const std::vector<OpCase> cases = [] {
+    std::vector<OpCase> all;
+    elementwise_cases(all);
+    transform_cases(all);
+    conversion_cases(all);
+    product_cases(all);
+    composite_cases(all);
+    return all;
+  }();
+  return cases;
+}
+
+std::vector<std::string> contract_kernels() {
+  std::ifstream header(HELIOGRAPH_KERNELS_HEADER);
+  const std::regex call(R"(^  void (\w+)\(Queue&.*)");
+  std::vector<std::string> names;
+  std::smatch match;
+  for (std::string line; std::getline(header, line);) {
+    if (std::regex_match(line, match, call)) names.push_back(match[1]);
+  }
+  return names;
+}
+
+std::vector<std::vector<std::byte>> run_case(Target& target, const OpCase& c) {
+  Rig rig(target);
+  c.declare(rig)();
+  return rig.results();
+}
+
+double time_case(Target& target, const OpCase& c, int repetitions) {
+  Rig rig(target);
+  const std::function<void()> call = c.declare(rig);
+  std::vector<double> seconds;
+  for (int i = 0; i <= repetitions; ++i) {
+    rig.queue().wait();
+    const auto start = std::chrono::steady_clock::now();
+    call();
+    rig.queue().wait();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    if (i > 0) seconds.push_back(taken.count());  // the first warms caches and tables
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
+  return seconds[repetitions / 2];
+}
+
+Target open_target(const std::string& name) {
+  const std::size_t mark = name.find(" x");
+  setenv("HELIOGRAPH_THREADS", mark == std::string::npos ? "1" : name.c_str() + mark + 2, 1);
+  return {name, device::open_device(name.substr(0, mark)), {}};
+}
+
+const std::vector<std::string>& target_names() {
+  static const std::vector<std::string> names = {"cpu:scalar x1", "cpu:scalar x2", "cpu:avx2 x1",
+                                                 "cpu:avx2 x2",   "cpu:avx512 x1", "cpu:avx512 x2"};
+  return names;
+}
+
+}  // namespace heliograph::test

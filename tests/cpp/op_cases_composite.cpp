@@ -1,0 +1,178 @@
+// decompose, apply_key, key_switch, bfv_multiply, with plans of every shape.
+#include "op_cases.h"
+
+namespace heliograph::test {
+
+namespace {
+
+using device::KeySwitchPlan;
+using device::MultiplyPlan;
+
+struct SwitchShape {
+  std::string name;
+  PrimeList chain, special;
+  std::vector<std::size_t> digits;  // limbs of each
+};
+
+/// Plans over a ring of nine primes: the chain 0..5, special primes 6 and 7, and one never used.
+const std::vector<SwitchShape>& switch_shapes() {
+  static const std::vector<SwitchShape> shapes = {
+      {"no special prime", {0, 1, 2}, {}, {1, 1, 1}},
+      {"one special prime", {0, 1, 2}, {6}, {1, 1, 1}},
+      {"one special, levels dropped", {0, 2, 5}, {6}, {1, 1, 1}},
+      {"two special, digits of two", {0, 1, 2, 3}, {6, 7}, {2, 2}},
+      {"two special, digits of two and one", {0, 1, 2, 4, 5}, {7, 6}, {2, 2, 1}},
+      {"two special, digits of three", {0, 1, 2, 3, 4, 5}, {6, 7}, {3, 3}},
+      {"one limb", {1}, {6}, {1}},
+      {"one limb, nothing to raise to", {1}, {}, {1}},
+  };
+  return shapes;
+}
+
+std::shared_ptr<const math::Ring> switch_ring(const Field& field, std::size_t n) { return ring_of(field, n, 9); }
+
+std::shared_ptr<const KeySwitchPlan> switch_plan(Rig& rig, const std::shared_ptr<const math::Ring>& ring, const SwitchShape& shape) {
+  auto plan = std::make_shared<KeySwitchPlan>();
+  plan->ring = rig.prepare(ring);
+  plan->chain = shape.chain, plan->special = shape.special;
+  plan->extended = shape.chain;
+  plan->extended.append(shape.special);
+  plan->key_limbs = plan->extended;  // the key holds all nine primes in order
+  std::size_t first = 0;
+  for (const std::size_t count : shape.digits) {
+    KeySwitchPlan::Digit digit{.first = first, .count = count};
+    std::vector<u64> from, to;
+    for (std::size_t l = 0; l < plan->extended.size(); ++l) {
+      const bool inside = l >= first && l < first + count;
+      (inside ? from : to).push_back(ring->prime(plan->extended[l]));
+      if (!inside) digit.others.push_back(static_cast<math::PrimeIndex>(l));
+    }
+    if (!to.empty()) digit.raise = rig.kernels().prepare(math::extend_base(from, to));
+    plan->digits.push_back(std::move(digit));
+    first += count;
+  }
+  if (shape.special.size() > 0) {
+    plan->mod_down = rig.kernels().prepare(math::divide_and_round(moduli(*ring, shape.special), moduli(*ring, shape.chain)));
+  }
+  return plan;
+}
+
+struct Setting {
+  std::size_t n;
+  std::vector<std::size_t> batch;
+  Layout layout;
+  std::size_t added;  // components of `add`; 0: none
+  Fill fill;
+};
+
+const std::vector<Setting>& settings() {
+  static const std::vector<Setting> all = {{1024, {3}, Layout::packed, 0, Fill::random},
+                                           {512, {3, 5}, Layout::sliced, 1, Fill::random},
+                                           {256, {5}, Layout::broadcast, 2, Fill::edges},
+                                           {8, {}, Layout::packed, 2, Fill::top}};
+  return all;
+}
+
+Layout out_layout(const Setting& s) { return s.layout == Layout::broadcast ? Layout::packed : s.layout; }
+
+std::size_t items(const Setting& s) {
+  std::size_t r = 1;
+  for (const std::size_t extent : s.batch) r *= extent;
+  return r;
+}
+
+std::string describe(const Field& f, const SwitchShape& shape, const Setting& s) {
+  return std::string(f.name) + " n=" + std::to_string(s.n) + " " + shape.name + ", added " + std::to_string(s.added);
+}
+
+void decompose_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Setting& s) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = switch_ring(field, s.n);
+    const auto plan = switch_plan(rig, ring, shape);
+    const View x = rig.input(*ring, plan->chain, {s.batch, 1, s.layout}, s.fill);
+    const View digits = rig.output(*ring, plan->extended, {s.batch, plan->digits.size(), out_layout(s)});
+    const auto scratch = rig.workspace(Kernels::decompose_workspace(*plan, items(s)));
+    return [=, &rig] { rig.kernels().decompose(rig.queue(), *plan, x, digits, scratch); };
+  };
+  cases.push_back({"decompose", describe(field, shape, s), false, declare});
+}
+
+/// apply_key from digits, or the whole key_switch from a polynomial.
+void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Setting& s, bool whole) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = switch_ring(field, s.n);
+    const auto plan = switch_plan(rig, ring, shape);
+    const View in = whole ? rig.input(*ring, plan->chain, {s.batch, 1, s.layout}, s.fill)
+                          : rig.input(*ring, plan->extended, {s.batch, plan->digits.size(), s.layout}, s.fill);
+    const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * plan->digits.size()}, s.fill);
+    const View add = s.added > 0 ? rig.input(*ring, plan->chain, {s.batch, s.added, s.layout}, s.fill) : View{};
+    const View out = rig.output(*ring, plan->chain, {s.batch, 2, out_layout(s)});
+    const std::size_t need = whole ? Kernels::key_switch_workspace(*plan, items(s)) : Kernels::apply_key_workspace(*plan, items(s));
+    const auto scratch = rig.workspace(need);
+    return [=, &rig] {
+      const View* added = s.added > 0 ? &add : nullptr;
+      if (whole) {
+        rig.kernels().key_switch(rig.queue(), *plan, in, key, added, out, scratch);
+      } else {
+        rig.kernels().apply_key(rig.queue(), *plan, in, key, added, out, scratch);
+      }
+    };
+  };
+  cases.push_back({whole ? "key_switch" : "apply_key", describe(field, shape, s), false, declare});
+}
+
+struct MultiplyShape {
+  std::string name;
+  PrimeList chain, auxiliary;
+  u64 t;
+  std::size_t a_components, b_components;
+  bool square;
+};
+
+void multiply_case(std::vector<OpCase>& cases, const Field& field, const MultiplyShape& m, const Setting& s) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = switch_ring(field, s.n);
+    const std::vector<u64> q = moduli(*ring, m.chain), r = moduli(*ring, m.auxiliary);
+    auto plan = std::make_shared<MultiplyPlan>();
+    plan->ring = rig.prepare(ring);
+    plan->chain = m.chain, plan->auxiliary = m.auxiliary, plan->extended = m.chain;
+    plan->extended.append(m.auxiliary);
+    plan->lift = rig.kernels().prepare(math::extend_base(q, r));
+    plan->scale = rig.kernels().prepare(math::divide_and_round(q, r, m.t));
+    plan->lower = rig.kernels().prepare(math::extend_base(r, q));
+    const View a = rig.input(*ring, m.chain, {s.batch, m.a_components, s.layout}, s.fill);
+    const View b = m.square ? a : rig.input(*ring, m.chain, {s.batch, m.b_components, Layout::packed}, s.fill);
+    const View out = rig.output(*ring, m.chain, {s.batch, m.a_components + m.b_components - 1, out_layout(s)});
+    const auto scratch = rig.workspace(Kernels::bfv_multiply_workspace(*plan, items(s), m.a_components, m.b_components));
+    return [=, &rig] { rig.kernels().bfv_multiply(rig.queue(), *plan, a, b, out, scratch); };
+  };
+  cases.push_back({"bfv_multiply", std::string(field.name) + " n=" + std::to_string(s.n) + " " + m.name, false, declare});
+}
+
+}  // namespace
+
+void composite_cases(std::vector<OpCase>& cases) {
+  const std::vector<MultiplyShape> products = {
+      {"two limbs", {0, 1}, {4, 5, 6}, 65537, 2, 2, false},
+      {"square", {0, 1}, {4, 5, 6}, 65537, 2, 2, true},
+      {"levels dropped, degree two", {0, 3}, {8, 5, 6, 7}, 786433, 3, 2, false},
+      {"one limb", {2}, {4, 5}, 257, 2, 2, false},
+      {"large t", {0, 1, 2, 3}, {4, 5, 6, 7, 8}, (u64{1} << 43) - 57, 2, 2, false},
+      {"square of degree two", {1, 3, 2}, {4, 5, 6, 7}, 2, 3, 3, true},
+  };
+  for (const Field* f : main_fields()) {
+    for (std::size_t i = 0; i < switch_shapes().size(); ++i) {
+      for (std::size_t j = 0; j < settings().size(); ++j) {
+        const SwitchShape& shape = switch_shapes()[i];
+        if ((i + j) % 2 == 0) decompose_case(cases, *f, shape, settings()[j]);
+        key_case(cases, *f, shape, settings()[j], false);
+        key_case(cases, *f, shape, settings()[j], true);
+      }
+    }
+    for (const MultiplyShape& m : products) {
+      for (const Setting& s : settings()) multiply_case(cases, *f, m, s);
+    }
+  }
+}
+
+}  // namespace heliograph::test

@@ -1,0 +1,150 @@
+// inner_product, tensor, product.
+#include <limits>
+
+#include "op_cases.h"
+
+namespace heliograph::test {
+
+namespace {
+
+using device::GatheredProduct;
+
+std::string text(std::size_t v) { return std::to_string(v); }
+
+OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::size_t results, Shape shape, Fill fill, Layout key_layout) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = ring_of(field, n, 6);
+    const auto prepared = rig.prepare(ring);
+    const PrimeList primes{0, 3, 5}, key_primes{5, 1, 0, 3}, key_limbs{2, 3, 0};  // the key holds a prime that is dropped
+    Shape s = shape;
+    s.components = digits;
+    const View x = rig.input(*ring, primes, s, fill);
+    const View key = rig.input(*ring, key_primes, {{}, digits * results + 1, key_layout}, fill);
+    const View out = rig.output(*ring, primes, {s.batch, results, Layout::sliced});
+    return [=, &rig] { rig.kernels().inner_product(rig.queue(), *prepared, primes, x, key, key_limbs, out); };
+  };
+  const std::string values = fill == Fill::top ? " all q-1" : "";
+  return {"inner_product", std::string(field.name) + " n=" + text(n) + " digits=" + text(digits) + " results=" + text(results) + values,
+          false, declare};
+}
+
+OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, std::size_t b_components, const std::vector<std::size_t>& batch,
+                   Layout b_layout, Fill fill, bool square) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = ring_of(field, n, 6);
+    const auto prepared = rig.prepare(ring);
+    const PrimeList primes{4, 1, 2};
+    const View a = rig.input(*ring, primes, {batch, a_components, Layout::sliced}, fill);
+    const View b = square ? a : rig.input(*ring, primes, {batch, b_components, b_layout}, fill);
+    const View out = rig.output(*ring, primes, {batch, a_components + b_components - 1, Layout::sliced});
+    return [=, &rig] { rig.kernels().tensor(rig.queue(), *prepared, primes, a, b, out); };
+  };
+  return {"tensor", std::string(field.name) + " n=" + text(n) + " " + text(a_components) + "x" + text(b_components) + (square ? " square" : ""),
+          false, declare};
+}
+
+struct Matrix {
+  std::size_t n, groups, outputs, positions, terms, inputs;
+  int bits;
+  bool padding = false;
+  bool extreme = false;  // every weight of the largest magnitude
+  Layout layout = Layout::packed;
+  Fill fill = Fill::random;
+  std::size_t components = 1;
+};
+
+GatheredProduct gathered(Rig& rig, const Matrix& m) {
+  GatheredProduct g{.groups = m.groups, .outputs = m.outputs, .positions = m.positions, .terms = m.terms, .inputs = m.inputs};
+  for (std::size_t i = 0; i < m.groups * m.outputs * m.terms; ++i) {
+    const u64 r = rig.random(), top = m.bits == 64 ? ~u64{0} >> 1 : (u64{1} << m.bits) - 1;
+    const auto magnitude = static_cast<math::i64>(m.extreme || i % 7 == 0 ? top : (r >> 1) & top);
+    g.weights.push_back(r & 1 ? -magnitude : magnitude);
+  }
+  if (m.bits == 64) g.weights[0] = std::numeric_limits<math::i64>::min();
+  for (std::size_t i = 0; i < m.groups * m.positions * m.terms; ++i) {
+    const u64 r = rig.random();
+    g.index.push_back(m.padding && r % 4 == 0 ? GatheredProduct::kNone : static_cast<u32>((r >> 8) % m.inputs));
+  }
+  return g;
+}
+
+OpCase product_case(const Field& field, const Matrix& m) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = ring_of(field, m.n, 6);
+    const auto prepared = rig.prepare(ring);
+    const PrimeList primes{1, 5};
+    const auto p = rig.kernels().prepare(gathered(rig, m));
+    const std::size_t results = m.groups * m.outputs * m.positions;
+    const View in = rig.input(*ring, primes, {{m.inputs}, m.components, m.layout}, m.fill);
+    const View out = rig.output(*ring, primes, {{results}, m.components, m.layout == Layout::packed ? Layout::packed : Layout::sliced});
+    return [=, &rig] { rig.kernels().product(rig.queue(), *prepared, primes, *p, in, out); };
+  };
+  const std::string shape = text(m.groups) + "x" + text(m.outputs) + "x" + text(m.positions) + " K=" + text(m.terms);
+  return {"product", std::string(field.name) + " n=" + text(m.n) + " " + shape + " bits=" + text(m.bits) + (m.padding ? " padded" : "") +
+          (m.extreme ? " extreme" : ""), false, declare};
+}
+
+void matrices(std::vector<OpCase>& cases, const Field& field) {
+  const auto add = [&](const Matrix& m) { cases.push_back(product_case(field, m)); };
+  for (const int bits : {1, 4, 8, 15, 20, 31, 40, 64}) {
+    add({.n = 256, .groups = 1, .outputs = 5, .positions = 3, .terms = 9, .inputs = 7, .bits = bits, .padding = true, .components = 2});
+    add({.n = 64, .groups = 1, .outputs = 3, .positions = 1, .terms = 845, .inputs = 845, .bits = bits, .extreme = true, .fill = Fill::top});
+  }
+  add({.n = 128, .groups = 3, .outputs = 2, .positions = 5, .terms = 25, .inputs = 60, .bits = 8, .padding = true,
+       .layout = Layout::sliced, .components = 3});
+  add({.n = 1024, .groups = 1, .outputs = 10, .positions = 1, .terms = 100, .inputs = 100, .bits = 15, .layout = Layout::sliced});
+  add({.n = 256, .groups = 1, .outputs = 1, .positions = 1, .terms = 1, .inputs = 1, .bits = 20, .fill = Fill::edges});
+  add({.n = 8, .groups = 5, .outputs = 17, .positions = 3, .terms = 33, .inputs = 40, .bits = 8, .padding = true, .components = 2});
+  add({.n = 2, .groups = 1, .outputs = 4, .positions = 2, .terms = 3, .inputs = 5, .bits = 40, .layout = Layout::broadcast});
+  add({.n = 64, .groups = 1, .outputs = 2, .positions = 2, .terms = 0, .inputs = 3, .bits = 8});
+}
+
+/// A 5 x 5 convolution, stride 2, over a padded 9 x 9 image: what a network's first layer is.
+OpCase convolution_case(const Field& field) {
+  const auto declare = [&field](Rig& rig) -> std::function<void()> {
+    constexpr int kSide = 9, kOut = 5, kKernel = 5, kPad = 2;
+    const auto ring = ring_of(field, 256, 6);
+    const auto prepared = rig.prepare(ring);
+    const PrimeList primes{0, 2};
+    GatheredProduct g{.groups = 1, .outputs = 5, .positions = kOut * kOut, .terms = kKernel * kKernel, .inputs = kSide * kSide};
+    for (int p = 0; p < kOut * kOut; ++p) {
+      for (int k = 0; k < kKernel * kKernel; ++k) {
+        const int y = p / kOut * 2 + k / kKernel - kPad, x = p % kOut * 2 + k % kKernel - kPad;
+        const bool inside = y >= 0 && y < kSide && x >= 0 && x < kSide;
+        g.index.push_back(inside ? static_cast<u32>(y * kSide + x) : GatheredProduct::kNone);
+      }
+    }
+    for (std::size_t i = 0; i < g.outputs * g.terms; ++i) g.weights.push_back(static_cast<math::i64>(rig.random() % 15) - 7);
+    const auto p = rig.kernels().prepare(g);
+    const View in = rig.input(*ring, primes, {{kSide, kSide}, 2, Layout::packed});
+    const View out = rig.output(*ring, primes, {{5, kOut, kOut}, 2, Layout::sliced});
+    return [=, &rig] { rig.kernels().product(rig.queue(), *prepared, primes, *p, in, out); };
+  };
+  return {"product", std::string(field.name) + " convolution", false, declare};
+}
+
+}  // namespace
+
+void product_cases(std::vector<OpCase>& cases) {
+  for (const Field* f : main_fields()) {
+    for (const std::size_t digits : {1, 2, 3, 8}) {
+      cases.push_back(inner_case(*f, 1024, digits, 2, {{3}, 1}, Fill::random, Layout::packed));
+    }
+    cases.push_back(inner_case(*f, 16, 40, 2, {{2}, 1, Layout::sliced}, Fill::top, Layout::sliced));
+    cases.push_back(inner_case(*f, 2048, 3, 1, {{3, 5}, 1, Layout::transposed}, Fill::edges, Layout::sliced));
+    cases.push_back(inner_case(*f, 512, 5, 3, {{3}, 1, Layout::broadcast}, Fill::random, Layout::packed));
+    cases.push_back(inner_case(*f, 4, 2, 2, {{}, 1}, Fill::random, Layout::packed));
+
+    cases.push_back(tensor_case(*f, 1024, 2, 2, {3}, Layout::packed, Fill::random, false));
+    cases.push_back(tensor_case(*f, 1024, 2, 2, {5}, Layout::packed, Fill::top, true));
+    cases.push_back(tensor_case(*f, 512, 3, 2, {3, 5}, Layout::broadcast_last, Fill::edges, false));
+    cases.push_back(tensor_case(*f, 2048, 3, 3, {1}, Layout::packed, Fill::random, true));
+    cases.push_back(tensor_case(*f, 64, 1, 3, {3}, Layout::broadcast, Fill::random, false));
+    cases.push_back(tensor_case(*f, 2, 2, 2, {3}, Layout::packed, Fill::top, false));
+
+    matrices(cases, *f);
+    cases.push_back(convolution_case(*f));
+  }
+}
+
+}  // namespace heliograph::test

@@ -1,0 +1,68 @@
+// The support table: each operation on each device of this machine. `op_table [--time] [device...]`
+#include <cstdio>
+#include <cstring>
+
+#include "op_cases.h"
+
+namespace heliograph::test {
+
+namespace {
+
+/// "ok", "differs", or the error.
+std::string verdict(Target& ref, Target& target, const std::string& kernel, std::size_t& count) {
+  for (const OpCase& c : op_cases()) {
+    if (c.kernel != kernel || c.large) continue;
+    ++count;
+    try {
+      if (run_case(target, c) != run_case(ref, c)) return "differs: " + c.name;
+    } catch (const Error& e) {
+      return std::string(e.what()) + ": " + c.name;
+    }
+  }
+  return "ok";
+}
+
+void print_times(Target& target) {
+  for (const OpCase& c : op_cases()) std::printf("%-16s %-16s %10.1f us  %s\n", target.name.c_str(), c.kernel.c_str(), time_case(target, c) * 1e6, c.name.c_str());
+}
+
+int table(const std::vector<std::string>& names, bool timed) {
+  Target ref = open_target("ref");
+  bool good = true;
+  for (const std::string& name : names) {
+    try {
+      Target target = open_target(name);
+      if (timed) {
+        print_times(target);
+        continue;
+      }
+      std::printf("%s (%s)\n", name.c_str(), target.device->description().c_str());
+      for (const std::string& kernel : contract_kernels()) {
+        std::size_t cases = 0;
+        const std::string said = verdict(ref, target, kernel, cases);
+        good = good && said == "ok";
+        std::printf("  %-16s %4zu cases  %s\n", kernel.c_str(), cases, said.c_str());
+      }
+    } catch (const ParameterError& e) {
+      std::printf("%s: not here: %s\n", name.c_str(), e.what());
+    }
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+}  // namespace heliograph::test
+
+int main(int count, char** arguments) {
+  bool timed = false;
+  std::vector<std::string> names;
+  for (int i = 1; i < count; ++i) {
+    if (std::strcmp(arguments[i], "--time") == 0) {
+      timed = true;
+    } else {
+      names.emplace_back(arguments[i]);
+    }
+  }
+  return heliograph::test::table(names.empty() ? heliograph::test::target_names() : names, timed);
+}

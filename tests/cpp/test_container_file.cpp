@@ -1,0 +1,234 @@
+// Containers on disk: saving, loading, and everything a file system can do to them.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
+
+#include "base/errors.h"
+#include "container_sample.h"
+#include "io/container.h"
+
+namespace heliograph::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "heliograph-io-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  void write(const std::string& name, std::span<const std::byte> bytes) const {
+    std::ofstream(path(name), std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  Bytes read(const std::string& name) const {
+    std::ifstream file(path(name), std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+  }
+  std::size_t entries() const { return std::distance(fs::directory_iterator(folder_), {}); }
+  template <class Body>
+  void expect_file_error(int code, Body body) const {
+    try {
+      body();
+      ADD_FAILURE() << "no error";
+    } catch (const FileError& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+    }
+  }
+  fs::path folder_;
+};
+using ContainerFile = Folder;
+
+TEST_F(ContainerFile, SaveAndLoad) {
+  const Container before = sample();
+  save(path("a.hg"), before);
+  EXPECT_EQ(read("a.hg"), to_bytes(before));
+  EXPECT_EQ(entries(), 1u);
+  const Container after = load(path("a.hg"));
+  EXPECT_TRUE(same(before, after) && after.verified);
+  EXPECT_TRUE(same(load(path("a.hg"), true), before));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(after.array("words", "u64", {2, 3}).data.data()) % 64, 0u);
+}
+
+TEST_F(ContainerFile, LargeArraysCrossEveryBuffer) {
+  std::vector<std::uint64_t> large((std::size_t{9} << 17) + 3);  // over 8 MiB, not a multiple of anything
+  std::iota(large.begin(), large.end(), 1);
+  Container c = sample();
+  c.arrays.push_back(Array::of<std::uint64_t>("large", {large.size()}, large));
+  save(path("a.hg"), c);
+  EXPECT_EQ(read("a.hg"), to_bytes(c));
+  EXPECT_TRUE(same(load(path("a.hg")), c));
+  Bytes bytes = read("a.hg");
+  bytes[5'000'000] ^= std::byte{4};
+  write("b.hg", bytes);
+  EXPECT_THROW(load(path("b.hg")), DamagedFileError);
+  EXPECT_FALSE(peek(path("b.hg")).verified);  // a peek reads no arrays
+}
+
+TEST_F(ContainerFile, Peek) {
+  save(path("a.hg"), sample());
+  const Container seen = peek(path("a.hg"));
+  EXPECT_FALSE(seen.verified);
+  EXPECT_EQ(seen.type, "test.sample");
+  EXPECT_TRUE(seen.header == sample().header);
+  EXPECT_EQ(seen.file_bytes, byte_size(sample()));
+  EXPECT_EQ(seen.array("words", "u64", {2, 3}).bytes(), 48u);
+  EXPECT_TRUE(seen.array("words", "u64", {2, 3}).data.empty());
+  EXPECT_THROW(seen.array("words", "u64", {2, 3}).values<std::uint64_t>(), InternalError);
+}
+
+TEST_F(ContainerFile, DamagedFilesAreNamed) {
+  const Bytes good = to_bytes(sample());
+  const auto refused = [&]<class E>(const E*, std::span<const std::byte> bytes, bool peek_too = true) {
+    write("bad.hg", bytes);
+    EXPECT_THROW(load(path("bad.hg")), E);
+    if (peek_too) {
+      EXPECT_THROW(peek(path("bad.hg")), E);
+    }
+    try {
+      load(path("bad.hg"));
+    } catch (const FormatError& error) {
+      EXPECT_NE(std::string(error.what()).find("'" + path("bad.hg") + "'"), std::string::npos) << error.what();
+    }
+  };
+  const std::span<const std::byte> all(good);
+  for (std::size_t length = 0; length < good.size(); length += 7) {
+    refused(static_cast<DamagedFileError*>(nullptr), all.first(length));
+  }
+  Bytes bad = good;
+  bad[0] = std::byte{0};
+  refused(static_cast<FormatError*>(nullptr), bad);
+  bad = good;
+  bad[8] = std::byte{2};
+  refused(static_cast<VersionError*>(nullptr), bad);
+  bad = good;
+  bad[good.size() - 1] ^= std::byte{1};
+  refused(static_cast<DamagedFileError*>(nullptr), bad, false);
+  bad = good;
+  bad.push_back(std::byte{0});
+  refused(static_cast<DamagedFileError*>(nullptr), bad);
+}
+
+TEST_F(ContainerFile, PathsThatAreNoFiles) {
+  fs::create_directory(path("folder"));
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  for (const bool peeking : {false, true}) {
+    const auto open = [&](const std::string& name) { peeking ? peek(name) : load(name); };
+    expect_file_error(ENOENT, [&] { open(path("absent")); });
+    expect_file_error(ENOENT, [&] { open(""); });
+    expect_file_error(ENOTDIR, [&] { write("plain", {}), open(path("plain/inside")); });
+    expect_file_error(EISDIR, [&] { open(path("folder")); });
+    expect_file_error(EINVAL, [&] { open(path("pipe")); });
+    expect_file_error(EINVAL, [&] { open("/dev/null"); });
+    expect_file_error(EINVAL, [&] { open(std::string("a\0b", 3)); });
+  }
+  expect_file_error(ENOENT, [&] { save(path("absent/a.hg"), sample()); });
+  expect_file_error(EISDIR, [&] { save(path("folder"), sample()); });
+  expect_file_error(EINVAL, [&] { save(path("pipe"), sample()); });
+  expect_file_error(EINVAL, [&] { save("/dev/null", sample()); });
+  expect_file_error(EINVAL, [&] { save(std::string("a\0b", 3), sample()); });
+  expect_file_error(ENOENT, [&] { save("", sample()); });
+  EXPECT_EQ(entries(), 3u);
+}
+
+TEST_F(ContainerFile, Permissions) {
+  save(path("a.hg"), sample());
+  save(path("shared.hg"), sample());
+  fs::permissions(path("a.hg"), fs::perms::none);
+  fs::permissions(folder_, fs::perms(0555));
+  const bool administrator = ::geteuid() == 0;  // who may read and write everything, so be nobody for a moment
+  if (administrator && ::seteuid(65534) != 0) GTEST_SKIP() << "cannot act as another user";
+  expect_file_error(EACCES, [&] { load(path("a.hg")); });
+  expect_file_error(EACCES, [&] { peek(path("a.hg")); });
+  expect_file_error(EACCES, [&] { save(path("b.hg"), sample()); });
+  expect_file_error(EACCES, [&] { save(path("shared.hg"), sample()); });
+  EXPECT_TRUE(same(load(path("shared.hg")), sample()));
+  ASSERT_EQ(::seteuid(administrator ? 0 : ::geteuid()), 0);
+  fs::permissions(folder_, fs::perms::owner_all);
+}
+
+TEST_F(ContainerFile, SecretsAreTheOwnersAlone) {
+  const auto mode = [&](const std::string& name) {
+    struct stat status;
+    return ::stat(path(name).c_str(), &status) == 0 ? status.st_mode & 0777 : 0;
+  };
+  const mode_t before = ::umask(0);
+  save(path("open.hg"), sample());
+  save(path("secret.hg"), sample(), true);
+  save(path("was_open.hg"), sample());
+  save(path("was_open.hg"), sample(), true);
+  ::umask(before);
+  EXPECT_EQ(mode("open.hg"), 0666u);
+  EXPECT_EQ(mode("secret.hg"), 0600u);
+  EXPECT_EQ(mode("was_open.hg"), 0600u);
+  EXPECT_TRUE(same(load(path("secret.hg"), true), sample()));
+}
+
+TEST_F(ContainerFile, LinksStayLinks) {
+  save(path("real.hg"), sample());
+  fs::create_symlink("real.hg", path("link.hg"));
+  Container other = sample();
+  other.type = "test.other";
+  save(path("link.hg"), other);
+  EXPECT_TRUE(fs::is_symlink(path("link.hg")));
+  EXPECT_EQ(load(path("real.hg")).type, "test.other");
+}
+
+// A disk that is full half way: RLIMIT_FSIZE makes write() fail with EFBIG.
+TEST_F(ContainerFile, AFailedSaveLeavesTheOldFile) {
+  save(path("a.hg"), sample());
+  const Bytes old = read("a.hg");
+  std::vector<std::uint8_t> large(1 << 20, 7);
+  Container c = sample();
+  c.arrays.push_back(Array::of<std::uint8_t>("large", {large.size()}, large));
+  struct rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit small = before;
+  small.rlim_cur = 300'000;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  expect_file_error(EFBIG, [&] { save(path("a.hg"), c); });
+  expect_file_error(EFBIG, [&] { save(path("new.hg"), c, true); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(read("a.hg"), old);
+  EXPECT_EQ(entries(), 1u);  // neither a temporary file nor a new one
+  save(path("a.hg"), c);
+  EXPECT_TRUE(same(load(path("a.hg")), c));
+}
+
+TEST_F(ContainerFile, TheOldFileStaysReadableWhileItsOwnArraysAreSaved) {
+  save(path("a.hg"), sample());
+  Container c = load(path("a.hg"));
+  c.header["more"] = true;
+  save(path("a.hg"), c);
+  EXPECT_TRUE(load(path("a.hg")).header.bool_at("more"));
+}
+
+// Known answer: a file written by another program from docs/format.md. Files of every version stay readable.
+TEST(ContainerKnownAnswer, Version1) {
+  const std::string name = std::string(HELIOGRAPH_TEST_DATA) + "/container-v1.hg";
+  const Container kept = load(name);
+  EXPECT_TRUE(same(kept, sample()));
+  EXPECT_EQ(kept.file_bytes, byte_size(sample()));
+  std::ifstream file(name, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const auto bytes = std::as_bytes(std::span(text));
+  EXPECT_EQ(to_bytes(sample()), Bytes(bytes.begin(), bytes.end()));
+}
+
+}  // namespace
+}  // namespace heliograph::io

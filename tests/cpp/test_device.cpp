@@ -1,0 +1,438 @@
+// Views, workspaces, the argument checks of every kernel, and the devices of the process.
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "math/primes.h"
+#include "op_cases.h"
+
+namespace heliograph::test {
+
+namespace {
+
+using device::GatheredProduct;
+using device::KeySwitchPlan;
+using device::MultiplyPlan;
+using device::Workspace;
+
+TEST(View, DenseStridesAndSlices) {
+  std::vector<u64> words(2 * 3 * 2 * 4 * 8);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = i;
+  const View v = View::dense(reinterpret_cast<std::byte*>(words.data()), Word::w64, {2, 3}, 2, 4, 8);
+  EXPECT_EQ(v.items(), 6u);
+  EXPECT_EQ(v.words(), words.size());
+  for (std::size_t a = 0; a < 2; ++a) {
+    for (std::size_t b = 0; b < 3; ++b) {
+      for (std::size_t c = 0; c < 2; ++c) {
+        for (std::size_t l = 0; l < 4; ++l) EXPECT_EQ(*v.at<u64>(a * 3 + b, c, l), (((a * 3 + b) * 2 + c) * 4 + l) * 8);
+      }
+    }
+  }
+  EXPECT_EQ(*v.with_components(1, 1).at<u64>(2, 0, 3), *v.at<u64>(2, 1, 3));
+  EXPECT_EQ(*v.with_limbs(2, 2).at<u64>(5, 1, 1), *v.at<u64>(5, 1, 3));
+  EXPECT_EQ(*v.with_leading(1, 1).at<u64>(2, 1, 0), *v.at<u64>(5, 1, 0));
+  EXPECT_EQ(*v.item(4).at<u64>(0, 1, 1), *v.at<u64>(4, 1, 1));
+  EXPECT_EQ(v.item(4).items(), 1u);
+  EXPECT_EQ(v.with_leading(0, 0).items(), 0u);
+  View broadcast = v;
+  broadcast.stride[0] = 0;
+  EXPECT_EQ(broadcast.at<u64>(5, 0, 0), v.at<u64>(2, 0, 0));
+  View narrow = v;
+  narrow.word = Word::w32;
+  EXPECT_EQ(reinterpret_cast<std::byte*>(narrow.with_limbs(1, 1).at<u32>(0, 0, 0)) - v.data, 32);
+  EXPECT_THROW(View::dense(nullptr, Word::w64, {1, 1, 1, 1, 1, 1, 1}, 1, 1, 8), ShapeError);
+}
+
+TEST(PrimeList, HoldsAtMostWhatACallTakes) {
+  PrimeList list = PrimeList::range(3, device::kMaxLimbs);
+  EXPECT_EQ(list.size(), device::kMaxLimbs);
+  EXPECT_EQ(list[device::kMaxLimbs - 1], device::kMaxLimbs + 2);
+  EXPECT_THROW(list.push_back(0), ShapeError);
+  PrimeList joined{1, 2};
+  joined.append({7});
+  EXPECT_TRUE(joined == (PrimeList{1, 2, 7}));
+  EXPECT_FALSE(joined == (PrimeList{1, 2}));
+}
+
+TEST(Workspace, HandsOutWhatItHas) {
+  alignas(64) std::array<std::byte, 512> bytes{};
+  EXPECT_EQ(Workspace::bytes(Word::w32, 1, 1, 1, 8), 64u);
+  EXPECT_EQ(Workspace::bytes(Word::w64, 2, 1, 1, 16), 256u);
+  Workspace w(bytes.data(), bytes.size());
+  EXPECT_EQ(w.take(Word::w32, 1, 1, 1, 8).data, bytes.data());
+  Workspace part = w.split(128);
+  EXPECT_EQ(part.take(Word::w64, 1, 1, 1, 16).data, bytes.data() + 64);
+  EXPECT_THROW(part.take(Word::w64, 1, 1, 1, 2), InternalError);
+  EXPECT_EQ(w.take(Word::w64, 2, 1, 1, 16).data, bytes.data() + 192);
+  EXPECT_THROW(w.split(128), InternalError);
+}
+
+/// A ring of four primes of 30 bits, n = 8, and operands that fit it.
+class Arguments : public testing::Test {
+ protected:
+  View view(std::size_t items, std::size_t components, std::size_t limbs, Word word = Word::w32, std::size_t n = 8) {
+    View v = View::dense(nullptr, word, {items}, components, limbs, n);
+    held_.push_back(device_->allocate(v.words() * 8, *queue_));
+    v.data = held_.back()->address();
+    const std::vector<std::byte> zeros(v.words() * 8);
+    device_->upload(*queue_, zeros, v.data);
+    return v;
+  }
+  static View broadcast(View v) {
+    v.stride[0] = 0;
+    return v;
+  }
+  Kernels& k() { return device_->kernels(); }
+
+  std::unique_ptr<device::Device> device_ = device::open_device("ref");
+  std::unique_ptr<device::Queue> queue_ = device_->make_queue();
+  device::Queue& q_ = *queue_;
+  std::shared_ptr<const math::Ring> math_ring_ = ring_of(kField32, 8, 4);
+  std::shared_ptr<const device::PreparedRing> ring_ = device_->kernels().prepare(math_ring_);
+  const std::vector<u64>& p_ = math_ring_->primes();
+  PrimeList two_{0, 2};
+  std::vector<device::Buffer> held_;
+};
+
+/// What is wrong with one operand, for any kernel.
+TEST_F(Arguments, OperandsThatAreNotTheRings) {
+  const View good = view(3, 2, 2);
+  const View degree = view(3, 2, 2, Word::w32, 16), word = view(3, 2, 2, Word::w64), limbs = view(3, 2, 3);
+  const auto all = [&](const View& a, PrimeList primes) {
+    k().add(q_, *ring_, primes, a, good, good);
+  };
+  EXPECT_NO_THROW(all(good, two_));
+  EXPECT_THROW(all(degree, two_), ShapeError);
+  EXPECT_THROW(all(word, two_), MismatchError);
+  EXPECT_THROW(all(limbs, two_), ShapeError);
+  EXPECT_THROW(all(good, {0}), ShapeError);
+  EXPECT_THROW(all(good, {0, 4}), ShapeError);
+}
+
+TEST_F(Arguments, BinaryKernels) {
+  using Binary = void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&, const View&);
+  const View good = view(3, 2, 2), one = view(3, 1, 2), three = view(3, 3, 2), batch = view(2, 2, 2), word = view(3, 2, 2, Word::w64);
+  for (const Binary call : {static_cast<Binary>(&Kernels::add), static_cast<Binary>(&Kernels::sub), static_cast<Binary>(&Kernels::mul),
+                            static_cast<Binary>(&Kernels::mul_accumulate)}) {
+    const bool shares = call == static_cast<Binary>(&Kernels::mul) || call == static_cast<Binary>(&Kernels::mul_accumulate);
+    const auto run = [&](const View& a, const View& b, const View& out) { (k().*call)(q_, *ring_, two_, a, b, out); };
+    EXPECT_NO_THROW(run(good, broadcast(good), good));
+    for (const View& bad : {three, batch}) {
+      EXPECT_THROW(run(bad, good, good), ShapeError);
+      EXPECT_THROW(run(good, bad, good), ShapeError);
+      EXPECT_THROW(run(good, good, bad), ShapeError);
+    }
+    EXPECT_THROW(run(word, good, good), MismatchError);
+    EXPECT_THROW(run(good, word, good), MismatchError);
+    EXPECT_THROW(run(good, good, word), MismatchError);
+    EXPECT_THROW(run(good, good, broadcast(good)), ShapeError);
+    if (shares) {
+      EXPECT_NO_THROW(run(one, good, good));
+      EXPECT_NO_THROW(run(good, one, good));
+      EXPECT_THROW(run(good, good, one), ShapeError);
+    } else {
+      EXPECT_THROW(run(one, good, good), ShapeError);
+      EXPECT_THROW(run(good, one, good), ShapeError);
+    }
+  }
+}
+
+TEST_F(Arguments, UnaryKernels) {
+  const View good = view(3, 2, 2), other = view(3, 2, 2);
+  device::LimbConstants fine{}, large{};
+  large[1] = p_[2];  // the second limb's prime itself
+  using Call = std::function<void(const View&, const View&)>;
+  const auto identity = k().prepare(device::Permutation{{0, 1, 2, 3, 4, 5, 6, 7}, {}});
+  const std::vector<Call> calls = {
+      [&](const View& a, const View& out) { k().neg(q_, *ring_, two_, a, out); },
+      [&](const View& a, const View& out) { k().mul_constants(q_, *ring_, two_, a, fine, out); },
+      [&](const View& a, const View& out) { k().add_constants(q_, *ring_, two_, a, fine, math::Domain::ntt, out); },
+      [&](const View& a, const View& out) { k().forward_ntt(q_, *ring_, two_, a, out); },
+      [&](const View& a, const View& out) { k().inverse_ntt(q_, *ring_, two_, a, out); },
+      [&](const View& a, const View& out) { k().permute(q_, *ring_, two_, *identity, a, out); },
+      [&](const View& a, const View& out) { k().copy(q_, a, out); },
+  };
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    EXPECT_NO_THROW(calls[i](good, other)) << i;
+    EXPECT_NO_THROW(calls[i](broadcast(good), other)) << i;
+    EXPECT_THROW(calls[i](good, broadcast(other)), ShapeError) << i;
+    EXPECT_THROW(calls[i](view(2, 2, 2), good), ShapeError) << i;
+    EXPECT_THROW(calls[i](view(3, 1, 2), good), ShapeError) << i;
+    EXPECT_THROW(calls[i](view(3, 2, 3), good), ShapeError) << i;
+    EXPECT_THROW(calls[i](good, view(3, 2, 2, Word::w32, 16)), ShapeError) << i;
+    EXPECT_THROW(calls[i](good, view(3, 2, 2, Word::w64)), Error) << i;
+  }
+  EXPECT_THROW(k().mul_constants(q_, *ring_, two_, good, large, good), ShapeError);
+  EXPECT_THROW(k().add_constants(q_, *ring_, two_, good, large, math::Domain::ntt, good), ShapeError);
+  EXPECT_THROW(k().zero(q_, broadcast(good)), ShapeError);
+}
+
+TEST_F(Arguments, Permutations) {
+  const View a = view(3, 2, 2), out = view(3, 2, 2);
+  const auto four = k().prepare(device::Permutation{{0, 1, 2, 3}, {}});
+  const auto eight = k().prepare(device::Permutation{{0, 1, 2, 3, 4, 5, 6, 7}, {}});
+  EXPECT_THROW(k().permute(q_, *ring_, two_, *four, a, out), ShapeError);
+  EXPECT_THROW(k().permute(q_, *ring_, two_, *eight, a, a), ShapeError);
+  EXPECT_THROW(k().prepare(device::Permutation{{0, 2}, {}}), ShapeError);
+  EXPECT_THROW(k().prepare(device::Permutation{{0, 1}, {true}}), ShapeError);
+}
+
+TEST_F(Arguments, Conversions) {
+  const auto raise = k().prepare(math::extend_base({p_[0], p_[1]}, {p_[2]}));
+  const auto divide = k().prepare(math::divide_and_round({p_[0], p_[1]}, {p_[2]}));
+  const View x = view(3, 2, 2), one = view(3, 2, 1);
+  EXPECT_NO_THROW(k().convert(q_, *raise, x, nullptr, one));
+  EXPECT_NO_THROW(k().convert(q_, *divide, x, &one, view(3, 2, 1)));
+  EXPECT_THROW(k().convert(q_, *raise, one, nullptr, one), ShapeError);                    // sources
+  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2)), ShapeError);            // targets
+  EXPECT_THROW(k().convert(q_, *raise, view(2, 2, 2), nullptr, one), ShapeError);          // batch
+  EXPECT_THROW(k().convert(q_, *raise, view(3, 1, 2), nullptr, one), ShapeError);          // components
+  EXPECT_THROW(k().convert(q_, *raise, view(3, 2, 2, Word::w32, 16), nullptr, one), ShapeError);
+  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, broadcast(one)), ShapeError);
+  EXPECT_THROW(k().convert(q_, *raise, x, &one, one), ShapeError);                         // own not wanted
+  EXPECT_THROW(k().convert(q_, *divide, x, nullptr, one), ShapeError);                     // own missing
+  for (const View& own : {view(3, 2, 2), view(3, 1, 1), view(2, 2, 1), view(3, 2, 1, Word::w64), view(3, 2, 1, Word::w32, 16)}) {
+    EXPECT_THROW(k().convert(q_, *divide, x, &own, one), ShapeError);
+  }
+  const PrimeList second{1}, beyond{2}, both{0, 1};
+  EXPECT_NO_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2), &second));
+  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2), &beyond), ShapeError);
+  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2), &both), ShapeError);
+  const u64 wide = math::largest_primes(40, 1, 16)[0];
+  const auto widen = k().prepare(math::extend_base({p_[0], p_[1]}, {wide})), narrow = k().prepare(math::extend_base({wide}, {p_[0]}));
+  EXPECT_THROW(k().convert(q_, *widen, x, nullptr, one), MismatchError);
+  EXPECT_THROW(k().convert(q_, *narrow, one, nullptr, view(3, 2, 1)), MismatchError);
+  EXPECT_NO_THROW(k().convert(q_, *widen, x, nullptr, view(3, 2, 1, Word::w64)));
+}
+
+TEST_F(Arguments, InnerProduct) {
+  const View digits = view(3, 2, 2), out = view(3, 2, 2), key = view(1, 4, 3);
+  const PrimeList limbs{0, 2};
+  EXPECT_NO_THROW(k().inner_product(q_, *ring_, two_, digits, key, limbs, out));
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, view(2, 2, 2), key, limbs, out), ShapeError);
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, view(3, 2, 1), key, limbs, out), ShapeError);
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, key, limbs, view(3, 2, 2, Word::w64)), MismatchError);
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, key, limbs, broadcast(out)), ShapeError);
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, view(2, 4, 3), limbs, out), ShapeError);
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, view(1, 3, 3), limbs, out), ShapeError);
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, view(1, 4, 3, Word::w32, 16), limbs, out), ShapeError);
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, view(1, 4, 3, Word::w64), limbs, out), MismatchError);
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, key, {0}, out), ShapeError);
+  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, key, {0, 3}, out), ShapeError);
+}
+
+TEST_F(Arguments, Tensor) {
+  const View a = view(3, 2, 2), out = view(3, 3, 2);
+  EXPECT_NO_THROW(k().tensor(q_, *ring_, two_, a, a, out));
+  EXPECT_THROW(k().tensor(q_, *ring_, two_, a, a, view(3, 2, 2)), ShapeError);
+  EXPECT_THROW(k().tensor(q_, *ring_, two_, a, view(2, 2, 2), out), ShapeError);
+  EXPECT_THROW(k().tensor(q_, *ring_, two_, view(3, 2, 1), a, out), ShapeError);
+  EXPECT_THROW(k().tensor(q_, *ring_, two_, a, view(3, 2, 2, Word::w64), out), MismatchError);
+  EXPECT_THROW(k().tensor(q_, *ring_, two_, a, a, broadcast(out)), ShapeError);
+}
+
+TEST_F(Arguments, MatrixProducts) {
+  const GatheredProduct g{.groups = 1, .outputs = 2, .positions = 2, .terms = 1, .inputs = 3, .weights = {1, -8}, .index = {0, 2}};
+  EXPECT_EQ(g.weight_bits(), 4);
+  const auto p = k().prepare(g);
+  EXPECT_NO_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 2), view(4, 1, 2)));
+  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(2, 1, 2), view(4, 1, 2)), ShapeError);
+  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 2), view(3, 1, 2)), ShapeError);
+  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 2, 2), view(4, 1, 2)), ShapeError);
+  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 3), view(4, 1, 2)), ShapeError);
+  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 2), view(4, 1, 2, Word::w64)), MismatchError);
+  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 2), broadcast(view(4, 1, 2))), ShapeError);
+  for (int wrong = 0; wrong < 4; ++wrong) {
+    GatheredProduct bad = g;
+    if (wrong == 0) bad.weights.push_back(1);
+    if (wrong == 1) bad.index.pop_back();
+    if (wrong == 2) bad.index[0] = 3;
+    if (wrong == 3) bad.inputs = GatheredProduct::kNone;
+    EXPECT_THROW(k().prepare(bad), ShapeError) << wrong;
+  }
+  GatheredProduct wraps = g;
+  wraps.groups = wraps.outputs = std::size_t{1} << 33;
+  EXPECT_THROW(k().prepare(wraps), OutOfMemoryError);
+  GatheredProduct least = g;
+  least.weights[0] = std::numeric_limits<math::i64>::min();
+  EXPECT_EQ(least.weight_bits(), 64);
+}
+
+TEST_F(Arguments, Draws) {
+  const View out = view(3, 1, 2);
+  EXPECT_NO_THROW(k().sample(q_, *ring_, two_, {}, out));
+  EXPECT_THROW(k().sample(q_, *ring_, {0}, {}, out), ShapeError);
+  EXPECT_THROW(k().sample(q_, *ring_, two_, {}, broadcast(out)), ShapeError);
+  EXPECT_THROW(k().sample(q_, *ring_, two_, {}, view(1, 257, 2)), ShapeError);
+  EXPECT_NO_THROW(k().sample(q_, *ring_, two_, {.first_item = ~u32{0} - 2}, out));
+  EXPECT_THROW(k().sample(q_, *ring_, two_, {.first_item = ~u32{0} - 1}, out), ShapeError);
+}
+
+TEST_F(Arguments, KeySwitches) {
+  KeySwitchPlan plan{.ring = ring_, .chain = {0, 2}, .special = {3}};
+  plan.extended = {0, 2, 3}, plan.key_limbs = {0, 1, 2};
+  plan.digits = {{0, 1, {1, 2}, k().prepare(math::extend_base({p_[0]}, {p_[2], p_[3]}))},
+                 {1, 1, {0, 2}, k().prepare(math::extend_base({p_[2]}, {p_[0], p_[3]}))}};
+  plan.mod_down = k().prepare(math::divide_and_round({p_[3]}, {p_[0], p_[2]}));
+  const View x = view(3, 1, 2), digits = view(3, 2, 3), key = view(1, 4, 3), out = view(3, 2, 2), add = view(3, 1, 2);
+  std::vector<std::byte> bytes(Kernels::key_switch_workspace(plan, 3) + 64);
+  const device::Buffer buffer = device_->allocate(bytes.size(), q_);
+  const Workspace w(buffer->address(), bytes.size()), small(buffer->address(), 64);
+
+  const auto decompose = [&](const View& in, const View& to) { k().decompose(q_, plan, in, to, w); };
+  EXPECT_NO_THROW(decompose(x, digits));
+  EXPECT_THROW(decompose(view(3, 2, 2), digits), ShapeError);
+  EXPECT_THROW(decompose(x, view(3, 3, 3)), ShapeError);
+  EXPECT_THROW(decompose(view(2, 1, 2), digits), ShapeError);
+  EXPECT_THROW(decompose(digits, digits), ShapeError);
+  EXPECT_THROW(decompose(x, view(3, 2, 2)), ShapeError);
+  EXPECT_THROW(decompose(view(3, 1, 2, Word::w64), digits), MismatchError);
+  EXPECT_THROW(decompose(x, broadcast(digits)), ShapeError);
+
+  for (const bool whole : {false, true}) {
+    const auto run = [&](const View& in, const View& with, const View* added, const View& to, const Workspace& scratch) {
+      whole ? k().key_switch(q_, plan, in, with, added, to, scratch) : k().apply_key(q_, plan, in, with, added, to, scratch);
+    };
+    const View& in = whole ? x : digits;
+    EXPECT_NO_THROW(run(in, key, &add, out, w));
+    EXPECT_THROW(run(in, key, &add, out, small), InternalError);
+    EXPECT_THROW(run(whole ? digits : x, key, nullptr, out, w), ShapeError);
+    EXPECT_THROW(run(whole ? view(3, 2, 2) : view(3, 3, 3), key, nullptr, out, w), ShapeError);
+    EXPECT_THROW(run(whole ? view(2, 1, 2) : view(2, 2, 3), key, nullptr, out, w), ShapeError);
+    EXPECT_THROW(run(in, view(1, 3, 3), nullptr, out, w), ShapeError);
+    EXPECT_THROW(run(in, view(1, 4, 2), nullptr, out, w), ShapeError);
+    EXPECT_THROW(run(in, view(2, 4, 3), nullptr, out, w), ShapeError);
+    EXPECT_THROW(run(in, view(1, 4, 3, Word::w64), nullptr, out, w), MismatchError);
+    EXPECT_THROW(run(in, key, nullptr, view(3, 1, 2), w), ShapeError);
+    EXPECT_THROW(run(in, key, nullptr, view(3, 2, 3), w), ShapeError);
+    EXPECT_THROW(run(in, key, nullptr, broadcast(out), w), ShapeError);
+    for (const View& wrong : {view(3, 3, 2), view(2, 1, 2), view(3, 1, 3)}) EXPECT_THROW(run(in, key, &wrong, out, w), ShapeError);
+    const View word = view(3, 1, 2, Word::w64);
+    EXPECT_THROW(run(in, key, &word, out, w), MismatchError);
+  }
+}
+
+TEST_F(Arguments, Multiplications) {
+  MultiplyPlan plan{.ring = ring_, .chain = {0}, .auxiliary = {1, 2}, .extended = {0, 1, 2}};
+  plan.lift = k().prepare(math::extend_base({p_[0]}, {p_[1], p_[2]}));
+  plan.scale = k().prepare(math::divide_and_round({p_[0]}, {p_[1], p_[2]}, 17));
+  plan.lower = k().prepare(math::extend_base({p_[1], p_[2]}, {p_[0]}));
+  const View a = view(3, 2, 1), out = view(3, 3, 1);
+  const std::size_t need = Kernels::bfv_multiply_workspace(plan, 3, 2, 2);
+  const device::Buffer buffer = device_->allocate(need, q_);
+  const Workspace w(buffer->address(), need), small(buffer->address(), 64);
+  EXPECT_NO_THROW(k().bfv_multiply(q_, plan, a, view(3, 2, 1), out, w));
+  EXPECT_THROW(k().bfv_multiply(q_, plan, a, a, out, small), InternalError);
+  EXPECT_THROW(k().bfv_multiply(q_, plan, a, a, view(3, 2, 1), w), ShapeError);
+  EXPECT_THROW(k().bfv_multiply(q_, plan, a, view(2, 2, 1), out, w), ShapeError);
+  EXPECT_THROW(k().bfv_multiply(q_, plan, view(3, 2, 2), a, out, w), ShapeError);
+  EXPECT_THROW(k().bfv_multiply(q_, plan, a, a, view(3, 3, 1, Word::w64), w), MismatchError);
+  EXPECT_THROW(k().bfv_multiply(q_, plan, a, a, broadcast(out), w), ShapeError);
+}
+
+TEST(Ref, MemoryAndQueues) {
+  const auto device = device::open_device("ref");
+  const auto queue = device->make_queue(), other = device->make_queue();
+  EXPECT_EQ(device->name(), "ref");
+  EXPECT_FALSE(device->description().empty());
+  EXPECT_GT(device->memory().total, 0u);
+  EXPECT_EQ(device->counter(), nullptr);
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{1000}}) {
+    const device::Buffer buffer = device->allocate(bytes, *queue);
+    EXPECT_EQ(buffer->bytes(), bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer->address()) % 64, 0u);
+    std::vector<std::byte> in(bytes, std::byte{3}), out(bytes);
+    device->upload(*queue, in, buffer->address());
+    device->download(*queue, buffer->address(), out);
+    EXPECT_EQ(in, out);
+  }
+  other->after(*queue->record());
+  queue->record()->wait();
+  EXPECT_THROW(device->allocate(std::size_t{1} << 62, *queue), OutOfMemoryError);
+}
+
+TEST(Devices, UnknownNamesAreRefused) {
+  for (const char* name : {"", "gpu", "cpu:", "cpu:mmx", "ref2", "CPU"}) EXPECT_THROW(device::open_device(name), ParameterError) << name;
+}
+
+/// Runs `body` in a child; its return value is the child's exit status.
+int in_child(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int status = 99;
+    try {
+      status = body();
+    } catch (...) {
+    }
+    _exit(status);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// A child each, so that no test decides what the process's device is for the others.
+TEST(Devices, TheDefaultIsWhatTheEnvironmentNames) {
+  EXPECT_EQ(in_child([] {
+              setenv("HELIOGRAPH_DEVICE", "ref", 1);
+              device::Device& first = device::default_device();
+              return first.name() == "ref" && &first == &device::default_device() ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(in_child([] {
+              unsetenv("HELIOGRAPH_DEVICE");
+              return device::default_device().name() == "cpu" ? 0 : 1;
+            }),
+            0);
+}
+
+TEST(Devices, AFailedOpeningMayBeTriedAgain) {
+  EXPECT_EQ(in_child([] {
+              setenv("HELIOGRAPH_DEVICE", "abacus", 1);
+              try {
+                device::default_device();
+                return 1;
+              } catch (const ParameterError&) {
+              }
+              setenv("HELIOGRAPH_DEVICE", "ref", 1);
+              return in_child([] { return device::default_device().name() == "ref" ? 0 : 1; }) + (device::default_device().name() == "ref" ? 0 : 1);
+            }),
+            0);
+}
+
+TEST(Devices, AChildAfterForkIsToldSo) {
+  EXPECT_EQ(in_child([] {
+              setenv("HELIOGRAPH_DEVICE", "ref", 1);
+              device::default_device();
+              return in_child([] {
+                try {
+                  device::default_device();
+                  return 1;
+                } catch (const ForkError&) {
+                  return 0;
+                }
+              });
+            }),
+            0);
+}
+
+TEST(Devices, ThreadsAgreeOnTheDefault) {
+  EXPECT_EQ(in_child([] {
+              setenv("HELIOGRAPH_DEVICE", "ref", 1);
+              std::array<device::Device*, 8> seen{};
+              std::vector<std::thread> threads;
+              for (auto& slot : seen) threads.emplace_back([&slot] { slot = &device::default_device(); });
+              for (std::thread& t : threads) t.join();
+              for (device::Device* d : seen) {
+                if (d == nullptr || d != seen[0]) return 1;
+              }
+              return 0;
+            }),
+            0);
+}
+
+}  // namespace
+
+}  // namespace heliograph::test
