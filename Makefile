@@ -7,7 +7,7 @@ PRESET ?= release
 .DELETE_ON_ERROR:
 .PHONY: help demo test build bench lint format sanitize clean
 
-sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard include) src python -type f -not -name '*.pyc')
+sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard include) src python -type f -not -name '*.pyc' -not -name '*.so')
 
 help:
 	@echo "make demo      build, then classify encrypted handwritten digits"

@@ -115,6 +115,7 @@ class Ciphertext {
   Packing packing() const;
   bool seeded() const;
   /// Bits left before decryption fails: a bound from the model. NaN for what was loaded and not fresh: files carry no noise.
+  /// Negative: exhausted by that much.
   double noise_budget() const;
   std::size_t bytes() const;
   Bytes to_bytes() const;

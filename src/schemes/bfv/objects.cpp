@@ -74,7 +74,7 @@ double Ciphertext::noise_budget() const {
     if (std::isnan(data_->noise[part])) return data_->noise[part];
     least = std::min(least, data_->context->noise_limit(data_->level(), part) - data_->noise[part]);
   }
-  return std::max(0.0, least);
+  return least;
 }
 
 std::size_t Ciphertext::bytes() const {

@@ -9,7 +9,18 @@
 namespace heliograph::backend::cpu {
 namespace {
 
+/// While it lives this thread's denormals count and floating-point exceptions are masked, whatever the host process set.
+class PlainFloats {
+ public:
+  PlainFloats() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
+  ~PlainFloats() { _mm_setcsr(saved_); }
+
+ private:
+  unsigned saved_;
+};
+
 struct Ifma {
+  using State = PlainFloats;
   using Word = u64;
   using Cell = u64;
   using V = __m512i;
@@ -18,7 +29,7 @@ struct Ifma {
     V w, m;
   };
   static constexpr std::size_t kLanes = 8, kLaneCells = 1, kTerms = 15;
-  static constexpr int kRadix = 4, kVertical = 4;
+  static constexpr int kRadix = 4, kVertical = 4, kPairs = KP;
 
   V q, q2, minus_q, inverse52, two52, two52_shoup, one_shoup, mask;
   u64 prime, prime_inverse;
@@ -29,6 +40,12 @@ struct Ifma {
   static HELIOGRAPH_INLINE V low(V c, V a, V b) { return _mm512_madd52lo_epu64(c, a, b); }
   static HELIOGRAPH_INLINE V high(V c, V a, V b) { return _mm512_madd52hi_epu64(c, a, b); }
   static HELIOGRAPH_INLINE V fold(V x, V m) { return _mm512_min_epu64(x, _mm512_sub_epi64(x, m)); }
+
+  /// fold by vminpd, which leaves the multipliers' pipes free: a negative x - m is a NaN's pattern, so x comes back; else
+  /// both are denormals, in the order of integers. Needs the state of PlainFloats; |x|, |m| below 2^52.
+  static HELIOGRAPH_INLINE V fold_float(V x, V m) {
+    return _mm512_castpd_si512(_mm512_min_pd(_mm512_castsi512_pd(_mm512_sub_epi64(x, m)), _mm512_castsi512_pd(x)));
+  }
 
   explicit Ifma(const Modulus& m)
       : q(set(m.q)), q2(set(2 * m.q)), minus_q(set(u64{0} - m.q)), inverse52(set(m.inverse52)), two52(set(m.two52)),
@@ -78,21 +95,23 @@ struct Ifma {
   HELIOGRAPH_INLINE V load(const Word* p) const { return _mm512_loadu_si512(p); }
   HELIOGRAPH_INLINE void store(Word* p, V x) const { _mm512_storeu_si512(p, x); }
   HELIOGRAPH_INLINE V load_rest(const Word* p) const { return load(p); }
-  HELIOGRAPH_INLINE void store_rest(Word* p, V x) const { store(p, fold(fold(x, q2), q)); }
+  HELIOGRAPH_INLINE void store_rest(Word* p, V x) const { store(p, fold_float(fold_float(x, q2), q)); }
 
   /// y w 2^-52 mod q, between 0 and 2q, for y below 2^52.
   HELIOGRAPH_INLINE V product(V y, Twiddle t) const {
     const V m = low(zero(), y, t.m);
-    return _mm512_sub_epi64(high(zero(), y, t.w), high(minus_q, m, q));
+    V p = _mm512_sub_epi64(high(zero(), y, t.w), high(minus_q, m, q));
+    asm("" : "+v"(p));  // or g++ spreads the difference over the sums that follow: one addition more
+    return p;
   }
   HELIOGRAPH_INLINE void forward(V& x, V& y, Twiddle t) const {
-    const V a = fold(x, q2), b = product(y, t);
+    const V a = fold_float(x, q2), b = product(y, t);
     x = _mm512_add_epi64(a, b);
     y = _mm512_sub_epi64(_mm512_add_epi64(a, q2), b);
   }
   HELIOGRAPH_INLINE void inverse(V& x, V& y, Twiddle t) const {
     const V difference = _mm512_add_epi64(_mm512_sub_epi64(x, y), q2);
-    x = fold(_mm512_add_epi64(x, y), q2);
+    x = fold_float(_mm512_add_epi64(x, y), q2);
     y = product(difference, t);
   }
   HELIOGRAPH_INLINE void inverse_last(V& x, V& y) const {

@@ -32,6 +32,9 @@ struct Network {
   static constexpr int kTail = A::kVertical + kLaneBits;
   static constexpr int kVectors = 1 << A::kVertical;
   static constexpr std::size_t kBlock = std::size_t{1} << kTail;
+  /// Lane stages take so many pairs of vectors at a time.
+  static constexpr int kGroup = kVectors / 2 < A::kPairs ? kVectors / 2 : A::kPairs;
+  static constexpr int kGroups = kVectors / 2 / kGroup;
   /// Cells of a block: its vertical pairs, padded, then its lane twiddles.
   static constexpr std::size_t kLaneCells = std::size_t{kVectors} / 2 * (2 * A::kLanes - 2) * A::kLaneCells;
   static constexpr std::size_t kBlockCells = 2 * kVectors + kLaneCells;
@@ -84,57 +87,66 @@ struct Network {
 
   // ---- stages on registers
 
-  /// K stages on v[0 .. 2^K), twiddles t[2^s - 1 + g] for group g of stage s.
-  template <int K>
-  HELIOGRAPH_INLINE void forward_stages(V* v, const Twiddle* t) const {
+  /// K stages on v[0 .. 2^K); twiddle(s, g) is that of group g of stage s, loaded where it is used: registers are short.
+  template <int K, class F>
+  HELIOGRAPH_INLINE void forward_stages(V* v, F&& twiddle) const {
     unroll<K>([&](auto s) __attribute__((always_inline)) {
       constexpr int half = 1 << (K - 1 - s());
       unroll<(1 << s())>([&](auto g) __attribute__((always_inline)) {
+        const Twiddle t = twiddle(s(), g());
         unroll<half>([&](auto j) __attribute__((always_inline)) {
-          f.forward(v[g() * 2 * half + j()], v[g() * 2 * half + half + j()], t[(1 << s()) - 1 + g()]);
+          f.forward(v[g() * 2 * half + j()], v[g() * 2 * half + half + j()], t);
         });
       });
     });
   }
 
-  template <int K, bool Last>
-  HELIOGRAPH_INLINE void inverse_stages(V* v, const Twiddle* t) const {
+  template <int K, bool Last, class F>
+  HELIOGRAPH_INLINE void inverse_stages(V* v, F&& twiddle) const {
     unroll<K>([&](auto r) __attribute__((always_inline)) {
       constexpr int s = K - 1 - r(), half = 1 << r();
       unroll<(1 << s)>([&](auto g) __attribute__((always_inline)) {
+        [[maybe_unused]] Twiddle t;
+        if constexpr (!(Last && s == 0)) t = twiddle(s, g());
         unroll<half>([&](auto j) __attribute__((always_inline)) {
           V& x = v[g() * 2 * half + j()];
           V& y = v[g() * 2 * half + half + j()];
           if constexpr (Last && s == 0) {
             f.inverse_last(x, y);
           } else {
-            f.inverse(x, y, t[(1 << s) - 1 + g()]);
+            f.inverse(x, y, t);
           }
         });
       });
     });
   }
 
-  /// Lane stages on one pair of vectors; `p` is the pair's place in its block.
-  template <bool Inverse>
-  HELIOGRAPH_INLINE void lane_stages(V& a, V& b, const Cell* lanes, int p) const {
-    // Twiddles of distance d begin at sum of (vectors / 2) * L / d' over d' < d.
-    const auto twiddle = [&](auto k) __attribute__((always_inline)) {  // distance 2^k
-      constexpr std::size_t count = std::size_t{A::kLanes} >> k();
-      constexpr std::size_t before = std::size_t{kVectors} / 2 * (2 * A::kLanes - 2 * count) * A::kLaneCells;
-      return f.template lane_twiddle<static_cast<int>(count)>(lanes + before + static_cast<std::size_t>(p) * count * A::kLaneCells);
-    };
+  /// Lane stages on the vectors 2 First, ..., 2 Last - 1 of a block, stage by stage: neighbours hide each other's latency.
+  template <bool Inverse, int First, int Last>
+  HELIOGRAPH_INLINE void lane_stages(V* v, const Cell* lanes) const {
     if constexpr (kLaneBits > 0) {
+      const auto each_pair = [&](auto&& work) __attribute__((always_inline)) {
+        unroll<Last - First>([&](auto p) __attribute__((always_inline)) {
+          work(v[2 * (First + p())], v[2 * (First + p()) + 1], static_cast<std::size_t>(First + p()));
+        });
+      };
       unroll<kLaneBits>([&](auto i) __attribute__((always_inline)) {
-        if constexpr (Inverse) {
-          A::deinterleave(a, b);
-          f.inverse(a, b, twiddle(i));
-        } else {
-          A::interleave(a, b);
-          f.forward(a, b, twiddle(std::integral_constant<int, kLaneBits - 1 - i()>{}));
-        }
+        // Distance 2^k; its twiddles begin after (vectors / 2) L / d' of each shorter distance d'.
+        constexpr int k = Inverse ? i() : kLaneBits - 1 - i();
+        constexpr std::size_t count = std::size_t{A::kLanes} >> k;
+        const Cell* const cells = lanes + std::size_t{kVectors} / 2 * (2 * A::kLanes - 2 * count) * A::kLaneCells;
+        each_pair([&](V& a, V& b, std::size_t p) __attribute__((always_inline)) {
+          const Twiddle t = f.template lane_twiddle<static_cast<int>(count)>(cells + p * count * A::kLaneCells);
+          if constexpr (Inverse) {
+            A::deinterleave(a, b);
+            f.inverse(a, b, t);
+          } else {
+            A::interleave(a, b);
+            f.forward(a, b, t);
+          }
+        });
       });
-      Inverse ? A::deinterleave(a, b) : A::interleave(a, b);
+      each_pair([&](V& a, V& b, std::size_t) __attribute__((always_inline)) { Inverse ? A::deinterleave(a, b) : A::interleave(a, b); });
     }
   }
 
@@ -142,44 +154,34 @@ struct Network {
 
   template <int K, bool First>
   void forward_pass(const Word* in, Word* out, std::size_t stride, std::size_t first) const {
-    Twiddle t[1 << K];
-    unroll<K>([&](auto s) __attribute__((always_inline)) {
-      unroll<(1 << s())>([&](auto g) __attribute__((always_inline)) {
-        t[(1 << s()) - 1 + g()] = f.pair(table + 2 * ((first << s()) + g()));
-      });
-    });
+    const auto twiddle = [&](int s, int g) __attribute__((always_inline)) {
+      return f.pair(table + 2 * ((first << s) + static_cast<std::size_t>(g)));
+    };
     for (std::size_t c = 0; c < stride; c += A::kLanes) {
       V v[1 << K];
       unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
         if constexpr (First) v[j()] = f.load_rest(in + j() * stride + c);
         else v[j()] = f.load(out + j() * stride + c);
       });
-      forward_stages<K>(v, t);
+      forward_stages<K>(v, twiddle);
       unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) { f.store(out + j() * stride + c, v[j()]); });
     }
   }
 
   template <int K, bool Last>
   void inverse_pass(Word* out, std::size_t stride, std::size_t first) const {
-    Twiddle t[1 << K];
-    unroll<K>([&](auto s) __attribute__((always_inline)) {
-      unroll<(1 << s())>([&](auto g) __attribute__((always_inline)) {
-        t[(1 << s()) - 1 + g()] = f.pair(table + 2 * ((first << s()) + g()));
-      });
-    });
+    const auto twiddle = [&](int s, int g) __attribute__((always_inline)) {
+      return f.pair(table + 2 * ((first << s) + static_cast<std::size_t>(g)));
+    };
     for (std::size_t c = 0; c < stride; c += A::kLanes) {
       V v[1 << K];
       unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) { v[j()] = f.load(out + j() * stride + c); });
-      inverse_stages<K, Last>(v, t);
+      inverse_stages<K, Last>(v, twiddle);
       unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
         if constexpr (Last) f.store_rest(out + j() * stride + c, v[j()]);
         else f.store(out + j() * stride + c, v[j()]);
       });
     }
-  }
-
-  HELIOGRAPH_INLINE void vertical_twiddles(const Cell* cells, Twiddle* t) const {
-    unroll<kVectors - 1>([&](auto i) __attribute__((always_inline)) { t[i()] = f.pair(cells + 2 * i()); });
   }
 
   template <bool First>
@@ -190,13 +192,14 @@ struct Network {
       if constexpr (First) v[j()] = f.load_rest(in + j() * A::kLanes);
       else v[j()] = f.load(out + j() * A::kLanes);
     });
-    Twiddle t[kVectors];
-    vertical_twiddles(cells, t);
-    forward_stages<A::kVertical>(v, t);
-    unroll<kVectors / 2>([&](auto p) __attribute__((always_inline)) {
-      lane_stages<false>(v[2 * p()], v[2 * p() + 1], cells + 2 * kVectors, p());
-      f.store_rest(out + 2 * p() * A::kLanes, v[2 * p()]);
-      f.store_rest(out + (2 * p() + 1) * A::kLanes, v[2 * p() + 1]);
+    const auto twiddle = [&](int s, int g) __attribute__((always_inline)) { return f.pair(cells + 2 * ((1 << s) - 1 + g)); };
+    forward_stages<A::kVertical>(v, twiddle);
+    unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
+      lane_stages<false, g() * kGroup, (g() + 1) * kGroup>(v, cells + 2 * kVectors);
+      unroll<2 * kGroup>([&](auto j) __attribute__((always_inline)) {
+        constexpr int i = 2 * kGroup * g() + j();
+        f.store_rest(out + i * A::kLanes, v[i]);
+      });
     });
   }
 
@@ -204,14 +207,15 @@ struct Network {
   HELIOGRAPH_INLINE void inverse_block(const Word* in, Word* out, std::size_t b) const {
     const Cell* const cells = block_cells(b);
     V v[kVectors];
-    unroll<kVectors / 2>([&](auto p) __attribute__((always_inline)) {
-      v[2 * p()] = f.load_rest(in + 2 * p() * A::kLanes);
-      v[2 * p() + 1] = f.load_rest(in + (2 * p() + 1) * A::kLanes);
-      lane_stages<true>(v[2 * p()], v[2 * p() + 1], cells + 2 * kVectors, p());
+    unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
+      unroll<2 * kGroup>([&](auto j) __attribute__((always_inline)) {
+        constexpr int i = 2 * kGroup * g() + j();
+        v[i] = f.load_rest(in + i * A::kLanes);
+      });
+      lane_stages<true, g() * kGroup, (g() + 1) * kGroup>(v, cells + 2 * kVectors);
     });
-    Twiddle t[kVectors];
-    vertical_twiddles(cells, t);
-    inverse_stages<A::kVertical, Last>(v, t);
+    const auto twiddle = [&](int s, int g) __attribute__((always_inline)) { return f.pair(cells + 2 * ((1 << s) - 1 + g)); };
+    inverse_stages<A::kVertical, Last>(v, twiddle);
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
       if constexpr (Last) f.store_rest(out + j() * A::kLanes, v[j()]);
       else f.store(out + j() * A::kLanes, v[j()]);
@@ -263,12 +267,14 @@ struct Network {
 
 template <class A>
 void network_forward(const Limb& limb, const void* in, void* out) {
+  [[maybe_unused]] const typename A::State state{};
   const A arithmetic(limb.modulus);
   Network<A>(arithmetic, limb.forward, limb.n).forward(static_cast<const typename A::Word*>(in), static_cast<typename A::Word*>(out));
 }
 
 template <class A>
 void network_inverse(const Limb& limb, const void* in, void* out) {
+  [[maybe_unused]] const typename A::State state{};
   A arithmetic(limb.modulus);
   arithmetic.set_last(limb.degree_inverse, limb.last_twiddle);
   Network<A>(arithmetic, limb.inverse, limb.n).inverse(static_cast<const typename A::Word*>(in), static_cast<typename A::Word*>(out));

@@ -25,11 +25,12 @@ struct Scalar {
   using Word = WordType;
   using Cell = u64;
   using V = u64;
+  struct State {};
   struct Twiddle {
     u64 w, w_shoup;
   };
   static constexpr std::size_t kLanes = 1, kLaneCells = 1, kTerms = 128;
-  static constexpr int kRadix = 3, kVertical = 3;
+  static constexpr int kRadix = 3, kVertical = 3, kPairs = 1;
 
   const Modulus& m;
   u64 q, q2, last_w = 0, last_w_shoup = 0, last_x = 0, last_x_shoup = 0;

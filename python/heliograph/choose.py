@@ -1,0 +1,111 @@
+"""Parameters from a computation: it is run on a device that computes nothing, with the noise model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heliograph import _core
+from heliograph._arrays import last_axis
+from heliograph.bfv import Parameters
+from heliograph.clear import ClearTensor
+from heliograph.keys import EvaluationKeys
+from heliograph.tensor import Tensor
+
+_LONGEST = {"w64": 50, "w32": 30}
+
+
+class _AnyKeys(EvaluationKeys):
+    """Keys of the trial runs: whatever is asked for is there, and noted."""
+
+    def __init__(self, secret: _core.SecretKey) -> None:
+        super().__init__(secret.evaluation_keys(True, [], False))
+        self._secret = secret
+        self.steps: set[int] = set()
+        self.swaps = False
+
+    def _for_rotations(self, steps: Sequence[int], columns: bool = False) -> _core.EvaluationKeys:
+        half = self._core.parameters.spec.n // 2
+        self.steps.update(s % half for s in steps if s % half)
+        self.swaps = self.swaps or columns
+        return self._secret.evaluation_keys(True, list(steps), columns)
+
+
+def parameters_for(
+    function: Callable[[Any], Any],
+    example: Any,
+    *,
+    slots: int | None = -1,
+    plain_bits: int | None = None,
+    margin_bits: int = 2,
+    n: int | None = None,
+    edition: str = "w64",
+) -> Parameters:
+    """The smallest 128-bit set that runs `function` on tensors like `example` (integers; the axis `slots` inside).
+
+    The function runs once on the clear values, which tells the plaintext bits (unless given; `margin_bits` of room are
+    left), then on trial sets on the `null` device, which computes nothing and counts; the noise model says what modulus
+    it needs, the counted products which gadget is cheapest. `needs` of the result tells the keys it used.
+    Raises ParameterError where no N up to 2^17 (or not the `n` given) suffices.
+    """
+    values = last_axis(example, -1 if slots is None else slots, "the example")
+    if plain_bits is None:
+        result = function(ClearTensor(values))
+        plain_bits = result.bound().bit_length() + margin_bits
+    width = values.shape[-1]
+    sizes = [n] if n else [1 << k for k in range(12, 18) if 1 << k >= width]
+    for size in sizes:
+        found = list(_candidates(function, values, size, plain_bits, edition))
+        if found:
+            best = min(found, key=lambda trial: trial.products)
+            best.spec.insecure = False
+            parameters = Parameters(_core.Parameters(best.spec))
+            parameters.needs = best.needs
+            return parameters
+    raise _core.ParameterError(f"no 128-bit set with N in {sizes} runs this computation with {plain_bits} plaintext bits")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    spec: _core.Spec
+    budget: float
+    products: int
+    needs: dict[str, Any]
+
+
+def _candidates(function: Callable[[Any], Any], values: Any, n: int, plain_bits: int, edition: str) -> Iterator[_Trial]:
+    """Each gadget and plaintext split that works at ring degree n, with its smallest modulus."""
+    bound = _core.largest_secure_log_qp(n)
+    fewest = -(-plain_bits // 59)
+    for count in (fewest, fewest + 1):
+        plain = _core.batching_primes(n, plain_bits, count)
+        for special in range(5):
+            log_q = bound - special * _LONGEST[edition]
+            found = None
+            while log_q > plain_bits:
+                try:
+                    spec = _core.make_spec(n, log_q, special, plain, edition, min(values.shape[-1], n), True)
+                except _core.ParameterError:
+                    log_q -= 1
+                    continue
+                trial = _run(function, values, spec)
+                if trial.budget < 0:
+                    break
+                found = trial
+                log_q -= max(1, int(trial.budget) - 1)
+            if found:
+                yield found
+
+
+def _run(function: Callable[[Any], Any], values: Any, spec: _core.Spec) -> _Trial:
+    """One run on the null device: noise left, modular products, keys used."""
+    core = _core.Parameters(spec).on_device("null")
+    secret = _core.SecretKey.generate(core)
+    keys = _AnyKeys(secret)
+    x = Tensor(secret.encrypt(values, "slots"), keys)
+    core.reset_counts()
+    result = function(x)
+    products = sum(c["products"] for c in core.counts().values())
+    needs = {"relinearize": True, "rotations": sorted(keys.steps), "columns": keys.swaps}
+    return _Trial(spec, result._core.noise_budget, products, needs)

@@ -1,0 +1,165 @@
+"""Clear tensors: the same interface over plain integers. What an encrypted computation must equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core
+from heliograph._arrays import Int64Array, integers
+
+
+class ClearTensor:
+    """Integers [ciphertext axes..., slots] that add, multiply and convolve as a `Tensor` does, exactly, unencrypted.
+
+    Raises PlaintextRangeError where a result could leave 63 bits.
+    """
+
+    __array_ufunc__ = None
+    __slots__ = ("values",)
+
+    def __init__(self, values: Any) -> None:
+        self.values: Int64Array = integers(values, "clear values")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape without the slots, as a tensor's."""
+        return self.values.shape[:-1]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes without the slots."""
+        return self.values.ndim - 1
+
+    @property
+    def slots(self) -> int:
+        """Values along the last axis."""
+        return self.values.shape[-1]
+
+    @property
+    def size(self) -> int:
+        """Number of entries without the slots."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def bound(self) -> int:
+        """Largest absolute value."""
+        return max(abs(int(self.values.max(initial=0))), abs(int(self.values.min(initial=0))))
+
+    def _operand(self, other: Any) -> Int64Array:
+        if isinstance(other, ClearTensor):
+            return other.values
+        return integers(other, "the other operand")[..., None]
+
+    def __add__(self, other: Any) -> ClearTensor:
+        return ClearTensor(self.values + self._operand(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> ClearTensor:
+        return ClearTensor(self.values - self._operand(other))
+
+    def __rsub__(self, other: Any) -> ClearTensor:
+        return ClearTensor(self._operand(other) - self.values)
+
+    def __neg__(self) -> ClearTensor:
+        return ClearTensor(-self.values)
+
+    def __mul__(self, other: Any) -> ClearTensor:
+        operand = self._operand(other)
+        largest = max(abs(int(operand.max(initial=0))), abs(int(operand.min(initial=0))))
+        _require_range(self.bound() * largest)
+        return ClearTensor(self.values * operand)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: int) -> ClearTensor:
+        result = self
+        for _ in range(exponent - 1):
+            result = result * self
+        return result
+
+    def __rmatmul__(self, weights: Any) -> ClearTensor:
+        return self.matmul(integers(weights, "the weights"), np.zeros(0, dtype=np.int64))
+
+    def __getitem__(self, key: Any) -> ClearTensor:
+        keys = key if isinstance(key, tuple) else (key,)
+        if Ellipsis not in keys:
+            keys = (*keys, Ellipsis)
+        return ClearTensor(self.values[(*keys, slice(None))])
+
+    def reshape(self, *shape: Any) -> ClearTensor:
+        """As a tensor's."""
+        lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return ClearTensor(self.values.reshape(*lengths, self.slots))
+
+    def transpose(self, order: Any = None) -> ClearTensor:
+        """As a tensor's."""
+        axes = list(range(self.ndim))[::-1] if order is None else list(order)
+        return ClearTensor(self.values.transpose(*axes, self.ndim))
+
+    def sum(self, axis: int | None = None) -> ClearTensor:
+        """As `heliograph.sum`."""
+        if axis is None:
+            return ClearTensor(self.values.reshape(-1, self.slots).sum(0))
+        return ClearTensor(self.values.sum(axis % self.ndim))
+
+    def matmul(self, weights: Int64Array, bias: Int64Array) -> ClearTensor:
+        """As `heliograph.matmul`."""
+        if self.ndim == 0 or weights.shape[1] != self.shape[0]:
+            raise _core.ShapeError(f"weights of shape {weights.shape} do not multiply a tensor of shape {self.shape}")
+        _require_range(self.bound() * int(np.abs(weights).sum(1).max(initial=0)) + int(np.abs(bias).max(initial=0)))
+        out = _exact_product(weights, self.values.reshape(self.shape[0], -1))
+        if bias.size:
+            out = out + bias[:, None]
+        return ClearTensor(out.reshape(weights.shape[0], *self.values.shape[1:]))
+
+    def conv2d(self, weights: Int64Array, bias: Int64Array, stride: int, padding: int, groups: int) -> ClearTensor:
+        """As `heliograph.conv2d`."""
+        if self.ndim == 4:
+            each = [self[i].conv2d(weights, bias, stride, padding, groups).values for i in range(self.shape[0])]
+            return ClearTensor(np.stack(each))
+        outputs, per_group, height, width = weights.shape
+        if self.ndim != 3 or self.shape[0] != per_group * groups or outputs % groups:
+            raise _core.ShapeError(f"weights of shape {weights.shape} do not convolve a tensor of shape {self.shape}")
+        padded = np.pad(self.values, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(1, 2))[:, ::stride, ::stride]
+        parts = []
+        for g in range(groups):
+            w = weights[g * outputs // groups : (g + 1) * outputs // groups].reshape(outputs // groups, -1)
+            block = windows[g * per_group : (g + 1) * per_group]  # channel, y, x, slot, i, j
+            columns = block.transpose(0, 4, 5, 1, 2, 3)
+            flat = np.ascontiguousarray(columns).reshape(w.shape[1], -1)
+            parts.append(_exact_product(w, flat).reshape(w.shape[0], *columns.shape[3:]))
+        _require_range(self.bound() * int(np.abs(weights).reshape(outputs, -1).sum(1).max()) + int(np.abs(bias).max(initial=0)))
+        out = np.concatenate(parts)
+        return ClearTensor(out + bias[:, None, None, None] if bias.size else out)
+
+    def rotate_rows(self, steps: list[int]) -> ClearTensor:
+        """As `heliograph.rotate_rows`, for values that fill all slots."""
+        half = self.slots // 2
+        rows = self.values.reshape(*self.shape, 2, half)
+        return ClearTensor(np.stack([np.roll(rows, -s, -1).reshape(self.values.shape) for s in steps]))
+
+    def rotate_columns(self) -> ClearTensor:
+        """As `heliograph.rotate_columns`, for values that fill all slots."""
+        return ClearTensor(np.roll(self.values, self.slots // 2, -1))
+
+    def __repr__(self) -> str:
+        return f"<clear tensor {self.shape} x {self.slots:,} slots, largest {self.bound()}>"
+
+
+def _require_range(bound: int) -> None:
+    if bound >= 1 << 63:
+        raise _core.PlaintextRangeError(f"a clear result could reach {bound}, beyond 63 bits")
+
+
+def _exact_product(weights: Int64Array, x: Int64Array) -> npt.NDArray[np.int64]:
+    """weights @ x, by floating-point BLAS where every partial sum is exact."""
+    bound = int(np.abs(weights).sum(1).max(initial=0)) * max(abs(int(x.max(initial=0))), abs(int(x.min(initial=0))))
+    if bound < 1 << 53:
+        return (weights.astype(np.float64) @ x.astype(np.float64)).astype(np.int64)
+    high = x >> 24  # both halves of x stay exact in turn
+    low = x - (high << 24)
+    return (_exact_product(weights, high) << 24) + _exact_product(weights, low)

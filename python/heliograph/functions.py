@@ -1,0 +1,144 @@
+"""Functions on tensors, named as in NumPy. Each is one call of the engine. All take clear tensors too (`ClearTensor`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from heliograph import _core
+from heliograph._arrays import integers
+from heliograph.clear import ClearTensor
+from heliograph.keys import EvaluationKeys
+from heliograph.tensor import Progress, Tensor
+
+AnyTensor = TypeVar("AnyTensor", Tensor, ClearTensor)
+_NO_BIAS = np.zeros(0, dtype=np.int64)
+
+
+def _bias(bias: Any) -> Any:
+    return _NO_BIAS if bias is None else integers(bias, "the bias")
+
+
+def _keys(x: Tensor, keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
+    found = keys or x._keys
+    if found is None:
+        raise _core.MissingKeyError(f"{what} needs evaluation keys: load the tensor through a Server, or pass keys=")
+    return found
+
+
+def multiply(a: AnyTensor, b: Any, *, progress: Progress | None = None) -> AnyTensor:
+    """a * b, with progress."""
+    if isinstance(a, ClearTensor):
+        return a * b
+    return a._multiply(b, progress)
+
+
+def square(x: AnyTensor, *, progress: Progress | None = None) -> AnyTensor:
+    """x * x: cheaper than a product of two. The result has degree two."""
+    return multiply(x, x, progress=progress)
+
+
+def relinearize(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> AnyTensor:
+    """Back to degree one. Raises MissingKeyError where no relinearization key is at hand."""
+    if isinstance(x, ClearTensor) or x.degree == 1:
+        return x
+    found = _keys(x, keys, "relinearizing")
+    return Tensor(_core.relinearize(x._core, found._core, progress), found)
+
+
+def matmul(weights: Any, x: AnyTensor, bias: Any = None, *, progress: Progress | None = None) -> AnyTensor:
+    """weights [rows, columns] times x (columns, ...): one modular matrix product reading each ciphertext once.
+
+    Weights and bias are clear integers. Raises ShapeError, DtypeError, PlaintextRangeError.
+    """
+    w = integers(weights, "the weights")
+    if w.ndim != 2:
+        raise _core.ShapeError(f"weights of a matrix product have two axes, not {w.ndim}")
+    if isinstance(x, ClearTensor):
+        return x.matmul(w, _bias(bias))
+    return x._wrap(_core.matmul(w, x._core, _bias(bias), progress))
+
+
+def conv2d(
+    x: AnyTensor, weights: Any, bias: Any = None, *, stride: int = 1, padding: int = 0, groups: int = 1, progress: Progress | None = None
+) -> AnyTensor:
+    """Convolution of x (channels, H, W) or (batch, channels, H, W) with clear integer weights
+    [outputs, channels / groups, height, width]: one modular matrix product. Raises ShapeError, DtypeError.
+    """
+    w = integers(weights, "the weights")
+    if w.ndim != 4:
+        raise _core.ShapeError(f"weights of a convolution have four axes, not {w.ndim}")
+    if isinstance(x, ClearTensor):
+        return x.conv2d(w, _bias(bias), stride, padding, groups)
+    return x._wrap(_core.conv2d(x._core, w, _bias(bias), stride, padding, groups, progress))
+
+
+def sum(x: AnyTensor, axis: int | None = None) -> AnyTensor:
+    """Sum over one ciphertext axis, or over all."""
+    if isinstance(x, ClearTensor):
+        return x.sum(axis)
+    if axis is None:
+        return x._wrap(_core.sum(_core.reshape(x._core, [x.size]), 0))
+    if not -x.ndim <= axis < x.ndim:
+        raise _core.ShapeError(f"a tensor of shape {x.shape} has no axis {axis}")
+    return x._wrap(_core.sum(x._core, axis % x.ndim))
+
+
+def dot(a: Any, b: Any) -> Any:
+    """Dot product of two vectors of which one or both are encrypted, along the ciphertext axis. Relinearized at most once."""
+    if isinstance(a, (Tensor, ClearTensor)) and isinstance(b, (Tensor, ClearTensor)):
+        if a.shape != b.shape or len(a.shape) != 1:
+            raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {a.shape} and {b.shape}")
+        return sum(a * b, 0)
+    x, w = (a, b) if isinstance(a, (Tensor, ClearTensor)) else (b, a)
+    vector = integers(w, "the weights")
+    if vector.ndim != 1 or len(x.shape) != 1:
+        raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {x.shape} and {vector.shape}")
+    return matmul(vector[None, :], x)[0]
+
+
+def rotate_rows(
+    x: AnyTensor, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+) -> AnyTensor:
+    """Slots turned left by `steps` within each of the two rows of N/2. Several steps give a new first axis, one entry each,
+    for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
+    """
+    several = [int(steps)] if isinstance(steps, (int, np.integer)) else [int(s) for s in steps]
+    if isinstance(x, ClearTensor):
+        turned = x.rotate_rows(several)
+    else:
+        found = _keys(x, keys, "a rotation")
+        turned = Tensor(_core.rotate_rows(x._core, several, found._for_rotations(several), progress), found)
+    return turned[0] if isinstance(steps, (int, np.integer)) else turned
+
+
+def rotate_columns(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> AnyTensor:
+    """The two rows of slots exchanged."""
+    if isinstance(x, ClearTensor):
+        return x.rotate_columns()
+    found = _keys(x, keys, "a column rotation")
+    return Tensor(_core.rotate_columns(x._core, found._for_rotations([], columns=True), progress), found)
+
+
+def concatenate(tensors: Sequence[AnyTensor], axis: int = 0) -> AnyTensor:
+    """Tensors joined along an axis they have."""
+    first = tensors[0]
+    if isinstance(first, ClearTensor):
+        return ClearTensor(np.concatenate([t.values for t in tensors], axis % first.ndim))
+    return first._wrap(_core.concatenate([t._core for t in tensors], axis % max(1, first.ndim)))
+
+
+def stack(tensors: Sequence[AnyTensor]) -> AnyTensor:
+    """Tensors of one shape along a new first axis."""
+    return concatenate([t.reshape(1, *t.shape) for t in tensors])
+
+
+def shrink(x: AnyTensor, level: int = 0) -> AnyTensor:
+    """The same values modulo a smaller ciphertext modulus: fewer bytes to send. `level` primes stay; 0: as few as the noise
+    estimate allows. Raises LevelError.
+    """
+    if isinstance(x, ClearTensor):
+        return x
+    return x._wrap(_core.switch_level(x._core, level))

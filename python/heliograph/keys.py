@@ -1,0 +1,260 @@
+"""Keys, as separate objects: what a server holds cannot decrypt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core
+from heliograph._arrays import last_axis, readable_bytes
+from heliograph.bfv import Parameters
+from heliograph.tensor import Plaintext, Progress, Tensor, encode, packing_axis
+
+
+def _values(parameters: Parameters, values: Any, slots: int | None, coefficients: int | None, pad: bool) -> tuple[Any, str]:
+    axis, packing = packing_axis(parameters, slots, coefficients)
+    array = last_axis(values, axis, "the values to encrypt")
+    room = parameters.slots if packing == "slots" else parameters.n
+    have = array.shape[-1]
+    if have < room and not pad:
+        raise _core.ShapeError(f"{have:,} values for {room:,} {packing}; say pad=True to leave the rest empty")
+    return array, packing
+
+
+class PublicKey:
+    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's."""
+
+    def __init__(self, core: _core.PublicKey) -> None:
+        self._core = core
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return Parameters(self._core.parameters)
+
+    @property
+    def id(self) -> str:
+        """The id of the secret key it belongs to."""
+        return self._core.key_id
+
+    def encrypt(
+        self, values: Any, *, slots: int | None = None, coefficients: int | None = None, pad: bool = False, progress: Progress | None = None
+    ) -> Tensor:
+        """As `SecretKey.encrypt`."""
+        array, packing = _values(self.parameters, values, slots, coefficients, pad)
+        return Tensor(self._core.encrypt(array, packing, progress))
+
+    def to_bytes(self) -> bytes:
+        """The key as a file's bytes."""
+        return self._core.to_bytes()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> PublicKey:
+        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
+        return PublicKey(_core.public_key_from_bytes(data))
+
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing."""
+        self._core.save(os.fspath(path))
+
+    def __repr__(self) -> str:
+        return f"<BFV public key {self.id[:8]}: {self.parameters!r}>"
+
+
+class EvaluationKeys:
+    """What a server needs to relinearize and rotate. Nothing in it decrypts."""
+
+    def __init__(self, core: _core.EvaluationKeys) -> None:
+        self._core = core
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return Parameters(self._core.parameters)
+
+    @property
+    def id(self) -> str:
+        """The id of the secret key they belong to."""
+        return self._core.key_id
+
+    @property
+    def relinearize(self) -> bool:
+        """Whether there is a relinearization key."""
+        return self._core.relinearize
+
+    @property
+    def rotations(self) -> list[int]:
+        """Row steps there are keys for, ascending, modulo N/2."""
+        return self._core.rotations
+
+    @property
+    def columns(self) -> bool:
+        """Whether there is a key to exchange the two rows."""
+        return self._core.columns
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory; a file takes half of it."""
+        return self._core.nbytes
+
+    def _for_rotations(self, steps: Sequence[int], columns: bool = False) -> _core.EvaluationKeys:
+        return self._core  # the engine says what is missing
+
+    def to_bytes(self) -> bytes:
+        """The keys as a file's bytes."""
+        return self._core.to_bytes()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> EvaluationKeys:
+        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
+        return EvaluationKeys(_core.evaluation_keys_from_bytes(data))
+
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing."""
+        self._core.save(os.fspath(path))
+
+    def __repr__(self) -> str:
+        have = (["relinearize"] if self.relinearize else []) + [f"rotations {self.rotations}"] * bool(self.rotations)
+        have += ["columns"] * self.columns
+        return f"<BFV evaluation keys {self.id[:8]}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
+
+
+class SecretKey:
+    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it."""
+
+    def __init__(self, core: _core.SecretKey) -> None:
+        self._core = core
+
+    @staticmethod
+    def generate(parameters: Parameters) -> SecretKey:
+        """A new key from the operating system's randomness."""
+        return SecretKey(_core.SecretKey.generate(parameters._core))
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return Parameters(self._core.parameters)
+
+    @property
+    def id(self) -> str:
+        """16 random bytes, hex: every ciphertext and key made with it carries them."""
+        return self._core.key_id
+
+    def public_key(self) -> PublicKey:
+        """A key others can encrypt with."""
+        return PublicKey(self._core.public_key())
+
+    def evaluation_keys(
+        self, *, relinearize: bool = True, rotations: Iterable[int] = (), columns: bool = False, progress: Progress | None = None
+    ) -> EvaluationKeys:
+        """What a server gets: a relinearization key, a key for each row step, one to exchange the rows."""
+        return EvaluationKeys(self._core.evaluation_keys(relinearize, [int(r) for r in rotations], columns, progress))
+
+    def encrypt(
+        self, values: Any, *, slots: int | None = None, coefficients: int | None = None, pad: bool = False, progress: Progress | None = None
+    ) -> Tensor:
+        """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
+
+        There must be as many values along it as slots, or fewer with ``pad=True``. `coefficients` in place of `slots`
+        puts values in the polynomial's coefficients. The result is seeded: half the bytes when saved.
+        Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, OutOfMemoryError (before anything is computed).
+        """
+        array, packing = _values(self.parameters, values, slots, coefficients, pad)
+        return Tensor(self._core.encrypt(array, packing, progress))
+
+    def decrypt(self, tensor: Tensor, *, slots: int = -1, progress: Progress | None = None) -> npt.NDArray[Any]:
+        """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis.
+
+        Raises WrongKeyError, MismatchError, NoiseError.
+        """
+        if not isinstance(tensor, Tensor):
+            raise _core.DtypeError(f"decrypt takes a tensor, not {type(tensor).__name__}")
+        residues = self._core.decrypt(tensor._core, progress)
+        return np.moveaxis(_integers_of(residues, self.parameters.plain_moduli), -1, slots)
+
+    def noise_budget(self, tensor: Tensor) -> float:
+        """Bits of noise left, measured: the least over all ciphertexts of the tensor."""
+        return self._core.noise_budget(tensor._core)
+
+    def save(self, path: Any) -> None:
+        """Writes the key to a file only its owner can read (mode 0600)."""
+        self._core.save(os.fspath(path))
+
+    @staticmethod
+    def load(path: Any) -> SecretKey:
+        """Reads `save`. Raises FormatError, DamagedFileError, VersionError."""
+        return SecretKey(_core.load_secret_key(os.fspath(path)))
+
+    def __repr__(self) -> str:
+        return f"<BFV secret key {self.id[:8]}: {self.parameters!r}>"
+
+
+def _integers_of(residues: npt.NDArray[np.uint64], moduli: list[int]) -> npt.NDArray[Any]:
+    """Centred integers from residues [moduli, ...] (Chinese remainders)."""
+    if len(moduli) == 1:
+        t = moduli[0]
+        values = residues[0].astype(np.int64)
+        return values if t == 2 else np.where(values > t // 2, values - t, values)
+    product = 1
+    total = np.zeros(residues.shape[1:], dtype=object)
+    for r, t in zip(residues, moduli, strict=True):
+        # Garner: lift the result so far by a multiple of the product so far
+        lift = (r.astype(object) - total) * pow(product, -1, t) % t
+        total = total + lift * product
+        product *= t
+    total = np.where(total > product // 2, total - product, total)
+    return total.astype(np.int64) if product < 1 << 63 else total
+
+
+class Server:
+    """A party that computes: it holds evaluation keys and no secret."""
+
+    def __init__(self, keys: EvaluationKeys) -> None:
+        if not isinstance(keys, EvaluationKeys):
+            raise _core.DtypeError(f"a server is made from evaluation keys, not {type(keys).__name__}")
+        self.keys = keys
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return self.keys.parameters
+
+    def bind(self, tensor: Tensor) -> Tensor:
+        """The tensor with this server's keys at hand. Raises MismatchError, WrongKeyError for a foreign one."""
+        if tensor._core.parameters != self.keys._core.parameters:
+            raise _core.MismatchError(f"the tensor is of other parameters ({tensor.parameters!r}) than these keys ({self.parameters!r})")
+        if tensor.key_id != self.keys.id:
+            raise _core.WrongKeyError(f"the tensor is of key {tensor.key_id[:8]}, this server's keys are of {self.keys.id[:8]}")
+        return Tensor(tensor._core, self.keys)
+
+    def load(self, path: Any) -> Tensor:
+        """A tensor from a file, bound to the keys."""
+        return self.bind(Tensor(_core.load_ciphertext(os.fspath(path))))
+
+    def from_bytes(self, data: bytes) -> Tensor:
+        """A tensor from bytes, bound to the keys."""
+        return self.bind(Tensor(_core.ciphertext_from_bytes(data)))
+
+    def encode(self, values: Any, *, slots: int | None = None, coefficients: int | None = None) -> Plaintext:
+        """Plaintext values for these parameters; see `encode`."""
+        return encode(self.parameters, values, slots=slots, coefficients=coefficients)
+
+    def __repr__(self) -> str:
+        return f"<server of {self.keys!r}>"
+
+
+def load(path: Any) -> Tensor | PublicKey | EvaluationKeys:
+    """What a file holds: a tensor, a public key, evaluation keys. Secret keys only by `SecretKey.load`."""
+    name = os.fspath(path)
+    kind = _core.kind_of(name)
+    if kind == "ciphertext":
+        return Tensor(_core.load_ciphertext(name))
+    if kind == "public-key":
+        return PublicKey(_core.load_public_key(name))
+    if kind == "evaluation-keys":
+        return EvaluationKeys(_core.load_evaluation_keys(name))
+    raise _core.FormatError(f"{name} holds a {kind}; secret keys are read by SecretKey.load alone")

@@ -1,0 +1,277 @@
+"""Ciphertext tensors: NumPy's shapes and operators over encrypted values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heliograph import _core
+from heliograph._arrays import integers, last_axis, readable_bytes
+from heliograph.bfv import Parameters
+
+if TYPE_CHECKING:
+    from heliograph.keys import EvaluationKeys
+
+Progress = Callable[[float], None]
+
+
+class Tensor:
+    """Ciphertexts in an array. ``shape`` counts ciphertexts; ``slots`` are the values inside each.
+
+    Operators take tensors, integers, integer arrays (one integer for each ciphertext) and plaintexts (`encode`: one
+    integer for each slot), and broadcast over the ciphertext axes. A product has degree two and is relinearized when
+    next multiplied or rotated, or by `relinearize`; sums of products are so relinearized once.
+    """
+
+    __array_ufunc__ = None  # NumPy leaves its operators to ours
+    __slots__ = ("_core", "_keys")
+
+    def __init__(self, core: _core.Ciphertext, keys: EvaluationKeys | None = None) -> None:
+        self._core = core
+        self._keys = keys
+
+    # What it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Ciphertexts along each axis."""
+        return tuple(self._core.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of ciphertext axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of ciphertexts."""
+        return math.prod(self.shape)
+
+    @property
+    def slots(self) -> int:
+        """Values used in each ciphertext."""
+        return self._core.slots
+
+    @property
+    def degree(self) -> int:
+        """Degree in the secret key: 1, or 2 after a multiplication."""
+        return self._core.degree
+
+    @property
+    def level(self) -> int:
+        """Primes left in the modulus."""
+        return self._core.level
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return Parameters(self._core.parameters)
+
+    @property
+    def key_id(self) -> str:
+        """Which key it was encrypted under."""
+        return self._core.key_id
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self._core.nbytes
+
+    @property
+    def noise_budget(self) -> float | None:
+        """Bits of noise left, an estimate (a bound, from the model); None where unknown: loaded and not fresh."""
+        bits = self._core.noise_budget
+        return None if math.isnan(bits) else max(0.0, bits)
+
+    def __repr__(self) -> str:
+        p = self.parameters
+        budget = self.noise_budget
+        noise = "noise unknown (loaded)" if budget is None else f"noise budget {budget:.0f} bits (estimate)"
+        kind = "slots" if self._core.packing == "slots" else "coefficients"
+        seeded = ", seeded" if self._core.seeded else ""
+        return (
+            f"<BFV tensor {self.shape} x {self.slots:,} {kind}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, {p.security}, "
+            f"degree {self.degree}, level {self.level}, {noise}, {readable_bytes(self.nbytes)}{seeded}, key {self.key_id[:8]}>"
+        )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without axes has no length")
+        return self.shape[0]
+
+    # Arithmetic
+
+    def _wrap(self, core: _core.Ciphertext, other: Tensor | None = None) -> Tensor:
+        return Tensor(core, self._keys or (other._keys if other is not None else None))
+
+    def _add(self, other: Any, negative: bool) -> Tensor:
+        if isinstance(other, Tensor):
+            return self._wrap((_core.subtract if negative else _core.add)(self._core, other._core), other)
+        if isinstance(other, Plaintext):
+            return self._wrap((_core.subtract_plain if negative else _core.add_plain)(self._core, other._core))
+        values = integers(other, "the values added")
+        return self._wrap(_core.add_integers(self._core, (-values if negative else values)[..., None].copy()))
+
+    def __add__(self, other: Any) -> Tensor:
+        return self._add(other, negative=False)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self._add(other, negative=True)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return (-self)._add(other, negative=False)
+
+    def __neg__(self) -> Tensor:
+        return self._wrap(_core.negate(self._core))
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def _multiply(self, other: Any, progress: Progress | None = None) -> Tensor:
+        if isinstance(other, Tensor):
+            keys = self._keys or other._keys
+            return self._wrap(_core.multiply(self._core, other._core, keys and keys._core, progress), other)
+        if isinstance(other, Plaintext):
+            return self._wrap(_core.multiply_plain(self._core, other._core))
+        values = integers(other, "the factors")
+        return self._wrap(_core.multiply_integers(self._core, values[..., None].copy()))
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self._multiply(other)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: int) -> Tensor:
+        if not isinstance(exponent, int) or exponent < 1:
+            raise _core.ParameterError("a tensor can be raised to integers of at least 1")
+        if exponent == 1:
+            return self
+        half = self ** (exponent // 2)
+        product = half * half
+        return product * self if exponent % 2 else product
+
+    def __matmul__(self, weights: Any) -> Tensor:
+        from heliograph.functions import matmul
+
+        w = integers(weights, "the weights")
+        if w.ndim != 2 or self.ndim == 0:
+            raise _core.ShapeError(f"a tensor of shape {self.shape} and weights of shape {w.shape} do not multiply")
+        last = self.ndim - 1
+        back = [*range(1, self.ndim), 0]
+        return matmul(w.T, self.transpose([last, *range(last)])).transpose(back)
+
+    def __rmatmul__(self, weights: Any) -> Tensor:
+        from heliograph.functions import matmul
+
+        return matmul(weights, self)
+
+    # Shapes
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same ciphertexts in another shape; one length may be -1."""
+        lengths = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+        if lengths.count(-1) == 1:
+            known = -math.prod(lengths)
+            lengths[lengths.index(-1)] = self.size // known if known else 0
+        if any(length < 0 for length in lengths):
+            raise _core.ShapeError(f"a shape has no negative lengths: {tuple(lengths)}")
+        return self._wrap(_core.reshape(self._core, lengths))
+
+    def transpose(self, order: Any = None) -> Tensor:
+        """Axes in another order; without one, reversed."""
+        axes = list(range(self.ndim))[::-1] if order is None else [axis % max(1, self.ndim) for axis in order]
+        return self._wrap(_core.transpose(self._core, axes))
+
+    @property
+    def T(self) -> Tensor:
+        """Axes reversed."""
+        return self.transpose()
+
+    def broadcast_to(self, shape: Any) -> Tensor:
+        """Repeated along new or unit axes; nothing is copied."""
+        return self._wrap(_core.broadcast_to(self._core, list(shape)))
+
+    def __getitem__(self, key: Any) -> Tensor:
+        keys = list(key) if isinstance(key, tuple) else [key]
+        if keys.count(Ellipsis) > 1:
+            raise _core.ShapeError("an index has at most one ellipsis")
+        named = sum(1 for k in keys if k is not None and k is not Ellipsis)
+        if named > self.ndim:
+            raise _core.ShapeError(f"{named} indices for a tensor of {self.ndim} axes")
+        at = keys.index(Ellipsis) if Ellipsis in keys else len(keys)
+        keys[at : at + 1] = [slice(None)] * (self.ndim - named)
+        core, axis = self._core, 0
+        for k in keys:
+            core, axis = _take(core, axis, k)
+        return self._wrap(core)
+
+    # Files
+
+    def to_bytes(self) -> bytes:
+        """The tensor as a file's bytes."""
+        return self._core.to_bytes()
+
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing."""
+        self._core.save(str(path))
+
+
+def _take(core: _core.Ciphertext, axis: int, key: Any) -> tuple[_core.Ciphertext, int]:
+    """One index applied along `axis`; where the next one goes."""
+    shape = list(core.shape)
+    if key is None:
+        return _core.reshape(core, [*shape[:axis], 1, *shape[axis:]]), axis + 1
+    if isinstance(key, slice):
+        start, stop, step = key.indices(shape[axis])
+        count = len(range(start, stop, step))
+        if (start, step, count) == (0, 1, shape[axis]):
+            return core, axis + 1
+        return _core.slice(core, axis, start if count else 0, step, count), axis + 1
+    if isinstance(key, (int, np.integer)):
+        position = int(key) + (shape[axis] if key < 0 else 0)
+        if not 0 <= position < shape[axis]:
+            raise _core.ShapeError(f"index {key} is out of range for an axis of {shape[axis]}")
+        return _core.index(core, axis, position), axis
+    raise _core.ShapeError(f"a tensor is indexed by integers, slices, None and ..., not {type(key).__name__}")
+
+
+class Plaintext:
+    """Encoded values, one for each slot, for adding to and multiplying tensors. Made by `encode`."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: _core.Plaintext) -> None:
+        self._core = core
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Plaintext polynomials along each axis."""
+        return tuple(self._core.shape)
+
+    def __repr__(self) -> str:
+        return f"<BFV plaintext {self.shape}>"
+
+
+def encode(parameters: Parameters, values: Any, *, slots: int | None = None, coefficients: int | None = None) -> Plaintext:
+    """Integers as plaintexts: one axis of `values` lies in the slots (default the last) or the coefficients.
+
+    Fewer values than slots are filled up with zeros. Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError.
+    """
+    axis, packing = packing_axis(parameters, slots, coefficients)
+    return Plaintext(_core.encode(parameters._core, last_axis(values, axis, "the values"), packing))
+
+
+def packing_axis(parameters: Parameters, slots: int | None, coefficients: int | None) -> tuple[int, str]:
+    """Which axis goes inside the ciphertexts, and how."""
+    if slots is not None and coefficients is not None:
+        raise _core.ParameterError("values lie in slots or in coefficients, not both")
+    if coefficients is not None:
+        return coefficients, "coefficients"
+    if not parameters.has_slots:
+        raise _core.SlotsError("this set has no slots; say coefficients=axis to place values in the polynomial's coefficients")
+    return -1 if slots is None else slots, "slots"
