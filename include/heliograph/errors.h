@@ -40,4 +40,14 @@ HELIOGRAPH_ERROR(InternalError, Error)             // a broken promise of our ow
 
 #undef HELIOGRAPH_ERROR
 
+/// A file that cannot be opened, read or written; `code` is errno's. Python's OSError.
+class FileError : public Error {
+ public:
+  FileError(const std::string& message, int code) : Error(message), code_(code) {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
 }  // namespace heliograph

@@ -37,4 +37,11 @@ void bind_errors(nb::module_& m) {
   declare<CancelledError>(m, "CancelledError", error);
   declare<ForkError>(m, "ForkError", error);
   declare<InternalError>(m, "InternalError", error);
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const FileError& e) {
+      PyErr_SetObject(PyExc_OSError, nb::make_tuple(e.code(), e.what()).ptr());
+    }
+  });
 }

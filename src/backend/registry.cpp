@@ -1,8 +1,8 @@
 // Which devices there are.
+#include <unistd.h>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
-#include <unistd.h>
 
 #include "backend/cpu/cpu.h"
 #include "backend/null/null.h"

@@ -21,8 +21,10 @@ int GatheredProduct::weight_bits() const {
 }
 
 void GatheredProduct::check() const {
-  require<ShapeError>(weights.size() == checked_product(groups, outputs, terms), "a matrix product has another number of weights");
-  require<ShapeError>(index.size() == checked_product(groups, positions, terms), "a matrix product has another number of indices");
+  require<ShapeError>(weights.size() == checked_product(groups, outputs, terms),
+                      "a matrix product has another number of weights");
+  require<ShapeError>(index.size() == checked_product(groups, positions, terms),
+                      "a matrix product has another number of indices");
   require<ShapeError>(inputs < kNone, "a matrix product has too many inputs");
   for (math::u32 i : index) require<ShapeError>(i == kNone || i < inputs, "a matrix product's index is out of range");
 }

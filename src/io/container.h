@@ -14,16 +14,6 @@
 
 namespace heliograph::io {
 
-/// A file that cannot be opened, read or written; code() is the system's errno (ENOENT, EACCES, EISDIR, ENOSPC, ...).
-class FileError : public Error {
- public:
-  FileError(const std::string& message, int code) : Error(message), code_(code) {}
-  int code() const { return code_; }
-
- private:
-  int code_;
-};
-
 /// Bytes of one element of a dtype "u8", "i8", "u32", "u64" or "i64"; 0 for any other name.
 std::size_t dtype_size(std::string_view dtype);
 

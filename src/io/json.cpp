@@ -108,6 +108,19 @@ Json::Json(std::string_view value) : value_(std::string(value)) {}
 Json::Json(Array items) : value_(std::move(items)) {}
 Json::Json(Object members) : value_(std::move(members)) {}
 
+Json Json::number(std::int64_t value) {
+  if (value >= 0) return number(static_cast<std::uint64_t>(value));
+  Json result;
+  result.value_ = value;
+  return result;
+}
+
+Json Json::number(std::uint64_t value) {
+  Json result;
+  result.value_ = value;
+  return result;
+}
+
 Json Json::object(std::initializer_list<Object::value_type> members) { return Object(members); }
 Json Json::array(std::initializer_list<Json> items) { return Array(items); }
 

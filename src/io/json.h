@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -38,13 +39,8 @@ class Json {
   template <std::same_as<bool> B>  // a template, so that no pointer turns into a bool
   Json(B value) : value_(value) {}
   template <std::integral I>
-  requires(!std::same_as<I, bool> && sizeof(I) <= 8) Json(I value) {
-    if (std::cmp_less(value, 0)) {
-      value_ = static_cast<std::int64_t>(value);
-    } else {
-      value_ = static_cast<std::uint64_t>(value);
-    }
-  }
+  requires(!std::same_as<I, bool> && sizeof(I) <= 8) Json(I value)
+      : Json(number(static_cast<std::conditional_t<std::signed_integral<I>, std::int64_t, std::uint64_t>>(value))) {}
   Json(double value) : value_(value) {}
   Json(const char* value);
   Json(std::string value);
@@ -109,6 +105,8 @@ class Json {
   friend bool operator==(const Json&, const Json&) = default;
 
  private:
+  static Json number(std::int64_t value);
+  static Json number(std::uint64_t value);
   void dump_to(std::string& out, std::size_t depth) const;
 
   // Not negative: uint64. Negative: int64. So equal integers are equal values.

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
-#include <regex>
+#include <string_view>
 
 namespace heliograph::test {
 
@@ -22,12 +22,13 @@ const std::vector<OpCase>& op_cases() {
 }
 
 std::vector<std::string> contract_kernels() {
+  constexpr std::string_view kBefore = "  void ", kAfter = "(Queue&";
   std::ifstream header(HELIOGRAPH_KERNELS_HEADER);
-  const std::regex call(R"(^  void (\w+)\(Queue&.*)");
   std::vector<std::string> names;
-  std::smatch match;
   for (std::string line; std::getline(header, line);) {
-    if (std::regex_match(line, match, call)) names.push_back(match[1]);
+    const std::size_t end = line.find(kAfter);
+    if (line.starts_with(kBefore) && end != std::string::npos)
+      names.push_back(line.substr(kBefore.size(), end - kBefore.size()));
   }
   return names;
 }

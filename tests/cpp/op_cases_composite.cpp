@@ -31,7 +31,8 @@ const std::vector<SwitchShape>& switch_shapes() {
 
 std::shared_ptr<const math::Ring> switch_ring(const Field& field, std::size_t n) { return ring_of(field, n, 9); }
 
-std::shared_ptr<const KeySwitchPlan> switch_plan(Rig& rig, const std::shared_ptr<const math::Ring>& ring, const SwitchShape& shape) {
+std::shared_ptr<const KeySwitchPlan> switch_plan(Rig& rig, const std::shared_ptr<const math::Ring>& ring,
+                                                 const SwitchShape& shape) {
   auto plan = std::make_shared<KeySwitchPlan>();
   plan->ring = rig.prepare(ring);
   plan->chain = shape.chain, plan->special = shape.special;
@@ -107,7 +108,8 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
     const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * plan->digits.size()}, s.fill);
     const View add = s.added > 0 ? rig.input(*ring, plan->chain, {s.batch, s.added, s.layout}, s.fill) : View{};
     const View out = rig.output(*ring, plan->chain, {s.batch, 2, out_layout(s)});
-    const std::size_t need = whole ? Kernels::key_switch_workspace(*plan, items(s)) : Kernels::apply_key_workspace(*plan, items(s));
+    const std::size_t need =
+        whole ? Kernels::key_switch_workspace(*plan, items(s)) : Kernels::apply_key_workspace(*plan, items(s));
     const auto scratch = rig.workspace(need);
     return [=, &rig] {
       const View* added = s.added > 0 ? &add : nullptr;

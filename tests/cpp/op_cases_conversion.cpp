@@ -10,11 +10,11 @@ struct Use {
   std::string name;
   math::Conversion conversion;
   std::size_t n = 1024;
-  Shape shape{{3}, 2};           // of the input
-  Layout out = Layout::packed;   // of `own` and the result
+  Shape shape{{3}, 2};          // of the input
+  Layout out = Layout::packed;  // of `own` and the result
   Fill fill = Fill::random;
-  PrimeList place;               // empty: target j is limb j
-  std::size_t limbs = 0;         // of the result, where `place` is given
+  PrimeList place;        // empty: target j is limb j
+  std::size_t limbs = 0;  // of the result, where `place` is given
   Word from = Word::w64, to = Word::w64;
 };
 
@@ -85,9 +85,14 @@ void many_sources(std::vector<OpCase>& cases) {
     const std::vector<u64> p = ring_of(*f, 64, 66)->primes();
     for (const std::size_t from : {std::size_t{33}, std::size_t{63}}) {
       for (const Fill fill : {Fill::top, Fill::random}) {
-        Use u{.name = std::string(f->name) + " " + std::to_string(from) + " sources" + (fill == Fill::top ? ", all q-1" : ""),
-              .conversion = math::extend_base(slice(p, 0, from), slice(p, 63, 3)),
-              .n = 64, .shape = {{1}, 1}, .fill = fill, .from = f->word, .to = f->word};
+        Use u{
+            .name = std::string(f->name) + " " + std::to_string(from) + " sources" + (fill == Fill::top ? ", all q-1" : ""),
+            .conversion = math::extend_base(slice(p, 0, from), slice(p, 63, 3)),
+            .n = 64,
+            .shape = {{1}, 1},
+            .fill = fill,
+            .from = f->word,
+            .to = f->word};
         cases.push_back(convert_case(u));
         u.name += ", divide", u.conversion = math::divide_and_round(slice(p, 0, from), slice(p, 63, 3));
         cases.push_back(convert_case(u));
@@ -104,8 +109,11 @@ void plain_cases(std::vector<OpCase>& cases) {
     for (const u64 t : {u64{2}, u64{256}, u64{65537}, u64{786433}, u64{1} << 32, t43, u64{1} << 50}) {
       for (const std::size_t count : {std::size_t{1}, std::size_t{3}, std::size_t{6}}) {
         const std::string name = std::string(f->name) + " t=" + std::to_string(t) + " limbs=" + std::to_string(count);
-        Use u{.name = name + " decrypt", .conversion = math::scale_to_plain(slice(p, 0, count), t), .shape = {{3}, 1},
-              .from = f->word, .to = Word::w64};
+        Use u{.name = name + " decrypt",
+              .conversion = math::scale_to_plain(slice(p, 0, count), t),
+              .shape = {{3}, 1},
+              .from = f->word,
+              .to = Word::w64};
         if (count == 3) u.fill = Fill::edges;
         cases.push_back(convert_case(u));
         u.name = name + " encode", u.conversion = math::scale_from_plain(t, slice(p, 0, count));
@@ -128,7 +136,8 @@ void conversion_cases(std::vector<OpCase>& cases) {
   plain_cases(cases);
   const std::vector<u64> narrow = ring_of(kField32, 1024, 4)->primes(), wide = ring_of(kField60, 1024, 3)->primes();
   cases.push_back(convert_case({.name = "32 to 64 bits", .conversion = math::extend_base(narrow, wide), .from = Word::w32}));
-  cases.push_back(convert_case({.name = "64 to 32 bits", .conversion = math::divide_and_round(wide, narrow), .to = Word::w32}));
+  cases.push_back(
+      convert_case({.name = "64 to 32 bits", .conversion = math::divide_and_round(wide, narrow), .to = Word::w32}));
 }
 
 }  // namespace heliograph::test

@@ -12,8 +12,8 @@ struct Setting {
   PrimeList primes;  // of a ring of six
   std::vector<std::size_t> batch;
   std::size_t components;
-  Layout layout = Layout::packed;    // of the first operand and the result
-  Layout second = Layout::packed;    // of the second operand
+  Layout layout = Layout::packed;  // of the first operand and the result
+  Layout second = Layout::packed;  // of the second operand
   Fill fill = Fill::random;
 };
 
@@ -23,10 +23,13 @@ std::vector<Setting> settings() {
     const std::string w = f->name;
     all.push_back({w + " n=1024 batch=3", f, 1024, {0, 1, 2}, {3}, 2});
     all.push_back({w + " n=2048 sliced, levels dropped", f, 2048, {0, 2, 5}, {5}, 3, Layout::sliced});
-    all.push_back({w + " n=1024 transposed and broadcast", f, 1024, {4, 1}, {3, 5}, 1, Layout::transposed, Layout::broadcast});
-    all.push_back({w + " n=512 three axes, last broadcast", f, 512, {1, 3}, {2, 1, 3}, 2, Layout::sliced, Layout::broadcast_last});
+    all.push_back(
+        {w + " n=1024 transposed and broadcast", f, 1024, {4, 1}, {3, 5}, 1, Layout::transposed, Layout::broadcast});
+    all.push_back(
+        {w + " n=512 three axes, last broadcast", f, 512, {1, 3}, {2, 1, 3}, 2, Layout::sliced, Layout::broadcast_last});
     all.push_back({w + " n=4096 values 0 and q-1", f, 4096, {3}, {1}, 2, Layout::packed, Layout::sliced, Fill::edges});
-    all.push_back({w + " n=1024 no axes, all q-1", f, 1024, {0, 1, 2, 3, 4, 5}, {}, 2, Layout::packed, Layout::packed, Fill::top});
+    all.push_back(
+        {w + " n=1024 no axes, all q-1", f, 1024, {0, 1, 2, 3, 4, 5}, {}, 2, Layout::packed, Layout::packed, Fill::top});
     all.push_back({w + " n=8 sliced", f, 8, {5, 0, 2}, {7}, 2, Layout::sliced, Layout::sliced, Fill::edges});
     all.push_back({w + " n=2", f, 2, {0, 5}, {3}, 1, Layout::sliced, Layout::packed, Fill::edges});
     all.push_back({w + " empty batch", f, 64, {0, 1}, {0}, 2});
@@ -35,7 +38,8 @@ std::vector<Setting> settings() {
   return all;
 }
 
-using Binary = void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&, const View&);
+using Binary = void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&,
+                                 const View&);
 
 std::shared_ptr<const math::Ring> ring_for(const Setting& s) { return ring_of(*s.field, s.n, 6); }
 
@@ -47,7 +51,8 @@ OpCase binary(const std::string& kernel, Binary call, const Setting& s, int shar
     const View a = rig.input(*ring, s.primes, {s.batch, shared == 1 ? 1 : s.components, s.layout}, s.fill);
     const View b = rig.input(*ring, s.primes, {s.batch, shared == 2 ? 1 : s.components, s.second}, s.fill);
     const Shape shape{s.batch, s.components, s.layout};
-    const View out = kernel == "mul_accumulate" ? rig.in_out(*ring, s.primes, shape, s.fill) : rig.output(*ring, s.primes, shape);
+    const View out =
+        kernel == "mul_accumulate" ? rig.in_out(*ring, s.primes, shape, s.fill) : rig.output(*ring, s.primes, shape);
     return [=, &rig] { (rig.kernels().*call)(rig.queue(), *prepared, s.primes, a, b, out); };
   };
   return {kernel, s.name + (shared ? (shared == 1 ? ", first shared" : ", second shared") : ""), false, declare};
@@ -119,7 +124,8 @@ device::LimbConstants constants(const math::Ring& ring, const PrimeList& primes)
   return c;
 }
 
-void add_constants_in(math::Domain domain, Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a, const View& out) {
+void add_constants_in(math::Domain domain, Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a,
+                      const View& out) {
   rig.kernels().add_constants(rig.queue(), r, s.primes, a, constants(r.ring(), s.primes), domain, out);
 }
 
@@ -133,9 +139,10 @@ void elementwise_cases(std::vector<OpCase>& cases) {
   unary_cases(cases, "neg", [](Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a, const View& out) {
     rig.kernels().neg(rig.queue(), r, s.primes, a, out);
   });
-  unary_cases(cases, "mul_constants", [](Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a, const View& out) {
-    rig.kernels().mul_constants(rig.queue(), r, s.primes, a, constants(r.ring(), s.primes), out);
-  });
+  unary_cases(cases, "mul_constants",
+              [](Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a, const View& out) {
+                rig.kernels().mul_constants(rig.queue(), r, s.primes, a, constants(r.ring(), s.primes), out);
+              });
   for (const math::Domain domain : {math::Domain::coefficient, math::Domain::ntt}) {
     const auto call = [=](Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a, const View& out) {
       add_constants_in(domain, rig, r, s, a, out);

@@ -11,7 +11,8 @@ using device::GatheredProduct;
 
 std::string text(std::size_t v) { return std::to_string(v); }
 
-OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::size_t results, Shape shape, Fill fill, Layout key_layout) {
+OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::size_t results, Shape shape, Fill fill,
+                  Layout key_layout) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = ring_of(field, n, 6);
     const auto prepared = rig.prepare(ring);
@@ -24,12 +25,13 @@ OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::si
     return [=, &rig] { rig.kernels().inner_product(rig.queue(), *prepared, primes, x, key, key_limbs, out); };
   };
   const std::string values = fill == Fill::top ? " all q-1" : "";
-  return {"inner_product", std::string(field.name) + " n=" + text(n) + " digits=" + text(digits) + " results=" + text(results) + values,
+  return {"inner_product",
+          std::string(field.name) + " n=" + text(n) + " digits=" + text(digits) + " results=" + text(results) + values,
           false, declare};
 }
 
-OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, std::size_t b_components, const std::vector<std::size_t>& batch,
-                   Layout b_layout, Fill fill, bool square) {
+OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, std::size_t b_components,
+                   const std::vector<std::size_t>& batch, Layout b_layout, Fill fill, bool square) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = ring_of(field, n, 6);
     const auto prepared = rig.prepare(ring);
@@ -39,11 +41,14 @@ OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, 
     const View out = rig.output(*ring, primes, {batch, a_components + b_components - 1, Layout::sliced});
     return [=, &rig] { rig.kernels().tensor(rig.queue(), *prepared, primes, a, b, out); };
   };
-  return {"tensor", std::string(field.name) + " n=" + text(n) + " " + text(a_components) + "x" + text(b_components) + (square ? " square" : ""),
+  return {"tensor",
+          std::string(field.name) + " n=" + text(n) + " " + text(a_components) + "x" + text(b_components) +
+              (square ? " square" : ""),
           false, declare};
 }
 
 struct Matrix {
+  // inputs: items of the input; bits: the weights' length
   std::size_t n, groups, outputs, positions, terms, inputs;
   int bits;
   bool padding = false;
@@ -54,7 +59,8 @@ struct Matrix {
 };
 
 GatheredProduct gathered(Rig& rig, const Matrix& m) {
-  GatheredProduct g{.groups = m.groups, .outputs = m.outputs, .positions = m.positions, .terms = m.terms, .inputs = m.inputs};
+  GatheredProduct g{
+      .groups = m.groups, .outputs = m.outputs, .positions = m.positions, .terms = m.terms, .inputs = m.inputs};
   for (std::size_t i = 0; i < m.groups * m.outputs * m.terms; ++i) {
     const u64 r = rig.random(), top = m.bits == 64 ? ~u64{0} >> 1 : (u64{1} << m.bits) - 1;
     const auto magnitude = static_cast<math::i64>(m.extreme || i % 7 == 0 ? top : (r >> 1) & top);
@@ -76,27 +82,33 @@ OpCase product_case(const Field& field, const Matrix& m) {
     const auto p = rig.kernels().prepare(gathered(rig, m));
     const std::size_t results = m.groups * m.outputs * m.positions;
     const View in = rig.input(*ring, primes, {{m.inputs}, m.components, m.layout}, m.fill);
-    const View out = rig.output(*ring, primes, {{results}, m.components, m.layout == Layout::packed ? Layout::packed : Layout::sliced});
+    const View out =
+        rig.output(*ring, primes, {{results}, m.components, m.layout == Layout::packed ? Layout::packed : Layout::sliced});
     return [=, &rig] { rig.kernels().product(rig.queue(), *prepared, primes, *p, in, out); };
   };
   const std::string shape = text(m.groups) + "x" + text(m.outputs) + "x" + text(m.positions) + " K=" + text(m.terms);
-  return {"product", std::string(field.name) + " n=" + text(m.n) + " " + shape + " bits=" + text(m.bits) + (m.padding ? " padded" : "") +
-          (m.extreme ? " extreme" : ""), false, declare};
+  return {"product",
+          std::string(field.name) + " n=" + text(m.n) + " " + shape + " bits=" + text(m.bits) +
+              (m.padding ? " padded" : "") + (m.extreme ? " extreme" : ""),
+          false, declare};
 }
 
 void matrices(std::vector<OpCase>& cases, const Field& field) {
   const auto add = [&](const Matrix& m) { cases.push_back(product_case(field, m)); };
   for (const int bits : {1, 4, 8, 15, 20, 31, 40, 64}) {
-    add({.n = 256, .groups = 1, .outputs = 5, .positions = 3, .terms = 9, .inputs = 7, .bits = bits, .padding = true, .components = 2});
-    add({.n = 64, .groups = 1, .outputs = 3, .positions = 1, .terms = 845, .inputs = 845, .bits = bits, .extreme = true, .fill = Fill::top});
+    Matrix padded{256, 1, 5, 3, 9, 7, bits}, extreme{64, 1, 3, 1, 845, 845, bits};
+    padded.padding = true, padded.components = 2;
+    extreme.extreme = true, extreme.fill = Fill::top;
+    add(padded), add(extreme);
   }
-  add({.n = 128, .groups = 3, .outputs = 2, .positions = 5, .terms = 25, .inputs = 60, .bits = 8, .padding = true,
-       .layout = Layout::sliced, .components = 3});
-  add({.n = 1024, .groups = 1, .outputs = 10, .positions = 1, .terms = 100, .inputs = 100, .bits = 15, .layout = Layout::sliced});
-  add({.n = 256, .groups = 1, .outputs = 1, .positions = 1, .terms = 1, .inputs = 1, .bits = 20, .fill = Fill::edges});
-  add({.n = 8, .groups = 5, .outputs = 17, .positions = 3, .terms = 33, .inputs = 40, .bits = 8, .padding = true, .components = 2});
-  add({.n = 2, .groups = 1, .outputs = 4, .positions = 2, .terms = 3, .inputs = 5, .bits = 40, .layout = Layout::broadcast});
-  add({.n = 64, .groups = 1, .outputs = 2, .positions = 2, .terms = 0, .inputs = 3, .bits = 8});
+  Matrix grouped{128, 3, 2, 5, 25, 60, 8}, many{8, 5, 17, 3, 33, 40, 8};
+  grouped.padding = many.padding = true, grouped.components = 3, many.components = 2;
+  grouped.layout = Layout::sliced;
+  add(grouped), add(many);
+  Matrix dense{1024, 1, 10, 1, 100, 100, 15}, single{256, 1, 1, 1, 1, 1, 20}, least{2, 1, 4, 2, 3, 5, 40};
+  dense.layout = Layout::sliced, least.layout = Layout::broadcast, single.fill = Fill::edges;
+  add(dense), add(single), add(least);
+  add({64, 1, 2, 2, 0, 3, 8});  // no terms: zeros
 }
 
 /// A 5 x 5 convolution, stride 2, over a padded 9 x 9 image: what a network's first layer is.
@@ -106,7 +118,8 @@ OpCase convolution_case(const Field& field) {
     const auto ring = ring_of(field, 256, 6);
     const auto prepared = rig.prepare(ring);
     const PrimeList primes{0, 2};
-    GatheredProduct g{.groups = 1, .outputs = 5, .positions = kOut * kOut, .terms = kKernel * kKernel, .inputs = kSide * kSide};
+    GatheredProduct g{
+        .groups = 1, .outputs = 5, .positions = kOut * kOut, .terms = kKernel * kKernel, .inputs = kSide * kSide};
     for (int p = 0; p < kOut * kOut; ++p) {
       for (int k = 0; k < kKernel * kKernel; ++k) {
         const int y = p / kOut * 2 + k / kKernel - kPad, x = p % kOut * 2 + k % kKernel - kPad;

@@ -24,14 +24,14 @@ OpCase ntt_case(const std::string& kernel, Transform call, const Field& field, s
   name += fill == Fill::top ? " all q-1" : fill == Fill::edges ? " 0 and q-1" : "";
   for (const std::size_t extent : in.batch) name += extent == 0 ? " empty batch" : "";
   name += in.layout == Layout::sliced ? " sliced" : in.layout == Layout::transposed ? " transposed" : "";
-  return {kernel, name + (in.layout == Layout::broadcast ? " broadcast" : "") + (in_place ? " in place" : ""), n > 8192, declare};
+  return {kernel, name + (in.layout == Layout::broadcast ? " broadcast" : "") + (in_place ? " in place" : ""), n > 8192,
+          declare};
 }
 
 void ntt_cases(std::vector<OpCase>& cases, const std::string& kernel, Transform call) {
   for (const Field* f : main_fields()) {
-    const auto add = [&](std::size_t n, const PrimeList& primes, const Shape& in, const Shape& out, Fill fill, bool in_place) {
-      cases.push_back(ntt_case(kernel, call, *f, n, primes, in, out, fill, in_place));
-    };
+    const auto add = [&](std::size_t n, const PrimeList& primes, const Shape& in, const Shape& out, Fill fill,
+                         bool in_place) { cases.push_back(ntt_case(kernel, call, *f, n, primes, in, out, fill, in_place)); };
     for (std::size_t n = 2; n <= 4096; n *= 2) {
       add(n, {0, 2}, {{3}, 1}, {{3}, 1}, Fill::random, true);
       add(n, {1}, {{1}, 2, Layout::sliced}, {{1}, 2, Layout::sliced}, Fill::edges, false);
@@ -42,7 +42,8 @@ void ntt_cases(std::vector<OpCase>& cases, const std::string& kernel, Transform 
     add(4096, {0, 1, 2}, {{2}, 3, Layout::sliced}, {{2}, 3, Layout::sliced}, Fill::random, true);
     add(64, {0}, {{0}, 1}, {{0}, 1}, Fill::random, true);
     add(8192, {0, 1}, {{1}, 1}, {{1}, 1}, Fill::top, true);
-    for (int log_n = 14; log_n <= 17; ++log_n) add(std::size_t{1} << log_n, {1}, {{1}, 1}, {{1}, 1}, Fill::random, log_n % 2 == 0);
+    for (int log_n = 14; log_n <= 17; ++log_n)
+      add(std::size_t{1} << log_n, {1}, {{1}, 1}, {{1}, 1}, Fill::random, log_n % 2 == 0);
   }
   cases.push_back(ntt_case(kernel, call, kField32Small, 1024, {0, 1}, {{3}, 1}, {{3}, 1}, Fill::edges, true));
 }
@@ -59,7 +60,8 @@ device::Permutation automorphism(std::size_t n, u64 g, math::Domain domain) {
   return p;
 }
 
-OpCase permute_case(const Field& field, std::size_t n, u64 g, math::Domain domain, const Shape& in, const Shape& out_shape, Fill fill) {
+OpCase permute_case(const Field& field, std::size_t n, u64 g, math::Domain domain, const Shape& in, const Shape& out_shape,
+                    Fill fill) {
   const PrimeList primes{2, 0};
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = ring_of(field, n, 3);
@@ -70,7 +72,8 @@ OpCase permute_case(const Field& field, std::size_t n, u64 g, math::Domain domai
     return [=, &rig] { rig.kernels().permute(rig.queue(), *prepared, primes, *p, a, out); };
   };
   const char* where = domain == math::Domain::ntt ? " values" : " coefficients";
-  return {"permute", std::string(field.name) + " n=" + std::to_string(n) + " g=" + std::to_string(g) + where, false, declare};
+  return {"permute", std::string(field.name) + " n=" + std::to_string(n) + " g=" + std::to_string(g) + where, false,
+          declare};
 }
 
 void permute_cases(std::vector<OpCase>& cases) {
@@ -78,7 +81,8 @@ void permute_cases(std::vector<OpCase>& cases) {
     for (const math::Domain d : {math::Domain::coefficient, math::Domain::ntt}) {
       cases.push_back(permute_case(*f, 1024, 3, d, {{3}, 2}, {{3}, 2}, Fill::random));
       cases.push_back(permute_case(*f, 2048, 4095, d, {{3, 5}, 1, Layout::transposed}, {{3, 5}, 1}, Fill::edges));
-      cases.push_back(permute_case(*f, 4096, 5 * 5 * 5, d, {{5}, 1, Layout::broadcast}, {{5}, 1, Layout::sliced}, Fill::random));
+      cases.push_back(
+          permute_case(*f, 4096, 5 * 5 * 5, d, {{5}, 1, Layout::broadcast}, {{5}, 1, Layout::sliced}, Fill::random));
       cases.push_back(permute_case(*f, 8, 5, d, {{3}, 3, Layout::sliced}, {{3}, 3, Layout::sliced}, Fill::edges));
     }
   }
@@ -98,13 +102,15 @@ OpCase sample_case(const Field& field, std::size_t n, const PrimeList& primes, c
 void sample_cases(std::vector<OpCase>& cases) {
   using device::Distribution;
   for (const Field* f : main_fields()) {
-    for (const auto& [distribution, name] : {std::pair{Distribution::uniform, "uniform"}, std::pair{Distribution::ternary, "ternary"},
-                                             std::pair{Distribution::gaussian, "gaussian"}}) {
+    for (const auto& [distribution, name] :
+         {std::pair{Distribution::uniform, "uniform"}, std::pair{Distribution::ternary, "ternary"},
+          std::pair{Distribution::gaussian, "gaussian"}}) {
       device::Draw draw{.distribution = distribution, .purpose = 1};
       for (std::size_t i = 0; i < draw.key.size(); ++i) draw.key[i] = static_cast<unsigned char>(7 * i + 3);
       cases.push_back(sample_case(*f, 1024, {0, 1, 2, 3}, draw, {{3}, 2}, name));
       draw.purpose = 255, draw.object = 0xfffffffe, draw.first_item = 1'000'000;
-      cases.push_back(sample_case(*f, 2048, {3, 1}, draw, {{3, 2}, 1, Layout::transposed}, name + std::string(" later items")));
+      cases.push_back(
+          sample_case(*f, 2048, {3, 1}, draw, {{3, 2}, 1, Layout::transposed}, name + std::string(" later items")));
       draw.first_item = 17;
       cases.push_back(sample_case(*f, 16, {2}, draw, {{5}, 3, Layout::sliced}, name + std::string(" sliced")));
       cases.push_back(sample_case(*f, 2, {0, 3}, draw, {{}, 1}, name));

@@ -72,11 +72,16 @@ u64 residue(u64 random, u64 q, Fill fill) {
   if (fill == Fill::top) return q - 1;
   if (fill == Fill::edges) return random & 1 ? q - 1 : 0;
   switch (random >> 58) {  // one in 64 each
-    case 0: return 0;
-    case 1: return q - 1;
-    case 2: return 1;
-    case 3: return q - 2;
-    default: return random % q;
+    case 0:
+      return 0;
+    case 1:
+      return q - 1;
+    case 2:
+      return 1;
+    case 3:
+      return q - 2;
+    default:
+      return random % q;
   }
 }
 

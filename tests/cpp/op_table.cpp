@@ -23,7 +23,9 @@ std::string verdict(Target& ref, Target& target, const std::string& kernel, std:
 }
 
 void print_times(Target& target) {
-  for (const OpCase& c : op_cases()) std::printf("%-16s %-16s %10.1f us  %s\n", target.name.c_str(), c.kernel.c_str(), time_case(target, c) * 1e6, c.name.c_str());
+  for (const OpCase& c : op_cases())
+    std::printf("%-16s %-16s %10.1f us  %s\n", target.name.c_str(), c.kernel.c_str(), time_case(target, c) * 1e6,
+                c.name.c_str());
 }
 
 int table(const std::vector<std::string>& names, bool timed) {

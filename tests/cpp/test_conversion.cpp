@@ -1,6 +1,6 @@
 // Conversions between bases against integers: what they round to, how far they may be off, and that sums do not wrap.
-#include <cmath>
 #include <gtest/gtest.h>
+#include <cmath>
 #include <random>
 
 #include "math/primes.h"
@@ -20,7 +20,8 @@ class Converter {
   Converter() : target_(open_target("ref")), queue_(target_.device->make_queue()) {}
 
   /// Each row of `x` (and `own`) is a coefficient's residues.
-  std::vector<std::vector<u64>> run(const Conversion& c, const std::vector<std::vector<u64>>& x, const std::vector<std::vector<u64>>& own) {
+  std::vector<std::vector<u64>> run(const Conversion& c, const std::vector<std::vector<u64>>& x,
+                                    const std::vector<std::vector<u64>>& own) {
     const std::size_t n = x.size(), from = c.sources(), to = c.targets();
     std::vector<u64> in(from * n), extra(to * n), out(to * n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -32,7 +33,8 @@ class Converter {
     };
     const View own_view = view(extra, to);
     const auto prepared = target_.device->kernels().prepare(c);
-    target_.device->kernels().convert(*queue_, *prepared, view(in, from), c.own.empty() ? nullptr : &own_view, view(out, to));
+    target_.device->kernels().convert(*queue_, *prepared, view(in, from), c.own.empty() ? nullptr : &own_view,
+                                      view(out, to));
     std::vector<std::vector<u64>> rows(n, std::vector<u64>(to));
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t j = 0; j < to; ++j) rows[i][j] = out[j * n + i];
@@ -131,7 +133,8 @@ TEST(Conversion, UnroundedExtensionIsOffByFewMultiples) {
       bool found = false;
       for (std::size_t u = 0; u < b.from.size(); ++u) {  // x + u F without leaving 128 bits: modulo each target
         std::vector<u64> expected;
-        for (const u64 q : b.to) expected.push_back(math::add_mod(reduced(values[i], q), math::mul_mod(u, reduced(f, q), q), q));
+        for (const u64 q : b.to)
+          expected.push_back(math::add_mod(reduced(values[i], q), math::mul_mod(u, reduced(f, q), q), q));
         found = found || out[i] == expected;
       }
       EXPECT_TRUE(found) << b.name << " value " << i;
@@ -147,7 +150,8 @@ TEST(Conversion, DivisionRoundsToTheNearest) {
     std::vector<i128> values;  // x = a F + r with small a: known quotient and remainder
     std::vector<std::vector<u64>> x, own;
     const i128 room = ~(i128{1} << 127) / f / 2;
-    for (const i128 r : values_below(f, 3)) values.push_back(r + f * (static_cast<i128>(values.size()) % std::min<i128>(room, 97)));
+    for (const i128 r : values_below(f, 3))
+      values.push_back(r + f * (static_cast<i128>(values.size()) % std::min<i128>(room, 97)));
     for (const i128 v : values) x.push_back(residues(v, b.from)), own.push_back(residues(v, b.to));
     const auto out = converter.run(c, x, own);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -202,7 +206,8 @@ TEST(Conversion, EncodingIsTheNearestInteger) {
     for (u64 m = 0; m < 64; ++m) messages.push_back({m * 1000003 % t});
     const auto out = converter.run(c, messages, {});
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      const i128 m = static_cast<i128>(messages[i][0]), down = floor_div(q * m, t), rest = q * m - down * static_cast<i128>(t);
+      const i128 m = static_cast<i128>(messages[i][0]), down = floor_div(q * m, t),
+                 rest = q * m - down * static_cast<i128>(t);
       const i128 near = 2 * rest >= static_cast<i128>(t) ? down + 1 : down;
       EXPECT_EQ(out[i], residues(near, chain)) << "t=" << t << " m=" << messages[i][0];
     }
@@ -219,7 +224,8 @@ TEST(Conversion, DecryptionToleratesNoiseUpToItsError) {
   for (u64 m = 0; m < 256; ++m) {
     const u64 message = m * 7919 % t;
     const i128 clean = (q * static_cast<i128>(message) + t / 2) / t;
-    for (const i128 noise : {-bound, i128{0}, bound}) x.push_back(residues(clean + noise, chain)), expected.push_back({message});
+    for (const i128 noise : {-bound, i128{0}, bound})
+      x.push_back(residues(clean + noise, chain)), expected.push_back({message});
   }
   const Conversion c = math::scale_to_plain(chain, t);
   EXPECT_LT(c.fixed.error, std::ldexp(1.0, -25));
@@ -245,10 +251,17 @@ TEST(FixedPoint, FollowsItsRule) {
 
 /// All values at their largest, for each rule: every fraction and every sum keeps to 64 bits.
 TEST(FixedPoint, NothingWraps) {
-  const std::vector<std::vector<u64>> lists = {
-      math::largest_primes(30, 63, 128), math::largest_primes(50, 63, 128), math::largest_primes(51, 63, 128),
-      math::largest_primes(59, 63, 128), math::largest_primes(60, 63, 128), {u64{1} << 29}, {u64{1} << 30}, {u64{1} << 49},
-      {u64{1} << 50}, {u64{1} << 59}, {2}};
+  const std::vector<std::vector<u64>> lists = {math::largest_primes(30, 63, 128),
+                                               math::largest_primes(50, 63, 128),
+                                               math::largest_primes(51, 63, 128),
+                                               math::largest_primes(59, 63, 128),
+                                               math::largest_primes(60, 63, 128),
+                                               {u64{1} << 29},
+                                               {u64{1} << 30},
+                                               {u64{1} << 49},
+                                               {u64{1} << 50},
+                                               {u64{1} << 59},
+                                               {2}};
   for (const std::vector<u64>& list : lists) {
     const math::FixedPoint f = math::fixed_point(list);
     u128 sum = u128{1} << (f.bits - 1);

@@ -1,9 +1,9 @@
 // Views, workspaces, the argument checks of every kernel, and the devices of the process.
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
+#include <cstdlib>
+#include <thread>
 
 #include "math/primes.h"
 #include "op_cases.h"
@@ -100,9 +100,7 @@ class Arguments : public testing::Test {
 TEST_F(Arguments, OperandsThatAreNotTheRings) {
   const View good = view(3, 2, 2);
   const View degree = view(3, 2, 2, Word::w32, 16), word = view(3, 2, 2, Word::w64), limbs = view(3, 2, 3);
-  const auto all = [&](const View& a, PrimeList primes) {
-    k().add(q_, *ring_, primes, a, good, good);
-  };
+  const auto all = [&](const View& a, PrimeList primes) { k().add(q_, *ring_, primes, a, good, good); };
   EXPECT_NO_THROW(all(good, two_));
   EXPECT_THROW(all(degree, two_), ShapeError);
   EXPECT_THROW(all(word, two_), MismatchError);
@@ -112,10 +110,12 @@ TEST_F(Arguments, OperandsThatAreNotTheRings) {
 }
 
 TEST_F(Arguments, BinaryKernels) {
-  using Binary = void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&, const View&);
-  const View good = view(3, 2, 2), one = view(3, 1, 2), three = view(3, 3, 2), batch = view(2, 2, 2), word = view(3, 2, 2, Word::w64);
-  for (const Binary call : {static_cast<Binary>(&Kernels::add), static_cast<Binary>(&Kernels::sub), static_cast<Binary>(&Kernels::mul),
-                            static_cast<Binary>(&Kernels::mul_accumulate)}) {
+  using Binary =
+      void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&, const View&);
+  const View good = view(3, 2, 2), one = view(3, 1, 2), three = view(3, 3, 2), batch = view(2, 2, 2),
+             word = view(3, 2, 2, Word::w64);
+  for (const Binary call : {static_cast<Binary>(&Kernels::add), static_cast<Binary>(&Kernels::sub),
+                            static_cast<Binary>(&Kernels::mul), static_cast<Binary>(&Kernels::mul_accumulate)}) {
     const bool shares = call == static_cast<Binary>(&Kernels::mul) || call == static_cast<Binary>(&Kernels::mul_accumulate);
     const auto run = [&](const View& a, const View& b, const View& out) { (k().*call)(q_, *ring_, two_, a, b, out); };
     EXPECT_NO_THROW(run(good, broadcast(good), good));
@@ -185,15 +185,16 @@ TEST_F(Arguments, Conversions) {
   const View x = view(3, 2, 2), one = view(3, 2, 1);
   EXPECT_NO_THROW(k().convert(q_, *raise, x, nullptr, one));
   EXPECT_NO_THROW(k().convert(q_, *divide, x, &one, view(3, 2, 1)));
-  EXPECT_THROW(k().convert(q_, *raise, one, nullptr, one), ShapeError);                    // sources
-  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2)), ShapeError);            // targets
-  EXPECT_THROW(k().convert(q_, *raise, view(2, 2, 2), nullptr, one), ShapeError);          // batch
-  EXPECT_THROW(k().convert(q_, *raise, view(3, 1, 2), nullptr, one), ShapeError);          // components
+  EXPECT_THROW(k().convert(q_, *raise, one, nullptr, one), ShapeError);            // sources
+  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2)), ShapeError);    // targets
+  EXPECT_THROW(k().convert(q_, *raise, view(2, 2, 2), nullptr, one), ShapeError);  // batch
+  EXPECT_THROW(k().convert(q_, *raise, view(3, 1, 2), nullptr, one), ShapeError);  // components
   EXPECT_THROW(k().convert(q_, *raise, view(3, 2, 2, Word::w32, 16), nullptr, one), ShapeError);
   EXPECT_THROW(k().convert(q_, *raise, x, nullptr, broadcast(one)), ShapeError);
-  EXPECT_THROW(k().convert(q_, *raise, x, &one, one), ShapeError);                         // own not wanted
-  EXPECT_THROW(k().convert(q_, *divide, x, nullptr, one), ShapeError);                     // own missing
-  for (const View& own : {view(3, 2, 2), view(3, 1, 1), view(2, 2, 1), view(3, 2, 1, Word::w64), view(3, 2, 1, Word::w32, 16)}) {
+  EXPECT_THROW(k().convert(q_, *raise, x, &one, one), ShapeError);      // own not wanted
+  EXPECT_THROW(k().convert(q_, *divide, x, nullptr, one), ShapeError);  // own missing
+  for (const View& own :
+       {view(3, 2, 2), view(3, 1, 1), view(2, 2, 1), view(3, 2, 1, Word::w64), view(3, 2, 1, Word::w32, 16)}) {
     EXPECT_THROW(k().convert(q_, *divide, x, &own, one), ShapeError);
   }
   const PrimeList second{1}, beyond{2}, both{0, 1};
@@ -201,7 +202,8 @@ TEST_F(Arguments, Conversions) {
   EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2), &beyond), ShapeError);
   EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2), &both), ShapeError);
   const u64 wide = math::largest_primes(40, 1, 16)[0];
-  const auto widen = k().prepare(math::extend_base({p_[0], p_[1]}, {wide})), narrow = k().prepare(math::extend_base({wide}, {p_[0]}));
+  const auto widen = k().prepare(math::extend_base({p_[0], p_[1]}, {wide})),
+             narrow = k().prepare(math::extend_base({wide}, {p_[0]}));
   EXPECT_THROW(k().convert(q_, *widen, x, nullptr, one), MismatchError);
   EXPECT_THROW(k().convert(q_, *narrow, one, nullptr, view(3, 2, 1)), MismatchError);
   EXPECT_NO_THROW(k().convert(q_, *widen, x, nullptr, view(3, 2, 1, Word::w64)));
@@ -234,7 +236,8 @@ TEST_F(Arguments, Tensor) {
 }
 
 TEST_F(Arguments, MatrixProducts) {
-  const GatheredProduct g{.groups = 1, .outputs = 2, .positions = 2, .terms = 1, .inputs = 3, .weights = {1, -8}, .index = {0, 2}};
+  const GatheredProduct g{
+      .groups = 1, .outputs = 2, .positions = 2, .terms = 1, .inputs = 3, .weights = {1, -8}, .index = {0, 2}};
   EXPECT_EQ(g.weight_bits(), 4);
   const auto p = k().prepare(g);
   EXPECT_NO_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 2), view(4, 1, 2)));
@@ -308,7 +311,8 @@ TEST_F(Arguments, KeySwitches) {
     EXPECT_THROW(run(in, key, nullptr, view(3, 1, 2), w), ShapeError);
     EXPECT_THROW(run(in, key, nullptr, view(3, 2, 3), w), ShapeError);
     EXPECT_THROW(run(in, key, nullptr, broadcast(out), w), ShapeError);
-    for (const View& wrong : {view(3, 3, 2), view(2, 1, 2), view(3, 1, 3)}) EXPECT_THROW(run(in, key, &wrong, out, w), ShapeError);
+    for (const View& wrong : {view(3, 3, 2), view(2, 1, 2), view(3, 1, 3)})
+      EXPECT_THROW(run(in, key, &wrong, out, w), ShapeError);
     const View word = view(3, 1, 2, Word::w64);
     EXPECT_THROW(run(in, key, &word, out, w), MismatchError);
   }
@@ -354,7 +358,8 @@ TEST(Ref, MemoryAndQueues) {
 }
 
 TEST(Devices, UnknownNamesAreRefused) {
-  for (const char* name : {"", "gpu", "cpu:", "cpu:mmx", "ref2", "CPU"}) EXPECT_THROW(device::open_device(name), ParameterError) << name;
+  for (const char* name : {"", "gpu", "cpu:", "cpu:mmx", "ref2", "CPU"})
+    EXPECT_THROW(device::open_device(name), ParameterError) << name;
 }
 
 /// Runs `body` in a child; its return value is the child's exit status.
@@ -397,7 +402,8 @@ TEST(Devices, AFailedOpeningMayBeTriedAgain) {
               } catch (const ParameterError&) {
               }
               setenv("HELIOGRAPH_DEVICE", "ref", 1);
-              return in_child([] { return device::default_device().name() == "ref" ? 0 : 1; }) + (device::default_device().name() == "ref" ? 0 : 1);
+              return in_child([] { return device::default_device().name() == "ref" ? 0 : 1; }) +
+                     (device::default_device().name() == "ref" ? 0 : 1);
             }),
             0);
 }

@@ -1,6 +1,6 @@
 // Arithmetic, primes, rings and the order of the NTT, against their definitions.
-#include <algorithm>
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -85,7 +85,8 @@ TEST(Primes, AgreeWithTrialDivision) {
 TEST(Primes, KnownLargeValues) {
   for (const u64 p : {(u64{1} << 61) - 1, u64{0xffffffff00000001}, ~u64{0} - 58}) EXPECT_TRUE(math::is_prime(p)) << p;
   // Strong pseudoprimes to many small bases, and a square of a prime.
-  for (const u64 c : {u64{3215031751}, u64{3825123056546413051}, u64{4294967291} * 4294967291}) EXPECT_FALSE(math::is_prime(c)) << c;
+  for (const u64 c : {u64{3215031751}, u64{3825123056546413051}, u64{4294967291} * 4294967291})
+    EXPECT_FALSE(math::is_prime(c)) << c;
 }
 
 TEST(Primes, LargestAreTheLargest) {
@@ -145,15 +146,15 @@ TEST(Ring, RefusesWhatItCannotBe) {
   EXPECT_NO_THROW(make(1024, Word::w32, {p30}));
   EXPECT_NO_THROW(make(1024, Word::w64, {p31, p30}));
   EXPECT_NO_THROW(make(2, Word::w32, {5}));
-  EXPECT_THROW(make(1024, Word::w32, {p31}), ParameterError);                      // too long for the word
+  EXPECT_THROW(make(1024, Word::w32, {p31}), ParameterError);  // too long for the word
   EXPECT_THROW(make(1024, Word::w64, {(u64{1} << 60) + 33 * 2048 + 1}), ParameterError);
-  EXPECT_THROW(make(1000, Word::w32, {p30}), ParameterError);                      // not a power of two
+  EXPECT_THROW(make(1000, Word::w32, {p30}), ParameterError);  // not a power of two
   EXPECT_THROW(make(1, Word::w32, {p30}), ParameterError);
   EXPECT_THROW(make(0, Word::w32, {p30}), ParameterError);
   EXPECT_THROW(make(std::size_t{1} << 18, Word::w64, {}), ParameterError);
-  EXPECT_THROW(make(1024, Word::w32, {p30, p30}), ParameterError);                 // twice the same
-  EXPECT_THROW(make(1024, Word::w32, {2049}), ParameterError);                     // 3 * 683
-  EXPECT_THROW(make(1024, Word::w32, {p30 + 2}), ParameterError);                  // not 1 modulo 2n
+  EXPECT_THROW(make(1024, Word::w32, {p30, p30}), ParameterError);  // twice the same
+  EXPECT_THROW(make(1024, Word::w32, {2049}), ParameterError);      // 3 * 683
+  EXPECT_THROW(make(1024, Word::w32, {p30 + 2}), ParameterError);   // not 1 modulo 2n
   EXPECT_THROW(make(1024, Word::w32, {1}), ParameterError);
   EXPECT_THROW(make(1024, Word::w32, std::vector<u64>(1024, p30)), ParameterError);
 }
@@ -168,34 +169,36 @@ u64 value_at(const std::vector<u64>& a, u64 x, u64 q) {
 /// One limb of a prime through a kernel call of `ref`.
 class Ref {
  public:
-  Ref(const Field& field, std::size_t n) : target_(open_target("ref")), ring_(ring_of(field, n, 2)), queue_(target_.device->make_queue()) {
+  Ref(const Field& field, std::size_t n)
+      : target_(open_target("ref")), ring_(ring_of(field, n, 2)), queue_(target_.device->make_queue()) {
     prepared_ = kernels().prepare(ring_);
   }
   Kernels& kernels() { return target_.device->kernels(); }
   const math::Ring& ring() const { return *ring_; }
   u64 q() const { return ring_->prime(1); }
 
-  using Step = std::function<void(Kernels&, device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&)>;
+  using Step =
+      std::function<void(Kernels&, device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&)>;
   std::vector<u64> apply(const std::vector<u64>& in, const Step& step) {
     const std::size_t n = ring_->n(), bytes = n * math::word_bytes(ring_->word());
     const device::Buffer a = target_.device->allocate(bytes, *queue_), b = target_.device->allocate(bytes, *queue_);
-    const View va = View::dense(a->address(), ring_->word(), {}, 1, 1, n), vb = View::dense(b->address(), ring_->word(), {}, 1, 1, n);
+    const View va = View::dense(a->address(), ring_->word(), {}, 1, 1, n),
+               vb = View::dense(b->address(), ring_->word(), {}, 1, 1, n);
     const bool narrow = ring_->word() == Word::w32;
-    for (std::size_t i = 0; i < n; ++i) narrow ? void(va.at<u32>(0, 0, 0)[i] = static_cast<u32>(in[i])) : void(va.at<u64>(0, 0, 0)[i] = in[i]);
+    for (std::size_t i = 0; i < n; ++i)
+      narrow ? void(va.at<u32>(0, 0, 0)[i] = static_cast<u32>(in[i])) : void(va.at<u64>(0, 0, 0)[i] = in[i]);
     step(kernels(), *queue_, *prepared_, {1}, va, vb);
     std::vector<u64> out(n);
     for (std::size_t i = 0; i < n; ++i) out[i] = narrow ? vb.at<u32>(0, 0, 0)[i] : vb.at<u64>(0, 0, 0)[i];
     return out;
   }
   std::vector<u64> forward(const std::vector<u64>& a) {
-    return apply(a, [](Kernels& k, device::Queue& q, const device::PreparedRing& r, PrimeList p, const View& x, const View& y) {
-      k.forward_ntt(q, r, p, x, y);
-    });
+    return apply(a, [](Kernels& k, device::Queue& q, const device::PreparedRing& r, PrimeList p, const View& x,
+                       const View& y) { k.forward_ntt(q, r, p, x, y); });
   }
   std::vector<u64> inverse(const std::vector<u64>& a) {
-    return apply(a, [](Kernels& k, device::Queue& q, const device::PreparedRing& r, PrimeList p, const View& x, const View& y) {
-      k.inverse_ntt(q, r, p, x, y);
-    });
+    return apply(a, [](Kernels& k, device::Queue& q, const device::PreparedRing& r, PrimeList p, const View& x,
+                       const View& y) { k.inverse_ntt(q, r, p, x, y); });
   }
 
  private:
@@ -263,7 +266,8 @@ TEST(Ntt, ProductOfValuesIsTheNegacyclicProduct) {
 TEST(Ntt, TwiddlesAreReversedPowers) {
   const std::size_t n = 16;
   const math::Ring ring(n, Word::w32, {97});
-  const std::vector<u64> forward = math::forward_twiddles(n, ring.root(0), 97), inverse = math::inverse_twiddles(n, ring.root(0), 97);
+  const std::vector<u64> forward = math::forward_twiddles(n, ring.root(0), 97),
+                         inverse = math::inverse_twiddles(n, ring.root(0), 97);
   for (std::size_t i = 0; i < n; ++i) {
     EXPECT_EQ(forward[i], math::pow_mod(ring.root(0), math::reverse_bits(i, 4), 97));
     EXPECT_EQ(math::mul_mod(forward[i], inverse[i], 97), 1u);

@@ -88,9 +88,13 @@ TEST_F(Null, Products) {
   expect(count("tensor"), 40 * kLimb, 30 * kLimb, 4 * 10 * 1024);
 
   constexpr u32 kNone = device::GatheredProduct::kNone;
-  const auto matrix = kernels().prepare(device::GatheredProduct{
-      .groups = 1, .outputs = 4, .positions = 2, .terms = 3, .inputs = 5, .weights = std::vector<math::i64>(12, 1),
-      .index = {0, 1, kNone, 2, 3, 4}});
+  const auto matrix = kernels().prepare(device::GatheredProduct{.groups = 1,
+                                                                .outputs = 4,
+                                                                .positions = 2,
+                                                                .terms = 3,
+                                                                .inputs = 5,
+                                                                .weights = std::vector<math::i64>(12, 1),
+                                                                .index = {0, 1, kNone, 2, 3, 4}});
   const View results = view({8}, 2, 2);
   kernels().product(*queue_, *prepared_, primes, *matrix, a, results);
   expect(count("product"), 20 * kLimb, 32 * kLimb, 4 * 5 * 4 * 1024);

@@ -1,6 +1,6 @@
 // Every declared case: the same bits as `ref`, the same bits again, counts on `null`; and a case for every kernel.
-#include <algorithm>
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <mutex>
 #include <set>
 
@@ -54,7 +54,8 @@ Digest expected(const OpCase& c) {
 std::string difference(const Results& got, const Results& want) {
   for (std::size_t i = 0; i < want.size(); ++i) {
     const auto [g, w] = std::mismatch(got[i].begin(), got[i].end(), want[i].begin(), want[i].end());
-    if (w != want[i].end()) return "output " + std::to_string(i) + " differs from byte " + std::to_string(w - want[i].begin());
+    if (w != want[i].end())
+      return "output " + std::to_string(i) + " differs from byte " + std::to_string(w - want[i].begin());
   }
   return "no difference";
 }
@@ -83,7 +84,8 @@ std::vector<Parameter> parameters(bool large) {
 
 std::string name_of(const testing::TestParamInfo<Parameter>& info) {
   std::string name = info.param.target + "_" + info.param.kernel;
-  std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 }
 
@@ -139,7 +141,8 @@ TEST(Contract, RefLeavesCanonicalWordsAndNothingUnwritten) {
       const bool narrow = c.name.starts_with("w32");
       for (std::size_t i = 0; i + 8 <= bytes.size(); i += narrow ? 4 : 8) {
         u64 word = 0;
-        for (int b = narrow ? 3 : 7; b >= 0; --b) word = word << 8 | static_cast<u64>(bytes[i + static_cast<std::size_t>(b)]);
+        for (int b = narrow ? 3 : 7; b >= 0; --b)
+          word = word << 8 | static_cast<u64>(bytes[i + static_cast<std::size_t>(b)]);
         ASSERT_LT(word, u64{1} << (narrow ? 30 : 60)) << c.kernel << "/" << c.name;
       }
     }
@@ -161,7 +164,8 @@ TEST(Null, CountsEveryCase) {
     } else {
       EXPECT_EQ(counts.size(), 1u) << c.kernel << "/" << c.name;
       EXPECT_EQ(counts[c.kernel].calls, 1u) << c.kernel << "/" << c.name;
-      EXPECT_EQ(counts[c.kernel].bytes_written == 0, c.name.find("empty batch") != std::string::npos) << c.kernel << "/" << c.name;
+      EXPECT_EQ(counts[c.kernel].bytes_written == 0, c.name.find("empty batch") != std::string::npos)
+          << c.kernel << "/" << c.name;
     }
   }
   EXPECT_EQ(device.live_bytes(), 0u);

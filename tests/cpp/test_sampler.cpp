@@ -1,8 +1,8 @@
 // The stream against RFC 8439, the draws against their distributions, and the kernel against the definition.
+#include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <gtest/gtest.h>
 
 #include "math/sampler.h"
 #include "op_cases.h"
@@ -97,7 +97,8 @@ TEST(Uniform, FillsItsRangeEvenly) {
     }
     double chi = 0;
     for (std::size_t c = 0; c < cells; ++c) {
-      const auto width = static_cast<double>((math::u128{q} * (c + 1) + cells - 1) / cells - (math::u128{q} * c + cells - 1) / cells);
+      const auto width =
+          static_cast<double>((math::u128{q} * (c + 1) + cells - 1) / cells - (math::u128{q} * c + cells - 1) / cells);
       const double expected = static_cast<double>(draws) * width / static_cast<double>(q);
       chi += (hits[c] - expected) * (hits[c] - expected) / expected;
     }
@@ -181,11 +182,13 @@ TEST(Gaussian, HasItsMomentsAndTails) {
 }
 
 /// One run of the kernel on `ref`: [item][component][limb][n] of a ring of three primes.
-std::vector<u64> sampled(const math::Ring& ring, const PrimeList& primes, const Draw& draw, std::size_t items, std::size_t components) {
+std::vector<u64> sampled(const math::Ring& ring, const PrimeList& primes, const Draw& draw, std::size_t items,
+                         std::size_t components) {
   const auto device = device::open_device("ref");
   const auto queue = device->make_queue();
   std::vector<u64> words(items * components * primes.size() * ring.n());
-  const View v = View::dense(reinterpret_cast<std::byte*>(words.data()), Word::w64, {items}, components, primes.size(), ring.n());
+  const View v =
+      View::dense(reinterpret_cast<std::byte*>(words.data()), Word::w64, {items}, components, primes.size(), ring.n());
   const auto prepared = device->kernels().prepare(std::make_shared<math::Ring>(ring));
   device->kernels().sample(*queue, *prepared, primes, draw, v);
   return words;
@@ -203,7 +206,8 @@ TEST(Sample, FollowsTheDefinitionOfTheNonce) {
         for (const math::PrimeIndex p : primes) {
           const u64 q = ring->prime(p);
           for (u32 i = 0; i < 32; ++i, ++at) {
-            const u32 low = d == Distribution::uniform ? p : 0xffffu, per = d == Distribution::uniform ? 4 : 8, step = 16 / per;
+            const u32 low = d == Distribution::uniform ? p : 0xffffu, per = d == Distribution::uniform ? 4 : 8,
+                      step = 16 / per;
             const auto block = math::chacha20_block(draw.key, i / per, {9u << 24 | c << 16 | low, 77, 1000 + item});
             u64 w[2];
             std::memcpy(w, &block[i % per * step], step * 4);

@@ -47,7 +47,8 @@ class Ledger {
   std::byte* allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const std::size_t step = bytes / 64 * 64 + 64;
-    if (bytes > kSpace || next_ + step > kFirst + kSpace) throw OutOfMemoryError("the null device's address space is used up");
+    if (bytes > kSpace || next_ + step > kFirst + kSpace)
+      throw OutOfMemoryError("the null device's address space is used up");
     const std::size_t address = next_;
     next_ += step;
     live_ += bytes;
@@ -78,7 +79,8 @@ class Ledger {
 
 class NullMemory final : public device::Memory {
  public:
-  NullMemory(std::shared_ptr<Ledger> ledger, std::size_t bytes) : Memory(ledger->allocate(bytes), bytes), ledger_(std::move(ledger)) {}
+  NullMemory(std::shared_ptr<Ledger> ledger, std::size_t bytes)
+      : Memory(ledger->allocate(bytes), bytes), ledger_(std::move(ledger)) {}
   ~NullMemory() override { ledger_->release(bytes_); }
 
  private:
@@ -93,8 +95,8 @@ u64 bytes(const View& v) {
 }
 
 bool same(const View& a, const View& b) {
-  return a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride && a.components == b.components &&
-         a.limbs == b.limbs;
+  return a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
+         a.components == b.components && a.limbs == b.limbs;
 }
 
 u64 bytes(const View& a, const View& b) { return same(a, b) ? bytes(a) : bytes(a) + bytes(b); }
@@ -142,10 +144,12 @@ class NullKernels final : public device::Kernels {
   void do_mul(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b, const View& out) override {
     count("mul", bytes(a, b), out, out.words());
   }
-  void do_mul_accumulate(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b, const View& out) override {
+  void do_mul_accumulate(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b,
+                         const View& out) override {
     count("mul_accumulate", bytes(a, b) + bytes(out), out, out.words());
   }
-  void do_mul_constants(Queue&, const PreparedRing&, const PrimeList&, const View& a, const LimbConstants&, const View& out) override {
+  void do_mul_constants(Queue&, const PreparedRing&, const PrimeList&, const View& a, const LimbConstants&,
+                        const View& out) override {
     count("mul_constants", bytes(a), out, out.words());
   }
   void do_add_constants(Queue&, const PreparedRing&, const PrimeList&, const View& a, const LimbConstants&, math::Domain,
@@ -158,16 +162,19 @@ class NullKernels final : public device::Kernels {
   void do_inverse_ntt(Queue&, const PreparedRing& ring, const PrimeList&, const View& a, const View& out) override {
     count("inverse_ntt", bytes(a), out, out.words() / 2 * static_cast<u64>(ring.ring().log_n()));
   }
-  void do_permute(Queue&, const PreparedRing&, const PrimeList&, const PreparedPermutation&, const View& a, const View& out) override {
+  void do_permute(Queue&, const PreparedRing&, const PrimeList&, const PreparedPermutation&, const View& a,
+                  const View& out) override {
     count("permute", bytes(a), out, 0);
   }
 
-  void do_convert(Queue&, const PreparedConversion& c, const View& x, const View* own, const View& out, const PrimeList*) override {
+  void do_convert(Queue&, const PreparedConversion& c, const View& x, const View* own, const View& out,
+                  const PrimeList*) override {
     const u64 sources = c.conversion().sources(), targets = c.conversion().targets();
     const u64 coefficients = out.items() * out.components * out.n;
     // Only the targets' limbs of `own` and `out` are touched.
     const u64 owned = own ? bytes(own->with_limbs(0, targets)) : 0;
-    count("convert", bytes(x) + owned, out.with_limbs(0, targets), coefficients * (sources + sources * targets + (own ? targets : 0)));
+    count("convert", bytes(x) + owned, out.with_limbs(0, targets),
+          coefficients * (sources + sources * targets + (own ? targets : 0)));
   }
 
   void do_inner_product(Queue&, const PreparedRing&, const PrimeList& primes, const View& digits, const View& key,
@@ -175,10 +182,12 @@ class NullKernels final : public device::Kernels {
     const u64 read = bytes(key.with_components(0, digits.components * out.components).with_limbs(0, primes.size()));
     count("inner_product", bytes(digits) + read, out, digits.components * out.words());
   }
-  void do_tensor(Queue&, const PreparedRing&, const PrimeList& primes, const View& a, const View& b, const View& out) override {
+  void do_tensor(Queue&, const PreparedRing&, const PrimeList& primes, const View& a, const View& b,
+                 const View& out) override {
     count("tensor", bytes(a, b), out, a.components * b.components * out.items() * primes.size() * out.n);
   }
-  void do_product(Queue&, const PreparedRing&, const PrimeList&, const PreparedProduct& p, const View& in, const View& out) override {
+  void do_product(Queue&, const PreparedRing&, const PrimeList&, const PreparedProduct& p, const View& in,
+                  const View& out) override {
     const auto* own = dynamic_cast<const NullProduct*>(&p);
     require<MismatchError>(own != nullptr, "a matrix product prepared for another device");
     count("product", bytes(in), out, own->pairs() * out.components * out.limbs * out.n);
@@ -236,6 +245,8 @@ class Implementation final : public NullDevice {
 
 }  // namespace
 
-std::unique_ptr<NullDevice> make_device(std::size_t preferred_items) { return std::make_unique<Implementation>(preferred_items); }
+std::unique_ptr<NullDevice> make_device(std::size_t preferred_items) {
+  return std::make_unique<Implementation>(preferred_items);
+}
 
 }  // namespace heliograph::backend::null

@@ -285,9 +285,15 @@ void RefKernels::do_sample(Queue&, const Ring& ring, const Primes& primes, const
       const u64 low = u64{d[1]} << 32 | d[0];
       u64 value = 0;
       switch (draw.distribution) {
-        case device::Distribution::uniform: value = math::uniform_from(low, u64{d[3]} << 32 | d[2], q); break;
-        case device::Distribution::ternary: value = math::signed_mod(math::ternary_from(low), q); break;
-        case device::Distribution::gaussian: value = math::signed_mod(math::gaussian_from(low), q); break;
+        case device::Distribution::uniform:
+          value = math::uniform_from(low, u64{d[3]} << 32 | d[2], q);
+          break;
+        case device::Distribution::ternary:
+          value = math::signed_mod(math::ternary_from(low), q);
+          break;
+        case device::Distribution::gaussian:
+          value = math::signed_mod(math::gaussian_from(low), q);
+          break;
       }
       store(out, item, c, l, i, value);
     }

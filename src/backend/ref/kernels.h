@@ -24,17 +24,20 @@ class RefKernels final : public device::Kernels {
   void do_neg(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
   void do_mul(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
   void do_mul_accumulate(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_mul_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&, const View& out) override;
+  void do_mul_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&,
+                        const View& out) override;
   void do_add_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&, math::Domain,
                         const View& out) override;
   void do_forward_ntt(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
   void do_inverse_ntt(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
-  void do_permute(Queue&, const Ring&, const Primes&, const device::PreparedPermutation&, const View& a, const View& out) override;
+  void do_permute(Queue&, const Ring&, const Primes&, const device::PreparedPermutation&, const View& a,
+                  const View& out) override;
   void do_convert(Queue&, const device::PreparedConversion&, const View& x, const View* own, const View& out,
                   const Primes* place) override;
   void do_inner_product(Queue&, const Ring&, const Primes&, const View& digits, const View& key, const Primes& key_limbs,
                         const View& out) override;
-  void do_product(Queue&, const Ring&, const Primes&, const device::PreparedProduct&, const View& in, const View& out) override;
+  void do_product(Queue&, const Ring&, const Primes&, const device::PreparedProduct&, const View& in,
+                  const View& out) override;
   void do_sample(Queue&, const Ring&, const Primes&, const device::Draw&, const View& out) override;
   void do_copy(Queue&, const View& a, const View& out) override;
   void do_zero(Queue&, const View& out) override;

@@ -1,8 +1,8 @@
 #include "backend/ref/ref.h"
 
+#include <unistd.h>
 #include <cstring>
 #include <new>
-#include <unistd.h>
 
 #include "backend/inline_queue.h"
 #include "backend/ref/kernels.h"

@@ -29,7 +29,7 @@ struct Ifma {
     V w, m;
   };
   static constexpr std::size_t kLanes = 8, kLaneCells = 1, kTerms = 15;
-  static constexpr int kRadix = 4, kVertical = 4, kPairs = KP;
+  static constexpr int kRadix = 4, kVertical = 4, kPairs = 8;
 
   V q, q2, minus_q, inverse52, two52, two52_shoup, one_shoup, mask;
   u64 prime, prime_inverse;
@@ -70,7 +70,7 @@ struct Ifma {
     if constexpr (Period == 2) w = _mm512_broadcast_i64x2(_mm_load_si128(reinterpret_cast<const __m128i*>(cell)));
     else if constexpr (Period == 4) w = _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(cell)));
     else w = _mm512_load_si512(cell);
-    return {w, low(zero(), w, inverse52)};
+    return {w, _mm512_mullo_epi64(w, inverse52)};
   }
   void set_last(u64 x, u64 y) {
     const u64 wx = montgomery(x, prime), wy = montgomery(y, prime);
@@ -99,7 +99,7 @@ struct Ifma {
 
   /// y w 2^-52 mod q, between 0 and 2q, for y below 2^52.
   HELIOGRAPH_INLINE V product(V y, Twiddle t) const {
-    const V m = low(zero(), y, t.m);
+    const V m = _mm512_mullo_epi64(y, t.m);
     V p = _mm512_sub_epi64(high(zero(), y, t.w), high(minus_q, m, q));
     asm("" : "+v"(p));  // or g++ spreads the difference over the sums that follow: one addition more
     return p;

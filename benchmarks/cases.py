@@ -1,0 +1,153 @@
+"""What is measured. A case prepares its operands once and gives a function to time."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import heliograph as hg
+from heliograph import _core
+
+MNIST = Path(os.environ.get("HELIOGRAPH_MNIST", Path(__file__).resolve().parents[2] / "shared" / "data" / "mnist"))
+Rates = dict[str, float]
+
+
+@dataclass
+class Prepared:
+    """A case ready to run."""
+
+    run: Callable[[], Any]
+    parameters: dict[str, Any] = field(default_factory=dict)
+    floor: Callable[[Rates], float] | None = None
+    extra: Callable[[], dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A declared case. `asked` is the figure aimed at, in seconds."""
+
+    what: str
+    prepare: Callable[[], Prepared]
+    threads: tuple[int, ...] = (1, 2)
+    asked: float | None = None
+    runs: int = 5
+    missing: Callable[[], str] = lambda: ""
+
+
+CASES: dict[str, Case] = {}
+
+
+def ceilings() -> Rates:
+    """Copy rate (read plus written bytes) beyond the caches, and Shoup products of the NTT's kind, on all our threads."""
+    import time
+
+    a = np.random.default_rng(1).integers(0, 1 << 60, 1 << 24, dtype=np.uint64)
+    b = np.empty_like(a)
+    copies = []
+    for _ in range(7):
+        start = time.perf_counter()
+        np.copyto(b, a)
+        copies.append(time.perf_counter() - start)
+    threads = int(os.environ.get("HELIOGRAPH_THREADS", "1"))
+    # numpy copies with one thread; two cores of one chip reach little more of its memory
+    return {"copy_bytes_s": 2 * a.nbytes / sorted(copies)[3], "products_s": threads * _core.product_rate()}
+
+
+def describe(p: hg.bfv.Parameters) -> dict[str, Any]:
+    """A set's numbers for the JSON."""
+    return {"name": p.name, "n": p.n, "log_q": round(p.log_q, 2), "log_qp": round(p.log_qp, 2), "edition": p.edition, "security": p.security,
+            "plain_moduli": p.plain_moduli, "levels": p.levels}
+
+
+def counted(p: hg.bfv.Parameters, shape: tuple[int, ...], function: Callable[[hg.Tensor], Any]) -> Callable[[Rates], float]:
+    """The floor of `function` on a tensor of that shape, from the null device's counts."""
+    null = p._core.on_device("null")
+    secret = hg.SecretKey(_core.SecretKey.generate(null))
+    keys = secret.evaluation_keys(relinearize=True, rotations=[1, 2, 4, 8] if p.has_slots else [])
+    x = hg.Server(keys).bind(secret.encrypt(np.zeros((*shape, 1), np.int64), coefficients=-1, pad=True) if not p.has_slots
+                             else secret.encrypt(np.zeros((*shape, 1), np.int64), pad=True))
+    null.reset_counts()
+    function(x)
+    totals = list(null.counts().values())
+    products = sum(c["products"] for c in totals)
+    # What must cross memory: operands and result once. Scratch between kernels may stay in caches.
+    size = x.nbytes + (x.nbytes if len(shape) else 0)
+    return lambda rates: max(products / rates["products_s"], size / rates["copy_bytes_s"])
+
+
+def tensors(p: hg.bfv.Parameters, shape: tuple[int, ...], count: int = 2) -> list[hg.Tensor]:
+    """Encrypted random tensors bound to keys."""
+    rng = np.random.default_rng(7)
+    secret = hg.SecretKey.generate(p)
+    server = hg.Server(secret.evaluation_keys(relinearize=True, rotations=[1, 2, 4, 8] if p.has_slots else []))
+    pack = {"slots": -1} if p.has_slots else {"coefficients": -1}
+    return [server.bind(secret.encrypt(rng.integers(0, 2, (*shape, p.n)), **pack)) for _ in range(count)]
+
+
+def operation(name: str, set_name: str, what: str, function: Callable[..., Any], shape: tuple[int, ...] = (), **options: Any) -> None:
+    """Declares a case of one operation on tensors of one shape."""
+
+    def prepare() -> Prepared:
+        p = hg.bfv.parameters(set_name)
+        a, b = tensors(p, shape)
+        return Prepared(lambda: function(a, b), describe(p) | {"batch": list(shape)}, counted(p, shape, lambda x: function(x, x[...])))
+
+    CASES[name] = Case(what, prepare, **options)
+
+
+def _copy() -> Prepared:
+    p = hg.bfv.parameters("hvmul-2020")
+    source = np.random.default_rng(3).integers(0, 1 << 50, p.ciphertext_bytes() // 8, dtype=np.uint64)
+    target = np.empty_like(source)
+    return Prepared(lambda: np.copyto(target, source), {"bytes": source.nbytes})
+
+
+CASES["copy-2^15"] = Case("memory copy of one ciphertext (the addition's yardstick)", _copy, (1,), None)
+operation("add-2^15", "hvmul-2020", "addition, N=2^15, log q 600", lambda a, b: a + b)
+operation("multiply-2^15", "hvmul-2020", "multiply + relinearize, N=2^15, log q 600, t=2", lambda a, b: hg.relinearize(a * b), asked=0.050)
+operation("square-2^15", "hvmul-2020", "square + relinearize, N=2^15, log q 600, t=2", lambda a, b: hg.relinearize(hg.square(a)))
+operation("multiply-2^14", "hcnn5-2020", "multiply + relinearize, N=2^14, log q 330, 43-bit t", lambda a, b: hg.relinearize(a * b), asked=0.012)
+operation("rotate-2^14", "hcnn5-2020", "one rotation, N=2^14, log q 330", lambda a, b: hg.rotate_rows(a, 1))
+operation("rotate4-2^14", "hcnn5-2020", "four hoisted rotations, N=2^14, log q 330", lambda a, b: hg.rotate_rows(a, [1, 2, 4, 8]))
+operation("hvadd500-2^15", "hvmul-2020", "HVAdd: 500 additions in one call", lambda a, b: a + b, (500,), threads=(2,))
+operation("hvmul250-2^15", "hvmul-2020", "HVMul: 250 multiply + relinearize in one call", lambda a, b: hg.relinearize(a * b), (250,), threads=(2,), asked=7.0, runs=3)
+operation("multiply-2^15-w32", "hvmul-2020/w32", "multiply + relinearize, N=2^15, log q 600, 30-bit primes", lambda a, b: hg.relinearize(a * b))
+operation("multiply-2^14-w32", "hcnn5-2020/w32", "multiply + relinearize, N=2^14, log q 330, 30-bit primes", lambda a, b: hg.relinearize(a * b))
+
+
+def _import() -> Prepared:
+    def run() -> None:
+        subprocess.run([sys.executable, "-c", "import heliograph"], check=True)
+
+    return Prepared(run)
+
+
+CASES["import"] = Case("import heliograph, in a new process", _import, (1,), 0.3)
+
+
+def _tenseal(n: int, bits: list[int], t: int) -> Prepared:
+    import tenseal as ts
+
+    context = ts.context(ts.SCHEME_TYPE.BFV, poly_modulus_degree=n, plain_modulus=t, coeff_mod_bit_sizes=bits)
+    a, b = ts.bfv_vector(context, [1, 2, 3]), ts.bfv_vector(context, [4, 5, 6])
+    return Prepared(lambda: a * b, {"n": n, "bits": bits, "t": t, "peer": f"tenseal {ts.__version__}"})
+
+
+def _no_tenseal() -> str:
+    return "" if importlib.util.find_spec("tenseal") else "tenseal is not installed"
+
+
+CASES["peer-tenseal-2^14"] = Case(
+    "peer: tenseal (SEAL without HEXL) multiply + relinearize, N=2^14, log q 330", lambda: _tenseal(1 << 14, [55] * 6 + [60], 65537), (1,), None, 5, _no_tenseal
+)
+CASES["peer-tenseal-2^15"] = Case(
+    "peer: tenseal (SEAL without HEXL) multiply + relinearize, N=2^15, log q 600", lambda: _tenseal(1 << 15, [60] * 11, 786433), (1,), None, 5, _no_tenseal
+)

@@ -1,0 +1,164 @@
+"""The benchmark runner: one figure, its floor and their ratio for each case, and a JSON of everything.
+
+    python benchmarks/run.py                 # every case, one and two threads where it says so
+    python benchmarks/run.py --only multiply --threads 1 --out benchmarks/results/multiply.json
+
+The floor of a case is the larger of two times: the bytes its kernels must move over the machine's copy rate, and the
+modular products they must make over the machine's product rate. Both counts come from running the case on the `null`
+device; both rates are measured here, at the start, on as many cores as the case may use. Peers run in the same call
+where they are installed (``pip install tenseal``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+def machine() -> dict[str, Any]:
+    """What this machine is."""
+    info = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    model = next((line.split(":", 1)[1].strip() for line in info.splitlines() if line.startswith("model name")), "?")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory / 2**30, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def commit() -> str:
+    """The commit measured, with a mark where the tree had changes."""
+    run = lambda *words: subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()  # noqa: E731
+    changed = run("status", "--porcelain", "--untracked-files=no")
+    return run("rev-parse", "HEAD") + ("+changes" if changed else "")
+
+
+def measure(function: Any, seconds: float, at_least: int = 5) -> list[float]:
+    """Times of repeated calls, after one to warm up."""
+    function()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < at_least or (time.perf_counter() < end and len(times) < 200):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def child(names: list[str], seconds: float) -> None:
+    """Runs cases in this process and prints their results as JSON lines."""
+    import cases
+
+    rates = cases.ceilings()
+    print(json.dumps({"ceilings": rates}), flush=True)
+    for name in names:
+        case = cases.CASES[name]
+        reason = case.missing()
+        if reason:
+            print(json.dumps({"case": name, "skipped": reason}), flush=True)
+            continue
+        prepared = case.prepare()
+        times = measure(prepared.run, seconds, case.runs)
+        median = statistics.median(times)
+        floor = prepared.floor(rates) if prepared.floor else None
+        print(
+            json.dumps(
+                {
+                    "case": name,
+                    "what": case.what,
+                    "parameters": prepared.parameters,
+                    "median_s": median,
+                    "fastest_s": min(times),
+                    "slowest_s": max(times),
+                    "runs": len(times),
+                    "floor_s": floor,
+                    "over_floor": median / floor if floor else None,
+                    "asked_s": case.asked,
+                    "extra": prepared.extra() if prepared.extra else {},
+                }
+            ),
+            flush=True,
+        )
+
+
+def run_group(names: list[str], threads: int, seconds: float) -> list[dict[str, Any]]:
+    """One process with so many threads, pinned to as many cores."""
+    env = dict(os.environ, HELIOGRAPH_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--child", ",".join(names), "--seconds", str(seconds)],
+        cwd=HERE, env=env, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )
+    assert process.stdout
+    rows = []
+    for line in process.stdout:
+        row = json.loads(line) | {"threads": threads}
+        rows.append(row)
+        show(row)
+    if process.wait():
+        raise SystemExit(f"a benchmark process ended with {process.returncode}")
+    return rows
+
+
+def show(row: dict[str, Any]) -> None:
+    """One line for a person."""
+    if "ceilings" in row:
+        rates = row["ceilings"]
+        print(f"# {row['threads']} thread(s): copy {rates['copy_bytes_s'] / 1e9:.1f} GB/s, {rates['products_s'] / 1e9:.2f} G products/s")
+    elif "skipped" in row:
+        print(f"{row['case']:34} skipped: {row['skipped']}")
+    else:
+        unit, scale = ("ms", 1e3) if row["median_s"] < 2 else ("s ", 1)
+        floor = f"{row['floor_s'] * scale:9.3f}" if row["floor_s"] else " " * 9
+        ratio = f"{row['over_floor']:6.2f}" if row["over_floor"] else " " * 6
+        asked = f"{row['asked_s'] * scale:9.3f}" if row["asked_s"] else " " * 9
+        print(f"{row['case']:34} {row['median_s'] * scale:9.3f} {unit} floor {floor} x{ratio} asked {asked}  {row['extra'] or ''}", flush=True)
+
+
+def main() -> None:
+    """Parses the command line and writes the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="comma-separated beginnings of case names")
+    parser.add_argument("--threads", default="", help="comma-separated thread counts; default: each case's own")
+    parser.add_argument("--seconds", type=float, default=3.0, help="time for each case")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child.split(","), options.seconds)
+        return
+    import cases
+
+    chosen = [n for n in cases.CASES if not options.only or n.startswith(tuple(options.only.split(",")))]
+    if options.list:
+        print("\n".join(f"{n:34} {cases.CASES[n].what}" for n in chosen))
+        return
+    rows: list[dict[str, Any]] = []
+    for threads in (1, 2):
+        if options.threads and str(threads) not in options.threads.split(","):
+            continue
+        names = [n for n in chosen if threads in cases.CASES[n].threads]
+        if names and threads <= machine()["cores"]:
+            rows += run_group(names, threads, options.seconds)
+    if options.out:
+        report = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit(), "machine": machine(), "results": rows}
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
