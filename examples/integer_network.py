@@ -5,9 +5,10 @@ else: no rescaling, no rounding, no clipping. Weights, biases and inputs are int
 so the outputs are exact integers as well, and they are what a computation modulo a
 plaintext prime t gives, as long as no output leaves (-t/2, t/2).
 
-Both training scripts of this folder (train_mnist.py, train_digits.py) describe their
+The training scripts of this folder (train_mnist.py, train_digits.py) describe their
 networks with the two layer classes below, evaluate the finished network with
-`evaluate`, and write it with `save`. Only numpy is needed.
+`evaluate`, and write it with `save`; evaluate_mnist.py reads it again with `load`. Only
+numpy is needed.
 
 A weight file is a compressed .npz archive. For each layer it holds `NAME_weight` and
 `NAME_bias` as integer arrays, and beside them one 0-d string array, `meta`, in JSON.
@@ -15,13 +16,16 @@ A weight file is a compressed .npz archive. For each layer it holds `NAME_weight
 
 from __future__ import annotations
 
+import gzip
 import json
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+WHITE = 255  # the largest MNIST pixel
 BATCH = 1000  # images evaluated at a time; bounds the memory for patches
 
 
@@ -93,6 +97,25 @@ class Dense:
 
 
 Layer = Convolution | Dense
+
+MNIST_NETWORKS: dict[str, tuple[Layer, ...]] = {
+    "hcnn5": (
+        Convolution("conv1", channels=1, size=28, filters=5),
+        Convolution("conv2", channels=5, size=12, filters=50),
+        Dense("dense", 800, 10),
+    ),
+    "hcnn5-paper": (
+        Convolution("conv1", channels=1, size=28, filters=5),
+        Convolution("conv2", channels=5, size=12, filters=50, groups=5),
+        Dense("dense", 800, 10),
+    ),
+    "mnist-packed": (
+        Convolution("conv1", channels=1, size=28, filters=5, padding=1),
+        Dense("dense1", 845, 100),
+        Dense("dense2", 100, 10),
+    ),
+}
+
 Parameters = dict[str, tuple[np.ndarray, np.ndarray]]  # layer name -> weight, bias
 
 
@@ -111,6 +134,18 @@ class Evaluation:
     def max_logit(self) -> int:
         """Largest |logit|."""
         return int(np.abs(self.logits).max())
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """Read an IDX file of unsigned bytes (the format of MNIST), gzipped or not."""
+    data = path.read_bytes()
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    zeros, kind, dimensions = struct.unpack_from(">HBB", data)
+    if zeros != 0 or kind != 8:
+        raise ValueError(f"{path} is not an IDX file of bytes")
+    shape = struct.unpack_from(f">{dimensions}I", data, 4)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
 
 
 def quantise(values: np.ndarray, levels: int, top: int) -> np.ndarray:
@@ -200,3 +235,11 @@ def save(path: Path, layers: Sequence[Layer], parameters: Parameters, meta: dict
         arrays[f"{layer.name}_bias"] = narrow(bias.reshape(layer.outputs))
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, **arrays, meta=np.array(json.dumps(meta, sort_keys=True)))
+
+
+def load(path: Path, layers: Sequence[Layer]) -> tuple[Parameters, dict]:
+    """Read a weight file: the layers' weights and biases, and `meta`."""
+    with np.load(path) as archive:
+        names = [layer.name for layer in layers]
+        parameters = {name: (archive[f"{name}_weight"], archive[f"{name}_bias"]) for name in names}
+        return parameters, json.loads(str(archive["meta"]))

@@ -1,7 +1,7 @@
 """Train the MNIST networks that ship with Heliograph, as exact integer networks.
 
 What it does
-    Trains one of three small networks whose only activation is x -> x * x, first with
+    Trains one of a few small networks whose only activation is x -> x * x, first with
     real weights, then with weights rounded to a few integers (quantization-aware
     training with a straight-through gradient), and writes it as a .npz weight file of
     integers. No rescaling takes place between the layers: the file's integers and the
@@ -15,22 +15,17 @@ Networks
                   -> dense 100 to 10
 
 How the choice is made
-    5,000 of the 60,000 training images, drawn with the seed, are held out. Several
+    10,000 of the 60,000 training images, drawn with the seed, are held out. Several
     candidates are trained side by side, as one batched program: every `--candidates`
     entry LEVELS:A,B,C (pixels become 0..LEVELS; |weight| <= A, B, C in the three
     layers), each with `--seeds` initializations. Of the candidates within `--tolerance`
     percentage points of the best held-out accuracy, the one with the smallest |logit|
     over all 60,000 training images is written: a small logit allows a small plaintext
-    modulus. The test images are read after that choice, once, only to be reported.
-
-    Unless `--teacher-epochs` is 0, an ordinary ReLU network is trained first on the same
-    images, and half of each training target is its opinion (distillation). It is
-    dropped afterwards.
+    modulus. The test images are not read here: evaluate_mnist.py does that, afterwards.
 
 Use
     python train_mnist.py --network hcnn5 --output hcnn5.npz \\
-        --images train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz \\
-        --test-images t10k-images-idx3-ubyte.gz --test-labels t10k-labels-idx1-ubyte.gz
+        --images train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz
 
     Needs numpy and PyTorch; minutes on a GPU, hours on a CPU (give fewer candidates and
     epochs there). A seed gives the same file again on the same hardware and PyTorch;
@@ -40,10 +35,8 @@ Use
 from __future__ import annotations
 
 import argparse
-import gzip
 import math
 import os
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,29 +50,18 @@ from torch import Tensor
 from torch.nn import functional
 
 import integer_network as integer
-from integer_network import Convolution, Dense, Layer
+from integer_network import WHITE, Convolution, Layer, read_idx
 
-NETWORKS: dict[str, tuple[Layer, ...]] = {
-    "hcnn5": (
-        Convolution("conv1", channels=1, size=28, filters=5),
-        Convolution("conv2", channels=5, size=12, filters=50),
-        Dense("dense", 800, 10),
-    ),
-    "hcnn5-paper": (
-        Convolution("conv1", channels=1, size=28, filters=5),
-        Convolution("conv2", channels=5, size=12, filters=50, groups=5),
-        Dense("dense", 800, 10),
-    ),
-    "mnist-packed": (
-        Convolution("conv1", channels=1, size=28, filters=5, padding=1),
-        Dense("dense1", 845, 100),
-        Dense("dense2", 100, 10),
-    ),
-}
 PLAINTEXT_PRIME = 5522259017729  # |logit| must stay below a quarter of it
-WHITE = 255
-HELD_OUT = 5000
-RUNS = 32
+HELD_OUT = 10000
+RUNS = 32  # see convolve
+CANDIDATES = {  # the default of --candidates, for each network
+    "hcnn5": "3:2,2,7 3:2,2,15 3:2,3,15 2:3,2,15 2:2,2,15",
+    "hcnn5-paper": "4:3,3,15 3:3,3,15 3:2,3,15 3:2,2,15 2:3,3,15",
+    "mnist-packed": "2:1,1,1 2:1,1,3 2:1,1,7 2:2,1,3 1:1,1,3",
+}
+TOLERANCE = {"hcnn5": 0.03, "hcnn5-paper": 0.05, "mnist-packed": 0.15}  # of --tolerance
+CONTRAST = 1.45  # undoes the blur of resampling: keeps the share of each gray level
 
 
 @dataclass(frozen=True)
@@ -105,18 +87,6 @@ class Images:
 # --- data ---------------------------------------------------------------------------------
 
 
-def read_idx(path: Path) -> np.ndarray:
-    """Read an IDX file of unsigned bytes, gzipped or not."""
-    data = path.read_bytes()
-    if data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
-    zeros, kind, dimensions = struct.unpack_from(">HBB", data)
-    if zeros != 0 or kind != 8:
-        raise ValueError(f"{path} is not an IDX file of bytes")
-    shape = struct.unpack_from(f">{dimensions}I", data, 4)
-    return np.frombuffer(data, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
-
-
 def on_device(pixels: np.ndarray, labels: np.ndarray, device: torch.device) -> Images:
     """Copy images to the device."""
     as_tensor = torch.from_numpy
@@ -127,7 +97,7 @@ def on_device(pixels: np.ndarray, labels: np.ndarray, device: torch.device) -> I
 
 
 def augment(pixels: Tensor, generator: torch.Generator) -> Tensor:
-    """Rotate, scale, shear and shift each image a little, at random."""
+    """Rotate, scale, shear and shift each image a little, at random; then sharpen it."""
 
     def uniform(limit: float) -> Tensor:
         sample = torch.rand(len(pixels), device=pixels.device, generator=generator)
@@ -140,7 +110,8 @@ def augment(pixels: Tensor, generator: torch.Generator) -> Tensor:
     theta = torch.stack([row1, row2], dim=1)
     images = pixels.unsqueeze(1)
     grid = functional.affine_grid(theta, list(images.shape), align_corners=False)
-    return functional.grid_sample(images, grid, align_corners=False).squeeze(1)
+    blurred = functional.grid_sample(images, grid, align_corners=False).squeeze(1)
+    return ((blurred - WHITE / 2) * CONTRAST + WHITE / 2).clamp(0, WHITE)
 
 
 def quantise_pixels(pixels: Tensor, levels: Tensor) -> Tensor:
@@ -285,41 +256,6 @@ def exact_logits(model: Candidates, pixels: Tensor) -> Tensor:
 # --- training -----------------------------------------------------------------------------
 
 
-def teacher_network() -> torch.nn.Module:
-    """Return an ordinary convolutional network, used in training only."""
-
-    def block(inputs: int, outputs: int) -> list[torch.nn.Module]:
-        convolution = torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
-        return [convolution, torch.nn.BatchNorm2d(outputs), torch.nn.ReLU()]
-
-    pool = torch.nn.MaxPool2d
-    return torch.nn.Sequential(
-        *block(1, 32), *block(32, 32), pool(2),
-        *block(32, 64), *block(64, 64), pool(2),
-        *block(64, 128), torch.nn.Flatten(), torch.nn.Dropout(0.4),
-        torch.nn.Linear(128 * 49, 10),
-    )  # fmt: skip
-
-
-def train_teacher(data: Images, args: argparse.Namespace) -> torch.nn.Module:
-    """Train the teacher on the same images as the candidates."""
-    torch.manual_seed(args.seed)
-    teacher = teacher_network().to(data.pixels.device)
-    steps = args.teacher_epochs * (len(data.labels) // args.batch)
-    optimizer = torch.optim.AdamW(teacher.parameters(), lr=3e-3, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=max(steps, 1))
-
-    def step(pixels: Tensor, labels: Tensor) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        logits = teacher(pixels.unsqueeze(1) / WHITE)
-        functional.cross_entropy(logits, labels, label_smoothing=0.05).backward()
-        optimizer.step()
-        schedule.step()
-
-    for_each_batch(data, args, args.teacher_epochs, step)
-    return teacher.eval()
-
-
 def for_each_batch(
     data: Images,
     args: argparse.Namespace,
@@ -337,16 +273,6 @@ def for_each_batch(
         after_epoch(epoch)
 
 
-def soft_targets(teacher: torch.nn.Module | None, pixels: Tensor, labels: Tensor) -> Tensor:
-    """Return the class probabilities to learn: the label, softened by the teacher."""
-    hard = functional.one_hot(labels, 10).float()
-    if teacher is None:
-        return 0.95 * hard + 0.005
-    with torch.no_grad():
-        opinion = teacher(pixels.unsqueeze(1) / WHITE)
-    return 0.5 * hard + 0.5 * functional.softmax(opinion / 2, dim=1)
-
-
 def clip_gradients(model: Candidates, limit: float = 1.0) -> None:
     """Clip each candidate's gradient on its own, so that none disturbs another."""
     gradients = [
@@ -360,7 +286,6 @@ def clip_gradients(model: Candidates, limit: float = 1.0) -> None:
 
 def train(
     model: Candidates,
-    teacher: torch.nn.Module | None,
     data: Images,
     held_out: Images,
     args: argparse.Namespace,
@@ -370,7 +295,8 @@ def train(
     """Train all candidates for some epochs; the rate rises briefly, then falls to 0."""
     slow = list(model.log_steps.values())
     rest = list(model.weights.values()) + list(model.biases.values())
-    optimizer = torch.optim.Adam([{"params": rest}, {"params": slow}], lr=rate, betas=(0.9, 0.99), fused=True)
+    groups = [{"params": rest}, {"params": slow}]
+    optimizer = torch.optim.Adam(groups, lr=rate, betas=(0.9, 0.99), fused=True)
     steps = max(epochs * (len(data.labels) // args.batch), 1)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, [rate, rate / 10], total_steps=steps, pct_start=0.1, cycle_momentum=False
@@ -378,10 +304,12 @@ def train(
 
     def step(pixels: Tensor, labels: Tensor) -> None:
         optimizer.zero_grad(set_to_none=True)
-        target = soft_targets(teacher, pixels, labels).expand(len(model.recipes), -1, -1)
         logits = model(pixels)
-        loss = -(target * functional.log_softmax(logits, dim=2)).sum(dim=2).mean(dim=1)
-        (loss + args.logit_penalty * logits.square().mean(dim=(1, 2))).sum().backward()
+        loss = functional.cross_entropy(
+            logits.flatten(0, 1), labels.repeat(len(logits)), label_smoothing=0.05
+        )
+        loss = loss + args.logit_penalty * logits.square().mean()
+        (len(logits) * loss).backward()  # the sum of the candidates' own losses
         clip_gradients(model)
         optimizer.step()
         schedule.step()
@@ -439,7 +367,8 @@ def score(model: Candidates, real: Tensor, everything: Images, held_out: Images)
 
 
 def choose(scores: list[Score], tolerance: float) -> Score:
-    """Return the least |logit| among the candidates close to the best accuracy."""
+    """Of the usable candidates close to the best accuracy, return the least |logit|."""
+    scores = [entry for entry in scores if entry.max_logit < PLAINTEXT_PRIME / 4]
     best = max(entry.integer for entry in scores)
     close = [entry for entry in scores if entry.integer >= best - tolerance / 100 - 1e-9]
     return min(close, key=lambda entry: entry.max_logit)
@@ -463,7 +392,7 @@ def to_numpy(model: Candidates, index: int) -> integer.Parameters:
 
 
 def export(model: Candidates, chosen: Score, args: argparse.Namespace) -> None:
-    """Check the chosen network in integer arithmetic, test it, report it, write it."""
+    """Check the chosen network in integer arithmetic, write it, report it."""
     layers, levels = model.layers, chosen.recipe.levels
     parameters = to_numpy(model, chosen.index)
     pixels = read_idx(args.images)
@@ -477,11 +406,6 @@ def export(model: Candidates, chosen: Score, args: argparse.Namespace) -> None:
         "test": None,
         "test_set": "MNIST test, 10000",
     }
-    if args.test_images is not None:
-        inputs = integer.quantise(read_idx(args.test_images), levels, WHITE)
-        accuracy["test"] = integer.evaluate(layers, parameters, inputs).accuracy(
-            read_idx(args.test_labels)
-        )
     meta = integer.describe(layers, parameters, training) | {
         "network": args.network,
         "input": {
@@ -491,6 +415,7 @@ def export(model: Candidates, chosen: Score, args: argparse.Namespace) -> None:
         "seed": chosen.recipe.seed,
         "script": "examples/train_mnist.py",
         "recipe": str(chosen.recipe),
+        "torch": torch.__version__,
     }  # fmt: skip
     integer.save(args.output, layers, parameters, meta)
     print_summary(meta, integer.worst_case(layers, parameters, levels))
@@ -523,33 +448,25 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--network", choices=NETWORKS, required=True)
+    add("--network", choices=integer.MNIST_NETWORKS, required=True)
     add("--images", type=Path, required=True, help="MNIST training images, IDX or IDX.gz")
     add("--labels", type=Path, required=True, help="MNIST training labels")
-    add("--test-images", type=Path, help="MNIST test images; left out, no test is made")
-    add("--test-labels", type=Path, help="MNIST test labels")
     add("--output", type=Path, required=True, help="the .npz file to write")
-    add(
-        "--candidates",
-        type=parse_recipe,
-        nargs="+",
-        default=[(3, (3, 3, 7))],
-        metavar="LEVELS:A,B,C",
-        help="pixel levels and weight limits to try",
-    )
-    add("--seeds", type=int, default=8, help="initializations of each")
+    add("--candidates", nargs="+", metavar="LEVELS:A,B,C", help="see above")
+    add("--seeds", type=int, default=5, help="initializations of each candidate")
     add("--seed", type=int, default=1, help="of the data order, and the first of --seeds")
-    add("--tolerance", type=float, default=0.05, help="percentage points, see above")
-    add("--epochs", type=int, default=60, help="with real weights")
-    add("--integer-epochs", type=int, default=120, help="with integer weights")
-    add("--teacher-epochs", type=int, default=30, help="0: learn from the labels alone")
-    add("--rate", type=float, default=6e-3, help="learning rate with real weights")
-    add("--integer-rate", type=float, default=4e-3, help="learning rate with integer weights")
-    add("--logit-penalty", type=float, default=1e-4, help="weight of the mean squared logit")
-    add("--batch", type=int, default=512)  # fmt: skip
+    add("--tolerance", type=float, help="percentage points, see above")
+    add("--epochs", type=int, default=70, help="with real weights")
+    add("--integer-epochs", type=int, default=150, help="with integer weights")
+    add("--rate", type=float, default=0.1, help="learning rate with real weights")
+    add("--integer-rate", type=float, default=0.015, help="learning rate with integer weights")
+    add("--logit-penalty", type=float, default=1e-3, help="weight of the mean squared logit")
+    add("--batch", type=int, default=512, help="images in a training step")
     args = parser.parse_args()
-    if (args.test_images is None) != (args.test_labels is None):
-        parser.error("--test-images and --test-labels go together")
+    if args.candidates is None:
+        args.candidates = CANDIDATES[args.network].split()
+    if args.tolerance is None:
+        args.tolerance = TOLERANCE[args.network]
     return args
 
 
@@ -566,18 +483,14 @@ def main() -> None:
     data = Images(everything.pixels[kept], everything.labels[kept])
     held_out = Images(everything.pixels[held], everything.labels[held])
 
-    teacher = train_teacher(data, args) if args.teacher_epochs else None
-    if teacher is not None:
-        with torch.no_grad():
-            opinions = teacher(held_out.pixels.unsqueeze(1) / WHITE).argmax(dim=1)
-        print(f"teacher, held out: {(opinions == held_out.labels).double().mean():.4f}")
-    recipes = [Recipe(*c, args.seed + s) for c in args.candidates for s in range(args.seeds)]
-    model = Candidates(NETWORKS[args.network], recipes).to(device)
+    candidates = [parse_recipe(text) for text in args.candidates]
+    recipes = [Recipe(*c, args.seed + s) for c in candidates for s in range(args.seeds)]
+    model = Candidates(integer.MNIST_NETWORKS[args.network], recipes).to(device)
     model.initialise(data.pixels[:1000])
-    train(model, teacher, data, held_out, args, args.epochs, args.rate)
+    train(model, data, held_out, args, args.epochs, args.rate)
     real = real_accuracy(model, held_out)
     model.quantise()
-    train(model, teacher, data, held_out, args, args.integer_epochs, args.integer_rate)
+    train(model, data, held_out, args, args.integer_epochs, args.integer_rate)
     scores = score(model, real, everything, held_out)
     print_scores(scores)
     export(model, choose(scores, args.tolerance), args)

@@ -198,7 +198,7 @@ def _integers_of(residues: npt.NDArray[np.uint64], moduli: list[int]) -> npt.NDA
     if len(moduli) == 1:
         t = moduli[0]
         values = residues[0].astype(np.int64)
-        return values if t == 2 else np.where(values > t // 2, values - t, values)
+        return values if t == 2 else np.where(values > (t - 1) // 2, values - t, values)
     product = 1
     total = np.zeros(residues.shape[1:], dtype=object)
     for r, t in zip(residues, moduli, strict=True):
@@ -206,7 +206,7 @@ def _integers_of(residues: npt.NDArray[np.uint64], moduli: list[int]) -> npt.NDA
         lift = (r.astype(object) - total) * pow(product, -1, t) % t
         total = total + lift * product
         product *= t
-    total = np.where(total > product // 2, total - product, total)
+    total = np.where(total > (product - 1) // 2, total - product, total)
     return total.astype(np.int64) if product < 1 << 63 else total
 
 

@@ -70,9 +70,7 @@ def test_a_sound_tree_passes(layers: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_each_offence_is_found(
-    layers: ModuleType, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_offence_is_found(layers: ModuleType, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One wrong line in one file is found and named."""
     name, text, message = BAD[case]
     write(tmp_path, name, text)

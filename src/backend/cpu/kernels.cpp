@@ -224,8 +224,7 @@ void CpuKernels::do_convert(Queue&, const PreparedConversion& conversion, const 
   const std::size_t grain = work < kWorthSharing ? units : std::max<std::size_t>(1, 4096 / block);
   const int in_word = x.word == Word::w64, out_word = out.word == Word::w64;
   const u64 half = u64{1} << (c.fixed.bits - 1);
-  // Vector loops want sixteen words at a time.
-  const Level& level = out.n < 16 ? scalar_level() : level_;
+  const Level& level = out.n < kLeastVector ? scalar_level() : level_;
   threads_.parallel_for(units, std::max<std::size_t>(grain, 1), [&](std::size_t unit, std::size_t) {
     const std::size_t first = unit % blocks * block, component = unit / blocks % out.components, item = unit / blocks / out.components;
     u64* const y = static_cast<u64*>(thread_scratch((sources + 1) * block * sizeof(u64)));

@@ -1,7 +1,10 @@
 // AVX-512 with IFMA and VNNI.
 #include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/avx512_draws.h"
 #include "backend/cpu/loops/ifma.h"
+#include "backend/cpu/loops/ifma_loops.h"
 #include "backend/cpu/loops/ntt_network.h"
+#include "backend/cpu/loops/product_vnni.h"
 #include "backend/cpu/loops/scalar_loops.h"
 #include "backend/cpu/loops/word_loops.h"
 
@@ -27,19 +30,32 @@ constexpr LimbOps ifma_ops() {
           .add_constant = L::add_constant,
           .dot = L::dot,
           .permute = L::permute,
-          .uniform = scalar_uniform<u64>,
-          .spread = scalar_spread<u64>};
+          .uniform = ifma_uniform<u64>,
+          .spread = avx512_spread64};
 }
 
 }  // namespace
 
 const Level& avx512_level() {
   static constexpr LimbOps below50 = ifma_ops<Ifma>();
+  static constexpr ProductOps product32 = DigitProduct<u32, 2, 15, Vnni>::ops("AVX-512 VNNI");
+  static constexpr ProductOps product50 = DigitProduct<u64, 4, 13, Vnni>::ops("AVX-512 VNNI");
+  static constexpr ProductOps product60 = DigitProduct<u64, 4, 15, VnniWide>::ops("AVX-512 VNNI");
   static const Level level = [] {
     Level l = scalar_level();
     l.name = "avx512";
     l.description = "AVX-512 IFMA";
     l.limb[1][0] = l.limb[1][1] = &below50;
+    l.lift[0][0] = ifma_lift<u32, 0>, l.lift[0][1] = ifma_lift<u32, 52>;
+    l.lift[1][0] = ifma_lift<u64, 0>, l.lift[1][1] = ifma_lift<u64, 52>;
+    l.combine[0][0] = l.combine[0][1] = ifma_combine<u32>;
+    l.combine[1][0] = l.combine[1][1] = ifma_combine<u64>;
+    l.narrow_product[0][0] = &product32;
+    l.narrow_product[1][0] = l.narrow_product[1][1] = &product50;
+    l.narrow_product[1][2] = &product60;
+    l.chacha = avx512_chacha;
+    l.ternary = avx512_ternary;
+    l.gaussian = avx512_gaussian;
     return l;
   }();
   return level;

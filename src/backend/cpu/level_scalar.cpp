@@ -44,6 +44,7 @@ constexpr ProductOps product_ops() {
           .weight_bytes = P::weight_bytes,
           .pack_weights = P::pack_weights,
           .scratch_bytes = P::scratch_bytes,
+          .gather = nullptr,
           .run = P::run};
 }
 

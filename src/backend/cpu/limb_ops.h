@@ -20,6 +20,7 @@ struct Modulus {
   u64 q = 0;
   u64 two52 = 0, two52_shoup = 0;  // 2^52 mod q, and floor(that * 2^52 / q)
   u64 one_shoup52 = 0;             // floor(2^52 / q)
+  u64 two104 = 0;                  // 2^104 mod q
   u64 inverse52 = 0;               // q^-1 mod 2^52 (odd q)
   u64 two64 = 0, two64_shoup = 0;  // 2^64 mod q, and floor(that * 2^64 / q)
   u64 one_shoup64 = 0;             // floor(2^64 / q)
@@ -38,7 +39,7 @@ struct Limb {
   const void* inverse = nullptr;
 };
 
-/// All counts are words; vector code asks for multiples of 16. Residues are canonical, in and out.
+/// All counts are words; vector code asks for multiples of 64. Residues are canonical, in and out.
 struct LimbOps {
   const char* name;
   std::size_t least_degree;  // smaller rings take the scalar loops
@@ -84,17 +85,17 @@ struct CombineStep {
   u64 wrap, own;
 };
 
-/// One coefficient block of a matrix product with signed weights, one modulus:
+/// One coefficient block of a matrix product with signed weights, one modulus, one group:
 ///   out[m * positions + p] = sum_k weights[m][k] * in[index[p][k]]
-/// `in` and `out` are addresses of the block in each item; a null input contributes nothing.
+/// `in` and `out` are addresses of the block in each item; an index of 0xffffffff contributes nothing.
 struct ProductBlock {
   const Modulus* modulus;
   std::size_t outputs, positions, terms, inputs;
-  const void* weights;      // in the form pack_weights made
-  const u32* index;         // positions x terms; 0xffffffff: nothing
-  const void* const* in;    // inputs
-  void* const* out;         // outputs * positions
-  std::size_t count;        // words in the block
+  const void* weights;     // in the form pack_weights made
+  const u32* index;        // positions x terms
+  const void* const* in;   // inputs
+  void* const* out;        // outputs * positions
+  std::size_t count;       // words in the block
   void* scratch;
 };
 struct ProductOps {
@@ -103,6 +104,9 @@ struct ProductOps {
   std::size_t (*weight_bytes)(std::size_t outputs, std::size_t terms);
   void (*pack_weights)(const i64* weights, std::size_t outputs, std::size_t terms, void* packed);
   std::size_t (*scratch_bytes)(std::size_t outputs, std::size_t terms, std::size_t inputs, std::size_t count);
+  /// Once for a block: brings the inputs into the scratch. Null where there is nothing to do.
+  void (*gather)(const ProductBlock&);
+  /// For each group, on the same scratch.
   void (*run)(const ProductBlock&);
 };
 

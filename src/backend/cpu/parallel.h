@@ -8,6 +8,9 @@ namespace heliograph::backend::cpu {
 /// Below so many words a loop is not worth waking threads for.
 inline constexpr std::size_t kWorthSharing = 16384;
 
+/// Vector loops take at least so many words.
+inline constexpr std::size_t kLeastVector = 64;
+
 inline std::byte* address(const device::View& v, std::size_t item, std::size_t component, std::size_t limb) {
   return v.data + v.offset(item, component, limb) * v.word_size();
 }

@@ -36,6 +36,7 @@ Modulus make_modulus(u64 q) {
   m.two52 = (u64{1} << 52) % q;
   m.two52_shoup = floor_div(52, m.two52, q);
   m.one_shoup52 = floor_div(52, 1, q);
+  m.two104 = math::mul_mod(m.two52, m.two52, q);
   m.inverse52 = inverse_two52(q);
   m.two64 = static_cast<u64>((u128{1} << 64) % q);
   m.two64_shoup = floor_div(64, m.two64, q);

@@ -27,7 +27,7 @@ void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, cons
   const std::vector<std::size_t>& out_offsets = item_offsets(out, out_kept);
   if (out_offsets.empty()) return;
 
-  const bool tiny = out.n < 16;
+  const bool tiny = out.n < kLeastVector;
   std::size_t block = out.n;
   for (math::PrimeIndex prime : primes) block = std::min(block, mine->ops(out.word, size_of(r.limb(prime).modulus.q)).block);
   const std::size_t blocks = out.n / block, units = out.components * out.limbs * blocks, word = out.word_size();
@@ -45,19 +45,23 @@ void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, cons
     const std::size_t in_start = component * in.component_stride + limb * in.limb_stride + first;
     const std::size_t out_start = component * out.component_stride + limb * out.limb_stride + first;
     for (std::size_t i = 0; i < g.inputs; ++i) from[i] = in.data + (in_offsets[i] + in_start) * word;
+    ProductBlock part{.modulus = &modulus,
+                      .outputs = g.outputs,
+                      .positions = g.positions,
+                      .terms = g.terms,
+                      .inputs = g.inputs,
+                      .weights = nullptr,
+                      .index = nullptr,
+                      .in = from,
+                      .out = to,
+                      .count = block,
+                      .scratch = scratch + pointers};
+    if (ops.gather) ops.gather(part);
     for (std::size_t group = 0; group < g.groups; ++group) {
       for (std::size_t i = 0; i < per_group; ++i) to[i] = out.data + (out_offsets[group * per_group + i] + out_start) * word;
-      ops.run({.modulus = &modulus,
-               .outputs = g.outputs,
-               .positions = g.positions,
-               .terms = g.terms,
-               .inputs = g.inputs,
-               .weights = mine->weights(ops, group),
-               .index = g.index.data() + group * g.positions * g.terms,
-               .in = from,
-               .out = to,
-               .count = block,
-               .scratch = scratch + pointers});
+      part.weights = mine->weights(ops, group);
+      part.index = g.index.data() + group * g.positions * g.terms;
+      ops.run(part);
     }
   });
 }

@@ -52,20 +52,27 @@ const RefRing::Tables& tables(const PreparedRing& ring, PrimeIndex i) {
   return own->tables(i);
 }
 
-u64 load(const device::View& v, std::size_t item, std::size_t component, std::size_t limb, std::size_t i) {
-  return v.word == Word::w32 ? v.at<u32>(item, component, limb)[i] : v.at<u64>(item, component, limb)[i];
-}
+/// The words of one limb, either width.
+class Row {
+ public:
+  Row(const device::View& v, std::size_t item, std::size_t component, std::size_t limb)
+      : word_(v.word), data_(v.data + v.offset(item, component, limb) * v.word_size()) {}
 
-void store(const device::View& v, std::size_t item, std::size_t component, std::size_t limb, std::size_t i, u64 value) {
-  if (v.word == Word::w32) {
-    v.at<u32>(item, component, limb)[i] = static_cast<u32>(value);
-  } else {
-    v.at<u64>(item, component, limb)[i] = value;
+  u64 get(std::size_t i) const {
+    return word_ == Word::w32 ? reinterpret_cast<const u32*>(data_)[i] : reinterpret_cast<const u64*>(data_)[i];
   }
-}
+  void set(std::size_t i, u64 value) const {
+    if (word_ == Word::w32) {
+      reinterpret_cast<u32*>(data_)[i] = static_cast<u32>(value);
+    } else {
+      reinterpret_cast<u64*>(data_)[i] = value;
+    }
+  }
 
-/// The component an operand with one component for all, or with one for each, has for `component`.
-std::size_t shared(const device::View& v, std::size_t component) { return v.components == 1 ? 0 : component; }
+ private:
+  Word word_;
+  std::byte* data_;
+};
 
 /// body(item, component, limb) for all of `v`.
 template <class Body>
@@ -77,12 +84,38 @@ void for_each_limb(const device::View& v, Body body) {
   }
 }
 
-/// out[i] = value(item, component, limb, prime, i) for all of `out`.
-template <class Value>
-void for_each_word(const PreparedRing& ring, const device::PrimeList& primes, const device::View& out, Value value) {
+/// Where a call stands: one limb of the result, and its prime.
+struct Place {
+  std::size_t item, component, limb;
+  u64 q;
+
+  Row row(const device::View& v) const { return Row(v, item, v.components == 1 ? 0 : component, limb); }
+};
+
+/// body(place, the result's row) for all limbs of `out`.
+template <class Body>
+void for_each_place(const PreparedRing& ring, const device::PrimeList& primes, const device::View& out, Body body) {
   for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
-    const u64 q = ring.ring().prime(primes[l]);
-    for (std::size_t i = 0; i < out.n; ++i) store(out, item, c, l, i, value(item, c, l, q, i));
+    body(Place{item, c, l, ring.ring().prime(primes[l])}, Row(out, item, c, l));
+  });
+}
+
+/// out[i] = f(a[i], q)
+template <class F>
+void map(const PreparedRing& ring, const device::PrimeList& primes, const device::View& a, const device::View& out, F f) {
+  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(a);
+    for (std::size_t i = 0; i < out.n; ++i) o.set(i, f(x.get(i), p.q));
+  });
+}
+
+/// out[i] = f(a[i], b[i], q); an operand of one component serves all of the result's.
+template <class F>
+void map(const PreparedRing& ring, const device::PrimeList& primes, const device::View& a, const device::View& b,
+         const device::View& out, F f) {
+  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(a), y = p.row(b);
+    for (std::size_t i = 0; i < out.n; ++i) o.set(i, f(x.get(i), y.get(i), p.q));
   });
 }
 
@@ -90,10 +123,11 @@ void for_each_word(const PreparedRing& ring, const device::PrimeList& primes, co
 template <class Transform>
 void transform_limbs(const device::View& a, const device::View& out, Transform transform) {
   for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
+    const Row from(a, item, c, l), to(out, item, c, l);
     std::vector<u64> x(out.n);
-    for (std::size_t i = 0; i < out.n; ++i) x[i] = load(a, item, c, l, i);
+    for (std::size_t i = 0; i < out.n; ++i) x[i] = from.get(i);
     transform(x, l);
-    for (std::size_t i = 0; i < out.n; ++i) store(out, item, c, l, i, x[i]);
+    for (std::size_t i = 0; i < out.n; ++i) to.set(i, x[i]);
   });
 }
 
@@ -146,49 +180,45 @@ std::shared_ptr<const PreparedProduct> RefKernels::prepare(GatheredProduct produ
 }
 
 void RefKernels::do_add(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    return math::add_mod(load(a, item, c, l, i), load(b, item, c, l, i), q);
-  });
+  map(ring, primes, a, b, out, math::add_mod);
 }
 
 void RefKernels::do_sub(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    return math::sub_mod(load(a, item, c, l, i), load(b, item, c, l, i), q);
-  });
+  map(ring, primes, a, b, out, math::sub_mod);
 }
 
 void RefKernels::do_neg(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    return math::neg_mod(load(a, item, c, l, i), q);
-  });
+  map(ring, primes, a, out, math::neg_mod);
 }
 
 void RefKernels::do_mul(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    return math::mul_mod(load(a, item, shared(a, c), l, i), load(b, item, shared(b, c), l, i), q);
-  });
+  map(ring, primes, a, b, out, math::mul_mod);
 }
 
 void RefKernels::do_mul_accumulate(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b,
                                    const View& out) {
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    const u64 product = math::mul_mod(load(a, item, shared(a, c), l, i), load(b, item, shared(b, c), l, i), q);
-    return math::add_mod(load(out, item, c, l, i), product, q);
+  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(a), y = p.row(b);
+    for (std::size_t i = 0; i < out.n; ++i) o.set(i, math::add_mod(o.get(i), math::mul_mod(x.get(i), y.get(i), p.q), p.q));
   });
 }
 
 void RefKernels::do_mul_constants(Queue&, const Ring& ring, const Primes& primes, const View& a, const LimbConstants& k,
                                   const View& out) {
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    return math::mul_mod(load(a, item, c, l, i), k[l], q);
+  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(a);
+    for (std::size_t i = 0; i < out.n; ++i) o.set(i, math::mul_mod(x.get(i), k[p.limb], p.q));
   });
 }
 
 void RefKernels::do_add_constants(Queue&, const Ring& ring, const Primes& primes, const View& a, const LimbConstants& k,
                                   math::Domain domain, const View& out) {
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    const bool here = domain == math::Domain::ntt || i == 0;
-    return here ? math::add_mod(load(a, item, c, l, i), k[l], q) : load(a, item, c, l, i);
+  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(a);
+    for (std::size_t i = 0; i < out.n; ++i) {
+      const bool here = domain == math::Domain::ntt || i == 0;
+      o.set(i, here ? math::add_mod(x.get(i), k[p.limb], p.q) : x.get(i));
+    }
   });
 }
 
@@ -204,12 +234,15 @@ void RefKernels::do_inverse_ntt(Queue&, const Ring& ring, const Primes& primes, 
   });
 }
 
-void RefKernels::do_permute(Queue&, const Ring& ring, const Primes& primes, const PreparedPermutation& p, const View& a,
-                            const View& out) {
-  const device::Permutation& k = p.permutation();
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    const u64 v = load(a, item, c, l, k.source[i]);
-    return !k.negate.empty() && k.negate[i] ? math::neg_mod(v, q) : v;
+void RefKernels::do_permute(Queue&, const Ring& ring, const Primes& primes, const PreparedPermutation& prepared,
+                            const View& a, const View& out) {
+  const device::Permutation& k = prepared.permutation();
+  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(a);
+    for (std::size_t i = 0; i < out.n; ++i) {
+      const u64 v = x.get(k.source[i]);
+      o.set(i, !k.negate.empty() && k.negate[i] ? math::neg_mod(v, p.q) : v);
+    }
   });
 }
 
@@ -217,25 +250,30 @@ void RefKernels::do_convert(Queue&, const PreparedConversion& prepared, const Vi
                             const Primes* place) {
   const math::Conversion& k = prepared.conversion();
   const std::size_t sources = k.sources();
-  std::vector<u64> y(sources);
+  const auto limb = [&](std::size_t j) -> std::size_t { return place ? (*place)[j] : j; };
+  std::vector<u64> y(sources * out.n), v(out.n);
   for (std::size_t item = 0; item < out.items(); ++item) {
     for (std::size_t c = 0; c < out.components; ++c) {
-      for (std::size_t i = 0; i < out.n; ++i) {
-        u128 sum = 0;
-        for (std::size_t s = 0; s < sources; ++s) {
-          y[s] = math::mul_mod(load(x, item, c, s, i), k.inverse[s], k.from[s]);
-          sum += u128{y[s]} * k.fixed.fractions[s] >> k.fixed.shift;
+      std::vector<u128> sum(out.n, 0);
+      for (std::size_t s = 0; s < sources; ++s) {
+        const Row from(x, item, c, s);
+        for (std::size_t i = 0; i < out.n; ++i) {
+          y[s * out.n + i] = math::mul_mod(from.get(i), k.inverse[s], k.from[s]);
+          sum[i] += u128{y[s * out.n + i]} * k.fixed.fractions[s] >> k.fixed.shift;
         }
-        const u64 v = k.rounded ? static_cast<u64>((sum + (u128{1} << (k.fixed.bits - 1))) >> k.fixed.bits) : 0;
-        for (std::size_t j = 0; j < k.targets(); ++j) {
-          const std::size_t limb = place ? (*place)[j] : j;
-          const u64 q = k.to[j];
-          u64 r = math::mul_mod(v, k.wrap[j], q);
-          if (own) r = math::add_mod(r, math::mul_mod(load(*own, item, c, limb, i), k.own[j], q), q);
+      }
+      const u128 half = u128{1} << (k.fixed.bits - 1);
+      for (std::size_t i = 0; i < out.n; ++i) v[i] = k.rounded ? static_cast<u64>((sum[i] + half) >> k.fixed.bits) : 0;
+      for (std::size_t j = 0; j < k.targets(); ++j) {
+        const u64 q = k.to[j];
+        const Row to(out, item, c, limb(j));
+        for (std::size_t i = 0; i < out.n; ++i) {
+          u64 r = math::mul_mod(v[i], k.wrap[j], q);
+          if (own) r = math::add_mod(r, math::mul_mod(Row(*own, item, c, limb(j)).get(i), k.own[j], q), q);
           for (std::size_t s = 0; s < sources; ++s) {
-            r = math::add_mod(r, math::mul_mod(y[s], k.matrix[j * sources + s], q), q);
+            r = math::add_mod(r, math::mul_mod(y[s * out.n + i], k.matrix[j * sources + s], q), q);
           }
-          store(out, item, c, limb, i, r);
+          to.set(i, r);
         }
       }
     }
@@ -244,71 +282,72 @@ void RefKernels::do_convert(Queue&, const PreparedConversion& prepared, const Vi
 
 void RefKernels::do_inner_product(Queue&, const Ring& ring, const Primes& primes, const View& digits, const View& key,
                                   const Primes& key_limbs, const View& out) {
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    u64 sum = 0;
+  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+    std::vector<u64> sum(out.n, 0);
     for (std::size_t j = 0; j < digits.components; ++j) {
-      const u64 k = load(key, 0, j * out.components + c, key_limbs[l], i);
-      sum = math::add_mod(sum, math::mul_mod(load(digits, item, j, l, i), k, q), q);
+      const Row x(digits, p.item, j, p.limb), k(key, 0, j * out.components + p.component, key_limbs[p.limb]);
+      for (std::size_t i = 0; i < out.n; ++i) sum[i] = math::add_mod(sum[i], math::mul_mod(x.get(i), k.get(i), p.q), p.q);
     }
-    return sum;
+    for (std::size_t i = 0; i < out.n; ++i) o.set(i, sum[i]);
   });
 }
 
-void RefKernels::do_product(Queue&, const Ring& ring, const Primes& primes, const PreparedProduct& p, const View& in,
+void RefKernels::do_product(Queue&, const Ring& ring, const Primes& primes, const PreparedProduct& prepared, const View& in,
                             const View& out) {
-  const GatheredProduct& g = p.product();
-  for_each_word(ring, primes, out, [&](std::size_t item, std::size_t c, std::size_t l, u64 q, std::size_t i) {
-    const std::size_t position = item % g.positions, row = item / g.positions;  // row = group * outputs + output
+  const GatheredProduct& g = prepared.product();
+  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+    const std::size_t position = p.item % g.positions, row = p.item / g.positions;  // row = group * outputs + output
     const std::size_t group = row / g.outputs;
-    u64 sum = 0;
+    std::vector<u64> sum(out.n, 0);
     for (std::size_t k = 0; k < g.terms; ++k) {
       const u32 source = g.index[(group * g.positions + position) * g.terms + k];
       if (source == GatheredProduct::kNone) continue;
-      const u64 weight = math::signed_mod(g.weights[row * g.terms + k], q);
-      sum = math::add_mod(sum, math::mul_mod(weight, load(in, source, c, l, i), q), q);
+      const u64 weight = math::signed_mod(g.weights[row * g.terms + k], p.q);
+      const Row x(in, source, p.component, p.limb);
+      for (std::size_t i = 0; i < out.n; ++i) sum[i] = math::add_mod(sum[i], math::mul_mod(weight, x.get(i), p.q), p.q);
     }
-    return sum;
+    for (std::size_t i = 0; i < out.n; ++i) o.set(i, sum[i]);
   });
 }
 
 void RefKernels::do_sample(Queue&, const Ring& ring, const Primes& primes, const Draw& draw, const View& out) {
   const bool uniform = draw.distribution == device::Distribution::uniform;
   const std::size_t words = uniform ? 4 : 2, per_block = 16 / words;  // 32-bit words a draw, draws a block
-  for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
-    const u64 q = ring.ring().prime(primes[l]);
-    const auto nonce = math::draw_nonce(draw.purpose, c, uniform ? primes[l] : math::kSmallPolynomial, draw.object,
-                                        draw.first_item + static_cast<u32>(item));
+  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+    const u32 stream = uniform ? primes[p.limb] : math::kSmallPolynomial;
+    const auto nonce =
+        math::draw_nonce(draw.purpose, p.component, stream, draw.object, draw.first_item + static_cast<u32>(p.item));
     std::array<u32, 16> block{};
     for (std::size_t i = 0; i < out.n; ++i) {
       if (i % per_block == 0) block = math::chacha20_block(draw.key, static_cast<u32>(i / per_block), nonce);
       const u32* d = &block[i % per_block * words];
       const u64 low = u64{d[1]} << 32 | d[0];
-      u64 value = 0;
       switch (draw.distribution) {
         case device::Distribution::uniform:
-          value = math::uniform_from(low, u64{d[3]} << 32 | d[2], q);
+          o.set(i, math::uniform_from(low, u64{d[3]} << 32 | d[2], p.q));
           break;
         case device::Distribution::ternary:
-          value = math::signed_mod(math::ternary_from(low), q);
+          o.set(i, math::signed_mod(math::ternary_from(low), p.q));
           break;
         case device::Distribution::gaussian:
-          value = math::signed_mod(math::gaussian_from(low), q);
+          o.set(i, math::signed_mod(math::gaussian_from(low), p.q));
           break;
       }
-      store(out, item, c, l, i, value);
     }
   });
 }
 
 void RefKernels::do_copy(Queue&, const View& a, const View& out) {
   for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
-    for (std::size_t i = 0; i < out.n; ++i) store(out, item, c, l, i, load(a, item, c, l, i));
+    const Row from(a, item, c, l), to(out, item, c, l);
+    for (std::size_t i = 0; i < out.n; ++i) to.set(i, from.get(i));
   });
 }
 
 void RefKernels::do_zero(Queue&, const View& out) {
   for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
-    for (std::size_t i = 0; i < out.n; ++i) store(out, item, c, l, i, 0);
+    const Row to(out, item, c, l);
+    for (std::size_t i = 0; i < out.n; ++i) to.set(i, 0);
   });
 }
 

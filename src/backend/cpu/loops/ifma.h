@@ -60,7 +60,8 @@ struct Ifma {
     cell[1] = cell[0] * m.inverse52 & kMask;
   }
   static void encode_lanes(const Modulus& m, const u64* w, std::size_t count, Cell* cell) {
-    for (std::size_t i = 0; i < count; ++i) cell[i] = montgomery(w[i], m.q);
+    // Distance 1 meets as unpack leaves it: groups 0 4 1 5 2 6 3 7.
+    for (std::size_t i = 0; i < count; ++i) cell[i] = montgomery(w[count == 8 ? i / 2 + i % 2 * 4 : i], m.q);
   }
   HELIOGRAPH_INLINE Twiddle pair(const Cell* cell) const { return {set(cell[0]), set(cell[1])}; }
   /// The companion costs one product and halves what is read.
@@ -78,24 +79,43 @@ struct Ifma {
     last_y = {set(wy), set(wy * prime_inverse & kMask)};
   }
 
-  static HELIOGRAPH_INLINE void interleave(V& a, V& b) {
-    const V first = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), second = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+  // (x0..x7, x8..x15) -> 4: (x0 x8 x1 x9 .. x3 x11, x4 x12 ..) -> 2: (x0 x4 x8 x12 x1 .., x2 x6 ..) -> 1: the even, the odd
+  // words of each vector, by turns -> unpacked again.
+  static HELIOGRAPH_INLINE void shuffle(V& a, V& b, V first, V second) {
     const V x = _mm512_permutex2var_epi64(a, first, b);
     b = _mm512_permutex2var_epi64(a, second, b);
     a = x;
   }
-  static HELIOGRAPH_INLINE void deinterleave(V& a, V& b) {
-    const V even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
-    const V x = _mm512_permutex2var_epi64(a, even, b);
-    b = _mm512_permutex2var_epi64(a, odd, b);
+  static HELIOGRAPH_INLINE void restore(V& a, V& b) {
+    const V x = _mm512_unpacklo_epi64(a, b);
+    b = _mm512_unpackhi_epi64(a, b);
     a = x;
   }
+  static HELIOGRAPH_INLINE void restore_back(V& a, V& b) {
+    shuffle(a, b, _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15));
+  }
+  template <int Distance>
+  static HELIOGRAPH_INLINE void spread(V& a, V& b) {
+    if constexpr (Distance == 1) {
+      shuffle(a, b, _mm512_setr_epi64(0, 2, 8, 10, 1, 3, 9, 11), _mm512_setr_epi64(4, 6, 12, 14, 5, 7, 13, 15));
+    } else {
+      shuffle(a, b, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15));
+    }
+  }
+  template <int Distance>
+  static HELIOGRAPH_INLINE void gather(V& a, V& b) {
+    if constexpr (Distance == 1) restore(a, b);
+    else if constexpr (Distance == 2) shuffle(a, b, _mm512_setr_epi64(0, 4, 1, 5, 8, 12, 9, 13), _mm512_setr_epi64(2, 6, 3, 7, 10, 14, 11, 15));
+    else restore_back(a, b);
+  }
 
-  // ---- butterflies: below 4q forward, below 2q backward
-  HELIOGRAPH_INLINE V load(const Word* p) const { return _mm512_loadu_si512(p); }
-  HELIOGRAPH_INLINE void store(Word* p, V x) const { _mm512_storeu_si512(p, x); }
-  HELIOGRAPH_INLINE V load_rest(const Word* p) const { return load(p); }
-  HELIOGRAPH_INLINE void store_rest(Word* p, V x) const { store(p, fold_float(fold_float(x, q2), q)); }
+  // ---- butterflies: below 4q forward, Shifted from -2q to 2q; below 2q backward
+  HELIOGRAPH_INLINE V load(const u64* p) const { return _mm512_loadu_si512(p); }
+  HELIOGRAPH_INLINE void store(u64* p, V x) const { _mm512_storeu_si512(p, x); }
+  HELIOGRAPH_INLINE V load_canonical(const Word* p) const { return load(p); }
+  HELIOGRAPH_INLINE void store_canonical(Word* p, V x) const { store(p, x); }
+  template <bool Shifted>
+  HELIOGRAPH_INLINE V canonical(V x) const { return fold_float(Shifted ? raise(x) : fold_float(x, q2), q); }
 
   /// y w 2^-52 mod q, between 0 and 2q, for y below 2^52.
   HELIOGRAPH_INLINE V product(V y, Twiddle t) const {
@@ -104,10 +124,15 @@ struct Ifma {
     asm("" : "+v"(p));  // or g++ spreads the difference over the sums that follow: one addition more
     return p;
   }
+  /// Below 2q for x from -2q to 2q, likewise.
+  HELIOGRAPH_INLINE V raise(V x) const {
+    return _mm512_castpd_si512(_mm512_min_pd(_mm512_castsi512_pd(x), _mm512_castsi512_pd(_mm512_add_epi64(x, q2))));
+  }
+  template <bool Shifted, bool Level>
   HELIOGRAPH_INLINE void forward(V& x, V& y, Twiddle t) const {
-    const V a = fold_float(x, q2), b = product(y, t);
+    const V a = Shifted ? raise(x) : fold_float(x, q2), b = product(Shifted ? _mm512_add_epi64(y, q2) : y, t);
     x = _mm512_add_epi64(a, b);
-    y = _mm512_sub_epi64(_mm512_add_epi64(a, q2), b);
+    y = _mm512_sub_epi64(Level ? _mm512_add_epi64(a, q2) : a, b);
   }
   HELIOGRAPH_INLINE void inverse(V& x, V& y, Twiddle t) const {
     const V difference = _mm512_add_epi64(_mm512_sub_epi64(x, y), q2);
@@ -127,6 +152,8 @@ struct Ifma {
   struct Sum {
     V low, high;
   };
+  HELIOGRAPH_INLINE V load(const u32* p) const { return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  HELIOGRAPH_INLINE void store(u32* p, V x) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi64_epi32(x)); }
   HELIOGRAPH_INLINE V broadcast(u64 c) const { return set(c); }
   HELIOGRAPH_INLINE V add(V a, V b) const { return fold(_mm512_add_epi64(a, b), q); }
   HELIOGRAPH_INLINE V sub(V a, V b) const {

@@ -2,8 +2,8 @@
 //
 // Forward: Cooley-Tukey on blocks, depth first. The head runs up to A::kRadix stages a pass, groups of 2^K columns in
 // registers; the last kTail stages run on blocks of 2^kVertical vectors: first whole vectors against each other, then
-// lanes against lanes, two vectors at a time, interleaved so that a stage's twiddles repeat along the lanes:
-//   (x0..x7, x8..x15) -> (x0 x8 x1 x9 ..., x4 x12 x5 x13 ...), and so on: L lanes take log2 L + 1 perfect shuffles.
+// lanes against lanes, two vectors at a time, shuffled so that partners meet: A::spread<d> before the stage of distance d,
+// A::restore at the end (backwards A::gather<d> and A::restore_back), a stage's twiddles in the order of the lanes.
 // Inverse: the same backwards with Gentleman-Sande butterflies; the last stage multiplies by 1/n.
 //
 // Table: pairs (twiddle, its companion) of the head, index m + i for group i of m; then for each block its vertical pairs
@@ -88,6 +88,8 @@ struct Network {
   // ---- stages on registers
 
   /// K stages on v[0 .. 2^K); twiddle(s, g) is that of group g of stage s, loaded where it is used: registers are short.
+  /// The groups of odd number hold the second outputs of the stage before, which A may leave in another range (Shifted);
+  /// the last stage brings both outputs into the common range (Level).
   template <int K, class F>
   HELIOGRAPH_INLINE void forward_stages(V* v, F&& twiddle) const {
     unroll<K>([&](auto s) __attribute__((always_inline)) {
@@ -95,7 +97,7 @@ struct Network {
       unroll<(1 << s())>([&](auto g) __attribute__((always_inline)) {
         const Twiddle t = twiddle(s(), g());
         unroll<half>([&](auto j) __attribute__((always_inline)) {
-          f.forward(v[g() * 2 * half + j()], v[g() * 2 * half + half + j()], t);
+          f.template forward<(g() % 2 == 1), s() == K - 1>(v[g() * 2 * half + j()], v[g() * 2 * half + half + j()], t);
         });
       });
     });
@@ -138,15 +140,23 @@ struct Network {
         each_pair([&](V& a, V& b, std::size_t p) __attribute__((always_inline)) {
           const Twiddle t = f.template lane_twiddle<static_cast<int>(count)>(cells + p * count * A::kLaneCells);
           if constexpr (Inverse) {
-            A::deinterleave(a, b);
+            A::template gather<1 << k>(a, b);
             f.inverse(a, b, t);
           } else {
-            A::interleave(a, b);
-            f.forward(a, b, t);
+            A::template spread<1 << k>(a, b);
+            f.template forward<false, (k > 0)>(a, b, t);
           }
         });
       });
-      each_pair([&](V& a, V& b, std::size_t) __attribute__((always_inline)) { Inverse ? A::deinterleave(a, b) : A::interleave(a, b); });
+      each_pair([&](V& a, V& b, std::size_t) __attribute__((always_inline)) {
+        if constexpr (Inverse) {
+          A::restore_back(a, b);
+        } else {
+          a = f.template canonical<false>(a);
+          b = f.template canonical<true>(b);
+          A::restore(a, b);
+        }
+      });
     }
   }
 
@@ -160,7 +170,7 @@ struct Network {
     for (std::size_t c = 0; c < stride; c += A::kLanes) {
       V v[1 << K];
       unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
-        if constexpr (First) v[j()] = f.load_rest(in + j() * stride + c);
+        if constexpr (First) v[j()] = f.load_canonical(in + j() * stride + c);
         else v[j()] = f.load(out + j() * stride + c);
       });
       forward_stages<K>(v, twiddle);
@@ -178,7 +188,7 @@ struct Network {
       unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) { v[j()] = f.load(out + j() * stride + c); });
       inverse_stages<K, Last>(v, twiddle);
       unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
-        if constexpr (Last) f.store_rest(out + j() * stride + c, v[j()]);
+        if constexpr (Last) f.store_canonical(out + j() * stride + c, f.template canonical<false>(v[j()]));
         else f.store(out + j() * stride + c, v[j()]);
       });
     }
@@ -189,7 +199,7 @@ struct Network {
     const Cell* const cells = block_cells(b);
     V v[kVectors];
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
-      if constexpr (First) v[j()] = f.load_rest(in + j() * A::kLanes);
+      if constexpr (First) v[j()] = f.load_canonical(in + j() * A::kLanes);
       else v[j()] = f.load(out + j() * A::kLanes);
     });
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) { return f.pair(cells + 2 * ((1 << s) - 1 + g)); };
@@ -198,7 +208,7 @@ struct Network {
       lane_stages<false, g() * kGroup, (g() + 1) * kGroup>(v, cells + 2 * kVectors);
       unroll<2 * kGroup>([&](auto j) __attribute__((always_inline)) {
         constexpr int i = 2 * kGroup * g() + j();
-        f.store_rest(out + i * A::kLanes, v[i]);
+        f.store_canonical(out + i * A::kLanes, kLaneBits ? v[i] : f.template canonical<false>(v[i]));
       });
     });
   }
@@ -210,14 +220,14 @@ struct Network {
     unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
       unroll<2 * kGroup>([&](auto j) __attribute__((always_inline)) {
         constexpr int i = 2 * kGroup * g() + j();
-        v[i] = f.load_rest(in + i * A::kLanes);
+        v[i] = f.load_canonical(in + i * A::kLanes);
       });
       lane_stages<true, g() * kGroup, (g() + 1) * kGroup>(v, cells + 2 * kVectors);
     });
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) { return f.pair(cells + 2 * ((1 << s) - 1 + g)); };
     inverse_stages<A::kVertical, Last>(v, twiddle);
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
-      if constexpr (Last) f.store_rest(out + j() * A::kLanes, v[j()]);
+      if constexpr (Last) f.store_canonical(out + j() * A::kLanes, f.template canonical<false>(v[j()]));
       else f.store(out + j() * A::kLanes, v[j()]);
     });
   }

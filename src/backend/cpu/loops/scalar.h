@@ -43,13 +43,12 @@ struct Scalar {
   static void encode_pair(const Modulus& m, u64 w, Cell* cell) { cell[0] = w, cell[1] = shoup64(w, m.q); }
   static void encode_lanes(const Modulus&, const u64*, std::size_t, Cell*) {}
   Twiddle pair(const Cell* cell) const { return {cell[0], cell[1]}; }
-  static void interleave(V&, V&) {}
-  static void deinterleave(V&, V&) {}
 
   // Butterflies: below 4q forward, below 2q backward.
-  V load_rest(const Word* p) const { return *p; }
+  V load_canonical(const Word* p) const { return *p; }
   V load(const u64* p) const { return *p; }
   void store(u64* p, V x) const { *p = x; }
+  template <bool Shifted, bool Level>
   void forward(V& x, V& y, Twiddle t) const {
     const u64 a = fold(x, q2), b = mul_lazy(y, t.w, t.w_shoup, q);
     x = a + b, y = a + q2 - b;
@@ -62,7 +61,9 @@ struct Scalar {
     const u64 sum = x + y, difference = x + q2 - y;
     x = mul_lazy(sum, last_x, last_x_shoup, q), y = mul_lazy(difference, last_w, last_w_shoup, q);
   }
-  void store_rest(Word* p, V x) const { *p = static_cast<Word>(fold(fold(x, q2), q)); }
+  template <bool Shifted>
+  V canonical(V x) const { return fold(fold(x, q2), q); }
+  void store_canonical(Word* p, V x) const { *p = static_cast<Word>(x); }
 
   // Residues
   using Factor = Twiddle;

@@ -11,6 +11,7 @@ template <class E>
 struct WordLoops {
   using Word = typename E::Word;
   using V = typename E::V;
+  static constexpr int kTogether = E::kLanes > 1 ? 4 : 1;
   static const Word* in(const void* p) { return static_cast<const Word*>(p); }
   static Word* to(void* p) { return static_cast<Word*>(p); }
 
@@ -44,14 +45,23 @@ struct WordLoops {
   static void dot(const Modulus& m, std::size_t terms, const void* const* a, const void* const* b, const void* start, void* out,
                   std::size_t count) {
     const E e(m);
-    for (std::size_t i = 0; i < count; i += E::kLanes) {
-      typename E::Sum sum = start ? e.sum_from(e.load(in(start) + i)) : e.sum_zero();
+    constexpr std::size_t L = E::kLanes;
+    for (std::size_t i = 0; i < count; i += kTogether * L) {
+      typename E::Sum sum[kTogether];
+      unroll<kTogether>([&](auto u) __attribute__((always_inline)) {
+        sum[u()] = start ? e.sum_from(e.load(in(start) + i + u() * L)) : e.sum_zero();
+      });
       for (std::size_t k = 0; k < terms;) {
         const std::size_t end = terms - k > E::kTerms ? k + E::kTerms : terms;
-        for (; k < end; ++k) e.accumulate(sum, e.load(in(a[k]) + i), e.load(in(b[k]) + i));
-        if (k < terms) sum = e.sum_from(e.reduce(sum));
+        for (; k < end; ++k) {
+          const Word *const x = in(a[k]) + i, *const y = in(b[k]) + i;
+          unroll<kTogether>([&](auto u) __attribute__((always_inline)) { e.accumulate(sum[u()], e.load(x + u() * L), e.load(y + u() * L)); });
+        }
+        if (k < terms) {
+          unroll<kTogether>([&](auto u) __attribute__((always_inline)) { sum[u()] = e.sum_from(e.reduce(sum[u()])); });
+        }
       }
-      e.store(to(out) + i, e.reduce(sum));
+      unroll<kTogether>([&](auto u) __attribute__((always_inline)) { e.store(to(out) + i + u() * L, e.reduce(sum[u()])); });
     }
   }
 

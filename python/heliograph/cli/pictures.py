@@ -1,0 +1,106 @@
+"""Any picture of one digit, made to look like MNIST's: light on dark, 20 pixels tall or wide, centred by mass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import heliograph as hg
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SIDE, INK = 28, 20
+_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
+_FAINT = 45.0  # a digit of less ink than so many full pixels is thickened
+
+
+def expand(paths: list[Path]) -> list[Path]:
+    """Files as they are, folders as the pictures in them."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(p for p in path.iterdir() if p.suffix.lower() in _SUFFIXES)
+            if not inside:
+                raise hg.FormatError(f"there are no pictures in {path}")
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def read(path: Path) -> npt.NDArray[np.uint8]:
+    """One digit [28, 28] from a picture file. Raises FormatError where there is no picture or no digit in it."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise hg.HeliographError("reading pictures needs Pillow: pip install 'heliograph[demo]'") from None
+    try:
+        with Image.open(path) as picture:
+            picture.load()
+            return prepare(_grey(picture), str(path))
+    except UnidentifiedImageError:
+        raise hg.FormatError(f"{path} is not a picture that can be read") from None
+    except (Image.DecompressionBombError, SyntaxError, ValueError) as error:
+        raise hg.FormatError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise hg.DamagedFileError(f"{path} is damaged: {error}") from None
+
+
+def _grey(picture: Image) -> npt.NDArray[np.float64]:
+    """0 to 255; what is transparent is white."""
+    from PIL import Image
+
+    if picture.has_transparency_data:
+        layered = picture.convert("RGBA")
+        white = Image.new("RGBA", layered.size, "white")
+        picture = Image.alpha_composite(white, layered)
+    return np.asarray(picture.convert("L"), dtype=np.float64)
+
+
+def prepare(grey: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.uint8]:
+    """A grey picture as MNIST would show it."""
+    edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
+    background = float(np.median(edge))
+    ink = background - grey if background > 127 else grey - background
+    ink = np.clip(ink, 0, None)
+    if ink.max(initial=0) < 24:
+        raise hg.FormatError(f"no digit can be seen in {name}")
+    if grey.shape == (SIDE, SIDE) and background == 0:
+        return grey.astype(np.uint8)  # MNIST's own
+    ink = np.where(ink < 0.15 * ink.max(), 0, ink) * (255 / ink.max())
+    return _centred(_scaled(ink))
+
+
+def _scaled(ink: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The digit alone, its longer side 20 pixels, about as thick as a pen's."""
+    from PIL import Image, ImageFilter
+
+    rows, columns = np.flatnonzero(ink.max(1)), np.flatnonzero(ink.max(0))
+    box = ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    scale = INK / max(box.shape)
+    size = (max(1, round(box.shape[1] * scale)), max(1, round(box.shape[0] * scale)))
+    picture: Any = Image.fromarray(box.astype(np.uint8)).resize(size, Image.Resampling.BOX if scale < 1 else Image.Resampling.BICUBIC)
+    values = np.asarray(picture, dtype=np.float64)
+    if values.sum() / 255 < _FAINT:
+        padded = Image.fromarray(np.pad(values, 1).astype(np.uint8))
+        values = np.asarray(padded.filter(ImageFilter.MaxFilter(3)), dtype=np.float64)
+    return np.minimum(values * (255 / max(1.0, float(values.max()))), 255)
+
+
+def _centred(digit: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """In the middle of 28 x 28 by centre of mass, whole inside."""
+    height, width = digit.shape
+    total = digit.sum()
+    y = float((digit.sum(1) * np.arange(height)).sum() / total)
+    x = float((digit.sum(0) * np.arange(width)).sum() / total)
+    top = int(np.clip(round((SIDE - 1) / 2 - y), 0, SIDE - height))
+    left = int(np.clip(round((SIDE - 1) / 2 - x), 0, SIDE - width))
+    result = np.zeros((SIDE, SIDE), dtype=np.uint8)
+    result[top : top + height, left : left + width] = np.rint(digit).astype(np.uint8)
+    return result

@@ -1,0 +1,115 @@
+"""What the commands write: drawings, tables, progress. Plain where the output is no terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+from rich.columns import Columns
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+_SHADES, _PLAIN_SHADES = " ░▒▓█", " .:+#"
+
+
+def console() -> Console:
+    """Standard output as it is now."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def say(text: str = "", style: str | None = None) -> None:
+    """One line, not interpreted."""
+    console().print(Text(text, style=style or ""))
+
+
+def complain(message: str) -> None:
+    """One line on standard error."""
+    print("heliograph: " + " ".join(message.split()), file=sys.stderr)
+
+
+def drawn(image: npt.NDArray[np.integer], top: int) -> list[str]:
+    """An image of 0 ... top as lines of text, about as wide as tall."""
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
+    shades = _SHADES if encoding.startswith("utf") else _PLAIN_SHADES
+    values = image.astype(np.float64) / top
+    if image.shape[0] > 16:  # one character for two rows
+        even = values[: image.shape[0] // 2 * 2]
+        values = even.reshape(-1, 2, even.shape[1]).mean(1)
+        repeat = 1
+    else:
+        repeat = 2
+    steps = np.rint(np.clip(values, 0, 1) * (len(shades) - 1)).astype(int)
+    return ["".join(shades[step] * repeat for step in row) for row in steps]
+
+
+def gallery(images: Sequence[npt.NDArray[np.integer]], top: int, captions: Sequence[Text]) -> None:
+    """Drawings side by side, each with its caption."""
+    cells = []
+    for image, caption in zip(images, captions, strict=True):
+        cell = Text("\n".join(drawn(image, top)) + "\n", no_wrap=True)
+        cell.append_text(caption)
+        cells.append(cell)
+    console().print(Columns(cells, padding=(0, 3)))
+
+
+def verdict(prediction: int, truth: int | None = None) -> Text:
+    """A prediction beside the truth."""
+    if truth is None:
+        return Text(f"read as {prediction}", style="bold")
+    style = "bold green" if prediction == truth else "bold red"
+    return Text(f"read as {prediction}, is {truth}", style=style)
+
+
+def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows under a header; the first column is text, the others figures."""
+    grid = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for index, name in enumerate(header):
+        grid.add_column(name, justify="left" if index == 0 else "right", no_wrap=index > 0)
+    for row in rows:
+        grid.add_row(*(Text(cell) for cell in row))
+    console().print(grid)
+
+
+def seconds(value: float) -> str:
+    """A time with three digits or so."""
+    if value < 0.0995:
+        return f"{value * 1000:.1f} ms"
+    return f"{value:.2f} s" if value < 99.5 else f"{value:.0f} s"
+
+
+class Stages:
+    """Times of named stages, in order, with a bar while one runs."""
+
+    def __init__(self) -> None:
+        self.times: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[str, float], None]]:
+        """Times what is inside; gives what to call with a part's name and its share done."""
+        start = time.perf_counter()
+        with bar(name) as update:
+            yield update
+        self.times[name] = self.times.get(name, 0.0) + time.perf_counter() - start
+
+
+@contextmanager
+def bar(name: str) -> Iterator[Callable[[str, float], None]]:
+    """A progress bar on a terminal, nothing elsewhere."""
+    out = console()
+    if not out.is_terminal:
+        yield lambda part, share: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[part]}"), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as progress:
+        task = progress.add_task(name, total=1.0, part="")
+
+        def update(part: str, share: float) -> None:
+            progress.update(task, completed=share, part=part)
+
+        yield update

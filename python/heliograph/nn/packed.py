@@ -1,0 +1,169 @@
+"""One image at low latency: the pixels of one image side by side in the slots (after LoLa, ePrint 2018/1207).
+
+A first convolution costs the server no rotation: the client sends one ciphertext for each kernel offset, holding the
+pixels seen there from all output positions, and the layer is one matrix product with scalar weights.
+
+A dense layer of up to h outputs (h a power of two) reads its P inputs repeated with a period M >= P through both rows
+of slots. Slot p works for output p mod h; with R rotated copies it sees the inputs p, ..., p + R - 1 modulo M. M and R
+are chosen so that the slots of each output see every input. One product with plaintext weights, one sum, and log2 of
+(slots / h) rotations fold the slots of each output, which leaves the outputs repeated with period h: the next dense
+layer multiplies the copy of output o by row o of its weights and folds each copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core, bfv
+from heliograph._arrays import Int64Array
+from heliograph.clear import ClearTensor
+from heliograph.functions import (
+    AnyTensor,
+    matmul,
+    relinearize,
+    rotate_columns,
+    rotate_rows,
+    shrink,
+    square,
+    sum,
+)
+from heliograph.nn.networks import Layer, Network
+from heliograph.tensor import encode
+
+
+def _period(inputs: int, h: int, slots: int) -> tuple[int, int]:
+    """(R, M): fewest rotated copies, then smallest period, with which each output sees every input."""
+    windows = slots // h
+    for copies in range(1, h + 1):
+        for period in range(inputs, min(copies * windows, slots) + 1):
+            seen = {(k * h + d) % period for k in range(windows) for d in range(copies)}
+            if len(seen) == period:
+                return copies, period
+    raise _core.ParameterError(f"{inputs} inputs and {h} outputs do not fit {slots} slots")
+
+
+class PackedNetwork:
+    """A network (convolution and) dense, dense, arranged for one image in `n` slots.
+
+    The client packs and unpacks, the server runs. `rotations` and `columns` are the keys it needs.
+    """
+
+    def __init__(self, network: Network, n: int) -> None:
+        first, *rest = network.layers
+        self.network, self.n = network, n
+        self.convolution: Layer | None = first if first.convolution else None
+        self._wide, self._narrow = rest if self.convolution else network.layers
+        self.maps = self.convolution.weight.shape[0] if self.convolution else 1
+        self._inputs = self._wide.weight.shape[1] // self.maps
+        self.height = 1 << (self._wide.weight.shape[0] - 1).bit_length()
+        self.copies, self._period = _period(self._inputs, self.height, n)
+        last = self.height - (self.copies - 1)  # a rotation past it crosses the end of the row
+        if self._wide.weight.shape[0] > last or network.classes * self.height > n // 2:
+            raise _core.ParameterError(f"{network.name} does not fit {n:,} slots")
+
+    @property
+    def rotations(self) -> list[int]:
+        """Row steps the server rotates by."""
+        folds = [1 << k for k in range((self.n // 4).bit_length())]
+        return sorted({*range(1, self.copies), *folds})
+
+    @property
+    def columns(self) -> bool:
+        """It exchanges the two rows of slots too."""
+        return True
+
+    # The client
+
+    def pack(self, image: npt.ArrayLike) -> Int64Array:
+        """Quantized pixels of one image, as `SecretKey.encrypt` takes them: [taps, n], or [n] without a convolution."""
+        pixels = self.network.quantize(np.asarray(image)[None])[0]
+        if self.convolution is None:
+            return self._repeated(pixels.reshape(-1))
+        pad, stride = self.convolution.padding, self.convolution.stride
+        padded = np.pad(pixels, pad)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, self.convolution.weight.shape[2:])
+        taps = windows[::stride, ::stride].transpose(2, 3, 0, 1)
+        return np.stack([self._repeated(t) for t in taps.reshape(-1, self._inputs)])
+
+    def unpack(self, values: npt.NDArray[Any]) -> Int64Array:
+        """Logits from the decrypted slots."""
+        return np.asarray(values[: self.network.classes * self.height : self.height])
+
+    def _repeated(self, values: Int64Array) -> Int64Array:
+        full = np.zeros(self._period, dtype=np.int64)
+        full[: self._inputs] = values
+        return np.resize(full, self.n)
+
+    # The server
+
+    def server(self, parameters: bfv.Parameters | None) -> PackedServer:
+        """What runs it, for one parameter set."""
+        return PackedServer(self, parameters)
+
+    def wide_values(self) -> tuple[Int64Array, Int64Array]:
+        """Weights [R, maps, n], of the input that each slot sees after d rotations for its output; bias [n]."""
+        h, outputs = self.height, self._wide.weight.shape[0]
+        weights = np.zeros((self.maps, h, self._period), dtype=np.int64)
+        by_map = self._wide.weight.reshape(outputs, self.maps, self._inputs)
+        weights[:, :outputs, : self._inputs] = by_map.transpose(1, 0, 2)
+        result = np.zeros((self.copies, self.maps, self.n), dtype=np.int64)
+        seen: set[int] = set()
+        output = np.arange(h)
+        for k in range(self.n // h):
+            for d in range(self.copies):
+                if (k * h + d) % self._period in seen:  # each input once
+                    continue
+                seen.add((k * h + d) % self._period)
+                slot = k * h + output
+                result[d][:, slot] = weights[:, output, (slot + d) % self._period]
+        bias = np.zeros(h, dtype=np.int64)
+        bias[:outputs] = self._wide.bias
+        return result, np.resize(bias, self.n)
+
+    def narrow_values(self) -> tuple[Int64Array, Int64Array]:
+        """Weights [n]: copy o of the hidden values meets row o. Bias [n]: where the logits end."""
+        classes, hidden = self._narrow.weight.shape
+        rows = np.zeros((self.n // self.height, self.height), dtype=np.int64)
+        rows[:classes, :hidden] = self._narrow.weight
+        bias = np.zeros_like(rows)
+        bias[:classes, 0] = self._narrow.bias
+        return rows.reshape(-1), bias.reshape(-1)
+
+
+class PackedServer:
+    """A packed network with its weights encoded for one parameter set, which takes longer than a run. `None`: for clear
+    tensors.
+    """
+
+    def __init__(self, layout: PackedNetwork, parameters: bfv.Parameters | None) -> None:
+        def encoded(values: Int64Array) -> Any:
+            return ClearTensor(values) if parameters is None else encode(parameters, values)
+
+        self.layout = layout
+        self._wide, self._wide_bias = (encoded(v) for v in layout.wide_values())
+        self._narrow, self._narrow_bias = (encoded(v) for v in layout.narrow_values())
+
+    def run(self, x: AnyTensor) -> AnyTensor:
+        """Logits in known slots, in as small a modulus as their noise allows."""
+        at = self.layout
+        if at.convolution is not None:
+            taps = at.convolution.weight.reshape(at.maps, -1)
+            x = square(matmul(taps, x, at.convolution.bias))
+        if at.copies > 1:
+            x = rotate_rows(relinearize(x.reshape(at.maps)), range(at.copies))
+        x = relinearize(sum(x.reshape(at.copies, at.maps) * self._wide))
+        x = _folded(x + rotate_columns(x), at.n // 4, at.height)
+        x = relinearize(square(x + self._wide_bias) * self._narrow)
+        return shrink(_folded(x, at.height // 2, 1) + self._narrow_bias)
+
+
+def _folded(x: AnyTensor, first: int, last: int) -> AnyTensor:
+    """x plus itself turned by `first`, then by half of that, ..., by `last`."""
+    step = first
+    while step >= last:
+        x = x + rotate_rows(x, step)
+        step //= 2
+    return x

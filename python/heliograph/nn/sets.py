@@ -1,0 +1,102 @@
+"""The parameter sets of the shipped networks: what `parameters_for` finds for them at 128 bits (a test repeats it)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from heliograph import _core, bfv
+from heliograph.choose import parameters_for
+from heliograph.clear import ClearTensor
+from heliograph.nn.networks import Network, load
+from heliograph.nn.packed import PackedNetwork
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A network, how its images are laid out, and the numbers of its parameter set."""
+
+    name: str
+    network: str
+    packed: bool  #: one image in the slots; else one image a slot
+    n: int
+    log_q: int
+    special: int
+    plain_modulus: tuple[int, ...]
+    title: str
+
+    def load(self) -> Network:
+        """The network."""
+        return load(self.network)
+
+    def layout(self, n: int | None = None) -> PackedNetwork:
+        """The packed layout. Raises ParameterError for a network that takes one image a slot."""
+        if not self.packed:
+            raise _core.ParameterError(f"{self.name} takes one image a slot")
+        return PackedNetwork(self.load(), n or self.n)
+
+    def parameters(self) -> bfv.Parameters:
+        """The parameter set."""
+        if self.network.startswith("hcnn5") and "hcnn5" in bfv.named():
+            return bfv.parameters("hcnn5")
+        return bfv.parameters(
+            n=self.n, log_q=self.log_q, special=self.special, plain_modulus=self.plain_modulus
+        )
+
+    def keys(self) -> dict[str, Any]:
+        """What `SecretKey.evaluation_keys` must make for it."""
+        if not self.packed:
+            return {"relinearize": True}
+        layout = self.layout()
+        return {"relinearize": True, "rotations": layout.rotations, "columns": layout.columns}
+
+    def search(self, plain_bits: int | None = None) -> bfv.Parameters:
+        """The set `parameters_for` finds, at this ring degree."""
+        network = self.load()
+        function: Callable[[Any], Any] = network.evaluate
+        if self.packed:
+            layout = self.layout()
+            example = layout.pack(network.blank()[0])
+
+            def function(x: Any) -> Any:
+                return layout.server(None if isinstance(x, ClearTensor) else x.parameters).run(x)
+
+        else:
+            example = network.arrange(network.blank())
+        bits = plain_bits or network.plain_bits
+        return parameters_for(function, example, n=self.n, plain_bits=bits)
+
+
+SETUPS = {
+    setup.name: setup
+    for setup in (
+        Setup(
+            "digits", "digits", True, 8192, 138, 1, (1785857,),
+            "one 8x8 digit at low latency",
+        ),
+        Setup(
+            "digits-batch", "digits", False, 4096, 78, 0, (1785857,),
+            "many 8x8 digits, one a slot",
+        ),
+        Setup(
+            "mnist-packed", "mnist-packed", True, 8192, 199, 0, (1785857, 1769473),
+            "one 28x28 digit at low latency",
+        ),
+        Setup(
+            "hcnn5", "hcnn5", False, 8192, 187, 0, (8796092858369,),
+            "many 28x28 digits, one a slot; each filter of the second convolution reads all maps",
+        ),
+        Setup(
+            "hcnn5-paper", "hcnn5-paper", False, 8192, 187, 0, (8796092858369,),
+            "the same as the paper counts it: each filter of the second convolution reads one map",
+        ),
+    )
+}  # fmt: skip
+
+
+def setup(name: str) -> Setup:
+    """A setup by name. Raises ParameterError listing them."""
+    if name not in SETUPS:
+        raise _core.ParameterError(f'there is no network "{name}"; there are {", ".join(SETUPS)}')
+    return SETUPS[name]

@@ -1,0 +1,74 @@
+// Conversions and uniform draws modulo numbers below 2^50, by IFMA.
+#pragma once
+
+#include "backend/cpu/loops/ifma.h"
+
+namespace heliograph::backend::cpu {
+namespace {
+
+/// Shift is the conversion's: 52 (fractions below 2^52) or 0 (all moduli below 2^30).
+template <class Word, int Shift>
+void ifma_lift(const LiftStep& s, const void* x, u64* y, u64* v, bool first, std::size_t count) {
+  const Ifma f(s.modulus);
+  const Ifma::Factor factor{Ifma::set(s.factor), Ifma::set(s.factor_shoup52)};
+  const __m512i fraction = Ifma::set(s.fraction);
+  for (std::size_t i = 0; i < count; i += 8) {
+    const __m512i product = f.mul_factor(f.load(static_cast<const Word*>(x) + i), factor);
+    f.store(y + i, product);
+    if (!v) continue;
+    const __m512i before = first ? Ifma::zero() : f.load(v + i);
+    if constexpr (Shift == 0) f.store(v + i, _mm512_add_epi64(before, _mm512_mullo_epi64(product, fraction)));
+    else f.store(v + i, Ifma::high(before, product, fraction));
+  }
+}
+
+template <class Word>
+void ifma_combine(const CombineStep& s, const u64* y, std::size_t stride, const u64* v, const void* own, void* out,
+                  std::size_t count) {
+  constexpr int kVectors = 4;
+  const Ifma f(s.modulus);
+  const __m512i wrap = Ifma::set(s.wrap), factor = Ifma::set(s.own);
+  const Word* const x = static_cast<const Word*>(own);
+  for (std::size_t i = 0; i < count; i += 8 * kVectors) {
+    Ifma::Sum sum[kVectors];
+    unroll<kVectors>([&](auto u) __attribute__((always_inline)) {
+      sum[u()] = f.sum_zero();
+      if (x) f.accumulate(sum[u()], f.load(x + i + 8 * u()), factor);
+      if (v) f.accumulate(sum[u()], f.load(v + i + 8 * u()), wrap);
+    });
+    std::size_t left = Ifma::kTerms - 2;
+    for (std::size_t k = 0; k < s.sources; ++k, --left) {
+      if (left == 0) {
+        unroll<kVectors>([&](auto u) __attribute__((always_inline)) { sum[u()] = f.sum_from(f.reduce(sum[u()])); });
+        left = Ifma::kTerms;
+      }
+      const __m512i row = Ifma::set(s.row[k]);
+      unroll<kVectors>([&](auto u) __attribute__((always_inline)) {
+        f.accumulate(sum[u()], f.load(y + k * stride + i + 8 * u()), row);
+      });
+    }
+    unroll<kVectors>([&](auto u) __attribute__((always_inline)) {
+      f.store(static_cast<Word*>(out) + i + 8 * u(), f.reduce(sum[u()]));
+    });
+  }
+}
+
+/// 128 bits in base 2^52: low + middle * 2^52 + top * 2^104.
+template <class Word>
+void ifma_uniform(const Modulus& m, const u32* stream, void* out, std::size_t count) {
+  const Ifma f(m);
+  const __m512i two104 = Ifma::set(m.two104);
+  const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+  for (std::size_t i = 0; i < count; i += 8, stream += 32) {
+    const __m512i a = _mm512_loadu_si512(stream), b = _mm512_loadu_si512(stream + 16);
+    const __m512i low = _mm512_permutex2var_epi64(a, even, b), high = _mm512_permutex2var_epi64(a, odd, b);
+    const __m512i middle = _mm512_or_si512(_mm512_srli_epi64(low, 52), _mm512_slli_epi64(high, 12));
+    Ifma::Sum sum{_mm512_and_si512(low, f.mask), Ifma::zero()};
+    f.accumulate(sum, middle, f.two52);
+    f.accumulate(sum, _mm512_srli_epi64(high, 40), two104);
+    f.store(static_cast<Word*>(out) + i, f.reduce(sum));
+  }
+}
+
+}  // namespace
+}  // namespace heliograph::backend::cpu

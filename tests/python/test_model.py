@@ -1,0 +1,240 @@
+"""Every operation of BFV against the big-integer model: the same residues, word for word, on every device."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import rigs
+from model import Cipher, chacha_blocks, from_ntt, gaussian_table, parse
+
+import heliograph as hg
+
+W = np.array([[1, -2], [3, 0], [-1, 1]])
+K = np.arange(-4, 4).reshape(2, 1, 2, 2)
+K2 = np.array([3, -1, 0, 2, 1, -2, 1, 1, 2, -3, 1, 0]).reshape(3, 2, 1, 2)
+BIAS = np.array([0, 1])
+ONES = np.array([[0, 1], [1, 1]])
+SIGNED = np.array([[-1, 2], [0, 3]])
+
+Case = Callable[[Any], Any]
+
+CASES: dict[str, Case] = {
+    "encrypt": lambda o: o.x,
+    "add": lambda o: o.x + o.y,
+    "subtract": lambda o: o.x - o.y,
+    "negate": lambda o: -o.x,
+    "multiply": lambda o: o.xy,
+    "square": lambda o: o.yy,
+    "relinearize": lambda o: o.relinearize(o.xy),
+    "multiply degree two": lambda o: o.take(o.xy, 0) * o.y,
+    "third power": lambda o: o.power(o.take(o.y, 1), 3),
+    "add degrees two and one": lambda o: o.xy + o.y,
+    "subtract degrees one and two": lambda o: o.y - o.xy,
+    "negate degree two": lambda o: -o.xy,
+    "add plaintext": lambda o: o.x + o.plain,
+    "subtract plaintext": lambda o: o.x - o.plain,
+    "add plaintext to degree two": lambda o: o.yy + o.plain,
+    "multiply plaintext": lambda o: o.x * o.plain,
+    "multiply degree two by plaintext": lambda o: o.yy * o.plain,
+    "plaintext after plaintext": lambda o: o.y * o.plain + o.plain,
+    "mixed domains": lambda o: o.y * o.plain + o.y,
+    "multiply after plaintext": lambda o: o.take(o.y * o.plain, 0) * o.take(o.y, 1),
+    "add integer": lambda o: o.x + 1,
+    "add integers": lambda o: o.x + ONES,
+    "integers add an axis": lambda o: o.y + ONES,
+    "integer less tensor": lambda o: 1 - o.x,
+    "subtract integer": lambda o: o.x - 0,
+    "integers after plaintext": lambda o: o.y * o.plain + np.array([1, 0]),
+    "multiply integer": lambda o: o.x * 1,
+    "multiply integers": lambda o: o.x * ONES,
+    "multiply degree two by integers": lambda o: o.yy * np.array([1, 0]),
+    "matmul": lambda o: o.matmul(W, o.x, np.array([1, 0, 1])),
+    "matmul of a vector": lambda o: o.matmul(W, o.y),
+    "matmul from the right": lambda o: o.times_matrix(o.x, W.T),
+    "matmul of degree two": lambda o: o.matmul(W, o.yy),
+    "matmul after plaintext": lambda o: o.matmul(W, o.y * o.plain, np.array([0, 1, 1])),
+    "convolution": lambda o: o.conv2d(o.z, K2, np.array([1, 0, 1])),
+    "convolution with stride and padding": lambda o: o.conv2d(o.z, K2, stride=2, padding=1),
+    "convolution in groups": lambda o: o.conv2d(o.z, K, BIAS, padding=1, groups=2),
+    "convolution of a batch": lambda o: o.conv2d(o.reshape(o.z, 2, 1, 2, 3), K, BIAS, stride=2),
+    "convolution of degree two": lambda o: o.conv2d(o.reshape(o.xy, 1, 2, 2), K),
+    "sum of an axis": lambda o: o.sum(o.z, 1),
+    "sum of all": lambda o: o.sum(o.x),
+    "dot": lambda o: o.dot(o.y, o.y),
+    "index": lambda o: o.take(o.z, (1, slice(None), -1)),
+    "slices": lambda o: o.take(o.z, (..., slice(None, None, 2), slice(2, None, -1))),
+    "new axis": lambda o: o.take(o.x, (slice(None), None, 0)),
+    "reshape": lambda o: o.reshape(o.z, 4, 3),
+    "transpose": lambda o: o.transpose(o.z, 2, 0, 1),
+    "transposed sum": lambda o: o.sum(o.transpose(o.z, 1, 2, 0), 0),
+    "reshape of a transpose": lambda o: o.reshape(o.transpose(o.x, 1, 0), 4),
+    "broadcast": lambda o: o.broadcast(o.y, 3, 2),
+    "product of broadcasts": lambda o: o.broadcast(o.take(o.y, 1), 2) * o.y,
+    "concatenate": lambda o: o.concatenate([o.x, o.take(o.x, slice(0, 1))]),
+    "concatenate degrees": lambda o: o.concatenate([o.y, o.yy]),
+    "concatenate levels": lambda o: o.concatenate([o.y, o.shrink(o.y, o.low)]),
+    "shrink": lambda o: o.shrink(o.x, o.low),
+    "shrink far": lambda o: o.shrink(o.x, o.least),
+    "shrink degree two": lambda o: o.shrink(o.yy, o.low),
+    "shrink after plaintext": lambda o: o.shrink(o.y * o.plain, o.low),
+    "add levels": lambda o: o.x + o.shrink(o.y, o.low),
+    "multiply below": lambda o: o.shrink(o.take(o.x, 0), o.low) * o.take(o.y, 0),
+    "relinearize below": lambda o: o.relinearize(o.square(o.shrink(o.take(o.y, 0), o.low))),
+    "add plaintext below": lambda o: o.shrink(o.y, o.low) + o.plain,
+    "multiply plaintext below": lambda o: o.shrink(o.y, o.low) * o.plain,
+}
+ROTATIONS: dict[str, Case] = {
+    "rotate": lambda o: o.rotate(o.x, 1),
+    "rotate right": lambda o: o.rotate(o.y, -2),
+    "hoisted rotations": lambda o: o.rotate(o.y, [5, 0, -2]),
+    "rotate degree two": lambda o: o.rotate(o.yy, 5),
+    "rotate below": lambda o: o.rotate(o.shrink(o.y, o.low), 1),
+    "rotate after plaintext": lambda o: o.rotate(o.y * o.plain, 1),
+    "columns": lambda o: o.columns(o.x),
+    "columns of degree two": lambda o: o.columns(o.yy),
+}
+SIGNED_CASES: dict[str, Case] = {
+    "add signed integers": lambda o: o.x + SIGNED,
+    "subtract signed integers": lambda o: o.x - SIGNED,
+    "multiply signed integers": lambda o: o.x * SIGNED,
+    "signed integer less tensor": lambda o: -5 - o.x,
+}
+ALL = CASES | ROTATIONS | SIGNED_CASES
+
+
+def require_same_words(tensor: hg.Tensor, cipher: Cipher) -> None:
+    """Equality of every word, of shape, level and width."""
+    found = parse(tensor.to_bytes())
+    header = found.header
+    assert found.type == "heliograph.bfv.ciphertext"
+    assert tuple(header["shape"]) == tensor.shape == cipher.shape
+    assert (header["degree"], header["level"], header["width"]) == (cipher.degree, cipher.level, cipher.width)
+    assert header["key"] == cipher.model.key_id
+    assert header["seeds"] == [s.hex() for s in cipher.seeds]
+    for part, words in enumerate(cipher.words(header["ntt"])):
+        stored = words[..., :1, :, :] if cipher.seeds else words
+        np.testing.assert_array_equal(found.arrays[f"part{part}"], stored)
+
+
+PAIRS = [(s, d) for s in rigs.SETS for d in rigs.DEVICES if s in rigs.EVERYWHERE or d in ("ref", "cpu")]
+
+
+def skip_missing(device: str) -> None:
+    """Skips where the processor has no such instructions."""
+    if device not in rigs.open_devices():
+        pytest.skip(f"this processor does not run {device}")
+
+
+@pytest.mark.parametrize("case", ALL)
+@pytest.mark.parametrize(("name", "device"), PAIRS)
+def test_operation(name: str, case: str, device: str) -> None:
+    """One operation: the engine's words are the model's, and they decrypt to the clear result."""
+    skip_missing(device)
+    rig = rigs.rig(name)
+    if case in ROTATIONS and not rig.rotations:
+        pytest.skip("a set without slots has no rotations: test_errors.py")
+    if case in SIGNED_CASES and rig.spec.plain_moduli == [2]:
+        pytest.skip("t = 2 holds 0 and 1 alone: test_errors.py")
+    secret, _, engine = rig.engine(device)
+    expected = rig.expected(case, ALL[case])
+    result = ALL[case](engine)
+    require_same_words(result, expected.cipher)
+    assert secret.noise_budget(result) == pytest.approx(expected.budget, abs=1e-3)
+    decrypted = secret.decrypt(result)
+    np.testing.assert_array_equal(decrypted, expected.decrypted)
+    assert expected.budget > 1, "the set is too small for this case"
+    np.testing.assert_array_equal(decrypted, expected.values)
+
+
+@pytest.mark.parametrize(("name", "device"), PAIRS)
+def test_keys(name: str, device: str) -> None:
+    """Key id, secret, evaluation keys: each word follows from the seed as the model says."""
+    skip_missing(device)
+    rig = rigs.rig(name)
+    secret, keys, _ = rig.engine(device)
+    assert secret.id == keys.id == rig.model.key_id
+    found = parse(keys.to_bytes())
+    primes = [*rig.spec.chain, *rig.spec.special]
+    expected = {f"rotation{g}": k for g, k in rig.model.rotations.items()}
+    assert rig.model.relinearization is not None
+    expected["relinearization"] = rig.model.relinearization
+    assert set(found.arrays) == set(expected)
+    for array, key in expected.items():
+        galois = array.removeprefix("rotation")
+        seeds = found.header["rotations"]
+        assert key.seed.hex() == (seeds[galois] if galois in seeds else found.header["relinearization"])
+        for digit, (body, _) in enumerate(key.pairs):
+            for limb, q in enumerate(primes):
+                words = found.arrays[array][digit, limb].astype(object)
+                np.testing.assert_array_equal(from_ntt(words, q), body % q)
+
+
+@pytest.mark.parametrize("device", rigs.DEVICES)
+@pytest.mark.parametrize("name", ["w64", "w32-digits"])
+def test_public_key(name: str, device: str) -> None:
+    """A public key's words; and what it encrypts decrypts."""
+    skip_missing(device)
+    spec = rigs.specs(name)
+    secret = rigs.test_secret(rigs.parameters_on(spec, device))
+    model = rigs.Model(spec, rigs.SEED)
+    public = secret.public_key()
+    seed, body, _ = model.public_key()
+    found = parse(public.to_bytes())
+    assert found.header["seed"] == seed.hex()
+    for limb, q in enumerate(spec.chain):
+        words = found.arrays["body"].reshape(len(spec.chain), rigs.N)[limb].astype(object)
+        np.testing.assert_array_equal(from_ntt(words, q), body % q)
+    values = np.arange(-512, 512)
+    tensor = public.encrypt(np.stack([values, -values]))
+    np.testing.assert_array_equal(secret.decrypt(tensor), [values, -values])
+    words = parse(tensor.to_bytes()).arrays["part0"]
+    primes = np.array(spec.chain, dtype=np.uint64)[:, None]
+    assert (words < primes).all()
+    assert not np.array_equal(words, parse(public.encrypt(np.stack([values, -values])).to_bytes()).arrays["part0"])
+
+
+@pytest.mark.parametrize("device", rigs.open_devices())
+def test_encrypting_many(device: str) -> None:
+    """More ciphertexts than one stretch encrypts at once: item i draws as item i of the whole."""
+    spec = rigs.specs("w64")
+    secret = rigs.test_secret(rigs.parameters_on(spec, device))
+    tensor = secret.encrypt(many_values())
+    require_same_words(tensor, many_ciphers())
+
+
+def many_values() -> Any:
+    """35 rows of slots."""
+    return np.arange(35)[:, None] + np.zeros(rigs.N, dtype=np.int64)
+
+
+@functools.cache
+def many_ciphers() -> Cipher:
+    """What the model makes of them."""
+    return rigs.Model(rigs.specs("w64"), rigs.SEED).encrypt(many_values())
+
+
+def test_chacha_block_of_rfc_8439() -> None:
+    """Section 2.3.2."""
+    block = chacha_blocks(bytes(range(32)), (0x09000000, 0x4A000000, 0), 1, first=1)[0]
+    assert block.astype("<u4").tobytes().hex().startswith("10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c06803")
+
+
+def test_gaussian_table_is_a_distribution() -> None:
+    """The model's table, derived from the density, ends where 63 bits end."""
+    table = gaussian_table()
+    assert all(a < b for a, b in zip(table, table[1:], strict=False))
+    assert (1 << 63) - 3 <= table[-1] <= 1 << 63
+
+
+def test_the_model_notices() -> None:
+    """A comparison that could not fail would be no test: one changed word is found."""
+    rig = rigs.rig("w64")
+    engine = rig.engine("ref")[2]
+    other = rig.cipher.x.mapped(lambda p, t: p + (np.arange(p.size).reshape(p.shape) == 5))
+    other.seeds = rig.cipher.x.seeds
+    with pytest.raises(AssertionError):
+        require_same_words(engine.x, other)
