@@ -2,7 +2,7 @@
 
 A polynomial is an object array whose last axis holds N integers. A ciphertext (`Cipher`) has one array
 [batch..., component, N] for each plaintext modulus, residues modulo the product of its level's primes.
-Nothing here is RNS, fixed point or an NTT network: products are exact integer products (Kronecker substitution),
+Nothing here is RNS, fixed point or an NTT network: products are exact integer products,
 roundings are exact roundings, and the NTT order is the definition's evaluation at powers of psi.
 """
 
@@ -128,22 +128,23 @@ def product(values: Iterable[int]) -> int:
     return math.prod(values)
 
 
+def _digits(x: Poly) -> npt.NDArray[Any]:
+    """Base 2^15 digits [digit, N]; the highest carries the sign."""
+    count = int(max(map(abs, x))).bit_length() // 15 + 1
+    low = [(x >> 15 * k) & 0x7FFF for k in range(count - 1)]
+    return np.array([*low, x >> 15 * (count - 1)]).astype(np.float64)
+
+
 def times(a: Poly, b: Poly) -> Poly:
-    """a b in Z[X]/(X^N + 1), exactly, for single polynomials: one product of very long integers."""
-    n = len(a)
-    bits = int(max(map(abs, a))).bit_length() + int(max(map(abs, b))).bit_length() + n.bit_length() + 2
-    size = (bits + 7) // 8
-
-    def packed(p: Poly) -> int:
-        high = b"".join(int(v).to_bytes(size, "little") if v > 0 else bytes(size) for v in p)
-        low = b"".join(int(-v).to_bytes(size, "little") if v < 0 else bytes(size) for v in p)
-        return int.from_bytes(high, "little") - int.from_bytes(low, "little")
-
-    half = 1 << (8 * size - 1)
-    bias = int.from_bytes(half.to_bytes(size, "little") * (2 * n), "little")
-    raw = (packed(a) * packed(b) + bias).to_bytes(2 * n * size + 1, "little")
-    long = [int.from_bytes(raw[i * size : (i + 1) * size], "little") - half for i in range(2 * n)]
-    return np.array([long[i] - long[n + i] for i in range(n)], dtype=object)
+    """a b in Z[X]/(X^N + 1), exactly, for single polynomials: digits convolved along both axes, every sum below 2^50."""
+    n, x, y = len(a), _digits(a), _digits(b)
+    size = (len(x) + len(y), 2 * n)
+    c = np.fft.irfft2(np.fft.rfft2(x, size) * np.fft.rfft2(y, size), size)
+    whole = np.rint(c)
+    assert np.abs(c - whole).max() < 0.25, "sums too long for doubles"
+    weights = np.array([1 << 15 * k for k in range(size[0])], dtype=object)
+    long = weights @ whole.astype(np.int64).astype(object)
+    return long[:n] - long[n:]
 
 
 def turned(x: Poly, galois: int) -> Poly:
@@ -160,10 +161,16 @@ def turned(x: Poly, galois: int) -> Poly:
 def psi(n: int, q: int) -> int:
     """The numerically smallest primitive 2N-th root of unity modulo q."""
     root = next(r for b in range(2, q) if pow(r := pow(b, (q - 1) // (2 * n), q), n, q) == q - 1)
-    powers, square = [root], root * root % q
+    odd, square = [root], root * root % q
     for _ in range(n - 1):
-        powers.append(powers[-1] * square % q)
-    return min(powers)
+        odd.append(odd[-1] * square % q)
+    return min(odd)
+
+
+@functools.cache
+def powers(root: int, q: int, count: int) -> Poly:
+    """root^i modulo q."""
+    return np.array([pow(root, i, q) for i in range(count)], dtype=object)
 
 
 @functools.cache
@@ -178,7 +185,7 @@ def _dft(x: Poly, w: int, q: int) -> Poly:
     n, batch = x.shape[-1], x.shape[:-1]
     x, m = x[..., reversal(n)], 1
     while m < n:
-        z = np.array([pow(w, n // (2 * m) * k, q) for k in range(m)], dtype=object)
+        z = powers(pow(w, n // (2 * m), q), q, m)
         x = x.reshape(*batch, -1, 2, m)
         u, v = x[..., 0, :], x[..., 1, :] * z % q
         x, m = np.concatenate([(u + v) % q, (u - v) % q], axis=-1).reshape(*batch, n), 2 * m
@@ -188,14 +195,14 @@ def _dft(x: Poly, w: int, q: int) -> Poly:
 def evaluated(x: Poly, q: int) -> Poly:
     """The polynomial at psi^(2k + 1), k = 0..N-1."""
     n, root = x.shape[-1], psi(x.shape[-1], q)
-    twist = np.array([pow(root, i, q) for i in range(n)], dtype=object)
+    twist = powers(root, q, n)
     return _dft(x * twist % q, root * root % q, q)
 
 
 def interpolated(values: Poly, q: int) -> Poly:
     """`evaluated`, undone."""
     n, root = values.shape[-1], pow(psi(values.shape[-1], q), -1, q)
-    twist = np.array([pow(root, i, q) * pow(n, -1, q) % q for i in range(n)], dtype=object)
+    twist = powers(root, q, n) * pow(n, -1, q) % q
     return _dft(values, root * root % q, q) * twist % q
 
 
@@ -297,8 +304,8 @@ class Model:
     # Values and plaintexts
 
     def _slot_exponents(self) -> npt.NDArray[Any]:
-        powers = [pow(3, c, 2 * self.n) for c in range(self.n // 2)]
-        return np.array([(e - 1) // 2 for e in powers + [2 * self.n - e for e in powers]])
+        row = [pow(3, c, 2 * self.n) for c in range(self.n // 2)]
+        return np.array([(e - 1) // 2 for e in row + [2 * self.n - e for e in row]])
 
     def encode(self, values: Any, packing: str) -> Plain:
         """Integers [batch..., width] as polynomials modulo each t; fewer values than N are filled up with zeros."""
@@ -391,6 +398,7 @@ class Cipher:
     def __init__(self, model: Model, parts: list[Poly], level: int, packing: str, width: int, seeds: Any = ()) -> None:
         self.model, self.parts, self.level = model, parts, level
         self.packing, self.width, self.seeds = packing, width, list(seeds)
+        self._words: dict[bool, list[npt.NDArray[Any]]] = {}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -539,9 +547,11 @@ class Cipher:
 
     def words(self, ntt: bool = False) -> list[npt.NDArray[Any]]:
         """[batch..., component, limb, N] for each part: canonical residues as the engine stores them."""
-        primes = self.model.chain[: self.level]
-        residues = [[to_ntt(p % q, q) if ntt else p % q for q in primes] for p in self.parts]
-        return [np.stack(r, axis=-2).astype(np.uint64) for r in residues]
+        if ntt not in self._words:
+            primes = self.model.chain[: self.level]
+            residues = [[to_ntt(p % q, q) if ntt else p % q for q in primes] for p in self.parts]
+            self._words[ntt] = [np.stack(r, axis=-2).astype(np.uint64) for r in residues]
+        return self._words[ntt]
 
 
 # The container of docs/format.md
@@ -572,3 +582,31 @@ def parse(data: bytes) -> Container:
         offset += -(-a["bytes"] // 64) * 64
     assert offset == len(data) - 32
     return Container(head["type"], head["header"], arrays)
+
+
+def canonical(value: Any) -> bytes:
+    """The one JSON text of a value (without fractions)."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def build(container: Container, header_text: bytes | None = None) -> bytes:
+    """The bytes of a container, true or false: `header_text` in place of the canonical one."""
+    names = {"uint8": "u8", "int8": "i8", "uint32": "u32", "uint64": "u64", "int64": "i64"}
+    text = b""
+    while True:
+        offset, described, payload = -(-(32 + len(text)) // 64) * 64, [], b""
+        start = offset
+        for name, a in container.arrays.items():
+            entry = {"name": name, "dtype": names[a.dtype.name], "shape": list(a.shape), "bytes": a.nbytes, "offset": offset}
+            described.append(entry)
+            payload += a.tobytes() + bytes(-a.nbytes % 64)
+            offset = start + len(payload)
+        head = {"type": container.type, "header": container.header, "arrays": described}
+        new = canonical(head) if header_text is None else header_text
+        if new == text:
+            break
+        text = new
+    total = start + len(payload) + 32
+    prefix = struct.pack("<8sIIQQ", b"\x89HELIO\r\n", 1, 0, len(text), total)
+    body = (prefix + text).ljust(start, b"\0") + payload
+    return body + hashlib.sha256(body).digest()

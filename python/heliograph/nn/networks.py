@@ -158,12 +158,16 @@ class Network:
             return None if progress is None else lambda share: progress(what, share)
 
         for index, layer in enumerate(self.layers):
-            if index:
+            if index and not layer.convolution and not self.relinearizes_before(index):
+                x = _dense_of_squares(layer, x, watch)
+            elif index:
                 x = square(x, progress=watch("square"))
-            if self.relinearizes_before(index):
-                x = relinearize(x, progress=watch("relinearize"))
-            x = layer.apply(x, watch(layer.name))
-            if index and x_degree(x) == 2 and index + 1 < len(self.layers):
+                if self.relinearizes_before(index):
+                    x = relinearize(x, progress=watch("relinearize"))
+                x = layer.apply(x, watch(layer.name))
+            else:
+                x = layer.apply(x, watch(layer.name))
+            if index + 1 < len(self.layers):
                 x = relinearize(x, progress=watch("relinearize"))
         return shrink(relinearize(x, progress=watch("relinearize")))
 
@@ -177,20 +181,43 @@ class Network:
         return np.concatenate(parts) if parts else np.zeros((0, self.classes), dtype=np.int64)
 
     def memory(self, parameters: bfv.Parameters) -> int:
-        """Bytes `evaluate` needs at its worst moment: a layer's ciphertexts beside their squares, in both domains."""
+        """Bytes `evaluate` needs at its worst moment: a layer's ciphertexts beside their squares."""
         sizes = [math.prod(shape) for shape in self.shapes()]
         one, two = parameters.ciphertext_bytes(1), parameters.ciphertext_bytes(2)
-        moments = [sizes[0] * 2 * one + sizes[1] * one]
+        moments = [(sizes[0] + sizes[1]) * one]
         for index in range(1, len(self.layers)):
-            moments.append(sizes[index] * (2 * one + two))
-            kept = one if self.relinearizes_before(index) else two
-            moments.append(2 * sizes[index] * kept + sizes[index + 1] * kept)
-        return max(moments)
+            squares = sizes[index] * (one + two)
+            if not self.relinearizes_before(index) and sizes[index] * one >= _MANY:
+                squares = sizes[index] * (one + two // _PARTS)
+            moments += [squares, (sizes[index] + sizes[index + 1]) * one]
+        # What was freed and does not fit the next need is kept for later: the input's room, at worst.
+        return max(moments) + sizes[0] * one
 
 
-def x_degree(x: Tensor | ClearTensor) -> int:
-    """Degree in the secret key; clear values have degree one."""
-    return x.degree if isinstance(x, Tensor) else 1
+def _dense_of_squares(
+    layer: Layer, x: AnyTensor, watch: Callable[[str], Callable[[float], None] | None]
+) -> AnyTensor:
+    """A dense layer of x squared, left at degree two, in parts where the squares are many: they need not all be kept."""
+    flat = x.reshape(-1)
+    parts = min(_PARTS, flat.size) if isinstance(flat, Tensor) and flat.nbytes >= _MANY else 1
+    result: AnyTensor | None = None
+    for part in range(parts):
+        chosen = slice(flat.size * part // parts, flat.size * (part + 1) // parts)
+        squares = square(flat[chosen], progress=_share(watch("square"), part, parts))
+        bias = layer.bias if part == 0 else None
+        product = matmul(layer.weight[:, chosen], squares, bias, progress=watch(layer.name))
+        result = product if result is None else result + product
+    assert result is not None
+    return result
+
+
+def _share(
+    progress: Callable[[float], None] | None, part: int, parts: int
+) -> Callable[[float], None] | None:
+    return None if progress is None else lambda share: progress((part + share) / parts)
+
+
+_PARTS, _MANY = 8, 1 << 29  # bytes
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 // AVX-512 with IFMA and VNNI.
 #include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/avx512_digits.h"
 #include "backend/cpu/loops/avx512_draws.h"
+#include "backend/cpu/loops/digit_product.h"
 #include "backend/cpu/loops/ifma.h"
 #include "backend/cpu/loops/ifma_loops.h"
 #include "backend/cpu/loops/ntt_network.h"
-#include "backend/cpu/loops/product_vnni.h"
 #include "backend/cpu/loops/scalar_loops.h"
 #include "backend/cpu/loops/word_loops.h"
 
@@ -38,9 +39,7 @@ constexpr LimbOps ifma_ops() {
 
 const Level& avx512_level() {
   static constexpr LimbOps below50 = ifma_ops<Ifma>();
-  static constexpr ProductOps product32 = DigitProduct<u32, 2, 15, Vnni>::ops("AVX-512 VNNI");
-  static constexpr ProductOps product50 = DigitProduct<u64, 4, 13, Vnni>::ops("AVX-512 VNNI");
-  static constexpr ProductOps product60 = DigitProduct<u64, 4, 15, VnniWide>::ops("AVX-512 VNNI");
+  static constexpr ProductOps narrow[2] = {digit_ops<Avx512Digits, u32>("AVX-512 VNNI"), digit_ops<Avx512Digits, u64>("AVX-512 VNNI")};
   static const Level level = [] {
     Level l = scalar_level();
     l.name = "avx512";
@@ -50,9 +49,9 @@ const Level& avx512_level() {
     l.lift[1][0] = ifma_lift<u64, 0>, l.lift[1][1] = ifma_lift<u64, 52>;
     l.combine[0][0] = l.combine[0][1] = ifma_combine<u32>;
     l.combine[1][0] = l.combine[1][1] = ifma_combine<u64>;
-    l.narrow_product[0][0] = &product32;
-    l.narrow_product[1][0] = l.narrow_product[1][1] = &product50;
-    l.narrow_product[1][2] = &product60;
+    for (int word = 0; word < 2; ++word) {
+      for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &narrow[word];
+    }
     l.chacha = avx512_chacha;
     l.ternary = avx512_ternary;
     l.gaussian = avx512_gaussian;

@@ -125,6 +125,7 @@ CpuProduct::CpuProduct(device::GatheredProduct given, const Level& level) : Prep
   };
   for (int word = 0; word < 2; ++word) {
     for (int size = 0; size < 3; ++size) pack(ops(word ? math::Word::w64 : math::Word::w32, static_cast<Size>(size)));
+    pack(*scalar_level().any_product[word]);  // rings too small for vectors
   }
 }
 

@@ -82,7 +82,7 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
   }
   if (columns) galois.push_back(c.column_galois());
   const std::size_t total = galois.size() + (relinearize ? 1 : 0);
-  c.engine().require_memory(total * Parameters(c.spec()).switch_key_bytes(), "generating these keys");
+  c.engine().require_memory(total * Parameters(data_->context).switch_key_bytes(), "generating these keys");
   std::size_t done = 0;
   const auto tick = [&] {
     if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));

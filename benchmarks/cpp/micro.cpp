@@ -1,0 +1,318 @@
+// Times of single kernels and of BFV's two composites on one device:
+//   micro [--device cpu:avx512] [--only ntt] [--seconds 0.3] [--json FILE]
+// Threads: HELIOGRAPH_THREADS. Medians of repeated calls, in microseconds.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <random>
+
+#include "device/composite.h"
+#include "math/primes.h"
+
+namespace heliograph::bench {
+
+using device::Buffer;
+using device::KeySwitchPlan;
+using device::MultiplyPlan;
+using device::PrimeList;
+using device::View;
+using device::Workspace;
+using math::u32;
+using math::u64;
+using math::Word;
+
+struct Figure {
+  std::string name;
+  double microseconds;
+  std::string note;
+};
+
+class Bench {
+ public:
+  Bench(const std::string& name, std::string only, double seconds)
+      : device_(device::open_device(name)), queue_(device_->make_queue()), only_(std::move(only)), seconds_(seconds) {}
+
+  device::Device& device() { return *device_; }
+  device::Kernels& kernels() { return device_->kernels(); }
+  device::Queue& queue() { return *queue_; }
+  const std::vector<Figure>& figures() const { return figures_; }
+  bool wanted(const std::string& name) const { return name.find(only_) != std::string::npos; }
+
+  std::byte* memory(std::size_t bytes) {
+    kept_.push_back(device_->allocate(bytes, *queue_));
+    return kept_.back()->address();
+  }
+  View view(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n) {
+    return View::dense(memory(Workspace::bytes(word, items, components, limbs, n)), word, {items}, components, limbs, n);
+  }
+  /// Uniform residues.
+  View random(const device::PreparedRing& ring, const PrimeList& primes, std::size_t items, std::size_t components) {
+    const View v = view(ring.ring().word(), items, components, primes.size(), ring.ring().n());
+    device::Draw draw;
+    draw.object = ++objects_;
+    kernels().sample(queue(), ring, primes, draw, v);
+    return v;
+  }
+
+  /// `rate(microseconds)` makes the note.
+  void time(const std::string& name, const std::function<void()>& call, const std::function<std::string(double)>& rate = {}) {
+    if (!wanted(name)) return;
+    using Clock = std::chrono::steady_clock;
+    call();
+    std::vector<double> times;
+    const auto end = Clock::now() + std::chrono::duration<double>(seconds_);
+    while (times.size() < 5 || (Clock::now() < end && times.size() < 5000)) {
+      const auto start = Clock::now();
+      call();
+      queue().wait();
+      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    }
+    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+    const double median = times[times.size() / 2];
+    figures_.push_back({name, median, rate ? rate(median) : ""});
+    std::printf("%-52s %12.2f us  %s\n", name.c_str(), median, figures_.back().note.c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Queue> queue_;
+  std::string only_;
+  double seconds_;
+  std::vector<Buffer> kept_;
+  std::vector<Figure> figures_;
+  u32 objects_ = 0;
+};
+
+std::function<std::string(double)> per_second(double units, const char* unit) {
+  return [=](double microseconds) {
+    char text[48];
+    std::snprintf(text, sizeof text, "%.2f G%s/s", units / microseconds * 1e-3, unit);
+    return std::string(text);
+  };
+}
+
+std::shared_ptr<const math::Ring> make_ring(std::size_t n, Word word, const std::vector<std::pair<int, std::size_t>>& lengths) {
+  std::vector<u64> primes;
+  for (const auto& [bits, count] : lengths) {
+    const std::vector<u64> more = math::largest_primes(bits, count, 2 * n, primes);
+    primes.insert(primes.end(), more.begin(), more.end());
+  }
+  return std::make_shared<math::Ring>(n, word, primes);
+}
+
+void transforms(Bench& b) {
+  if (!b.wanted("ntt")) return;
+  for (const auto& [word, bits] : {std::pair{Word::w64, 50}, {Word::w64, 60}, {Word::w32, 30}}) {
+    for (int log_n = 12; log_n <= 16; ++log_n) {
+      const auto ring = b.kernels().prepare(make_ring(std::size_t{1} << log_n, word, {{bits, 1}}));
+      const View x = b.random(*ring, {0}, 1, 1);
+      const std::string name = " 2^" + std::to_string(log_n) + ", " + std::to_string(bits) + " bits";
+      b.time("ntt" + name, [&] { b.kernels().forward_ntt(b.queue(), *ring, {0}, x, x); });
+      b.time("inverse ntt" + name, [&] { b.kernels().inverse_ntt(b.queue(), *ring, {0}, x, x); });
+    }
+  }
+}
+
+void element_wise(Bench& b) {
+  if (!b.wanted("word")) return;
+  struct Case {
+    const char* name;
+    std::size_t n, limbs, components;
+  };
+  for (const Case& c : {Case{"one limb of 2^16 words", 65536, 1, 1}, {"a ciphertext of 2^15 x 12 words", 32768, 12, 2}}) {
+    const auto ring = b.kernels().prepare(make_ring(c.n, Word::w64, {{50, c.limbs}}));
+    const PrimeList primes = PrimeList::range(0, c.limbs);
+    const View x = b.random(*ring, primes, 1, c.components), y = b.random(*ring, primes, 1, c.components),
+               z = b.random(*ring, primes, 1, c.components);
+    const std::size_t bytes = c.n * c.limbs * c.components * 8;
+    b.time(std::string("memcpy, ") + c.name, [&] { std::memcpy(z.data, x.data, bytes); }, per_second(2.0 * static_cast<double>(bytes), "B"));
+    b.time(std::string("add, ") + c.name, [&] { b.kernels().add(b.queue(), *ring, primes, x, y, z); },
+           per_second(3.0 * static_cast<double>(bytes), "B"));
+    b.time(std::string("add in place, ") + c.name, [&] { b.kernels().add(b.queue(), *ring, primes, z, y, z); });
+    b.time(std::string("mul, ") + c.name, [&] { b.kernels().mul(b.queue(), *ring, primes, x, y, z); });
+    b.time(std::string("mul_accumulate, ") + c.name, [&] { b.kernels().mul_accumulate(b.queue(), *ring, primes, x, y, z); });
+    device::Draw draw;
+    b.time(std::string("sample uniform, ") + c.name, [&] { b.kernels().sample(b.queue(), *ring, primes, draw, z); },
+           per_second(2.0 * static_cast<double>(bytes), "B of stream"));
+    draw.distribution = device::Distribution::gaussian;
+    b.time(std::string("sample gaussian, ") + c.name, [&] { b.kernels().sample(b.queue(), *ring, primes, draw, z); });
+  }
+}
+
+void conversions(Bench& b) {
+  if (!b.wanted("convert")) return;
+  constexpr std::size_t n = 32768, from = 12, to = 13;
+  const auto ring_data = make_ring(n, Word::w64, {{50, from + to}});
+  const auto ring = b.kernels().prepare(ring_data);
+  const std::vector<u64>& p = ring_data->primes();
+  const auto c = b.kernels().prepare(math::extend_base({p.begin(), p.begin() + from}, {p.begin() + from, p.end()}));
+  const View x = b.random(*ring, PrimeList::range(0, from), 1, 1), y = b.random(*ring, PrimeList::range(from, to), 1, 1);
+  b.time("convert 12 to 13 limbs of 50 bits, 2^15", [&] { b.kernels().convert(b.queue(), *c, x, nullptr, y); },
+         per_second(static_cast<double>(n * from * to), "products"));
+}
+
+void products(Bench& b) {
+  if (!b.wanted("product")) return;
+  struct Shape {
+    const char* name;
+    std::size_t m, k, p, inputs;
+  };
+  constexpr std::size_t n = 4096;
+  for (const auto& [word, bits] : {std::pair{Word::w64, 50}, {Word::w32, 30}}) {
+    const auto ring = b.kernels().prepare(make_ring(n, word, {{bits, 1}}));
+    for (const Shape& s : {Shape{"conv1 5x25x144", 5, 25, 144, 784}, {"conv2 50x125x16", 50, 125, 16, 720}, {"dense 10x800", 10, 800, 1, 800}}) {
+      device::GatheredProduct g{.groups = 1, .outputs = s.m, .positions = s.p, .terms = s.k, .inputs = s.inputs, .weights = {}, .index = {}};
+      std::mt19937 random(1);
+      for (std::size_t i = 0; i < s.m * s.k; ++i) g.weights.push_back(static_cast<math::i64>(random() % 511) - 255);
+      for (std::size_t i = 0; i < s.p * s.k; ++i) g.index.push_back(static_cast<u32>(random() % s.inputs));
+      const auto product = b.kernels().prepare(g);
+      const View in = b.random(*ring, {0}, s.inputs, 1), out = b.random(*ring, {0}, s.m * s.p, 1);
+      b.time("product " + std::string(s.name) + ", " + std::to_string(bits) + " bits",
+             [&] { b.kernels().product(b.queue(), *ring, {0}, *product, in, out); },
+             per_second(static_cast<double>(n * s.m * s.k * s.p), "MAC"));
+    }
+  }
+}
+
+/// BFV at one set: Q, P and R of a ring, and the plans of a relinearization and a product.
+struct BfvSet {
+  std::string name;
+  std::size_t n;
+  std::vector<std::pair<int, std::size_t>> chain, special, auxiliary;
+  std::vector<std::size_t> digits;
+  u64 t;
+};
+
+struct Plans {
+  std::shared_ptr<const math::Ring> ring;
+  KeySwitchPlan key_switch;
+  MultiplyPlan multiply;
+};
+
+std::vector<u64> moduli(const math::Ring& ring, const PrimeList& list) {
+  std::vector<u64> r;
+  for (math::PrimeIndex p : list) r.push_back(ring.prime(p));
+  return r;
+}
+
+std::size_t count(const std::vector<std::pair<int, std::size_t>>& lengths) {
+  std::size_t r = 0;
+  for (const auto& l : lengths) r += l.second;
+  return r;
+}
+
+Plans make_plans(Bench& b, const BfvSet& set) {
+  Plans p;
+  std::vector<std::pair<int, std::size_t>> all = set.chain;
+  all.insert(all.end(), set.special.begin(), set.special.end());
+  all.insert(all.end(), set.auxiliary.begin(), set.auxiliary.end());
+  p.ring = make_ring(set.n, Word::w64, all);
+  const auto ring = b.kernels().prepare(p.ring);
+  const std::size_t q = count(set.chain), s = count(set.special), r = count(set.auxiliary);
+  KeySwitchPlan& k = p.key_switch;
+  k.ring = ring;
+  k.chain = PrimeList::range(0, q), k.special = PrimeList::range(q, s);
+  k.extended = k.key_limbs = PrimeList::range(0, q + s);
+  for (std::size_t first = 0; const std::size_t limbs : set.digits) {
+    KeySwitchPlan::Digit digit{.first = first, .count = limbs, .others = {}, .raise = nullptr};
+    std::vector<u64> from, to;
+    for (std::size_t l = 0; l < q + s; ++l) {
+      const bool inside = l >= first && l < first + limbs;
+      (inside ? from : to).push_back(p.ring->prime(static_cast<math::PrimeIndex>(l)));
+      if (!inside) digit.others.push_back(static_cast<math::PrimeIndex>(l));
+    }
+    digit.raise = b.kernels().prepare(math::extend_base(from, to));
+    k.digits.push_back(std::move(digit));
+    first += limbs;
+  }
+  k.mod_down = b.kernels().prepare(math::divide_and_round(moduli(*p.ring, k.special), moduli(*p.ring, k.chain)));
+  MultiplyPlan& m = p.multiply;
+  m.ring = ring;
+  m.chain = k.chain, m.auxiliary = PrimeList::range(q + s, r);
+  m.extended = m.chain;
+  m.extended.append(m.auxiliary);
+  const std::vector<u64> chain = moduli(*p.ring, m.chain), auxiliary = moduli(*p.ring, m.auxiliary);
+  m.lift = b.kernels().prepare(math::extend_base(chain, auxiliary));
+  m.scale = b.kernels().prepare(math::divide_and_round(chain, auxiliary, set.t));
+  m.lower = b.kernels().prepare(math::extend_base(auxiliary, chain));
+  return p;
+}
+
+void bfv(Bench& b, const BfvSet& set) {
+  if (!b.wanted("bfv")) return;
+  const Plans p = make_plans(b, set);
+  const std::size_t digits = set.digits.size();
+  for (const std::size_t items : {std::size_t{1}, std::size_t{4}}) {
+    const View x = b.random(*p.multiply.ring, p.multiply.chain, items, 2), y = b.random(*p.multiply.ring, p.multiply.chain, items, 2);
+    const View product = b.random(*p.multiply.ring, p.multiply.chain, items, 3), out = b.random(*p.multiply.ring, p.multiply.chain, items, 2);
+    const View key = b.random(*p.key_switch.ring, p.key_switch.extended, 1, 2 * digits);
+    const std::size_t multiply_bytes = device::Kernels::bfv_multiply_workspace(p.multiply, items, 2, 2);
+    const std::size_t switch_bytes = device::Kernels::key_switch_workspace(p.key_switch, items);
+    std::byte* const scratch = b.memory(std::max(multiply_bytes, switch_bytes));
+    const View add = product.with_components(0, 2), last = product.with_components(2, 1);
+    const auto multiply = [&] { b.kernels().bfv_multiply(b.queue(), p.multiply, x, y, product, Workspace(scratch, multiply_bytes)); };
+    const auto relinearize = [&] {
+      b.kernels().key_switch(b.queue(), p.key_switch, last, key, &add, out, Workspace(scratch, switch_bytes));
+    };
+    const std::string name = ", " + set.name + ", " + std::to_string(items) + (items == 1 ? " item" : " items");
+    b.time("bfv multiply" + name, multiply);
+    b.time("bfv relinearize" + name, relinearize);
+    b.time("bfv multiply and relinearize" + name, [&] { multiply(), relinearize(); },
+           [&](double us) { return std::to_string(us * 1e-3 / static_cast<double>(items)).substr(0, 6) + " ms each"; });
+  }
+}
+
+void write_json(const Bench& b, const std::string& device, const std::string& path) {
+  std::ofstream file(path);
+  file << "{\n  \"device\": \"" << device << "\",\n  \"figures\": [\n";
+  for (std::size_t i = 0; i < b.figures().size(); ++i) {
+    const Figure& f = b.figures()[i];
+    file << "    {\"name\": \"" << f.name << "\", \"microseconds\": " << f.microseconds << ", \"note\": \"" << f.note << "\"}"
+         << (i + 1 < b.figures().size() ? "," : "") << "\n";
+  }
+  file << "  ]\n}\n";
+}
+
+int run(int argc, char** argv) {
+  std::string name = "cpu", only, json;
+  double seconds = 0.3;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string option = argv[i];
+    if (option == "--device") name = argv[i + 1];
+    else if (option == "--only") only = argv[i + 1];
+    else if (option == "--json") json = argv[i + 1];
+    else if (option == "--seconds") seconds = std::atof(argv[i + 1]);
+    else throw Error("unknown option " + option);
+  }
+  Bench b(name, only, seconds);
+  const std::string description = b.device().description();
+  std::printf("%s: %s\n", b.device().name().c_str(), description.c_str());
+  transforms(b);
+  element_wise(b);
+  conversions(b);
+  products(b);
+  // R: log R >= log Q + log t + log N + 3.
+  bfv(b, {"2^15, log q 600, t 2", 32768, {{50, 12}}, {{50, 4}}, {{50, 13}}, {4, 4, 4}, 2});
+  bfv(b, {"2^15, log q 600, t 43 bits", 32768, {{50, 12}}, {{50, 4}}, {{50, 14}}, {4, 4, 4}, 5522259017729});
+  bfv(b, {"2^14, log q 330, t 2", 16384, {{48, 1}, {47, 6}}, {{50, 2}}, {{50, 7}}, {2, 2, 2, 1}, 2});
+  bfv(b, {"2^14, log q 330, t 43 bits", 16384, {{48, 1}, {47, 6}}, {{50, 2}}, {{50, 8}}, {2, 2, 2, 1}, 5522259017729});
+  if (!json.empty()) write_json(b, description, json);
+  return 0;
+}
+
+}  // namespace heliograph::bench
+
+int main(int argc, char** argv) {
+  try {
+    return heliograph::bench::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::cerr << e.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,299 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import heliograph as hg
+
+commands = typer.Typer(
+    help="Computing on encrypted data: encrypted digit recognition, step by step or all at once.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+NETWORKS = "digits, digits-batch, mnist-packed, hcnn5 or hcnn5-paper"
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
+NetworkName = Annotated[
+    str | None,
+    typer.Option("--network", help=f"{NETWORKS}. Without it, the one that the keys' parameters belong to."),
+]
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        typer.echo(f"heliograph {hg.__version__}")
+        raise typer.Exit
+
+
+@commands.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Computing on encrypted data: encrypted digit recognition, step by step or all at once."""
+
+
+@commands.command()
+def demo(
+    count: Annotated[int, typer.Option("--count", min=1, max=20, help="Digits to send one by one.")] = 3,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="Keep keys, requests and answers in this new or empty folder.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Choose the same digits again.")] = None,
+) -> None:
+    """Encrypt real handwritten digits, have them classified by a process that cannot decrypt, and decrypt the answers.
+
+    Two ways: single digits at low latency, and a whole test set at once.
+    """
+    from heliograph.cli import demo as story
+
+    story.run(count, keep, seed)
+
+
+@commands.command()
+def mnist(
+    picture: Annotated[
+        list[Path] | None, typer.Argument(help="Pictures of one digit each (PNG and others), or folders of them.")
+    ] = None,
+    images: Annotated[Path | None, typer.Option("--images", help="An IDX file of 28 x 28 images, gzipped or not.")] = None,
+    labels: Annotated[Path | None, typer.Option("--labels", help="The IDX file of their labels.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Take the first so many images only.")] = None,
+    parameters: Annotated[
+        str, typer.Option("--parameters", help="hcnn5 (the smallest 128-bit set) or hcnn5-2020 (the paper's).")
+    ] = "hcnn5",
+    network: Annotated[
+        str, typer.Option("--network", help="dense: each filter of layer two reads all maps. paper: one map.")
+    ] = "dense",
+) -> None:
+    """Classify encrypted 28 x 28 digits: all images of an MNIST file by HCNN-5, or single pictures at low latency.
+
+    With files, every decrypted logit is compared with the clear integer network's.
+    """
+    from heliograph import nn
+    from heliograph.cli import mnist as run
+    from heliograph.cli.roles import CommandError
+
+    if picture:
+        if images or labels:
+            raise CommandError("either pictures, or --images and --labels")
+        run.classify_pictures(picture)
+        return
+    if images is None or labels is None:
+        raise CommandError("say --images FILE --labels FILE, or name pictures")
+    names = {"dense": "hcnn5", "paper": "hcnn5-paper"}
+    if network not in names:
+        raise CommandError(f'--network is dense or paper, not "{network}"')
+    if parameters not in ("hcnn5", "hcnn5-2020"):
+        raise CommandError(f'--parameters is hcnn5 or hcnn5-2020, not "{parameters}"')
+    setup = nn.setup(names[network])
+    chosen = setup.parameters() if parameters == "hcnn5" else hg.bfv.parameters(parameters)
+    if not run.classify_all(images, labels, limit, setup, chosen):
+        raise typer.Exit(1)
+
+
+@commands.command()
+def keygen(
+    network: Annotated[str, typer.Option("--network", help=f"What the keys are for: {NETWORKS}.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write to; it is made if need be.")],
+    parameters: Annotated[
+        str | None, typer.Option("--parameters", help="A named set, in place of the network's own (hcnn5-2020 for hcnn5).")
+    ] = None,
+    public: Annotated[bool, typer.Option("--public", help="Write public.hg too: others can encrypt with it.")] = False,
+    force: Force = False,
+) -> None:
+    """Client: make keys. secret.hg stays with you (mode 0600); server.hg goes to the server and cannot decrypt."""
+    from heliograph import nn
+    from heliograph._arrays import readable_bytes
+    from heliograph.cli import roles, screen
+
+    setup = nn.setup(network)
+    chosen = hg.bfv.parameters(parameters) if parameters else setup.parameters()
+    if not chosen.has_slots:
+        raise roles.CommandError(f"{parameters} has no slots, which the networks need")
+    out.mkdir(parents=True, exist_ok=True)
+    secret_at, server_at, public_at = (out / name for name in (roles.SECRET, roles.SERVER, roles.PUBLIC))
+    roles.require_absent([secret_at, server_at, *([public_at] if public else [])], force)
+    secret = roles.make_keys(setup, chosen, secret_at, server_at, public_at if public else None)
+    screen.say(f"key {secret.id[:8]} for {setup.name}: {chosen!r}")
+    screen.say(f"{secret_at}: the secret key; keep it")
+    screen.say(f"{server_at}: {readable_bytes(roles.size(server_at))} of evaluation keys for the server")
+    if public:
+        screen.say(f"{public_at}: {readable_bytes(roles.size(public_at))}, for others to encrypt with")
+
+
+@commands.command()
+def encrypt(
+    keys: Annotated[Path, typer.Option("--keys", help="secret.hg, or public.hg.")],
+    out: Annotated[Path, typer.Option("--out", help="The request file to write.")],
+    image: Annotated[Path | None, typer.Argument(help="A picture of one digit, for mnist-packed.")] = None,
+    digits: Annotated[
+        list[int] | None, typer.Option("--digits", min=0, max=1796, help="One of scikit-learn's digits, by number; repeatable.")
+    ] = None,
+    images: Annotated[Path | None, typer.Option("--images", help="An IDX file of 28 x 28 images.")] = None,
+    first: Annotated[int, typer.Option("--first", min=0, help="The first image to take of --images.")] = 0,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="How many images to take of --images.")] = None,
+    network: NetworkName = None,
+    force: Force = False,
+) -> None:
+    """Client: encrypt a picture, digits, or images of a file into a request for the server."""
+    from heliograph._arrays import readable_bytes
+    from heliograph.cli import roles, screen
+
+    roles.require_absent([out], force)
+    if sum(source is not None and source != [] for source in (image, digits, images)) != 1:
+        raise roles.CommandError("say what to encrypt: a picture, --digits N, or --images FILE")
+    key = _encrypting_key(keys)
+    setup = roles.setup_for(key.parameters, network)
+    values = _images(image, digits, images, first, limit)
+    if not setup.packed and len(values) > key.parameters.slots and limit is None:
+        values = values[: key.parameters.slots]
+        screen.say(f"taking the first {len(values):,} images, as many as there are slots")
+    tensor = key.encrypt(roles.pack(setup, values, key.parameters), pad=True)
+    tensor.save(out)
+    screen.say(f"{out}: {readable_bytes(roles.size(out))}, {len(values):,} image(s) for {setup.name}: {tensor!r}")
+
+
+def _encrypting_key(path: Path) -> hg.SecretKey | hg.PublicKey:
+    kind = hg._core.kind_of(str(path))
+    if kind == "secret-key":
+        return hg.SecretKey.load(path)
+    loaded = hg.load(path)
+    if not isinstance(loaded, hg.PublicKey):
+        raise hg.FormatError(f"{path} holds no key to encrypt with but {kind.replace('-', ' ')}")
+    return loaded
+
+
+def _images(
+    image: Path | None, digits: list[int] | None, images: Path | None, first: int, limit: int | None
+) -> np.ndarray[tuple[int, ...], np.dtype[np.integer]]:
+    from heliograph.cli import idx, pictures
+    from heliograph.cli.demo import all_digits
+
+    if image is not None:
+        return pictures.read(image)[None]
+    if digits:
+        return all_digits()[0][digits]
+    assert images is not None
+    chosen = idx.images(images)[first:][:limit]
+    if not len(chosen):
+        raise hg.ShapeError(f"{images} has no image number {first}")
+    return chosen
+
+
+@commands.command()
+def classify(
+    keys: Annotated[Path, typer.Option("--keys", help="server.hg: evaluation keys.")],
+    requests: Annotated[list[Path], typer.Option("--in", help="A request file; repeatable.")],
+    answers: Annotated[list[Path], typer.Option("--out", help="The answer file to write, one for each request.")],
+    network: NetworkName = None,
+    force: Force = False,
+    report: Annotated[bool, typer.Option("--report", hidden=True, help="Lines of JSON, for a program.")] = False,
+) -> None:
+    """Server: classify requests. It has no secret key and learns nothing about the images."""
+    from heliograph.cli import roles, screen
+
+    if len(requests) != len(answers):
+        raise roles.CommandError(f"{len(requests)} requests (--in) and {len(answers)} answers (--out)")
+    roles.require_absent(answers, force)
+    if report:
+        work = roles.answer(keys, requests, answers, network, Reporter())
+        print(json.dumps({"seconds": work.seconds, "classify": work.classify}), flush=True)
+        return
+    with screen.bar("classify") as progress:
+        work = roles.answer(keys, requests, answers, network, progress)
+    for request, reply, spent in zip(requests, answers, work.classify, strict=True):
+        screen.say(f"{request} -> {reply}: {screen.seconds(spent)}")
+
+
+class Reporter:
+    """Progress as lines of JSON, at most one for each percent."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, int] = ("", -1)
+
+    def __call__(self, part: str, share: float) -> None:
+        now = (part, int(100 * share))
+        if now != self._last:
+            self._last = now
+            print(json.dumps({"part": part, "share": share}), flush=True)
+
+
+@commands.command()
+def decrypt(
+    answers: Annotated[list[Path], typer.Argument(help="Answer files.")],
+    keys: Annotated[Path, typer.Option("--keys", help="secret.hg.")],
+    network: NetworkName = None,
+    labels: Annotated[Path | None, typer.Option("--labels", help="An IDX file of the truth, to compare with.")] = None,
+) -> None:
+    """Client: decrypt answers and tell what was read."""
+    from heliograph.cli import idx, roles, screen
+
+    secret = hg.SecretKey.load(keys)
+    setup = roles.setup_for(secret.parameters, network)
+    truth = idx.labels(labels) if labels else None
+    for path in answers:
+        answer = hg.load(path)
+        if not isinstance(answer, hg.Tensor):
+            raise hg.FormatError(f"{path} holds no answer")
+        logits = roles.unpack(setup, secret.decrypt(answer), secret.parameters)
+        predictions = logits.argmax(1)
+        noise = f"{secret.noise_budget(answer):.0f} bits of noise left"
+        if len(logits) == 1:
+            screen.say(f"{path}: read as {predictions[0]} ({noise})", "bold")
+            screen.say("logits " + " ".join(f"{digit}:{value}" for digit, value in enumerate(logits[0])))
+        else:
+            screen.say(f"{path}: {len(predictions):,} images ({noise})", "bold")
+            screen.say(" ".join(str(p) for p in predictions))
+        if truth is not None:
+            known = truth[: len(predictions)]
+            right = int((predictions[: len(known)] == known).sum())
+            screen.say(f"{right:,} of {len(known):,} right")
+
+
+@commands.command()
+def devices() -> None:
+    """What the engine found to compute on."""
+    from heliograph.cli import explain
+
+    explain.devices()
+
+
+@commands.command()
+def params(
+    name: Annotated[str | None, typer.Argument(help="A named set (hcnn5-2020, also hcnn5-2020/w32), or a network.")] = None,
+    depth: Annotated[int | None, typer.Option("--depth", min=0, help="Find a set for so many multiplications in sequence.")] = None,
+    plain_bits: Annotated[int, typer.Option("--plain-bits", min=2, max=600, help="With --depth: bits of the integers.")] = 20,
+    slots: Annotated[int, typer.Option("--slots", min=0, help="With --depth: values to pack in one ciphertext.")] = 0,
+    terms: Annotated[int, typer.Option("--terms", min=1, help="With --depth: products summed at each level.")] = 1024,
+) -> None:
+    """Explain a parameter set: its ring, moduli, security, sizes. Without a name, list them all."""
+    from heliograph.cli import explain, roles
+
+    if name is not None and depth is not None:
+        raise roles.CommandError("either a name or --depth")
+    if depth is not None:
+        explain.found_set(depth, plain_bits, slots, terms)
+    elif name is not None:
+        explain.one_set(name)
+    else:
+        explain.all_sets()
+
+
+@commands.command()
+def inspect(file: Annotated[list[Path], typer.Argument(help="Files of keys or ciphertexts.")]) -> None:
+    """Show what a file holds and whether it is undamaged. Needs no key and shows no secret."""
+    from heliograph.cli import explain
+
+    whole = [explain.inspect(path) for path in file]
+    if not all(whole):
+        raise typer.Exit(1)

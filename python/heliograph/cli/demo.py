@@ -1,0 +1,211 @@
+"""heliograph demo: the whole story on scikit-learn's handwritten digits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import heliograph as hg
+from heliograph import nn
+from heliograph._arrays import readable_bytes
+from heliograph.cli import roles, screen
+
+DigitArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where the two parties keep their files. The server is told of `shared` alone."""
+
+    client: Path
+    shared: Path
+
+
+@contextmanager
+def folders(keep: Path | None) -> Iterator[Folders]:
+    """Temporary folders, or those a person wants to keep."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="heliograph-client-") as own:
+            with tempfile.TemporaryDirectory(prefix="heliograph-shared-") as shared:
+                yield Folders(Path(own), Path(shared))
+        return
+    keep.mkdir(parents=True, exist_ok=True)
+    places = Folders(keep / "client", keep / "shared")
+    for place in (places.client, places.shared):
+        if place.exists() and any(place.iterdir()):
+            raise roles.CommandError(f"{place} is not empty")
+        place.mkdir(exist_ok=True)
+    yield places
+
+
+def all_digits() -> tuple[DigitArray, DigitArray]:
+    """scikit-learn's digits, [count, 8, 8] of 0 ... 16, and their labels."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise hg.HeliographError("the digits come with scikit-learn: pip install 'heliograph[demo]'") from None
+    digits = load_digits()
+    return digits.images.astype(np.int64), digits.target.astype(np.int64)
+
+
+def test_digits() -> tuple[DigitArray, DigitArray]:
+    """Those the network was not trained on."""
+    images, labels = all_digits()
+    from sklearn.model_selection import train_test_split
+
+    split = nn.load("digits").meta.get("split", {"test_size": 360, "random_state": 0})
+    stratify = labels if split.get("stratify") else None
+    _, test, _, truth = train_test_split(
+        images, labels, test_size=split["test_size"], random_state=split["random_state"], stratify=stratify
+    )
+    return test, truth
+
+
+def serve(
+    setup: nn.Setup, keys: Path, requests: list[Path], answers: list[Path], progress: Callable[[str, float], None]
+) -> dict[str, Any]:
+    """The server: a process of its own that is told the paths of its keys, the requests and the answers, and no other."""
+    command = [sys.executable, "-m", "heliograph.cli", "classify", "--report", "--force", "--network", setup.name]
+    command += ["--keys", str(keys)]
+    for request, reply in zip(requests, answers, strict=True):
+        command += ["--in", str(request), "--out", str(reply)]
+    report: dict[str, Any] = {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            for line in process.stdout:
+                report = json.loads(line)
+                if "part" in report:
+                    progress(report["part"], report["share"])
+            complaint = process.stderr.read().strip()
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode:
+        raise roles.CommandError(f"the server failed: {complaint.removeprefix('heliograph: ') or process.returncode}")
+    return report
+
+
+@dataclass
+class Exchange:
+    """One trip through the two processes."""
+
+    logits: list[DigitArray]
+    noise: float
+    rows: list[tuple[str, str, str]]
+    answered: list[float]
+
+
+def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders) -> Exchange:
+    """Keys, encryption, the server's work, decryption: each batch is one request."""
+    parameters = setup.parameters()
+    stages = screen.Stages()
+    secret_at, keys_at = at.client / f"{setup.name}-secret.hg", at.shared / f"{setup.name}-keys.hg"
+    requests = [at.shared / f"{setup.name}-request-{i + 1}.hg" for i in range(len(batches))]
+    answers = [at.shared / f"{setup.name}-answer-{i + 1}.hg" for i in range(len(batches))]
+    with stages.stage("make keys"):
+        secret = roles.make_keys(setup, parameters, secret_at, keys_at)
+    with stages.stage("encrypt"):
+        for images, request in zip(batches, requests, strict=True):
+            secret.encrypt(roles.pack(setup, images, parameters), pad=True).save(request)
+    with stages.stage("server") as progress:
+        report = serve(setup, keys_at, requests, answers, progress)
+    logits, noise = [], np.inf
+    with stages.stage("decrypt"):
+        own = hg.SecretKey.load(secret_at)
+        replies = [hg.load(path) for path in answers]
+        logits = [roles.unpack(setup, own.decrypt(reply), parameters) for reply in replies]
+    noise = min(own.noise_budget(reply) for reply in replies)
+    return Exchange(logits, noise, _rows(stages, report, len(batches), secret_at, keys_at, requests, answers), report["classify"])
+
+
+def _rows(
+    stages: screen.Stages, report: dict[str, Any], count: int, secret_at: Path, keys_at: Path, requests: list[Path], answers: list[Path]
+) -> list[tuple[str, str, str]]:
+    own, theirs = stages.times, report["seconds"]
+    each = f" (each of {count})" if count > 1 else ""
+
+    def total(paths: list[Path]) -> str:
+        return readable_bytes(sum(map(roles.size, paths)) / count)
+
+    wait = own["server"] - sum(theirs.values())
+    return [
+        ("client: make keys", screen.seconds(own["make keys"]), f"{readable_bytes(roles.size(keys_at))} to the server"),
+        (f"client: encrypt{each}", screen.seconds(own["encrypt"] / count), f"{total(requests)} to the server"),
+        ("server: start the process", screen.seconds(wait), ""),
+        ("server: read the keys", screen.seconds(theirs["load keys"]), ""),
+        ("server: prepare the weights", screen.seconds(theirs["prepare weights"]), ""),
+        (f"server: read the request{each}", screen.seconds(theirs["load request"] / count), ""),
+        (f"server: classify{each}", screen.seconds(sorted(report["classify"])[count // 2]), ""),
+        (f"server: write the answer{each}", screen.seconds(theirs["write answer"] / count), f"{total(answers)} to the client"),
+        (f"client: decrypt{each}", screen.seconds(own["decrypt"] / count), ""),
+    ]
+
+
+def run(count: int, keep: Path | None, seed: int | None) -> None:
+    """Both ways, with everything shown."""
+    images, labels = test_digits()
+    start = time.perf_counter()
+    with folders(keep) as at:
+        one_by_one(images, labels, count, seed, at)
+        screen.say()
+        all_at_once(images, labels, at)
+        if keep is not None:
+            screen.say(f"\nThe files are in {keep}; `heliograph inspect FILE` shows them.")
+    screen.say(f"\nAll of it took {screen.seconds(time.perf_counter() - start)}.")
+
+
+def one_by_one(images: DigitArray, labels: DigitArray, count: int, seed: int | None, at: Folders) -> None:
+    """Some digits, one to a request."""
+    setup = nn.setup("digits")
+    chosen = np.random.default_rng(seed).choice(len(images), size=min(count, len(images)), replace=False)
+    screen.say("One digit at a time, at low latency", "bold")
+    screen.say("The 64 pixels of a digit lie side by side in one ciphertext. The server holds evaluation keys alone:")
+    screen.say("it can compute on what it is sent and cannot read it.")
+    screen.say(f"{setup.parameters()!r}\n")
+    done = exchange(setup, [images[[i]] for i in chosen], at)
+    predictions = [int(logits[0].argmax()) for logits in done.logits]
+    captions = [screen.verdict(p, int(labels[i])) for p, i in zip(predictions, chosen, strict=True)]
+    screen.gallery([images[i] for i in chosen], 16, captions)
+    screen.say()
+    screen.table("", ("stage", "time", "bytes"), done.rows)
+    screen.say(f"noise left in the answer, measured with the secret key: {done.noise:.0f} bits")
+    _equal(setup, done, images[chosen])
+
+
+def all_at_once(images: DigitArray, labels: DigitArray, at: Folders) -> None:
+    """The whole test split in one request."""
+    setup = nn.setup("digits-batch")
+    screen.say(f"All {len(images)} digits of the test split at once", "bold")
+    screen.say("One pixel a ciphertext, one image a slot: the work is the same for one image and for all slots full.")
+    screen.say(f"{setup.parameters()!r}\n")
+    done = exchange(setup, [images], at)
+    predictions = done.logits[0].argmax(1)
+    right = int((predictions == labels).sum())
+    sample = list(range(6))
+    captions = [screen.verdict(int(predictions[i]), int(labels[i])) for i in sample]
+    screen.gallery([images[i] for i in sample], 16, captions)
+    screen.say()
+    screen.table("", ("stage", "time", "bytes"), done.rows)
+    screen.say(f"noise left in the answer, measured with the secret key: {done.noise:.0f} bits")
+    _equal(setup, done, images)
+    screen.say(f"accuracy: {right} of {len(labels)} right, {100 * right / len(labels):.1f}%", "bold")
+
+
+def _equal(setup: nn.Setup, done: Exchange, images: DigitArray) -> None:
+    """Raises InternalError where a logit is not the clear network's."""
+    if not np.array_equal(np.concatenate(done.logits), setup.load().clear_logits(images)):
+        raise hg.InternalError("a decrypted logit is not the clear network's")
+    screen.say("every logit equals the clear network's")

@@ -1,0 +1,142 @@
+"""heliograph params, inspect, devices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import heliograph as hg
+from heliograph import _core, nn
+from heliograph._arrays import readable_bytes
+from heliograph.cli import roles, screen
+
+
+def all_sets() -> None:
+    """One row for each named set and each network's."""
+    rows = []
+    for name in hg.bfv.named():
+        rows.append(_row(name, hg.bfv.parameters(name, insecure=True)))
+    screen.table("Named parameter sets", ("name", "N", "log q", "log QP", "plaintext bits", "slots", "security"), rows)
+    screen.say()
+    rows = []
+    for setup in nn.SETUPS.values():
+        rows.append(_row(setup.name, setup.parameters()))
+    screen.table("Networks and their sets", ("name", "N", "log q", "log QP", "plaintext bits", "slots", "security"), rows)
+    screen.say()
+    for setup in nn.SETUPS.values():
+        screen.say(f"{setup.name}: {setup.title}")
+    screen.say("\n`heliograph params NAME` explains one, `heliograph params --depth 3 --plain-bits 20` finds one.")
+
+
+def _row(name: str, p: hg.bfv.Parameters) -> tuple[str, ...]:
+    slots = f"{p.slots:,}" if p.has_slots else "none"
+    bits = str(p.plain_modulus.bit_length())
+    return (name, f"{p.n:,}", f"{p.log_q:.0f}", f"{p.log_qp:.0f}", bits, slots, p.security)
+
+
+def one_set(name: str) -> None:
+    """A set of that name, or of that network."""
+    base = name.split("/")[0]
+    if base in hg.bfv.named():
+        screen.say(hg.bfv.parameters(name, insecure=True).explain())
+        return
+    if name not in nn.SETUPS:
+        sets = ", ".join([*hg.bfv.named(), *(n for n in nn.SETUPS if n not in hg.bfv.named())])
+        raise roles.CommandError(f'there is no set or network "{name}"; there are {sets}')
+    setup = nn.setup(name)
+    network = setup.load()
+    counts = network.counts()
+    screen.say(setup.parameters().explain())
+    keys = setup.keys()
+    rotations = len(keys.get("rotations", ()))
+    count = 1 + rotations + bool(keys.get("columns"))
+    screen.say(f"{'network':>14}  {setup.title}")
+    if setup.packed:
+        screen.say(f"{'server keys':>14}  relinearization, {rotations} rotations, columns: {readable_bytes(count * setup.parameters().switch_key_bytes / 2)}")
+    else:
+        screen.say(
+            f"{'work':>14}  {counts.inputs:,} ciphertexts in, {counts.products:,} squares, {counts.constants:,} "
+            f"ciphertext-constant products, {counts.relinearizations:,} relinearizations"
+        )
+
+
+def found_set(depth: int, plain_bits: int, slots: int, terms: int) -> None:
+    """The smallest set for a need."""
+    screen.say(hg.bfv.parameters(depth=depth, plain_bits=plain_bits, slots=slots, terms=terms).explain())
+
+
+def devices() -> None:
+    """What was found."""
+    for line in hg.devices():
+        screen.say(line)
+
+
+_KINDS = {
+    "ciphertext": "ciphertext tensor",
+    "secret-key": "secret key: whoever has this file can decrypt",
+    "public-key": "public key: encrypts, does not decrypt",
+    "evaluation-keys": "evaluation keys: a server's, they do not decrypt",
+}
+
+
+def inspect(path: Path) -> bool:
+    """What a file is and whether it is whole, without any key. Nothing of a secret key's values is shown."""
+    seen = json.loads(_core.inspect(str(path)))
+    kind = str(seen["type"]).rsplit(".", 1)[-1]
+    header = seen["header"]
+    rows = [("file", str(path)), ("size", f"{seen['file_bytes']:,} bytes"), ("kind", _KINDS.get(kind, kind))]
+    if "key" in header:
+        rows.append(("key id", str(header["key"])))
+    if "parameters" in header:
+        rows += _parameter_rows(header)
+    rows += _kind_rows(kind, header)
+    if kind != "secret-key":
+        for array in seen["arrays"]:
+            shape = " x ".join(str(length) for length in array["shape"])
+            rows.append(("array", f"{array['name']}: {array['dtype']} {shape}, {readable_bytes(array['bytes'])}"))
+    width = max(len(label) for label, _ in rows)
+    for label, text in rows:
+        screen.say(f"{label:>{width}}  {text}")
+    damage = _damage(path, kind)
+    whole = "whole: digest and every residue checked" if damage is None else f"DAMAGED: {damage}"
+    screen.say(f"{'state':>{width}}  {whole}", "bold" if damage is None else "bold red")
+    return damage is None
+
+
+def _parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
+    p = header["parameters"]
+    log_q = sum(int(q).bit_length() for q in p["chain"])
+    bound = hg._core.largest_secure_log_qp(p["n"])
+    log_qp = log_q + sum(int(q).bit_length() for q in p["special"])
+    name = f" {p['name']}" if p.get("name") else ""
+    secure = "128-bit" if log_qp <= bound + 1 else "below 128 bits"
+    t = ", ".join(str(v) for v in p["plain_moduli"])
+    return [
+        ("scheme", f"{str(p['scheme']).upper()}{name}, edition {p['edition']}"),
+        ("parameters", f"N = {p['n']:,}, {len(p['chain'])} primes of {log_q} bits, {len(p['special'])} special; {secure}"),
+        ("plaintext", f"t = {t}"),
+        ("hash", str(header.get("parameter_hash", ""))),
+    ]
+
+
+def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
+    if kind == "evaluation-keys":
+        rotations = header.get("rotations")
+        have = "yes" if header.get("relinearization") else "no"
+        return [("relinearization", have), ("rotations", f"{len(rotations or {})} keys")]
+    if kind == "ciphertext":
+        return [(label, str(header[label])) for label in ("shape", "degree", "level", "packing", "width") if label in header]
+    return []
+
+
+def _damage(path: Path, kind: str) -> str | None:
+    """What is wrong with a file, read to its end."""
+    try:
+        if kind == "secret-key":
+            hg.SecretKey.load(path)
+        else:
+            hg.load(path)
+    except hg.FormatError as error:
+        return str(error)
+    return None

@@ -1,0 +1,190 @@
+// A matrix product with weights of up to 15 bits: residues are cut into D digits of at most 15 bits, so that a product of
+// two terms is one 16-bit dot product into 32 bits, as many terms as 31 bits hold; then the digits' sums are put together
+// and reduced once.
+//
+// Scratch: a block of zero digits, the digits of each input [input][tile of kTile words][digit], and one panel: the digits
+// of the terms of one position by pairs [pair][digit], as the dot product wants them.
+// S, the instruction set, gives: vectors of kTile 16-bit digits, their order such that interleaving two of them yields
+// kTile / 2 words a half; dot products; the last recombination.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/unroll.h"
+
+namespace heliograph::backend::cpu {
+namespace {
+
+template <class S, class Word>
+struct DigitProduct {
+  using V = typename S::V;
+  static constexpr std::size_t kTile = S::kTile, kVector = sizeof(V), kMostDigits = 4;
+  static constexpr u32 kNone = ~u32{0};
+
+  /// Digits of a modulus of so many bits, and their length.
+  static int digits(u64 q) {
+    int bits = 1;
+    while (q >> bits) ++bits;
+    return bits <= 30 ? 2 : bits <= 45 ? 3 : 4;
+  }
+  static int digit_bits(u64 q, int count) {
+    int bits = 1;
+    while (q >> bits) ++bits;
+    return (bits + count - 1) / count;
+  }
+
+  // ---- weights: the largest magnitude, then [tile of outputs][pair of terms][output] pairs of 16 bits
+
+  static std::size_t pairs(std::size_t terms) { return (terms + 1) / 2; }
+  static std::size_t weight_bytes(std::size_t outputs, std::size_t terms) { return 64 + outputs * pairs(terms) * 4; }
+  static void pack_weights(const i64* weights, std::size_t outputs, std::size_t terms, void* packed) {
+    i64 largest = 1;
+    for (std::size_t i = 0; i < outputs * terms; ++i) largest = std::max(largest, weights[i] < 0 ? -weights[i] : weights[i]);
+    *static_cast<i64*>(packed) = largest;
+    u32* to = reinterpret_cast<u32*>(static_cast<char*>(packed) + 64);
+    for (std::size_t first = 0; first < outputs; first += S::kOutputs) {
+      const std::size_t width = std::min<std::size_t>(S::kOutputs, outputs - first);
+      for (std::size_t k = 0; k < terms; k += 2) {
+        for (std::size_t m = first; m < first + width; ++m) {
+          const u32 low = static_cast<std::uint16_t>(weights[m * terms + k]);
+          const u32 high = k + 1 < terms ? static_cast<std::uint16_t>(weights[m * terms + k + 1]) : 0;
+          *to++ = low | high << 16;
+        }
+      }
+    }
+  }
+
+  static std::size_t input_bytes(std::size_t count) { return count / kTile * kMostDigits * kVector; }
+  static std::size_t scratch_bytes(std::size_t, std::size_t terms, std::size_t inputs, std::size_t count) {
+    return (inputs + 1) * input_bytes(count) + pairs(terms) * kMostDigits * kVector;
+  }
+
+  // ---- cutting the inputs
+
+  static void gather(const ProductBlock& b) {
+    const int count = digits(b.modulus->q);
+    const typename S::Cut cut(count, digit_bits(b.modulus->q, count));
+    char* to = static_cast<char*>(b.scratch);
+    const std::size_t each = input_bytes(b.count);
+    for (std::size_t i = 0; i < each; i += kVector) S::store(to + i, S::zero());
+    to += each;
+    constexpr std::size_t kAhead = 6;  // blocks lie far apart: the processor does not guess the next
+    for (std::size_t i = 0; i < b.inputs; ++i, to += each) {
+      if (i + kAhead < b.inputs) {
+        for (std::size_t c = 0; c < b.count; c += 64 / sizeof(Word)) __builtin_prefetch(static_cast<const Word*>(b.in[i + kAhead]) + c);
+      }
+      const Word* const x = static_cast<const Word*>(b.in[i]);
+      for (std::size_t t = 0; t < b.count / kTile; ++t) cut(x + t * kTile, to + t * kMostDigits * kVector, kVector);
+    }
+  }
+
+  // ---- the product
+
+  struct Panel {
+    const ProductBlock& b;
+    std::size_t first, last;  // terms
+    std::size_t tile;
+    char* at;
+  };
+
+  /// Pairs of the terms of position p, for one half of a tile.
+  template <int D, bool High>
+  static void fill(const Panel& panel, std::size_t p) {
+    const ProductBlock& b = panel.b;
+    const std::size_t each = input_bytes(b.count);
+    const char* const digits = static_cast<const char*>(b.scratch) + panel.tile * kMostDigits * kVector;
+    const u32* const index = b.index + p * b.terms;
+    const auto from = [&](std::size_t k) {
+      return digits + (k < b.terms && index[k] != kNone ? (std::size_t{index[k]} + 1) * each : 0);
+    };
+    char* to = panel.at;
+    for (std::size_t k = panel.first; k < panel.last; k += 2, to += D * kVector) {
+      const char *const x = from(k), *const y = from(k + 1);
+      unroll<D>([&](auto d) __attribute__((always_inline)) {
+        S::store(to + d() * kVector, S::template interleave<High>(S::load(x + d() * kVector), S::load(y + d() * kVector)));
+      });
+    }
+  }
+
+  /// Outputs first .. first + T - 1 at position p, words of one half of the tile.
+  template <int D, int T>
+  static void tile(const Panel& panel, const typename S::template Join<D>& join, std::size_t p, std::size_t first, std::size_t start) {
+    const ProductBlock& b = panel.b;
+    const u32* weights = reinterpret_cast<const u32*>(static_cast<const char*>(b.weights) + 64) + first * pairs(b.terms) + panel.first / 2 * T;
+    const char* from = panel.at;
+    V sum[T][D];
+    unroll<T>([&](auto m) __attribute__((always_inline)) {
+      unroll<D>([&](auto d) __attribute__((always_inline)) { sum[m()][d()] = S::zero(); });
+    });
+    for (std::size_t k = panel.first; k < panel.last; k += 2, from += D * kVector, weights += T) {
+      V x[D];
+      unroll<D>([&](auto d) __attribute__((always_inline)) { x[d()] = S::load(from + d() * kVector); });
+      unroll<T>([&](auto m) __attribute__((always_inline)) {
+        const V w = S::broadcast(weights[m()]);
+        unroll<D>([&](auto d) __attribute__((always_inline)) { sum[m()][d()] = S::dot(sum[m()][d()], x[d()], w); });
+      });
+    }
+    unroll<T>([&](auto m) __attribute__((always_inline)) {
+      Word* const out = static_cast<Word*>(b.out[(first + m()) * b.positions + p]) + start;
+      panel.first == 0 ? join.template store<false>(sum[m()], out) : join.template store<true>(sum[m()], out);
+    });
+  }
+
+  template <int D, bool High>
+  static void half(const Panel& panel, const typename S::template Join<D>& join, std::size_t p) {
+    const std::size_t start = panel.tile * kTile + (High ? kTile / 2 : 0), outputs = panel.b.outputs;
+    fill<D, High>(panel, p);
+    std::size_t m = 0;
+    for (; m + S::kOutputs <= outputs; m += S::kOutputs) tile<D, S::kOutputs>(panel, join, p, m, start);
+    unroll<S::kOutputs>([&](auto left) __attribute__((always_inline)) {
+      if constexpr (left() > 0) {
+        if (outputs - m == static_cast<std::size_t>(left())) tile<D, left()>(panel, join, p, m, start);
+      }
+    });
+  }
+
+  template <int D>
+  static void run_digits(const ProductBlock& b) {
+    const int bits = digit_bits(b.modulus->q, D);
+    const typename S::template Join<D> join(*b.modulus, bits);
+    // So many terms fit 31 bits; more are added modulo q, in the output.
+    const u64 largest = static_cast<u64>(*static_cast<const i64*>(b.weights)) * ((u64{1} << bits) - 1);
+    const std::size_t stretch = static_cast<std::size_t>(0x7fffffff / largest) / 2 * 2, even = 2 * pairs(b.terms);
+    Panel panel{b, 0, 0, 0, static_cast<char*>(b.scratch) + (b.inputs + 1) * input_bytes(b.count)};
+    for (panel.tile = 0; panel.tile < b.count / kTile; ++panel.tile) {
+      for (std::size_t p = 0; p < b.positions; ++p) {
+        panel.first = 0;
+        do {  // once even where there are no terms: zeros
+          panel.last = std::min(even, panel.first + stretch);
+          half<D, false>(panel, join, p);
+          half<D, true>(panel, join, p);
+          panel.first = panel.last;
+        } while (panel.first < even);
+      }
+    }
+  }
+
+  static void run(const ProductBlock& b) {
+    switch (digits(b.modulus->q)) {
+      case 2: return run_digits<2>(b);
+      case 3: return run_digits<3>(b);
+      default: return run_digits<4>(b);
+    }
+  }
+};
+
+template <class S, class Word>
+constexpr ProductOps digit_ops(const char* name) {
+  using P = DigitProduct<S, Word>;
+  return {.name = name,
+          .block = 64,
+          .weight_bytes = P::weight_bytes,
+          .pack_weights = P::pack_weights,
+          .scratch_bytes = P::scratch_bytes,
+          .gather = P::gather,
+          .run = P::run};
+}
+
+}  // namespace
+}  // namespace heliograph::backend::cpu

@@ -1,0 +1,66 @@
+"""Digests of many results from fixed seeds. Run by itself: what they are on the device the environment names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import rigs
+
+import heliograph as hg
+from heliograph import _core
+
+
+def digest(tensor: Any) -> str:
+    """SHA-256 of a tensor's or key's file."""
+    return hashlib.sha256(tensor.to_bytes()).hexdigest()
+
+
+def results(n: int, log_q: int, special: int, edition: str, batch: int) -> dict[str, str]:
+    """One of each operation, on a batch larger than what is computed in one go."""
+    moduli = _core.batching_primes(n, 30, 2)
+    core = _core.Parameters(_core.make_spec(n, log_q, special, moduli, edition, 0, True))
+    secret = rigs.test_secret(hg.bfv.Parameters(core))
+    keys = secret.evaluation_keys(rotations=[1, -3], columns=True)
+    server = hg.Server(keys)
+    rng = np.random.default_rng(3)
+    x = server.bind(secret.encrypt(rng.integers(-9, 9, (batch, n))))
+    y = server.bind(secret.encrypt(rng.integers(-9, 9, (3, 1, n))))
+    plain = server.encode(rng.integers(-9, 9, n))
+    product = x * y
+    w = rng.integers(-300, 300, (5, batch))
+    found = {
+        "keys": keys,
+        "encrypt": x,
+        "add": x + y,
+        "multiply": product,
+        "square": hg.square(x),
+        "relinearize": hg.relinearize(product),
+        "plain": x * plain + plain,
+        "integers": x * rng.integers(-99, 99, batch) - 5,
+        "rotate": hg.rotate_rows(x, [1, -3]),
+        "columns": hg.rotate_columns(x),
+        "matmul": hg.matmul(w, x, np.arange(5)),
+        "convolution": hg.conv2d(x[:16].reshape(1, 4, 4), w[:3, :9].reshape(3, 1, 3, 3), padding=1),
+        "sum": hg.sum(product, 0),
+        "shrink": hg.shrink(hg.relinearize(product), 1 if edition == "w64" else 2),
+    }
+    digests = {name: digest(t) for name, t in found.items()}
+    digests["decrypt"] = hashlib.sha256(secret.decrypt(product).tobytes()).hexdigest()
+    return digests
+
+
+def all_results() -> dict[str, dict[str, str]]:
+    """Both editions, one and several special primes."""
+    return {
+        "w64": results(1024, 130, 1, "w64", 20),
+        "w64 digits": results(2048, 190, 2, "w64", 17),
+        "w32": results(1024, 110, 1, "w32", 20),
+        "w32 digits": results(2048, 140, 3, "w32", 17),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(all_results()))
