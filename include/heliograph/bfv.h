@@ -74,6 +74,8 @@ class Parameters {
   std::string hash() const;   // SHA-256 of the defining numbers, hex
   std::size_t ciphertext_bytes(std::size_t degree = 1) const;
   std::size_t switch_key_bytes() const;
+  /// Throws OutOfMemoryError, naming the purpose, where the device has fewer bytes left.
+  void require_memory(std::size_t bytes, const std::string& purpose) const;
   /// What a null device has counted since it was opened or reset; throws ParameterError on others.
   struct Count {
     std::string kernel;

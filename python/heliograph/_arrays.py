@@ -17,7 +17,10 @@ def integers(values: Any, what: str) -> Int64Array:
 
     Raises DtypeError for anything but integers and booleans, PlaintextRangeError beyond 64 bits signed.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise _core.ShapeError(f"{what} are ragged: rows of different lengths") from None
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         array = _from_objects(array, what)
     if array.dtype.kind not in "iub":
@@ -25,6 +28,21 @@ def integers(values: Any, what: str) -> Int64Array:
     if array.dtype == np.uint64 and array.size and int(array.max()) >= 1 << 63:
         raise _core.PlaintextRangeError(f"{what} hold {int(array.max())}, which is beyond 2^63")
     return np.asarray(array, dtype=np.int64, order="C")
+
+
+def whole(value: Any, what: str) -> int:
+    """`value` as an int. Raises DtypeError for anything but integers."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    raise _core.DtypeError(f"{what} must be an integer, not {value!r}")
+
+
+def axis_of(axis: Any, ndim: int, what: str) -> int:
+    """`axis` counted from the front. Raises ShapeError where there is no such axis."""
+    position = whole(axis, "an axis")
+    if not -ndim <= position < ndim:
+        raise _core.ShapeError(f"{what} has no axis {axis}")
+    return position % ndim
 
 
 def _from_objects(array: npt.NDArray[Any], what: str) -> Int64Array:

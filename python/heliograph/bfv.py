@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from heliograph import _core
 from heliograph._arrays import readable_bytes
@@ -130,7 +132,7 @@ class Parameters:
 def _moduli(plain_modulus: int | Sequence[int] | None) -> list[int]:
     if plain_modulus is None:
         return []
-    values = [plain_modulus] if isinstance(plain_modulus, int) else list(plain_modulus)
+    values = list(plain_modulus) if isinstance(plain_modulus, Iterable) else [plain_modulus]
     if any(not isinstance(t, int) or not 2 <= t < 1 << 60 for t in values):
         raise _core.ParameterError("a plaintext modulus is an integer between 2 and 2^60")
     return values
@@ -161,6 +163,9 @@ def parameters(
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
     """
     moduli = _moduli(plain_modulus)
+    for label, count in (("slots", slots), ("terms", terms), ("special", special), ("n", n), ("log_q", log_q), ("depth", depth)):
+        if count is not None and not (isinstance(count, (int, np.integer)) and count >= 0):
+            raise _core.ParameterError(f"{label} must be an integer of at least 0, not {count!r}")
     if name is not None:
         return Parameters(_core.Parameters(_core.named_spec(name, insecure)))
     if n is not None and log_q is not None:

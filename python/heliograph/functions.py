@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import integers
+from heliograph._arrays import axis_of, integers, whole
 from heliograph.clear import ClearTensor
 from heliograph.keys import EvaluationKeys
 from heliograph.tensor import Progress, Tensor
@@ -18,7 +18,10 @@ _NO_BIAS = np.zeros(0, dtype=np.int64)
 
 
 def _bias(bias: Any) -> Any:
-    return _NO_BIAS if bias is None else integers(bias, "the bias")
+    values = _NO_BIAS if bias is None else integers(bias, "the bias")
+    if values.ndim != 1:
+        raise _core.ShapeError(f"a bias has one axis, a value for each output, not shape {values.shape}")
+    return values
 
 
 def _keys(x: Tensor, keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
@@ -70,6 +73,8 @@ def conv2d(
     w = integers(weights, "the weights")
     if w.ndim != 4:
         raise _core.ShapeError(f"weights of a convolution have four axes, not {w.ndim}")
+    if whole(stride, "the stride") < 1 or whole(padding, "the padding") < 0 or whole(groups, "groups") < 1:
+        raise _core.ShapeError(f"stride {stride}, padding {padding}, groups {groups}: a stride and groups are at least 1, padding 0")
     if isinstance(x, ClearTensor):
         return x.conv2d(w, _bias(bias), stride, padding, groups)
     return x._wrap(_core.conv2d(x._core, w, _bias(bias), stride, padding, groups, progress))
@@ -81,9 +86,7 @@ def sum(x: AnyTensor, axis: int | None = None) -> AnyTensor:
         return x.sum(axis)
     if axis is None:
         return x._wrap(_core.sum(_core.reshape(x._core, [x.size]), 0))
-    if not -x.ndim <= axis < x.ndim:
-        raise _core.ShapeError(f"a tensor of shape {x.shape} has no axis {axis}")
-    return x._wrap(_core.sum(x._core, axis % x.ndim))
+    return x._wrap(_core.sum(x._core, axis_of(axis, x.ndim, f"a tensor of shape {x.shape}")))
 
 
 def dot(a: Any, b: Any) -> Any:
@@ -105,13 +108,14 @@ def rotate_rows(
     """Slots turned left by `steps` within each of the two rows of N/2. Several steps give a new first axis, one entry each,
     for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
     """
-    several = [int(steps)] if isinstance(steps, (int, np.integer)) else [int(s) for s in steps]
+    alone = not isinstance(steps, (Sequence, np.ndarray))
+    several = [whole(s, "a rotation") for s in ([steps] if alone else steps)]  # type: ignore[list-item]
     if isinstance(x, ClearTensor):
         turned = x.rotate_rows(several)
     else:
         found = _keys(x, keys, "a rotation")
         turned = Tensor(_core.rotate_rows(x._core, several, found._for_rotations(several), progress), found)
-    return turned[0] if isinstance(steps, (int, np.integer)) else turned
+    return turned[0] if alone else turned
 
 
 def rotate_columns(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> AnyTensor:
@@ -124,10 +128,12 @@ def rotate_columns(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress
 
 def concatenate(tensors: Sequence[AnyTensor], axis: int = 0) -> AnyTensor:
     """Tensors joined along an axis they have."""
+    if not tensors:
+        raise _core.ShapeError("nothing to concatenate")
     first = tensors[0]
     if isinstance(first, ClearTensor):
-        return ClearTensor(np.concatenate([t.values for t in tensors], axis % first.ndim))
-    return first._wrap(_core.concatenate([t._core for t in tensors], axis % max(1, first.ndim)))
+        return ClearTensor(np.concatenate([t.values for t in tensors], axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")))
+    return first._wrap(_core.concatenate([t._core for t in tensors], axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")))
 
 
 def stack(tensors: Sequence[AnyTensor]) -> AnyTensor:
@@ -141,4 +147,6 @@ def shrink(x: AnyTensor, level: int = 0) -> AnyTensor:
     """
     if isinstance(x, ClearTensor):
         return x
+    if whole(level, "a level") < 0:
+        raise _core.LevelError(f"there is no level {level}")
     return x._wrap(_core.switch_level(x._core, level))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,13 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import last_axis, readable_bytes
+from heliograph._arrays import last_axis, readable_bytes, whole
 from heliograph.bfv import Parameters
 from heliograph.tensor import Plaintext, Progress, Tensor, encode, packing_axis
 
 
 def _values(parameters: Parameters, values: Any, slots: int | None, coefficients: int | None, pad: bool) -> tuple[Any, str]:
     axis, packing = packing_axis(parameters, slots, coefficients)
+    if isinstance(values, np.ndarray) and -values.ndim <= axis < values.ndim:  # a broadcast view may stand for far more than it is
+        items = math.prod(values.shape) // max(1, values.shape[axis])
+        parameters._core.require_memory(items * parameters.ciphertext_bytes() + 16 * values.size, "encrypting this array")
     array = last_axis(values, axis, "the values to encrypt")
     room = parameters.slots if packing == "slots" else parameters.n
     have = array.shape[-1]
@@ -152,7 +156,7 @@ class SecretKey:
         self, *, relinearize: bool = True, rotations: Iterable[int] = (), columns: bool = False, progress: Progress | None = None
     ) -> EvaluationKeys:
         """What a server gets: a relinearization key, a key for each row step, one to exchange the rows."""
-        return EvaluationKeys(self._core.evaluation_keys(relinearize, [int(r) for r in rotations], columns, progress))
+        return EvaluationKeys(self._core.evaluation_keys(relinearize, [whole(r, "a rotation") for r in rotations], columns, progress))
 
     def encrypt(
         self, values: Any, *, slots: int | None = None, coefficients: int | None = None, pad: bool = False, progress: Progress | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import integers, last_axis, readable_bytes
+from heliograph._arrays import axis_of, integers, last_axis, readable_bytes
 from heliograph.bfv import Parameters
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Tensor:
 
     def transpose(self, order: Any = None) -> Tensor:
         """Axes in another order; without one, reversed."""
-        axes = list(range(self.ndim))[::-1] if order is None else [axis % max(1, self.ndim) for axis in order]
+        axes = list(range(self.ndim))[::-1] if order is None else [axis_of(a, self.ndim, f"a tensor of shape {self.shape}") for a in order]
         return self._wrap(_core.transpose(self._core, axes))
 
     @property
@@ -232,7 +232,7 @@ def _take(core: _core.Ciphertext, axis: int, key: Any) -> tuple[_core.Ciphertext
         if (start, step, count) == (0, 1, shape[axis]):
             return core, axis + 1
         return _core.slice(core, axis, start if count else 0, step, count), axis + 1
-    if isinstance(key, (int, np.integer)):
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         position = int(key) + (shape[axis] if key < 0 else 0)
         if not 0 <= position < shape[axis]:
             raise _core.ShapeError(f"index {key} is out of range for an axis of {shape[axis]}")

@@ -56,6 +56,7 @@ void bind_parameters(nb::module_& m) {
       .def_prop_ro("hash", &Parameters::hash)
       .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1)
       .def_prop_ro("switch_key_bytes", &Parameters::switch_key_bytes)
+      .def("require_memory", &Parameters::require_memory, "bytes"_a, "purpose"_a)
       .def("counts",
            [](const Parameters& p) {
              nb::dict all;

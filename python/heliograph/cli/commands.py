@@ -120,7 +120,7 @@ def keygen(
     chosen = hg.bfv.parameters(parameters) if parameters else setup.parameters()
     if not chosen.has_slots:
         raise roles.CommandError(f"{parameters} has no slots, which the networks need")
-    out.mkdir(parents=True, exist_ok=True)
+    roles.make_folder(out)
     secret_at, server_at, public_at = (out / name for name in (roles.SECRET, roles.SERVER, roles.PUBLIC))
     roles.require_absent([secret_at, server_at, *([public_at] if public else [])], force)
     secret = roles.make_keys(setup, chosen, secret_at, server_at, public_at if public else None)
@@ -242,9 +242,7 @@ def decrypt(
     setup = roles.setup_for(secret.parameters, network)
     truth = idx.labels(labels) if labels else None
     for path in answers:
-        answer = hg.load(path)
-        if not isinstance(answer, hg.Tensor):
-            raise hg.FormatError(f"{path} holds no answer")
+        answer = roles.load_answer(path)
         logits = roles.unpack(setup, secret.decrypt(answer), secret.parameters)
         predictions = logits.argmax(1)
         noise = f"{secret.noise_budget(answer):.0f} bits of noise left"

@@ -7,9 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from heliograph import nn
 from heliograph._arrays import readable_bytes
 from heliograph.cli import roles, screen
 
+_TEST = 360
 DigitArray = npt.NDArray[np.int64]
 
 
@@ -41,12 +41,12 @@ def folders(keep: Path | None) -> Iterator[Folders]:
             with tempfile.TemporaryDirectory(prefix="heliograph-shared-") as shared:
                 yield Folders(Path(own), Path(shared))
         return
-    keep.mkdir(parents=True, exist_ok=True)
+    roles.make_folder(keep)
     places = Folders(keep / "client", keep / "shared")
     for place in (places.client, places.shared):
         if place.exists() and any(place.iterdir()):
             raise roles.CommandError(f"{place} is not empty")
-        place.mkdir(exist_ok=True)
+        roles.make_folder(place)
     yield places
 
 
@@ -60,17 +60,10 @@ def all_digits() -> tuple[DigitArray, DigitArray]:
     return digits.images.astype(np.int64), digits.target.astype(np.int64)
 
 
-def test_digits() -> tuple[DigitArray, DigitArray]:
-    """Those the network was not trained on."""
+def held_out_digits() -> tuple[DigitArray, DigitArray]:
+    """The last 360, which the network was not trained on."""
     images, labels = all_digits()
-    from sklearn.model_selection import train_test_split
-
-    split = nn.load("digits").meta.get("split", {"test_size": 360, "random_state": 0})
-    stratify = labels if split.get("stratify") else None
-    _, test, _, truth = train_test_split(
-        images, labels, test_size=split["test_size"], random_state=split["random_state"], stratify=stratify
-    )
-    return test, truth
+    return images[-_TEST:], labels[-_TEST:]
 
 
 def serve(
@@ -122,10 +115,9 @@ def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders) -> Exchang
             secret.encrypt(roles.pack(setup, images, parameters), pad=True).save(request)
     with stages.stage("server") as progress:
         report = serve(setup, keys_at, requests, answers, progress)
-    logits, noise = [], np.inf
     with stages.stage("decrypt"):
         own = hg.SecretKey.load(secret_at)
-        replies = [hg.load(path) for path in answers]
+        replies = [roles.load_answer(path) for path in answers]
         logits = [roles.unpack(setup, own.decrypt(reply), parameters) for reply in replies]
     noise = min(own.noise_budget(reply) for reply in replies)
     return Exchange(logits, noise, _rows(stages, report, len(batches), secret_at, keys_at, requests, answers), report["classify"])
@@ -156,7 +148,7 @@ def _rows(
 
 def run(count: int, keep: Path | None, seed: int | None) -> None:
     """Both ways, with everything shown."""
-    images, labels = test_digits()
+    images, labels = held_out_digits()
     start = time.perf_counter()
     with folders(keep) as at:
         one_by_one(images, labels, count, seed, at)

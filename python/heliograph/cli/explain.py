@@ -91,7 +91,10 @@ def inspect(path: Path) -> bool:
     if "parameters" in header:
         rows += _parameter_rows(header)
     rows += _kind_rows(kind, header)
-    if kind != "secret-key":
+    if kind == "evaluation-keys":
+        total = sum(array["bytes"] for array in seen["arrays"])
+        rows.append(("arrays", f"{len(seen['arrays'])} keys, {readable_bytes(total)}"))
+    elif kind != "secret-key":
         for array in seen["arrays"]:
             shape = " x ".join(str(length) for length in array["shape"])
             rows.append(("array", f"{array['name']}: {array['dtype']} {shape}, {readable_bytes(array['bytes'])}"))

@@ -79,6 +79,24 @@ def pack(setup: nn.Setup, images: npt.NDArray[Any], parameters: hg.bfv.Parameter
     return setup.load().arrange(images)
 
 
+def make_folder(path: Path) -> None:
+    """A folder, made if need be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise CommandError(f"{path} is a file, not a folder") from None
+
+
+def load_answer(path: Path) -> hg.Tensor:
+    """An answer file. Raises FormatError for what is none."""
+    answer = hg.load(path)
+    if not isinstance(answer, hg.Tensor):
+        raise hg.FormatError(f"{path} holds no answer")
+    if answer.noise_budget is not None:
+        raise hg.FormatError(f"{path} is a request, no answer: nothing was computed on it")
+    return answer
+
+
 def unpack(setup: nn.Setup, values: npt.NDArray[Any], parameters: hg.bfv.Parameters) -> Int64Array:
     """Decrypted slots as logits [images, classes]. Raises ShapeError where they are no answer of this network."""
     classes = setup.load().classes
@@ -132,6 +150,8 @@ def answer(
         held = [server.load(request)]
         if held[0].shape != _request_shape(setup):
             raise hg.ShapeError(f"{request} is no request to {setup.name}: its shape is {held[0].shape}, not {_request_shape(setup)}")
+        if held[0].noise_budget is None:
+            raise hg.FormatError(f"{request} is the result of a computation, no fresh request")
         lap("load request")
         result = run(held.pop())
         work.classify.append(lap("classify"))

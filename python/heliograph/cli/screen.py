@@ -15,12 +15,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+_PIPE_WIDTH = 200  # where nobody says how wide a line may be
 _SHADES, _PLAIN_SHADES = " ░▒▓█", " .:+#"
 
 
 def console() -> Console:
     """Standard output as it is now."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_PIPE_WIDTH)
 
 
 def say(text: str = "", style: str | None = None) -> None:
@@ -70,7 +71,7 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     """Rows under a header; the first column is text, the others figures."""
     grid = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for index, name in enumerate(header):
-        grid.add_column(name, justify="left" if index == 0 else "right", no_wrap=index > 0)
+        grid.add_column(name, justify="left" if index == 0 else "right", no_wrap=True)
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
     console().print(grid)

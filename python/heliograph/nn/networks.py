@@ -190,8 +190,8 @@ class Network:
             if not self.relinearizes_before(index) and sizes[index] * one >= _MANY:
                 squares = sizes[index] * (one + two // _PARTS)
             moments += [squares, (sizes[index] + sizes[index + 1]) * one]
-        # What was freed and does not fit the next need is kept for later: the input's room, at worst.
-        return max(moments) + sizes[0] * one
+        # What was freed and does not fit the next need is kept for later: the input's room, and a fifth for the rest.
+        return (max(moments) + sizes[0] * one) * 6 // 5
 
 
 def _dense_of_squares(

@@ -36,6 +36,10 @@ std::size_t Parameters::switch_key_bytes() const {
   return 2 * r.digits.size() * (r.chain.size() + r.special.size()) * r.n * math::word_bytes(r.word);
 }
 
+void Parameters::require_memory(std::size_t bytes, const std::string& purpose) const {
+  context_->engine().require_memory(bytes, purpose.c_str());
+}
+
 namespace {
 
 device::Counter& counter_of(Context& c) {

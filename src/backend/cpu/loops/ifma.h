@@ -4,23 +4,15 @@
 #include <immintrin.h>
 
 #include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/plain_floats.h"
 #include "backend/cpu/loops/unroll.h"
 
 namespace heliograph::backend::cpu {
 namespace {
 
-/// While it lives this thread's denormals count and floating-point exceptions are masked, whatever the host process set.
-class PlainFloats {
- public:
-  PlainFloats() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
-  ~PlainFloats() { _mm_setcsr(saved_); }
-
- private:
-  unsigned saved_;
-};
-
 struct Ifma {
   using State = PlainFloats;
+  struct WordState {};
   using Word = u64;
   using Cell = u64;
   using V = __m512i;
@@ -29,6 +21,7 @@ struct Ifma {
     V w, m;
   };
   static constexpr std::size_t kLanes = 8, kLaneCells = 1, kTerms = 15;
+  static constexpr bool kRefresh = false;
   static constexpr int kRadix = 4, kVertical = 4, kPairs = 8;
 
   V q, q2, minus_q, inverse52, two52, two52_shoup, one_shoup, mask;

@@ -160,9 +160,18 @@ struct Network {
     }
   }
 
+  /// Brings values that grew over the stages back, for arithmetics that let them grow (A::kRefresh).
+  HELIOGRAPH_INLINE V refreshed(V x) const {
+    if constexpr (A::kRefresh) return f.refresh(x);
+    else return x;
+  }
+
   // ---- passes
 
-  template <int K, bool First>
+  /// Source of a pass: words at rest, values of the pass before, values to be refreshed.
+  enum class From { rest, values, grown };
+
+  template <int K, From Source>
   void forward_pass(const Word* in, Word* out, std::size_t stride, std::size_t first) const {
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) {
       return f.pair(table + 2 * ((first << s) + static_cast<std::size_t>(g)));
@@ -170,7 +179,8 @@ struct Network {
     for (std::size_t c = 0; c < stride; c += A::kLanes) {
       V v[1 << K];
       unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
-        if constexpr (First) v[j()] = f.load_canonical(in + j() * stride + c);
+        if constexpr (Source == From::rest) v[j()] = f.load_canonical(in + j() * stride + c);
+        else if constexpr (Source == From::grown) v[j()] = refreshed(f.load(out + j() * stride + c));
         else v[j()] = f.load(out + j() * stride + c);
       });
       forward_stages<K>(v, twiddle);
@@ -185,7 +195,7 @@ struct Network {
     };
     for (std::size_t c = 0; c < stride; c += A::kLanes) {
       V v[1 << K];
-      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) { v[j()] = f.load(out + j() * stride + c); });
+      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) { v[j()] = refreshed(f.load(out + j() * stride + c)); });
       inverse_stages<K, Last>(v, twiddle);
       unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
         if constexpr (Last) f.store_canonical(out + j() * stride + c, f.template canonical<false>(v[j()]));
@@ -200,7 +210,7 @@ struct Network {
     V v[kVectors];
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
       if constexpr (First) v[j()] = f.load_canonical(in + j() * A::kLanes);
-      else v[j()] = f.load(out + j() * A::kLanes);
+      else v[j()] = refreshed(f.load(out + j() * A::kLanes));
     });
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) { return f.pair(cells + 2 * ((1 << s) - 1 + g)); };
     forward_stages<A::kVertical>(v, twiddle);
@@ -225,6 +235,7 @@ struct Network {
       lane_stages<true, g() * kGroup, (g() + 1) * kGroup>(v, cells + 2 * kVectors);
     });
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) { return f.pair(cells + 2 * ((1 << s) - 1 + g)); };
+    unroll<kVectors>([&](auto j) __attribute__((always_inline)) { v[j()] = refreshed(v[j()]); });
     inverse_stages<A::kVertical, Last>(v, twiddle);
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
       if constexpr (Last) f.store_canonical(out + j() * A::kLanes, f.template canonical<false>(v[j()]));
@@ -238,17 +249,23 @@ struct Network {
     if (passes == 0) return forward_block<true>(in, out, 0);
     forward_group<true>(in, out, 0, n, 1);
   }
+  template <From Source>
+  void run_forward_pass(int k, const Word* in, Word* out, std::size_t stride, std::size_t first) const {
+    switch (k) {
+      case 1: return forward_pass<1, Source>(in, out, stride, first);
+      case 2: return forward_pass<2, Source>(in, out, stride, first);
+      case 3: return forward_pass<3, Source>(in, out, stride, first);
+      default: if constexpr (A::kRadix > 3) return forward_pass<4, Source>(in, out, stride, first);
+    }
+  }
   template <bool First>
   void forward_group(const Word* in, Word* out, int level, std::size_t length, std::size_t first) const {
     if (!First && level == passes) return forward_block<false>(out, out, first - blocks);
     const int k = radix[level];
     const std::size_t stride = length >> k;
-    switch (k) {
-      case 1: forward_pass<1, First>(in, out, stride, first); break;
-      case 2: forward_pass<2, First>(in, out, stride, first); break;
-      case 3: forward_pass<3, First>(in, out, stride, first); break;
-      default: if constexpr (A::kRadix > 3) forward_pass<4, First>(in, out, stride, first);
-    }
+    if constexpr (First) run_forward_pass<From::rest>(k, in, out, stride, first);
+    else if (A::kRefresh && level % 2 == 0) run_forward_pass<From::grown>(k, in, out, stride, first);
+    else run_forward_pass<From::values>(k, in, out, stride, first);
     for (std::size_t j = 0; j < (std::size_t{1} << k); ++j) {
       forward_group<false>(nullptr, out + j * stride, level + 1, stride, (first << k) + j);
     }

@@ -26,10 +26,12 @@ struct Scalar {
   using Cell = u64;
   using V = u64;
   struct State {};
+  struct WordState {};
   struct Twiddle {
     u64 w, w_shoup;
   };
   static constexpr std::size_t kLanes = 1, kLaneCells = 1, kTerms = 128;
+  static constexpr bool kRefresh = false;
   static constexpr int kRadix = 3, kVertical = 3, kPairs = 1;
 
   const Modulus& m;

@@ -16,27 +16,33 @@ struct WordLoops {
   static Word* to(void* p) { return static_cast<Word*>(p); }
 
   static void add(const Modulus& m, const void* a, const void* b, void* out, std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
     for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.add(e.load(in(a) + i), e.load(in(b) + i)));
   }
   static void sub(const Modulus& m, const void* a, const void* b, void* out, std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
     for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.sub(e.load(in(a) + i), e.load(in(b) + i)));
   }
   static void neg(const Modulus& m, const void* a, void* out, std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
     for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.neg(e.load(in(a) + i)));
   }
   static void mul(const Modulus& m, const void* a, const void* b, void* out, std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
     for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.mul(e.load(in(a) + i), e.load(in(b) + i)));
   }
   static void mul_constant(const Modulus& m, const void* a, u64 c, void* out, std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
     const typename E::Factor factor = e.factor(c);
     for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.mul_factor(e.load(in(a) + i), factor));
   }
   static void add_constant(const Modulus& m, const void* a, u64 c, void* out, std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
     const V constant = e.broadcast(c);
     for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.add(e.load(in(a) + i), constant));
@@ -44,6 +50,7 @@ struct WordLoops {
 
   static void dot(const Modulus& m, std::size_t terms, const void* const* a, const void* const* b, const void* start, void* out,
                   std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
     constexpr std::size_t L = E::kLanes;
     for (std::size_t i = 0; i < count; i += kTogether * L) {

@@ -1,0 +1,432 @@
+"""The command line, run as a person would: roles with files, the demo, what is refused, what the server opens."""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph import nn
+from heliograph.cli import idx, pictures, run
+
+COMMAND = [sys.executable, "-m", "heliograph.cli"]
+
+
+class Opened:
+    """Names of files opened or read in a folder, by any process, as Linux's inotify tells."""
+
+    ACCESS, OPEN = 0x1, 0x20
+
+    def __init__(self, folder: Path) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = libc.inotify_init()
+        watch = libc.inotify_add_watch(self._descriptor, os.fsencode(folder), self.ACCESS | self.OPEN)
+        if self._descriptor < 0 or watch < 0:
+            pytest.skip("this system does not tell which files are opened")
+
+    def names(self) -> set[str]:
+        """Everything since the last call, and whether the folder itself was listed ('')."""
+        found = set()
+        while select.select([self._descriptor], [], [], 0)[0]:
+            data, at = os.read(self._descriptor, 65536), 0
+            while at < len(data):
+                length = struct.unpack_from("iIII", data, at)[3]
+                found.add(data[at + 16 : at + 16 + length].rstrip(b"\0").decode())
+                at += 16 + length
+        return found
+
+    def close(self) -> None:
+        """Stops watching."""
+        os.close(self._descriptor)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with keys for digits, a request and its answer. Not to be changed."""
+    folder = tmp_path_factory.mktemp("made")
+    secret, server = str(folder / "secret.hg"), str(folder / "server.hg")
+    assert run(["keygen", "--network", "digits", "--out", str(folder), "--public"]) == 0
+    digits = np.random.default_rng(3).integers(0, 17, (8, 8))
+    setup = nn.setup("digits")
+    request = hg.SecretKey.load(secret).encrypt(setup.layout().pack(digits))
+    request.save(folder / "request.hg")
+    np.save(folder / "digits.npy", digits)
+    files = ["--in", str(folder / "request.hg"), "--out", str(folder / "answer.hg")]
+    assert run(["classify", "--keys", server, *files]) == 0
+    return folder
+
+
+def write_idx(path: Path, values: np.ndarray, packed: bool = False) -> Path:
+    """An IDX file of bytes."""
+    head = struct.pack(f">HBB{values.ndim}I", 0, 8, values.ndim, *values.shape)
+    data = head + values.astype(np.uint8).tobytes()
+    path.write_bytes(gzip.compress(data) if packed else data)
+    return path
+
+
+def test_roles_with_files(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys, request, answer: what is decrypted is the clear network's; the secret key is its owner's alone."""
+    assert (made / "secret.hg").stat().st_mode & 0o777 == 0o600
+    assert run(["decrypt", str(made / "answer.hg"), "--keys", str(made / "secret.hg")]) == 0
+    said = capsys.readouterr().out
+    expected = nn.load("digits").clear_logits(np.load(made / "digits.npy")[None])[0]
+    assert f"read as {expected.argmax()} (" in said
+    assert [int(v) for v in re.findall(r"\d:(-?\d+)", said.splitlines()[1])] == expected.tolist()
+
+
+def test_digits_by_number_and_public_keys(made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """scikit-learn's digit encrypted by a public key comes back as what the clear network reads."""
+    pytest.importorskip("sklearn")
+    from heliograph.cli.demo import all_digits
+
+    assert run(["encrypt", "--digits", "12", "--keys", str(made / "public.hg"), "--out", "r.hg"]) == 0
+    assert run(["classify", "--keys", str(made / "server.hg"), "--in", "r.hg", "--out", "a.hg"]) == 0
+    assert run(["decrypt", "a.hg", "--keys", str(made / "secret.hg")]) == 0
+    expected = nn.load("digits").clear_logits(all_digits()[0][[12]])[0]
+    assert f"read as {expected.argmax()} (" in capsys.readouterr().out
+
+
+def test_the_server_never_opens_the_secret_key(made: Path, here: Path) -> None:
+    """The server's process opens its keys and the request, and nothing in the client's folder."""
+    client, shared = here / "client", here / "shared"
+    assert run(["keygen", "--network", "digits", "--out", str(client)]) == 0
+    shared.mkdir()
+    (client / "server.hg").rename(shared / "server.hg")
+    secret = hg.SecretKey.load(client / "secret.hg")
+    secret.encrypt(nn.setup("digits").layout().pack(np.ones((8, 8), dtype=int))).save(shared / "request.hg")
+    watched = {folder: Opened(folder) for folder in (client, shared)}
+    files = ["--keys", "server.hg", "--in", "request.hg", "--out", "answer.hg"]
+    done = subprocess.run([*COMMAND, "classify", *files], cwd=shared, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"server.hg", "request.hg"} <= watched[shared].names()  # the watch sees what is opened
+    assert watched[client].names() == set()
+    hg.SecretKey.load(client / "secret.hg")
+    assert watched[client].names() == {"secret.hg"}  # and would have seen this
+    for watch in watched.values():
+        watch.close()
+
+
+def test_the_server_works_where_there_is_no_secret_key(made: Path, here: Path) -> None:
+    """Its files in a folder of their own, the client's folder gone."""
+    for name in ("server.hg", "request.hg"):
+        (here / name).write_bytes((made / name).read_bytes())
+    assert run(["classify", "--keys", "server.hg", "--in", "request.hg", "--out", "answer.hg"]) == 0
+    own = hg.SecretKey.load(made / "secret.hg")
+    theirs, here_too = own.decrypt(hg.load("answer.hg")), own.decrypt(hg.load(made / "answer.hg"))
+    np.testing.assert_array_equal(theirs, here_too)
+
+
+def test_the_demo(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both ways; the server's process is told of the shared folder alone and opens nothing of the client's."""
+    pytest.importorskip("sklearn")
+    told: list[list[str]] = []
+    seen: set[str] = set()
+    start = subprocess.Popen
+
+    class Watched(start):  # type: ignore[misc,type-arg]
+        """The server's process, between whose start and end the client's folder is watched."""
+
+        def __init__(self, command: list[str], **options: object) -> None:
+            told.append(command)
+            self.client = Opened(here / "kept" / "client")
+            super().__init__(command, **options)
+
+        def __exit__(self, *what: object) -> None:
+            super().__exit__(*what)
+            seen.update(self.client.names())
+            self.client.close()
+
+    monkeypatch.setattr(subprocess, "Popen", Watched)
+    assert run(["demo", "--count", "2", "--seed", "1", "--keep", "kept"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("read as ") == 2 + 6
+    assert said.count("every logit equals the clear network's") == 2
+    assert re.search(r"accuracy: \d+ of 360 right, \d+\.\d%", said)
+    for wanted in ("make keys", "encrypt", "classify", "decrypt", "to the server", "to the client", "noise left"):
+        assert wanted in said
+    assert len(told) == 2
+    assert all("client" not in word and "secret" not in word for command in told for word in command)
+    assert seen == set()
+    assert sorted(p.name for p in Path("kept/client").iterdir()) == ["digits-batch-secret.hg", "digits-secret.hg"]
+    assert run(["demo", "--keep", "kept"]) == 1  # nothing is overwritten
+    assert "not empty" in capsys.readouterr().err
+
+
+def test_the_demo_leaves_nothing_behind(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folders go when it is done."""
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr("tempfile.tempdir", str(here))
+    assert run(["demo", "--count", "1"]) == 0
+    assert list(here.iterdir()) == []
+
+
+def test_a_server_that_fails_is_reported(here: Path) -> None:
+    """Its one line reaches the person at the client."""
+    from heliograph.cli.demo import serve
+
+    with pytest.raises(hg.HeliographError, match="the server failed: .*nothing.hg"):
+        serve(nn.setup("digits"), Path("nothing.hg"), [Path("a")], [Path("b")], lambda part, share: None)
+
+
+REFUSED = {
+    "secret for server": ("classify --keys M/secret.hg --in M/request.hg --out x.hg", "secret"),
+    "request for keys": ("classify --keys M/request.hg --in M/request.hg --out x.hg", "does not hold evaluation keys"),
+    "answer for request": ("classify --keys M/server.hg --in M/answer.hg --out x.hg", "no fresh request"),
+    "other network": ("classify --keys M/server.hg --in M/request.hg --out x.hg --network digits-batch", "no request to"),
+    "unequal lists": ("classify --keys M/server.hg --in M/request.hg --in M/request.hg --out x.hg", "2 requests"),
+    "overwriting": ("classify --keys M/server.hg --in M/request.hg --out M/answer.hg", "--force"),
+    "no folder": ("classify --keys M/server.hg --in M/request.hg --out gone/x.hg", "no folder"),
+    "missing file": ("classify --keys gone.hg --in M/request.hg --out x.hg", "gone.hg"),
+    "damaged request": ("classify --keys M/server.hg --in damaged.hg --out x.hg", "damaged"),
+    "short request": ("classify --keys M/server.hg --in short.hg --out x.hg", "truncated"),
+    "foreign answer": ("decrypt foreign.hg --keys M/secret.hg", "key"),
+    "request decrypted": ("decrypt M/request.hg --keys M/secret.hg", "no answer"),
+    "key decrypted": ("decrypt M/public.hg --keys M/secret.hg", "no answer"),
+    "decrypting by server keys": ("decrypt M/answer.hg --keys M/server.hg", "evaluation"),
+    "keys over keys": ("keygen --network digits --out M", "--force"),
+    "keys in a file": ("keygen --network digits --out M/secret.hg", "not a folder"),
+    "unknown network": ("keygen --network resnet --out k", "digits-batch"),
+    "set without slots": ("keygen --network hcnn5 --parameters hvmul-2020 --out k", "no slots"),
+    "nothing to encrypt": ("encrypt --keys M/secret.hg --out x.hg", "say what"),
+    "two things to encrypt": ("encrypt p.png --digits 1 --keys M/secret.hg --out x.hg", "say what"),
+    "two digits at once": ("encrypt --digits 1 --digits 2 --keys M/secret.hg --out x.hg", "one image at a time"),
+    "encrypting by server keys": ("encrypt --digits 1 --keys M/server.hg --out x.hg", "no key to encrypt"),
+    "a picture that is none": ("encrypt M/secret.hg --keys M/secret.hg --out x.hg", "not a picture"),
+    "a picture of another size": ("encrypt blank.png --keys M/secret.hg --out x.hg", "no digit"),
+    "nothing for mnist": ("mnist", "--images"),
+    "both for mnist": ("mnist p.png --images a --labels b", "either"),
+    "images that are none": ("mnist --images M/secret.hg --labels M/secret.hg", "not an IDX file"),
+    "unknown set": ("params resnet", "hcnn5-2020"),
+    "impossible depth": ("params --depth 100 --plain-bits 600", "N would exceed"),
+    "empty folder": ("mnist empty", "no pictures"),
+    "nothing to inspect": ("inspect gone.hg", "gone.hg"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_done_is_one_line(case: str, made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 1, a line that says why, no traceback, nothing written."""
+    line, message = REFUSED[case]
+    if "encrypt" in line and ("--digits" in line or ".png" in line or "secret.hg --keys" in line):
+        pytest.importorskip("sklearn")
+        Image = pytest.importorskip("PIL.Image")
+        Image.new("L", (60, 40), 255).save("blank.png")
+    whole = (made / "request.hg").read_bytes()
+    Path("damaged.hg").write_bytes(whole[:9000] + bytes([whole[9000] ^ 1]) + whole[9001:])
+    Path("short.hg").write_bytes(whole[:9000])
+    Path("empty").mkdir()
+    if "foreign" in line:
+        other = hg.SecretKey.generate(nn.setup("digits").parameters())
+        keys = other.evaluation_keys(**nn.setup("digits").keys())
+        x = hg.Server(keys).bind(other.encrypt(nn.setup("digits").layout().pack(np.ones((8, 8), dtype=int))))
+        (x * 2).save("foreign.hg")
+    before = sorted(p.name for p in [*here.iterdir(), *made.iterdir()])
+    assert run([word.replace("M/", f"{made}/") if word != "M" else str(made) for word in line.split()]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("heliograph: ")
+    assert message in said
+    assert sorted(p.name for p in [*here.iterdir(), *made.iterdir()]) == before
+
+
+@pytest.mark.parametrize("line", ["bogus", "params --depth x", "classify", "demo --count 0", "encrypt --digits 1797 --keys k --out o"])
+def test_misused_options_exit_with_two(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As commands do."""
+    assert run(line.split()) == 2
+    assert "Usage: heliograph" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["", "demo", "mnist", "keygen", "encrypt", "classify", "decrypt", "devices", "params", "inspect"])
+def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every command explains itself."""
+    assert run([*command.split(), "--help"]) == 0
+    assert "Usage: heliograph" in capsys.readouterr().out
+
+
+def test_force_replaces(made: Path, here: Path) -> None:
+    """An answer written again."""
+    Path("a.hg").write_text("old")
+    files = ["--keys", str(made / "server.hg"), "--in", str(made / "request.hg"), "--out", "a.hg"]
+    assert run(["classify", *files]) == 1
+    assert Path("a.hg").read_text() == "old"
+    assert run(["classify", *files, "--force"]) == 0
+    assert isinstance(hg.load("a.hg"), hg.Tensor)
+
+
+def test_inspect_tells_and_checks(made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kinds, sizes, whether whole; of a secret key no values."""
+    names = ["secret.hg", "server.hg", "public.hg", "request.hg", "answer.hg"]
+    assert run(["inspect", *(str(made / name) for name in names)]) == 0
+    said = capsys.readouterr().out
+    assert said.count("whole: digest") == len(names)
+    assert "14 keys" in said
+    assert run(["inspect", str(made / "secret.hg")]) == 0
+    secret = capsys.readouterr().out
+    assert "can decrypt" in secret
+    assert "array" not in secret
+    whole = (made / "answer.hg").read_bytes()
+    Path("damaged.hg").write_bytes(whole[:9000] + bytes([whole[9000] ^ 1]) + whole[9001:])
+    assert run(["inspect", "damaged.hg"]) == 1
+    assert "DAMAGED" in capsys.readouterr().out
+
+
+def test_params_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists, a set, a network, a search."""
+    assert run(["params"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in [*hg.bfv.named(), *nn.SETUPS])
+    for arguments, wanted in (
+        (["hcnn5-2020"], "log q = 330"),
+        (["hcnn11-2020"], "insecure"),
+        (["hcnn5-2020/w32"], "w32"),
+        (["digits"], "12 rotations"),
+        (["hcnn5-paper"], "46,000"),
+        (["--depth", "2", "--plain-bits", "20"], "128-bit"),
+    ):
+        assert run(["params", *arguments]) == 0
+        assert wanted in capsys.readouterr().out
+    assert run(["devices"]) == 0
+    assert capsys.readouterr().out.strip() == "\n".join(hg.devices())
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_idx_files(here: Path, packed: bool) -> None:
+    """Read, gzipped or not."""
+    values = np.random.default_rng(0).integers(0, 256, (3, 28, 28))
+    np.testing.assert_array_equal(idx.images(write_idx(Path("i"), values, packed)), values)
+    np.testing.assert_array_equal(idx.labels(write_idx(Path("l"), values[0, 0], packed)), values[0, 0])
+
+
+def test_damaged_idx_files(here: Path) -> None:
+    """Each kind of damage has its error."""
+    whole = write_idx(Path("i"), np.zeros((3, 28, 28))).read_bytes()
+    packed = gzip.compress(whole)
+    cases = {
+        b"": "not an IDX", b"\x00\x01" + whole[2:]: "not an IDX", whole[:2] + b"\x0d" + whole[3:]: "unsigned bytes",
+        whole[:9]: "header", whole[:-1]: "2,351 values", whole + b"x": "more values",
+        whole[:4] + b"\xff" * 12 + whole[16:]: "claims", packed[:-20]: "damaged gzip",
+        packed[:40] + bytes([packed[40] ^ 255]) + packed[41:]: "damaged gzip|values", b"\x1f\x8bxx": "damaged gzip",
+    }  # fmt: skip
+    for data, message in cases.items():
+        Path("bad").write_bytes(data)
+        with pytest.raises(hg.FormatError, match=message):
+            idx.images("bad")
+    with pytest.raises(hg.FormatError, match="mixed up"):
+        idx.labels("i")
+
+
+def stroke(size: int, width: int) -> np.ndarray:
+    """A tall bar, light on dark, off the centre."""
+    image = np.zeros((size, size))
+    image[size // 8 : size * 5 // 8, size // 8 : size // 8 + width] = 255
+    return image
+
+
+def test_pictures_look_like_mnist() -> None:
+    """Size, place, background and faint ink make no difference; the digit is 20 pixels tall and central."""
+    pytest.importorskip("PIL")
+    seen = [pictures.prepare(stroke(size, size // 10), "p") for size in (60, 200, 1000)]
+    seen += [pictures.prepare(255 - stroke(200, 20), "p"), pictures.prepare(stroke(200, 20) * 0.4, "p")]
+    for image in seen:
+        assert image.shape == (28, 28)
+        rows = np.flatnonzero(image.max(1))
+        assert 20 <= rows[-1] - rows[0] + 1 <= 22
+        weight = image.sum(0) @ np.arange(28) / image.sum()
+        assert weight == pytest.approx(13.5, abs=0.6)
+        assert image.max() == 255
+    np.testing.assert_array_equal(seen[1], seen[3])
+    own = np.zeros((28, 28))
+    own[4:24, 10:14] = 200
+    np.testing.assert_array_equal(pictures.prepare(own, "p"), own)  # MNIST's own is left alone
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "1", "I;16"])
+def test_pictures_of_every_mode(mode: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Black ink on white or on nothing, in colour or not; classified encrypted once."""
+    Image = pytest.importorskip("PIL.Image")
+    ink = np.uint8(255) - stroke(100, 12).astype(np.uint8)
+    if mode == "RGBA":
+        layers = np.zeros((100, 100, 4), dtype=np.uint8)
+        layers[..., 3] = 255 - ink
+        Image.fromarray(layers, "RGBA").save("one.png")
+    elif mode == "I;16":
+        Image.fromarray(ink.astype(np.uint16) * 257).save("one.png")
+    else:
+        Image.fromarray(ink).convert(mode).save("one.png")
+    image = pictures.read(Path("one.png"))
+    assert image.sum() / 255 > 30
+    if mode == "RGB":
+        assert run(["mnist", "one.png", "."]) == 0
+        said = capsys.readouterr().out
+        assert said.count(f"read as {nn.load('mnist-packed').clear_logits(image[None])[0].argmax()}") == 2
+
+
+def test_mnist_files_are_classified_encrypted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any 28 x 28 images: every logit is the clear network's."""
+    images = np.random.default_rng(1).integers(0, 256, (5, 28, 28))
+    write_idx(Path("images"), images, packed=True)
+    write_idx(Path("labels"), np.arange(5))
+    assert run(["mnist", "--images", "images", "--labels", "labels", "--limit", "4", "--network", "paper"]) == 0
+    said = capsys.readouterr().out
+    for wanted in ("46,000", "126,000", "every logit equal", "(40 compared)", "of 4 right", "memory: about", "peak memory"):
+        assert wanted in said
+    write_idx(Path("labels"), np.arange(4))
+    assert run(["mnist", "--images", "images", "--labels", "labels"]) == 1
+    assert "5 images and 4 labels" in capsys.readouterr().err
+
+
+@pytest.fixture
+def stopped(here: Path) -> Iterator[subprocess.Popen[str]]:
+    """A long command, sent Ctrl-C in the middle of its work."""
+    write_idx(Path("images"), np.zeros((2, 28, 28)))
+    write_idx(Path("labels"), np.zeros(2))
+    command = [*COMMAND, "mnist", "--images", "images", "--labels", "labels"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while "memory:" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        yield process
+
+
+def test_ctrl_c_stops_quietly(stopped: subprocess.Popen[str], here: Path) -> None:
+    """Status 130, one word, nothing left."""
+    _, complaint = stopped.communicate(timeout=60)
+    assert (stopped.returncode, complaint) == (130, "heliograph: stopped\n")
+    assert sorted(p.name for p in here.iterdir()) == ["images", "labels"]
+
+
+def test_output_without_unicode(made: Path) -> None:
+    """A terminal that knows ASCII alone gets plain shades."""
+    pytest.importorskip("sklearn")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LANG": "C"}
+    done = subprocess.run([*COMMAND, "demo", "--count", "1"], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "##" in done.stdout
+    assert done.stdout.isascii()
+
+
+def test_importing_heliograph_imports_no_command() -> None:
+    """Neither the command's libraries nor the demo's."""
+    check = "import sys, heliograph; print({'typer', 'rich', 'sklearn', 'PIL', 'heliograph.cli'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

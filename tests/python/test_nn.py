@@ -1,0 +1,197 @@
+"""The shipped networks: encrypted runs equal clear ones, layouts, parameter sets, accuracy."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph import nn
+from heliograph.cli import idx
+from heliograph.nn import networks
+
+PACKED = [name for name, setup in nn.SETUPS.items() if setup.packed]
+
+
+def mnist(part: str) -> tuple[np.ndarray, np.ndarray]:
+    """MNIST's images and labels; skips where they are not at hand."""
+    default = Path(__file__).parents[3] / "shared" / "data" / "mnist"
+    folder = Path(os.environ.get("HELIOGRAPH_MNIST", default))
+    if not (folder / f"{part}-images-idx3-ubyte.gz").exists():
+        pytest.skip(f"MNIST is not in {folder} (set HELIOGRAPH_MNIST)")
+    images = idx.images(folder / f"{part}-images-idx3-ubyte.gz")
+    return images, idx.labels(folder / f"{part}-labels-idx1-ubyte.gz")
+
+
+def noise_images(network: nn.Network, count: int) -> np.ndarray:
+    """Random images of the network's size."""
+    top = 16 if network.image == (8, 8) else 255
+    return np.random.default_rng(7).integers(0, top + 1, (count, *network.image))
+
+
+@pytest.mark.parametrize("name", nn.names())
+def test_networks_load(name: str) -> None:
+    """Shapes fit together, weights cannot be changed, and the logits have one class each."""
+    network = nn.load(name)
+    assert network.shapes()[-1] == (10,)
+    assert network is nn.load(name)
+    with pytest.raises(ValueError, match="read-only"):
+        network.layers[0].weight[...] = 0
+
+
+def test_an_unknown_network_is_named() -> None:
+    """And the known ones are listed."""
+    with pytest.raises(hg.ParameterError, match='no network "resnet".*hcnn5'):
+        nn.load("resnet")
+    with pytest.raises(hg.ParameterError, match="digits-batch"):
+        nn.setup("resnet")
+
+
+def test_product_counts_are_the_papers() -> None:
+    """Ciphertext-constant products: 126,000 dense over input maps, 46,000 as Al Badawi and others count them."""
+    dense, paper = nn.load("hcnn5").counts(), nn.load("hcnn5-paper").counts()
+    assert (dense.inputs, dense.products, dense.constants) == (784, 1520, 126_000)
+    assert (paper.inputs, paper.products, paper.constants) == (784, 1520, 46_000)
+    assert dense.relinearizations == 720 + 10
+
+
+@pytest.mark.parametrize("name", nn.names())
+def test_quantization_rounds_to_nearest(name: str) -> None:
+    """Within 0 ... levels, ends on ends, and wrong shapes are refused."""
+    network = nn.load(name)
+    top = 16 if network.image == (8, 8) else 255
+    values = np.arange(top + 1)
+    images = np.broadcast_to(values[:, None, None], (len(values), *network.image))
+    quantized = network.quantize(images)[:, 0, 0]
+    assert np.abs(quantized - values * network.levels / top).max() <= 0.5
+    assert (quantized[0], quantized[-1]) == (0, network.levels)
+    with pytest.raises(hg.ShapeError, match="takes images of shape"):
+        network.quantize(np.zeros((1, 5, 5)))
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_layouts_compute_the_network(name: str) -> None:
+    """Slots, rotations and folds on clear values give the network's logits, at each ring degree that fits."""
+    setup = nn.setup(name)
+    network = setup.load()
+    images = noise_images(network, 2)
+    for n in (setup.n, 2 * setup.n):
+        layout = setup.layout(n)
+        server = layout.server(None)
+        for image, expected in zip(images, network.clear_logits(images), strict=True):
+            result = server.run(hg.ClearTensor(layout.pack(image)))
+            np.testing.assert_array_equal(layout.unpack(result.values), expected)
+
+
+def test_too_few_slots_are_refused() -> None:
+    """A layout that does not fit says so."""
+    with pytest.raises(hg.ParameterError, match="do(es)? not fit"):
+        nn.setup("mnist-packed").layout(1024)
+    with pytest.raises(hg.ParameterError, match="one image a slot"):
+        nn.setup("hcnn5").layout()
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_networks_run_encrypted(name: str) -> None:
+    """Every logit right, noise to spare, with just the keys the setup lists."""
+    setup = nn.setup(name)
+    network, parameters = setup.load(), setup.parameters()
+    secret = hg.SecretKey.generate(parameters)
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    layout = setup.layout()
+    images = noise_images(network, 1)
+    answer = layout.server(server.parameters).run(server.bind(secret.encrypt(layout.pack(images[0]))))
+    logits = layout.unpack(secret.decrypt(answer))
+    np.testing.assert_array_equal(logits, network.clear_logits(images)[0])
+    assert secret.noise_budget(answer) > 1
+    assert answer.degree == 1
+
+
+def test_a_missing_rotation_key_is_named() -> None:
+    """Keys for fewer rotations than the layout needs."""
+    setup = nn.setup("digits")
+    secret = hg.SecretKey.generate(setup.parameters())
+    server = hg.Server(secret.evaluation_keys(rotations=setup.layout().rotations[1:], columns=True))
+    x = server.bind(secret.encrypt(setup.layout().pack(np.zeros((8, 8), dtype=int))))
+    with pytest.raises(hg.MissingKeyError, match="rotation 1 is not among the keys; they have 2, 4, 8"):
+        setup.layout().server(server.parameters).run(x)
+
+
+def run_batch(setup: nn.Setup, images: np.ndarray) -> np.ndarray:
+    """Encrypt, evaluate, decrypt."""
+    secret = hg.SecretKey.generate(setup.parameters())
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    parts: list[str] = []
+    answer = setup.load().evaluate(
+        server.bind(secret.encrypt(setup.load().arrange(images), pad=True)), lambda part, share: parts.append(part)
+    )
+    assert {"square", "relinearize"} <= set(parts)
+    assert secret.noise_budget(answer) > 1
+    return secret.decrypt(answer).T
+
+
+def test_a_batch_of_digits_runs_encrypted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One image a slot; the same where the squares are made in parts to save memory."""
+    setup = nn.setup("digits-batch")
+    images = noise_images(setup.load(), 50)
+    expected = setup.load().clear_logits(images)
+    np.testing.assert_array_equal(run_batch(setup, images), expected)
+    monkeypatch.setattr(networks, "_MANY", 0)
+    np.testing.assert_array_equal(run_batch(setup, images), expected)
+
+
+@pytest.mark.parametrize("name", ["hcnn5", "hcnn5-paper"])
+def test_hcnn5_runs_encrypted(name: str) -> None:
+    """A few images in one batch: every logit right."""
+    setup = nn.setup(name)
+    images = noise_images(setup.load(), 3)
+    np.testing.assert_array_equal(run_batch(setup, images), setup.load().clear_logits(images))
+
+
+@pytest.mark.parametrize("name", nn.SETUPS)
+def test_sets_are_what_the_search_finds(name: str) -> None:
+    """The recorded numbers are 128-bit and no larger than `parameters_for` finds; the keys cover what it saw used."""
+    setup = nn.setup(name)
+    recorded, found = setup.parameters(), setup.search()
+    assert recorded.security == "128-bit"
+    assert recorded.n == found.n
+    assert round(recorded.log_q) == pytest.approx(round(found.log_q), abs=1)
+    assert len(recorded._core.spec.special) == len(found._core.spec.special)
+    assert recorded.plain_moduli == found.plain_moduli == list(setup.plain_modulus)
+    assert set(found.needs["rotations"]) <= set(setup.keys().get("rotations", ()))
+
+
+@pytest.mark.parametrize("name", nn.SETUPS)
+def test_plaintext_moduli_leave_a_margin(name: str) -> None:
+    """Logits seen in training stay under a quarter of the plaintext modulus."""
+    setup = nn.setup(name)
+    assert math.prod(setup.plain_modulus) > 4 * setup.load().meta["max_abs_logit_training"]
+
+
+@pytest.mark.parametrize(("name", "least"), [("hcnn5", 0.99), ("hcnn5-paper", 0.985), ("mnist-packed", 0.985)])
+def test_mnist_accuracy(name: str, least: float) -> None:
+    """On the test images; the encrypted logits are the same integers."""
+    images, labels = mnist("t10k")
+    assert (nn.load(name).clear_logits(images).argmax(1) == labels).mean() >= least
+
+
+@pytest.mark.parametrize("name", ["hcnn5", "hcnn5-paper", "mnist-packed"])
+def test_logits_of_training_images_stay_in_range(name: str) -> None:
+    """A sample of the training images, against what the weight file claims of all."""
+    images, _ = mnist("train")
+    network = nn.load(name)
+    assert np.abs(network.clear_logits(images[::30])).max() <= network.meta["max_abs_logit_training"]
+
+
+def test_digits_accuracy() -> None:
+    """On the last 360 digits, which were not trained on."""
+    pytest.importorskip("sklearn")
+    from heliograph.cli.demo import held_out_digits
+
+    images, labels = held_out_digits()
+    assert len(images) == 360
+    assert (nn.load("digits").clear_logits(images).argmax(1) == labels).mean() >= 0.93
