@@ -272,7 +272,7 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--output", type=Path, required=True, help="the .npz file to write")
     add("--candidates", nargs="+", metavar="LEVELS:A,B", help="see above",
-        default=["16:7,7", "8:3,7", "4:3,7", "4:2,3", "4:1,3", "2:1,3"])  # fmt: skip
+        default=["16:7,7", "16:3,7", "8:3,15", "8:2,7", "4:2,7", "4:1,3"])  # fmt: skip
     add("--tolerance", type=float, default=0.3, help="percentage points, see above")
     add("--seed", type=int, default=1, help="of the weights, the order and the distortions")
     add("--epochs", type=int, default=150, help="with real weights, and again with integers")

@@ -6,6 +6,9 @@ import sys
 from collections.abc import Sequence
 
 
+_INTERRUPTED = 130
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """The command with these arguments (default: the process's); its exit status. Errors are one line, no traceback."""
     import typer
@@ -20,7 +23,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             prog_name="heliograph",
             standalone_mode=False,
         )
-        return int(status or 0)
+        return _interrupted() if status == _INTERRUPTED else int(status or 0)
     except KeyboardInterrupt:
         return _interrupted()
     except typer.Abort:  # what the command library makes of Ctrl-C
@@ -48,7 +51,7 @@ def _interrupted() -> int:
     from heliograph.cli.screen import complain
 
     complain("stopped")
-    return 130
+    return _INTERRUPTED
 
 
 def app() -> None:

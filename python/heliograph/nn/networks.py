@@ -217,7 +217,7 @@ def _share(
     return None if progress is None else lambda share: progress((part + share) / parts)
 
 
-_PARTS, _MANY = 8, 1 << 29  # bytes
+_PARTS, _MANY = 8, 1 << 28  # bytes
 
 
 @dataclass(frozen=True)

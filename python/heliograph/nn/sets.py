@@ -83,11 +83,11 @@ SETUPS = {
             "one 8x8 digit at low latency",
         ),
         Setup(
-            "digits-batch", "digits", False, 4096, 78, 0, (2056193,),
+            "digits-batch", "digits", False, 4096, 77, 0, (2056193,),
             "many 8x8 digits, one a slot",
         ),
         Setup(
-            "mnist-packed", "mnist-packed", True, 8192, 199, 0, (1785857, 1769473),
+            "mnist-packed", "mnist-packed", True, 8192, 180, 0, (163841, 147457),
             "one 28x28 digit at low latency",
         ),
         Setup(

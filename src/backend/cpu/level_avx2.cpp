@@ -4,46 +4,43 @@
 #include "backend/cpu/loops/avx2_draws.h"
 #include "backend/cpu/loops/digit_product.h"
 #include "backend/cpu/loops/fp64.h"
-#include "backend/cpu/loops/ntt_network.h"
+#include "backend/cpu/loops/mul32.h"
 #include "backend/cpu/loops/scalar_loops.h"
-#include "backend/cpu/loops/word_loops.h"
+#include "backend/cpu/loops/vector_ops.h"
 
 namespace heliograph::backend::cpu {
 
 namespace {
 
-constexpr LimbOps fp64_ops() {
-  using N = Network<Fp64>;
+template <class Word>
+constexpr LimbOps with_draws(LimbOps ops) {
+  ops.uniform = scalar_uniform<Word>;
+  ops.spread = scalar_spread<Word>;
+  return ops;
+}
+
+/// Sums and differences fit vectors up to 60 bits; products do not.
+constexpr LimbOps below60_ops(LimbOps ops) {
   using L = WordLoops<Fp64Words>;
-  return {.name = "AVX2 FP64",
-          .least_degree = 64,
-          .table_bytes = N::table_bytes,
-          .fill_forward = N::fill,
-          .fill_inverse = N::fill,
-          .forward = network_forward<Fp64>,
-          .inverse = network_inverse<Fp64>,
-          .add = L::add,
-          .sub = L::sub,
-          .neg = L::neg,
-          .mul = L::mul,
-          .mul_constant = L::mul_constant,
-          .add_constant = L::add_constant,
-          .dot = L::dot,
-          .permute = L::permute,
-          .uniform = scalar_uniform<u64>,
-          .spread = scalar_spread<u64>};
+  ops.name = "AVX2, scalar products";
+  ops.add = L::add, ops.sub = L::sub, ops.neg = L::neg, ops.add_constant = L::add_constant;
+  return ops;
 }
 
 }  // namespace
 
 const Level& avx2_level() {
-  static constexpr LimbOps below50 = fp64_ops();
+  static constexpr LimbOps below30 = with_draws<u32>(vector_ops<Mul32<Lanes32x8>, Mul32<Lanes32x8>>("AVX2"));
+  static constexpr LimbOps below50 = with_draws<u64>(vector_ops<Fp64, Fp64Words>("AVX2 FP64"));
+  static const LimbOps below60 = below60_ops(*scalar_level().limb[1][2]);
   static constexpr ProductOps narrow[2] = {digit_ops<Avx2Digits, u32>("AVX2"), digit_ops<Avx2Digits, u64>("AVX2")};
   static const Level level = [] {
     Level l = scalar_level();
     l.name = "avx2";
     l.description = "AVX2";
+    l.limb[0][0] = &below30;
     l.limb[1][0] = l.limb[1][1] = &below50;
+    l.limb[1][2] = &below60;
     l.combine[0][0] = l.combine[0][1] = fp64_combine<u32>;
     l.combine[1][0] = l.combine[1][1] = fp64_combine<u64>;
     for (int word = 0; word < 2; ++word) {

@@ -5,46 +5,43 @@
 #include "backend/cpu/loops/digit_product.h"
 #include "backend/cpu/loops/ifma.h"
 #include "backend/cpu/loops/ifma_loops.h"
-#include "backend/cpu/loops/ntt_network.h"
+#include "backend/cpu/loops/mul32.h"
 #include "backend/cpu/loops/scalar_loops.h"
-#include "backend/cpu/loops/word_loops.h"
+#include "backend/cpu/loops/vector_ops.h"
 
 namespace heliograph::backend::cpu {
 
 namespace {
 
-template <class A>
-constexpr LimbOps ifma_ops() {
-  using L = WordLoops<A>;
-  return {.name = "AVX-512 IFMA",
-          .least_degree = Network<A>::kBlock,
-          .table_bytes = Network<A>::table_bytes,
-          .fill_forward = Network<A>::fill,
-          .fill_inverse = Network<A>::fill,
-          .forward = network_forward<A>,
-          .inverse = network_inverse<A>,
-          .add = L::add,
-          .sub = L::sub,
-          .neg = L::neg,
-          .mul = L::mul,
-          .mul_constant = L::mul_constant,
-          .add_constant = L::add_constant,
-          .dot = L::dot,
-          .permute = L::permute,
-          .uniform = ifma_uniform<u64>,
-          .spread = avx512_spread64};
+/// Sums and differences fit vectors up to 60 bits; products do not.
+constexpr LimbOps below60_ops(LimbOps ops) {
+  using L = WordLoops<Ifma>;
+  ops.name = "AVX-512, scalar products";
+  ops.add = L::add, ops.sub = L::sub, ops.neg = L::neg, ops.add_constant = L::add_constant;
+  return ops;
+}
+
+template <class Word>
+constexpr LimbOps with_draws(LimbOps ops) {
+  ops.uniform = ifma_uniform<Word>;
+  ops.spread = sizeof(Word) == 8 ? avx512_spread64 : avx512_spread32;
+  return ops;
 }
 
 }  // namespace
 
 const Level& avx512_level() {
-  static constexpr LimbOps below50 = ifma_ops<Ifma>();
+  static constexpr LimbOps below30 = with_draws<u32>(vector_ops<Mul32<Lanes32x16>, Mul32<Lanes32x16>>("AVX-512"));
+  static constexpr LimbOps below50 = with_draws<u64>(vector_ops<Ifma, Ifma>("AVX-512 IFMA"));
+  static const LimbOps below60 = below60_ops(*scalar_level().limb[1][2]);
   static constexpr ProductOps narrow[2] = {digit_ops<Avx512Digits, u32>("AVX-512 VNNI"), digit_ops<Avx512Digits, u64>("AVX-512 VNNI")};
   static const Level level = [] {
     Level l = scalar_level();
     l.name = "avx512";
     l.description = "AVX-512 IFMA";
+    l.limb[0][0] = &below30;
     l.limb[1][0] = l.limb[1][1] = &below50;
+    l.limb[1][2] = &below60;
     l.lift[0][0] = ifma_lift<u32, 0>, l.lift[0][1] = ifma_lift<u32, 52>;
     l.lift[1][0] = ifma_lift<u64, 0>, l.lift[1][1] = ifma_lift<u64, 52>;
     l.combine[0][0] = l.combine[0][1] = ifma_combine<u32>;

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kCheckEvery = std::size_t{32} << 20;
+constexpr std::size_t kLarge = std::size_t{64} << 20;
 
 /// Eight classes an octave, so at most an eighth is wasted; large blocks are whole pages.
 std::size_t size_class(std::size_t bytes) {
@@ -159,6 +160,11 @@ void MemoryPool::check_room(std::size_t size) {
 
 void* MemoryPool::fresh(std::size_t size) {
   bool check = size >= kCheckEvery;
+  // A large new block takes the place of kept ones, so that the peak stays near what is in use.
+  if (size >= kLarge) {
+    const std::size_t kept = kept_bytes();
+    trim(kept > size ? kept - size : 0);
+  }
   {
     const std::lock_guard lock(mutex_);
     since_check_ = check ? size : since_check_ + size;
@@ -190,6 +196,11 @@ void MemoryPool::put(void* address, std::size_t size) noexcept {
     }
   }
   release(address, size);
+}
+
+std::size_t MemoryPool::kept_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return kept_bytes_;
 }
 
 void MemoryPool::trim(std::size_t keep) {

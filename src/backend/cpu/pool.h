@@ -28,6 +28,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   void* fresh(std::size_t size);
   void put(void* address, std::size_t size) noexcept;
   void check_room(std::size_t size);
+  std::size_t kept_bytes() const;
 
   mutable std::mutex mutex_;
   std::map<std::size_t, std::vector<void*>> kept_;  // by size class

@@ -1,0 +1,35 @@
+// A table of loops from a transform's arithmetic and an element-wise one.
+#pragma once
+
+#include "backend/cpu/loops/ntt_network.h"
+#include "backend/cpu/loops/word_loops.h"
+
+namespace heliograph::backend::cpu {
+namespace {
+
+/// `uniform` and `spread` are filled in by the caller.
+template <class Transform, class Words>
+constexpr LimbOps vector_ops(const char* name) {
+  using N = Network<Transform>;
+  using L = WordLoops<Words>;
+  return {.name = name,
+          .least_degree = N::kBlock < 64 ? 64 : N::kBlock,
+          .table_bytes = N::table_bytes,
+          .fill_forward = N::fill,
+          .fill_inverse = N::fill,
+          .forward = network_forward<Transform>,
+          .inverse = network_inverse<Transform>,
+          .add = L::add,
+          .sub = L::sub,
+          .neg = L::neg,
+          .mul = L::mul,
+          .mul_constant = L::mul_constant,
+          .add_constant = L::add_constant,
+          .dot = L::dot,
+          .permute = L::permute,
+          .uniform = nullptr,
+          .spread = nullptr};
+}
+
+}  // namespace
+}  // namespace heliograph::backend::cpu
