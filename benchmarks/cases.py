@@ -58,7 +58,7 @@ def ceilings() -> Rates:
         copies.append(time.perf_counter() - start)
     threads = int(os.environ.get("HELIOGRAPH_THREADS", "1"))
     # numpy copies with one thread; two cores of one chip reach little more of its memory
-    return {"copy_bytes_s": 2 * a.nbytes / sorted(copies)[3], "products_s": threads * _core.product_rate()}
+    return {"copy_bytes_s": 2 * a.nbytes / sorted(copies)[3], "products_s": threads * _core.product_ceiling()}
 
 
 def describe(p: hg.bfv.Parameters) -> dict[str, Any]:

@@ -38,6 +38,7 @@ void bind_spec(nb::module_& m) {
   m.def("batching_primes", &bfv::batching_primes, "n"_a, "bits"_a, "count"_a = 0, Unlocked());
   m.def("largest_secure_log_qp", &bfv::largest_secure_log_qp, "n"_a);
   m.def("describe_devices", &describe_devices);
+  m.def("product_ceiling", &product_ceiling, Unlocked());
 }
 
 void bind_parameters(nb::module_& m) {

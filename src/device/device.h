@@ -93,6 +93,9 @@ class Device {
   /// Copies to host memory; waits for the queue.
   virtual void download(Queue& queue, const std::byte* from, std::span<std::byte> to) = 0;
   virtual Kernels& kernels() = 0;
+  /// Modular products a second of one thread (or of the whole device) with operands in registers: measured when called.
+  /// 0 where nothing is known.
+  virtual double product_ceiling() { return 0; }
   /// Null on devices that compute.
   virtual Counter* counter() { return nullptr; }
 };

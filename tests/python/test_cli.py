@@ -183,7 +183,7 @@ def test_a_server_that_fails_is_reported(here: Path) -> None:
     """Its one line reaches the person at the client."""
     from heliograph.cli.demo import serve
 
-    with pytest.raises(hg.HeliographError, match="the server failed: .*nothing.hg"):
+    with pytest.raises(hg.HeliographError, match=r"the server failed: .*nothing.hg"):
         serve(nn.setup("digits"), Path("nothing.hg"), [Path("a")], [Path("b")], lambda part, share: None)
 
 
@@ -248,14 +248,18 @@ def test_what_cannot_be_done_is_one_line(case: str, made: Path, here: Path, caps
     assert sorted(p.name for p in [*here.iterdir(), *made.iterdir()]) == before
 
 
-@pytest.mark.parametrize("line", ["bogus", "params --depth x", "classify", "demo --count 0", "encrypt --digits 1797 --keys k --out o"])
+MISUSED = ["bogus", "params --depth x", "classify", "demo --count 0", "encrypt --digits 1797 --keys k --out o"]
+COMMANDS = ["", "demo", "mnist", "keygen", "encrypt", "classify", "decrypt", "devices", "params", "inspect"]
+
+
+@pytest.mark.parametrize("line", MISUSED)
 def test_misused_options_exit_with_two(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     """As commands do."""
     assert run(line.split()) == 2
     assert "Usage: heliograph" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["", "demo", "mnist", "keygen", "encrypt", "classify", "decrypt", "devices", "params", "inspect"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every command explains itself."""
     assert run([*command.split(), "--help"]) == 0

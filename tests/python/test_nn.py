@@ -45,7 +45,7 @@ def test_networks_load(name: str) -> None:
 
 def test_an_unknown_network_is_named() -> None:
     """And the known ones are listed."""
-    with pytest.raises(hg.ParameterError, match='no network "resnet".*hcnn5'):
+    with pytest.raises(hg.ParameterError, match=r'no network "resnet".*hcnn5'):
         nn.load("resnet")
     with pytest.raises(hg.ParameterError, match="digits-batch"):
         nn.setup("resnet")
@@ -89,7 +89,7 @@ def test_packed_layouts_compute_the_network(name: str) -> None:
 
 def test_too_few_slots_are_refused() -> None:
     """A layout that does not fit says so."""
-    with pytest.raises(hg.ParameterError, match="do(es)? not fit"):
+    with pytest.raises(hg.ParameterError, match=r"do(es)? not fit"):
         nn.setup("mnist-packed").layout(1024)
     with pytest.raises(hg.ParameterError, match="one image a slot"):
         nn.setup("hcnn5").layout()
@@ -159,7 +159,7 @@ def test_sets_are_what_the_search_finds(name: str) -> None:
     recorded, found = setup.parameters(), setup.search()
     assert recorded.security == "128-bit"
     assert recorded.n == found.n
-    assert round(recorded.log_q) == pytest.approx(round(found.log_q), abs=1)
+    assert found.log_q - 0.5 <= recorded.log_q <= found.log_q + 2
     assert len(recorded._core.spec.special) == len(found._core.spec.special)
     assert recorded.plain_moduli == found.plain_moduli == list(setup.plain_modulus)
     assert set(found.needs["rotations"]) <= set(setup.keys().get("rotations", ()))

@@ -36,9 +36,7 @@ def _version(shown: bool) -> None:
 
 @commands.callback()
 def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     """Computing on encrypted data: encrypted digit recognition, step by step or all at once."""
 
@@ -97,7 +95,7 @@ def mnist(
         raise CommandError(f'--parameters is hcnn5 or hcnn5-2020, not "{parameters}"')
     setup = nn.setup(names[network])
     chosen = setup.parameters() if parameters == "hcnn5" else hg.bfv.parameters(parameters)
-    if not run.classify_all(images, labels, limit, setup, chosen):
+    if not run.classify_all(*run.test_set(images, labels, limit), setup, chosen):
         raise typer.Exit(1)
 
 
@@ -137,7 +135,7 @@ def encrypt(
     out: Annotated[Path, typer.Option("--out", help="The request file to write.")],
     image: Annotated[Path | None, typer.Argument(help="A picture of one digit, for mnist-packed.")] = None,
     digits: Annotated[
-        list[int] | None, typer.Option("--digits", min=0, max=1796, help="One of scikit-learn's digits, by number; repeatable.")
+        list[int] | None, typer.Option("--digits", min=0, max=1796, help="One of scikit-learn's digits, by number.")
     ] = None,
     images: Annotated[Path | None, typer.Option("--images", help="An IDX file of 28 x 28 images.")] = None,
     first: Annotated[int, typer.Option("--first", min=0, help="The first image to take of --images.")] = 0,
@@ -269,8 +267,8 @@ def devices() -> None:
 @commands.command()
 def params(
     name: Annotated[str | None, typer.Argument(help="A named set (hcnn5-2020, also hcnn5-2020/w32), or a network.")] = None,
-    depth: Annotated[int | None, typer.Option("--depth", min=0, help="Find a set for so many multiplications in sequence.")] = None,
-    plain_bits: Annotated[int, typer.Option("--plain-bits", min=2, max=600, help="With --depth: bits of the integers.")] = 20,
+    depth: Annotated[int | None, typer.Option("--depth", min=0, help="Find a set for so many products in sequence.")] = None,
+    plain_bits: Annotated[int, typer.Option("--plain-bits", min=2, max=600, help="With --depth: the integers' bits.")] = 20,
     slots: Annotated[int, typer.Option("--slots", min=0, help="With --depth: values to pack in one ciphertext.")] = 0,
     terms: Annotated[int, typer.Option("--terms", min=1, help="With --depth: products summed at each level.")] = 1024,
 ) -> None:

@@ -37,9 +37,9 @@ class Folders:
 def folders(keep: Path | None) -> Iterator[Folders]:
     """Temporary folders, or those a person wants to keep."""
     if keep is None:
-        with tempfile.TemporaryDirectory(prefix="heliograph-client-") as own:
-            with tempfile.TemporaryDirectory(prefix="heliograph-shared-") as shared:
-                yield Folders(Path(own), Path(shared))
+        temporary = tempfile.TemporaryDirectory
+        with temporary(prefix="heliograph-client-") as own, temporary(prefix="heliograph-shared-") as shared:
+            yield Folders(Path(own), Path(shared))
         return
     roles.make_folder(keep)
     places = Folders(keep / "client", keep / "shared")
@@ -53,7 +53,7 @@ def folders(keep: Path | None) -> Iterator[Folders]:
 def all_digits() -> tuple[DigitArray, DigitArray]:
     """scikit-learn's digits, [count, 8, 8] of 0 ... 16, and their labels."""
     try:
-        from sklearn.datasets import load_digits
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         raise hg.HeliographError("the digits come with scikit-learn: pip install 'heliograph[demo]'") from None
     digits = load_digits()
@@ -77,7 +77,8 @@ def serve(
     report: dict[str, Any] = {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None and process.stderr is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
             for line in process.stdout:
                 report = json.loads(line)
                 if "part" in report:
@@ -98,7 +99,6 @@ class Exchange:
     logits: list[DigitArray]
     noise: float
     rows: list[tuple[str, str, str]]
-    answered: list[float]
 
 
 def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders) -> Exchange:
@@ -120,28 +120,26 @@ def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders) -> Exchang
         replies = [roles.load_answer(path) for path in answers]
         logits = [roles.unpack(setup, own.decrypt(reply), parameters) for reply in replies]
     noise = min(own.noise_budget(reply) for reply in replies)
-    return Exchange(logits, noise, _rows(stages, report, len(batches), secret_at, keys_at, requests, answers), report["classify"])
+    sizes = {"keys": roles.size(keys_at)}
+    sizes["request"], sizes["answer"] = (sum(map(roles.size, files)) // len(batches) for files in (requests, answers))
+    return Exchange(logits, noise, _rows(stages, report, len(batches), sizes))
 
 
-def _rows(
-    stages: screen.Stages, report: dict[str, Any], count: int, secret_at: Path, keys_at: Path, requests: list[Path], answers: list[Path]
-) -> list[tuple[str, str, str]]:
+def _rows(stages: screen.Stages, report: dict[str, Any], count: int, sizes: dict[str, int]) -> list[tuple[str, str, str]]:
     own, theirs = stages.times, report["seconds"]
     each = f" (each of {count})" if count > 1 else ""
 
-    def total(paths: list[Path]) -> str:
-        return readable_bytes(sum(map(roles.size, paths)) / count)
-
+    to = {what: readable_bytes(each_size) for what, each_size in sizes.items()}
     wait = own["server"] - sum(theirs.values())
     return [
-        ("client: make keys", screen.seconds(own["make keys"]), f"{readable_bytes(roles.size(keys_at))} to the server"),
-        (f"client: encrypt{each}", screen.seconds(own["encrypt"] / count), f"{total(requests)} to the server"),
+        ("client: make keys", screen.seconds(own["make keys"]), f"{to['keys']} to the server"),
+        (f"client: encrypt{each}", screen.seconds(own["encrypt"] / count), f"{to['request']} to the server"),
         ("server: start the process", screen.seconds(wait), ""),
         ("server: read the keys", screen.seconds(theirs["load keys"]), ""),
         ("server: prepare the weights", screen.seconds(theirs["prepare weights"]), ""),
         (f"server: read the request{each}", screen.seconds(theirs["load request"] / count), ""),
         (f"server: classify{each}", screen.seconds(sorted(report["classify"])[count // 2]), ""),
-        (f"server: write the answer{each}", screen.seconds(theirs["write answer"] / count), f"{total(answers)} to the client"),
+        (f"server: write the answer{each}", screen.seconds(theirs["write answer"] / count), f"{to['answer']} to the client"),
         (f"client: decrypt{each}", screen.seconds(own["decrypt"] / count), ""),
     ]
 

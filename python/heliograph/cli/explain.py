@@ -53,7 +53,8 @@ def one_set(name: str) -> None:
     count = 1 + rotations + bool(keys.get("columns"))
     screen.say(f"{'network':>14}  {setup.title}")
     if setup.packed:
-        screen.say(f"{'server keys':>14}  relinearization, {rotations} rotations, columns: {readable_bytes(count * setup.parameters().switch_key_bytes / 2)}")
+        total = readable_bytes(count * setup.parameters().switch_key_bytes / 2)
+        screen.say(f"{'server keys':>14}  relinearization, {rotations} rotations, columns: {total}")
     else:
         screen.say(
             f"{'work':>14}  {counts.inputs:,} ciphertexts in, {counts.products:,} squares, {counts.constants:,} "

@@ -8,6 +8,7 @@ import os
 import struct
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +27,14 @@ def read(path: str | os.PathLike[str], axes: int) -> npt.NDArray[np.uint8]:
         plain.seek(0)
         try:
             if packed:
-                with gzip.open(plain) as stream:
-                    return _parse(stream, name, axes)  # type: ignore[arg-type]
-            return _parse(plain, name, axes)  # type: ignore[arg-type]
+                with gzip.GzipFile(fileobj=plain) as stream:
+                    return _parse(stream, name, axes)
+            return _parse(plain, name, axes)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise hg.DamagedFileError(f"{name} is a damaged gzip file: {error}") from None
 
 
-def _parse(stream: gzip.GzipFile, name: Path, axes: int) -> npt.NDArray[np.uint8]:
+def _parse(stream: BinaryIO | gzip.GzipFile, name: Path, axes: int) -> npt.NDArray[np.uint8]:
     head = stream.read(4)
     if len(head) < 4 or head[:2] != b"\0\0":
         raise hg.FormatError(f"{name} is not an IDX file")

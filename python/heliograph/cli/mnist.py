@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import resource
 import time
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import heliograph as hg
 from heliograph import nn
 from heliograph._arrays import Int64Array, readable_bytes
-from heliograph.cli import idx, pictures, roles, screen
+from heliograph.cli import idx, pictures, screen
 
 
 def peak_bytes() -> int:
@@ -43,9 +44,7 @@ class Result:
     noise: float = float("inf")
 
 
-def test_set(
-    images_at: Path, labels_at: Path, limit: int | None
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+def test_set(images_at: Path, labels_at: Path, limit: int | None) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
     """Images and labels, the first `limit` of them. Raises ShapeError where they do not belong together."""
     images, labels = idx.images(images_at), idx.labels(labels_at)
     if len(images) != len(labels):
@@ -57,9 +56,10 @@ def test_set(
     return images[:limit], labels[:limit]
 
 
-def classify_all(images_at: Path, labels_at: Path, limit: int | None, setup: nn.Setup, parameters: hg.bfv.Parameters) -> bool:
+def classify_all(
+    images: npt.NDArray[np.uint8], labels: npt.NDArray[np.uint8], setup: nn.Setup, parameters: hg.bfv.Parameters
+) -> bool:
     """The whole run, told as it goes. Whether every logit was right."""
-    images, labels = test_set(images_at, labels_at, limit)
     network = setup.load()
     batches = -(-len(images) // parameters.slots)
     _announce(network, parameters, len(images), batches)
@@ -82,14 +82,18 @@ def _announce(network: nn.Network, parameters: hg.bfv.Parameters, images: int, b
     need = network.memory(parameters)
     have = free_bytes()
     screen.say(repr(parameters))
-    screen.say(f"{images:,} images in {batches} batch(es) of up to {parameters.slots:,}, one pixel a ciphertext, one image a slot")
+    screen.say(
+        f"{images:,} images in {batches} batch(es) of up to {parameters.slots:,}: a pixel a ciphertext, an image a slot"
+    )
     screen.say(
         f"network {network.name}: {counts.inputs:,} ciphertexts in, {counts.products:,} squares, {counts.constants:,} "
         f"ciphertext-constant products, {counts.relinearizations:,} relinearizations, {network.classes} ciphertexts out"
     )
     if network.name.startswith("hcnn5"):
         both = (nn.load("hcnn5").counts().constants, nn.load("hcnn5-paper").counts().constants)
-        screen.say(f"(--network dense reads every map in each filter: {both[0]:,} products; --network paper one map: {both[1]:,})")
+        screen.say(
+            f"(--network dense: filters read all maps, {both[0]:,} products; --network paper: one map, {both[1]:,})"
+        )
     screen.say(f"memory: about {readable_bytes(need)} at most" + (f"; {readable_bytes(have)} free" if have else ""))
     if have is not None and need > have:
         raise hg.OutOfMemoryError(f"needs about {readable_bytes(need)}, you have {readable_bytes(have)}")
@@ -122,14 +126,17 @@ def _one_batch(
     screen.say(f"batch{which}: {len(images):,} images: {each}")
 
 
-def _tell(result: Result, stages: screen.Stages, expected: Int64Array, labels: npt.NDArray[np.uint8], key_bytes: int) -> bool:
+def _tell(
+    result: Result, stages: screen.Stages, expected: Int64Array, labels: npt.NDArray[np.uint8], key_bytes: int
+) -> bool:
     logits = np.concatenate(result.logits)
     equal = int((logits == expected).sum())
     right = int((logits.argmax(1) == labels).sum())
     rows = [(name, screen.seconds(value)) for name, value in stages.times.items()]
     screen.say()
     screen.table("", ("stage", "time"), rows)
-    screen.say(f"to the server: keys {readable_bytes(key_bytes)}, requests {readable_bytes(result.sent)}; back: {readable_bytes(result.received)}")
+    sent, back = readable_bytes(result.sent), readable_bytes(result.received)
+    screen.say(f"to the server: keys {readable_bytes(key_bytes)}, requests {sent}; back: {back}")
     screen.say(f"noise left in the answers, measured with the secret key: {result.noise:.0f} bits")
     screen.say(f"peak memory of the process: {readable_bytes(peak_bytes())}")
     every = "every logit equal" if equal == logits.size else f"ONLY {equal:,} OF {logits.size:,} LOGITS EQUAL"
@@ -169,7 +176,7 @@ def _one_picture(path: Path, image: npt.NDArray[np.uint8], secret: hg.SecretKey,
     first, second = (int(k) for k in logits.argsort()[::-1][:2])
     screen.say(f"\n{path}")
     screen.gallery([image], 255, [screen.verdict(first)])
-    encrypt, classify, decrypt = (screen.seconds(b - a) for a, b in zip(clock, clock[1:], strict=False))
+    encrypt, classify, decrypt = (screen.seconds(b - a) for a, b in itertools.pairwise(clock))
     screen.say(
         f"next best {second}; encrypt {encrypt}, classify {classify}, decrypt {decrypt}; "
         f"{readable_bytes(x.nbytes / 2)} to the server, {readable_bytes(len(y.to_bytes()))} back, "

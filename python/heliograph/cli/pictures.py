@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +85,8 @@ def _scaled(ink: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     box = ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     scale = INK / max(box.shape)
     size = (max(1, round(box.shape[1] * scale)), max(1, round(box.shape[0] * scale)))
-    picture: Any = Image.fromarray(box.astype(np.uint8)).resize(size, Image.Resampling.BOX if scale < 1 else Image.Resampling.BICUBIC)
+    how = Image.Resampling.BOX if scale < 1 else Image.Resampling.BICUBIC
+    picture = Image.fromarray(box.astype(np.uint8)).resize(size, how)
     values = np.asarray(picture, dtype=np.float64)
     if values.sum() / 255 < _FAINT:
         padded = Image.fromarray(np.pad(values, 1).astype(np.uint8))

@@ -4,7 +4,6 @@ not decrypt.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +148,8 @@ def answer(
     for request, reply in zip(requests, answers, strict=True):
         held = [server.load(request)]
         if held[0].shape != _request_shape(setup):
-            raise hg.ShapeError(f"{request} is no request to {setup.name}: its shape is {held[0].shape}, not {_request_shape(setup)}")
+            shapes = f"its shape is {held[0].shape}, not {_request_shape(setup)}"
+            raise hg.ShapeError(f"{request} is no request to {setup.name}: {shapes}")
         if held[0].noise_budget is None:
             raise hg.FormatError(f"{request} is the result of a computation, no fresh request")
         lap("load request")
@@ -179,4 +179,4 @@ def _request_shape(setup: nn.Setup) -> tuple[int, ...]:
 
 def size(path: Path) -> int:
     """Bytes of a file."""
-    return os.stat(path).st_size
+    return path.stat().st_size

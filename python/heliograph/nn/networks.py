@@ -52,9 +52,7 @@ class Layer:
         ]
         return (self.weight.shape[0], *sides)
 
-    def apply(
-        self, x: AnyTensor, progress: Callable[[float], None] | None = None
-    ) -> AnyTensor:
+    def apply(self, x: AnyTensor, progress: Callable[[float], None] | None = None) -> AnyTensor:
         """weight * x + bias, one engine call."""
         if not self.convolution:
             return matmul(self.weight, x.reshape(-1), self.bias, progress=progress)
@@ -91,7 +89,7 @@ class Network:
     @property
     def classes(self) -> int:
         """Number of logits."""
-        return self.layers[-1].weight.shape[0]
+        return int(self.layers[-1].weight.shape[0])
 
     @property
     def levels(self) -> int:
@@ -108,9 +106,7 @@ class Network:
         values = np.asarray(images)
         top = int(self.meta["input"].get("top", 16 if self.image == (8, 8) else 255))
         if values.shape[1:] != self.image:
-            raise _core.ShapeError(
-                f"{self.name} takes images of shape {self.image}, not {values.shape[1:]}"
-            )
+            raise _core.ShapeError(f"{self.name} takes images of shape {self.image}, not {values.shape[1:]}")
         return (values.astype(np.int64) * self.levels + top // 2) // top
 
     def arrange(self, images: npt.ArrayLike) -> Int64Array:
@@ -124,7 +120,7 @@ class Network:
     def relinearizes_before(self, index: int) -> bool:
         """Whether squares are relinearized before layer `index`, or its fewer outputs after it."""
         shapes = self.shapes()
-        return 0 < index and math.prod(shapes[index]) < math.prod(shapes[index + 1])
+        return index > 0 and math.prod(shapes[index]) < math.prod(shapes[index + 1])
 
     def shapes(self) -> list[tuple[int, ...]]:
         """Shape of the input, then of each layer's output."""
@@ -137,13 +133,9 @@ class Network:
         """Ciphertext operations of `evaluate`, zero weights included."""
         shapes = self.shapes()
         sizes = [math.prod(shape) for shape in shapes]
-        constants = sum(
-            size * math.prod(layer.weight.shape[1:])
-            for layer, size in zip(self.layers, sizes[1:], strict=True)
-        )
+        constants = sum(size * math.prod(layer.weight.shape[1:]) for layer, size in zip(self.layers, sizes[1:], strict=True))
         relinearized = sum(
-            sizes[index] if self.relinearizes_before(index) else sizes[index + 1]
-            for index in range(1, len(self.layers))
+            sizes[index] if self.relinearizes_before(index) else sizes[index + 1] for index in range(1, len(self.layers))
         )
         return Counts(sizes[0], sum(sizes[1:-1]), constants, relinearized)
 
@@ -194,9 +186,7 @@ class Network:
         return (max(moments) + sizes[0] * one) * 6 // 5
 
 
-def _dense_of_squares(
-    layer: Layer, x: AnyTensor, watch: Callable[[str], Callable[[float], None] | None]
-) -> AnyTensor:
+def _dense_of_squares(layer: Layer, x: AnyTensor, watch: Callable[[str], Callable[[float], None] | None]) -> AnyTensor:
     """A dense layer of x squared, left at degree two, in parts where the squares are many: they need not all be kept."""
     flat = x.reshape(-1)
     parts = min(_PARTS, flat.size) if isinstance(flat, Tensor) and flat.nbytes >= _MANY else 1
@@ -211,13 +201,11 @@ def _dense_of_squares(
     return result
 
 
-def _share(
-    progress: Callable[[float], None] | None, part: int, parts: int
-) -> Callable[[float], None] | None:
+def _share(progress: Callable[[float], None] | None, part: int, parts: int) -> Callable[[float], None] | None:
     return None if progress is None else lambda share: progress((part + share) / parts)
 
 
-_PARTS, _MANY = 8, 1 << 28  # bytes
+_PARTS, _MANY = 8, 1 << 29  # bytes
 
 
 @dataclass(frozen=True)
@@ -229,16 +217,12 @@ class _Plan:
 
 
 _PLANS = {
-    "hcnn5": _Plan(
-        (28, 28), (("conv1", {"stride": 2}), ("conv2", {"stride": 2}), ("dense", {}))
-    ),
+    "hcnn5": _Plan((28, 28), (("conv1", {"stride": 2}), ("conv2", {"stride": 2}), ("dense", {}))),
     "hcnn5-paper": _Plan(
         (28, 28),
         (("conv1", {"stride": 2}), ("conv2", {"stride": 2, "groups": 5}), ("dense", {})),
     ),
-    "mnist-packed": _Plan(
-        (28, 28), (("conv1", {"stride": 2, "padding": 1}), ("dense1", {}), ("dense2", {}))
-    ),
+    "mnist-packed": _Plan((28, 28), (("conv1", {"stride": 2, "padding": 1}), ("dense1", {}), ("dense2", {}))),
     "digits": _Plan((8, 8), (("dense1", {}), ("dense2", {}))),
 }
 
@@ -252,9 +236,7 @@ def names() -> list[str]:
 def load(name: str) -> Network:
     """A shipped network. Raises ParameterError for a name there is none of."""
     if name not in _PLANS:
-        raise _core.ParameterError(
-            f'there is no network "{name}"; there are {", ".join(_PLANS)}'
-        )
+        raise _core.ParameterError(f'there is no network "{name}"; there are {", ".join(_PLANS)}')
     plan = _PLANS[name]
     file = resources.files("heliograph.nn") / "weights" / f"{name}.npz"
     with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:

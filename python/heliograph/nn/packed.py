@@ -157,7 +157,8 @@ class PackedServer:
         x = relinearize(sum(x.reshape(at.copies, at.maps) * self._wide))
         x = _folded(x + rotate_columns(x), at.n // 4, at.height)
         x = relinearize(square(x + self._wide_bias) * self._narrow)
-        return shrink(_folded(x, at.height // 2, 1) + self._narrow_bias)
+        logits: AnyTensor = _folded(x, at.height // 2, 1) + self._narrow_bias
+        return shrink(logits)
 
 
 def _folded(x: AnyTensor, first: int, last: int) -> AnyTensor:

@@ -40,9 +40,7 @@ class Setup:
         """The parameter set."""
         if self.network.startswith("hcnn5") and "hcnn5" in bfv.named():
             return bfv.parameters("hcnn5")
-        return bfv.parameters(
-            n=self.n, log_q=self.log_q, special=self.special, plain_modulus=self.plain_modulus
-        )
+        return bfv.parameters(n=self.n, log_q=self.log_q, special=self.special, plain_modulus=self.plain_modulus)
 
     def keys(self) -> dict[str, Any]:
         """What `SecretKey.evaluation_keys` must make for it."""
@@ -79,11 +77,11 @@ SETUPS = {
     setup.name: setup
     for setup in (
         Setup(
-            "digits", "digits", True, 8192, 138, 1, (1785857,),
+            "digits", "digits", True, 8192, 135, 1, (1032193,),
             "one 8x8 digit at low latency",
         ),
         Setup(
-            "digits-batch", "digits", False, 4096, 77, 0, (2056193,),
+            "digits-batch", "digits", False, 4096, 75, 0, (1032193,),
             "many 8x8 digits, one a slot",
         ),
         Setup(

@@ -1,10 +1,14 @@
 // Composite kernels item by item: each thread takes whole items, so that one item's data stays in its caches.
+#include <algorithm>
+#include <cstring>
+
 #include "backend/cpu/parallel.h"
 
 namespace heliograph::backend::cpu {
 
 using device::KeySwitchPlan;
 using device::MultiplyPlan;
+using device::PrimeList;
 
 template <class F>
 void CpuKernels::each_item(std::size_t items, std::size_t bytes, Workspace w, F&& f) {
@@ -35,13 +39,126 @@ void CpuKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View& 
                                const View& out, Workspace w) {
   each_item(out.items(), key_switch_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
     const View more = add ? add->item(i) : View{};
-    Kernels::do_key_switch(q, plan, x.item(i), key, add ? &more : nullptr, out.item(i), part);
+    key_switch_fused(q, plan, x.item(i), key, add ? &more : nullptr, out.item(i), part);
   });
 }
 
 void CpuKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out, Workspace w) {
   each_item(out.items(), bfv_multiply_workspace(plan, 1, a.components, b.components), w, [&](std::size_t i, Workspace part) {
-    Kernels::do_bfv_multiply(q, plan, a.item(i), b.item(i), out.item(i), part);
+    const View x = a.item(i), y = b.item(i), product = out.item(i);
+    if (!multiply_fused(q, plan, x, y, product, part)) Kernels::do_bfv_multiply(q, plan, x, y, product, part);
+  });
+}
+
+// ---- fused
+
+/// Limb by limb, so that it stays in the second cache: every digit's transform, the products with the key, back.
+void CpuKernels::key_switch_fused(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
+                                  const View& out, Workspace w) {
+  const CpuRing& ring = own(*plan.ring);
+  const std::size_t chain = plan.chain.size(), limbs = plan.extended.size(), count = plan.digits.size();
+  const View digits = w.take(out.word, 1, count, limbs, out.n);
+  const View sum = plan.mod_down ? w.take(out.word, 1, 2, limbs, out.n) : out;
+  for (std::size_t j = 0; j < count; ++j) {
+    const KeySwitchPlan::Digit& digit = plan.digits[j];
+    if (digit.others.size() == 0) continue;
+    do_convert(q, *digit.raise, x.with_limbs(digit.first, digit.count), nullptr, digits.with_components(j, 1), &digit.others);
+  }
+  threads_.parallel_for(limbs, out.n * limbs < kWorthSharing ? limbs : 1, [&](std::size_t l, std::size_t) {
+    const Limb& limb = ring.limb(plan.extended[l]);
+    for (std::size_t j = 0; j < count; ++j) {
+      const KeySwitchPlan::Digit& digit = plan.digits[j];
+      const bool inside = l >= digit.first && l < digit.first + digit.count;
+      limb.ops->forward(limb, inside ? address(x, 0, 0, l) : address(digits, 0, j, l), address(digits, 0, j, l));
+    }
+    PrimeList prime, place;
+    prime.push_back(plan.extended[l]), place.push_back(plan.key_limbs[l]);
+    do_inner_product(q, *plan.ring, prime, digits.with_limbs(l, 1), key, place, sum.with_limbs(l, 1));
+    for (std::size_t c = 0; c < 2; ++c) limb.ops->inverse(limb, address(sum, 0, c, l), address(sum, 0, c, l));
+  });
+  if (plan.mod_down) {
+    const View beside = sum.with_limbs(0, chain);
+    do_convert(q, *plan.mod_down, sum.with_limbs(chain, plan.special.size()), &beside, out, nullptr);
+  }
+  if (add) {
+    const View part = out.with_components(0, add->components);
+    do_add(q, *plan.ring, plan.chain, part, *add, part);
+  }
+}
+
+/// (a0, a1) times (b0, b1), or (a0, a1) squared: a0 and a1 become the first and second component, `third` the third.
+void CpuKernels::tensor_limb(const Limb& limb, std::byte* const* a, std::byte* const* b, std::byte* third, bool square) {
+  constexpr std::size_t kBlock = 512;
+  alignas(64) u64 second[kBlock];
+  const std::size_t word = limb.word_bytes, length = std::min(limb.n, kBlock);
+  for (std::size_t start = 0; start < limb.n * word; start += length * word) {
+    std::byte *const a0 = a[0] + start, *const a1 = a[1] + start;
+    std::byte *const b0 = square ? a0 : b[0] + start, *const b1 = square ? a1 : b[1] + start;
+    const void* const left[2] = {a0, a1};
+    const void* const right[2] = {b1, b0};
+    limb.ops->dot(limb.modulus, 2, left, right, nullptr, second, length);
+    limb.ops->mul(limb.modulus, a0, b0, a0, length);
+    limb.ops->mul(limb.modulus, a1, b1, third + start, length);
+    std::memcpy(a1, second, length * word);
+  }
+}
+
+bool CpuKernels::multiply_fused(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out, Workspace w) {
+  if (a.components != 2 || b.components != 2) return false;
+  const CpuRing& ring = own(*plan.ring);
+  const bool square = a.data == b.data && a.component_stride == b.component_stride && a.limb_stride == b.limb_stride;
+  const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size(), limbs = chain + auxiliary;
+  // a0, a1, then b0, b1 or room for the third component of a square.
+  const View e = w.take(out.word, 1, square ? 3 : 4, limbs, out.n);
+  do_convert(q, *plan.lift, a, nullptr, e.with_components(0, 2).with_limbs(chain, auxiliary), nullptr);
+  if (!square) do_convert(q, *plan.lift, b, nullptr, e.with_components(2, 2).with_limbs(chain, auxiliary), nullptr);
+  threads_.parallel_for(limbs, out.n * limbs < kWorthSharing ? limbs : 1, [&](std::size_t l, std::size_t) {
+    const Limb& limb = ring.limb(plan.extended[l]);
+    std::byte* at[4];
+    for (std::size_t c = 0; c < (square ? 3 : 4); ++c) at[c] = address(e, 0, c, l);
+    for (std::size_t c = 0; c < (square ? 2 : 4); ++c) {
+      limb.ops->forward(limb, l >= chain ? at[c] : c < 2 ? address(a, 0, c, l) : address(b, 0, c - 2, l), at[c]);
+    }
+    tensor_limb(limb, at, at + 2, at[2], square);
+    for (std::size_t c = 0; c < 3; ++c) limb.ops->inverse(limb, at[c], at[c]);
+  });
+  scale_and_lower(plan, e.with_components(0, 3), out);
+  return true;
+}
+
+/// round(t/Q x) in R and its lift to Q, a block of coefficients at a time: what lies in R between stays in the cache.
+void CpuKernels::scale_and_lower(const MultiplyPlan& plan, const View& product, const View& out) {
+  const CpuConversion &scale = own(*plan.scale), &lower = own(*plan.lower);
+  const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size(), most = std::max(chain, auxiliary);
+  const std::size_t block = convert_block_words(most, out.n), blocks = out.n / block, word = out.word_size();
+  const bool wide = out.word == math::Word::w64;
+  const std::size_t units = out.components * blocks;
+  threads_.parallel_for(units, units * block * most < kWorthSharing ? units : 4, [&](std::size_t unit, std::size_t) {
+    const std::size_t first = unit % blocks * block, component = unit / blocks;
+    std::byte* const scratch = static_cast<std::byte*>(thread_scratch((most + 1) * block * sizeof(u64) + auxiliary * block * word));
+    std::byte* const between = scratch + (most + 1) * block * sizeof(u64);
+    const std::byte* from[kMaxSources];
+    const std::byte* beside[device::kMaxLimbs];
+    std::byte* to[device::kMaxLimbs];
+    const auto convert = [&](const CpuConversion& conversion, bool with_own) {
+      convert_block({.conversion = conversion,
+                     .wide_in = wide,
+                     .wide_out = wide,
+                     .count = block,
+                     .x = from,
+                     .own = with_own ? beside : nullptr,
+                     .out = to,
+                     .scratch = reinterpret_cast<u64*>(scratch)});
+    };
+    for (std::size_t i = 0; i < chain; ++i) from[i] = address(product, 0, component, i) + first * word;
+    for (std::size_t j = 0; j < auxiliary; ++j) {
+      beside[j] = address(product, 0, component, chain + j) + first * word;
+      to[j] = between + j * block * word;
+    }
+    convert(scale, true);
+    for (std::size_t j = 0; j < auxiliary; ++j) from[j] = between + j * block * word;
+    for (std::size_t i = 0; i < chain; ++i) to[i] = address(out, 0, component, i) + first * word;
+    convert(lower, false);
   });
 }
 

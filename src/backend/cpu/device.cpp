@@ -11,6 +11,8 @@ namespace heliograph::backend::cpu {
 
 namespace {
 
+constexpr math::u64 kCeilingPrime = 1125899904679937;  // just below 2^50
+
 class CpuDevice final : public device::Device {
  public:
   CpuDevice(const Level& level, int threads) : pool_(std::make_shared<MemoryPool>()), kernels_(level, threads, *pool_) {}
@@ -30,6 +32,7 @@ class CpuDevice final : public device::Device {
     if (!to.empty()) std::memcpy(to.data(), from, to.size());
   }
   device::Kernels& kernels() override { return kernels_; }
+  double product_ceiling() override { return kernels_.level().product_ceiling(make_modulus(kCeilingPrime)); }
   MemoryPool& pool() { return *pool_; }
 
  private:

@@ -33,15 +33,6 @@ std::shared_ptr<const PreparedProduct> CpuKernels::prepare(device::GatheredProdu
   return std::make_shared<CpuProduct>(std::move(product), level_);
 }
 
-namespace {
-
-/// Address of a stretch; a view with one component serves every component of `out`.
-std::byte* stretch(const View& v, std::size_t item, std::size_t component, std::size_t limb, std::size_t first) {
-  return address(v, item, v.components == 1 ? 0 : component, limb) + first * v.word_size();
-}
-
-}  // namespace
-
 // ---- element-wise
 
 void CpuKernels::do_add(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
@@ -209,41 +200,58 @@ void CpuKernels::do_tensor(Queue& q, const Ring& ring, const Primes& primes, con
 
 // ---- conversion
 
-void CpuKernels::do_convert(Queue&, const PreparedConversion& conversion, const View& x, const View* own_words, const View& out,
-                            const PrimeList* place) {
-  const auto* const mine = dynamic_cast<const CpuConversion*>(&conversion);
-  require<MismatchError>(mine != nullptr, "a conversion prepared for another device");
-  const math::Conversion& c = conversion.conversion();
-  const std::size_t sources = c.sources();
-  // y of a block stays in the first cache.
+/// y of a block stays in the first cache.
+std::size_t CpuKernels::convert_block_words(std::size_t sources, std::size_t n) {
   std::size_t block = 1024;
   while (block > 128 && sources * block * sizeof(u64) > 25 * 1024) block /= 2;
-  block = std::min(block, out.n);
+  return std::min(block, n);
+}
+
+void CpuKernels::convert_block(const ConvertBlock& b) const {
+  const math::Conversion& c = b.conversion.conversion();
+  const Level& level = b.count < kLeastVector ? scalar_level() : level_;
+  u64* const y = b.scratch;
+  u64* const v = c.rounded ? y + c.sources() * b.count : nullptr;
+  for (std::size_t i = 0; i < c.sources(); ++i) {
+    const CpuConversion::Lift& lift = b.conversion.lifts()[i];
+    level.lift[b.wide_in][static_cast<int>(lift.size)](lift.step, b.x[i], y + i * b.count, v, i == 0, b.count);
+  }
+  if (v) {
+    const u64 half = u64{1} << (c.fixed.bits - 1);
+    for (std::size_t k = 0; k < b.count; ++k) v[k] = (v[k] + half) >> c.fixed.bits;
+  }
+  for (std::size_t j = 0; j < c.targets(); ++j) {
+    const CpuConversion::Combine& combine = b.conversion.combines()[j];
+    level.combine[b.wide_out][static_cast<int>(combine.size)](combine.step, y, b.count, v, b.own ? b.own[j] : nullptr, b.out[j], b.count);
+  }
+}
+
+void CpuKernels::do_convert(Queue&, const PreparedConversion& conversion, const View& x, const View* own_words, const View& out,
+                            const PrimeList* place) {
+  const CpuConversion& mine = own(conversion);
+  const std::size_t sources = conversion.conversion().sources(), targets = conversion.conversion().targets();
+  const std::size_t block = convert_block_words(sources, out.n);
   const std::size_t blocks = out.n / block, units = out.items() * out.components * blocks;
-  const std::size_t work = units * block * (sources + c.targets());
-  const std::size_t grain = work < kWorthSharing ? units : std::max<std::size_t>(1, 4096 / block);
-  const int in_word = x.word == Word::w64, out_word = out.word == Word::w64;
-  const u64 half = u64{1} << (c.fixed.bits - 1);
-  const Level& level = out.n < kLeastVector ? scalar_level() : level_;
+  const std::size_t grain = units * block * (sources + targets) < kWorthSharing ? units : std::max<std::size_t>(1, 4096 / block);
   threads_.parallel_for(units, std::max<std::size_t>(grain, 1), [&](std::size_t unit, std::size_t) {
     const std::size_t first = unit % blocks * block, component = unit / blocks % out.components, item = unit / blocks / out.components;
-    u64* const y = static_cast<u64*>(thread_scratch((sources + 1) * block * sizeof(u64)));
-    u64* const v = c.rounded ? y + sources * block : nullptr;
-    for (std::size_t i = 0; i < sources; ++i) {
-      const CpuConversion::Lift& lift = mine->lifts()[i];
-      level.lift[in_word][static_cast<int>(lift.size)](lift.step, address(x, item, component, i) + first * x.word_size(),
-                                                       y + i * block, v, i == 0, block);
+    const std::byte* from[kMaxSources];
+    const std::byte* beside[device::kMaxLimbs];
+    std::byte* to[device::kMaxLimbs];
+    for (std::size_t i = 0; i < sources; ++i) from[i] = stretch(x, item, component, i, first);
+    for (std::size_t j = 0; j < targets; ++j) {
+      const std::size_t limb = place ? (*place)[j] : j;
+      if (own_words) beside[j] = stretch(*own_words, item, component, limb, first);
+      to[j] = stretch(out, item, component, limb, first);
     }
-    if (v) {
-      for (std::size_t k = 0; k < block; ++k) v[k] = (v[k] + half) >> c.fixed.bits;
-    }
-    for (std::size_t j = 0; j < c.targets(); ++j) {
-      const CpuConversion::Combine& combine = mine->combines()[j];
-      const std::size_t limb = place ? (*place)[j] : j, skip = first * out.word_size();
-      level.combine[out_word][static_cast<int>(combine.size)](
-          combine.step, y, block, v, own_words ? address(*own_words, item, component, limb) + skip : nullptr,
-          address(out, item, component, limb) + skip, block);
-    }
+    convert_block({.conversion = mine,
+                   .wide_in = x.word == Word::w64,
+                   .wide_out = out.word == Word::w64,
+                   .count = block,
+                   .x = from,
+                   .own = own_words ? beside : nullptr,
+                   .out = to,
+                   .scratch = static_cast<u64*>(thread_scratch((sources + 1) * block * sizeof(u64)))});
   });
 }
 

@@ -70,6 +70,25 @@ class CpuKernels final : public device::Kernels {
   template <class F>
   void each_item(std::size_t items, std::size_t bytes, Workspace w, F&& f);
 
+  /// One coefficient block of a conversion: source i at x[i], own and out of target j at own[j], out[j].
+  struct ConvertBlock {
+    const CpuConversion& conversion;
+    bool wide_in, wide_out;
+    std::size_t count;
+    const std::byte* const* x;
+    const std::byte* const* own;  // null: none
+    std::byte* const* out;
+    u64* scratch;  // (sources + 1) * count
+  };
+  void convert_block(const ConvertBlock&) const;
+  static std::size_t convert_block_words(std::size_t sources, std::size_t n);
+
+  // Composites of one item, fused where that keeps data in the caches; false: not of the fused shape.
+  bool multiply_fused(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out, Workspace);
+  void tensor_limb(const Limb&, std::byte* const* a, std::byte* const* b, std::byte* third, bool square);
+  void scale_and_lower(const device::MultiplyPlan&, const View& product, const View& out);
+  void key_switch_fused(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
+                        Workspace);
   void uniform(const CpuRing&, const Primes&, const device::Draw&, const View& out);
   void small(const CpuRing&, const Primes&, const device::Draw&, const View& out);
 

@@ -2,6 +2,7 @@
 #include "backend/cpu/limb_ops.h"
 #include "backend/cpu/loops/avx2_digits.h"
 #include "backend/cpu/loops/avx2_draws.h"
+#include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/digit_product.h"
 #include "backend/cpu/loops/fp64.h"
 #include "backend/cpu/loops/mul32.h"
@@ -47,6 +48,7 @@ const Level& avx2_level() {
       for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &narrow[word];
     }
     l.chacha = avx2_chacha;
+    l.product_ceiling = product_ceiling<Fp64>;
     return l;
   }();
   return level;

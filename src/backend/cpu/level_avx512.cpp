@@ -2,6 +2,7 @@
 #include "backend/cpu/limb_ops.h"
 #include "backend/cpu/loops/avx512_digits.h"
 #include "backend/cpu/loops/avx512_draws.h"
+#include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/digit_product.h"
 #include "backend/cpu/loops/ifma.h"
 #include "backend/cpu/loops/ifma_loops.h"
@@ -52,6 +53,7 @@ const Level& avx512_level() {
     l.chacha = avx512_chacha;
     l.ternary = avx512_ternary;
     l.gaussian = avx512_gaussian;
+    l.product_ceiling = product_ceiling<Ifma>;
     return l;
   }();
   return level;

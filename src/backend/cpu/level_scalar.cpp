@@ -1,5 +1,6 @@
 // Loops without vector instructions: any 64-bit processor, any modulus below 2^60.
 #include "backend/cpu/loops/ntt_network.h"
+#include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/scalar_loops.h"
 #include "backend/cpu/loops/word_loops.h"
 
@@ -69,7 +70,8 @@ const Level& scalar_level() {
       .any_product = {&product[0], &product[1]},
       .chacha = scalar_chacha,
       .ternary = scalar_ternary,
-      .gaussian = scalar_gaussian};
+      .gaussian = scalar_gaussian,
+      .product_ceiling = product_ceiling<Scalar<u64>>};
   return level;
 }
 

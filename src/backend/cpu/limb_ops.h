@@ -33,6 +33,7 @@ struct Limb {
   const LimbOps* ops = nullptr;
   std::size_t n = 0;
   int log_n = 0;
+  std::size_t word_bytes = 8;
   u64 degree_inverse = 0;   // n^-1 mod q
   u64 last_twiddle = 0;     // the inverse NTT's last twiddle times n^-1
   const void* forward = nullptr;
@@ -83,6 +84,9 @@ struct CombineStep {
   std::size_t sources;
   const u64* row;
   u64 wrap, own;
+  // The same times 2^52, for odd q from 2^20 to 2^50 and at most 14 sources; else null.
+  const u64* montgomery_row;
+  u64 montgomery_wrap, montgomery_own;
 };
 
 /// One coefficient block of a matrix product with signed weights, one modulus, one group:
@@ -132,6 +136,8 @@ struct Level {
   /// One small draw for each 64 bits (math::ternary_from, math::gaussian_from).
   void (*ternary)(const u64* stream, i32* out, std::size_t count);
   void (*gaussian)(const u64* stream, const u64* table, std::size_t entries, i32* out, std::size_t count);
+  /// Modular products a second of one thread with operands in registers, for a modulus below 2^50: a roof, measured.
+  double (*product_ceiling)(const Modulus&);
 };
 
 const Level& scalar_level();

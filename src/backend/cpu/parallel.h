@@ -21,6 +21,20 @@ inline const CpuRing& own(const device::PreparedRing& ring) {
   return *mine;
 }
 
+inline const CpuConversion& own(const device::PreparedConversion& conversion) {
+  const auto* mine = dynamic_cast<const CpuConversion*>(&conversion);
+  require<MismatchError>(mine != nullptr, "a conversion prepared for another device");
+  return *mine;
+}
+
+/// Address of a stretch; a view with one component serves every component of a result.
+inline std::byte* stretch(const device::View& v, std::size_t item, std::size_t component, std::size_t limb, std::size_t first) {
+  return address(v, item, v.components == 1 ? 0 : component, limb) + first * v.word_size();
+}
+
+/// A conversion has fewer sources.
+inline constexpr std::size_t kMaxSources = 64;
+
 template <class F>
 void CpuKernels::each_limb(const View& out, F&& f) {
   const std::size_t units = out.items() * out.components * out.limbs;

@@ -53,7 +53,7 @@ CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, Mem
   std::size_t bytes = 0;
   for (u64 q : ring->primes()) {
     const LimbOps& ops = pick(level, ring->word(), q, ring->n());
-    limbs_.push_back({.modulus = make_modulus(q), .ops = &ops, .n = ring->n(), .log_n = ring->log_n()});
+    limbs_.push_back({.modulus = make_modulus(q), .ops = &ops, .n = ring->n(), .log_n = ring->log_n(), .word_bytes = math::word_bytes(ring->word())});
     offsets.push_back(bytes);
     bytes = checked_add(bytes, checked_mul(2, (ops.table_bytes(ring->log_n()) + 63) / 64 * 64));
   }
@@ -92,13 +92,25 @@ CpuConversion::CpuConversion(math::Conversion given) : PreparedConversion(std::m
     lifts_.push_back({step, size});
     largest = std::max(largest, size_of(q));
   }
+  montgomery_.resize(c.matrix.size());
   for (std::size_t j = 0; j < c.targets(); ++j) {
-    const CombineStep step{.modulus = make_modulus(c.to[j]),
-                           .sources = c.sources(),
-                           .row = c.matrix.data() + j * c.sources(),
-                           .wrap = c.wrap.empty() ? 0 : c.wrap[j],
-                           .own = c.own.empty() ? 0 : c.own[j]};
-    combines_.push_back({step, std::max(largest, size_of(c.to[j]))});
+    const Modulus m = make_modulus(c.to[j]);
+    CombineStep step{.modulus = m,
+                     .sources = c.sources(),
+                     .row = c.matrix.data() + j * c.sources(),
+                     .wrap = c.wrap.empty() ? 0 : c.wrap[j],
+                     .own = c.own.empty() ? 0 : c.own[j],
+                     .montgomery_row = nullptr,
+                     .montgomery_wrap = 0,
+                     .montgomery_own = 0};
+    if (m.q % 2 == 1 && m.q >> 20 != 0 && m.q >> 50 == 0 && c.sources() <= 14) {
+      u64* const row = montgomery_.data() + j * c.sources();
+      for (std::size_t i = 0; i < c.sources(); ++i) row[i] = math::mul_mod(step.row[i], m.two52, m.q);
+      step.montgomery_row = row;
+      step.montgomery_wrap = math::mul_mod(step.wrap, m.two52, m.q);
+      step.montgomery_own = math::mul_mod(step.own, m.two52, m.q);
+    }
+    combines_.push_back({step, std::max(largest, size_of(m.q))});
   }
 }
 

@@ -39,6 +39,7 @@ class CpuConversion : public device::PreparedConversion {
  private:
   std::vector<Lift> lifts_;
   std::vector<Combine> combines_;
+  std::vector<u64> montgomery_;  // the matrix times 2^52
 };
 
 class CpuPermutation : public device::PreparedPermutation {

@@ -89,6 +89,8 @@ std::size_t Ciphertext::bytes() const {
 
 }  // namespace bfv
 
+double product_ceiling() { return device::default_device().product_ceiling(); }
+
 std::vector<std::string> describe_devices() {
   const device::Device& d = device::default_device();
   const device::MemoryState m = d.memory();

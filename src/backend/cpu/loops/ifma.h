@@ -155,10 +155,11 @@ struct Ifma {
   }
   HELIOGRAPH_INLINE V neg(V a) const { return fold(_mm512_sub_epi64(q, a), q); }
   Factor factor(u64 c) const { return {set(c), set(static_cast<u64>((u128{c} << 52) / prime))}; }
-  HELIOGRAPH_INLINE V mul_factor(V a, Factor f) const {
+  HELIOGRAPH_INLINE V lazy_factor(V a, Factor f) const {
     const V quotient = high(zero(), a, f.shoup);
-    return fold(_mm512_sub_epi64(low(zero(), a, f.w), low(zero(), quotient, q)) & mask, q);
+    return _mm512_sub_epi64(low(zero(), a, f.w), low(zero(), quotient, q)) & mask;
   }
+  HELIOGRAPH_INLINE V mul_factor(V a, Factor f) const { return fold(lazy_factor(a, f), q); }
   HELIOGRAPH_INLINE V mul(V a, V b) const { return reduce({low(zero(), a, b), high(zero(), a, b)}); }
   HELIOGRAPH_INLINE Sum sum_zero() const { return {zero(), zero()}; }
   HELIOGRAPH_INLINE Sum sum_from(V a) const { return {a, zero()}; }

@@ -9,11 +9,12 @@ namespace {
 /// Shift is the conversion's: 52 (fractions below 2^52) or 0 (all moduli below 2^30).
 template <class Word, int Shift>
 void ifma_lift(const LiftStep& s, const void* x, u64* y, u64* v, bool first, std::size_t count) {
+  const PlainFloats state;
   const Ifma f(s.modulus);
   const Ifma::Factor factor{Ifma::set(s.factor), Ifma::set(s.factor_shoup52)};
   const __m512i fraction = Ifma::set(s.fraction);
   for (std::size_t i = 0; i < count; i += 8) {
-    const __m512i product = f.mul_factor(f.load(static_cast<const Word*>(x) + i), factor);
+    const __m512i product = Ifma::fold_float(f.lazy_factor(f.load(static_cast<const Word*>(x) + i), factor), f.q);
     f.store(y + i, product);
     if (!v) continue;
     const __m512i before = first ? Ifma::zero() : f.load(v + i);
@@ -22,13 +23,47 @@ void ifma_lift(const LiftStep& s, const void* x, u64* y, u64* v, bool first, std
   }
 }
 
+/// Sums of 2^52 times the wanted residue: high halves add up to less than 4 q, so one Montgomery step ends it.
+template <class Word, bool Own, bool Rounded>
+void montgomery_combine(const CombineStep& s, const u64* y, std::size_t stride, const u64* v, const Word* own, Word* out,
+                        std::size_t count) {
+  constexpr int kVectors = 4;
+  const PlainFloats state;
+  const Ifma f(s.modulus);
+  const __m512i wrap = Ifma::set(s.montgomery_wrap), factor = Ifma::set(s.montgomery_own);
+  for (std::size_t i = 0; i < count; i += 8 * kVectors) {
+    Ifma::Sum sum[kVectors];
+    unroll<kVectors>([&](auto u) __attribute__((always_inline)) {
+      sum[u()] = f.sum_zero();
+      if constexpr (Rounded) sum[u()].low = _mm512_mullo_epi64(f.load(v + i + 8 * u()), wrap);  // below 2^56
+      if constexpr (Own) f.accumulate(sum[u()], f.load(own + i + 8 * u()), factor);
+    });
+    const u64* from = y + i;
+    for (std::size_t k = 0; k < s.sources; ++k, from += stride) {
+      const __m512i row = Ifma::set(s.montgomery_row[k]);
+      unroll<kVectors>([&](auto u) __attribute__((always_inline)) { f.accumulate(sum[u()], f.load(from + 8 * u()), row); });
+    }
+    unroll<kVectors>([&](auto u) __attribute__((always_inline)) {
+      const __m512i high = _mm512_add_epi64(sum[u()].high, _mm512_srli_epi64(sum[u()].low, 52));
+      const __m512i m = _mm512_mullo_epi64(sum[u()].low, f.inverse52);
+      const __m512i r = _mm512_sub_epi64(high, Ifma::high(f.minus_q, m, f.q));  // below 5 q
+      f.store(out + i + 8 * u(), Ifma::fold_float(Ifma::fold_float(Ifma::fold_float(r, f.q2), f.q2), f.q));
+    });
+  }
+}
+
 template <class Word>
 void ifma_combine(const CombineStep& s, const u64* y, std::size_t stride, const u64* v, const void* own, void* out,
                   std::size_t count) {
+  const Word* const x = static_cast<const Word*>(own);
+  if (s.montgomery_row) {
+    Word* const to = static_cast<Word*>(out);
+    if (x) return v ? montgomery_combine<Word, true, true>(s, y, stride, v, x, to, count) : montgomery_combine<Word, true, false>(s, y, stride, v, x, to, count);
+    return v ? montgomery_combine<Word, false, true>(s, y, stride, v, x, to, count) : montgomery_combine<Word, false, false>(s, y, stride, v, x, to, count);
+  }
   constexpr int kVectors = 4;
   const Ifma f(s.modulus);
   const __m512i wrap = Ifma::set(s.wrap), factor = Ifma::set(s.own);
-  const Word* const x = static_cast<const Word*>(own);
   for (std::size_t i = 0; i < count; i += 8 * kVectors) {
     Ifma::Sum sum[kVectors];
     unroll<kVectors>([&](auto u) __attribute__((always_inline)) {
