@@ -41,7 +41,7 @@ def main(
     """Computing on encrypted data: encrypted digit recognition, step by step or all at once."""
 
 
-@commands.command()
+@commands.command(short_help="Encrypt, classify and decrypt real digits.")
 def demo(
     count: Annotated[int, typer.Option("--count", min=1, max=20, help="Digits to send one by one.")] = 3,
     keep: Annotated[
@@ -58,7 +58,7 @@ def demo(
     story.run(count, keep, seed)
 
 
-@commands.command()
+@commands.command(short_help="All MNIST test images, or single pictures.")
 def mnist(
     picture: Annotated[
         list[Path] | None, typer.Argument(help="Pictures of one digit each (PNG and others), or folders of them.")
@@ -99,7 +99,7 @@ def mnist(
         raise typer.Exit(1)
 
 
-@commands.command()
+@commands.command(short_help="Client: make keys.")
 def keygen(
     network: Annotated[str, typer.Option("--network", help=f"What the keys are for: {NETWORKS}.")],
     out: Annotated[Path, typer.Option("--out", help="The folder to write to; it is made if need be.")],
@@ -129,7 +129,7 @@ def keygen(
         screen.say(f"{public_at}: {readable_bytes(roles.size(public_at))}, for others to encrypt with")
 
 
-@commands.command()
+@commands.command(short_help="Client: encrypt images into a request.")
 def encrypt(
     keys: Annotated[Path, typer.Option("--keys", help="secret.hg, or public.hg.")],
     out: Annotated[Path, typer.Option("--out", help="The request file to write.")],
@@ -188,7 +188,7 @@ def _images(
     return chosen
 
 
-@commands.command()
+@commands.command(short_help="Server: classify requests.")
 def classify(
     keys: Annotated[Path, typer.Option("--keys", help="server.hg: evaluation keys.")],
     requests: Annotated[list[Path], typer.Option("--in", help="A request file; repeatable.")],
@@ -226,7 +226,7 @@ class Reporter:
             print(json.dumps({"part": part, "share": share}), flush=True)
 
 
-@commands.command()
+@commands.command(short_help="Client: decrypt answers.")
 def decrypt(
     answers: Annotated[list[Path], typer.Argument(help="Answer files.")],
     keys: Annotated[Path, typer.Option("--keys", help="secret.hg.")],
@@ -256,7 +256,7 @@ def decrypt(
             screen.say(f"{right:,} of {len(known):,} right")
 
 
-@commands.command()
+@commands.command(short_help="What there is to compute on.")
 def devices() -> None:
     """What the engine found to compute on."""
     from heliograph.cli import explain
@@ -264,7 +264,7 @@ def devices() -> None:
     explain.devices()
 
 
-@commands.command()
+@commands.command(short_help="Explain a parameter set.")
 def params(
     name: Annotated[str | None, typer.Argument(help="A named set (hcnn5-2020, also hcnn5-2020/w32), or a network.")] = None,
     depth: Annotated[int | None, typer.Option("--depth", min=0, help="Find a set for so many products in sequence.")] = None,
@@ -285,7 +285,7 @@ def params(
         explain.all_sets()
 
 
-@commands.command()
+@commands.command(short_help="Show what a file holds.")
 def inspect(file: Annotated[list[Path], typer.Argument(help="Files of keys or ciphertexts.")]) -> None:
     """Show what a file holds and whether it is undamaged. Needs no key and shows no secret."""
     from heliograph.cli import explain

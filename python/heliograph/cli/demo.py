@@ -70,7 +70,7 @@ def serve(
     setup: nn.Setup, keys: Path, requests: list[Path], answers: list[Path], progress: Callable[[str, float], None]
 ) -> dict[str, Any]:
     """The server: a process of its own that is told the paths of its keys, the requests and the answers, and no other."""
-    command = [sys.executable, "-m", "heliograph.cli", "classify", "--report", "--force", "--network", setup.name]
+    command = [sys.executable, "-P", "-m", "heliograph.cli", "classify", "--report", "--force", "--network", setup.name]
     command += ["--keys", str(keys)]
     for request, reply in zip(requests, answers, strict=True):
         command += ["--in", str(request), "--out", str(reply)]
@@ -162,8 +162,8 @@ def one_by_one(images: DigitArray, labels: DigitArray, count: int, seed: int | N
     setup = nn.setup("digits")
     chosen = np.random.default_rng(seed).choice(len(images), size=min(count, len(images)), replace=False)
     screen.say("One digit at a time, at low latency", "bold")
-    screen.say("The 64 pixels of a digit lie side by side in one ciphertext. The server holds evaluation keys alone:")
-    screen.say("it can compute on what it is sent and cannot read it.")
+    screen.say("The 64 pixels lie side by side in one ciphertext. The server holds")
+    screen.say("evaluation keys alone: it computes on what it is sent and cannot read it.")
     screen.say(f"{setup.parameters()!r}\n")
     done = exchange(setup, [images[[i]] for i in chosen], at)
     predictions = [int(logits[0].argmax()) for logits in done.logits]
@@ -179,7 +179,8 @@ def all_at_once(images: DigitArray, labels: DigitArray, at: Folders) -> None:
     """The whole test split in one request."""
     setup = nn.setup("digits-batch")
     screen.say(f"All {len(images)} digits of the test split at once", "bold")
-    screen.say("One pixel a ciphertext, one image a slot: the work is the same for one image and for all slots full.")
+    screen.say("One pixel a ciphertext, one image a slot: one image or a full set, the work")
+    screen.say("is the same.")
     screen.say(f"{setup.parameters()!r}\n")
     done = exchange(setup, [images], at)
     predictions = done.logits[0].argmax(1)

@@ -91,9 +91,7 @@ def _announce(network: nn.Network, parameters: hg.bfv.Parameters, images: int, b
     )
     if network.name.startswith("hcnn5"):
         both = (nn.load("hcnn5").counts().constants, nn.load("hcnn5-paper").counts().constants)
-        screen.say(
-            f"(--network dense: filters read all maps, {both[0]:,} products; --network paper: one map, {both[1]:,})"
-        )
+        screen.say(f"(--network dense: filters read all maps, {both[0]:,} products; --network paper: one map, {both[1]:,})")
     screen.say(f"memory: about {readable_bytes(need)} at most" + (f"; {readable_bytes(have)} free" if have else ""))
     if have is not None and need > have:
         raise hg.OutOfMemoryError(f"needs about {readable_bytes(need)}, you have {readable_bytes(have)}")

@@ -29,7 +29,8 @@ std::size_t size_class(std::size_t bytes) {
   return checked_add(size, unit - 1) / unit * unit;
 }
 
-void* map_large(std::size_t size) {
+/// Address space of `size` bytes that starts at a huge page; no page is touched.
+char* reserve(std::size_t size) {
   const std::size_t span = size + kHugePage;
   void* raw = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
@@ -160,10 +161,8 @@ void MemoryPool::check_room(std::size_t size) {
 
 void* MemoryPool::fresh(std::size_t size) {
   bool check = size >= kCheckEvery;
-  // A large new block takes the place of kept ones, so that the peak stays near what is in use.
   if (size >= kLarge) {
-    const std::size_t kept = kept_bytes();
-    trim(kept > size ? kept - size : 0);
+    if (void* const address = stitch(size)) return address;
   }
   {
     const std::lock_guard lock(mutex_);
@@ -171,7 +170,7 @@ void* MemoryPool::fresh(std::size_t size) {
     if (since_check_ >= kCheckEvery) check = true, since_check_ = 0;
   }
   if (check) check_room(size);
-  const auto attempt = [size] { return size >= kHugePage ? map_large(size) : std::aligned_alloc(64, size); };
+  const auto attempt = [size] { return size >= kHugePage ? reserve(size) : std::aligned_alloc(64, size); };
   void* address = attempt();
   if (!address) {
     trim(0);
@@ -179,6 +178,32 @@ void* MemoryPool::fresh(std::size_t size) {
   }
   if (!address) out_of_memory(size, available_memory());
   return address;
+}
+
+void* MemoryPool::stitch(std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  if (kept_bytes_ < kLarge) return nullptr;
+  char* const target = reserve(size);
+  if (!target) return nullptr;
+  std::size_t done = 0;
+  while (done < size) {
+    const auto largest = std::find_if(kept_.rbegin(), kept_.rend(), [](const auto& kept) { return !kept.second.empty(); });
+    if (largest == kept_.rend() || largest->first < kHugePage) break;
+    char* const block = static_cast<char*>(largest->second.back());
+    const std::size_t have = largest->first, take = std::min(have, size - done) / kHugePage * kHugePage;
+    if (take == 0) break;
+    if (mremap(block, take, take, MREMAP_MAYMOVE | MREMAP_FIXED, target + done) == MAP_FAILED) break;
+    largest->second.pop_back();
+    kept_bytes_ -= have;
+    done += take;
+    if (have - take >= kHugePage) {
+      kept_[have - take].push_back(block + take);
+      kept_bytes_ += have - take;
+    } else if (have > take) {
+      munmap(block + take, have - take);
+    }
+  }
+  return target;
 }
 
 void MemoryPool::put(void* address, std::size_t size) noexcept {
@@ -196,11 +221,6 @@ void MemoryPool::put(void* address, std::size_t size) noexcept {
     }
   }
   release(address, size);
-}
-
-std::size_t MemoryPool::kept_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return kept_bytes_;
 }
 
 void MemoryPool::trim(std::size_t keep) {

@@ -26,9 +26,11 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   class Block;
   void* take(std::size_t size);
   void* fresh(std::size_t size);
+  /// A large block whose pages are, as far as there are any, those of kept blocks: what was touched once is not given back
+  /// and asked for again. Null where nothing worth it is kept.
+  void* stitch(std::size_t size);
   void put(void* address, std::size_t size) noexcept;
   void check_room(std::size_t size);
-  std::size_t kept_bytes() const;
 
   mutable std::mutex mutex_;
   std::map<std::size_t, std::vector<void*>> kept_;  // by size class

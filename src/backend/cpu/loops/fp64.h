@@ -32,7 +32,7 @@ struct Fp64 {
   };
   static constexpr std::size_t kLanes = 4, kLaneCells = 1;
   static constexpr bool kRefresh = true;
-  static constexpr int kRadix = 3, kVertical = 3, kPairs = 4;
+  static constexpr int kVertical = 3, kPairs = 4;
 
   V q, reciprocal;
   double prime;

@@ -22,7 +22,7 @@ struct Ifma {
   };
   static constexpr std::size_t kLanes = 8, kLaneCells = 1, kTerms = 15;
   static constexpr bool kRefresh = false;
-  static constexpr int kRadix = 4, kVertical = 4, kPairs = 8;
+  static constexpr int kVertical = 4, kPairs = 8;
 
   V q, q2, minus_q, inverse52, two52, two52_shoup, one_shoup, mask;
   u64 prime, prime_inverse;
