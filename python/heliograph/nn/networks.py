@@ -182,8 +182,7 @@ class Network:
             if not self.relinearizes_before(index) and sizes[index] * one >= _MANY:
                 squares = sizes[index] * (one + two // _PARTS)
             moments += [squares, (sizes[index] + sizes[index + 1]) * one]
-        # What was freed and does not fit the next need is kept for later: the input's room, and a fifth for the rest.
-        return (max(moments) + sizes[0] * one) * 6 // 5
+        return max(moments) * 9 // 8 + (1 << 28)  # an eighth for rooms that do not fit, and the interpreter
 
 
 def _dense_of_squares(layer: Layer, x: AnyTensor, watch: Callable[[str], Callable[[float], None] | None]) -> AnyTensor:

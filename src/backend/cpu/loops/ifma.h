@@ -21,8 +21,8 @@ struct Ifma {
     V w, m;
   };
   static constexpr std::size_t kLanes = 8, kLaneCells = 1, kTerms = 15;
-  static constexpr bool kRefresh = false;
-  static constexpr int kVertical = 4, kPairs = 8;
+  static constexpr bool kRefresh = false, kShifts = true;
+  static constexpr int kPassVectors = 16, kVertical = 4, kPairs = 8;
 
   V q, q2, minus_q, inverse52, two52, two52_shoup, one_shoup, mask;
   u64 prime, prime_inverse;
@@ -121,15 +121,16 @@ struct Ifma {
   HELIOGRAPH_INLINE V raise(V x) const {
     return _mm512_castpd_si512(_mm512_min_pd(_mm512_castsi512_pd(x), _mm512_castsi512_pd(_mm512_add_epi64(x, q2))));
   }
-  template <bool Shifted, bool Level>
+  template <bool Rest, bool Shifted, bool Level>
   HELIOGRAPH_INLINE void forward(V& x, V& y, Twiddle t) const {
-    const V a = Shifted ? raise(x) : fold_float(x, q2), b = product(Shifted ? _mm512_add_epi64(y, q2) : y, t);
+    const V a = Rest ? x : Shifted ? raise(x) : fold_float(x, q2), b = product(Shifted ? _mm512_add_epi64(y, q2) : y, t);
     x = _mm512_add_epi64(a, b);
     y = _mm512_sub_epi64(Level ? _mm512_add_epi64(a, q2) : a, b);
   }
+  template <bool Rest>
   HELIOGRAPH_INLINE void inverse(V& x, V& y, Twiddle t) const {
-    const V difference = _mm512_add_epi64(_mm512_sub_epi64(x, y), q2);
-    x = fold_float(_mm512_add_epi64(x, y), q2);
+    const V difference = _mm512_add_epi64(_mm512_sub_epi64(x, y), q2), sum = _mm512_add_epi64(x, y);
+    x = Rest ? sum : fold_float(sum, q2);
     y = product(difference, t);
   }
   HELIOGRAPH_INLINE void inverse_last(V& x, V& y) const {

@@ -23,7 +23,7 @@ struct Mul32 {
   };
   static constexpr std::size_t kLanes = S::kLanes, kLaneCells = 2, kTerms = 15;
   static constexpr bool kRefresh = false;
-  static constexpr int kVertical = S::kVertical, kPairs = 4;
+  static constexpr int kPassVectors = S::kVertical == 4 ? 16 : 8, kVertical = S::kVertical, kPairs = 4;
 
   u32 prime;
   V q, q2;

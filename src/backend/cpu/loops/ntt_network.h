@@ -35,6 +35,11 @@ struct Network {
   /// Lane stages take so many pairs of vectors at a time.
   static constexpr int kGroup = kVectors / 2 < A::kPairs ? kVectors / 2 : A::kPairs;
   static constexpr int kGroups = kVectors / 2 / kGroup;
+  /// So many columns of 2^K vectors fill a pass's registers, as far as the shortest stride has them.
+  static constexpr int columns(int k) {
+    const int most = A::kPassVectors >> k;
+    return most < 1 ? 1 : most < kVectors ? most : kVectors;
+  }
   /// Cells of a block: its vertical pairs, padded, then its lane twiddles.
   static constexpr std::size_t kLaneCells = std::size_t{kVectors} / 2 * (2 * A::kLanes - 2) * A::kLaneCells;
   static constexpr std::size_t kBlockCells = 2 * kVectors + kLaneCells;
@@ -90,22 +95,27 @@ struct Network {
   // ---- stages on registers
 
   /// K stages on v[0 .. 2^K); twiddle(s, g) is that of group g of stage s, loaded where it is used: registers are short.
-  /// The groups of odd number hold the second outputs of the stage before, which A may leave in another range (Shifted);
-  /// the last stage brings both outputs into the common range (Level).
-  template <int K, class F>
+  /// Groups of odd number (Odd: this one) hold the second outputs of the stage before, which A may leave in another range:
+  /// shifted. Level: the last stage's outputs are wanted in one range. Rest: the inputs are words at rest.
+  /// C columns go together, v[(2^K) c + i]: they hide each other's latency.
+  template <int K, int C, bool Rest, bool Odd, bool Level, class F>
   HELIOGRAPH_INLINE void forward_stages(V* v, F&& twiddle) const {
     unroll<K>([&](auto s) __attribute__((always_inline)) {
       constexpr int half = 1 << (K - 1 - s());
       unroll<(1 << s())>([&](auto g) __attribute__((always_inline)) {
         const Twiddle t = twiddle(s(), g());
         unroll<half>([&](auto j) __attribute__((always_inline)) {
-          f.template forward<(g() % 2 == 1), s() == K - 1>(v[g() * 2 * half + j()], v[g() * 2 * half + half + j()], t);
+          unroll<C>([&](auto c) __attribute__((always_inline)) {
+            V* const at = v + (c() << K) + g() * 2 * half + j();
+            constexpr bool shifted = s() == 0 ? Odd : g() % 2 == 1;
+            f.template forward<Rest && s() == 0, shifted, Level && s() == K - 1>(at[0], at[half], t);
+          });
         });
       });
     });
   }
 
-  template <int K, bool Last, class F>
+  template <int K, int C, bool Rest, bool Last, class F>
   HELIOGRAPH_INLINE void inverse_stages(V* v, F&& twiddle) const {
     unroll<K>([&](auto r) __attribute__((always_inline)) {
       constexpr int s = K - 1 - r(), half = 1 << r();
@@ -113,13 +123,14 @@ struct Network {
         [[maybe_unused]] Twiddle t;
         if constexpr (!(Last && s == 0)) t = twiddle(s, g());
         unroll<half>([&](auto j) __attribute__((always_inline)) {
-          V& x = v[g() * 2 * half + j()];
-          V& y = v[g() * 2 * half + half + j()];
-          if constexpr (Last && s == 0) {
-            f.inverse_last(x, y);
-          } else {
-            f.inverse(x, y, t);
-          }
+          unroll<C>([&](auto c) __attribute__((always_inline)) {
+            V* const at = v + (c() << K) + g() * 2 * half + j();
+            if constexpr (Last && s == 0) {
+              f.inverse_last(at[0], at[half]);
+            } else {
+              f.template inverse<Rest && s == K - 1>(at[0], at[half], t);
+            }
+          });
         });
       });
     });
@@ -143,10 +154,10 @@ struct Network {
           const Twiddle t = f.template lane_twiddle<static_cast<int>(count)>(cells + p * count * A::kLaneCells);
           if constexpr (Inverse) {
             A::template gather<1 << k>(a, b);
-            f.inverse(a, b, t);
+            f.template inverse<k == 0>(a, b, t);
           } else {
             A::template spread<1 << k>(a, b);
-            f.template forward<false, (k > 0)>(a, b, t);
+            f.template forward<false, false, (k > 0)>(a, b, t);
           }
         });
       });
@@ -173,20 +184,24 @@ struct Network {
   /// Source of a pass: words at rest, values of the pass before, values to be refreshed.
   enum class From { rest, values, grown };
 
-  template <int K, From Source>
+  template <int K, From Source, bool Odd>
   void forward_pass(const Word* in, Word* out, std::size_t stride, std::size_t first) const {
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) {
       return f.pair(table + 2 * ((first << s) + static_cast<std::size_t>(g)));
     };
-    for (std::size_t c = 0; c < stride; c += A::kLanes) {
-      V v[1 << K];
-      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
-        if constexpr (Source == From::rest) v[j()] = f.load_canonical(in + j() * stride + c);
-        else if constexpr (Source == From::grown) v[j()] = refreshed(f.load(out + j() * stride + c));
-        else v[j()] = f.load(out + j() * stride + c);
+    constexpr int kColumns = columns(K);
+    for (std::size_t c = 0; c < stride; c += kColumns * A::kLanes) {
+      V v[kColumns << K];
+      unroll<(kColumns << K)>([&](auto i) __attribute__((always_inline)) {
+        const std::size_t at = (i() & ((1 << K) - 1)) * stride + c + (i() >> K) * A::kLanes;
+        if constexpr (Source == From::rest) v[i()] = f.load_canonical(in + at);
+        else if constexpr (Source == From::grown) v[i()] = refreshed(f.load(out + at));
+        else v[i()] = f.load(out + at);
       });
-      forward_stages<K>(v, twiddle);
-      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) { f.store(out + j() * stride + c, v[j()]); });
+      forward_stages<K, kColumns, Source == From::rest, Odd, false>(v, twiddle);
+      unroll<(kColumns << K)>([&](auto i) __attribute__((always_inline)) {
+        f.store(out + (i() & ((1 << K) - 1)) * stride + c + (i() >> K) * A::kLanes, v[i()]);
+      });
     }
   }
 
@@ -195,18 +210,22 @@ struct Network {
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) {
       return f.pair(table + 2 * ((first << s) + static_cast<std::size_t>(g)));
     };
-    for (std::size_t c = 0; c < stride; c += A::kLanes) {
-      V v[1 << K];
-      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) { v[j()] = refreshed(f.load(out + j() * stride + c)); });
-      inverse_stages<K, Last>(v, twiddle);
-      unroll<(1 << K)>([&](auto j) __attribute__((always_inline)) {
-        if constexpr (Last) f.store_canonical(out + j() * stride + c, f.template canonical<false>(v[j()]));
-        else f.store(out + j() * stride + c, v[j()]);
+    constexpr int kColumns = columns(K);
+    for (std::size_t c = 0; c < stride; c += kColumns * A::kLanes) {
+      V v[kColumns << K];
+      unroll<(kColumns << K)>([&](auto i) __attribute__((always_inline)) {
+        v[i()] = refreshed(f.load(out + (i() & ((1 << K) - 1)) * stride + c + (i() >> K) * A::kLanes));
+      });
+      inverse_stages<K, kColumns, false, Last>(v, twiddle);
+      unroll<(kColumns << K)>([&](auto i) __attribute__((always_inline)) {
+        Word* const to = out + (i() & ((1 << K) - 1)) * stride + c + (i() >> K) * A::kLanes;
+        if constexpr (Last) f.store_canonical(to, f.template canonical<false>(v[i()]));
+        else f.store(to, v[i()]);
       });
     }
   }
 
-  template <bool First>
+  template <bool First, bool Odd>
   HELIOGRAPH_INLINE void forward_block(const Word* in, Word* out, std::size_t b) const {
     const Cell* const cells = block_cells(b);
     V v[kVectors];
@@ -215,7 +234,7 @@ struct Network {
       else v[j()] = refreshed(f.load(out + j() * A::kLanes));
     });
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) { return f.pair(cells + 2 * ((1 << s) - 1 + g)); };
-    forward_stages<A::kVertical>(v, twiddle);
+    forward_stages<A::kVertical, 1, First, Odd, true>(v, twiddle);
     unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
       lane_stages<false, g() * kGroup, (g() + 1) * kGroup>(v, cells + 2 * kVectors);
       unroll<2 * kGroup>([&](auto j) __attribute__((always_inline)) {
@@ -238,7 +257,7 @@ struct Network {
     });
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) { return f.pair(cells + 2 * ((1 << s) - 1 + g)); };
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) { v[j()] = refreshed(v[j()]); });
-    inverse_stages<A::kVertical, Last>(v, twiddle);
+    inverse_stages<A::kVertical, 1, kLaneBits == 0, Last>(v, twiddle);
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
       if constexpr (Last) f.store_canonical(out + j() * A::kLanes, f.template canonical<false>(v[j()]));
       else f.store(out + j() * A::kLanes, v[j()]);
@@ -248,25 +267,28 @@ struct Network {
   // ---- the recursion
 
   void forward(const Word* in, Word* out) const {
-    if (passes == 0) return forward_block<true>(in, out, 0);
+    if (passes == 0) return forward_block<true, false>(in, out, 0);
     forward_group<true>(in, out, 0, n, 1);
   }
-  template <From Source>
+  template <From Source, bool Odd>
   void run_forward_pass(int k, const Word* in, Word* out, std::size_t stride, std::size_t first) const {
     switch (k) {
-      case 1: return forward_pass<1, Source>(in, out, stride, first);
-      case 2: return forward_pass<2, Source>(in, out, stride, first);
-      default: return forward_pass<3, Source>(in, out, stride, first);
+      case 1: return forward_pass<1, Source, Odd>(in, out, stride, first);
+      case 2: return forward_pass<2, Source, Odd>(in, out, stride, first);
+      default: return forward_pass<3, Source, Odd>(in, out, stride, first);
     }
   }
   template <bool First>
   void forward_group(const Word* in, Word* out, int level, std::size_t length, std::size_t first) const {
-    if (!First && level == passes) return forward_block<false>(out, out, first - blocks);
+    if (!First && level == passes) {
+      return A::kShifts && first % 2 ? forward_block<false, true>(out, out, first - blocks) : forward_block<false, false>(out, out, first - blocks);
+    }
     const int k = radix[level];
     const std::size_t stride = length >> k;
-    if constexpr (First) run_forward_pass<From::rest>(k, in, out, stride, first);
-    else if (A::kRefresh && level % 2 == 0) run_forward_pass<From::grown>(k, in, out, stride, first);
-    else run_forward_pass<From::values>(k, in, out, stride, first);
+    if constexpr (First) run_forward_pass<From::rest, false>(k, in, out, stride, first);
+    else if (A::kRefresh && level % 2 == 0) run_forward_pass<From::grown, false>(k, in, out, stride, first);
+    else if (A::kShifts && first % 2) run_forward_pass<From::values, true>(k, in, out, stride, first);
+    else run_forward_pass<From::values, false>(k, in, out, stride, first);
     for (std::size_t j = 0; j < (std::size_t{1} << k); ++j) {
       forward_group<false>(nullptr, out + j * stride, level + 1, stride, (first << k) + j);
     }

@@ -32,7 +32,7 @@ struct Scalar {
   };
   static constexpr std::size_t kLanes = 1, kLaneCells = 1, kTerms = 128;
   static constexpr bool kRefresh = false;
-  static constexpr int kVertical = 3, kPairs = 1;
+  static constexpr int kPassVectors = 1, kVertical = 3, kPairs = 1;
 
   const Modulus& m;
   u64 q, q2, last_w = 0, last_w_shoup = 0, last_x = 0, last_x_shoup = 0;
