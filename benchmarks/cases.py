@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import heliograph as hg
-from heliograph import _core
+from heliograph import _core, nn
 
-MNIST = Path(os.environ.get("HELIOGRAPH_MNIST", Path(__file__).resolve().parents[2] / "shared" / "data" / "mnist"))
 Rates = dict[str, float]
 
 
@@ -58,13 +57,25 @@ def ceilings() -> Rates:
         copies.append(time.perf_counter() - start)
     threads = int(os.environ.get("HELIOGRAPH_THREADS", "1"))
     # numpy copies with one thread; two cores of one chip reach little more of its memory
-    return {"copy_bytes_s": 2 * a.nbytes / sorted(copies)[3], "products_s": threads * _core.product_ceiling()}
+    return {
+        "copy_bytes_s": 2 * a.nbytes / sorted(copies)[3],
+        "products_s": threads * _core.product_ceiling(),
+        "sums_s": threads * _core.sum_ceiling(),
+    }
 
 
 def describe(p: hg.bfv.Parameters) -> dict[str, Any]:
     """A set's numbers for the JSON."""
-    return {"name": p.name, "n": p.n, "log_q": round(p.log_q, 2), "log_qp": round(p.log_qp, 2), "edition": p.edition, "security": p.security,
-            "plain_moduli": p.plain_moduli, "levels": p.levels}
+    return {
+        "name": p.name,
+        "n": p.n,
+        "log_q": round(p.log_q, 2),
+        "log_qp": round(p.log_qp, 2),
+        "edition": p.edition,
+        "security": p.security,
+        "plain_moduli": p.plain_moduli,
+        "levels": p.levels,
+    }
 
 
 def counted(p: hg.bfv.Parameters, shape: tuple[int, ...], function: Callable[[hg.Tensor], Any]) -> Callable[[Rates], float]:
@@ -72,15 +83,21 @@ def counted(p: hg.bfv.Parameters, shape: tuple[int, ...], function: Callable[[hg
     null = p._core.on_device("null")
     secret = hg.SecretKey(_core.SecretKey.generate(null))
     keys = secret.evaluation_keys(relinearize=True, rotations=[1, 2, 4, 8] if p.has_slots else [])
-    x = hg.Server(keys).bind(secret.encrypt(np.zeros((*shape, 1), np.int64), coefficients=-1, pad=True) if not p.has_slots
-                             else secret.encrypt(np.zeros((*shape, 1), np.int64), pad=True))
+    x = hg.Server(keys).bind(
+        secret.encrypt(np.zeros((*shape, 1), np.int64), coefficients=-1, pad=True)
+        if not p.has_slots
+        else secret.encrypt(np.zeros((*shape, 1), np.int64), pad=True)
+    )
     null.reset_counts()
     function(x)
-    totals = list(null.counts().values())
-    products = sum(c["products"] for c in totals)
+    counts = null.counts()
+    butterflies = sum(c["products"] for name, c in counts.items() if name.endswith("_ntt"))
+    # Products by small weights are made from 16-bit words: twice as many in the same time (4 digits a word).
+    small = counts.get("product", {}).get("products", 0)
+    sums = sum(c["products"] for c in counts.values()) - butterflies - small / 2
     # What must cross memory: operands and result once. Scratch between kernels may stay in caches.
     size = x.nbytes + (x.nbytes if len(shape) else 0)
-    return lambda rates: max(products / rates["products_s"], size / rates["copy_bytes_s"])
+    return lambda rates: max(butterflies / rates["products_s"] + sums / rates["sums_s"], size / rates["copy_bytes_s"])
 
 
 def tensors(p: hg.bfv.Parameters, shape: tuple[int, ...], count: int = 2) -> list[hg.Tensor]:
@@ -92,13 +109,17 @@ def tensors(p: hg.bfv.Parameters, shape: tuple[int, ...], count: int = 2) -> lis
     return [server.bind(secret.encrypt(rng.integers(0, 2, (*shape, p.n)), **pack)) for _ in range(count)]
 
 
-def operation(name: str, set_name: str, what: str, function: Callable[..., Any], shape: tuple[int, ...] = (), **options: Any) -> None:
+def operation(
+    name: str, set_name: str, what: str, function: Callable[..., Any], shape: tuple[int, ...] = (), **options: Any
+) -> None:
     """Declares a case of one operation on tensors of one shape."""
 
     def prepare() -> Prepared:
         p = hg.bfv.parameters(set_name)
         a, b = tensors(p, shape)
-        return Prepared(lambda: function(a, b), describe(p) | {"batch": list(shape)}, counted(p, shape, lambda x: function(x, x[...])))
+        return Prepared(
+            lambda: function(a, b), describe(p) | {"batch": list(shape)}, counted(p, shape, lambda x: function(x, x[...]))
+        )
 
     CASES[name] = Case(what, prepare, **options)
 
@@ -112,15 +133,93 @@ def _copy() -> Prepared:
 
 CASES["copy-2^15"] = Case("memory copy of one ciphertext (the addition's yardstick)", _copy, (1,), None)
 operation("add-2^15", "hvmul-2020", "addition, N=2^15, log q 600", lambda a, b: a + b)
-operation("multiply-2^15", "hvmul-2020", "multiply + relinearize, N=2^15, log q 600, t=2", lambda a, b: hg.relinearize(a * b), asked=0.050)
-operation("square-2^15", "hvmul-2020", "square + relinearize, N=2^15, log q 600, t=2", lambda a, b: hg.relinearize(hg.square(a)))
-operation("multiply-2^14", "hcnn5-2020", "multiply + relinearize, N=2^14, log q 330, 43-bit t", lambda a, b: hg.relinearize(a * b), asked=0.012)
+operation(
+    "multiply-2^15",
+    "hvmul-2020",
+    "multiply + relinearize, N=2^15, log q 600, t=2",
+    lambda a, b: hg.relinearize(a * b),
+    asked=0.050,
+)
+operation(
+    "square-2^15", "hvmul-2020", "square + relinearize, N=2^15, log q 600, t=2", lambda a, b: hg.relinearize(hg.square(a))
+)
+operation(
+    "multiply-2^14",
+    "hcnn5-2020",
+    "multiply + relinearize, N=2^14, log q 330, 43-bit t",
+    lambda a, b: hg.relinearize(a * b),
+    asked=0.012,
+)
 operation("rotate-2^14", "hcnn5-2020", "one rotation, N=2^14, log q 330", lambda a, b: hg.rotate_rows(a, 1))
-operation("rotate4-2^14", "hcnn5-2020", "four hoisted rotations, N=2^14, log q 330", lambda a, b: hg.rotate_rows(a, [1, 2, 4, 8]))
+operation(
+    "rotate4-2^14", "hcnn5-2020", "four hoisted rotations, N=2^14, log q 330", lambda a, b: hg.rotate_rows(a, [1, 2, 4, 8])
+)
 operation("hvadd500-2^15", "hvmul-2020", "HVAdd: 500 additions in one call", lambda a, b: a + b, (500,), threads=(2,))
-operation("hvmul250-2^15", "hvmul-2020", "HVMul: 250 multiply + relinearize in one call", lambda a, b: hg.relinearize(a * b), (250,), threads=(2,), asked=7.0, runs=3)
-operation("multiply-2^15-w32", "hvmul-2020/w32", "multiply + relinearize, N=2^15, log q 600, 30-bit primes", lambda a, b: hg.relinearize(a * b))
-operation("multiply-2^14-w32", "hcnn5-2020/w32", "multiply + relinearize, N=2^14, log q 330, 30-bit primes", lambda a, b: hg.relinearize(a * b))
+operation(
+    "hvmul250-2^15",
+    "hvmul-2020",
+    "HVMul: 250 multiply + relinearize in one call",
+    lambda a, b: hg.relinearize(a * b),
+    (250,),
+    threads=(2,),
+    asked=7.0,
+    runs=3,
+)
+operation(
+    "multiply-2^15-w32",
+    "hvmul-2020/w32",
+    "multiply + relinearize, N=2^15, log q 600, 30-bit primes",
+    lambda a, b: hg.relinearize(a * b),
+)
+operation(
+    "multiply-2^14-w32",
+    "hcnn5-2020/w32",
+    "multiply + relinearize, N=2^14, log q 330, 30-bit primes",
+    lambda a, b: hg.relinearize(a * b),
+)
+
+
+def _network(setup_name: str, set_name: str | None) -> Prepared:
+    """One full batch of images, one a slot: the whole evaluation, keys and encrypted images ready."""
+    setup = nn.setup(setup_name)
+    p = hg.bfv.parameters(set_name) if set_name else setup.parameters()
+    network = setup.load()
+    images = np.random.default_rng(5).integers(0, 256, (p.slots, 28, 28), dtype=np.uint8)
+    secret = hg.SecretKey.generate(p)
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    held = [server.bind(secret.encrypt(network.arrange(images), slots=-1))]
+    return Prepared(
+        lambda: network.evaluate(held[0]),
+        describe(p) | {"images": p.slots, "products": vars(network.counts())},
+        counted(p, held[0].shape, network.evaluate),
+        lambda: {"peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)},
+    )
+
+
+def _digit(setup_name: str, side: int) -> Prepared:
+    """One image packed in the slots: evaluation alone, weights encoded and keys ready."""
+    setup = nn.setup(setup_name)
+    p = setup.parameters()
+    layout = setup.layout()
+    image = np.random.default_rng(6).integers(0, 256 if side == 28 else 17, (side, side), dtype=np.uint8)
+    secret = hg.SecretKey.generate(p)
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    x = server.bind(secret.encrypt(layout.pack(image)))
+    ready = layout.server(p)
+    return Prepared(lambda: ready.run(x), describe(p))
+
+
+CASES["hcnn5-2020"] = Case(
+    "HCNN-5, 16,384 images in one batch at hcnn5-2020, evaluation", lambda: _network("hcnn5", "hcnn5-2020"), (2,), 11.77, 3
+)
+CASES["hcnn5"] = Case(
+    "HCNN-5, 8,192 images in one batch at hcnn5, evaluation", lambda: _network("hcnn5", None), (2,), None, 3
+)
+CASES["hcnn5-paper"] = Case(
+    "HCNN-5 of 46,000 products, 16,384 images at hcnn5-2020", lambda: _network("hcnn5-paper", "hcnn5-2020"), (2,), 11.77, 3
+)
+CASES["digit-8x8"] = Case("one 8x8 digit at low latency", lambda: _digit("digits", 8), (1, 2), 0.1)
+CASES["digit-28x28"] = Case("one 28x28 digit at low latency", lambda: _digit("mnist-packed", 28), (1, 2), 1.0)
 
 
 def _import() -> Prepared:
@@ -146,8 +245,18 @@ def _no_tenseal() -> str:
 
 
 CASES["peer-tenseal-2^14"] = Case(
-    "peer: tenseal (SEAL without HEXL) multiply + relinearize, N=2^14, log q 330", lambda: _tenseal(1 << 14, [55] * 6 + [60], 65537), (1,), None, 5, _no_tenseal
+    "peer: tenseal (SEAL without HEXL) multiply + relinearize, N=2^14, log q 330",
+    lambda: _tenseal(1 << 14, [55] * 6 + [60], 65537),
+    (1,),
+    None,
+    5,
+    _no_tenseal,
 )
 CASES["peer-tenseal-2^15"] = Case(
-    "peer: tenseal (SEAL without HEXL) multiply + relinearize, N=2^15, log q 600", lambda: _tenseal(1 << 15, [60] * 11, 786433), (1,), None, 5, _no_tenseal
+    "peer: tenseal (SEAL without HEXL) multiply + relinearize, N=2^15, log q 600",
+    lambda: _tenseal(1 << 15, [60] * 11, 786433),
+    (1,),
+    None,
+    5,
+    _no_tenseal,
 )

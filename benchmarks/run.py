@@ -4,7 +4,7 @@
     python benchmarks/run.py --only multiply --threads 1 --out benchmarks/results/multiply.json
 
 The floor of a case is the larger of two times: the bytes its kernels must move over the machine's copy rate, and the
-modular products they must make over the machine's product rate. Both counts come from running the case on the `null`
+modular products they must make over the machine's product rates (butterflies, and sums of products reduced once). Both counts come from running the case on the `null`
 device; both rates are measured here, at the start, on as many cores as the case may use. Peers run in the same call
 where they are installed (``pip install tenseal``).
 """
@@ -18,6 +18,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,7 +43,9 @@ def machine() -> dict[str, Any]:
 
 def commit() -> str:
     """The commit measured, with a mark where the tree had changes."""
-    run = lambda *words: subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()  # noqa: E731
+    run = lambda *words: subprocess.run(
+        ["git", *words], cwd=HERE, capture_output=True, text=True, check=False
+    ).stdout.strip()
     changed = run("status", "--porcelain", "--untracked-files=no")
     return run("rev-parse", "HEAD") + ("+changes" if changed else "")
 
@@ -101,7 +104,11 @@ def run_group(names: list[str], threads: int, seconds: float) -> list[dict[str, 
     cores = sorted(os.sched_getaffinity(0))[:threads]
     process = subprocess.Popen(
         [sys.executable, __file__, "--child", ",".join(names), "--seconds", str(seconds)],
-        cwd=HERE, env=env, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, cores),
+        cwd=HERE,
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
     )
     assert process.stdout
     rows = []
@@ -114,11 +121,39 @@ def run_group(names: list[str], threads: int, seconds: float) -> list[dict[str, 
     return rows
 
 
+def kernels(micro: Path) -> list[dict[str, Any]]:
+    """Single kernels on one core, by instruction set."""
+    rows = []
+    for level in ("avx512", "avx2", "scalar"):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "micro.json"
+            command = [
+                "taskset",
+                "-c",
+                str(min(os.sched_getaffinity(0))),
+                str(micro),
+                "--device",
+                f"cpu:{level}",
+                "--json",
+                str(out),
+            ]
+            env = dict(os.environ, HELIOGRAPH_THREADS="1")
+            if subprocess.run(command, env=env, check=False).returncode == 0:
+                rows += [
+                    {"kernel": f["name"], "level": level, "threads": 1, "median_s": f["microseconds"] * 1e-6}
+                    for f in json.loads(out.read_text())["figures"]
+                ]
+    return rows
+
+
 def show(row: dict[str, Any]) -> None:
     """One line for a person."""
     if "ceilings" in row:
         rates = row["ceilings"]
-        print(f"# {row['threads']} thread(s): copy {rates['copy_bytes_s'] / 1e9:.1f} GB/s, {rates['products_s'] / 1e9:.2f} G products/s")
+        print(
+            f"# {row['threads']} thread(s): copy {rates['copy_bytes_s'] / 1e9:.1f} GB/s, {rates['products_s'] / 1e9:.2f} G butterflies/s, "
+            f"{rates['sums_s'] / 1e9:.1f} G summed products/s"
+        )
     elif "skipped" in row:
         print(f"{row['case']:34} skipped: {row['skipped']}")
     else:
@@ -126,7 +161,10 @@ def show(row: dict[str, Any]) -> None:
         floor = f"{row['floor_s'] * scale:9.3f}" if row["floor_s"] else " " * 9
         ratio = f"{row['over_floor']:6.2f}" if row["over_floor"] else " " * 6
         asked = f"{row['asked_s'] * scale:9.3f}" if row["asked_s"] else " " * 9
-        print(f"{row['case']:34} {row['median_s'] * scale:9.3f} {unit} floor {floor} x{ratio} asked {asked}  {row['extra'] or ''}", flush=True)
+        print(
+            f"{row['case']:34} {row['median_s'] * scale:9.3f} {unit} floor {floor} x{ratio} asked {asked}  {row['extra'] or ''}",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -136,6 +174,7 @@ def main() -> None:
     parser.add_argument("--threads", default="", help="comma-separated thread counts; default: each case's own")
     parser.add_argument("--seconds", type=float, default=3.0, help="time for each case")
     parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--micro", type=Path, help="the built benchmarks/cpp/micro: single kernels go into the JSON too")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -155,8 +194,15 @@ def main() -> None:
         names = [n for n in chosen if threads in cases.CASES[n].threads]
         if names and threads <= machine()["cores"]:
             rows += run_group(names, threads, options.seconds)
+    if options.micro:
+        rows += kernels(options.micro)
     if options.out:
-        report = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit(), "machine": machine(), "results": rows}
+        report = {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "commit": commit(),
+            "machine": machine(),
+            "results": rows,
+        }
         options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 

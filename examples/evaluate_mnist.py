@@ -28,9 +28,7 @@ def network_name(path: Path) -> str:
 
 def main() -> None:
     """Evaluate the network that the command line names."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights", type=Path, help="the .npz file")
     parser.add_argument("--images", type=Path, required=True, help="test images, IDX or IDX.gz")
     parser.add_argument("--labels", type=Path, required=True, help="test labels")

@@ -67,9 +67,9 @@ class Convolution:
         x = x.reshape(images, self.channels, self.size, self.size)
         pad = (self.padding, self.padding)
         x = np.pad(x, ((0, 0), (0, 0), pad, pad))
-        windows = np.lib.stride_tricks.sliding_window_view(
-            x, (self.kernel, self.kernel), axis=(2, 3)
-        )[:, :, :: self.stride, :: self.stride]
+        windows = np.lib.stride_tricks.sliding_window_view(x, (self.kernel, self.kernel), axis=(2, 3))[
+            :, :, :: self.stride, :: self.stride
+        ]
         windows = windows.reshape(images, groups, -1, side, side, self.kernel**2)
         patches = windows.transpose(1, 0, 3, 4, 2, 5).reshape(groups, images * side**2, -1)
         matrices = weight.reshape(groups, self.filters // groups, -1).transpose(0, 2, 1)

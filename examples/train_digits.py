@@ -200,9 +200,7 @@ def descend(
             x = network.inputs(augment(images[batch], rng))
             now = rate * (1 + math.cos(math.pi * count / steps)) / 2
             count += 1
-            moments = zip(
-                variables, means, squares, network.gradients(x, labels[batch]), strict=True
-            )
+            moments = zip(variables, means, squares, network.gradients(x, labels[batch]), strict=True)
             for variable, mean, square, gradient in moments:
                 mean += 0.1 * (gradient - mean)
                 square += 0.01 * (gradient**2 - square)
@@ -210,9 +208,7 @@ def descend(
                 variable -= now * corrected / (np.sqrt(square / (1 - 0.99**count)) + 1e-8)
 
 
-def train(
-    recipe: Recipe, images: np.ndarray, labels: np.ndarray, args: argparse.Namespace
-) -> integer.Parameters:
+def train(recipe: Recipe, images: np.ndarray, labels: np.ndarray, args: argparse.Namespace) -> integer.Parameters:
     """Train one network: real weights first, then integer ones."""
     rng = np.random.default_rng(args.seed)
     network = Network(recipe, args.seed)
@@ -223,17 +219,13 @@ def train(
     return network.parameters()
 
 
-def evaluate(
-    recipe: Recipe, parameters: integer.Parameters, images: np.ndarray
-) -> integer.Evaluation:
+def evaluate(recipe: Recipe, parameters: integer.Parameters, images: np.ndarray) -> integer.Evaluation:
     """Run the integer network on images of values 0..16."""
     flat = images.astype(np.int64).reshape(len(images), -1)
     return integer.evaluate(LAYERS, parameters, integer.quantise(flat, recipe.levels, FULL))
 
 
-def cross_validate(
-    recipe: Recipe, images: np.ndarray, labels: np.ndarray, args: argparse.Namespace
-) -> tuple[float, int]:
+def cross_validate(recipe: Recipe, images: np.ndarray, labels: np.ndarray, args: argparse.Namespace) -> tuple[float, int]:
     """Return the accuracy over all folds, and the largest |logit|."""
     hits, largest = 0, 0
     for fold in np.array_split(np.arange(len(images)), FOLDS):
@@ -266,9 +258,7 @@ def print_summary(meta: dict, bounds: list[int]) -> None:
 
 def arguments() -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--output", type=Path, required=True, help="the .npz file to write")
     add("--candidates", nargs="+", metavar="LEVELS:A,B", help="see above",

@@ -275,9 +275,7 @@ def for_each_batch(
 
 def clip_gradients(model: Candidates, limit: float = 1.0) -> None:
     """Clip each candidate's gradient on its own, so that none disturbs another."""
-    gradients = [
-        p.grad.flatten(1) for p in model.parameters() if p.grad is not None and p.dim() > 1
-    ]
+    gradients = [p.grad.flatten(1) for p in model.parameters() if p.grad is not None and p.dim() > 1]
     norm = torch.cat(gradients, dim=1).norm(dim=1)
     factor = (limit / (norm + 1e-6)).clamp(max=1)
     for gradient in gradients:
@@ -305,9 +303,7 @@ def train(
     def step(pixels: Tensor, labels: Tensor) -> None:
         optimizer.zero_grad(set_to_none=True)
         logits = model(pixels)
-        loss = functional.cross_entropy(
-            logits.flatten(0, 1), labels.repeat(len(logits)), label_smoothing=0.05
-        )
+        loss = functional.cross_entropy(logits.flatten(0, 1), labels.repeat(len(logits)), label_smoothing=0.05)
         loss = loss + args.logit_penalty * logits.square().mean()
         (len(logits) * loss).backward()  # the sum of the candidates' own losses
         clip_gradients(model)
@@ -444,9 +440,7 @@ def parse_recipe(text: str) -> tuple[int, tuple[int, ...]]:
 
 def arguments() -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--network", choices=integer.MNIST_NETWORKS, required=True)
     add("--images", type=Path, required=True, help="MNIST training images, IDX or IDX.gz")

@@ -261,5 +261,7 @@ std::string kind_of(const std::string& path);
 std::vector<std::string> describe_devices();
 /// Modular products a second of one core with operands in registers, measured: the roof benchmarks compare with.
 double product_ceiling();
+/// The same of products summed before one reduction.
+double sum_ceiling();
 
 }  // namespace heliograph

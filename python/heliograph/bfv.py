@@ -69,7 +69,7 @@ class Parameters:
 
     @property
     def edition(self) -> str:
-        """"w64" or "w32": the words residues are kept in."""
+        """ "w64" or "w32": the words residues are kept in."""
         return self._core.spec.edition
 
     @property
@@ -109,8 +109,14 @@ class Parameters:
             ("packing", packing),
             ("security", f"{self.security} (log QP at most {bound} for 128 bits at this N; ePrint 2024/463)"),
             ("failure", "decryption fails with probability below 2^-64 while the noise estimate is positive"),
-            ("ciphertext", f"{readable_bytes(self.ciphertext_bytes())}, fresh in a file {readable_bytes(self.ciphertext_bytes() / 2)}"),
-            ("switching key", f"{readable_bytes(self.switch_key_bytes)} each, in a file {readable_bytes(self.switch_key_bytes / 2)}"),
+            (
+                "ciphertext",
+                f"{readable_bytes(self.ciphertext_bytes())}, fresh in a file {readable_bytes(self.ciphertext_bytes() / 2)}",
+            ),
+            (
+                "switching key",
+                f"{readable_bytes(self.switch_key_bytes)} each, in a file {readable_bytes(self.switch_key_bytes / 2)}",
+            ),
         ]
         return "\n".join(f"{label:>14}  {text}" for label, text in rows)
 
@@ -163,7 +169,14 @@ def parameters(
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
     """
     moduli = _moduli(plain_modulus)
-    for label, count in (("slots", slots), ("terms", terms), ("special", special), ("n", n), ("log_q", log_q), ("depth", depth)):
+    for label, count in (
+        ("slots", slots),
+        ("terms", terms),
+        ("special", special),
+        ("n", n),
+        ("log_q", log_q),
+        ("depth", depth),
+    ):
         if count is not None and not (isinstance(count, (int, np.integer)) and count >= 0):
             raise _core.ParameterError(f"{label} must be an integer of at least 0, not {count!r}")
     if name is not None:

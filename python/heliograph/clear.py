@@ -132,7 +132,9 @@ class ClearTensor:
             columns = block.transpose(0, 4, 5, 1, 2, 3)
             flat = np.ascontiguousarray(columns).reshape(w.shape[1], -1)
             parts.append(_exact_product(w, flat).reshape(w.shape[0], *columns.shape[3:]))
-        _require_range(self.bound() * int(np.abs(weights).reshape(outputs, -1).sum(1).max()) + int(np.abs(bias).max(initial=0)))
+        _require_range(
+            self.bound() * int(np.abs(weights).reshape(outputs, -1).sum(1).max()) + int(np.abs(bias).max(initial=0))
+        )
         out = np.concatenate(parts)
         return ClearTensor(out + bias[:, None, None, None] if bias.size else out)
 

@@ -65,7 +65,14 @@ def matmul(weights: Any, x: AnyTensor, bias: Any = None, *, progress: Progress |
 
 
 def conv2d(
-    x: AnyTensor, weights: Any, bias: Any = None, *, stride: int = 1, padding: int = 0, groups: int = 1, progress: Progress | None = None
+    x: AnyTensor,
+    weights: Any,
+    bias: Any = None,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+    groups: int = 1,
+    progress: Progress | None = None,
 ) -> AnyTensor:
     """Convolution of x (channels, H, W) or (batch, channels, H, W) with clear integer weights
     [outputs, channels / groups, height, width]: one modular matrix product. Raises ShapeError, DtypeError.
@@ -74,7 +81,9 @@ def conv2d(
     if w.ndim != 4:
         raise _core.ShapeError(f"weights of a convolution have four axes, not {w.ndim}")
     if whole(stride, "the stride") < 1 or whole(padding, "the padding") < 0 or whole(groups, "groups") < 1:
-        raise _core.ShapeError(f"stride {stride}, padding {padding}, groups {groups}: a stride and groups are at least 1, padding 0")
+        raise _core.ShapeError(
+            f"stride {stride}, padding {padding}, groups {groups}: a stride and groups are at least 1, padding 0"
+        )
     if isinstance(x, ClearTensor):
         return x.conv2d(w, _bias(bias), stride, padding, groups)
     return x._wrap(_core.conv2d(x._core, w, _bias(bias), stride, padding, groups, progress))
@@ -132,8 +141,12 @@ def concatenate(tensors: Sequence[AnyTensor], axis: int = 0) -> AnyTensor:
         raise _core.ShapeError("nothing to concatenate")
     first = tensors[0]
     if isinstance(first, ClearTensor):
-        return ClearTensor(np.concatenate([t.values for t in tensors], axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")))
-    return first._wrap(_core.concatenate([t._core for t in tensors], axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")))
+        return ClearTensor(
+            np.concatenate([t.values for t in tensors], axis_of(axis, first.ndim, f"a tensor of shape {first.shape}"))
+        )
+    return first._wrap(
+        _core.concatenate([t._core for t in tensors], axis_of(axis, first.ndim, f"a tensor of shape {first.shape}"))
+    )
 
 
 def stack(tensors: Sequence[AnyTensor]) -> AnyTensor:

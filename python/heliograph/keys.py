@@ -18,7 +18,9 @@ from heliograph.tensor import Plaintext, Progress, Tensor, encode, packing_axis
 
 def _values(parameters: Parameters, values: Any, slots: int | None, coefficients: int | None, pad: bool) -> tuple[Any, str]:
     axis, packing = packing_axis(parameters, slots, coefficients)
-    if isinstance(values, np.ndarray) and -values.ndim <= axis < values.ndim:  # a broadcast view may stand for far more than it is
+    if (
+        isinstance(values, np.ndarray) and -values.ndim <= axis < values.ndim
+    ):  # a broadcast view may stand for far more than it is
         items = math.prod(values.shape) // max(1, values.shape[axis])
         parameters._core.require_memory(items * parameters.ciphertext_bytes() + 16 * values.size, "encrypting this array")
     array = last_axis(values, axis, "the values to encrypt")
@@ -46,7 +48,13 @@ class PublicKey:
         return self._core.key_id
 
     def encrypt(
-        self, values: Any, *, slots: int | None = None, coefficients: int | None = None, pad: bool = False, progress: Progress | None = None
+        self,
+        values: Any,
+        *,
+        slots: int | None = None,
+        coefficients: int | None = None,
+        pad: bool = False,
+        progress: Progress | None = None,
     ) -> Tensor:
         """As `SecretKey.encrypt`."""
         array, packing = _values(self.parameters, values, slots, coefficients, pad)
@@ -153,13 +161,26 @@ class SecretKey:
         return PublicKey(self._core.public_key())
 
     def evaluation_keys(
-        self, *, relinearize: bool = True, rotations: Iterable[int] = (), columns: bool = False, progress: Progress | None = None
+        self,
+        *,
+        relinearize: bool = True,
+        rotations: Iterable[int] = (),
+        columns: bool = False,
+        progress: Progress | None = None,
     ) -> EvaluationKeys:
         """What a server gets: a relinearization key, a key for each row step, one to exchange the rows."""
-        return EvaluationKeys(self._core.evaluation_keys(relinearize, [whole(r, "a rotation") for r in rotations], columns, progress))
+        return EvaluationKeys(
+            self._core.evaluation_keys(relinearize, [whole(r, "a rotation") for r in rotations], columns, progress)
+        )
 
     def encrypt(
-        self, values: Any, *, slots: int | None = None, coefficients: int | None = None, pad: bool = False, progress: Progress | None = None
+        self,
+        values: Any,
+        *,
+        slots: int | None = None,
+        coefficients: int | None = None,
+        pad: bool = False,
+        progress: Progress | None = None,
     ) -> Tensor:
         """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
 
@@ -230,9 +251,13 @@ class Server:
     def bind(self, tensor: Tensor) -> Tensor:
         """The tensor with this server's keys at hand. Raises MismatchError, WrongKeyError for a foreign one."""
         if tensor._core.parameters != self.keys._core.parameters:
-            raise _core.MismatchError(f"the tensor is of other parameters ({tensor.parameters!r}) than these keys ({self.parameters!r})")
+            raise _core.MismatchError(
+                f"the tensor is of other parameters ({tensor.parameters!r}) than these keys ({self.parameters!r})"
+            )
         if tensor.key_id != self.keys.id:
-            raise _core.WrongKeyError(f"the tensor is of key {tensor.key_id[:8]}, this server's keys are of {self.keys.id[:8]}")
+            raise _core.WrongKeyError(
+                f"the tensor is of key {tensor.key_id[:8]}, this server's keys are of {self.keys.id[:8]}"
+            )
         return Tensor(tensor._core, self.keys)
 
     def load(self, path: Any) -> Tensor:

@@ -184,7 +184,11 @@ class Tensor:
 
     def transpose(self, order: Any = None) -> Tensor:
         """Axes in another order; without one, reversed."""
-        axes = list(range(self.ndim))[::-1] if order is None else [axis_of(a, self.ndim, f"a tensor of shape {self.shape}") for a in order]
+        axes = (
+            list(range(self.ndim))[::-1]
+            if order is None
+            else [axis_of(a, self.ndim, f"a tensor of shape {self.shape}") for a in order]
+        )
         return self._wrap(_core.transpose(self._core, axes))
 
     @property
@@ -273,5 +277,7 @@ def packing_axis(parameters: Parameters, slots: int | None, coefficients: int | 
     if coefficients is not None:
         return coefficients, "coefficients"
     if not parameters.has_slots:
-        raise _core.SlotsError("this set has no slots; say coefficients=axis to place values in the polynomial's coefficients")
+        raise _core.SlotsError(
+            "this set has no slots; say coefficients=axis to place values in the polynomial's coefficients"
+        )
     return -1 if slots is None else slots, "slots"

@@ -39,6 +39,7 @@ void bind_spec(nb::module_& m) {
   m.def("largest_secure_log_qp", &bfv::largest_secure_log_qp, "n"_a);
   m.def("describe_devices", &describe_devices);
   m.def("product_ceiling", &product_ceiling, Unlocked());
+  m.def("sum_ceiling", &sum_ceiling, Unlocked());
 }
 
 void bind_parameters(nb::module_& m) {

@@ -96,6 +96,8 @@ class Device {
   /// Modular products a second of one thread (or of the whole device) with operands in registers: measured when called.
   /// 0 where nothing is known.
   virtual double product_ceiling() { return 0; }
+  /// The same of products that are summed before one reduction.
+  virtual double sum_ceiling() { return 0; }
   /// Null on devices that compute.
   virtual Counter* counter() { return nullptr; }
 };

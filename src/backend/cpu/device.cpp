@@ -33,6 +33,7 @@ class CpuDevice final : public device::Device {
   }
   device::Kernels& kernels() override { return kernels_; }
   double product_ceiling() override { return kernels_.level().product_ceiling(make_modulus(kCeilingPrime)); }
+  double sum_ceiling() override { return kernels_.level().sum_ceiling(make_modulus(kCeilingPrime)); }
   MemoryPool& pool() { return *pool_; }
 
  private:

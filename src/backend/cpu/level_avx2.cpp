@@ -49,6 +49,7 @@ const Level& avx2_level() {
     }
     l.chacha = avx2_chacha;
     l.product_ceiling = product_ceiling<Fp64>;
+    l.sum_ceiling = sum_ceiling<Fp64Words>;
     return l;
   }();
   return level;

@@ -54,6 +54,7 @@ const Level& avx512_level() {
     l.ternary = avx512_ternary;
     l.gaussian = avx512_gaussian;
     l.product_ceiling = product_ceiling<Ifma>;
+    l.sum_ceiling = sum_ceiling<Ifma>;
     return l;
   }();
   return level;

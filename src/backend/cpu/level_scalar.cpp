@@ -71,7 +71,8 @@ const Level& scalar_level() {
       .chacha = scalar_chacha,
       .ternary = scalar_ternary,
       .gaussian = scalar_gaussian,
-      .product_ceiling = product_ceiling<Scalar<u64>>};
+      .product_ceiling = product_ceiling<Scalar<u64>>,
+      .sum_ceiling = sum_ceiling<Scalar<u64>>};
   return level;
 }
 

@@ -138,6 +138,7 @@ struct Level {
   void (*gaussian)(const u64* stream, const u64* table, std::size_t entries, i32* out, std::size_t count);
   /// Modular products a second of one thread with operands in registers, for a modulus below 2^50: a roof, measured.
   double (*product_ceiling)(const Modulus&);
+  double (*sum_ceiling)(const Modulus&);  // of products summed before one reduction
 };
 
 const Level& scalar_level();

@@ -61,7 +61,7 @@ io::Container start(const char* kind, Context& c, const rlwe::KeyId& key) {
 std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
   if (k.type != type_of(kind)) {
     const std::string have = k.type.starts_with("heliograph.bfv.") ? k.type.substr(15) : k.type;
-    throw FormatError("this file holds a " + have + ", not a " + kind);
+    throw FormatError("this file holds an object of kind " + have + ", not " + kind);
   }
   const Spec spec = spec_from_json(k.header.object_at("parameters"));
   if (hash_of(spec) != k.header.string_at("parameter_hash", 64)) throw DamagedFileError("the parameters do not match their hash");
@@ -280,7 +280,7 @@ std::string inspect(const std::string& path) {
 
 std::string kind_of(const std::string& path) {
   const std::string type = io::peek(path).type;
-  if (!type.starts_with("heliograph.bfv.")) throw FormatError("this file holds a " + type + ", which this version does not read");
+  if (!type.starts_with("heliograph.bfv.")) throw FormatError("this file holds an object of kind " + type + ", which this version does not read");
   return type.substr(15);
 }
 

@@ -90,6 +90,7 @@ std::size_t Ciphertext::bytes() const {
 }  // namespace bfv
 
 double product_ceiling() { return device::default_device().product_ceiling(); }
+double sum_ceiling() { return device::default_device().sum_ceiling(); }
 
 std::vector<std::string> describe_devices() {
   const device::Device& d = device::default_device();

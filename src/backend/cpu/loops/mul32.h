@@ -22,7 +22,7 @@ struct Mul32 {
     V odd_shoup;  // the companion of odd lanes, in even lanes
   };
   static constexpr std::size_t kLanes = S::kLanes, kLaneCells = 2, kTerms = 15;
-  static constexpr bool kRefresh = false;
+  static constexpr bool kRefresh = false, kShifts = false;
   static constexpr int kPassVectors = S::kVertical == 4 ? 16 : 8, kVertical = S::kVertical, kPairs = 4;
 
   u32 prime;
@@ -77,12 +77,13 @@ struct Mul32 {
     const V quotient = S::join_high(S::mul(y, t.shoup), S::mul(S::odd(y), t.odd_shoup));
     return S::sub(S::mul_low(y, t.w), S::mul_low(quotient, q));
   }
-  template <bool Shifted, bool Level>
+  template <bool Rest, bool Shifted, bool Level>
   HELIOGRAPH_INLINE void forward(V& x, V& y, const Twiddle& t) const {
     const V a = fold(x, q2), b = product(y, t);
     x = S::add(a, b);
     y = S::sub(S::add(a, q2), b);
   }
+  template <bool Rest>
   HELIOGRAPH_INLINE void inverse(V& x, V& y, const Twiddle& t) const {
     const V difference = S::add(S::sub(x, y), q2);
     x = fold(S::add(x, y), q2);

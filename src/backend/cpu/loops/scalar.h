@@ -31,7 +31,7 @@ struct Scalar {
     u64 w, w_shoup;
   };
   static constexpr std::size_t kLanes = 1, kLaneCells = 1, kTerms = 128;
-  static constexpr bool kRefresh = false;
+  static constexpr bool kRefresh = false, kShifts = false;
   static constexpr int kPassVectors = 1, kVertical = 3, kPairs = 1;
 
   const Modulus& m;
@@ -50,11 +50,12 @@ struct Scalar {
   V load_canonical(const Word* p) const { return *p; }
   V load(const u64* p) const { return *p; }
   void store(u64* p, V x) const { *p = x; }
-  template <bool Shifted, bool Level>
+  template <bool Rest, bool Shifted, bool Level>
   void forward(V& x, V& y, Twiddle t) const {
     const u64 a = fold(x, q2), b = mul_lazy(y, t.w, t.w_shoup, q);
     x = a + b, y = a + q2 - b;
   }
+  template <bool Rest>
   void inverse(V& x, V& y, Twiddle t) const {
     const u64 sum = x + y, difference = x + q2 - y;
     x = fold(sum, q2), y = mul_lazy(difference, t.w, t.w_shoup, q);
