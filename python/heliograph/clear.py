@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import Int64Array, integers
+from heliograph._arrays import Int64Array, axis_of, integers
 
 
 class ClearTensor:
@@ -45,40 +45,59 @@ class ClearTensor:
 
     def bound(self) -> int:
         """Largest absolute value."""
-        return max(abs(int(self.values.max(initial=0))), abs(int(self.values.min(initial=0))))
+        return _largest(self.values)
 
     def _operand(self, other: Any) -> Int64Array:
         if isinstance(other, ClearTensor):
             return other.values
         return integers(other, "the other operand")[..., None]
 
+    def _summand(self, other: Any) -> Int64Array:
+        operand = self._operand(other)
+        _require_fit(self.shape, operand.shape[:-1])
+        _require_range(self.bound() + _largest(operand))
+        return operand
+
     def __add__(self, other: Any) -> ClearTensor:
-        return ClearTensor(self.values + self._operand(other))
+        return ClearTensor(self.values + self._summand(other))
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> ClearTensor:
-        return ClearTensor(self.values - self._operand(other))
+        return ClearTensor(self.values - self._summand(other))
 
     def __rsub__(self, other: Any) -> ClearTensor:
-        return ClearTensor(self._operand(other) - self.values)
+        return ClearTensor(self._summand(other) - self.values)
 
     def __neg__(self) -> ClearTensor:
         return ClearTensor(-self.values)
 
+    def __pos__(self) -> ClearTensor:
+        return self
+
     def __mul__(self, other: Any) -> ClearTensor:
         operand = self._operand(other)
-        largest = max(abs(int(operand.max(initial=0))), abs(int(operand.min(initial=0))))
-        _require_range(self.bound() * largest)
+        _require_fit(self.shape, operand.shape[:-1])
+        _require_range(self.bound() * _largest(operand))
         return ClearTensor(self.values * operand)
 
     __rmul__ = __mul__
 
     def __pow__(self, exponent: int) -> ClearTensor:
+        if not isinstance(exponent, int) or exponent < 1:
+            raise _core.ParameterError("a tensor can be raised to integers of at least 1")
         result = self
         for _ in range(exponent - 1):
             result = result * self
         return result
+
+    def __matmul__(self, weights: Any) -> ClearTensor:
+        w = integers(weights, "the weights")
+        if w.ndim != 2 or self.ndim == 0:
+            raise _core.ShapeError(f"a tensor of shape {self.shape} and weights of shape {w.shape} do not multiply")
+        last = self.ndim - 1
+        turned = self.transpose([last, *range(last)]).matmul(w.T, np.zeros(0, dtype=np.int64))
+        return turned.transpose([*range(1, self.ndim), 0])
 
     def __rmatmul__(self, weights: Any) -> ClearTensor:
         return self.matmul(integers(weights, "the weights"), np.zeros(0, dtype=np.int64))
@@ -96,14 +115,28 @@ class ClearTensor:
 
     def transpose(self, order: Any = None) -> ClearTensor:
         """As a tensor's."""
-        axes = list(range(self.ndim))[::-1] if order is None else list(order)
+        named = f"a tensor of shape {self.shape}"
+        axes = list(range(self.ndim))[::-1] if order is None else [axis_of(a, self.ndim, named) for a in order]
+        if sorted(axes) != list(range(self.ndim)):
+            raise _core.ShapeError("a transposition names each axis once")
         return ClearTensor(self.values.transpose(*axes, self.ndim))
+
+    @property
+    def T(self) -> ClearTensor:
+        """Axes reversed."""
+        return self.transpose()
+
+    def broadcast_to(self, shape: Any) -> ClearTensor:
+        """As a tensor's."""
+        _require_fit(self.shape, tuple(shape))
+        return ClearTensor(np.broadcast_to(self.values, (*shape, self.slots)))
 
     def sum(self, axis: int | None = None) -> ClearTensor:
         """As `heliograph.sum`."""
-        if axis is None:
-            return ClearTensor(self.values.reshape(-1, self.slots).sum(0))
-        return ClearTensor(self.values.sum(axis % self.ndim))
+        at = None if axis is None else axis_of(axis, self.ndim, f"a tensor of shape {self.shape}")
+        values = self.values.reshape(-1, self.slots) if at is None else self.values
+        _require_range(self.bound() * values.shape[at or 0])
+        return ClearTensor(values.sum(at or 0))
 
     def matmul(self, weights: Int64Array, bias: Int64Array) -> ClearTensor:
         """As `heliograph.matmul`."""
@@ -150,6 +183,19 @@ class ClearTensor:
 
     def __repr__(self) -> str:
         return f"<clear tensor {self.shape} x {self.slots:,} slots, largest {self.bound()}>"
+
+
+def _largest(values: Int64Array) -> int:
+    """Largest absolute value."""
+    return max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
+
+
+def _require_fit(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    """Raises ShapeError unless both shapes broadcast."""
+    try:
+        np.broadcast_shapes(a, b)
+    except ValueError:
+        raise _core.ShapeError(f"shapes {a} and {b} do not broadcast") from None
 
 
 def _require_range(bound: int) -> None:

@@ -129,10 +129,23 @@ def product(values: Iterable[int]) -> int:
 
 
 def _digits(x: Poly) -> npt.NDArray[Any]:
-    """Base 2^15 digits [digit, N]; the highest carries the sign."""
-    count = int(max(map(abs, x))).bit_length() // 15 + 1
-    low = [(x >> 15 * k) & 0x7FFF for k in range(count - 1)]
-    return np.array([*low, x >> 15 * (count - 1)]).astype(np.float64)
+    """Base 2^16 digits [digit, N]; the highest carries the sign."""
+    count = int(max(map(abs, x))).bit_length() // 16 + 1
+    raw = b"".join([int(v).to_bytes(2 * count, "little", signed=True) for v in x])
+    digits = np.frombuffer(raw, dtype="<u2").reshape(-1, count).T.astype(np.float64)
+    digits[-1] -= 65536 * (digits[-1] >= 32768)
+    return digits
+
+
+def _integers(digits: npt.NDArray[Any]) -> Poly:
+    """`_digits`, undone, for digits of any size and sign."""
+    carried = np.concatenate([digits, np.zeros((4, digits.shape[1]), dtype=np.int64)])
+    for k in range(len(carried) - 1):
+        carried[k + 1] += carried[k] >> 16
+    raw, size = carried.astype("<u2").T.tobytes(), 2 * len(carried)
+    return np.array(
+        [int.from_bytes(raw[i : i + size], "little", signed=True) for i in range(0, len(raw), size)], dtype=object
+    )
 
 
 def times(a: Poly, b: Poly) -> Poly:
@@ -142,8 +155,7 @@ def times(a: Poly, b: Poly) -> Poly:
     c = np.fft.irfft2(np.fft.rfft2(x, size) * np.fft.rfft2(y, size), size)
     whole = np.rint(c)
     assert np.abs(c - whole).max() < 0.25, "sums too long for doubles"
-    weights = np.array([1 << 15 * k for k in range(size[0])], dtype=object)
-    long = weights @ whole.astype(np.int64).astype(object)
+    long = _integers(whole.astype(np.int64))
     return long[:n] - long[n:]
 
 
@@ -441,7 +453,11 @@ class Cipher:
 
     def _padded(self, degree: int) -> Cipher:
         missing = degree - self.degree
-        return self.mapped(lambda p, t: np.concatenate([p, np.zeros((*p.shape[:-2], missing, p.shape[-1]), dtype=object)], -2))
+
+        def padded(p: Poly, t: int) -> Poly:
+            return np.concatenate([p, np.zeros((*p.shape[:-2], missing, p.shape[-1]), dtype=object)], -2)
+
+        return self.mapped(padded)
 
     def _joined(self, other: Cipher, f: Any) -> Cipher:
         a, b = self._aligned(other)
@@ -491,10 +507,11 @@ class Cipher:
         if isinstance(other, Cipher):
             return self._product(other)
         if isinstance(other, Plain):
-            rest = iter([np.broadcast_to(p, (*np.broadcast_shapes(self.shape, p.shape[:-1]), self.model.n)) for p in other.parts])
+            rest = iter(other.parts)
 
             def by_plain(p: Poly, t: int) -> Poly:
                 m = centred(next(rest), t)
+                m = np.broadcast_to(m, (*np.broadcast_shapes(self.shape, m.shape[:-1]), self.model.n))
                 wide = np.broadcast_to(p, (*m.shape[:-1], *p.shape[-2:]))
                 done = [[times(c, m[at]) for c in wide[at]] for at in np.ndindex(m.shape[:-1])]
                 return np.array(done, dtype=object).reshape(wide.shape)
@@ -531,7 +548,7 @@ class Cipher:
         return self.each(lambda c, t: c[:2] + self.model.switch(c[2], key, self.level))
 
     def turned(self, galois: int) -> Cipher:
-        """The automorphism X -> X^galois, by its key. Decomposed before it is permuted: centred digits make no difference."""
+        """The automorphism X -> X^galois, by its key: whether decomposed before or after makes no difference here."""
         x = self.relinearize()
         if galois == 1:
             return x.mapped(lambda p, t: p, width=self.model.n)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from model import Cipher, Model, smallest, times
 
 import heliograph as hg
 from heliograph import _core
+from model import Cipher, Model, smallest, times
 
 SEED = bytes(range(32))
 N = 1024
@@ -40,11 +40,11 @@ SETS = {
     "w64-even-t": lambda: small_spec(90, 1, [1 << 12]),
     "w64-long": long_primes,
     "w32": lambda: small_spec(112, 1, [65537], "w32"),
-    "w32-digits": lambda: small_spec(190, 2, _core.batching_primes(N, 42), "w32"),
+    "w32-digits": lambda: small_spec(168, 2, _core.batching_primes(N, 42), "w32"),
     "w32-no-special": lambda: small_spec(84, 0, [12289, 18433], "w32"),
 }
 DEVICES = ["ref", "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512"]
-EVERYWHERE = ["w64", "w64-long", "w32-digits"]  # tested at every level; the others on ref and on the best level
+EVERYWHERE = ["w64", "w32-digits"]  # tested at every level; the others on ref and on the best level
 
 
 @functools.cache
@@ -71,12 +71,9 @@ def parameters_on(spec: Any, device: str) -> hg.bfv.Parameters:
     return hg.bfv.Parameters(_core.Parameters(spec).on_device(device))
 
 
-def test_secret(parameters: hg.bfv.Parameters, seed: bytes = SEED) -> hg.SecretKey:
+def secret_for_test(parameters: hg.bfv.Parameters, seed: bytes = SEED) -> hg.SecretKey:
     """The key that follows from a test seed."""
     return hg.SecretKey(_core.SecretKey.generate_for_test(parameters._core, seed))
-
-
-test_secret.__test__ = False  # type: ignore[attr-defined]
 
 
 class Clear:
@@ -354,7 +351,7 @@ class Rig:
         """Keys and operands on a device, from the same seed and in the same order of draws as the model's."""
         if device not in self.devices:
             parameters = parameters_on(self.spec, device)
-            secret = test_secret(parameters)
+            secret = secret_for_test(parameters)
             keys = secret.evaluation_keys(rotations=self.rotations, columns=bool(self.rotations))
             server = hg.Server(keys)
             where = {self.packing: -1}
@@ -368,4 +365,3 @@ class Rig:
 def rig(name: str) -> Rig:
     """The rig of a set, made once."""
     return Rig(name)
-

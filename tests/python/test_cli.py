@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gzip
+import functools
 import os
 import re
 import select
@@ -404,10 +405,11 @@ def stopped(here: Path) -> Iterator[subprocess.Popen[str]]:
     write_idx(Path("images"), np.zeros((2, 28, 28)))
     write_idx(Path("labels"), np.zeros(2))
     command = [*COMMAND, "mnist", "--images", "images", "--labels", "labels"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # A shell that runs this suite in its background ignores SIGINT for all its children.
+    usual = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=usual) as process:
         assert process.stdout is not None
-        while "memory:" not in process.stdout.readline():
-            pass
+        assert any("memory:" in line for line in iter(process.stdout.readline, "")), "the command ended before its work"
         process.send_signal(signal.SIGINT)
         yield process
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rigs
-from model import Container, build, canonical, parse
-from rigs import N
 
 import heliograph as hg
+import rigs
 from heliograph import _core
+from model import Container, build, canonical, parse
+from rigs import N
 
 Damage = Callable[[Container], None]
 
@@ -137,14 +137,14 @@ def test_versions_and_strangers(tmp_path: Path) -> None:
 
 def test_wrong_kinds(tmp_path: Path) -> None:
     """Each reader says what it was given."""
-    for kind, data in ((k, original(k)) for k in READERS):
+    for data in map(original, READERS):
         for other, reader in READERS.items():
             mine, its = parse(data).type, parse(original(other)).type
             if mine != its:
-                with pytest.raises(hg.FormatError, match=f"holds a.* {mine.removeprefix('heliograph.bfv.')}, not"):
+                with pytest.raises(hg.FormatError, match=f"holds .*{mine.removeprefix('heliograph.bfv.')}, not"):
                     reader(data)
         (tmp_path / "file").write_bytes(data)
-        with pytest.raises(hg.FormatError, match="not a secret-key"):
+        with pytest.raises(hg.FormatError, match="not.* secret-key"):
             hg.SecretKey.load(tmp_path / "file")
     foreign = parse(original("low"))
     foreign.type = "heliograph.ckks.ciphertext"
@@ -155,7 +155,7 @@ def test_wrong_kinds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", READERS)
 def test_residues_above_the_modulus(kind: str) -> None:
-    """In every array: q - 1 is read, q is not, the largest word is not. The digest fits, so the check is the reader's own."""
+    """In every array: q - 1 is read, q and the largest word are not. The digest fits: the check is the reader's own."""
     data = original(kind)
     for name in parse(data).arrays:
         for place in (0, -1):
@@ -398,8 +398,8 @@ def test_files_of_keys_hold_no_secret(tmp_path: Path) -> None:
     for kind in READERS:
         assert coefficients[:64] not in original(kind)
         assert set(parse(original(kind)).header) <= {
-            *("parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width", "fresh", "seeds"),
-            *("seed", "rotations", "relinearization"),
+            *("parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width"),
+            *("fresh", "seeds", "seed", "rotations", "relinearization"),
         }
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rigs
-from rigs import N
 
 import heliograph as hg
+import rigs
 from heliograph import _core
+from rigs import N
 
 ONES = np.ones(N, dtype=int)
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rigs
-from model import Model, build, parse
-from rigs import N
 
 import heliograph as hg
+import rigs
 from heliograph import _core
+from model import Model, build, parse
+from rigs import N
 
 DATA = Path(__file__).with_name("data") / "format-v1"
 SEED = b"a seed for known answers, public"
@@ -50,7 +50,7 @@ def small_set(edition: str, moduli: list[int], special: int) -> hg.bfv.Parameter
 @functools.cache
 def made(edition: str) -> dict[str, Any]:
     """One object of each kind from the seed, in this order of draws."""
-    secret = rigs.test_secret(small_set(edition, [12289] if edition == "w32" else [257, 769], 1), SEED)
+    secret = rigs.secret_for_test(small_set(edition, [12289] if edition == "w32" else [257, 769], 1), SEED)
     wide = edition == "w64"
     packing = {"coefficients": 0} if wide else {"slots": 0}
     keys = secret.evaluation_keys(rotations=[] if wide else [3])

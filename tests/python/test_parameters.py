@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rigs
-from model import centred, crt, from_ntt, gaussian_table, parse, times
-from rigs import N
 
 import heliograph as hg
+import rigs
 from heliograph import _core
+from model import centred, crt, from_ntt, gaussian_table, parse, times
+from rigs import N
 
 # Largest log2(QP) for 128 bits (Bossuat and others, ePrint 2024/463), written down here once more.
 TABLE = {1024: 26, 2048: 53, 4096: 106, 8192: 214, 16384: 430, 32768: 868, 65536: 1747, 131072: 3523}
@@ -289,7 +289,18 @@ def test_repr_tells() -> None:
     secret = hg.SecretKey.generate(small)
     keys = secret.evaluation_keys(rotations=[3, 1], columns=True)
     x = secret.encrypt(np.zeros((2, 3, N), dtype=int))
-    for text in ("BFV", "(2, 3)", "1,024 slots", "N=2^10", "log q 150", "insecure", "degree 1", "level 3", "seeded", secret.id[:8]):
+    for text in (
+        "BFV",
+        "(2, 3)",
+        "1,024 slots",
+        "N=2^10",
+        "log q 150",
+        "insecure",
+        "degree 1",
+        "level 3",
+        "seeded",
+        secret.id[:8],
+    ):
         assert text in repr(x)
     assert f"noise budget {x.noise_budget:.0f} bits (estimate)" in repr(x)
     assert "noise unknown" in repr(hg.Tensor(_core.ciphertext_from_bytes((x + x).to_bytes())))
@@ -333,7 +344,7 @@ ITEMS = 24
 def zeros(public: bool) -> tuple[Any, Any, Any]:
     """The secret, the errors [ITEMS, N] of encryptions of zero, and the second components' words [ITEMS, limb, N]."""
     spec = rigs.specs("w64")
-    secret = rigs.test_secret(hg.bfv.Parameters(_core.Parameters(spec)))
+    secret = rigs.secret_for_test(hg.bfv.Parameters(_core.Parameters(spec)))
     model = rigs.Model(spec, rigs.SEED)
     key = secret.public_key() if public else secret
     x = key.encrypt(np.zeros((ITEMS, N), dtype=int))
@@ -392,7 +403,7 @@ def test_masks_are_uniform() -> None:
 def test_secrets_are_ternary() -> None:
     """-1, 0 and 1 a third each, over many keys; ids differ."""
     parameters = hg.bfv.Parameters(_core.Parameters(rigs.specs("w64")))
-    keys = [rigs.test_secret(parameters, bytes([k]) * 32) for k in range(16)]
+    keys = [rigs.secret_for_test(parameters, bytes([k]) * 32) for k in range(16)]
     assert len({k.id for k in keys}) == 16
     models = [rigs.Model(rigs.specs("w64"), bytes([k]) * 32) for k in range(16)]
     all_of = np.concatenate([m.secret for m in models]).astype(int)
@@ -424,7 +435,7 @@ def test_the_system_gives_fresh_randomness(tmp_path: Path) -> None:
 def test_key_errors_are_small() -> None:
     """b + a s - P g s^2 of each digit is a Gaussian error, not more."""
     spec = rigs.specs("w64-digits")
-    secret = rigs.test_secret(hg.bfv.Parameters(_core.Parameters(spec)))
+    secret = rigs.secret_for_test(hg.bfv.Parameters(_core.Parameters(spec)))
     model = rigs.Model(spec, rigs.SEED)
     model.evaluation_keys([], columns=False)
     keys = parse(secret.evaluation_keys().to_bytes())

@@ -101,6 +101,7 @@ struct ProductBlock {
   void* const* out;        // outputs * positions
   std::size_t count;       // words in the block
   void* scratch;
+  bool stream;             // the results are more than the caches hold: write past them
 };
 struct ProductOps {
   const char* name;

@@ -93,19 +93,27 @@ std::size_t group_room() {
   return none;
 }
 
+std::size_t physical_memory() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
 std::size_t available_memory() {
   const std::size_t free = meminfo("MemAvailable");
   return std::min(free ? free : std::numeric_limits<std::size_t>::max(), group_room());
 }
 
-std::string gib(std::size_t bytes, const char* unit) {
+std::string size_text(std::size_t bytes) {
+  static constexpr const char* kUnits[] = {"MiB", "GiB", "TiB", "PiB"};
+  double size = static_cast<double>(bytes) / (1 << 20);
+  int unit = 0;
+  for (; size >= 1024 && unit < 3; ++unit) size /= 1024;
   char text[32];
-  std::snprintf(text, sizeof text, "%.1f%s", static_cast<double>(bytes) / (1 << 30), unit);
+  std::snprintf(text, sizeof text, "%.1f %s", size, kUnits[unit]);
   return text;
 }
 
 [[noreturn]] void out_of_memory(std::size_t need, std::size_t have) {
-  throw OutOfMemoryError("needs " + gib(need, " GiB") + ", you have " + gib(have, ""));
+  throw OutOfMemoryError("needs " + size_text(need) + ", you have " + size_text(have));
 }
 
 }  // namespace
@@ -208,7 +216,7 @@ void* MemoryPool::stitch(std::size_t size) {
 
 void MemoryPool::put(void* address, std::size_t size) noexcept {
   // Kept blocks stay within half of what the machine has.
-  static const std::size_t bound = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 2;
+  static const std::size_t bound = physical_memory() / 2;
   {
     const std::lock_guard lock(mutex_);
     if (kept_bytes_ + size <= bound) {
@@ -236,7 +244,7 @@ void MemoryPool::trim(std::size_t keep) {
 
 device::MemoryState MemoryPool::state() const {
   const std::lock_guard lock(mutex_);
-  return {.total = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)),
+  return {.total = physical_memory(),
           .available = available_memory(),
           .pooled = kept_bytes_};
 }

@@ -7,6 +7,9 @@ namespace heliograph::backend::cpu {
 
 namespace {
 
+/// Results beyond so many bytes leave the caches before they are read again.
+constexpr std::size_t kCached = std::size_t{32} << 20;
+
 /// Where each item of a view starts, in words; kept by the thread.
 const std::vector<std::size_t>& item_offsets(const device::View& v, std::vector<std::size_t>& offsets) {
   offsets.resize(v.items());
@@ -55,7 +58,8 @@ void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, cons
                       .in = from,
                       .out = to,
                       .count = block,
-                      .scratch = scratch + pointers};
+                      .scratch = scratch + pointers,
+                      .stream = out.words() * word > kCached};
     if (ops.gather) ops.gather(part);
     for (std::size_t group = 0; group < g.groups; ++group) {
       for (std::size_t i = 0; i < per_group; ++i) to[i] = out.data + (out_offsets[group * per_group + i] + out_start) * word;

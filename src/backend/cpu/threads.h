@@ -24,7 +24,8 @@ class ThreadPool {
   int usable() const { return inside() ? 1 : threads(); }
 
   /// Calls f(i, worker) once for each i < count, worker < threads() naming the calling thread's place. Indices are handed
-  /// out `grain` at a time. Nested loops, and loops while another thread's loop runs, run in the caller alone as worker 0.
+  /// out `grain` at a time. Loops inside a shared loop, and loops while another thread's loop is shared, run in the caller
+  /// alone, as worker 0.
   /// The first exception thrown is rethrown here.
   template <class F>
   void parallel_for(std::size_t count, std::size_t grain, F&& f) {

@@ -54,31 +54,30 @@ bool inputs_disjoint(const GatheredProduct& p) {
   return true;
 }
 
-/// x flattened, times the product; `bias[channel]` is added to outputs channel * stride ... of the flat result.
+/// x flattened, times the product; bias, empty or one for each entry of the result's first axis, is added.
 Ciphertext apply(const Ciphertext& x, GatheredProduct product, const Shape& shape, const std::vector<std::int64_t>& bias,
-                 std::size_t channels, const Progress& progress) {
+                 const Progress& progress) {
   const CiphertextData& a = x.data();
   Context& c = *a.context;
   product.check();
   CiphertextData r = derived(a);
-  r.distinct = a.distinct && outputs_distinct(product);
+  r.distinct = a.distinct;
   r.independent = a.independent && inputs_disjoint(product);
-  const double growth = std::log2(largest_row(product, a.independent ? 2 : 1));
   for (std::size_t part = 0; part < c.parts(); ++part) {
     const u64 t = c.plain(part).t;
     GatheredProduct reduced = product;  // the smallest integers of the same residues modulo t
     for (std::int64_t& w : reduced.weights) w = math::centered(math::signed_mod(w, t), t);
+    r.distinct = r.distinct && outputs_distinct(reduced);
+    r.noise[part] += std::log2(largest_row(reduced, a.independent ? 2 : 1));
     const auto prepared = c.engine().kernels().prepare(std::move(reduced));
     const RnsTensor out = ring::gathered_product(a.parts[part], *prepared, shape, progress);
     for (std::size_t i = 0; i < bias.size() * (out.items() > 0); ++i) {
       if (bias[i] == 0) continue;
       const device::LimbConstants constant = scaled_constant(c, part, a.level(), bias[i]);
-      // The channel axis of the result has `channels` entries; those before it are batches.
-      const std::size_t inner = out.items() / channels;
+      const std::size_t inner = out.items() / bias.size();
       for (std::size_t k = 0; k < inner; ++k) ring::add_constant_in_place(out, i * inner + k, constant);
     }
     r.parts.push_back(out);
-    r.noise[part] += growth;
     if (!bias.empty()) r.noise[part] = rlwe::log2_sum(r.noise[part], -1);
   }
   return finish(std::move(r));
@@ -107,7 +106,7 @@ Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, st
   }
   Shape out = in;
   out[0] = rows;
-  return apply(x, std::move(p), out, bias, rows, progress);
+  return apply(x, std::move(p), out, bias, progress);
 }
 
 namespace {
@@ -152,7 +151,7 @@ Ciphertext convolve_one(const Ciphertext& x, const std::vector<std::int64_t>& we
                     .inputs = ring::element_count(in),
                     .weights = weights};
   for (std::size_t g = 0; g < s.groups; ++g) append_windows(p, s, image, g, out_height, out_width);
-  return apply(x, std::move(p), {s.outputs, out_height, out_width}, bias, s.outputs, progress);
+  return apply(x, std::move(p), {s.outputs, out_height, out_width}, bias, progress);
 }
 
 }  // namespace

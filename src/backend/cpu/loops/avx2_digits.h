@@ -3,8 +3,7 @@
 
 #include <immintrin.h>
 
-#include "backend/cpu/limb_ops.h"
-#include "backend/cpu/loops/fp64.h"
+#include "backend/cpu/loops/digit_product.h"
 
 namespace heliograph::backend::cpu {
 namespace {
@@ -102,21 +101,21 @@ struct Avx2Digits {
       const V even = _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
       _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(even));
     }
-    template <bool Add, class Word>
+    template <Put How, class Word>
     HELIOGRAPH_INLINE void finish(const V* s, Word* out) const {
       V r = residues(s);
-      if constexpr (Add) {
+      if constexpr (How == Put::add) {
         r = _mm256_add_epi64(r, Cut::load4(out));
         r = _mm256_sub_epi64(r, _mm256_andnot_si256(_mm256_cmpgt_epi64(q, r), q));
       }
       put(out, r);
     }
-    template <bool Add, class Word>
+    template <Put How, class Word>
     HELIOGRAPH_INLINE void store(const V* s, Word* out) const {
-      finish<Add>(s, out);
+      finish<How>(s, out);
       V odd[D];
       unroll<D>([&](auto d) __attribute__((always_inline)) { odd[d()] = _mm256_srli_epi64(s[d()], 32); });
-      finish<Add>(odd, out + 4);
+      finish<How>(odd, out + 4);
     }
   };
 };

@@ -3,8 +3,7 @@
 
 #include <immintrin.h>
 
-#include "backend/cpu/limb_ops.h"
-#include "backend/cpu/loops/unroll.h"
+#include "backend/cpu/loops/digit_product.h"
 
 namespace heliograph::backend::cpu {
 namespace {
@@ -98,23 +97,27 @@ struct Avx512Digits {
     }
     static HELIOGRAPH_INLINE V get(const u64* p) { return _mm512_loadu_si512(p); }
     static HELIOGRAPH_INLINE V get(const u32* p) { return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
-    static HELIOGRAPH_INLINE void put(u64* p, V x) { _mm512_storeu_si512(p, x); }
+    template <Put How>
+    static HELIOGRAPH_INLINE void put(u64* p, V x) {
+      How == Put::stream ? _mm512_stream_si512(reinterpret_cast<V*>(p), x) : _mm512_storeu_si512(p, x);
+    }
+    template <Put How>
     static HELIOGRAPH_INLINE void put(u32* p, V x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi64_epi32(x)); }
-    template <bool Add, class Word>
+    template <Put How, class Word>
     HELIOGRAPH_INLINE void finish(const V* s, Word* out) const {
       V r = residues(s);
-      if constexpr (Add) {
+      if constexpr (How == Put::add) {
         r = _mm512_add_epi64(r, get(out));
         r = _mm512_min_epu64(r, _mm512_sub_epi64(r, q));
       }
-      put(out, r);
+      put<How>(out, r);
     }
-    template <bool Add, class Word>
+    template <Put How, class Word>
     HELIOGRAPH_INLINE void store(const V* s, Word* out) const {
-      finish<Add>(s, out);
+      finish<How>(s, out);
       V odd[D];
       unroll<D>([&](auto d) __attribute__((always_inline)) { odd[d()] = _mm512_srli_epi64(s[d()], 32); });
-      finish<Add>(odd, out + 8);
+      finish<How>(odd, out + 8);
     }
   };
 };

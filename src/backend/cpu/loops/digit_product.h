@@ -11,10 +11,14 @@
 #include <algorithm>
 
 #include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/plain_floats.h"
 #include "backend/cpu/loops/unroll.h"
 
 namespace heliograph::backend::cpu {
 namespace {
+
+/// How a result goes to memory: over what is there, past the caches (aligned to a vector), or added to what is there.
+enum class Put { plain, stream, add };
 
 template <class S, class Word>
 struct DigitProduct {
@@ -127,7 +131,9 @@ struct DigitProduct {
     }
     unroll<T>([&](auto m) __attribute__((always_inline)) {
       Word* const out = static_cast<Word*>(b.out[(first + m()) * b.positions + p]) + start;
-      panel.first == 0 ? join.template store<false>(sum[m()], out) : join.template store<true>(sum[m()], out);
+      if (panel.first != 0) join.template store<Put::add>(sum[m()], out);
+      else if (b.stream) join.template store<Put::stream>(sum[m()], out);
+      else join.template store<Put::plain>(sum[m()], out);
     });
   }
 
@@ -166,6 +172,7 @@ struct DigitProduct {
   }
 
   static void run(const ProductBlock& b) {
+    const PlainFloats state;
     switch (digits(b.modulus->q)) {
       case 2: return run_digits<2>(b);
       case 3: return run_digits<3>(b);

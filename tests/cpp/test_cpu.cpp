@@ -1,0 +1,217 @@
+// What the operations' common cases do not reach of the cpu backend: levels, threads, memory, the host's float state.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/threads.h"
+#include "device/kernels.h"
+#include "math/primes.h"
+
+namespace heliograph::test {
+
+namespace {
+
+using backend::cpu::make_device;
+using backend::cpu::ThreadPool;
+using device::View;
+using math::u64;
+using math::Word;
+
+std::vector<std::string> levels() {
+  std::vector<std::string> found;
+  for (const char* level : {"scalar", "avx2", "avx512"}) {
+    try {
+      make_device(level, 1);
+      found.push_back(level);
+    } catch (const ParameterError&) {  // not on this machine
+    }
+  }
+  return found;
+}
+
+/// Sets a variable of the environment while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    const char* const old = std::getenv(name);
+    if (old) old_ = old, had_ = true;
+    setenv(name, value, 1);
+  }
+  ~Variable() { had_ ? setenv(name_, old_.c_str(), 1) : unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::string old_;
+  bool had_ = false;
+};
+
+template <class F>
+std::string message_of(F&& call) {
+  try {
+    call();
+  } catch (const ParameterError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Cpu, SaysWhichLevelsThereAre) {
+  const std::string text = message_of([] { make_device("avx1024", 1); });
+  EXPECT_NE(text.find("avx1024"), std::string::npos);
+  for (const std::string& level : levels()) EXPECT_NE(text.find(level), std::string::npos) << text;
+}
+
+TEST(Cpu, EnvironmentForcesLevelAndThreads) {
+  const Variable level("HELIOGRAPH_CPU", "scalar"), threads("HELIOGRAPH_THREADS", "3");
+  EXPECT_EQ(make_device()->description(), "3 threads, 64-bit scalar");
+  EXPECT_EQ(make_device("", 1)->description(), "1 thread, 64-bit scalar");
+  {
+    const Variable bad("HELIOGRAPH_THREADS", "many");
+    EXPECT_NE(message_of([] { make_device(); }).find("many"), std::string::npos);
+  }
+  {
+    const Variable bad("HELIOGRAPH_THREADS", "0");
+    EXPECT_THROW(make_device(), ParameterError);
+  }
+  const Variable bad("HELIOGRAPH_CPU", "sse");
+  EXPECT_THROW(make_device(), ParameterError);
+}
+
+TEST(Cpu, MemoryIsAlignedAndUsedAgain) {
+  const auto device = make_device("scalar", 1);
+  const auto queue = device->make_queue();
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{64}, std::size_t{100000}, std::size_t{5} << 20}) {
+    device::Buffer first = device->allocate(bytes, *queue);
+    std::byte* const address = first->address();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % (bytes >= (std::size_t{2} << 20) ? std::size_t{2} << 20 : 64), 0u);
+    address[0] = address[bytes - 1] = std::byte{1};
+    const device::Buffer other = device->allocate(bytes, *queue);
+    EXPECT_NE(other->address(), address);
+    first.reset();
+    EXPECT_GE(device->memory().pooled, bytes);
+    EXPECT_EQ(device->allocate(bytes, *queue)->address(), address);
+  }
+}
+
+TEST(Cpu, MemoryOutlivesItsDevice) {
+  device::Buffer kept;
+  {
+    const auto device = make_device("scalar", 1);
+    kept = device->allocate(1000, *device->make_queue());
+  }
+  kept->address()[999] = std::byte{1};
+}
+
+TEST(Cpu, TellsWhatIsMissing) {
+  const auto device = make_device("scalar", 1);
+  const auto queue = device->make_queue();
+  try {
+    device->allocate(std::size_t{1} << 46, *queue);
+    FAIL() << "64 TiB were there";
+  } catch (const OutOfMemoryError& e) {
+    EXPECT_EQ(std::string(e.what()).find("needs 64.0 TiB, you have "), 0u) << e.what();
+  }
+  EXPECT_THROW(device->allocate(~std::size_t{0}, *queue), OutOfMemoryError);
+}
+
+TEST(Cpu, TheKthAllocationFails) {
+  const auto device = make_device("scalar", 1);
+  const auto queue = device->make_queue();
+  backend::cpu::fail_allocation(*device, 3);
+  device->allocate(64, *queue);
+  device->allocate(64, *queue);
+  EXPECT_THROW(device->allocate(64, *queue), OutOfMemoryError);
+  EXPECT_NO_THROW(device->allocate(64, *queue));
+}
+
+TEST(Threads, EachIndexOnceFromSeveralThreadsAtATime) {
+  ThreadPool pool(3);
+  std::atomic<int> wrong{0};
+  const auto user = [&] {
+    for (std::size_t round = 0; round < 200; ++round) {
+      std::vector<int> seen(101, 0);
+      pool.parallel_for(seen.size(), 1 + round % 7, [&](std::size_t i, std::size_t worker) {
+        seen[i] += worker < 3 ? 1 : 1000;
+        pool.parallel_for(2, 1, [&](std::size_t, std::size_t inner) { wrong += inner >= 3; });
+      });
+      for (const int count : seen) wrong += count != 1;
+    }
+  };
+  std::vector<std::thread> users;
+  for (int i = 0; i < 3; ++i) users.emplace_back(user);
+  for (std::thread& t : users) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Threads, ExceptionsComeBack) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_THROW(pool.parallel_for(50, 1, [](std::size_t i, std::size_t) { if (i % 10 == 9) throw std::runtime_error("i"); }), std::runtime_error);
+    std::atomic<int> count{0};
+    pool.parallel_for(50, 1, [&](std::size_t, std::size_t) { ++count; });
+    EXPECT_EQ(count, 50);
+  }
+}
+
+#if defined(__x86_64__)
+
+/// Some of everything that computes in floating point.
+std::vector<u64> transforms_and_conversions(const std::string& level, int bits) {
+  constexpr std::size_t n = 2048;
+  const auto device = make_device(level, 1);
+  const auto queue = device->make_queue();
+  device::Kernels& k = device->kernels();
+  const auto ring = std::make_shared<math::Ring>(n, Word::w64, math::largest_primes(bits, 4, 2 * n));
+  const std::vector<u64>& p = ring->primes();
+  const auto prepared = k.prepare(ring);
+  const auto convert = k.prepare(math::extend_base({p[0], p[1]}, {p[2], p[3]}));
+  device::GatheredProduct g{.groups = 1, .outputs = 2, .positions = 1, .terms = 3, .inputs = 3, .weights = {5, -7, 11, -1, 2, 1000}, .index = {0, 1, 2}};
+  const auto product = k.prepare(g);
+  const device::Buffer memory = device->allocate(10 * n * 8, *queue);
+  const auto view = [&](std::size_t at, std::size_t items, std::size_t limbs) {
+    return View::dense(memory->address() + at * n * 8, Word::w64, {items}, 1, limbs, n);
+  };
+  const View x = view(0, 1, 2), y = view(2, 1, 2), in = view(4, 3, 1), out = view(7, 2, 1);
+  k.sample(*queue, *prepared, {0, 1}, {}, x);
+  k.sample(*queue, *prepared, {1}, {}, in);
+  k.forward_ntt(*queue, *prepared, {0, 1}, x, x);
+  k.mul(*queue, *prepared, {0, 1}, x, x, x);
+  k.convert(*queue, *convert, x, nullptr, y);
+  k.inverse_ntt(*queue, *prepared, {0, 1}, x, x);
+  k.product(*queue, *prepared, {1}, *product, in, out);
+  std::vector<u64> words(9 * n);
+  device->download(*queue, memory->address(), std::as_writable_bytes(std::span(words)));
+  return words;
+}
+
+TEST(Cpu, TheHostsFloatStateChangesNothing) {
+  for (const std::string& level : levels()) {
+    for (const int bits : {50, 40, 30}) {
+      const std::vector<u64> expected = transforms_and_conversions("scalar", bits);
+      const unsigned saved = _mm_getcsr();
+      // Flush to zero, denormals are zero, and each way to round.
+      for (const unsigned rounding : {0u, 0x2000u, 0x4000u, 0x6000u}) {
+        _mm_setcsr(0x1f80 | 0x8040 | rounding);
+        const std::vector<u64> got = transforms_and_conversions(level, bits);
+        const unsigned after = _mm_getcsr();
+        _mm_setcsr(saved);
+        EXPECT_EQ(after & 0xe040, 0x8040 | rounding) << level;
+        EXPECT_EQ(got, expected) << level << ", " << bits << " bits, rounding " << rounding;
+      }
+    }
+  }
+}
+
+#endif
+
+}  // namespace
+
+}  // namespace heliograph::test
