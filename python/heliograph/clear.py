@@ -36,7 +36,7 @@ class ClearTensor:
     @property
     def slots(self) -> int:
         """Values along the last axis."""
-        return self.values.shape[-1]
+        return int(self.values.shape[-1])
 
     @property
     def size(self) -> int:

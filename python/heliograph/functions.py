@@ -34,7 +34,7 @@ def _keys(x: Tensor, keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
 def multiply(a: AnyTensor, b: Any, *, progress: Progress | None = None) -> AnyTensor:
     """a * b, with progress."""
     if isinstance(a, ClearTensor):
-        return a * b
+        return ClearTensor.__mul__(a, b)
     return a._multiply(b, progress)
 
 
@@ -103,7 +103,9 @@ def dot(a: Any, b: Any) -> Any:
     if isinstance(a, (Tensor, ClearTensor)) and isinstance(b, (Tensor, ClearTensor)):
         if a.shape != b.shape or len(a.shape) != 1:
             raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {a.shape} and {b.shape}")
-        return sum(a * b, 0)
+        products: Any = a * b
+        return sum(products, 0)
+    x: Any
     x, w = (a, b) if isinstance(a, (Tensor, ClearTensor)) else (b, a)
     vector = integers(w, "the weights")
     if vector.ndim != 1 or len(x.shape) != 1:
@@ -118,7 +120,8 @@ def rotate_rows(
     for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
     """
     alone = not isinstance(steps, (Sequence, np.ndarray))
-    several = [whole(s, "a rotation") for s in ([steps] if alone else steps)]  # type: ignore[list-item]
+    listed: Any = [steps] if alone else steps
+    several = [whole(s, "a rotation") for s in listed]
     if isinstance(x, ClearTensor):
         turned = x.rotate_rows(several)
     else:

@@ -198,7 +198,7 @@ class SecretKey:
         """
         if not isinstance(tensor, Tensor):
             raise _core.DtypeError(f"decrypt takes a tensor, not {type(tensor).__name__}")
-        residues = self._core.decrypt(tensor._core, progress)
+        residues: Any = self._core.decrypt(tensor._core, progress)
         return np.moveaxis(_integers_of(residues, self.parameters.plain_moduli), -1, slots)
 
     def noise_budget(self, tensor: Tensor) -> float:
@@ -222,7 +222,7 @@ def _integers_of(residues: npt.NDArray[np.uint64], moduli: list[int]) -> npt.NDA
     """Centred integers from residues [moduli, ...] (Chinese remainders)."""
     if len(moduli) == 1:
         t = moduli[0]
-        values = residues[0].astype(np.int64)
+        values: npt.NDArray[Any] = residues[0].astype(np.int64)
         return values if t == 2 else np.where(values > (t - 1) // 2, values - t, values)
     product = 1
     total = np.zeros(residues.shape[1:], dtype=object)

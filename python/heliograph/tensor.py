@@ -135,7 +135,7 @@ class Tensor:
     def _multiply(self, other: Any, progress: Progress | None = None) -> Tensor:
         if isinstance(other, Tensor):
             keys = self._keys or other._keys
-            return self._wrap(_core.multiply(self._core, other._core, keys and keys._core, progress), other)
+            return self._wrap(_core.multiply(self._core, other._core, None if keys is None else keys._core, progress), other)
         if isinstance(other, Plaintext):
             return self._wrap(_core.multiply_plain(self._core, other._core))
         values = integers(other, "the factors")

@@ -88,47 +88,59 @@ struct DigitProduct {
   struct Panel {
     const ProductBlock& b;
     std::size_t first, last;  // terms
-    std::size_t tile;
+    std::size_t tile, each;  // bytes of one input's digits
     char* at;
   };
 
-  /// Pairs of the terms of position p, for one half of a tile.
+  /// Digits of one half of a tile for the terms k and k + 1 of position p, side by side.
+  template <int D, bool High>
+  static HELIOGRAPH_INLINE void pair(const Panel& panel, const u32* index, std::size_t k, V* to) {
+    const ProductBlock& b = panel.b;
+    const char* const digits = static_cast<const char*>(b.scratch) + panel.tile * kMostDigits * kVector;
+    const auto from = [&](std::size_t term) __attribute__((always_inline)) {
+      return digits + (term < b.terms && index[term] != kNone ? (std::size_t{index[term]} + 1) * panel.each : 0);
+    };
+    const char *const x = from(k), *const y = from(k + 1);
+    unroll<D>([&](auto d) __attribute__((always_inline)) {
+      to[d()] = S::template interleave<High>(S::load(x + d() * kVector), S::load(y + d() * kVector));
+    });
+  }
+
   template <int D, bool High>
   static void fill(const Panel& panel, std::size_t p) {
-    const ProductBlock& b = panel.b;
-    const std::size_t each = input_bytes(b.count);
-    const char* const digits = static_cast<const char*>(b.scratch) + panel.tile * kMostDigits * kVector;
-    const u32* const index = b.index + p * b.terms;
-    const auto from = [&](std::size_t k) {
-      return digits + (k < b.terms && index[k] != kNone ? (std::size_t{index[k]} + 1) * each : 0);
-    };
     char* to = panel.at;
     for (std::size_t k = panel.first; k < panel.last; k += 2, to += D * kVector) {
-      const char *const x = from(k), *const y = from(k + 1);
-      unroll<D>([&](auto d) __attribute__((always_inline)) {
-        S::store(to + d() * kVector, S::template interleave<High>(S::load(x + d() * kVector), S::load(y + d() * kVector)));
-      });
+      V x[D];
+      pair<D, High>(panel, panel.b.index + p * panel.b.terms, k, x);
+      unroll<D>([&](auto d) __attribute__((always_inline)) { S::store(to + d() * kVector, x[d()]); });
     }
   }
 
-  /// Outputs first .. first + T - 1 at position p, words of one half of the tile.
-  template <int D, int T>
-  static void tile(const Panel& panel, const typename S::template Join<D>& join, std::size_t p, std::size_t first, std::size_t start) {
+  /// Outputs first .. first + T - 1 at position p, words of one half of the tile; Direct: without the panel.
+  template <int D, int T, bool High, bool Direct>
+  static void tile(const Panel& panel, const typename S::template Join<D>& join, std::size_t p, std::size_t first) {
     const ProductBlock& b = panel.b;
     const u32* weights = reinterpret_cast<const u32*>(static_cast<const char*>(b.weights) + 64) + first * pairs(b.terms) + panel.first / 2 * T;
+    const u32* const index = b.index + p * b.terms;
     const char* from = panel.at;
     V sum[T][D];
     unroll<T>([&](auto m) __attribute__((always_inline)) {
       unroll<D>([&](auto d) __attribute__((always_inline)) { sum[m()][d()] = S::zero(); });
     });
-    for (std::size_t k = panel.first; k < panel.last; k += 2, from += D * kVector, weights += T) {
+    for (std::size_t k = panel.first; k < panel.last; k += 2, weights += T) {
       V x[D];
-      unroll<D>([&](auto d) __attribute__((always_inline)) { x[d()] = S::load(from + d() * kVector); });
+      if constexpr (Direct) {
+        pair<D, High>(panel, index, k, x);
+      } else {
+        unroll<D>([&](auto d) __attribute__((always_inline)) { x[d()] = S::load(from + d() * kVector); });
+        from += D * kVector;
+      }
       unroll<T>([&](auto m) __attribute__((always_inline)) {
         const V w = S::broadcast(weights[m()]);
         unroll<D>([&](auto d) __attribute__((always_inline)) { sum[m()][d()] = S::dot(sum[m()][d()], x[d()], w); });
       });
     }
+    const std::size_t start = panel.tile * kTile + (High ? kTile / 2 : 0);
     unroll<T>([&](auto m) __attribute__((always_inline)) {
       Word* const out = static_cast<Word*>(b.out[(first + m()) * b.positions + p]) + start;
       if (panel.first != 0) join.template store<Put::add>(sum[m()], out);
@@ -139,13 +151,14 @@ struct DigitProduct {
 
   template <int D, bool High>
   static void half(const Panel& panel, const typename S::template Join<D>& join, std::size_t p) {
-    const std::size_t start = panel.tile * kTile + (High ? kTile / 2 : 0), outputs = panel.b.outputs;
+    const std::size_t outputs = panel.b.outputs;
+    if (outputs == S::kOutputs) return tile<D, S::kOutputs, High, true>(panel, join, p, 0);
     fill<D, High>(panel, p);
     std::size_t m = 0;
-    for (; m + S::kOutputs <= outputs; m += S::kOutputs) tile<D, S::kOutputs>(panel, join, p, m, start);
+    for (; m + S::kOutputs <= outputs; m += S::kOutputs) tile<D, S::kOutputs, High, false>(panel, join, p, m);
     unroll<S::kOutputs>([&](auto left) __attribute__((always_inline)) {
       if constexpr (left() > 0) {
-        if (outputs - m == static_cast<std::size_t>(left())) tile<D, left()>(panel, join, p, m, start);
+        if (outputs - m == static_cast<std::size_t>(left())) tile<D, left(), High, false>(panel, join, p, m);
       }
     });
   }
@@ -157,7 +170,7 @@ struct DigitProduct {
     // So many terms fit 31 bits; more are added modulo q, in the output.
     const u64 largest = static_cast<u64>(*static_cast<const i64*>(b.weights)) * ((u64{1} << bits) - 1);
     const std::size_t stretch = static_cast<std::size_t>(0x7fffffff / largest) / 2 * 2, even = 2 * pairs(b.terms);
-    Panel panel{b, 0, 0, 0, static_cast<char*>(b.scratch) + (b.inputs + 1) * input_bytes(b.count)};
+    Panel panel{b, 0, 0, 0, input_bytes(b.count), static_cast<char*>(b.scratch) + (b.inputs + 1) * input_bytes(b.count)};
     for (panel.tile = 0; panel.tile < b.count / kTile; ++panel.tile) {
       for (std::size_t p = 0; p < b.positions; ++p) {
         panel.first = 0;

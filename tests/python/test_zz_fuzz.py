@@ -1,0 +1,361 @@
+"""Properties for random programs and values: homomorphism, noise within its bound, the same bits everywhere."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import heliograph as hg
+import rigs
+from heliograph import _core
+from rigs import N
+
+settings.register_profile("suite", deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("suite")
+
+
+class World:
+    """Keys of one set on this process's device."""
+
+    def __init__(self, log_q: int, special: int, moduli: list[int], edition: str) -> None:
+        spec = _core.make_spec(N, log_q, special, moduli, edition, 0, True)
+        self.parameters = hg.bfv.Parameters(_core.Parameters(spec))
+        self.secret = hg.SecretKey.generate(self.parameters)
+        self.keys = self.secret.evaluation_keys(rotations=[1, 2, -1], columns=True)
+        self.server = hg.Server(self.keys)
+        self.modulus = self.parameters.plain_modulus
+        self.rng = np.random.default_rng(11)
+
+    def values(self, shape: tuple[int, ...], bound: int | None = None) -> Any:
+        """Random integers that the set holds."""
+        bound = bound or self.modulus // 2
+        return self.rng.integers(-bound, bound, (*shape, N), endpoint=True)
+
+    def encrypted(self, values: Any, public: bool = False) -> tuple[hg.Tensor, rigs.Clear]:
+        """A tensor and what it holds."""
+        key = self.secret.public_key() if public else self.secret
+        return self.server.bind(key.encrypt(values)), rigs.Clear(values, self.modulus, "slots")
+
+
+WORLDS = {
+    "w64": (150, 1, [65537], "w64"),
+    "w64 several primes": (160, 2, [12289, 18433], "w64"),
+    "w64 no special prime": (150, 0, [12289], "w64"),
+    "w32": (140, 2, [65537], "w32"),
+}
+
+
+@functools.cache
+def world(name: str) -> World:
+    """Made once."""
+    return World(*WORLDS[name])
+
+
+reference = rigs.Reference(None, None, None, None, 0, 0)
+Step = Callable[[Any, Any, Any, int], Any]
+
+# Each step on tensors and on clear values: (operations, first, second operand, a small integer).
+STEPS: dict[str, Step] = {
+    "add": lambda o, a, b, k: a + b,
+    "subtract": lambda o, a, b, k: a - b,
+    "negate": lambda o, a, b, k: -a,
+    "multiply": lambda o, a, b, k: a * b,
+    "square": lambda o, a, b, k: o.square(a),
+    "relinearize": lambda o, a, b, k: o.relinearize(a),
+    "add integer": lambda o, a, b, k: a + (k - 500),
+    "integer less": lambda o, a, b, k: (k - 500) - a,
+    "multiply integer": lambda o, a, b, k: a * (k % 19 - 9),
+    "multiply by zero": lambda o, a, b, k: a * np.array([0, k]),
+    "rotate": lambda o, a, b, k: o.rotate(a, [1, 2, -1][k % 3]),
+    "rotate and add": lambda o, a, b, k: o.sum(o.rotate(a, [1, 0, 2]), 0),
+    "columns": lambda o, a, b, k: o.columns(a),
+    "matmul": lambda o, a, b, k: o.matmul(np.array([[k % 7, -3], [2, k % 5]]), a, np.array([k, -1])),
+    "duplicate rows": lambda o, a, b, k: o.matmul(np.array([[k % 7, 1], [k % 7, 1]]), a),
+    "sum and broadcast": lambda o, a, b, k: o.broadcast(o.sum(a, 0), 2),
+    "reverse": lambda o, a, b, k: o.take(a, slice(None, None, -1)),
+    "concatenate": lambda o, a, b, k: o.concatenate([o.take(a, slice(0, 1)), o.take(b, slice(1, 2))]),
+    "shrink": lambda o, a, b, k: o.shrink(a, a.level - 1) if hasattr(a, "level") and a.level > 2 else a,
+}
+PROGRAMS = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 1000)), min_size=1, max_size=7)
+
+
+def check_step(w: World, tensor: hg.Tensor, clear: rigs.Clear) -> None:
+    """The estimate is a bound, and while it is positive decryption is right."""
+    estimate, measured = tensor.noise_budget, w.secret.noise_budget(tensor)
+    assert estimate is not None
+    assert measured >= estimate - 0.01
+    if estimate > 0:
+        np.testing.assert_array_equal(w.secret.decrypt(tensor), clear.centred())
+
+
+@pytest.mark.parametrize("name", WORLDS)
+@settings(max_examples=250)
+@given(program=PROGRAMS, public=st.booleans(), bound=st.sampled_from([1, 50, None]))
+def test_programs(name: str, program: list[tuple[str, int]], public: bool, bound: int | None) -> None:
+    """Whatever is computed equals the clear computation for as long as the noise estimate is positive."""
+    w = world(name)
+    engine = rigs.Engine(*[None] * 4, 0, 0)  # type: ignore[arg-type]
+    pool = [w.encrypted(w.values((2,), bound), public) for _ in range(2)]
+    for step, k in program:
+        (a, clear_a), (b, clear_b) = pool[k % len(pool)], pool[k // 7 % len(pool)]
+        result = STEPS[step](engine, a, b, k)
+        if result._core.noise_budget <= 0:
+            check_step(w, result, clear_a)
+            return
+        clear = STEPS[step](reference, clear_a, clear_b, k)
+        check_step(w, result, clear)
+        pool.append((result, clear))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_sums_of_one_ciphertext_are_bounded(name: str) -> None:
+    """The same noise added to itself grows with the sum of weights, not with its root."""
+    w = world(name)
+    one, clear = w.encrypted(w.values((1,)))
+    many = one.broadcast_to((64,))
+    check_step(w, hg.sum(many), rigs.Clear(64 * clear.values[0], w.modulus, "slots"))
+    copies = hg.concatenate([one] * 64)
+    check_step(w, hg.sum(copies), rigs.Clear(64 * clear.values[0], w.modulus, "slots"))
+    twice = hg.matmul(np.ones((64, 1), dtype=int), one)
+    check_step(w, hg.sum(twice), rigs.Clear(64 * clear.values[0], w.modulus, "slots"))
+    products = hg.matmul(np.ones((1, 64), dtype=int), many * copies)
+    check_step(w, products, rigs.Clear(64 * clear.values**2, w.modulus, "slots"))
+    x, _ = w.encrypted(w.values((3,)))
+    grid = hg.stack([x, x])  # each ciphertext twice
+    assert hg.sum(grid * grid, 0).noise_budget <= w.secret.noise_budget(hg.sum(grid * grid, 0))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_deep_enough_to_fail(name: str) -> None:
+    """Squaring until the estimate ends: every step right before, NoiseError in the end, never a wrong value."""
+    w = world(name)
+    tensor, clear = w.encrypted(w.values((1,)))
+    for _ in range(20):
+        tensor, clear = hg.square(tensor), clear * clear
+        check_step(w, tensor, clear)
+        if w.secret.noise_budget(tensor) < 0.02:
+            break
+    with pytest.raises(hg.NoiseError):
+        w.secret.decrypt(tensor)
+    assert tensor.noise_budget == 0
+
+
+# Encryption
+
+MODULI = [2, 3, 4, 255, 256, 12289, 65537, 1 << 40, (1 << 59) + 1, (1 << 60) - 93]
+
+
+@functools.cache
+def coefficient_world(t: int, edition: str) -> hg.SecretKey:
+    """A set for any plaintext modulus."""
+    spec = _core.make_spec(N, 110, 1, [t], edition, 0, True)
+    return hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
+
+
+@pytest.mark.parametrize("edition", ["w64", "w32"])
+@settings(max_examples=1500)
+@given(data=st.data())
+def test_decrypt_is_the_inverse_of_encrypt(edition: str, data: st.DataObject) -> None:
+    """At the edges of the range too, for any plaintext modulus, width and public or secret key."""
+    t = data.draw(st.sampled_from(MODULI))
+    secret = coefficient_world(t, edition)
+    low, high = (0, 1) if t == 2 else (-(t // 2), (t - 1) // 2)
+    edges = st.sampled_from([low, low + 1, -1 if low < 0 else 0, 0, 1, high - 1, high])
+    values = data.draw(st.lists(edges | st.integers(low, high), min_size=1, max_size=9))
+    shape = data.draw(st.sampled_from([(), (1,), (2,), (2, 1, 2)]))
+    array = np.broadcast_to(np.array(values, dtype=np.int64), (*shape, len(values)))
+    key = data.draw(st.sampled_from([secret, secret.public_key()]))
+    tensor = key.encrypt(array, coefficients=-1, pad=True)
+    assert tensor.shape == shape
+    assert tensor.slots == len(values)
+    np.testing.assert_array_equal(secret.decrypt(tensor), array)
+
+
+@settings(max_examples=150)
+@given(name=st.sampled_from(sorted(WORLDS)), width=st.integers(1, N), axis=st.integers(0, 2), seed=st.integers(0, 99))
+def test_any_axis_lies_in_the_slots(name: str, width: int, axis: int, seed: int) -> None:
+    """The slot axis comes back where it was."""
+    w = world(name)
+    shape = [1, 2]
+    shape.insert(axis, width)
+    half = w.modulus // 2
+    values = np.random.default_rng(seed).integers(-half, half, shape, endpoint=True)
+    tensor = w.secret.encrypt(values, slots=axis, pad=True)
+    assert tensor.shape == (1, 2)
+    np.testing.assert_array_equal(w.secret.decrypt(tensor, slots=axis), values)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, bool])
+def test_every_integer_dtype(dtype: Any) -> None:
+    """No integer dtype is narrowed or refused."""
+    w = world("w64")
+    values = np.arange(N).astype(dtype) if dtype is not bool else np.arange(N) % 2 == 0
+    np.testing.assert_array_equal(w.secret.decrypt(w.secret.encrypt(values)), values.astype(np.int64))
+
+
+def test_wide_values_of_several_primes() -> None:
+    """A plaintext modulus beyond 64 bits comes back as Python's integers, exactly."""
+    moduli = _core.batching_primes(N, 90, 3)
+    w = World(150, 1, moduli, "w64")
+    values = np.array([-(2**62), 2**62, -1, 0, 1, 2**63 - 1, -(2**63)])
+    x = w.server.bind(w.secret.encrypt(values, pad=True))
+    decrypted = w.secret.decrypt(x + x)
+    assert decrypted.dtype == object
+    assert list(decrypted) == [2 * int(v) for v in values]
+
+
+# Files
+
+
+@settings(max_examples=150)
+@given(name=st.sampled_from(sorted(WORLDS)), program=PROGRAMS, seed=st.integers(0, 99))
+def test_bytes_come_back(name: str, program: list[tuple[str, int]], seed: int) -> None:
+    """from_bytes(to_bytes(x)) is x: its bytes, what it decrypts to, what can be computed with it."""
+    w = world(name)
+    engine = rigs.Engine(*[None] * 4, 0, 0)  # type: ignore[arg-type]
+    a, _ = w.encrypted(w.values((2,), 9))
+    for step, k in program[:3]:
+        a = STEPS[step](engine, a, a, k)
+    assume(a.noise_budget > 0)
+    data = a.to_bytes()
+    back = w.server.from_bytes(data)
+    assert back.to_bytes() == data
+    assert (back.shape, back.degree, back.level, back.slots, back.key_id) == (a.shape, a.degree, a.level, a.slots, a.key_id)
+    np.testing.assert_array_equal(w.secret.decrypt(back), w.secret.decrypt(a))
+    assert (back + a).to_bytes() == (a + a).to_bytes()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1, 1, 1, 1, 1), (2, 3)])
+def test_shapes_come_back(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """Scalars, empty tensors and many axes, through a file."""
+    w = world("w64")
+    tensor = w.secret.encrypt(np.ones((*shape, N), dtype=int))
+    tensor.save(tmp_path / "x.hg")
+    back = hg.load(tmp_path / "x.hg")
+    assert isinstance(back, hg.Tensor)
+    assert back.shape == shape
+    assert back.noise_budget == tensor.noise_budget or tensor.size == 0
+    np.testing.assert_array_equal(w.secret.decrypt(back), np.ones((*shape, N)))
+
+
+def test_keys_come_back(tmp_path: Path) -> None:
+    """Every key through a file does what it did."""
+    w = world("w32")
+    w.secret.save(tmp_path / "secret")
+    w.keys.save(tmp_path / "keys")
+    public = w.secret.public_key()
+    public.save(tmp_path / "public")
+    secret, keys, loaded = hg.SecretKey.load(tmp_path / "secret"), hg.load(tmp_path / "keys"), hg.load(tmp_path / "public")
+    assert isinstance(keys, hg.EvaluationKeys)
+    assert isinstance(loaded, hg.PublicKey)
+    assert secret.id == keys.id == loaded.id == w.secret.id
+    assert keys.to_bytes() == w.keys.to_bytes() == hg.EvaluationKeys.from_bytes(w.keys.to_bytes()).to_bytes()
+    assert loaded.to_bytes() == public.to_bytes() == hg.PublicKey.from_bytes(public.to_bytes()).to_bytes()
+    assert (keys.relinearize, keys.rotations, keys.columns) == (True, [1, 2, N // 2 - 1], True)
+    x = hg.Server(keys).bind(loaded.encrypt(np.arange(N)))
+    turned = hg.rotate_rows(hg.relinearize(x * x), 1)
+    here = hg.rotate_rows(hg.relinearize(w.server.bind(x) * x), 1)
+    assert turned.to_bytes() == here.to_bytes()
+    expected = np.roll(np.arange(N).reshape(2, -1) ** 2, -1, 1).ravel()
+    centred = rigs.Clear(expected, w.modulus, "slots").centred()
+    np.testing.assert_array_equal(w.secret.decrypt(turned), centred)
+    np.testing.assert_array_equal(secret.decrypt(turned), centred)
+
+
+# The same bits everywhere
+
+
+def bits_on(device: str, **environment: str) -> dict[str, dict[str, str]]:
+    """Digests of `bits.py` on another device, in a process of its own."""
+    env = os.environ | {"HELIOGRAPH_DEVICE": device} | environment
+    env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    command = [sys.executable, str(Path(__file__).with_name("bits.py"))]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@functools.cache
+def bits_of_ref() -> dict[str, dict[str, str]]:
+    """The definition's."""
+    return bits_on("ref")
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("device", [d for d in rigs.DEVICES if d.startswith("cpu:")])
+def test_same_bits_everywhere(device: str, threads: str) -> None:
+    """Every operation's bytes, in both editions, on any device and number of threads."""
+    if device not in rigs.open_devices():
+        pytest.skip(f"this processor does not run {device}")
+    found = bits_on(device, HELIOGRAPH_THREADS=threads)
+    assert found == bits_of_ref()
+
+
+def test_the_environment_forces_the_level() -> None:
+    """HELIOGRAPH_CPU and HELIOGRAPH_THREADS choose; what is not there is refused."""
+
+    def devices(**environment: str) -> str:
+        command = [sys.executable, "-c", "import heliograph as hg; print(hg.devices())"]
+        env = (
+            os.environ | {"HELIOGRAPH_DEVICE": "cpu", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | environment
+        )
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    assert "3 threads, 64-bit scalar" in devices(HELIOGRAPH_CPU="scalar", HELIOGRAPH_THREADS="3")
+    assert "ref" in devices(HELIOGRAPH_DEVICE="ref")
+    for wrong in ({"HELIOGRAPH_CPU": "avx1024"}, {"HELIOGRAPH_THREADS": "0"}, {"HELIOGRAPH_DEVICE": "abacus"}):
+        assert "ParameterError" in devices(**wrong)
+
+
+def test_determinism() -> None:
+    """The same operation on the same operands twice gives the same bytes; two encryptions never do."""
+    w = world("w64")
+    x, y = w.encrypted(w.values((9,)))[0], w.encrypted(w.values((9,)))[0]
+    for f in (lambda: x * y, lambda: hg.rotate_rows(x, [1, 2]), lambda: hg.relinearize(x * x), lambda: hg.shrink(x, 1)):
+        assert f().to_bytes() == f().to_bytes()
+    values = w.values((1,))
+    assert w.secret.encrypt(values).to_bytes() != w.secret.encrypt(values).to_bytes()
+
+
+@pytest.mark.parametrize("device", rigs.DEVICES)
+def test_a_batch_is_its_items(device: str) -> None:
+    """A batch of n computed in one call gives the bits of n calls."""
+    if device not in rigs.open_devices():
+        pytest.skip(f"this processor does not run {device}")
+    secret = rigs.secret_for_test(rigs.parameters_on(rigs.specs("w64-digits"), device))
+    keys = secret.evaluation_keys(rotations=[1, 2], columns=True)
+    server = hg.Server(keys)
+    values = np.arange(-1000, 1000, 2000 / (70 * N))[: 70 * N].astype(int).reshape(7, 10, N)
+    x = server.bind(secret.encrypt(values))
+    y = server.bind(secret.encrypt(values[0, 0]))
+    p = server.encode(values[0, 1])
+    operations: list[Callable[[hg.Tensor], hg.Tensor]] = [
+        lambda a: a * y,
+        lambda a: hg.square(a),
+        lambda a: hg.relinearize(a * y),
+        lambda a: hg.rotate_rows(a, 2),
+        lambda a: hg.rotate_rows(a, [1, 2])[1],
+        lambda a: a * p + p,
+        lambda a: hg.shrink(a, 1),
+        lambda a: a * 3 - 1,
+    ]
+    for operation in operations:
+        whole = operation(x)
+        strided = operation(x.transpose([1, 0])[::2])
+        for at in [(0, 0), (3, 7), (6, 9)]:
+            one = operation(x[at]).to_bytes()
+            assert whole[at].to_bytes() == one
+            if at[1] % 2 == 0:
+                assert strided[at[1] // 2, at[0]].to_bytes() == one
