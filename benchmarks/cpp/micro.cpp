@@ -42,6 +42,7 @@ class Bench {
   device::Queue& queue() { return *queue_; }
   const std::vector<Figure>& figures() const { return figures_; }
   bool wanted(const std::string& name) const { return name.find(only_) != std::string::npos; }
+  bool wanted_group(const std::string& word) const { return wanted(word) || only_.find(word) != std::string::npos; }
 
   std::byte* memory(std::size_t bytes) {
     kept_.push_back(device_->allocate(bytes, *queue_));
@@ -60,7 +61,8 @@ class Bench {
   }
 
   /// `rate(microseconds)` makes the note.
-  void time(const std::string& name, const std::function<void()>& call, const std::function<std::string(double)>& rate = {}) {
+  void time(const std::string& name, const std::function<void()>& call,
+            const std::function<std::string(double)>& rate = {}) {
     if (!wanted(name)) return;
     using Clock = std::chrono::steady_clock;
     call();
@@ -97,7 +99,8 @@ std::function<std::string(double)> per_second(double units, const char* unit) {
   };
 }
 
-std::shared_ptr<const math::Ring> make_ring(std::size_t n, Word word, const std::vector<std::pair<int, std::size_t>>& lengths) {
+std::shared_ptr<const math::Ring> make_ring(std::size_t n, Word word,
+                                            const std::vector<std::pair<int, std::size_t>>& lengths) {
   std::vector<u64> primes;
   for (const auto& [bits, count] : lengths) {
     const std::vector<u64> more = math::largest_primes(bits, count, 2 * n, primes);
@@ -107,7 +110,7 @@ std::shared_ptr<const math::Ring> make_ring(std::size_t n, Word word, const std:
 }
 
 void transforms(Bench& b) {
-  if (!b.wanted("ntt")) return;
+  if (!b.wanted_group("ntt")) return;
   for (const auto& [word, bits] : {std::pair{Word::w64, 50}, {Word::w64, 60}, {Word::w32, 30}}) {
     for (int log_n = 12; log_n <= 16; ++log_n) {
       const auto ring = b.kernels().prepare(make_ring(std::size_t{1} << log_n, word, {{bits, 1}}));
@@ -120,7 +123,7 @@ void transforms(Bench& b) {
 }
 
 void element_wise(Bench& b) {
-  if (!b.wanted("word")) return;
+  if (!b.wanted_group("word")) return;
   struct Case {
     const char* name;
     std::size_t n, limbs, components;
@@ -131,34 +134,39 @@ void element_wise(Bench& b) {
     const View x = b.random(*ring, primes, 1, c.components), y = b.random(*ring, primes, 1, c.components),
                z = b.random(*ring, primes, 1, c.components);
     const std::size_t bytes = c.n * c.limbs * c.components * 8;
-    b.time(std::string("memcpy, ") + c.name, [&] { std::memcpy(z.data, x.data, bytes); }, per_second(2.0 * static_cast<double>(bytes), "B"));
-    b.time(std::string("add, ") + c.name, [&] { b.kernels().add(b.queue(), *ring, primes, x, y, z); },
-           per_second(3.0 * static_cast<double>(bytes), "B"));
+    b.time(
+        std::string("memcpy, ") + c.name, [&] { std::memcpy(z.data, x.data, bytes); },
+        per_second(2.0 * static_cast<double>(bytes), "B"));
+    b.time(
+        std::string("add, ") + c.name, [&] { b.kernels().add(b.queue(), *ring, primes, x, y, z); },
+        per_second(3.0 * static_cast<double>(bytes), "B"));
     b.time(std::string("add in place, ") + c.name, [&] { b.kernels().add(b.queue(), *ring, primes, z, y, z); });
     b.time(std::string("mul, ") + c.name, [&] { b.kernels().mul(b.queue(), *ring, primes, x, y, z); });
     b.time(std::string("mul_accumulate, ") + c.name, [&] { b.kernels().mul_accumulate(b.queue(), *ring, primes, x, y, z); });
     device::Draw draw;
-    b.time(std::string("sample uniform, ") + c.name, [&] { b.kernels().sample(b.queue(), *ring, primes, draw, z); },
-           per_second(2.0 * static_cast<double>(bytes), "B of stream"));
+    b.time(
+        std::string("sample uniform, ") + c.name, [&] { b.kernels().sample(b.queue(), *ring, primes, draw, z); },
+        per_second(2.0 * static_cast<double>(bytes), "B of stream"));
     draw.distribution = device::Distribution::gaussian;
     b.time(std::string("sample gaussian, ") + c.name, [&] { b.kernels().sample(b.queue(), *ring, primes, draw, z); });
   }
 }
 
 void conversions(Bench& b) {
-  if (!b.wanted("convert")) return;
+  if (!b.wanted_group("convert")) return;
   constexpr std::size_t n = 32768, from = 12, to = 13;
   const auto ring_data = make_ring(n, Word::w64, {{50, from + to}});
   const auto ring = b.kernels().prepare(ring_data);
   const std::vector<u64>& p = ring_data->primes();
   const auto c = b.kernels().prepare(math::extend_base({p.begin(), p.begin() + from}, {p.begin() + from, p.end()}));
   const View x = b.random(*ring, PrimeList::range(0, from), 1, 1), y = b.random(*ring, PrimeList::range(from, to), 1, 1);
-  b.time("convert 12 to 13 limbs of 50 bits, 2^15", [&] { b.kernels().convert(b.queue(), *c, x, nullptr, y); },
-         per_second(static_cast<double>(n * from * to), "products"));
+  b.time(
+      "convert 12 to 13 limbs of 50 bits, 2^15", [&] { b.kernels().convert(b.queue(), *c, x, nullptr, y); },
+      per_second(static_cast<double>(n * from * to), "products"));
 }
 
 void products(Bench& b) {
-  if (!b.wanted("product")) return;
+  if (!b.wanted_group("product")) return;
   struct Shape {
     const char* name;
     std::size_t m, k, p, inputs;
@@ -166,16 +174,20 @@ void products(Bench& b) {
   constexpr std::size_t n = 4096;
   for (const auto& [word, bits] : {std::pair{Word::w64, 50}, {Word::w32, 30}}) {
     const auto ring = b.kernels().prepare(make_ring(n, word, {{bits, 1}}));
-    for (const Shape& s : {Shape{"conv1 5x25x144", 5, 25, 144, 784}, {"conv2 50x125x16", 50, 125, 16, 720}, {"dense 10x800", 10, 800, 1, 800}}) {
-      device::GatheredProduct g{.groups = 1, .outputs = s.m, .positions = s.p, .terms = s.k, .inputs = s.inputs, .weights = {}, .index = {}};
+    for (const Shape& s : {Shape{"conv1 5x25x144", 5, 25, 144, 784},
+                           {"conv2 50x125x16", 50, 125, 16, 720},
+                           {"dense 10x800", 10, 800, 1, 800}}) {
+      device::GatheredProduct g{
+          .groups = 1, .outputs = s.m, .positions = s.p, .terms = s.k, .inputs = s.inputs, .weights = {}, .index = {}};
       std::mt19937 random(1);
       for (std::size_t i = 0; i < s.m * s.k; ++i) g.weights.push_back(static_cast<math::i64>(random() % 511) - 255);
       for (std::size_t i = 0; i < s.p * s.k; ++i) g.index.push_back(static_cast<u32>(random() % s.inputs));
       const auto product = b.kernels().prepare(g);
       const View in = b.random(*ring, {0}, s.inputs, 1), out = b.random(*ring, {0}, s.m * s.p, 1);
-      b.time("product " + std::string(s.name) + ", " + std::to_string(bits) + " bits",
-             [&] { b.kernels().product(b.queue(), *ring, {0}, *product, in, out); },
-             per_second(static_cast<double>(n * s.m * s.k * s.p), "MAC"));
+      b.time(
+          "product " + std::string(s.name) + ", " + std::to_string(bits) + " bits",
+          [&] { b.kernels().product(b.queue(), *ring, {0}, *product, in, out); },
+          per_second(static_cast<double>(n * s.m * s.k * s.p), "MAC"));
     }
   }
 }
@@ -245,26 +257,31 @@ Plans make_plans(Bench& b, const BfvSet& set) {
 }
 
 void bfv(Bench& b, const BfvSet& set) {
-  if (!b.wanted("bfv")) return;
+  if (!b.wanted_group("bfv")) return;
   const Plans p = make_plans(b, set);
   const std::size_t digits = set.digits.size();
   for (const std::size_t items : {std::size_t{1}, std::size_t{4}}) {
-    const View x = b.random(*p.multiply.ring, p.multiply.chain, items, 2), y = b.random(*p.multiply.ring, p.multiply.chain, items, 2);
-    const View product = b.random(*p.multiply.ring, p.multiply.chain, items, 3), out = b.random(*p.multiply.ring, p.multiply.chain, items, 2);
+    const View x = b.random(*p.multiply.ring, p.multiply.chain, items, 2),
+               y = b.random(*p.multiply.ring, p.multiply.chain, items, 2);
+    const View product = b.random(*p.multiply.ring, p.multiply.chain, items, 3),
+               out = b.random(*p.multiply.ring, p.multiply.chain, items, 2);
     const View key = b.random(*p.key_switch.ring, p.key_switch.extended, 1, 2 * digits);
     const std::size_t multiply_bytes = device::Kernels::bfv_multiply_workspace(p.multiply, items, 2, 2);
     const std::size_t switch_bytes = device::Kernels::key_switch_workspace(p.key_switch, items);
     std::byte* const scratch = b.memory(std::max(multiply_bytes, switch_bytes));
     const View add = product.with_components(0, 2), last = product.with_components(2, 1);
-    const auto multiply = [&] { b.kernels().bfv_multiply(b.queue(), p.multiply, x, y, product, Workspace(scratch, multiply_bytes)); };
+    const auto multiply = [&] {
+      b.kernels().bfv_multiply(b.queue(), p.multiply, x, y, product, Workspace(scratch, multiply_bytes));
+    };
     const auto relinearize = [&] {
       b.kernels().key_switch(b.queue(), p.key_switch, last, key, &add, out, Workspace(scratch, switch_bytes));
     };
     const std::string name = ", " + set.name + ", " + std::to_string(items) + (items == 1 ? " item" : " items");
     b.time("bfv multiply" + name, multiply);
     b.time("bfv relinearize" + name, relinearize);
-    b.time("bfv multiply and relinearize" + name, [&] { multiply(), relinearize(); },
-           [&](double us) { return std::to_string(us * 1e-3 / static_cast<double>(items)).substr(0, 6) + " ms each"; });
+    b.time(
+        "bfv multiply and relinearize" + name, [&] { multiply(), relinearize(); },
+        [&](double us) { return std::to_string(us * 1e-3 / static_cast<double>(items)).substr(0, 6) + " ms each"; });
   }
 }
 
@@ -273,8 +290,8 @@ void write_json(const Bench& b, const std::string& device, const std::string& pa
   file << "{\n  \"device\": \"" << device << "\",\n  \"figures\": [\n";
   for (std::size_t i = 0; i < b.figures().size(); ++i) {
     const Figure& f = b.figures()[i];
-    file << "    {\"name\": \"" << f.name << "\", \"microseconds\": " << f.microseconds << ", \"note\": \"" << f.note << "\"}"
-         << (i + 1 < b.figures().size() ? "," : "") << "\n";
+    file << "    {\"name\": \"" << f.name << "\", \"microseconds\": " << f.microseconds << ", \"note\": \"" << f.note
+         << "\"}" << (i + 1 < b.figures().size() ? "," : "") << "\n";
   }
   file << "  ]\n}\n";
 }
@@ -284,11 +301,16 @@ int run(int argc, char** argv) {
   double seconds = 0.3;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i];
-    if (option == "--device") name = argv[i + 1];
-    else if (option == "--only") only = argv[i + 1];
-    else if (option == "--json") json = argv[i + 1];
-    else if (option == "--seconds") seconds = std::atof(argv[i + 1]);
-    else throw Error("unknown option " + option);
+    if (option == "--device")
+      name = argv[i + 1];
+    else if (option == "--only")
+      only = argv[i + 1];
+    else if (option == "--json")
+      json = argv[i + 1];
+    else if (option == "--seconds")
+      seconds = std::atof(argv[i + 1]);
+    else
+      throw Error("unknown option " + option);
   }
   Bench b(name, only, seconds);
   const std::string description = b.device().description();

@@ -39,6 +39,17 @@ class NoiseModel {
   double n_;
 };
 
+/// The canonical norm max |b(z)|, z^N = -1, of real polynomials of one degree: what multiplying by b does to noise at most.
+class CanonicalNorm {
+ public:
+  /// n a power of two, at least 4.
+  explicit CanonicalNorm(std::size_t n);
+  double operator()(const std::vector<double>& b) const;
+
+ private:
+  std::vector<double> cosine_, sine_;  // of pi j / n, j = 0 .. n - 1
+};
+
 /// log2 of the largest |[multiplier * x]_Q| over all coefficients; words are `n` residues for each modulus in turn.
 /// 0 gives -1. Exact big-integer arithmetic.
 double log2_largest(const u64* words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier);

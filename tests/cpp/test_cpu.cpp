@@ -154,7 +154,11 @@ TEST(Threads, EachIndexOnceFromSeveralThreadsAtATime) {
 TEST(Threads, ExceptionsComeBack) {
   ThreadPool pool(2);
   for (int round = 0; round < 20; ++round) {
-    EXPECT_THROW(pool.parallel_for(50, 1, [](std::size_t i, std::size_t) { if (i % 10 == 9) throw std::runtime_error("i"); }), std::runtime_error);
+    EXPECT_THROW(pool.parallel_for(50, 1,
+                                   [](std::size_t i, std::size_t) {
+                                     if (i % 10 == 9) throw std::runtime_error("i");
+                                   }),
+                 std::runtime_error);
     std::atomic<int> count{0};
     pool.parallel_for(50, 1, [&](std::size_t, std::size_t) { ++count; });
     EXPECT_EQ(count, 50);
@@ -173,7 +177,13 @@ std::vector<u64> transforms_and_conversions(const std::string& level, int bits) 
   const std::vector<u64>& p = ring->primes();
   const auto prepared = k.prepare(ring);
   const auto convert = k.prepare(math::extend_base({p[0], p[1]}, {p[2], p[3]}));
-  device::GatheredProduct g{.groups = 1, .outputs = 2, .positions = 1, .terms = 3, .inputs = 3, .weights = {5, -7, 11, -1, 2, 1000}, .index = {0, 1, 2}};
+  device::GatheredProduct g{.groups = 1,
+                            .outputs = 2,
+                            .positions = 1,
+                            .terms = 3,
+                            .inputs = 3,
+                            .weights = {5, -7, 11, -1, 2, 1000},
+                            .index = {0, 1, 2}};
   const auto product = k.prepare(g);
   const device::Buffer memory = device->allocate(10 * n * 8, *queue);
   const auto view = [&](std::size_t at, std::size_t items, std::size_t limbs) {

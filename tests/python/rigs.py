@@ -231,6 +231,9 @@ class Reference(Operands):
     def dot(self, a: Any, b: Any) -> Any:
         return self.sum(a * b, 0)
 
+    def encoded(self, a: Any, values: Any) -> Any:
+        return Clear(values, a.modulus, a.packing)
+
     def take(self, a: Any, key: Any) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
         trailing = 1 if isinstance(a, Clear) else 2
@@ -286,6 +289,9 @@ class Engine(Operands):
 
     def times_matrix(self, a: Any, w: Any) -> Any:
         return a @ w
+
+    def encoded(self, a: Any, values: Any) -> Any:
+        return hg.encode(a.parameters, values)
 
     def take(self, a: Any, key: Any) -> Any:
         return a[key]

@@ -144,7 +144,7 @@ def test_wrong_kinds(tmp_path: Path) -> None:
                 with pytest.raises(hg.FormatError, match=f"holds .*{mine.removeprefix('heliograph.bfv.')}, not"):
                     reader(data)
         (tmp_path / "file").write_bytes(data)
-        with pytest.raises(hg.FormatError, match="not.* secret-key"):
+        with pytest.raises(hg.FormatError, match=r"not.* secret-key"):
             hg.SecretKey.load(tmp_path / "file")
     foreign = parse(original("low"))
     foreign.type = "heliograph.ckks.ciphertext"

@@ -65,6 +65,15 @@ def world(name: str) -> World:
 reference = rigs.Reference(None, None, None, None, 0, 0)
 Step = Callable[[Any, Any, Any, int], Any]
 
+# Plaintexts of every shape: one slot, all slots alike, a mask, small and full-range values.
+PLAIN = [
+    np.eye(1, N, 7, dtype=int)[0],
+    np.full(N, 3),
+    np.arange(N) % 2,
+    np.arange(N) - 512,
+    np.random.default_rng(1).integers(-6000, 6000, N),
+]
+
 # Each step on tensors and on clear values: (operations, first, second operand, a small integer).
 STEPS: dict[str, Step] = {
     "add": lambda o, a, b, k: a + b,
@@ -77,6 +86,8 @@ STEPS: dict[str, Step] = {
     "integer less": lambda o, a, b, k: (k - 500) - a,
     "multiply integer": lambda o, a, b, k: a * (k % 19 - 9),
     "multiply by zero": lambda o, a, b, k: a * np.array([0, k]),
+    "multiply plaintext": lambda o, a, b, k: a * o.encoded(a, PLAIN[k % len(PLAIN)]),
+    "add plaintext": lambda o, a, b, k: a + o.encoded(a, PLAIN[k % len(PLAIN)]),
     "rotate": lambda o, a, b, k: o.rotate(a, [1, 2, -1][k % 3]),
     "rotate and add": lambda o, a, b, k: o.sum(o.rotate(a, [1, 0, 2]), 0),
     "columns": lambda o, a, b, k: o.columns(a),
@@ -134,6 +145,24 @@ def test_sums_of_one_ciphertext_are_bounded(name: str) -> None:
     x, _ = w.encrypted(w.values((3,)))
     grid = hg.stack([x, x])  # each ciphertext twice
     assert hg.sum(grid * grid, 0).noise_budget <= w.secret.noise_budget(hg.sum(grid * grid, 0))
+
+
+@pytest.mark.parametrize("t", [2, 4, 65537])
+def test_structured_plaintexts_are_bounded(t: int) -> None:
+    """Polynomials whose noise falls on few of the embeddings: products of products of them grow fastest."""
+    spec = _core.make_spec(N, 150, 0, [t], "w64", 0, True)
+    secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
+    rng = np.random.default_rng(4)
+    for b in (np.full(N, t // 2), np.where(np.arange(N) % 2 == 0, 1, t // 2), rng.integers(0, t // 2, N, endpoint=True)):
+        x = secret.encrypt(np.zeros(N, dtype=int), coefficients=0)
+        centred = np.where(2 * b >= t, b - t, b)
+        plain = hg.encode(secret.parameters, b if t == 2 else centred, coefficients=0)
+        norm = np.abs(np.fft.fft(centred * np.exp(1j * np.pi * np.arange(N) / N))).max()
+        while x.noise_budget:
+            before = x._core.noise_budget
+            x = x * plain
+            assert before - x._core.noise_budget == pytest.approx(np.log2(norm), abs=1e-6)
+            assert secret.noise_budget(x) >= x.noise_budget - 0.01
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -22,9 +22,8 @@ void CpuKernels::each_item(std::size_t items, std::size_t bytes, Workspace w, F&
 }
 
 void CpuKernels::do_decompose(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits, Workspace w) {
-  each_item(x.items(), decompose_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
-    Kernels::do_decompose(q, plan, x.item(i), digits.item(i), part);
-  });
+  each_item(x.items(), decompose_workspace(plan, 1), w,
+            [&](std::size_t i, Workspace part) { Kernels::do_decompose(q, plan, x.item(i), digits.item(i), part); });
 }
 
 void CpuKernels::do_apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
@@ -43,7 +42,8 @@ void CpuKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View& 
   });
 }
 
-void CpuKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out, Workspace w) {
+void CpuKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out,
+                                 Workspace w) {
   each_item(out.items(), bfv_multiply_workspace(plan, 1, a.components, b.components), w, [&](std::size_t i, Workspace part) {
     const View x = a.item(i), y = b.item(i), product = out.item(i);
     if (!multiply_fused(q, plan, x, y, product, part)) Kernels::do_bfv_multiply(q, plan, x, y, product, part);
@@ -62,7 +62,8 @@ void CpuKernels::key_switch_fused(Queue& q, const KeySwitchPlan& plan, const Vie
   for (std::size_t j = 0; j < count; ++j) {
     const KeySwitchPlan::Digit& digit = plan.digits[j];
     if (digit.others.size() == 0) continue;
-    do_convert(q, *digit.raise, x.with_limbs(digit.first, digit.count), nullptr, digits.with_components(j, 1), &digit.others);
+    do_convert(q, *digit.raise, x.with_limbs(digit.first, digit.count), nullptr, digits.with_components(j, 1),
+               &digit.others);
   }
   threads_.parallel_for(limbs, out.n * limbs < kWorthSharing ? limbs : 1, [&](std::size_t l, std::size_t) {
     const Limb& limb = ring.limb(plan.extended[l]);
@@ -103,7 +104,8 @@ void CpuKernels::tensor_limb(const Limb& limb, std::byte* const* a, std::byte* c
   }
 }
 
-bool CpuKernels::multiply_fused(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out, Workspace w) {
+bool CpuKernels::multiply_fused(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out,
+                                Workspace w) {
   if (a.components != 2 || b.components != 2) return false;
   const CpuRing& ring = own(*plan.ring);
   const bool square = a.data == b.data && a.component_stride == b.component_stride && a.limb_stride == b.limb_stride;
@@ -135,7 +137,8 @@ void CpuKernels::scale_and_lower(const MultiplyPlan& plan, const View& product, 
   const std::size_t units = out.components * blocks;
   threads_.parallel_for(units, units * block * most < kWorthSharing ? units : 4, [&](std::size_t unit, std::size_t) {
     const std::size_t first = unit % blocks * block, component = unit / blocks;
-    std::byte* const scratch = static_cast<std::byte*>(thread_scratch((most + 1) * block * sizeof(u64) + auxiliary * block * word));
+    std::byte* const scratch =
+        static_cast<std::byte*>(thread_scratch((most + 1) * block * sizeof(u64) + auxiliary * block * word));
     std::byte* const between = scratch + (most + 1) * block * sizeof(u64);
     const std::byte* from[kMaxSources];
     const std::byte* beside[device::kMaxLimbs];

@@ -51,8 +51,9 @@ bool has_avx2() {
 
 bool has_avx512() {
 #if defined(__x86_64__)
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma") && __builtin_cpu_supports("avx512vnni");
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma") &&
+         __builtin_cpu_supports("avx512vnni");
 #else
   return false;
 #endif
@@ -85,7 +86,8 @@ int choose_threads(int wanted) {
       wanted = static_cast<int>(value);
     } else {
       cpu_set_t set;
-      wanted = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
+      wanted = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                           : static_cast<int>(std::thread::hardware_concurrency());
       wanted = std::min(std::max(wanted, 1), 512);
     }
   }

@@ -39,8 +39,8 @@ void CpuKernels::do_add(Queue&, const Ring& ring, const Primes& primes, const Vi
   const CpuRing& r = own(ring);
   each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->add(limb.modulus, stretch(a, p.item, p.component, p.limb, first), stretch(b, p.item, p.component, p.limb, first),
-                  stretch(out, p.item, p.component, p.limb, first), count);
+    limb.ops->add(limb.modulus, stretch(a, p.item, p.component, p.limb, first),
+                  stretch(b, p.item, p.component, p.limb, first), stretch(out, p.item, p.component, p.limb, first), count);
   });
 }
 
@@ -48,8 +48,8 @@ void CpuKernels::do_sub(Queue&, const Ring& ring, const Primes& primes, const Vi
   const CpuRing& r = own(ring);
   each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->sub(limb.modulus, stretch(a, p.item, p.component, p.limb, first), stretch(b, p.item, p.component, p.limb, first),
-                  stretch(out, p.item, p.component, p.limb, first), count);
+    limb.ops->sub(limb.modulus, stretch(a, p.item, p.component, p.limb, first),
+                  stretch(b, p.item, p.component, p.limb, first), stretch(out, p.item, p.component, p.limb, first), count);
   });
 }
 
@@ -57,8 +57,8 @@ void CpuKernels::do_neg(Queue&, const Ring& ring, const Primes& primes, const Vi
   const CpuRing& r = own(ring);
   each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->neg(limb.modulus, stretch(a, p.item, p.component, p.limb, first), stretch(out, p.item, p.component, p.limb, first),
-                  count);
+    limb.ops->neg(limb.modulus, stretch(a, p.item, p.component, p.limb, first),
+                  stretch(out, p.item, p.component, p.limb, first), count);
   });
 }
 
@@ -66,12 +66,13 @@ void CpuKernels::do_mul(Queue&, const Ring& ring, const Primes& primes, const Vi
   const CpuRing& r = own(ring);
   each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->mul(limb.modulus, stretch(a, p.item, p.component, p.limb, first), stretch(b, p.item, p.component, p.limb, first),
-                  stretch(out, p.item, p.component, p.limb, first), count);
+    limb.ops->mul(limb.modulus, stretch(a, p.item, p.component, p.limb, first),
+                  stretch(b, p.item, p.component, p.limb, first), stretch(out, p.item, p.component, p.limb, first), count);
   });
 }
 
-void CpuKernels::do_mul_accumulate(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
+void CpuKernels::do_mul_accumulate(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b,
+                                   const View& out) {
   const CpuRing& r = own(ring);
   each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(primes[p.limb]);
@@ -135,8 +136,8 @@ void CpuKernels::do_inverse_ntt(Queue&, const Ring& ring, const Primes& primes, 
   });
 }
 
-void CpuKernels::do_permute(Queue&, const Ring& ring, const Primes& primes, const PreparedPermutation& permutation, const View& a,
-                            const View& out) {
+void CpuKernels::do_permute(Queue&, const Ring& ring, const Primes& primes, const PreparedPermutation& permutation,
+                            const View& a, const View& out) {
   const CpuRing& r = own(ring);
   const auto* const mine = dynamic_cast<const CpuPermutation*>(&permutation);
   require<MismatchError>(mine != nullptr, "a permutation prepared for another device");
@@ -222,19 +223,22 @@ void CpuKernels::convert_block(const ConvertBlock& b) const {
   }
   for (std::size_t j = 0; j < c.targets(); ++j) {
     const CpuConversion::Combine& combine = b.conversion.combines()[j];
-    level.combine[b.wide_out][static_cast<int>(combine.size)](combine.step, y, b.count, v, b.own ? b.own[j] : nullptr, b.out[j], b.count);
+    level.combine[b.wide_out][static_cast<int>(combine.size)](combine.step, y, b.count, v, b.own ? b.own[j] : nullptr,
+                                                              b.out[j], b.count);
   }
 }
 
-void CpuKernels::do_convert(Queue&, const PreparedConversion& conversion, const View& x, const View* own_words, const View& out,
-                            const PrimeList* place) {
+void CpuKernels::do_convert(Queue&, const PreparedConversion& conversion, const View& x, const View* own_words,
+                            const View& out, const PrimeList* place) {
   const CpuConversion& mine = own(conversion);
   const std::size_t sources = conversion.conversion().sources(), targets = conversion.conversion().targets();
   const std::size_t block = convert_block_words(sources, out.n);
   const std::size_t blocks = out.n / block, units = out.items() * out.components * blocks;
-  const std::size_t grain = units * block * (sources + targets) < kWorthSharing ? units : std::max<std::size_t>(1, 4096 / block);
+  const std::size_t grain =
+      units * block * (sources + targets) < kWorthSharing ? units : std::max<std::size_t>(1, 4096 / block);
   threads_.parallel_for(units, std::max<std::size_t>(grain, 1), [&](std::size_t unit, std::size_t) {
-    const std::size_t first = unit % blocks * block, component = unit / blocks % out.components, item = unit / blocks / out.components;
+    const std::size_t first = unit % blocks * block, component = unit / blocks % out.components,
+                      item = unit / blocks / out.components;
     const std::byte* from[kMaxSources];
     const std::byte* beside[device::kMaxLimbs];
     std::byte* to[device::kMaxLimbs];

@@ -32,28 +32,32 @@ class CpuKernels final : public device::Kernels {
   void do_neg(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
   void do_mul(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
   void do_mul_accumulate(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_mul_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&, const View& out) override;
+  void do_mul_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&,
+                        const View& out) override;
   void do_add_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&, math::Domain,
                         const View& out) override;
   void do_forward_ntt(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
   void do_inverse_ntt(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
-  void do_permute(Queue&, const Ring&, const Primes&, const device::PreparedPermutation&, const View& a, const View& out) override;
+  void do_permute(Queue&, const Ring&, const Primes&, const device::PreparedPermutation&, const View& a,
+                  const View& out) override;
   void do_convert(Queue&, const device::PreparedConversion&, const View& x, const View* own, const View& out,
                   const Primes* place) override;
   void do_inner_product(Queue&, const Ring&, const Primes&, const View& digits, const View& key, const Primes& key_limbs,
                         const View& out) override;
   void do_tensor(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_product(Queue&, const Ring&, const Primes&, const device::PreparedProduct&, const View& in, const View& out) override;
+  void do_product(Queue&, const Ring&, const Primes&, const device::PreparedProduct&, const View& in,
+                  const View& out) override;
   void do_sample(Queue&, const Ring&, const Primes&, const device::Draw&, const View& out) override;
   void do_copy(Queue&, const View& a, const View& out) override;
   void do_zero(Queue&, const View& out) override;
 
   void do_decompose(Queue&, const device::KeySwitchPlan&, const View& x, const View& digits, Workspace) override;
-  void do_apply_key(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add, const View& out,
-                    Workspace) override;
+  void do_apply_key(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add,
+                    const View& out, Workspace) override;
   void do_key_switch(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
                      Workspace) override;
-  void do_bfv_multiply(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out, Workspace) override;
+  void do_bfv_multiply(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out,
+                       Workspace) override;
 
  private:
   struct Place {
@@ -87,8 +91,8 @@ class CpuKernels final : public device::Kernels {
   bool multiply_fused(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out, Workspace);
   void tensor_limb(const Limb&, std::byte* const* a, std::byte* const* b, std::byte* third, bool square);
   void scale_and_lower(const device::MultiplyPlan&, const View& product, const View& out);
-  void key_switch_fused(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
-                        Workspace);
+  void key_switch_fused(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add,
+                        const View& out, Workspace);
   void uniform(const CpuRing&, const Primes&, const device::Draw&, const View& out);
   void small(const CpuRing&, const Primes&, const device::Draw&, const View& out);
 

@@ -35,7 +35,8 @@ const Level& avx512_level() {
   static constexpr LimbOps below30 = with_draws<u32>(vector_ops<Mul32<Lanes32x16>, Mul32<Lanes32x16>>("AVX-512"));
   static constexpr LimbOps below50 = with_draws<u64>(vector_ops<Ifma, Ifma>("AVX-512 IFMA"));
   static const LimbOps below60 = below60_ops(*scalar_level().limb[1][2]);
-  static constexpr ProductOps narrow[2] = {digit_ops<Avx512Digits, u32>("AVX-512 VNNI"), digit_ops<Avx512Digits, u64>("AVX-512 VNNI")};
+  static constexpr ProductOps narrow[2] = {digit_ops<Avx512Digits, u32>("AVX-512 VNNI"),
+                                           digit_ops<Avx512Digits, u64>("AVX-512 VNNI")};
   static const Level level = [] {
     Level l = scalar_level();
     l.name = "avx512";

@@ -1,6 +1,6 @@
 // Loops without vector instructions: any 64-bit processor, any modulus below 2^60.
-#include "backend/cpu/loops/ntt_network.h"
 #include "backend/cpu/loops/ceiling.h"
+#include "backend/cpu/loops/ntt_network.h"
 #include "backend/cpu/loops/scalar_loops.h"
 #include "backend/cpu/loops/word_loops.h"
 
@@ -63,7 +63,8 @@ const Level& scalar_level() {
       .name = "scalar",
       .description = "64-bit scalar",
       .limb = {{&limb[0], &limb[0], &limb[0]}, {&limb[1], &limb[1], &limb[1]}},
-      .lift = {{scalar_lift<u32>, scalar_lift<u32>, scalar_lift<u32>}, {scalar_lift<u64>, scalar_lift<u64>, scalar_lift<u64>}},
+      .lift = {{scalar_lift<u32>, scalar_lift<u32>, scalar_lift<u32>},
+               {scalar_lift<u64>, scalar_lift<u64>, scalar_lift<u64>}},
       .combine = {{scalar_combine<u32>, scalar_combine<u32>, scalar_combine<u32>},
                   {scalar_combine<u64>, scalar_combine<u64>, scalar_combine<u64>}},
       .narrow_product = {{&product[0], &product[0], &product[0]}, {&product[1], &product[1], &product[1]}},

@@ -34,8 +34,8 @@ struct Limb {
   std::size_t n = 0;
   int log_n = 0;
   std::size_t word_bytes = 8;
-  u64 degree_inverse = 0;   // n^-1 mod q
-  u64 last_twiddle = 0;     // the inverse NTT's last twiddle times n^-1
+  u64 degree_inverse = 0;  // n^-1 mod q
+  u64 last_twiddle = 0;    // the inverse NTT's last twiddle times n^-1
   const void* forward = nullptr;
   const void* inverse = nullptr;
 };
@@ -95,13 +95,13 @@ struct CombineStep {
 struct ProductBlock {
   const Modulus* modulus;
   std::size_t outputs, positions, terms, inputs;
-  const void* weights;     // in the form pack_weights made
-  const u32* index;        // positions x terms
-  const void* const* in;   // inputs
-  void* const* out;        // outputs * positions
-  std::size_t count;       // words in the block
+  const void* weights;    // in the form pack_weights made
+  const u32* index;       // positions x terms
+  const void* const* in;  // inputs
+  void* const* out;       // outputs * positions
+  std::size_t count;      // words in the block
   void* scratch;
-  bool stream;             // the results are more than the caches hold: write past them
+  bool stream;  // the results are more than the caches hold: write past them
 };
 struct ProductOps {
   const char* name;
@@ -124,11 +124,11 @@ enum class Size : unsigned char { below30 = 0, below50 = 1, below60 = 2 };
 
 /// Everything written for one instruction set. Index [0] is 32-bit words, [1] 64-bit words.
 struct Level {
-  const char* name;         // "scalar", "avx2", "avx512"
-  const char* description;  // "AVX-512 IFMA"
-  const LimbOps* limb[2][3];             // by word and size of the prime
-  LiftFunction lift[2][3];               // by word of x and size of its modulus
-  CombineFunction combine[2][3];         // by word of out and the largest size among y's moduli and the target
+  const char* name;               // "scalar", "avx2", "avx512"
+  const char* description;        // "AVX-512 IFMA"
+  const LimbOps* limb[2][3];      // by word and size of the prime
+  LiftFunction lift[2][3];        // by word of x and size of its modulus
+  CombineFunction combine[2][3];  // by word of out and the largest size among y's moduli and the target
   /// For weights that fit 16 bits (|w| <= 2^15 - 1), and for any.
   const ProductOps* narrow_product[2][3];
   const ProductOps* any_product[2];

@@ -244,9 +244,7 @@ void MemoryPool::trim(std::size_t keep) {
 
 device::MemoryState MemoryPool::state() const {
   const std::lock_guard lock(mutex_);
-  return {.total = physical_memory(),
-          .available = available_memory(),
-          .pooled = kept_bytes_};
+  return {.total = physical_memory(), .available = available_memory(), .pooled = kept_bytes_};
 }
 
 }  // namespace heliograph::backend::cpu

@@ -44,16 +44,18 @@ Modulus make_modulus(u64 q) {
   return m;
 }
 
-Size size_of(u64 q) {
-  return q < (u64{1} << 30) ? Size::below30 : q < (u64{1} << 50) ? Size::below50 : Size::below60;
-}
+Size size_of(u64 q) { return q < (u64{1} << 30) ? Size::below30 : q < (u64{1} << 50) ? Size::below50 : Size::below60; }
 
 CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, MemoryPool& pool) : PreparedRing(ring) {
   std::vector<std::size_t> offsets;
   std::size_t bytes = 0;
   for (u64 q : ring->primes()) {
     const LimbOps& ops = pick(level, ring->word(), q, ring->n());
-    limbs_.push_back({.modulus = make_modulus(q), .ops = &ops, .n = ring->n(), .log_n = ring->log_n(), .word_bytes = math::word_bytes(ring->word())});
+    limbs_.push_back({.modulus = make_modulus(q),
+                      .ops = &ops,
+                      .n = ring->n(),
+                      .log_n = ring->log_n(),
+                      .word_bytes = math::word_bytes(ring->word())});
     offsets.push_back(bytes);
     bytes = checked_add(bytes, checked_mul(2, (ops.table_bytes(ring->log_n()) + 63) / 64 * 64));
   }
@@ -88,7 +90,8 @@ CpuConversion::CpuConversion(math::Conversion given) : PreparedConversion(std::m
     Size size = size_of(q);
     // A power of two may have a fraction of 53 bits.
     if (size == Size::below50 && (c.fixed.shift != 52 || step.fraction > kMask52)) size = Size::below60;
-    if (size == Size::below30 && c.fixed.shift != 0) size = c.fixed.shift == 52 && step.fraction <= kMask52 ? Size::below50 : Size::below60;
+    if (size == Size::below30 && c.fixed.shift != 0)
+      size = c.fixed.shift == 52 && step.fraction <= kMask52 ? Size::below50 : Size::below60;
     lifts_.push_back({step, size});
     largest = std::max(largest, size_of(q));
   }
@@ -121,7 +124,8 @@ CpuPermutation::CpuPermutation(device::Permutation given) : PreparedPermutation(
   }
 }
 
-CpuProduct::CpuProduct(device::GatheredProduct given, const Level& level) : PreparedProduct(std::move(given)), level_(level) {
+CpuProduct::CpuProduct(device::GatheredProduct given, const Level& level)
+    : PreparedProduct(std::move(given)), level_(level) {
   const device::GatheredProduct& g = product();
   narrow_ = g.weight_bits() <= 15;
   const auto pack = [&](const ProductOps& ops) {
@@ -131,7 +135,8 @@ CpuProduct::CpuProduct(device::GatheredProduct given, const Level& level) : Prep
     Packed p{.ops = &ops, .group_bytes = (ops.weight_bytes(g.outputs, g.terms) + 63) / 64 * 64, .bytes = {}};
     p.bytes.resize(g.groups * p.group_bytes / sizeof(u64));
     for (std::size_t i = 0; i < g.groups; ++i) {
-      ops.pack_weights(g.weights.data() + i * g.outputs * g.terms, g.outputs, g.terms, p.bytes.data() + i * p.group_bytes / sizeof(u64));
+      ops.pack_weights(g.weights.data() + i * g.outputs * g.terms, g.outputs, g.terms,
+                       p.bytes.data() + i * p.group_bytes / sizeof(u64));
     }
     packed_.push_back(std::move(p));
   };

@@ -30,7 +30,8 @@ class ThreadPool {
   template <class F>
   void parallel_for(std::size_t count, std::size_t grain, F&& f) {
     using Body = std::remove_reference_t<F>;
-    run(count, grain, [](void* body, std::size_t i, std::size_t worker) { (*static_cast<Body*>(body))(i, worker); },
+    run(
+        count, grain, [](void* body, std::size_t i, std::size_t worker) { (*static_cast<Body*>(body))(i, worker); },
         const_cast<void*>(static_cast<const void*>(&f)));
   }
 

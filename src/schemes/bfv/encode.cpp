@@ -79,24 +79,25 @@ void download_values(Context& c, std::size_t part, Packing packing, std::size_t 
 
 namespace {
 
-/// log2 of the largest 2-norm of the centred coefficients over the items.
+/// log2 of the largest canonical norm of the centred polynomials over the items.
 double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
   const std::size_t n = c.spec().n, items = b.view.items();
-  std::vector<u64> words(items * n);
   ring::Engine& e = c.engine();
+  // On a device that computes nothing: a polynomial of uniform coefficients, six deviations.
+  if (e.device().counter()) return std::log2(6 * static_cast<double>(t) * std::sqrt(static_cast<double>(n) / 12));
+  std::vector<u64> words(items * n);
   e.device().download(e.queue(), b.view.data, std::as_writable_bytes(std::span(words)));
+  const rlwe::CanonicalNorm norm(n);
+  std::vector<double> polynomial(n);
   double largest = 1;
   for (std::size_t i = 0; i < items; ++i) {
-    double sum = 0;
-    for (std::size_t k = 0; k < n; ++k) {
-      const auto v = static_cast<double>(math::centered(words[i * n + k], t));
-      sum += v * v;
+    for (std::size_t k = 0; k < n; ++k) {  // as lift() centres: t/2 goes to -t/2
+      const u64 v = words[i * n + k];
+      polynomial[k] = static_cast<double>(v) - (2 * v >= t ? static_cast<double>(t) : 0);
     }
-    largest = std::max(largest, sum);
+    largest = std::max(largest, norm(polynomial));
   }
-  // On a device that computes nothing: a polynomial of uniform coefficients.
-  if (e.device().counter()) largest = static_cast<double>(n) * std::pow(static_cast<double>(t), 2) / 12;
-  return std::log2(largest) / 2;
+  return std::log2(largest);
 }
 
 }  // namespace

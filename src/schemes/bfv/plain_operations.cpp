@@ -67,8 +67,7 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   r.distinct = r.independent = false;
   for (std::size_t part = 0; part < c.parts(); ++part) {
     r.parts.push_back(ring::multiply_polynomial(ring::to_domain(a.parts[part], Domain::ntt), b.lifted[part].with_limbs(0, a.level())));
-    // A noise of variance V times the known polynomial has variance V |b|^2; six deviations more for its shape.
-    r.noise[part] += b.log_norm[part] + std::log2(6.0);
+    r.noise[part] += b.log_norm[part];  // canonical norms multiply
   }
   return finish(std::move(r));
 }

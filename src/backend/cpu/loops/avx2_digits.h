@@ -29,10 +29,13 @@ struct Avx2Digits {
     V digit[4];
     __m128i step;
     Cut(int count, int bits) : step(_mm_cvtsi32_si128(16 - bits)) {
-      for (int d = 0; d < 4; ++d) digit[d] = _mm256_set1_epi64x(d < count ? static_cast<long long>(((u64{1} << bits) - 1) << (16 * d)) : 0);
+      for (int d = 0; d < 4; ++d)
+        digit[d] = _mm256_set1_epi64x(d < count ? static_cast<long long>(((u64{1} << bits) - 1) << (16 * d)) : 0);
     }
     static HELIOGRAPH_INLINE V load4(const u64* p) { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
-    static HELIOGRAPH_INLINE V load4(const u32* p) { return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+    static HELIOGRAPH_INLINE V load4(const u32* p) {
+      return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
     HELIOGRAPH_INLINE V fields(V x) const {
       V r = _mm256_and_si256(x, digit[0]);
       unroll<3>([&](auto d) __attribute__((always_inline)) {
@@ -63,9 +66,15 @@ struct Avx2Digits {
     __m256d scale, magic_float, low_scale;
     __m128i shift;
     Join(const Modulus& m, int bits)
-        : q(set(m.q)), step(set(u64{1} << bits)), magic(set(0x4338000000000000)),
-          scale(_mm256_set1_pd(static_cast<double>(u64{1} << (D == 4 ? 2 * bits : D == 3 ? bits : 0)) / static_cast<double>(m.q))),
-          magic_float(_mm256_set1_pd(6755399441055744.0)), low_scale(_mm256_set1_pd(1.0 / static_cast<double>(m.q))),
+        : q(set(m.q)),
+          step(set(u64{1} << bits)),
+          magic(set(0x4338000000000000)),
+          scale(_mm256_set1_pd(static_cast<double>(u64{1} << (D == 4   ? 2 * bits
+                                                              : D == 3 ? bits
+                                                                       : 0)) /
+                               static_cast<double>(m.q))),
+          magic_float(_mm256_set1_pd(6755399441055744.0)),
+          low_scale(_mm256_set1_pd(1.0 / static_cast<double>(m.q))),
           shift(_mm_cvtsi32_si128(D == 4 ? 2 * bits : bits)) {}
     static V set(u64 x) { return _mm256_set1_epi64x(static_cast<long long>(x)); }
     HELIOGRAPH_INLINE __m256d to_double(V x) const {
@@ -73,7 +82,8 @@ struct Avx2Digits {
     }
     /// The low 64 bits of the product.
     static HELIOGRAPH_INLINE V multiply(V a, V b) {
-      const V cross = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b), _mm256_mul_epu32(a, _mm256_srli_epi64(b, 32)));
+      const V cross =
+          _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b), _mm256_mul_epu32(a, _mm256_srli_epi64(b, 32)));
       return _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64(cross, 32));
     }
     HELIOGRAPH_INLINE V residues(const V* s) const {
@@ -89,7 +99,8 @@ struct Avx2Digits {
         low = _mm256_mul_pd(to_double(lowest), low_scale);
       } else {
         leading = _mm256_add_epi64(_mm256_mul_epi32(s[2], one), _mm256_mul_epi32(s[3], step));
-        total = _mm256_add_epi64(_mm256_add_epi64(_mm256_mul_epi32(s[0], one), _mm256_mul_epi32(s[1], step)), _mm256_sll_epi64(leading, shift));
+        total = _mm256_add_epi64(_mm256_add_epi64(_mm256_mul_epi32(s[0], one), _mm256_mul_epi32(s[1], step)),
+                                 _mm256_sll_epi64(leading, shift));
       }
       const __m256d rounded = _mm256_add_pd(_mm256_fmadd_pd(to_double(leading), scale, low), magic_float);
       const V quotient = _mm256_sub_epi64(_mm256_castpd_si256(rounded), magic);

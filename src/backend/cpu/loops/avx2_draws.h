@@ -39,13 +39,15 @@ HELIOGRAPH_INLINE void transpose8(__m256i* v) {
 }
 
 inline void avx2_chacha(const u32 key[8], u32 first, const u32 nonce[3], std::size_t blocks, u32* out) {
-  const u32 start[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574, key[0], key[1], key[2], key[3],
+  const u32 start[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574, key[0], key[1],   key[2],   key[3],
                          key[4],     key[5],     key[6],     key[7],     first,  nonce[0], nonce[1], nonce[2]};
   std::size_t done = 0;
   for (; done + 8 <= blocks; done += 8, out += 128) {
-    const __m256i counter =
-        _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(first + static_cast<u32>(done))), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    const auto begin = [&](int i) __attribute__((always_inline)) { return i == 12 ? counter : _mm256_set1_epi32(static_cast<int>(start[i])); };
+    const __m256i counter = _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(first + static_cast<u32>(done))),
+                                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    const auto begin = [&](int i) __attribute__((always_inline)) {
+      return i == 12 ? counter : _mm256_set1_epi32(static_cast<int>(start[i]));
+    };
     __m256i v[16];
     unroll<16>([&](auto i) __attribute__((always_inline)) { v[i()] = begin(i()); });
     for (int r = 0; r < 10; ++r) {

@@ -41,7 +41,9 @@ struct Avx512Digits {
     }
     static V set(u64 x) { return _mm512_set1_epi64(static_cast<long long>(x)); }
     static HELIOGRAPH_INLINE V load8(const u64* p) { return _mm512_loadu_si512(p); }
-    static HELIOGRAPH_INLINE V load8(const u32* p) { return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+    static HELIOGRAPH_INLINE V load8(const u32* p) {
+      return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    }
     /// Digit d to bits 16 d of its word.
     HELIOGRAPH_INLINE V fields(V x) const {
       const __m128i step = _mm_cvtsi32_si128(16 - bits);
@@ -75,8 +77,12 @@ struct Avx512Digits {
     __m128i upper_shift;
     V step;
     Join(const Modulus& m, int bits)
-        : q(set(m.q)), magic(set(0x4338000000000000)), scale(_mm512_set1_pd((D == 4 ? static_cast<double>(u64{1} << (2 * bits)) : 1.0) / static_cast<double>(m.q))),
-          magic_float(_mm512_set1_pd(6755399441055744.0)), upper_shift(_mm_cvtsi32_si128(2 * bits)), step(set(u64{1} << bits)) {}
+        : q(set(m.q)),
+          magic(set(0x4338000000000000)),
+          scale(_mm512_set1_pd((D == 4 ? static_cast<double>(u64{1} << (2 * bits)) : 1.0) / static_cast<double>(m.q))),
+          magic_float(_mm512_set1_pd(6755399441055744.0)),
+          upper_shift(_mm_cvtsi32_si128(2 * bits)),
+          step(set(u64{1} << bits)) {}
     static V set(u64 x) { return _mm512_set1_epi64(static_cast<long long>(x)); }
 
     /// Residues of eight words from the lower 32 bits of each 64-bit lane.
@@ -96,13 +102,17 @@ struct Avx512Digits {
       return _mm512_min_epu64(r, _mm512_add_epi64(r, q));
     }
     static HELIOGRAPH_INLINE V get(const u64* p) { return _mm512_loadu_si512(p); }
-    static HELIOGRAPH_INLINE V get(const u32* p) { return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+    static HELIOGRAPH_INLINE V get(const u32* p) {
+      return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    }
     template <Put How>
     static HELIOGRAPH_INLINE void put(u64* p, V x) {
       How == Put::stream ? _mm512_stream_si512(reinterpret_cast<V*>(p), x) : _mm512_storeu_si512(p, x);
     }
     template <Put How>
-    static HELIOGRAPH_INLINE void put(u32* p, V x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi64_epi32(x)); }
+    static HELIOGRAPH_INLINE void put(u32* p, V x) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi64_epi32(x));
+    }
     template <Put How, class Word>
     HELIOGRAPH_INLINE void finish(const V* s, Word* out) const {
       V r = residues(s);

@@ -30,7 +30,8 @@ HELIOGRAPH_INLINE void transpose16(__m512i* v) {
   // v[4 g + r]: rows 4 g .. 4 g + 3 of the columns r, r + 4, r + 8, r + 12.
   unroll<4>([&](auto r) __attribute__((always_inline)) {
     const __m512i a = _mm512_shuffle_i32x4(v[r()], v[4 + r()], 0x44), b = _mm512_shuffle_i32x4(v[r()], v[4 + r()], 0xee);
-    const __m512i c = _mm512_shuffle_i32x4(v[8 + r()], v[12 + r()], 0x44), d = _mm512_shuffle_i32x4(v[8 + r()], v[12 + r()], 0xee);
+    const __m512i c = _mm512_shuffle_i32x4(v[8 + r()], v[12 + r()], 0x44),
+                  d = _mm512_shuffle_i32x4(v[8 + r()], v[12 + r()], 0xee);
     t[r()] = _mm512_shuffle_i32x4(a, c, 0x88), t[r() + 4] = _mm512_shuffle_i32x4(a, c, 0xdd);
     t[r() + 8] = _mm512_shuffle_i32x4(b, d, 0x88), t[r() + 12] = _mm512_shuffle_i32x4(b, d, 0xdd);
   });
@@ -38,16 +39,19 @@ HELIOGRAPH_INLINE void transpose16(__m512i* v) {
 }
 
 inline void avx512_chacha(const u32 key[8], u32 first, const u32 nonce[3], std::size_t blocks, u32* out) {
-  const u32 start[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574, key[0], key[1], key[2], key[3],
+  const u32 start[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574, key[0], key[1],   key[2],   key[3],
                          key[4],     key[5],     key[6],     key[7],     first,  nonce[0], nonce[1], nonce[2]};
   const __m512i counters = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   std::size_t done = 0;
   for (; done + 16 <= blocks; done += 16, out += 256) {
     const __m512i counter = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(first + static_cast<u32>(done))), counters);
     __m512i v[16];
-    unroll<16>([&](auto i) __attribute__((always_inline)) { v[i()] = i() == 12 ? counter : _mm512_set1_epi32(static_cast<int>(start[i()])); });
+    unroll<16>([&](auto i) __attribute__((always_inline)) {
+      v[i()] = i() == 12 ? counter : _mm512_set1_epi32(static_cast<int>(start[i()]));
+    });
     for (int r = 0; r < 10; ++r) {
-      unroll<4>([&](auto k) __attribute__((always_inline)) { quarter_round16(v[k()], v[4 + k()], v[8 + k()], v[12 + k()]); });
+      unroll<4>([&](auto k)
+                    __attribute__((always_inline)) { quarter_round16(v[k()], v[4 + k()], v[8 + k()], v[12 + k()]); });
       unroll<4>([&](auto k) __attribute__((always_inline)) {
         quarter_round16(v[k()], v[4 + (k() + 1) % 4], v[8 + (k() + 2) % 4], v[12 + (k() + 3) % 4]);
       });
@@ -63,7 +67,8 @@ inline void avx512_chacha(const u32 key[8], u32 first, const u32 nonce[3], std::
 
 /// floor(3 draw / 2^64) - 1: two thresholds.
 inline void avx512_ternary(const u64* stream, i32* out, std::size_t count) {
-  const __m512i third = _mm512_set1_epi64(0x5555555555555556), two_thirds = _mm512_set1_epi64(static_cast<long long>(0xaaaaaaaaaaaaaaab));
+  const __m512i third = _mm512_set1_epi64(0x5555555555555556),
+                two_thirds = _mm512_set1_epi64(static_cast<long long>(0xaaaaaaaaaaaaaaab));
   const __m512i one = _mm512_set1_epi64(1);
   for (std::size_t i = 0; i < count; i += 8) {
     const __m512i x = _mm512_loadu_si512(stream + i);

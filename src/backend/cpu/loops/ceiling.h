@@ -26,7 +26,9 @@ double product_ceiling(const Modulus& m) {
   for (int run = 0; run < 20; ++run) {
     const auto start = std::chrono::steady_clock::now();
     for (int round = 0; round < kRounds; ++round) {
-      unroll<kPairs>([&](auto i) __attribute__((always_inline)) { arithmetic.template forward<false, false, true>(x[i()], y[i()], twiddle); });
+      unroll<kPairs>([&](auto i) __attribute__((always_inline)) {
+        arithmetic.template forward<false, false, true>(x[i()], y[i()], twiddle);
+      });
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const double rate = static_cast<double>(kPairs) * kRounds * A::kLanes / seconds;

@@ -76,7 +76,8 @@ struct DigitProduct {
     constexpr std::size_t kAhead = 6;  // blocks lie far apart: the processor does not guess the next
     for (std::size_t i = 0; i < b.inputs; ++i, to += each) {
       if (i + kAhead < b.inputs) {
-        for (std::size_t c = 0; c < b.count; c += 64 / sizeof(Word)) __builtin_prefetch(static_cast<const Word*>(b.in[i + kAhead]) + c);
+        for (std::size_t c = 0; c < b.count; c += 64 / sizeof(Word))
+          __builtin_prefetch(static_cast<const Word*>(b.in[i + kAhead]) + c);
       }
       const Word* const x = static_cast<const Word*>(b.in[i]);
       for (std::size_t t = 0; t < b.count / kTile; ++t) cut(x + t * kTile, to + t * kMostDigits * kVector, kVector);
@@ -88,7 +89,7 @@ struct DigitProduct {
   struct Panel {
     const ProductBlock& b;
     std::size_t first, last;  // terms
-    std::size_t tile, each;  // bytes of one input's digits
+    std::size_t tile, each;   // bytes of one input's digits
     char* at;
   };
 
@@ -120,7 +121,8 @@ struct DigitProduct {
   template <int D, int T, bool High, bool Direct>
   static void tile(const Panel& panel, const typename S::template Join<D>& join, std::size_t p, std::size_t first) {
     const ProductBlock& b = panel.b;
-    const u32* weights = reinterpret_cast<const u32*>(static_cast<const char*>(b.weights) + 64) + first * pairs(b.terms) + panel.first / 2 * T;
+    const u32* weights = reinterpret_cast<const u32*>(static_cast<const char*>(b.weights) + 64) + first * pairs(b.terms) +
+                         panel.first / 2 * T;
     const u32* const index = b.index + p * b.terms;
     const char* from = panel.at;
     V sum[T][D];
@@ -143,9 +145,12 @@ struct DigitProduct {
     const std::size_t start = panel.tile * kTile + (High ? kTile / 2 : 0);
     unroll<T>([&](auto m) __attribute__((always_inline)) {
       Word* const out = static_cast<Word*>(b.out[(first + m()) * b.positions + p]) + start;
-      if (panel.first != 0) join.template store<Put::add>(sum[m()], out);
-      else if (b.stream) join.template store<Put::stream>(sum[m()], out);
-      else join.template store<Put::plain>(sum[m()], out);
+      if (panel.first != 0)
+        join.template store<Put::add>(sum[m()], out);
+      else if (b.stream)
+        join.template store<Put::stream>(sum[m()], out);
+      else
+        join.template store<Put::plain>(sum[m()], out);
     });
   }
 
@@ -187,9 +192,12 @@ struct DigitProduct {
   static void run(const ProductBlock& b) {
     const PlainFloats state;
     switch (digits(b.modulus->q)) {
-      case 2: return run_digits<2>(b);
-      case 3: return run_digits<3>(b);
-      default: return run_digits<4>(b);
+      case 2:
+        return run_digits<2>(b);
+      case 3:
+        return run_digits<3>(b);
+      default:
+        return run_digits<4>(b);
     }
   }
 };

@@ -39,11 +39,16 @@ struct Fp64 {
   Twiddle last_x, last_y;
 
   explicit Fp64(const Modulus& m)
-      : q(_mm256_set1_pd(static_cast<double>(m.q))), reciprocal(_mm256_set1_pd(1.0 / static_cast<double>(m.q))),
-        prime(static_cast<double>(m.q)), last_x{q, q}, last_y{q, q} {}
+      : q(_mm256_set1_pd(static_cast<double>(m.q))),
+        reciprocal(_mm256_set1_pd(1.0 / static_cast<double>(m.q))),
+        prime(static_cast<double>(m.q)),
+        last_x{q, q},
+        last_y{q, q} {}
 
   // ---- table
-  static double centred(u64 w, u64 q) { return static_cast<double>(w > q / 2 ? static_cast<i64>(w) - static_cast<i64>(q) : static_cast<i64>(w)); }
+  static double centred(u64 w, u64 q) {
+    return static_cast<double>(w > q / 2 ? static_cast<i64>(w) - static_cast<i64>(q) : static_cast<i64>(w));
+  }
   static void encode_pair(const Modulus& m, u64 w, Cell* cell) {
     cell[0] = centred(w, m.q);
     cell[1] = cell[0] / static_cast<double>(m.q);
@@ -55,8 +60,10 @@ struct Fp64 {
   template <int Period>
   HELIOGRAPH_INLINE Twiddle lane_twiddle(const Cell* cell) const {
     V w;
-    if constexpr (Period == 2) w = _mm256_permute4x64_pd(_mm256_castpd128_pd256(_mm_loadu_pd(cell)), 0x50);
-    else w = _mm256_loadu_pd(cell);
+    if constexpr (Period == 2)
+      w = _mm256_permute4x64_pd(_mm256_castpd128_pd256(_mm_loadu_pd(cell)), 0x50);
+    else
+      w = _mm256_loadu_pd(cell);
     return {w, _mm256_mul_pd(w, reciprocal)};
   }
   void set_last(u64 x, u64 y) {
@@ -90,7 +97,9 @@ struct Fp64 {
   static HELIOGRAPH_INLINE void restore_back(V& a, V& b) { swap_halves(a, b); }
 
   // ---- butterflies: |values| below 8q. Forward a stage takes u q to at most (1.19 u + 0.5) q, backward to 2 u q.
-  HELIOGRAPH_INLINE V load_canonical(const u64* p) const { return double_of(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  HELIOGRAPH_INLINE V load_canonical(const u64* p) const {
+    return double_of(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
   HELIOGRAPH_INLINE V load(const u64* p) const { return _mm256_loadu_pd(reinterpret_cast<const double*>(p)); }
   HELIOGRAPH_INLINE void store(u64* p, V x) const { _mm256_storeu_pd(reinterpret_cast<double*>(p), x); }
   static HELIOGRAPH_INLINE V round(V x) { return _mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -121,8 +130,12 @@ struct Fp64 {
     return _mm256_add_pd(r, _mm256_and_pd(_mm256_cmp_pd(r, _mm256_setzero_pd(), _CMP_LT_OQ), q));
   }
   template <bool Shifted>
-  HELIOGRAPH_INLINE V canonical(V x) const { return positive(refresh(x)); }
-  HELIOGRAPH_INLINE void store_canonical(u64* p, V x) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), integer_of(x)); }
+  HELIOGRAPH_INLINE V canonical(V x) const {
+    return positive(refresh(x));
+  }
+  HELIOGRAPH_INLINE void store_canonical(u64* p, V x) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), integer_of(x));
+  }
 };
 
 /// Element-wise: integers at rest, products as above.
@@ -138,7 +151,9 @@ struct Fp64Words {
 
   HELIOGRAPH_INLINE V load(const u64* p) const { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
   HELIOGRAPH_INLINE void store(u64* p, V x) const { _mm256_storeu_si256(reinterpret_cast<V*>(p), x); }
-  HELIOGRAPH_INLINE V load(const u32* p) const { return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+  HELIOGRAPH_INLINE V load(const u32* p) const {
+    return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
   HELIOGRAPH_INLINE void store(u32* p, V x) const {
     const V even = _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(even));
@@ -162,7 +177,9 @@ struct Fp64Words {
     const double w = static_cast<double>(c);
     return {_mm256_set1_pd(w), _mm256_set1_pd(w / f.prime)};
   }
-  HELIOGRAPH_INLINE V mul_factor(V a, Factor t) const { return integer_of(f.positive(f.product(double_of(a), {t.w, t.ratio}))); }
+  HELIOGRAPH_INLINE V mul_factor(V a, Factor t) const {
+    return integer_of(f.positive(f.product(double_of(a), {t.w, t.ratio})));
+  }
   HELIOGRAPH_INLINE __m256d raw(V a, V b) const {
     const __m256d y = double_of(b);
     return f.product(double_of(a), {y, _mm256_mul_pd(y, f.reciprocal)});
@@ -185,7 +202,7 @@ void fp64_combine(const CombineStep& s, const u64* y, std::size_t stride, const 
   const Fp64Words e(s.modulus);
   const Word* const x = static_cast<const Word*>(own);
   const Fp64Words::Factor wrap = e.factor(s.wrap), factor = e.factor(s.own);
-  const auto add = [&](__m256d& sum, __m256i a, Fp64Words::Factor t) __attribute__((always_inline)) {
+  const auto add = [&](__m256d & sum, __m256i a, Fp64Words::Factor t) __attribute__((always_inline)) {
     sum = _mm256_add_pd(sum, e.f.product(double_of(a), {t.w, t.ratio}));
   };
   for (std::size_t i = 0; i < count; i += 4 * kVectors) {
@@ -203,9 +220,12 @@ void fp64_combine(const CombineStep& s, const u64* y, std::size_t stride, const 
       }
       const __m256d w = _mm256_set1_pd(static_cast<double>(s.row[k]));
       const Fp64Words::Factor row{w, _mm256_mul_pd(w, e.f.reciprocal)};
-      unroll<kVectors>([&](auto u) __attribute__((always_inline)) { add(sum[u()], e.load(y + k * stride + i + 4 * u()), row); });
+      unroll<kVectors>([&](auto u)
+                           __attribute__((always_inline)) { add(sum[u()], e.load(y + k * stride + i + 4 * u()), row); });
     }
-    unroll<kVectors>([&](auto u) __attribute__((always_inline)) { e.store(static_cast<Word*>(out) + i + 4 * u(), e.reduce(sum[u()])); });
+    unroll<kVectors>([&](auto u) __attribute__((always_inline)) {
+      e.store(static_cast<Word*>(out) + i + 4 * u(), e.reduce(sum[u()]));
+    });
   }
 }
 

@@ -41,9 +41,18 @@ struct Ifma {
   }
 
   explicit Ifma(const Modulus& m)
-      : q(set(m.q)), q2(set(2 * m.q)), minus_q(set(u64{0} - m.q)), inverse52(set(m.inverse52)), two52(set(m.two52)),
-        two52_shoup(set(m.two52_shoup)), one_shoup(set(m.one_shoup52)), mask(set(kMask)), prime(m.q), prime_inverse(m.inverse52),
-        last_x{zero(), zero()}, last_y{zero(), zero()} {}
+      : q(set(m.q)),
+        q2(set(2 * m.q)),
+        minus_q(set(u64{0} - m.q)),
+        inverse52(set(m.inverse52)),
+        two52(set(m.two52)),
+        two52_shoup(set(m.two52_shoup)),
+        one_shoup(set(m.one_shoup52)),
+        mask(set(kMask)),
+        prime(m.q),
+        prime_inverse(m.inverse52),
+        last_x{zero(), zero()},
+        last_y{zero(), zero()} {}
 
   // ---- table
   static constexpr u64 kMask = (u64{1} << 52) - 1;
@@ -61,9 +70,12 @@ struct Ifma {
   template <int Period>
   HELIOGRAPH_INLINE Twiddle lane_twiddle(const Cell* cell) const {
     V w;
-    if constexpr (Period == 2) w = _mm512_broadcast_i64x2(_mm_load_si128(reinterpret_cast<const __m128i*>(cell)));
-    else if constexpr (Period == 4) w = _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(cell)));
-    else w = _mm512_load_si512(cell);
+    if constexpr (Period == 2)
+      w = _mm512_broadcast_i64x2(_mm_load_si128(reinterpret_cast<const __m128i*>(cell)));
+    else if constexpr (Period == 4)
+      w = _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i*>(cell)));
+    else
+      w = _mm512_load_si512(cell);
     return {w, _mm512_mullo_epi64(w, inverse52)};
   }
   void set_last(u64 x, u64 y) {
@@ -97,9 +109,12 @@ struct Ifma {
   }
   template <int Distance>
   static HELIOGRAPH_INLINE void gather(V& a, V& b) {
-    if constexpr (Distance == 1) restore(a, b);
-    else if constexpr (Distance == 2) shuffle(a, b, _mm512_setr_epi64(0, 4, 1, 5, 8, 12, 9, 13), _mm512_setr_epi64(2, 6, 3, 7, 10, 14, 11, 15));
-    else restore_back(a, b);
+    if constexpr (Distance == 1)
+      restore(a, b);
+    else if constexpr (Distance == 2)
+      shuffle(a, b, _mm512_setr_epi64(0, 4, 1, 5, 8, 12, 9, 13), _mm512_setr_epi64(2, 6, 3, 7, 10, 14, 11, 15));
+    else
+      restore_back(a, b);
   }
 
   // ---- butterflies: below 4q forward, Shifted from -2q to 2q; below 2q backward
@@ -108,7 +123,9 @@ struct Ifma {
   HELIOGRAPH_INLINE V load_canonical(const Word* p) const { return load(p); }
   HELIOGRAPH_INLINE void store_canonical(Word* p, V x) const { store(p, x); }
   template <bool Shifted>
-  HELIOGRAPH_INLINE V canonical(V x) const { return fold_float(Shifted ? raise(x) : fold_float(x, q2), q); }
+  HELIOGRAPH_INLINE V canonical(V x) const {
+    return fold_float(Shifted ? raise(x) : fold_float(x, q2), q);
+  }
 
   /// y w 2^-52 mod q, between 0 and 2q, for y below 2^52.
   HELIOGRAPH_INLINE V product(V y, Twiddle t) const {
@@ -146,8 +163,12 @@ struct Ifma {
   struct Sum {
     V low, high;
   };
-  HELIOGRAPH_INLINE V load(const u32* p) const { return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
-  HELIOGRAPH_INLINE void store(u32* p, V x) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi64_epi32(x)); }
+  HELIOGRAPH_INLINE V load(const u32* p) const {
+    return _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  HELIOGRAPH_INLINE void store(u32* p, V x) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi64_epi32(x));
+  }
   HELIOGRAPH_INLINE V broadcast(u64 c) const { return set(c); }
   HELIOGRAPH_INLINE V add(V a, V b) const { return fold(_mm512_add_epi64(a, b), q); }
   HELIOGRAPH_INLINE V sub(V a, V b) const {

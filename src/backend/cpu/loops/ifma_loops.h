@@ -18,8 +18,10 @@ void ifma_lift(const LiftStep& s, const void* x, u64* y, u64* v, bool first, std
     f.store(y + i, product);
     if (!v) continue;
     const __m512i before = first ? Ifma::zero() : f.load(v + i);
-    if constexpr (Shift == 0) f.store(v + i, _mm512_add_epi64(before, _mm512_mullo_epi64(product, fraction)));
-    else f.store(v + i, Ifma::high(before, product, fraction));
+    if constexpr (Shift == 0)
+      f.store(v + i, _mm512_add_epi64(before, _mm512_mullo_epi64(product, fraction)));
+    else
+      f.store(v + i, Ifma::high(before, product, fraction));
   }
 }
 
@@ -58,8 +60,11 @@ void ifma_combine(const CombineStep& s, const u64* y, std::size_t stride, const 
   const Word* const x = static_cast<const Word*>(own);
   if (s.montgomery_row) {
     Word* const to = static_cast<Word*>(out);
-    if (x) return v ? montgomery_combine<Word, true, true>(s, y, stride, v, x, to, count) : montgomery_combine<Word, true, false>(s, y, stride, v, x, to, count);
-    return v ? montgomery_combine<Word, false, true>(s, y, stride, v, x, to, count) : montgomery_combine<Word, false, false>(s, y, stride, v, x, to, count);
+    if (x)
+      return v ? montgomery_combine<Word, true, true>(s, y, stride, v, x, to, count)
+               : montgomery_combine<Word, true, false>(s, y, stride, v, x, to, count);
+    return v ? montgomery_combine<Word, false, true>(s, y, stride, v, x, to, count)
+             : montgomery_combine<Word, false, false>(s, y, stride, v, x, to, count);
   }
   constexpr int kVectors = 4;
   const Ifma f(s.modulus);

@@ -31,9 +31,11 @@ struct Mul32 {
   Twiddle last_x, last_y;
 
   static u32 shoup(u64 w, u64 q) { return static_cast<u32>((w << 32) / q); }
-  explicit Mul32(const Modulus& m) : prime(static_cast<u32>(m.q)), q(S::set(prime)), q2(S::set(2 * prime)), last_x{q, q, q}, last_y{q, q, q} {
+  explicit Mul32(const Modulus& m)
+      : prime(static_cast<u32>(m.q)), q(S::set(prime)), q2(S::set(2 * prime)), last_x{q, q, q}, last_y{q, q, q} {
     const u64 two = (u64{1} << 32) % m.q;
-    two32 = S::set(static_cast<u32>(two)), two32_shoup = S::set(shoup(two, m.q)), one_shoup = S::set(static_cast<u32>((u64{1} << 32) / m.q));
+    two32 = S::set(static_cast<u32>(two)), two32_shoup = S::set(shoup(two, m.q)),
+    one_shoup = S::set(static_cast<u32>((u64{1} << 32) / m.q));
   }
 
   // ---- table
@@ -57,10 +59,14 @@ struct Mul32 {
   void set_last(u64 x, u64 y) { last_x = constant(x), last_y = constant(y); }
 
   template <int Distance>
-  static HELIOGRAPH_INLINE void spread(V& a, V& b) { S::interleave(a, b); }
+  static HELIOGRAPH_INLINE void spread(V& a, V& b) {
+    S::interleave(a, b);
+  }
   static HELIOGRAPH_INLINE void restore(V& a, V& b) { S::interleave(a, b); }
   template <int Distance>
-  static HELIOGRAPH_INLINE void gather(V& a, V& b) { S::deinterleave(a, b); }
+  static HELIOGRAPH_INLINE void gather(V& a, V& b) {
+    S::deinterleave(a, b);
+  }
   static HELIOGRAPH_INLINE void restore_back(V& a, V& b) { S::deinterleave(a, b); }
 
   // ---- butterflies: below 4q forward, below 2q backward
@@ -70,7 +76,9 @@ struct Mul32 {
   HELIOGRAPH_INLINE void store_canonical(u32* p, V x) const { S::store(p, x); }
   static HELIOGRAPH_INLINE V fold(V x, V m) { return S::min(x, S::sub(x, m)); }
   template <bool Shifted>
-  HELIOGRAPH_INLINE V canonical(V x) const { return fold(fold(x, q2), q); }
+  HELIOGRAPH_INLINE V canonical(V x) const {
+    return fold(fold(x, q2), q);
+  }
 
   /// y w mod q below 2q, for any y.
   HELIOGRAPH_INLINE V product(V y, const Twiddle& t) const {
@@ -146,14 +154,20 @@ struct Lanes32x16 {
   static HELIOGRAPH_INLINE V odd(V x) { return _mm512_srli_epi64(x, 32); }
   static HELIOGRAPH_INLINE V low_halves(V x) { return _mm512_and_si512(x, _mm512_set1_epi64(0xffffffff)); }
   /// The upper halves of 64-bit lanes side by side; the lower halves.
-  static HELIOGRAPH_INLINE V join_high(V even, V odd) { return _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd); }
+  static HELIOGRAPH_INLINE V join_high(V even, V odd) {
+    return _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+  }
   static HELIOGRAPH_INLINE V join_low(V even, V odd) { return _mm512_or_si512(even, _mm512_slli_epi64(odd, 32)); }
   template <int Period>
   static HELIOGRAPH_INLINE V repeat(const u32* p) {
-    if constexpr (Period == 2) return _mm512_broadcastq_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-    else if constexpr (Period == 4) return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    else if constexpr (Period == 8) return _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-    else return _mm512_loadu_si512(p);
+    if constexpr (Period == 2)
+      return _mm512_broadcastq_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    else if constexpr (Period == 4)
+      return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    else if constexpr (Period == 8)
+      return _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    else
+      return _mm512_loadu_si512(p);
   }
   static HELIOGRAPH_INLINE void interleave(V& a, V& b) {
     const V x = _mm512_permutex2var_epi32(a, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), b);
@@ -161,7 +175,8 @@ struct Lanes32x16 {
     a = x;
   }
   static HELIOGRAPH_INLINE void deinterleave(V& a, V& b) {
-    const V x = _mm512_permutex2var_epi32(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
+    const V x =
+        _mm512_permutex2var_epi32(a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b);
     b = _mm512_permutex2var_epi32(a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b);
     a = x;
   }
@@ -189,9 +204,12 @@ struct Lanes32x8 {
   static HELIOGRAPH_INLINE V join_low(V even, V odd) { return _mm256_or_si256(even, _mm256_slli_epi64(odd, 32)); }
   template <int Period>
   static HELIOGRAPH_INLINE V repeat(const u32* p) {
-    if constexpr (Period == 2) return _mm256_broadcastq_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-    else if constexpr (Period == 4) return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    else return load(p);
+    if constexpr (Period == 2)
+      return _mm256_broadcastq_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    else if constexpr (Period == 4)
+      return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    else
+      return load(p);
   }
   static HELIOGRAPH_INLINE void interleave(V& a, V& b) {
     const V low = _mm256_unpacklo_epi32(a, b), high = _mm256_unpackhi_epi32(a, b);

@@ -18,8 +18,8 @@ namespace {
 
 template <class A>
 struct Network {
-  using Word = typename A::Word;    // at rest
-  using Cell = typename A::Cell;    // in the table
+  using Word = typename A::Word;  // at rest
+  using Cell = typename A::Cell;  // in the table
   using V = typename A::V;
   using Twiddle = typename A::Twiddle;
 
@@ -150,7 +150,7 @@ struct Network {
         constexpr int k = Inverse ? i() : kLaneBits - 1 - i();
         constexpr std::size_t count = std::size_t{A::kLanes} >> k;
         const Cell* const cells = lanes + std::size_t{kVectors} / 2 * (2 * A::kLanes - 2 * count) * A::kLaneCells;
-        each_pair([&](V& a, V& b, std::size_t p) __attribute__((always_inline)) {
+        each_pair([&](V & a, V & b, std::size_t p) __attribute__((always_inline)) {
           const Twiddle t = f.template lane_twiddle<static_cast<int>(count)>(cells + p * count * A::kLaneCells);
           if constexpr (Inverse) {
             A::template gather<1 << k>(a, b);
@@ -161,7 +161,7 @@ struct Network {
           }
         });
       });
-      each_pair([&](V& a, V& b, std::size_t) __attribute__((always_inline)) {
+      each_pair([&](V & a, V & b, std::size_t) __attribute__((always_inline)) {
         if constexpr (Inverse) {
           A::restore_back(a, b);
         } else {
@@ -175,8 +175,10 @@ struct Network {
 
   /// Brings values that grew over the stages back, for arithmetics that let them grow (A::kRefresh).
   HELIOGRAPH_INLINE V refreshed(V x) const {
-    if constexpr (A::kRefresh) return f.refresh(x);
-    else return x;
+    if constexpr (A::kRefresh)
+      return f.refresh(x);
+    else
+      return x;
   }
 
   // ---- passes
@@ -194,9 +196,12 @@ struct Network {
       V v[kColumns << K];
       unroll<(kColumns << K)>([&](auto i) __attribute__((always_inline)) {
         const std::size_t at = (i() & ((1 << K) - 1)) * stride + c + (i() >> K) * A::kLanes;
-        if constexpr (Source == From::rest) v[i()] = f.load_canonical(in + at);
-        else if constexpr (Source == From::grown) v[i()] = refreshed(f.load(out + at));
-        else v[i()] = f.load(out + at);
+        if constexpr (Source == From::rest)
+          v[i()] = f.load_canonical(in + at);
+        else if constexpr (Source == From::grown)
+          v[i()] = refreshed(f.load(out + at));
+        else
+          v[i()] = f.load(out + at);
       });
       forward_stages<K, kColumns, Source == From::rest, Odd, false>(v, twiddle);
       unroll<(kColumns << K)>([&](auto i) __attribute__((always_inline)) {
@@ -219,8 +224,10 @@ struct Network {
       inverse_stages<K, kColumns, false, Last>(v, twiddle);
       unroll<(kColumns << K)>([&](auto i) __attribute__((always_inline)) {
         Word* const to = out + (i() & ((1 << K) - 1)) * stride + c + (i() >> K) * A::kLanes;
-        if constexpr (Last) f.store_canonical(to, f.template canonical<false>(v[i()]));
-        else f.store(to, v[i()]);
+        if constexpr (Last)
+          f.store_canonical(to, f.template canonical<false>(v[i()]));
+        else
+          f.store(to, v[i()]);
       });
     }
   }
@@ -230,8 +237,10 @@ struct Network {
     const Cell* const cells = block_cells(b);
     V v[kVectors];
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
-      if constexpr (First) v[j()] = f.load_canonical(in + j() * A::kLanes);
-      else v[j()] = refreshed(f.load(out + j() * A::kLanes));
+      if constexpr (First)
+        v[j()] = f.load_canonical(in + j() * A::kLanes);
+      else
+        v[j()] = refreshed(f.load(out + j() * A::kLanes));
     });
     const auto twiddle = [&](int s, int g) __attribute__((always_inline)) { return f.pair(cells + 2 * ((1 << s) - 1 + g)); };
     forward_stages<A::kVertical, 1, First, Odd, true>(v, twiddle);
@@ -259,8 +268,10 @@ struct Network {
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) { v[j()] = refreshed(v[j()]); });
     inverse_stages<A::kVertical, 1, kLaneBits == 0, Last>(v, twiddle);
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
-      if constexpr (Last) f.store_canonical(out + j() * A::kLanes, f.template canonical<false>(v[j()]));
-      else f.store(out + j() * A::kLanes, v[j()]);
+      if constexpr (Last)
+        f.store_canonical(out + j() * A::kLanes, f.template canonical<false>(v[j()]));
+      else
+        f.store(out + j() * A::kLanes, v[j()]);
     });
   }
 
@@ -273,22 +284,30 @@ struct Network {
   template <From Source, bool Odd>
   void run_forward_pass(int k, const Word* in, Word* out, std::size_t stride, std::size_t first) const {
     switch (k) {
-      case 1: return forward_pass<1, Source, Odd>(in, out, stride, first);
-      case 2: return forward_pass<2, Source, Odd>(in, out, stride, first);
-      default: return forward_pass<3, Source, Odd>(in, out, stride, first);
+      case 1:
+        return forward_pass<1, Source, Odd>(in, out, stride, first);
+      case 2:
+        return forward_pass<2, Source, Odd>(in, out, stride, first);
+      default:
+        return forward_pass<3, Source, Odd>(in, out, stride, first);
     }
   }
   template <bool First>
   void forward_group(const Word* in, Word* out, int level, std::size_t length, std::size_t first) const {
     if (!First && level == passes) {
-      return A::kShifts && first % 2 ? forward_block<false, true>(out, out, first - blocks) : forward_block<false, false>(out, out, first - blocks);
+      return A::kShifts && first % 2 ? forward_block<false, true>(out, out, first - blocks)
+                                     : forward_block<false, false>(out, out, first - blocks);
     }
     const int k = radix[level];
     const std::size_t stride = length >> k;
-    if constexpr (First) run_forward_pass<From::rest, false>(k, in, out, stride, first);
-    else if (A::kRefresh && level % 2 == 0) run_forward_pass<From::grown, false>(k, in, out, stride, first);
-    else if (A::kShifts && first % 2) run_forward_pass<From::values, true>(k, in, out, stride, first);
-    else run_forward_pass<From::values, false>(k, in, out, stride, first);
+    if constexpr (First)
+      run_forward_pass<From::rest, false>(k, in, out, stride, first);
+    else if (A::kRefresh && level % 2 == 0)
+      run_forward_pass<From::grown, false>(k, in, out, stride, first);
+    else if (A::kShifts && first % 2)
+      run_forward_pass<From::values, true>(k, in, out, stride, first);
+    else
+      run_forward_pass<From::values, false>(k, in, out, stride, first);
     for (std::size_t j = 0; j < (std::size_t{1} << k); ++j) {
       forward_group<false>(nullptr, out + j * stride, level + 1, stride, (first << k) + j);
     }
@@ -307,9 +326,14 @@ struct Network {
       inverse_group<false>(in + j * stride, out + j * stride, level + 1, stride, (first << k) + j);
     }
     switch (k) {
-      case 1: inverse_pass<1, Last>(out, stride, first); break;
-      case 2: inverse_pass<2, Last>(out, stride, first); break;
-      default: inverse_pass<3, Last>(out, stride, first);
+      case 1:
+        inverse_pass<1, Last>(out, stride, first);
+        break;
+      case 2:
+        inverse_pass<2, Last>(out, stride, first);
+        break;
+      default:
+        inverse_pass<3, Last>(out, stride, first);
     }
   }
 };
@@ -318,7 +342,8 @@ template <class A>
 void network_forward(const Limb& limb, const void* in, void* out) {
   [[maybe_unused]] const typename A::State state{};
   const A arithmetic(limb.modulus);
-  Network<A>(arithmetic, limb.forward, limb.n).forward(static_cast<const typename A::Word*>(in), static_cast<typename A::Word*>(out));
+  Network<A>(arithmetic, limb.forward, limb.n)
+      .forward(static_cast<const typename A::Word*>(in), static_cast<typename A::Word*>(out));
 }
 
 template <class A>
@@ -326,7 +351,8 @@ void network_inverse(const Limb& limb, const void* in, void* out) {
   [[maybe_unused]] const typename A::State state{};
   A arithmetic(limb.modulus);
   arithmetic.set_last(limb.degree_inverse, limb.last_twiddle);
-  Network<A>(arithmetic, limb.inverse, limb.n).inverse(static_cast<const typename A::Word*>(in), static_cast<typename A::Word*>(out));
+  Network<A>(arithmetic, limb.inverse, limb.n)
+      .inverse(static_cast<const typename A::Word*>(in), static_cast<typename A::Word*>(out));
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-/// While it lives this thread rounds to nearest, denormals count and floating-point exceptions are masked, whatever the host process set.
+/// While it lives this thread rounds to nearest, denormals count and floating-point exceptions are masked, whatever the host
+/// process set.
 class PlainFloats {
  public:
   PlainFloats() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }

@@ -65,7 +65,9 @@ struct Scalar {
     x = mul_lazy(sum, last_x, last_x_shoup, q), y = mul_lazy(difference, last_w, last_w_shoup, q);
   }
   template <bool Shifted>
-  V canonical(V x) const { return fold(fold(x, q2), q); }
+  V canonical(V x) const {
+    return fold(fold(x, q2), q);
+  }
   void store_canonical(Word* p, V x) const { *p = static_cast<Word>(x); }
 
   // Residues

@@ -48,8 +48,8 @@ struct WordLoops {
     for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.add(e.load(in(a) + i), constant));
   }
 
-  static void dot(const Modulus& m, std::size_t terms, const void* const* a, const void* const* b, const void* start, void* out,
-                  std::size_t count) {
+  static void dot(const Modulus& m, std::size_t terms, const void* const* a, const void* const* b, const void* start,
+                  void* out, std::size_t count) {
     [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
     constexpr std::size_t L = E::kLanes;
@@ -62,7 +62,9 @@ struct WordLoops {
         const std::size_t end = terms - k > E::kTerms ? k + E::kTerms : terms;
         for (; k < end; ++k) {
           const Word *const x = in(a[k]) + i, *const y = in(b[k]) + i;
-          unroll<kTogether>([&](auto u) __attribute__((always_inline)) { e.accumulate(sum[u()], e.load(x + u() * L), e.load(y + u() * L)); });
+          unroll<kTogether>([&](auto u) __attribute__((always_inline)) {
+            e.accumulate(sum[u()], e.load(x + u() * L), e.load(y + u() * L));
+          });
         }
         if (k < terms) {
           unroll<kTogether>([&](auto u) __attribute__((always_inline)) { sum[u()] = e.sum_from(e.reduce(sum[u()])); });
