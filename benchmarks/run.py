@@ -43,9 +43,10 @@ def machine() -> dict[str, Any]:
 
 def commit() -> str:
     """The commit measured, with a mark where the tree had changes."""
-    run = lambda *words: subprocess.run(
-        ["git", *words], cwd=HERE, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    def run(*words):
+        return subprocess.run(
+            ["git", *words], cwd=HERE, capture_output=True, text=True, check=False
+        ).stdout.strip()
     changed = run("status", "--porcelain", "--untracked-files=no")
     return run("rev-parse", "HEAD") + ("+changes" if changed else "")
 

@@ -1,6 +1,6 @@
 """Markdown tables from a runner's JSON: what README and docs/benchmarks.md show.
 
-    python benchmarks/table.py benchmarks/results/FILE.json
+python benchmarks/table.py benchmarks/results/FILE.json
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def rows_of(report: dict[str, Any]) -> list[str]:
     for r in report["results"]:
         if "what" in r:
             ratio = f"{r['over_floor']:.2f}" if r["over_floor"] else "-"
-            lines.append(f"| {r['what']} | {r['threads']} | {seconds(r['median_s'])} | {seconds(r['floor_s'])} | {ratio} | {seconds(r['asked_s'])} |")
+            lines.append(
+                f"| {r['what']} | {r['threads']} | {seconds(r['median_s'])} | {seconds(r['floor_s'])} | {ratio} | {seconds(r['asked_s'])} |"
+            )
     kernels = [r for r in report["results"] if "kernel" in r]
     if kernels:
         levels = list(dict.fromkeys(r["level"] for r in kernels))
@@ -43,7 +45,9 @@ def main() -> None:
     path = Path(sys.argv[1])
     report = json.loads(path.read_text(encoding="utf-8"))
     machine = report["machine"]
-    print(f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB; commit {report['commit'][:12]}; {report['date']}\n")
+    print(
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB; commit {report['commit'][:12]}; {report['date']}\n"
+    )
     print("\n".join(rows_of(report)))
 
 

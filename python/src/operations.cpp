@@ -57,7 +57,7 @@ void bind_linear(nb::module_& m) {
   m.def("matmul", [](const Integers& w, const Ciphertext& x, const Integers& bias, const nb::object& progress) {
     const auto weights = flat(w), b = flat(bias);
     const std::size_t rows = w.shape(0), columns = w.shape(1);
-    const Progress p = progress.is_none() ? Progress{} : progress_of(progress);
+    const Progress p = progress_of(progress);
     nb::gil_scoped_release release;
     return bfv::matmul(weights, rows, columns, x, b, p);
   }, "weights"_a, "x"_a, "bias"_a, "progress"_a = nb::none());
@@ -65,7 +65,7 @@ void bind_linear(nb::module_& m) {
                      const nb::object& progress) {
     const auto weights = flat(w), b = flat(bias);
     const bfv::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
-    const Progress p = progress.is_none() ? Progress{} : progress_of(progress);
+    const Progress p = progress_of(progress);
     nb::gil_scoped_release release;
     return bfv::conv2d(x, weights, shape, b, p);
   }, "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "progress"_a = nb::none());

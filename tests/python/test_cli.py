@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import gzip
 import functools
+import gzip
 import os
 import re
 import select

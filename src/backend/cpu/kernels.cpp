@@ -18,7 +18,7 @@ using device::View;
 using math::Word;
 
 std::shared_ptr<const PreparedRing> CpuKernels::prepare(std::shared_ptr<const math::Ring> ring) {
-  return std::make_shared<CpuRing>(std::move(ring), level_, pool_);
+  return std::make_shared<CpuRing>(std::move(ring), level_, pool_, threads_);
 }
 
 std::shared_ptr<const PreparedConversion> CpuKernels::prepare(math::Conversion conversion) {

@@ -46,7 +46,8 @@ Modulus make_modulus(u64 q) {
 
 Size size_of(u64 q) { return q < (u64{1} << 30) ? Size::below30 : q < (u64{1} << 50) ? Size::below50 : Size::below60; }
 
-CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, MemoryPool& pool) : PreparedRing(ring) {
+CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, MemoryPool& pool, ThreadPool& threads)
+    : PreparedRing(ring) {
   std::vector<std::size_t> offsets;
   std::size_t bytes = 0;
   for (u64 q : ring->primes()) {
@@ -61,7 +62,7 @@ CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, Mem
   }
   if (bytes == 0) return;
   tables_ = pool.allocate(bytes);
-  for (std::size_t i = 0; i < limbs_.size(); ++i) {
+  threads.parallel_for(limbs_.size(), 1, [&](std::size_t i, std::size_t) {
     Limb& limb = limbs_[i];
     const u64 q = limb.modulus.q, root = ring->root(static_cast<math::PrimeIndex>(i));
     const std::size_t half = (limb.ops->table_bytes(limb.log_n) + 63) / 64 * 64;
@@ -73,7 +74,7 @@ CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, Mem
     limb.inverse = forward + half;
     limb.degree_inverse = math::inverse_mod(limb.n, q);
     limb.last_twiddle = math::mul_mod(limb.degree_inverse, inverse_powers[1], q);
-  }
+  });
 }
 
 CpuConversion::CpuConversion(math::Conversion given) : PreparedConversion(std::move(given)) {

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/limb_ops.h"
 #include "backend/cpu/pool.h"
+#include "backend/cpu/threads.h"
 #include "device/prepared.h"
 
 namespace heliograph::backend::cpu {
@@ -14,7 +15,7 @@ Size size_of(u64 q);
 
 class CpuRing : public device::PreparedRing {
  public:
-  CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, MemoryPool& pool);
+  CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, MemoryPool& pool, ThreadPool& threads);
   const Limb& limb(math::PrimeIndex i) const { return limbs_[i]; }
 
  private:
