@@ -424,6 +424,7 @@ def test_control_c() -> None:
         import numpy as np
         import heliograph as hg
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
         params = hg.bfv.parameters(n=4096, log_q=200, special=1, plain_modulus=65537, insecure=True)
         secret = hg.SecretKey.generate(params)
         x = secret.encrypt(np.ones((8, 4096), dtype=int)).broadcast_to((500, 8))
