@@ -42,13 +42,14 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit measured, with a mark where the tree had changes."""
-    def run(*words):
-        return subprocess.run(
-            ["git", *words], cwd=HERE, capture_output=True, text=True, check=False
-        ).stdout.strip()
-    changed = run("status", "--porcelain", "--untracked-files=no")
-    return run("rev-parse", "HEAD") + ("+changes" if changed else "")
+    """The commit measured, with a mark where the tree had changes (results aside)."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)benchmarks/results")
+    return git("rev-parse", "HEAD") + ("+changes" if changed else "")
 
 
 def measure(function: Any, seconds: float, at_least: int = 5) -> list[float]:

@@ -21,16 +21,16 @@ namespace bfv {
 
 /// Everything that defines a parameter set. Numbers only: a set is a value.
 struct Spec {
-  std::string name;                            // empty where nobody named it
-  std::string edition = "w64";                 // "w64" or "w32": the words residues are kept in
-  std::size_t n = 0;                           // ring degree N
-  std::vector<std::uint64_t> chain;            // primes of Q
-  std::vector<std::uint64_t> special;          // primes of P (key switching); may be empty
-  std::vector<std::uint64_t> auxiliary;        // primes of R (multiplication)
-  std::vector<std::size_t> digits;             // the gadget: chain primes in each digit
-  std::vector<std::uint64_t> plain_moduli;     // t, or several coprime ones
-  std::size_t slots = 0;                       // values a user packs in one ciphertext; 0: all N
-  bool insecure = false;                       // the user said so
+  std::string name;                         // empty where nobody named it
+  std::string edition = "w64";              // "w64" or "w32": the words residues are kept in
+  std::size_t n = 0;                        // ring degree N
+  std::vector<std::uint64_t> chain;         // primes of Q
+  std::vector<std::uint64_t> special;       // primes of P (key switching); may be empty
+  std::vector<std::uint64_t> auxiliary;     // primes of R (multiplication)
+  std::vector<std::size_t> digits;          // the gadget: chain primes in each digit
+  std::vector<std::uint64_t> plain_moduli;  // t, or several coprime ones
+  std::size_t slots = 0;                    // values a user packs in one ciphertext; 0: all N
+  bool insecure = false;                    // the user said so
 };
 
 /// Spec of a chain of about log_q bits with its special and auxiliary primes, all found by the same rule everywhere.
@@ -42,10 +42,10 @@ Spec named_spec(const std::string& name, bool insecure = false);
 std::vector<std::string> named_specs();
 
 struct Request {
-  int depth = 1;                                // multiplications in sequence, each summing up to `terms` products
-  int plain_bits = 0;                           // t has more than this many bits ...
-  std::vector<std::uint64_t> plain_moduli;      // ... or is given
-  std::size_t slots = 0;                        // values to pack; 0: no wish
+  int depth = 1;                            // multiplications in sequence, each summing up to `terms` products
+  int plain_bits = 0;                       // t has more than this many bits ...
+  std::vector<std::uint64_t> plain_moduli;  // ... or is given
+  std::size_t slots = 0;                    // values to pack; 0: no wish
   std::size_t terms = 1024;
   std::string edition = "w64";
 };
@@ -70,8 +70,8 @@ class Parameters {
   bool secure() const;
   int security_bits() const;  // 128, or a rough lower level
   std::size_t slots() const;
-  bool has_slots() const;     // t is 1 modulo 2N
-  std::string hash() const;   // SHA-256 of the defining numbers, hex
+  bool has_slots() const;    // t is 1 modulo 2N
+  std::string hash() const;  // SHA-256 of the defining numbers, hex
   std::size_t ciphertext_bytes(std::size_t degree = 1) const;
   std::size_t switch_key_bytes() const;
   /// Throws OutOfMemoryError, naming the purpose, where the device has fewer bytes left.

@@ -18,25 +18,25 @@ class Error : public std::runtime_error {
     using Base::Base;                \
   };
 
-HELIOGRAPH_ERROR(ParameterError, Error)            // values no parameter set can have
-HELIOGRAPH_ERROR(SecurityError, ParameterError)    // below 128 bits without insecure=True
-HELIOGRAPH_ERROR(MismatchError, Error)             // operands of different parameters or editions
-HELIOGRAPH_ERROR(WrongKeyError, Error)             // a ciphertext of one key, a key of another
-HELIOGRAPH_ERROR(MissingKeyError, Error)           // an evaluation key that is not there
-HELIOGRAPH_ERROR(PlaintextRangeError, Error)       // a value the plaintext modulus cannot hold
-HELIOGRAPH_ERROR(ShapeError, Error)                // axes that do not fit
-HELIOGRAPH_ERROR(DtypeError, Error)                // an array of the wrong element type
-HELIOGRAPH_ERROR(SlotsError, Error)                // batching or rotation where there are no slots
-HELIOGRAPH_ERROR(NoiseError, Error)                // noise exhausted
-HELIOGRAPH_ERROR(LevelError, Error)                // no modulus left to drop
-HELIOGRAPH_ERROR(FormatError, Error)               // a file that is not one of ours
-HELIOGRAPH_ERROR(DamagedFileError, FormatError)    // truncated, flipped, oversized, residues above the modulus
-HELIOGRAPH_ERROR(VersionError, FormatError)        // a version we do not read
-HELIOGRAPH_ERROR(OutOfMemoryError, Error)          // told before the work starts where possible
-HELIOGRAPH_ERROR(DeviceError, Error)               // a device fault, naming the kernel
-HELIOGRAPH_ERROR(CancelledError, Error)            // stopped from a progress callback or Ctrl-C
-HELIOGRAPH_ERROR(ForkError, Error)                 // used in a child after fork
-HELIOGRAPH_ERROR(InternalError, Error)             // a broken promise of our own
+HELIOGRAPH_ERROR(ParameterError, Error)          // values no parameter set can have
+HELIOGRAPH_ERROR(SecurityError, ParameterError)  // below 128 bits without insecure=True
+HELIOGRAPH_ERROR(MismatchError, Error)           // operands of different parameters or editions
+HELIOGRAPH_ERROR(WrongKeyError, Error)           // a ciphertext of one key, a key of another
+HELIOGRAPH_ERROR(MissingKeyError, Error)         // an evaluation key that is not there
+HELIOGRAPH_ERROR(PlaintextRangeError, Error)     // a value the plaintext modulus cannot hold
+HELIOGRAPH_ERROR(ShapeError, Error)              // axes that do not fit
+HELIOGRAPH_ERROR(DtypeError, Error)              // an array of the wrong element type
+HELIOGRAPH_ERROR(SlotsError, Error)              // batching or rotation where there are no slots
+HELIOGRAPH_ERROR(NoiseError, Error)              // noise exhausted
+HELIOGRAPH_ERROR(LevelError, Error)              // no modulus left to drop
+HELIOGRAPH_ERROR(FormatError, Error)             // a file that is not one of ours
+HELIOGRAPH_ERROR(DamagedFileError, FormatError)  // truncated, flipped, oversized, residues above the modulus
+HELIOGRAPH_ERROR(VersionError, FormatError)      // a version we do not read
+HELIOGRAPH_ERROR(OutOfMemoryError, Error)        // told before the work starts where possible
+HELIOGRAPH_ERROR(DeviceError, Error)             // a device fault, naming the kernel
+HELIOGRAPH_ERROR(CancelledError, Error)          // stopped from a progress callback or Ctrl-C
+HELIOGRAPH_ERROR(ForkError, Error)               // used in a child after fork
+HELIOGRAPH_ERROR(InternalError, Error)           // a broken promise of our own
 
 #undef HELIOGRAPH_ERROR
 

@@ -25,13 +25,14 @@ void bind_spec(nb::module_& m) {
       .def_rw("plain_moduli", &Spec::plain_moduli)
       .def_rw("slots", &Spec::slots)
       .def_rw("insecure", &Spec::insecure);
-  m.def("make_spec", &bfv::make_spec, "n"_a, "log_q"_a, "special_count"_a, "plain_moduli"_a, "edition"_a = "w64", "slots"_a = 0,
-        "insecure"_a = false, Unlocked());
+  m.def("make_spec", &bfv::make_spec, "n"_a, "log_q"_a, "special_count"_a, "plain_moduli"_a, "edition"_a = "w64",
+        "slots"_a = 0, "insecure"_a = false, Unlocked());
   m.def("named_spec", &bfv::named_spec, "name"_a, "insecure"_a = false, Unlocked());
   m.def("named_specs", &bfv::named_specs);
   m.def(
       "choose",
-      [](int depth, int plain_bits, std::vector<std::uint64_t> plain_moduli, std::size_t slots, std::size_t terms, std::string edition) {
+      [](int depth, int plain_bits, std::vector<std::uint64_t> plain_moduli, std::size_t slots, std::size_t terms,
+         std::string edition) {
         return bfv::choose({depth, plain_bits, std::move(plain_moduli), slots, terms, std::move(edition)});
       },
       "depth"_a, "plain_bits"_a, "plain_moduli"_a, "slots"_a, "terms"_a, "edition"_a, Unlocked());
@@ -64,14 +65,18 @@ void bind_parameters(nb::module_& m) {
              nb::dict all;
              for (const Parameters::Count& c : p.counts()) {
                nb::dict one;
-               one["calls"] = c.calls, one["bytes_read"] = c.bytes_read, one["bytes_written"] = c.bytes_written, one["products"] = c.products;
+               one["calls"] = c.calls, one["bytes_read"] = c.bytes_read, one["bytes_written"] = c.bytes_written,
+               one["products"] = c.products;
                all[c.kernel.c_str()] = one;
              }
              return all;
            })
       .def("reset_counts", &Parameters::reset_counts)
       .def_prop_ro("peak_bytes", &Parameters::peak_bytes)
-      .def("__eq__", [](const Parameters& a, const nb::object& b) { return nb::isinstance<Parameters>(b) && a == nb::cast<const Parameters&>(b); })
+      .def("__eq__",
+           [](const Parameters& a, const nb::object& b) {
+             return nb::isinstance<Parameters>(b) && a == nb::cast<const Parameters&>(b);
+           })
       .def("__hash__", [](const Parameters& a) { return std::hash<std::string>()(a.hash()); });
 }
 
@@ -83,38 +88,46 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("degree", &Ciphertext::degree)
       .def_prop_ro("level", &Ciphertext::level)
       .def_prop_ro("slots", &Ciphertext::slots)
-      .def_prop_ro("packing", [](const Ciphertext& c) { return c.packing() == bfv::Packing::slots ? "slots" : "coefficients"; })
+      .def_prop_ro("packing",
+                   [](const Ciphertext& c) { return c.packing() == bfv::Packing::slots ? "slots" : "coefficients"; })
       .def_prop_ro("seeded", &Ciphertext::seeded)
       .def_prop_ro("noise_budget", &Ciphertext::noise_budget)
       .def_prop_ro("nbytes", &Ciphertext::bytes)
-      .def("to_bytes", [](const Ciphertext& c) {
-        Bytes b;
-        {
-          nb::gil_scoped_release release;
-          b = c.to_bytes();
-        }
-        return bytes_of(b);
-      })
+      .def("to_bytes",
+           [](const Ciphertext& c) {
+             Bytes b;
+             {
+               nb::gil_scoped_release release;
+               b = c.to_bytes();
+             }
+             return bytes_of(b);
+           })
       .def("save", &Ciphertext::save, "path"_a, Unlocked());
   nb::class_<bfv::Plaintext>(m, "Plaintext")
       .def_prop_ro("shape", &bfv::Plaintext::shape)
       .def_prop_ro("parameters", &bfv::Plaintext::parameters);
-  m.def("encode", [](const bfv::Parameters& p, const Integers& values, const std::string& packing) {
-    const bfv::Values v = values_of(values);
-    nb::gil_scoped_release release;
-    return bfv::encode(p, v, packing_of(packing));
-  }, "parameters"_a, "values"_a, "packing"_a);
+  m.def(
+      "encode",
+      [](const bfv::Parameters& p, const Integers& values, const std::string& packing) {
+        const bfv::Values v = values_of(values);
+        nb::gil_scoped_release release;
+        return bfv::encode(p, v, packing_of(packing));
+      },
+      "parameters"_a, "values"_a, "packing"_a);
 }
 
 /// encrypt, to_bytes and save, which both keys have.
 template <class Key>
 void bind_encryption(nb::class_<Key>& k) {
-  k.def("encrypt", [](const Key& key, const Integers& values, const std::string& packing, const nb::object& progress) {
-    const bfv::Values v = values_of(values);
-    const Progress p = progress_of(progress);
-    nb::gil_scoped_release release;
-    return key.encrypt(v, packing_of(packing), p);
-  }, "values"_a, "packing"_a, "progress"_a = nb::none());
+  k.def(
+      "encrypt",
+      [](const Key& key, const Integers& values, const std::string& packing, const nb::object& progress) {
+        const bfv::Values v = values_of(values);
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return key.encrypt(v, packing_of(packing), p);
+      },
+      "values"_a, "packing"_a, "progress"_a = nb::none());
   k.def_prop_ro("parameters", &Key::parameters);
   k.def_prop_ro("key_id", &Key::key_id);
   k.def("save", &Key::save, "path"_a, Unlocked());
@@ -144,28 +157,37 @@ void bind_keys(nb::module_& m) {
   nb::class_<SecretKey> secret(m, "SecretKey");
   bind_encryption(secret);
   secret.def_static("generate", &SecretKey::generate, "parameters"_a, Unlocked())
-      .def_static("generate_for_test", [](const Parameters& p, const nb::bytes& seed) {
-        return SecretKey::generate_for_test(p, std::string(seed.c_str(), seed.size()));
-      })
+      .def_static("generate_for_test",
+                  [](const Parameters& p, const nb::bytes& seed) {
+                    return SecretKey::generate_for_test(p, std::string(seed.c_str(), seed.size()));
+                  })
       .def("public_key", &SecretKey::public_key, Unlocked())
-      .def("evaluation_keys", [](const SecretKey& k, bool relinearize, std::vector<std::int64_t> rotations, bool columns, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
-        return k.evaluation_keys(relinearize, rotations, columns, p);
-      }, "relinearize"_a, "rotations"_a, "columns"_a, "progress"_a = nb::none())
-      .def("decrypt", [](const SecretKey& k, const Ciphertext& c, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        std::vector<std::uint64_t> residues;
-        {
-          nb::gil_scoped_release release;
-          residues = k.decrypt(c, p);
-        }
-        Shape shape = c.shape();
-        shape.insert(shape.begin(), c.parameters().spec().plain_moduli.size());
-        shape.push_back(c.slots());
-        return array_of(std::move(residues), shape);
-      }, "ciphertext"_a, "progress"_a = nb::none())
-      .def("noise_budget", nb::overload_cast<const Ciphertext&>(&SecretKey::noise_budget, nb::const_), "ciphertext"_a, Unlocked());
+      .def(
+          "evaluation_keys",
+          [](const SecretKey& k, bool relinearize, std::vector<std::int64_t> rotations, bool columns,
+             const nb::object& progress) {
+            const Progress p = progress_of(progress);
+            nb::gil_scoped_release release;
+            return k.evaluation_keys(relinearize, rotations, columns, p);
+          },
+          "relinearize"_a, "rotations"_a, "columns"_a, "progress"_a = nb::none())
+      .def(
+          "decrypt",
+          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress) {
+            const Progress p = progress_of(progress);
+            std::vector<std::uint64_t> residues;
+            {
+              nb::gil_scoped_release release;
+              residues = k.decrypt(c, p);
+            }
+            Shape shape = c.shape();
+            shape.insert(shape.begin(), c.parameters().spec().plain_moduli.size());
+            shape.push_back(c.slots());
+            return array_of(std::move(residues), shape);
+          },
+          "ciphertext"_a, "progress"_a = nb::none())
+      .def("noise_budget", nb::overload_cast<const Ciphertext&>(&SecretKey::noise_budget, nb::const_), "ciphertext"_a,
+           Unlocked());
   m.def("ciphertext_from_bytes", &parse<Ciphertext>);
   m.def("public_key_from_bytes", &parse<PublicKey>);
   m.def("evaluation_keys_from_bytes", &parse<EvaluationKeys>);

@@ -30,45 +30,64 @@ void bind_arithmetic(nb::module_& m) {
     nb::gil_scoped_release release;
     return bfv::multiply_integers(a, values);
   });
-  m.def("multiply", [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
-    const Progress p = progress_of(progress);
-    nb::gil_scoped_release release;
-    return bfv::multiply(a, b, keys, p);
-  }, "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
-  m.def("relinearize", [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
-    const Progress p = progress_of(progress);
-    nb::gil_scoped_release release;
-    return bfv::relinearize(a, keys, p);
-  }, "a"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("rotate_rows", [](const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys, const nb::object& progress) {
-    const Progress p = progress_of(progress);
-    nb::gil_scoped_release release;
-    return bfv::rotate_rows(a, steps, keys, p);
-  }, "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("rotate_columns", [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
-    const Progress p = progress_of(progress);
-    nb::gil_scoped_release release;
-    return bfv::rotate_columns(a, keys, p);
-  }, "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def(
+      "multiply",
+      [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return bfv::multiply(a, b, keys, p);
+      },
+      "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
+  m.def(
+      "relinearize",
+      [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return bfv::relinearize(a, keys, p);
+      },
+      "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def(
+      "rotate_rows",
+      [](const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
+         const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return bfv::rotate_rows(a, steps, keys, p);
+      },
+      "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
+  m.def(
+      "rotate_columns",
+      [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return bfv::rotate_columns(a, keys, p);
+      },
+      "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("switch_level", &bfv::switch_level, "a"_a, "level"_a, Unlocked());
 }
 
 void bind_linear(nb::module_& m) {
-  m.def("matmul", [](const Integers& w, const Ciphertext& x, const Integers& bias, const nb::object& progress) {
-    const auto weights = flat(w), b = flat(bias);
-    const std::size_t rows = w.shape(0), columns = w.shape(1);
-    const Progress p = progress_of(progress);
-    nb::gil_scoped_release release;
-    return bfv::matmul(weights, rows, columns, x, b, p);
-  }, "weights"_a, "x"_a, "bias"_a, "progress"_a = nb::none());
-  m.def("conv2d", [](const Ciphertext& x, const Integers& w, const Integers& bias, std::size_t stride, std::size_t padding, std::size_t groups,
-                     const nb::object& progress) {
-    const auto weights = flat(w), b = flat(bias);
-    const bfv::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
-    const Progress p = progress_of(progress);
-    nb::gil_scoped_release release;
-    return bfv::conv2d(x, weights, shape, b, p);
-  }, "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "progress"_a = nb::none());
+  m.def(
+      "matmul",
+      [](const Integers& w, const Ciphertext& x, const Integers& bias, const nb::object& progress) {
+        const auto weights = flat(w), b = flat(bias);
+        const std::size_t rows = w.shape(0), columns = w.shape(1);
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return bfv::matmul(weights, rows, columns, x, b, p);
+      },
+      "weights"_a, "x"_a, "bias"_a, "progress"_a = nb::none());
+  m.def(
+      "conv2d",
+      [](const Ciphertext& x, const Integers& w, const Integers& bias, std::size_t stride, std::size_t padding,
+         std::size_t groups, const nb::object& progress) {
+        const auto weights = flat(w), b = flat(bias);
+        const bfv::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return bfv::conv2d(x, weights, shape, b, p);
+      },
+      "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "progress"_a = nb::none());
   m.def("sum", &bfv::sum, "a"_a, "axis"_a, Unlocked());
 }
 

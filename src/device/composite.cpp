@@ -82,7 +82,8 @@ void Kernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, 
   do_apply_key(q, plan, digits, key, add, out, w);
 }
 
-void Kernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out, Workspace w) {
+void Kernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out,
+                              Workspace w) {
   const math::Ring& ring = plan.ring->ring();
   const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size();
   const auto raise = [&](const View& x) {

@@ -12,22 +12,22 @@ struct KeySwitchPlan {
   PrimeList chain;    // limbs of the input and of the result
   PrimeList special;  // P, possibly empty
   struct Digit {
-    std::size_t first, count;                        // limbs of the chain
+    std::size_t first, count;                         // limbs of the chain
     PrimeList others;                                 // positions in `extended` outside the digit
     std::shared_ptr<const PreparedConversion> raise;  // digit -> others, centred
   };
   std::vector<Digit> digits;
-  PrimeList extended;   // chain, then special
-  PrimeList key_limbs;  // where `extended` lies in a key
+  PrimeList extended;                                  // chain, then special
+  PrimeList key_limbs;                                 // where `extended` lies in a key
   std::shared_ptr<const PreparedConversion> mod_down;  // divide by P; null where there is none
 };
 
 /// BFV multiplication with auxiliary primes R: the product is held modulo Q*R and must fit there.
 struct MultiplyPlan {
   std::shared_ptr<const PreparedRing> ring;
-  PrimeList chain;      // Q
-  PrimeList auxiliary;  // R
-  PrimeList extended;   // Q, then R
+  PrimeList chain;                                  // Q
+  PrimeList auxiliary;                              // R
+  PrimeList extended;                               // Q, then R
   std::shared_ptr<const PreparedConversion> lift;   // Q -> R, centred
   std::shared_ptr<const PreparedConversion> scale;  // round(t/Q x): Q and R -> R
   std::shared_ptr<const PreparedConversion> lower;  // R -> Q, centred

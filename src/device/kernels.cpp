@@ -18,7 +18,8 @@ void check_ring(const PreparedRing& ring, const PrimeList& primes, const View& v
 
 /// A result has memory of its own for each item.
 void check_result(const View& out) {
-  for (int i = 0; i < out.axes; ++i) require<ShapeError>(out.stride[i] != 0 || out.shape[i] <= 1, "a result cannot broadcast");
+  for (int i = 0; i < out.axes; ++i)
+    require<ShapeError>(out.stride[i] != 0 || out.shape[i] <= 1, "a result cannot broadcast");
 }
 
 void check_batch(const View& a, const View& out) {
@@ -32,10 +33,12 @@ void check_same(const View& a, const View& out) {
 }
 
 void check_word(const std::vector<u64>& moduli, const View& v) {
-  for (u64 q : moduli) require<MismatchError>(v.word == Word::w64 || q <= u64{1} << 32, "a modulus does not fit its operand's word");
+  for (u64 q : moduli)
+    require<MismatchError>(v.word == Word::w64 || q <= u64{1} << 32, "a modulus does not fit its operand's word");
 }
 
-void check_key(const PreparedRing& ring, const View& key, const PrimeList& key_limbs, std::size_t limbs, std::size_t components) {
+void check_key(const PreparedRing& ring, const View& key, const PrimeList& key_limbs, std::size_t limbs,
+               std::size_t components) {
   require<ShapeError>(key.n == ring.ring().n() && key.items() == 1, "a key does not fit the ring");
   require<MismatchError>(key.word == ring.ring().word(), "an operand's word is not the ring's");
   require<ShapeError>(key.components >= components, "a key has too few digits");
@@ -90,7 +93,8 @@ void Kernels::neg(Queue& q, const PreparedRing& ring, PrimeList primes, const Vi
 void Kernels::mul(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
   for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
   for (const View* v : {&a, &b}) {
-    require<ShapeError>(v->components == out.components || v->components == 1, "operands have different numbers of components");
+    require<ShapeError>(v->components == out.components || v->components == 1,
+                        "operands have different numbers of components");
   }
   do_mul(q, ring, primes, a, b, out);
 }
@@ -99,7 +103,8 @@ void Kernels::mul_accumulate(Queue& q, const PreparedRing& ring, PrimeList prime
                              const View& out) {
   for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
   for (const View* v : {&a, &b}) {
-    require<ShapeError>(v->components == out.components || v->components == 1, "operands have different numbers of components");
+    require<ShapeError>(v->components == out.components || v->components == 1,
+                        "operands have different numbers of components");
   }
   do_mul_accumulate(q, ring, primes, a, b, out);
 }
@@ -107,14 +112,16 @@ void Kernels::mul_accumulate(Queue& q, const PreparedRing& ring, PrimeList prime
 void Kernels::mul_constants(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const LimbConstants& c,
                             const View& out) {
   for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
-  for (std::size_t l = 0; l < primes.size(); ++l) require<ShapeError>(c[l] < ring.ring().prime(primes[l]), "a constant is not reduced");
+  for (std::size_t l = 0; l < primes.size(); ++l)
+    require<ShapeError>(c[l] < ring.ring().prime(primes[l]), "a constant is not reduced");
   do_mul_constants(q, ring, primes, a, c, out);
 }
 
 void Kernels::add_constants(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const LimbConstants& c,
                             math::Domain domain, const View& out) {
   for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
-  for (std::size_t l = 0; l < primes.size(); ++l) require<ShapeError>(c[l] < ring.ring().prime(primes[l]), "a constant is not reduced");
+  for (std::size_t l = 0; l < primes.size(); ++l)
+    require<ShapeError>(c[l] < ring.ring().prime(primes[l]), "a constant is not reduced");
   do_add_constants(q, ring, primes, a, c, domain, out);
 }
 
@@ -140,7 +147,8 @@ void Kernels::convert(Queue& q, const PreparedConversion& c, const View& x, cons
                       const PrimeList* place) {
   const math::Conversion& k = c.conversion();
   require<ShapeError>(x.limbs == k.sources(), "a conversion's input does not have one limb for each source");
-  require<ShapeError>((place ? place->size() : out.limbs) == k.targets(), "a conversion's output does not have one limb for each target");
+  require<ShapeError>((place ? place->size() : out.limbs) == k.targets(),
+                      "a conversion's output does not have one limb for each target");
   if (place) {
     for (PrimeIndex l : *place) require<ShapeError>(l < out.limbs, "a conversion's output limb is out of range");
   }
@@ -151,7 +159,8 @@ void Kernels::convert(Queue& q, const PreparedConversion& c, const View& x, cons
   require<ShapeError>((own != nullptr) == !k.own.empty(), "a conversion's own operand is missing or not wanted");
   if (own) {
     check_same(*own, out);
-    require<ShapeError>(own->limbs == out.limbs && own->word == out.word && own->n == out.n, "a conversion's own operand does not fit");
+    require<ShapeError>(own->limbs == out.limbs && own->word == out.word && own->n == out.n,
+                        "a conversion's own operand does not fit");
   }
   do_convert(q, c, x, own, out, place);
 }
@@ -165,7 +174,8 @@ void Kernels::inner_product(Queue& q, const PreparedRing& ring, PrimeList primes
 
 void Kernels::tensor(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
   for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
-  require<ShapeError>(a.components + b.components == out.components + 1, "a product has one component fewer than its factors together");
+  require<ShapeError>(a.components + b.components == out.components + 1,
+                      "a product has one component fewer than its factors together");
   do_tensor(q, ring, primes, a, b, out);
 }
 
@@ -184,7 +194,8 @@ void Kernels::sample(Queue& q, const PreparedRing& ring, PrimeList primes, const
   check_ring(ring, primes, out);
   check_result(out);
   // Beyond these a draw would repeat another's block.
-  require<ShapeError>(out.components <= 256 && draw.first_item + out.items() <= u64{1} << 32, "a draw's position is out of range");
+  require<ShapeError>(out.components <= 256 && draw.first_item + out.items() <= u64{1} << 32,
+                      "a draw's position is out of range");
   do_sample(q, ring, primes, draw, out);
 }
 
@@ -203,7 +214,8 @@ void Kernels::decompose(Queue& q, const KeySwitchPlan& plan, const View& x, cons
   check_ring(*plan.ring, plan.chain, x);
   check_ring(*plan.ring, plan.extended, digits);
   check_batch(x, digits);
-  require<ShapeError>(x.components == 1 && digits.components == plan.digits.size(), "one polynomial becomes one component a digit");
+  require<ShapeError>(x.components == 1 && digits.components == plan.digits.size(),
+                      "one polynomial becomes one component a digit");
   do_decompose(q, plan, x, digits, w);
 }
 
@@ -219,8 +231,8 @@ void Kernels::apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits,
   do_apply_key(q, plan, digits, key, add, out, w);
 }
 
-void Kernels::key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add, const View& out,
-                         Workspace w) {
+void Kernels::key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
+                         const View& out, Workspace w) {
   check_ring(*plan.ring, plan.chain, x);
   check_ring(*plan.ring, plan.chain, out);
   check_batch(x, out);
@@ -232,7 +244,8 @@ void Kernels::key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, con
 
 void Kernels::bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out, Workspace w) {
   for (const View* v : {&a, &b, &out}) check_ring(*plan.ring, plan.chain, *v), check_batch(*v, out);
-  require<ShapeError>(a.components + b.components == out.components + 1, "a product has one component fewer than its factors together");
+  require<ShapeError>(a.components + b.components == out.components + 1,
+                      "a product has one component fewer than its factors together");
   do_bfv_multiply(q, plan, a, b, out, w);
 }
 

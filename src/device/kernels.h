@@ -85,8 +85,8 @@ class Kernels {
 
   /// Key switching's product, NTT domain: out_c = sum_j digits_j * key_(j * C + c), C = out.components, over
   /// digits.components digits. `key_limbs[l]` is the position in `key` of the call's limb l.
-  void inner_product(Queue&, const PreparedRing&, PrimeList primes, const View& digits, const View& key,
-                     PrimeList key_limbs, const View& out);
+  void inner_product(Queue&, const PreparedRing&, PrimeList primes, const View& digits, const View& key, PrimeList key_limbs,
+                     const View& out);
   /// Product of ciphertexts as polynomials in the secret, NTT domain: out_k = sum_(i+j=k) a_i * b_j.
   void tensor(Queue&, const PreparedRing&, PrimeList primes, const View& a, const View& b, const View& out);
 
@@ -101,7 +101,8 @@ class Kernels {
   void decompose(Queue&, const KeySwitchPlan&, const View& x, const View& digits, Workspace);
   /// out (2 components, coefficient domain) = mod down of the inner product of `digits` with `key`, plus `add` (null, or
   /// 1 or 2 components).
-  void apply_key(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add, const View& out, Workspace);
+  void apply_key(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add, const View& out,
+                 Workspace);
   /// decompose and apply_key in one.
   void key_switch(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out, Workspace);
   /// BFV product before relinearization (HPS): lift, tensor, scale by t/Q. `b` may be `a` itself: a square.

@@ -2,10 +2,11 @@
 
 namespace heliograph::device {
 
-View View::dense(std::byte* data, Word word, const std::vector<std::size_t>& batch, std::size_t components, std::size_t limbs,
-                 std::size_t n) {
+View View::dense(std::byte* data, Word word, const std::vector<std::size_t>& batch, std::size_t components,
+                 std::size_t limbs, std::size_t n) {
   require<ShapeError>(batch.size() <= kMaxAxes, "a ciphertext tensor has at most 6 axes");
-  View v{.data = data, .word = word, .axes = static_cast<int>(batch.size()), .components = components, .limbs = limbs, .n = n};
+  View v{
+      .data = data, .word = word, .axes = static_cast<int>(batch.size()), .components = components, .limbs = limbs, .n = n};
   v.limb_stride = n;
   v.component_stride = limbs * n;
   std::size_t step = components * limbs * n;

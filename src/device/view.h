@@ -22,8 +22,12 @@ inline constexpr std::size_t kMaxLimbs = 128;
 class PrimeList {
  public:
   PrimeList() = default;
-  PrimeList(std::initializer_list<PrimeIndex> list) { for (PrimeIndex p : list) push_back(p); }
-  explicit PrimeList(const std::vector<PrimeIndex>& list) { for (PrimeIndex p : list) push_back(p); }
+  PrimeList(std::initializer_list<PrimeIndex> list) {
+    for (PrimeIndex p : list) push_back(p);
+  }
+  explicit PrimeList(const std::vector<PrimeIndex>& list) {
+    for (PrimeIndex p : list) push_back(p);
+  }
   /// `count` consecutive primes from `first`.
   static PrimeList range(std::size_t first, std::size_t count) {
     PrimeList r;
@@ -34,7 +38,9 @@ class PrimeList {
     require<ShapeError>(count_ < kMaxLimbs, "a kernel call takes at most 128 limbs");
     index_[count_++] = p;
   }
-  void append(const PrimeList& other) { for (PrimeIndex p : other) push_back(p); }
+  void append(const PrimeList& other) {
+    for (PrimeIndex p : other) push_back(p);
+  }
   std::size_t size() const { return count_; }
   PrimeIndex operator[](std::size_t i) const { return index_[i]; }
   const PrimeIndex* begin() const { return index_.data(); }

@@ -39,9 +39,7 @@ inline u64 signed_mod(i64 value, u64 q) {
 }
 
 /// The representative of `a` in [-(q-1)/2, q/2]. For q = 2 the residues stay 0 and 1.
-inline i64 centered(u64 a, u64 q) {
-  return a > q / 2 ? static_cast<i64>(a) - static_cast<i64>(q) : static_cast<i64>(a);
-}
+inline i64 centered(u64 a, u64 q) { return a > q / 2 ? static_cast<i64>(a) - static_cast<i64>(q) : static_cast<i64>(a); }
 
 inline int bit_length(u64 v) { return static_cast<int>(std::bit_width(v)); }
 

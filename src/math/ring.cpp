@@ -9,17 +9,20 @@
 namespace heliograph::math {
 
 Ring::Ring(std::size_t n, Word word, std::vector<u64> primes) : n_(n), word_(word), primes_(std::move(primes)) {
-  require<ParameterError>(std::has_single_bit(n) && n >= 2 && n <= (std::size_t{1} << 17), "N must be a power of two up to 2^17");
+  require<ParameterError>(std::has_single_bit(n) && n >= 2 && n <= (std::size_t{1} << 17),
+                          "N must be a power of two up to 2^17");
   require<ParameterError>(primes_.size() < 1024, "a ring has fewer than 1024 primes");
   log_n_ = std::countr_zero(n);
   const u64 limit = u64{1} << (word == Word::w32 ? 30 : 60);
   for (u64 q : primes_) {
     if (q >= limit || q % (2 * n) != 1 || !is_prime(q)) {
-      throw ParameterError(std::to_string(q) + " is not a prime below 2^" + (word == Word::w32 ? "30" : "60") + " that is 1 modulo 2N");
+      throw ParameterError(std::to_string(q) + " is not a prime below 2^" + (word == Word::w32 ? "30" : "60") +
+                           " that is 1 modulo 2N");
     }
     roots_.push_back(smallest_primitive_root(2 * n, q));
   }
-  require<ParameterError>(std::set<u64>(primes_.begin(), primes_.end()).size() == primes_.size(), "the primes must be distinct");
+  require<ParameterError>(std::set<u64>(primes_.begin(), primes_.end()).size() == primes_.size(),
+                          "the primes must be distinct");
 }
 
 namespace {
@@ -35,7 +38,9 @@ std::vector<u64> reversed_powers(std::size_t n, u64 base, u64 prime) {
 
 std::vector<u64> forward_twiddles(std::size_t n, u64 root, u64 prime) { return reversed_powers(n, root, prime); }
 
-std::vector<u64> inverse_twiddles(std::size_t n, u64 root, u64 prime) { return reversed_powers(n, inverse_mod(root, prime), prime); }
+std::vector<u64> inverse_twiddles(std::size_t n, u64 root, u64 prime) {
+  return reversed_powers(n, inverse_mod(root, prime), prime);
+}
 
 std::vector<u32> automorphism_table(std::size_t n, u64 galois) {
   const int bits = std::countr_zero(n);

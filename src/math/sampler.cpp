@@ -1,8 +1,8 @@
 #include "math/sampler.h"
 
+#include <sys/random.h>
 #include <bit>
 #include <cstring>
-#include <sys/random.h>
 
 namespace heliograph::math {
 

@@ -35,14 +35,12 @@ inline constexpr double kSigma = 3.19;
 /// kGaussianTable[k] = round(2^63 * P(|X| <= k)) for the discrete Gaussian of deviation 3.19; the tail beyond has
 /// probability below 2^-63.
 inline constexpr std::array<u64, 29> kGaussianTable = {
-    0x1001f9a1b2ca9468ULL, 0x2e7cf3ef07836cb6ULL, 0x48ca7e85d834a57aULL, 0x5d5d51778f760881ULL,
-    0x6bf35598550421b0ULL, 0x7552dc90807bbed6ULL, 0x7ac8820561a4c975ULL, 0x7daa6596524b7ffdULL,
-    0x7f0b8114bba4ecb9ULL, 0x7fa4a9fc5ea574e9ULL, 0x7fe0e1077aef391aULL, 0x7ff6563f810f15d0ULL,
-    0x7ffd4490999bc595ULL, 0x7fff4c0804cd386eULL, 0x7fffd5e18e7fda18ULL, 0x7ffff709c679c2eeULL,
-    0x7ffffe445c790f6cULL, 0x7fffffb20f7aa54aULL, 0x7ffffff3903d235dULL, 0x7ffffffe32b06d1dULL,
-    0x7fffffffc35125ccULL, 0x7ffffffff8c11765ULL, 0x7fffffffff36fe33ULL, 0x7fffffffffec3bf8ULL,
-    0x7ffffffffffe3c8bULL, 0x7fffffffffffdb75ULL, 0x7ffffffffffffd51ULL, 0x7fffffffffffffd2ULL,
-    0x7ffffffffffffffdULL,
+    0x1001f9a1b2ca9468ULL, 0x2e7cf3ef07836cb6ULL, 0x48ca7e85d834a57aULL, 0x5d5d51778f760881ULL, 0x6bf35598550421b0ULL,
+    0x7552dc90807bbed6ULL, 0x7ac8820561a4c975ULL, 0x7daa6596524b7ffdULL, 0x7f0b8114bba4ecb9ULL, 0x7fa4a9fc5ea574e9ULL,
+    0x7fe0e1077aef391aULL, 0x7ff6563f810f15d0ULL, 0x7ffd4490999bc595ULL, 0x7fff4c0804cd386eULL, 0x7fffd5e18e7fda18ULL,
+    0x7ffff709c679c2eeULL, 0x7ffffe445c790f6cULL, 0x7fffffb20f7aa54aULL, 0x7ffffff3903d235dULL, 0x7ffffffe32b06d1dULL,
+    0x7fffffffc35125ccULL, 0x7ffffffff8c11765ULL, 0x7fffffffff36fe33ULL, 0x7fffffffffec3bf8ULL, 0x7ffffffffffe3c8bULL,
+    0x7fffffffffffdb75ULL, 0x7ffffffffffffd51ULL, 0x7fffffffffffffd2ULL, 0x7ffffffffffffffdULL,
 };
 /// Sign in the lowest bit, magnitude by counting table entries at most draw >> 1. Touches every entry each time.
 inline int gaussian_from(u64 draw) {

@@ -1,15 +1,19 @@
 #include "ring/engine.h"
 
-#include <cstdio>
 #include <unistd.h>
+#include <cstdio>
 
 namespace heliograph::ring {
 
 Engine::Engine(device::Device& device, std::shared_ptr<const math::Ring> ring)
-    : device_(device), prepared_(device.kernels().prepare(std::move(ring))), queue_(device.make_queue()), process_(getpid()) {}
+    : device_(device),
+      prepared_(device.kernels().prepare(std::move(ring))),
+      queue_(device.make_queue()),
+      process_(getpid()) {}
 
 device::Queue& Engine::queue() const {
-  if (getpid() != process_) throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
+  if (getpid() != process_)
+    throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
   return *queue_;
 }
 

@@ -25,7 +25,8 @@ RnsTensor combine(const RnsTensor& a, const RnsTensor& b, Both both, Rest rest) 
   both(x.view().with_components(0, common), y.view().with_components(0, common), out.view().with_components(0, common));
   if (all > common) {
     const bool from_a = x.components() == all;
-    rest((from_a ? x : y).view().with_components(common, all - common), out.view().with_components(common, all - common), from_a);
+    rest((from_a ? x : y).view().with_components(common, all - common), out.view().with_components(common, all - common),
+         from_a);
   }
   return out;
 }
@@ -35,14 +36,20 @@ RnsTensor combine(const RnsTensor& a, const RnsTensor& b, Both both, Rest rest) 
 RnsTensor add(const RnsTensor& a, const RnsTensor& b) {
   Engine& e = *a.engine();
   return combine(
-      a, b, [&](const View& x, const View& y, const View& out) { e.kernels().add(e.queue(), e.prepared(), a.primes(), x, y, out); },
+      a, b,
+      [&](const View& x, const View& y, const View& out) {
+        e.kernels().add(e.queue(), e.prepared(), a.primes(), x, y, out);
+      },
       [&](const View& x, const View& out, bool) { e.kernels().copy(e.queue(), x, out); });
 }
 
 RnsTensor subtract(const RnsTensor& a, const RnsTensor& b) {
   Engine& e = *a.engine();
   return combine(
-      a, b, [&](const View& x, const View& y, const View& out) { e.kernels().sub(e.queue(), e.prepared(), a.primes(), x, y, out); },
+      a, b,
+      [&](const View& x, const View& y, const View& out) {
+        e.kernels().sub(e.queue(), e.prepared(), a.primes(), x, y, out);
+      },
       [&](const View& x, const View& out, bool from_a) {
         from_a ? e.kernels().copy(e.queue(), x, out) : e.kernels().neg(e.queue(), e.prepared(), a.primes(), x, out);
       });
@@ -99,7 +106,8 @@ RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis) {
     if (p.items() == 0) continue;
     const View target = out.slice(axis, at, 1, count).view();
     e.kernels().copy(e.queue(), p.view(), target.with_components(0, p.components()));
-    if (p.components() < components) e.kernels().zero(e.queue(), target.with_components(p.components(), components - p.components()));
+    if (p.components() < components)
+      e.kernels().zero(e.queue(), target.with_components(p.components(), components - p.components()));
     at += count;
   }
   return out;
@@ -111,7 +119,8 @@ RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b) {
   RnsTensor out(a.engine(), shape, a.components(), a.primes(), Domain::ntt);
   Engine& e = *a.engine();
   if (out.items()) {
-    e.kernels().mul(e.queue(), e.prepared(), a.primes(), a.broadcast_to(shape).view(), b.broadcast_to(shape).view(), out.view());
+    e.kernels().mul(e.queue(), e.prepared(), a.primes(), a.broadcast_to(shape).view(), b.broadcast_to(shape).view(),
+                    out.view());
   }
   return out;
 }
@@ -125,11 +134,13 @@ void add_constant_in_place(const RnsTensor& a, std::size_t item, const device::L
 RnsTensor automorphism(const RnsTensor& a, u64 galois) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain());
-  if (a.items()) e.kernels().permute(e.queue(), e.prepared(), a.primes(), e.automorphism(galois, a.domain()), a.view(), out.view());
+  if (a.items())
+    e.kernels().permute(e.queue(), e.prepared(), a.primes(), e.automorphism(galois, a.domain()), a.view(), out.view());
   return out;
 }
 
-RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& product, const Shape& shape, const Progress& progress) {
+RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& product, const Shape& shape,
+                           const Progress& progress) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), shape, a.components(), a.primes(), a.domain());
   const std::size_t limbs = a.primes().size();
@@ -143,8 +154,8 @@ RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& pr
   return out;
 }
 
-RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::PreparedConversion& c, std::shared_ptr<Engine> target,
-                  PrimeList primes) {
+RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::PreparedConversion& c,
+                  std::shared_ptr<Engine> target, PrimeList primes) {
   Engine& e = *a.engine();
   RnsTensor out(std::move(target), a.shape(), a.components(), primes, Domain::coefficient);
   if (a.items()) e.kernels().convert(e.queue(), c, a.view(), own ? &own->view() : nullptr, out.view());

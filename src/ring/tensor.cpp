@@ -22,13 +22,15 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
   Shape result(std::max(a.size(), b.size()));
   for (std::size_t i = 0; i < result.size(); ++i) {
     const std::size_t x = i < a.size() ? a[a.size() - 1 - i] : 1, y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1) throw ShapeError("shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast");
+    if (x != y && x != 1 && y != 1)
+      throw ShapeError("shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast");
     result[result.size() - 1 - i] = x == 1 ? y : x;
   }
   return result;
 }
 
-RnsTensor::RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes, Domain domain)
+RnsTensor::RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes,
+                     Domain domain)
     : engine_(std::move(engine)), primes_(primes), domain_(domain) {
   const math::Ring& ring = engine_->ring();
   view_ = View::dense(nullptr, ring.word(), shape, components, primes.size(), ring.n());
@@ -61,7 +63,8 @@ RnsTensor RnsTensor::with_limbs(std::size_t first, std::size_t count) const {
 
 RnsTensor RnsTensor::broadcast_to(const Shape& target) const {
   require<ShapeError>(target.size() <= device::kMaxAxes, "a ciphertext tensor has at most 6 axes");
-  if (broadcast_shapes(shape(), target) != target) throw ShapeError(to_string(shape()) + " does not broadcast to " + to_string(target));
+  if (broadcast_shapes(shape(), target) != target)
+    throw ShapeError(to_string(shape()) + " does not broadcast to " + to_string(target));
   RnsTensor r = *this;
   const int added = static_cast<int>(target.size()) - view_.axes;
   r.view_.axes = static_cast<int>(target.size());
@@ -93,7 +96,8 @@ RnsTensor RnsTensor::slice(std::size_t axis, std::size_t start, std::ptrdiff_t s
   if (count == 0) return r;
   if (step < 0) {  // strides are unsigned: a reversed axis is gathered
     std::vector<RnsTensor> parts;
-    for (std::size_t i = 0; i < count; ++i) parts.push_back(slice(axis, start + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(i) * step), 1, 1));
+    for (std::size_t i = 0; i < count; ++i)
+      parts.push_back(slice(axis, start + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(i) * step), 1, 1));
     return concatenate(parts, axis);
   }
   require<ShapeError>(start + (count - 1) * static_cast<std::size_t>(step) < view_.shape[axis], "a slice leaves its axis");
@@ -114,7 +118,8 @@ RnsTensor RnsTensor::drop_axis(std::size_t axis, std::size_t index) const {
 
 RnsTensor RnsTensor::reshape(const Shape& target) const {
   require<ShapeError>(target.size() <= device::kMaxAxes, "a ciphertext tensor has at most 6 axes");
-  if (element_count(target) != items()) throw ShapeError("shape " + to_string(shape()) + " cannot become " + to_string(target));
+  if (element_count(target) != items())
+    throw ShapeError("shape " + to_string(shape()) + " cannot become " + to_string(target));
   // The batch axes collapse into one wherever each stride is the next axis's whole extent.
   std::size_t step = 0;
   bool regular = true;

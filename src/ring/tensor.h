@@ -70,8 +70,8 @@ RnsTensor automorphism(const RnsTensor& a, u64 galois);
 /// One modular matrix product; `shape` is the result's.
 RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& product, const Shape& shape, const Progress&);
 /// Coefficient domain; see math/conversion.h.
-RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::PreparedConversion& c, std::shared_ptr<Engine> target,
-                  PrimeList primes);
+RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::PreparedConversion& c,
+                  std::shared_ptr<Engine> target, PrimeList primes);
 /// The residues, item by item, component by component, limb by limb. Waits.
 std::vector<std::byte> download(const RnsTensor& a);
 void upload(const RnsTensor& to, std::span<const std::byte> from);

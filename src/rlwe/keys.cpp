@@ -8,8 +8,8 @@ namespace {
 
 using device::Distribution;
 
-void sample(ring::Engine& e, const RnsTensor& out, const Key256& key, Distribution distribution, Purpose purpose, math::u32 object,
-            math::u32 first_item) {
+void sample(ring::Engine& e, const RnsTensor& out, const Key256& key, Distribution distribution, Purpose purpose,
+            math::u32 object, math::u32 first_item) {
   const device::Draw draw{
       .key = key, .distribution = distribution, .purpose = purpose, .object = object, .first_item = first_item};
   e.kernels().sample(e.queue(), e.prepared(), out.primes(), draw, out.view());
@@ -57,7 +57,8 @@ void finish_body(ring::Engine& e, const RnsTensor& mask, const RnsTensor& s, con
 
 void fill_key_masks(Context& c, const RnsTensor& pairs, const Key256& seed) {
   for (std::size_t j = 0; 2 * j < pairs.components(); ++j) {
-    sample(*c.engine(), pairs.with_components(2 * j + 1, 1), seed, Distribution::uniform, kKeyMask, static_cast<math::u32>(j), 0);
+    sample(*c.engine(), pairs.with_components(2 * j + 1, 1), seed, Distribution::uniform, kKeyMask,
+           static_cast<math::u32>(j), 0);
   }
 }
 
@@ -121,7 +122,8 @@ SecretKey SecretKey::generate(std::shared_ptr<Context> context, Entropy& entropy
 SecretKey::SecretKey(std::shared_ptr<Context> context, std::vector<signed char> coefficients, KeyId id)
     : context_(std::move(context)), id_(id), coefficients_(std::move(coefficients)) {
   require<DamagedFileError>(coefficients_.size() == context_->parameters().n, "a secret key has the wrong length");
-  for (signed char v : coefficients_) require<DamagedFileError>(v >= -1 && v <= 1, "a secret key's coefficients are -1, 0 and 1");
+  for (signed char v : coefficients_)
+    require<DamagedFileError>(v >= -1 && v <= 1, "a secret key's coefficients are -1, 0 and 1");
   transformed_ = ring::to_domain(small_polynomial(*context_, coefficients_, context_->key_primes()), Domain::ntt);
 }
 
@@ -138,7 +140,8 @@ SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entrop
 }
 
 SwitchKey expand_switch_key(Context& context, const Key256& seed, const RnsTensor& bodies) {
-  SwitchKey key{.seed = seed, .pairs = RnsTensor(context.engine(), {}, 2 * bodies.components(), bodies.primes(), Domain::ntt)};
+  SwitchKey key{.seed = seed,
+                .pairs = RnsTensor(context.engine(), {}, 2 * bodies.components(), bodies.primes(), Domain::ntt)};
   fill_key_masks(context, key.pairs, seed);
   ring::Engine& e = *context.engine();
   for (std::size_t j = 0; j < bodies.components(); ++j) {
@@ -159,7 +162,9 @@ RnsTensor bodies_of(const SwitchKey& key) {
 PublicKey make_public_key(const SecretKey& secret, Entropy& entropy) {
   Context& c = *secret.context();
   const PrimeList chain = c.chain(c.top_level());
-  PublicKey key{.context = secret.context(), .id = secret.id(), .seed = entropy.next(),
+  PublicKey key{.context = secret.context(),
+                .id = secret.id(),
+                .seed = entropy.next(),
                 .pair = RnsTensor(c.engine(), {}, 2, chain, Domain::ntt)};
   sample(*c.engine(), key.pair.with_components(1, 1), key.seed, Distribution::uniform, kKeyMask, 0xffffffffU, 0);
   const RnsTensor error = sampled(c, {}, chain, entropy.next(), Distribution::gaussian, kKeyError, 0xffffffffU);
@@ -169,7 +174,8 @@ PublicKey make_public_key(const SecretKey& secret, Entropy& entropy) {
 }
 
 PublicKey expand_public_key(std::shared_ptr<Context> context, KeyId id, const Key256& seed, const RnsTensor& body) {
-  PublicKey key{.context = context, .id = id, .seed = seed, .pair = RnsTensor(context->engine(), {}, 2, body.primes(), Domain::ntt)};
+  PublicKey key{
+      .context = context, .id = id, .seed = seed, .pair = RnsTensor(context->engine(), {}, 2, body.primes(), Domain::ntt)};
   sample(*context->engine(), key.pair.with_components(1, 1), seed, Distribution::uniform, kKeyMask, 0xffffffffU, 0);
   ring::Engine& e = *context->engine();
   e.kernels().copy(e.queue(), body.view(), key.pair.with_components(0, 1).view());
@@ -180,7 +186,8 @@ void fill_masks(const RnsTensor& target, const Key256& seed, math::u32 first_ite
   sample(*target.engine(), target, seed, Distribution::uniform, kMask, 0, first_item);
 }
 
-void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& error_seed, math::u32 first_item, const RnsTensor& out) {
+void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& error_seed, math::u32 first_item,
+                  const RnsTensor& out) {
   Context& c = *secret.context();
   ring::Engine& e = *c.engine();
   auto& k = e.kernels();
@@ -219,7 +226,8 @@ RnsTensor phase(const SecretKey& secret, const RnsTensor& ciphertext) {
     sum = ring::multiply_polynomial(sum, s);
     const bool last = i == 0 && ciphertext.domain() == Domain::coefficient;
     if (last) sum = ring::to_domain(sum, Domain::coefficient);
-    const RnsTensor next = last ? ciphertext.with_components(i, 1) : ring::to_domain(ciphertext.with_components(i, 1), Domain::ntt);
+    const RnsTensor next =
+        last ? ciphertext.with_components(i, 1) : ring::to_domain(ciphertext.with_components(i, 1), Domain::ntt);
     sum = ring::add(sum, next);
   }
   return ring::to_domain(sum, Domain::coefficient);

@@ -47,9 +47,7 @@ void subtract(Big& a, const Big& b) {
   }
 }
 
-bool less(const Big& a, const Big& b) {
-  return std::lexicographical_compare(a.rbegin(), a.rend(), b.rbegin(), b.rend());
-}
+bool less(const Big& a, const Big& b) { return std::lexicographical_compare(a.rbegin(), a.rend(), b.rbegin(), b.rend()); }
 
 Big product(const std::vector<u64>& moduli, std::size_t skip, std::size_t words) {
   Big r(words);
@@ -99,7 +97,8 @@ double NoiseModel::phase_over_modulus() const { return rounding_times_secret(2);
 
 double NoiseModel::key_switch(const std::vector<double>& log_digits, double log_p) const {
   double log_variance = -1e9;  // of sum_j digit_j * e_j
-  for (double d : log_digits) log_variance = log2_sum(log_variance, 2 * d - std::log2(12.0) + 2 * std::log2(math::kSigma) + std::log2(n_));
+  for (double d : log_digits)
+    log_variance = log2_sum(log_variance, 2 * d - std::log2(12.0) + 2 * std::log2(math::kSigma) + std::log2(n_));
   const double product = random(log_variance) - log_p;
   return log_p > 0 ? log2_sum(product, rounding_times_secret(2)) : product;
 }
@@ -175,7 +174,8 @@ double largest_fraction(const u64* words, std::size_t n, const std::vector<u64>&
   for (std::size_t c = 0; c < n; ++c) {
     double turns = 0;
     for (std::size_t i = 0; i < moduli.size(); ++i) {
-      turns += static_cast<double>(math::mul_mod(words[i * n + c], constants[i], moduli[i])) / static_cast<double>(moduli[i]);
+      turns +=
+          static_cast<double>(math::mul_mod(words[i * n + c], constants[i], moduli[i])) / static_cast<double>(moduli[i]);
     }
     worst = std::max(worst, std::abs(turns - std::round(turns)));
   }

@@ -22,15 +22,24 @@ double RingParameters::log_qp() const { return log2_product(chain) + log2_produc
 
 int largest_secure_log_qp(std::size_t n) {
   switch (n) {
-    case 1 << 10: return 26;
-    case 1 << 11: return 53;
-    case 1 << 12: return 106;
-    case 1 << 13: return 214;
-    case 1 << 14: return 430;
-    case 1 << 15: return 868;
-    case 1 << 16: return 1747;
-    case 1 << 17: return 3523;
-    default: return 0;
+    case 1 << 10:
+      return 26;
+    case 1 << 11:
+      return 53;
+    case 1 << 12:
+      return 106;
+    case 1 << 13:
+      return 214;
+    case 1 << 14:
+      return 430;
+    case 1 << 15:
+      return 868;
+    case 1 << 16:
+      return 1747;
+    case 1 << 17:
+      return 3523;
+    default:
+      return 0;
   }
 }
 

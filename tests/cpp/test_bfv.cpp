@@ -88,7 +88,8 @@ TEST_P(Bfv, ConvolvesWithPaddingInOneProduct) {
         for (int k = 0; k < 2 * 3 * 3; ++k) {
           const int channel = k / 9, row = r + k % 9 / 3 - 1, column = c + k % 3 - 1;
           if (row < 0 || row > 3 || column < 0 || column > 3) continue;
-          sum += weights[static_cast<std::size_t>(m * 18 + k)] * a.data[static_cast<std::size_t>(((channel * 4 + row) * 4 + column) * 16 + 5)];
+          sum += weights[static_cast<std::size_t>(m * 18 + k)] *
+                 a.data[static_cast<std::size_t>(((channel * 4 + row) * 4 + column) * 16 + 5)];
         }
         ASSERT_EQ(got[static_cast<std::size_t>(((m * 4 + r) * 4 + c) * 16 + 5)], centered(sum));
       }
@@ -125,7 +126,9 @@ TEST_P(Bfv, NamesWhatIsWrong) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Editions, Bfv, testing::Values(Case{"w64", 0}, Case{"w64", 1}, Case{"w32", 0}, Case{"w32", 2}),
-                         [](const auto& info) { return std::string(info.param.edition) + "_special" + std::to_string(info.param.special); });
+                         [](const auto& info) {
+                           return std::string(info.param.edition) + "_special" + std::to_string(info.param.special);
+                         });
 
 }  // namespace
 }  // namespace heliograph

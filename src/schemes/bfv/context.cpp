@@ -12,7 +12,8 @@ namespace heliograph::bfv {
 namespace {
 
 rlwe::RingParameters ring_parameters(const Spec& s) {
-  if (s.edition != "w64" && s.edition != "w32") throw ParameterError("there is no edition \"" + s.edition + "\"; there are w64 and w32");
+  if (s.edition != "w64" && s.edition != "w32")
+    throw ParameterError("there is no edition \"" + s.edition + "\"; there are w64 and w32");
   return {.n = s.n,
           .word = s.edition == "w32" ? math::Word::w32 : math::Word::w64,
           .chain = s.chain,
@@ -24,8 +25,8 @@ rlwe::RingParameters ring_parameters(const Spec& s) {
 void check_security(const Spec& s, const rlwe::RingParameters& r) {
   if (rlwe::is_secure(r) || s.insecure) return;
   const int bound = rlwe::largest_secure_log_qp(s.n);
-  throw SecurityError("log QP = " + std::to_string(static_cast<int>(std::ceil(r.log_qp()))) + " at N = " + std::to_string(s.n) +
-                      " is below 128 bits of security (" +
+  throw SecurityError("log QP = " + std::to_string(static_cast<int>(std::ceil(r.log_qp()))) +
+                      " at N = " + std::to_string(s.n) + " is below 128 bits of security (" +
                       (bound ? "at most " + std::to_string(bound) : std::string("N must be 2^10 to 2^17")) +
                       "); say insecure=True to use it all the same");
 }
@@ -36,7 +37,8 @@ void check_plain_moduli(const Spec& s) {
     const u64 t = s.plain_moduli[i];
     require<ParameterError>(t >= 2 && t < (u64{1} << 60), "a plaintext modulus lies between 2 and 2^60");
     for (const auto* list : {&s.chain, &s.auxiliary}) {
-      for (u64 q : *list) require<ParameterError>(std::gcd(q, t) == 1, "a plaintext modulus must be coprime to the ciphertext primes");
+      for (u64 q : *list)
+        require<ParameterError>(std::gcd(q, t) == 1, "a plaintext modulus must be coprime to the ciphertext primes");
     }
     for (std::size_t k = 0; k < i; ++k) {
       require<ParameterError>(std::gcd(s.plain_moduli[k], t) == 1, "plaintext moduli must be coprime");
@@ -80,7 +82,8 @@ const device::MultiplyPlan& Context::multiply_plan(std::size_t level, std::size_
   const auto found = multiply_plans_.find({level, part});
   if (found != multiply_plans_.end()) return found->second;
   // The scaled product is below t N Q / 2 and must fit R, centred, with a bit to spare.
-  const double need = log_modulus(level) + std::log2(static_cast<double>(plain_[part].t)) + std::log2(static_cast<double>(spec_.n)) + 1;
+  const double need =
+      log_modulus(level) + std::log2(static_cast<double>(plain_[part].t)) + std::log2(static_cast<double>(spec_.n)) + 1;
   std::size_t count = 0;
   double have = 0;
   while (have < need && count < spec_.auxiliary.size()) have += std::log2(static_cast<double>(spec_.auxiliary[count++]));
@@ -113,7 +116,8 @@ const device::PreparedConversion& Context::scale_down(std::size_t level, std::si
 const device::PreparedConversion& Context::lift(std::size_t part) {
   const std::lock_guard lock(mutex_);
   auto& plan = cached(2, 0, part);
-  if (!plan) plan = engine().kernels().prepare(math::extend_base({plain_[part].t}, rlwe_->moduli(rlwe_->chain(rlwe_->top_level()))));
+  if (!plan)
+    plan = engine().kernels().prepare(math::extend_base({plain_[part].t}, rlwe_->moduli(rlwe_->chain(rlwe_->top_level()))));
   return *plan;
 }
 
@@ -137,7 +141,8 @@ double Context::key_switch_noise(std::size_t level) const {
   for (std::size_t size : spec_.digits) {
     if (first >= level) break;
     double bits = 0;
-    for (std::size_t l = first; l < std::min(first + size, level); ++l) bits += std::log2(static_cast<double>(spec_.chain[l]));
+    for (std::size_t l = first; l < std::min(first + size, level); ++l)
+      bits += std::log2(static_cast<double>(spec_.chain[l]));
     digits.push_back(bits);
     first += size;
   }
@@ -149,18 +154,19 @@ u64 Context::row_galois(std::int64_t steps) const {
   return math::pow_mod(3, static_cast<u64>(((steps % row) + row) % row), 2 * spec_.n);
 }
 
-void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key, const char* what) {
+void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key,
+                  const char* what) {
   if (a.context != context) {
     if (a.context->spec().edition != context->spec().edition) {
-      throw MismatchError(std::string("the ciphertext and ") + what + " are of different editions: " + a.context->spec().edition + " and " +
-                          context->spec().edition);
+      throw MismatchError(std::string("the ciphertext and ") + what +
+                          " are of different editions: " + a.context->spec().edition + " and " + context->spec().edition);
     }
-    throw MismatchError(std::string("the ciphertext and ") + what + " are of different parameters: " + short_text(a.context->spec()) +
-                        " and " + short_text(context->spec()));
+    throw MismatchError(std::string("the ciphertext and ") + what + " are of different parameters: " +
+                        short_text(a.context->spec()) + " and " + short_text(context->spec()));
   }
   if (a.key != key) {
-    throw WrongKeyError(std::string("the ciphertext is of key ") + rlwe::to_string(a.key).substr(0, 8) + ", " + what + " of key " +
-                        rlwe::to_string(key).substr(0, 8));
+    throw WrongKeyError(std::string("the ciphertext is of key ") + rlwe::to_string(a.key).substr(0, 8) + ", " + what +
+                        " of key " + rlwe::to_string(key).substr(0, 8));
   }
 }
 

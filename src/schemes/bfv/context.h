@@ -73,10 +73,10 @@ struct CiphertextData {
   rlwe::KeyId key{};
   std::vector<RnsTensor> parts;  // one for each plaintext modulus
   Packing packing = Packing::slots;
-  std::size_t width = 0;         // values used in each ciphertext
-  std::vector<double> noise;     // log2 of the model's bound, one for each part; NaN: unknown
-  std::vector<Key256> seeds;     // masks' seeds of fresh secret-key encryptions, one for each part; else empty
-  bool fresh = false;            // an encryption nothing was computed on
+  std::size_t width = 0;      // values used in each ciphertext
+  std::vector<double> noise;  // log2 of the model's bound, one for each part; NaN: unknown
+  std::vector<Key256> seeds;  // masks' seeds of fresh secret-key encryptions, one for each part; else empty
+  bool fresh = false;         // an encryption nothing was computed on
   /// Whether the items' noises may be taken as independent (sums then grow with the root of the squared weights), and
   /// whether the items are known to be different ciphertexts, so that a multiplication makes them independent again.
   bool independent = false, distinct = false;
@@ -117,6 +117,7 @@ struct EvaluationKeysData {
 /// The interned context of a spec on the process's device.
 std::shared_ptr<Context> open_context(const Spec& spec);
 /// Throws WrongKeyError or MismatchError unless both belong together.
-void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key, const char* what);
+void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key,
+                  const char* what);
 
 }  // namespace heliograph::bfv

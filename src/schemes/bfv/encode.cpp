@@ -26,7 +26,8 @@ void check_values(const Context& c, const Values& values, Packing packing) {
     throw ShapeError(std::to_string(values.width) + " values do not fit " + std::to_string(width) +
                      (packing == Packing::slots ? " slots" : " coefficients"));
   }
-  require<ShapeError>(values.data.size() == ring::element_count(values.shape) * values.width, "values and shape do not agree");
+  require<ShapeError>(values.data.size() == ring::element_count(values.shape) * values.width,
+                      "values and shape do not agree");
   // |v| <= M/2 for M the product of the plaintext moduli; beyond 2^63 every value fits.
   math::u128 product = 1;
   for (std::size_t i = 0; i < c.parts() && product < (math::u128{1} << 64); ++i) product *= c.plain(i).t;
@@ -35,13 +36,14 @@ void check_values(const Context& c, const Values& values, Packing packing) {
   const auto low = product == 2 ? 0 : -static_cast<std::int64_t>(product / 2);
   for (std::int64_t v : values.data) {
     if (v < low || v > high) {
-      throw PlaintextRangeError(std::to_string(v) + " is not between " + std::to_string(low) + " and " + std::to_string(high) +
-                                ", what the plaintext modulus holds");
+      throw PlaintextRangeError(std::to_string(v) + " is not between " + std::to_string(low) + " and " +
+                                std::to_string(high) + ", what the plaintext modulus holds");
     }
   }
 }
 
-void upload_values(Context& c, std::size_t part, const Values& values, Packing packing, std::size_t first, const PlainBatch& to) {
+void upload_values(Context& c, std::size_t part, const Values& values, Packing packing, std::size_t first,
+                   const PlainBatch& to) {
   const std::size_t n = c.spec().n, items = to.view.items();
   const u64 t = c.plain(part).t;
   std::vector<u64> words(items * n);

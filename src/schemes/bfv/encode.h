@@ -17,7 +17,8 @@ void require_packing(const Context& c, Packing packing);
 /// Throws SlotsError, ShapeError, PlaintextRangeError.
 void check_values(const Context& c, const Values& values, Packing packing);
 /// Items [first, first + batch) as coefficients.
-void upload_values(Context& c, std::size_t part, const Values& values, Packing packing, std::size_t first, const PlainBatch& to);
+void upload_values(Context& c, std::size_t part, const Values& values, Packing packing, std::size_t first,
+                   const PlainBatch& to);
 /// The first `width` values of each item, canonical modulo t. Overwrites the batch.
 void download_values(Context& c, std::size_t part, Packing packing, std::size_t width, const PlainBatch& from, u64* out);
 /// round(Q v / t) in each limb of a level: what adds the integer v.

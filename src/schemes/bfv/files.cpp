@@ -38,8 +38,8 @@ void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t
   }
 }
 
-RnsTensor read_tensor(const io::Container& from, const std::string& name, Context& c, const Shape& shape, std::size_t components,
-                      device::PrimeList primes, Domain domain) {
+RnsTensor read_tensor(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
+                      std::size_t components, device::PrimeList primes, Domain domain) {
   const auto word = c.rlwe().parameters().word;
   std::vector<std::size_t> expected = shape;
   expected.insert(expected.end(), {components, primes.size(), c.spec().n});
@@ -54,7 +54,8 @@ RnsTensor read_tensor(const io::Container& from, const std::string& name, Contex
 io::Container start(const char* kind, Context& c, const rlwe::KeyId& key) {
   io::Container k;
   k.type = type_of(kind);
-  k.header = io::Json::object({{"parameters", to_json(c.spec())}, {"parameter_hash", c.hash()}, {"key", rlwe::to_string(key)}});
+  k.header =
+      io::Json::object({{"parameters", to_json(c.spec())}, {"parameter_hash", c.hash()}, {"key", rlwe::to_string(key)}});
   return k;
 }
 
@@ -64,7 +65,8 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
     throw FormatError("this file holds an object of kind " + have + ", not " + kind);
   }
   const Spec spec = spec_from_json(k.header.object_at("parameters"));
-  if (hash_of(spec) != k.header.string_at("parameter_hash", 64)) throw DamagedFileError("the parameters do not match their hash");
+  if (hash_of(spec) != k.header.string_at("parameter_hash", 64))
+    throw DamagedFileError("the parameters do not match their hash");
   try {
     return open_context(spec);
   } catch (const ParameterError& e) {
@@ -109,8 +111,8 @@ io::Container describe(const CiphertextData& x, Payload& payload) {
   return k;
 }
 
-RnsTensor read_part(const io::Container& k, Context& c, const Shape& shape, std::size_t part, std::size_t components, std::size_t level,
-                    Domain domain, const std::vector<Key256>& seeds) {
+RnsTensor read_part(const io::Container& k, Context& c, const Shape& shape, std::size_t part, std::size_t components,
+                    std::size_t level, Domain domain, const std::vector<Key256>& seeds) {
   const std::string name = "part" + std::to_string(part);
   const auto chain = c.rlwe().chain(level);
   if (seeds.empty()) return read_tensor(k, name, c, shape, components, chain, domain);
@@ -129,22 +131,26 @@ Ciphertext read_ciphertext(const io::Container& k) {
   CiphertextData x;
   x.context = context_of(k, "ciphertext");
   Context& c = *x.context;
-  k.header.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width", "fresh", "seeds"},
-                        "a ciphertext");
+  k.header.require_only(
+      {"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width", "fresh", "seeds"},
+      "a ciphertext");
   x.key = key_of(k);
   Shape shape;
   for (u64 s : k.header.unsigned_array_at("shape", device::kMaxAxes, kMaxItems)) shape.push_back(s);
   const std::size_t degree = k.header.unsigned_at("degree", 2), level = k.header.unsigned_at("level", c.rlwe().top_level());
   if (degree < 1 || level < 1) throw DamagedFileError("a ciphertext has degree 1 or 2 and at least one prime");
   const std::string& packing = k.header.string_at("packing", 16);
-  if (packing != "slots" && packing != "coefficients") throw DamagedFileError("the packing is neither slots nor coefficients");
+  if (packing != "slots" && packing != "coefficients")
+    throw DamagedFileError("the packing is neither slots nor coefficients");
   x.packing = packing == "slots" ? Packing::slots : Packing::coefficients;
-  if (x.packing == Packing::slots && !c.has_slots()) throw DamagedFileError("the file packs slots, which its parameters do not have");
+  if (x.packing == Packing::slots && !c.has_slots())
+    throw DamagedFileError("the file packs slots, which its parameters do not have");
   x.width = k.header.unsigned_at("width", c.spec().n);
   const Domain domain = k.header.bool_at("ntt") ? Domain::ntt : Domain::coefficient;
   for (const io::Json& s : k.header.array_at("seeds", c.parts())) x.seeds.push_back(seed_from(s, "a seed"));
   x.fresh = k.header.bool_at("fresh");
-  if (x.fresh && (degree != 1 || level != c.rlwe().top_level())) throw DamagedFileError("a fresh ciphertext has degree 1 and all primes");
+  if (x.fresh && (degree != 1 || level != c.rlwe().top_level()))
+    throw DamagedFileError("a fresh ciphertext has degree 1 and all primes");
   if (!x.seeds.empty() && (x.seeds.size() != c.parts() || !x.fresh || domain != Domain::coefficient)) {
     throw DamagedFileError("only fresh ciphertexts are seeded, once for each plaintext modulus");
   }
@@ -171,8 +177,8 @@ PublicKey read_public_key(const io::Container& k) {
   const std::shared_ptr<Context> c = context_of(k, "public-key");
   k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
   const RnsTensor body = read_tensor(k, "body", *c, {}, 1, c->rlwe().chain(c->rlwe().top_level()), Domain::ntt);
-  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{
-      c, rlwe::expand_public_key(c->rlwe_shared(), key_of(k), seed_from(k.header.at("seed"), "seed"), body)}));
+  return PublicKey(std::make_shared<PublicKeyData>(
+      PublicKeyData{c, rlwe::expand_public_key(c->rlwe_shared(), key_of(k), seed_from(k.header.at("seed"), "seed"), body)}));
 }
 
 io::Container describe(const EvaluationKeysData& d, Payload& payload) {
@@ -204,16 +210,19 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
   d->keys.id = key_of(k);
   const io::Json::Object& rotations = k.header.at("rotations").as_object("rotations");
   const bool relinearize = k.header.contains("relinearization");
-  if (k.arrays.size() != rotations.size() + (relinearize ? 1 : 0)) throw DamagedFileError("the file has arrays that no key names");
+  if (k.arrays.size() != rotations.size() + (relinearize ? 1 : 0))
+    throw DamagedFileError("the file has arrays that no key names");
   c.engine().require_memory(k.arrays.size() * Parameters(d->context).switch_key_bytes(), "loading these keys");
   for (const auto& [galois, seed] : rotations) {
     u64 g = 0;
     for (char digit : galois) g = digit >= '0' && digit <= '9' && g < (1 << 20) ? g * 10 + static_cast<u64>(digit - '0') : 0;
-    if (g % 2 == 0 || g >= 2 * c.spec().n || std::to_string(g) != galois) throw DamagedFileError("a rotation key names no automorphism");
+    if (g % 2 == 0 || g >= 2 * c.spec().n || std::to_string(g) != galois)
+      throw DamagedFileError("a rotation key names no automorphism");
     d->keys.rotations.emplace(g, read_switch_key(k, c, "rotation" + galois, seed_from(seed, "a seed")));
   }
   if (relinearize) {
-    d->keys.relinearization = read_switch_key(k, c, "relinearization", seed_from(k.header.at("relinearization"), "relinearization"));
+    d->keys.relinearization =
+        read_switch_key(k, c, "relinearization", seed_from(k.header.at("relinearization"), "relinearization"));
   }
   return EvaluationKeys(std::move(d));
 }
@@ -272,7 +281,8 @@ std::string inspect(const std::string& path) {
   io::Json j = io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}});
   io::Json arrays = io::Json::array();
   for (const io::Array& a : k.arrays) {
-    arrays.push_back(io::Json::object({{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
+    arrays.push_back(io::Json::object(
+        {{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
   }
   j["arrays"] = arrays;
   return j.dump();
@@ -280,7 +290,8 @@ std::string inspect(const std::string& path) {
 
 std::string kind_of(const std::string& path) {
   const std::string type = io::peek(path).type;
-  if (!type.starts_with("heliograph.bfv.")) throw FormatError("this file holds an object of kind " + type + ", which this version does not read");
+  if (!type.starts_with("heliograph.bfv."))
+    throw FormatError("this file holds an object of kind " + type + ", which this version does not read");
   return type.substr(15);
 }
 

@@ -34,8 +34,9 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
       upload_values(*c, part, values, packing, first, plain);
       const RnsTensor message = scale_up(*c, part, plain, level), body = out.with_components(0, 1);
       e.kernels().add(e.queue(), e.prepared(), body.primes(), body.view(), message.view(), body.view());
-      if (progress) progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
-                             static_cast<double>(c->parts()));
+      if (progress)
+        progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
+                 static_cast<double>(c->parts()));
     }
     data->parts.push_back(all.reshape(values.shape));
     data->noise.push_back(rlwe::log2_sum(fresh_noise, c->noise().rounding()));
@@ -63,7 +64,8 @@ SecretKey SecretKey::generate_for_test(const Parameters& parameters, const std::
 std::string SecretKey::key_id() const { return rlwe::to_string(data_->key.id()); }
 
 PublicKey SecretKey::public_key() const {
-  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{data_->context, rlwe::make_public_key(data_->key, *data_->entropy)}));
+  return PublicKey(
+      std::make_shared<PublicKeyData>(PublicKeyData{data_->context, rlwe::make_public_key(data_->key, *data_->entropy)}));
 }
 
 std::string PublicKey::key_id() const { return rlwe::to_string(data_->key.id); }
@@ -71,7 +73,8 @@ std::string PublicKey::key_id() const { return rlwe::to_string(data_->key.id); }
 EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool columns,
                                           const Progress& progress) const {
   Context& c = *data_->context;
-  if ((!rotations.empty() || columns) && !c.has_slots()) throw SlotsError("this set has no slots, so there is nothing to rotate");
+  if ((!rotations.empty() || columns) && !c.has_slots())
+    throw SlotsError("this set has no slots, so there is nothing to rotate");
   auto data = std::make_shared<EvaluationKeysData>();
   data->context = data_->context;
   data->keys.context = c.rlwe_shared();
@@ -88,7 +91,8 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
     if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));
   };
   if (relinearize) data->keys.relinearization = rlwe::make_relinearization_key(data_->key, *data_->entropy), tick();
-  for (u64 g : galois) data->keys.rotations.insert_or_assign(g, rlwe::make_rotation_key(data_->key, g, *data_->entropy)), tick();
+  for (u64 g : galois)
+    data->keys.rotations.insert_or_assign(g, rlwe::make_rotation_key(data_->key, g, *data_->entropy)), tick();
   return EvaluationKeys(std::move(data));
 }
 
@@ -161,7 +165,9 @@ void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli,
   const std::vector<u64> words = widened(phase);
   for (std::size_t i = 0; i < phase.items(); ++i) {
     if (rlwe::largest_fraction(words.data() + i * each, n, moduli, t) > 0.49) {
-      throw NoiseError("the noise of this ciphertext is exhausted: it no longer decrypts. Fewer multiplications, or a larger set, are needed");
+      throw NoiseError(
+          "the noise of this ciphertext is exhausted: it no longer decrypts. Fewer multiplications, or a larger set, are "
+          "needed");
     }
   }
 }
@@ -185,8 +191,9 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
       const PlainBatch plain = make_plain_batch(c, count);
       e.kernels().convert(e.queue(), c.scale_down(x.level(), part), phase.view(), nullptr, plain.view);
       download_values(c, part, x.packing, x.width, plain, out.data() + (part * items + first) * x.width);
-      if (progress) progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
-                             static_cast<double>(c.parts()));
+      if (progress)
+        progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
+                 static_cast<double>(c.parts()));
     }
   }
   return out;

@@ -17,7 +17,8 @@ double largest_row(const GatheredProduct& p, int exponent) {
   double largest = 1;
   for (std::size_t row = 0; row * p.terms < p.weights.size(); ++row) {
     double sum = 0;
-    for (std::size_t k = 0; k < p.terms; ++k) sum += std::pow(std::abs(static_cast<double>(p.weights[row * p.terms + k])), exponent);
+    for (std::size_t k = 0; k < p.terms; ++k)
+      sum += std::pow(std::abs(static_cast<double>(p.weights[row * p.terms + k])), exponent);
     largest = std::max(largest, exponent == 2 ? std::sqrt(sum) : sum);
   }
   return largest;
@@ -32,7 +33,8 @@ bool outputs_distinct(const GatheredProduct& p) {
     for (std::size_t m = 0; m < p.outputs; ++m) {
       const auto first = p.weights.begin() + static_cast<std::ptrdiff_t>((g * p.outputs + m) * p.terms);
       std::vector<std::int64_t> row(first, first + static_cast<std::ptrdiff_t>(p.terms));
-      if (std::all_of(row.begin(), row.end(), [](std::int64_t w) { return w == 0; }) || !rows.insert(std::move(row)).second) return false;
+      if (std::all_of(row.begin(), row.end(), [](std::int64_t w) { return w == 0; }) || !rows.insert(std::move(row)).second)
+        return false;
     }
     for (std::size_t at = 0; at < p.positions; ++at) {
       const auto first = p.index.begin() + static_cast<std::ptrdiff_t>((g * p.positions + at) * p.terms);
@@ -85,7 +87,8 @@ Ciphertext apply(const Ciphertext& x, GatheredProduct product, const Shape& shap
 
 void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t rows) {
   if (bias.empty()) return;
-  if (bias.size() != rows) throw ShapeError("the bias has " + std::to_string(bias.size()) + " values for " + std::to_string(rows) + " outputs");
+  if (bias.size() != rows)
+    throw ShapeError("the bias has " + std::to_string(bias.size()) + " values for " + std::to_string(rows) + " outputs");
   check_values(c, {.data = bias, .shape = {rows}, .width = 1}, Packing::coefficients);
 }
 
@@ -96,11 +99,17 @@ Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, st
   const Shape in = x.shape();
   require<ShapeError>(weights.size() == rows * columns, "the weights do not fill their matrix");
   if (in.empty() || in[0] != columns) {
-    throw ShapeError("weights of shape " + ring::to_string({rows, columns}) + " do not multiply a tensor of shape " + ring::to_string(in));
+    throw ShapeError("weights of shape " + ring::to_string({rows, columns}) + " do not multiply a tensor of shape " +
+                     ring::to_string(in));
   }
   check_bias(*x.data().context, bias, rows);
   const std::size_t positions = columns ? ring::element_count(in) / columns : 0;
-  GatheredProduct p{.groups = 1, .outputs = rows, .positions = positions, .terms = columns, .inputs = columns * positions, .weights = weights};
+  GatheredProduct p{.groups = 1,
+                    .outputs = rows,
+                    .positions = positions,
+                    .terms = columns,
+                    .inputs = columns * positions,
+                    .weights = weights};
   for (std::size_t at = 0; at < positions; ++at) {
     for (std::size_t k = 0; k < columns; ++k) p.index.push_back(static_cast<math::u32>(k * positions + at));
   }
@@ -123,10 +132,12 @@ void append_windows(GatheredProduct& p, const Convolution& s, const Image& image
       for (std::size_t channel = 0; channel < s.inputs_per_group; ++channel) {
         for (std::size_t i = 0; i < s.height * s.width; ++i) {
           const std::size_t row = y * s.stride + i / s.width, column = x * s.stride + i % s.width;
-          const bool inside = row >= s.padding && row - s.padding < image.height && column >= s.padding && column - s.padding < image.width;
+          const bool inside =
+              row >= s.padding && row - s.padding < image.height && column >= s.padding && column - s.padding < image.width;
           const std::size_t plane = group * s.inputs_per_group + channel;
-          p.index.push_back(inside ? static_cast<math::u32>((plane * image.height + row - s.padding) * image.width + column - s.padding)
-                                   : GatheredProduct::kNone);
+          p.index.push_back(
+              inside ? static_cast<math::u32>((plane * image.height + row - s.padding) * image.width + column - s.padding)
+                     : GatheredProduct::kNone);
         }
       }
     }
@@ -156,13 +167,15 @@ Ciphertext convolve_one(const Ciphertext& x, const std::vector<std::int64_t>& we
 
 }  // namespace
 
-Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s, const std::vector<std::int64_t>& bias,
-                  const Progress& progress) {
+Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
+                  const std::vector<std::int64_t>& bias, const Progress& progress) {
   const Shape in = x.shape();
-  require<ShapeError>(weights.size() == s.outputs * s.inputs_per_group * s.height * s.width, "the weights do not fill their shape");
+  require<ShapeError>(weights.size() == s.outputs * s.inputs_per_group * s.height * s.width,
+                      "the weights do not fill their shape");
   check_bias(*x.data().context, bias, s.outputs);
   if (in.size() == 3) return convolve_one(x, weights, s, bias, progress);
-  if (in.size() != 4) throw ShapeError("a convolution takes (channels, H, W) or (batch, channels, H, W), not " + ring::to_string(in));
+  if (in.size() != 4)
+    throw ShapeError("a convolution takes (channels, H, W) or (batch, channels, H, W), not " + ring::to_string(in));
   std::vector<Ciphertext> parts;
   for (std::size_t i = 0; i < in[0]; ++i) {
     const Ciphertext y = convolve_one(index(x, 0, i), weights, s, bias, progress);

@@ -52,7 +52,8 @@ device::Counter& counter_of(Context& c) {
 
 std::vector<Parameters::Count> Parameters::counts() const {
   std::vector<Count> list;
-  for (const auto& [kernel, k] : counter_of(*context_).counts()) list.push_back({kernel, k.calls, k.bytes_read, k.bytes_written, k.products});
+  for (const auto& [kernel, k] : counter_of(*context_).counts())
+    list.push_back({kernel, k.calls, k.bytes_read, k.bytes_written, k.products});
   return list;
 }
 
@@ -95,7 +96,8 @@ double sum_ceiling() { return device::default_device().sum_ceiling(); }
 std::vector<std::string> describe_devices() {
   const device::Device& d = device::default_device();
   const device::MemoryState m = d.memory();
-  return {d.name() + ": " + d.description() + ", " + ring::readable_bytes(m.available) + " of " + ring::readable_bytes(m.total) + " free"};
+  return {d.name() + ": " + d.description() + ", " + ring::readable_bytes(m.available) + " of " +
+          ring::readable_bytes(m.total) + " free"};
 }
 
 }  // namespace heliograph

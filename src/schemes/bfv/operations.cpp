@@ -49,7 +49,8 @@ Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op) {
 }
 
 const EvaluationKeys& need_keys(const EvaluationKeys* keys) {
-  if (!keys) throw MissingKeyError("a degree-two ciphertext must be relinearized here, and there are no evaluation keys at hand");
+  if (!keys)
+    throw MissingKeyError("a degree-two ciphertext must be relinearized here, and there are no evaluation keys at hand");
   return *keys;
 }
 
@@ -94,7 +95,9 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKe
   return finish(std::move(r));
 }
 
-Ciphertext square(const Ciphertext& a, const EvaluationKeys* keys, const Progress& progress) { return multiply(a, a, keys, progress); }
+Ciphertext square(const Ciphertext& a, const EvaluationKeys* keys, const Progress& progress) {
+  return multiply(a, a, keys, progress);
+}
 
 namespace {
 
@@ -121,7 +124,8 @@ RnsTensor switch_component(Context& c, const RnsTensor& x, const rlwe::SwitchKey
 Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
   require_same(a.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   if (a.degree() == 1) return a;
-  if (!keys.has_relinearization()) throw MissingKeyError("these evaluation keys have no relinearization key (make them with relinearize=True)");
+  if (!keys.has_relinearization())
+    throw MissingKeyError("these evaluation keys have no relinearization key (make them with relinearize=True)");
   Context& c = *a.data().context;
   CiphertextData r = derived(a.data());
   for (std::size_t part = 0; part < c.parts(); ++part) {
@@ -138,10 +142,12 @@ const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std:
   const auto& have = keys.data().keys.rotations;
   const auto found = have.find(galois);
   if (found != have.end()) return found->second;
-  if (galois == keys.data().context->column_galois()) throw MissingKeyError("the column rotation is not among the keys (make them with columns=True)");
+  if (galois == keys.data().context->column_galois())
+    throw MissingKeyError("the column rotation is not among the keys (make them with columns=True)");
   std::string list;
   for (std::int64_t k : keys.rotations()) list += (list.empty() ? "" : ", ") + std::to_string(k);
-  throw MissingKeyError("rotation " + std::to_string(steps) + " is not among the keys; they have " + (list.empty() ? "none" : list));
+  throw MissingKeyError("rotation " + std::to_string(steps) + " is not among the keys; they have " +
+                        (list.empty() ? "none" : list));
 }
 
 /// Applies automorphisms to every item, one result for each, from one decomposition; galois 1 copies.
@@ -158,7 +164,8 @@ std::vector<RnsTensor> apply_automorphisms(Context& c, const RnsTensor& x, const
   }
   const std::size_t preferred = std::min(k.preferred_items(), std::max<std::size_t>(1, x.items()));
   const std::size_t digits = plan.digits.size(), n = c.spec().n;
-  const std::size_t digit_bytes = device::Workspace::bytes(c.rlwe().parameters().word, preferred, digits, plan.extended.size(), n);
+  const std::size_t digit_bytes =
+      device::Workspace::bytes(c.rlwe().parameters().word, preferred, digits, plan.extended.size(), n);
   const std::size_t body_bytes = device::Workspace::bytes(c.rlwe().parameters().word, preferred, 1, plan.chain.size(), n);
   const std::size_t scratch = 2 * digit_bytes + body_bytes + device::Kernels::apply_key_workspace(plan, preferred);
   const device::Buffer workspace = e.allocate(scratch);
@@ -176,7 +183,8 @@ std::vector<RnsTensor> apply_automorphisms(Context& c, const RnsTensor& x, const
         continue;
       }
       k.permute(e.queue(), e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), raised, turned);
-      k.permute(e.queue(), e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient), v[0].with_components(0, 1), body);
+      k.permute(e.queue(), e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient),
+                v[0].with_components(0, 1), body);
       k.apply_key(e.queue(), plan, turned, keys[i]->pairs.view(), &body, v[i + 1], w);
     }
   });
@@ -190,7 +198,8 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
   require_packing(c, Packing::slots);
   require<SlotsError>(x.packing() == Packing::slots, "this tensor packs coefficients: it has no slots to rotate");
   std::vector<const rlwe::SwitchKey*> switch_keys;
-  for (std::size_t i = 0; i < galois.size(); ++i) switch_keys.push_back(galois[i] == 1 ? nullptr : &rotation_key(keys, galois[i], steps[i]));
+  for (std::size_t i = 0; i < galois.size(); ++i)
+    switch_keys.push_back(galois[i] == 1 ? nullptr : &rotation_key(keys, galois[i], steps[i]));
   const Ciphertext a = of_degree_one(x, &keys, {});
   CiphertextData r = derived(a.data());
   r.width = c.spec().n;  // values move into slots that were padding
@@ -213,7 +222,8 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
 
 }  // namespace
 
-Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys, const Progress& progress) {
+Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
+                       const Progress& progress) {
   require<ShapeError>(!steps.empty(), "no steps to rotate by");
   std::vector<u64> galois;
   for (std::int64_t s : steps) galois.push_back(a.data().context->row_galois(s));
@@ -228,7 +238,8 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
   const CiphertextData& x = a.data();
   Context& c = *x.context;
   const auto noise_at = [&](std::size_t to, std::size_t part) {
-    return rlwe::log2_sum(x.noise[part] + c.log_modulus(to) - c.log_modulus(x.level()), c.noise().rounding_times_secret(x.degree() + 1));
+    return rlwe::log2_sum(x.noise[part] + c.log_modulus(to) - c.log_modulus(x.level()),
+                          c.noise().rounding_times_secret(x.degree() + 1));
   };
   if (level == 0) {  // the fewest primes that leave two bits by the estimate
     const auto enough = [&](std::size_t to) {
@@ -241,7 +252,8 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
   }
   if (level == x.level()) return a;
   if (level < 1 || level > x.level()) {
-    throw LevelError("this ciphertext has " + std::to_string(x.level()) + " primes left; it cannot go to " + std::to_string(level));
+    throw LevelError("this ciphertext has " + std::to_string(x.level()) + " primes left; it cannot go to " +
+                     std::to_string(level));
   }
   CiphertextData r = derived(x);
   for (std::size_t part = 0; part < c.parts(); ++part) {

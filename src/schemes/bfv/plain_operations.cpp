@@ -66,7 +66,8 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   r.width = std::max(a.width, b.width);
   r.distinct = r.independent = false;
   for (std::size_t part = 0; part < c.parts(); ++part) {
-    r.parts.push_back(ring::multiply_polynomial(ring::to_domain(a.parts[part], Domain::ntt), b.lifted[part].with_limbs(0, a.level())));
+    r.parts.push_back(
+        ring::multiply_polynomial(ring::to_domain(a.parts[part], Domain::ntt), b.lifted[part].with_limbs(0, a.level())));
     r.noise[part] += b.log_norm[part];  // canonical norms multiply
   }
   return finish(std::move(r));

@@ -39,12 +39,11 @@ const std::vector<NamedSet>& named_sets() {
   // The "-2020" sets are those of Al Badawi and others, IEEE TPDS 2020, section 5; special primes are ours. hcnn5 is what
   // parameters_for finds for the shipped networks at 128 bits; hcnn11 what it finds for the paper's CIFAR-10 network
   // with 8-bit weights of root mean square 30, with five bits to spare (tests repeat both searches).
-  static const std::vector<u64> ten = {2424833, 2654209, 2752513, 3604481, 3735553, 4423681, 4620289, 4816897, 4882433, 5308417};
+  static const std::vector<u64> ten = {2424833, 2654209, 2752513, 3604481, 3735553,
+                                       4423681, 4620289, 4816897, 4882433, 5308417};
   static const std::vector<NamedSet> sets = {
-      {"hvmul-2020", 15, 600, 4, 5, {2}, false, 0},
-      {"hcnn5-2020", 14, 330, 2, 3, {5522259017729}, false, 0},
-      {"hcnn11-2020", 13, 300, 0, 0, ten, true, 0},
-      {"hcnn5", 13, 187, 0, 0, {8796092858369}, false, 0},
+      {"hvmul-2020", 15, 600, 4, 5, {2}, false, 0}, {"hcnn5-2020", 14, 330, 2, 3, {5522259017729}, false, 0},
+      {"hcnn11-2020", 13, 300, 0, 0, ten, true, 0}, {"hcnn5", 13, 187, 0, 0, {8796092858369}, false, 0},
       {"hcnn11", 13, 210, 0, 0, ten, false, 0},
   };
   return sets;
@@ -143,7 +142,8 @@ double cost_of(const Spec& s) {
   const double q = static_cast<double>(s.chain.size()), r = static_cast<double>(s.auxiliary.size());
   const double p = static_cast<double>(s.special.size()), d = static_cast<double>(s.digits.size());
   const double transforms = 7 * (q + r) + (d + 2) * (q + p);
-  return static_cast<double>(s.plain_moduli.size()) * transforms * static_cast<double>(s.n) * std::log2(static_cast<double>(s.n));
+  return static_cast<double>(s.plain_moduli.size()) * transforms * static_cast<double>(s.n) *
+         std::log2(static_cast<double>(s.n));
 }
 
 /// The smallest chain of ring degree n for the request with this many special primes, or nothing.
@@ -190,9 +190,10 @@ Spec choose(const Request& r) {
     }
     if (any) return best;
   }
-  throw ParameterError("no parameter set of 128 bits has depth " + std::to_string(r.depth) + " with " +
-                       (r.plain_moduli.empty() ? std::to_string(r.plain_bits) + " plaintext bits" : "that plaintext modulus") +
-                       ": N would exceed 2^17");
+  throw ParameterError(
+      "no parameter set of 128 bits has depth " + std::to_string(r.depth) + " with " +
+      (r.plain_moduli.empty() ? std::to_string(r.plain_bits) + " plaintext bits" : "that plaintext modulus") +
+      ": N would exceed 2^17");
 }
 
 }  // namespace heliograph::bfv

@@ -24,8 +24,9 @@ io::Json to_json(const Spec& s) {
 
 Spec spec_from_json(const io::Json& j) {
   constexpr std::uint64_t word = std::uint64_t{1} << 60;
-  j.require_only({"scheme", "name", "edition", "n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots", "insecure"},
-                 "parameters");
+  j.require_only(
+      {"scheme", "name", "edition", "n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots", "insecure"},
+      "parameters");
   if (j.string_at("scheme", 16) != "bfv") throw DamagedFileError("the parameters are not BFV's");
   Spec s;
   s.name = j.string_at("name", 64);
