@@ -79,14 +79,14 @@ double log2_sum(double a, double b) {
 
 double NoiseModel::random(double log_variance) const { return std::log2(kDeviations) + (std::log2(n_) + log_variance) / 2; }
 
-double NoiseModel::rounding() const { return random(-std::log2(12.0)); }
+double NoiseModel::rounding() const { return random(-std::log2(12.0)) + kRoundingSlack; }
 
 double NoiseModel::rounding_times_secret(std::size_t components) const {
   // coefficient variance of s: 2/3; of s^2: about 4N/9
   double variance = 1;
   if (components > 1) variance += n_ * 2 / 3;
   if (components > 2) variance += n_ * n_ * 4 / 9;
-  return random(std::log2(variance / 12));
+  return random(std::log2(variance / 12)) + kRoundingSlack;
 }
 
 double NoiseModel::fresh_secret_key() const { return random(2 * std::log2(math::kSigma)); }

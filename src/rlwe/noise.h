@@ -13,6 +13,10 @@
 
 namespace heliograph::rlwe {
 
+/// A fixed-point quotient errs by less than 2^-20 of a unit, whatever the moduli (math/conversion.h: at most 63 sources, 28
+/// bits), so a rounding error reaches 1/2 + 2^-20 and noise may fill 1/2 - 2^-20: log2 of 1 + 2^-19, with room.
+inline constexpr double kRoundingSlack = 0x1p-18;
+
 /// log2(2^a + 2^b)
 double log2_sum(double a, double b);
 

@@ -126,7 +126,7 @@ double Context::log_modulus(std::size_t level) const {
 }
 
 double Context::noise_limit(std::size_t level, std::size_t part) const {
-  return log_modulus(level) - 1 - std::log2(static_cast<double>(plain_[part].t));
+  return log_modulus(level) - 1 - std::log2(static_cast<double>(plain_[part].t)) - rlwe::kRoundingSlack;
 }
 
 double Context::multiply_noise(double a, double b, std::size_t part) const {
