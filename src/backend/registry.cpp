@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cuda/cuda.h"
 #include "backend/null/null.h"
 #include "backend/ref/ref.h"
 #include "device/device.h"
@@ -16,7 +17,9 @@ std::unique_ptr<Device> open_device(const std::string& name) {
   if (name == "null") return backend::null::make_device();
   if (name == "cpu") return backend::cpu::make_device("", 0);
   if (name.starts_with("cpu:") && name.size() > 4) return backend::cpu::make_device(name.substr(4), 0);
-  throw ParameterError("there is no device \"" + name + "\"; there are cpu, cpu:scalar, cpu:avx2, cpu:avx512, ref and null");
+  if (name == "cuda") return backend::cuda::make_device(0);
+  throw ParameterError("there is no device \"" + name +
+                       "\"; there are cpu, cpu:scalar, cpu:avx2, cpu:avx512, cuda, ref and null");
 }
 
 Device& default_device() {
@@ -32,7 +35,7 @@ Device& default_device() {
     const char* name = std::getenv("HELIOGRAPH_DEVICE");
     try {
       owner = getpid();
-      opened = open_device(name != nullptr && *name != '\0' ? name : "cpu").release();
+      opened = open_device(name != nullptr && *name != '\0' ? name : backend::cuda::count() > 0 ? "cuda" : "cpu").release();
     } catch (...) {
       owner = 0;
       throw;

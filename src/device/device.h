@@ -54,6 +54,12 @@ struct MemoryState {
   std::size_t total = 0, available = 0, pooled = 0;
 };
 
+/// What has crossed between the host and a device, and what was asked of it. Zero where host and device are one.
+struct Traffic {
+  u64 uploads = 0, upload_bytes = 0, downloads = 0, download_bytes = 0;
+  u64 launches = 0, allocations = 0, waits = 0;
+};
+
 /// What a counting device (backend/null) has seen, for one kernel or for all.
 struct Count {
   u64 calls = 0;
@@ -98,14 +104,17 @@ class Device {
   virtual double product_ceiling() { return 0; }
   /// The same of products that are summed before one reduction.
   virtual double sum_ceiling() { return 0; }
+  /// Since the device was opened.
+  virtual Traffic traffic() const { return {}; }
   /// Null on devices that compute.
   virtual Counter* counter() { return nullptr; }
 };
 
-/// The devices of this process, opened at first use: the processor's cores, or what HELIOGRAPH_DEVICE names
-/// ("cpu", "ref", "null"). Throws ForkError in a child of the process that opened them.
+/// The devices of this process, opened at first use: a GPU where this build can use one and there is one, else the
+/// processor's cores; or what HELIOGRAPH_DEVICE names ("cpu", "cuda", "ref", "null"). Throws ForkError in a child of the process that opened them.
 Device& default_device();
-/// A device of its own: "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "ref", "null". Throws ParameterError.
+/// A device of its own: "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "cuda", "ref", "null". Throws ParameterError, and
+/// DeviceError where the device is known but cannot be opened.
 std::unique_ptr<Device> open_device(const std::string& name);
 
 }  // namespace heliograph::device

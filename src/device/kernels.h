@@ -114,8 +114,9 @@ class Kernels {
   static std::size_t bfv_multiply_workspace(const MultiplyPlan&, std::size_t items, std::size_t a_components,
                                             std::size_t b_components);
 
-  /// How many items of a composite a call should hold: enough to fill the device, no more than its caches like.
-  virtual std::size_t preferred_items() const = 0;
+  /// How many items of a composite a call should hold, each with so many bytes of scratch: enough to fill the device, no
+  /// more than its caches like.
+  virtual std::size_t preferred_items(std::size_t bytes_an_item) const = 0;
 
  protected:
   virtual void do_add(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b, const View& out) = 0;

@@ -62,6 +62,7 @@ struct GatheredProduct {
   int weight_bits() const;
   /// Throws ShapeError unless sizes and indices fit.
   void check() const;
+  bool operator==(const GatheredProduct&) const = default;
 };
 
 class PreparedProduct {

@@ -1,6 +1,7 @@
 #include "ring/engine.h"
 
 #include <unistd.h>
+#include <algorithm>
 #include <cstdio>
 
 namespace heliograph::ring {
@@ -46,6 +47,24 @@ const device::PreparedPermutation& Engine::automorphism(u64 galois, Domain domai
   auto& slot = automorphisms_[{galois, domain}];
   if (!slot) slot = kernels().prepare(automorphism_permutation(ring(), galois, domain));
   return *slot;
+}
+
+std::shared_ptr<const device::PreparedProduct> Engine::product(device::GatheredProduct product) {
+  constexpr std::size_t kKept = 64, kKeptEntries = std::size_t{1} << 24;  // products, and their weights and indices in all
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(products_.begin(), products_.end(), [&](const auto& kept) { return kept->product() == product; });
+  if (found != products_.end()) {
+    products_.splice(products_.begin(), products_, found);
+    return products_.front();
+  }
+  products_.push_front(kernels().prepare(std::move(product)));
+  std::size_t count = 0, entries = 0;
+  for (auto p = products_.begin(); p != products_.end();) {
+    entries += (*p)->product().weights.size() + (*p)->product().index.size();
+    p = ++count > 1 && (count > kKept || entries > kKeptEntries) ? products_.erase(p) : std::next(p);
+  }
+  return products_.front();
 }
 
 std::string readable_bytes(std::size_t bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <map>
 #include <mutex>
 
@@ -36,6 +37,8 @@ class Engine {
   void require_memory(std::size_t bytes, const char* purpose) const;
   /// The permutation of X -> X^galois in `domain`, prepared once.
   const device::PreparedPermutation& automorphism(u64 galois, Domain domain);
+  /// A matrix product prepared once, whoever asks for these very weights again: the last few are kept.
+  std::shared_ptr<const device::PreparedProduct> product(device::GatheredProduct product);
 
  private:
   device::Device& device_;
@@ -44,6 +47,7 @@ class Engine {
   long process_;
   std::mutex mutex_;
   std::map<std::pair<u64, Domain>, std::shared_ptr<const device::PreparedPermutation>> automorphisms_;
+  std::list<std::shared_ptr<const device::PreparedProduct>> products_;  // the last used first
 };
 
 /// "5.1 GiB"

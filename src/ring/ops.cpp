@@ -125,10 +125,11 @@ RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b) {
   return out;
 }
 
-void add_constant_in_place(const RnsTensor& a, std::size_t item, const device::LimbConstants& constants) {
+void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t count, const device::LimbConstants& constants) {
+  require<InternalError>(a.dense(), "an addition in place needs a dense tensor");
   Engine& e = *a.engine();
-  const View first = a.view().item(item).with_components(0, 1);
-  e.kernels().add_constants(e.queue(), e.prepared(), a.primes(), first, constants, a.domain(), first);
+  const View part = a.reshape({a.items()}).slice(0, first, 1, count).view().with_components(0, 1);
+  if (count) e.kernels().add_constants(e.queue(), e.prepared(), a.primes(), part, constants, a.domain(), part);
 }
 
 RnsTensor automorphism(const RnsTensor& a, u64 galois) {

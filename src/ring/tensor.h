@@ -64,8 +64,9 @@ RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis);
 RnsTensor copy(const RnsTensor& a);
 /// In NTT domain: every component of `a` times the one component of `b`.
 RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b);
-/// Adds `constants` to coefficient 0 of component 0 of one item, in place (for tensors nobody else has seen).
-void add_constant_in_place(const RnsTensor& a, std::size_t item, const device::LimbConstants& constants);
+/// Adds `constants` to coefficient 0 of component 0 of items first .. first + count - 1, in place (for dense tensors nobody
+/// else has seen).
+void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t count, const device::LimbConstants& constants);
 RnsTensor automorphism(const RnsTensor& a, u64 galois);
 /// One modular matrix product; `shape` is the result's.
 RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& product, const Shape& shape, const Progress&);

@@ -18,7 +18,7 @@ class CpuKernels final : public device::Kernels {
   std::shared_ptr<const device::PreparedConversion> prepare(math::Conversion conversion) override;
   std::shared_ptr<const device::PreparedPermutation> prepare(device::Permutation permutation) override;
   std::shared_ptr<const device::PreparedProduct> prepare(device::GatheredProduct product) override;
-  std::size_t preferred_items() const override { return static_cast<std::size_t>(threads_.threads()); }
+  std::size_t preferred_items(std::size_t) const override { return static_cast<std::size_t>(threads_.threads()); }
 
  protected:
   using Queue = device::Queue;

@@ -129,7 +129,7 @@ class NullKernels final : public device::Kernels {
   std::shared_ptr<const PreparedProduct> prepare(device::GatheredProduct product) override {
     return std::make_shared<NullProduct>(std::move(product));
   }
-  std::size_t preferred_items() const override { return items_; }
+  std::size_t preferred_items(std::size_t) const override { return items_; }
 
  protected:
   void do_add(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b, const View& out) override {

@@ -11,7 +11,7 @@ class RefKernels final : public device::Kernels {
   std::shared_ptr<const device::PreparedConversion> prepare(math::Conversion conversion) override;
   std::shared_ptr<const device::PreparedPermutation> prepare(device::Permutation permutation) override;
   std::shared_ptr<const device::PreparedProduct> prepare(device::GatheredProduct product) override;
-  std::size_t preferred_items() const override { return 1; }
+  std::size_t preferred_items(std::size_t) const override { return 1; }
 
  protected:
   using Queue = device::Queue;

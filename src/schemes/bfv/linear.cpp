@@ -71,13 +71,13 @@ Ciphertext apply(const Ciphertext& x, GatheredProduct product, const Shape& shap
     for (std::int64_t& w : reduced.weights) w = math::centered(math::signed_mod(w, t), t);
     r.distinct = r.distinct && outputs_distinct(reduced);
     r.noise[part] += std::log2(largest_row(reduced, a.independent ? 2 : 1));
-    const auto prepared = c.engine().kernels().prepare(std::move(reduced));
+    const auto prepared = c.engine().product(std::move(reduced));
     const RnsTensor out = ring::gathered_product(a.parts[part], *prepared, shape, progress);
     for (std::size_t i = 0; i < bias.size() * (out.items() > 0); ++i) {
       if (bias[i] == 0) continue;
       const device::LimbConstants constant = scaled_constant(c, part, a.level(), bias[i]);
       const std::size_t inner = out.items() / bias.size();
-      for (std::size_t k = 0; k < inner; ++k) ring::add_constant_in_place(out, i * inner + k, constant);
+      ring::add_constant_in_place(out, i * inner, inner, constant);
     }
     r.parts.push_back(out);
     if (!bias.empty()) r.noise[part] = rlwe::log2_sum(r.noise[part], -1);

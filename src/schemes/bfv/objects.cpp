@@ -88,10 +88,25 @@ std::size_t Ciphertext::bytes() const {
   return total;
 }
 
+void Ciphertext::wait() const { data_->context->engine().queue().wait(); }
+
 }  // namespace bfv
 
 double product_ceiling() { return device::default_device().product_ceiling(); }
 double sum_ceiling() { return device::default_device().sum_ceiling(); }
+
+std::string device_name() { return device::default_device().name(); }
+
+Traffic device_traffic() {
+  const device::Traffic t = device::default_device().traffic();
+  return {.uploads = t.uploads,
+          .upload_bytes = t.upload_bytes,
+          .downloads = t.downloads,
+          .download_bytes = t.download_bytes,
+          .launches = t.launches,
+          .allocations = t.allocations,
+          .waits = t.waits};
+}
 
 std::vector<std::string> describe_devices() {
   const device::Device& d = device::default_device();

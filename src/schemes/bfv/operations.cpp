@@ -84,7 +84,8 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKe
     const RnsTensor p = ring::to_domain(a.data().parts[part], Domain::coefficient).broadcast_to(shape);
     const RnsTensor q = same ? p : ring::to_domain(b.data().parts[part], Domain::coefficient).broadcast_to(shape);
     RnsTensor out(c.rlwe().engine(), shape, 3, p.primes(), Domain::coefficient);
-    const std::size_t preferred = std::min(e.kernels().preferred_items(), std::max<std::size_t>(1, out.items()));
+    const std::size_t preferred = std::min(
+        e.kernels().preferred_items(device::Kernels::bfv_multiply_workspace(plan, 1, 2, 2)), std::max<std::size_t>(1, out.items()));
     const std::size_t scratch = device::Kernels::bfv_multiply_workspace(plan, preferred, 2, 2);
     const device::Buffer workspace = e.allocate(scratch);
     ring::for_chunks({out.view(), p.view(), q.view()}, preferred, progress, [&](const std::vector<device::View>& v) {
@@ -107,7 +108,8 @@ RnsTensor switch_component(Context& c, const RnsTensor& x, const rlwe::SwitchKey
   const device::KeySwitchPlan& plan = c.rlwe().key_switch_plan(x.primes().size());
   const std::size_t last = x.components() - 1;
   RnsTensor out(c.rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
-  const std::size_t preferred = std::min(e.kernels().preferred_items(), std::max<std::size_t>(1, out.items()));
+  const std::size_t preferred =
+      std::min(e.kernels().preferred_items(device::Kernels::key_switch_workspace(plan, 1)), std::max<std::size_t>(1, out.items()));
   const std::size_t scratch = device::Kernels::key_switch_workspace(plan, preferred);
   const device::Buffer workspace = e.allocate(scratch);
   const device::View pairs = key.pairs.view();
@@ -162,12 +164,14 @@ std::vector<RnsTensor> apply_automorphisms(Context& c, const RnsTensor& x, const
     out.emplace_back(c.rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
     views.push_back(out.back().view());
   }
-  const std::size_t preferred = std::min(k.preferred_items(), std::max<std::size_t>(1, x.items()));
   const std::size_t digits = plan.digits.size(), n = c.spec().n;
-  const std::size_t digit_bytes =
-      device::Workspace::bytes(c.rlwe().parameters().word, preferred, digits, plan.extended.size(), n);
-  const std::size_t body_bytes = device::Workspace::bytes(c.rlwe().parameters().word, preferred, 1, plan.chain.size(), n);
-  const std::size_t scratch = 2 * digit_bytes + body_bytes + device::Kernels::apply_key_workspace(plan, preferred);
+  const auto scratch_of = [&](std::size_t items) {
+    const auto word = c.rlwe().parameters().word;
+    return 2 * device::Workspace::bytes(word, items, digits, plan.extended.size(), n) +
+           device::Workspace::bytes(word, items, 1, plan.chain.size(), n) + device::Kernels::apply_key_workspace(plan, items);
+  };
+  const std::size_t preferred = std::min(k.preferred_items(scratch_of(1)), std::max<std::size_t>(1, x.items()));
+  const std::size_t scratch = scratch_of(preferred);
   const device::Buffer workspace = e.allocate(scratch);
   ring::for_chunks(views, preferred, progress, [&](const std::vector<device::View>& v) {
     device::Workspace w(workspace->address(), scratch);

@@ -90,8 +90,9 @@ Ciphertext add_integers(const Ciphertext& x, const Values& values) {
   if (shape != a.shape()) r.distinct = r.independent = false;
   for (std::size_t part = 0; part < c.parts(); ++part) {
     const RnsTensor out = ring::copy(a.parts[part].broadcast_to(shape));
-    for (std::size_t i = 0; i < scalars.size(); ++i) {
-      if (scalars[i] != 0) ring::add_constant_in_place(out, i, scaled_constant(c, part, a.level(), scalars[i]));
+    for (std::size_t i = 0, end; i < scalars.size(); i = end) {  // runs of one integer
+      for (end = i + 1; end < scalars.size() && scalars[end] == scalars[i];) ++end;
+      if (scalars[i] != 0) ring::add_constant_in_place(out, i, end - i, scaled_constant(c, part, a.level(), scalars[i]));
     }
     r.parts.push_back(out);
     r.noise[part] = rlwe::log2_sum(r.noise[part], -1);  // the rounding of one constant: at most 1/2

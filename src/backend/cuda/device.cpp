@@ -1,0 +1,417 @@
+#include "backend/cuda/device.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/kernels.h"
+
+namespace heliograph::backend::cuda {
+
+// ---- Pool
+
+std::size_t Pool::size_class(std::size_t bytes) {
+  constexpr std::size_t kLeast = 512;
+  if (bytes <= kLeast) return kLeast;
+  const std::size_t step = std::bit_floor(bytes) / 8;
+  return (bytes + step - 1) / step * step;
+}
+
+void* Pool::take(StreamHandle stream, std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return nullptr;
+  const auto blocks = found->second.find(size);
+  if (blocks == found->second.end() || blocks->second.empty()) return nullptr;
+  void* const block = blocks->second.back();
+  blocks->second.pop_back();
+  kept_ -= size;
+  return block;
+}
+
+void Pool::keep(StreamHandle stream, void* block, std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  streams_[stream][size].push_back(block);
+  kept_ += size;
+}
+
+void Pool::release_blocks(Driver& driver, StreamHandle stream, Blocks& blocks) {
+  for (auto& [size, list] : blocks) {
+    for (void* block : list) driver.free(block, stream), kept_ -= size;
+  }
+}
+
+void Pool::release(Driver& driver, StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return;
+  release_blocks(driver, stream, found->second);
+  streams_.erase(found);
+}
+
+void Pool::release_all(Driver& driver) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [stream, blocks] : streams_) release_blocks(driver, stream, blocks);
+  streams_.clear();
+}
+
+// ---- State
+
+State::State(std::shared_ptr<Driver> given)
+    : driver_(std::move(given)),
+      properties_(driver_->properties()),
+      waits_for_each_(std::getenv("HELIOGRAPH_GPU_SYNC") != nullptr && std::string(std::getenv("HELIOGRAPH_GPU_SYNC")) != "0") {
+  check(driver_->make_stream(&table_stream_), "making a queue");
+}
+
+State::~State() { driver_->destroy_stream(table_stream_); }
+
+void State::add_stream(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.push_back(stream);
+}
+
+void State::remove_stream(StreamHandle stream) {
+  const std::lock_guard lock(mutex_);
+  std::erase(streams_, stream);
+}
+
+void State::free_after_all(void* memory) {
+  // From destructors: nothing is reported, a fault shows at the next wait.
+  const std::lock_guard lock(mutex_);
+  EventHandle event = nullptr;
+  if (driver_->make_event(&event) == 0) {
+    for (StreamHandle stream : streams_) {
+      driver_->record(event, stream);
+      driver_->wait_event(table_stream_, event);
+    }
+    driver_->destroy_event(event);
+  }
+  driver_->free(memory, table_stream_);
+}
+
+Status State::allocate(std::size_t bytes, StreamHandle stream, void** address) {
+  ++counts.allocations;
+  const Status status = driver_->allocate(address, bytes, stream);
+  if (status == 0 || !driver_->is_out_of_memory(status)) return status;
+  // What is kept for other sizes and other queues serves this one once the work that used it is done.
+  pool_.release_all(*driver_);
+  ++counts.waits, ++counts.allocations;
+  if (const Status waited = driver_->synchronize(stream)) return waited;
+  driver_->trim();
+  return driver_->allocate(address, bytes, stream);
+}
+
+void State::require_sound() const {
+  if (!poisoned_) return;
+  const std::lock_guard lock(mutex_);
+  throw DeviceError("this GPU failed earlier and cannot be used again in this process: " + fault_);
+}
+
+void State::check(Status status, const std::string& what) {
+  if (status == 0) return;
+  require_sound();
+  if (driver_->is_out_of_memory(status)) throw OutOfMemoryError(what + ": " + driver_->describe(status));
+  const std::string text = what + ": " + driver_->describe(status);
+  if (driver_->is_fault(status)) {
+    const std::lock_guard lock(mutex_);
+    if (!poisoned_) fault_ = text;
+    poisoned_ = true;
+  }
+  throw DeviceError(text);
+}
+
+device::Traffic State::traffic() const {
+  return {.uploads = counts.uploads,
+          .upload_bytes = counts.upload_bytes,
+          .downloads = counts.downloads,
+          .download_bytes = counts.download_bytes,
+          .launches = counts.launches,
+          .allocations = counts.allocations,
+          .waits = counts.waits};
+}
+
+// ---- Stream, events, queue
+
+Stream::Stream(std::shared_ptr<State> state) : state_(std::move(state)) {
+  state_->check(state_->driver().make_stream(&handle_), "making a queue");
+  state_->add_stream(handle_);
+}
+
+Stream::~Stream() {
+  state_->remove_stream(handle_);
+  state_->pool().release(state_->driver(), handle_);
+  state_->driver().destroy_stream(handle_);
+}
+
+namespace {
+
+class CudaEvent final : public device::Event {
+ public:
+  CudaEvent(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, std::string kernels)
+      : state_(std::move(state)), stream_(std::move(stream)), kernels_(std::move(kernels)) {
+    check(state_->driver().make_event(&handle_), "making an event");
+    const Status recorded = state_->driver().record(handle_, stream_->handle());
+    if (recorded != 0) state_->driver().destroy_event(handle_);
+    check(recorded, "recording an event");
+  }
+  ~CudaEvent() override { state_->driver().destroy_event(handle_); }
+  void wait() override {
+    ++state_->counts.waits;
+    state_->check(state_->driver().synchronize_event(handle_), kernels_);
+  }
+  EventHandle handle() const { return handle_; }
+
+ private:
+  /// A fault is a kernel's, whichever call shows it.
+  void check(Status status, const char* what) const {
+    state_->check(status, status != 0 && state_->driver().is_fault(status) ? kernels_ : what);
+  }
+
+  std::shared_ptr<State> state_;
+  std::shared_ptr<Stream> stream_;
+  std::string kernels_;
+  EventHandle handle_ = nullptr;
+};
+
+class CudaMemory final : public device::Memory {
+ public:
+  CudaMemory(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, void* address, std::size_t bytes,
+             std::size_t size)
+      : Memory(static_cast<std::byte*>(address), bytes), state_(std::move(state)), stream_(std::move(stream)), size_(size) {}
+  ~CudaMemory() override {
+    // Other queues' work on it comes first. A destructor reports nothing: a fault shows at the next wait.
+    for (const auto& other : users_) {
+      Driver& driver = state_->driver();
+      EventHandle event = nullptr;
+      const bool made = driver.make_event(&event) == 0;
+      if (!made || driver.record(event, other->handle()) != 0 || driver.wait_event(stream_->handle(), event) != 0)
+        ++state_->counts.waits, driver.synchronize(other->handle());
+      if (made) driver.destroy_event(event);
+    }
+    state_->pool().keep(stream_->handle(), address_, size_);
+  }
+  void used_by(const std::shared_ptr<Stream>& stream) {
+    const std::lock_guard lock(mutex_);
+    if (stream != stream_ && std::find(users_.begin(), users_.end(), stream) == users_.end()) users_.push_back(stream);
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::shared_ptr<Stream> stream_;
+  std::size_t size_;  // of the pool's block
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Stream>> users_;
+};
+
+class CudaGraph final : public Graph {
+ public:
+  CudaGraph(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, void* executable)
+      : state_(std::move(state)), stream_(std::move(stream)), executable_(executable) {}
+  ~CudaGraph() override { state_->driver().destroy_graph(executable_); }
+  void replay() override { state_->check(state_->driver().replay(executable_, stream_->handle()), "replaying a graph"); }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::shared_ptr<Stream> stream_;
+  void* executable_;
+};
+
+}  // namespace
+
+CudaQueue::CudaQueue(std::shared_ptr<State> state) : state_(std::move(state)), stream_(std::make_shared<Stream>(state_)) {}
+
+std::shared_ptr<device::Event> CudaQueue::record() {
+  state_->require_sound();
+  return std::make_shared<CudaEvent>(state_, stream_, recent());
+}
+
+void CudaQueue::after(const device::Event& event) {
+  const auto* const mine = dynamic_cast<const CudaEvent*>(&event);
+  require<MismatchError>(mine != nullptr, "an event of another device");
+  state_->check(state_->driver().wait_event(stream_->handle(), mine->handle()), "ordering queues");
+}
+
+void CudaQueue::uses(const device::Buffer& buffer) {
+  auto* const mine = dynamic_cast<CudaMemory*>(buffer.get());
+  require<MismatchError>(mine != nullptr, "memory of another device");
+  mine->used_by(stream_);
+}
+
+void CudaQueue::wait() {
+  state_->require_sound();
+  ++state_->counts.waits;
+  state_->check(state_->driver().synchronize(stream_->handle()), recent());
+  const std::lock_guard lock(mutex_);
+  enqueued_ = 0;
+}
+
+void CudaQueue::launch(const Launch& l) {
+  state_->require_sound();
+  if (l.blocks == 0) return;
+  ++state_->counts.launches;
+  check(state_->driver().launch(l, stream_->handle()), std::string("kernel ") + l.kernel);
+  if (state_->waits_for_each()) {
+    ++state_->counts.waits;
+    state_->check(state_->driver().synchronize(stream_->handle()), std::string("kernel ") + l.kernel);
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  names_[enqueued_++ % kRemembered] = l.kernel;
+}
+
+void CudaQueue::check(Status status, const std::string& what) const {
+  if (status == 0) return;
+  const bool blame = state_->driver().is_fault(status) && enqueued() > 0;
+  state_->check(status, blame ? recent() : what);
+}
+
+std::size_t CudaQueue::enqueued() const {
+  const std::lock_guard lock(mutex_);
+  return enqueued_;
+}
+
+std::string CudaQueue::recent() const {
+  const std::lock_guard lock(mutex_);
+  if (enqueued_ == 0) return "waiting for the GPU";
+  if (enqueued_ == 1) return std::string("kernel ") + names_[0];
+  const std::size_t shown = std::min(enqueued_, kRemembered);
+  std::string text = "one of " + std::to_string(enqueued_) + " kernels (HELIOGRAPH_GPU_SYNC=1 tells which), the last ";
+  for (std::size_t i = enqueued_ - shown; i < enqueued_; ++i)
+    text += std::string(i == enqueued_ - shown ? "" : ", ") + names_[i % kRemembered];
+  return text;
+}
+
+CudaQueue& own(device::Queue& queue) {
+  auto* const mine = dynamic_cast<CudaQueue*>(&queue);
+  require<MismatchError>(mine != nullptr, "a queue of another device");
+  return *mine;
+}
+
+Table::Table(const std::shared_ptr<State>& state, const void* data, std::size_t bytes, std::size_t room) : state_(state) {
+  Driver& driver = state_->driver();
+  state_->require_sound();
+  state_->check(state_->allocate(std::max({bytes, room, std::size_t{16}}), state_->table_stream(), &data_),
+                "memory for tables");
+  try {
+    if (bytes) {
+      ++state_->counts.uploads, state_->counts.upload_bytes += bytes;
+      state_->check(driver.upload(data_, data, bytes, state_->table_stream()), "uploading tables");
+    }
+    ++state_->counts.waits;
+    state_->check(driver.synchronize(state_->table_stream()), "uploading tables");
+  } catch (...) {
+    driver.free(data_, state_->table_stream());
+    throw;
+  }
+}
+
+Table::~Table() { state_->free_after_all(data_); }
+
+// ---- the device
+
+namespace {
+
+class CudaDevice final : public device::Device {
+ public:
+  explicit CudaDevice(std::shared_ptr<Driver> driver)
+      : state_(std::make_shared<State>(std::move(driver))), kernels_(state_) {}
+
+  std::string name() const override { return "cuda"; }
+  std::string description() const override {
+    const Properties& p = state_->properties();
+    char memory[32];
+    std::snprintf(memory, sizeof memory, "%.0f GiB", static_cast<double>(p.memory) / (1 << 30));
+    return p.name + ", " + memory + ", " + std::to_string(p.processors) + " multiprocessors";
+  }
+
+  device::MemoryState memory() const override {
+    device::MemoryState m;
+    state_->check(state_->driver().memory(&m.available, &m.total, &m.pooled), "asking for free memory");
+    m.pooled += state_->pool().kept();
+    return m;
+  }
+
+  device::Buffer allocate(std::size_t bytes, device::Queue& queue) override {
+    state_->require_sound();
+    CudaQueue& q = own(queue);
+    const std::size_t size = Pool::size_class(bytes);
+    const StreamHandle stream = q.stream()->handle();
+    void* address = size < bytes ? nullptr : state_->pool().take(stream, size);
+    if (address == nullptr) address = allocate_new(size, bytes, q);
+    return std::make_shared<CudaMemory>(state_, q.stream(), address, bytes, size);
+  }
+
+  std::unique_ptr<device::Queue> make_queue() override {
+    state_->require_sound();
+    return std::make_unique<CudaQueue>(state_);
+  }
+
+  void upload(device::Queue& queue, std::span<const std::byte> from, std::byte* to) override {
+    if (from.empty()) return;
+    state_->require_sound();
+    ++state_->counts.uploads, state_->counts.upload_bytes += from.size();
+    CudaQueue& q = own(queue);
+    q.check(state_->driver().upload(to, from.data(), from.size(), q.stream()->handle()), "uploading");
+  }
+
+  void download(device::Queue& queue, const std::byte* from, std::span<std::byte> to) override {
+    CudaQueue& q = own(queue);
+    if (!to.empty()) {
+      state_->require_sound();
+      ++state_->counts.downloads, state_->counts.download_bytes += to.size();
+      q.check(state_->driver().download(to.data(), from, to.size(), q.stream()->handle()), "downloading");
+    }
+    q.wait();
+  }
+
+  device::Kernels& kernels() override { return kernels_; }
+  device::Traffic traffic() const override { return state_->traffic(); }
+  double product_ceiling() override { return kernels_.product_ceiling(); }
+  double sum_ceiling() override { return kernels_.product_ceiling(); }
+
+ private:
+  void* allocate_new(std::size_t size, std::size_t bytes, CudaQueue& q) {
+    void* address = nullptr;
+    const bool possible = bytes <= state_->properties().memory;  // else its size class may have wrapped
+    const Status status = possible ? state_->allocate(size, q.stream()->handle(), &address) : 0;
+    if (!possible || (status != 0 && state_->driver().is_out_of_memory(status)))
+      throw OutOfMemoryError("the GPU has no memory for " + std::to_string(bytes) + " bytes");
+    q.check(status, "allocating memory");
+    return address;
+  }
+
+  std::shared_ptr<State> state_;
+  CudaKernels kernels_;
+};
+
+}  // namespace
+
+bool is_built() { return true; }
+
+int count(std::string* reason) { return count_gpus(reason); }
+
+std::unique_ptr<device::Device> make_device(int ordinal) { return make_device(make_driver(ordinal)); }
+
+std::unique_ptr<device::Device> make_device(std::shared_ptr<Driver> driver) {
+  return std::make_unique<CudaDevice>(std::move(driver));
+}
+
+std::unique_ptr<Graph> capture(device::Queue& queue, const std::function<void()>& body) {
+  CudaQueue& q = own(queue);
+  State& state = q.state();
+  state.check(state.driver().begin_capture(q.stream()->handle()), "capturing a graph");
+  void* executable = nullptr;
+  try {
+    body();
+  } catch (...) {
+    state.driver().end_capture(q.stream()->handle(), &executable);
+    if (executable) state.driver().destroy_graph(executable);
+    throw;
+  }
+  state.check(state.driver().end_capture(q.stream()->handle(), &executable), "capturing a graph");
+  return std::make_unique<CudaGraph>(q.shared_state(), q.stream(), executable);
+}
+
+}  // namespace heliograph::backend::cuda

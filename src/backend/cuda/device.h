@@ -1,0 +1,142 @@
+// Queues and memory of one GPU.
+#pragma once
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/driver.h"
+#include "device/device.h"
+
+namespace heliograph::backend::cuda {
+
+/// Freed blocks of each stream, kept for its next allocation: work there comes after what used them.
+class Pool {
+ public:
+  /// The size class that holds `bytes`: at most an eighth more.
+  static std::size_t size_class(std::size_t bytes);
+  /// Null where none is kept.
+  void* take(StreamHandle stream, std::size_t size);
+  void keep(StreamHandle stream, void* block, std::size_t size);
+  /// Gives kept blocks back to the driver: a stream's, or all.
+  void release(Driver& driver, StreamHandle stream);
+  void release_all(Driver& driver);
+  std::size_t kept() const { return kept_; }
+
+ private:
+  using Blocks = std::map<std::size_t, std::vector<void*>>;
+  void release_blocks(Driver& driver, StreamHandle stream, Blocks& blocks);
+
+  std::mutex mutex_;
+  std::map<StreamHandle, Blocks> streams_;
+  std::atomic<std::size_t> kept_{0};
+};
+
+/// What everything of one device shares: the driver, the counts, and whether a fault has ended it.
+class State {
+ public:
+  explicit State(std::shared_ptr<Driver> given);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  Driver& driver() const { return *driver_; }
+  Pool& pool() { return pool_; }
+  const Properties& properties() const { return properties_; }
+  /// Throws DeviceError naming `what` where `status` is an error; a fault poisons the device.
+  void check(Status status, const std::string& what);
+  /// Throws DeviceError where an earlier fault has ended this device.
+  void require_sound() const;
+  device::Traffic traffic() const;
+  /// From the driver; where it has none left, what the pool keeps is given back first.
+  Status allocate(std::size_t bytes, StreamHandle stream, void** address);
+  /// Where tables are uploaded and freed.
+  StreamHandle table_stream() const { return table_stream_; }
+  /// Frees on the table stream, after all that is enqueued on any stream now.
+  void free_after_all(void* memory);
+  void add_stream(StreamHandle stream);
+  void remove_stream(StreamHandle stream);
+  /// HELIOGRAPH_GPU_SYNC: every kernel is waited for, so that a fault names it.
+  bool waits_for_each() const { return waits_for_each_; }
+
+  struct {
+    std::atomic<device::u64> uploads{0}, upload_bytes{0}, downloads{0}, download_bytes{0}, launches{0}, allocations{0},
+        waits{0};
+  } counts;
+
+ private:
+  std::shared_ptr<Driver> driver_;
+  Pool pool_;
+  Properties properties_;
+  bool waits_for_each_;
+  mutable std::mutex mutex_;
+  std::atomic<bool> poisoned_{false};
+  std::string fault_;
+  StreamHandle table_stream_ = nullptr;
+  std::vector<StreamHandle> streams_;
+};
+
+/// A stream lives until its queue and all memory freed in its order are gone.
+class Stream {
+ public:
+  explicit Stream(std::shared_ptr<State> state);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  StreamHandle handle() const { return handle_; }
+
+ private:
+  std::shared_ptr<State> state_;
+  StreamHandle handle_ = nullptr;
+};
+
+class CudaQueue final : public device::Queue {
+ public:
+  explicit CudaQueue(std::shared_ptr<State> state);
+  std::shared_ptr<device::Event> record() override;
+  void after(const device::Event& event) override;
+  void uses(const device::Buffer& buffer) override;
+  void wait() override;
+
+  void launch(const Launch& l);
+  State& state() const { return *state_; }
+  const std::shared_ptr<State>& shared_state() const { return state_; }
+  const std::shared_ptr<Stream>& stream() const { return stream_; }
+  /// The kernels enqueued since the last wait that succeeded, for an error's text.
+  std::string recent() const;
+  /// Throws where `status` is an error of `what`, a call on this queue; a fault is blamed on the kernels before it.
+  void check(Status status, const std::string& what) const;
+
+ private:
+  std::shared_ptr<State> state_;
+  std::shared_ptr<Stream> stream_;
+  std::size_t enqueued() const;
+
+  mutable std::mutex mutex_;
+  static constexpr std::size_t kRemembered = 8;
+  std::array<const char*, kRemembered> names_{};
+  std::size_t enqueued_ = 0;
+};
+
+/// `queue` as a queue of this backend. Throws MismatchError.
+CudaQueue& own(device::Queue& queue);
+
+/// Memory filled once and read by kernels of any queue: tables. Waits until it is there. `room`: at least so many bytes.
+class Table {
+ public:
+  Table(const std::shared_ptr<State>& state, const void* data, std::size_t bytes, std::size_t room = 0);
+  ~Table();
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  template <class T>
+  const T* as() const {
+    return static_cast<const T*>(data_);
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  void* data_ = nullptr;
+};
+
+}  // namespace heliograph::backend::cuda

@@ -1,0 +1,168 @@
+#include "backend/cuda/driver.h"
+
+#include <cuda_runtime_api.h>
+#include <mutex>
+#include <unordered_map>
+
+namespace heliograph::backend::cuda {
+
+namespace {
+
+constexpr std::size_t kDefaultShared = 48 << 10;  // beyond it a kernel must be told
+
+void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw DeviceError(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+class Runtime final : public Driver {
+ public:
+  explicit Runtime(int ordinal) : ordinal_(ordinal) {
+    check(cudaSetDevice(ordinal), "opening the GPU");
+    check(cudaDeviceGetDefaultMemPool(&pool_, ordinal), "opening the GPU's memory pool");
+    std::uint64_t keep = ~std::uint64_t{0};
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the GPU's memory pool");
+  }
+
+  Properties properties() override {
+    cudaDeviceProp p{};
+    check(cudaGetDeviceProperties(&p, ordinal_), "reading the GPU's properties");
+    return {.name = p.name,
+            .major = p.major,
+            .minor = p.minor,
+            .processors = p.multiProcessorCount,
+            .memory = p.totalGlobalMem,
+            .shared_bytes_a_block = p.sharedMemPerBlockOptin,
+            .l2_bytes = static_cast<std::size_t>(p.l2CacheSize)};
+  }
+
+  Status memory(std::size_t* available, std::size_t* total, std::size_t* pooled) override {
+    bind();
+    std::uint64_t reserved = 0, used = 0;
+    cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved);
+    cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used);
+    *pooled = reserved - used;
+    return cudaMemGetInfo(available, total);
+  }
+
+  Status make_stream(StreamHandle* s) override {
+    bind();
+    return cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(s), cudaStreamNonBlocking);
+  }
+  Status destroy_stream(StreamHandle s) override { return bind(), cudaStreamDestroy(stream(s)); }
+  Status make_event(EventHandle* e) override {
+    bind();
+    return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(e), cudaEventDisableTiming);
+  }
+  Status destroy_event(EventHandle e) override { return bind(), cudaEventDestroy(static_cast<cudaEvent_t>(e)); }
+  Status record(EventHandle e, StreamHandle s) override {
+    return bind(), cudaEventRecord(static_cast<cudaEvent_t>(e), stream(s));
+  }
+  Status wait_event(StreamHandle s, EventHandle e) override {
+    return bind(), cudaStreamWaitEvent(stream(s), static_cast<cudaEvent_t>(e), 0);
+  }
+  Status synchronize_event(EventHandle e) override { return bind(), cudaEventSynchronize(static_cast<cudaEvent_t>(e)); }
+  Status synchronize(StreamHandle s) override { return bind(), cudaStreamSynchronize(stream(s)); }
+  Status allocate(void** p, std::size_t bytes, StreamHandle s) override {
+    bind();
+    const cudaError_t status = cudaMallocAsync(p, bytes, stream(s));
+    if (status == cudaErrorMemoryAllocation) cudaGetLastError();  // not for the next launch to report
+    return status;
+  }
+  Status free(void* p, StreamHandle s) override { return bind(), cudaFreeAsync(p, stream(s)); }
+  Status trim() override { return bind(), cudaMemPoolTrimTo(pool_, 0); }
+  Status upload(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
+    return bind(), cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream(s));
+  }
+  Status download(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
+    return bind(), cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream(s));
+  }
+  Status launch(const Launch& l, StreamHandle s) override {
+    bind();
+    if (l.shared_bytes > kDefaultShared) {
+      const std::lock_guard lock(mutex_);
+      std::size_t& allowed = shared_[l.function];
+      if (allowed < l.shared_bytes) {
+        const cudaError_t status = cudaFuncSetAttribute(l.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                        static_cast<int>(l.shared_bytes));
+        if (status != cudaSuccess) return status;
+        allowed = l.shared_bytes;
+      }
+    }
+    return cudaLaunchKernel(l.function, dim3(l.blocks), dim3(l.threads), l.arguments, l.shared_bytes, stream(s));
+  }
+  Status begin_capture(StreamHandle s) override {
+    return bind(), cudaStreamBeginCapture(stream(s), cudaStreamCaptureModeThreadLocal);
+  }
+  Status end_capture(StreamHandle s, void** executable) override {
+    bind();
+    cudaGraph_t graph = nullptr;
+    cudaError_t status = cudaStreamEndCapture(stream(s), &graph);
+    if (status == cudaSuccess) status = cudaGraphInstantiate(reinterpret_cast<cudaGraphExec_t*>(executable), graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    return status;
+  }
+  Status replay(void* graph, StreamHandle s) override {
+    return bind(), cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream(s));
+  }
+  Status destroy_graph(void* graph) override { return bind(), cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
+  std::string describe(Status s) override { return cudaGetErrorString(static_cast<cudaError_t>(s)); }
+  bool is_out_of_memory(Status s) override { return s == cudaErrorMemoryAllocation; }
+  bool is_fault(Status s) override {
+    switch (s) {
+      case cudaErrorIllegalAddress:
+      case cudaErrorLaunchFailure:
+      case cudaErrorLaunchTimeout:
+      case cudaErrorAssert:
+      case cudaErrorHardwareStackError:
+      case cudaErrorIllegalInstruction:
+      case cudaErrorMisalignedAddress:
+      case cudaErrorInvalidAddressSpace:
+      case cudaErrorInvalidPc:
+      case cudaErrorECCUncorrectable:
+      case cudaErrorDevicesUnavailable:
+      case cudaErrorUnknown:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+ private:
+  static cudaStream_t stream(StreamHandle s) { return static_cast<cudaStream_t>(s); }
+
+  /// The runtime's current device belongs to the calling thread.
+  void bind() const {
+    static thread_local int current = -1;
+    if (current == ordinal_) return;
+    cudaSetDevice(ordinal_);
+    current = ordinal_;
+  }
+
+  int ordinal_;
+  cudaMemPool_t pool_ = nullptr;
+  std::mutex mutex_;
+  std::unordered_map<const void*, std::size_t> shared_;
+};
+
+}  // namespace
+
+std::shared_ptr<Driver> make_driver(int ordinal) {
+  std::string reason;
+  const int count = count_gpus(&reason);
+  if (ordinal >= count) {
+    throw DeviceError(count == 0 ? "there is no GPU to use: " + reason
+                                 : "there is no GPU " + std::to_string(ordinal) + "; there are " + std::to_string(count));
+  }
+  return std::make_shared<Runtime>(ordinal);
+}
+
+int count_gpus(std::string* reason) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0) return count;
+  cudaGetLastError();
+  if (reason) *reason = status == cudaSuccess ? "the driver lists none" : cudaGetErrorString(status);
+  return 0;
+}
+
+}  // namespace heliograph::backend::cuda

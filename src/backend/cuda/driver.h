@@ -1,0 +1,70 @@
+// The calls this backend makes of the CUDA runtime, counted; a test puts its own in place (no GPU is needed for that).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "device/device.h"
+
+namespace heliograph::backend::cuda {
+
+using StreamHandle = void*;
+using EventHandle = void*;
+
+/// A CUDA status; 0 is success.
+using Status = int;
+
+struct Launch {
+  const char* kernel;  // the contract's name for it: what an error names
+  const void* function;
+  unsigned blocks, threads;
+  std::size_t shared_bytes;
+  void** arguments;
+};
+
+struct Properties {
+  std::string name;
+  int major = 0, minor = 0, processors = 0;
+  std::size_t memory = 0, shared_bytes_a_block = 0, l2_bytes = 0;
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  virtual Properties properties() = 0;
+  virtual Status memory(std::size_t* available, std::size_t* total, std::size_t* pooled) = 0;
+  virtual Status make_stream(StreamHandle*) = 0;
+  virtual Status destroy_stream(StreamHandle) = 0;
+  virtual Status make_event(EventHandle*) = 0;
+  virtual Status destroy_event(EventHandle) = 0;
+  virtual Status record(EventHandle, StreamHandle) = 0;
+  virtual Status wait_event(StreamHandle, EventHandle) = 0;
+  virtual Status synchronize_event(EventHandle) = 0;
+  virtual Status synchronize(StreamHandle) = 0;
+  virtual Status allocate(void**, std::size_t bytes, StreamHandle) = 0;
+  virtual Status free(void*, StreamHandle) = 0;
+  /// Gives what the pool holds and nobody uses back to the system.
+  virtual Status trim() = 0;
+  virtual Status upload(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
+  virtual Status download(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
+  virtual Status launch(const Launch&, StreamHandle) = 0;
+  /// Graphs: work enqueued between the two is recorded instead of run; end gives something to replay.
+  virtual Status begin_capture(StreamHandle) = 0;
+  virtual Status end_capture(StreamHandle, void** graph) = 0;
+  virtual Status replay(void* graph, StreamHandle) = 0;
+  virtual Status destroy_graph(void* graph) = 0;
+  virtual std::string describe(Status) = 0;
+  /// Whether a status means that memory ran out, and nothing worse.
+  virtual bool is_out_of_memory(Status) = 0;
+  /// Whether a status ends the use of the GPU in this process: a kernel's bad access, a lost GPU.
+  virtual bool is_fault(Status) = 0;
+};
+
+/// The CUDA runtime on the GPU of that number. Throws DeviceError where there is none.
+std::shared_ptr<Driver> make_driver(int ordinal);
+/// How many GPUs the CUDA runtime finds; 0 where it finds no driver. `reason` says why there are none.
+int count_gpus(std::string* reason = nullptr);
+
+}  // namespace heliograph::backend::cuda

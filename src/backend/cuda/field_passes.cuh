@@ -1,0 +1,164 @@
+// The passes of passes.h for one field: included by field32.cu, field50.cu and field60.cu, which instantiate them.
+#pragma once
+
+#include "backend/cuda/launch.cuh"
+#include "backend/cuda/passes.h"
+#include "backend/cuda/rows.cuh"
+
+namespace heliograph::backend::cuda {
+
+namespace {
+
+/// body(integral constant L) for the columns of a ring of degree n.
+template <int L = 1, class Body>
+void with_columns(std::size_t n, Body body) {
+  if constexpr (L <= 9) {
+    if (n >> L == kRow) {
+      body(std::integral_constant<int, L>{});
+    } else {
+      with_columns<L + 1>(n, body);
+    }
+  } else {
+    throw InternalError("no column pass for this degree");
+  }
+}
+
+template <class F, bool INVERSE>
+void columns(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const Source& in, const View& out) {
+  with_columns(out.n, [&](auto bits) {
+    constexpr int L = decltype(bits)::value;
+    using Shape = ColumnShape<F, L>;
+    const auto a = ntt_arguments<F>(ring, primes, in, out, kRow / Shape::kColumns, INVERSE);
+    launch(q, name, &ntt_columns<F, L, INVERSE>, a.grid.blocks(), Shape::kBlock, Shape::kShared, a);
+  });
+}
+
+/// Rows of 2^L points, P polynomials a thread; WHOLE: the rows are the polynomials.
+template <class F, int L, int P, bool INVERSE, bool WHOLE>
+void rows_of(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& in, const View& out) {
+  constexpr u32 kThreads = Transform<F, L>::kThreads;
+  const u32 each = WHOLE ? 1 : static_cast<u32>(std::min<std::size_t>(8, out.n >> L));
+  auto a = ntt_arguments<F>(ring, primes, plain_source(in), out, static_cast<u32>(out.n >> L) / each, INVERSE);
+  a.grid.components = (a.polynomials + P - 1) / P;
+  a.grid.items = 1;
+  constexpr std::size_t kBytes = sizeof(typename F::Value) * RowLayout<L, kThreads <= 16>::kWords;
+  launch(q, name, &ntt_rows<F, L, P, INVERSE, WHOLE>, a.grid.blocks(), each * kThreads, each * kBytes, a);
+}
+
+/// As many polynomials a thread as registers hold, where that leaves every multiprocessor its share.
+template <class F, int L, bool INVERSE, bool WHOLE>
+void rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& in, const View& out) {
+  constexpr int kMost = WHOLE ? 1 : std::is_same_v<F, Field32> ? 4 : 2;
+  const std::size_t polynomials = out.items() * out.components, words = polynomials * out.limbs * out.n;
+  if (kMost > 1 && polynomials >= kMost && words >= std::size_t{1} << 23) {
+    rows_of<F, L, kMost, INVERSE, WHOLE>(q, name, ring, primes, in, out);
+  } else {
+    rows_of<F, L, 1, INVERSE, WHOLE>(q, name, ring, primes, in, out);
+  }
+}
+
+/// One pass where the polynomial fits a block. False: it does not.
+template <class F, bool INVERSE>
+bool whole(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& a, const View& out) {
+  if (out.n < kRow) {
+    const auto arguments = ntt_arguments<F>(ring, primes, plain_source(a), out, 1, INVERSE);
+    launch(q, name, &ntt_small<F, INVERSE>, arguments.grid.blocks(), static_cast<u32>(out.n / 2),
+           out.n * sizeof(typename F::Value), arguments);
+    return true;
+  }
+  if constexpr (!std::is_same_v<F, Field60>) {  // no set has such primes: two passes serve them
+    switch (out.n) {
+      case 1 << 10:
+        return rows<F, 10, INVERSE, true>(q, name, ring, primes, a, out), true;
+      case 1 << 11:
+        return rows<F, 11, INVERSE, true>(q, name, ring, primes, a, out), true;
+      case 1 << 12:
+        return rows<F, 12, INVERSE, true>(q, name, ring, primes, a, out), true;
+      case 1 << 13:
+        return rows<F, 13, INVERSE, true>(q, name, ring, primes, a, out), true;
+      default:
+        break;
+    }
+  }
+  if (out.n == kRow) return rows<F, kRowBits, INVERSE, true>(q, name, ring, primes, a, out), true;
+  return false;
+}
+
+}  // namespace
+
+template <class F>
+void forward_columns(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const Source& in,
+                     const View& out) {
+  columns<F, false>(q, name, ring, primes, in, out);
+}
+
+template <class F>
+void inverse_columns(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& in,
+                     const View& out) {
+  columns<F, true>(q, name, ring, primes, plain_source(in), out);
+}
+
+template <class F>
+void forward_ntt(Queue& q, const CudaRing& ring, const PrimeList& primes, const View& a, const View& out) {
+  constexpr const char* kName = "forward_ntt";
+  if (whole<F, false>(q, kName, ring, primes, a, out)) return;
+  columns<F, false>(q, kName, ring, primes, plain_source(a), out);
+  rows<F, kRowBits, false, false>(q, kName, ring, primes, out, out);
+}
+
+template <class F>
+void inverse_ntt(Queue& q, const CudaRing& ring, const PrimeList& primes, const View& a, const View& out) {
+  constexpr const char* kName = "inverse_ntt";
+  if (whole<F, true>(q, kName, ring, primes, a, out)) return;
+  rows<F, kRowBits, true, false>(q, kName, ring, primes, a, out);
+  columns<F, true>(q, kName, ring, primes, plain_source(out), out);
+}
+
+namespace {
+
+template <class F>
+RowArguments<F> row_arguments(const CudaRing& ring, const PrimeList& primes, const View& polynomials) {
+  RowArguments<F> a{.polynomials = strided(polynomials),
+                    .grid = Grid(static_cast<u32>(polynomials.n / kRow / kBlockRows), polynomials),
+                    .primes = primes_of(primes),
+                    .table = ring.primes().as<typename F::Prime>(),
+                    .forward = ring.forward().as<typename F::Constant>(),
+                    .inverse = ring.inverse().as<typename F::Constant>(),
+                    .n = static_cast<u32>(polynomials.n)};
+  a.grid.components = 1;  // a block holds them all
+  return a;
+}
+
+}  // namespace
+
+template <class F>
+void tensor_rows(Queue& q, const CudaRing& ring, const PrimeList& primes, const View& e, bool square) {
+  const auto a = row_arguments<F>(ring, primes, e);
+  const u32 groups = square ? 3 : 4;
+  const std::size_t shared = groups * kGroupWords * sizeof(typename F::Value);
+  square ? launch(q, "bfv_multiply", &tensor_rows_kernel<F, true>, a.grid.blocks(), groups * kGroupThreads, shared, a)
+         : launch(q, "bfv_multiply", &tensor_rows_kernel<F, false>, a.grid.blocks(), groups * kGroupThreads, shared, a);
+}
+
+template <class F>
+void key_rows(Queue& q, const CudaRing& ring, const PrimeList& primes, const View& digits, const View& key,
+              const PrimeList& key_limbs, const View& sum) {
+  const KeyArguments<F> a{.rows = row_arguments<F>(ring, primes, sum),
+                          .digits = strided(digits),
+                          .key = strided(key),
+                          .key_limbs = primes_of(key_limbs),
+                          .count = static_cast<u32>(digits.components)};
+  launch(q, "key_switch", &key_rows_kernel<F>, a.rows.grid.blocks(), kKeyGroups * kGroupThreads,
+         kKeyGroups * kGroupWords * sizeof(typename F::Value), a);
+}
+
+#define HELIOGRAPH_INSTANTIATE(F)                                                                                       \
+  template void forward_columns<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const Source&, const View&); \
+  template void inverse_columns<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&);   \
+  template void forward_ntt<F>(Queue&, const CudaRing&, const PrimeList&, const View&, const View&);                    \
+  template void inverse_ntt<F>(Queue&, const CudaRing&, const PrimeList&, const View&, const View&);                    \
+  template void tensor_rows<F>(Queue&, const CudaRing&, const PrimeList&, const View&, bool);                           \
+  template void key_rows<F>(Queue&, const CudaRing&, const PrimeList&, const View&, const View&, const PrimeList&,      \
+                            const View&);
+
+}  // namespace heliograph::backend::cuda

@@ -1,0 +1,193 @@
+// Forward and inverse NTT: one pass over global memory for N <= 2^13, two above. Between the passes lie Values in place.
+#pragma once
+
+#include "backend/cuda/transform.cuh"
+#include "backend/cuda/views.cuh"
+
+namespace heliograph::backend::cuda {
+
+inline constexpr int kRowBits = 8;  // log2 of N2, the contiguous part of a two-pass transform
+inline constexpr u32 kRow = 1 << kRowBits;
+inline constexpr u32 kMaxDigits = 64;
+
+/// Where the words that a first pass reads come from.
+struct Source {
+  enum Kind : u32 {
+    plain,    // a(component, limb)
+    product,  // components of `a`, then of `b`, for the first `chain` limbs; the rest from `raised`
+    digits,   // digit j's own limbs from `a`, the others from `raised`
+  } kind;
+  u32 split, chain;  // components of `a`; limbs of the chain
+  Strided a, b, raised;
+  unsigned char first[kMaxDigits], count[kMaxDigits];
+
+  template <class Word>
+  __device__ __forceinline__ const Word* limb(const ::heliograph::backend::cuda::At& at) const {
+    if (kind == product && at.limb < chain) {
+      return at.component < split ? limb_of<Word>(a, at.item, at.component, at.limb)
+                                  : limb_of<Word>(b, at.item, at.component - split, at.limb);
+    }
+    if (kind == digits && at.limb - first[at.component] < count[at.component])
+      return limb_of<Word>(a, at.item, 0, at.limb);
+    return limb_of<Word>(kind == plain ? a : raised, at.item, at.component, at.limb);
+  }
+};
+
+template <class F>
+struct NttArguments {
+  Source in;
+  Strided out;
+  Grid grid;
+  Primes primes;
+  const typename F::Prime* table;
+  const typename F::Constant* twiddles;
+  u32 n;
+  u32 components, polynomials;  // of the call; items times components
+};
+
+template <class F, int L>
+struct ColumnShape {
+  static constexpr int kThreads = Transform<F, L>::kThreads;
+  static constexpr int kLeast = sizeof(typename F::Word) == 4 && L < 9 ? 32 : 16;
+  static constexpr int kColumns = 128 / kThreads > kLeast ? 128 / kThreads : kLeast;
+  static constexpr int kBlock = kThreads * kColumns;
+  static constexpr std::size_t kShared = Transform<F, L>::kLevels > 1 ? sizeof(typename F::Value) * kColumns << L : 0;
+};
+
+/// The column pass: 2^L points N2 apart. Forward: Words to Values; inverse: Values to Words, finished.
+template <class F, int L, bool INVERSE>
+__global__ void __launch_bounds__(ColumnShape<F, L>::kBlock) ntt_columns(const __grid_constant__ NttArguments<F> a) {
+  using T = Transform<F, L>;
+  using Shape = ColumnShape<F, L>;
+  extern __shared__ __align__(16) unsigned char raw[];
+  auto* const shared = reinterpret_cast<typename F::Value*>(raw);
+  const At at = locate_in_order(a.grid, blockIdx.x);
+  const ColumnLayout<Shape::kColumns> layout{static_cast<int>(threadIdx.x) % Shape::kColumns};
+  const int t = static_cast<int>(threadIdx.x) / Shape::kColumns;
+  const u32 column = at.part * Shape::kColumns + static_cast<u32>(layout.column);
+  const u32 prime = a.primes.index[at.limb];
+  const typename F::Prime p = a.table[prime];
+  const typename F::Constant* const tw = a.twiddles + u64{prime} * a.n;
+  typename T::Values v;
+  if constexpr (INVERSE) {
+    const auto* const in = limb_of<typename F::Value>(a.in.a, at.item, at.component, at.limb) + column;
+    T::each_last(t, [&](int r, int point) { v[0][r] = in[static_cast<u32>(point) * kRow]; });
+    T::template inverse<true>(v, t, 1, tw, p, shared, layout);
+    auto* const out = limb_of<typename F::Word>(a.out, at.item, at.component, at.limb) + column;
+    T::each_first(t, [&](int r, int point) { out[static_cast<u32>(point) * kRow] = F::canonical(v[0][r], p); });
+  } else {
+    const auto* const in = a.in.template limb<typename F::Word>(at) + column;
+    T::each_first(t, [&](int r, int point) { v[0][r] = F::load(in[static_cast<u32>(point) * kRow]); });
+    T::forward(v, t, 1, tw, p, shared, layout);
+    auto* const out = limb_of<typename F::Value>(a.out, at.item, at.component, at.limb) + column;
+    T::each_last(t, [&](int r, int point) { out[static_cast<u32>(point) * kRow] = v[0][r]; });
+  }
+}
+
+/// The row pass: 2^L contiguous points of P polynomials a thread, whose twiddles are loaded once. WHOLE: the row is the
+/// polynomial, the pass all there is. The grid's components are groups of P of the call's items times components.
+template <class F, int L, int P, bool INVERSE, bool WHOLE>
+__global__ void __launch_bounds__(WHOLE ? Transform<F, L>::kThreads : 128) ntt_rows(const __grid_constant__ NttArguments<F> a) {
+  using T = Transform<F, L, P>;
+  using Layout = RowLayout<L, T::kThreads <= 16>;
+  extern __shared__ __align__(16) unsigned char raw[];
+  const At at = locate(a.grid, blockIdx.x);
+  const u32 t = threadIdx.x % T::kThreads, inside = threadIdx.x / T::kThreads;
+  const u32 row = at.part * (blockDim.x / T::kThreads) + inside;
+  auto* const shared = reinterpret_cast<typename F::Value*>(raw) + inside * Layout::kWords;
+  const u32 prime = a.primes.index[at.limb];
+  const typename F::Prime p = a.table[prime];
+  const typename F::Constant* const tw = a.twiddles + u64{prime} * a.n;
+  const u32 root = WHOLE ? 1 : (a.n >> L) + row;
+  const Layout layout;
+  typename T::Values v;
+  const typename F::Word* in[P];
+  typename F::Word* out[P];
+#pragma unroll
+  for (int k = 0; k < P; ++k) {  // beyond the last polynomial: the last once more, not stored
+    const u32 polynomial = least(at.component * P + k, a.polynomials - 1);
+    const u32 item = polynomial / a.components, component = polynomial % a.components;
+    in[k] = limb_of<typename F::Word>(a.in.a, item, component, at.limb) + (row << L);
+    out[k] = limb_of<typename F::Word>(a.out, item, component, at.limb) + (row << L);
+  }
+  const auto ours = [&](int k) { return P == 1 || at.component * P + k < a.polynomials; };
+  if constexpr (INVERSE) {
+    typename F::Word words[P][T::kEach];
+#pragma unroll
+    for (int k = 0; k < P; ++k) T::each_first(t, [&](int r, int point) { words[k][r] = in[k][point]; });
+#pragma unroll
+    for (int k = 0; k < P; ++k) {
+      if (k > 0) Layout::sync();
+      T::each_first(t, [&](int r, int point) { shared[layout.at(point)] = F::load(words[k][r]); });
+      Layout::sync();
+      T::each_last(t, [&](int r, int point) { v[k][r] = shared[layout.at(point)]; });
+    }
+    Layout::sync();
+    T::template inverse<WHOLE>(v, t, root, tw, p, shared, layout);
+#pragma unroll
+    for (int k = 0; k < P; ++k) {
+      if (!ours(k)) continue;
+      T::each_first(t, [&](int r, int point) {
+        if constexpr (WHOLE) {
+          out[k][point] = F::canonical(v[k][r], p);
+        } else {
+          reinterpret_cast<typename F::Value*>(out[k])[point] = v[k][r];
+        }
+      });
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < P; ++k) {
+      T::each_first(t, [&](int r, int point) {
+        if constexpr (WHOLE) {
+          v[k][r] = F::load(in[k][point]);
+        } else {
+          v[k][r] = reinterpret_cast<const typename F::Value*>(in[k])[point];
+        }
+      });
+    }
+    T::forward(v, t, root, tw, p, shared, layout);
+#pragma unroll
+    for (int k = 0; k < P; ++k) {
+      Layout::sync();
+      T::each_last(t, [&](int r, int point) { shared[layout.at(point)] = v[k][r]; });
+      Layout::sync();
+      if (!ours(k)) continue;
+      T::each_first(t, [&](int, int point) { out[k][point] = F::canonical(shared[layout.at(point)], p); });
+    }
+  }
+}
+
+/// Rings too small for a row: radix 2 in shared memory, a block for each limb.
+template <class F, bool INVERSE>
+__global__ void ntt_small(const __grid_constant__ NttArguments<F> a) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  auto* const x = reinterpret_cast<typename F::Value*>(raw);
+  const At at = locate(a.grid, blockIdx.x);
+  const u32 prime = a.primes.index[at.limb], half = a.n / 2, i = threadIdx.x;
+  const typename F::Prime p = a.table[prime];
+  const typename F::Constant* const tw = a.twiddles + u64{prime} * a.n;
+  const auto* const in = limb_of<typename F::Word>(a.in.a, at.item, at.component, at.limb);
+  auto* const out = limb_of<typename F::Word>(a.out, at.item, at.component, at.limb);
+  for (u32 k = i; k < a.n; k += half) x[k] = F::load(in[k]);
+  for (u32 step = 1; step < a.n; step *= 2) {
+    const u32 m = INVERSE ? half / step : step, t = INVERSE ? step : half / step;
+    const u32 group = i / t, at_u = 2 * group * t + i % t;
+    __syncthreads();
+    typename F::Value u = x[at_u], v = x[at_u + t];
+    if constexpr (INVERSE) {
+      if (m == 1) {
+        F::inverse_last(u, v, p);
+      } else {
+        F::inverse(u, v, tw[m + group], p, true);
+      }
+    } else {
+      F::forward(u, v, tw[m + group], p, true);
+    }
+    x[at_u] = u, x[at_u + t] = v;
+  }
+  __syncthreads();
+  for (u32 k = i; k < a.n; k += half) out[k] = F::canonical(x[k], p);
+}
+
+}  // namespace heliograph::backend::cuda

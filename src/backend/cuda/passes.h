@@ -1,0 +1,46 @@
+// The passes of transforms and conversions that composites put together: each one launch.
+#pragma once
+
+#include "backend/cuda/ntt.cuh"
+#include "backend/cuda/prepared.h"
+
+namespace heliograph::backend::cuda {
+
+/// Whether rings of this degree are transformed in columns and rows (composites are fused then).
+inline bool has_columns(std::size_t n) { return n >= 4 * kRow; }
+
+// Defined for each field in a file of its own.
+template <class F>
+void forward_columns(Queue&, const char* name, const CudaRing&, const PrimeList&, const Source& in, const View& out);
+template <class F>
+void inverse_columns(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& in, const View& out);
+template <class F>
+void forward_ntt(Queue&, const CudaRing&, const PrimeList&, const View& a, const View& out);
+template <class F>
+void inverse_ntt(Queue&, const CudaRing&, const PrimeList&, const View& a, const View& out);
+
+/// The part of a product between the column passes: rows of a and b (components 0.. of `e`) to rows of their product, in
+/// place in the first components.
+template <class F>
+void tensor_rows(Queue&, const CudaRing&, const PrimeList&, const View& e, bool square);
+/// The part of a key switch between the column passes: rows of `digits` to rows of the two sums with `key`.
+template <class F>
+void key_rows(Queue&, const CudaRing&, const PrimeList&, const View& digits, const View& key, const PrimeList& key_limbs,
+              const View& sum);
+
+Source plain_source(const View& a);
+template <class F>
+NttArguments<F> ntt_arguments(const CudaRing& ring, const PrimeList& primes, const Source& in, const View& out, u32 parts,
+                              bool inverse) {
+  return {.in = in,
+          .out = strided(out),
+          .grid = Grid(parts, out),
+          .primes = primes_of(primes),
+          .table = ring.primes().as<typename F::Prime>(),
+          .twiddles = (inverse ? ring.inverse() : ring.forward()).template as<typename F::Constant>(),
+          .n = static_cast<u32>(out.n),
+          .components = static_cast<u32>(out.components),
+          .polynomials = static_cast<u32>(out.components * out.items())};
+}
+
+}  // namespace heliograph::backend::cuda
