@@ -62,8 +62,8 @@ Target open_target(const std::string& name) {
 }
 
 const std::vector<std::string>& target_names() {
-  static const std::vector<std::string> names = {"cpu:scalar x1", "cpu:scalar x2", "cpu:avx2 x1",
-                                                 "cpu:avx2 x2",   "cpu:avx512 x1", "cpu:avx512 x2"};
+  static const std::vector<std::string> names = {"cpu:scalar x1", "cpu:scalar x2", "cpu:avx2 x1", "cpu:avx2 x2",
+                                                 "cpu:avx512 x1", "cpu:avx512 x2", "cuda"};
   return names;
 }
 

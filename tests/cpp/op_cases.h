@@ -24,7 +24,8 @@ std::vector<std::vector<std::byte>> run_case(Target& target, const OpCase& c);
 /// Median seconds of a call, operands in place.
 double time_case(Target& target, const OpCase& c, int repetitions = 5);
 
-/// A device by its name, "cpu:avx2 x2" being two threads of it. Throws ParameterError where this machine has it not.
+/// A device by its name, "cpu:avx2 x2" being two threads of it. Throws ParameterError or DeviceError where this machine has
+/// it not.
 Target open_target(const std::string& name);
 /// The names that are compared with `ref`.
 const std::vector<std::string>& target_names();

@@ -74,6 +74,15 @@ const std::vector<Setting>& settings() {
   return all;
 }
 
+/// Degrees whose composites a GPU computes in fused passes.
+const std::vector<Setting>& wide_settings() {
+  static const std::vector<Setting> all = {{2048, {3, 2}, Layout::sliced, 1, Fill::edges},
+                                           {4096, {3}, Layout::broadcast, 2, Fill::top},
+                                           {8192, {2}, Layout::packed, 2, Fill::random},
+                                           {32768, {}, Layout::packed, 1, Fill::edges}};
+  return all;
+}
+
 Layout out_layout(const Setting& s) { return s.layout == Layout::broadcast ? Layout::packed : s.layout; }
 
 std::size_t items(const Setting& s) {
@@ -95,7 +104,7 @@ void decompose_case(std::vector<OpCase>& cases, const Field& field, const Switch
     const auto scratch = rig.workspace(Kernels::decompose_workspace(*plan, items(s)));
     return [=, &rig] { rig.kernels().decompose(rig.queue(), *plan, x, digits, scratch); };
   };
-  cases.push_back({"decompose", describe(field, shape, s), false, declare});
+  cases.push_back({"decompose", describe(field, shape, s), s.n > 4096, declare});
 }
 
 /// apply_key from digits, or the whole key_switch from a polynomial.
@@ -120,7 +129,7 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
       }
     };
   };
-  cases.push_back({whole ? "key_switch" : "apply_key", describe(field, shape, s), false, declare});
+  cases.push_back({whole ? "key_switch" : "apply_key", describe(field, shape, s), s.n > 4096, declare});
 }
 
 struct MultiplyShape {
@@ -148,7 +157,8 @@ void multiply_case(std::vector<OpCase>& cases, const Field& field, const Multipl
     const auto scratch = rig.workspace(Kernels::bfv_multiply_workspace(*plan, items(s), m.a_components, m.b_components));
     return [=, &rig] { rig.kernels().bfv_multiply(rig.queue(), *plan, a, b, out, scratch); };
   };
-  cases.push_back({"bfv_multiply", std::string(field.name) + " n=" + std::to_string(s.n) + " " + m.name, false, declare});
+  cases.push_back(
+      {"bfv_multiply", std::string(field.name) + " n=" + std::to_string(s.n) + " " + m.name, s.n > 4096, declare});
 }
 
 }  // namespace
@@ -170,9 +180,16 @@ void composite_cases(std::vector<OpCase>& cases) {
         key_case(cases, *f, shape, settings()[j], false);
         key_case(cases, *f, shape, settings()[j], true);
       }
+      for (std::size_t j = i % 2; j < wide_settings().size(); j += 2) {
+        if (i % 4 == j) decompose_case(cases, *f, switch_shapes()[i], wide_settings()[j]);
+        if (i % 4 == j) key_case(cases, *f, switch_shapes()[i], wide_settings()[j], false);
+        key_case(cases, *f, switch_shapes()[i], wide_settings()[j], true);
+      }
     }
-    for (const MultiplyShape& m : products) {
-      for (const Setting& s : settings()) multiply_case(cases, *f, m, s);
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      for (const Setting& s : settings()) multiply_case(cases, *f, products[i], s);
+      for (std::size_t j = i % 2; j < wide_settings().size(); j += 2)
+        multiply_case(cases, *f, products[i], wide_settings()[j]);
     }
   }
 }

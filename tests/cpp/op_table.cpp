@@ -45,7 +45,7 @@ int table(const std::vector<std::string>& names, bool timed) {
         good = good && said == "ok";
         std::printf("  %-16s %4zu cases  %s\n", kernel.c_str(), cases, said.c_str());
       }
-    } catch (const ParameterError& e) {
+    } catch (const Error& e) {
       std::printf("%s: not here: %s\n", name.c_str(), e.what());
     }
   }

@@ -19,7 +19,7 @@ Target* target(const std::string& name, std::string* reason = nullptr) {
   if (!open.contains(name) && !missing.contains(name)) {
     try {
       open.emplace(name, open_target(name));
-    } catch (const ParameterError& e) {
+    } catch (const Error& e) {
       missing.emplace(name, e.what());
     }
   }

@@ -43,8 +43,8 @@ SETS = {
     "w32-digits": lambda: small_spec(168, 2, _core.batching_primes(N, 42), "w32"),
     "w32-no-special": lambda: small_spec(84, 0, [12289, 18433], "w32"),
 }
-DEVICES = ["ref", "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512"]
-EVERYWHERE = ["w64", "w32-digits"]  # tested at every level; the others on ref and on the best level
+DEVICES = ["ref", "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "cuda"]
+EVERYWHERE = ["w64", "w32-digits"]  # tested at every level; the others on ref, on the best level and on a GPU
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def open_devices() -> list[str]:
     for device in DEVICES:
         try:
             _core.Parameters(specs("w64")).on_device(device)
-        except hg.ParameterError:
+        except (hg.ParameterError, hg.DeviceError):
             continue
         found.append(device)
     return found

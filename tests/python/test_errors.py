@@ -431,7 +431,8 @@ def test_control_c() -> None:
         started = time.monotonic()
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
-            hg.square(x)
+            while time.monotonic() - started < 9:  # a GPU is done with many before the signal comes
+                hg.square(x)
             print("not interrupted")
         except KeyboardInterrupt:
             print("interrupted" if time.monotonic() - started < 5 else "late")

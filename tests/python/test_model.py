@@ -120,7 +120,7 @@ def require_same_words(tensor: hg.Tensor, cipher: Cipher) -> None:
         np.testing.assert_array_equal(found.arrays[f"part{part}"], stored)
 
 
-PAIRS = [(s, d) for s in rigs.SETS for d in rigs.DEVICES if s in rigs.EVERYWHERE or d in ("ref", "cpu")]
+PAIRS = [(s, d) for s in rigs.SETS for d in rigs.DEVICES if s in rigs.EVERYWHERE or d in ("ref", "cpu", "cuda")]
 
 
 def cases_of(name: str) -> dict[str, Case]:
@@ -130,9 +130,9 @@ def cases_of(name: str) -> dict[str, Case]:
 
 
 def skip_missing(device: str) -> None:
-    """Skips where the processor has no such instructions."""
+    """Skips where the processor has no such instructions, or there is no GPU."""
     if device not in rigs.open_devices():
-        pytest.skip(f"this processor does not run {device}")
+        pytest.skip(f"this machine does not run {device}")
 
 
 @pytest.mark.parametrize(("name", "device", "case"), [(s, d, c) for s, d in PAIRS for c in cases_of(s)])

@@ -321,12 +321,14 @@ def bits_of_ref() -> dict[str, dict[str, str]]:
     return bits_on("ref")
 
 
-@pytest.mark.parametrize("threads", ["1", "3"])
-@pytest.mark.parametrize("device", [d for d in rigs.DEVICES if d.startswith("cpu:")])
+PLACES = [*((d, t) for d in rigs.DEVICES if d.startswith("cpu:") for t in ("1", "3")), ("cuda", "1")]
+
+
+@pytest.mark.parametrize(("device", "threads"), PLACES)
 def test_same_bits_everywhere(device: str, threads: str) -> None:
     """Every operation's bytes, in both editions, on any device and number of threads."""
     if device not in rigs.open_devices():
-        pytest.skip(f"this processor does not run {device}")
+        pytest.skip(f"this machine does not run {device}")
     found = bits_on(device, HELIOGRAPH_THREADS=threads)
     assert found == bits_of_ref()
 
@@ -362,7 +364,7 @@ def test_determinism() -> None:
 def test_a_batch_is_its_items(device: str) -> None:
     """A batch of n computed in one call gives the bits of n calls."""
     if device not in rigs.open_devices():
-        pytest.skip(f"this processor does not run {device}")
+        pytest.skip(f"this machine does not run {device}")
     secret = rigs.secret_for_test(rigs.parameters_on(rigs.specs("w64-digits"), device))
     keys = secret.evaluation_keys(rotations=[1, 2], columns=True)
     server = hg.Server(keys)

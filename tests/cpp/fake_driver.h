@@ -1,0 +1,290 @@
+// A GPU that is not there: the host's memory, copies at once, launches noted and not run, failures to order. It checks
+// what it is asked as the CUDA runtime would (`misuse`) and knows what was not given back (`left`).
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/driver.h"
+
+namespace heliograph::test {
+
+class FakeDriver final : public backend::cuda::Driver {
+ public:
+  using Status = backend::cuda::Status;
+  using StreamHandle = backend::cuda::StreamHandle;
+  using EventHandle = backend::cuda::EventHandle;
+
+  static constexpr Status kInvalid = 1, kOutOfMemory = 2, kFault = 700;
+  static constexpr std::size_t kMemory = std::size_t{1} << 30;
+
+  struct Call {
+    std::string what;  // the driver's function
+    StreamHandle stream;
+    const void* subject;  // memory, event or graph
+  };
+
+  // ---- Failures to order
+
+  /// The k-th call of that name from now on, k = 1 the next, returns `status`; `ever_after`: and all later ones.
+  void fail(const std::string& what, std::size_t k, Status status, bool ever_after = false) {
+    const std::lock_guard lock(mutex_);
+    order_ = {.what = what, .left = k, .status = status, .ever_after = ever_after};
+    struck_ = false;
+  }
+  /// The k-th launch from now on is accepted, and its kernel faults: the next call that waits says so, or with
+  /// `seen_at_once` the next call of any kind. From there on every call does, as on a real GPU.
+  void fault(std::size_t k, bool seen_at_once = false) {
+    const std::lock_guard lock(mutex_);
+    fault_at_ = launches_.size() + k, seen_at_once_ = seen_at_once;
+  }
+  /// No ordered failure from now on.
+  void heal() {
+    const std::lock_guard lock(mutex_);
+    order_ = {};
+  }
+  /// Whether the ordered failure has come.
+  bool struck() const { return struck_; }
+
+  // ---- What was seen
+
+  std::vector<Call> calls() const {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+  std::size_t count(const std::string& what) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = counts_.find(what);
+    return found == counts_.end() ? 0 : found->second;
+  }
+  std::map<std::string, std::size_t> counts() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+  /// The names of all kernels launched.
+  std::vector<std::string> launches() const {
+    const std::lock_guard lock(mutex_);
+    return launches_;
+  }
+  std::size_t uploaded_bytes() const { return uploaded_; }
+  std::size_t downloaded_bytes() const { return downloaded_; }
+  /// What a CUDA runtime would have refused or suffered from; empty where nothing was wrong.
+  std::string misuse() const {
+    const std::lock_guard lock(mutex_);
+    return misuse_;
+  }
+  /// What was made and never given back; empty where nothing was.
+  std::string left() const {
+    const std::lock_guard lock(mutex_);
+    std::string text;
+    const auto tell = [&](std::size_t n, const char* of) { text += n ? std::to_string(n) + " " + of + " " : ""; };
+    tell(memory_.size(), "allocations"), tell(streams_.size(), "streams");
+    tell(events_.size(), "events"), tell(graphs_.size(), "graphs");
+    return text;
+  }
+
+  // ---- Driver
+
+  backend::cuda::Properties properties() override {
+    return {.name = "a GPU that is not there",
+            .major = 9,
+            .minor = 0,
+            .processors = 132,
+            .memory = kMemory,
+            .shared_bytes_a_block = 227 << 10,
+            .l2_bytes = 50 << 20};
+  }
+  Status memory(std::size_t* available, std::size_t* total, std::size_t* pooled) override {
+    const std::lock_guard lock(mutex_);
+    *total = kMemory, *available = kMemory - allocated_, *pooled = 0;
+    return enter("memory");
+  }
+  Status make_stream(StreamHandle* s) override { return make("make_stream", streams_, s); }
+  Status destroy_stream(StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    const Status status = enter("destroy_stream", s);
+    streams_.erase(s);
+    return status;
+  }
+  Status make_event(EventHandle* e) override { return make("make_event", events_, e); }
+  Status destroy_event(EventHandle e) override { return destroy("destroy_event", events_, e); }
+  Status record(EventHandle e, StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    require(events_.contains(e), "an event that is gone was recorded");
+    return enter("record", s, e);
+  }
+  Status wait_event(StreamHandle s, EventHandle e) override {
+    const std::lock_guard lock(mutex_);
+    require(events_.contains(e), "an event that is gone was waited for");
+    return enter("wait_event", s, e);
+  }
+  Status synchronize_event(EventHandle e) override {
+    const std::lock_guard lock(mutex_);
+    require(events_.contains(e), "an event that is gone was waited for");
+    return enter("synchronize_event", nullptr, e, true);
+  }
+  Status synchronize(StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    const Status status = enter("synchronize", s, nullptr, true);
+    return status ? status : uncapturable(s);
+  }
+  Status allocate(void** p, std::size_t bytes, StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    Status status = enter("allocate", s);
+    if (status == 0 && bytes > kMemory - allocated_) status = kOutOfMemory;
+    if (status) return status;
+    require(bytes > 0, "an allocation of nothing");
+    *p = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    memory_[*p] = bytes, allocated_ += bytes;
+    calls_.back().subject = *p;
+    return 0;
+  }
+  Status free(void* p, StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    const Status status = enter("free", s, p);
+    const auto found = memory_.find(p);
+    require(found != memory_.end(), "memory was freed twice or never allocated");
+    if (found != memory_.end()) {
+      allocated_ -= found->second;
+      memory_.erase(found);
+      std::free(p);
+    }
+    return status;
+  }
+  Status trim() override {
+    const std::lock_guard lock(mutex_);
+    return enter("trim");
+  }
+  Status upload(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    Status status = enter("upload", s, to);
+    if (status == 0) status = uncapturable(s);
+    if (status == 0 && inside(to, bytes)) std::memcpy(to, from, bytes);
+    uploaded_ += bytes;
+    return status;
+  }
+  Status download(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    Status status = enter("download", s, from, true);  // to memory that is not pinned: the runtime waits
+    if (status == 0) status = uncapturable(s);
+    if (status == 0 && inside(from, bytes)) std::memcpy(to, from, bytes);
+    downloaded_ += bytes;
+    return status;
+  }
+  Status launch(const backend::cuda::Launch& l, StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    const Status status = enter("launch", s, l.function);
+    require(l.kernel != nullptr && l.function != nullptr && l.arguments != nullptr, "a launch of nothing");
+    require(l.blocks > 0 && l.blocks < 1u << 31 && l.threads > 0 && l.threads <= 1024, "a launch of an impossible size");
+    require(l.shared_bytes <= properties().shared_bytes_a_block, "a launch with more shared memory than a block has");
+    launches_.push_back(l.kernel ? l.kernel : "");
+    if (launches_.size() == fault_at_) hurt_ = true;
+    return status;
+  }
+  Status begin_capture(StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    const Status status = enter("begin_capture", s);
+    require(!capturing_.contains(s), "a capture inside a capture");
+    if (status == 0) capturing_[s] = true;
+    return status;
+  }
+  Status end_capture(StreamHandle s, void** graph) override {
+    const std::lock_guard lock(mutex_);
+    const Status status = enter("end_capture", s);
+    require(capturing_.contains(s), "the end of a capture that never began");
+    const bool whole = capturing_[s];
+    capturing_.erase(s);
+    if (status || !whole) return status ? status : kInvalid;
+    graphs_[*graph = new_handle()] = true;
+    return 0;
+  }
+  Status replay(void* graph, StreamHandle s) override {
+    const std::lock_guard lock(mutex_);
+    require(graphs_.contains(graph), "a graph that is gone was replayed");
+    return enter("replay", s, graph);
+  }
+  Status destroy_graph(void* graph) override { return destroy("destroy_graph", graphs_, graph); }
+  std::string describe(Status s) override {
+    return s == kOutOfMemory ? "out of memory"
+           : s == kFault     ? "an illegal memory access was encountered"
+                             : "invalid argument";
+  }
+  bool is_out_of_memory(Status s) override { return s == kOutOfMemory; }
+  bool is_fault(Status s) override { return s == kFault; }
+
+ private:
+  using Handles = std::map<void*, bool>;
+  struct Order {
+    std::string what;
+    std::size_t left = 0;
+    Status status = 0;
+    bool ever_after = false;
+  };
+
+  // Everything below is called with the mutex held.
+
+  /// Notes a call. Its status: the fault's, the ordered one, or success.
+  Status enter(const char* what, StreamHandle stream = nullptr, const void* subject = nullptr, bool waits = false) {
+    require(stream == nullptr || streams_.contains(stream), std::string(what) + " on a stream that is gone");
+    calls_.push_back({what, stream, subject});
+    ++counts_[what];
+    if (hurt_ && (waits || seen_at_once_)) faulted_ = true;
+    if (faulted_) return kFault;
+    if (order_.what != what || order_.left == 0 || (order_.left > 1 && order_.left-- > 0)) return 0;
+    struck_ = true;
+    order_.left = order_.ever_after ? 1 : 0;
+    return order_.status;
+  }
+  void require(bool ok, const std::string& message) {
+    if (!ok) misuse_ += message + "; ";
+  }
+  /// The status of what cannot be captured: a capture that meets it is lost.
+  Status uncapturable(StreamHandle s) {
+    const auto found = capturing_.find(s);
+    if (found == capturing_.end()) return 0;
+    found->second = false;
+    return kInvalid;
+  }
+  bool inside(const void* p, std::size_t bytes) {
+    auto next = memory_.upper_bound(const_cast<void*>(p));
+    const bool ok = next != memory_.begin() && (--next, static_cast<const std::byte*>(p) + bytes <=
+                                                            static_cast<std::byte*>(next->first) + next->second);
+    require(ok, "a copy beyond the memory allocated");
+    return ok;
+  }
+  void* new_handle() { return reinterpret_cast<void*>(next_handle_ += 16); }
+  Status make(const char* what, Handles& handles, void** handle) {
+    const std::lock_guard lock(mutex_);
+    if (const Status status = enter(what)) return status;
+    handles[*handle = new_handle()] = true;
+    calls_.back().subject = *handle;
+    return 0;
+  }
+  Status destroy(const char* what, Handles& handles, void* handle) {
+    const std::lock_guard lock(mutex_);
+    const Status status = enter(what, nullptr, handle);
+    require(handles.erase(handle) == 1, std::string(what) + " of something that is gone");
+    return status;
+  }
+
+  mutable std::mutex mutex_;
+  Order order_;
+  std::atomic<bool> struck_{false};
+  std::size_t fault_at_ = 0;
+  bool seen_at_once_ = false, hurt_ = false, faulted_ = false;
+  std::uintptr_t next_handle_ = 0x1000;
+  Handles streams_, events_, graphs_, capturing_;  // capturing_: whether all of it could be captured
+  std::map<void*, std::size_t> memory_;
+  std::size_t allocated_ = 0;
+  std::atomic<std::size_t> uploaded_{0}, downloaded_{0};
+  std::vector<Call> calls_;
+  std::map<std::string, std::size_t> counts_;
+  std::vector<std::string> launches_;
+  std::string misuse_;
+};
+
+}  // namespace heliograph::test
