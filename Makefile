@@ -1,11 +1,20 @@
 # Everything here sets up what it needs on a fresh Debian 12 with git, make, g++ and Python 3.11 with pip.
 #   PYTHON=python3.x  the interpreter to build for     PRESET=release|dev  the C++ tests' build
 #   JOBS=n            processes to build with          ARGS="..."          passed on by demo and bench
+#   GPU=1             with the CUDA backend, from then on until GPU=0; needs nvcc (docs/gpu.md)
+#   ARCHITECTURES=... with GPU=1: the GPUs to build for, in CMake's words (native: this machine's; empty: the default)
 PYTHON ?= python3
-PRESET ?= release
+remembered := $(shell cat .venv/.gpu 2>/dev/null)
+GPU ?= $(firstword $(remembered))
+ARCHITECTURES ?= $(word 2,$(remembered))
+gpu := $(filter-out 0,$(GPU))
+variant := $(if $(gpu),1 $(ARCHITECTURES),0)
+PRESET ?= $(if $(gpu),cuda,release)
+export GPU := $(if $(gpu),1,0)
+export ARCHITECTURES
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test build bench lint format sanitize clean
+.PHONY: help demo test build bench lint format sanitize clean always
 
 sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard include) src python -type f -not -name '*.pyc' -not -name '*.so')
 
@@ -13,6 +22,7 @@ help:
 	@echo "make demo      build, then classify encrypted handwritten digits"
 	@echo "make test      build, then run the C++ and the Python tests"
 	@echo "make build     build the package into .venv (then: .venv/bin/heliograph --help)"
+	@echo "make build GPU=1   the same with the CUDA backend (nvcc is needed; docs/gpu.md)"
 	@echo "make bench     measure; figures beside their floors"
 	@echo "make sanitize  the C++ tests labelled sanitize under the address and undefined-behaviour sanitizers"
 	@echo "make lint      all checks of .pre-commit-config.yaml    make format  apply the formatters"
@@ -22,7 +32,10 @@ help:
 .venv/.setup: scripts/setup.sh scripts/common.sh
 	@PYTHON=$(PYTHON) scripts/setup.sh
 	@touch $@
-.venv/.installed-%: .venv/.setup scripts/install.sh $(sources)
+# With which backends; changed only where that changes.
+.venv/.gpu: .venv/.setup always
+	@echo '$(variant)' | cmp -s - $@ || echo '$(variant)' >$@
+.venv/.installed-%: .venv/.setup .venv/.gpu scripts/install.sh $(sources)
 	@scripts/install.sh $*
 	@touch $@
 

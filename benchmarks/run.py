@@ -2,6 +2,7 @@
 
     python benchmarks/run.py                 # every case, one and two threads where it says so
     python benchmarks/run.py --only multiply --threads 1 --out benchmarks/results/multiply.json
+    python benchmarks/run.py --device cuda --out benchmarks/results/gpu.json   # the cases of gpu_cases.py, on a GPU
 
 The floor of a case is the larger of two times: the bytes its kernels must move over the machine's copy rate, and the
 modular products they must make over the machine's product rates (butterflies, and sums of products reduced once). Both counts come from running the case on the `null`
@@ -12,6 +13,7 @@ where they are installed (``pip install tenseal``).
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -100,26 +102,56 @@ def child(names: list[str], seconds: float) -> None:
         )
 
 
-def run_group(names: list[str], threads: int, seconds: float) -> list[dict[str, Any]]:
-    """One process with so many threads, pinned to as many cores."""
-    env = dict(os.environ, HELIOGRAPH_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
-    cores = sorted(os.sched_getaffinity(0))[:threads]
-    process = subprocess.Popen(
-        [sys.executable, __file__, "--child", ",".join(names), "--seconds", str(seconds)],
-        cwd=HERE,
-        env=env,
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, cores),
-    )
+def run_child(
+    rows: list[dict[str, Any]], names: list[str], seconds: float, env: dict[str, str], mark: dict[str, Any], **how: Any
+) -> None:
+    """Adds the rows of a process of its own, each with a mark, and shows them as they come."""
+    command = [sys.executable, __file__, "--child", ",".join(names), "--seconds", str(seconds)]
+    if "device" in mark:
+        command += ["--device", mark["device"]]
+    process = subprocess.Popen(command, cwd=HERE, env=dict(os.environ, **env), stdout=subprocess.PIPE, text=True, **how)
     assert process.stdout
-    rows = []
     for line in process.stdout:
-        row = json.loads(line) | {"threads": threads}
+        row = json.loads(line) | mark
         rows.append(row)
         show(row)
     if process.wait():
         raise SystemExit(f"a benchmark process ended with {process.returncode}")
+
+
+def run_group(rows: list[dict[str, Any]], names: list[str], threads: int, seconds: float) -> None:
+    """One process with so many threads, pinned to as many cores."""
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    device = os.environ.get("HELIOGRAPH_DEVICE") or "cpu"
+    env = {"HELIOGRAPH_DEVICE": device, "HELIOGRAPH_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    pin = {"preexec_fn": lambda: os.sched_setaffinity(0, cores)}
+    run_child(rows, names, seconds, env, {"threads": threads}, **pin)
+
+
+def device_kernels(micro: Path, device: str) -> list[dict[str, Any]]:
+    """Single kernels and batches of them on a device."""
+    import gpu_cases
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "micro.json"
+        command = [str(micro), "--device", device, "--seconds", "0.1", "--json", str(out)]
+        subprocess.run(command, check=True)
+        figures = json.loads(out.read_text())["figures"]
+    rows = []
+    for f in figures:
+        asked, floor = next((v for k, v in gpu_cases.KERNELS.items() if f["name"].startswith(k)), (None, None))
+        rows.append(
+            {
+                "kernel": f["name"],
+                "device": device,
+                "median_s": f["microseconds"] * 1e-6,
+                "pipe_s": f["pipe_microseconds"] * 1e-6,
+                "units": f["units"],
+                "unit": f["unit"],
+                "asked_s": f["units"] / asked if asked else None,
+                "floor_s": f["units"] / floor if floor else None,
+            }
+        )
     return rows
 
 
@@ -152,19 +184,28 @@ def show(row: dict[str, Any]) -> None:
     """One line for a person."""
     if "ceilings" in row:
         rates = row["ceilings"]
+        if "device" in row:
+            print(
+                f"# {row['device']}: copy {rates['copy_bytes_s'] / 1e9:.0f} GB/s, {rates['products_s'] / 1e9:.0f} G products/s"
+            )
+            return
         print(
             f"# {row['threads']} thread(s): copy {rates['copy_bytes_s'] / 1e9:.1f} GB/s, {rates['products_s'] / 1e9:.2f} G butterflies/s, "
             f"{rates['sums_s'] / 1e9:.1f} G summed products/s"
         )
     elif "skipped" in row:
         print(f"{row['case']:34} skipped: {row['skipped']}")
+    elif "machine" in row:
+        print(f"# {row['machine']['device']}")
     else:
         unit, scale = ("ms", 1e3) if row["median_s"] < 2 else ("s ", 1)
         floor = f"{row['floor_s'] * scale:9.3f}" if row["floor_s"] else " " * 9
         ratio = f"{row['over_floor']:6.2f}" if row["over_floor"] else " " * 6
         asked = f"{row['asked_s'] * scale:9.3f}" if row["asked_s"] else " " * 9
+        pipe = f"pipe {row['pipe_s'] * scale:9.3f} " if "pipe_s" in row else ""
+        joules = f" {row['joules']:.3g} J" if row.get("joules") else ""
         print(
-            f"{row['case']:34} {row['median_s'] * scale:9.3f} {unit} floor {floor} x{ratio} asked {asked}  {row['extra'] or ''}",
+            f"{row['case']:34} {row['median_s'] * scale:9.3f} {unit} {pipe}floor {floor} x{ratio} asked {asked}{joules}  {row['extra'] or ''}",
             flush=True,
         )
 
@@ -174,38 +215,60 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="comma-separated beginnings of case names")
     parser.add_argument("--threads", default="", help="comma-separated thread counts; default: each case's own")
-    parser.add_argument("--seconds", type=float, default=3.0, help="time for each case")
+    parser.add_argument("--device", default="cpu", help="cpu: processor cores, by threads; cuda: a GPU and its own cases")
+    parser.add_argument("--seconds", type=float, help="time for each case; default: 3, on a GPU 1")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--micro", type=Path, help="the built benchmarks/cpp/micro: single kernels go into the JSON too")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    on_cores = options.device == "cpu"
+    seconds = options.seconds or (3.0 if on_cores else 1.0)
     if options.child:
-        child(options.child.split(","), options.seconds)
-        return
-    import cases
+        if on_cores:
+            child(options.child.split(","), seconds)
+        else:
+            import gpu
 
-    chosen = [n for n in cases.CASES if not options.only or n.startswith(tuple(options.only.split(",")))]
-    if options.list:
-        print("\n".join(f"{n:34} {cases.CASES[n].what}" for n in chosen))
+            gpu.child(options.child.split(","), seconds, options.device)
         return
+    declared: dict[str, Any] = importlib.import_module("cases" if on_cores else "gpu_cases").CASES
+    chosen = [n for n in declared if not options.only or n.startswith(tuple(options.only.split(",")))]
+    if options.list:
+        print("\n".join(f"{n:34} {declared[n].what}" for n in chosen))
+        return
+    found, failure = machine(), ""
     rows: list[dict[str, Any]] = []
-    for threads in (1, 2):
-        if options.threads and str(threads) not in options.threads.split(","):
-            continue
-        names = [n for n in chosen if threads in cases.CASES[n].threads]
-        if names and threads <= machine()["cores"]:
-            rows += run_group(names, threads, options.seconds)
-    if options.micro:
-        rows += kernels(options.micro)
-    if options.out:
+    if on_cores:
+        for threads in (1, 2):
+            if options.threads and str(threads) not in options.threads.split(","):
+                continue
+            names = [n for n in chosen if threads in declared[n].threads]
+            if names and threads <= found["cores"]:
+                run_group(rows, names, threads, seconds)
+        if options.micro:
+            rows += kernels(options.micro)
+    else:
+        try:
+            if chosen:
+                run_child(rows, chosen, seconds, {"HELIOGRAPH_DEVICE": options.device}, {"device": options.device})
+            if options.micro:
+                rows += device_kernels(options.micro, options.device)
+        except (SystemExit, subprocess.CalledProcessError) as error:  # time on a GPU is dear: what there is is kept
+            failure = str(error)
+        for row in rows:
+            found |= row.get("machine", {})
+        rows = [row for row in rows if "machine" not in row]
+    if options.out and rows:
         report = {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "commit": commit(),
-            "machine": machine(),
+            "machine": found,
             "results": rows,
         }
         options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if failure:
+        raise SystemExit(failure)
 
 
 if __name__ == "__main__":

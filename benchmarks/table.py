@@ -1,6 +1,8 @@
 """Markdown tables from a runner's JSON: what README and docs/benchmarks.md show.
 
-python benchmarks/table.py benchmarks/results/FILE.json
+python benchmarks/table.py benchmarks/results/FILE.json              # prints
+python benchmarks/table.py FILE.json [FILE.json ...] --into README.md  # between a page's marks: cores and GPUs have their own
+python benchmarks/table.py GPU.json --into docs/benchmarks.md --whole  # every case of a GPU
 """
 
 from __future__ import annotations
@@ -21,14 +23,58 @@ def seconds(value: float | None) -> str:
     return f"{value * 1e9:.3g} ns"
 
 
+def is_gpu(report: dict[str, Any]) -> bool:
+    """Whether it is of a GPU's cases."""
+    return any("pipe_s" in r for r in report["results"])
+
+
+def ratio(time: float, floor: float | None) -> str:
+    """How far above the floor."""
+    return f"{time / floor:.2f}" if floor else "-"
+
+
+def joules(value: float | None) -> str:
+    """An energy with three figures."""
+    if value is None:
+        return "-"
+    return f"{value:.3g} J" if value >= 1 else f"{value * 1e3:.3g} mJ"
+
+
+def gpu_rows_of(report: dict[str, Any]) -> list[str]:
+    """One line a case, the layers of networks, one line a kernel."""
+    lines = [
+        "| what | one call | among many | floor | among many, over floor | asked | energy a call |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    cases = [r for r in report["results"] if "what" in r]
+    for r in cases:
+        lines.append(
+            f"| {r['what']} | {seconds(r['median_s'])} | {seconds(r['pipe_s'])} | {seconds(r['floor_s'])} "
+            f"| {ratio(r['pipe_s'], r['floor_s'])} | {seconds(r['asked_s'])} | {joules(r['joules'])} |"
+        )
+    for r in cases:
+        if layers := r["extra"].get("layers_s"):
+            lines += ["", f"| {r['what']}: step | time, waited for alone |", "|---|---|"]
+            lines += [f"| {name} | {seconds(value)} |" for name, value in layers.items()]
+    kernels = [r for r in report["results"] if "kernel" in r]
+    if kernels:
+        lines += ["", "| kernel | one call | among many | rate | asked | floor |", "|---|---|---|---|---|---|"]
+    for r in kernels:
+        rate = f"{r['units'] / r['pipe_s']:.3g} {r['unit']}/s" if r["units"] else "-"
+        times = (r["median_s"], r["pipe_s"], r["asked_s"], r["floor_s"])
+        one, many, asked, floor = (seconds(value) for value in times)
+        lines.append(f"| {r['kernel']} | {one} | {many} | {rate} | {asked} | {floor} |")
+    return lines
+
+
 def rows_of(report: dict[str, Any]) -> list[str]:
     """One line a case, then one a kernel."""
     lines = ["| what | threads | median | floor | over floor | asked |", "|---|---|---|---|---|---|"]
     for r in report["results"]:
         if "what" in r:
-            ratio = f"{r['over_floor']:.2f}" if r["over_floor"] else "-"
+            above = f"{r['over_floor']:.2f}" if r["over_floor"] else "-"
             lines.append(
-                f"| {r['what']} | {r['threads']} | {seconds(r['median_s'])} | {seconds(r['floor_s'])} | {ratio} | {seconds(r['asked_s'])} |"
+                f"| {r['what']} | {r['threads']} | {seconds(r['median_s'])} | {seconds(r['floor_s'])} | {above} | {seconds(r['asked_s'])} |"
             )
     kernels = [r for r in report["results"] if "kernel" in r]
     if kernels:
@@ -73,27 +119,88 @@ def first_screen(reports: dict[str, dict[str, Any]]) -> list[str]:
     return lines
 
 
-def replace_figures(target: Path, lines: list[str]) -> None:
+GPU_SCREEN = (
+    ("hcnn5-2020", "HCNN-5 on 16,384 encrypted MNIST images"),
+    ("digit-28x28", "one encrypted 28x28 digit, keys ready"),
+    ("hvmul-2^15-x250", "250 multiplications + relinearizations, N=2^15, log q 600, one call"),
+    ("hvadd-2^15-x500", "500 additions, N=2^15, log q 600, one call"),
+    ("multiply-2^15-x1", "one multiplication + relinearization, N=2^15, log q 600"),
+    ("multiply-2^14-x1", "one multiplication + relinearization, N=2^14, log q 330"),
+)
+
+
+def gpu_machine(report: dict[str, Any]) -> str:
+    """The GPU, its memory and its driver."""
+    machine = report["machine"]
+    if not machine.get("gpu"):
+        return str(machine["device"])
+    return f"{machine['gpu']}, {machine['gpu_memory_gib']:.0f} GiB, driver {machine['gpu_driver']}"
+
+
+def gpu_screen(reports: dict[str, dict[str, Any]]) -> list[str]:
+    """The README's table of a GPU: both editions; floor and energy of the faster one."""
+    rows = {r["case"]: r for report in reports.values() for r in report["results"] if "what" in r}
+    lines = ["| what, at 128 bits, on one GPU | 64-bit words | 32-bit words | floor | energy |", "|---|---|---|---|---|"]
+    for case, words in GPU_SCREEN:
+        wide, narrow = rows.get(f"{case}-w64", rows.get(case)), rows.get(f"{case}-w32")
+        found = [r for r in (wide, narrow) if r]
+        if not found:
+            continue
+        best = min(found, key=lambda r: float(r["median_s"]))
+        times = " | ".join(seconds(r["median_s"]) if r else "-" for r in (wide, narrow))
+        lines.append(f"| {words} | {times} | {seconds(best['floor_s'])} | {joules(best['joules'])} |")
+    used = ", ".join(f"[{name}](benchmarks/results/{name})" for name in reports)
+    first = next(iter(reports.values()))
+    lines += [
+        "",
+        f"Medians of single calls, waited for, on {gpu_machine(first)}, commit {first['commit'][:12]}; floor and energy (of the whole "
+        f"board) are those of the faster edition: {used}.",
+    ]
+    return lines
+
+
+def replace_figures(target: Path, lines: list[str], kind: str) -> None:
     """Puts lines between the two marks of a page."""
     text = target.read_text(encoding="utf-8")
-    begin, end = "<!-- figures -->\n", "<!-- end of figures -->"
+    begin, end = f"<!-- {kind} -->\n", f"<!-- end of {kind} -->"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise SystemExit(f"{target} has no place for {kind}: {begin.strip()} and {end}")
     head, rest = text.split(begin)
     target.write_text(head + begin + "\n".join(lines) + "\n" + end + rest.split(end)[1], encoding="utf-8")
 
 
+def heading(name: str, report: dict[str, Any]) -> str:
+    """Of one file: where and when."""
+    machine = report["machine"]
+    cores = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
+    where = f"{gpu_machine(report)} (host: {cores})" if is_gpu(report) else cores
+    return f"**{name}**: {where}; commit {report['commit'][:12]}; {report['date']}"
+
+
+def table_of(report: dict[str, Any]) -> list[str]:
+    """Everything in a file."""
+    return gpu_rows_of(report) if is_gpu(report) else rows_of(report)
+
+
 def main() -> None:
-    """Prints the tables of the files named, or puts the first screen's into a page."""
+    """Prints the tables of the files named, or puts them into a page."""
     names = [a for a in sys.argv[1:] if a.endswith(".json")]
     reports = {Path(n).name: json.loads(Path(n).read_text(encoding="utf-8")) for n in names}
+    gpus = {name: report for name, report in reports.items() if is_gpu(report)}
+    cores = {name: report for name, report in reports.items() if name not in gpus}
     if "--into" in sys.argv:
-        replace_figures(Path(sys.argv[sys.argv.index("--into") + 1]), first_screen(reports))
+        target = Path(sys.argv[sys.argv.index("--into") + 1])
+        if cores:
+            replace_figures(target, first_screen(cores), "figures")
+        if gpus and "--whole" in sys.argv:
+            whole = [line for name, report in gpus.items() for line in (heading(name, report), "", *gpu_rows_of(report))]
+            replace_figures(target, whole, "gpu figures")
+        elif gpus:
+            replace_figures(target, gpu_screen(gpus), "gpu figures")
         return
     for name, report in reports.items():
-        machine = report["machine"]
-        print(
-            f"**{name}**: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB; commit {report['commit'][:12]}; {report['date']}\n"
-        )
-        print("\n".join(rows_of(report)) + "\n")
+        print(heading(name, report) + "\n")
+        print("\n".join(table_of(report)) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,17 @@ quiet() {
   fi
 }
 
+# Whether the CUDA backend is to be built.
+wants_gpu() { [ -n "${GPU:-}" ] && [ "$GPU" != 0 ]; }
+# The CUDA compiler, where CMake will look for it.
+find_nvcc() {
+  local usual=/usr/local/cuda/bin/nvcc
+  if [ -z "${CUDACXX:-}" ] && ! command -v nvcc >/dev/null; then
+    [ -x "$usual" ] || fail "GPU=1 needs nvcc of CUDA 12.4 or newer, on the PATH or named by CUDACXX; see docs/gpu.md"
+    export CUDACXX=$usual
+  fi
+}
+
 # Whether Debian packages can be installed without asking for a password.
 can_apt() {
   command -v apt-get >/dev/null || return 1

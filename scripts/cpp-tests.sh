@@ -14,7 +14,12 @@ if ! has_gtest; then
     exit 77
   fi
 fi
-quiet "configure the C++ tests ($preset)" cmake --preset "$preset"
+for_gpus=()
+if [ "$preset" = cuda ]; then
+  find_nvcc
+  [ -z "${ARCHITECTURES:-}" ] || for_gpus=("-DCMAKE_CUDA_ARCHITECTURES=$ARCHITECTURES")
+fi
+quiet "configure the C++ tests ($preset)" cmake --preset "$preset" "${for_gpus[@]}"
 quiet "build the C++ tests ($preset)" cmake --build --preset "$preset" -j "$jobs"
 quiet "run the C++ tests ($preset)" ctest --preset "$preset" -j "$jobs"
 # GoogleTest's own counts: one ctest entry runs many cases.

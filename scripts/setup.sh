@@ -30,7 +30,7 @@ make_venv() {
 }
 if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
   quiet "make a virtual environment in $venv" make_venv
-  rm -rf build/python  # it remembers the old one
+  rm -rf build/python build/python-gpu  # they remember the old one
 fi
 
 # The build's tools live in the environment, so that a second build starts from the first.

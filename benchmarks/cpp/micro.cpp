@@ -1,6 +1,8 @@
 // Times of single kernels and of BFV's two composites on one device:
 //   micro [--device cpu:avx512] [--only ntt] [--seconds 0.3] [--json FILE]
-// Threads: HELIOGRAPH_THREADS. Medians of repeated calls, in microseconds.
+// Threads: HELIOGRAPH_THREADS. Medians of repeated calls, in microseconds: of one call and the wait for it, and of one
+// among many calls before one wait, which is another figure where calls enqueue and return. Batches of many limbs are timed
+// on devices of that kind, and elsewhere with --only batched.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -26,11 +28,20 @@ using math::u32;
 using math::u64;
 using math::Word;
 
+/// How much one call does.
+struct Units {
+  double count = 0;
+  const char* name = "";
+};
+
 struct Figure {
   std::string name;
-  double microseconds;
+  double microseconds, pipe_microseconds;
   std::string note;
+  Units units;
 };
+
+constexpr double kStretch = 2000;  // microseconds of calls before one wait
 
 class Bench {
  public:
@@ -42,7 +53,10 @@ class Bench {
   device::Queue& queue() { return *queue_; }
   const std::vector<Figure>& figures() const { return figures_; }
   bool wanted(const std::string& name) const { return name.find(only_) != std::string::npos; }
-  bool wanted_group(const std::string& word) const { return wanted(word) || only_.find(word) != std::string::npos; }
+  bool wanted_group(const std::string& word) const { return wanted(word) || asked_for(word); }
+  bool asked_for(const std::string& word) const { return only_.find(word) != std::string::npos; }
+  /// Whether calls compute before they return and device memory is the host's.
+  bool on_host() const { return device_->name() == "cpu" || device_->name() == "ref"; }
 
   std::byte* memory(std::size_t bytes) {
     kept_.push_back(device_->allocate(bytes, *queue_));
@@ -61,27 +75,45 @@ class Bench {
   }
 
   /// `rate(microseconds)` makes the note.
-  void time(const std::string& name, const std::function<void()>& call,
-            const std::function<std::string(double)>& rate = {}) {
+  void time(const std::string& name, const std::function<void()>& call, const std::function<std::string(double)>& rate = {},
+            Units units = {}) {
     if (!wanted(name)) return;
-    using Clock = std::chrono::steady_clock;
     call();
-    std::vector<double> times;
-    const auto end = Clock::now() + std::chrono::duration<double>(seconds_);
-    while (times.size() < 5 || (Clock::now() < end && times.size() < 5000)) {
-      const auto start = Clock::now();
-      call();
-      queue().wait();
-      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-    }
-    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-    const double median = times[times.size() / 2];
-    figures_.push_back({name, median, rate ? rate(median) : ""});
-    std::printf("%-52s %12.2f us  %s\n", name.c_str(), median, figures_.back().note.c_str());
+    queue().wait();
+    const double alone = median_of(call, 1, seconds_);
+    const std::size_t repeats = static_cast<std::size_t>(std::clamp(kStretch / alone, 2.0, 1000.0));
+    const double among = on_host() ? alone : median_of(call, repeats, seconds_);
+    figures_.push_back({name, alone, among, note(among, rate, units), units});
+    std::printf("%-76s %10.2f us", name.c_str(), alone);
+    if (!on_host()) std::printf(", among many %10.2f us", among);
+    std::printf("  %s\n", figures_.back().note.c_str());
     std::fflush(stdout);
   }
 
  private:
+  /// Microseconds of a call, `repeats` of them to a wait.
+  double median_of(const std::function<void()>& call, std::size_t repeats, double seconds) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> times;
+    const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+    while (times.size() < 5 || (Clock::now() < end && times.size() < 5000)) {
+      const auto start = Clock::now();
+      for (std::size_t i = 0; i < repeats; ++i) call();
+      queue().wait();
+      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count() /
+                      static_cast<double>(repeats));
+    }
+    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+    return times[times.size() / 2];
+  }
+  static std::string note(double microseconds, const std::function<std::string(double)>& rate, const Units& units) {
+    if (rate) return rate(microseconds);
+    if (units.count == 0) return "";
+    char text[64];
+    std::snprintf(text, sizeof text, "%.3f M %s/s", units.count / microseconds, units.name);
+    return text;
+  }
+
   std::unique_ptr<device::Device> device_;
   std::unique_ptr<device::Queue> queue_;
   std::string only_;
@@ -134,9 +166,15 @@ void element_wise(Bench& b) {
     const View x = b.random(*ring, primes, 1, c.components), y = b.random(*ring, primes, 1, c.components),
                z = b.random(*ring, primes, 1, c.components);
     const std::size_t bytes = c.n * c.limbs * c.components * 8;
-    b.time(
-        std::string("memcpy, ") + c.name, [&] { std::memcpy(z.data, x.data, bytes); },
-        per_second(2.0 * static_cast<double>(bytes), "B"));
+    if (b.on_host()) {
+      b.time(
+          std::string("memcpy, ") + c.name, [&] { std::memcpy(z.data, x.data, bytes); },
+          per_second(2.0 * static_cast<double>(bytes), "B"));
+    } else {
+      b.time(
+          std::string("copy, ") + c.name, [&] { b.kernels().copy(b.queue(), x, z); },
+          per_second(2.0 * static_cast<double>(bytes), "B"));
+    }
     b.time(
         std::string("add, ") + c.name, [&] { b.kernels().add(b.queue(), *ring, primes, x, y, z); },
         per_second(3.0 * static_cast<double>(bytes), "B"));
@@ -165,31 +203,112 @@ void conversions(Bench& b) {
       per_second(static_cast<double>(n * from * to), "products"));
 }
 
+struct Shape {
+  const char* name;
+  std::size_t m, k, p, inputs;
+};
+constexpr Shape kShapes[] = {
+    {"conv1 5x25x144", 5, 25, 144, 784}, {"conv2 50x125x16", 50, 125, 16, 720}, {"dense 10x800", 10, 800, 1, 800}};
+
+device::GatheredProduct gathered(const Shape& s) {
+  device::GatheredProduct g{
+      .groups = 1, .outputs = s.m, .positions = s.p, .terms = s.k, .inputs = s.inputs, .weights = {}, .index = {}};
+  std::mt19937 random(1);
+  for (std::size_t i = 0; i < s.m * s.k; ++i) g.weights.push_back(static_cast<math::i64>(random() % 511) - 255);
+  for (std::size_t i = 0; i < s.p * s.k; ++i) g.index.push_back(static_cast<u32>(random() % s.inputs));
+  return g;
+}
+
+/// `prefix` comes before each name, `suffix` behind it.
+void products(Bench& b, std::size_t n, Word word, int bits, std::size_t limbs, const std::string& prefix,
+              const std::string& suffix) {
+  const auto ring = b.kernels().prepare(make_ring(n, word, {{bits, limbs}}));
+  const PrimeList primes = PrimeList::range(0, limbs);
+  for (const Shape& s : kShapes) {
+    const std::string name = prefix + "product " + s.name + suffix + ", " + std::to_string(bits) + " bits";
+    if (!b.wanted(name)) continue;
+    const auto product = b.kernels().prepare(gathered(s));
+    const View in = b.random(*ring, primes, s.inputs, 1), out = b.random(*ring, primes, s.m * s.p, 1);
+    b.time(
+        name, [&] { b.kernels().product(b.queue(), *ring, primes, *product, in, out); },
+        per_second(static_cast<double>(n * limbs * s.m * s.k * s.p), "MAC"));
+  }
+}
+
 void products(Bench& b) {
   if (!b.wanted_group("product")) return;
-  struct Shape {
-    const char* name;
-    std::size_t m, k, p, inputs;
-  };
-  constexpr std::size_t n = 4096;
+  for (const auto& [word, bits] : {std::pair{Word::w64, 50}, {Word::w32, 30}}) products(b, 4096, word, bits, 1, "", "");
+}
+
+// ---- Batches that fill a GPU and its caches
+
+bool wants_batches(const Bench& b, const std::string& word) {
+  return (!b.on_host() && b.wanted_group(word)) || (b.asked_for("batched") && b.wanted_group("batched " + word));
+}
+
+void batched_transforms(Bench& b) {
+  if (!wants_batches(b, "ntt")) return;
+  constexpr std::size_t limbs = 32, items = 16;
+  const PrimeList primes = PrimeList::range(0, limbs);
+  const Units units{static_cast<double>(limbs * items), "limbs"};
   for (const auto& [word, bits] : {std::pair{Word::w64, 50}, {Word::w32, 30}}) {
-    const auto ring = b.kernels().prepare(make_ring(n, word, {{bits, 1}}));
-    for (const Shape& s : {Shape{"conv1 5x25x144", 5, 25, 144, 784},
-                           {"conv2 50x125x16", 50, 125, 16, 720},
-                           {"dense 10x800", 10, 800, 1, 800}}) {
-      device::GatheredProduct g{
-          .groups = 1, .outputs = s.m, .positions = s.p, .terms = s.k, .inputs = s.inputs, .weights = {}, .index = {}};
-      std::mt19937 random(1);
-      for (std::size_t i = 0; i < s.m * s.k; ++i) g.weights.push_back(static_cast<math::i64>(random() % 511) - 255);
-      for (std::size_t i = 0; i < s.p * s.k; ++i) g.index.push_back(static_cast<u32>(random() % s.inputs));
-      const auto product = b.kernels().prepare(g);
-      const View in = b.random(*ring, {0}, s.inputs, 1), out = b.random(*ring, {0}, s.m * s.p, 1);
-      b.time(
-          "product " + std::string(s.name) + ", " + std::to_string(bits) + " bits",
-          [&] { b.kernels().product(b.queue(), *ring, {0}, *product, in, out); },
-          per_second(static_cast<double>(n * s.m * s.k * s.p), "MAC"));
+    for (int log_n = 12; log_n <= 16; ++log_n) {
+      const std::string name =
+          " 2^" + std::to_string(log_n) + ", " + std::to_string(bits) + " bits, " + std::to_string(limbs * items) + " limbs";
+      if (!b.wanted("batched ntt" + name) && !b.wanted("batched inverse ntt" + name)) continue;
+      const auto ring = b.kernels().prepare(make_ring(std::size_t{1} << log_n, word, {{bits, limbs}}));
+      const View x = b.random(*ring, primes, items, 1);
+      b.time("batched ntt" + name, [&] { b.kernels().forward_ntt(b.queue(), *ring, primes, x, x); }, {}, units);
+      b.time("batched inverse ntt" + name, [&] { b.kernels().inverse_ntt(b.queue(), *ring, primes, x, x); }, {}, units);
     }
   }
+}
+
+void batched_conversions(Bench& b) {
+  if (!wants_batches(b, "convert")) return;
+  struct Case {
+    Word word;
+    int bits;
+    std::size_t log_n, from, to, items;
+  };
+  for (const Case& c :
+       {Case{Word::w64, 50, 15, 12, 13, 32}, {Word::w32, 30, 15, 20, 21, 32}, {Word::w64, 48, 14, 7, 8, 128}}) {
+    const std::string name = "batched convert " + std::to_string(c.from) + " to " + std::to_string(c.to) + " limbs of " +
+                             std::to_string(c.bits) + " bits, 2^" + std::to_string(c.log_n) + ", " +
+                             std::to_string(c.items) + " items";
+    if (!b.wanted(name)) continue;
+    const std::size_t n = std::size_t{1} << c.log_n;
+    const auto data = make_ring(n, c.word, {{c.bits, c.from + c.to}});
+    const auto ring = b.kernels().prepare(data);
+    const std::vector<u64>& p = data->primes();
+    const auto middle = p.begin() + static_cast<std::ptrdiff_t>(c.from);
+    const auto plan = b.kernels().prepare(math::extend_base({p.begin(), middle}, {middle, p.end()}));
+    const View x = b.random(*ring, PrimeList::range(0, c.from), c.items, 1),
+               y = b.random(*ring, PrimeList::range(c.from, c.to), c.items, 1);
+    b.time(
+        name, [&] { b.kernels().convert(b.queue(), *plan, x, nullptr, y); },
+        per_second(static_cast<double>(n * c.items * c.from * c.to), "products"));
+  }
+}
+
+void batched_products(Bench& b) {
+  if (!wants_batches(b, "product")) return;
+  products(b, 16384, Word::w64, 48, 7, "batched ", ", 7 limbs of 2^14");
+  products(b, 16384, Word::w32, 30, 11, "batched ", ", 11 limbs of 2^14");
+}
+
+void batched_words(Bench& b) {
+  if (!wants_batches(b, "word")) return;
+  constexpr std::size_t n = 32768, limbs = 12, items = 64;
+  const auto ring = b.kernels().prepare(make_ring(n, Word::w64, {{50, limbs}}));
+  const PrimeList primes = PrimeList::range(0, limbs);
+  const View x = b.random(*ring, primes, items, 2), y = b.random(*ring, primes, items, 2),
+             z = b.random(*ring, primes, items, 2);
+  const double bytes = static_cast<double>(n * limbs * items * 2 * 8);
+  const std::string name = ", 64 ciphertexts of 2^15 x 12 words";
+  b.time("batched copy" + name, [&] { b.kernels().copy(b.queue(), x, z); }, per_second(2 * bytes, "B"));
+  b.time("batched add" + name, [&] { b.kernels().add(b.queue(), *ring, primes, x, y, z); }, per_second(3 * bytes, "B"));
+  b.time("batched mul" + name, [&] { b.kernels().mul(b.queue(), *ring, primes, x, y, z); }, per_second(3 * bytes, "B"));
 }
 
 /// BFV at one set: Q, P and R of a ring, and the plans of a relinearization and a product.
@@ -199,6 +318,8 @@ struct BfvSet {
   std::vector<std::pair<int, std::size_t>> chain, special, auxiliary;
   std::vector<std::size_t> digits;
   u64 t;
+  Word word = Word::w64;
+  std::size_t batch = 4;
 };
 
 struct Plans {
@@ -224,7 +345,7 @@ Plans make_plans(Bench& b, const BfvSet& set) {
   std::vector<std::pair<int, std::size_t>> all = set.chain;
   all.insert(all.end(), set.special.begin(), set.special.end());
   all.insert(all.end(), set.auxiliary.begin(), set.auxiliary.end());
-  p.ring = make_ring(set.n, Word::w64, all);
+  p.ring = make_ring(set.n, set.word, all);
   const auto ring = b.kernels().prepare(p.ring);
   const std::size_t q = count(set.chain), s = count(set.special), r = count(set.auxiliary);
   KeySwitchPlan& k = p.key_switch;
@@ -260,7 +381,7 @@ void bfv(Bench& b, const BfvSet& set) {
   if (!b.wanted_group("bfv")) return;
   const Plans p = make_plans(b, set);
   const std::size_t digits = set.digits.size();
-  for (const std::size_t items : {std::size_t{1}, std::size_t{4}}) {
+  for (const std::size_t items : {std::size_t{1}, set.batch}) {
     const View x = b.random(*p.multiply.ring, p.multiply.chain, items, 2),
                y = b.random(*p.multiply.ring, p.multiply.chain, items, 2);
     const View product = b.random(*p.multiply.ring, p.multiply.chain, items, 3),
@@ -277,11 +398,14 @@ void bfv(Bench& b, const BfvSet& set) {
       b.kernels().key_switch(b.queue(), p.key_switch, last, key, &add, out, Workspace(scratch, switch_bytes));
     };
     const std::string name = ", " + set.name + ", " + std::to_string(items) + (items == 1 ? " item" : " items");
-    b.time("bfv multiply" + name, multiply);
-    b.time("bfv relinearize" + name, relinearize);
-    b.time(
-        "bfv multiply and relinearize" + name, [&] { multiply(), relinearize(); },
-        [&](double us) { return std::to_string(us * 1e-3 / static_cast<double>(items)).substr(0, 6) + " ms each"; });
+    const auto each = [&](double us) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.4f ms each", us * 1e-3 / static_cast<double>(items));
+      return std::string(text);
+    };
+    b.time("bfv multiply" + name, multiply, each);
+    b.time("bfv relinearize" + name, relinearize, each);
+    b.time("bfv multiply and relinearize" + name, [&] { multiply(), relinearize(); }, each);
   }
 }
 
@@ -290,8 +414,9 @@ void write_json(const Bench& b, const std::string& device, const std::string& pa
   file << "{\n  \"device\": \"" << device << "\",\n  \"figures\": [\n";
   for (std::size_t i = 0; i < b.figures().size(); ++i) {
     const Figure& f = b.figures()[i];
-    file << "    {\"name\": \"" << f.name << "\", \"microseconds\": " << f.microseconds << ", \"note\": \"" << f.note
-         << "\"}" << (i + 1 < b.figures().size() ? "," : "") << "\n";
+    file << "    {\"name\": \"" << f.name << "\", \"microseconds\": " << f.microseconds
+         << ", \"pipe_microseconds\": " << f.pipe_microseconds << ", \"units\": " << f.units.count << ", \"unit\": \""
+         << f.units.name << "\", \"note\": \"" << f.note << "\"}" << (i + 1 < b.figures().size() ? "," : "") << "\n";
   }
   file << "  ]\n}\n";
 }
@@ -319,11 +444,46 @@ int run(int argc, char** argv) {
   element_wise(b);
   conversions(b);
   products(b);
+  batched_transforms(b);
+  batched_words(b);
+  batched_conversions(b);
+  batched_products(b);
   // R: log R >= log Q + log t + log N + 3.
-  bfv(b, {"2^15, log q 600, t 2", 32768, {{50, 12}}, {{50, 4}}, {{50, 13}}, {4, 4, 4}, 2});
-  bfv(b, {"2^15, log q 600, t 43 bits", 32768, {{50, 12}}, {{50, 4}}, {{50, 14}}, {4, 4, 4}, 5522259017729});
-  bfv(b, {"2^14, log q 330, t 2", 16384, {{48, 1}, {47, 6}}, {{50, 2}}, {{50, 7}}, {2, 2, 2, 1}, 2});
-  bfv(b, {"2^14, log q 330, t 43 bits", 16384, {{48, 1}, {47, 6}}, {{50, 2}}, {{50, 8}}, {2, 2, 2, 1}, 5522259017729});
+  const bool host = b.on_host();
+  const std::size_t large = host ? 4 : 16, small = host ? 4 : 64;
+  constexpr u64 long_t = 5522259017729;
+  bfv(b, {"2^15, log q 600, t 2", 32768, {{50, 12}}, {{50, 4}}, {{50, 13}}, {4, 4, 4}, 2, Word::w64, large});
+  bfv(b, {"2^15, log q 600, t 43 bits", 32768, {{50, 12}}, {{50, 4}}, {{50, 14}}, {4, 4, 4}, long_t, Word::w64, large});
+  bfv(b, {"2^14, log q 330, t 2", 16384, {{48, 1}, {47, 6}}, {{50, 2}}, {{50, 7}}, {2, 2, 2, 1}, 2, Word::w64, small});
+  bfv(b, {"2^14, log q 330, t 43 bits",
+          16384,
+          {{48, 1}, {47, 6}},
+          {{50, 2}},
+          {{50, 8}},
+          {2, 2, 2, 1},
+          long_t,
+          Word::w64,
+          small});
+  if (!host) {
+    bfv(b, {"2^15, log q 600, t 2, 30-bit primes",
+            32768,
+            {{30, 20}},
+            {{30, 5}},
+            {{30, 21}},
+            {5, 5, 5, 5},
+            2,
+            Word::w32,
+            large});
+    bfv(b, {"2^14, log q 330, t 43 bits, 30-bit primes",
+            16384,
+            {{30, 11}},
+            {{30, 3}},
+            {{30, 13}},
+            {3, 3, 3, 2},
+            long_t,
+            Word::w32,
+            small});
+  }
   if (!json.empty()) write_json(b, description, json);
   return 0;
 }

@@ -120,6 +120,8 @@ class Ciphertext {
   /// Negative: exhausted by that much.
   double noise_budget() const;
   std::size_t bytes() const;
+  /// Blocks until it is computed, on a device that computes while its caller goes on. Only a stopwatch needs it.
+  void wait() const;
   Bytes to_bytes() const;
   void save(const std::string& path) const;
   static Ciphertext from_bytes(const Bytes& bytes);
@@ -259,7 +261,17 @@ std::string kind_of(const std::string& path);
 
 /// One line for each device found.
 std::vector<std::string> describe_devices();
-/// Modular products a second of one core with operands in registers, measured: the roof benchmarks compare with.
+/// Name of the device in use, as HELIOGRAPH_DEVICE would name it.
+std::string device_name();
+/// What has crossed between the host and the device in use, and what was asked of it, since it was opened. Zero where host
+/// and device are one.
+struct Traffic {
+  std::uint64_t uploads = 0, upload_bytes = 0, downloads = 0, download_bytes = 0;
+  std::uint64_t launches = 0, allocations = 0, waits = 0;
+};
+Traffic device_traffic();
+/// Modular products a second of one core, or of a whole GPU, with operands in registers, measured: the roof benchmarks
+/// compare with.
 double product_ceiling();
 /// The same of products summed before one reduction.
 double sum_ceiling();

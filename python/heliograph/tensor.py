@@ -86,6 +86,12 @@ class Tensor:
         bits = self._core.noise_budget
         return None if math.isnan(bits) else max(0.0, bits)
 
+    def wait(self) -> None:
+        """Blocks until it is computed: a GPU computes while its caller goes on. Only measuring needs it; decrypting and saving
+        wait by themselves. Raises DeviceError where the computation failed.
+        """
+        self._core.wait()
+
     def __repr__(self) -> str:
         p = self.parameters
         budget = self.noise_budget

@@ -39,6 +39,15 @@ void bind_spec(nb::module_& m) {
   m.def("batching_primes", &bfv::batching_primes, "n"_a, "bits"_a, "count"_a = 0, Unlocked());
   m.def("largest_secure_log_qp", &bfv::largest_secure_log_qp, "n"_a);
   m.def("describe_devices", &describe_devices);
+  m.def("device_name", &device_name);
+  m.def("device_traffic", [] {
+    const Traffic t = device_traffic();
+    nb::dict all;
+    all["uploads"] = t.uploads, all["upload_bytes"] = t.upload_bytes;
+    all["downloads"] = t.downloads, all["download_bytes"] = t.download_bytes;
+    all["launches"] = t.launches, all["allocations"] = t.allocations, all["waits"] = t.waits;
+    return all;
+  });
   m.def("product_ceiling", &product_ceiling, Unlocked());
   m.def("sum_ceiling", &sum_ceiling, Unlocked());
 }
@@ -93,6 +102,7 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("seeded", &Ciphertext::seeded)
       .def_prop_ro("noise_budget", &Ciphertext::noise_budget)
       .def_prop_ro("nbytes", &Ciphertext::bytes)
+      .def("wait", &Ciphertext::wait, Unlocked())
       .def("to_bytes",
            [](const Ciphertext& c) {
              Bytes b;

@@ -264,6 +264,20 @@ def devices() -> None:
     explain.devices()
 
 
+@commands.command(short_help="Check what this machine computes.")
+def selftest(
+    quick: Annotated[bool, typer.Option("--quick", help="Three rings in place of all.")] = False,
+) -> None:
+    """Compute on the device in use and on the reference device with the same seeds, and compare every bit.
+
+    Exits with status 1 where anything differs. HELIOGRAPH_DEVICE chooses the device.
+    """
+    from heliograph.cli import selftest as test
+
+    if not test.run(quick):
+        raise typer.Exit(1)
+
+
 @commands.command(short_help="Explain a parameter set.")
 def params(
     name: Annotated[str | None, typer.Argument(help="A named set (hcnn5-2020, also hcnn5-2020/w32), or a network.")] = None,

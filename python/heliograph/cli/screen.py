@@ -67,18 +67,20 @@ def verdict(prediction: int, truth: int | None = None) -> Text:
     return Text(f"read as {prediction}, is {truth}", style=style)
 
 
-def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Rows under a header; the first column is text, the others figures."""
     grid = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for index, name in enumerate(header):
         grid.add_column(name, justify="left" if index == 0 else "right", no_wrap=True)
     for row in rows:
-        grid.add_row(*(Text(cell) for cell in row))
+        grid.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     console().print(grid)
 
 
 def seconds(value: float) -> str:
     """A time with three digits or so."""
+    if value < 0.00095:
+        return f"{value * 1e6:.0f} us"
     if value < 0.0995:
         return f"{value * 1000:.1f} ms"
     return f"{value:.2f} s" if value < 99.5 else f"{value:.0f} s"

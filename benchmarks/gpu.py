@@ -1,0 +1,143 @@
+"""Measuring on a device that computes while its caller goes on: every time ends with a wait for the result.
+
+A case has two times. Its latency is one call and the wait for it, the median of at least twenty. "Pipe" is the time for
+each of many calls made back to back before one wait. Energy is the whole board's over the same calls.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gpu_cases
+import nvml
+
+import heliograph as hg
+from heliograph import _core
+
+LATENCY_RUNS = 20  # at least
+STRETCH = 0.025  # seconds of calls before one wait
+COUNTED_RUNS = 5
+
+
+@dataclass
+class Latency:
+    """Seconds from the call to its result's arrival, and until the call returned."""
+
+    times: list[float]
+    calls: list[float]
+
+
+def latency(run: Callable[[], hg.Tensor], seconds: float, at_least: int) -> Latency:
+    """Single calls, after three to warm up."""
+    for _ in range(3):
+        run().wait()
+    found = Latency([], [])
+    end = time.perf_counter() + seconds
+    while len(found.times) < at_least or (time.perf_counter() < end and len(found.times) < 1000):
+        start = time.perf_counter()
+        result = run()
+        found.calls.append(time.perf_counter() - start)
+        result.wait()
+        found.times.append(time.perf_counter() - start)
+        del result
+    return found
+
+
+@dataclass
+class Pipe:
+    """Of each call among many: seconds and joules. Watts on the average."""
+
+    seconds: float
+    joules: float | None
+    watts: float | None
+
+
+def pipe(run: Callable[[], hg.Tensor], alone: float, seconds: float, joules: Callable[[], float | None]) -> Pipe:
+    """Stretches of calls, for so many seconds. The energy counter moves now and then: only from one step of it to another
+    is it known how many calls took how much.
+    """
+    count = max(3, round(STRETCH / alone)) if alone < 0.5 else 1
+    times: list[float] = []
+    steps: list[tuple[float, int, float]] = []  # joules, calls and seconds at each step of the counter
+    last = joules()
+    begin = time.perf_counter()
+    while len(times) < 3 or time.perf_counter() < begin + seconds:
+        start = time.perf_counter()
+        for _ in range(count):
+            result = run()
+        result.wait()
+        now = time.perf_counter()
+        times.append((now - start) / count)
+        used = joules()
+        if used is not None and used != last:
+            steps.append((used, count * len(times), now))
+            last = used
+    found = Pipe(statistics.median(times), None, None)
+    if len(steps) >= 3:
+        (first, calls, start), (total, all_calls, end) = steps[0], steps[-1]
+        found.joules = (total - first) / (all_calls - calls)
+        found.watts = (total - first) / (end - start)
+    return found
+
+
+def traffic(run: Callable[[], hg.Tensor]) -> dict[str, float]:
+    """What one call asks of the device, and what crosses between it and the host."""
+    before = _core.device_traffic()
+    for _ in range(COUNTED_RUNS):
+        result = run()
+    after = _core.device_traffic()
+    result.wait()
+    return {name: (after[name] - before[name]) / COUNTED_RUNS for name in after}
+
+
+def row_of(name: str, rates: dict[str, float], seconds: float, at_least: int, gpu: nvml.Gpu) -> dict[str, Any]:
+    """Everything of one case."""
+    case = gpu_cases.CASES[name]
+    ready = case.prepare()
+    alone = latency(ready.run, 0.3 * seconds, at_least)
+    median = statistics.median(alone.times)
+    together = pipe(ready.run, median, 0.7 * seconds, gpu.joules)
+    floor, origin = gpu_cases.floor_of(case, ready, rates)
+    return {
+        "case": name,
+        "what": case.what,
+        "parameters": ready.parameters,
+        "items": case.items,
+        "median_s": median,
+        "fastest_s": min(alone.times),
+        "slowest_s": max(alone.times),
+        "runs": len(alone.times),
+        "call_s": statistics.median(alone.calls),
+        "pipe_s": together.seconds,
+        "floor_s": floor,
+        "floor_from": origin,
+        "over_floor": median / floor if floor else None,
+        "pipe_over_floor": together.seconds / floor if floor else None,
+        "asked_s": case.asked,
+        "joules": together.joules,
+        "watts": together.watts,
+        "traffic": traffic(ready.run),
+        "extra": {"layers_s": ready.layers()} if ready.layers else {},
+    }
+
+
+def child(names: list[str], seconds: float, device: str, at_least: int = LATENCY_RUNS) -> None:
+    """Runs cases in this process and prints their results as JSON lines."""
+    used = _core.device_name()
+    if used != device.split(":")[0]:
+        raise SystemExit(f"asked for {device}, computing on {used}")
+    gpu = nvml.Gpu()
+    print(json.dumps({"machine": {"device": hg.devices()[0]} | gpu.describe()}), flush=True)
+    rates = gpu_cases.ceilings()
+    print(json.dumps({"ceilings": rates}), flush=True)
+    for name in names:
+        try:
+            row = row_of(name, rates, seconds, at_least, gpu)
+        except hg.HeliographError as error:  # a fault of the GPU shows in every case that follows
+            row = {"case": name, "skipped": f"{type(error).__name__}: {error}"}
+        print(json.dumps(row), flush=True)

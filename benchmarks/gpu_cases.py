@@ -1,0 +1,299 @@
+"""What is measured on a GPU. A case gives a call that ends in a tensor; whoever times it waits for that tensor.
+
+`asked` are the figures aimed at and `floor` floors worked out by hand, both in seconds; a case without such a floor has
+one from counts: bytes of operands, result and keys over the copy rate, and (for 50-bit primes, whose product rate the
+device can measure) products over the product rate.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, lru_cache, partial
+from typing import Any
+
+import numpy as np
+from cases import Rates, describe
+
+import heliograph as hg
+from heliograph import _core, nn
+
+STEPS = list(range(1, 9))
+Operands = tuple[hg.Tensor, ...]
+
+
+@dataclass
+class Ready:
+    """A case ready to run."""
+
+    run: Callable[[], hg.Tensor]
+    parameters: dict[str, Any]
+    bytes: int = 0  #: operands, result and keys, once each
+    products: int = 0  #: modular products
+    layers: Callable[[], dict[str, float]] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A declared case."""
+
+    what: str
+    prepare: Callable[[], Ready]
+    items: int = 1
+    asked: float | None = None
+    floor: float | None = None
+
+
+CASES: dict[str, Case] = {}
+
+
+def floor_of(case: Case, ready: Ready, rates: Rates) -> tuple[float | None, str]:
+    """Seconds, and where they come from."""
+    if case.floor is not None:
+        return case.floor, "by hand"
+    floors = {}
+    if rates["copy_bytes_s"]:
+        floors["bytes"] = ready.bytes / rates["copy_bytes_s"]
+    if rates["products_s"]:
+        floors["products"] = ready.products / rates["products_s"]
+    if not any(floors.values()):
+        return None, ""
+    name = max(floors, key=lambda key: floors[key])
+    return floors[name], name
+
+
+def ceilings() -> Rates:
+    """Copy rate (read plus written bytes, far beyond caches) and product rate of the whole device."""
+    secret, server = _parties("hvmul-2020")
+    few = server.bind(secret.encrypt(np.ones((8, server.parameters.n), np.int64), coefficients=-1))
+    many = hg.concatenate([few] * (16 if _core.device_name() == "cuda" else 2))
+    other = -many
+    size = many.nbytes
+    # The fastest of what only moves words: a copy's own kernel need not be the best user of memory.
+    moved = {"negate": (2 * size, lambda: -many), "add": (3 * size, lambda: many + other)}
+    moved["copy"] = (4 * size, lambda: hg.concatenate([many, other]))
+    rates = {}
+    for name, (count, call) in moved.items():
+        times = [_timed(call) for _ in range(12)]
+        rates[name] = count / statistics.median(times[2:])
+    threads = int(os.environ.get("HELIOGRAPH_THREADS", "1")) if _core.device_name() == "cpu" else 1
+    return {"copy_bytes_s": max(rates.values()), "products_s": threads * _core.product_ceiling()} | {
+        f"{name}_bytes_s": rate for name, rate in rates.items()
+    }
+
+
+def _timed(call: Callable[[], hg.Tensor]) -> float:
+    start = time.perf_counter()
+    call().wait()
+    return time.perf_counter() - start
+
+
+# Operations
+
+
+@lru_cache(maxsize=1)  # cases of one set follow each other; two sets' keys and operands need not fit together
+def _parties(set_name: str) -> tuple[hg.SecretKey, hg.Server]:
+    p = hg.bfv.parameters(set_name)
+    secret = hg.SecretKey.generate(p)
+    keys = secret.evaluation_keys(relinearize=True, rotations=STEPS if p.has_slots else [])
+    return secret, hg.Server(keys)
+
+
+@lru_cache(maxsize=2)
+def _operands(set_name: str, items: int) -> Operands:
+    secret, server = _parties(set_name)
+    p = server.parameters
+    rng = np.random.default_rng(7)
+    shape = (items, p.n) if items > 1 else (p.n,)
+    pack: dict[str, Any] = {"slots": -1} if p.has_slots else {"coefficients": -1}
+    return tuple(server.bind(secret.encrypt(rng.integers(0, 2, shape), **pack)) for _ in range(2))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A call on operands made from two tensors, and how many switching keys it reads."""
+
+    what: str
+    run: Callable[..., hg.Tensor]
+    operands: Callable[[hg.Tensor, hg.Tensor], Operands] = field(default=lambda a, b: (a, b))
+    keys: int = 1
+
+
+OPERATIONS = {
+    "add": Operation("addition", lambda a, b: a + b, keys=0),
+    "multiply": Operation("multiply + relinearize", lambda a, b: hg.relinearize(a * b)),
+    "square": Operation("square + relinearize", lambda a: hg.relinearize(hg.square(a)), lambda a, b: (a,)),
+    "relinearize": Operation("relinearize alone", hg.relinearize, lambda a, b: (a * b,)),
+    "rotate": Operation("one rotation", lambda a: hg.rotate_rows(a, 1), lambda a, b: (a,)),
+    "rotate8": Operation("eight hoisted rotations", lambda a: hg.rotate_rows(a, STEPS), lambda a, b: (a,), keys=8),
+}
+
+
+@cache
+def _products(set_name: str, name: str) -> int:
+    """Modular products of one item, counted by the null device."""
+    p = hg.bfv.parameters(set_name)
+    null = p._core.on_device("null")
+    secret = hg.SecretKey(_core.SecretKey.generate(null))
+    server = hg.Server(secret.evaluation_keys(relinearize=True, rotations=STEPS if p.has_slots else []))
+    pack: dict[str, Any] = {"slots": -1} if p.has_slots else {"coefficients": -1}
+    operation = OPERATIONS[name]
+    a, b = (server.bind(secret.encrypt(np.zeros(p.n, np.int64), **pack)) for _ in range(2))
+    operands = operation.operands(a, b)
+    null.reset_counts()
+    operation.run(*operands)
+    return sum(int(count["products"]) for count in null.counts().values())
+
+
+def _prepare(set_name: str, name: str, items: int) -> Ready:
+    operation = OPERATIONS[name]
+    operands = operation.operands(*_operands(set_name, items))
+    p = operands[0].parameters
+    result = operation.run(*operands)
+    result.wait()
+    moved = sum(x.nbytes for x in operands) + result.nbytes + operation.keys * p.switch_key_bytes
+    products = items * _products(set_name, name) if p.edition == "w64" else 0
+    return Ready(lambda: operation.run(*operands), describe(p) | {"items": items}, moved, products)
+
+
+def operation(
+    name: str,
+    set_name: str,
+    ring: str,
+    items: int = 1,
+    *,
+    title: str = "",
+    asked: float | None = None,
+    floor: float | None = None,
+) -> None:
+    """Declares an operation on a set: alone, or on many ciphertexts in one call. Figures are for one of them."""
+    edition = "w32" if set_name.endswith("/w32") else "w64"
+    words = title or OPERATIONS[name].what + (f", {items} in one call" if items > 1 else "")
+    CASES[f"{title.split(':')[0].lower() if title else name}-{ring.split(',')[0][2:]}-x{items}-{edition}"] = Case(
+        f"{words}, {ring}, {edition}",
+        lambda: _prepare(set_name, name, items),
+        items,
+        asked * items if asked else None,
+        floor * items if floor else None,
+    )
+
+
+# Asked for one ciphertext: alone, in a batch; and the floor, which is that of 30-bit primes.
+ASKED = {"2^15": (320e-6, 150e-6), "2^14": (100e-6, 40e-6)}
+FLOOR_W32 = {"2^15": 82e-6, "2^14": 25e-6}
+HVADD_FLOOR_W32, HVADD_ASKED_W32 = 1.83e-3, 1.25 * 1.83e-3
+HVMUL_FLOOR_W32, HVMUL_ASKED = 20e-3, 38e-3
+
+
+def _declare(set_name: str, ring: str, batch: int, names: tuple[str, ...]) -> None:
+    size, narrow = ring.split(",")[0][2:], set_name.endswith("/w32")
+    for name in names:
+        known = name == "multiply"
+        for items, asked in zip((1, batch), ASKED[size], strict=True):
+            operation(
+                name,
+                set_name,
+                ring,
+                items,
+                asked=asked if known else None,
+                floor=FLOOR_W32[size] if known and narrow else None,
+            )
+
+
+for _edition in ("", "/w32"):
+    _ring = "N=2^15, log q 600"
+    _declare("hvmul-2020" + _edition, _ring, 16, ("add", "multiply", "square", "relinearize"))
+    operation(
+        "add", "hvmul-2020" + _edition, _ring, 500, title="HVAdd: 500 additions in one call",
+        asked=HVADD_ASKED_W32 / 500 if _edition else None, floor=HVADD_FLOOR_W32 / 500 if _edition else None,
+    )  # fmt: skip
+    operation(
+        "multiply", "hvmul-2020" + _edition, _ring, 250, title="HVMul: 250 multiply + relinearize in one call",
+        asked=HVMUL_ASKED / 250, floor=HVMUL_FLOOR_W32 / 250 if _edition else None,
+    )  # fmt: skip
+for _edition in ("", "/w32"):
+    _declare("hcnn5-2020" + _edition, "N=2^14, log q 330", 64, tuple(OPERATIONS))
+
+
+# Networks
+
+
+def _layers(network: nn.Network, x: hg.Tensor) -> dict[str, float]:
+    """Seconds of each step, waited for one by one: medians of five runs. Their sum is more than the whole evaluation's."""
+    times: dict[str, list[float]] = {}
+
+    def step(name: str, call: Callable[[], hg.Tensor]) -> hg.Tensor:
+        start = time.perf_counter()
+        result = call()
+        result.wait()
+        times.setdefault(name, []).append(time.perf_counter() - start)
+        return result
+
+    for _ in range(5):
+        h = x
+        for index, layer in enumerate(network.layers):
+            if index:
+                h = step(f"square before {layer.name}", partial(hg.square, h))
+                if network.relinearizes_before(index):
+                    h = step(f"relinearize before {layer.name}", partial(hg.relinearize, h))
+            h = step(layer.name, partial(layer.apply, h))
+            if h.degree == 2:
+                h = step(f"relinearize after {layer.name}", partial(hg.relinearize, h))
+        step("shrink", partial(hg.shrink, h))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def _network(set_name: str) -> Ready:
+    """One full batch of images, one a slot: the whole evaluation, keys and encrypted images on the device."""
+    _parties.cache_clear()
+    _operands.cache_clear()
+    setup = nn.setup("hcnn5")
+    network = setup.load()
+    p = hg.bfv.parameters(set_name)
+    images = np.random.default_rng(5).integers(0, 256, (p.slots, 28, 28), dtype=np.uint8)
+    secret = hg.SecretKey.generate(p)
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    x = server.bind(secret.encrypt(network.arrange(images), slots=-1))
+    y = network.evaluate(x)
+    y.wait()
+    return Ready(
+        lambda: network.evaluate(x),
+        describe(p) | {"images": p.slots, "products": vars(network.counts())},
+        x.nbytes + y.nbytes + p.switch_key_bytes,
+        0,  # the layers' products are of small weights, whose rate is another
+        lambda: _layers(network, x),
+    )
+
+
+def _digit(setup_name: str, side: int) -> Ready:
+    """One image packed in the slots: evaluation alone, weights encoded and keys ready."""
+    setup = nn.setup(setup_name)
+    p = setup.parameters()
+    layout = setup.layout()
+    image = np.random.default_rng(6).integers(0, 256 if side == 28 else 17, (side, side), dtype=np.uint8)
+    secret = hg.SecretKey.generate(p)
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    x = server.bind(secret.encrypt(layout.pack(image)))
+    ready = layout.server(p)
+    return Ready(lambda: ready.run(x), describe(p), x.nbytes + server.keys.nbytes)
+
+
+for _edition in ("", "/w32"):
+    CASES[f"hcnn5-2020{'-w32' if _edition else '-w64'}"] = Case(
+        f"HCNN-5, 16,384 images in one batch at hcnn5-2020, evaluation, {_edition[1:] or 'w64'}",
+        partial(_network, "hcnn5-2020" + _edition),
+        16384,
+        0.12,
+        0.030,
+    )
+CASES["digit-8x8"] = Case("one 8x8 digit at low latency, w64", lambda: _digit("digits", 8))
+CASES["digit-28x28"] = Case("one 28x28 digit at low latency, w64", lambda: _digit("mnist-packed", 28), asked=0.020)
+
+#: Limbs a second of single kernels: asked, and the floor where there is one.
+KERNELS: dict[str, tuple[float, float | None]] = {
+    "batched ntt 2^16, 30 bits": (2.8e6, 4.1e6),
+    "batched ntt 2^15, 50 bits": (2.0e6, None),
+}

@@ -1,0 +1,219 @@
+"""heliograph selftest: what the device in use computes, compared bit by bit with the reference device."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from rich.text import Text
+
+import heliograph as hg
+from heliograph import _core
+from heliograph._arrays import Int64Array
+from heliograph.cli import roles, screen
+
+_SEED = bytes(range(32))
+_STEPS = [1, -3]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A parameter set, made for the test alone, and how many ciphertexts to compute with."""
+
+    n: int
+    log_q: int
+    special: int
+    edition: str
+    items: int
+    plain_moduli: int = 1
+
+    @property
+    def title(self) -> str:
+        """For a table."""
+        return f"2^{self.n.bit_length() - 1} {self.edition}"
+
+    def spec(self) -> _core.Spec:
+        """Its numbers."""
+        moduli = _core.batching_primes(self.n, 30, self.plain_moduli)
+        return _core.make_spec(self.n, self.log_q, self.special, moduli, self.edition, 0, True)
+
+
+QUICK = (
+    Trial(1024, 130, 1, "w64", 12, plain_moduli=2),
+    Trial(2048, 110, 2, "w32", 12, plain_moduli=2),
+    Trial(1 << 15, 300, 3, "w64", 1),
+)
+ALL = (
+    *QUICK[:2],
+    Trial(4096, 190, 2, "w64", 17),
+    Trial(4096, 168, 2, "w32", 17),
+    Trial(8192, 187, 0, "w64", 5),
+    Trial(8192, 180, 1, "w32", 5),
+    Trial(1 << 14, 330, 2, "w64", 4),
+    Trial(1 << 14, 330, 3, "w32", 4),
+    Trial(1 << 15, 600, 4, "w64", 1),
+    Trial(1 << 15, 600, 5, "w32", 1),
+    Trial(1 << 16, 600, 4, "w64", 1),
+    Trial(1 << 16, 600, 5, "w32", 1),
+)
+
+
+class Side:
+    """One device at work on a trial: keys and operands from fixed seeds."""
+
+    def __init__(self, trial: Trial, device: str | None) -> None:
+        core = _core.Parameters(trial.spec())
+        parameters = hg.bfv.Parameters(core.on_device(device) if device else core)
+        rng = np.random.default_rng(trial.n)
+        self.clear = [rng.integers(-9, 10, (trial.items, trial.n)) for _ in range(2)]
+        self.plain_values: Int64Array = rng.integers(-9, 10, trial.n)
+        self.weights: Int64Array = rng.integers(-300, 301, (3, trial.items))
+        self.long_weights: Int64Array = rng.integers(-(1 << 28), 1 << 28, (2, trial.items))
+        self.kernel: Int64Array = rng.integers(-300, 301, (2, 1, 1, 1) if trial.items < 9 else (2, 1, 3, 3))
+        self.secret = hg.SecretKey(_core.SecretKey.generate_for_test(parameters._core, _SEED))
+        clock = [time.perf_counter()]
+        self.keys = self.secret.evaluation_keys(rotations=_STEPS, columns=True)
+        key_bytes = self.keys.to_bytes()
+        clock.append(time.perf_counter())
+        server = hg.Server(self.keys)
+        self.x, self.y = (server.bind(self.secret.encrypt(values)) for values in self.clear)
+        self.y.wait()
+        clock.append(time.perf_counter())
+        #: Made once, for each draw is another: bytes and seconds.
+        self.made = {
+            "keys": (key_bytes, clock[1] - clock[0]),
+            "encrypt": (self.x.to_bytes() + self.y.to_bytes(), clock[2] - clock[1]),
+        }
+        self.plain = server.encode(self.plain_values)
+        self.product = self.x * self.y
+
+    def picture(self) -> hg.Tensor:
+        """The largest square of ciphertexts."""
+        side = math.isqrt(self.x.size)
+        return self.x[: side * side].reshape(1, side, side)
+
+
+Operation = Callable[[Side], hg.Tensor]
+OPERATIONS: dict[str, Operation] = {
+    "add": lambda s: s.x + s.y,
+    "multiply": lambda s: s.x * s.y,
+    "square": lambda s: hg.square(s.x),
+    "relinearize": lambda s: hg.relinearize(s.product),
+    "multiply by plaintexts": lambda s: s.x * s.plain + s.plain,
+    "rotate": lambda s: hg.rotate_rows(s.x, _STEPS),
+    "exchange rows": lambda s: hg.rotate_columns(s.x),
+    "matmul": lambda s: hg.matmul(s.weights, s.product, np.arange(3)),
+    "matmul, 28-bit weights": lambda s: hg.matmul(s.long_weights, s.x),
+    "conv2d": lambda s: hg.conv2d(s.picture(), s.kernel, padding=(s.kernel.shape[-1] - 1) // 2),
+    "shrink": lambda s: hg.shrink(hg.relinearize(s.product)),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one operation of one trial. `seconds` is a call's on the device, its operands there."""
+
+    trial: str
+    operation: str
+    seconds: float | None
+    fault: str = ""
+
+
+def _difference(mine: bytes, reference: bytes) -> str:
+    if mine == reference:
+        return ""
+    if len(mine) != len(reference):
+        return f"{len(mine):,} bytes, not {len(reference):,}"
+    wrong = np.count_nonzero(np.frombuffer(mine, np.uint8) != np.frombuffer(reference, np.uint8))
+    return f"{wrong:,} of {len(mine):,} bytes differ"
+
+
+def _attempt(trial: Trial, name: str, work: Callable[[], tuple[float | None, str]]) -> Row:
+    """The work's time and fault; an error of the engine's is a fault too."""
+    try:
+        return Row(trial.title, name, *work())
+    except hg.HeliographError as error:
+        return Row(trial.title, name, None, f"{type(error).__name__}: {error}")
+
+
+def _compare(run: Operation, mine: Side, reference: Side) -> tuple[float, str]:
+    """Computed twice on the device (the first call prepares), once on the reference."""
+    first = run(mine)
+    first.wait()
+    start = time.perf_counter()
+    result = run(mine)
+    result.wait()
+    spent = time.perf_counter() - start
+    found, expected = result.to_bytes(), run(reference).to_bytes()
+    if fault := _difference(found, expected):
+        return spent, fault
+    return spent, _difference(first.to_bytes(), expected) and "two calls gave two results"
+
+
+def _decrypted(mine: Side, reference: Side) -> tuple[float, str]:
+    """Both must give the products, and not only the same."""
+    start = time.perf_counter()
+    values = mine.secret.decrypt(mine.product)
+    spent = time.perf_counter() - start
+    if not np.array_equal(values, reference.secret.decrypt(reference.product)):
+        return spent, "decrypts to other values"
+    return spent, "" if np.array_equal(values, mine.clear[0] * mine.clear[1]) else "the products are wrong"
+
+
+def run_trial(trial: Trial) -> Iterator[Row]:
+    """Every operation of a trial, on the device in use and on the reference."""
+    sides: list[Side] = []
+
+    def prepare() -> tuple[float, str]:
+        sides.append(Side(trial, None))
+        sides.append(Side(trial, "ref"))
+        return made("keys")
+
+    def made(name: str) -> tuple[float, str]:
+        found, spent = sides[0].made[name]
+        return spent, _difference(found, sides[1].made[name][0])
+
+    yield _attempt(trial, "keys", prepare)
+    if len(sides) < 2:
+        return
+    yield _attempt(trial, "encrypt", partial(made, "encrypt"))
+    for name, run in OPERATIONS.items():
+        yield _attempt(trial, name, partial(_compare, run, *sides))
+    yield _attempt(trial, "decrypt", partial(_decrypted, *sides))
+
+
+def run(quick: bool) -> bool:
+    """The whole test, told as a table. Whether every result was right."""
+    device = _core.device_name()
+    if device == "null":
+        raise roles.CommandError("the null device computes nothing; HELIOGRAPH_DEVICE chooses another")
+    trials = QUICK if quick else ALL
+    for line in hg.devices():
+        screen.say(line)
+    start = time.perf_counter()
+    rows: list[Row] = []
+    with screen.bar("compare with ref") as progress:
+        for index, trial in enumerate(trials):
+            for row in run_trial(trial):
+                rows.append(row)
+                progress(f"{row.trial} {row.operation}", index / len(trials))
+    spent = time.perf_counter() - start
+    screen.table("", ("ring", "operation", f"time on {device}", "like ref"), [_cells(row) for row in rows])
+    failed = [row for row in rows if row.fault]
+    for row in failed:
+        screen.say(f"{row.trial}, {row.operation}: {row.fault}", "red")
+    took = f"in {screen.seconds(spent)}"
+    if failed:
+        screen.say(f"{device}: {len(failed)} OF {len(rows)} RESULTS ARE NOT THOSE OF ref; compared {took}", "bold red")
+    else:
+        screen.say(f"{device}: all {len(rows)} results equal those of ref, bit by bit; compared {took}", "bold green")
+    return not failed
+
+
+def _cells(row: Row) -> tuple[str | Text, ...]:
+    verdict = Text("FAILED", style="bold red") if row.fault else Text("ok", style="green")
+    return row.trial, row.operation, "-" if row.seconds is None else screen.seconds(row.seconds), verdict
