@@ -17,6 +17,7 @@ constexpr u32 kEach = 2;                // coefficients of a lane
 constexpr u32 kBlock = 32 * kEach;      // coefficients of a block
 constexpr u32 kMostThreads = 128;
 constexpr u32 kMaxSteps = 16;
+constexpr u64 kManyBlocks = 8192;  // they fill the largest GPU with one warp each
 
 template <class F>
 struct Step {
@@ -245,6 +246,7 @@ struct Limbs {
 
 template <class F, bool LOWER>
 __global__ void __launch_bounds__(kMostThreads, 5) convert_kernel(const __grid_constant__ Arguments<F> a) {
+  take_turn();
   using Pair = Two<typename F::Value>;
   extern __shared__ __align__(16) unsigned char raw[];
   const At at = locate_in_order(a.grid, blockIdx.x);
@@ -347,7 +349,7 @@ void run_in(Queue& queue, const ConvertPass& pass, math::Word from, const View& 
                  .added_components = pass.add ? static_cast<u32>(pass.add->components) : 0,
                  .wide_in = from == math::Word::w64,
                  .wide_out = out.word == math::Word::w64};
-  a.grid.limbs = 1;
+  a.grid.limbs = Divisor(1);
   if (pass.own) a.own = strided(*pass.own);
   if (pass.add) a.added = strided(*pass.add);
   if (pass.place) a.place = primes_of(*pass.place);
@@ -359,8 +361,9 @@ void run_in(Queue& queue, const ConvertPass& pass, math::Word from, const View& 
     most_targets = std::max(most_targets, a.steps[i].n_targets);
   }
   if (pass.lower) a.lower = step_of<F>(*pass.lower, 0, ~0u, 0);
-  // A tile of targets for each warp, as far as that goes.
-  const u32 warps = std::clamp<u32>((most_targets + kTargetTile - 1) / kTargetTile, 1, kMostThreads / 32);
+  // A small call shares a block's targets out among warps; a large one has warps enough.
+  const u32 tiles = (most_targets + kTargetTile - 1) / kTargetTile;
+  const u32 warps = a.grid.blocks() < kManyBlocks ? std::clamp<u32>(tiles, 1, kMostThreads / 32) : 1;
   const std::size_t shared =
       Shared<F>::bytes(a.most_sources, warps) + (pass.lower ? Shared<F>::bytes(a.lower.n_sources, warps) : 0);
   pass.lower ? launch(queue, pass.name, &convert_kernel<F, true>, a.grid.blocks(), 32 * warps, shared, a)

@@ -19,6 +19,9 @@ class Runtime final : public Driver {
   explicit Runtime(int ordinal) : ordinal_(ordinal) {
     check(cudaSetDevice(ordinal), "opening the GPU");
     check(cudaDeviceGetDefaultMemPool(&pool_, ordinal), "opening the GPU's memory pool");
+    int major = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal), "reading the GPU's properties");
+    overlaps_ = major >= 9;
     std::uint64_t keep = ~std::uint64_t{0};
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the GPU's memory pool");
   }
@@ -88,7 +91,16 @@ class Runtime final : public Driver {
         allowed = l.shared_bytes;
       }
     }
-    return cudaLaunchKernel(l.function, dim3(l.blocks), dim3(l.threads), l.arguments, l.shared_bytes, stream(s));
+    cudaLaunchAttribute overlap{};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(l.blocks), config.blockDim = dim3(l.threads);
+    config.dynamicSmemBytes = l.shared_bytes;
+    config.stream = stream(s);
+    config.attrs = &overlap;
+    config.numAttrs = overlaps_ ? 1 : 0;
+    return cudaLaunchKernelExC(&config, l.function, l.arguments);
   }
   Status begin_capture(StreamHandle s) override {
     return bind(), cudaStreamBeginCapture(stream(s), cudaStreamCaptureModeThreadLocal);
@@ -140,6 +152,7 @@ class Runtime final : public Driver {
 
   int ordinal_;
   cudaMemPool_t pool_ = nullptr;
+  bool overlaps_ = false;  // whether a kernel may be set up while the one before it runs: see take_turn
   std::mutex mutex_;
   std::unordered_map<const void*, std::size_t> shared_;
 };

@@ -81,6 +81,7 @@ struct MulAccumulate {
 /// part: kThreads * kUnroll packs of COUNT words.
 template <class F, class Op, u32 COUNT>
 __global__ void __launch_bounds__(kThreads) elementwise_kernel(const __grid_constant__ Arguments<F> g) {
+  take_turn();
   using Word = typename F::Word;
   using Pack = Packed<Word, COUNT>;
   const At at = locate_in_order(g.grid, blockIdx.x);
@@ -112,6 +113,7 @@ __global__ void __launch_bounds__(kThreads) elementwise_kernel(const __grid_cons
 
 template <class F, bool MULTIPLY>
 __global__ void __launch_bounds__(kThreads) constants_kernel(const __grid_constant__ ConstantArguments<F> c) {
+  take_turn();
   using Word = typename F::Word;
   const Arguments<F>& g = c.common;
   const At at = locate_in_order(g.grid, blockIdx.x);
@@ -134,6 +136,7 @@ __global__ void __launch_bounds__(kThreads) constants_kernel(const __grid_consta
 
 template <class F>
 __global__ void __launch_bounds__(kThreads) permute_kernel(const __grid_constant__ Arguments<F> g, const u32* table) {
+  take_turn();
   using Word = typename F::Word;
   const At at = locate_in_order(g.grid, blockIdx.x);
   const typename F::Prime p = g.table[g.primes.index[at.limb]];
@@ -158,6 +161,7 @@ struct InnerArguments {
 
 template <class F>
 __global__ void __launch_bounds__(kThreads) inner_product_kernel(const __grid_constant__ InnerArguments<F> c) {
+  take_turn();
   using Word = typename F::Word;
   const Arguments<F>& g = c.common;
   const At at = locate_in_order(g.grid, blockIdx.x);
@@ -186,6 +190,7 @@ struct CopyArguments {
 
 template <class Unit>
 __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ CopyArguments g) {
+  take_turn();
   const At at = locate_in_order(g.grid, blockIdx.x);
   const auto row = [&](const Strided& v) {
     return v.word_bytes == 8 ? reinterpret_cast<Unit*>(limb_of<u64>(v, at.item, at.component, at.limb))
@@ -250,7 +255,8 @@ void with_constants(Queue& q, const char* name, const device::PreparedRing& prep
                            .everywhere = everywhere};
     u32 threads = kThreads;
     if (!everywhere && a.data == out.data && a.stride == out.stride) {  // in place: coefficient 0 is all that changes
-      c.common.n = c.common.grid.parts = 1;
+      c.common.n = 1;
+      c.common.grid.parts = Divisor(1);
       threads = 32;
     }
     launch(q, name, &constants_kernel<F, MULTIPLY>, c.common.grid.blocks(), threads, 0, c);
@@ -263,13 +269,14 @@ void copy_words(Queue& q, const char* name, const View* a, const View& out) {
   CopyArguments g{.out = strided(out), .grid = Grid(1, out), .bytes = static_cast<u32>(bytes), .zero = a == nullptr};
   if (a) g.a = strided(*a);
   const std::size_t unit = bytes % 16 == 0 ? 16 : 4;
-  g.grid.parts = parts_of(bytes / unit, kThreads * kUnroll);
+  g.grid.parts = Divisor(parts_of(bytes / unit, kThreads * kUnroll));
   unit == 16 ? launch(q, name, &copy_kernel<uint4>, g.grid.blocks(), kThreads, 0, g)
              : launch(q, name, &copy_kernel<u32>, g.grid.blocks(), kThreads, 0, g);
 }
 
 /// Independent products in registers: how many a second.
 __global__ void ceiling_kernel(double* out, double q, u32 rounds) {
+  take_turn();
   const Field50::Prime p{.q = q, .inverse = 1.0 / q};
   double v[8];
 #pragma unroll

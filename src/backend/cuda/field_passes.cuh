@@ -39,8 +39,8 @@ void rows_of(Queue& q, const char* name, const CudaRing& ring, const PrimeList& 
   constexpr u32 kThreads = Transform<F, L>::kThreads;
   const u32 each = WHOLE ? 1 : static_cast<u32>(std::min<std::size_t>(8, out.n >> L));
   auto a = ntt_arguments<F>(ring, primes, plain_source(in), out, static_cast<u32>(out.n >> L) / each, INVERSE);
-  a.grid.components = (a.polynomials + P - 1) / P;
-  a.grid.items = 1;
+  a.grid.components = Divisor((a.polynomials + P - 1) / P);
+  a.grid.items = Divisor(1);
   constexpr std::size_t kBytes = sizeof(typename F::Value) * RowLayout<L, kThreads <= 16>::kWords;
   launch(q, name, &ntt_rows<F, L, P, INVERSE, WHOLE>, a.grid.blocks(), each * kThreads, each * kBytes, a);
 }
@@ -48,7 +48,7 @@ void rows_of(Queue& q, const char* name, const CudaRing& ring, const PrimeList& 
 /// As many polynomials a thread as registers hold, where that leaves every multiprocessor its share.
 template <class F, int L, bool INVERSE, bool WHOLE>
 void rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& in, const View& out) {
-  constexpr int kMost = WHOLE ? 1 : std::is_same_v<F, Field32> ? 4 : 2;
+  constexpr int kMost = WHOLE ? 1 : 2;
   const std::size_t polynomials = out.items() * out.components, words = polynomials * out.limbs * out.n;
   if (kMost > 1 && polynomials >= kMost && words >= std::size_t{1} << 23) {
     rows_of<F, L, kMost, INVERSE, WHOLE>(q, name, ring, primes, in, out);
@@ -125,7 +125,7 @@ RowArguments<F> row_arguments(const CudaRing& ring, const PrimeList& primes, con
                     .forward = ring.forward().as<typename F::Constant>(),
                     .inverse = ring.inverse().as<typename F::Constant>(),
                     .n = static_cast<u32>(polynomials.n)};
-  a.grid.components = 1;  // a block holds them all
+  a.grid.components = Divisor(1);  // a block holds them all
   return a;
 }
 

@@ -42,7 +42,8 @@ struct NttArguments {
   const typename F::Prime* table;
   const typename F::Constant* twiddles;
   u32 n;
-  u32 components, polynomials;  // of the call; items times components
+  Divisor components;  // of the call
+  u32 polynomials;     // items times components
 };
 
 template <class F, int L>
@@ -51,12 +52,15 @@ struct ColumnShape {
   static constexpr int kLeast = sizeof(typename F::Word) == 4 && L < 9 ? 32 : 16;
   static constexpr int kColumns = 128 / kThreads > kLeast ? 128 / kThreads : kLeast;
   static constexpr int kBlock = kThreads * kColumns;
+  /// Blocks of a multiprocessor that registers must allow.
+  static constexpr int kResident = (sizeof(typename F::Word) == 4 && L == 8 ? 1536 : 1024) / kBlock;
   static constexpr std::size_t kShared = Transform<F, L>::kLevels > 1 ? sizeof(typename F::Value) * kColumns << L : 0;
 };
 
 /// The column pass: 2^L points N2 apart. Forward: Words to Values; inverse: Values to Words, finished.
 template <class F, int L, bool INVERSE>
-__global__ void __launch_bounds__(ColumnShape<F, L>::kBlock) ntt_columns(const __grid_constant__ NttArguments<F> a) {
+__global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::kResident) ntt_columns(const __grid_constant__ NttArguments<F> a) {
+  take_turn();
   using T = Transform<F, L>;
   using Shape = ColumnShape<F, L>;
   extern __shared__ __align__(16) unsigned char raw[];
@@ -87,7 +91,9 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock) ntt_columns(const _
 /// The row pass: 2^L contiguous points of P polynomials a thread, whose twiddles are loaded once. WHOLE: the row is the
 /// polynomial, the pass all there is. The grid's components are groups of P of the call's items times components.
 template <class F, int L, int P, bool INVERSE, bool WHOLE>
-__global__ void __launch_bounds__(WHOLE ? Transform<F, L>::kThreads : 128) ntt_rows(const __grid_constant__ NttArguments<F> a) {
+__global__ void __launch_bounds__(WHOLE ? Transform<F, L>::kThreads : 128,
+                                  WHOLE ? 1 : sizeof(typename F::Word) == 4 ? 6 : 4) ntt_rows(const __grid_constant__ NttArguments<F> a) {
+  take_turn();
   using T = Transform<F, L, P>;
   using Layout = RowLayout<L, T::kThreads <= 16>;
   extern __shared__ __align__(16) unsigned char raw[];
@@ -106,7 +112,8 @@ __global__ void __launch_bounds__(WHOLE ? Transform<F, L>::kThreads : 128) ntt_r
 #pragma unroll
   for (int k = 0; k < P; ++k) {  // beyond the last polynomial: the last once more, not stored
     const u32 polynomial = least(at.component * P + k, a.polynomials - 1);
-    const u32 item = polynomial / a.components, component = polynomial % a.components;
+    u32 component = polynomial;
+    const u32 item = a.components.divide(component);
     in[k] = limb_of<typename F::Word>(a.in.a, item, component, at.limb) + (row << L);
     out[k] = limb_of<typename F::Word>(a.out, item, component, at.limb) + (row << L);
   }
@@ -161,6 +168,7 @@ __global__ void __launch_bounds__(WHOLE ? Transform<F, L>::kThreads : 128) ntt_r
 /// Rings too small for a row: radix 2 in shared memory, a block for each limb.
 template <class F, bool INVERSE>
 __global__ void ntt_small(const __grid_constant__ NttArguments<F> a) {
+  take_turn();
   extern __shared__ __align__(16) unsigned char raw[];
   auto* const x = reinterpret_cast<typename F::Value*>(raw);
   const At at = locate(a.grid, blockIdx.x);

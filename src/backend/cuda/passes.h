@@ -39,7 +39,7 @@ NttArguments<F> ntt_arguments(const CudaRing& ring, const PrimeList& primes, con
           .table = ring.primes().as<typename F::Prime>(),
           .twiddles = (inverse ? ring.inverse() : ring.forward()).template as<typename F::Constant>(),
           .n = static_cast<u32>(out.n),
-          .components = static_cast<u32>(out.components),
+          .components = Divisor(static_cast<u32>(out.components)),
           .polynomials = static_cast<u32>(out.components * out.items())};
 }
 

@@ -94,7 +94,7 @@ __device__ __forceinline__ typename Lane<kBytes>::Type gather(const ProductArgum
     } else {
       offset = static_cast<u64>(limb_of<std::byte>(a.in, item, 0, 0) - a.in.data) * a.in.word_bytes;  // it counts words
     }
-    value = __ldg(reinterpret_cast<const L*>(base + offset));
+    value = *reinterpret_cast<const L*>(base + offset);
   }
   return value;
 }
@@ -163,6 +163,7 @@ constexpr int sums_resident(int outputs) {
 /// Weights: [group][block][four terms][output of the block][term], the high words of doubles.
 template <class S, int kOut, bool kRegular>
 __global__ void __launch_bounds__(kThreads, sums_resident<S>(kOut)) sums_kernel(const __grid_constant__ ProductArguments a) {
+  take_turn();
   using T = typename S::Word;
   constexpr int kWords = S::kWords, kParts = S::kParts;
   const Job j = job_of(a);
@@ -280,6 +281,7 @@ constexpr int int8_resident(int tiles, int planes) { return tiles == 1 ? 3 : til
 template <class T, int kPlanes, int kDigits, int kTiles, int kColumns, bool kRegular>
 __global__ void __launch_bounds__(kThreads, int8_resident(kTiles, kPlanes))
     int8_kernel(const __grid_constant__ ProductArguments a) {
+  take_turn();
   constexpr int kBytes = 8 * kColumns, kWords = kBytes / static_cast<int>(sizeof(T));
   constexpr u32 kRows = kTileRows / kDigits;
   using L = typename Lane<kBytes>::Type;
@@ -380,6 +382,7 @@ __global__ void __launch_bounds__(kThreads, int8_resident(kTiles, kPlanes))
 /// Weights: [group][output][term], signed. One thread a coefficient.
 template <class T>
 __global__ void __launch_bounds__(kThreads) general_kernel(const __grid_constant__ ProductArguments a, const Grid grid) {
+  take_turn();
   const At at = locate(grid, blockIdx.x);
   const u32 i = at.part * kThreads + threadIdx.x;
   if (i >= a.n) return;

@@ -53,6 +53,7 @@ __device__ __forceinline__ void row_inverse(typename F::Value* to, typename F::V
 template <class F, bool SQUARE>
 __global__ void __launch_bounds__((SQUARE ? 3 : 4) * kGroupThreads, 4) tensor_rows_kernel(
     const __grid_constant__ RowArguments<F> a) {
+  take_turn();
   constexpr u32 kInputs = SQUARE ? 2 : 4, kBlock = (SQUARE ? 3 : 4) * kGroupThreads;
   extern __shared__ __align__(16) unsigned char raw[];
   auto* const shared = reinterpret_cast<typename F::Value*>(raw);
@@ -116,6 +117,7 @@ inline constexpr u32 kKeyGroups = 4;  // digits at a time
 
 template <class F>
 __global__ void __launch_bounds__(kKeyGroups * kGroupThreads, 3) key_rows_kernel(const __grid_constant__ KeyArguments<F> a) {
+  take_turn();
   constexpr u32 kBlock = kKeyGroups * kGroupThreads;
   static_assert(kBlock == kRow, "thread i takes position i of each row");
   extern __shared__ __align__(16) unsigned char raw[];

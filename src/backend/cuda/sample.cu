@@ -50,6 +50,7 @@ __device__ __forceinline__ void block_of(const Arguments& a, u32 counter, u32 fi
 
 template <class Word>
 __global__ void __launch_bounds__(kThreads) uniform_kernel(const __grid_constant__ Arguments a) {
+  take_turn();
   const At at = locate_in_order(a.grid, blockIdx.x);
   const u32 counter = at.part * kThreads + threadIdx.x, i = 4 * counter;
   if (i >= a.n) return;
@@ -77,6 +78,7 @@ __constant__ u64 gaussian_table[math::kGaussianTable.size()] = {
 
 template <class Word>
 __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__ Arguments a) {
+  take_turn();
   const At at = locate_in_order(a.grid, blockIdx.x);
   const u32 counter = at.part * kThreads + threadIdx.x, i = 8 * counter;
   if (i >= a.n) return;
@@ -126,7 +128,7 @@ void CudaKernels::do_sample(Queue& q, const Ring& prepared, const Primes& primes
               .gaussian = draw.distribution == device::Distribution::gaussian};
   static_assert(sizeof a.key == sizeof draw.key);
   std::memcpy(a.key, draw.key.data(), sizeof a.key);
-  if (!uniform && out.limbs > 0) a.grid.limbs = 1;
+  if (!uniform && out.limbs > 0) a.grid.limbs = Divisor(1);
   const bool wide = out.word == math::Word::w64;
   if (uniform) {
     wide ? launch(q, "sample", &uniform_kernel<u64>, a.grid.blocks(), kThreads, 0, a)

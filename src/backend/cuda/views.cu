@@ -10,14 +10,17 @@ Strided strided(const device::View& v) {
   s.limb = v.limb_stride;
   for (int i = 0; i < v.axes; ++i) {
     if (v.shape[i] == 1 && s.axes > 0) continue;
-    const bool joins = s.axes > 0 && s.stride[s.axes - 1] == v.shape[i] * v.stride[i];
-    if (s.axes > 0 && (joins || s.shape[s.axes - 1] == 1)) {
+    const u32 extent = static_cast<u32>(v.shape[i]);
+    if (s.axes > 0) {
+      const u32 before = s.shape[s.axes - 1].value;
       // The axis before is a whole number of this one's extents (or has one entry): one axis.
-      s.shape[s.axes - 1] *= static_cast<u32>(v.shape[i]);
-      s.stride[s.axes - 1] = v.stride[i];
-      continue;
+      if (before == 1 || s.stride[s.axes - 1] == v.shape[i] * v.stride[i]) {
+        s.shape[s.axes - 1] = Divisor(before * extent);
+        s.stride[s.axes - 1] = v.stride[i];
+        continue;
+      }
     }
-    s.shape[s.axes] = static_cast<u32>(v.shape[i]);
+    s.shape[s.axes] = Divisor(extent);
     s.stride[s.axes] = v.stride[i];
     ++s.axes;
   }

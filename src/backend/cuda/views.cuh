@@ -10,11 +10,28 @@ using device::PrimeList;
 using device::Queue;
 using device::View;
 
+/// A divisor known at launch: division by a product and a shift (Granlund, Montgomery 1994), for dividends below 2^31.
+struct Divisor {
+  u32 value = 1, magic = 1, shift = 0;
+
+  Divisor() = default;
+  explicit Divisor(u32 divisor) : value(divisor) {
+    while (shift < 31 && (u32{1} << shift) < divisor) ++shift;
+    magic = static_cast<u32>((((u64{1} << shift) - divisor) << 32) / (divisor ? divisor : 1) + 1);
+  }
+  /// Leaves the remainder in `dividend`.
+  __device__ __forceinline__ u32 divide(u32& dividend) const {
+    const u32 quotient = (__umulhi(dividend, magic) + dividend) >> shift;
+    dividend -= quotient * value;
+    return quotient;
+  }
+};
+
 /// Where a polynomial lies: an item of a batch, a component.
 struct Strided {
   std::byte* data;
   u32 axes, word_bytes;
-  u32 shape[device::kMaxAxes];
+  Divisor shape[device::kMaxAxes];
   u64 stride[device::kMaxAxes];  // words
   u64 component, limb;           // words
 };
@@ -26,8 +43,9 @@ __device__ __forceinline__ T* limb_of(const Strided& v, u32 item, u32 component,
   u64 offset = component * v.component + limb * v.limb;
 #pragma unroll 1
   for (u32 i = v.axes; i-- > 1;) {
-    offset += item % v.shape[i] * v.stride[i];
-    item /= v.shape[i];
+    u32 at = item;
+    item = v.shape[i].divide(at);
+    offset += at * v.stride[i];
   }
   if (v.axes) offset += item * v.stride[0];
   return reinterpret_cast<T*>(v.data) + offset;
@@ -39,37 +57,34 @@ struct Primes {
 };
 Primes primes_of(const device::PrimeList& list);
 
-/// Items times components times limbs of a call, counted by one block index: component fastest, then item, then limb, so
-/// that blocks of one prime share its tables in the caches.
+/// Parts of limbs, limbs, components and items of a call, counted by one block index.
 struct Grid {
-  u32 parts, components, items, limbs;
+  Divisor parts, components, items, limbs;
 
   Grid(u32 parts_a_limb, const device::View& v)
       : parts(parts_a_limb),
         components(static_cast<u32>(v.components)),
         items(static_cast<u32>(v.items())),
         limbs(static_cast<u32>(v.limbs)) {}
-  u64 blocks() const { return u64{parts} * components * items * limbs; }
+  u64 blocks() const { return u64{parts.value} * components.value * items.value * limbs.value; }
 };
 struct At {
   u32 part, component, item, limb;
 };
-/// `part` slowest but for the limb: polynomials that share a stretch of twiddles are neighbours.
+/// Components fastest, then items, then parts: polynomials that share a stretch of twiddles are neighbours.
 __device__ __forceinline__ At locate(const Grid& g, u32 block) {
   At at;
-  at.component = block % g.components, block /= g.components;
-  at.item = block % g.items, block /= g.items;
-  at.part = block % g.parts;
-  at.limb = block / g.parts;
+  at.component = block, block = g.components.divide(at.component);
+  at.item = block, block = g.items.divide(at.item);
+  at.part = block, at.limb = g.parts.divide(at.part);
   return at;
 }
-/// `part` fastest: neighbours in memory.
+/// Parts fastest, then limbs: neighbours in memory.
 __device__ __forceinline__ At locate_in_order(const Grid& g, u32 block) {
   At at;
-  at.part = block % g.parts, block /= g.parts;
-  at.limb = block % g.limbs, block /= g.limbs;
-  at.component = block % g.components;
-  at.item = block / g.components;
+  at.part = block, block = g.parts.divide(at.part);
+  at.limb = block, block = g.limbs.divide(at.limb);
+  at.component = block, at.item = g.components.divide(at.component);
   return at;
 }
 
