@@ -48,43 +48,72 @@ struct NttArguments {
 
 template <class F, int L>
 struct ColumnShape {
+  static constexpr int kTogether = sizeof(typename F::Word) == 4 ? 2 : 1;  // columns of a thread, loaded as one
   static constexpr int kThreads = Transform<F, L>::kThreads;
-  static constexpr int kLeast = sizeof(typename F::Word) == 4 && L < 9 ? 32 : 16;
-  static constexpr int kColumns = 128 / kThreads > kLeast ? 128 / kThreads : kLeast;
-  static constexpr int kBlock = kThreads * kColumns;
+  static constexpr int kNeighbours = 128 / kThreads > 16 ? 128 / kThreads : 16;
+  static constexpr int kColumns = kNeighbours * kTogether;
+  static constexpr int kBlock = kThreads * kNeighbours;
   /// Blocks of a multiprocessor that registers must allow.
-  static constexpr int kResident = (sizeof(typename F::Word) == 4 && L == 8 ? 1536 : 1024) / kBlock;
+  static constexpr int kResident = (kTogether == 1 ? 1024 : 768) / kBlock;
   static constexpr std::size_t kShared = Transform<F, L>::kLevels > 1 ? sizeof(typename F::Value) * kColumns << L : 0;
 };
 
 /// The column pass: 2^L points N2 apart. Forward: Words to Values; inverse: Values to Words, finished.
 template <class F, int L, bool INVERSE>
-__global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::kResident) ntt_columns(const __grid_constant__ NttArguments<F> a) {
+__global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::kResident) ntt_columns(
+    const __grid_constant__ NttArguments<F> a) {
   take_turn();
-  using T = Transform<F, L>;
   using Shape = ColumnShape<F, L>;
+  constexpr int P = Shape::kTogether;
+  using T = Transform<F, L, P>;
+  using Word = typename F::Word;
+  using Value = typename F::Value;
+  struct alignas(P * sizeof(Word)) Words {
+    Word at[P];
+  };
+  struct alignas(P * sizeof(Value)) Side {
+    Value at[P];
+  };
   extern __shared__ __align__(16) unsigned char raw[];
-  auto* const shared = reinterpret_cast<typename F::Value*>(raw);
+  auto* const shared = reinterpret_cast<Value*>(raw);
   const At at = locate_in_order(a.grid, blockIdx.x);
-  const ColumnLayout<Shape::kColumns> layout{static_cast<int>(threadIdx.x) % Shape::kColumns};
-  const int t = static_cast<int>(threadIdx.x) / Shape::kColumns;
-  const u32 column = at.part * Shape::kColumns + static_cast<u32>(layout.column);
+  const ColumnLayout<Shape::kNeighbours, P> layout{static_cast<int>(threadIdx.x) % Shape::kNeighbours};
+  const int t = static_cast<int>(threadIdx.x) / Shape::kNeighbours;
+  const u32 column = at.part * Shape::kColumns + static_cast<u32>(layout.column) * P;
   const u32 prime = a.primes.index[at.limb];
   const typename F::Prime p = a.table[prime];
   const typename F::Constant* const tw = a.twiddles + u64{prime} * a.n;
   typename T::Values v;
   if constexpr (INVERSE) {
-    const auto* const in = limb_of<typename F::Value>(a.in.a, at.item, at.component, at.limb) + column;
-    T::each_last(t, [&](int r, int point) { v[0][r] = in[static_cast<u32>(point) * kRow]; });
+    const Value* const in = limb_of<Value>(a.in.a, at.item, at.component, at.limb) + column;
+    T::each_last(t, [&](int r, int point) {
+      const Side s = *reinterpret_cast<const Side*>(in + static_cast<u32>(point) * kRow);
+#pragma unroll
+      for (int k = 0; k < P; ++k) v[k][r] = s.at[k];
+    });
     T::template inverse<true>(v, t, 1, tw, p, shared, layout);
-    auto* const out = limb_of<typename F::Word>(a.out, at.item, at.component, at.limb) + column;
-    T::each_first(t, [&](int r, int point) { out[static_cast<u32>(point) * kRow] = F::canonical(v[0][r], p); });
+    Word* const out = limb_of<Word>(a.out, at.item, at.component, at.limb) + column;
+    T::each_first(t, [&](int r, int point) {
+      Words w;
+#pragma unroll
+      for (int k = 0; k < P; ++k) w.at[k] = F::canonical(v[k][r], p);
+      *reinterpret_cast<Words*>(out + static_cast<u32>(point) * kRow) = w;
+    });
   } else {
-    const auto* const in = a.in.template limb<typename F::Word>(at) + column;
-    T::each_first(t, [&](int r, int point) { v[0][r] = F::load(in[static_cast<u32>(point) * kRow]); });
+    const Word* const in = a.in.template limb<Word>(at) + column;
+    T::each_first(t, [&](int r, int point) {
+      const Words w = *reinterpret_cast<const Words*>(in + static_cast<u32>(point) * kRow);
+#pragma unroll
+      for (int k = 0; k < P; ++k) v[k][r] = F::load(w.at[k]);
+    });
     T::forward(v, t, 1, tw, p, shared, layout);
-    auto* const out = limb_of<typename F::Value>(a.out, at.item, at.component, at.limb) + column;
-    T::each_last(t, [&](int r, int point) { out[static_cast<u32>(point) * kRow] = v[0][r]; });
+    Value* const out = limb_of<Value>(a.out, at.item, at.component, at.limb) + column;
+    T::each_last(t, [&](int r, int point) {
+      Side s;
+#pragma unroll
+      for (int k = 0; k < P; ++k) s.at[k] = v[k][r];
+      *reinterpret_cast<Side*>(out + static_cast<u32>(point) * kRow) = s;
+    });
   }
 }
 

@@ -137,6 +137,39 @@ struct Transform {
     each<kLastBits, Last>(t, body);
   }
 
+  /// From one level's layout to another's. `again`: the shared memory may still be read by others.
+  template <int FROM_BITS, class From, int TO_BITS, class To, class Layout>
+  static __device__ __forceinline__ void exchange(Values& v, int t, typename F::Value* shared, const Layout& layout,
+                                                  bool again) {
+    if constexpr (Layout::kTogether == P) {  // the polynomials of a point lie side by side
+      struct alignas(P * sizeof(typename F::Value)) Side {
+        typename F::Value at[P];
+      };
+      auto* const sides = reinterpret_cast<Side*>(shared);
+      if (again) layout.sync();
+      each<FROM_BITS, From>(t, [&](int r, int point) {
+        Side s;
+#pragma unroll
+        for (int k = 0; k < P; ++k) s.at[k] = v[k][r];
+        sides[layout.at(point)] = s;
+      });
+      layout.sync();
+      each<TO_BITS, To>(t, [&](int r, int point) {
+        const Side s = sides[layout.at(point)];
+#pragma unroll
+        for (int k = 0; k < P; ++k) v[k][r] = s.at[k];
+      });
+    } else {
+#pragma unroll
+      for (int k = 0; k < P; ++k) {
+        if (again || k > 0) layout.sync();
+        each<FROM_BITS, From>(t, [&](int r, int point) { shared[layout.at(point)] = v[k][r]; });
+        layout.sync();
+        each<TO_BITS, To>(t, [&](int r, int point) { v[k][r] = shared[layout.at(point)]; });
+      }
+    }
+  }
+
   template <int I, class Layout>
   static __device__ __forceinline__ void forward_from(Values& v, int t, u32 root, const typename F::Constant* tw,
                                                       const typename F::Prime& p, typename F::Value* shared,
@@ -144,13 +177,7 @@ struct Transform {
     At<I>::forward(v, t, root, tw, p);
     if constexpr (I + 1 < kLevels) {
       constexpr int next = I + 2 < kLevels ? 4 : L - 4 * (I + 1);
-#pragma unroll
-      for (int k = 0; k < P; ++k) {
-        if (I > 0 || k > 0) layout.sync();
-        each<4, At<I>>(t, [&](int r, int point) { shared[layout.at(point)] = v[k][r]; });
-        layout.sync();
-        each<next, At<I + 1>>(t, [&](int r, int point) { v[k][r] = shared[layout.at(point)]; });
-      }
+      exchange<4, At<I>, next, At<I + 1>>(v, t, shared, layout, I > 0);
       forward_from<I + 1>(v, t, root, tw, p, shared, layout);
     }
   }
@@ -168,13 +195,7 @@ struct Transform {
     At<I>::template inverse<LAST>(v, t, root, tw, p);
     if constexpr (I > 0) {
       constexpr int here = I + 1 < kLevels ? 4 : L - 4 * I;
-#pragma unroll
-      for (int k = 0; k < P; ++k) {
-        if (I + 1 < kLevels || k > 0) layout.sync();
-        each<here, At<I>>(t, [&](int r, int point) { shared[layout.at(point)] = v[k][r]; });
-        layout.sync();
-        each<4, At<I - 1>>(t, [&](int r, int point) { v[k][r] = shared[layout.at(point)]; });
-      }
+      exchange<here, At<I>, 4, At<I - 1>>(v, t, shared, layout, I + 1 < kLevels);
       inverse_from<I - 1, LAST>(v, t, root, tw, p, shared, layout);
     }
   }
@@ -190,6 +211,7 @@ struct Transform {
 /// A contiguous row in shared memory, a word of padding after each 16: strides of 16 meet every bank.
 template <int L, bool WARP>
 struct RowLayout {
+  static constexpr int kTogether = 1;  // polynomials of a thread that are exchanged at once
   static constexpr int kWords = (1 << L) + (1 << L) / 16;
   static __device__ __forceinline__ int at(int point) { return point + (point >> 4); }
   static __device__ __forceinline__ void sync() {
@@ -201,9 +223,10 @@ struct RowLayout {
   }
 };
 
-/// COLUMNS neighbouring columns.
-template <int COLUMNS>
+/// COLUMNS neighbours, each of TOGETHER neighbouring columns.
+template <int COLUMNS, int TOGETHER>
 struct ColumnLayout {
+  static constexpr int kTogether = TOGETHER;
   int column;
   __device__ __forceinline__ int at(int point) const { return point * COLUMNS + column; }
   static __device__ __forceinline__ void sync() { __syncthreads(); }
