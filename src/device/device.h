@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "device/residents.h"
 #include "device/view.h"
 
 namespace heliograph::device {
@@ -108,6 +109,11 @@ class Device {
   virtual Traffic traffic() const { return {}; }
   /// Null on devices that compute.
   virtual Counter* counter() { return nullptr; }
+  /// What can be asked to leave when memory runs out (ring/engine.h asks).
+  Residents& residents() { return residents_; }
+
+ private:
+  Residents residents_;
 };
 
 /// The devices of this process, opened at first use: a GPU where this build can use one and there is one, else the

@@ -18,11 +18,40 @@ device::Queue& Engine::queue() const {
   return *queue_;
 }
 
-void Engine::require_memory(std::size_t bytes, const char* purpose) const {
+bool Engine::make_room(std::size_t bytes, std::size_t missing, u64 seen) const {
+  device::Residents& residents = device_.residents();
   const device::MemoryState m = device_.memory();
-  const std::size_t have = m.available + m.pooled;
-  if (bytes > have) {
-    throw OutOfMemoryError(std::string(purpose) + " needs " + readable_bytes(bytes) + ", you have " + readable_bytes(have));
+  // A hopeless wish costs nobody their memory.
+  if (bytes > m.available + m.pooled + residents.evictable_bytes()) return residents.evicted_bytes() != seen;
+  return residents.make_room(missing, seen);
+}
+
+template <class Attempt>
+auto Engine::with_room(std::size_t bytes, Attempt attempt) const {
+  for (;;) {
+    const u64 seen = device_.residents().evicted_bytes();
+    try {
+      return attempt();
+    } catch (const OutOfMemoryError&) {
+      if (!make_room(bytes, bytes, seen)) throw;
+    }
+  }
+}
+
+device::Buffer Engine::allocate(std::size_t bytes) const {
+  return with_room(bytes, [&] { return device_.allocate(bytes, queue()); });
+}
+
+void Engine::require_memory(std::size_t bytes, const char* purpose) const {
+  for (;;) {
+    const u64 seen = device_.residents().evicted_bytes();
+    const device::MemoryState m = device_.memory();
+    const std::size_t have = m.available + m.pooled;
+    if (bytes <= have) return;
+    if (!make_room(bytes, bytes - have, seen)) {
+      throw OutOfMemoryError(std::string(purpose) + " needs " + readable_bytes(bytes) + ", you have " +
+                             readable_bytes(have + device_.residents().evictable_bytes()));
+    }
   }
 }
 
@@ -45,7 +74,9 @@ device::Permutation automorphism_permutation(const math::Ring& ring, u64 galois,
 const device::PreparedPermutation& Engine::automorphism(u64 galois, Domain domain) {
   const std::lock_guard lock(mutex_);
   auto& slot = automorphisms_[{galois, domain}];
-  if (!slot) slot = kernels().prepare(automorphism_permutation(ring(), galois, domain));
+  if (!slot) {
+    slot = with_room(8 * ring().n(), [&] { return kernels().prepare(automorphism_permutation(ring(), galois, domain)); });
+  }
   return *slot;
 }
 
@@ -58,7 +89,8 @@ std::shared_ptr<const device::PreparedProduct> Engine::product(device::GatheredP
     products_.splice(products_.begin(), products_, found);
     return products_.front();
   }
-  products_.push_front(kernels().prepare(std::move(product)));
+  const std::size_t bytes = product.weights.size() * sizeof(math::i64) + product.index.size() * sizeof(math::u32);
+  products_.push_front(with_room(bytes, [&] { return kernels().prepare(product); }));
   std::size_t count = 0, entries = 0;
   for (auto p = products_.begin(); p != products_.end();) {
     entries += (*p)->product().weights.size() + (*p)->product().index.size();

@@ -32,8 +32,10 @@ class Engine {
   const math::Ring& ring() const { return prepared_->ring(); }
   const device::PreparedRing& prepared() const { return *prepared_; }
   std::shared_ptr<const device::PreparedRing> prepared_shared() const { return prepared_; }
-  device::Buffer allocate(std::size_t bytes) const { return device_.allocate(bytes, queue()); }
-  /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had.
+  /// Where memory is short, what may leave the device makes room first: the least recently used, of any parameter set.
+  /// Throws OutOfMemoryError where that is not enough.
+  device::Buffer allocate(std::size_t bytes) const;
+  /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had. Makes room as `allocate`.
   void require_memory(std::size_t bytes, const char* purpose) const;
   /// The permutation of X -> X^galois in `domain`, prepared once.
   const device::PreparedPermutation& automorphism(u64 galois, Domain domain);
@@ -41,6 +43,12 @@ class Engine {
   std::shared_ptr<const device::PreparedProduct> product(device::GatheredProduct product);
 
  private:
+  /// Evicts at least `missing` bytes where that may lead to `bytes` free ones. False: trying again is of no use.
+  bool make_room(std::size_t bytes, std::size_t missing, u64 seen) const;
+  /// What `attempt` returns, tried again as long as it runs out of memory and room can be made.
+  template <class Attempt>
+  auto with_room(std::size_t bytes, Attempt attempt) const;
+
   device::Device& device_;
   std::shared_ptr<const device::PreparedRing> prepared_;
   std::unique_ptr<device::Queue> queue_;

@@ -125,7 +125,8 @@ RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b) {
   return out;
 }
 
-void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t count, const device::LimbConstants& constants) {
+void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t count,
+                           const device::LimbConstants& constants) {
   require<InternalError>(a.dense(), "an addition in place needs a dense tensor");
   Engine& e = *a.engine();
   const View part = a.reshape({a.items()}).slice(0, first, 1, count).view().with_components(0, 1);

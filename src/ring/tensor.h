@@ -33,6 +33,8 @@ class RnsTensor {
   /// Bytes of the residues it shows (a broadcast or slice may share storage).
   std::size_t bytes() const { return view_.words() * view_.word_size(); }
   bool dense() const;
+  /// Whether another tensor shows the same storage.
+  bool shared() const { return buffer_.use_count() > 1; }
 
   // Views: no words are moved.
   RnsTensor with_components(std::size_t first, std::size_t count) const;

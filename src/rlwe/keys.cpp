@@ -1,6 +1,8 @@
 #include "rlwe/keys.h"
 
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 namespace heliograph::rlwe {
 
@@ -55,9 +57,9 @@ void finish_body(ring::Engine& e, const RnsTensor& mask, const RnsTensor& s, con
   k.sub(e.queue(), e.prepared(), body.primes(), error.view(), body.view(), body.view());
 }
 
-void fill_key_masks(Context& c, const RnsTensor& pairs, const Key256& seed) {
+void fill_key_masks(const RnsTensor& pairs, const Key256& seed) {
   for (std::size_t j = 0; 2 * j < pairs.components(); ++j) {
-    sample(*c.engine(), pairs.with_components(2 * j + 1, 1), seed, Distribution::uniform, kKeyMask,
+    sample(*pairs.engine(), pairs.with_components(2 * j + 1, 1), seed, Distribution::uniform, kKeyMask,
            static_cast<math::u32>(j), 0);
   }
 }
@@ -80,19 +82,20 @@ SwitchKey make_switch_key(const SecretKey& secret, const RnsTensor& target, Entr
   ring::Engine& e = *c.engine();
   const PrimeList primes = c.key_primes();
   const std::size_t digits = c.parameters().digits.size();
-  SwitchKey key{.seed = entropy.next(), .pairs = RnsTensor(c.engine(), {}, 2 * digits, primes, Domain::ntt)};
-  fill_key_masks(c, key.pairs, key.seed);
+  const Key256 seed = entropy.next();
+  RnsTensor pairs(c.engine(), {}, 2 * digits, primes, Domain::ntt);
+  fill_key_masks(pairs, seed);
   const Key256 error_seed = entropy.next();
   RnsTensor scaled(c.engine(), {}, 1, primes, Domain::ntt);
   for (std::size_t j = 0; j < digits; ++j) {
     const RnsTensor error = ring::to_domain(
         sampled(c, {}, primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(j)), Domain::ntt);
-    const RnsTensor body = key.pairs.with_components(2 * j, 1);
-    finish_body(e, key.pairs.with_components(2 * j + 1, 1), secret.transformed(), error, body);
+    const RnsTensor body = pairs.with_components(2 * j, 1);
+    finish_body(e, pairs.with_components(2 * j + 1, 1), secret.transformed(), error, body);
     e.kernels().mul_constants(e.queue(), e.prepared(), primes, target.view(), gadget_constants(c, j), scaled.view());
     e.kernels().add(e.queue(), e.prepared(), primes, body.view(), scaled.view(), body.view());
   }
-  return key;
+  return SwitchKey(seed, std::move(pairs));
 }
 
 }  // namespace
@@ -127,6 +130,129 @@ SecretKey::SecretKey(std::shared_ptr<Context> context, std::vector<signed char> 
   transformed_ = ring::to_domain(small_polynomial(*context_, coefficients_, context_->key_primes()), Domain::ntt);
 }
 
+/// The pairs of one key, on the device or not.
+class SwitchKey::Pairs final : public device::Resident {
+ public:
+  Pairs(const Key256& seed, RnsTensor pairs)
+      : seed_(seed),
+        engine_(pairs.engine()),
+        primes_(pairs.primes()),
+        digits_(pairs.components() / 2),
+        pairs_(std::move(pairs)),
+        resident_(true) {}
+  Pairs(const Context& context, const Key256& seed, Bytes bodies)
+      : seed_(seed),
+        engine_(context.engine()),
+        primes_(context.key_primes()),
+        digits_(context.parameters().digits.size()),
+        bodies_(std::make_shared<const Bytes>(std::move(bodies))) {
+    require<InternalError>(2 * bodies_->size() == bytes(), "the bodies of a switch key have the wrong length");
+  }
+
+  const Key256& seed() const { return seed_; }
+  const std::shared_ptr<ring::Engine>& engine() const { return engine_; }
+  std::size_t bytes() const {
+    const math::Ring& ring = engine_->ring();
+    return 2 * digits_ * primes_.size() * ring.n() * math::word_bytes(ring.word());
+  }
+
+  RnsTensor get() {
+    engine_->device().residents().touch(*this);
+    const std::lock_guard lock(mutex_);
+    if (!resident_) restore();
+    return pairs_;
+  }
+
+  std::shared_ptr<const Bytes> bodies() {
+    RnsTensor pairs;
+    {
+      const std::lock_guard lock(mutex_);
+      if (bodies_) return bodies_;
+      pairs = pairs_;
+    }
+    return download(pairs);
+  }
+
+  std::size_t evictable_bytes() override {
+    const std::unique_lock lock = try_idle();
+    return lock ? bytes() : 0;
+  }
+
+  std::size_t evict() override {
+    const std::unique_lock lock = try_idle();
+    if (!lock) return 0;
+    try {
+      if (!bodies_) bodies_ = download(pairs_);
+    } catch (const OutOfMemoryError&) {  // the host has no room either: the key stays
+      return 0;
+    }
+    resident_ = false, evicted_ = true;
+    pairs_ = RnsTensor();
+    return bytes();
+  }
+
+ private:
+  /// The lock, where the pairs are on the device and nobody else holds them or is about to. A thread that restores these
+  /// very pairs has the mutex and may be asked, by its own allocation: it must not try to lock.
+  std::unique_lock<std::mutex> try_idle() {
+    if (!resident_) return {};
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock && (!resident_ || pairs_.shared())) lock.unlock();
+    return lock;
+  }
+
+  void restore() {
+    RnsTensor pairs(engine_, {}, 2 * digits_, primes_, Domain::ntt);
+    const std::size_t each = bodies_->size() / digits_;
+    for (std::size_t j = 0; j < digits_; ++j)
+      ring::upload(pairs.with_components(2 * j, 1), std::span(*bodies_).subspan(j * each, each));
+    fill_key_masks(pairs, seed_);
+    pairs_ = std::move(pairs);
+    resident_ = true;
+    // What had to leave once may have to again, and then needs no download. What came from a file need not.
+    if (!evicted_) bodies_ = nullptr;
+  }
+
+  /// Allocates nothing on the device: it may have nothing left.
+  std::shared_ptr<const Bytes> download(const RnsTensor& pairs) const {
+    try {
+      Bytes bodies(bytes() / 2);
+      const std::size_t each = bodies.size() / digits_;
+      for (std::size_t j = 0; j < digits_; ++j) {
+        engine_->device().download(engine_->queue(), pairs.with_components(2 * j, 1).view().data,
+                                   std::span(bodies).subspan(j * each, each));
+      }
+      return std::make_shared<const Bytes>(std::move(bodies));
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemoryError("no memory for the " + ring::readable_bytes(bytes() / 2) + " of a key on the host");
+    }
+  }
+
+  const Key256 seed_;
+  const std::shared_ptr<ring::Engine> engine_;
+  const PrimeList primes_;
+  const std::size_t digits_;
+  std::mutex mutex_;  // of all below
+  std::shared_ptr<const Bytes> bodies_;
+  RnsTensor pairs_;
+  std::atomic<bool> resident_{false};  // whether pairs_ holds them; changed under the mutex
+  bool evicted_ = false;
+};
+
+SwitchKey::SwitchKey(const Key256& seed, RnsTensor pairs) : pairs_(std::make_shared<Pairs>(seed, std::move(pairs))) {
+  pairs_->engine()->device().residents().add(pairs_);
+}
+
+SwitchKey::SwitchKey(const Context& context, const Key256& seed, Bytes bodies)
+    : pairs_(std::make_shared<Pairs>(context, seed, std::move(bodies))) {
+  pairs_->engine()->device().residents().add(pairs_);
+}
+
+const Key256& SwitchKey::seed() const { return pairs_->seed(); }
+RnsTensor SwitchKey::pairs() const { return pairs_->get(); }
+std::size_t SwitchKey::bytes() const { return pairs_->bytes(); }
+std::shared_ptr<const SwitchKey::Bytes> SwitchKey::bodies() const { return pairs_->bodies(); }
+
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy) {
   ring::Engine& e = *secret.context()->engine();
   const RnsTensor& s = secret.transformed();
@@ -137,26 +263,6 @@ SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy) {
 
 SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entropy) {
   return make_switch_key(secret, ring::automorphism(secret.transformed(), galois), entropy);
-}
-
-SwitchKey expand_switch_key(Context& context, const Key256& seed, const RnsTensor& bodies) {
-  SwitchKey key{.seed = seed,
-                .pairs = RnsTensor(context.engine(), {}, 2 * bodies.components(), bodies.primes(), Domain::ntt)};
-  fill_key_masks(context, key.pairs, seed);
-  ring::Engine& e = *context.engine();
-  for (std::size_t j = 0; j < bodies.components(); ++j) {
-    e.kernels().copy(e.queue(), bodies.view().with_components(j, 1), key.pairs.view().with_components(2 * j, 1));
-  }
-  return key;
-}
-
-RnsTensor bodies_of(const SwitchKey& key) {
-  RnsTensor bodies(key.pairs.engine(), {}, key.pairs.components() / 2, key.pairs.primes(), Domain::ntt);
-  ring::Engine& e = *key.pairs.engine();
-  for (std::size_t j = 0; j < bodies.components(); ++j) {
-    e.kernels().copy(e.queue(), key.pairs.view().with_components(2 * j, 1), bodies.view().with_components(j, 1));
-  }
-  return bodies;
 }
 
 PublicKey make_public_key(const SecretKey& secret, Entropy& entropy) {

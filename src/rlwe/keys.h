@@ -47,16 +47,32 @@ class SecretKey {
 };
 
 /// Encryptions of a multiple of another secret, one pair a digit: components 2j (body) and 2j+1 (mask), NTT domain.
-struct SwitchKey {
-  Key256 seed;      // of the masks
-  RnsTensor pairs;  // components 2 * digits
+/// A handle; copies are the same key. The pairs leave the device when other work runs out of memory, and come back with the
+/// same bits at their next use: the bodies from the host, the masks from their seed. Safe from several threads.
+class SwitchKey {
+ public:
+  using Bytes = std::vector<std::byte>;
+
+  /// A key that lies on the device, where nobody else holds `pairs`.
+  SwitchKey(const Key256& seed, RnsTensor pairs);
+  /// The key again from what bodies() returned. Nothing is on the device until its first use.
+  SwitchKey(const Context& context, const Key256& seed, Bytes bodies);
+
+  /// Of the masks.
+  const Key256& seed() const;
+  /// Components 2 * digits. They stay on the device as long as this tensor or a copy of it is there. OutOfMemoryError.
+  RnsTensor pairs() const;
+  /// Bytes of the pairs, on the device or not.
+  std::size_t bytes() const;
+  /// The bodies alone, digit by digit, limb by limb: what a file keeps. May wait.
+  std::shared_ptr<const Bytes> bodies() const;
+
+ private:
+  class Pairs;
+  std::shared_ptr<Pairs> pairs_;
 };
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy);
 SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entropy);
-/// The key again from its bodies (components = digits) and the seed of its masks.
-SwitchKey expand_switch_key(Context& context, const Key256& seed, const RnsTensor& bodies);
-/// The bodies alone: what a file keeps.
-RnsTensor bodies_of(const SwitchKey& key);
 
 struct PublicKey {
   std::shared_ptr<Context> context;

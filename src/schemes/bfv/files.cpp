@@ -15,15 +15,21 @@ constexpr std::size_t kMaxItems = std::size_t{1} << 32;
 
 std::string type_of(const char* kind) { return std::string("heliograph.bfv.") + kind; }
 
+const char* dtype_of(math::Word word) { return word == math::Word::w64 ? "u64" : "u32"; }
+
 /// A device tensor's words, kept alive until the container is written.
 struct Payload {
-  std::vector<std::vector<std::byte>> pieces;
+  std::vector<std::shared_ptr<const Bytes>> pieces;
 
   void add(io::Container& to, const std::string& name, const RnsTensor& t) {
-    pieces.push_back(ring::download(t));
     std::vector<std::size_t> shape = t.shape();
     shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
-    to.arrays.push_back({name, t.view().word == math::Word::w64 ? "u64" : "u32", shape, pieces.back()});
+    add(to, name, dtype_of(t.view().word), std::move(shape), std::make_shared<const Bytes>(ring::download(t)));
+  }
+  void add(io::Container& to, const std::string& name, const char* dtype, std::vector<std::size_t> shape,
+           std::shared_ptr<const Bytes> words) {
+    to.arrays.push_back({name, dtype, std::move(shape), *words});
+    pieces.push_back(std::move(words));
   }
 };
 
@@ -38,16 +44,23 @@ void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t
   }
 }
 
-RnsTensor read_tensor(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
-                      std::size_t components, device::PrimeList primes, Domain domain) {
+/// The array of a tensor's words, residues checked.
+std::span<const std::byte> read_words(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
+                                      std::size_t components, const device::PrimeList& primes) {
   const auto word = c.rlwe().parameters().word;
   std::vector<std::size_t> expected = shape;
   expected.insert(expected.end(), {components, primes.size(), c.spec().n});
-  const io::Array& a = from.array(name, word == math::Word::w64 ? "u64" : "u32", expected);
+  const io::Array& a = from.array(name, dtype_of(word), expected);
   const std::vector<u64> moduli = c.rlwe().moduli(primes);
   word == math::Word::w64 ? check_words<u64>(a, moduli, c.spec().n) : check_words<math::u32>(a, moduli, c.spec().n);
+  return a.data;
+}
+
+RnsTensor read_tensor(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
+                      std::size_t components, device::PrimeList primes, Domain domain) {
+  const std::span<const std::byte> words = read_words(from, name, c, shape, components, primes);
   RnsTensor t(c.rlwe().engine(), shape, components, primes, domain);
-  ring::upload(t, a.data);
+  ring::upload(t, words);
   return t;
 }
 
@@ -183,22 +196,26 @@ PublicKey read_public_key(const io::Container& k) {
 
 io::Container describe(const EvaluationKeysData& d, Payload& payload) {
   io::Container k = start("evaluation-keys", *d.context, d.keys.id);
+  const rlwe::RingParameters& p = d.context->rlwe().parameters();
+  const auto add = [&](const std::string& name, const rlwe::SwitchKey& key) {
+    payload.add(k, name, dtype_of(p.word), {p.digits.size(), d.context->rlwe().key_primes().size(), p.n}, key.bodies());
+  };
   io::Json rotations = io::Json::object();
   for (const auto& [galois, key] : d.keys.rotations) {
-    rotations[std::to_string(galois)] = hex(key.seed);
-    payload.add(k, "rotation" + std::to_string(galois), rlwe::bodies_of(key));
+    rotations[std::to_string(galois)] = hex(key.seed());
+    add("rotation" + std::to_string(galois), key);
   }
   k.header["rotations"] = rotations;
   if (d.keys.relinearization) {
-    k.header["relinearization"] = hex(d.keys.relinearization->seed);
-    payload.add(k, "relinearization", rlwe::bodies_of(*d.keys.relinearization));
+    k.header["relinearization"] = hex(d.keys.relinearization->seed());
+    add("relinearization", *d.keys.relinearization);
   }
   return k;
 }
 
 rlwe::SwitchKey read_switch_key(const io::Container& k, Context& c, const std::string& name, const Key256& seed) {
-  const std::size_t digits = c.spec().digits.size();
-  return rlwe::expand_switch_key(c.rlwe(), seed, read_tensor(k, name, c, {}, digits, c.rlwe().key_primes(), Domain::ntt));
+  const std::span<const std::byte> words = read_words(k, name, c, {}, c.spec().digits.size(), c.rlwe().key_primes());
+  return rlwe::SwitchKey(c.rlwe(), seed, Bytes(words.begin(), words.end()));
 }
 
 EvaluationKeys read_evaluation_keys(const io::Container& k) {

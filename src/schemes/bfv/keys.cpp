@@ -111,8 +111,8 @@ std::vector<std::int64_t> EvaluationKeys::rotations() const {
 }
 
 std::size_t EvaluationKeys::bytes() const {
-  std::size_t total = data_->keys.relinearization ? data_->keys.relinearization->pairs.bytes() : 0;
-  for (const auto& [galois, key] : data_->keys.rotations) total += key.pairs.bytes();
+  std::size_t total = data_->keys.relinearization ? data_->keys.relinearization->bytes() : 0;
+  for (const auto& [galois, key] : data_->keys.rotations) total += key.bytes();
   return total;
 }
 

@@ -84,8 +84,9 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKe
     const RnsTensor p = ring::to_domain(a.data().parts[part], Domain::coefficient).broadcast_to(shape);
     const RnsTensor q = same ? p : ring::to_domain(b.data().parts[part], Domain::coefficient).broadcast_to(shape);
     RnsTensor out(c.rlwe().engine(), shape, 3, p.primes(), Domain::coefficient);
-    const std::size_t preferred = std::min(
-        e.kernels().preferred_items(device::Kernels::bfv_multiply_workspace(plan, 1, 2, 2)), std::max<std::size_t>(1, out.items()));
+    const std::size_t preferred =
+        std::min(e.kernels().preferred_items(device::Kernels::bfv_multiply_workspace(plan, 1, 2, 2)),
+                 std::max<std::size_t>(1, out.items()));
     const std::size_t scratch = device::Kernels::bfv_multiply_workspace(plan, preferred, 2, 2);
     const device::Buffer workspace = e.allocate(scratch);
     ring::for_chunks({out.view(), p.view(), q.view()}, preferred, progress, [&](const std::vector<device::View>& v) {
@@ -106,16 +107,16 @@ namespace {
 RnsTensor switch_component(Context& c, const RnsTensor& x, const rlwe::SwitchKey& key, const Progress& progress) {
   ring::Engine& e = c.engine();
   const device::KeySwitchPlan& plan = c.rlwe().key_switch_plan(x.primes().size());
+  const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
   const std::size_t last = x.components() - 1;
   RnsTensor out(c.rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
-  const std::size_t preferred =
-      std::min(e.kernels().preferred_items(device::Kernels::key_switch_workspace(plan, 1)), std::max<std::size_t>(1, out.items()));
+  const std::size_t preferred = std::min(e.kernels().preferred_items(device::Kernels::key_switch_workspace(plan, 1)),
+                                         std::max<std::size_t>(1, out.items()));
   const std::size_t scratch = device::Kernels::key_switch_workspace(plan, preferred);
   const device::Buffer workspace = e.allocate(scratch);
-  const device::View pairs = key.pairs.view();
   ring::for_chunks({out.view(), x.view()}, preferred, progress, [&](const std::vector<device::View>& v) {
     const device::View rest = v[1].with_components(0, last);
-    e.kernels().key_switch(e.queue(), plan, v[1].with_components(last, 1), pairs, &rest, v[0],
+    e.kernels().key_switch(e.queue(), plan, v[1].with_components(last, 1), pairs.view(), &rest, v[0],
                            device::Workspace(workspace->address(), scratch));
   });
   return out;
@@ -168,7 +169,8 @@ std::vector<RnsTensor> apply_automorphisms(Context& c, const RnsTensor& x, const
   const auto scratch_of = [&](std::size_t items) {
     const auto word = c.rlwe().parameters().word;
     return 2 * device::Workspace::bytes(word, items, digits, plan.extended.size(), n) +
-           device::Workspace::bytes(word, items, 1, plan.chain.size(), n) + device::Kernels::apply_key_workspace(plan, items);
+           device::Workspace::bytes(word, items, 1, plan.chain.size(), n) +
+           device::Kernels::apply_key_workspace(plan, items);
   };
   const std::size_t preferred = std::min(k.preferred_items(scratch_of(1)), std::max<std::size_t>(1, x.items()));
   const std::size_t scratch = scratch_of(preferred);
@@ -189,7 +191,9 @@ std::vector<RnsTensor> apply_automorphisms(Context& c, const RnsTensor& x, const
       k.permute(e.queue(), e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), raised, turned);
       k.permute(e.queue(), e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient),
                 v[0].with_components(0, 1), body);
-      k.apply_key(e.queue(), plan, turned, keys[i]->pairs.view(), &body, v[i + 1], w);
+      // One key at a time is held: together they may be more than the device has room for.
+      const RnsTensor pairs = keys[i]->pairs();
+      k.apply_key(e.queue(), plan, turned, pairs.view(), &body, v[i + 1], w);
     }
   });
   return out;

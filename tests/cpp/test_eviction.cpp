@@ -1,0 +1,423 @@
+// Evaluation keys leave a device whose memory runs out and come back by themselves, with the same bits.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <limits>
+#include <thread>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cuda/cuda.h"
+#include "fake_driver.h"
+#include "schemes/bfv/context.h"
+
+namespace heliograph {
+namespace {
+
+using bfv::Ciphertext;
+using bfv::EvaluationKeys;
+using bfv::Packing;
+using bfv::Parameters;
+using bfv::SecretKey;
+using bfv::Values;
+
+constexpr std::uint64_t kPlain = 12289;
+constexpr std::size_t kN = 2048;
+
+/// The processor's cores behind a border: so much memory, copies counted.
+class SmallDevice final : public device::Device {
+ public:
+  std::string name() const override { return "small"; }
+  std::string description() const override { return inner_->description(); }
+  device::MemoryState memory() const override {
+    const std::size_t limit = limit_, live = *live_;
+    return {.total = limit, .available = limit - std::min(limit, live)};
+  }
+  device::Buffer allocate(std::size_t bytes, device::Queue& queue) override {
+    ++traffic_.allocations;
+    if ((*live_ += bytes) > limit_) {
+      *live_ -= bytes;
+      throw OutOfMemoryError("the small device is full");
+    }
+    return std::make_shared<Part>(inner_->allocate(bytes, queue), live_);
+  }
+  std::unique_ptr<device::Queue> make_queue() override { return inner_->make_queue(); }
+  void upload(device::Queue& queue, std::span<const std::byte> from, std::byte* to) override {
+    ++traffic_.uploads, traffic_.upload_bytes += from.size();
+    inner_->upload(queue, from, to);
+  }
+  void download(device::Queue& queue, const std::byte* from, std::span<std::byte> to) override {
+    ++traffic_.downloads, traffic_.download_bytes += to.size();
+    inner_->download(queue, from, to);
+  }
+  device::Kernels& kernels() override { return inner_->kernels(); }
+  device::Traffic traffic() const override {
+    return {.uploads = traffic_.uploads,
+            .upload_bytes = traffic_.upload_bytes,
+            .downloads = traffic_.downloads,
+            .download_bytes = traffic_.download_bytes,
+            .allocations = traffic_.allocations};
+  }
+
+  std::size_t live() const { return *live_; }
+  void limit(std::size_t bytes) { limit_ = bytes; }
+  void no_limit() { limit_ = std::size_t{1} << 50; }
+
+ private:
+  using Live = std::shared_ptr<std::atomic<std::size_t>>;
+  class Part final : public device::Memory {
+   public:
+    Part(device::Buffer inner, Live live)
+        : Memory(inner->address(), inner->bytes()), inner_(std::move(inner)), live_(live) {}
+    ~Part() override { *live_ -= bytes_; }
+
+   private:
+    device::Buffer inner_;
+    Live live_;
+  };
+
+  std::unique_ptr<device::Device> inner_ = backend::cpu::make_device("", 1);
+  Live live_ = std::make_shared<std::atomic<std::size_t>>(0);
+  std::atomic<std::size_t> limit_{std::size_t{1} << 50};
+  struct {
+    std::atomic<device::u64> uploads{0}, upload_bytes{0}, downloads{0}, download_bytes{0}, allocations{0};
+  } traffic_;
+};
+
+bfv::Spec spec_of(const char* edition, std::size_t special) {
+  return bfv::make_spec(kN, 150, special, {kPlain}, edition, 0, true);
+}
+
+/// One party on a device of its own: rotation keys for three steps, the columns' and a relinearization key.
+struct Party {
+  explicit Party(std::shared_ptr<device::Device> on, const char* edition = "w64", std::size_t special = 1)
+      : device(std::move(on)), parameters(std::make_shared<bfv::Context>(spec_of(edition, special), device)) {}
+
+  device::Residents& residents() const { return device->residents(); }
+  /// As when memory runs out, for test's sake. The bytes given up.
+  std::size_t evict(std::size_t bytes = std::numeric_limits<std::size_t>::max()) const {
+    const std::uint64_t before = residents().evicted_bytes();
+    residents().make_room(bytes, before);
+    return residents().evicted_bytes() - before;
+  }
+  Values values() const {
+    Values v{.shape = {2}, .width = kN};
+    for (std::size_t i = 0; i < 2 * kN; ++i) v.data.push_back(static_cast<std::int64_t>(i % 201) - 100);
+    return v;
+  }
+  Ciphertext relinearized() const { return relinearize(product, keys); }
+  Ciphertext turned(const std::vector<std::int64_t>& steps) const { return rotate_rows(x, steps, keys); }
+  std::vector<Bytes> results() const {
+    return {relinearized().to_bytes(), turned({1, 2, 7}).to_bytes(), rotate_columns(x, keys).to_bytes()};
+  }
+  /// The keys as a file leaves them: nothing on the device yet.
+  EvaluationKeys from_file() const {
+    auto data = std::make_shared<bfv::EvaluationKeysData>(keys.data());
+    rlwe::Context& c = parameters.context()->rlwe();
+    const auto again = [&](const rlwe::SwitchKey& key) { return rlwe::SwitchKey(c, key.seed(), *key.bodies()); };
+    for (auto& [galois, key] : data->keys.rotations) key = again(key);
+    data->keys.relinearization = again(*data->keys.relinearization);
+    return EvaluationKeys(std::move(data));
+  }
+
+  static constexpr std::size_t kKeys = 5;
+  std::shared_ptr<device::Device> device;
+  Parameters parameters;
+  SecretKey secret = SecretKey::generate_for_test(parameters, std::string(32, 'k'));
+  EvaluationKeys keys = secret.evaluation_keys(true, {1, 2, 7}, true);
+  Ciphertext x = secret.encrypt(values(), Packing::slots), product = square(x, nullptr);
+  std::size_t each = parameters.switch_key_bytes();
+};
+
+struct SmallParty : Party {
+  explicit SmallParty(const char* edition = "w64", std::size_t special = 1)
+      : Party(std::make_shared<SmallDevice>(), edition, special) {}
+  SmallDevice& small() const { return static_cast<SmallDevice&>(*device); }
+  template <class Work>
+  device::Traffic during(Work work) const {
+    const device::Traffic a = small().traffic();
+    work();
+    const device::Traffic b = small().traffic();
+    return {.uploads = b.uploads - a.uploads,
+            .upload_bytes = b.upload_bytes - a.upload_bytes,
+            .downloads = b.downloads - a.downloads,
+            .download_bytes = b.download_bytes - a.download_bytes};
+  }
+};
+
+void expect_same_bits(const Party& p) {
+  const std::vector<Bytes> before = p.results();
+  const Bytes file = p.keys.to_bytes();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(p.evict(), Party::kKeys * p.each);
+    EXPECT_EQ(p.evict(), 0u);
+    EXPECT_EQ(p.keys.bytes(), Party::kKeys * p.each);
+    EXPECT_TRUE(p.keys.to_bytes() == file);
+    ASSERT_TRUE(p.results() == before) << "round " << round;
+    EXPECT_TRUE(p.keys.to_bytes() == file);
+  }
+}
+
+TEST(Eviction, KeysComeBackWithTheSameBits) {
+  for (const auto& [edition, special] : {std::pair{"w64", 0}, {"w64", 1}, {"w32", 0}, {"w32", 2}}) {
+    SCOPED_TRACE(std::string(edition) + " special " + std::to_string(special));
+    for (const char* name : {"cpu", "ref"}) expect_same_bits(Party(device::open_device(name), edition, special));
+  }
+}
+
+TEST(Eviction, KeysComeBackWithTheSameBitsOnAGpu) {
+  std::string reason;
+  if (backend::cuda::count(&reason) == 0) GTEST_SKIP() << reason;
+  for (const char* edition : {"w64", "w32"}) expect_same_bits(Party(device::open_device("cuda"), edition, 1));
+}
+
+TEST(Eviction, BringsBackWhatFilesHold) {
+  const SecretKey secret = SecretKey::generate(Parameters(spec_of("w64", 1)));
+  const EvaluationKeys keys = secret.evaluation_keys(true, {1}, false);
+  const Bytes file = keys.to_bytes();
+  const EvaluationKeys loaded = EvaluationKeys::from_bytes(file);
+  EXPECT_EQ(loaded.bytes(), keys.bytes());
+  EXPECT_TRUE(loaded.to_bytes() == file);
+  const Ciphertext x = secret.encrypt({.data = {1, 2, 3}, .shape = {}, .width = 3}, Packing::slots);
+  const Bytes turned = rotate_rows(x, {1}, keys).to_bytes();
+  EXPECT_TRUE(rotate_rows(x, {1}, loaded).to_bytes() == turned);
+  device::Residents& residents = loaded.parameters().context()->engine().device().residents();
+  residents.make_room(std::numeric_limits<std::size_t>::max(), residents.evicted_bytes());
+  EXPECT_TRUE(loaded.to_bytes() == file);
+  EXPECT_TRUE(rotate_rows(x, {1}, loaded).to_bytes() == turned);
+}
+
+// ---- What crosses
+
+TEST(Eviction, KeysGoUpOnce) {
+  const SmallParty p;
+  const auto use = [&](const EvaluationKeys& keys) { relinearize(p.product, keys), rotate_rows(p.x, {1, 2, 7}, keys); };
+  device::Traffic t = p.during([&] { use(p.keys), use(p.keys); });
+  EXPECT_EQ(t.uploads + t.downloads, 0u);  // made on the device
+
+  const std::size_t live = p.small().live();
+  const EvaluationKeys loaded = p.from_file();
+  EXPECT_EQ(p.small().live(), live);
+  t = p.during([&] { use(loaded); });
+  EXPECT_EQ(t.upload_bytes, 4 * p.each / 2);  // the columns' key was not asked for
+  EXPECT_EQ(p.small().live(), live + 4 * p.each);
+  t = p.during([&] { use(loaded), use(loaded); });
+  EXPECT_EQ(t.uploads + t.downloads, 0u);
+}
+
+TEST(Eviction, BodiesComeDownOnceAndMasksNever) {
+  const SmallParty p;
+  const Bytes expected = p.relinearized().to_bytes();
+  const std::size_t live = p.small().live();
+  device::Traffic t = p.during([&] { EXPECT_EQ(p.evict(), Party::kKeys * p.each); });
+  EXPECT_EQ(t.download_bytes, Party::kKeys * p.each / 2);
+  EXPECT_EQ(p.small().live(), live - Party::kKeys * p.each);
+  t = p.during([&] { p.keys.to_bytes(); });
+  EXPECT_EQ(t.uploads + t.downloads, 0u);  // the host has them
+  for (int round = 0; round < 2; ++round) {
+    t = p.during([&] { p.relinearized(), p.relinearized(); });
+    EXPECT_EQ(t.upload_bytes, p.each / 2);
+    EXPECT_EQ(t.downloads, 0u);
+    t = p.during([&] { EXPECT_EQ(p.evict(), p.each); });
+    EXPECT_EQ(t.uploads + t.downloads, 0u);
+  }
+  EXPECT_TRUE(p.relinearized().to_bytes() == expected);
+}
+
+// ---- Who goes
+
+TEST(Eviction, TheLeastRecentlyUsedGoesFirst) {
+  const SmallParty p;
+  p.relinearized(), p.turned({1}), p.turned({2}), p.turned({7}), rotate_columns(p.x, p.keys), p.turned({1});
+  EXPECT_EQ(p.evict(2 * p.each), 2 * p.each);
+  device::Traffic t = p.during([&] { p.turned({1}), p.turned({7}), rotate_columns(p.x, p.keys); });
+  EXPECT_EQ(t.uploads, 0u);
+  t = p.during([&] { p.relinearized(), p.turned({2}); });
+  EXPECT_EQ(t.upload_bytes, 2 * p.each / 2);
+}
+
+TEST(Eviction, WhoComesSecondTakesNothingMore) {
+  const SmallParty p;
+  const std::uint64_t seen = p.residents().evicted_bytes();  // two threads found memory short
+  EXPECT_TRUE(p.residents().make_room(p.each, seen));
+  EXPECT_TRUE(p.residents().make_room(p.each, seen));
+  EXPECT_EQ(p.residents().evicted_bytes(), seen + p.each);
+  p.evict();
+  EXPECT_FALSE(p.residents().make_room(p.each, p.residents().evicted_bytes()));
+}
+
+TEST(Eviction, AKeyInUseStays) {
+  const SmallParty p;
+  const rlwe::SwitchKey key = *p.keys.data().keys.relinearization;
+  {
+    const ring::RnsTensor held = key.pairs();
+    EXPECT_EQ(p.residents().evictable_bytes(), (Party::kKeys - 1) * p.each);
+    EXPECT_EQ(p.evict(), (Party::kKeys - 1) * p.each);
+  }
+  EXPECT_EQ(p.evict(), p.each);
+}
+
+TEST(Eviction, KeysOfAnotherSetMakeRoom) {
+  const SmallParty p;
+  const Parameters other(std::make_shared<bfv::Context>(spec_of("w32", 2), p.device));
+  const std::vector<Bytes> expected = p.results();
+  p.small().limit(p.small().live());
+  const SecretKey secret = SecretKey::generate(other);
+  const EvaluationKeys keys = secret.evaluation_keys(true, {}, false);
+  const Ciphertext y = secret.encrypt(p.values(), Packing::slots);
+  EXPECT_NO_THROW(relinearize(square(y, nullptr), keys));
+  EXPECT_GT(p.residents().evicted_bytes(), 0u);
+  p.small().no_limit();
+  EXPECT_TRUE(p.results() == expected);
+}
+
+TEST(Eviction, KeysThatAreGoneAreForgotten) {
+  SmallParty p;
+  const Bytes expected = p.relinearized().to_bytes();
+  p.keys = p.secret.evaluation_keys(true, {}, false);
+  EXPECT_EQ(p.residents().evictable_bytes(), p.each);
+  EXPECT_EQ(p.evict(), p.each);
+  EXPECT_EQ(p.secret.decrypt(p.relinearized()), p.secret.decrypt(p.product));
+}
+
+// ---- When
+
+TEST(Eviction, AnyFailedAllocationIsTriedAgainWithFewerKeys) {
+  const auto device = std::shared_ptr<device::Device>(backend::cpu::make_device("", 1));
+  const Party p(device);
+  const std::vector<Bytes> expected = p.results();
+  const auto run = [&](std::size_t k) {
+    backend::cpu::fail_allocation(*device, k);
+    std::vector<Bytes> got = p.results();
+    backend::cpu::fail_allocation(*device, 0);
+    return got;
+  };
+  std::size_t k = 0;
+  for (bool struck = true; struck;) {
+    const std::uint64_t before = p.residents().evicted_bytes();
+    ASSERT_TRUE(run(++k) == expected) << k;
+    struck = p.residents().evicted_bytes() != before;
+  }
+  EXPECT_GT(k, 8u);  // results, workspaces
+}
+
+TEST(Eviction, WithNothingToEvictMemoryIsOut) {
+  const auto device = std::shared_ptr<device::Device>(backend::cpu::make_device("", 1));
+  const Party p(device);
+  const Bytes expected = p.relinearized().to_bytes();
+  p.evict();
+  backend::cpu::fail_allocation(*device, 1);
+  EXPECT_THROW(p.relinearized(), OutOfMemoryError);  // the key's own memory
+  backend::cpu::fail_allocation(*device, 2);
+  EXPECT_THROW(p.relinearized(), OutOfMemoryError);  // the key is back, and in use
+  EXPECT_TRUE(p.relinearized().to_bytes() == expected);
+}
+
+TEST(Eviction, MoreKeysThanMemory) {
+  for (const char* edition : {"w64", "w32"}) {
+    const SmallParty p(edition);
+    const std::vector<Bytes> expected = p.results();
+    p.evict();
+    const std::size_t bare = p.small().live();
+    std::size_t limit = bare;  // the least that does it
+    for (;; limit += p.each / 4) {
+      p.small().limit(limit);
+      try {
+        if (p.results() == expected) break;
+        FAIL() << "wrong bits in " << limit - bare << " bytes";
+      } catch (const OutOfMemoryError&) {
+      }
+    }
+    EXPECT_GT(p.residents().evicted_bytes(), Party::kKeys * p.each);
+    const device::Traffic t = p.during([&] { EXPECT_TRUE(p.results() == expected); });
+    EXPECT_GE(t.uploads, 1u);
+    p.small().limit(limit + Party::kKeys * p.each);
+    p.results();
+    EXPECT_EQ(p.during([&] { p.results(); }).uploads, 0u) << "keys that fit stay";
+  }
+}
+
+/// A GPU that keeps what is copied there and runs nothing: bodies are what can be compared.
+TEST(Eviction, MoreKeysThanAGpuHolds) {
+  std::string reason;
+  backend::cuda::count(&reason);
+  if (!backend::cuda::is_built()) GTEST_SKIP() << reason;
+  const auto driver = std::make_shared<test::FakeDriver>();
+  {
+    const std::shared_ptr<device::Device> device = backend::cuda::make_device(driver);
+    const auto context = std::make_shared<bfv::Context>(spec_of("w64", 1), device);
+    const std::size_t each = Parameters(context).switch_key_bytes();
+    // All but an eighth is taken; 3 keys in 4 fit into that at most.
+    const device::Buffer ballast = context->engine().allocate(test::FakeDriver::kMemory / 8 * 7);
+    const std::size_t count = test::FakeDriver::kMemory / 8 / each * 4 / 3;
+    std::vector<rlwe::SwitchKey> keys;
+    for (std::size_t i = 0; i < count; ++i)
+      keys.emplace_back(context->rlwe(), rlwe::Key256{}, Bytes(each / 2, static_cast<std::byte>(i)));
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const ring::RnsTensor pairs = keys[i].pairs();
+        const Bytes body = ring::download(pairs.with_components(pairs.components() - 2, 1));
+        ASSERT_EQ(body, Bytes(body.size(), static_cast<std::byte>(i))) << i;
+      }
+    }
+    const std::uint64_t evicted = device->residents().evicted_bytes();
+    EXPECT_GT(evicted, count * each);
+    // Each key went up once, and once more for each time it had to leave; tables are the rest.
+    EXPECT_LE(device->traffic().upload_bytes, count * each / 2 + evicted / 2 + (std::size_t{8} << 20));
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(*keys[i].bodies(), Bytes(each / 2, static_cast<std::byte>(i))) << i;
+    EXPECT_THROW(context->engine().allocate(test::FakeDriver::kMemory / 4), OutOfMemoryError);
+    EXPECT_EQ(device->residents().evicted_bytes(), evicted);
+  }
+  EXPECT_EQ(driver->misuse(), "");
+  EXPECT_EQ(driver->left(), "");
+}
+
+TEST(Eviction, AHopelessWishEvictsNothing) {
+  const SmallParty p;
+  p.small().limit(p.small().live() + p.each);
+  const ring::Engine& e = p.parameters.context()->engine();
+  EXPECT_THROW(e.allocate(7 * p.each), OutOfMemoryError);
+  EXPECT_THROW(e.require_memory(7 * p.each, "this"), OutOfMemoryError);
+  EXPECT_THROW(e.require_memory(std::numeric_limits<std::size_t>::max(), "this"), OutOfMemoryError);
+  EXPECT_EQ(p.residents().evicted_bytes(), 0u);
+  e.require_memory(p.each, "this");
+  EXPECT_EQ(p.residents().evicted_bytes(), 0u);
+  e.require_memory(2 * p.each, "this");
+  EXPECT_EQ(p.residents().evicted_bytes(), p.each);
+  EXPECT_NO_THROW(e.allocate(6 * p.each));
+  EXPECT_EQ(p.residents().evicted_bytes(), Party::kKeys * p.each);
+}
+
+TEST(Eviction, ThreadsShareKeysThatComeAndGo) {
+  constexpr int kThreads = 4, kRounds = 25;
+  const SmallParty p;
+  const std::vector<Bytes> expected = p.results();
+  const std::vector<Bytes> single = {p.turned({1}).to_bytes(), p.turned({2}).to_bytes(), p.turned({7}).to_bytes()};
+  p.evict();
+  // Every thread can hold a key and its work; all keys together do not fit.
+  const std::size_t bare = p.small().live();
+  p.relinearized();
+  p.evict();
+  p.small().limit(bare + kThreads * (p.each + (std::size_t{8} << 20)));
+  std::atomic<int> wrong{0}, running{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      try {
+        for (int i = 0; i < kRounds; ++i) {
+          const std::size_t k = static_cast<std::size_t>(t + i) % 4;
+          const Bytes got = k == 3 ? p.relinearized().to_bytes() : p.turned({k == 0 ? 1 : k == 1 ? 2 : 7}).to_bytes();
+          wrong += got != (k == 3 ? expected[0] : single[k]);
+        }
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+      }
+      --running;
+    });
+  }
+  while (running > 0) p.evict(p.each);
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace heliograph
