@@ -258,8 +258,10 @@ void batched_transforms(Bench& b) {
       if (!b.wanted("batched ntt" + name) && !b.wanted("batched inverse ntt" + name)) continue;
       const auto ring = b.kernels().prepare(make_ring(std::size_t{1} << log_n, word, {{bits, limbs}}));
       const View x = b.random(*ring, primes, items, 1);
-      b.time("batched ntt" + name, [&] { b.kernels().forward_ntt(b.queue(), *ring, primes, x, x); }, {}, units);
-      b.time("batched inverse ntt" + name, [&] { b.kernels().inverse_ntt(b.queue(), *ring, primes, x, x); }, {}, units);
+      b.time(
+          "batched ntt" + name, [&] { b.kernels().forward_ntt(b.queue(), *ring, primes, x, x); }, {}, units);
+      b.time(
+          "batched inverse ntt" + name, [&] { b.kernels().inverse_ntt(b.queue(), *ring, primes, x, x); }, {}, units);
     }
   }
 }
@@ -306,9 +308,12 @@ void batched_words(Bench& b) {
              z = b.random(*ring, primes, items, 2);
   const double bytes = static_cast<double>(n * limbs * items * 2 * 8);
   const std::string name = ", 64 ciphertexts of 2^15 x 12 words";
-  b.time("batched copy" + name, [&] { b.kernels().copy(b.queue(), x, z); }, per_second(2 * bytes, "B"));
-  b.time("batched add" + name, [&] { b.kernels().add(b.queue(), *ring, primes, x, y, z); }, per_second(3 * bytes, "B"));
-  b.time("batched mul" + name, [&] { b.kernels().mul(b.queue(), *ring, primes, x, y, z); }, per_second(3 * bytes, "B"));
+  b.time(
+      "batched copy" + name, [&] { b.kernels().copy(b.queue(), x, z); }, per_second(2 * bytes, "B"));
+  b.time(
+      "batched add" + name, [&] { b.kernels().add(b.queue(), *ring, primes, x, y, z); }, per_second(3 * bytes, "B"));
+  b.time(
+      "batched mul" + name, [&] { b.kernels().mul(b.queue(), *ring, primes, x, y, z); }, per_second(3 * bytes, "B"));
 }
 
 /// BFV at one set: Q, P and R of a ring, and the plans of a relinearization and a product.
@@ -405,7 +410,8 @@ void bfv(Bench& b, const BfvSet& set) {
     };
     b.time("bfv multiply" + name, multiply, each);
     b.time("bfv relinearize" + name, relinearize, each);
-    b.time("bfv multiply and relinearize" + name, [&] { multiply(), relinearize(); }, each);
+    b.time(
+        "bfv multiply and relinearize" + name, [&] { multiply(), relinearize(); }, each);
   }
 }
 

@@ -82,7 +82,7 @@ void CudaKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View&
   }
   if (out.items() == 0) return;
   constexpr const char* kName = "key_switch";
-  const std::size_t chain = plan.chain.size(), limbs = plan.extended.size(), count = plan.digits.size();
+  const std::size_t limbs = plan.extended.size(), count = plan.digits.size();
   const View digits = w.take(out.word, out.items(), count, limbs, out.n);
   const View sum = w.take(out.word, out.items(), 2, limbs, out.n);
   Source source{};
@@ -103,13 +103,37 @@ void CudaKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View&
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
     forward_columns<F>(q, kName, ring, plan.extended, source, digits);
-    key_rows<F>(q, ring, plan.extended, digits, key, plan.key_limbs, sum);
-    inverse_columns<F>(q, kName, ring, plan.extended, sum, plan.mod_down ? sum : out);
+    key_rows<F>(q, kName, ring, plan.extended, digits, false, key, plan.key_limbs, sum);
   });
+  finish_key_switch(q, kName, plan, add, out, sum);
+}
+
+void CudaKernels::do_apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
+                               const View& out, Workspace w) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  if (out.items() == 0) return;
+  if (!has_columns(out.n) || (plan.mod_down && !all_of(ring.kind(), {plan.mod_down.get()}))) {
+    Kernels::do_apply_key(q, plan, digits, key, add, out, w);
+    return;
+  }
+  constexpr const char* kName = "apply_key";
+  const View sum = w.take(out.word, out.items(), 2, plan.extended.size(), out.n);
+  with_field(ring.kind(),
+             [&](auto f) { key_rows<decltype(f)>(q, kName, ring, plan.extended, digits, true, key, plan.key_limbs, sum); });
+  finish_key_switch(q, kName, plan, add, out, sum);
+}
+
+/// From the rows of the two sums to the result.
+void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchPlan& plan, const View* add, const View& out,
+                                    const View& sum) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  const View whole = plan.mod_down ? sum : out;
+  with_field(ring.kind(), [&](auto f) { inverse_columns<decltype(f)>(q, name, ring, plan.extended, sum, whole); });
   if (plan.mod_down) {
+    const std::size_t chain = plan.chain.size();
     const View own = sum.with_limbs(0, chain);
     run(q,
-        {.name = kName,
+        {.name = name,
          .x = plain_source(sum.with_limbs(chain, plan.special.size())),
          .steps = {{.conversion = &own_as<CudaConversion>(*plan.mod_down)}},
          .own = &own,

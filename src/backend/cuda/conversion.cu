@@ -13,8 +13,8 @@ namespace heliograph::backend::cuda {
 
 namespace {
 
-constexpr u32 kEach = 2;                // coefficients of a lane
-constexpr u32 kBlock = 32 * kEach;      // coefficients of a block
+constexpr u32 kEach = 2;            // coefficients of a lane
+constexpr u32 kBlock = 32 * kEach;  // coefficients of a block
 constexpr u32 kMostThreads = 128;
 constexpr u32 kMaxSteps = 16;
 constexpr u64 kManyBlocks = 8192;  // they fill the largest GPU with one warp each
@@ -314,8 +314,9 @@ __global__ void __launch_bounds__(kMostThreads, 5) convert_kernel(const __grid_c
     });
     between.turns[threadIdx.x] = again;
     __syncthreads();
-    each_target(a.lower, warp, warps, between.y + lane, between.whole_turns(a.lower, lane, warps), false,
-                [](u32) { return Words{}; }, own, store);
+    each_target(
+        a.lower, warp, warps, between.y + lane, between.whole_turns(a.lower, lane, warps), false,
+        [](u32) { return Words{}; }, own, store);
   } else {
     each_target(s, warp, warps, y, v, a.has_own, ahead, own, store);
   }

@@ -10,7 +10,7 @@ namespace heliograph::backend::cuda {
 struct ConvertPass {
   struct Step {
     const CudaConversion* conversion;
-    u32 first = 0;            // source 0 is this limb of x
+    u32 first = 0;                // source 0 is this limb of x
     u32 skip_at = ~0u, skip = 0;  // target j is limb j, or j + skip from skip_at on
   };
   const char* name;
@@ -18,7 +18,7 @@ struct ConvertPass {
   std::vector<Step> steps;
   const CudaConversion* lower = nullptr;  // applied to the result before it is stored
   const device::View* own = nullptr;
-  const device::View* add = nullptr;      // added to the first components of the result
+  const device::View* add = nullptr;  // added to the first components of the result
   const device::PrimeList* place = nullptr;
 };
 void run(device::Queue& queue, const ConvertPass& pass, math::Word from, const device::View& out);

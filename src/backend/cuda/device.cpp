@@ -61,7 +61,8 @@ void Pool::release_all(Driver& driver) {
 State::State(std::shared_ptr<Driver> given)
     : driver_(std::move(given)),
       properties_(driver_->properties()),
-      waits_for_each_(std::getenv("HELIOGRAPH_GPU_SYNC") != nullptr && std::string(std::getenv("HELIOGRAPH_GPU_SYNC")) != "0") {
+      waits_for_each_(std::getenv("HELIOGRAPH_GPU_SYNC") != nullptr &&
+                      std::string(std::getenv("HELIOGRAPH_GPU_SYNC")) != "0") {
   check(driver_->make_stream(&table_stream_), "making a queue");
 }
 
@@ -97,8 +98,18 @@ Status State::allocate(std::size_t bytes, StreamHandle stream, void** address) {
   if (status == 0 || !driver_->is_out_of_memory(status)) return status;
   // What is kept for other sizes and other queues serves this one once the work that used it is done.
   pool_.release_all(*driver_);
-  ++counts.waits, ++counts.allocations;
-  if (const Status waited = driver_->synchronize(stream)) return waited;
+  std::vector<StreamHandle> streams = {stream};
+  {
+    const std::lock_guard lock(mutex_);
+    for (StreamHandle other : streams_) {
+      if (other != stream) streams.push_back(other);
+    }
+  }
+  ++counts.allocations;
+  for (StreamHandle each : streams) {
+    ++counts.waits;
+    if (const Status waited = driver_->synchronize(each)) return waited;
+  }
   driver_->trim();
   return driver_->allocate(address, bytes, stream);
 }

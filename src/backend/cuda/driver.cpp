@@ -85,8 +85,8 @@ class Runtime final : public Driver {
       const std::lock_guard lock(mutex_);
       std::size_t& allowed = shared_[l.function];
       if (allowed < l.shared_bytes) {
-        const cudaError_t status = cudaFuncSetAttribute(l.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                        static_cast<int>(l.shared_bytes));
+        const cudaError_t status =
+            cudaFuncSetAttribute(l.function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(l.shared_bytes));
         if (status != cudaSuccess) return status;
         allowed = l.shared_bytes;
       }

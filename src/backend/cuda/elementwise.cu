@@ -245,8 +245,8 @@ void elementwise(Queue& q, const char* name, const device::PreparedRing& prepare
 }
 
 template <bool MULTIPLY>
-void with_constants(Queue& q, const char* name, const device::PreparedRing& prepared, const PrimeList& primes,
-                    const View& a, const device::LimbConstants& constants, bool everywhere, const View& out) {
+void with_constants(Queue& q, const char* name, const device::PreparedRing& prepared, const PrimeList& primes, const View& a,
+                    const device::LimbConstants& constants, bool everywhere, const View& out) {
   const CudaRing& ring = own_ring(prepared);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
@@ -354,8 +354,8 @@ double CudaKernels::product_ceiling() {
   for (int run = 0; run < 5; ++run) {
     queue.wait();
     const auto start = std::chrono::steady_clock::now();
-    launch(queue, "ceiling", &ceiling_kernel, blocks, kThreads, 0, const_cast<double*>(out.as<double>()),
-           1125899904679937.0, kRounds);
+    launch(queue, "ceiling", &ceiling_kernel, blocks, kThreads, 0, const_cast<double*>(out.as<double>()), 1125899904679937.0,
+           kRounds);
     queue.wait();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     best = std::max(best, 8.0 * kRounds * blocks * kThreads / time.count());

@@ -35,7 +35,7 @@ struct Field32 {
     u32 w, companion;  // companion = floor(w 2^32 / q)
   };
   struct Prime {
-    u32 q, mu, shift;  // mu = floor(2^(bits+30) / q), shift = bits - 2
+    u32 q, mu, shift;          // mu = floor(2^(bits+30) / q), shift = bits - 2
     Constant n_inverse, last;  // 1/n, and the inverse transform's last twiddle times it
     u64 mu64;                  // floor((2^64 - 1) / q)
     u64 fold;                  // the largest multiple of q up to 2^63
@@ -98,9 +98,7 @@ struct Field50 {
     return __dadd_rn(__fma_rn(h, p.inverse, kRound), -kRound);
   }
   /// |a| below 2^51 or 2q: to about q/2.
-  static __device__ __forceinline__ Value reduce(Value a, const Prime& p) {
-    return __fma_rn(-quotient(a, p), p.q, a);
-  }
+  static __device__ __forceinline__ Value reduce(Value a, const Prime& p) { return __fma_rn(-quotient(a, p), p.q, a); }
   static __device__ __forceinline__ Value mul(Value a, Constant w, const Prime& p) {
     const double h = __dmul_rn(a, w), l = __fma_rn(a, w, -h);
     return __dadd_rn(__fma_rn(-quotient(h, p), p.q, h), l);

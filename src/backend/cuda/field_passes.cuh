@@ -141,15 +141,15 @@ void tensor_rows(Queue& q, const CudaRing& ring, const PrimeList& primes, const 
 }
 
 template <class F>
-void key_rows(Queue& q, const CudaRing& ring, const PrimeList& primes, const View& digits, const View& key,
-              const PrimeList& key_limbs, const View& sum) {
+void key_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& digits,
+              bool transformed, const View& key, const PrimeList& key_limbs, const View& sum) {
   const KeyArguments<F> a{.rows = row_arguments<F>(ring, primes, sum),
                           .digits = strided(digits),
                           .key = strided(key),
                           .key_limbs = primes_of(key_limbs),
                           .count = static_cast<u32>(digits.components)};
-  launch(q, "key_switch", &key_rows_kernel<F>, a.rows.grid.blocks(), kKeyGroups * kGroupThreads,
-         kKeyGroups * kGroupWords * sizeof(typename F::Value), a);
+  launch(q, name, transformed ? &key_rows_kernel<F, true> : &key_rows_kernel<F, false>, a.rows.grid.blocks(),
+         kKeyGroups * kGroupThreads, (transformed ? 2 : kKeyGroups) * kGroupWords * sizeof(typename F::Value), a);
 }
 
 #define HELIOGRAPH_INSTANTIATE(F)                                                                                       \
@@ -158,7 +158,7 @@ void key_rows(Queue& q, const CudaRing& ring, const PrimeList& primes, const Vie
   template void forward_ntt<F>(Queue&, const CudaRing&, const PrimeList&, const View&, const View&);                    \
   template void inverse_ntt<F>(Queue&, const CudaRing&, const PrimeList&, const View&, const View&);                    \
   template void tensor_rows<F>(Queue&, const CudaRing&, const PrimeList&, const View&, bool);                           \
-  template void key_rows<F>(Queue&, const CudaRing&, const PrimeList&, const View&, const View&, const PrimeList&,      \
-                            const View&);
+  template void key_rows<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, bool, const View&,     \
+                            const PrimeList&, const View&);
 
 }  // namespace heliograph::backend::cuda

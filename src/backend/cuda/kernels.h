@@ -50,12 +50,17 @@ class CudaKernels final : public device::Kernels {
   void do_copy(Queue&, const View& a, const View& out) override;
   void do_zero(Queue&, const View& out) override;
 
+  void do_apply_key(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add,
+                    const View& out, Workspace) override;
   void do_key_switch(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
                      Workspace) override;
   void do_bfv_multiply(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out,
                        Workspace) override;
 
  private:
+  void finish_key_switch(Queue&, const char* name, const device::KeySwitchPlan&, const View* add, const View& out,
+                         const View& sum);
+
   std::shared_ptr<State> state_;
 };
 

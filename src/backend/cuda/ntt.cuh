@@ -27,8 +27,7 @@ struct Source {
       return at.component < split ? limb_of<Word>(a, at.item, at.component, at.limb)
                                   : limb_of<Word>(b, at.item, at.component - split, at.limb);
     }
-    if (kind == digits && at.limb - first[at.component] < count[at.component])
-      return limb_of<Word>(a, at.item, 0, at.limb);
+    if (kind == digits && at.limb - first[at.component] < count[at.component]) return limb_of<Word>(a, at.item, 0, at.limb);
     return limb_of<Word>(kind == plain ? a : raised, at.item, at.component, at.limb);
   }
 };
@@ -60,8 +59,8 @@ struct ColumnShape {
 
 /// The column pass: 2^L points N2 apart. Forward: Words to Values; inverse: Values to Words, finished.
 template <class F, int L, bool INVERSE>
-__global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::kResident) ntt_columns(
-    const __grid_constant__ NttArguments<F> a) {
+__global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::kResident)
+    ntt_columns(const __grid_constant__ NttArguments<F> a) {
   take_turn();
   using Shape = ColumnShape<F, L>;
   constexpr int P = Shape::kTogether;
@@ -120,8 +119,10 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
 /// The row pass: 2^L contiguous points of P polynomials a thread, whose twiddles are loaded once. WHOLE: the row is the
 /// polynomial, the pass all there is. The grid's components are groups of P of the call's items times components.
 template <class F, int L, int P, bool INVERSE, bool WHOLE>
-__global__ void __launch_bounds__(WHOLE ? Transform<F, L>::kThreads : 128,
-                                  WHOLE ? 1 : sizeof(typename F::Word) == 4 ? 6 : 4) ntt_rows(const __grid_constant__ NttArguments<F> a) {
+__global__ void __launch_bounds__(WHOLE ? Transform<F, L>::kThreads : 128, WHOLE                           ? 1
+                                                                           : sizeof(typename F::Word) == 4 ? 6
+                                                                                                           : 4)
+    ntt_rows(const __grid_constant__ NttArguments<F> a) {
   take_turn();
   using T = Transform<F, L, P>;
   using Layout = RowLayout<L, T::kThreads <= 16>;

@@ -23,10 +23,11 @@ void inverse_ntt(Queue&, const CudaRing&, const PrimeList&, const View& a, const
 /// place in the first components.
 template <class F>
 void tensor_rows(Queue&, const CudaRing&, const PrimeList&, const View& e, bool square);
-/// The part of a key switch between the column passes: rows of `digits` to rows of the two sums with `key`.
+/// The part of a key switch between the column passes: rows of `digits` to rows of the two sums with `key`. `transformed`:
+/// the digits have been transformed wholly before.
 template <class F>
-void key_rows(Queue&, const CudaRing&, const PrimeList&, const View& digits, const View& key, const PrimeList& key_limbs,
-              const View& sum);
+void key_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& digits, bool transformed,
+              const View& key, const PrimeList& key_limbs, const View& sum);
 
 Source plain_source(const View& a);
 template <class F>

@@ -51,8 +51,8 @@ __device__ __forceinline__ void row_inverse(typename F::Value* to, typename F::V
 
 /// a0 b0, a0 b1 + a1 b0, a1 b1.
 template <class F, bool SQUARE>
-__global__ void __launch_bounds__((SQUARE ? 3 : 4) * kGroupThreads, 4) tensor_rows_kernel(
-    const __grid_constant__ RowArguments<F> a) {
+__global__ void __launch_bounds__((SQUARE ? 3 : 4) * kGroupThreads, 4)
+    tensor_rows_kernel(const __grid_constant__ RowArguments<F> a) {
   take_turn();
   constexpr u32 kInputs = SQUARE ? 2 : 4, kBlock = (SQUARE ? 3 : 4) * kGroupThreads;
   extern __shared__ __align__(16) unsigned char raw[];
@@ -115,8 +115,9 @@ struct KeyArguments {
 
 inline constexpr u32 kKeyGroups = 4;  // digits at a time
 
-template <class F>
-__global__ void __launch_bounds__(kKeyGroups * kGroupThreads, 3) key_rows_kernel(const __grid_constant__ KeyArguments<F> a) {
+/// TRANSFORMED: the digits are canonical words in the NTT domain; else Values that still want their rows transformed.
+template <class F, bool TRANSFORMED>
+__global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3) key_rows_kernel(const __grid_constant__ KeyArguments<F> a) {
   take_turn();
   constexpr u32 kBlock = kKeyGroups * kGroupThreads;
   static_assert(kBlock == kRow, "thread i takes position i of each row");
@@ -133,20 +134,25 @@ __global__ void __launch_bounds__(kKeyGroups * kGroupThreads, 3) key_rows_kernel
   for (u32 k = 0; k < kBlockRows; ++k) sums[k][0].start(), sums[k][1].start();
   for (u32 done = 0; done < a.count; done += kKeyGroups) {
     const u32 here = least(kKeyGroups, a.count - done);
-    if (done > 0) __syncthreads();
-    if (group < here) {
+    if (!TRANSFORMED && done > 0) __syncthreads();
+    if (!TRANSFORMED && group < here) {
       row_forward<F>(limb_of<typename F::Value>(a.digits, at.item, done + group, at.limb) + row * kRow, own, t, root,
                      a.rows.forward + u64{prime} * a.rows.n, p);
     }
-    __syncthreads();
+    if (!TRANSFORMED) __syncthreads();
     for (u32 d = 0; d < here; ++d) {
-      const auto* const k0 =
-          limb_of<typename F::Word>(a.key, 0, 2 * (done + d), key_limb) + first * kRow + threadIdx.x;
+      const auto* const k0 = limb_of<typename F::Word>(a.key, 0, 2 * (done + d), key_limb) + first * kRow + threadIdx.x;
       const auto* const k1 = k0 + a.key.component;
 #pragma unroll
       for (u32 k = 0; k < kBlockRows; ++k) {
-        const auto x = F::reduce(
-            shared[d * kGroupWords + k * RowShape::kWords + static_cast<u32>(RowShape::at(static_cast<int>(threadIdx.x)))], p);
+        typename F::Value x;
+        if constexpr (TRANSFORMED) {
+          const auto* const digit = limb_of<typename F::Word>(a.digits, at.item, done + d, at.limb);
+          x = F::load(digit[(first + k) * kRow + threadIdx.x]);
+        } else {
+          const int word = RowShape::at(static_cast<int>(threadIdx.x));
+          x = F::reduce(shared[d * kGroupWords + k * RowShape::kWords + static_cast<u32>(word)], p);
+        }
         sums[k][0].add(x, F::load(__ldg(k0 + k * kRow)), p);
         sums[k][1].add(x, F::load(__ldg(k1 + k * kRow)), p);
       }

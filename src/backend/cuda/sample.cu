@@ -104,7 +104,8 @@ __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__
     Word* const out = limb_of<Word>(a.out, at.item, at.component, l) + i;
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      if (i + k < a.n) out[k] = static_cast<Word>(value[k] < 0 ? q - static_cast<u64>(-value[k]) : static_cast<u64>(value[k]));
+      if (i + k < a.n)
+        out[k] = static_cast<Word>(value[k] < 0 ? q - static_cast<u64>(-value[k]) : static_cast<u64>(value[k]));
     }
   }
 }

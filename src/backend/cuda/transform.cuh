@@ -63,8 +63,8 @@ struct Level {
     }
     if constexpr (S + 1 < K) forward_stage<S + 1>(v, g, node, tw, p);
   }
-  static __device__ __forceinline__ void forward(typename F::Value (&v)[P][E], int t, u32 root, const typename F::Constant* tw,
-                                                 const typename F::Prime& p) {
+  static __device__ __forceinline__ void forward(typename F::Value (&v)[P][E], int t, u32 root,
+                                                 const typename F::Constant* tw, const typename F::Prime& p) {
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) forward_stage<0>(v, g, node(t, g, root), tw, p);
   }
@@ -96,8 +96,8 @@ struct Level {
     if constexpr (S > 0) inverse_stage<S - 1, LAST>(v, g, node, tw, p);
   }
   template <bool LAST>
-  static __device__ __forceinline__ void inverse(typename F::Value (&v)[P][E], int t, u32 root, const typename F::Constant* tw,
-                                                 const typename F::Prime& p) {
+  static __device__ __forceinline__ void inverse(typename F::Value (&v)[P][E], int t, u32 root,
+                                                 const typename F::Constant* tw, const typename F::Prime& p) {
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) inverse_stage<K - 1, LAST>(v, g, node(t, g, root), tw, p);
   }

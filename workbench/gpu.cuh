@@ -1,0 +1,329 @@
+// What the workbench's GPU programs have in common: memory, events, tables of a field, random residues, the backend's
+// two-pass transform over a dense array [items, limbs, n].
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/ntt.cuh"
+#include "math/primes.h"
+#include "math/ring.h"
+#include "montgomery.cuh"
+#include "report.h"
+
+namespace workbench {
+
+namespace cuda = heliograph::backend::cuda;
+namespace device = heliograph::device;
+namespace math = heliograph::math;
+using cuda::Field32;
+using cuda::Field50;
+using cuda::Field60;
+using math::u128;
+
+inline void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+/// Elements in the GPU's memory.
+template <class T>
+class Array {
+ public:
+  explicit Array(std::size_t count) : count_(count) { check(cudaMalloc(&data_, count * sizeof(T)), "cudaMalloc"); }
+  explicit Array(const std::vector<T>& from) : Array(from.size()) {
+    check(cudaMemcpy(data_, from.data(), bytes(), cudaMemcpyHostToDevice), "upload");
+  }
+  ~Array() { cudaFree(data_); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  T* data() const { return data_; }
+  std::size_t size() const { return count_; }
+  std::size_t bytes() const { return count_ * sizeof(T); }
+  std::vector<T> download(std::size_t first, std::size_t count) const {
+    std::vector<T> to(count);
+    check(cudaMemcpy(to.data(), data_ + first, count * sizeof(T), cudaMemcpyDeviceToHost), "download");
+    return to;
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_;
+};
+
+/// Median over `repeats` of what `body` enqueues, in seconds, after two runs to warm up.
+template <class Body>
+double seconds(int repeats, Body body) {
+  cudaEvent_t begin, end;
+  check(cudaEventCreate(&begin), "cudaEventCreate");
+  check(cudaEventCreate(&end), "cudaEventCreate");
+  std::vector<double> taken;
+  for (int i = -2; i < repeats; ++i) {
+    check(cudaEventRecord(begin), "cudaEventRecord");
+    body();
+    check(cudaEventRecord(end), "cudaEventRecord");
+    check(cudaEventSynchronize(end), "a kernel");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+    if (i >= 0) taken.push_back(milliseconds * 1e-3);
+  }
+  cudaEventDestroy(begin), cudaEventDestroy(end);
+  return median(taken);
+}
+
+/// Notes the device in `report`; its multiprocessors.
+inline int describe(Report& report) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  int driver = 0, runtime = 0, clock = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  check(cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, 0), "cudaDeviceGetAttribute");
+  report.settings.add("device", properties.name)
+      .add("multiprocessors", properties.multiProcessorCount)
+      .add("clock_mhz", clock / 1000)
+      .add("l2_bytes", static_cast<std::size_t>(properties.l2CacheSize))
+      .add("driver", driver)
+      .add("runtime", runtime);
+  std::printf("%s, %d multiprocessors, %d MHz\n", properties.name, properties.multiProcessorCount, clock / 1000);
+  return properties.multiProcessorCount;
+}
+
+// Constants of each field, from plain residues.
+template <class F>
+typename F::Constant constant(u64 w, u64 q) {
+  if constexpr (std::is_same_v<F, Field32>) {
+    return {static_cast<u32>(w), static_cast<u32>((w << 32) / q)};
+  } else if constexpr (std::is_same_v<F, FieldMontgomery>) {
+    return {static_cast<u32>((w << 32) % q)};
+  } else if constexpr (std::is_same_v<F, Field50>) {
+    return static_cast<double>(math::centered(w, q));
+  } else {
+    return {w, static_cast<u64>((u128{w} << 64) / q)};
+  }
+}
+
+/// What transforms and products need to know of q. `scale` is the inverse transform's 1/n, `last` its last twiddle.
+template <class F>
+typename F::Prime prime(u64 q, u64 scale, u64 last) {
+  typename F::Prime p{};
+  if constexpr (std::is_same_v<F, Field32>) {
+    const int bits = math::bit_length(q);
+    p.q = static_cast<u32>(q);
+    p.mu = static_cast<u32>((u64{1} << (bits + 30)) / q);
+    p.shift = static_cast<u32>(bits - 2);
+  } else if constexpr (std::is_same_v<F, FieldMontgomery>) {
+    u32 inverse = static_cast<u32>(q);  // right in the low three bits; Newton doubles them
+    for (int i = 0; i < 4; ++i) inverse *= 2 - static_cast<u32>(q) * inverse;
+    p.q = static_cast<u32>(q);
+    p.minus_inverse = 0 - inverse;
+    p.square = constant<F>((u64{1} << 32) % q, q);
+  } else if constexpr (std::is_same_v<F, Field50>) {
+    p.q = static_cast<double>(q);
+    p.inverse = 1.0 / static_cast<double>(q);
+  } else {
+    p.q = q;
+    p.mu = ~u64{0} / q;
+    p.two64 = constant<F>(static_cast<u64>((u128{1} << 64) % q), q);
+  }
+  p.n_inverse = constant<F>(scale, q);
+  p.last = constant<F>(math::mul_mod(last, scale, q), q);
+  return p;
+}
+
+/// Moduli and their smallest primitive 2n-th roots, as the backends choose them.
+struct Moduli {
+  Moduli(std::size_t degree, std::vector<u64> moduli) : n(degree), q(std::move(moduli)) {
+    for (u64 p : q) roots.push_back(math::smallest_primitive_root(2 * n, p));
+  }
+  double bits() const {  // of all together
+    double sum = 0;
+    for (u64 p : q) sum += std::log2(static_cast<double>(p));
+    return sum;
+  }
+  std::size_t n;
+  std::vector<u64> q, roots;
+};
+
+/// A ring's tables in the form of field F.
+template <class F>
+class Tables {
+ public:
+  explicit Tables(const Moduli& m) {
+    std::vector<typename F::Prime> primes;
+    std::vector<typename F::Constant> forward, inverse;
+    for (std::size_t l = 0; l < m.q.size(); ++l) {
+      const u64 q = m.q[l];
+      for (u64 w : math::forward_twiddles(m.n, m.roots[l], q)) forward.push_back(constant<F>(w, q));
+      const std::vector<u64> back = math::inverse_twiddles(m.n, m.roots[l], q);
+      for (u64 w : back) inverse.push_back(constant<F>(w, q));
+      primes.push_back(prime<F>(q, math::inverse_mod(m.n, q), back[1]));
+    }
+    primes_ = std::make_unique<Array<typename F::Prime>>(primes);
+    forward_ = std::make_unique<Array<typename F::Constant>>(forward);
+    inverse_ = std::make_unique<Array<typename F::Constant>>(inverse);
+    moduli_ = std::make_unique<Array<u64>>(m.q);
+  }
+  const typename F::Prime* primes() const { return primes_->data(); }
+  const typename F::Constant* twiddles(bool inverse) const { return (inverse ? inverse_ : forward_)->data(); }
+  const u64* moduli() const { return moduli_->data(); }
+  std::size_t twiddle_bytes() const { return forward_->bytes(); }  // of one direction, all limbs
+
+ private:
+  std::unique_ptr<Array<typename F::Prime>> primes_;
+  std::unique_ptr<Array<typename F::Constant>> forward_, inverse_;
+  std::unique_ptr<Array<u64>> moduli_;
+};
+
+/// Residue `index` of a stream: SplitMix64 scaled to [0, q).
+__host__ __device__ inline u64 random_residue(u64 seed, u64 index, u64 q) {
+  u64 z = (index + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xd1342543de82ef95ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  z ^= z >> 31;
+  return static_cast<u64>((u128{z} * q) >> 64);
+}
+
+template <class Word>
+__global__ void fill_random(Word* x, u64 words, u64 seed, const u64* moduli, u32 limbs, u32 n) {
+  for (u64 i = blockIdx.x * u64{blockDim.x} + threadIdx.x; i < words; i += u64{gridDim.x} * blockDim.x)
+    x[i] = static_cast<Word>(random_residue(seed, i, moduli[i / n % limbs]));
+}
+template <class Word>
+__global__ void count_changed(const Word* x, u64 words, u64 seed, const u64* moduli, u32 limbs, u32 n,
+                              unsigned long long* changed) {
+  for (u64 i = blockIdx.x * u64{blockDim.x} + threadIdx.x; i < words; i += u64{gridDim.x} * blockDim.x) {
+    if (x[i] != random_residue(seed, i, moduli[i / n % limbs])) atomicAdd(changed, 1ULL);
+  }
+}
+
+/// A dense array [items, limbs, n].
+template <class Word>
+struct Batch {
+  Word* data;
+  std::size_t items, limbs, n;
+
+  std::size_t words() const { return items * limbs * n; }
+  Batch part(std::size_t first, std::size_t count) const { return {data + first * limbs * n, count, limbs, n}; }
+  void randomize(u64 seed, const u64* moduli) const {
+    fill_random<<<4096, 256>>>(data, words(), seed, moduli, static_cast<u32>(limbs), static_cast<u32>(n));
+    check(cudaGetLastError(), "fill_random");
+  }
+  /// How many words are not those that randomize(seed) wrote.
+  u64 changed(u64 seed, const u64* moduli) const {
+    const Array<unsigned long long> count(std::vector<unsigned long long>{0});
+    count_changed<<<4096, 256>>>(data, words(), seed, moduli, static_cast<u32>(limbs), static_cast<u32>(n), count.data());
+    check(cudaGetLastError(), "count_changed");
+    return count.download(0, 1)[0];
+  }
+  std::vector<Word> limb(std::size_t item, std::size_t index) const {
+    std::vector<Word> to(n);
+    check(cudaMemcpy(to.data(), data + (item * limbs + index) * n, n * sizeof(Word), cudaMemcpyDeviceToHost), "download");
+    return to;
+  }
+  device::View view() const {
+    device::View v{.axes = 1, .limbs = limbs, .limb_stride = n, .n = n};
+    v.shape[0] = items, v.stride[0] = limbs * n;
+    return v;
+  }
+  cuda::Strided strided() const {
+    cuda::Strided s{};
+    s.data = reinterpret_cast<std::byte*>(data);
+    s.axes = 1;
+    s.word_bytes = sizeof(Word);
+    s.shape[0] = cuda::Divisor(static_cast<u32>(items));
+    s.stride[0] = limbs * n;
+    s.limb = n;
+    return s;
+  }
+};
+
+inline cuda::Primes in_order() {
+  cuda::Primes p;
+  for (std::size_t i = 0; i < device::kMaxLimbs; ++i) p.index[i] = static_cast<math::PrimeIndex>(i);
+  return p;
+}
+
+inline constexpr u32 kRowsPerBlock = 8;  // 128 threads
+
+/// P: polynomials a thread in the row pass, which loads a twiddle once for all of them.
+template <class F, int L, int P, bool INVERSE>
+void enqueue_two_passes(const Tables<F>& tables, const Batch<typename F::Word>& x) {
+  using Columns = cuda::ColumnShape<F, L>;
+  using Rows = cuda::Transform<F, cuda::kRowBits>;
+  const auto pass = [&](u32 parts) {
+    cuda::Source in{};
+    in.kind = cuda::Source::plain;
+    in.a = x.strided();
+    return cuda::NttArguments<F>{.in = in,
+                                 .out = x.strided(),
+                                 .grid = cuda::Grid(parts, x.view()),
+                                 .primes = in_order(),
+                                 .table = tables.primes(),
+                                 .twiddles = tables.twiddles(INVERSE),
+                                 .n = static_cast<u32>(x.n),
+                                 .components = cuda::Divisor(1),
+                                 .polynomials = static_cast<u32>(x.items)};
+  };
+  const auto columns = [&] {
+    const auto a = pass(cuda::kRow / Columns::kColumns);
+    cuda::ntt_columns<F, L, INVERSE><<<static_cast<u32>(a.grid.blocks()), Columns::kBlock, Columns::kShared>>>(a);
+  };
+  const auto rows = [&] {
+    auto a = pass((1U << L) / kRowsPerBlock);
+    a.grid.components = cuda::Divisor((a.polynomials + P - 1) / P);
+    a.grid.items = cuda::Divisor(1);
+    constexpr std::size_t kShared =
+        kRowsPerBlock * cuda::RowLayout<cuda::kRowBits, true>::kWords * sizeof(typename F::Value);
+    constexpr u32 kThreads = kRowsPerBlock * Rows::kThreads;
+    cuda::ntt_rows<F, cuda::kRowBits, P, INVERSE, false><<<static_cast<u32>(a.grid.blocks()), kThreads, kShared>>>(a);
+  };
+  if constexpr (INVERSE) {
+    rows(), columns();
+  } else {
+    columns(), rows();
+  }
+  check(cudaGetLastError(), "a transform's launch");
+}
+
+/// Transforms `x` in place, canonical residues to canonical residues: n = 2^14, 2^15 or 2^16.
+template <class F, int P, bool INVERSE>
+void enqueue_ntt(const Tables<F>& tables, const Batch<typename F::Word>& x) {
+  switch (x.n) {
+    case 1 << 14:
+      return enqueue_two_passes<F, 6, P, INVERSE>(tables, x);
+    case 1 << 15:
+      return enqueue_two_passes<F, 7, P, INVERSE>(tables, x);
+    case 1 << 16:
+      return enqueue_two_passes<F, 8, P, INVERSE>(tables, x);
+    default:
+      throw std::runtime_error("no transform of this degree here");
+  }
+}
+
+/// The definition at one position: the value at psi^(2 rev(i) + 1), by Horner's rule.
+template <class Word>
+u64 value_at(const std::vector<Word>& x, std::size_t i, u64 root, u64 q) {
+  const u64 point = math::pow_mod(root, 2 * math::reverse_bits(i, std::countr_zero(x.size())) + 1, q);
+  u64 sum = 0;
+  for (std::size_t k = x.size(); k-- > 0;) sum = math::add_mod(math::mul_mod(sum, point, q), x[k], q);
+  return sum;
+}
+
+/// The forward transform on the host, radix 2: X^2t - z^2 = (X^t - z)(X^t + z).
+inline void transform_on_host(std::vector<u64>& x, const std::vector<u64>& twiddles, u64 q) {
+  for (std::size_t half = x.size() / 2, node = 1; half > 0; half /= 2) {
+    for (std::size_t begin = 0; begin < x.size(); begin += 2 * half, ++node) {
+      for (std::size_t k = begin; k < begin + half; ++k) {
+        const u64 y = math::mul_mod(x[k + half], twiddles[node], q), u = x[k];
+        x[k] = math::add_mod(u, y, q);
+        x[k + half] = math::sub_mod(u, y, q);
+      }
+    }
+  }
+}
+
+}  // namespace workbench
