@@ -44,7 +44,12 @@ def machine() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit measured, with a mark where the tree had changes (results aside)."""
+    """The commit measured, with a mark where the tree had changes (results aside).
+
+    HELIOGRAPH_COMMIT names it where the tree is a copy that git does not know.
+    """
+    if given := os.environ.get("HELIOGRAPH_COMMIT"):
+        return given
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=HERE, capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -50,7 +51,11 @@ class Record {
 /// The file: settings, then lists of records.
 class Report {
  public:
-  explicit Report(std::string program) { settings.add("program", program); }
+  /// HELIOGRAPH_COMMIT says which commit is measured.
+  explicit Report(std::string program) {
+    settings.add("program", program);
+    if (const char* commit = std::getenv("HELIOGRAPH_COMMIT")) settings.add("commit", commit);
+  }
   Record settings;
 
   Record& row(const std::string& list) {

@@ -43,6 +43,7 @@ device::Buffer Engine::allocate(std::size_t bytes) const {
 }
 
 void Engine::require_memory(std::size_t bytes, const char* purpose) const {
+  queue();  // a child of a fork must not ask its parent's device
   for (;;) {
     const u64 seen = device_.residents().evicted_bytes();
     const device::MemoryState m = device_.memory();
