@@ -66,14 +66,15 @@ std::size_t read_number(const char* path) {
   return file >> value ? value : std::numeric_limits<std::size_t>::max();
 }
 
-/// File pages that the control group would drop first.
+/// What the control group would drop rather than refuse a page: cached files and the kernel's own caches.
 std::size_t reclaimable(const char* path) {
   std::ifstream file(path);
   std::string key;
+  std::size_t sum = 0;
   for (std::size_t value = 0; file >> key >> value;) {
-    if (key == "inactive_file") return value;
+    if (key == "inactive_file" || key == "active_file" || key == "slab_reclaimable") sum += value;
   }
-  return 0;
+  return sum;
 }
 
 /// What the control group leaves (v2, then v1); the largest number where there is no limit.

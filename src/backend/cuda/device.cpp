@@ -1,5 +1,6 @@
 #include "backend/cuda/device.h"
 
+#include <unistd.h>
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -115,6 +116,8 @@ Status State::allocate(std::size_t bytes, StreamHandle stream, void** address) {
 }
 
 void State::require_sound() const {
+  if (getpid() != process_)
+    throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
   if (!poisoned_) return;
   const std::lock_guard lock(mutex_);
   throw DeviceError("this GPU failed earlier and cannot be used again in this process: " + fault_);
@@ -339,6 +342,7 @@ class CudaDevice final : public device::Device {
 
   device::MemoryState memory() const override {
     device::MemoryState m;
+    state_->require_sound();
     state_->check(state_->driver().memory(&m.available, &m.total, &m.pooled), "asking for free memory");
     m.pooled += state_->pool().kept();
     return m;

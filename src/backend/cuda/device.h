@@ -1,6 +1,8 @@
 // Queues and memory of one GPU.
 #pragma once
 
+#include <unistd.h>
+
 #include <array>
 #include <map>
 #include <mutex>
@@ -46,7 +48,7 @@ class State {
   const Properties& properties() const { return properties_; }
   /// Throws DeviceError naming `what` where `status` is an error; a fault poisons the device.
   void check(Status status, const std::string& what);
-  /// Throws DeviceError where an earlier fault has ended this device.
+  /// Throws DeviceError where an earlier fault has ended this device, ForkError in a child of the process that opened it.
   void require_sound() const;
   device::Traffic traffic() const;
   /// From the driver; where it has none left, what the pool keeps is given back first.
@@ -70,6 +72,7 @@ class State {
   Pool pool_;
   Properties properties_;
   bool waits_for_each_;
+  long process_ = getpid();
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
   std::string fault_;
