@@ -51,11 +51,8 @@ void release(void* address, std::size_t size) {
 /// A figure of /proc/meminfo in bytes, 0 where it is not there.
 std::size_t meminfo(const std::string& key) {
   std::ifstream file("/proc/meminfo");
-  for (std::string name, unit; file >> name;) {
-    std::size_t kib = 0;
-    file >> kib;
-    if (name == key + ":") return kib * 1024;
-    std::getline(file, unit);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key + ":")) return std::strtoull(line.c_str() + key.size() + 1, nullptr, 10) * 1024;
   }
   return 0;
 }
@@ -99,8 +96,8 @@ std::size_t physical_memory() {
 }
 
 std::size_t available_memory() {
-  const std::size_t free = meminfo("MemAvailable");
-  return std::min(free ? free : std::numeric_limits<std::size_t>::max(), group_room());
+  const std::size_t free = meminfo("MemAvailable"), all = physical_memory();
+  return std::min({free ? free : all, group_room(), all});
 }
 
 std::string size_text(std::size_t bytes) {
