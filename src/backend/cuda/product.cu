@@ -554,7 +554,8 @@ std::vector<u32> CudaProduct::byte_weights() const {
   return words;
 }
 
-/// The estimate counts clocks of one multiprocessor for an output's word (H100; from instruction counts, not measured):
+/// The estimate counts clocks of one multiprocessor for an output's word, from instruction counts. On an H200 it picks the
+/// way that was measured the faster for each layer of HCNN-5 in both words (docs/adr/0007-gpu-kernels.md):
 ///   sums  64 FMAs a clock, an FMA for each part, and about a sixth more for loading and splitting
 ///   int8  for a step of a warp the longer of its matrix instructions, 1.6 clocks each, and its issue slots, with a
 ///         quarter more for what does not overlap, and its loads from L1; joining and reducing a third of a clock
