@@ -9,8 +9,8 @@ with=() folder=build/python
 if wants_gpu; then
   find_nvcc
   folder=build/python-gpu
-  with=(-C cmake.define.HELIOGRAPH_CUDA=ON)
-  [ -z "${ARCHITECTURES:-}" ] || with+=(-C "cmake.define.CMAKE_CUDA_ARCHITECTURES=$ARCHITECTURES")
+  with=(--config-settings=cmake.define.HELIOGRAPH_CUDA=ON)
+  [ -z "${ARCHITECTURES:-}" ] || with+=("--config-settings=cmake.define.CMAKE_CUDA_ARCHITECTURES=$ARCHITECTURES")
 elif command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
   say "a GPU is here; make build GPU=1 builds for it too (docs/gpu.md), this build computes on the processor's cores"
 fi
