@@ -14,8 +14,6 @@ using device::MultiplyPlan;
 
 namespace {
 
-constexpr std::size_t kMostDigits = 16;  // one launch raises so many
-
 bool same_operand(const View& a, const View& b) {
   return a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
          a.component_stride == b.component_stride && a.limb_stride == b.limb_stride;
@@ -68,7 +66,7 @@ void CudaKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View
 void CudaKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
                                 const View& out, Workspace w) {
   const CudaRing& ring = own_ring(*plan.ring);
-  bool fused = has_columns(out.n) && plan.digits.size() <= kMostDigits;
+  bool fused = has_columns(out.n) && plan.digits.size() <= kMostSteps;
   std::size_t raised = 0;
   for (const auto& digit : plan.digits) {
     if (!digit.raise) continue;

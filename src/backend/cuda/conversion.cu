@@ -16,7 +16,6 @@ namespace {
 constexpr u32 kEach = 2;            // coefficients of a lane
 constexpr u32 kBlock = 32 * kEach;  // coefficients of a block
 constexpr u32 kMostThreads = 128;
-constexpr u32 kMaxSteps = 16;
 constexpr u64 kManyBlocks = 8192;  // they fill the largest GPU with one warp each
 
 template <class F>
@@ -36,7 +35,7 @@ struct Arguments {
   u32 most_sources;  // of the first conversions
   Primes place;
   Step<F> lower;
-  Step<F> steps[kMaxSteps];
+  Step<F> steps[kMostSteps];
 };
 
 template <class Value>
@@ -375,7 +374,7 @@ void run_in(Queue& queue, const ConvertPass& pass, math::Word from, const View& 
 
 void run(Queue& queue, const ConvertPass& pass, math::Word from, const View& out) {
   if (out.items() == 0) return;
-  require<InternalError>(!pass.steps.empty() && pass.steps.size() <= kMaxSteps, "a conversion pass of too many digits");
+  require<InternalError>(!pass.steps.empty() && pass.steps.size() <= kMostSteps, "a conversion pass of too many digits");
   FieldKind kind = pass.steps.front().conversion->kind();
   for (const auto& step : pass.steps) require<InternalError>(step.conversion->kind() == kind, "conversions of mixed fields");
   with_field(kind, [&](auto f) { run_in<decltype(f)>(queue, pass, from, out); });

@@ -6,6 +6,8 @@
 
 namespace heliograph::backend::cuda {
 
+inline constexpr std::size_t kMostSteps = 16;  // conversions that one launch makes
+
 /// Conversions of one call: one for all components, or one for each (digits raised to their extended base).
 struct ConvertPass {
   struct Step {

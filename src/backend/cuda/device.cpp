@@ -1,6 +1,5 @@
 #include "backend/cuda/device.h"
 
-#include <unistd.h>
 #include <algorithm>
 #include <bit>
 #include <cstdlib>

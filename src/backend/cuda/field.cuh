@@ -27,10 +27,51 @@ __device__ __forceinline__ T least(T a, T b) {
   return a < b ? a : b;
 }
 
-/// Lazy bounds (Harvey, arXiv 1205.2926): a forward transform's values are below 4q, an inverse's below 2q.
-struct Field32 {
-  using Word = u32;
-  using Value = u32;
+/// What fields of integer words share, given F's product by a constant, below 2q for any factor. Lazy bounds (Harvey, arXiv
+/// 1205.2926): a forward transform's values are below 4q, an inverse's below 2q.
+template <class F, class W>
+struct LazyField {
+  using Word = W;
+  using Value = W;
+
+  static __device__ __forceinline__ Value load(Word w) { return w; }
+  /// Below 4q to canonical.
+  template <class Prime>
+  static __device__ __forceinline__ Word canonical(Value a, const Prime& p) {
+    a = least(a, a - 2 * p.q);
+    return least(a, a - p.q);
+  }
+  template <class Constant, class Prime>
+  static __device__ __forceinline__ void forward(Value& u, Value& v, Constant w, const Prime& p, bool) {
+    const Value x = least(u, u - 2 * p.q), y = F::mul(v, w, p);
+    u = x + y;
+    v = x - y + 2 * p.q;
+  }
+  template <class Constant, class Prime>
+  static __device__ __forceinline__ void inverse(Value& u, Value& v, Constant w, const Prime& p, bool) {
+    const Value s = u + v;
+    v = F::mul(u - v + 2 * p.q, w, p);
+    u = least(s, s - 2 * p.q);
+  }
+  template <class Prime>
+  static __device__ __forceinline__ void inverse_last(Value& u, Value& v, const Prime& p) {
+    const Value s = u + v;
+    v = F::mul(u - v + 2 * p.q, p.last, p);
+    u = F::mul(s, p.n_inverse, p);
+  }
+  /// A factor of mul_reduced, from any Value of a transform.
+  template <class Prime>
+  static __device__ __forceinline__ Value reduce(Value a, const Prime& p) {
+    return canonical(a, p);
+  }
+  /// Canonical plus canonical, canonical.
+  template <class Prime>
+  static __device__ __forceinline__ Value add_reduced(Value a, Value b, const Prime& p) {
+    return least(a + b, a + b - p.q);
+  }
+};
+
+struct Field32 : LazyField<Field32, u32> {
   struct alignas(8) Constant {
     u32 w, companion;  // companion = floor(w 2^32 / q)
   };
@@ -41,40 +82,15 @@ struct Field32 {
     u64 fold;                  // the largest multiple of q up to 2^63
   };
 
-  static __device__ __forceinline__ Value load(Word w) { return w; }
   static __device__ __forceinline__ Value mul(Value a, Constant c, const Prime& p) {  // any a; below 2q
     return a * c.w - __umulhi(a, c.companion) * p.q;
   }
-  /// Below 4q to canonical.
-  static __device__ __forceinline__ Word canonical(Value a, const Prime& p) {
-    a = least(a, a - 2 * p.q);
-    return least(a, a - p.q);
-  }
-  static __device__ __forceinline__ void forward(Value& u, Value& v, Constant w, const Prime& p, bool) {
-    const Value x = least(u, u - 2 * p.q), y = mul(v, w, p);
-    u = x + y;
-    v = x - y + 2 * p.q;
-  }
-  static __device__ __forceinline__ void inverse(Value& u, Value& v, Constant w, const Prime& p, bool) {
-    const Value s = u + v;
-    v = mul(u - v + 2 * p.q, w, p);
-    u = least(s, s - 2 * p.q);
-  }
-  static __device__ __forceinline__ void inverse_last(Value& u, Value& v, const Prime& p) {
-    const Value s = u + v;
-    v = mul(u - v + 2 * p.q, p.last, p);
-    u = mul(s, p.n_inverse, p);
-  }
-  /// A factor of mul_reduced, from any Value of a transform.
-  static __device__ __forceinline__ Value reduce(Value a, const Prime& p) { return canonical(a, p); }
   /// Canonical factors, canonical result (Barrett).
   static __device__ __forceinline__ Value mul_reduced(Value a, Value b, const Prime& p) {
     const u64 x = u64{a} * b;
     const u32 estimate = __umulhi(static_cast<u32>(x >> p.shift), p.mu);
     return canonical(static_cast<u32>(x) - estimate * p.q, p);
   }
-  /// Canonical plus canonical, canonical.
-  static __device__ __forceinline__ Value add_reduced(Value a, Value b, const Prime& p) { return least(a + b, a + b - p.q); }
 };
 
 /// Values are doubles that hold integers. With |w| <= q/2 and |a| <= 4q < 2^52: h = a w rounded, b = the integer next to
@@ -97,7 +113,7 @@ struct Field50 {
   static __device__ __forceinline__ double quotient(double h, const Prime& p) {
     return __dadd_rn(__fma_rn(h, p.inverse, kRound), -kRound);
   }
-  /// |a| below 2^51 or 2q: to about q/2.
+  /// |a| up to 4q: to about q/2.
   static __device__ __forceinline__ Value reduce(Value a, const Prime& p) { return __fma_rn(-quotient(a, p), p.q, a); }
   static __device__ __forceinline__ Value mul(Value a, Constant w, const Prime& p) {
     const double h = __dmul_rn(a, w), l = __fma_rn(a, w, -h);
@@ -114,13 +130,10 @@ struct Field50 {
     u = __dadd_rn(x, y);
     v = __dadd_rn(x, -y);
   }
-  static __device__ __forceinline__ void inverse_step(Value& u, Value& v, Constant w, const Prime& p, bool reduce_sum) {
+  static __device__ __forceinline__ void inverse(Value& u, Value& v, Constant w, const Prime& p, bool reduce_sum) {
     const double s = __dadd_rn(u, v), d = __dadd_rn(u, -v);
     u = reduce_sum ? reduce(s, p) : s;
     v = mul(d, w, p);
-  }
-  static __device__ __forceinline__ void inverse(Value& u, Value& v, Constant w, const Prime& p, bool reduce_sum) {
-    inverse_step(u, v, w, p, reduce_sum);
   }
   static __device__ __forceinline__ void inverse_last(Value& u, Value& v, const Prime& p) {
     const double s = __dadd_rn(u, v), d = __dadd_rn(u, -v);
@@ -135,9 +148,7 @@ struct Field50 {
 };
 
 /// As Field32, in 64-bit words.
-struct Field60 {
-  using Word = u64;
-  using Value = u64;
+struct Field60 : LazyField<Field60, u64> {
   struct alignas(16) Constant {
     u64 w, companion;  // companion = floor(w 2^64 / q)
   };
@@ -147,30 +158,9 @@ struct Field60 {
     Constant n_inverse, last;
   };
 
-  static __device__ __forceinline__ Value load(Word w) { return w; }
   static __device__ __forceinline__ Value mul(Value a, Constant c, const Prime& p) {
     return a * c.w - __umul64hi(a, c.companion) * p.q;
   }
-  static __device__ __forceinline__ Word canonical(Value a, const Prime& p) {
-    a = least(a, a - 2 * p.q);
-    return least(a, a - p.q);
-  }
-  static __device__ __forceinline__ void forward(Value& u, Value& v, Constant w, const Prime& p, bool) {
-    const Value x = least(u, u - 2 * p.q), y = mul(v, w, p);
-    u = x + y;
-    v = x - y + 2 * p.q;
-  }
-  static __device__ __forceinline__ void inverse(Value& u, Value& v, Constant w, const Prime& p, bool) {
-    const Value s = u + v;
-    v = mul(u - v + 2 * p.q, w, p);
-    u = least(s, s - 2 * p.q);
-  }
-  static __device__ __forceinline__ void inverse_last(Value& u, Value& v, const Prime& p) {
-    const Value s = u + v;
-    v = mul(u - v + 2 * p.q, p.last, p);
-    u = mul(s, p.n_inverse, p);
-  }
-  static __device__ __forceinline__ Value reduce(Value a, const Prime& p) { return canonical(a, p); }
   /// Any 64 bits to canonical.
   static __device__ __forceinline__ u64 reduce64(u64 a, const Prime& p) {
     return canonical(a - __umul64hi(a, p.mu) * p.q, p);
@@ -183,7 +173,6 @@ struct Field60 {
   static __device__ __forceinline__ Value mul_reduced(Value a, Value b, const Prime& p) {
     return reduce128(__umul64hi(a, b), a * b, p);
   }
-  static __device__ __forceinline__ Value add_reduced(Value a, Value b, const Prime& p) { return least(a + b, a + b - p.q); }
 };
 
 }  // namespace heliograph::backend::cuda

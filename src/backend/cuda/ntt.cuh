@@ -116,12 +116,16 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
   }
 }
 
+template <class F, int L, bool WHOLE>
+struct RowBlocks {
+  static constexpr int kMostThreads = WHOLE ? Transform<F, L>::kThreads : 128;
+  static constexpr int kResident = WHOLE ? 1 : sizeof(typename F::Word) == 4 ? 6 : 4;  // that registers must allow
+};
+
 /// The row pass: 2^L contiguous points of P polynomials a thread, whose twiddles are loaded once. WHOLE: the row is the
 /// polynomial, the pass all there is. The grid's components are groups of P of the call's items times components.
 template <class F, int L, int P, bool INVERSE, bool WHOLE>
-__global__ void __launch_bounds__(WHOLE ? Transform<F, L>::kThreads : 128, WHOLE                           ? 1
-                                                                           : sizeof(typename F::Word) == 4 ? 6
-                                                                                                           : 4)
+__global__ void __launch_bounds__(RowBlocks<F, L, WHOLE>::kMostThreads, RowBlocks<F, L, WHOLE>::kResident)
     ntt_rows(const __grid_constant__ NttArguments<F> a) {
   take_turn();
   using T = Transform<F, L, P>;

@@ -22,7 +22,7 @@ __device__ __forceinline__ void load_constants(const typename F::Constant* from,
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) to[i] = u.typed[i];
   } else {
-    static_assert(kBytes == 8);
+    static_assert(COUNT == 1 && kBytes == 8);
     union {
       uint2 raw;
       typename F::Constant typed[COUNT];
