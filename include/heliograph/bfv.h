@@ -76,6 +76,8 @@ class Parameters {
   std::size_t switch_key_bytes() const;
   /// Throws OutOfMemoryError, naming the purpose, where the device has fewer bytes left.
   void require_memory(std::size_t bytes, const std::string& purpose) const;
+  /// Bytes the device has left.
+  std::size_t free_memory() const;
   /// What a null device has counted since it was opened or reset; throws ParameterError on others.
   struct Count {
     std::string kernel;
@@ -94,6 +96,11 @@ class Parameters {
 
 /// How values lie in a polynomial.
 enum class Packing : unsigned char { slots, coefficients };
+
+/// A range of a set's plaintext moduli: `count` of them from the `first`-th on; 0: all the others.
+struct Moduli {
+  std::size_t first = 0, count = 0;
+};
 
 /// Host integers: a dense [items, width] array, centred modulo the plaintext modulus when read back.
 struct Values {
@@ -116,6 +123,9 @@ class Ciphertext {
   std::size_t slots() const;
   Packing packing() const;
   bool seeded() const;
+  /// Those of the set's plaintext moduli that it holds: all, unless it was taken apart.
+  std::vector<std::uint64_t> plain_moduli() const;
+  std::size_t first_modulus() const;  // which of the set's the first of them is
   /// Bits left before decryption fails: a bound from the model. NaN for what was loaded and not fresh: files carry no noise.
   /// Negative: exhausted by that much.
   double noise_budget() const;
@@ -172,7 +182,7 @@ class PublicKey {
   const PublicKeyData& data() const { return *data_; }
   Parameters parameters() const;
   std::string key_id() const;
-  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}) const;
+  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {}) const;
   Bytes to_bytes() const;
   void save(const std::string& path) const;
   static PublicKey from_bytes(const Bytes& bytes);
@@ -195,9 +205,10 @@ class SecretKey {
   PublicKey public_key() const;
   EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool columns,
                                  const Progress& progress = {}) const;
-  /// Seeded: the uniform half travels as 32 bytes.
-  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}) const;
-  /// Residues modulo each plaintext modulus in turn, [moduli][items][width], canonical. Throws WrongKeyError, NoiseError.
+  /// Seeded: the uniform half travels as 32 bytes. For some `moduli`, where memory does not hold all at once.
+  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {}) const;
+  /// Residues modulo each plaintext modulus in turn, [moduli][items][width], canonical. Throws WrongKeyError, MismatchError
+  /// where moduli are missing, NoiseError.
   std::vector<std::uint64_t> decrypt(const Ciphertext& ciphertext, const Progress& progress = {}) const;
   /// Bits left, measured: the least over all ciphertexts and plaintext moduli.
   double noise_budget(const Ciphertext& ciphertext) const;
@@ -232,7 +243,8 @@ Ciphertext rotate_columns(const Ciphertext& a, const EvaluationKeys& keys, const
 /// A smaller modulus with the same value: fewer bytes. `level` primes stay; 0: as few as the noise estimate allows.
 Ciphertext switch_level(const Ciphertext& a, std::size_t level);
 
-/// weights [rows, columns] times ciphertexts (columns, ...): ONE modular matrix product. `bias` is empty or one for each row.
+/// weights [rows, columns] times ciphertexts (columns, ...): ONE modular matrix product. `bias` is empty, or one for each
+/// row, or, for integers beyond 64 bits, residues [plaintext moduli of the set][rows].
 Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, std::size_t columns, const Ciphertext& x,
                   const std::vector<std::int64_t>& bias, const Progress& progress = {});
 struct Convolution {
@@ -243,6 +255,21 @@ struct Convolution {
 Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& shape,
                   const std::vector<std::int64_t>& bias, const Progress& progress = {});
 Ciphertext sum(const Ciphertext& a, std::size_t axis);
+/// Sums over windows of size x size that tile the last two axes.
+Ciphertext sum_pool2d(const Ciphertext& a, std::size_t size);
+/// relinearize(sum_pool2d(square(conv2d(x (channels, H, W), ...)), pool)), to the same bits, over stretches of output
+/// channels: only one stretch's outputs and squares are in memory. `stretch`: so many channels; 0: what half of the
+/// memory left holds.
+Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& shape,
+                              const std::vector<std::int64_t>& bias, std::size_t pool, const EvaluationKeys& keys,
+                              const Progress& progress = {}, std::size_t stretch = 0);
+
+// A tensor is one residue tensor for each plaintext modulus of its set, and these never meet: a long computation can run
+// modulus by modulus. Operands must hold the same moduli (MismatchError); to be saved or decrypted a tensor must hold all.
+/// Some moduli of a tensor: nothing is copied. Throws ParameterError where it does not hold them.
+Ciphertext take_moduli(const Ciphertext& a, Moduli moduli);
+/// Tensors of adjacent moduli, in order, as one: nothing is copied. Those at different levels meet at the lowest.
+Ciphertext join_moduli(const std::vector<Ciphertext>& parts);
 
 // Shapes: nothing is computed.
 Ciphertext reshape(const Ciphertext& a, const Shape& shape);

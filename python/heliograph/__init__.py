@@ -33,16 +33,20 @@ from heliograph.clear import ClearTensor
 from heliograph.functions import (
     concatenate,
     conv2d,
+    conv2d_square_pool,
     dot,
+    join_moduli,
     matmul,
     multiply,
     relinearize,
     rotate_columns,
     rotate_rows,
     shrink,
+    split_moduli,
     square,
     stack,
     sum,
+    sum_pool2d,
 )
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, load
 from heliograph.tensor import Plaintext, Tensor, encode
@@ -80,9 +84,11 @@ __all__ = [
     "bfv",
     "concatenate",
     "conv2d",
+    "conv2d_square_pool",
     "devices",
     "dot",
     "encode",
+    "join_moduli",
     "load",
     "matmul",
     "multiply",
@@ -91,7 +97,9 @@ __all__ = [
     "rotate_columns",
     "rotate_rows",
     "shrink",
+    "split_moduli",
     "square",
     "stack",
     "sum",
+    "sum_pool2d",
 ]

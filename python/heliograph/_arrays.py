@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,47 @@ def integers(values: Any, what: str) -> Int64Array:
     if array.dtype == np.uint64 and array.size and int(array.max()) >= 1 << 63:
         raise _core.PlaintextRangeError(f"{what} hold {int(array.max())}, which is beyond 2^63")
     return np.asarray(array, dtype=np.int64, order="C")
+
+
+def centred(values: Int64Array, modulus: int) -> Int64Array:
+    """Residues in -(modulus // 2) ... modulus // 2, the odd one at the upper end."""
+    rest = values - values // modulus * modulus
+    result: Int64Array = np.where(rest > modulus // 2, rest - modulus, rest)
+    return result
+
+
+def residues(values: Any, modulus: int, what: str) -> Int64Array:
+    """Integers of any size modulo `modulus`, centred. Raises DtypeError for what are no integers."""
+    array = np.asarray(values)
+    if array.dtype == object and all(isinstance(v, int) for v in array.flat):
+        array = array % modulus
+    return centred(integers(array, what), modulus)
+
+
+def long_integers(values: Any, what: str) -> npt.NDArray[Any]:
+    """`values` as int64, or as Python's integers where some exceed 64 bits. Raises DtypeError."""
+    array = np.asarray(values)
+    whole_numbers = array.dtype == object and all(isinstance(v, int) for v in array.flat)
+    if whole_numbers and any(not -(1 << 63) <= v < 1 << 63 for v in array.flat):
+        return array
+    return integers(array, what)
+
+
+def from_residues(residues: npt.NDArray[Any], moduli: Sequence[int]) -> npt.NDArray[Any]:
+    """Centred integers from canonical residues [moduli, ...] (Chinese remainders): Python's where 63 bits do not hold all."""
+    if len(moduli) == 1:
+        t = moduli[0]
+        values: npt.NDArray[Any] = residues[0].astype(np.int64)
+        return values if t == 2 else np.where(values > (t - 1) // 2, values - t, values)
+    product = 1
+    total = np.zeros(residues.shape[1:], dtype=object)
+    for r, t in zip(residues, moduli, strict=True):
+        # Garner: lift the result so far by a multiple of the product so far
+        lift = (r.astype(object) - total) * pow(product, -1, t) % t
+        total = total + lift * product
+        product *= t
+    total = np.where(total > (product - 1) // 2, total - product, total)
+    return total.astype(np.int64) if product < 1 << 63 else total
 
 
 def whole(value: Any, what: str) -> int:

@@ -84,6 +84,11 @@ class Parameters:
         """SHA-256 of the defining numbers, hex."""
         return self._core.hash
 
+    @property
+    def free_memory(self) -> int:
+        """Bytes that the device has left."""
+        return self._core.free_memory
+
     def ciphertext_bytes(self, degree: int = 1) -> int:
         """Bytes of one ciphertext in memory; a fresh one takes half of that in a file."""
         return self._core.ciphertext_bytes(degree)
@@ -135,7 +140,8 @@ class Parameters:
         return hash(self._core.hash)
 
 
-def _moduli(plain_modulus: int | Sequence[int] | None) -> list[int]:
+def given_moduli(plain_modulus: int | Sequence[int] | None) -> list[int]:
+    """A set's plaintext moduli as the caller gives them. Raises ParameterError."""
     if plain_modulus is None:
         return []
     values = list(plain_modulus) if isinstance(plain_modulus, Iterable) else [plain_modulus]
@@ -168,7 +174,7 @@ def parameters(
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
     """
-    moduli = _moduli(plain_modulus)
+    moduli = given_moduli(plain_modulus)
     for label, count in (
         ("slots", slots),
         ("terms", terms),

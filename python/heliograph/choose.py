@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from heliograph import _core
 from heliograph._arrays import last_axis
-from heliograph.bfv import Parameters
+from heliograph.bfv import Parameters, given_moduli
 from heliograph.clear import ClearTensor
 from heliograph.keys import EvaluationKeys
 from heliograph.tensor import Tensor
@@ -38,25 +39,29 @@ def parameters_for(
     *,
     slots: int | None = -1,
     plain_bits: int | None = None,
+    plain_modulus: int | Sequence[int] | None = None,
     margin_bits: int = 2,
     n: int | None = None,
     edition: str = "w64",
 ) -> Parameters:
     """The smallest 128-bit set that runs `function` on tensors like `example` (integers; the axis `slots` inside).
 
-    The function runs once on the clear values, which tells the plaintext bits (unless given; `margin_bits` of room are
-    left), then on trial sets on the `null` device, which computes nothing and counts; the noise model says what modulus
+    The function runs once on the clear values, which tells the plaintext bits (unless they or the plaintext moduli are given;
+    `margin_bits` of room are left), then on trial sets on the `null` device, which computes nothing and counts; the noise model says what modulus
     it needs, the counted products which gadget is cheapest. `needs` of the result tells the keys it used.
     Raises ParameterError where no N up to 2^17 (or not the `n` given) suffices.
     """
     values = last_axis(example, -1 if slots is None else slots, "the example")
-    if plain_bits is None:
+    moduli = given_moduli(plain_modulus)
+    if moduli:
+        plain_bits = math.prod(moduli).bit_length() - 1
+    elif plain_bits is None:
         result = function(ClearTensor(values))
         plain_bits = result.bound().bit_length() + margin_bits
     width = values.shape[-1]
     sizes = [n] if n else [1 << k for k in range(12, 18) if 1 << k >= width]
     for size in sizes:
-        found = list(_candidates(function, values, size, plain_bits, edition))
+        found = list(_candidates(function, values, size, plain_bits, moduli, edition))
         if found:
             best = min(found, key=lambda trial: trial.products)
             best.spec.insecure = False
@@ -74,16 +79,17 @@ class _Trial:
     needs: dict[str, Any]
 
 
-def _candidates(function: Callable[[Any], Any], values: Any, n: int, plain_bits: int, edition: str) -> Iterator[_Trial]:
+def _candidates(
+    function: Callable[[Any], Any], values: Any, n: int, plain_bits: int, moduli: list[int], edition: str
+) -> Iterator[_Trial]:
     """Each gadget and plaintext split that works at ring degree n, with its smallest modulus."""
     bound = _core.largest_secure_log_qp(n)
     fewest = -(-plain_bits // 59)
-    for count in (fewest, fewest + 1):
-        plain = _core.batching_primes(n, plain_bits, count)
+    for plain in [moduli] if moduli else [_core.batching_primes(n, plain_bits, fewest + k) for k in (0, 1)]:
         for special in range(5):
             log_q = bound - special * _LONGEST[edition]
             found = None
-            while log_q > plain_bits:
+            while log_q > math.log2(max(plain)):
                 try:
                     spec = _core.make_spec(n, log_q, special, plain, edition, min(values.shape[-1], n), True)
                 except _core.ParameterError:

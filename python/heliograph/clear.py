@@ -8,20 +8,37 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import Int64Array, axis_of, integers
+from heliograph._arrays import Int64Array, axis_of, centred, integers, residues
 
 
 class ClearTensor:
     """Integers [ciphertext axes..., slots] that add, multiply and convolve as a `Tensor` does, exactly, unencrypted.
 
-    Raises PlaintextRangeError where a result could leave 63 bits.
+    Raises PlaintextRangeError where a result could leave 63 bits. With a `modulus` (below 2^31) it computes modulo that, as a
+    tensor does modulo each of its plaintext moduli, and values stay centred: results of any length come from several moduli.
     """
 
     __array_ufunc__ = None
-    __slots__ = ("values",)
+    __slots__ = ("modulus", "values")
 
-    def __init__(self, values: Any) -> None:
-        self.values: Int64Array = integers(values, "clear values")
+    def __init__(self, values: Any, modulus: int | None = None) -> None:
+        if modulus is not None and not 2 <= modulus < 1 << 31:
+            raise _core.ParameterError(f"a clear tensor's modulus lies between 2 and 2^31, not at {modulus}")
+        self.modulus = modulus
+        self.values: Int64Array = self._integers(values, "clear values")
+
+    def _integers(self, values: Any, what: str) -> Int64Array:
+        return integers(values, what) if self.modulus is None else residues(values, self.modulus, what)
+
+    def _made(self, values: Int64Array) -> ClearTensor:
+        """A result, reduced."""
+        return self._view(values if self.modulus is None else centred(values, self.modulus))
+
+    def _view(self, values: Int64Array) -> ClearTensor:
+        """These values, or some of them, in another shape."""
+        result: ClearTensor = object.__new__(ClearTensor)
+        result.modulus, result.values = self.modulus, values
+        return result
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -49,8 +66,10 @@ class ClearTensor:
 
     def _operand(self, other: Any) -> Int64Array:
         if isinstance(other, ClearTensor):
+            if other.modulus != self.modulus:
+                raise _core.MismatchError(f"one clear tensor is modulo {self.modulus}, the other {other.modulus}")
             return other.values
-        return integers(other, "the other operand")[..., None]
+        return self._integers(other, "the other operand")[..., None]
 
     def _summand(self, other: Any) -> Int64Array:
         operand = self._operand(other)
@@ -59,18 +78,18 @@ class ClearTensor:
         return operand
 
     def __add__(self, other: Any) -> ClearTensor:
-        return ClearTensor(self.values + self._summand(other))
+        return self._made(self.values + self._summand(other))
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> ClearTensor:
-        return ClearTensor(self.values - self._summand(other))
+        return self._made(self.values - self._summand(other))
 
     def __rsub__(self, other: Any) -> ClearTensor:
-        return ClearTensor(self._summand(other) - self.values)
+        return self._made(self._summand(other) - self.values)
 
     def __neg__(self) -> ClearTensor:
-        return ClearTensor(-self.values)
+        return self._made(-self.values)
 
     def __pos__(self) -> ClearTensor:
         return self
@@ -79,7 +98,7 @@ class ClearTensor:
         operand = self._operand(other)
         _require_fit(self.shape, operand.shape[:-1])
         _require_range(self.bound() * _largest(operand))
-        return ClearTensor(self.values * operand)
+        return self._made(self.values * operand)
 
     __rmul__ = __mul__
 
@@ -106,12 +125,12 @@ class ClearTensor:
         keys = key if isinstance(key, tuple) else (key,)
         if Ellipsis not in keys:
             keys = (*keys, Ellipsis)
-        return ClearTensor(self.values[(*keys, slice(None))])
+        return self._view(self.values[(*keys, slice(None))])
 
     def reshape(self, *shape: Any) -> ClearTensor:
         """As a tensor's."""
         lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return ClearTensor(self.values.reshape(*lengths, self.slots))
+        return self._view(self.values.reshape(*lengths, self.slots))
 
     def transpose(self, order: Any = None) -> ClearTensor:
         """As a tensor's."""
@@ -119,7 +138,7 @@ class ClearTensor:
         axes = list(range(self.ndim))[::-1] if order is None else [axis_of(a, self.ndim, named) for a in order]
         if sorted(axes) != list(range(self.ndim)):
             raise _core.ShapeError("a transposition names each axis once")
-        return ClearTensor(self.values.transpose(*axes, self.ndim))
+        return self._view(self.values.transpose(*axes, self.ndim))
 
     @property
     def T(self) -> ClearTensor:
@@ -129,33 +148,51 @@ class ClearTensor:
     def broadcast_to(self, shape: Any) -> ClearTensor:
         """As a tensor's."""
         _require_fit(self.shape, tuple(shape))
-        return ClearTensor(np.broadcast_to(self.values, (*shape, self.slots)))
+        return self._view(np.broadcast_to(self.values, (*shape, self.slots)))
 
     def sum(self, axis: int | None = None) -> ClearTensor:
         """As `heliograph.sum`."""
         at = None if axis is None else axis_of(axis, self.ndim, f"a tensor of shape {self.shape}")
         values = self.values.reshape(-1, self.slots) if at is None else self.values
         _require_range(self.bound() * values.shape[at or 0])
-        return ClearTensor(values.sum(at or 0))
+        return self._made(values.sum(at or 0))
 
-    def matmul(self, weights: Int64Array, bias: Int64Array) -> ClearTensor:
+    def sum_pool2d(self, size: int) -> ClearTensor:
+        """As `heliograph.sum_pool2d`."""
+        if self.ndim < 2 or self.shape[-2] % size or self.shape[-1] % size:
+            raise _core.ShapeError(f"windows of {size} x {size} do not tile a tensor of shape {self.shape}")
+        _require_range(self.bound() * size * size)
+        *lead, height, width = self.shape
+        windows = self.values.reshape(*lead, height // size, size, width // size, size, self.slots)
+        return self._made(windows.sum((-4, -2)))
+
+    def matmul(self, weights: Int64Array, bias: npt.NDArray[Any]) -> ClearTensor:
         """As `heliograph.matmul`."""
         if self.ndim == 0 or weights.shape[1] != self.shape[0]:
             raise _core.ShapeError(f"weights of shape {weights.shape} do not multiply a tensor of shape {self.shape}")
+        weights, bias = self._integers(weights, "the weights"), self._bias(bias, len(weights))
         _require_range(self.bound() * int(np.abs(weights).sum(1).max(initial=0)) + int(np.abs(bias).max(initial=0)))
         out = _exact_product(weights, self.values.reshape(self.shape[0], -1))
         if bias.size:
             out = out + bias[:, None]
-        return ClearTensor(out.reshape(weights.shape[0], *self.values.shape[1:]))
+        return self._made(out.reshape(weights.shape[0], *self.values.shape[1:]))
 
-    def conv2d(self, weights: Int64Array, bias: Int64Array, stride: int, padding: int, groups: int) -> ClearTensor:
+    def _bias(self, bias: npt.NDArray[Any], outputs: int) -> Int64Array:
+        if bias.size and len(bias) != outputs:
+            raise _core.ShapeError(f"the bias has {len(bias)} values for {outputs} outputs")
+        return self._integers(bias, "the bias")
+
+    def conv2d(
+        self, weights: Int64Array, bias: npt.NDArray[Any], stride: int, padding: int, groups: int
+    ) -> ClearTensor:
         """As `heliograph.conv2d`."""
         if self.ndim == 4:
             each = [self[i].conv2d(weights, bias, stride, padding, groups).values for i in range(self.shape[0])]
-            return ClearTensor(np.stack(each))
+            return self._view(np.stack(each))
         outputs, per_group, height, width = weights.shape
         if self.ndim != 3 or self.shape[0] != per_group * groups or outputs % groups:
             raise _core.ShapeError(f"weights of shape {weights.shape} do not convolve a tensor of shape {self.shape}")
+        weights, bias = self._integers(weights, "the weights"), self._bias(bias, outputs)
         padded = np.pad(self.values, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(1, 2))[:, ::stride, ::stride]
         parts = []
@@ -169,17 +206,17 @@ class ClearTensor:
             self.bound() * int(np.abs(weights).reshape(outputs, -1).sum(1).max()) + int(np.abs(bias).max(initial=0))
         )
         out = np.concatenate(parts)
-        return ClearTensor(out + bias[:, None, None, None] if bias.size else out)
+        return self._made(out + bias[:, None, None, None] if bias.size else out)
 
     def rotate_rows(self, steps: list[int]) -> ClearTensor:
         """As `heliograph.rotate_rows`, for values that fill all slots."""
         half = self.slots // 2
         rows = self.values.reshape(*self.shape, 2, half)
-        return ClearTensor(np.stack([np.roll(rows, -s, -1).reshape(self.values.shape) for s in steps]))
+        return self._view(np.stack([np.roll(rows, -s, -1).reshape(self.values.shape) for s in steps]))
 
     def rotate_columns(self) -> ClearTensor:
         """As `heliograph.rotate_columns`, for values that fill all slots."""
-        return ClearTensor(np.roll(self.values, self.slots // 2, -1))
+        return self._view(np.roll(self.values, self.slots // 2, -1))
 
     def __repr__(self) -> str:
         return f"<clear tensor {self.shape} x {self.slots:,} slots, largest {self.bound()}>"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import axis_of, integers, whole
+from heliograph._arrays import axis_of, integers, long_integers, residues, whole
 from heliograph.clear import ClearTensor
 from heliograph.keys import EvaluationKeys
 from heliograph.tensor import Progress, Tensor
@@ -17,11 +17,18 @@ AnyTensor = TypeVar("AnyTensor", Tensor, ClearTensor)
 _NO_BIAS = np.zeros(0, dtype=np.int64)
 
 
-def _bias(bias: Any) -> Any:
-    values = _NO_BIAS if bias is None else integers(bias, "the bias")
+def _bias(bias: Any, x: Tensor | ClearTensor) -> Any:
+    """As the engine takes it: integers beyond 64 bits as residues [moduli, outputs]."""
+    values = _NO_BIAS if bias is None else long_integers(bias, "the bias")
     if values.ndim != 1:
         raise _core.ShapeError(f"a bias has one axis, a value for each output, not shape {values.shape}")
-    return values
+    if isinstance(x, ClearTensor) or values.dtype != object:
+        return values
+    parameters = x.parameters
+    largest = max(abs(v) for v in values)
+    if 2 * largest > parameters.plain_modulus:
+        raise _core.PlaintextRangeError(f"the bias holds {largest}, beyond half the plaintext modulus")
+    return np.stack([residues(values, t, "the bias") for t in parameters.plain_moduli])
 
 
 def _keys(x: Tensor, keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
@@ -54,14 +61,15 @@ def relinearize(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress: P
 def matmul(weights: Any, x: AnyTensor, bias: Any = None, *, progress: Progress | None = None) -> AnyTensor:
     """weights [rows, columns] times x (columns, ...): one modular matrix product reading each ciphertext once.
 
-    Weights and bias are clear integers. Raises ShapeError, DtypeError, PlaintextRangeError.
+    Weights and bias are clear integers, the bias of any length that the plaintext moduli hold together. Raises ShapeError,
+    DtypeError, PlaintextRangeError.
     """
     w = integers(weights, "the weights")
     if w.ndim != 2:
         raise _core.ShapeError(f"weights of a matrix product have two axes, not {w.ndim}")
     if isinstance(x, ClearTensor):
-        return x.matmul(w, _bias(bias))
-    return x._wrap(_core.matmul(w, x._core, _bias(bias), progress))
+        return x.matmul(w, _bias(bias, x))
+    return x._wrap(_core.matmul(w, x._core, _bias(bias, x), progress))
 
 
 def conv2d(
@@ -77,6 +85,13 @@ def conv2d(
     """Convolution of x (channels, H, W) or (batch, channels, H, W) with clear integer weights
     [outputs, channels / groups, height, width]: one modular matrix product. Raises ShapeError, DtypeError.
     """
+    w = _kernel(weights, stride, padding, groups)
+    if isinstance(x, ClearTensor):
+        return x.conv2d(w, _bias(bias, x), stride, padding, groups)
+    return x._wrap(_core.conv2d(x._core, w, _bias(bias, x), stride, padding, groups, progress))
+
+
+def _kernel(weights: Any, stride: Any, padding: Any, groups: Any) -> Any:
     w = integers(weights, "the weights")
     if w.ndim != 4:
         raise _core.ShapeError(f"weights of a convolution have four axes, not {w.ndim}")
@@ -84,9 +99,70 @@ def conv2d(
         raise _core.ShapeError(
             f"stride {stride}, padding {padding}, groups {groups}: a stride and groups are at least 1, padding 0"
         )
+    return w
+
+
+def sum_pool2d(x: AnyTensor, size: int) -> AnyTensor:
+    """Sums over windows of size x size, which tile the last two axes: one modular matrix product. Raises ShapeError."""
+    if whole(size, "the size of a window") < 1:
+        raise _core.ShapeError(f"a window of {size} x {size} is none")
     if isinstance(x, ClearTensor):
-        return x.conv2d(w, _bias(bias), stride, padding, groups)
-    return x._wrap(_core.conv2d(x._core, w, _bias(bias), stride, padding, groups, progress))
+        return x.sum_pool2d(size)
+    return x._wrap(_core.sum_pool2d(x._core, size))
+
+
+def conv2d_square_pool(
+    x: AnyTensor,
+    weights: Any,
+    bias: Any = None,
+    *,
+    pool: int = 1,
+    stride: int = 1,
+    padding: int = 0,
+    groups: int = 1,
+    stretch: int = 0,
+    keys: EvaluationKeys | None = None,
+    progress: Progress | None = None,
+) -> AnyTensor:
+    """relinearize(sum_pool2d(square(conv2d(x, ...)), pool)) of x (channels, H, W), to the same bits, in less memory.
+
+    It goes over stretches of output channels, so that the convolution's outputs and their squares are never all there:
+    `stretch` of them at a time, or as many as half of the memory left holds. Raises ShapeError, DtypeError, MissingKeyError,
+    OutOfMemoryError (before anything is computed).
+    """
+    w = _kernel(weights, stride, padding, groups)
+    if whole(pool, "the size of a window") < 1 or whole(stretch, "a stretch") < 0:
+        raise _core.ShapeError(f"pool {pool}, stretch {stretch}: a pool is at least 1, a stretch 0")
+    if isinstance(x, ClearTensor):
+        outputs = x.conv2d(w, _bias(bias, x), stride, padding, groups)
+        return (outputs * outputs).sum_pool2d(pool)
+    found = _keys(x, keys, "this layer")
+    core = _core.conv2d_square_pool(
+        x._core, w, _bias(bias, x), stride, padding, groups, pool, found._core, progress, stretch
+    )
+    return Tensor(core, found)
+
+
+def split_moduli(x: AnyTensor) -> list[AnyTensor]:
+    """The tensor as one for each plaintext modulus that it holds; nothing is copied. Long computations can so run modulus by
+    modulus, with the memory of one. Operations take tensors of the same moduli; to be saved or decrypted they are joined.
+    """
+    if isinstance(x, ClearTensor):
+        return [x]
+    first, count = x._core.first_modulus, len(x.plain_moduli)
+    return [x._wrap(_core.take_moduli(x._core, modulus, 1)) for modulus in range(first, first + count)]
+
+
+def join_moduli(tensors: Sequence[AnyTensor]) -> AnyTensor:
+    """Tensors of adjacent plaintext moduli, in order, as one; nothing is copied. Raises MismatchError, ShapeError."""
+    if not tensors:
+        raise _core.MismatchError("nothing to join")
+    first = tensors[0]
+    if isinstance(first, ClearTensor):
+        if len(tensors) > 1:
+            raise _core.MismatchError("clear tensors are not joined")
+        return first
+    return first._wrap(_core.join_moduli([t._core for t in tensors]))
 
 
 def sum(x: AnyTensor, axis: int | None = None) -> AnyTensor:
@@ -144,9 +220,8 @@ def concatenate(tensors: Sequence[AnyTensor], axis: int = 0) -> AnyTensor:
         raise _core.ShapeError("nothing to concatenate")
     first = tensors[0]
     if isinstance(first, ClearTensor):
-        return ClearTensor(
-            np.concatenate([t.values for t in tensors], axis_of(axis, first.ndim, f"a tensor of shape {first.shape}"))
-        )
+        along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
+        return first._view(np.concatenate([first._operand(t) for t in tensors], along))
     return first._wrap(
         _core.concatenate([t._core for t in tensors], axis_of(axis, first.ndim, f"a tensor of shape {first.shape}"))
     )

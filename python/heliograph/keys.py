@@ -11,18 +11,31 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import last_axis, readable_bytes, whole
+from heliograph._arrays import from_residues, last_axis, readable_bytes, whole
 from heliograph.bfv import Parameters
 from heliograph.tensor import Plaintext, Progress, Tensor, encode, packing_axis
 
 
-def _values(parameters: Parameters, values: Any, slots: int | None, coefficients: int | None, pad: bool) -> tuple[Any, str]:
+def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
+    """The first one and how many. Raises ParameterError for a range that is not the set's."""
+    have = len(parameters.plain_moduli)
+    if moduli is None:
+        return 0, have
+    if not isinstance(moduli, range) or moduli.step != 1 or not 0 <= moduli.start < moduli.stop <= have:
+        raise _core.ParameterError(f"{moduli!r} is no range of this set's {have} plaintext moduli")
+    return moduli.start, len(moduli)
+
+
+def _values(
+    parameters: Parameters, values: Any, slots: int | None, coefficients: int | None, pad: bool, moduli: int
+) -> tuple[Any, str]:
     axis, packing = packing_axis(parameters, slots, coefficients)
     if (
         isinstance(values, np.ndarray) and -values.ndim <= axis < values.ndim
     ):  # a broadcast view may stand for far more than it is
         items = math.prod(values.shape) // max(1, values.shape[axis])
-        parameters._core.require_memory(items * parameters.ciphertext_bytes() + 16 * values.size, "encrypting this array")
+        each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * moduli
+        parameters._core.require_memory(items * each + 16 * values.size, "encrypting this array")
     array = last_axis(values, axis, "the values to encrypt")
     room = parameters.slots if packing == "slots" else parameters.n
     have = array.shape[-1]
@@ -54,11 +67,13 @@ class PublicKey:
         slots: int | None = None,
         coefficients: int | None = None,
         pad: bool = False,
+        moduli: range | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
         """As `SecretKey.encrypt`."""
-        array, packing = _values(self.parameters, values, slots, coefficients, pad)
-        return Tensor(self._core.encrypt(array, packing, progress))
+        first, count = _moduli(self.parameters, moduli)
+        array, packing = _values(self.parameters, values, slots, coefficients, pad, count)
+        return Tensor(self._core.encrypt(array, packing, progress, first, count))
 
     def to_bytes(self) -> bytes:
         """The key as a file's bytes."""
@@ -180,26 +195,29 @@ class SecretKey:
         slots: int | None = None,
         coefficients: int | None = None,
         pad: bool = False,
+        moduli: range | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
         """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
 
         There must be as many values along it as slots, or fewer with ``pad=True``. `coefficients` in place of `slots`
-        puts values in the polynomial's coefficients. The result is seeded: half the bytes when saved.
+        puts values in the polynomial's coefficients. The result is seeded: half the bytes when saved. `moduli` takes some of
+        the plaintext moduli only (``range(3, 5)``: the fourth and fifth), to compute with them one after another.
         Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, OutOfMemoryError (before anything is computed).
         """
-        array, packing = _values(self.parameters, values, slots, coefficients, pad)
-        return Tensor(self._core.encrypt(array, packing, progress))
+        first, count = _moduli(self.parameters, moduli)
+        array, packing = _values(self.parameters, values, slots, coefficients, pad, count)
+        return Tensor(self._core.encrypt(array, packing, progress, first, count))
 
     def decrypt(self, tensor: Tensor, *, slots: int = -1, progress: Progress | None = None) -> npt.NDArray[Any]:
         """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis.
 
-        Raises WrongKeyError, MismatchError, NoiseError.
+        Raises WrongKeyError, NoiseError, MismatchError (also where plaintext moduli are missing: `join_moduli`).
         """
         if not isinstance(tensor, Tensor):
             raise _core.DtypeError(f"decrypt takes a tensor, not {type(tensor).__name__}")
         residues: Any = self._core.decrypt(tensor._core, progress)
-        return np.moveaxis(_integers_of(residues, self.parameters.plain_moduli), -1, slots)
+        return np.moveaxis(from_residues(residues, self.parameters.plain_moduli), -1, slots)
 
     def noise_budget(self, tensor: Tensor) -> float:
         """Bits of noise left, measured: the least over all ciphertexts of the tensor."""
@@ -216,23 +234,6 @@ class SecretKey:
 
     def __repr__(self) -> str:
         return f"<BFV secret key {self.id[:8]}: {self.parameters!r}>"
-
-
-def _integers_of(residues: npt.NDArray[np.uint64], moduli: list[int]) -> npt.NDArray[Any]:
-    """Centred integers from residues [moduli, ...] (Chinese remainders)."""
-    if len(moduli) == 1:
-        t = moduli[0]
-        values: npt.NDArray[Any] = residues[0].astype(np.int64)
-        return values if t == 2 else np.where(values > (t - 1) // 2, values - t, values)
-    product = 1
-    total = np.zeros(residues.shape[1:], dtype=object)
-    for r, t in zip(residues, moduli, strict=True):
-        # Garner: lift the result so far by a multiple of the product so far
-        lift = (r.astype(object) - total) * pow(product, -1, t) % t
-        total = total + lift * product
-        product *= t
-    total = np.where(total > (product - 1) // 2, total - product, total)
-    return total.astype(np.int64) if product < 1 << 63 else total
 
 
 class Server:

@@ -71,6 +71,11 @@ class Tensor:
         return Parameters(self._core.parameters)
 
     @property
+    def plain_moduli(self) -> list[int]:
+        """Those of the set's plaintext moduli that it holds: all, unless it was split (`split_moduli`)."""
+        return list(self._core.plain_moduli)
+
+    @property
     def key_id(self) -> str:
         """Which key it was encrypted under."""
         return self._core.key_id
@@ -98,9 +103,11 @@ class Tensor:
         noise = "noise unknown (loaded)" if budget is None else f"noise budget {budget:.0f} bits (estimate)"
         kind = "slots" if self._core.packing == "slots" else "coefficients"
         seeded = ", seeded" if self._core.seeded else ""
+        held, moduli = len(self.plain_moduli), len(p.plain_moduli)
+        part = f", {held} of {moduli} plaintext moduli" if held < moduli else ""
         return (
             f"<BFV tensor {self.shape} x {self.slots:,} {kind}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, {p.security}, "
-            f"degree {self.degree}, level {self.level}, {noise}, {readable_bytes(self.nbytes)}{seeded}, key {self.key_id[:8]}>"
+            f"degree {self.degree}, level {self.level}, {noise}, {readable_bytes(self.nbytes)}{seeded}{part}, key {self.key_id[:8]}>"
         )
 
     def __len__(self) -> int:

@@ -69,6 +69,7 @@ void bind_parameters(nb::module_& m) {
       .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1)
       .def_prop_ro("switch_key_bytes", &Parameters::switch_key_bytes)
       .def("require_memory", &Parameters::require_memory, "bytes"_a, "purpose"_a)
+      .def_prop_ro("free_memory", &Parameters::free_memory)
       .def("counts",
            [](const Parameters& p) {
              nb::dict all;
@@ -100,6 +101,8 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("packing",
                    [](const Ciphertext& c) { return c.packing() == bfv::Packing::slots ? "slots" : "coefficients"; })
       .def_prop_ro("seeded", &Ciphertext::seeded)
+      .def_prop_ro("plain_moduli", &Ciphertext::plain_moduli)
+      .def_prop_ro("first_modulus", &Ciphertext::first_modulus)
       .def_prop_ro("noise_budget", &Ciphertext::noise_budget)
       .def_prop_ro("nbytes", &Ciphertext::bytes)
       .def("wait", &Ciphertext::wait, Unlocked())
@@ -131,13 +134,14 @@ template <class Key>
 void bind_encryption(nb::class_<Key>& k) {
   k.def(
       "encrypt",
-      [](const Key& key, const Integers& values, const std::string& packing, const nb::object& progress) {
+      [](const Key& key, const Integers& values, const std::string& packing, const nb::object& progress,
+         std::size_t first_modulus, std::size_t moduli) {
         const bfv::Values v = values_of(values);
         const Progress p = progress_of(progress);
         nb::gil_scoped_release release;
-        return key.encrypt(v, packing_of(packing), p);
+        return key.encrypt(v, packing_of(packing), p, {first_modulus, moduli});
       },
-      "values"_a, "packing"_a, "progress"_a = nb::none());
+      "values"_a, "packing"_a, "progress"_a = nb::none(), "first_modulus"_a = 0, "moduli"_a = 0);
   k.def_prop_ro("parameters", &Key::parameters);
   k.def_prop_ro("key_id", &Key::key_id);
   k.def("save", &Key::save, "path"_a, Unlocked());

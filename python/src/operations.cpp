@@ -88,7 +88,25 @@ void bind_linear(nb::module_& m) {
         return bfv::conv2d(x, weights, shape, b, p);
       },
       "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "progress"_a = nb::none());
+  m.def(
+      "conv2d_square_pool",
+      [](const Ciphertext& x, const Integers& w, const Integers& bias, std::size_t stride, std::size_t padding,
+         std::size_t groups, std::size_t pool, const EvaluationKeys& keys, const nb::object& progress, std::size_t stretch) {
+        const auto weights = flat(w), b = flat(bias);
+        const bfv::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return bfv::conv2d_square_pool(x, weights, shape, b, pool, keys, p, stretch);
+      },
+      "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "pool"_a, "keys"_a, "progress"_a = nb::none(),
+      "stretch"_a = 0);
   m.def("sum", &bfv::sum, "a"_a, "axis"_a, Unlocked());
+  m.def("sum_pool2d", &bfv::sum_pool2d, "a"_a, "size"_a, Unlocked());
+  m.def(
+      "take_moduli",
+      [](const Ciphertext& a, std::size_t first, std::size_t count) { return bfv::take_moduli(a, {first, count}); },
+      "a"_a, "first"_a, "count"_a);
+  m.def("join_moduli", &bfv::join_moduli, "parts"_a, Unlocked());
 }
 
 void bind_shapes(nb::module_& m) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "device/residents.h"
 #include "device/view.h"
@@ -43,9 +44,9 @@ class Queue {
  public:
   virtual ~Queue() = default;
   virtual std::shared_ptr<Event> record() = 0;
-  /// Work enqueued here afterwards starts after `event`.
+  /// Work enqueued here afterwards starts after `event`, of any device of this kind.
   virtual void after(const Event& event) = 0;
-  /// Notes that work enqueued here uses `buffer`, allocated for another queue.
+  /// Notes that work enqueued here uses `buffer`, allocated for another queue, of any device of this kind.
   virtual void uses(const Buffer& buffer) = 0;
   /// Blocks until all work enqueued so far is done; throws DeviceError naming the first failed kernel.
   virtual void wait() = 0;
@@ -86,20 +87,32 @@ class Counter {
   virtual std::size_t peak_bytes() const = 0;
 };
 
+/// "5.1 GiB"
+std::string readable_bytes(std::size_t bytes);
+
 class Device {
  public:
   virtual ~Device() = default;
   virtual std::string name() const = 0;         // "cpu", "ref", "null"
   virtual std::string description() const = 0;  // one line for a person: instruction set, threads
+  /// For a person: name, description and free memory on one line; more lines where there is more to say.
+  virtual std::vector<std::string> report();
   virtual MemoryState memory() const = 0;
   /// Uninitialised, 64-byte aligned, in `queue`'s order. Throws OutOfMemoryError.
   virtual Buffer allocate(std::size_t bytes, Queue& queue) = 0;
+  /// The same for the words of a dense tensor; its limbs are of these primes (whose numbers mean nothing but which limbs of
+  /// different tensors belong together). A device of several parts lays it out by that.
+  virtual Buffer allocate(const View& shape, const PrimeList& primes, Queue& queue);
   virtual std::unique_ptr<Queue> make_queue() = 0;
   /// Copies from host memory, which may be reused when the call returns.
   virtual void upload(Queue& queue, std::span<const std::byte> from, std::byte* to) = 0;
   /// Copies to host memory; waits for the queue.
   virtual void download(Queue& queue, const std::byte* from, std::span<std::byte> to) = 0;
   virtual Kernels& kernels() = 0;
+  /// Whether this device's kernels may read memory of `other` by its address.
+  virtual bool reaches(const Device& other) const { return this == &other; }
+  /// Whether addresses of this device are the host's.
+  virtual bool in_host_memory() const { return false; }
   /// Modular products a second of one thread (or of the whole device) with operands in registers: measured when called.
   /// 0 where nothing is known.
   virtual double product_ceiling() { return 0; }
@@ -116,11 +129,11 @@ class Device {
   Residents residents_;
 };
 
-/// The devices of this process, opened at first use: a GPU where this build can use one and there is one, else the
-/// processor's cores; or what HELIOGRAPH_DEVICE names ("cpu", "cuda", "ref", "null"). Throws ForkError in a child of the process that opened them.
-Device& default_device();
-/// A device of its own: "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "cuda", "ref", "null". Throws ParameterError, and
-/// DeviceError where the device is known but cannot be opened.
+/// A device of its own: "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "cuda:0", "cuda:1" and so on, "cuda" for the first of
+/// these, "ref", "null". Throws ParameterError, and DeviceError where the device is known but cannot be opened.
 std::unique_ptr<Device> open_device(const std::string& name);
+/// The devices of this machine that a program should use when told nothing: every GPU where this build can use them and
+/// there are any, else the processor's cores. Names for open_device.
+std::vector<std::string> found_devices();
 
 }  // namespace heliograph::device

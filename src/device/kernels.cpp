@@ -2,6 +2,7 @@
 #include "device/kernels.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "device/composite.h"
 
@@ -9,11 +10,26 @@ namespace heliograph::device {
 
 namespace {
 
-void check_ring(const PreparedRing& ring, const PrimeList& primes, const View& v) {
-  require<ShapeError>(v.n == ring.ring().n(), "an operand's degree is not the ring's");
+constexpr std::size_t kSlice = 64;  // a slice of the coefficients is a multiple of so many words
+
+/// All but the degree.
+void check_limbs(const PreparedRing& ring, const PrimeList& primes, const View& v) {
   require<MismatchError>(v.word == ring.ring().word(), "an operand's word is not the ring's");
   require<ShapeError>(v.limbs == primes.size(), "an operand does not have one limb for each prime");
   for (PrimeIndex p : primes) require<ShapeError>(p < ring.ring().primes().size(), "a prime index is beyond the ring's");
+}
+
+void check_ring(const PreparedRing& ring, const PrimeList& primes, const View& v) {
+  require<ShapeError>(v.n == ring.ring().n(), "an operand's degree is not the ring's");
+  check_limbs(ring, primes, v);
+}
+
+/// Of the ring, all of its coefficients or the slice that `out` has.
+void check_slice(const PreparedRing& ring, const PrimeList& primes, const View& v, const View& out) {
+  const std::size_t n = ring.ring().n();
+  require<ShapeError>(v.n == out.n && (v.n == n || (v.n < n && v.n > 0 && v.n % kSlice == 0)),
+                      "an operand's degree is not the ring's, nor are all operands the same multiple of 64 coefficients");
+  check_limbs(ring, primes, v);
 }
 
 /// A result has memory of its own for each item.
@@ -32,14 +48,19 @@ void check_same(const View& a, const View& out) {
   require<ShapeError>(a.components == out.components, "operands have different numbers of components");
 }
 
+void check_copy(const View& a, const View& out) {
+  check_same(a, out);
+  require<ShapeError>(a.limbs == out.limbs && a.n == out.n && a.word == out.word, "a copy's operands do not fit");
+}
+
 void check_word(const std::vector<u64>& moduli, const View& v) {
   for (u64 q : moduli)
     require<MismatchError>(v.word == Word::w64 || q <= u64{1} << 32, "a modulus does not fit its operand's word");
 }
 
 void check_key(const PreparedRing& ring, const View& key, const PrimeList& key_limbs, std::size_t limbs,
-               std::size_t components) {
-  require<ShapeError>(key.n == ring.ring().n() && key.items() == 1, "a key does not fit the ring");
+               std::size_t components, std::size_t n) {
+  require<ShapeError>(key.n == n && key.items() == 1, "a key does not fit the ring");
   require<MismatchError>(key.word == ring.ring().word(), "an operand's word is not the ring's");
   require<ShapeError>(key.components >= components, "a key has too few digits");
   require<ShapeError>(key_limbs.size() == limbs, "one key limb is needed for each prime");
@@ -76,22 +97,22 @@ Workspace Workspace::split(std::size_t bytes) {
 }
 
 void Kernels::add(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
-  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  for (const View* v : {&a, &b, &out}) check_slice(ring, primes, *v, out), check_same(*v, out);
   do_add(q, ring, primes, a, b, out);
 }
 
 void Kernels::sub(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
-  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  for (const View* v : {&a, &b, &out}) check_slice(ring, primes, *v, out), check_same(*v, out);
   do_sub(q, ring, primes, a, b, out);
 }
 
 void Kernels::neg(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& out) {
-  for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  for (const View* v : {&a, &out}) check_slice(ring, primes, *v, out), check_same(*v, out);
   do_neg(q, ring, primes, a, out);
 }
 
 void Kernels::mul(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
-  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
+  for (const View* v : {&a, &b, &out}) check_slice(ring, primes, *v, out), check_batch(*v, out);
   for (const View* v : {&a, &b}) {
     require<ShapeError>(v->components == out.components || v->components == 1,
                         "operands have different numbers of components");
@@ -101,7 +122,7 @@ void Kernels::mul(Queue& q, const PreparedRing& ring, PrimeList primes, const Vi
 
 void Kernels::mul_accumulate(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b,
                              const View& out) {
-  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
+  for (const View* v : {&a, &b, &out}) check_slice(ring, primes, *v, out), check_batch(*v, out);
   for (const View* v : {&a, &b}) {
     require<ShapeError>(v->components == out.components || v->components == 1,
                         "operands have different numbers of components");
@@ -111,7 +132,7 @@ void Kernels::mul_accumulate(Queue& q, const PreparedRing& ring, PrimeList prime
 
 void Kernels::mul_constants(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const LimbConstants& c,
                             const View& out) {
-  for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  for (const View* v : {&a, &out}) check_slice(ring, primes, *v, out), check_same(*v, out);
   for (std::size_t l = 0; l < primes.size(); ++l)
     require<ShapeError>(c[l] < ring.ring().prime(primes[l]), "a constant is not reduced");
   do_mul_constants(q, ring, primes, a, c, out);
@@ -154,6 +175,8 @@ void Kernels::convert(Queue& q, const PreparedConversion& c, const View& x, cons
   }
   check_same(x, out);
   require<ShapeError>(x.n == out.n, "a conversion does not change the degree");
+  require<ShapeError>(std::has_single_bit(out.n) || (out.n > 0 && out.n % kSlice == 0),
+                      "a conversion's operands are neither of a degree nor slices of multiples of 64 coefficients");
   check_word(k.from, x);
   check_word(k.to, out);
   require<ShapeError>((own != nullptr) == !k.own.empty(), "a conversion's own operand is missing or not wanted");
@@ -167,13 +190,13 @@ void Kernels::convert(Queue& q, const PreparedConversion& c, const View& x, cons
 
 void Kernels::inner_product(Queue& q, const PreparedRing& ring, PrimeList primes, const View& digits, const View& key,
                             PrimeList key_limbs, const View& out) {
-  for (const View* v : {&digits, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
-  check_key(ring, key, key_limbs, primes.size(), digits.components * out.components);
+  for (const View* v : {&digits, &out}) check_slice(ring, primes, *v, out), check_batch(*v, out);
+  check_key(ring, key, key_limbs, primes.size(), digits.components * out.components, out.n);
   do_inner_product(q, ring, primes, digits, key, key_limbs, out);
 }
 
 void Kernels::tensor(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const View& b, const View& out) {
-  for (const View* v : {&a, &b, &out}) check_ring(ring, primes, *v), check_batch(*v, out);
+  for (const View* v : {&a, &b, &out}) check_slice(ring, primes, *v, out), check_batch(*v, out);
   require<ShapeError>(a.components + b.components == out.components + 1,
                       "a product has one component fewer than its factors together");
   do_tensor(q, ring, primes, a, b, out);
@@ -181,7 +204,7 @@ void Kernels::tensor(Queue& q, const PreparedRing& ring, PrimeList primes, const
 
 void Kernels::product(Queue& q, const PreparedRing& ring, PrimeList primes, const PreparedProduct& p, const View& in,
                       const View& out) {
-  for (const View* v : {&in, &out}) check_ring(ring, primes, *v);
+  for (const View* v : {&in, &out}) check_slice(ring, primes, *v, out);
   check_result(out);
   const GatheredProduct& g = p.product();
   require<ShapeError>(in.components == out.components, "operands have different numbers of components");
@@ -200,9 +223,17 @@ void Kernels::sample(Queue& q, const PreparedRing& ring, PrimeList primes, const
 }
 
 void Kernels::copy(Queue& q, const View& a, const View& out) {
-  check_same(a, out);
-  require<ShapeError>(a.limbs == out.limbs && a.n == out.n && a.word == out.word, "a copy's operands do not fit");
+  check_copy(a, out);
   do_copy(q, a, out);
+}
+
+void Kernels::gather(Queue& q, std::span<const Piece> pieces) {
+  for (const Piece& p : pieces) check_copy(p.from, p.to);
+  do_gather(q, pieces);
+}
+
+void Kernels::do_gather(Queue& q, std::span<const Piece> pieces) {
+  for (const Piece& p : pieces) do_copy(q, p.from, p.to);
 }
 
 void Kernels::zero(Queue& q, const View& out) {
@@ -226,7 +257,7 @@ void Kernels::apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits,
   check_batch(digits, out);
   require<ShapeError>(digits.components == plan.digits.size() && out.components == 2,
                       "a key switch takes one component a digit and gives two");
-  check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size());
+  check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size(), out.n);
   if (add) check_added(plan, *add, out);
   do_apply_key(q, plan, digits, key, add, out, w);
 }
@@ -237,7 +268,7 @@ void Kernels::key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, con
   check_ring(*plan.ring, plan.chain, out);
   check_batch(x, out);
   require<ShapeError>(x.components == 1 && out.components == 2, "a key switch takes one component and gives two");
-  check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size());
+  check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size(), out.n);
   if (add) check_added(plan, *add, out);
   do_key_switch(q, plan, x, key, add, out, w);
 }

@@ -4,9 +4,14 @@
 // Common rules. `primes` names the prime of each limb of every operand unless said otherwise. Operands have the ring's
 // word and n. Inputs may broadcast over the batch (stride 0); `out` may be an input of the same shape (element-wise
 // kernels, ntt) and otherwise must not overlap one. A call neither blocks, allocates, synchronises nor uploads.
+//
+// Kernels that take each coefficient (or value) alone also work on a slice of them: n of all operands may be the same
+// multiple of 64 below the ring's degree, each limb lying at a multiple of 64 bytes. These are add, sub, neg, mul,
+// mul_accumulate, mul_constants, convert, inner_product, tensor, product, copy, gather and zero.
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "device/device.h"
 #include "device/prepared.h"
@@ -43,6 +48,11 @@ class Workspace {
  private:
   std::byte* next_;
   std::size_t left_;
+};
+
+/// One copy of a gather.
+struct Piece {
+  View from, to;
 };
 
 struct KeySwitchPlan;
@@ -94,6 +104,8 @@ class Kernels {
 
   void sample(Queue&, const PreparedRing&, PrimeList primes, const Draw&, const View& out);
   void copy(Queue&, const View& a, const View& out);
+  /// Several copies as one call: each piece as `copy`. A piece's `from` may lie on another device that this one reaches.
+  void gather(Queue&, std::span<const Piece> pieces);
   void zero(Queue&, const View& out);
 
   // Composites. The defaults compose the kernels above (device/composite.cpp); a backend may override them, bit-equal.
@@ -114,6 +126,8 @@ class Kernels {
   static std::size_t bfv_multiply_workspace(const MultiplyPlan&, std::size_t items, std::size_t a_components,
                                             std::size_t b_components);
 
+  /// Whether composites find scratch of their own: they are then called with the whole batch and no workspace.
+  virtual bool brings_scratch() const { return false; }
   /// How many items of a composite a call should hold, each with so many bytes of scratch: enough to fill the device, no
   /// more than its caches like.
   virtual std::size_t preferred_items(std::size_t bytes_an_item) const = 0;
@@ -142,6 +156,7 @@ class Kernels {
                           const View& out) = 0;
   virtual void do_sample(Queue&, const PreparedRing&, const PrimeList&, const Draw&, const View& out) = 0;
   virtual void do_copy(Queue&, const View& a, const View& out) = 0;
+  virtual void do_gather(Queue&, std::span<const Piece> pieces);
   virtual void do_zero(Queue&, const View& out) = 0;
 
   virtual void do_decompose(Queue&, const KeySwitchPlan&, const View& x, const View& digits, Workspace);

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 #include <algorithm>
-#include <cstdio>
 
 namespace heliograph::ring {
 
@@ -40,6 +39,16 @@ auto Engine::with_room(std::size_t bytes, Attempt attempt) const {
 
 device::Buffer Engine::allocate(std::size_t bytes) const {
   return with_room(bytes, [&] { return device_.allocate(bytes, queue()); });
+}
+
+device::Buffer Engine::allocate(const View& shape, const PrimeList& primes) const {
+  return with_room(shape.words() * shape.word_size(), [&] { return device_.allocate(shape, primes, queue()); });
+}
+
+std::size_t Engine::free_memory() const {
+  queue();  // a child of a fork must not ask its parent's device
+  const device::MemoryState m = device_.memory();
+  return m.available + m.pooled + device_.residents().evictable_bytes();
 }
 
 void Engine::require_memory(std::size_t bytes, const char* purpose) const {
@@ -98,16 +107,6 @@ std::shared_ptr<const device::PreparedProduct> Engine::product(device::GatheredP
     p = ++count > 1 && (count > kKept || entries > kKeptEntries) ? products_.erase(p) : std::next(p);
   }
   return products_.front();
-}
-
-std::string readable_bytes(std::size_t bytes) {
-  static const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-  return text;
 }
 
 }  // namespace heliograph::ring

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "device/chunks.h"
 #include "device/composite.h"
 #include "device/kernels.h"
 
@@ -17,8 +18,7 @@ using math::Domain;
 using math::PrimeIndex;
 using math::u64;
 
-/// Called between steps of long work with the share done, 0 to 1. May throw (CancelledError) to stop the work.
-using Progress = std::function<void(double)>;
+using device::Progress;
 
 class Engine {
  public:
@@ -35,6 +35,9 @@ class Engine {
   /// Where memory is short, what may leave the device makes room first: the least recently used, of any parameter set.
   /// Throws OutOfMemoryError where that is not enough.
   device::Buffer allocate(std::size_t bytes) const;
+  device::Buffer allocate(const View& shape, const PrimeList& primes) const;
+  /// Bytes that can be had now, what may leave the device for them included.
+  std::size_t free_memory() const;
   /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had. Makes room as `allocate`.
   void require_memory(std::size_t bytes, const char* purpose) const;
   /// The permutation of X -> X^galois in `domain`, prepared once.
@@ -58,7 +61,6 @@ class Engine {
   std::list<std::shared_ptr<const device::PreparedProduct>> products_;  // the last used first
 };
 
-/// "5.1 GiB"
-std::string readable_bytes(std::size_t bytes);
+using device::readable_bytes;
 
 }  // namespace heliograph::ring

@@ -34,8 +34,8 @@ RnsTensor::RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::si
     : engine_(std::move(engine)), primes_(primes), domain_(domain) {
   const math::Ring& ring = engine_->ring();
   view_ = View::dense(nullptr, ring.word(), shape, components, primes.size(), ring.n());
-  const std::size_t words = element_count(shape) * components * primes.size();
-  buffer_ = engine_->allocate(std::max<std::size_t>(1, words) * ring.n() * math::word_bytes(ring.word()));
+  element_count(shape);  // refuses what overflows
+  buffer_ = engine_->allocate(view_, primes);
   view_.data = buffer_->address();
 }
 
@@ -143,35 +143,18 @@ RnsTensor RnsTensor::reshape(const Shape& target) const {
 
 RnsTensor RnsTensor::contiguous() const { return dense() ? *this : copy(*this); }
 
-void for_chunks(std::vector<View> views, std::size_t preferred, const Progress& progress,
-                const std::function<void(const std::vector<View>&)>& step) {
-  const std::size_t total = views.front().items();
-  std::size_t done = 0;
-  const std::function<void(const std::vector<View>&)> walk = [&](const std::vector<View>& part) {
-    const View& lead = part.front();
-    const std::size_t items = lead.items();
-    if (items == 0) return;
-    if (items <= preferred || lead.axes == 0) {
-      step(part);
-      done += items;
-      if (progress) progress(static_cast<double>(done) / static_cast<double>(total));
-      return;
-    }
-    const std::size_t inner = items / lead.shape[0], rows = std::max<std::size_t>(1, preferred / inner);
-    for (std::size_t first = 0; first < lead.shape[0]; first += rows) {
-      std::vector<View> next;
-      for (const View& v : part) {
-        View row = v.with_leading(first, std::min(rows, lead.shape[0] - first));
-        if (inner > preferred) {  // one row is still too much: drop the axis and go deeper
-          for (int i = 0; i + 1 < row.axes; ++i) row.shape[i] = row.shape[i + 1], row.stride[i] = row.stride[i + 1];
-          --row.axes;
-        }
-        next.push_back(row);
-      }
-      walk(next);
-    }
-  };
-  walk(views);
+void for_stretches(const Engine& engine, const std::vector<View>& views, const std::function<std::size_t(std::size_t)>& bytes,
+                   const Progress& progress,
+                   const std::function<void(const std::vector<View>&, device::Workspace)>& step) {
+  const std::size_t all = std::max<std::size_t>(1, views.front().items());
+  if (engine.kernels().brings_scratch()) {
+    device::for_chunks(views, all, progress, [&](const std::vector<View>& v) { step(v, device::Workspace(nullptr, 0)); });
+    return;
+  }
+  const std::size_t preferred = std::min(engine.kernels().preferred_items(bytes(1)), all), scratch = bytes(preferred);
+  const device::Buffer workspace = engine.allocate(scratch);
+  device::for_chunks(views, preferred, progress,
+                     [&](const std::vector<View>& v) { step(v, device::Workspace(workspace->address(), scratch)); });
 }
 
 }  // namespace heliograph::ring

@@ -79,8 +79,10 @@ RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::Prepar
 std::vector<std::byte> download(const RnsTensor& a);
 void upload(const RnsTensor& to, std::span<const std::byte> from);
 
-/// Calls `step` on stretches of the batch of about `preferred` items. All views have the same batch shape.
-void for_chunks(std::vector<View> views, std::size_t preferred, const Progress& progress,
-                const std::function<void(const std::vector<View>&)>& step);
+/// Calls `step` on stretches of the batch with scratch of `bytes(items)` for each, as the device likes them: see
+/// Kernels::preferred_items. All views have the same batch shape.
+void for_stretches(const Engine& engine, const std::vector<View>& views, const std::function<std::size_t(std::size_t)>& bytes,
+                   const Progress& progress,
+                   const std::function<void(const std::vector<View>&, device::Workspace)>& step);
 
 }  // namespace heliograph::ring

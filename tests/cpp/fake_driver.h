@@ -1,11 +1,13 @@
 // A GPU that is not there: the host's memory, copies at once, launches noted and not run, failures to order. It checks
-// what it is asked as the CUDA runtime would (`misuse`) and knows what was not given back (`left`).
+// what it is asked as the CUDA runtime would (`misuse`) and knows what was not given back (`left`). There may be several,
+// which wait for each other's events.
 #pragma once
 
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,12 @@ class FakeDriver final : public backend::cuda::Driver {
     StreamHandle stream;
     const void* subject;  // memory, event or graph
   };
+
+  /// `peers`: whether it may read the memory of those that may read its own.
+  explicit FakeDriver(bool peers = true) : peers_(peers) {}
+  ~FakeDriver() override {
+    for (const auto& [event, live] : events_) all_events().erase(event);
+  }
 
   // ---- Failures to order
 
@@ -110,16 +118,23 @@ class FakeDriver final : public backend::cuda::Driver {
     streams_.erase(s);
     return status;
   }
-  Status make_event(EventHandle* e) override { return make("make_event", events_, e); }
-  Status destroy_event(EventHandle e) override { return destroy("destroy_event", events_, e); }
+  Status make_event(EventHandle* e) override {
+    const Status status = make("make_event", events_, e);
+    if (status == 0) all_events().insert(*e);
+    return status;
+  }
+  Status destroy_event(EventHandle e) override {
+    all_events().erase(e);
+    return destroy("destroy_event", events_, e);
+  }
   Status record(EventHandle e, StreamHandle s) override {
     const std::lock_guard lock(mutex_);
-    require(events_.contains(e), "an event that is gone was recorded");
+    require(events_.contains(e), "an event that is gone, or another GPU's, was recorded");
     return enter("record", s, e);
   }
   Status wait_event(StreamHandle s, EventHandle e) override {
     const std::lock_guard lock(mutex_);
-    require(events_.contains(e), "an event that is gone was waited for");
+    require(all_events().contains(e), "an event that is gone was waited for");
     return enter("wait_event", s, e);
   }
   Status synchronize_event(EventHandle e) override {
@@ -185,6 +200,13 @@ class FakeDriver final : public backend::cuda::Driver {
     if (launches_.size() == fault_at_) hurt_ = true;
     return status;
   }
+  bool reach(Driver& other) override {
+    const auto* const theirs = dynamic_cast<const FakeDriver*>(&other);
+    const std::lock_guard lock(mutex_);
+    calls_.push_back({"reach", nullptr, theirs});
+    ++counts_["reach"];
+    return theirs != nullptr && peers_ && theirs->peers_;
+  }
   Status begin_capture(StreamHandle s) override {
     const std::lock_guard lock(mutex_);
     const Status status = enter("begin_capture", s);
@@ -218,6 +240,30 @@ class FakeDriver final : public backend::cuda::Driver {
 
  private:
   using Handles = std::map<void*, bool>;
+  /// The events of every fake GPU: a stream waits for any.
+  class Events {
+   public:
+    void insert(EventHandle e) {
+      const std::lock_guard lock(mutex_);
+      live_.insert(e);
+    }
+    void erase(EventHandle e) {
+      const std::lock_guard lock(mutex_);
+      live_.erase(e);
+    }
+    bool contains(EventHandle e) {
+      const std::lock_guard lock(mutex_);
+      return live_.contains(e);
+    }
+
+   private:
+    std::mutex mutex_;
+    std::set<EventHandle> live_;
+  };
+  static Events& all_events() {
+    static Events events;
+    return events;
+  }
   struct Order {
     std::string what;
     std::size_t left = 0;
@@ -256,7 +302,11 @@ class FakeDriver final : public backend::cuda::Driver {
     require(ok, "a copy beyond the memory allocated");
     return ok;
   }
-  void* new_handle() { return reinterpret_cast<void*>(next_handle_ += 16); }
+  /// Of its own among all fake GPUs.
+  static void* new_handle() {
+    static std::atomic<std::uintptr_t> next{0x1000};
+    return reinterpret_cast<void*>(next += 16);
+  }
   Status make(const char* what, Handles& handles, void** handle) {
     const std::lock_guard lock(mutex_);
     if (const Status status = enter(what)) return status;
@@ -271,12 +321,12 @@ class FakeDriver final : public backend::cuda::Driver {
     return status;
   }
 
+  const bool peers_;
   mutable std::mutex mutex_;
   Order order_;
   std::atomic<bool> struck_{false};
   std::size_t fault_at_ = 0;
   bool seen_at_once_ = false, hurt_ = false, faulted_ = false;
-  std::uintptr_t next_handle_ = 0x1000;
   Handles streams_, events_, graphs_, capturing_;  // capturing_: whether all of it could be captured
   std::map<void*, std::size_t> memory_;
   std::size_t allocated_ = 0;

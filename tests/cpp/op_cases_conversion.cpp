@@ -16,19 +16,21 @@ struct Use {
   PrimeList place;        // empty: target j is limb j
   std::size_t limbs = 0;  // of the result, where `place` is given
   Word from = Word::w64, to = Word::w64;
+  std::size_t window = 0;  // so many coefficients of operands of n; 0: all
 };
 
 OpCase convert_case(const Use& use) {
   const auto declare = [=](Rig& rig) -> std::function<void()> {
     const math::Conversion& k = use.conversion;
     const auto prepared = rig.kernels().prepare(k);
-    const View x = rig.input(use.from, use.n, k.from, use.shape, use.fill);
+    const auto seen = [&](const View& v) { return use.window > 0 ? coefficients(v, 64 / v.word_size(), use.window) : v; };
+    const View x = seen(rig.input(use.from, use.n, k.from, use.shape, use.fill));
     const Shape shape{use.shape.batch, use.shape.components, use.out};
     std::vector<u64> held = k.to;  // the moduli of the result's limbs
     if (use.limbs > 0) held.assign(use.limbs, 2);
     for (std::size_t j = 0; j < use.place.size(); ++j) held[use.place[j]] = k.to[j];
-    const View own = k.own.empty() ? View{} : rig.input(use.to, use.n, held, shape, use.fill);
-    const View out = rig.output(use.to, use.n, held.size(), shape);
+    const View own = k.own.empty() ? View{} : seen(rig.input(use.to, use.n, held, shape, use.fill));
+    const View out = seen(rig.output(use.to, use.n, held.size(), shape));
     return [=, &rig] {
       rig.kernels().convert(rig.queue(), *prepared, x, use.conversion.own.empty() ? nullptr : &own, out,
                             use.place.size() > 0 ? &use.place : nullptr);
@@ -74,6 +76,17 @@ void same_word(std::vector<OpCase>& cases, const Field& field) {
   u = use("divide to placed limbs", math::divide_and_round({p[1], p[2]}, {p[0], p[5], p[3]}));
   u.place = {3, 1, 0}, u.limbs = 4, u.n = 32;
   cases.push_back(convert_case(u));
+  for (const std::size_t n : {192, 1088, 1984}) {
+    const std::string name = "slice of " + std::to_string(n) + " coefficients";
+    u = use(name, math::extend_base(slice(p, 0, 8), slice(p, 8, 5)));
+    u.n = n, u.out = Layout::sliced;
+    cases.push_back(convert_case(u));
+    u = use(name + ", divide", math::divide_and_round(slice(p, 0, 3), slice(p, 3, 6)));
+    u.n = n, u.shape = {{1}, 1};
+    cases.push_back(convert_case(u));
+    u.name += " in place of all", u.n = 2048, u.window = n;
+    cases.push_back(convert_case(u));
+  }
   u = use("extend, n=2, empty batch", math::extend_base({p[1]}, {p[0]}));
   u.shape.batch = {0}, u.n = 2;
   cases.push_back(convert_case(u));
@@ -136,6 +149,11 @@ void conversion_cases(std::vector<OpCase>& cases) {
   plain_cases(cases);
   const std::vector<u64> narrow = ring_of(kField32, 1024, 4)->primes(), wide = ring_of(kField60, 1024, 3)->primes();
   cases.push_back(convert_case({.name = "32 to 64 bits", .conversion = math::extend_base(narrow, wide), .from = Word::w32}));
+  cases.push_back(convert_case({.name = "slice of 576 coefficients, 32 to 64 bits",
+                                .conversion = math::extend_base(narrow, wide),
+                                .n = 1024,
+                                .from = Word::w32,
+                                .window = 576}));
   cases.push_back(
       convert_case({.name = "64 to 32 bits", .conversion = math::divide_and_round(wide, narrow), .to = Word::w32}));
 }

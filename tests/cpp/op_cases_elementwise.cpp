@@ -1,4 +1,4 @@
-// add, sub, neg, mul, mul_accumulate, mul_constants, add_constants, copy, zero.
+// add, sub, neg, mul, mul_accumulate, mul_constants, add_constants, copy, gather, zero.
 #include "op_cases.h"
 
 namespace heliograph::test {
@@ -15,7 +15,25 @@ struct Setting {
   Layout layout = Layout::packed;  // of the first operand and the result
   Layout second = Layout::packed;  // of the second operand
   Fill fill = Fill::random;
+  std::size_t slice = 0;  // of the coefficients; 0: all
+  bool window = false;    // a slice of operands that hold all, else of operands that hold no more
 };
+
+/// Multiples of 64 coefficients, most of them no power of two.
+void slices(std::vector<Setting>& all, const Field* f) {
+  const std::string w = f->name;
+  const auto add = [&](const std::string& name, std::size_t n, std::size_t slice, bool window, const Setting& of) {
+    all.push_back(of);
+    all.back().name = w + " slice of " + std::to_string(slice) + " coefficients" + name;
+    all.back().field = f, all.back().n = n, all.back().slice = slice, all.back().window = window;
+  };
+  const Setting two{"", nullptr, 0, {0, 2}, {3}, 2};
+  add("", 1024, 64, false, two);
+  add(", sliced", 1024, 192, false, {"", nullptr, 0, {4, 1, 3}, {2, 2}, 2, Layout::sliced, Layout::broadcast});
+  add(" in place of all", 1024, 448, true, {"", nullptr, 0, {1}, {3}, 2, Layout::packed, Layout::sliced, Fill::edges});
+  add(" of one item", 16384, 8256, false, {"", nullptr, 0, {5}, {}, 1});
+  add(" of one item in place of all", 8192, 4160, true, {"", nullptr, 0, {2}, {1}, 2});
+}
 
 std::vector<Setting> settings() {
   std::vector<Setting> all;
@@ -33,6 +51,7 @@ std::vector<Setting> settings() {
     all.push_back({w + " n=8 sliced", f, 8, {5, 0, 2}, {7}, 2, Layout::sliced, Layout::sliced, Fill::edges});
     all.push_back({w + " n=2", f, 2, {0, 5}, {3}, 1, Layout::sliced, Layout::packed, Fill::edges});
     all.push_back({w + " empty batch", f, 64, {0, 1}, {0}, 2});
+    slices(all, f);
   }
   all.push_back({"w32-small n=1024", &kField32Small, 1024, {0, 1, 3}, {3}, 2, Layout::sliced, Layout::packed});
   return all;
@@ -43,16 +62,30 @@ using Binary = void (Kernels::*)(device::Queue&, const device::PreparedRing&, Pr
 
 std::shared_ptr<const math::Ring> ring_for(const Setting& s) { return ring_of(*s.field, s.n, 6); }
 
+/// What an operand's memory holds, and the part of it that a call is given: a window begins at a multiple of 64 bytes.
+std::size_t held(const Setting& s) { return s.slice == 0 || s.window ? s.n : s.slice; }
+View seen(const Setting& s, const View& v) {
+  return s.window && s.slice > 0 ? coefficients(v, 64 / v.word_size() * 3, s.slice) : v;
+}
+
+View input(Rig& rig, const Setting& s, const Shape& shape) {
+  return seen(s, rig.input(s.field->word, held(s), moduli(*ring_for(s), s.primes), shape, s.fill));
+}
+View in_out(Rig& rig, const Setting& s, const Shape& shape) {
+  return seen(s, rig.in_out(s.field->word, held(s), moduli(*ring_for(s), s.primes), shape, s.fill));
+}
+View output(Rig& rig, const Setting& s, const Shape& shape) {
+  return seen(s, rig.output(s.field->word, held(s), s.primes.size(), shape));
+}
+
 /// `shared`: 1 or 2 gives that operand a single component for all of the result's; 0 neither.
 OpCase binary(const std::string& kernel, Binary call, const Setting& s, int shared) {
   const auto declare = [=](Rig& rig) -> std::function<void()> {
-    const auto ring = ring_for(s);
-    const auto prepared = rig.prepare(ring);
-    const View a = rig.input(*ring, s.primes, {s.batch, shared == 1 ? 1 : s.components, s.layout}, s.fill);
-    const View b = rig.input(*ring, s.primes, {s.batch, shared == 2 ? 1 : s.components, s.second}, s.fill);
+    const auto prepared = rig.prepare(ring_for(s));
+    const View a = input(rig, s, {s.batch, shared == 1 ? 1 : s.components, s.layout});
+    const View b = input(rig, s, {s.batch, shared == 2 ? 1 : s.components, s.second});
     const Shape shape{s.batch, s.components, s.layout};
-    const View out =
-        kernel == "mul_accumulate" ? rig.in_out(*ring, s.primes, shape, s.fill) : rig.output(*ring, s.primes, shape);
+    const View out = kernel == "mul_accumulate" ? in_out(rig, s, shape) : output(rig, s, shape);
     return [=, &rig] { (rig.kernels().*call)(rig.queue(), *prepared, s.primes, a, b, out); };
   };
   return {kernel, s.name + (shared ? (shared == 1 ? ", first shared" : ", second shared") : ""), false, declare};
@@ -62,11 +95,9 @@ enum class Alias { first, second, both_inputs, all };
 
 OpCase aliased(const std::string& kernel, Binary call, const Setting& s, Alias alias, const char* name) {
   const auto declare = [=](Rig& rig) -> std::function<void()> {
-    const auto ring = ring_for(s);
-    const auto prepared = rig.prepare(ring);
-    const Shape shape{s.batch, s.components, s.layout};
-    const View changed = rig.in_out(*ring, s.primes, shape, s.fill);
-    const View other = rig.input(*ring, s.primes, {s.batch, s.components, s.second}, s.fill);
+    const auto prepared = rig.prepare(ring_for(s));
+    const View changed = in_out(rig, s, {s.batch, s.components, s.layout});
+    const View other = input(rig, s, {s.batch, s.components, s.second});
     const View& a = alias == Alias::first || alias == Alias::all ? changed : other;
     const View& b = alias == Alias::second || alias == Alias::all ? changed : other;
     return [=, &rig] { (rig.kernels().*call)(rig.queue(), *prepared, s.primes, a, b, changed); };
@@ -96,22 +127,117 @@ using Unary = std::function<void(Rig&, const device::PreparedRing&, const Settin
 
 void unary_cases(std::vector<OpCase>& cases, const std::string& kernel, const Unary& call, const std::string& more = "") {
   for (const Setting& s : settings()) {
+    if (s.slice > 0 && kernel == "add_constants") continue;  // coefficient 0 is not in every slice
     const auto declare = [=](Rig& rig) -> std::function<void()> {
-      const auto ring = ring_for(s);
-      const auto prepared = rig.prepare(ring);
-      const View a = rig.input(*ring, s.primes, {s.batch, s.components, s.second}, s.fill);
-      const View out = rig.output(*ring, s.primes, {s.batch, s.components, s.layout});
+      const auto prepared = rig.prepare(ring_for(s));
+      const View a = input(rig, s, {s.batch, s.components, s.second});
+      const View out = output(rig, s, {s.batch, s.components, s.layout});
       return [=, &rig] { call(rig, *prepared, s, a, out); };
     };
     cases.push_back({kernel, s.name + more, false, declare});
     const auto in_place = [=](Rig& rig) -> std::function<void()> {
-      const auto ring = ring_for(s);
-      const auto prepared = rig.prepare(ring);
-      const View a = rig.in_out(*ring, s.primes, {s.batch, s.components, s.layout}, s.fill);
+      const auto prepared = rig.prepare(ring_for(s));
+      const View a = in_out(rig, s, {s.batch, s.components, s.layout});
       return [=, &rig] { call(rig, *prepared, s, a, a); };
     };
     if (kernel != "copy" && kernel != "zero") cases.push_back({kernel, s.name + more + ", in place", false, in_place});
   }
+}
+
+/// A piece of a gather: operands of their own, or `count` coefficients of larger ones from `from` and `to` on.
+struct PieceOf {
+  std::size_t n, limbs;
+  Shape shape;
+  Layout to = Layout::packed;
+  std::size_t count = 0, from_first = 0, to_first = 0;
+  std::vector<std::size_t> to_batch = {};  // where it is not the shape's
+};
+
+OpCase gather_case(const std::string& name, const Field& field, const std::vector<PieceOf>& pieces) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    std::vector<device::Piece> list;
+    for (const PieceOf& p : pieces) {
+      const auto& batch = p.to_batch.empty() ? p.shape.batch : p.to_batch;
+      View from = rig.input(field.word, p.n, std::vector<u64>(p.limbs, u64{1} << 30), p.shape);
+      View to = rig.output(field.word, p.n, p.limbs, {batch, p.shape.components, p.to});
+      if (p.count > 0) from = coefficients(from, p.from_first, p.count), to = coefficients(to, p.to_first, p.count);
+      list.push_back({from, to});
+    }
+    return [=, &rig] { rig.kernels().gather(rig.queue(), list); };
+  };
+  return {"gather", std::string(field.name) + " " + name, false, declare};
+}
+
+/// One result of all coefficients from slices that lie on their own, an eighth, a half and the rest of it.
+OpCase joined_case(const Field& field) {
+  const auto declare = [&field](Rig& rig) -> std::function<void()> {
+    const std::vector<u64> moduli(3, u64{1} << 30);
+    const View out = rig.output(field.word, 1024, 3, {{2, 3}, 2, Layout::transposed});
+    std::vector<device::Piece> list;
+    std::size_t first = 0;
+    for (const std::size_t count : {std::size_t{128}, std::size_t{512}, std::size_t{384}}) {
+      list.push_back({rig.input(field.word, count, moduli, {{2, 3}, 2}), coefficients(out, first, count)});
+      first += count;
+    }
+    return [=, &rig] { rig.kernels().gather(rig.queue(), list); };
+  };
+  return {"gather", std::string(field.name) + " slices to a whole", false, declare};
+}
+
+void gather_cases(std::vector<OpCase>& cases, const Field& f) {
+  std::vector<PieceOf> pieces;
+  const auto piece = [&](PieceOf p) { pieces.push_back(std::move(p)); };
+  const auto done = [&](const std::string& name) { cases.push_back(gather_case(name, f, pieces)), pieces.clear(); };
+  cases.push_back(joined_case(f));
+  done("no pieces, empty batch");
+  piece({64, 2, {{0}, 2}});
+  done("empty batch");
+  piece({64, 2, {{0}, 2}});
+  piece({64, 2, {{5}, 2}});
+  done("one of two is empty");
+  piece({1024, 3, {{3}, 2}});
+  done("one piece, whole");
+
+  piece({256, 3, {{3, 5}, 2, Layout::sliced}});
+  piece({192, 2, {{2, 3}, 1, Layout::transposed}, Layout::sliced});
+  piece({64, 2, {{3, 2}, 2, Layout::broadcast}});
+  piece({320, 1, {{2, 3}, 3, Layout::broadcast_last}, Layout::transposed});
+  piece({128, 4, {{}, 2, Layout::sliced}, Layout::sliced});
+  done("layouts");
+
+  piece({1, 2, {{3}, 1}});
+  piece({3, 1, {{}, 2, Layout::sliced}});
+  piece({7, 3, {{5}, 2}, Layout::sliced});
+  piece({63, 2, {{2}, 1, Layout::broadcast}});
+  piece({65, 2, {{2, 3}, 2, Layout::transposed}});
+  piece({1025, 1, {{1}, 2}});
+  piece({64, 2, {{3}, 2}});
+  done("odd n");
+
+  piece({1024, 2, {{3}, 2}, Layout::packed, 192, 64, 768});
+  piece({512, 3, {{2}, 1, Layout::sliced}, Layout::packed, 320, 128, 64});
+  piece({64, 2, {{3}, 2}, Layout::packed, 17, 3, 40});
+  done("windows");
+
+  piece({64, 2, {{2, 3, 2, 3, 2}, 2, Layout::sliced}});
+  piece({64, 2, {{2, 1, 2, 1, 2, 2}, 2, Layout::transposed}, Layout::sliced});
+  piece({64, 2, {{6}, 2}});
+  pieces.back().to_batch = {2, 3};
+  piece({64, 2, {{4, 3}, 2, Layout::transposed}, Layout::sliced});
+  pieces.back().to_batch = {2, 6};
+  piece({128, 2, {{3}, 2}});
+  done("axes that do not go together");
+
+  for (std::size_t i = 0; i < 40; ++i)
+    piece({64 * (1 + i * 7 % 11), 1 + i % 3, {{1 + i % 4}, 2, i % 5 == 0 ? Layout::sliced : Layout::packed}});
+  pieces[20].n = 37, pieces[33].n = 2;
+  done("more pieces than a launch takes");
+
+  piece({64, 1, {{1}, 1}});
+  piece({16384, 4, {{3}, 2}});
+  piece({64, 2, {{}, 1}});
+  piece({8192, 2, {{2}, 2, Layout::sliced}});
+  done("small beside large");
 }
 
 /// One constant for each limb: 0, q-1 or something between.
@@ -152,6 +278,7 @@ void elementwise_cases(std::vector<OpCase>& cases) {
   unary_cases(cases, "copy", [](Rig& rig, const device::PreparedRing&, const Setting&, const View& a, const View& out) {
     rig.kernels().copy(rig.queue(), a, out);
   });
+  for (const Field* f : {&kField32, &kField60}) gather_cases(cases, *f);
   unary_cases(cases, "zero", [](Rig& rig, const device::PreparedRing&, const Setting&, const View&, const View& out) {
     rig.kernels().zero(rig.queue(), out);
   });

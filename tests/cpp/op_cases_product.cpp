@@ -1,4 +1,5 @@
 // inner_product, tensor, product.
+#include <bit>
 #include <limits>
 
 #include "op_cases.h"
@@ -11,39 +12,43 @@ using device::GatheredProduct;
 
 std::string text(std::size_t v) { return std::to_string(v); }
 
+/// `slice`: so many coefficients of the ring's, in operands that hold all; 0: all.
 OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::size_t results, Shape shape, Fill fill,
-                  Layout key_layout) {
+                  Layout key_layout, std::size_t slice = 0) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = ring_of(field, n, 6);
+    const auto seen = [&](const View& v) { return slice ? coefficients(v, 64, slice) : v; };
     const auto prepared = rig.prepare(ring);
     const PrimeList primes{0, 3, 5}, key_primes{5, 1, 0, 3}, key_limbs{2, 3, 0};  // the key holds a prime that is dropped
     Shape s = shape;
     s.components = digits;
-    const View x = rig.input(*ring, primes, s, fill);
-    const View key = rig.input(*ring, key_primes, {{}, digits * results + 1, key_layout}, fill);
-    const View out = rig.output(*ring, primes, {s.batch, results, Layout::sliced});
+    const View x = seen(rig.input(*ring, primes, s, fill));
+    const View key = seen(rig.input(*ring, key_primes, {{}, digits * results + 1, key_layout}, fill));
+    const View out = seen(rig.output(*ring, primes, {s.batch, results, Layout::sliced}));
     return [=, &rig] { rig.kernels().inner_product(rig.queue(), *prepared, primes, x, key, key_limbs, out); };
   };
   const std::string values = fill == Fill::top ? " all q-1" : "";
   return {"inner_product",
-          std::string(field.name) + " n=" + text(n) + " digits=" + text(digits) + " results=" + text(results) + values,
+          std::string(field.name) + " n=" + text(n) + " digits=" + text(digits) + " results=" + text(results) + values +
+              (slice ? " slice of " + text(slice) : ""),
           false, declare};
 }
 
 OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, std::size_t b_components,
-                   const std::vector<std::size_t>& batch, Layout b_layout, Fill fill, bool square) {
+                   const std::vector<std::size_t>& batch, Layout b_layout, Fill fill, bool square, std::size_t slice = 0) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = ring_of(field, n, 6);
+    const auto seen = [&](const View& v) { return slice ? coefficients(v, 64, slice) : v; };
     const auto prepared = rig.prepare(ring);
     const PrimeList primes{4, 1, 2};
-    const View a = rig.input(*ring, primes, {batch, a_components, Layout::sliced}, fill);
-    const View b = square ? a : rig.input(*ring, primes, {batch, b_components, b_layout}, fill);
-    const View out = rig.output(*ring, primes, {batch, a_components + b_components - 1, Layout::sliced});
+    const View a = seen(rig.input(*ring, primes, {batch, a_components, Layout::sliced}, fill));
+    const View b = square ? a : seen(rig.input(*ring, primes, {batch, b_components, b_layout}, fill));
+    const View out = seen(rig.output(*ring, primes, {batch, a_components + b_components - 1, Layout::sliced}));
     return [=, &rig] { rig.kernels().tensor(rig.queue(), *prepared, primes, a, b, out); };
   };
   return {"tensor",
           std::string(field.name) + " n=" + text(n) + " " + text(a_components) + "x" + text(b_components) +
-              (square ? " square" : ""),
+              (square ? " square" : "") + (slice ? " slice of " + text(slice) : ""),
           false, declare};
 }
 
@@ -56,6 +61,7 @@ struct Matrix {
   Layout layout = Layout::packed;
   Fill fill = Fill::random;
   std::size_t components = 1;
+  bool slice = false, window = false;  // n of more coefficients; in operands that hold all
 };
 
 GatheredProduct gathered(Rig& rig, const Matrix& m) {
@@ -76,20 +82,26 @@ GatheredProduct gathered(Rig& rig, const Matrix& m) {
 
 OpCase product_case(const Field& field, const Matrix& m) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
-    const auto ring = ring_of(field, m.n, 6);
+    const auto ring = ring_of(field, m.slice ? std::bit_ceil(2 * m.n) : m.n, 6);
     const auto prepared = rig.prepare(ring);
     const PrimeList primes{1, 5};
     const auto p = rig.kernels().prepare(gathered(rig, m));
     const std::size_t results = m.groups * m.outputs * m.positions;
-    const View in = rig.input(*ring, primes, {{m.inputs}, m.components, m.layout}, m.fill);
-    const View out =
-        rig.output(*ring, primes, {{results}, m.components, m.layout == Layout::packed ? Layout::packed : Layout::sliced});
+    const Shape results_shape{{results}, m.components, m.layout == Layout::packed ? Layout::packed : Layout::sliced};
+    View in = rig.input(ring->word(), m.window ? ring->n() : m.n, moduli(*ring, primes),
+                        {{m.inputs}, m.components, m.layout}, m.fill);
+    View out = rig.output(ring->word(), m.window ? ring->n() : m.n, primes.size(), results_shape);
+    if (m.window) {
+      const std::size_t first = 64 / in.word_size();
+      in = coefficients(in, first, m.n), out = coefficients(out, first, m.n);
+    }
     return [=, &rig] { rig.kernels().product(rig.queue(), *prepared, primes, *p, in, out); };
   };
   const std::string shape = text(m.groups) + "x" + text(m.outputs) + "x" + text(m.positions) + " K=" + text(m.terms);
   return {"product",
-          std::string(field.name) + " n=" + text(m.n) + " " + shape + " bits=" + text(m.bits) +
-              (m.padding ? " padded" : "") + (m.extreme ? " extreme" : ""),
+          std::string(field.name) + (m.slice ? " slice of " : " n=") + text(m.n) + (m.slice ? " coefficients " : " ") +
+              shape + " bits=" + text(m.bits) + (m.padding ? " padded" : "") + (m.extreme ? " extreme" : "") +
+              (m.window ? " in place of all" : ""),
           false, declare};
 }
 
@@ -109,6 +121,15 @@ void matrices(std::vector<OpCase>& cases, const Field& field) {
   dense.layout = Layout::sliced, least.layout = Layout::broadcast, single.fill = Fill::edges;
   add(dense), add(single), add(least);
   add({64, 1, 2, 2, 0, 3, 8});  // no terms: zeros
+  for (const std::size_t n : {64, 192, 320, 832}) {
+    for (const int bits : {4, 15, 40}) {  // each way of the backends
+      Matrix slice{n, 1, 6, 3, 30, 11, bits};
+      slice.padding = slice.slice = true, slice.components = 2;
+      add(slice);
+      slice.window = true, slice.layout = Layout::sliced;
+      add(slice);
+    }
+  }
 }
 
 /// A 5 x 5 convolution, stride 2, over a padded 9 x 9 image: what a network's first layer is.
@@ -154,6 +175,11 @@ void product_cases(std::vector<OpCase>& cases) {
     cases.push_back(tensor_case(*f, 2048, 3, 3, {1}, Layout::packed, Fill::random, true));
     cases.push_back(tensor_case(*f, 64, 1, 3, {3}, Layout::broadcast, Fill::random, false));
     cases.push_back(tensor_case(*f, 2, 2, 2, {3}, Layout::packed, Fill::top, false));
+
+    cases.push_back(inner_case(*f, 1024, 3, 2, {{3}, 1}, Fill::random, Layout::packed, 704));
+    cases.push_back(inner_case(*f, 8192, 2, 2, {{}, 1}, Fill::edges, Layout::packed, 4160));
+    cases.push_back(tensor_case(*f, 1024, 2, 2, {3}, Layout::packed, Fill::random, false, 192));
+    cases.push_back(tensor_case(*f, 8192, 2, 2, {1}, Layout::packed, Fill::top, true, 4160));
 
     matrices(cases, *f);
     cases.push_back(convolution_case(*f));

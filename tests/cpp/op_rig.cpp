@@ -39,6 +39,12 @@ std::vector<u64> moduli(const math::Ring& ring, const PrimeList& primes) {
   return result;
 }
 
+View coefficients(View v, std::size_t first, std::size_t count) {
+  v.data += first * v.word_size();
+  v.n = count;
+  return v;
+}
+
 namespace {
 
 constexpr std::byte kGarbage{0xa5};
@@ -49,7 +55,7 @@ std::vector<std::size_t> scaled(std::vector<std::size_t> batch, std::size_t fact
 }
 
 /// A view of `shape` over `bytes`, which it sizes and fills with garbage.
-View lay_out(Word word, std::size_t n, std::size_t limbs, const Shape& shape, std::vector<std::byte>& bytes) {
+View lay_out(Word word, std::size_t n, std::size_t limbs, const Shape& shape, std::vector<std::byte>& bytes, View& whole) {
   const bool sliced = shape.layout == Layout::sliced;
   std::vector<std::size_t> batch = scaled(shape.batch, sliced ? 2 : 1);
   if (shape.layout == Layout::transposed) std::reverse(batch.begin(), batch.end());
@@ -58,6 +64,7 @@ View lay_out(Word word, std::size_t n, std::size_t limbs, const Shape& shape, st
   View v = View::dense(nullptr, word, batch, shape.components + (sliced ? 1 : 0), limbs + (sliced ? 2 : 0), n);
   bytes.assign(v.words() * v.word_size(), kGarbage);
   v.data = bytes.data();
+  whole = v;
   if (sliced && !bytes.empty()) v = v.with_components(1, shape.components).with_limbs(1, limbs);
   if (shape.layout == Layout::transposed) std::reverse(v.stride.begin(), v.stride.begin() + v.axes);
   for (int i = 0; i < v.axes; ++i) {
@@ -100,8 +107,8 @@ std::shared_ptr<const device::PreparedRing> Rig::prepare(const std::shared_ptr<c
   return prepared;
 }
 
-View Rig::place(View host, std::vector<std::byte>& bytes, bool compared) {
-  device::Buffer buffer = target_.device->allocate(bytes.size(), *queue_);
+View Rig::place(View host, const View& whole, std::vector<std::byte>& bytes, bool compared) {
+  device::Buffer buffer = target_.device->allocate(whole, PrimeList::range(0, whole.limbs), *queue_);
   target_.device->upload(*queue_, bytes, buffer->address());
   host.data = buffer->address() + (host.data - bytes.data());
   (compared ? outputs_ : inputs_).push_back(std::move(buffer));
@@ -111,8 +118,8 @@ View Rig::place(View host, std::vector<std::byte>& bytes, bool compared) {
 namespace {
 
 View filled(Rig& rig, Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill,
-            std::vector<std::byte>& bytes) {
-  const View v = lay_out(word, n, moduli.size(), shape, bytes);
+            std::vector<std::byte>& bytes, View& whole) {
+  const View v = lay_out(word, n, moduli.size(), shape, bytes, whole);
   for (std::size_t item = 0; item < v.items(); ++item) {
     for (std::size_t c = 0; c < v.components; ++c) {
       for (std::size_t l = 0; l < v.limbs; ++l) {
@@ -134,24 +141,31 @@ View filled(Rig& rig, Word word, std::size_t n, const std::vector<u64>& moduli, 
 
 View Rig::input(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill) {
   std::vector<std::byte> bytes;
-  const View v = filled(*this, word, n, moduli, shape, fill, bytes);
-  return place(v, bytes, false);
+  View whole;
+  const View v = filled(*this, word, n, moduli, shape, fill, bytes, whole);
+  return place(v, whole, bytes, false);
 }
 
 View Rig::input(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill) {
   return input(ring.word(), ring.n(), moduli(ring, primes), shape, fill);
 }
 
-View Rig::in_out(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill) {
+View Rig::in_out(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill) {
   std::vector<std::byte> bytes;
-  const View v = filled(*this, ring.word(), ring.n(), moduli(ring, primes), shape, fill, bytes);
-  return place(v, bytes, true);
+  View whole;
+  const View v = filled(*this, word, n, moduli, shape, fill, bytes, whole);
+  return place(v, whole, bytes, true);
+}
+
+View Rig::in_out(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill) {
+  return in_out(ring.word(), ring.n(), moduli(ring, primes), shape, fill);
 }
 
 View Rig::output(Word word, std::size_t n, std::size_t limbs, const Shape& shape) {
   std::vector<std::byte> bytes;
-  const View v = lay_out(word, n, limbs, shape, bytes);
-  return place(v, bytes, true);
+  View whole;
+  const View v = lay_out(word, n, limbs, shape, bytes, whole);
+  return place(v, whole, bytes, true);
 }
 
 View Rig::output(const math::Ring& ring, const PrimeList& primes, const Shape& shape) {

@@ -76,6 +76,7 @@ class Rig {
   View output(Word word, std::size_t n, std::size_t limbs, const Shape& shape);
   View output(const math::Ring& ring, const PrimeList& primes, const Shape& shape);
   /// An input that the call changes.
+  View in_out(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill = Fill::random);
   View in_out(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill = Fill::random);
   device::Workspace workspace(std::size_t bytes);
 
@@ -85,13 +86,16 @@ class Rig {
   std::vector<std::vector<std::byte>> results();
 
  private:
-  View place(View host, std::vector<std::byte>& bytes, bool compared);
+  View place(View host, const View& whole, std::vector<std::byte>& bytes, bool compared);
 
   Target& target_;
   std::unique_ptr<device::Queue> queue_;
   std::vector<device::Buffer> inputs_, outputs_;
   u64 state_ = 1;
 };
+
+/// The coefficients [first, first + count) of all that a view holds.
+View coefficients(View v, std::size_t first, std::size_t count);
 
 /// The moduli of a list of a ring's primes.
 std::vector<u64> moduli(const math::Ring& ring, const PrimeList& primes);

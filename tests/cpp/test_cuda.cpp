@@ -515,6 +515,42 @@ TEST_F(FakeGpu, WhatCannotBeCapturedIsToldAndTheQueueGoesOn) {
   EXPECT_EQ(driver_->left(), "");
 }
 
+TEST_F(FakeGpu, TablesFreedDuringACaptureAreFreedAfterIt) {
+  Work w(*device_);
+  const auto other = device_->make_queue();
+  const std::size_t freed = driver_->count("free"), recorded = driver_->count("record");
+  cuda::capture(*w.queue, [&] {
+    w.add();
+    device_->kernels().prepare(ring_of(kField50, 64, 1)).reset();
+    EXPECT_EQ(driver_->count("free"), freed);
+    EXPECT_EQ(driver_->count("record"), recorded);
+  });
+  EXPECT_EQ(driver_->count("free"), freed + 4);  // what a ring has
+  EXPECT_GE(driver_->count("record"), recorded + 8);
+}
+
+TEST_F(FakeGpu, AGatherIsOneLaunch) {
+  const auto queue = device_->make_queue();
+  const device::Buffer from = device_->allocate(1 << 20, *queue), to = device_->allocate(1 << 20, *queue);
+  const auto launches = [&](std::size_t pieces, std::size_t n, std::size_t axes = 1) {
+    std::vector<device::Piece> list;
+    for (std::size_t i = 0; i < pieces; ++i) {
+      const std::vector<std::size_t> batch(axes, 2);
+      list.push_back(
+          {View::dense(from->address(), Word::w64, batch, 2, 3, n), View::dense(to->address(), Word::w64, batch, 2, 3, n)});
+    }
+    const std::size_t before = driver_->count("launch");
+    device_->kernels().gather(*queue, list);
+    return driver_->count("launch") - before;
+  };
+  EXPECT_EQ(launches(0, 64), 0u);
+  EXPECT_EQ(launches(1, 64), 1u);
+  EXPECT_EQ(launches(16, 64), 1u);
+  EXPECT_EQ(launches(17, 64), 2u);
+  EXPECT_EQ(launches(16, 3), 1u);
+  EXPECT_EQ(launches(16, 64, 6), 1u);
+}
+
 // ---- On a GPU
 
 /// The targets of the tests below, never closed: the runtime may end before static objects do.

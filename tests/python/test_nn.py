@@ -65,8 +65,8 @@ def test_quantization_rounds_to_nearest(name: str) -> None:
     network = nn.load(name)
     top = 16 if network.image == (8, 8) else 255
     values = np.arange(top + 1)
-    images = np.broadcast_to(values[:, None, None], (len(values), *network.image))
-    quantized = network.quantize(images)[:, 0, 0]
+    images = np.broadcast_to(values.reshape(-1, *[1] * len(network.image)), (len(values), *network.image))
+    quantized = network.quantize(images).reshape(len(values), -1)[:, 0]
     assert np.abs(quantized - values * network.levels / top).max() <= 0.5
     assert (quantized[0], quantized[-1]) == (0, network.levels)
     with pytest.raises(hg.ShapeError, match="takes images of shape"):
@@ -159,7 +159,8 @@ def test_sets_are_what_the_search_finds(name: str) -> None:
     recorded, found = setup.parameters(), setup.search()
     assert recorded.security == "128-bit"
     assert recorded.n == found.n
-    assert found.log_q - 0.5 <= recorded.log_q <= found.log_q + 2
+    spare = 15 if setup.given_moduli else 2  # found for larger weights (src/schemes/bfv/spec.cpp)
+    assert found.log_q - 0.5 <= recorded.log_q <= found.log_q + spare
     assert len(recorded._core.spec.special) == len(found._core.spec.special)
     assert recorded.plain_moduli == found.plain_moduli == list(setup.plain_modulus)
     assert set(found.needs["rotations"]) <= set(setup.keys().get("rotations", ()))

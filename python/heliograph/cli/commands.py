@@ -78,6 +78,7 @@ def mnist(
     With files, every decrypted logit is compared with the clear integer network's.
     """
     from heliograph import nn
+    from heliograph.cli import batch
     from heliograph.cli import mnist as run
     from heliograph.cli.roles import CommandError
 
@@ -95,7 +96,39 @@ def mnist(
         raise CommandError(f'--parameters is hcnn5 or hcnn5-2020, not "{parameters}"')
     setup = nn.setup(names[network])
     chosen = setup.parameters() if parameters == "hcnn5" else hg.bfv.parameters(parameters)
-    if not run.classify_all(*run.test_set(images, labels, limit), setup, chosen):
+    if not batch.classify_all(batch.Run(*run.test_set(images, labels, limit), setup, chosen)):
+        raise typer.Exit(1)
+
+
+@commands.command(short_help="A batch of CIFAR-10 images.")
+def cifar10(
+    data: Annotated[
+        Path,
+        typer.Option("--data", help="test_batch.bin of CIFAR-10's binary version, an .npz of images, or a folder of one."),
+    ],
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Take the first so many images only.")] = None,
+    parameters: Annotated[
+        str, typer.Option("--parameters", help="hcnn11 (128-bit) or hcnn11-2020 (the paper's; needs --insecure).")
+    ] = "hcnn11",
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow a set of fewer than 128 bits.")] = False,
+    check: Annotated[
+        int, typer.Option("--check", min=1, help="Compare the logits of the first so many images with the clear network's.")
+    ] = 256,
+    check_all: Annotated[bool, typer.Option("--check-all", help="Compare all logits: some minutes.")] = False,
+) -> None:
+    """Classify encrypted colour images, all at once, by HCNN-11.
+
+    It takes as long for one image as for a whole ciphertext's slots of them (8,192): minutes on a GPU, hours on few cores.
+    """
+    from heliograph.cli import batch, cifar
+    from heliograph.cli.roles import CommandError
+
+    setup, chosen = cifar.setup_and_set(parameters, insecure)
+    images, labels, name = cifar.read(data)
+    if not len(images):
+        raise CommandError(f"there are no images in {data}")
+    compared = None if check_all else check
+    if not batch.classify_all(batch.Run(images[:limit], labels[:limit], setup, chosen, name, compared)):
         raise typer.Exit(1)
 
 

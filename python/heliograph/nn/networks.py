@@ -1,4 +1,4 @@
-"""The shipped networks: integer weights, the square between layers, nothing else.
+"""The shipped networks: integer weights, squares and sums over windows between layers, nothing else.
 
 They run on tensors and on clear tensors alike, with equal results: what is clear is what the encrypted run must give.
 """
@@ -7,19 +7,32 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from importlib.resources.abc import Traversable
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, bfv
-from heliograph._arrays import Int64Array
+from heliograph._arrays import Int64Array, from_residues
 from heliograph.clear import ClearTensor
-from heliograph.functions import AnyTensor, conv2d, matmul, relinearize, shrink, square
+from heliograph.functions import (
+    AnyTensor,
+    conv2d,
+    conv2d_square_pool,
+    join_moduli,
+    matmul,
+    relinearize,
+    shrink,
+    split_moduli,
+    square,
+    sum_pool2d,
+)
+from heliograph.keys import EvaluationKeys
 from heliograph.tensor import Tensor
 
 #: Called with what is being computed and the share of it done, 0 to 1.
@@ -28,14 +41,16 @@ StageProgress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Layer:
-    """One linear layer: a convolution where its weights have four axes, else dense."""
+    """One linear layer and what is done to its outputs. A convolution where its weights have four axes, else dense."""
 
     name: str
     weight: Int64Array
-    bias: Int64Array
+    bias: npt.NDArray[Any]  #: int64, or Python's integers where 64 bits do not hold them
     stride: int = 1
     padding: int = 0
     groups: int = 1
+    square: bool = False  #: its outputs are squared
+    pool: int = 1  #: then summed over windows of pool x pool
 
     @property
     def convolution(self) -> bool:
@@ -44,6 +59,11 @@ class Layer:
 
     def output_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the output for an input of `shape`."""
+        channels, *sides = self.linear_shape(shape)
+        return (channels, *(side // self.pool for side in sides))
+
+    def linear_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Its shape before windows are summed."""
         if not self.convolution:
             return (self.weight.shape[0],)
         sides = [
@@ -53,18 +73,19 @@ class Layer:
         return (self.weight.shape[0], *sides)
 
     def apply(self, x: AnyTensor, progress: Callable[[float], None] | None = None) -> AnyTensor:
-        """weight * x + bias, one engine call."""
+        """weight * x + bias, one engine call; and squares and sums of windows, where it has windows."""
         if not self.convolution:
             return matmul(self.weight, x.reshape(-1), self.bias, progress=progress)
-        return conv2d(
-            x,
-            self.weight,
-            self.bias,
-            stride=self.stride,
-            padding=self.padding,
-            groups=self.groups,
-            progress=progress,
-        )
+        how: dict[str, Any] = {"stride": self.stride, "padding": self.padding, "groups": self.groups, "progress": progress}
+        if self.square and self.pool > 1:
+            return conv2d_square_pool(x, self.weight, self.bias, pool=self.pool, **how)
+        return sum_pool2d(conv2d(x, self.weight, self.bias, **how), self.pool)
+
+    def bound(self, largest: int) -> int:
+        """What no output's absolute value exceeds where no input's exceeds `largest`."""
+        rows = np.abs(self.weight).reshape(len(self.weight), -1).sum(1)
+        linear = max(int(row) * largest + abs(int(b)) for row, b in zip(rows, self.bias, strict=True))
+        return (linear * linear if self.square else linear) * self.pool**2
 
 
 @dataclass(frozen=True)
@@ -83,7 +104,7 @@ class Network:
 
     name: str
     layers: tuple[Layer, ...]
-    image: tuple[int, ...]  #: shape of one image
+    image: tuple[int, ...]  #: shape of one image: (height, width), or (channels, height, width)
     meta: dict[str, Any]  #: how it was trained, its accuracy, the largest logits seen
 
     @property
@@ -102,7 +123,7 @@ class Network:
         return math.ceil(math.log2(4 * int(self.meta["max_abs_logit_training"])))
 
     def quantize(self, images: npt.ArrayLike) -> Int64Array:
-        """Images of 0 ... `top` (255; 16 for digits), (count, height, width), as integers 0 ... levels, to nearest."""
+        """Images of 0 ... `top` (255; 16 for digits), (count, *image), as integers 0 ... levels, to nearest."""
         values = np.asarray(images)
         top = int(self.meta["input"].get("top", 16 if self.image == (8, 8) else 255))
         if values.shape[1:] != self.image:
@@ -110,79 +131,174 @@ class Network:
         return (values.astype(np.int64) * self.levels + top // 2) // top
 
     def arrange(self, images: npt.ArrayLike) -> Int64Array:
-        """Quantized pixels [1, height, width, count]: one pixel a ciphertext, one image a slot."""
-        return np.moveaxis(self.quantize(images), 0, -1)[None]
+        """Quantized pixels [channels, height, width, count]: one pixel a ciphertext, one image a slot."""
+        return np.moveaxis(self.quantize(images), 0, -1).reshape(*self.shapes()[0], -1)
 
     def blank(self) -> Int64Array:
-        """One image of zeros, (1, height, width)."""
+        """One image of zeros."""
         return np.zeros((1, *self.image), dtype=np.int64)
+
+    def squares_before(self, index: int) -> bool:
+        """Whether layer `index` takes the squares of what the layer before gives: no layer before made them."""
+        before = self.layers[index - 1]
+        return index > 0 and before.square and before.pool == 1
 
     def relinearizes_before(self, index: int) -> bool:
         """Whether squares are relinearized before layer `index`, or its fewer outputs after it."""
-        shapes = self.shapes()
-        return index > 0 and math.prod(shapes[index]) < math.prod(shapes[index + 1])
+        shape = self.shapes()[index]
+        return self.squares_before(index) and math.prod(shape) < math.prod(self.layers[index].linear_shape(shape))
 
     def shapes(self) -> list[tuple[int, ...]]:
         """Shape of the input, then of each layer's output."""
-        shapes: list[tuple[int, ...]] = [(1, *self.image)]
+        shapes: list[tuple[int, ...]] = [(1, *self.image) if len(self.image) == 2 else self.image]
         for layer in self.layers:
             shapes.append(layer.output_shape(shapes[-1]))
         return shapes
 
     def counts(self) -> Counts:
         """Ciphertext operations of `evaluate`, zero weights included."""
-        shapes = self.shapes()
-        sizes = [math.prod(shape) for shape in shapes]
-        constants = sum(size * math.prod(layer.weight.shape[1:]) for layer, size in zip(self.layers, sizes[1:], strict=True))
-        relinearized = sum(
-            sizes[index] if self.relinearizes_before(index) else sizes[index + 1] for index in range(1, len(self.layers))
-        )
-        return Counts(sizes[0], sum(sizes[1:-1]), constants, relinearized)
+        sizes = [math.prod(shape) for shape in self.shapes()]
+        products = constants = relinearized = 0
+        for index, layer in enumerate(self.layers):
+            outputs = math.prod(layer.linear_shape(self.shapes()[index]))
+            constants += outputs * math.prod(layer.weight.shape[1:])
+            products += outputs if layer.square else 0
+            if layer.square and layer.pool > 1:
+                relinearized += sizes[index + 1]
+            if self.squares_before(index):
+                relinearized += sizes[index] if self.relinearizes_before(index) else sizes[index + 1]
+        return Counts(sizes[0], products, constants, relinearized)
 
     def evaluate(self, x: AnyTensor, progress: StageProgress | None = None) -> AnyTensor:
-        """Logits (classes,) of x (1, height, width), in as small a modulus as their noise allows.
+        """Logits (classes,) of x (channels, height, width), in as small a modulus as their noise allows.
 
         Hand the tensor over without keeping it (``evaluate(server.load(path))``): each layer's input is dropped
-        when it is used up, which halves the memory needed.
+        when it is used up, which halves the memory needed. Of several plaintext moduli one is computed after the other;
+        logits of some of the moduli keep their modulus until they are joined (``shrink(join_moduli(...))``).
         """
+        parts = split_moduli(x)
+        del x
+        return self.evaluate_moduli((parts.pop(0) for _ in range(len(parts))), progress)
+
+    def evaluate_moduli(self, parts: Iterable[AnyTensor], progress: StageProgress | None = None) -> AnyTensor:
+        """The same of a tensor that comes split (`split_moduli`), each part dropped before the next is taken: made one by one
+        (``secret.encrypt(..., moduli=range(k, k + 1))``), they are never all in memory.
+        """
+        source, answers = iter(parts), []
+        while True:
+            try:
+                answers.append(self._logits([next(source)], progress))
+            except StopIteration:
+                return _shrunk(join_moduli(answers))
+
+    def _logits(self, held: list[AnyTensor], progress: StageProgress | None) -> AnyTensor:
+        x = held.pop()  # nobody else has it
+        where = _which_moduli(x)
 
         def watch(what: str) -> Callable[[float], None] | None:
-            return None if progress is None else lambda share: progress(what, share)
+            return None if progress is None else lambda share: progress(what + where, share)
 
         for index, layer in enumerate(self.layers):
-            if index and not layer.convolution and not self.relinearizes_before(index):
+            if not self.squares_before(index):
+                x = layer.apply(x, watch(layer.name))
+            elif not layer.convolution and not self.relinearizes_before(index):
                 x = _dense_of_squares(layer, x, watch)
-            elif index:
+            else:
                 x = square(x, progress=watch("square"))
                 if self.relinearizes_before(index):
                     x = relinearize(x, progress=watch("relinearize"))
                 x = layer.apply(x, watch(layer.name))
-            else:
-                x = layer.apply(x, watch(layer.name))
-            if index + 1 < len(self.layers):
-                x = relinearize(x, progress=watch("relinearize"))
-        return shrink(relinearize(x, progress=watch("relinearize")))
+            x = relinearize(x, progress=watch("relinearize"))
+        return x
 
-    def clear_logits(self, images: npt.ArrayLike) -> Int64Array:
-        """Logits [count, classes] of the integer network itself, unencrypted."""
+    def worst_case(self) -> int:
+        """What no logit of any image exceeds."""
+        largest = self.levels
+        for layer in self.layers:
+            largest = layer.bound(largest)
+        return largest
+
+    def clear_logits(self, images: npt.ArrayLike, progress: Callable[[float], None] | None = None) -> npt.NDArray[Any]:
+        """Logits [count, classes] of the integer network itself, unencrypted: int64, or Python's integers where a logit of any
+        image could exceed 63 bits (then computed modulo as many primes as its worst case needs).
+        """
         values = np.asarray(images)
-        parts = [
-            self.evaluate(ClearTensor(self.arrange(values[first : first + 1000]))).values.T
-            for first in range(0, len(values), 1000)
-        ]
+        bits = self.worst_case().bit_length() + 1
+        count = -(-bits // 29)
+        moduli = _core.batching_primes(1024, bits, count) if bits > 63 else [None]
+        chunk = self._clear_chunk()
+        parts = []
+        for first in range(0, len(values), chunk):
+            x = self.arrange(values[first : first + chunk])
+            residues = [self.evaluate(ClearTensor(x, t)).values.T for t in moduli]
+            parts.append(residues[0] if bits <= 63 else from_residues(_canonical(residues, moduli), moduli))
+            if progress:
+                progress(min(1.0, (first + chunk) / len(values)))
         return np.concatenate(parts) if parts else np.zeros((0, self.classes), dtype=np.int64)
 
+    def _clear_chunk(self) -> int:
+        """Images to compute at a time: of the largest convolution, each input of each output is written out."""
+        shapes = self.shapes()
+        written = max(
+            math.prod(layer.linear_shape(shape)[1:]) * math.prod(layer.weight.shape[1:])
+            for layer, shape in zip(self.layers, shapes[:-1], strict=True)
+        )
+        return max(1, min(1000, (1 << 24) // written))
+
+    def noise_budget(self, parameters: bfv.Parameters) -> float:
+        """Bits of noise left in the logits, from the model: nothing is computed. Negative: so many are missing."""
+        core = parameters._core.on_device("null")
+        secret = _core.SecretKey.generate(core)
+        largest = int(np.argmax(parameters.plain_moduli))  # the first to fail
+        x = secret.encrypt(self.arrange(self.blank()), "slots", None, largest, 1)
+        return self._logits([Tensor(x, EvaluationKeys(secret.evaluation_keys(True, [], False)))], None)._core.noise_budget
+
+    def require_fit(self, parameters: bfv.Parameters) -> None:
+        """Raises ParameterError for a set that cannot hold the logits, or whose noise would not last."""
+        if not parameters.has_slots:
+            raise _core.ParameterError("this set has no slots, which networks need")
+        bits, room = self.plain_bits, math.log2(parameters.plain_modulus)
+        if room < bits - 1:  # twice the largest logit seen must fit
+            raise _core.ParameterError(f"{self.name}'s logits take {bits - 1} bits; the plaintext moduli have {room:.0f}")
+        budget = self.noise_budget(parameters)
+        if budget < 0:
+            raise _core.ParameterError(f"{self.name} needs {-budget:.0f} more bits of noise budget than {parameters!r} has")
+
     def memory(self, parameters: bfv.Parameters) -> int:
-        """Bytes `evaluate` needs at its worst moment: a layer's ciphertexts beside their squares."""
-        sizes = [math.prod(shape) for shape in self.shapes()]
-        one, two = parameters.ciphertext_bytes(1), parameters.ciphertext_bytes(2)
-        moments = [(sizes[0] + sizes[1]) * one]
-        for index in range(1, len(self.layers)):
-            squares = sizes[index] * (one + two)
-            if not self.relinearizes_before(index) and sizes[index] * one >= _MANY:
-                squares = sizes[index] * (one + two // _PARTS)
-            moments += [squares, (sizes[index] + sizes[index + 1]) * one]
+        """Bytes `evaluate_moduli` needs at its worst moment: one plaintext modulus' ciphertexts of a layer, beside their squares
+        or, where windows are summed, one channel's.
+        """
+        shapes = self.shapes()
+        sizes = [math.prod(shape) for shape in shapes]
+        one, two = (parameters.ciphertext_bytes(degree) // len(parameters.plain_moduli) for degree in (1, 2))
+        moments = []
+        for index, layer in enumerate(self.layers):
+            both = (sizes[index] + sizes[index + 1]) * one
+            if layer.square and layer.pool > 1:
+                channels = layer.weight.shape[0] // layer.groups if layer.groups > 1 else 1
+                both += channels * math.prod(layer.linear_shape(shapes[index])[1:]) * (one + two)
+            moments.append(both)
+            if self.squares_before(index):
+                parts = 1 if self.relinearizes_before(index) or sizes[index] * one < _MANY else _PARTS
+                moments.append(sizes[index] * (one + two // parts))
         return max(moments) * 9 // 8 + (1 << 28)  # an eighth for rooms that do not fit, and the interpreter
+
+
+def _shrunk(x: AnyTensor) -> AnyTensor:
+    """In as small a modulus as the noise allows: one for all plaintext moduli, so where all are there."""
+    some = isinstance(x, Tensor) and len(x.plain_moduli) < len(x.parameters.plain_moduli)
+    return x if some else shrink(x)
+
+
+def _which_moduli(x: Tensor | ClearTensor) -> str:
+    """Which part of a tensor of several plaintext moduli this is."""
+    if isinstance(x, ClearTensor) or len(x.parameters.plain_moduli) == 1:
+        return ""
+    return f", modulus {x._core.first_modulus + 1} of {len(x.parameters.plain_moduli)}"
+
+
+def _canonical(residues: list[Int64Array], moduli: list[int]) -> Int64Array:
+    return np.stack([r % t for r, t in zip(residues, moduli, strict=True)])
 
 
 def _dense_of_squares(layer: Layer, x: AnyTensor, watch: Callable[[str], Callable[[float], None] | None]) -> AnyTensor:
@@ -209,10 +325,10 @@ _PARTS, _MANY = 8, 1 << 29  # bytes
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the weight file does not say."""
+    """What the weight file does not say. All layers but the last are squared unless they say otherwise."""
 
-    image: tuple[int, int]
-    layers: tuple[tuple[str, dict[str, int]], ...]
+    image: tuple[int, ...]
+    layers: tuple[tuple[str, dict[str, Any]], ...]
 
 
 _PLANS = {
@@ -223,31 +339,61 @@ _PLANS = {
     ),
     "mnist-packed": _Plan((28, 28), (("conv1", {"stride": 2, "padding": 1}), ("dense1", {}), ("dense2", {}))),
     "digits": _Plan((8, 8), (("dense1", {}), ("dense2", {}))),
+    "hcnn11": _Plan(
+        (3, 32, 32),
+        (
+            ("conv1", {"padding": 1, "pool": 2}),
+            ("conv2", {"padding": 1, "pool": 2}),
+            ("conv3", {"padding": 1, "pool": 2}),
+            ("dense1", {"square": False}),
+            ("dense2", {}),
+        ),
+    ),
 }
+
+
+def _weights(name: str) -> Traversable:
+    return resources.files("heliograph.nn") / "weights" / f"{name}.npz"
 
 
 def names() -> list[str]:
     """The shipped networks."""
-    return list(_PLANS)
+    return [name for name in _PLANS if _weights(name).is_file()]
 
 
 @cache
 def load(name: str) -> Network:
     """A shipped network. Raises ParameterError for a name there is none of."""
-    if name not in _PLANS:
-        raise _core.ParameterError(f'there is no network "{name}"; there are {", ".join(_PLANS)}')
+    if name not in names():
+        raise _core.ParameterError(f'there is no network "{name}"; there are {", ".join(names())}')
+    with _weights(name).open("rb") as stream:
+        return read(stream, name)
+
+
+def read(stream: IO[bytes], name: str) -> Network:
+    """A network's weights from an .npz file of the shipped ones' form (examples/integer_network.py describes it)."""
     plan = _PLANS[name]
-    file = resources.files("heliograph.nn") / "weights" / f"{name}.npz"
-    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+    last = plan.layers[-1][0]
+    with np.load(stream, allow_pickle=False) as arrays:
         meta = json.loads(str(arrays["meta"]))
         layers = tuple(
-            Layer(layer, _frozen(arrays[f"{layer}_weight"]), _frozen(arrays[f"{layer}_bias"]), **how)
+            Layer(
+                layer,
+                _frozen(arrays[f"{layer}_weight"]),
+                _frozen(_integers(arrays[f"{layer}_bias"])),
+                **({"square": layer != last} | how),
+            )
             for layer, how in plan.layers
         )
     return Network(name, layers, plan.image, meta)
 
 
-def _frozen(values: npt.NDArray[Any]) -> Int64Array:
-    array = values.astype(np.int64)
+def _integers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Integers as they are, or as decimal strings where 64 bits do not hold them all."""
+    return values if values.dtype.kind != "U" else np.array([int(v) for v in values], dtype=object)
+
+
+def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array = values.copy() if values.dtype == object else values.astype(np.int64)
     array.flags.writeable = False
     return array

@@ -9,7 +9,7 @@ from typing import Any
 from heliograph import _core, bfv
 from heliograph.choose import parameters_for
 from heliograph.clear import ClearTensor
-from heliograph.nn.networks import Network, load
+from heliograph.nn.networks import Network, load, names
 from heliograph.nn.packed import PackedNetwork
 
 
@@ -25,6 +25,8 @@ class Setup:
     special: int
     plain_modulus: tuple[int, ...]
     title: str
+    named: str = ""  #: the named set that it is
+    given_moduli: bool = False  #: the search is given the plaintext moduli
 
     def load(self) -> Network:
         """The network."""
@@ -38,8 +40,8 @@ class Setup:
 
     def parameters(self) -> bfv.Parameters:
         """The parameter set."""
-        if self.network.startswith("hcnn5") and "hcnn5" in bfv.named():
-            return bfv.parameters("hcnn5")
+        if self.named:
+            return bfv.parameters(self.named)
         return bfv.parameters(n=self.n, log_q=self.log_q, special=self.special, plain_modulus=self.plain_modulus)
 
     def keys(self) -> dict[str, Any]:
@@ -67,6 +69,8 @@ class Setup:
 
         else:
             example = network.arrange(network.blank())
+        if self.given_moduli:
+            return parameters_for(function, example, n=self.n, plain_modulus=self.plain_modulus)
         return parameters_for(function, example, n=self.n, plain_bits=self.plain_bits)
 
 
@@ -90,13 +94,19 @@ SETUPS = {
         ),
         Setup(
             "hcnn5", "hcnn5", False, 8192, 187, 0, (8796092858369,),
-            "many 28x28 digits, one a slot; each filter of the second convolution reads all maps",
+            "many 28x28 digits, one a slot; each filter of the second convolution reads all maps", "hcnn5",
         ),
         Setup(
             "hcnn5-paper", "hcnn5-paper", False, 8192, 187, 0, (8796092858369,),
-            "the same as the paper counts it: each filter of the second convolution reads one map",
+            "the same as the paper counts it: each filter of the second convolution reads one map", "hcnn5",
+        ),
+        Setup(
+            "hcnn11", "hcnn11", False, 8192, 210, 0,
+            (2424833, 2654209, 2752513, 3604481, 3735553, 4423681, 4620289, 4816897, 4882433, 5308417),
+            "many 32x32 colour images, one a slot", "hcnn11", given_moduli=True,
         ),
     )
+    if setup.network in names()
 }  # fmt: skip
 
 

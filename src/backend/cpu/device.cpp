@@ -32,6 +32,8 @@ class CpuDevice final : public device::Device {
     if (!to.empty()) std::memcpy(to.data(), from, to.size());
   }
   device::Kernels& kernels() override { return kernels_; }
+  bool reaches(const device::Device& other) const override { return other.in_host_memory(); }
+  bool in_host_memory() const override { return true; }
   double product_ceiling() override { return kernels_.level().product_ceiling(make_modulus(kCeilingPrime)); }
   double sum_ceiling() override { return kernels_.level().sum_ceiling(make_modulus(kCeilingPrime)); }
   MemoryPool& pool() { return *pool_; }

@@ -233,7 +233,7 @@ void CpuKernels::do_convert(Queue&, const PreparedConversion& conversion, const 
   const CpuConversion& mine = own(conversion);
   const std::size_t sources = conversion.conversion().sources(), targets = conversion.conversion().targets();
   const std::size_t block = convert_block_words(sources, out.n);
-  const std::size_t blocks = out.n / block, units = out.items() * out.components * blocks;
+  const std::size_t blocks = (out.n + block - 1) / block, units = out.items() * out.components * blocks;
   const std::size_t grain =
       units * block * (sources + targets) < kWorthSharing ? units : std::max<std::size_t>(1, 4096 / block);
   threads_.parallel_for(units, std::max<std::size_t>(grain, 1), [&](std::size_t unit, std::size_t) {
@@ -251,7 +251,7 @@ void CpuKernels::do_convert(Queue&, const PreparedConversion& conversion, const 
     convert_block({.conversion = mine,
                    .wide_in = x.word == Word::w64,
                    .wide_out = out.word == Word::w64,
-                   .count = block,
+                   .count = std::min(block, out.n - first),
                    .x = from,
                    .own = own_words ? beside : nullptr,
                    .out = to,

@@ -47,15 +47,16 @@ void CpuKernels::each_limb(const View& out, F&& f) {
 
 template <class F>
 void CpuKernels::each_stretch(const View& out, F&& f) {
+  if (out.n == 0) return;
   const std::size_t units = out.items() * out.components * out.limbs;
   const std::size_t wanted =
       threads_.usable() > 1 && units < 4 * static_cast<std::size_t>(threads_.threads()) ? 4096 : out.n;
-  const std::size_t count = std::min(out.n, wanted), parts = out.n / count;
+  const std::size_t count = std::min(out.n, wanted), parts = (out.n + count - 1) / count;
   const std::size_t grain = units * out.n < kWorthSharing ? units * parts : std::max<std::size_t>(1, 8192 / count);
   threads_.parallel_for(units * parts, std::max<std::size_t>(grain, 1), [&](std::size_t i, std::size_t) {
-    const std::size_t unit = i / parts;
-    f(Place{unit / out.limbs / out.components, unit / out.limbs % out.components, unit % out.limbs}, i % parts * count,
-      count);
+    const std::size_t unit = i / parts, first = i % parts * count;
+    f(Place{unit / out.limbs / out.components, unit / out.limbs % out.components, unit % out.limbs}, first,
+      std::min(count, out.n - first));
   });
 }
 

@@ -33,7 +33,8 @@ void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, cons
   const bool tiny = out.n < kLeastVector;
   std::size_t block = out.n;
   for (math::PrimeIndex prime : primes) block = std::min(block, mine->ops(out.word, size_of(r.limb(prime).modulus.q)).block);
-  const std::size_t blocks = out.n / block, units = out.components * out.limbs * blocks, word = out.word_size();
+  const std::size_t blocks = (out.n + block - 1) / block, units = out.components * out.limbs * blocks,
+                    word = out.word_size();
   const std::size_t work = units * block * g.groups * g.outputs * g.positions;
   threads_.parallel_for(units, work < kWorthSharing ? units : 1, [&](std::size_t unit, std::size_t) {
     const std::size_t first = unit % blocks * block, limb = unit / blocks % out.limbs, component = unit / blocks / out.limbs;
@@ -57,7 +58,7 @@ void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, cons
                       .index = nullptr,
                       .in = from,
                       .out = to,
-                      .count = block,
+                      .count = std::min(block, out.n - first),
                       .scratch = scratch + pointers,
                       .stream = out.words() * word > kCached};
     if (ops.gather) ops.gather(part);

@@ -1,4 +1,4 @@
-// The CUDA backend: the contract of device/kernels.h on one GPU. A build without CUDA has stub.cpp in its place.
+// The CUDA backend: the contract of device/kernels.h on a GPU. A build without CUDA has stub.cpp in its place.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,11 @@ class Driver;
 
 /// Whether this build holds the CUDA backend.
 bool is_built();
-/// GPUs that can be opened now: 0 without a driver, without a GPU, or in a build without CUDA; `reason` says which.
+/// GPUs there are now: 0 without a driver, without a GPU, or in a build without CUDA; `reason` says which.
 int count(std::string* reason = nullptr);
-/// Throws DeviceError where there is no such GPU, ParameterError in a build without CUDA.
+/// Whether the GPU of that number, below count(), can be opened: this build has code for it.
+bool is_usable(int ordinal);
+/// Throws DeviceError where there is no such GPU or this build has no code for it, ParameterError in a build without CUDA.
 std::unique_ptr<device::Device> make_device(int ordinal);
 
 // For tests and benchmarks.

@@ -58,11 +58,21 @@ void Pool::release_all(Driver& driver) {
 
 // ---- State
 
+namespace {
+
+/// A switch of the environment; `unset`: what it is where it is not set.
+bool switched(const char* name, bool unset) {
+  const char* const given = std::getenv(name);
+  return given == nullptr ? unset : std::string(given) != "0";
+}
+
+}  // namespace
+
 State::State(std::shared_ptr<Driver> given)
     : driver_(std::move(given)),
       properties_(driver_->properties()),
-      waits_for_each_(std::getenv("HELIOGRAPH_GPU_SYNC") != nullptr &&
-                      std::string(std::getenv("HELIOGRAPH_GPU_SYNC")) != "0") {
+      waits_for_each_(switched("HELIOGRAPH_GPU_SYNC", false)),
+      uses_peers_(switched("HELIOGRAPH_PEER", true)) {
   check(driver_->make_stream(&table_stream_), "making a queue");
 }
 
@@ -79,17 +89,48 @@ void State::remove_stream(StreamHandle stream) {
 }
 
 void State::free_after_all(void* memory) {
-  // From destructors: nothing is reported, a fault shows at the next wait.
   const std::lock_guard lock(mutex_);
+  captures_ > 0 ? freed_between_.push_back(memory) : free_now(memory);
+}
+
+void State::free_now(void* memory) {
+  // From destructors: nothing is reported, a fault shows at the next wait.
   EventHandle event = nullptr;
-  if (driver_->make_event(&event) == 0) {
-    for (StreamHandle stream : streams_) {
-      driver_->record(event, stream);
-      driver_->wait_event(table_stream_, event);
-    }
-    driver_->destroy_event(event);
+  const bool made = driver_->make_event(&event) == 0;
+  for (StreamHandle stream : streams_) {
+    if (!made || driver_->record(event, stream) != 0 || driver_->wait_event(table_stream_, event) != 0)
+      ++counts.waits, driver_->synchronize(stream);
   }
+  if (made) driver_->destroy_event(event);
   driver_->free(memory, table_stream_);
+}
+
+void State::begin_capture(StreamHandle stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++captures_;
+  }
+  const Status status = driver_->begin_capture(stream);
+  if (status != 0) end_of_capture();
+  check(status, "capturing a graph");
+}
+
+Status State::end_capture(StreamHandle stream, void** graph) {
+  const Status status = driver_->end_capture(stream, graph);
+  end_of_capture();
+  return status;
+}
+
+void State::end_of_capture() {
+  const std::lock_guard lock(mutex_);
+  if (--captures_ > 0) return;
+  for (void* memory : freed_between_) free_now(memory);
+  freed_between_.clear();
+}
+
+bool State::reaches(const State& other) const {
+  require_sound();
+  return this == &other || (uses_peers_ && driver_->reach(*other.driver_));
 }
 
 Status State::allocate(std::size_t bytes, StreamHandle stream, void** address) {
@@ -175,6 +216,7 @@ class CudaEvent final : public device::Event {
     state_->check(state_->driver().synchronize_event(handle_), kernels_);
   }
   EventHandle handle() const { return handle_; }
+  const State& state() const { return *state_; }
 
  private:
   /// A fault is a kernel's, whichever call shows it.
@@ -196,11 +238,11 @@ class CudaMemory final : public device::Memory {
   ~CudaMemory() override {
     // Other queues' work on it comes first. A destructor reports nothing: a fault shows at the next wait.
     for (const auto& other : users_) {
-      Driver& driver = state_->driver();
+      Driver& driver = other->state().driver();  // maybe of another GPU
       EventHandle event = nullptr;
       const bool made = driver.make_event(&event) == 0;
-      if (!made || driver.record(event, other->handle()) != 0 || driver.wait_event(stream_->handle(), event) != 0)
-        ++state_->counts.waits, driver.synchronize(other->handle());
+      if (!made || driver.record(event, other->handle()) != 0 || state_->driver().wait_event(stream_->handle(), event) != 0)
+        ++other->state().counts.waits, driver.synchronize(other->handle());
       if (made) driver.destroy_event(event);
     }
     state_->pool().keep(stream_->handle(), address_, size_);
@@ -242,13 +284,14 @@ std::shared_ptr<device::Event> CudaQueue::record() {
 
 void CudaQueue::after(const device::Event& event) {
   const auto* const mine = dynamic_cast<const CudaEvent*>(&event);
-  require<MismatchError>(mine != nullptr, "an event of another device");
+  require<MismatchError>(mine != nullptr, "an event of another kind of device");
+  if (&mine->state() != state_.get()) mine->state().require_sound();  // its fault is not this GPU's
   state_->check(state_->driver().wait_event(stream_->handle(), mine->handle()), "ordering queues");
 }
 
 void CudaQueue::uses(const device::Buffer& buffer) {
   auto* const mine = dynamic_cast<CudaMemory*>(buffer.get());
-  require<MismatchError>(mine != nullptr, "memory of another device");
+  require<MismatchError>(mine != nullptr, "memory of another kind of device");
   mine->used_by(stream_);
 }
 
@@ -381,6 +424,10 @@ class CudaDevice final : public device::Device {
   }
 
   device::Kernels& kernels() override { return kernels_; }
+  bool reaches(const device::Device& other) const override {
+    const auto* const theirs = dynamic_cast<const CudaDevice*>(&other);
+    return theirs != nullptr && state_->reaches(*theirs->state_);
+  }
   device::Traffic traffic() const override { return state_->traffic(); }
   double product_ceiling() override { return kernels_.product_ceiling(); }
   double sum_ceiling() override { return kernels_.product_ceiling(); }
@@ -405,6 +452,7 @@ class CudaDevice final : public device::Device {
 bool is_built() { return true; }
 
 int count(std::string* reason) { return count_gpus(reason); }
+bool is_usable(int ordinal) { return trouble_with_gpu(ordinal).empty(); }
 
 std::unique_ptr<device::Device> make_device(int ordinal) { return make_device(make_driver(ordinal)); }
 
@@ -415,16 +463,16 @@ std::unique_ptr<device::Device> make_device(std::shared_ptr<Driver> driver) {
 std::unique_ptr<Graph> capture(device::Queue& queue, const std::function<void()>& body) {
   CudaQueue& q = own(queue);
   State& state = q.state();
-  state.check(state.driver().begin_capture(q.stream()->handle()), "capturing a graph");
+  state.begin_capture(q.stream()->handle());
   void* executable = nullptr;
   try {
     body();
   } catch (...) {
-    state.driver().end_capture(q.stream()->handle(), &executable);
+    state.end_capture(q.stream()->handle(), &executable);
     if (executable) state.driver().destroy_graph(executable);
     throw;
   }
-  state.check(state.driver().end_capture(q.stream()->handle(), &executable), "capturing a graph");
+  state.check(state.end_capture(q.stream()->handle(), &executable), "capturing a graph");
   return std::make_unique<CudaGraph>(q.shared_state(), q.stream(), executable);
 }
 

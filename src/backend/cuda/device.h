@@ -55,12 +55,17 @@ class State {
   Status allocate(std::size_t bytes, StreamHandle stream, void** address);
   /// Where tables are uploaded and freed.
   StreamHandle table_stream() const { return table_stream_; }
-  /// Frees on the table stream, after all that is enqueued on any stream now.
+  /// Frees on the table stream, after all that is enqueued on any stream now. While one is captured, where an event would
+  /// become part of the graph, it waits for the capture's end.
   void free_after_all(void* memory);
+  void begin_capture(StreamHandle stream);
+  Status end_capture(StreamHandle stream, void** graph);
   void add_stream(StreamHandle stream);
   void remove_stream(StreamHandle stream);
   /// HELIOGRAPH_GPU_SYNC: every kernel is waited for, so that a fault names it.
   bool waits_for_each() const { return waits_for_each_; }
+  /// Whether kernels here may read the other's memory: never that of another device where HELIOGRAPH_PEER is 0.
+  bool reaches(const State& other) const;
 
   struct {
     std::atomic<device::u64> uploads{0}, upload_bytes{0}, downloads{0}, download_bytes{0}, launches{0}, allocations{0},
@@ -68,16 +73,22 @@ class State {
   } counts;
 
  private:
+  /// free_after_all with the mutex held.
+  void free_now(void* memory);
+  void end_of_capture();
+
   std::shared_ptr<Driver> driver_;
   Pool pool_;
   Properties properties_;
-  bool waits_for_each_;
+  bool waits_for_each_, uses_peers_;
   long process_ = getpid();
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
   std::string fault_;
   StreamHandle table_stream_ = nullptr;
   std::vector<StreamHandle> streams_;
+  std::size_t captures_ = 0;          // going on
+  std::vector<void*> freed_between_;  // while they did
 };
 
 /// A stream lives until its queue and all memory freed in its order are gone.
@@ -88,6 +99,7 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   StreamHandle handle() const { return handle_; }
+  State& state() const { return *state_; }
 
  private:
   std::shared_ptr<State> state_;

@@ -17,7 +17,6 @@ void check(cudaError_t status, const char* what) {
 class Runtime final : public Driver {
  public:
   explicit Runtime(int ordinal) : ordinal_(ordinal) {
-    check(cudaSetDevice(ordinal), "opening the GPU");
     check(cudaDeviceGetDefaultMemPool(&pool_, ordinal), "opening the GPU's memory pool");
     int major = 0;
     check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal), "reading the GPU's properties");
@@ -102,6 +101,15 @@ class Runtime final : public Driver {
     config.numAttrs = overlaps_ ? 1 : 0;
     return cudaLaunchKernelExC(&config, l.function, l.arguments);
   }
+  bool reach(Driver& other) override {
+    const auto* const theirs = dynamic_cast<const Runtime*>(&other);
+    if (theirs == nullptr) return false;
+    if (theirs->ordinal_ == ordinal_) return true;
+    const std::lock_guard lock(mutex_);
+    const auto [known, is_new] = reached_.try_emplace(theirs->ordinal_, false);
+    if (is_new) known->second = map_memory_of(*theirs);
+    return known->second;
+  }
   Status begin_capture(StreamHandle s) override {
     return bind(), cudaStreamBeginCapture(stream(s), cudaStreamCaptureModeThreadLocal);
   }
@@ -142,12 +150,26 @@ class Runtime final : public Driver {
  private:
   static cudaStream_t stream(StreamHandle s) { return static_cast<cudaStream_t>(s); }
 
-  /// The runtime's current device belongs to the calling thread.
+  /// The runtime's current device belongs to the calling thread, where others change it too: asked each time.
   void bind() const {
-    static thread_local int current = -1;
-    if (current == ordinal_) return;
-    cudaSetDevice(ordinal_);
-    current = ordinal_;
+    int current = -1;
+    if (cudaGetDevice(&current) != cudaSuccess || current != ordinal_) cudaSetDevice(ordinal_);
+  }
+
+  /// All memory is of the GPU's pool, whose access is its own: cudaDeviceEnablePeerAccess is not needed.
+  bool map_memory_of(const Runtime& other) const {
+    bind();
+    int can = 0;
+    cudaError_t status = cudaDeviceCanAccessPeer(&can, ordinal_, other.ordinal_);
+    if (status == cudaSuccess && can) {
+      cudaMemAccessDesc access{};
+      access.location.type = cudaMemLocationTypeDevice;
+      access.location.id = ordinal_;
+      access.flags = cudaMemAccessFlagsProtReadWrite;
+      status = cudaMemPoolSetAccess(other.pool_, &access, 1);
+    }
+    if (status != cudaSuccess) cudaGetLastError();  // not for the next launch to report
+    return status == cudaSuccess && can;
   }
 
   int ordinal_;
@@ -155,6 +177,7 @@ class Runtime final : public Driver {
   bool overlaps_ = false;  // whether a kernel may be set up while the one before it runs: see take_turn
   std::mutex mutex_;
   std::unordered_map<const void*, std::size_t> shared_;
+  std::unordered_map<int, bool> reached_;  // by ordinal
 };
 
 }  // namespace
@@ -166,6 +189,7 @@ std::shared_ptr<Driver> make_driver(int ordinal) {
     throw DeviceError(count == 0 ? "there is no GPU to use: " + reason
                                  : "there is no GPU " + std::to_string(ordinal) + "; there are " + std::to_string(count));
   }
+  if (const std::string trouble = trouble_with_gpu(ordinal); !trouble.empty()) throw DeviceError(trouble);
   return std::make_shared<Runtime>(ordinal);
 }
 
@@ -176,6 +200,29 @@ int count_gpus(std::string* reason) {
   cudaGetLastError();
   if (reason) *reason = status == cudaSuccess ? "the driver lists none" : cudaGetErrorString(status);
   return 0;
+}
+
+std::string trouble_with_gpu(int ordinal) {
+  cudaError_t status = cudaSetDevice(ordinal);
+  cudaFuncAttributes ignored{};
+  if (status == cudaSuccess) status = cudaFuncGetAttributes(&ignored, probe_kernel());
+  cudaDeviceProp p{};
+  if (status != cudaSuccess) cudaGetLastError(), cudaGetDeviceProperties(&p, ordinal);
+  switch (status) {
+    case cudaSuccess:
+      return "";
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidKernelImage:
+    case cudaErrorInvalidPtx:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorJitCompilationDisabled:
+      return std::string("this build has no code for ") + p.name + " (compute capability " + std::to_string(p.major) + "." +
+             std::to_string(p.minor) + "); docs/gpu.md says how to build for it";
+    default:
+      return "GPU " + std::to_string(ordinal) + " cannot be used: " + cudaGetErrorString(status);
+  }
 }
 
 }  // namespace heliograph::backend::cuda

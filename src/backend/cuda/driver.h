@@ -50,6 +50,8 @@ class Driver {
   virtual Status upload(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
   virtual Status download(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
   virtual Status launch(const Launch&, StreamHandle) = 0;
+  /// Whether kernels of this GPU may read the memory of `other`; the first call sees to it that they may.
+  virtual bool reach(Driver& other) = 0;
   /// Graphs: work enqueued between the two is recorded instead of run; end gives something to replay.
   virtual Status begin_capture(StreamHandle) = 0;
   virtual Status end_capture(StreamHandle, void** graph) = 0;
@@ -62,9 +64,13 @@ class Driver {
   virtual bool is_fault(Status) = 0;
 };
 
-/// The CUDA runtime on the GPU of that number. Throws DeviceError where there is none.
+/// The CUDA runtime on the GPU of that number. Throws DeviceError where there is none, or none that this build has code for.
 std::shared_ptr<Driver> make_driver(int ordinal);
 /// How many GPUs the CUDA runtime finds; 0 where it finds no driver. `reason` says why there are none.
 int count_gpus(std::string* reason = nullptr);
+/// Why the GPU of that number, one of count_gpus(), cannot be used; empty where it can.
+std::string trouble_with_gpu(int ordinal);
+/// A kernel that does nothing: where the GPU has no code for it, it has none for the others.
+const void* probe_kernel();
 
 }  // namespace heliograph::backend::cuda

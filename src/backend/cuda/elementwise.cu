@@ -263,12 +263,21 @@ void with_constants(Queue& q, const char* name, const device::PreparedRing& prep
   });
 }
 
+/// Whether all of a view's limbs lie at multiples of `bytes`, and are as long.
+bool lies_at(const View& v, std::size_t bytes) {
+  const std::size_t word = v.word_size();
+  bool good = reinterpret_cast<std::uintptr_t>(v.data) % bytes == 0;
+  for (std::size_t words : {v.n, v.limb_stride, v.component_stride}) good = good && words * word % bytes == 0;
+  for (int i = 0; i < v.axes; ++i) good = good && v.stride[i] * word % bytes == 0;
+  return good;
+}
+
 void copy_words(Queue& q, const char* name, const View* a, const View& out) {
   if (out.items() == 0) return;
   const std::size_t bytes = out.n * out.word_size();
   CopyArguments g{.out = strided(out), .grid = Grid(1, out), .bytes = static_cast<u32>(bytes), .zero = a == nullptr};
   if (a) g.a = strided(*a);
-  const std::size_t unit = bytes % 16 == 0 ? 16 : 4;
+  const std::size_t unit = lies_at(out, 16) && (a == nullptr || lies_at(*a, 16)) ? 16 : 4;
   g.grid.parts = Divisor(parts_of(bytes / unit, kThreads * kUnroll));
   unit == 16 ? launch(q, name, &copy_kernel<uint4>, g.grid.blocks(), kThreads, 0, g)
              : launch(q, name, &copy_kernel<u32>, g.grid.blocks(), kThreads, 0, g);

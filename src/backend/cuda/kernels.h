@@ -1,4 +1,4 @@
-// The contract of device/kernels.h on one GPU.
+// The contract of device/kernels.h on a GPU.
 #pragma once
 
 #include "backend/cuda/device.h"
@@ -48,6 +48,7 @@ class CudaKernels final : public device::Kernels {
                   const View& out) override;
   void do_sample(Queue&, const Ring&, const Primes&, const device::Draw&, const View& out) override;
   void do_copy(Queue&, const View& a, const View& out) override;
+  void do_gather(Queue&, std::span<const device::Piece> pieces) override;
   void do_zero(Queue&, const View& out) override;
 
   void do_apply_key(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add,

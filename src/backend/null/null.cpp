@@ -196,6 +196,11 @@ class NullKernels final : public device::Kernels {
     count("sample", 0, out, 0);
   }
   void do_copy(Queue&, const View& a, const View& out) override { count("copy", bytes(a), out, 0); }
+  void do_gather(Queue&, std::span<const device::Piece> pieces) override {
+    Count sum{.calls = 1};
+    for (const device::Piece& p : pieces) sum.bytes_read += bytes(p.from), sum.bytes_written += bytes(p.to);
+    ledger_->add("gather", sum);
+  }
   void do_zero(Queue&, const View& out) override { count("zero", 0, out, 0); }
 
  private:
@@ -226,6 +231,7 @@ class Implementation final : public NullDevice {
     if (!to.empty()) std::memset(to.data(), 0, to.size());
   }
   device::Kernels& kernels() override { return kernels_; }
+  bool reaches(const device::Device& other) const override { return dynamic_cast<const NullDevice*>(&other) != nullptr; }
   device::Counter* counter() override { return this; }
 
   std::map<std::string, Count> counts() const override { return ledger_->counts(); }

@@ -53,6 +53,8 @@ class RefDevice final : public device::Device {
   }
 
   device::Kernels& kernels() override { return kernels_; }
+  bool reaches(const device::Device& other) const override { return other.in_host_memory(); }
+  bool in_host_memory() const override { return true; }
 
  private:
   RefKernels kernels_;

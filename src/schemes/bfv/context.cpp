@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "math/primes.h"
+#include "mesh/mesh.h"
 #include "schemes/bfv/spec_text.h"
 
 namespace heliograph::bfv {
@@ -55,7 +56,7 @@ Context::Context(Spec spec, std::shared_ptr<device::Device> own_device)
   require<ParameterError>(spec_.slots <= spec_.n, "there are at most N slots");
   check_plain_moduli(spec_);
   check_security(spec_, r);
-  rlwe_ = std::make_shared<rlwe::Context>(own_device_ ? *own_device_ : device::default_device(), r);
+  rlwe_ = std::make_shared<rlwe::Context>(own_device_ ? *own_device_ : mesh::default_device(), r);
   const std::size_t n = spec_.n;
   bool slots = true;
   for (u64 t : spec_.plain_moduli) slots = slots && t % (2 * n) == 1 && math::is_prime(t);
@@ -168,6 +169,28 @@ void require_same(const CiphertextData& a, const std::shared_ptr<Context>& conte
     throw WrongKeyError(std::string("the ciphertext is of key ") + rlwe::to_string(a.key).substr(0, 8) + ", " + what +
                         " of key " + rlwe::to_string(key).substr(0, 8));
   }
+}
+
+bool CiphertextData::whole() const { return parts.size() == context->parts(); }
+
+namespace {
+
+std::string moduli_text(const CiphertextData& x) {
+  const std::string all = " of " + std::to_string(x.context->parts()) + " plaintext moduli";
+  if (x.whole()) return "all" + all;
+  if (x.parts.size() == 1) return "number " + std::to_string(x.first_part + 1) + all;
+  return "numbers " + std::to_string(x.first_part + 1) + " to " + std::to_string(x.first_part + x.parts.size()) + all;
+}
+
+}  // namespace
+
+void require_same_moduli(const CiphertextData& a, const CiphertextData& b) {
+  if (a.first_part == b.first_part && a.parts.size() == b.parts.size()) return;
+  throw MismatchError("one tensor holds " + moduli_text(a) + ", the other " + moduli_text(b));
+}
+
+void require_whole(const CiphertextData& a, const char* purpose) {
+  if (!a.whole()) throw MismatchError("this tensor holds " + moduli_text(a) + ": join them before " + purpose);
 }
 
 std::shared_ptr<Context> open_context(const Spec& spec) {

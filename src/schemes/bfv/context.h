@@ -71,7 +71,8 @@ class Context {
 struct CiphertextData {
   std::shared_ptr<Context> context;
   rlwe::KeyId key{};
-  std::vector<RnsTensor> parts;  // one for each plaintext modulus
+  std::vector<RnsTensor> parts;  // one for each plaintext modulus, from the set's `first_part`-th on
+  std::size_t first_part = 0;
   Packing packing = Packing::slots;
   std::size_t width = 0;      // values used in each ciphertext
   std::vector<double> noise;  // log2 of the model's bound, one for each part; NaN: unknown
@@ -85,6 +86,8 @@ struct CiphertextData {
   std::size_t level() const { return front().primes().size(); }
   std::size_t degree() const { return front().components() - 1; }
   Shape shape() const { return front().shape(); }
+  /// Whether all plaintext moduli of the set are there.
+  bool whole() const;
 };
 
 struct PlaintextData {
@@ -119,5 +122,9 @@ std::shared_ptr<Context> open_context(const Spec& spec);
 /// Throws WrongKeyError or MismatchError unless both belong together.
 void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key,
                   const char* what);
+/// Throws MismatchError unless two ciphertexts hold the same plaintext moduli.
+void require_same_moduli(const CiphertextData& a, const CiphertextData& b);
+/// Throws MismatchError where some plaintext moduli are missing.
+void require_whole(const CiphertextData& a, const char* purpose);
 
 }  // namespace heliograph::bfv

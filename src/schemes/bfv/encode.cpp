@@ -8,8 +8,9 @@ namespace heliograph::bfv {
 
 PlainBatch make_plain_batch(Context& c, std::size_t items) {
   const std::size_t n = c.spec().n;
-  PlainBatch b{.buffer = c.engine().allocate(std::max<std::size_t>(1, items) * n * 8)};
-  b.view = device::View::dense(b.buffer->address(), math::Word::w64, {items}, 1, 1, n);
+  PlainBatch b{.buffer = {}, .view = device::View::dense(nullptr, math::Word::w64, {items}, 1, 1, n)};
+  b.buffer = c.engine().allocate(b.view, device::PrimeList{0});
+  b.view.data = b.buffer->address();
   return b;
 }
 

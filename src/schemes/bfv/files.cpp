@@ -106,6 +106,7 @@ std::string hex(const Key256& key) { return io::to_hex(key); }
 // model, any other's is unknown until the secret key measures it.
 
 io::Container describe(const CiphertextData& x, Payload& payload) {
+  require_whole(x, "saving");
   io::Container k = start("ciphertext", *x.context, x.key);
   k.header["shape"] = io::Json::array_of(x.shape());
   k.header["degree"] = x.degree();

@@ -14,29 +14,34 @@ constexpr std::size_t kStretch = 32;
 
 template <class EncryptZero>
 Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const Values& values, Packing packing,
-                   double fresh_noise, const Progress& progress, EncryptZero encrypt_zero) {
+                   Moduli moduli, double fresh_noise, const Progress& progress, EncryptZero encrypt_zero) {
   check_values(*c, values, packing);
   const std::size_t items = ring::element_count(values.shape), level = c->rlwe().top_level();
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
   const std::size_t each = 2 * level * c->spec().n * math::word_bytes(c->rlwe().parameters().word);
-  c->engine().require_memory(items * c->parts() * each, "encrypting this array");
+  require<ParameterError>(moduli.first < c->parts() && moduli.count <= c->parts() - moduli.first,
+                          "the set has no such plaintext moduli");
+  const std::size_t parts = moduli.count ? moduli.count : c->parts() - moduli.first;
+  c->engine().require_memory(items * parts * each, "encrypting this array");
   auto data = std::make_shared<CiphertextData>();
   data->context = c, data->key = key, data->packing = packing, data->width = values.width;
+  data->first_part = moduli.first;
   data->independent = data->distinct = data->fresh = true;
   ring::Engine& e = c->engine();
-  for (std::size_t part = 0; part < c->parts(); ++part) {
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t modulus = moduli.first + part;
     RnsTensor all(c->rlwe().engine(), {items}, 2, c->rlwe().chain(level), Domain::coefficient);
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
       const RnsTensor out = all.slice(0, first, 1, count);
       encrypt_zero(part, static_cast<math::u32>(first), out);
       const PlainBatch plain = make_plain_batch(*c, count);
-      upload_values(*c, part, values, packing, first, plain);
-      const RnsTensor message = scale_up(*c, part, plain, level), body = out.with_components(0, 1);
+      upload_values(*c, modulus, values, packing, first, plain);
+      const RnsTensor message = scale_up(*c, modulus, plain, level), body = out.with_components(0, 1);
       e.kernels().add(e.queue(), e.prepared(), body.primes(), body.view(), message.view(), body.view());
       if (progress)
         progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
-                 static_cast<double>(c->parts()));
+                 static_cast<double>(parts));
     }
     data->parts.push_back(all.reshape(values.shape));
     data->noise.push_back(rlwe::log2_sum(fresh_noise, c->noise().rounding()));
@@ -116,25 +121,25 @@ std::size_t EvaluationKeys::bytes() const {
   return total;
 }
 
-Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress) const {
+Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
   const std::shared_ptr<Context>& c = data_->context;
   std::vector<Key256> seeds;
   Key256 errors{};
-  Ciphertext out = bfv::encrypt(c, data_->key.id(), values, packing, c->noise().fresh_secret_key(), progress,
+  Ciphertext out = bfv::encrypt(c, data_->key.id(), values, packing, moduli, c->noise().fresh_secret_key(), progress,
                                 [&](std::size_t part, math::u32 first, const RnsTensor& target) {
                                   if (first == 0) seeds.push_back(data_->entropy->next()), errors = data_->entropy->next();
                                   rlwe::encrypt_zero(data_->key, seeds[part], errors, first, target);
                                 });
   auto data = std::make_shared<CiphertextData>(out.data());
-  if (seeds.size() == c->parts()) data->seeds = seeds;
+  if (seeds.size() == data->parts.size()) data->seeds = seeds;
   return Ciphertext(std::move(data));
 }
 
-Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress) const {
+Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
   const std::shared_ptr<Context>& c = data_->context;
   rlwe::Entropy entropy;
   Key256 seed{};
-  return bfv::encrypt(c, data_->key.id, values, packing, c->noise().fresh_public_key(), progress,
+  return bfv::encrypt(c, data_->key.id, values, packing, moduli, c->noise().fresh_public_key(), progress,
                       [&](std::size_t, math::u32 first, const RnsTensor& target) {
                         if (first == 0) seed = entropy.next();
                         rlwe::encrypt_zero(data_->key, seed, first, target);
@@ -177,6 +182,7 @@ void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli,
 std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress) const {
   const CiphertextData& x = ciphertext.data();
   require_same(x, data_->context, data_->key.id(), "this secret key");
+  require_whole(x, "decrypting");
   Context& c = *data_->context;
   ring::Engine& e = c.engine();
   const std::size_t items = x.front().items();
@@ -206,11 +212,11 @@ double SecretKey::noise_budget(const Ciphertext& ciphertext) const {
   const std::size_t items = x.front().items(), n = c.spec().n;
   const std::vector<u64> moduli = c.rlwe().moduli(x.front().primes());
   double worst = c.log_modulus(x.level());
-  for (std::size_t part = 0; part < c.parts(); ++part) {
+  for (std::size_t part = 0; part < x.parts.size(); ++part) {
     const RnsTensor flat = x.parts[part].reshape({items});
     for (std::size_t i = 0; i < items; ++i) {
       const std::vector<u64> words = widened(rlwe::phase(data_->key, flat.slice(0, i, 1, 1)));
-      const double noise = rlwe::log2_largest(words.data(), n, moduli, c.plain(part).t);
+      const double noise = rlwe::log2_largest(words.data(), n, moduli, c.plain(x.first_part + part).t);
       worst = std::min(worst, c.log_modulus(x.level()) - 1 - noise);
     }
   }

@@ -3,14 +3,12 @@
 #include <cmath>
 #include <set>
 
-#include "schemes/bfv/derive.h"
 #include "schemes/bfv/encode.h"
+#include "schemes/bfv/linear.h"
 
 namespace heliograph::bfv {
 
 namespace {
-
-using device::GatheredProduct;
 
 /// Largest row of |weights| summed (exponent 1) or of their squares, rooted (exponent 2).
 double largest_row(const GatheredProduct& p, int exponent) {
@@ -56,43 +54,56 @@ bool inputs_disjoint(const GatheredProduct& p) {
   return true;
 }
 
-/// x flattened, times the product; bias, empty or one for each entry of the result's first axis, is added.
-Ciphertext apply(const Ciphertext& x, GatheredProduct product, const Shape& shape, const std::vector<std::int64_t>& bias,
-                 const Progress& progress) {
-  const CiphertextData& a = x.data();
-  Context& c = *a.context;
-  product.check();
-  CiphertextData r = derived(a);
-  r.distinct = a.distinct;
-  r.independent = a.independent && inputs_disjoint(product);
-  for (std::size_t part = 0; part < c.parts(); ++part) {
-    const u64 t = c.plain(part).t;
-    GatheredProduct reduced = product;  // the smallest integers of the same residues modulo t
-    for (std::int64_t& w : reduced.weights) w = math::centered(math::signed_mod(w, t), t);
-    r.distinct = r.distinct && outputs_distinct(reduced);
-    r.noise[part] += std::log2(largest_row(reduced, a.independent ? 2 : 1));
-    const auto prepared = c.engine().product(std::move(reduced));
-    const RnsTensor out = ring::gathered_product(a.parts[part], *prepared, shape, progress);
-    for (std::size_t i = 0; i < bias.size() * (out.items() > 0); ++i) {
-      if (bias[i] == 0) continue;
-      const device::LimbConstants constant = scaled_constant(c, part, a.level(), bias[i]);
-      const std::size_t inner = out.items() / bias.size();
-      ring::add_constant_in_place(out, i * inner, inner, constant);
-    }
-    r.parts.push_back(out);
-    if (!bias.empty()) r.noise[part] = rlwe::log2_sum(r.noise[part], -1);
-  }
+/// The smallest integers of the same residues modulo t.
+GatheredProduct reduced(GatheredProduct product, u64 t) {
+  for (std::int64_t& w : product.weights) w = math::centered(math::signed_mod(w, t), t);
+  return product;
+}
+
+Ciphertext apply(const Ciphertext& x, const GatheredProduct& product, const Shape& shape,
+                 const std::vector<std::int64_t>& bias, const Progress& progress) {
+  CiphertextData r = derived_by(x.data(), product, !bias.empty());
+  for (std::size_t part = 0; part < x.data().parts.size(); ++part)
+    r.parts.push_back(product_of(x.data(), part, product, shape, bias, progress));
   return finish(std::move(r));
 }
 
+}  // namespace
+
+CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& product, bool biased) {
+  product.check();
+  CiphertextData r = derived(x);
+  r.independent = x.independent && inputs_disjoint(product);
+  for (std::size_t part = 0; part < x.parts.size(); ++part) {
+    const GatheredProduct used = reduced(product, x.context->plain(x.first_part + part).t);
+    r.distinct = r.distinct && outputs_distinct(used);
+    r.noise[part] += std::log2(largest_row(used, x.independent ? 2 : 1));
+    if (biased) r.noise[part] = rlwe::log2_sum(r.noise[part], -1);
+  }
+  return r;
+}
+
+RnsTensor product_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product, const Shape& shape,
+                     const std::vector<std::int64_t>& bias, const Progress& progress) {
+  Context& c = *x.context;
+  const std::size_t modulus = x.first_part + part, rows = bias.empty() ? 0 : shape.front();
+  const auto prepared = c.engine().product(reduced(product, c.plain(modulus).t));
+  const RnsTensor out = ring::gathered_product(x.parts[part], *prepared, shape, progress);
+  const std::int64_t* values = bias.data() + (bias.size() > rows ? modulus * rows : 0);
+  for (std::size_t i = 0; i < rows && out.items() > 0; ++i) {
+    if (values[i] == 0) continue;
+    const std::size_t inner = out.items() / rows;
+    ring::add_constant_in_place(out, i * inner, inner, scaled_constant(c, modulus, x.level(), values[i]));
+  }
+  return out;
+}
+
 void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t rows) {
-  if (bias.empty()) return;
+  if (bias.empty() || (bias.size() == c.parts() * rows && c.parts() > 1)) return;
   if (bias.size() != rows)
     throw ShapeError("the bias has " + std::to_string(bias.size()) + " values for " + std::to_string(rows) + " outputs");
   check_values(c, {.data = bias, .shape = {rows}, .width = 1}, Packing::coefficients);
 }
-
-}  // namespace
 
 Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, std::size_t columns, const Ciphertext& x,
                   const std::vector<std::int64_t>& bias, const Progress& progress) {
@@ -115,7 +126,7 @@ Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, st
   }
   Shape out = in;
   out[0] = rows;
-  return apply(x, std::move(p), out, bias, progress);
+  return apply(x, p, out, bias, progress);
 }
 
 namespace {
@@ -147,31 +158,38 @@ void append_windows(GatheredProduct& p, const Convolution& s, const Image& image
 Ciphertext convolve_one(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
                         const std::vector<std::int64_t>& bias, const Progress& progress) {
   const Shape in = x.shape();
+  return apply(x, convolution_product(in, weights, s), convolution_shape(in, s), bias, progress);
+}
+
+}  // namespace
+
+Shape convolution_shape(const Shape& in, const Convolution& s) {
+  return {s.outputs, (in[1] + 2 * s.padding - s.height) / s.stride + 1, (in[2] + 2 * s.padding - s.width) / s.stride + 1};
+}
+
+GatheredProduct convolution_product(const Shape& in, const std::vector<std::int64_t>& weights, const Convolution& s) {
+  require<ShapeError>(weights.size() == s.outputs * s.inputs_per_group * s.height * s.width,
+                      "the weights do not fill their shape");
   const Image image{in[0], in[1], in[2]};
   if (s.groups == 0 || s.stride == 0 || image.channels != s.groups * s.inputs_per_group || s.outputs % s.groups != 0 ||
       image.height + 2 * s.padding < s.height || image.width + 2 * s.padding < s.width || s.height * s.width == 0) {
     throw ShapeError("weights of shape " + ring::to_string({s.outputs, s.inputs_per_group, s.height, s.width}) + " in " +
                      std::to_string(s.groups) + " group(s) do not convolve a tensor of shape " + ring::to_string(in));
   }
-  const std::size_t out_height = (image.height + 2 * s.padding - s.height) / s.stride + 1;
-  const std::size_t out_width = (image.width + 2 * s.padding - s.width) / s.stride + 1;
+  const Shape out = convolution_shape(in, s);
   GatheredProduct p{.groups = s.groups,
                     .outputs = s.outputs / s.groups,
-                    .positions = out_height * out_width,
+                    .positions = out[1] * out[2],
                     .terms = s.inputs_per_group * s.height * s.width,
                     .inputs = ring::element_count(in),
                     .weights = weights};
-  for (std::size_t g = 0; g < s.groups; ++g) append_windows(p, s, image, g, out_height, out_width);
-  return apply(x, std::move(p), {s.outputs, out_height, out_width}, bias, progress);
+  for (std::size_t g = 0; g < s.groups; ++g) append_windows(p, s, image, g, out[1], out[2]);
+  return p;
 }
-
-}  // namespace
 
 Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
                   const std::vector<std::int64_t>& bias, const Progress& progress) {
   const Shape in = x.shape();
-  require<ShapeError>(weights.size() == s.outputs * s.inputs_per_group * s.height * s.width,
-                      "the weights do not fill their shape");
   check_bias(*x.data().context, bias, s.outputs);
   if (in.size() == 3) return convolve_one(x, weights, s, bias, progress);
   if (in.size() != 4)
@@ -198,6 +216,31 @@ Ciphertext sum(const Ciphertext& a, std::size_t axis) {
   require<ShapeError>(length > 0, "an empty axis cannot be summed");
   Ciphertext r = matmul(std::vector<std::int64_t>(length, 1), 1, length, lead, {});
   return index(r, 0, 0);
+}
+
+Ciphertext sum_pool2d(const Ciphertext& a, std::size_t size) {
+  const Shape in = a.shape();
+  require<ShapeError>(in.size() >= 2, "pooling takes a tensor (..., H, W)");
+  const std::size_t height = in[in.size() - 2], width = in[in.size() - 1];
+  if (size == 0 || height % size != 0 || width % size != 0)
+    throw ShapeError("windows of " + std::to_string(size) + " x " + std::to_string(size) +
+                     " do not tile a tensor of shape " + ring::to_string(in));
+  if (size == 1) return a;
+  Shape out = in;
+  out[in.size() - 2] /= size, out[in.size() - 1] /= size;
+  GatheredProduct p{.groups = 1,
+                    .outputs = 1,
+                    .positions = ring::element_count(out),
+                    .terms = size * size,
+                    .inputs = ring::element_count(in),
+                    .weights = std::vector<std::int64_t>(size * size, 1)};
+  p.index.reserve(p.inputs);
+  for (std::size_t at = 0; at < p.positions; ++at) {
+    const std::size_t x = at % (width / size), row = at / (width / size);  // rows of all planes lie below each other
+    for (std::size_t i = 0; i < size * size; ++i)
+      p.index.push_back(static_cast<math::u32>((row * size + i / size) * width + x * size + i % size));
+  }
+  return apply(a, p, out, {}, {});
 }
 
 namespace {
@@ -246,6 +289,7 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
   for (const Ciphertext& p : parts) {
     require_same(p.data(), first.data().context, first.data().key, "the other tensor");
     require<MismatchError>(p.packing() == first.packing(), "one tensor packs slots, another coefficients");
+    require_same_moduli(p.data(), first.data());
     level = std::min(level, p.level());
   }
   CiphertextData r = derived(first.data());

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "schemes/bfv/context.h"
+#include "mesh/mesh.h"
 #include "schemes/bfv/spec_text.h"
 
 namespace heliograph {
@@ -12,7 +13,7 @@ namespace bfv {
 Parameters::Parameters(const Spec& spec) : context_(open_context(spec)) {}
 
 Parameters Parameters::on_device(const std::string& device) const {
-  return Parameters(std::make_shared<Context>(spec(), std::shared_ptr<device::Device>(device::open_device(device))));
+  return Parameters(std::make_shared<Context>(spec(), std::shared_ptr<device::Device>(mesh::open_device(device))));
 }
 
 const Spec& Parameters::spec() const { return context_->spec(); }
@@ -39,6 +40,8 @@ std::size_t Parameters::switch_key_bytes() const {
 void Parameters::require_memory(std::size_t bytes, const std::string& purpose) const {
   context_->engine().require_memory(bytes, purpose.c_str());
 }
+
+std::size_t Parameters::free_memory() const { return context_->engine().free_memory(); }
 
 namespace {
 
@@ -73,11 +76,18 @@ std::size_t Ciphertext::slots() const { return data_->width; }
 Packing Ciphertext::packing() const { return data_->packing; }
 bool Ciphertext::seeded() const { return !data_->seeds.empty(); }
 
+std::size_t Ciphertext::first_modulus() const { return data_->first_part; }
+
+std::vector<std::uint64_t> Ciphertext::plain_moduli() const {
+  const auto first = data_->context->spec().plain_moduli.begin() + static_cast<std::ptrdiff_t>(data_->first_part);
+  return {first, first + static_cast<std::ptrdiff_t>(data_->parts.size())};
+}
+
 double Ciphertext::noise_budget() const {
   double least = 1e9;
   for (std::size_t part = 0; part < data_->parts.size(); ++part) {
     if (std::isnan(data_->noise[part])) return data_->noise[part];
-    least = std::min(least, data_->context->noise_limit(data_->level(), part) - data_->noise[part]);
+    least = std::min(least, data_->context->noise_limit(data_->level(), data_->first_part + part) - data_->noise[part]);
   }
   return least;
 }
@@ -92,13 +102,13 @@ void Ciphertext::wait() const { data_->context->engine().queue().wait(); }
 
 }  // namespace bfv
 
-double product_ceiling() { return device::default_device().product_ceiling(); }
-double sum_ceiling() { return device::default_device().sum_ceiling(); }
+double product_ceiling() { return mesh::default_device().product_ceiling(); }
+double sum_ceiling() { return mesh::default_device().sum_ceiling(); }
 
-std::string device_name() { return device::default_device().name(); }
+std::string device_name() { return mesh::default_device().name(); }
 
 Traffic device_traffic() {
-  const device::Traffic t = device::default_device().traffic();
+  const device::Traffic t = mesh::default_device().traffic();
   return {.uploads = t.uploads,
           .upload_bytes = t.upload_bytes,
           .downloads = t.downloads,
@@ -108,11 +118,6 @@ Traffic device_traffic() {
           .waits = t.waits};
 }
 
-std::vector<std::string> describe_devices() {
-  const device::Device& d = device::default_device();
-  const device::MemoryState m = d.memory();
-  return {d.name() + ": " + d.description() + ", " + ring::readable_bytes(m.available) + " of " +
-          ring::readable_bytes(m.total) + " free"};
-}
+std::vector<std::string> describe_devices() { return mesh::default_device().report(); }
 
 }  // namespace heliograph

@@ -10,7 +10,7 @@ namespace heliograph::bfv {
 CiphertextData derived(const CiphertextData& a) {
   CiphertextData r;
   r.context = a.context, r.key = a.key, r.packing = a.packing, r.width = a.width;
-  r.noise = a.noise, r.independent = a.independent, r.distinct = a.distinct;
+  r.noise = a.noise, r.independent = a.independent, r.distinct = a.distinct, r.first_part = a.first_part;
   return r;
 }
 
@@ -22,6 +22,7 @@ namespace {
 std::pair<Ciphertext, Ciphertext> aligned(const Ciphertext& a, const Ciphertext& b) {
   require_same(b.data(), a.data().context, a.data().key, "the other operand");
   require<MismatchError>(a.packing() == b.packing(), "one operand packs slots, the other coefficients");
+  require_same_moduli(a.data(), b.data());
   const std::size_t level = std::min(a.level(), b.level());
   return {switch_level(a, level), switch_level(b, level)};
 }
@@ -78,20 +79,19 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKe
   const Shape shape = ring::broadcast_shapes(a.shape(), b.shape());
   CiphertextData r = derived(a.data(), b.data());
   r.independent = r.distinct;  // each product's noise meets a ciphertext of its own
-  for (std::size_t part = 0; part < c.parts(); ++part) {
-    r.noise[part] = c.multiply_noise(a.data().noise[part], b.data().noise[part], part);
-    const device::MultiplyPlan& plan = c.multiply_plan(a.level(), part);
+  for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
+    const std::size_t modulus = r.first_part + part;
+    r.noise[part] = c.multiply_noise(a.data().noise[part], b.data().noise[part], modulus);
+    const device::MultiplyPlan& plan = c.multiply_plan(a.level(), modulus);
     const RnsTensor p = ring::to_domain(a.data().parts[part], Domain::coefficient).broadcast_to(shape);
     const RnsTensor q = same ? p : ring::to_domain(b.data().parts[part], Domain::coefficient).broadcast_to(shape);
     RnsTensor out(c.rlwe().engine(), shape, 3, p.primes(), Domain::coefficient);
-    const std::size_t preferred =
-        std::min(e.kernels().preferred_items(device::Kernels::bfv_multiply_workspace(plan, 1, 2, 2)),
-                 std::max<std::size_t>(1, out.items()));
-    const std::size_t scratch = device::Kernels::bfv_multiply_workspace(plan, preferred, 2, 2);
-    const device::Buffer workspace = e.allocate(scratch);
-    ring::for_chunks({out.view(), p.view(), q.view()}, preferred, progress, [&](const std::vector<device::View>& v) {
-      e.kernels().bfv_multiply(e.queue(), plan, v[1], v[2], v[0], device::Workspace(workspace->address(), scratch));
-    });
+    ring::for_stretches(
+        e, {out.view(), p.view(), q.view()},
+        [&](std::size_t items) { return device::Kernels::bfv_multiply_workspace(plan, items, 2, 2); }, progress,
+        [&](const std::vector<device::View>& v, device::Workspace w) {
+          e.kernels().bfv_multiply(e.queue(), plan, v[1], v[2], v[0], w);
+        });
     r.parts.push_back(out);
   }
   return finish(std::move(r));
@@ -110,15 +110,13 @@ RnsTensor switch_component(Context& c, const RnsTensor& x, const rlwe::SwitchKey
   const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
   const std::size_t last = x.components() - 1;
   RnsTensor out(c.rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
-  const std::size_t preferred = std::min(e.kernels().preferred_items(device::Kernels::key_switch_workspace(plan, 1)),
-                                         std::max<std::size_t>(1, out.items()));
-  const std::size_t scratch = device::Kernels::key_switch_workspace(plan, preferred);
-  const device::Buffer workspace = e.allocate(scratch);
-  ring::for_chunks({out.view(), x.view()}, preferred, progress, [&](const std::vector<device::View>& v) {
-    const device::View rest = v[1].with_components(0, last);
-    e.kernels().key_switch(e.queue(), plan, v[1].with_components(last, 1), pairs.view(), &rest, v[0],
-                           device::Workspace(workspace->address(), scratch));
-  });
+  ring::for_stretches(
+      e, {out.view(), x.view()},
+      [&](std::size_t items) { return device::Kernels::key_switch_workspace(plan, items); }, progress,
+      [&](const std::vector<device::View>& v, device::Workspace w) {
+        const device::View rest = v[1].with_components(0, last);
+        e.kernels().key_switch(e.queue(), plan, v[1].with_components(last, 1), pairs.view(), &rest, v[0], w);
+      });
   return out;
 }
 
@@ -131,7 +129,7 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
     throw MissingKeyError("these evaluation keys have no relinearization key (make them with relinearize=True)");
   Context& c = *a.data().context;
   CiphertextData r = derived(a.data());
-  for (std::size_t part = 0; part < c.parts(); ++part) {
+  for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const RnsTensor x = ring::to_domain(a.data().parts[part], Domain::coefficient);
     r.parts.push_back(switch_component(c, x, *keys.data().keys.relinearization, progress));
     r.noise[part] = rlwe::log2_sum(r.noise[part], c.key_switch_noise(a.level()));
@@ -165,35 +163,33 @@ std::vector<RnsTensor> apply_automorphisms(Context& c, const RnsTensor& x, const
     out.emplace_back(c.rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
     views.push_back(out.back().view());
   }
-  const std::size_t digits = plan.digits.size(), n = c.spec().n;
-  const auto scratch_of = [&](std::size_t items) {
-    const auto word = c.rlwe().parameters().word;
-    return 2 * device::Workspace::bytes(word, items, digits, plan.extended.size(), n) +
-           device::Workspace::bytes(word, items, 1, plan.chain.size(), n) +
-           device::Kernels::apply_key_workspace(plan, items);
-  };
-  const std::size_t preferred = std::min(k.preferred_items(scratch_of(1)), std::max<std::size_t>(1, x.items()));
-  const std::size_t scratch = scratch_of(preferred);
-  const device::Buffer workspace = e.allocate(scratch);
-  ring::for_chunks(views, preferred, progress, [&](const std::vector<device::View>& v) {
-    device::Workspace w(workspace->address(), scratch);
-    const std::size_t items = v[0].items();
-    const auto word = c.rlwe().parameters().word;
-    const device::View raised = w.take(word, items, digits, plan.extended.size(), n);
-    const device::View turned = w.take(word, items, digits, plan.extended.size(), n);
-    const device::View body = w.take(word, items, 1, plan.chain.size(), n);
-    k.decompose(e.queue(), plan, v[0].with_components(1, 1), raised, device::Workspace(nullptr, 0));
+  const std::size_t digits = plan.digits.size(), n = c.spec().n, all = std::max<std::size_t>(1, x.items());
+  const auto word = c.rlwe().parameters().word;
+  const std::size_t each = 2 * device::Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
+                           device::Workspace::bytes(word, 1, 1, plan.chain.size(), n) +
+                           device::Kernels::apply_key_workspace(plan, 1);
+  const std::size_t preferred = k.brings_scratch() ? all : std::min(k.preferred_items(each), all);
+  const RnsTensor raised(c.rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
+  const RnsTensor turned(c.rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
+  const RnsTensor body(c.rlwe().engine(), {preferred}, 1, plan.chain, Domain::coefficient);
+  const std::size_t scratch = k.brings_scratch() ? 0 : device::Kernels::apply_key_workspace(plan, preferred);
+  const device::Buffer workspace = scratch ? e.allocate(scratch) : nullptr;
+  device::for_chunks(views, preferred, progress, [&](const std::vector<device::View>& v) {
+    const auto first = [&](const RnsTensor& t) { return t.view().with_leading(0, v[0].items()); };
+    const device::View up = first(raised), over = first(turned), rest = first(body);
+    k.decompose(e.queue(), plan, v[0].with_components(1, 1), up, device::Workspace(nullptr, 0));
     for (std::size_t i = 0; i < galois.size(); ++i) {
       if (galois[i] == 1) {
         k.copy(e.queue(), v[0], v[i + 1]);
         continue;
       }
-      k.permute(e.queue(), e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), raised, turned);
+      k.permute(e.queue(), e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), up, over);
       k.permute(e.queue(), e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient),
-                v[0].with_components(0, 1), body);
+                v[0].with_components(0, 1), rest);
       // One key at a time is held: together they may be more than the device has room for.
       const RnsTensor pairs = keys[i]->pairs();
-      k.apply_key(e.queue(), plan, turned, pairs.view(), &body, v[i + 1], w);
+      k.apply_key(e.queue(), plan, over, pairs.view(), &rest, v[i + 1],
+                  device::Workspace(workspace ? workspace->address() : nullptr, scratch));
     }
   });
   return out;
@@ -214,7 +210,7 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
   r.independent = r.distinct = false;
   Shape one = a.shape();
   one.insert(one.begin(), 1);
-  for (std::size_t part = 0; part < c.parts(); ++part) {
+  for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const RnsTensor p = ring::to_domain(a.data().parts[part], Domain::coefficient);
     std::vector<RnsTensor> turned = apply_automorphisms(c, p, galois, switch_keys, progress);
     if (stack) {
@@ -251,8 +247,8 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
   };
   if (level == 0) {  // the fewest primes that leave two bits by the estimate
     const auto enough = [&](std::size_t to) {
-      for (std::size_t part = 0; part < c.parts(); ++part) {
-        if (c.noise_limit(to, part) - noise_at(to, part) < 2) return false;
+      for (std::size_t part = 0; part < x.parts.size(); ++part) {
+        if (c.noise_limit(to, x.first_part + part) - noise_at(to, part) < 2) return false;
       }
       return true;
     };
@@ -264,7 +260,7 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
                      std::to_string(level));
   }
   CiphertextData r = derived(x);
-  for (std::size_t part = 0; part < c.parts(); ++part) {
+  for (std::size_t part = 0; part < x.parts.size(); ++part) {
     r.parts.push_back(rlwe::switch_level(c.rlwe(), x.parts[part], level));
     r.noise[part] = noise_at(level, part);
   }

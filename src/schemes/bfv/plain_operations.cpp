@@ -22,9 +22,10 @@ Ciphertext add_encoded(const Ciphertext& x, const Plaintext& y, bool negative) {
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
   r.distinct = r.independent = false;
-  for (std::size_t part = 0; part < c.parts(); ++part) {
-    const PlainBatch batch{.buffer = b.buffers[part], .view = b.coefficients[part]};
-    const RnsTensor m = ring::to_domain(scale_up(c, part, batch, a.level()).reshape(b.shape), a.parts[part].domain());
+  for (std::size_t part = 0; part < a.parts.size(); ++part) {
+    const std::size_t modulus = a.first_part + part;
+    const PlainBatch batch{.buffer = b.buffers[modulus], .view = b.coefficients[modulus]};
+    const RnsTensor m = ring::to_domain(scale_up(c, modulus, batch, a.level()).reshape(b.shape), a.parts[part].domain());
     r.parts.push_back(negative ? ring::subtract(a.parts[part], m) : ring::add(a.parts[part], m));
     r.noise[part] = rlwe::log2_sum(r.noise[part], c.noise().rounding());
   }
@@ -61,14 +62,14 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   const CiphertextData& a = x.data();
   const PlaintextData& b = y.data();
   require_plain(a, b);
-  Context& c = *a.context;
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
   r.distinct = r.independent = false;
-  for (std::size_t part = 0; part < c.parts(); ++part) {
+  for (std::size_t part = 0; part < a.parts.size(); ++part) {
+    const RnsTensor& factor = b.lifted[a.first_part + part];
     r.parts.push_back(
-        ring::multiply_polynomial(ring::to_domain(a.parts[part], Domain::ntt), b.lifted[part].with_limbs(0, a.level())));
-    r.noise[part] += b.log_norm[part];  // canonical norms multiply
+        ring::multiply_polynomial(ring::to_domain(a.parts[part], Domain::ntt), factor.with_limbs(0, a.level())));
+    r.noise[part] += b.log_norm[a.first_part + part];  // canonical norms multiply
   }
   return finish(std::move(r));
 }
@@ -88,11 +89,12 @@ Ciphertext add_integers(const Ciphertext& x, const Values& values) {
   const std::vector<std::int64_t> scalars = broadcast_integers(values, shape);
   CiphertextData r = derived(a);
   if (shape != a.shape()) r.distinct = r.independent = false;
-  for (std::size_t part = 0; part < c.parts(); ++part) {
+  for (std::size_t part = 0; part < a.parts.size(); ++part) {
+    const std::size_t modulus = a.first_part + part;
     const RnsTensor out = ring::copy(a.parts[part].broadcast_to(shape));
     for (std::size_t i = 0, end; i < scalars.size(); i = end) {  // runs of one integer
       for (end = i + 1; end < scalars.size() && scalars[end] == scalars[i];) ++end;
-      if (scalars[i] != 0) ring::add_constant_in_place(out, i, end - i, scaled_constant(c, part, a.level(), scalars[i]));
+      if (scalars[i] != 0) ring::add_constant_in_place(out, i, end - i, scaled_constant(c, modulus, a.level(), scalars[i]));
     }
     r.parts.push_back(out);
     r.noise[part] = rlwe::log2_sum(r.noise[part], -1);  // the rounding of one constant: at most 1/2
@@ -109,8 +111,8 @@ Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
   ring::Engine& e = c.engine();
   CiphertextData r = derived(a);
   if (shape != a.shape() || std::count(scalars.begin(), scalars.end(), 0) > 0) r.distinct = r.independent = false;
-  for (std::size_t part = 0; part < c.parts(); ++part) {
-    const u64 t = c.plain(part).t;
+  for (std::size_t part = 0; part < a.parts.size(); ++part) {
+    const u64 t = c.plain(a.first_part + part).t;
     const RnsTensor in = a.parts[part].broadcast_to(shape);
     const RnsTensor out(c.rlwe().engine(), shape, in.components(), in.primes(), in.domain());
     const std::vector<u64> moduli = c.rlwe().moduli(in.primes());

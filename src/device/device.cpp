@@ -1,0 +1,26 @@
+#include "device/device.h"
+
+#include <cstdio>
+
+namespace heliograph::device {
+
+std::string readable_bytes(std::size_t bytes) {
+  static const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) {
+  return allocate(shape.words() * shape.word_size(), queue);
+}
+
+std::vector<std::string> Device::report() {
+  const MemoryState m = memory();
+  return {name() + ": " + description() + ", " + readable_bytes(m.available) + " of " + readable_bytes(m.total) + " free"};
+}
+
+}  // namespace heliograph::device

@@ -1,0 +1,227 @@
+#include "mesh/costs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include <unistd.h>
+
+#include "io/json.h"
+#include "math/primes.h"
+#include "mesh/kernels.h"
+
+namespace heliograph::mesh {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using io::Json;
+
+constexpr std::size_t kDegree = std::size_t{1} << 14;
+constexpr int kFormat = 1;  // of the cached measurement
+
+/// Transforms of limbs that a multiplication and relinearization takes the time of, for each limb of the chain: counted
+/// (21 transforms and about as much in conversions) and borne out on one H200.
+constexpr double kTransformsALimb = 42;
+
+double seconds(Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); }
+
+double median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+/// Runs `work` on a member's thread, where its slowdown counts; the median time of five.
+template <class Work>
+double timed(Member& member, Work work) {
+  std::vector<double> times;
+  for (int i = 0; i < 6; ++i) {
+    const auto start = Clock::now();
+    member.worker->post(work);
+    member.worker->drain();
+    if (i > 0) times.push_back(seconds(start));
+  }
+  return median(std::move(times));
+}
+
+double transforms_a_second(Member& member, const std::shared_ptr<const math::Ring>& ring) {
+  device::Device& d = *member.device;
+  const auto queue = d.make_queue();
+  const auto prepared = d.kernels().prepare(ring);
+  const PrimeList primes = PrimeList::range(0, ring->primes().size());
+  double rate = 0;
+  for (std::size_t items = 4; items <= 256; items *= 8) {  // more where a few are done in no time
+    const std::size_t limbs = items * primes.size();
+    const Buffer buffer = d.allocate(limbs * kDegree * 8, *queue);
+    const View v = View::dense(buffer->address(), Word::w64, {items}, 1, primes.size(), kDegree);
+    d.kernels().zero(*queue, v);
+    const double time = timed(member, [&] {
+      d.kernels().forward_ntt(*queue, *prepared, primes, v, v);
+      queue->wait();
+    });
+    rate = static_cast<double>(limbs) / time;
+    if (time > 1e-3) break;
+  }
+  return rate;
+}
+
+/// Seconds of an exchange in which every member reads from all others, `limbs` limbs a member in all.
+double exchange_time(State& state, MeshKernels& kernels, MeshQueue& queue, std::size_t items, std::size_t n, int repeats) {
+  const auto memory = [&](Layout layout) {
+    const View shape = View::dense(nullptr, Word::w64, {items}, 1, 1, n);
+    return std::make_shared<MeshMemory>(queue.shared_state(), shape, PrimeList{0}, layout, queue.queues());
+  };
+  const auto from = memory(Layout::batch), to = memory(Layout::coefficient);
+  View a = from->shape(), b = to->shape();
+  kernels.zero(queue, a);
+  kernels.copy(queue, a, b);
+  queue.wait();
+  std::vector<double> times;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = Clock::now();
+    for (int k = 0; k < repeats; ++k) kernels.copy(queue, a, b);
+    queue.wait();
+    times.push_back(seconds(start) / repeats);
+  }
+  (void)state;
+  return median(std::move(times));
+}
+
+std::filesystem::path cache_file() {
+  const char* const home = std::getenv("XDG_CACHE_HOME");
+  if (home && *home) return std::filesystem::path(home) / "heliograph" / "mesh.json";
+  const char* const user = std::getenv("HOME");
+  return user && *user ? std::filesystem::path(user) / ".cache" / "heliograph" / "mesh.json" : std::filesystem::path();
+}
+
+Json read_cache() {
+  try {
+    std::ifstream file(cache_file());
+    std::stringstream text;
+    text << file.rdbuf();
+    Json json = Json::parse(text.str());
+    if (json.is_object() && json.unsigned_at("format") == kFormat) return json;
+  } catch (const Error&) {  // a damaged cache is measured anew
+  }
+  return Json::object({{"format", kFormat}, {"meshes", Json::object()}});
+}
+
+void write_cache(const std::string& key, const Costs& c) {
+  std::error_code ignored;
+  const std::filesystem::path path = cache_file();
+  if (path.empty()) return;
+  std::filesystem::create_directories(path.parent_path(), ignored);
+  Json json = read_cache();
+  json["meshes"][key] = Json::object({{"limbs_a_second", Json::array_of(c.limbs_a_second)},
+                                      {"link_bytes_a_second", c.link_bytes_a_second},
+                                      {"exchange_seconds", c.exchange_seconds}});
+  // Written aside and moved: a reader never sees half of it. A cache that cannot be written is measured again next time.
+  const std::filesystem::path aside = path.string() + "." + std::to_string(getpid());
+  {
+    std::ofstream file(aside);
+    file << json.dump();
+    if (!file) return;
+  }
+  std::filesystem::rename(aside, path, ignored);
+}
+
+/// Members within a tenth of the mean are alike.
+std::vector<double> weights_of(const std::vector<double>& rates) {
+  const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
+  std::vector<double> weights;
+  bool alike = true;
+  for (double r : rates) {
+    weights.push_back(mean > 0 ? std::max(0.01, r / mean) : 1);
+    alike = alike && std::abs(weights.back() - 1) < 0.1;
+  }
+  if (alike) weights.assign(rates.size(), 1);
+  return weights;
+}
+
+bool read_costs(const Json& cache, const std::string& key, std::size_t members, Costs& costs) {
+  try {
+    const Json* const one = cache.at("meshes").find(key);
+    if (one == nullptr) return false;
+    std::vector<double> rates;
+    for (const Json& r : one->array_at("limbs_a_second", 64)) rates.push_back(r.as_double("a rate"));
+    if (rates.size() != members) return false;
+    costs.limbs_a_second = rates;
+    costs.link_bytes_a_second = one->double_at("link_bytes_a_second");
+    costs.exchange_seconds = one->double_at("exchange_seconds");
+    const auto sane = [](double v) { return v > 0 && std::isfinite(v); };
+    return std::all_of(rates.begin(), rates.end(), sane) && sane(costs.link_bytes_a_second) && sane(costs.exchange_seconds);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+double Costs::alone(std::size_t limbs, std::size_t n) const {
+  const double rate = limbs_a_second.empty() ? 7e6 : *std::max_element(limbs_a_second.begin(), limbs_a_second.end());
+  return kTransformsALimb * static_cast<double>(limbs) * (static_cast<double>(n) / kDegree) / rate;
+}
+
+double Costs::over_limbs(std::size_t limbs, std::size_t n, std::size_t members) const {
+  const double m = static_cast<double>(members), limb = static_cast<double>(n * 8), count = static_cast<double>(limbs);
+  // Four conversions by transposition move 17 chains to and fro, one key switch gathers one and a half.
+  const double bytes = (17 * count / m + 1.5 * count) * limb * (m - 1) / m;
+  constexpr double kExchanges = 9;
+  return alone(limbs, n) / m + bytes / link_bytes_a_second + kExchanges * exchange_seconds;
+}
+
+Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions) {
+  std::string key;
+  for (const std::string& d : descriptions) key += (key.empty() ? "" : "; ") + d;
+  Costs costs;
+  costs.measured = true;
+  if (!read_costs(read_cache(), key, state->size(), costs)) {
+    const auto ring = std::make_shared<const math::Ring>(kDegree, Word::w64, math::largest_primes(50, 8, 2 * kDegree));
+    costs.limbs_a_second.clear();
+    for (std::size_t m = 0; m < state->size(); ++m) costs.limbs_a_second.push_back(transforms_a_second(state->member(m), ring));
+    MeshKernels kernels(state);
+    MeshQueue queue(state);
+    const std::size_t members = state->size();
+    costs.exchange_seconds = exchange_time(*state, kernels, queue, members, 1024, 20);
+    constexpr std::size_t kLong = std::size_t{1} << 17;
+    const std::size_t items = 16 * members;  // 16 MiB a member
+    const double time = exchange_time(*state, kernels, queue, items, kLong, 3);
+    const double read = static_cast<double>(items / members * kLong * 8) * static_cast<double>(members - 1) / static_cast<double>(members);
+    costs.link_bytes_a_second = read / std::max(1e-6, time - costs.exchange_seconds / 2);
+    write_cache(key, costs);
+  }
+  costs.weights = weights_of(costs.limbs_a_second);
+  return costs;
+}
+
+std::vector<std::string> report(State& state) {
+  std::vector<std::string> lines;
+  const Costs& c = state.costs();
+  char text[160];
+  for (std::size_t m = 0; m < state.size(); ++m) {
+    device::Device& d = *state.member(m).device;
+    std::string line = d.report().front();
+    std::snprintf(text, sizeof text, ", share %.2f", c.weights[m]);
+    line += text;
+    if (!c.limbs_a_second.empty()) {
+      std::snprintf(text, sizeof text, ", %.3g transforms of 2^14 words a second", c.limbs_a_second[m]);
+      line += text;
+    }
+    lines.push_back(std::move(line));
+  }
+  bool staged = false;
+  for (std::size_t a = 0; a < state.size(); ++a) {
+    for (std::size_t b = 0; b < state.size(); ++b) staged = staged || !state.reaches(a, b);
+  }
+  std::snprintf(text, sizeof text, "links: %.3g GB/s read by each, %.3g us an exchange, %s%s", c.link_bytes_a_second / 1e9,
+                c.exchange_seconds * 1e6, staged ? "through the host" : "direct", c.measured ? "" : " (assumed)");
+  lines.emplace_back(text);
+  return lines;
+}
+
+}  // namespace heliograph::mesh

@@ -1,0 +1,391 @@
+#include <algorithm>
+
+#include "mesh/kernels.h"
+
+namespace heliograph::mesh {
+
+// ---- the shared state
+
+State::State(std::vector<std::shared_ptr<device::Device>> devices, Options options) : options_(std::move(options)) {
+  require<ParameterError>(!devices.empty() && devices.size() <= 64, "a mesh has 1 to 64 members");
+  const std::size_t count = devices.size();
+  for (const auto* list : {&options_.weights, &options_.slowdown}) {
+    require<ParameterError>(list->empty() || list->size() == count, "a mesh needs one weight for each member");
+    for (double w : *list) require<ParameterError>(w > 0 && w <= 1e6, "a member's weight lies between 0 and a million");
+  }
+  // An idle thread looks for work for a while where there are processors to spare.
+  const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 2 * count ? 100 : 0);
+  for (std::size_t m = 0; m < count; ++m) {
+    const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];
+    members_.push_back({std::move(devices[m]), std::make_unique<Worker>(spin, slowdown)});
+  }
+  for (std::size_t to = 0; to < count; ++to) {
+    for (std::size_t from = 0; from < count; ++from)
+      reach_.push_back(to == from || (!options_.staged && members_[to].device->reaches(*members_[from].device)));
+  }
+  costs_.weights.assign(count, 1);
+  owners_ = std::make_unique<LimbOwners>(costs_.weights);
+}
+
+void State::require_sound() const {
+  for (const Member& m : members_) m.worker->require_sound();
+}
+
+std::byte* State::new_address(std::size_t bytes, MeshMemory* memory) {
+  const std::lock_guard lock(book_mutex_);
+  auto* const address = reinterpret_cast<std::byte*>(next_);
+  next_ += bytes / 64 * 64 + 128;
+  book_[address] = memory;
+  return address;
+}
+
+void State::forget(std::byte* address) {
+  const std::lock_guard lock(book_mutex_);
+  book_.erase(address);
+}
+
+MeshMemory& State::find(const View& view) {
+  const std::lock_guard lock(book_mutex_);
+  const auto after = book_.upper_bound(view.data);
+  require<MismatchError>(after != book_.begin(), "memory of another device");
+  MeshMemory* const memory = std::prev(after)->second;
+  require<MismatchError>(view.data <= memory->address() + memory->bytes(), "memory of another device");
+  return *memory;
+}
+
+void State::drain() {
+  for (Member& m : members_) m.worker->drain();
+}
+
+Buffer State::allocate(std::size_t m, std::size_t bytes, Queue& queue) {
+  bool drained = false;
+  for (;;) {
+    const u64 seen = residents ? residents->evicted_bytes() : 0;
+    try {
+      return members_[m].device->allocate(bytes, queue);
+    } catch (const OutOfMemoryError&) {
+      if (!drained) {  // what was let go may not have been posted through yet
+        drain();
+        drained = true;
+      } else if (!drop_copies()) {
+        if (!residents || !residents->make_room(bytes, seen)) throw;
+        drain();
+      }
+    }
+  }
+}
+
+bool State::drop_copies() {
+  const std::lock_guard lock(mutex_);
+  bool any = false;
+  {
+    const std::lock_guard book(book_mutex_);
+    for (auto& [address, memory] : book_) {
+      for (auto& copy : memory->copies) {
+        any = true;
+        members_[copy.part.member].worker->post([mine = std::move(copy.buffer)]() mutable { mine.reset(); }, true);
+      }
+      memory->copies.clear();
+    }
+  }
+  if (any) drain();
+  return any;
+}
+
+std::size_t State::kept_bytes() {
+  const std::lock_guard lock(mutex_);
+  const std::lock_guard book(book_mutex_);
+  std::size_t bytes = 0;
+  for (auto& [address, memory] : book_) {
+    for (auto& copy : memory->copies) bytes += copy.buffer->bytes();
+  }
+  return bytes;
+}
+
+Layout State::choose(const View& shape) const {
+  if (options_.layout) return *options_.layout;
+  const std::size_t items = shape.items();
+  if (items >= size() || shape.limbs < 2 || size() == 1) return Layout::batch;
+  // What one member could not hold beside its work is spread whatever it costs.
+  const device::MemoryState m = members_[0].device->memory();
+  const std::size_t item = shape.components * shape.limbs * shape.n * shape.word_size();
+  if (item > (m.available + m.pooled) / 4) return Layout::limb;
+  return costs_.over_limbs(shape.limbs, shape.n, size()) * 1.1 < costs_.alone(shape.limbs, shape.n) * static_cast<double>(items)
+             ? Layout::limb
+             : Layout::batch;
+}
+
+void State::calibrate() {
+  if (options_.calibrate && size() > 1) {
+    std::vector<std::string> descriptions;
+    for (const Member& m : members_) descriptions.push_back(m.device->name() + ": " + m.device->description());
+    if (!options_.slowdown.empty()) {
+      for (std::size_t m = 0; m < size(); ++m) descriptions[m] += " / " + std::to_string(options_.slowdown[m]);
+    }
+    if (options_.staged) descriptions.push_back("staged");
+    costs_ = measure(shared_from_this(), descriptions);
+  }
+  if (!options_.weights.empty()) costs_.weights = options_.weights;
+  owners_ = std::make_unique<LimbOwners>(costs_.weights);
+}
+
+// ---- queues
+
+namespace {
+
+class MeshEvent final : public device::Event {
+ public:
+  MeshEvent(std::shared_ptr<State> state, std::vector<std::shared_ptr<Mark>> marks)
+      : state_(std::move(state)), marks_(std::move(marks)) {}
+  void wait() override {
+    for (const auto& mark : marks_) {
+      if (const auto& event = mark->get()) event->wait();
+    }
+    state_->require_sound();
+  }
+  const std::vector<std::shared_ptr<Mark>>& marks() const { return marks_; }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::vector<std::shared_ptr<Mark>> marks_;
+};
+
+}  // namespace
+
+MeshQueue::MeshQueue(std::shared_ptr<State> state) : state_(std::move(state)) {
+  for (std::size_t m = 0; m < state_->size(); ++m) queues_.push_back(state_->member(m).device->make_queue());
+}
+
+MeshQueue::~MeshQueue() {
+  // The members' queues outlive what was posted.
+  const std::lock_guard lock(state_->mutex());
+  for (std::size_t m = 0; m < queues_.size(); ++m)
+    state_->member(m).worker->post([queue = std::move(queues_[m])]() mutable { queue.reset(); }, true);
+}
+
+MeshQueue& own(Queue& queue) {
+  auto* const mine = dynamic_cast<MeshQueue*>(&queue);
+  require<MismatchError>(mine != nullptr, "a queue of another device");
+  return *mine;
+}
+
+std::vector<Queue*> MeshQueue::queues() const {
+  std::vector<Queue*> r;
+  for (const auto& q : queues_) r.push_back(q.get());
+  return r;
+}
+
+std::shared_ptr<Mark> MeshQueue::mark(std::size_t m) {
+  const auto mark = std::make_shared<Mark>();
+  Worker& worker = *state_->member(m).worker;
+  worker.post([mark, queue = queues_[m].get()] { mark->set(queue->record()); });
+  worker.post([mark] { mark->give_up(); }, true);
+  return mark;
+}
+
+void MeshQueue::after(std::size_t m, std::size_t from, std::shared_ptr<Mark> mark) {
+  const bool ordered = state_->reaches(m, from);
+  state_->member(m).worker->post([mark = std::move(mark), queue = queues_[m].get(), ordered] {
+    const auto& event = mark->get();
+    if (!event) return;
+    ordered ? queue->after(*event) : event->wait();
+  });
+}
+
+std::shared_ptr<device::Event> MeshQueue::record() {
+  const std::lock_guard lock(state_->mutex());
+  std::vector<std::shared_ptr<Mark>> marks;
+  for (std::size_t m = 0; m < queues_.size(); ++m) marks.push_back(mark(m));
+  return std::make_shared<MeshEvent>(state_, std::move(marks));
+}
+
+void MeshQueue::after(const device::Event& event) {
+  const auto* const mine = dynamic_cast<const MeshEvent*>(&event);
+  require<MismatchError>(mine != nullptr, "an event of another device");
+  const std::lock_guard lock(state_->mutex());
+  for (std::size_t m = 0; m < queues_.size(); ++m) after(m, m, mine->marks()[m]);
+}
+
+void MeshQueue::uses(const Buffer& buffer) {
+  const auto* const memory = dynamic_cast<const MeshMemory*>(buffer.get());
+  require<MismatchError>(memory != nullptr, "memory of another device");
+  const std::lock_guard lock(state_->mutex());
+  for (std::size_t m = 0; m < queues_.size(); ++m) {
+    if (!memory->local(m)) continue;
+    state_->member(m).worker->post([queue = queues_[m].get(), mine = memory->local(m)] { queue->uses(mine); });
+  }
+}
+
+void MeshQueue::wait() {
+  for (std::size_t m = 0; m < queues_.size(); ++m) state_->member(m).worker->drain();
+  for (const auto& q : queues_) q->wait();
+}
+
+// ---- the device
+
+namespace {
+
+class MeshDevice final : public Mesh {
+ public:
+  MeshDevice(std::vector<std::shared_ptr<device::Device>> members, Options options)
+      : state_(std::make_shared<State>(std::move(members), std::move(options))), kernels_(state_) {
+    state_->residents = &residents();
+    state_->calibrate();
+  }
+  ~MeshDevice() override { state_->residents = nullptr; }
+
+  std::string name() const override {
+    std::string text;
+    for (std::size_t m = 0; m < size(); ++m) text += (m ? "," : "") + state_->member(m).device->name();
+    return text;
+  }
+  std::string description() const override {
+    return std::to_string(size()) + " devices as one: " + state_->member(0).device->description() +
+           (size() > 1 ? ", ..." : "");
+  }
+  device::MemoryState memory() const override {
+    device::MemoryState sum;
+    for (std::size_t m = 0; m < size(); ++m) {
+      const device::MemoryState one = state_->member(m).device->memory();
+      sum.total += one.total, sum.available += one.available, sum.pooled += one.pooled;
+    }
+    sum.pooled += state_->kept_bytes();
+    return sum;
+  }
+
+  Buffer allocate(std::size_t bytes, Queue& queue) override {
+    // Bytes of no known shape: words of one row, whole on a member.
+    return allocate(View::dense(nullptr, Word::w64, {1}, 1, 1, (bytes + 63) / 64 * 8), {}, queue);
+  }
+  Buffer allocate(const View& shape, const PrimeList& primes, Queue& queue) override {
+    state_->require_sound();
+    return std::make_shared<MeshMemory>(state_, shape, primes, state_->choose(shape), own(queue).queues());
+  }
+
+  std::unique_ptr<Queue> make_queue() override { return std::make_unique<MeshQueue>(state_); }
+
+  void upload(Queue& queue, std::span<const std::byte> from, std::byte* to) override {
+    if (from.empty()) return;
+    transfer(queue, to, from.size(), true, const_cast<std::byte*>(from.data()));
+  }
+  void download(Queue& queue, const std::byte* from, std::span<std::byte> to) override {
+    if (!to.empty()) transfer(queue, const_cast<std::byte*>(from), to.size(), false, to.data());
+    queue.wait();
+  }
+
+  device::Kernels& kernels() override { return kernels_; }
+  double product_ceiling() override { return sum_of(&device::Device::product_ceiling); }
+  double sum_ceiling() override { return sum_of(&device::Device::sum_ceiling); }
+  device::Traffic traffic() const override {
+    device::Traffic sum;
+    for (std::size_t m = 0; m < size(); ++m) {
+      const device::Traffic t = state_->member(m).device->traffic();
+      sum.uploads += t.uploads, sum.upload_bytes += t.upload_bytes;
+      sum.downloads += t.downloads, sum.download_bytes += t.download_bytes;
+      sum.launches += t.launches, sum.allocations += t.allocations, sum.waits += t.waits;
+    }
+    return sum;
+  }
+
+  std::size_t size() const override { return state_->size(); }
+  device::Device& member(std::size_t m) override { return *state_->member(m).device; }
+  Moved moved() const override {
+    return {.exchanges = state_->exchanges, .bytes = state_->exchanged_bytes, .staged_bytes = state_->staged_bytes};
+  }
+  Buffer reshard(const View& from, const PrimeList& primes, Layout to, Queue& queue) override {
+    const std::vector<std::size_t> batch(from.shape.begin(), from.shape.begin() + from.axes);
+    View target = View::dense(nullptr, from.word, batch, from.components, from.limbs, from.n);
+    auto memory = std::make_shared<MeshMemory>(state_, target, primes, to, own(queue).queues());
+    target.data = memory->address();
+    kernels_.copy(queue, from, target);
+    return memory;
+  }
+  std::vector<std::string> report() override { return mesh::report(*state_); }
+
+ private:
+  double sum_of(double (device::Device::*what)()) {
+    double sum = 0;
+    for (std::size_t m = 0; m < size(); ++m) sum += (state_->member(m).device.get()->*what)();
+    return sum;
+  }
+
+  /// Host bytes to or from the words at `address` and after.
+  void transfer(Queue& queue, std::byte* address, std::size_t bytes, bool up, std::byte* host) {
+    state_->require_sound();
+    View probe;
+    probe.data = address;
+    MeshMemory& memory = state_->find(probe);
+    const View& shape = memory.shape();
+    const std::size_t row = shape.n * shape.word_size();
+    const auto offset = static_cast<std::size_t>(address - memory.address());
+    require<InternalError>(offset + bytes <= memory.bytes(), "a transfer beyond its memory");
+    // Whole items in one go where they lie whole; else limb by limb.
+    const std::size_t item = shape.components * shape.limbs * row;
+    const bool whole = memory.layout() == Layout::batch && offset % item == 0 && bytes % item == 0;
+    std::vector<std::vector<Copy>> copies(size());
+    const auto add = [&](std::size_t m, const Copy& c) {
+      if (!copies[m].empty()) {
+        Copy& last = copies[m].back();
+        if (last.here + last.bytes == c.here && last.host + last.bytes == c.host) {
+          last.bytes += c.bytes;
+          return;
+        }
+      }
+      copies[m].push_back(c);
+    };
+    if (whole) {
+      const View v = View::dense(address, shape.word, {bytes / item}, shape.components, shape.limbs, shape.n);
+      for (const Block& b : memory.blocks(v, true)) add(b.member, {b.view.data, host + b.first * item, b.count * item});
+    } else {
+      std::size_t done = 0;
+      while (done < bytes) {
+        const std::size_t at = offset + done, inside = at % row, part = std::min(row - inside, bytes - done);
+        View v = View::dense(address + done - inside, shape.word, {1}, 1, 1, shape.n);
+        for (const Block& b : memory.blocks(v, true)) {
+          const std::size_t begin = b.begin * v.word_size(), end = begin + b.length * v.word_size();
+          const std::size_t from = std::max(begin, inside), to = std::min(end, inside + part);
+          if (from < to) add(b.member, {b.view.data + (from - begin), host + done + (from - inside), to - from});
+        }
+        done += part;
+      }
+    }
+    std::vector<std::shared_ptr<Signal>> done;
+    {
+      Operation op(*state_, queue);
+      if (up) op.writes(probe);
+      for (std::size_t m = 0; m < size(); ++m) {
+        if (copies[m].empty()) continue;
+        op.post(m, [list = std::move(copies[m]), up](device::Device& d, Queue& mine) {
+          for (const Copy& c : list) {
+            if (up) {
+              d.upload(mine, std::span<const std::byte>(c.host, c.bytes), c.here);
+            } else {
+              d.download(mine, c.here, std::span<std::byte>(c.host, c.bytes));
+            }
+          }
+        });
+        done.push_back(std::make_shared<Signal>());
+        state_->member(m).worker->post([signal = done.back()] { signal->set(); }, true);
+      }
+    }
+    for (const auto& signal : done) signal->wait();
+    state_->require_sound();
+  }
+
+  struct Copy {
+    std::byte* here;
+    std::byte* host;
+    std::size_t bytes;
+  };
+
+  std::shared_ptr<State> state_;
+  MeshKernels kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options) {
+  return std::make_unique<MeshDevice>(std::move(members), std::move(options));
+}
+
+}  // namespace heliograph::mesh

@@ -1,0 +1,68 @@
+// Several devices as one: a device whose tensors lie over the members, and whose kernels run on all of them. Same contract,
+// same bits; what is above never counts devices.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "mesh/placement.h"
+
+namespace heliograph::mesh {
+
+/// How a conversion between RNS bases runs over a limb layout.
+enum class Exchange : unsigned char {
+  automatic,
+  broadcast,  // every member gathers all source limbs and computes its own target limbs
+  transpose,  // to the coefficient layout and back (Al Badawi 2020, Algorithms 1 and 2)
+};
+/// How a key switch runs over a limb layout (Cinnamon; Kim 2025).
+enum class KeySwitch : unsigned char {
+  automatic,
+  input,   // input broadcast: the polynomial is gathered, keys and sums are split by limbs
+  output,  // output aggregation: keys are split by digits, the sums over Q and P are added up
+};
+
+/// For tests, benchmarks and the rare user who knows better. Results never depend on them.
+struct Options {
+  std::optional<Layout> layout;   // of every tensor
+  bool staged = false;            // no peer access: all that moves goes through the host
+  std::vector<double> weights;    // shares of the members; empty: measured
+  std::vector<double> slowdown;   // makes members slow
+  Exchange exchange = Exchange::automatic;
+  KeySwitch key_switch = KeySwitch::automatic;
+  bool calibrate = true;          // false: equal members, and links as on NVSwitch
+};
+
+/// What moved between the members.
+struct Moved {
+  device::u64 exchanges = 0, bytes = 0, staged_bytes = 0;
+};
+
+/// A mesh is a Device too.
+class Mesh : public device::Device {
+ public:
+  virtual std::size_t size() const = 0;
+  virtual device::Device& member(std::size_t m) = 0;
+  virtual Moved moved() const = 0;
+  /// Copies a tensor's words to a new allocation of that layout: what the papers call repartitioning.
+  virtual device::Buffer reshard(const device::View& from, const device::PrimeList& primes, Layout to, device::Queue&) = 0;
+  /// For a person: members, weights, links, one line each.
+  virtual std::vector<std::string> report() = 0;
+};
+
+std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options = {});
+
+/// A device by name: those of device::open_device; the bare name of a kind of which device::found_devices lists several: all
+/// of them; "cpu,cpu:avx2" and "3*cpu": a mesh of these.
+/// After a mesh's members, options: "/batch", "/limb", "/coefficient", "/staged", "/broadcast", "/transpose", "/input",
+/// "/output", "/weights=2:1:1", "/slowdown=1:4", "/uncalibrated". Throws ParameterError, DeviceError.
+std::unique_ptr<device::Device> open_device(const std::string& name);
+
+/// The device of this process, opened at first use: all GPUs this build can use as one, else the processor's cores; or what
+/// HELIOGRAPH_DEVICE names. Throws ForkError in a child of the process that opened it.
+device::Device& default_device();
+
+}  // namespace heliograph::mesh

@@ -1,0 +1,132 @@
+// Devices by name, and the one of this process.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <mutex>
+
+#include "mesh/mesh.h"
+
+namespace heliograph::mesh {
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, char mark) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  for (std::size_t at; (at = text.find(mark, from)) != std::string::npos; from = at + 1) parts.push_back(text.substr(from, at - from));
+  parts.push_back(text.substr(from));
+  return parts;
+}
+
+std::vector<double> numbers(const std::string& text, const std::string& name) {
+  std::vector<double> values;
+  for (const std::string& part : split(text, ':')) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || end != part.data() + part.size())
+      throw ParameterError("the device \"" + name + "\" has \"" + part + "\" where a number is wanted");
+    values.push_back(value);
+  }
+  return values;
+}
+
+Options options_of(const std::vector<std::string>& words, const std::string& name) {
+  Options o;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& w = words[i];
+    if (w == "batch") {
+      o.layout = Layout::batch;
+    } else if (w == "limb") {
+      o.layout = Layout::limb;
+    } else if (w == "coefficient") {
+      o.layout = Layout::coefficient;
+    } else if (w == "staged") {
+      o.staged = true;
+    } else if (w == "broadcast") {
+      o.exchange = Exchange::broadcast;
+    } else if (w == "transpose") {
+      o.exchange = Exchange::transpose;
+    } else if (w == "input") {
+      o.key_switch = KeySwitch::input;
+    } else if (w == "output") {
+      o.key_switch = KeySwitch::output;
+    } else if (w == "uncalibrated") {
+      o.calibrate = false;
+    } else if (w.starts_with("weights=")) {
+      o.weights = numbers(w.substr(8), name);
+    } else if (w.starts_with("slowdown=")) {
+      o.slowdown = numbers(w.substr(9), name);
+    } else {
+      throw ParameterError("a mesh knows no option \"" + w +
+                           "\"; there are batch, limb, coefficient, staged, broadcast, transpose, input, output, "
+                           "weights=, slowdown= and uncalibrated");
+    }
+  }
+  return o;
+}
+
+/// "3*cpu" is three; a kind that found_devices lists with numbers is all of these.
+std::vector<std::string> members_of(const std::string& list) {
+  std::vector<std::string> names;
+  for (const std::string& word : split(list, ',')) {
+    const std::size_t star = word.find('*');
+    if (star != std::string::npos) {
+      int count = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + star, count);
+      if (error != std::errc() || end != word.data() + star || count < 1 || count > 64)
+        throw ParameterError("\"" + word + "\" does not say how many devices there are, 1 to 64");
+      names.insert(names.end(), static_cast<std::size_t>(count), word.substr(star + 1));
+      continue;
+    }
+    const std::size_t before = names.size();
+    for (const std::string& found : device::found_devices()) {
+      if (found.starts_with(word + ":")) names.push_back(found);
+    }
+    if (names.size() == before) names.push_back(word);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::unique_ptr<device::Device> open_device(const std::string& name) {
+  const std::vector<std::string> words = split(name, '/');
+  const std::vector<std::string> members = members_of(words[0]);
+  if (members.size() == 1 && words.size() == 1 && words[0].find('*') == std::string::npos)
+    return device::open_device(members[0]);
+  const Options options = options_of(words, name);
+  std::vector<std::shared_ptr<device::Device>> devices;
+  for (const std::string& m : members) devices.push_back(device::open_device(m));
+  return make_mesh(std::move(devices), options);
+}
+
+device::Device& default_device() {
+  static std::atomic<pid_t> owner{0};  // set before the device opens: a child of a fork never waits for the mutex
+  static std::mutex mutex;
+  static device::Device* opened = nullptr;  // never closed: buffers may outlive every static object
+  pid_t expected = 0;
+  if (!owner.compare_exchange_strong(expected, getpid()) && expected != getpid()) {
+    throw ForkError("this process was forked after Heliograph had opened its device; start workers with spawn instead");
+  }
+  const std::lock_guard lock(mutex);
+  if (opened == nullptr) {
+    const char* const given = std::getenv("HELIOGRAPH_DEVICE");
+    try {
+      owner = getpid();
+      std::string name = given != nullptr ? given : "";
+      if (name.empty()) {
+        for (const std::string& found : device::found_devices()) name += (name.empty() ? "" : ",") + found;
+      }
+      opened = open_device(name).release();
+    } catch (...) {
+      owner = 0;
+      throw;
+    }
+  }
+  return *opened;
+}
+
+}  // namespace heliograph::mesh

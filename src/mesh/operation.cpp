@@ -1,0 +1,257 @@
+#include "mesh/operation.h"
+
+#include <algorithm>
+
+namespace heliograph::mesh {
+
+PrimeList primes_of(const Block& part, const PrimeList& primes) {
+  PrimeList r;
+  for (std::size_t l : part.limbs) r.push_back(primes[l]);
+  return r;
+}
+
+namespace {
+
+/// A dense view of a part, on its member.
+View dense(std::byte* data, const Block& part, std::size_t components, Word word) {
+  return View::dense(data, word, {part.count}, components, part.limbs.size(), part.length);
+}
+
+/// Whether all items of a view are one.
+bool is_one_item(const View& v) {
+  for (int i = 0; i < v.axes; ++i) {
+    if (v.shape[i] > 1 && v.stride[i] != 0) return false;
+  }
+  return true;
+}
+
+/// The view of `have`, which covers `part`, narrowed to it; none where no view shows just those words.
+std::optional<View> shown(const Block& have, const Block& part, bool any_limbs) {
+  View v = have.view;
+  if (have.first != part.first || have.count != part.count) {
+    if (v.axes != 1) return {};
+    v = v.with_leading(part.first - have.first, part.count);
+  }
+  if (any_limbs || have.limbs == part.limbs) return v;
+  std::vector<std::size_t> at;
+  for (std::size_t l : part.limbs)
+    at.push_back(static_cast<std::size_t>(std::lower_bound(have.limbs.begin(), have.limbs.end(), l) - have.limbs.begin()));
+  const std::size_t step = at.size() > 1 ? at[1] - at[0] : 1;
+  for (std::size_t i = 1; i < at.size(); ++i) {
+    if (at[i] - at[i - 1] != step) return {};
+  }
+  v = v.with_limbs(at[0], at.size());
+  v.limb_stride *= step;
+  return v;
+}
+
+}  // namespace
+
+Operation::Operation(State& state, Queue& queue)
+    : state_(state), queue_(own(queue)), lock_(state.mutex()), temporary_(state.size()) {
+  state_.require_sound();
+}
+
+Operation::~Operation() {
+  for (std::size_t m = 0; m < temporary_.size(); ++m) {
+    if (temporary_[m].empty()) continue;
+    state_.member(m).worker->post([mine = std::move(temporary_[m])]() mutable { mine.clear(); }, true);
+  }
+}
+
+void Operation::post(std::size_t m, Call call) {
+  state_.member(m).worker->post(
+      [&device = *state_.member(m).device, &queue = queue_.queue(m), call = std::move(call)] { call(device, queue); });
+}
+
+Buffer Operation::allocate(std::size_t m, std::size_t bytes) {
+  return state_.allocate(m, std::max<std::size_t>(64, bytes), queue_.queue(m));
+}
+
+std::byte* Operation::scratch(std::size_t m, std::size_t bytes) {
+  Buffer buffer = allocate(m, bytes);
+  std::byte* const address = buffer->address();
+  temporary_[m].push_back(std::move(buffer));
+  return address;
+}
+
+std::vector<Block> Operation::parts(const View& v, const PrimeList& primes, Layout layout) const {
+  std::vector<Block> result;
+  const std::size_t members = state_.size(), items = v.items();
+  std::vector<std::size_t> all(v.limbs);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  const std::vector<std::size_t> bounds = layout == Layout::batch         ? shares(items, state_.weights())
+                                          : layout == Layout::coefficient ? shares(v.n, state_.weights(), 64)
+                                                                          : std::vector<std::size_t>{};
+  for (std::size_t m = 0; m < members; ++m) {
+    Block b{.member = m, .first = 0, .count = items, .limbs = all, .begin = 0, .length = v.n, .view = {}};
+    if (layout == Layout::batch) b.first = bounds[m], b.count = bounds[m + 1] - bounds[m];
+    if (layout == Layout::coefficient) b.begin = bounds[m], b.length = bounds[m + 1] - bounds[m];
+    if (layout == Layout::limb) {
+      std::erase_if(b.limbs, [&](std::size_t l) { return state_.owners()[primes[l]] != m; });
+    }
+    if (b.count > 0 && b.length > 0 && !b.limbs.empty()) result.push_back(std::move(b));
+  }
+  return result;
+}
+
+std::vector<Block> Operation::room(const std::vector<Block>& parts, std::size_t components, Word word) {
+  std::vector<Block> result = parts;
+  for (Block& b : result) {
+    const View shape = dense(nullptr, b, components, word);
+    b.view = dense(scratch(b.member, shape.words() * shape.word_size()), b, components, word);
+  }
+  return result;
+}
+
+std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& parts, bool keep, bool any_limbs) {
+  MeshMemory& memory = state_.find(v);
+  const std::vector<Block> whole = memory.blocks(v, false);
+  std::vector<Block> rows;  // made where something must be copied
+  const bool one = is_one_item(v) && v.items() > 0;
+  keep = keep || one;
+  const auto offset = static_cast<std::size_t>(v.data - memory.address());
+  std::vector<Block> result;
+  std::vector<Move> moves;
+  for (const Block& part : parts) {
+    const auto found = std::find_if(whole.begin(), whole.end(), [&](const Block& b) { return b.covers(part); });
+    if (found != whole.end()) {
+      if (std::optional<View> view = shown(*found, part, any_limbs)) {
+        Block b = part;
+        if (any_limbs) b.limbs = found->limbs;
+        b.view = *view;
+        result.push_back(std::move(b));
+        continue;
+      }
+    }
+    // A part of one repeated item: fetched once, shown `count` times.
+    Block wanted = part;
+    if (one) wanted.first = 0, wanted.count = 1;
+    const auto repeated = [&](const View& item) {
+      Block b = part;
+      b.view = item;
+      if (one) {
+        b.view.axes = 1;
+        b.view.shape[0] = part.count, b.view.stride[0] = 0;
+      }
+      return b;
+    };
+    const auto kept = std::find_if(memory.copies.begin(), memory.copies.end(), [&](const MeshMemory::Copy& c) {
+      return c.offset == offset && c.components == v.components && c.part.member == wanted.member &&
+             c.part.first == wanted.first && c.part.count == wanted.count && c.part.limbs == wanted.limbs &&
+             c.part.begin == wanted.begin && c.part.length == wanted.length && (one || c.whole == v.items());
+    });
+    if (keep && kept != memory.copies.end()) {
+      temporary_[part.member].push_back(kept->buffer);  // it may be dropped while this is at work
+      result.push_back(repeated(kept->view));
+      continue;
+    }
+    const View shape = dense(nullptr, wanted, v.components, v.word);
+    Buffer buffer = allocate(part.member, shape.words() * shape.word_size());
+    wanted.view = dense(buffer->address(), wanted, v.components, v.word);
+    temporary_[part.member].push_back(buffer);
+    if (rows.empty()) {
+      View source = v;
+      if (one) source = v.item(0);
+      rows = memory.blocks(source, true);
+    }
+    for (const Block& r : rows) {
+      for (const Pair& p : intersect(r, wanted)) moves.push_back({r.member, part.member, p});
+    }
+    if (keep) {
+      memory.copies.push_back(
+          {.part = wanted, .offset = offset, .components = v.components, .whole = v.items(), .view = wanted.view, .buffer = buffer});
+      memory.copies.back().part.view = {};
+    }
+    result.push_back(repeated(wanted.view));
+  }
+  exchange(moves);
+  return result;
+}
+
+void Operation::store(const std::vector<Block>& results, const View& out) {
+  std::vector<Move> moves;
+  for (const Block& to : state_.find(out).blocks(out, true)) {
+    for (const Block& from : results) {
+      for (const Pair& p : intersect(from, to)) moves.push_back({from.member, to.member, p});
+    }
+  }
+  exchange(moves);
+}
+
+void Operation::writes(const View& out) {
+  MeshMemory& memory = state_.find(out);
+  for (auto& copy : memory.copies) temporary_[copy.part.member].push_back(std::move(copy.buffer));
+  memory.copies.clear();
+}
+
+void Operation::exchange(const std::vector<Move>& moves) {
+  if (moves.empty()) return;
+  const std::size_t members = state_.size();
+  std::vector<std::vector<device::Piece>> pieces(members);
+  std::vector<std::vector<char>> reads(members, std::vector<char>(members));
+  std::vector<Move> staged;
+  u64 bytes = 0;
+  for (const Move& m : moves) {
+    if (m.from != m.to) bytes += m.pair.to.words() * m.pair.to.word_size();
+    if (m.from != m.to && !state_.reaches(m.to, m.from)) {
+      staged.push_back(m);
+      continue;
+    }
+    pieces[m.to].push_back({m.pair.from, m.pair.to});
+    if (m.from != m.to) reads[m.to][m.from] = 1;
+  }
+  if (bytes > 0) ++state_.exchanges, state_.exchanged_bytes += bytes;
+  // What is read is ready, ...
+  std::vector<std::shared_ptr<Mark>> ready(members), done(members);
+  const auto is_read = [&](std::size_t s) {
+    return std::any_of(reads.begin(), reads.end(), [&](const auto& row) { return row[s] != 0; });
+  };
+  for (std::size_t s = 0; s < members; ++s) {
+    if (is_read(s)) ready[s] = queue_.mark(s);
+  }
+  // ... is read by all at once, ...
+  for (std::size_t d = 0; d < members; ++d) {
+    if (pieces[d].empty()) continue;
+    bool remote = false;
+    for (std::size_t s = 0; s < members; ++s) {
+      if (!reads[d][s]) continue;
+      queue_.after(d, s, ready[s]);
+      remote = true;
+    }
+    post(d, [list = std::move(pieces[d])](device::Device& device, Queue& q) { device.kernels().gather(q, list); });
+    if (remote) done[d] = queue_.mark(d);
+  }
+  // ... and changes only when all have read it.
+  for (std::size_t s = 0; s < members; ++s) {
+    for (std::size_t d = 0; d < members; ++d) {
+      if (reads[d][s]) queue_.after(s, d, done[d]);
+    }
+  }
+  stage(staged);
+}
+
+void Operation::stage(const std::vector<Move>& moves) {
+  for (const Move& m : moves) {
+    const View& to = m.pair.to;
+    const std::size_t bytes = to.words() * to.word_size();
+    state_.staged_bytes += bytes;
+    std::vector<std::size_t> batch(to.shape.begin(), to.shape.begin() + to.axes);
+    const View packed_from = View::dense(scratch(m.from, bytes), to.word, batch, to.components, to.limbs, to.n);
+    const View packed_to = View::dense(scratch(m.to, bytes), to.word, batch, to.components, to.limbs, to.n);
+    const auto host = std::make_shared<std::vector<std::byte>>(bytes);
+    const auto arrived = std::make_shared<Mark>();
+    post(m.from, [from = m.pair.from, packed_from, host](device::Device& device, Queue& q) {
+      device.kernels().copy(q, from, packed_from);
+      device.download(q, packed_from.data, *host);
+    });
+    state_.member(m.from).worker->post([arrived] { arrived->give_up(); }, true);
+    post(m.to, [to, packed_to, host, arrived](device::Device& device, Queue& q) {
+      arrived->get();
+      device.upload(q, *host, packed_to.data);
+      device.kernels().copy(q, packed_to, to);
+    });
+  }
+}
+
+}  // namespace heliograph::mesh

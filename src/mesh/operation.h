@@ -1,0 +1,60 @@
+// One kernel call of a mesh as it is posted to the members: operands fetched to where they are needed, the call on each
+// member, results put where they belong.
+#pragma once
+
+#include "mesh/queue.h"
+
+namespace heliograph::mesh {
+
+class Operation {
+ public:
+  Operation(State& state, Queue& queue);
+  /// Lets temporary memory go, behind all that was posted.
+  ~Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  State& state() const { return state_; }
+  /// The layout of the memory a view shows.
+  Layout home(const View& v) const { return state_.find(v).layout(); }
+
+  /// Where the words of `v` are, each with its view: what a call that writes `v` in its own layout is split into.
+  std::vector<Block> parts(const View& v) const { return state_.find(v).blocks(v, false); }
+  /// Where they would be in another layout: without views. `primes` are those of its limbs.
+  std::vector<Block> parts(const View& v, const PrimeList& primes, Layout layout) const;
+
+  /// The words of `v` for each part, which says items, limbs and words of a limb: in place where the member holds them,
+  /// else copied there. `keep`: the copies are kept with the memory for the next who asks. `any_limbs`: in place, more limbs
+  /// may be shown than were asked for; see the blocks returned.
+  std::vector<Block> fetch(const View& v, const std::vector<Block>& parts, bool keep = false, bool any_limbs = false);
+  /// Uninitialised temporary memory for each part.
+  std::vector<Block> room(const std::vector<Block>& parts, std::size_t components, Word word);
+  /// Copies results to where the words of `out` lie.
+  void store(const std::vector<Block>& results, const View& out);
+  /// Marks `out` as changed: kept copies of it are void.
+  void writes(const View& out);
+  /// Scratch on a member, for calls posted to it by this operation.
+  std::byte* scratch(std::size_t member, std::size_t bytes);
+
+  using Call = std::function<void(device::Device&, Queue&)>;
+  void post(std::size_t member, Call call);
+
+ private:
+  struct Move {
+    std::size_t from, to;  // members
+    Pair pair;
+  };
+  Buffer allocate(std::size_t member, std::size_t bytes);
+  void exchange(const std::vector<Move>& moves);
+  void stage(const std::vector<Move>& moves);
+
+  State& state_;
+  MeshQueue& queue_;
+  std::unique_lock<std::recursive_mutex> lock_;
+  std::vector<std::vector<Buffer>> temporary_;
+};
+
+/// The primes of a part's limbs.
+PrimeList primes_of(const Block& part, const PrimeList& primes);
+
+}  // namespace heliograph::mesh

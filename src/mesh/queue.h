@@ -1,0 +1,56 @@
+// A queue of a mesh: one of each member.
+#pragma once
+
+#include "mesh/state.h"
+
+namespace heliograph::mesh {
+
+/// A point in a member queue's work that another member may wait for before the host has come to it.
+class Mark {
+ public:
+  /// On the member's thread.
+  void set(std::shared_ptr<device::Event> event) {
+    event_ = std::move(event);
+    signal_.set();
+  }
+  /// Lets those who wait go on though the point is never reached.
+  void give_up() { signal_.set(); }
+  /// Blocks until the host has come to the point; null where it never will.
+  const std::shared_ptr<device::Event>& get() {
+    signal_.wait();
+    return event_;
+  }
+
+ private:
+  Signal signal_;
+  std::shared_ptr<device::Event> event_;
+};
+
+class MeshQueue final : public Queue {
+ public:
+  explicit MeshQueue(std::shared_ptr<State> state);
+  ~MeshQueue() override;
+
+  std::shared_ptr<device::Event> record() override;
+  void after(const device::Event& event) override;
+  void uses(const Buffer& buffer) override;
+  void wait() override;
+
+  State& state() const { return *state_; }
+  const std::shared_ptr<State>& shared_state() const { return state_; }
+  Queue& queue(std::size_t member) const { return *queues_[member]; }
+  std::vector<Queue*> queues() const;
+  /// A mark after all that was posted to a member so far.
+  std::shared_ptr<Mark> mark(std::size_t member);
+  /// Work posted to a member from now on starts after `mark`, of member `from`.
+  void after(std::size_t member, std::size_t from, std::shared_ptr<Mark> mark);
+
+ private:
+  std::shared_ptr<State> state_;
+  std::vector<std::shared_ptr<Queue>> queues_;
+};
+
+/// `queue` as a mesh's. Throws MismatchError.
+MeshQueue& own(Queue& queue);
+
+}  // namespace heliograph::mesh

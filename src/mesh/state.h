@@ -1,0 +1,125 @@
+// What everything of one mesh shares: its members, their threads, where each allocation lies.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "device/kernels.h"
+#include "mesh/costs.h"
+#include "mesh/mesh.h"
+#include "mesh/placement.h"
+#include "mesh/worker.h"
+
+namespace heliograph::mesh {
+
+using device::Buffer;
+using device::Queue;
+using math::u64;
+using math::Word;
+
+class State;
+
+/// One allocation over the members. Its address is of no device: it only names the words, see device/view.h.
+class MeshMemory final : public device::Memory {
+ public:
+  /// Lies as `layout` says; `shape` is dense (its data is not looked at), `primes` are those of its limbs.
+  /// Throws OutOfMemoryError.
+  MeshMemory(std::shared_ptr<State> state, const View& shape, const PrimeList& primes, Layout layout,
+             const std::vector<Queue*>& queues);
+  ~MeshMemory() override;
+
+  Layout layout() const { return layout_; }
+  const View& shape() const { return shape_; }
+  std::size_t items() const { return shape_.items(); }
+  /// batch: bounds of the members' items; coefficient: of their words.
+  const std::vector<std::size_t>& bounds() const { return bounds_; }
+  /// The words of a view of this memory on each member that has some. In rows: views of one axis.
+  std::vector<Block> blocks(const View& view, bool in_rows) const;
+  /// Its words on a member; may be null.
+  const Buffer& local(std::size_t member) const { return local_[member].buffer; }
+
+  /// A copy of what lies elsewhere, kept for the next who asks: keys that every member needs, inputs of products.
+  struct Copy {
+    Block part;               // member, limbs and words of it
+    std::size_t offset, components, whole;  // of the view it was made of; whole: its items
+    View view;
+    Buffer buffer;
+  };
+  std::vector<Copy> copies;  // guarded by the mesh's mutex; emptied when the memory is written
+  bool written = false;
+
+ private:
+  struct Local {
+    std::size_t words = 0;  // of an item
+    Buffer buffer;
+  };
+  Block block_of(const View& view, std::size_t member) const;
+
+  std::shared_ptr<State> state_;
+  View shape_;
+  Layout layout_;
+  std::vector<std::size_t> bounds_;
+  std::vector<std::vector<std::size_t>> limbs_;  // limb layout: each member's
+  std::vector<std::size_t> owner_, rank_;        // limb layout: each limb's
+  std::vector<Local> local_;
+};
+
+/// One device of the mesh.
+struct Member {
+  std::shared_ptr<device::Device> device;
+  std::unique_ptr<Worker> worker;
+};
+
+class State : public std::enable_shared_from_this<State> {
+ public:
+  State(std::vector<std::shared_ptr<device::Device>> devices, Options options);
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  std::size_t size() const { return members_.size(); }
+  Member& member(std::size_t m) { return members_[m]; }
+  const Options& options() const { return options_; }
+  const std::vector<double>& weights() const { return costs_.weights; }
+  const LimbOwners& owners() const { return *owners_; }
+  const Costs& costs() const { return costs_; }
+  /// Measures (or remembers) the members and their links.
+  void calibrate();
+  /// Whether `to` reads the memory of `from` by its address.
+  bool reaches(std::size_t to, std::size_t from) const { return reach_[to * size() + from]; }
+  /// Where a tensor of that shape should lie.
+  Layout choose(const View& shape) const;
+
+  /// Guards the order in which work is posted to the workers, and what follows from it.
+  std::recursive_mutex& mutex() { return mutex_; }
+
+  std::byte* new_address(std::size_t bytes, MeshMemory* memory);
+  void forget(std::byte* address);
+  /// The memory a view shows. Throws MismatchError for an address of another device.
+  MeshMemory& find(const View& view);
+  /// Memory of a member. Where it has none left, kept copies go first, then what may leave the mesh.
+  /// Throws OutOfMemoryError.
+  Buffer allocate(std::size_t m, std::size_t bytes, Queue& queue);
+  /// Lets all kept copies go; false where there were none.
+  bool drop_copies();
+  void drain();
+  /// What may leave the mesh's memory: of the Device that this is the state of.
+  device::Residents* residents = nullptr;
+  std::size_t kept_bytes();
+
+  /// Bytes moved between members, and in how many exchanges, since the mesh was opened.
+  std::atomic<u64> exchanges{0}, exchanged_bytes{0}, staged_bytes{0};
+  void require_sound() const;
+
+ private:
+  Options options_;
+  std::vector<Member> members_;
+  Costs costs_;
+  std::unique_ptr<LimbOwners> owners_;
+  std::vector<char> reach_;
+  std::recursive_mutex mutex_;
+  std::mutex book_mutex_;
+  std::map<const std::byte*, MeshMemory*> book_;
+  std::size_t next_ = std::size_t{1} << 56;  // beyond any host's or device's addresses
+};
+
+}  // namespace heliograph::mesh

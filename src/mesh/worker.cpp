@@ -1,0 +1,107 @@
+#include "mesh/worker.h"
+
+#include <chrono>
+
+namespace heliograph::mesh {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+void Signal::set() {
+  {
+    const std::lock_guard lock(mutex_);
+    set_.store(true, std::memory_order_release);
+  }
+  condition_.notify_all();
+}
+
+void Signal::wait() {
+  for (int i = 0; i < 2000; ++i) {  // members run side by side: mostly it has just happened, or is about to
+    if (is_set()) return;
+    pause();
+  }
+  std::unique_lock lock(mutex_);
+  condition_.wait(lock, [&] { return is_set(); });
+}
+
+Worker::Worker(std::chrono::microseconds spin, double slowdown)
+    : spin_(spin), slowdown_(slowdown), thread_([this] { run(); }) {}
+
+Worker::~Worker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  condition_.notify_all();
+  thread_.join();
+}
+
+void Worker::post(Task task, bool always) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back({std::move(task), always});
+    waiting_.store(entries_.size(), std::memory_order_release);
+    wake = sleeping_;
+  }
+  if (wake) condition_.notify_one();
+}
+
+void Worker::drain() {
+  const auto done = std::make_shared<Signal>();  // shared: it may be let go here before set() has returned there
+  post([done] { done->set(); }, true);
+  done->wait();
+  require_sound();
+}
+
+void Worker::require_sound() const {
+  if (!failed()) return;
+  const std::lock_guard lock(mutex_);
+  std::rethrow_exception(error_);
+}
+
+void Worker::execute(Entry& entry) {
+  if (failed() && !entry.always) return;
+  const auto start = slowdown_ > 1 ? Clock::now() : Clock::time_point{};
+  try {
+    entry.task();
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+    failed_.store(true, std::memory_order_release);
+  }
+  if (slowdown_ > 1) std::this_thread::sleep_for((Clock::now() - start) * (slowdown_ - 1));
+}
+
+void Worker::run() {
+  for (;;) {
+    Entry entry;
+    {
+      if (spin_.count() > 0) {
+        const auto until = Clock::now() + spin_;
+        while (waiting_.load(std::memory_order_acquire) == 0 && Clock::now() < until) pause();
+      }
+      std::unique_lock lock(mutex_);
+      sleeping_ = true;
+      condition_.wait(lock, [&] { return stop_ || !entries_.empty(); });
+      sleeping_ = false;
+      if (entries_.empty()) return;
+      entry = std::move(entries_.front());
+      entries_.pop_front();
+      waiting_.store(entries_.size(), std::memory_order_release);
+    }
+    execute(entry);
+    entry = {};  // what it holds is let go before the next begins
+  }
+}
+
+}  // namespace heliograph::mesh

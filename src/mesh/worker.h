@@ -1,0 +1,67 @@
+// A host thread for each member of a mesh: launching on eight devices takes no longer than on one.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace heliograph::mesh {
+
+/// Something that happens once, on some thread.
+class Signal {
+ public:
+  void set();
+  /// Blocks until it is set.
+  void wait();
+  bool is_set() const { return set_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<bool> set_{false};
+  std::mutex mutex_;
+  std::condition_variable condition_;
+};
+
+/// Runs what it is given, in order. The first exception is kept and ends all work that may be left out; what others wait
+/// for (`always`) runs even then.
+class Worker {
+ public:
+  /// `spin`: how long an idle worker looks for work before it sleeps. `slowdown`: tests make a member slow by it, 1 is none.
+  Worker(std::chrono::microseconds spin, double slowdown);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  using Task = std::function<void()>;
+  void post(Task task, bool always = false);
+  /// Blocks until all that was posted so far has run. Throws what a task threw.
+  void drain();
+  /// Throws what a task threw.
+  void require_sound() const;
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+
+ private:
+  struct Entry {
+    Task task;
+    bool always;
+  };
+  void run();
+  void execute(Entry& entry);
+
+  const std::chrono::microseconds spin_;
+  const double slowdown_;
+  mutable std::mutex mutex_;
+  std::condition_variable condition_;
+  std::deque<Entry> entries_;
+  std::atomic<std::size_t> waiting_{0};
+  bool sleeping_ = false, stop_ = false;
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+}  // namespace heliograph::mesh

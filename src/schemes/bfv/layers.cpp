@@ -1,0 +1,105 @@
+// A convolution, its squares and their pool, in stretches of output channels.
+#include <algorithm>
+
+#include "schemes/bfv/linear.h"
+
+namespace heliograph::bfv {
+
+namespace {
+
+/// Output channels first ... first + count of a convolution, and the inputs they read.
+struct Stretch {
+  Convolution shape;
+  std::vector<std::int64_t> weights, bias;
+  std::size_t first_input = 0, inputs = 0;
+};
+
+Stretch stretch_of(const std::vector<std::int64_t>& weights, const Convolution& s, const std::vector<std::int64_t>& bias,
+                   std::size_t first, std::size_t count) {
+  const std::size_t each = s.inputs_per_group * s.height * s.width, unit = s.outputs / s.groups;
+  Stretch r{.shape = s, .inputs = s.groups * s.inputs_per_group};
+  r.shape.outputs = count;
+  if (s.groups > 1) {  // whole groups
+    r.shape.groups = count / unit;
+    r.first_input = first / unit * s.inputs_per_group, r.inputs = r.shape.groups * s.inputs_per_group;
+  }
+  const auto append = [](std::vector<std::int64_t>& to, const std::vector<std::int64_t>& from, std::size_t at,
+                         std::size_t n) {
+    const auto begin = from.begin() + static_cast<std::ptrdiff_t>(at);
+    to.insert(to.end(), begin, begin + static_cast<std::ptrdiff_t>(n));
+  };
+  append(r.weights, weights, first * each, count * each);
+  for (std::size_t row = 0; row < bias.size(); row += s.outputs) append(r.bias, bias, row + first, count);
+  return r;
+}
+
+/// Channels in a stretch: what `room` bytes hold of outputs and squares, at least `unit`, evenly.
+std::size_t channels_in(std::size_t room, std::size_t each, std::size_t outputs, std::size_t unit) {
+  const std::size_t most = std::clamp<std::size_t>(room / std::max<std::size_t>(1, each) / unit, 1, outputs / unit);
+  const std::size_t stretches = (outputs / unit + most - 1) / most;
+  return (outputs / unit + stretches - 1) / stretches * unit;
+}
+
+}  // namespace
+
+Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
+                              const std::vector<std::int64_t>& bias, std::size_t pool, const EvaluationKeys& keys,
+                              const Progress& progress, std::size_t stretch) {
+  const CiphertextData& a = x.data();
+  Context& c = *a.context;
+  const Shape in = x.shape();
+  require_same(a, keys.data().context, keys.data().keys.id, "these evaluation keys");
+  if (!keys.has_relinearization())
+    throw MissingKeyError("these evaluation keys have no relinearization key (make them with relinearize=True)");
+  if (in.size() != 3) throw ShapeError("this layer takes (channels, H, W), not " + ring::to_string(in));
+  check_bias(c, bias, s.outputs);
+  const CiphertextData convolved = derived_by(a, convolution_product(in, weights, s), !bias.empty());
+  const Shape plane = convolution_shape(in, s);
+  if (pool == 0 || plane[1] % pool != 0 || plane[2] % pool != 0)
+    throw ShapeError("windows of " + std::to_string(pool) + " x " + std::to_string(pool) +
+                     " do not tile a tensor of shape " + ring::to_string(plane));
+  const Shape pooled = {s.outputs, plane[1] / pool, plane[2] / pool};
+  const std::size_t parts = a.parts.size(),
+                    component = a.front().primes().size() * c.spec().n * a.front().view().word_size();
+  const std::size_t each = plane[1] * plane[2] * component * (a.degree() + 1 + 3);  // outputs and squares
+  const std::size_t results = parts * ring::element_count(pooled) * component * 2, free = c.engine().free_memory();
+  const std::size_t unit = s.groups > 1 ? s.outputs / s.groups : 1;
+  c.engine().require_memory(results + each * unit, "this layer");
+  const std::size_t room = stretch ? stretch * each : (free - std::min(free, results)) / 2;
+  const std::size_t most = channels_in(room, each, s.outputs, unit), stretches = (s.outputs + most - 1) / most;
+
+  std::vector<Ciphertext> done;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const Ciphertext own = take_moduli(x, {a.first_part + part, 1});
+    RnsTensor out(c.rlwe().engine(), pooled, 2, a.front().primes(), Domain::coefficient);
+    CiphertextData r;
+    for (std::size_t k = 0; k < stretches; ++k) {
+      const std::size_t first = k * most, count = std::min(most, s.outputs - first);
+      const auto watch = [&](std::size_t third) -> Progress {
+        if (!progress) return {};
+        return [&, third](double share) {
+          const double ours = static_cast<double>(part * stretches + k) + (static_cast<double>(third) + share) / 3;
+          progress(ours / static_cast<double>(parts * stretches));
+        };
+      };
+      const Stretch part_of = stretch_of(weights, s, bias, first, count);
+      const Ciphertext from = slice(own, 0, part_of.first_input, 1, part_of.inputs);
+      CiphertextData y = convolved;  // noise and independence are the whole layer's, whatever the stretch
+      y.first_part = own.data().first_part, y.noise = {convolved.noise[part]};
+      y.parts = {product_of(from.data(), 0, convolution_product(from.shape(), part_of.weights, part_of.shape),
+                            {count, plane[1], plane[2]}, part_of.bias, watch(0))};
+      Ciphertext z = finish(std::move(y));
+      z = square(z, &keys, watch(1));
+      z = sum_pool2d(z, pool);
+      z = relinearize(z, keys, watch(2));
+      r = z.data();
+      ring::Engine& e = c.engine();
+      e.kernels().copy(e.queue(), r.front().view(), out.slice(0, first, 1, count).view());
+    }
+    r.parts = {out};
+    done.push_back(finish(std::move(r)));
+  }
+  return join_moduli(done);
+}
+
+}  // namespace heliograph::bfv
