@@ -18,6 +18,10 @@ Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) {
   return allocate(shape.words() * shape.word_size(), queue);
 }
 
+std::unique_ptr<Channel> Device::connect(std::span<const std::byte>, std::size_t, std::size_t, const Patience&) {
+  throw DeviceError("devices of this kind have no channels between processes");
+}
+
 std::vector<std::string> Device::report() {
   const MemoryState m = memory();
   return {name() + ": " + description() + ", " + readable_bytes(m.available) + " of " + readable_bytes(m.total) + " free"};

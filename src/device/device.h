@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "device/channel.h"
 #include "device/residents.h"
 #include "device/view.h"
 
@@ -122,6 +123,15 @@ class Device {
   virtual Traffic traffic() const { return {}; }
   /// Null on devices that compute.
   virtual Counter* counter() { return nullptr; }
+  /// Makes these bytes the same in all processes that are this device: what is drawn at random comes from one of them.
+  virtual void agree(std::span<std::byte>) {}
+  /// Whether devices of this kind are joined by channels between processes.
+  virtual bool has_channels() const { return false; }
+  /// What the devices of one set of channels need to find each other: asked of one of them, given to all.
+  virtual std::vector<std::byte> invite() { return {}; }
+  /// This device's end, once all `places` devices have called. Throws DeviceError.
+  virtual std::unique_ptr<Channel> connect(std::span<const std::byte> invitation, std::size_t place, std::size_t places,
+                                           const Patience& patience);
   /// What can be asked to leave when memory runs out (ring/engine.h asks).
   Residents& residents() { return residents_; }
 

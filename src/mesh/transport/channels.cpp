@@ -1,0 +1,101 @@
+#include "mesh/transport/channels.h"
+
+namespace heliograph::mesh {
+
+namespace {
+
+using device::Channel;
+
+class ChannelTransport final : public Transport {
+ public:
+  ChannelTransport(std::unique_ptr<SocketTransport> sockets, std::vector<std::unique_ptr<Channel>> channels, std::size_t first)
+      : sockets_(std::move(sockets)), channels_(std::move(channels)), first_(first), watcher_([this] { watch(); }) {}
+  ~ChannelTransport() override {
+    stopping_ = true;
+    watcher_.join();
+  }
+
+  std::size_t rank() const override { return sockets_->rank(); }
+  std::size_t size() const override { return sockets_->size(); }
+  void exchange(u64, std::size_t member, device::Device&, device::Queue& queue, std::span<const Part> sends,
+                std::span<const Part> receives) override {
+    require_sound();
+    const auto parts = [](std::span<const Part> list) {
+      std::vector<Channel::Part> r;
+      for (const Part& p : list) r.push_back({.place = p.member, .address = p.address, .bytes = p.bytes});
+      return r;
+    };
+    try {
+      channels_[member - first_]->exchange(queue, parts(sends), parts(receives));
+    } catch (...) {
+      fail(std::current_exception());
+      require_sound();
+    }
+  }
+  bool is_staged() const override { return false; }
+  void agree(std::span<std::byte> bytes) override { sockets_->agree(bytes); }
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) override { return sockets_->gather(mine); }
+  void fail(std::exception_ptr error) noexcept override { sockets_->fail(std::move(error)); }
+  void require_sound() const override { sockets_->require_sound(); }
+
+ private:
+  /// Who waits for a device that waits for another rank waits without end: the wait is ended here.
+  void watch() {
+    while (!stopping_) {
+      try {
+        require_sound();
+        for (const auto& c : channels_) c->check();
+      } catch (...) {
+        fail(std::current_exception());  // before the abort: who wakes finds the reason
+        for (const auto& c : channels_) c->abort();
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  std::unique_ptr<SocketTransport> sockets_;
+  std::vector<std::unique_ptr<Channel>> channels_;  // gone before the sockets: their end may need the others
+  std::size_t first_;
+  std::atomic<bool> stopping_{false};
+  std::thread watcher_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTransport> sockets,
+                                                  const std::vector<std::shared_ptr<device::Device>>& mine, std::size_t first,
+                                                  std::size_t members) {
+  std::vector<std::byte> invitation;
+  u64 size = 0;
+  if (sockets->rank() == 0) {
+    try {
+      invitation = mine.front()->invite();
+    } catch (...) {
+      sockets->fail(std::current_exception());
+      throw;
+    }
+    size = invitation.size();
+  }
+  sockets->agree(std::as_writable_bytes(std::span(&size, 1)));
+  invitation.resize(size);
+  sockets->agree(invitation);
+  // Each end comes about when all others do: those of one process at once.
+  const device::Patience patience{.limit = sockets->limit(), .check = [&] { sockets->require_sound(); }};
+  std::vector<std::unique_ptr<Channel>> channels(mine.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        channels[i] = mine[i]->connect(invitation, first + i, members, patience);
+      } catch (...) {
+        sockets->fail(std::current_exception());
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  sockets->require_sound();
+  return std::make_unique<ChannelTransport>(std::move(sockets), std::move(channels), first);
+}
+
+}  // namespace heliograph::mesh

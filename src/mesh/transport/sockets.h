@@ -1,0 +1,78 @@
+// Ranks joined by sockets, through the hosts' memory.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "mesh/transport/meet.h"
+#include "mesh/transport/transport.h"
+
+namespace heliograph::mesh {
+
+/// A thread for each other rank takes in what comes, whoever will want it: so no sender waits for a receiver's turn, and
+/// nothing can wait in a circle. What has come and is not wanted yet is kept, without a bound.
+class SocketTransport final : public Transport {
+ public:
+  SocketTransport(const Meeting& meeting, std::vector<Guest> guests);
+  /// Says goodbye: others may go on where they need this rank no more.
+  ~SocketTransport() override;
+
+  std::size_t rank() const override { return rank_; }
+  std::size_t size() const override { return peers_.size(); }
+  void exchange(u64 number, std::size_t member, device::Device& device, device::Queue& queue, std::span<const Part> sends,
+                std::span<const Part> receives) override;
+  bool is_staged() const override { return true; }
+  void agree(std::span<std::byte> bytes) override;
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) override;
+  void fail(std::exception_ptr error) noexcept override;
+  void require_sound() const override;
+
+  std::chrono::milliseconds limit() const { return limit_; }
+
+ private:
+  using Bytes = std::vector<std::byte>;
+  struct Header;
+  struct Message {
+    u64 number;
+    Bytes bytes;
+  };
+  using Box = std::deque<Message>;
+  struct Peer {
+    std::string name;
+    wire::Socket socket;
+    std::mutex writing;
+    std::thread reader;
+    std::map<std::pair<std::size_t, std::size_t>, Box> parts;  // by members, from and to
+    Box hosts;                                                 // of agree and gather
+    bool left = false;
+  };
+
+  std::string called(std::size_t rank) const;
+  void read_from(std::size_t rank);
+  void take_in(std::size_t rank, const Header& header, Bytes bytes);
+  void send(std::size_t rank, Header header, std::span<const std::byte> bytes);
+  /// The next message of a box of that rank.
+  Bytes receive(std::size_t rank, Box& box, u64 number, std::size_t* expected);
+  /// The first failure; tells the others unless it came from them.
+  void end(std::exception_ptr error, bool tell) noexcept;
+  void say_goodbye() noexcept;
+  static void say_goodbye_at_exit();
+
+  const std::size_t rank_;
+  const std::chrono::milliseconds limit_;
+  const long process_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::size_t> rank_of_;  // each member's
+  mutable std::mutex mutex_;
+  std::condition_variable condition_;
+  std::atomic<bool> failed_{false}, stopping_{false};
+  std::exception_ptr error_;
+  std::mutex host_mutex_;
+  u64 host_number_ = 0;
+};
+
+}  // namespace heliograph::mesh

@@ -1,0 +1,48 @@
+// What joins the processes (ranks) of a mesh. All ranks run the same program: they make the same calls in the same order.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/device.h"
+
+namespace heliograph::mesh {
+
+using device::u64;
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::size_t rank() const = 0;
+  virtual std::size_t size() const = 0;  // ranks
+
+  struct Part {
+    std::size_t member;  // it goes to or comes from
+    std::byte* address;
+    std::size_t bytes;
+  };
+  /// What one member sends and receives in the exchange of that number, in its queue's order: called on the thread that
+  /// enqueues there, once an exchange. May block until what is received is there, never until what is sent has arrived.
+  virtual void exchange(u64 number, std::size_t member, device::Device& device, device::Queue& queue,
+                        std::span<const Part> sends, std::span<const Part> receives) = 0;
+  /// Whether an exchange goes through the hosts' memory.
+  virtual bool is_staged() const = 0;
+
+  /// Rank 0's bytes on every rank.
+  virtual void agree(std::span<std::byte> bytes) = 0;
+  /// Every rank's bytes on every rank.
+  virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) = 0;
+  void barrier() { gather({}); }
+
+  /// Ends the mesh on every rank: what happened on one of them can be undone on none. The first failure stays.
+  virtual void fail(std::exception_ptr error) noexcept = 0;
+  /// Throws what has ended the mesh: DeviceError, or OutOfMemoryError; names the rank.
+  virtual void require_sound() const = 0;
+};
+
+/// Of one process alone.
+std::unique_ptr<Transport> make_local_transport();
+
+}  // namespace heliograph::mesh
