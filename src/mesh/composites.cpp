@@ -59,6 +59,7 @@ struct Scratch {
 
 template <class Bytes>
 Scratch scratch_for(Operation& op, const Block& part, Bytes bytes) {
+  if (!op.state().here(part.member)) return {.address = nullptr, .bytes = 0, .items = 1};
   const std::size_t preferred = op.state().member(part.member).device->kernels().preferred_items(bytes(1));
   Scratch s{.address = nullptr, .bytes = 0, .items = std::clamp<std::size_t>(preferred, 1, part.count)};
   s.bytes = bytes(s.items);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -175,15 +176,46 @@ double Costs::over_limbs(std::size_t limbs, std::size_t n, std::size_t members) 
   return alone(limbs, n) / m + bytes / link_bytes_a_second + kExchanges * exchange_seconds;
 }
 
+namespace {
+
+/// The rates of all ranks' members, each measured by its own.
+std::vector<double> all_rates(State& state) {
+  const auto ring = std::make_shared<const math::Ring>(kDegree, Word::w64, math::largest_primes(50, 8, 2 * kDegree));
+  std::vector<double> rates(state.size());
+  for (std::size_t m = 0; m < state.size(); ++m) {
+    if (state.here(m)) rates[m] = state.guarded([&] { return transforms_a_second(state.member(m), ring); });
+  }
+  const auto all = state.transport().gather(std::as_bytes(std::span(rates)));
+  for (std::size_t m = 0; m < state.size(); ++m) {
+    const auto& theirs = all[state.rank_of(m)];
+    require<DeviceError>(theirs.size() == rates.size() * sizeof(double), "a rank does not run the same program");
+    std::memcpy(&rates[m], theirs.data() + m * sizeof(double), sizeof(double));
+  }
+  return rates;
+}
+
+/// Rank 0's numbers on every rank: all must choose alike.
+void agree(State& state, Costs& costs) {
+  std::vector<double> numbers = costs.limbs_a_second;
+  numbers.insert(numbers.end(), {costs.link_bytes_a_second, costs.exchange_seconds});
+  state.transport().agree(std::as_writable_bytes(std::span(numbers)));
+  costs.exchange_seconds = numbers.back(), numbers.pop_back();
+  costs.link_bytes_a_second = numbers.back(), numbers.pop_back();
+  costs.limbs_a_second = numbers;
+}
+
+}  // namespace
+
 Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions) {
   std::string key;
   for (const std::string& d : descriptions) key += (key.empty() ? "" : "; ") + d;
   Costs costs;
   costs.measured = true;
-  if (!read_costs(read_cache(), key, state->size(), costs)) {
-    const auto ring = std::make_shared<const math::Ring>(kDegree, Word::w64, math::largest_primes(50, 8, 2 * kDegree));
-    costs.limbs_a_second.clear();
-    for (std::size_t m = 0; m < state->size(); ++m) costs.limbs_a_second.push_back(transforms_a_second(state->member(m), ring));
+  const bool chief = state->transport().rank() == 0;
+  std::byte known{chief && read_costs(read_cache(), key, state->size(), costs)};
+  state->transport().agree({&known, 1});
+  if (known == std::byte{0}) {
+    costs.limbs_a_second = all_rates(*state);
     MeshKernels kernels(state);
     MeshQueue queue(state);
     const std::size_t members = state->size();
@@ -193,8 +225,10 @@ Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string
     const double time = exchange_time(*state, kernels, queue, items, kLong, 3);
     const double read = static_cast<double>(items / members * kLong * 8) * static_cast<double>(members - 1) / static_cast<double>(members);
     costs.link_bytes_a_second = read / std::max(1e-6, time - costs.exchange_seconds / 2);
-    write_cache(key, costs);
+    if (chief) write_cache(key, costs);
   }
+  costs.limbs_a_second.resize(state->size());
+  agree(*state, costs);
   costs.weights = weights_of(costs.limbs_a_second);
   return costs;
 }
@@ -216,7 +250,8 @@ std::vector<std::string> report(State& state) {
   }
   bool staged = false;
   for (std::size_t a = 0; a < state.size(); ++a) {
-    for (std::size_t b = 0; b < state.size(); ++b) staged = staged || !state.reaches(a, b);
+    for (std::size_t b = 0; b < state.size(); ++b)
+      staged = staged || (state.here(a) && state.here(b) ? !state.reaches(a, b) : state.transport().is_staged());
   }
   std::snprintf(text, sizeof text, "links: %.3g GB/s read by each, %.3g us an exchange, %s%s", c.link_bytes_a_second / 1e9,
                 c.exchange_seconds * 1e6, staged ? "through the host" : "direct", c.measured ? "" : " (assumed)");

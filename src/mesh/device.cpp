@@ -1,12 +1,15 @@
 #include <algorithm>
+#include <cstring>
 
 #include "mesh/kernels.h"
+#include "mesh/ranks.h"
 
 namespace heliograph::mesh {
 
 // ---- the shared state
 
-State::State(std::vector<std::shared_ptr<device::Device>> devices, Options options) : options_(std::move(options)) {
+State::State(std::vector<std::shared_ptr<device::Device>> devices, Options options, std::unique_ptr<Transport> transport)
+    : options_(std::move(options)), transport_(std::move(transport)) {
   require<ParameterError>(!devices.empty() && devices.size() <= 64, "a mesh has 1 to 64 members");
   const std::size_t count = devices.size();
   for (const auto* list : {&options_.weights, &options_.slowdown}) {
@@ -17,18 +20,28 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
   const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 2 * count ? 100 : 0);
   for (std::size_t m = 0; m < count; ++m) {
     const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];
-    members_.push_back({std::move(devices[m]), std::make_unique<Worker>(spin, slowdown)});
+    if (over_ranks()) opening_.push_back(devices[m]->memory());
+    const auto* const remote = dynamic_cast<const RemoteDevice*>(devices[m].get());
+    ranks_.push_back(remote ? remote->rank() : transport_->rank());
+    auto worker = remote ? nullptr : std::make_unique<Worker>(spin, slowdown, [t = transport_.get()](std::exception_ptr e) {
+      t->fail(std::move(e));
+    });
+    members_.push_back({std::move(devices[m]), std::move(worker)});
   }
   for (std::size_t to = 0; to < count; ++to) {
     for (std::size_t from = 0; from < count; ++from)
-      reach_.push_back(to == from || (!options_.staged && members_[to].device->reaches(*members_[from].device)));
+      reach_.push_back(to == from || (!options_.staged && here(to) && here(from) &&
+                                      members_[to].device->reaches(*members_[from].device)));
   }
   costs_.weights.assign(count, 1);
   owners_ = std::make_unique<LimbOwners>(costs_.weights);
 }
 
 void State::require_sound() const {
-  for (const Member& m : members_) m.worker->require_sound();
+  transport_->require_sound();  // what a worker throws after that is what follows from it
+  for (const Member& m : members_) {
+    if (m.worker) m.worker->require_sound();
+  }
 }
 
 std::byte* State::new_address(std::size_t bytes, MeshMemory* memory) {
@@ -54,7 +67,9 @@ MeshMemory& State::find(const View& view) {
 }
 
 void State::drain() {
-  for (Member& m : members_) m.worker->drain();
+  for (Member& m : members_) {
+    if (m.worker) m.worker->drain();
+  }
 }
 
 Buffer State::allocate(std::size_t m, std::size_t bytes, Queue& queue) {
@@ -67,6 +82,9 @@ Buffer State::allocate(std::size_t m, std::size_t bytes, Queue& queue) {
       if (!drained) {  // what was let go may not have been posted through yet
         drain();
         drained = true;
+      } else if (over_ranks()) {
+        transport_->fail(std::current_exception());
+        throw;
       } else if (!drop_copies()) {
         if (!residents || !residents->make_room(bytes, seen)) throw;
         drain();
@@ -83,7 +101,8 @@ bool State::drop_copies() {
     for (auto& [address, memory] : book_) {
       for (auto& copy : memory->copies) {
         any = true;
-        members_[copy.part.member].worker->post([mine = std::move(copy.buffer)]() mutable { mine.reset(); }, true);
+        release(copy.part.member, copy.buffer->bytes());
+        post(copy.part.member, [mine = std::move(copy.buffer)]() mutable { mine.reset(); }, true);
       }
       memory->copies.clear();
     }
@@ -102,12 +121,21 @@ std::size_t State::kept_bytes() {
   return bytes;
 }
 
+device::MemoryState State::memory_of(std::size_t m) const {
+  if (!over_ranks()) return members_[m].device->memory();
+  const std::lock_guard lock(mutex_);
+  device::MemoryState s = opening_[m];
+  s.pooled -= std::min(s.pooled, members_[m].held - std::min(members_[m].held, s.available));
+  s.available -= std::min(s.available, members_[m].held);
+  return s;
+}
+
 Layout State::choose(const View& shape) const {
   if (options_.layout) return *options_.layout;
   const std::size_t items = shape.items();
   if (items >= size() || shape.limbs < 2 || size() == 1) return Layout::batch;
   // What one member could not hold beside its work is spread whatever it costs.
-  const device::MemoryState m = members_[0].device->memory();
+  const device::MemoryState m = memory_of(0);
   const std::size_t item = shape.components * shape.limbs * shape.n * shape.word_size();
   if (item > (m.available + m.pooled) / 4) return Layout::limb;
   return costs_.over_limbs(shape.limbs, shape.n, size()) * 1.1 < costs_.alone(shape.limbs, shape.n) * static_cast<double>(items)
@@ -123,6 +151,8 @@ void State::calibrate() {
       for (std::size_t m = 0; m < size(); ++m) descriptions[m] += " / " + std::to_string(options_.slowdown[m]);
     }
     if (options_.staged) descriptions.push_back("staged");
+    if (over_ranks()) descriptions.push_back(transport_->is_staged() ? "ranks by sockets" : "ranks");
+    for (std::size_t m = 0; over_ranks() && m < size(); ++m) descriptions.back() += " " + std::to_string(rank_of(m));
     costs_ = measure(shared_from_this(), descriptions);
   }
   if (!options_.weights.empty()) costs_.weights = options_.weights;
@@ -160,7 +190,7 @@ MeshQueue::~MeshQueue() {
   // The members' queues outlive what was posted.
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m)
-    state_->member(m).worker->post([queue = std::move(queues_[m])]() mutable { queue.reset(); }, true);
+    state_->post(m, [queue = std::move(queues_[m])]() mutable { queue.reset(); }, true);
 }
 
 MeshQueue& own(Queue& queue) {
@@ -177,15 +207,15 @@ std::vector<Queue*> MeshQueue::queues() const {
 
 std::shared_ptr<Mark> MeshQueue::mark(std::size_t m) {
   const auto mark = std::make_shared<Mark>();
-  Worker& worker = *state_->member(m).worker;
-  worker.post([mark, queue = queues_[m].get()] { mark->set(queue->record()); });
-  worker.post([mark] { mark->give_up(); }, true);
+  state_->post(m, [mark, queue = queues_[m].get()] { mark->set(queue->record()); });
+  state_->post(m, [mark] { mark->give_up(); }, true);
+  if (!state_->here(m)) mark->give_up();
   return mark;
 }
 
 void MeshQueue::after(std::size_t m, std::size_t from, std::shared_ptr<Mark> mark) {
   const bool ordered = state_->reaches(m, from);
-  state_->member(m).worker->post([mark = std::move(mark), queue = queues_[m].get(), ordered] {
+  state_->post(m, [mark = std::move(mark), queue = queues_[m].get(), ordered] {
     const auto& event = mark->get();
     if (!event) return;
     ordered ? queue->after(*event) : event->wait();
@@ -212,13 +242,14 @@ void MeshQueue::uses(const Buffer& buffer) {
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m) {
     if (!memory->local(m)) continue;
-    state_->member(m).worker->post([queue = queues_[m].get(), mine = memory->local(m)] { queue->uses(mine); });
+    state_->post(m, [queue = queues_[m].get(), mine = memory->local(m)] { queue->uses(mine); });
   }
 }
 
 void MeshQueue::wait() {
-  for (std::size_t m = 0; m < queues_.size(); ++m) state_->member(m).worker->drain();
+  state_->drain();
   for (const auto& q : queues_) q->wait();
+  state_->require_sound();
 }
 
 // ---- the device
@@ -227,8 +258,8 @@ namespace {
 
 class MeshDevice final : public Mesh {
  public:
-  MeshDevice(std::vector<std::shared_ptr<device::Device>> members, Options options)
-      : state_(std::make_shared<State>(std::move(members), std::move(options))), kernels_(state_) {
+  MeshDevice(std::vector<std::shared_ptr<device::Device>> members, Options options, std::unique_ptr<Transport> transport)
+      : state_(std::make_shared<State>(std::move(members), std::move(options), std::move(transport))), kernels_(state_) {
     state_->residents = &residents();
     state_->calibrate();
   }
@@ -241,15 +272,15 @@ class MeshDevice final : public Mesh {
   }
   std::string description() const override {
     return std::to_string(size()) + " devices as one: " + state_->member(0).device->description() +
-           (size() > 1 ? ", ..." : "");
+           (size() > 1 ? ", ..." : "") + (ranks() > 1 ? std::string(", of ").append(std::to_string(ranks())).append(" ranks") : "");
   }
   device::MemoryState memory() const override {
     device::MemoryState sum;
     for (std::size_t m = 0; m < size(); ++m) {
-      const device::MemoryState one = state_->member(m).device->memory();
+      const device::MemoryState one = state_->memory_of(m);
       sum.total += one.total, sum.available += one.available, sum.pooled += one.pooled;
     }
-    sum.pooled += state_->kept_bytes();
+    if (!state_->over_ranks()) sum.pooled += state_->kept_bytes();  // over ranks nothing makes them go
     return sum;
   }
 
@@ -268,17 +299,20 @@ class MeshDevice final : public Mesh {
     if (from.empty()) return;
     transfer(queue, to, from.size(), true, const_cast<std::byte*>(from.data()));
   }
+  /// Every rank gets all bytes, those of a secret too: a secret that only one rank holds needs a device of that rank.
   void download(Queue& queue, const std::byte* from, std::span<std::byte> to) override {
     if (!to.empty()) transfer(queue, const_cast<std::byte*>(from), to.size(), false, to.data());
     queue.wait();
   }
 
   device::Kernels& kernels() override { return kernels_; }
+  void agree(std::span<std::byte> bytes) override { state_->transport().agree(bytes); }
   double product_ceiling() override { return sum_of(&device::Device::product_ceiling); }
   double sum_ceiling() override { return sum_of(&device::Device::sum_ceiling); }
   device::Traffic traffic() const override {
     device::Traffic sum;
     for (std::size_t m = 0; m < size(); ++m) {
+      if (!state_->here(m)) continue;
       const device::Traffic t = state_->member(m).device->traffic();
       sum.uploads += t.uploads, sum.upload_bytes += t.upload_bytes;
       sum.downloads += t.downloads, sum.download_bytes += t.download_bytes;
@@ -289,6 +323,8 @@ class MeshDevice final : public Mesh {
 
   std::size_t size() const override { return state_->size(); }
   device::Device& member(std::size_t m) override { return *state_->member(m).device; }
+  std::size_t ranks() const override { return state_->transport().size(); }
+  std::size_t rank() const override { return state_->transport().rank(); }
   Moved moved() const override {
     return {.exchanges = state_->exchanges, .bytes = state_->exchanged_bytes, .staged_bytes = state_->staged_bytes};
   }
@@ -305,7 +341,9 @@ class MeshDevice final : public Mesh {
  private:
   double sum_of(double (device::Device::*what)()) {
     double sum = 0;
-    for (std::size_t m = 0; m < size(); ++m) sum += (state_->member(m).device.get()->*what)();
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (state_->here(m)) sum += (state_->member(m).device.get()->*what)();
+    }
     return sum;
   }
 
@@ -354,8 +392,8 @@ class MeshDevice final : public Mesh {
       Operation op(*state_, queue);
       if (up) op.writes(probe);
       for (std::size_t m = 0; m < size(); ++m) {
-        if (copies[m].empty()) continue;
-        op.post(m, [list = std::move(copies[m]), up](device::Device& d, Queue& mine) {
+        if (copies[m].empty() || !state_->here(m)) continue;
+        op.post(m, [list = copies[m], up](device::Device& d, Queue& mine) {
           for (const Copy& c : list) {
             if (up) {
               d.upload(mine, std::span<const std::byte>(c.host, c.bytes), c.here);
@@ -365,11 +403,12 @@ class MeshDevice final : public Mesh {
           }
         });
         done.push_back(std::make_shared<Signal>());
-        state_->member(m).worker->post([signal = done.back()] { signal->set(); }, true);
+        state_->post(m, [signal = done.back()] { signal->set(); }, true);
       }
     }
     for (const auto& signal : done) signal->wait();
     state_->require_sound();
+    if (!up && ranks() > 1) tell_all(copies);
   }
 
   struct Copy {
@@ -378,14 +417,37 @@ class MeshDevice final : public Mesh {
     std::size_t bytes;
   };
 
+  /// Sends what this rank's members had to all ranks, and takes in theirs.
+  void tell_all(const std::vector<std::vector<Copy>>& copies) {
+    std::vector<std::byte> mine;
+    for (std::size_t m = 0; m < size(); ++m) {
+      for (const Copy& c : copies[m]) {
+        if (state_->here(m)) mine.insert(mine.end(), c.host, c.host + c.bytes);
+      }
+    }
+    const std::vector<std::vector<std::byte>> all = state_->transport().gather(mine);
+    std::vector<std::size_t> at(all.size());
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (state_->here(m)) continue;
+      const std::size_t rank = state_->rank_of(m);
+      for (const Copy& c : copies[m]) {
+        require<DeviceError>(all[rank].size() - at[rank] >= c.bytes, "a rank does not run the same program");
+        std::memcpy(c.host, all[rank].data() + at[rank], c.bytes);
+        at[rank] += c.bytes;
+      }
+    }
+  }
+
   std::shared_ptr<State> state_;
   MeshKernels kernels_;
 };
 
 }  // namespace
 
-std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options) {
-  return std::make_unique<MeshDevice>(std::move(members), std::move(options));
+std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options,
+                                std::unique_ptr<Transport> transport) {
+  if (!transport) transport = make_local_transport();
+  return std::make_unique<MeshDevice>(std::move(members), std::move(options), std::move(transport));
 }
 
 }  // namespace heliograph::mesh

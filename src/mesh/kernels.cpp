@@ -50,9 +50,12 @@ std::vector<Block> with_items(std::vector<Block> parts, std::size_t count) {
 }  // namespace
 
 std::shared_ptr<const PreparedConversion> MeshConversion::on(std::size_t m, const std::vector<std::size_t>& targets) const {
+  if (!state_->here(m)) return nullptr;
   const std::lock_guard lock(mutex_);
   auto& slot = each_[{m, targets}];
-  if (!slot) slot = state_->member(m).device->kernels().prepare(narrowed(conversion(), targets));
+  if (!slot) {
+    slot = state_->guarded([&] { return state_->member(m).device->kernels().prepare(narrowed(conversion(), targets)); });
+  }
   return slot;
 }
 
@@ -75,7 +78,9 @@ std::shared_ptr<const PreparedProduct> MeshKernels::prepare(device::GatheredProd
 
 std::size_t MeshKernels::preferred_items(std::size_t bytes_an_item) const {
   std::size_t sum = 0;
-  for (std::size_t m = 0; m < state_->size(); ++m) sum += state_->member(m).device->kernels().preferred_items(bytes_an_item);
+  for (std::size_t m = 0; m < state_->size(); ++m) {  // other ranks' are not known: nobody may go by it, see brings_scratch
+    if (state_->here(m)) sum += state_->member(m).device->kernels().preferred_items(bytes_an_item);
+  }
   return sum;
 }
 

@@ -17,7 +17,7 @@ using device::PreparedProduct;
 using device::PreparedRing;
 using device::Workspace;
 
-/// Something prepared on each member that uses it.
+/// Something prepared on each member that uses it; null on those of other ranks.
 template <class Base, class Source>
 class MeshPrepared final : public Base {
  public:
@@ -25,8 +25,9 @@ class MeshPrepared final : public Base {
       : Base(source), state_(std::move(state)), each_(state_->size()), source_(std::move(source)) {}
 
   std::shared_ptr<const Base> shared(std::size_t m) const {
+    if (!state_->here(m)) return nullptr;
     const std::lock_guard lock(mutex_);
-    if (!each_[m]) each_[m] = state_->member(m).device->kernels().prepare(source_);
+    if (!each_[m]) each_[m] = state_->guarded([&] { return state_->member(m).device->kernels().prepare(source_); });
     return each_[m];
   }
 

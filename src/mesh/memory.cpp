@@ -100,6 +100,7 @@ MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, const Pr
     const std::size_t bytes = held * local_[m].words * shape_.word_size();
     if (bytes == 0) continue;
     local_[m].buffer = state_->allocate(m, bytes, *queues[m]);
+    state_->hold(m, bytes);
   }
   address_ = shape_.data = state_->new_address(bytes_, this);
 }
@@ -114,7 +115,8 @@ MeshMemory::~MeshMemory() {
     for (Copy& c : copies) {
       if (c.part.member == m) mine.push_back(std::move(c.buffer));
     }
-    if (!mine.empty()) state_->member(m).worker->post([mine = std::move(mine)]() mutable { mine.clear(); }, true);
+    for (const Buffer& b : mine) state_->release(m, b->bytes());
+    if (!mine.empty()) state_->post(m, [mine = std::move(mine)]() mutable { mine.clear(); }, true);
   }
 }
 

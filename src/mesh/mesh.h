@@ -34,9 +34,10 @@ struct Options {
   Exchange exchange = Exchange::automatic;
   KeySwitch key_switch = KeySwitch::automatic;
   bool calibrate = true;          // false: equal members, and links as on NVSwitch
+  bool sockets = false;           // between processes: no channels of the devices
 };
 
-/// What moved between the members.
+/// What moved between the members of all ranks; through this rank's host.
 struct Moved {
   device::u64 exchanges = 0, bytes = 0, staged_bytes = 0;
 };
@@ -45,7 +46,11 @@ struct Moved {
 class Mesh : public device::Device {
  public:
   virtual std::size_t size() const = 0;
+  /// Of another rank: one that only has a name.
   virtual device::Device& member(std::size_t m) = 0;
+  /// Processes that are this mesh, and which one this is.
+  virtual std::size_t ranks() const = 0;
+  virtual std::size_t rank() const = 0;
   virtual Moved moved() const = 0;
   /// Copies a tensor's words to a new allocation of that layout: what the papers call repartitioning.
   virtual device::Buffer reshard(const device::View& from, const device::PrimeList& primes, Layout to, device::Queue&) = 0;
@@ -53,12 +58,19 @@ class Mesh : public device::Device {
   virtual std::vector<std::string> report() = 0;
 };
 
-std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options = {});
+class Transport;
+/// Over several processes (mesh/ranks.h): their members in rank order, joined by `transport`.
+std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> members, Options options = {},
+                                std::unique_ptr<Transport> transport = nullptr);
 
 /// A device by name: those of device::open_device; the bare name of a kind of which device::found_devices lists several: all
 /// of them; "cpu,cpu:avx2" and "3*cpu": a mesh of these.
 /// After a mesh's members, options: "/batch", "/limb", "/coefficient", "/staged", "/broadcast", "/transpose", "/input",
-/// "/output", "/weights=2:1:1", "/slowdown=1:4", "/uncalibrated". Throws ParameterError, DeviceError.
+/// "/output", "/weights=2:1:1", "/slowdown=1:4", "/uncalibrated", "/sockets". Throws ParameterError, DeviceError.
+/// Where HELIOGRAPH_RANKS is more than 1, these are the devices of this rank, and the device is the mesh of all ranks':
+/// HELIOGRAPH_RANK says which one this is, HELIOGRAPH_MEET=host:port where they meet (rank 0 listens), HELIOGRAPH_TIMEOUT how
+/// many seconds each waits for another (60). All ranks run the same program on one thread: they make the same calls in the
+/// same order, with the same options. What ends the mesh on one rank ends it on all.
 std::unique_ptr<device::Device> open_device(const std::string& name);
 
 /// The device of this process, opened at first use: all GPUs this build can use as one, else the processor's cores; or what

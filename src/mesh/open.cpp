@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "mesh/mesh.h"
+#include "mesh/ranks.h"
 
 namespace heliograph::mesh {
 
@@ -55,6 +55,8 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
       o.key_switch = KeySwitch::output;
     } else if (w == "uncalibrated") {
       o.calibrate = false;
+    } else if (w == "sockets") {
+      o.sockets = true;
     } else if (w.starts_with("weights=")) {
       o.weights = numbers(w.substr(8), name);
     } else if (w.starts_with("slowdown=")) {
@@ -62,7 +64,7 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
     } else {
       throw ParameterError("a mesh knows no option \"" + w +
                            "\"; there are batch, limb, coefficient, staged, broadcast, transpose, input, output, "
-                           "weights=, slowdown= and uncalibrated");
+                           "weights=, slowdown=, uncalibrated and sockets");
     }
   }
   return o;
@@ -94,13 +96,20 @@ std::vector<std::string> members_of(const std::string& list) {
 
 std::unique_ptr<device::Device> open_device(const std::string& name) {
   const std::vector<std::string> words = split(name, '/');
+  const auto open_all = [](const std::vector<std::string>& names) {
+    std::vector<std::shared_ptr<device::Device>> devices;
+    for (const std::string& n : names) devices.push_back(device::open_device(n));
+    return devices;
+  };
+  if (const std::optional<Meeting> meeting = meeting_from_environment()) {
+    const auto open = [&] { return Own{open_all(members_of(words[0])), options_of(words, name)}; };
+    return join_ranks(*meeting, open, name.substr(words[0].size()));
+  }
   const std::vector<std::string> members = members_of(words[0]);
   if (members.size() == 1 && words.size() == 1 && words[0].find('*') == std::string::npos)
     return device::open_device(members[0]);
   const Options options = options_of(words, name);
-  std::vector<std::shared_ptr<device::Device>> devices;
-  for (const std::string& m : members) devices.push_back(device::open_device(m));
-  return make_mesh(std::move(devices), options);
+  return make_mesh(open_all(members), options);
 }
 
 device::Device& default_device() {

@@ -55,13 +55,13 @@ Operation::Operation(State& state, Queue& queue)
 Operation::~Operation() {
   for (std::size_t m = 0; m < temporary_.size(); ++m) {
     if (temporary_[m].empty()) continue;
-    state_.member(m).worker->post([mine = std::move(temporary_[m])]() mutable { mine.clear(); }, true);
+    state_.post(m, [mine = std::move(temporary_[m])]() mutable { mine.clear(); }, true);
   }
 }
 
 void Operation::post(std::size_t m, Call call) {
-  state_.member(m).worker->post(
-      [&device = *state_.member(m).device, &queue = queue_.queue(m), call = std::move(call)] { call(device, queue); });
+  state_.post(
+      m, [&device = *state_.member(m).device, &queue = queue_.queue(m), call = std::move(call)] { call(device, queue); });
 }
 
 Buffer Operation::allocate(std::size_t m, std::size_t bytes) {
@@ -162,6 +162,7 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
       memory.copies.push_back(
           {.part = wanted, .offset = offset, .components = v.components, .whole = v.items(), .view = wanted.view, .buffer = buffer});
       memory.copies.back().part.view = {};
+      state_.hold(part.member, buffer->bytes());
     }
     result.push_back(repeated(wanted.view));
   }
@@ -181,7 +182,10 @@ void Operation::store(const std::vector<Block>& results, const View& out) {
 
 void Operation::writes(const View& out) {
   MeshMemory& memory = state_.find(out);
-  for (auto& copy : memory.copies) temporary_[copy.part.member].push_back(std::move(copy.buffer));
+  for (auto& copy : memory.copies) {
+    state_.release(copy.part.member, copy.buffer->bytes());
+    temporary_[copy.part.member].push_back(std::move(copy.buffer));
+  }
   memory.copies.clear();
 }
 
@@ -190,10 +194,14 @@ void Operation::exchange(const std::vector<Move>& moves) {
   const std::size_t members = state_.size();
   std::vector<std::vector<device::Piece>> pieces(members);
   std::vector<std::vector<char>> reads(members, std::vector<char>(members));
-  std::vector<Move> staged;
+  std::vector<Move> staged, shipped;
   u64 bytes = 0;
   for (const Move& m : moves) {
     if (m.from != m.to) bytes += m.pair.to.words() * m.pair.to.word_size();
+    if (!state_.here(m.from) || !state_.here(m.to)) {
+      shipped.push_back(m);
+      continue;
+    }
     if (m.from != m.to && !state_.reaches(m.to, m.from)) {
       staged.push_back(m);
       continue;
@@ -229,6 +237,7 @@ void Operation::exchange(const std::vector<Move>& moves) {
     }
   }
   stage(staged);
+  if (state_.over_ranks()) ship(shipped);
 }
 
 void Operation::stage(const std::vector<Move>& moves) {
@@ -245,11 +254,87 @@ void Operation::stage(const std::vector<Move>& moves) {
       device.kernels().copy(q, from, packed_from);
       device.download(q, packed_from.data, *host);
     });
-    state_.member(m.from).worker->post([arrived] { arrived->give_up(); }, true);
+    state_.post(m.from, [arrived] { arrived->give_up(); }, true);
     post(m.to, [to, packed_to, host, arrived](device::Device& device, Queue& q) {
       arrived->get();
       device.upload(q, *host, packed_to.data);
       device.kernels().copy(q, packed_to, to);
+    });
+  }
+}
+
+namespace {
+
+/// Whether the words of a view lie one after the other, in its order.
+bool is_packed(const View& v) {
+  std::size_t step = v.n;
+  if (v.limbs > 1 && v.limb_stride != step) return false;
+  step *= v.limbs;
+  if (v.components > 1 && v.component_stride != step) return false;
+  step *= v.components;
+  for (int i = v.axes - 1; i >= 0; --i) {
+    if (v.shape[i] > 1 && v.stride[i] != step) return false;
+    step *= v.shape[i];
+  }
+  return true;
+}
+
+/// What one member sends to another, or receives: the views on its side, in the order of the moves, which all ranks know.
+struct Parcel {
+  std::size_t other;
+  std::vector<View> views;
+};
+
+void add_to(std::vector<Parcel>& parcels, std::size_t other, const View& view) {
+  const auto found = std::find_if(parcels.begin(), parcels.end(), [&](const Parcel& p) { return p.other == other; });
+  Parcel& parcel = found != parcels.end() ? *found : parcels.emplace_back(Parcel{other, {}});
+  parcel.views.push_back(view);
+}
+
+}  // namespace
+
+void Operation::ship(const std::vector<Move>& moves) {
+  const u64 number = state_.next_exchange();
+  std::vector<std::vector<Parcel>> out(state_.size()), in(state_.size());
+  for (const Move& m : moves) {
+    if (state_.here(m.from)) add_to(out[m.from], m.to, m.pair.from);
+    if (state_.here(m.to)) add_to(in[m.to], m.from, m.pair.to);
+    if ((state_.here(m.from) || state_.here(m.to)) && state_.transport().is_staged())
+      state_.staged_bytes += m.pair.to.words() * m.pair.to.word_size();
+  }
+  for (std::size_t m = 0; m < state_.size(); ++m) {
+    if (out[m].empty() && in[m].empty()) continue;
+    std::vector<Transport::Part> sends, receives;
+    std::vector<device::Piece> packed, unpacked;
+    const auto wrap = [&](const Parcel& parcel, bool outward) {
+      constexpr std::size_t kApart = 64;  // as gathers like it
+      std::size_t bytes = 0;
+      std::vector<std::size_t> at;
+      for (const View& v : parcel.views) {
+        at.push_back((bytes + kApart - 1) / kApart * kApart);
+        bytes = at.back() + v.words() * v.word_size();
+      }
+      const View& only = parcel.views.front();
+      if (parcel.views.size() == 1 && is_packed(only)) {
+        (outward ? sends : receives).push_back({parcel.other, only.data, only.words() * only.word_size()});
+        return;
+      }
+      std::byte* const box = scratch(m, bytes);
+      for (std::size_t i = 0; i < at.size(); ++i) {
+        const View& v = parcel.views[i];
+        const std::vector<std::size_t> batch(v.shape.begin(), v.shape.begin() + v.axes);
+        const View inside = View::dense(box + at[i], v.word, batch, v.components, v.limbs, v.n);
+        outward ? packed.push_back({v, inside}) : unpacked.push_back({inside, v});
+      }
+      (outward ? sends : receives).push_back({parcel.other, box, bytes});
+    };
+    for (const Parcel& p : out[m]) wrap(p, true);
+    for (const Parcel& p : in[m]) wrap(p, false);
+    post(m, [number, m, &transport = state_.transport(), sends = std::move(sends), receives = std::move(receives),
+             packed = std::move(packed), unpacked = std::move(unpacked)](device::Device& device, Queue& q) {
+      if (!packed.empty()) device.kernels().gather(q, packed);
+      transport.exchange(number, m, device, q, sends, receives);
+      if (!unpacked.empty()) device.kernels().gather(q, unpacked);
     });
   }
 }

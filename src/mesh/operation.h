@@ -47,6 +47,8 @@ class Operation {
   Buffer allocate(std::size_t member, std::size_t bytes);
   void exchange(const std::vector<Move>& moves);
   void stage(const std::vector<Move>& moves);
+  /// What goes to other ranks and comes from them, each member's as one.
+  void ship(const std::vector<Move>& moves);
 
   State& state_;
   MeshQueue& queue_;

@@ -8,6 +8,7 @@
 #include "mesh/costs.h"
 #include "mesh/mesh.h"
 #include "mesh/placement.h"
+#include "mesh/transport/transport.h"
 #include "mesh/worker.h"
 
 namespace heliograph::mesh {
@@ -67,17 +68,37 @@ class MeshMemory final : public device::Memory {
 /// One device of the mesh.
 struct Member {
   std::shared_ptr<device::Device> device;
-  std::unique_ptr<Worker> worker;
+  std::unique_ptr<Worker> worker;  // none: of another rank
+  std::size_t held = 0;            // bytes of tensors and kept copies: known of all members on all ranks
 };
 
 class State : public std::enable_shared_from_this<State> {
  public:
-  State(std::vector<std::shared_ptr<device::Device>> devices, Options options);
+  State(std::vector<std::shared_ptr<device::Device>> devices, Options options, std::unique_ptr<Transport> transport);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
   std::size_t size() const { return members_.size(); }
   Member& member(std::size_t m) { return members_[m]; }
+  /// Whether a member is this rank's.
+  bool here(std::size_t m) const { return members_[m].worker != nullptr; }
+  std::size_t rank_of(std::size_t m) const { return ranks_[m]; }
+  /// Posts to a member's thread; nothing where it is another rank's.
+  void post(std::size_t m, Worker::Task task, bool always = false) {
+    if (here(m)) members_[m].worker->post(std::move(task), always);
+  }
+  Transport& transport() const { return *transport_; }
+  bool over_ranks() const { return transport_->size() > 1; }
+  /// What `make` returns: made for one member alone. Where it fails, the other ranks are told.
+  template <class Make>
+  auto guarded(Make make) {
+    try {
+      return make();
+    } catch (...) {
+      transport_->fail(std::current_exception());
+      throw;
+    }
+  }
   const Options& options() const { return options_; }
   const std::vector<double>& weights() const { return costs_.weights; }
   const LimbOwners& owners() const { return *owners_; }
@@ -96,7 +117,8 @@ class State : public std::enable_shared_from_this<State> {
   void forget(std::byte* address);
   /// The memory a view shows. Throws MismatchError for an address of another device.
   MeshMemory& find(const View& view);
-  /// Memory of a member. Where it has none left, kept copies go first, then what may leave the mesh.
+  /// Memory of a member. Where it has none left, kept copies go first, then what may leave the mesh; over ranks neither, for
+  /// the others would not know: that ends the mesh.
   /// Throws OutOfMemoryError.
   Buffer allocate(std::size_t m, std::size_t bytes, Queue& queue);
   /// Lets all kept copies go; false where there were none.
@@ -105,18 +127,34 @@ class State : public std::enable_shared_from_this<State> {
   /// What may leave the mesh's memory: of the Device that this is the state of.
   device::Residents* residents = nullptr;
   std::size_t kept_bytes();
+  /// Free memory of a member; over ranks what was free at the start but for what lies there: all ranks say the same.
+  device::MemoryState memory_of(std::size_t m) const;
+  void hold(std::size_t m, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    members_[m].held += bytes;
+  }
+  void release(std::size_t m, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    members_[m].held -= bytes;
+  }
 
   /// Bytes moved between members, and in how many exchanges, since the mesh was opened.
   std::atomic<u64> exchanges{0}, exchanged_bytes{0}, staged_bytes{0};
+  /// Numbers exchanges, alike on all ranks; the mutex is held.
+  u64 next_exchange() { return exchange_++; }
   void require_sound() const;
 
  private:
   Options options_;
+  std::unique_ptr<Transport> transport_;  // outlives the members' threads
   std::vector<Member> members_;
+  std::vector<std::size_t> ranks_;
+  std::vector<device::MemoryState> opening_;  // over ranks
+  u64 exchange_ = 0;
   Costs costs_;
   std::unique_ptr<LimbOwners> owners_;
   std::vector<char> reach_;
-  std::recursive_mutex mutex_;
+  mutable std::recursive_mutex mutex_;
   std::mutex book_mutex_;
   std::map<const std::byte*, MeshMemory*> book_;
   std::size_t next_ = std::size_t{1} << 56;  // beyond any host's or device's addresses

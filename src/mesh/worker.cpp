@@ -33,8 +33,8 @@ void Signal::wait() {
   condition_.wait(lock, [&] { return is_set(); });
 }
 
-Worker::Worker(std::chrono::microseconds spin, double slowdown)
-    : spin_(spin), slowdown_(slowdown), thread_([this] { run(); }) {}
+Worker::Worker(std::chrono::microseconds spin, double slowdown, std::function<void(std::exception_ptr)> on_error)
+    : spin_(spin), slowdown_(slowdown), on_error_(std::move(on_error)), thread_([this] { run(); }) {}
 
 Worker::~Worker() {
   {
@@ -75,9 +75,12 @@ void Worker::execute(Entry& entry) {
   try {
     entry.task();
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::current_exception();
-    failed_.store(true, std::memory_order_release);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      failed_.store(true, std::memory_order_release);
+    }
+    if (on_error_) on_error_(std::current_exception());
   }
   if (slowdown_ > 1) std::this_thread::sleep_for((Clock::now() - start) * (slowdown_ - 1));
 }

@@ -31,7 +31,8 @@ class Signal {
 class Worker {
  public:
   /// `spin`: how long an idle worker looks for work before it sleeps. `slowdown`: tests make a member slow by it, 1 is none.
-  Worker(std::chrono::microseconds spin, double slowdown);
+  /// `on_error` is told of the first exception.
+  Worker(std::chrono::microseconds spin, double slowdown, std::function<void(std::exception_ptr)> on_error = {});
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -54,6 +55,7 @@ class Worker {
 
   const std::chrono::microseconds spin_;
   const double slowdown_;
+  const std::function<void(std::exception_ptr)> on_error_;
   mutable std::mutex mutex_;
   std::condition_variable condition_;
   std::deque<Entry> entries_;

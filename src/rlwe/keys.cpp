@@ -101,7 +101,11 @@ SwitchKey make_switch_key(const SecretKey& secret, const RnsTensor& target, Entr
 }  // namespace
 
 Key256 Entropy::next() {
-  if (!fixed_) return math::system_entropy();
+  if (!fixed_) {
+    Key256 key = math::system_entropy();
+    device_->agree(std::as_writable_bytes(std::span(key)));
+    return key;
+  }
   const auto block = math::chacha20_block(*fixed_, count_++, {0, 0, 0});
   Key256 key;
   std::memcpy(key.data(), block.data(), key.size());

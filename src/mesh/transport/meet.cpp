@@ -23,7 +23,7 @@ constexpr const char* kGreeting = "heliograph ranks";
 constexpr std::size_t kMostRanks = 64;
 constexpr milliseconds kHello{5000};   // from a stranger
 constexpr milliseconds kRetry{50};     // between two knocks
-constexpr milliseconds kLatecomers{10000};  // who are still told why nothing comes of it
+constexpr milliseconds kLatecomers{5000};  // who are still told why nothing comes of it
 
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
@@ -122,6 +122,10 @@ struct Refusal {
 };
 
 Refusal objection(const Meeting& m, const Json& host, const std::vector<Arrival>& arrivals) {
+  for (const Arrival& a : arrivals) {
+    if (const std::string& trouble = a.hello.string_at("trouble", 4096); !trouble.empty())
+      return {a.name() + " cannot take part: " + trouble, false};
+  }
   std::vector<const Arrival*> seen(m.ranks);
   for (const Arrival& a : arrivals) {
     const std::size_t ranks = a.hello.unsigned_at("ranks");
@@ -131,10 +135,6 @@ Refusal objection(const Meeting& m, const Json& host, const std::vector<Arrival>
       return {"two processes are rank " + std::to_string(a.rank) + ", one of them " + a.name(), true};
     seen[a.rank] = &a;
     if (const std::string text = difference(host, a); !text.empty()) return {text, true};
-  }
-  for (const Arrival& a : arrivals) {
-    if (const std::string& trouble = a.hello.string_at("trouble", 4096); !trouble.empty())
-      return {a.name() + " cannot take part: " + trouble, false};
   }
   return {};
 }

@@ -291,7 +291,7 @@ SecretKey SecretKey::load(const std::string& path) {
   std::vector<signed char> s(raw.size());
   std::memcpy(s.data(), raw.data(), raw.size());
   return SecretKey(std::make_shared<SecretKeyData>(
-      SecretKeyData{c, rlwe::SecretKey(c->rlwe_shared(), std::move(s), key_of(k)), std::make_shared<rlwe::Entropy>()}));
+      SecretKeyData{c, rlwe::SecretKey(c->rlwe_shared(), std::move(s), key_of(k)), std::make_shared<rlwe::Entropy>(c->engine().device())}));
 }
 
 std::string inspect(const std::string& path) {

@@ -52,7 +52,7 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
 }  // namespace
 
 SecretKey SecretKey::generate(const Parameters& parameters) {
-  auto entropy = std::make_shared<rlwe::Entropy>();
+  auto entropy = std::make_shared<rlwe::Entropy>(parameters.context()->engine().device());
   rlwe::SecretKey key = rlwe::SecretKey::generate(parameters.context()->rlwe_shared(), *entropy);
   return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{parameters.context(), std::move(key), entropy}));
 }
@@ -137,7 +137,7 @@ Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progr
 
 Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
   const std::shared_ptr<Context>& c = data_->context;
-  rlwe::Entropy entropy;
+  rlwe::Entropy entropy(c->engine().device());
   Key256 seed{};
   return bfv::encrypt(c, data_->key.id, values, packing, moduli, c->noise().fresh_public_key(), progress,
                       [&](std::size_t, math::u32 first, const RnsTensor& target) {

@@ -1,0 +1,42 @@
+// A mesh over several processes: every rank computes all decisions for all members, and works for its own.
+#pragma once
+
+#include <functional>
+
+#include "mesh/mesh.h"
+#include "mesh/transport/meet.h"
+#include "mesh/transport/transport.h"
+
+namespace heliograph::mesh {
+
+/// In the place of another rank's device: has a name and addresses that mean nothing, and does nothing.
+class RemoteDevice final : public device::Device {
+ public:
+  RemoteDevice(MemberCard card, std::size_t rank) : card_(std::move(card)), rank_(rank) {}
+  std::size_t rank() const { return rank_; }
+
+  std::string name() const override { return card_.name; }
+  std::string description() const override { return card_.description; }
+  std::vector<std::string> report() override;
+  device::MemoryState memory() const override { return card_.memory; }
+  device::Buffer allocate(std::size_t bytes, device::Queue& queue) override;
+  std::unique_ptr<device::Queue> make_queue() override;
+  void upload(device::Queue&, std::span<const std::byte>, std::byte*) override;
+  void download(device::Queue&, const std::byte*, std::span<std::byte>) override;
+  device::Kernels& kernels() override;
+
+ private:
+  MemberCard card_;
+  std::size_t rank_;
+};
+
+/// What one rank brings.
+struct Own {
+  std::vector<std::shared_ptr<device::Device>> devices;
+  Options options;
+};
+/// The mesh of all ranks. `open`: where it throws, the other ranks are told. `options`: as they were written.
+/// Throws MismatchError where ranks disagree, DeviceError where one does not come; on every rank.
+std::unique_ptr<Mesh> join_ranks(const Meeting& meeting, const std::function<Own()>& open, const std::string& options);
+
+}  // namespace heliograph::mesh

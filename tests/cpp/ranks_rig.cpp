@@ -1,0 +1,123 @@
+#include "ranks_rig.h"
+
+#include <netinet/in.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+#include <thread>
+
+extern char** environ;
+
+namespace heliograph::test {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// One that was free a moment ago.
+int free_port() {
+  const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in a{};
+  a.sin_family = AF_INET, a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof a;
+  auto* const raw = reinterpret_cast<sockaddr*>(&a);
+  if (::bind(s, raw, size) != 0 || ::getsockname(s, raw, &size) != 0) throw std::runtime_error("no port is free");
+  ::close(s);
+  return ntohs(a.sin_port);
+}
+
+struct Process {
+  pid_t id = 0;
+  int output = -1;
+  bool ended = false;
+};
+
+Process start(const std::string& body, const Environment& environment) {
+  Process p;
+  p.output = memfd_create("output", MFD_CLOEXEC);
+  std::vector<std::string> words = {"test_ranks", "--gtest_also_run_disabled_tests",
+                                    "--gtest_filter=RankBody.DISABLED_" + body},
+                           settings;
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string text = *e;
+    if (!environment.contains(text.substr(0, text.find('='))) && !text.starts_with("GTEST_")) settings.push_back(text);
+  }
+  for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
+  const auto pointers = [](std::vector<std::string>& list) {
+    std::vector<char*> r;
+    for (std::string& s : list) r.push_back(s.data());
+    r.push_back(nullptr);
+    return r;
+  };
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, p.output, 1);
+  posix_spawn_file_actions_adddup2(&actions, p.output, 2);
+  const int code = posix_spawn(&p.id, "/proc/self/exe", &actions, nullptr, pointers(words).data(), pointers(settings).data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (code != 0) throw std::runtime_error("a rank could not be started");
+  return p;
+}
+
+std::string text_of(int file) {
+  std::string text(static_cast<std::size_t>(std::max<off_t>(0, lseek(file, 0, SEEK_END))), '\0');
+  const ssize_t n = pread(file, text.data(), text.size(), 0);
+  text.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+  close(file);
+  return text;
+}
+
+}  // namespace
+
+std::string given(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr ? value : "";
+}
+
+std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks, const std::function<Environment(std::size_t)>& extra,
+                               double limit, std::size_t started) {
+  const std::string place = "127.0.0.1:" + std::to_string(free_port());
+  std::vector<Process> processes;
+  const auto begin = Clock::now();
+  for (std::size_t r = 0; r < (started ? started : ranks); ++r) {
+    Environment e = {{"HELIOGRAPH_RANK", std::to_string(r)},
+                     {"HELIOGRAPH_RANKS", std::to_string(ranks)},
+                     {"HELIOGRAPH_MEET", place},
+                     {"HELIOGRAPH_TIMEOUT", "60"},
+                     {"HELIOGRAPH_THREADS", "1"}};
+    if (extra) {
+      for (const auto& [name, value] : extra(r)) e[name] = value;
+    }
+    processes.push_back(start(body, e));
+  }
+  std::vector<Outcome> outcomes(processes.size());
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  for (std::size_t left = processes.size(); left > 0;) {
+    const bool late = seconds() > limit;
+    for (std::size_t r = 0; r < processes.size(); ++r) {
+      if (processes[r].ended) continue;
+      if (late) kill(processes[r].id, SIGKILL);
+      int status = 0;
+      if (waitpid(processes[r].id, &status, late ? 0 : WNOHANG) <= 0) continue;
+      processes[r].ended = true, --left;
+      outcomes[r] = {.passed = WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+                     .text = text_of(processes[r].output) + (late ? "\n(killed: it ran too long)" : ""),
+                     .seconds = seconds()};
+      // A test that is not there passes too.
+      outcomes[r].passed = outcomes[r].passed && outcomes[r].text.find("[  PASSED  ] 1 test") != std::string::npos;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return outcomes;
+}
+
+}  // namespace heliograph::test

@@ -1,0 +1,28 @@
+// Processes that are the ranks of one mesh: the test program itself, started again with one test to run.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace heliograph::test {
+
+using Environment = std::map<std::string, std::string>;
+
+struct Outcome {
+  bool passed = false;
+  int signal = 0;  // that ended it
+  std::string text;  // what it wrote
+  double seconds = 0;
+};
+
+/// Runs the disabled test RankBody.DISABLED_`body` in `ranks` processes that find each other by the environment;
+/// `extra(rank)`: more of it. Those that still run after `limit` seconds are killed. `started`: how many of the ranks.
+std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
+                               const std::function<Environment(std::size_t)>& extra = {}, double limit = 300,
+                               std::size_t started = 0);
+/// A variable of the environment; empty where there is none.
+std::string given(const char* variable);
+
+}  // namespace heliograph::test

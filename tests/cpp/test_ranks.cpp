@@ -1,0 +1,484 @@
+// A mesh over several processes: every declared case has the bits of `ref` on every rank, and what ends one rank is told to
+// all. The tests start this program again as the ranks, which run the disabled tests below.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cuda/cuda.h"
+#include "heliograph/bfv.h"
+#include "mesh/mesh.h"
+#include "mesh/transport/wire.h"
+#include "op_cases.h"
+#include "ranks_rig.h"
+
+namespace heliograph::test {
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, char mark) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == mark) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::size_t own_rank() { return std::stoul(given("HELIOGRAPH_RANK")); }
+
+std::unique_ptr<mesh::Mesh> open_mesh(const std::string& name) {
+  auto device = mesh::open_device(name);
+  auto* const mesh = dynamic_cast<mesh::Mesh*>(device.get());
+  if (mesh == nullptr) throw InternalError("not a mesh");
+  device.release();
+  return std::unique_ptr<mesh::Mesh>(mesh);
+}
+
+const std::vector<std::vector<std::byte>>& expected(const OpCase& c) {
+  static Target ref = open_target("ref");
+  static std::map<const OpCase*, std::vector<std::vector<std::byte>>> known;
+  const auto found = known.find(&c);
+  return found != known.end() ? found->second : known[&c] = run_case(ref, c);
+}
+
+/// Above backend/ nobody makes slices of coefficients: a mesh makes them itself.
+bool is_slice(const OpCase& c) {
+  for (const char* word : {"slice of", "slices to", "windows"}) {
+    if (c.name.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+/// What `call` says when it throws `E`; empty where it throws nothing.
+template <class E, class Call>
+std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool holds(const std::string& text, const std::string& wanted) { return text.find(wanted) != std::string::npos; }
+
+/// Limbs to coefficients and back, `rounds` times: every member exchanges with all others.
+void shuffle(mesh::Mesh& mesh, device::Queue& queue, int rounds, const std::function<void(int)>& between = {}) {
+  const View shape = View::dense(nullptr, Word::w64, {2}, 1, 8, 1024);
+  const PrimeList primes = PrimeList::range(0, 8);
+  const device::Buffer from = mesh.allocate(shape, primes, queue);
+  View v = shape;
+  v.data = from->address();
+  mesh.kernels().zero(queue, v);
+  for (int i = 0; i < rounds; ++i) {
+    if (between) between(i);
+    const device::Buffer to = mesh.reshard(v, primes, mesh::Layout::coefficient, queue);
+    View w = shape;
+    w.data = to->address();
+    mesh.kernels().copy(queue, w, v);
+    queue.wait();
+  }
+}
+
+void expect_passed(const std::vector<Outcome>& outcomes) {
+  for (std::size_t r = 0; r < outcomes.size(); ++r)
+    EXPECT_TRUE(outcomes[r].passed) << "rank " << r << " (signal " << outcomes[r].signal << "):\n" << outcomes[r].text;
+}
+
+/// The line that every rank wrote after `mark`; it is the same on all.
+std::string common_line(const std::vector<Outcome>& outcomes, const std::string& mark) {
+  std::vector<std::string> lines;
+  for (const Outcome& o : outcomes) {
+    const std::size_t at = o.text.find(mark);
+    lines.push_back(at == std::string::npos ? "" : o.text.substr(at, o.text.find('\n', at) - at));
+  }
+  for (const std::string& l : lines) EXPECT_EQ(l, lines[0]);
+  return lines[0];
+}
+
+std::function<Environment(std::size_t)> devices(const std::vector<std::string>& names) {
+  return [names](std::size_t rank) {
+    return Environment{{"HELIOGRAPH_TEST_DEVICES", names[std::min(rank, names.size() - 1)]}};
+  };
+}
+
+}  // namespace
+
+// ---- what the ranks run
+
+TEST(RankBody, DISABLED_HasTheBitsOfRef) {
+  for (const std::string& name : split(given("HELIOGRAPH_TEST_DEVICES"), ';')) {
+    SCOPED_TRACE(name);
+    Target target{name, mesh::open_device(name), {}};
+    for (const OpCase& c : op_cases()) {
+      if (c.large || is_slice(c)) continue;
+      const auto& want = expected(c);
+      std::vector<std::vector<std::byte>> got;
+      ASSERT_NO_THROW(got = run_case(target, c)) << c.kernel << "/" << c.name;
+      ASSERT_EQ(got.size(), want.size());
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        const auto [g, w] = std::mismatch(got[i].begin(), got[i].end(), want[i].begin(), want[i].end());
+        ASSERT_TRUE(w == want[i].end()) << c.kernel << "/" << c.name << ": output " << i << " of " << want.size()
+                                        << " differs from byte " << w - want[i].begin();
+      }
+    }
+  }
+}
+
+TEST(RankBody, DISABLED_EncryptsAlike) {
+  constexpr std::size_t kN = 2048;
+  constexpr std::int64_t kPlain = 12289;
+  for (const std::string& name : split(given("HELIOGRAPH_TEST_DEVICES"), ';')) {
+    SCOPED_TRACE(name);
+    const bfv::Parameters set =
+        bfv::Parameters(bfv::make_spec(kN, 150, 1, {kPlain}, "w64", 0, true)).on_device(name + "/uncalibrated");
+    const bfv::SecretKey secret = bfv::SecretKey::generate(set);
+    const bfv::EvaluationKeys keys = secret.evaluation_keys(true, {1}, false);
+    bfv::Values a{.shape = {3}, .width = kN};
+    for (std::size_t i = 0; i < 3 * kN; ++i) a.data.push_back(static_cast<std::int64_t>(i % 100));
+    const bfv::Ciphertext x = secret.public_key().encrypt(a, bfv::Packing::slots), y = secret.encrypt(a, bfv::Packing::slots);
+    const bfv::Ciphertext product = bfv::rotate_rows(bfv::relinearize(bfv::multiply(x, y, nullptr), keys), {1}, keys);
+    const std::vector<std::uint64_t> got = secret.decrypt(product);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const std::size_t half = kN / 2, slot = i % kN, row = slot / half;
+      const std::int64_t v = a.data[i - slot + row * half + (slot % half + 1) % half];
+      ASSERT_EQ(static_cast<std::int64_t>(got[i]), v * v % kPlain) << i;
+    }
+    std::size_t sum = 0;
+    for (const bfv::Ciphertext& c : {x, y, product}) {
+      for (auto b : c.to_bytes()) sum = sum * 1099511628211u + static_cast<unsigned char>(b);
+    }
+    std::printf("%s: key %s, ciphertexts %zu\n", name.substr(name.find('/')).c_str(), secret.key_id().c_str(), sum);
+  }
+}
+
+TEST(RankBody, DISABLED_ChoosesAlike) {
+  const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
+  std::array<std::byte, 5> bytes{};
+  std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(own_rank() + 7));
+  mesh->agree(bytes);
+  EXPECT_EQ(bytes.back(), std::byte{7});
+  EXPECT_EQ(mesh->rank(), own_rank());
+  const auto queue = mesh->make_queue();
+  const std::size_t before = mesh->memory().available;
+  {
+    const device::Buffer some = mesh->allocate(View::dense(nullptr, Word::w64, {4}, 2, 8, 1024), PrimeList::range(0, 8), *queue);
+    EXPECT_EQ(mesh->memory().available, before - 4 * 2 * 8 * 1024 * 8);
+  }
+  EXPECT_EQ(mesh->memory().available, before);
+  shuffle(*mesh, *queue, 3);
+  std::string line;
+  for (const std::string& l : mesh->report()) {
+    const std::size_t share = l.find(", share");
+    line += share == std::string::npos ? l : l.substr(share);
+  }
+  const mesh::Moved moved = mesh->moved();
+  std::printf("choices: %s; %zu exchanges, %zu bytes, %zu of %zu free\n", line.c_str(), static_cast<std::size_t>(moved.exchanges),
+              static_cast<std::size_t>(moved.bytes), mesh->memory().available, mesh->memory().total);
+}
+
+// Rank 1 is gone all at once; nobody else may hang.
+TEST(RankBody, DISABLED_OutlivesAnother) {
+  const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
+  const auto queue = mesh->make_queue();
+  const std::string said = message_of<DeviceError>([&] {
+    shuffle(*mesh, *queue, 1000000, [](int i) {
+      if (own_rank() == 1 && i == 20) kill(getpid(), SIGKILL);
+    });
+  });
+  EXPECT_TRUE(holds(said, "rank 1 (")) << said;
+  EXPECT_TRUE(holds(said, "is gone")) << said;
+  EXPECT_EQ(message_of<DeviceError>([&] { queue->wait(); }), said);
+}
+
+TEST(RankBody, DISABLED_NeedsOneThatLeft) {
+  const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
+  const auto queue = mesh->make_queue();
+  shuffle(*mesh, *queue, 2);
+  if (own_rank() == 1) return;
+  const std::string said = message_of<DeviceError>([&] { shuffle(*mesh, *queue, 10); });
+  EXPECT_TRUE(holds(said, "rank 1 (")) << said;
+}
+
+TEST(RankBody, DISABLED_WaitsForOneThatStands) {
+  const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
+  const auto queue = mesh->make_queue();
+  shuffle(*mesh, *queue, 2);
+  if (own_rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+  const std::string said = message_of<DeviceError>([&] { shuffle(*mesh, *queue, 1); });
+  EXPECT_TRUE(holds(said, "has sent nothing for 1 s") || holds(said, "has not ended")) << said;
+}
+
+TEST(RankBody, DISABLED_RunsAnotherProgram) {
+  const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
+  const auto queue = mesh->make_queue();
+  shuffle(*mesh, *queue, 2);
+  const std::string said = message_of<DeviceError>([&] {
+    const View shape = View::dense(nullptr, Word::w64, {2}, 1, 8, own_rank() == 1 ? 2048 : 1024);
+    const device::Buffer from = mesh->allocate(shape, PrimeList::range(0, 8), *queue);
+    View v = shape;
+    v.data = from->address();
+    mesh->reshard(v, PrimeList::range(0, 8), mesh::Layout::coefficient, *queue);
+    queue->wait();
+  });
+  EXPECT_TRUE(holds(said, "does not run the same program")) << said;
+}
+
+TEST(RankBody, DISABLED_RunsOutOfMemory) {
+  const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
+  const auto queue = mesh->make_queue();
+  shuffle(*mesh, *queue, 2);
+  std::atomic<bool> done{own_rank() != 1};
+  std::thread thief([&] {  // again and again: what fails once is tried once more
+    while (!done) backend::cpu::fail_allocation(mesh->member(1), 1);
+  });
+  const std::string said = message_of<OutOfMemoryError>([&] { shuffle(*mesh, *queue, 100000); });
+  done = true;
+  thief.join();
+  EXPECT_FALSE(said.empty());
+  EXPECT_EQ(holds(said, "rank 1 ("), own_rank() != 1) << said;
+}
+
+TEST(RankBody, DISABLED_IsRefused) {
+  const std::string wanted = given("HELIOGRAPH_TEST_REASON");
+  if (given("HELIOGRAPH_TEST_KIND") == "mismatch") {
+    const std::string said = message_of<MismatchError>([&] { mesh::open_device(given("HELIOGRAPH_TEST_DEVICES")); });
+    EXPECT_TRUE(holds(said, wanted)) << "said: " << said;
+  } else {
+    const std::string said = message_of<Error>([&] { mesh::open_device(given("HELIOGRAPH_TEST_DEVICES")); });
+    EXPECT_TRUE(holds(said, wanted)) << "said: " << said;
+  }
+}
+
+// What knocks at the door and is no rank changes nothing.
+TEST(RankBody, DISABLED_MeetsAmongStrangers) {
+  if (own_rank() == 1) {
+    const std::string place = given("HELIOGRAPH_MEET"), port = place.substr(place.rfind(':') + 1);
+    for (const char* text : {"", "{}", "GET / HTTP/1.1\r\n\r\n", "{\"greeting\":\"heliograph ranks\",\"rank\":\"one\"}"}) {
+      mesh::wire::Socket s;
+      while (!(s = mesh::wire::connect("127.0.0.1", port, std::chrono::seconds(1)))) usleep(10000);
+      *text ? s.send_text(text, std::chrono::seconds(1)) : s.shut();
+    }
+    mesh::wire::Socket s = mesh::wire::connect("127.0.0.1", port, std::chrono::seconds(1));
+    const std::uint32_t much = 0xffffffff;
+    const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&much, 1))};
+    if (s) s.send(parts, std::chrono::seconds(1));
+  }
+  const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
+  const auto queue = mesh->make_queue();
+  shuffle(*mesh, *queue, 2);
+}
+
+// ---- the tests
+
+// Every mesh is opened anew at the same port, and its options cover all ranks' members.
+TEST(Ranks, TwoHaveTheBitsOfRef) {
+  expect_passed(run_ranks(
+      "HasTheBitsOfRef", 2,
+      devices({"cpu/uncalibrated;cpu/batch/uncalibrated;2*cpu/limb/broadcast/uncalibrated;cpu/coefficient/uncalibrated;"
+               "2*cpu/limb/output/staged/uncalibrated"})));
+}
+TEST(Ranks, ThreeHaveTheBitsOfRef) {
+  expect_passed(run_ranks("HasTheBitsOfRef", 3,
+                          devices({"2*cpu/batch/uncalibrated/weights=1:5:1:2:1:1;cpu/limb/transpose/uncalibrated;"
+                                   "2*cpu/coefficient/uncalibrated"})));
+}
+// Different members, and different numbers of them.
+TEST(Ranks, FourHaveTheBitsOfRef) {
+  const std::vector<std::string> options = {"/limb/output/uncalibrated", "/batch/uncalibrated", "/limb/uncalibrated/sockets"};
+  std::vector<std::string> names;
+  for (const char* member : {"cpu", "2*cpu:scalar", "ref", "cpu,ref"}) {
+    std::string all;
+    for (const std::string& o : options) all += (all.empty() ? "" : ";") + (member + o);
+    names.push_back(all);
+  }
+  expect_passed(run_ranks("HasTheBitsOfRef", 4, devices(names)));
+}
+
+TEST(Ranks, EncryptAlike) {
+  const auto outcomes = run_ranks("EncryptsAlike", 2, devices({"cpu/batch;2*cpu/limb;cpu/coefficient"}));
+  expect_passed(outcomes);
+  for (const char* layout : {"/batch: key", "/limb: key", "/coefficient: key"}) EXPECT_NE(common_line(outcomes, layout), "");
+}
+
+TEST(Ranks, ChooseByTheNumbersOfTheFirst) {
+  const auto folder = std::filesystem::temp_directory_path() / ("heliograph-ranks-" + std::to_string(getpid()));
+  // Rank 1 knows no earlier measurement: rank 0 may.
+  for (int round = 0; round < 2; ++round) {
+    const auto outcomes = run_ranks("ChoosesAlike", 2, [&](std::size_t rank) {
+      return Environment{{"HELIOGRAPH_TEST_DEVICES", "2*cpu/slowdown=1:1:1:3"},
+                         {"XDG_CACHE_HOME", (folder / std::to_string(rank + (rank ? round : 0))).string()}};
+    });
+    expect_passed(outcomes);
+    EXPECT_NE(common_line(outcomes, "choices: "), "");
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Ranks, ADeadOneEndsTheOthers) {
+  for (const char* name : {"cpu/limb/uncalibrated", "2*cpu/limb/uncalibrated"}) {
+    SCOPED_TRACE(name);
+    auto outcomes = run_ranks("OutlivesAnother", 3, devices({name}), 30);
+    EXPECT_EQ(outcomes[1].signal, SIGKILL);
+    outcomes.erase(outcomes.begin() + 1);
+    expect_passed(outcomes);
+    for (const Outcome& o : outcomes) EXPECT_LT(o.seconds, 20);
+  }
+}
+
+TEST(Ranks, OneThatLeftIsMissed) {
+  expect_passed(run_ranks("NeedsOneThatLeft", 3, devices({"cpu/limb/uncalibrated"}), 30));
+}
+
+TEST(Ranks, OneThatStandsIsNotWaitedForWithoutEnd) {
+  expect_passed(run_ranks(
+      "WaitsForOneThatStands", 2,
+      [](std::size_t) {
+        return Environment{{"HELIOGRAPH_TEST_DEVICES", "cpu/limb/uncalibrated"}, {"HELIOGRAPH_TIMEOUT", "1"}};
+      },
+      30));
+}
+
+TEST(Ranks, AnotherProgramIsNoticed) {
+  expect_passed(run_ranks("RunsAnotherProgram", 3, devices({"cpu/limb/uncalibrated"}), 30));
+}
+
+TEST(Ranks, OutOfMemoryIsEveryones) { expect_passed(run_ranks("RunsOutOfMemory", 3, devices({"cpu/limb/uncalibrated"}), 30)); }
+
+TEST(Ranks, StrangersChangeNothing) { expect_passed(run_ranks("MeetsAmongStrangers", 3, devices({"cpu/limb/uncalibrated"}), 60)); }
+
+struct Disagreement {
+  std::string reason, kind;
+  std::vector<Environment> ranks;
+};
+
+TEST(Ranks, OfTwoMindsAreRefused) {
+  const std::vector<Disagreement> all = {
+      {"options", "mismatch", {{{"HELIOGRAPH_TEST_DEVICES", "cpu/limb"}}, {{"HELIOGRAPH_TEST_DEVICES", "cpu/batch"}}, {}}},
+      {"of 4 ranks, rank 0 of 3", "mismatch", {{}, {{"HELIOGRAPH_RANKS", "4"}}, {{"HELIOGRAPH_RANKS", "4"}}}},
+      {"two processes are rank 1", "mismatch", {{}, {}, {{"HELIOGRAPH_RANK", "1"}}}},
+      {"there is no device", "device", {{}, {}, {{"HELIOGRAPH_TEST_DEVICES", "abacus/limb"}}}},
+      {"knows no option", "device", {{{"HELIOGRAPH_TEST_DEVICES", "cpu/diagonal"}}, {}, {}}},
+      {"one weight for each member", "device", {{}, {}, {}}},
+  };
+  for (const Disagreement& d : all) {
+    SCOPED_TRACE(d.reason);
+    const std::string usual = holds(d.reason, "weight") ? "cpu/weights=1:2" : "cpu/limb";
+    const auto outcomes = run_ranks(
+        "IsRefused", 3,
+        [&](std::size_t rank) {
+          Environment e = d.ranks[rank];
+          e.insert({{"HELIOGRAPH_TEST_DEVICES", usual}, {"HELIOGRAPH_TEST_REASON", d.reason}, {"HELIOGRAPH_TEST_KIND", d.kind}});
+          return e;
+        },
+        30);
+    expect_passed(outcomes);
+  }
+}
+
+TEST(Ranks, OneThatNeverComesIsNotWaitedForWithoutEnd) {
+  const auto extra = [](std::size_t) {
+    return Environment{{"HELIOGRAPH_TEST_DEVICES", "cpu"},
+                       {"HELIOGRAPH_TEST_REASON", "rank 2 did not come to 127.0.0.1:"},
+                       {"HELIOGRAPH_TIMEOUT", "2"}};
+  };
+  expect_passed(run_ranks("IsRefused", 3, extra, 20, 2));
+  const auto headless = [](std::size_t) {
+    return Environment{{"HELIOGRAPH_RANK", "1"},
+                       {"HELIOGRAPH_TEST_DEVICES", "cpu"},
+                       {"HELIOGRAPH_TEST_REASON", "rank 0 did not answer at 127.0.0.1:"},
+                       {"HELIOGRAPH_TIMEOUT", "1"}};
+  };
+  expect_passed(run_ranks("IsRefused", 2, headless, 20, 1));
+}
+
+TEST(Ranks, AreNamedRightly) {
+  for (const auto& [variable, value] : Environment{{"HELIOGRAPH_RANK", "2"},
+                                                   {"HELIOGRAPH_RANKS", "many"},
+                                                   {"HELIOGRAPH_MEET", "nowhere"},
+                                                   {"HELIOGRAPH_TIMEOUT", "0"}}) {
+    expect_passed(run_ranks(
+        "IsRefused", 2,
+        [&, name = variable, text = value](std::size_t) {
+          return Environment{{name, text}, {"HELIOGRAPH_TEST_DEVICES", "cpu"}, {"HELIOGRAPH_TEST_REASON", name + " is \"" + text}};
+        },
+        20));
+  }
+}
+
+// ---- GPUs: one a rank, by channels where this build has them
+
+namespace {
+
+std::size_t gpus() { return static_cast<std::size_t>(std::max(0, backend::cuda::count())); }
+
+std::function<Environment(std::size_t)> a_gpu_each(const std::string& options) {
+  return [options](std::size_t rank) {
+    std::string all;
+    for (const std::string& o : split(options, ';')) all += (all.empty() ? "" : ";") + ("cuda:" + std::to_string(rank)) + o;
+    return Environment{{"HELIOGRAPH_TEST_DEVICES", all}};
+  };
+}
+
+class GpuRanks : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    if (backend::cuda::count(&reason) == 0) GTEST_SKIP() << reason;
+    if (gpus() < 2) GTEST_SKIP() << "there is one GPU";
+    if (!device::open_device("cuda:0")->has_channels()) GTEST_SKIP() << "this build has no channels between GPUs";
+  }
+};
+
+}  // namespace
+
+TEST_F(GpuRanks, HaveTheBitsOfRef) {
+  expect_passed(run_ranks("HasTheBitsOfRef", std::min<std::size_t>(gpus(), 4),
+                          a_gpu_each("/batch/uncalibrated;/limb/uncalibrated;/limb/output/broadcast/uncalibrated;"
+                                     "/coefficient/uncalibrated;/limb/uncalibrated/sockets"),
+                          600));
+}
+TEST_F(GpuRanks, EncryptAlike) {
+  const auto outcomes = run_ranks("EncryptsAlike", 2, a_gpu_each("/batch;/limb"));
+  expect_passed(outcomes);
+  EXPECT_NE(common_line(outcomes, "/limb: key"), "");
+}
+TEST_F(GpuRanks, ChooseAlike) {
+  const auto outcomes = run_ranks("ChoosesAlike", 2, a_gpu_each("/limb"));
+  expect_passed(outcomes);
+  std::printf("%s\n", common_line(outcomes, "choices: ").c_str());
+}
+TEST_F(GpuRanks, ADeadOneEndsTheOthers) {
+  auto outcomes = run_ranks("OutlivesAnother", 2, a_gpu_each("/limb/uncalibrated"), 60);
+  EXPECT_EQ(outcomes[1].signal, SIGKILL);
+  outcomes.erase(outcomes.begin() + 1);
+  expect_passed(outcomes);
+}
+TEST_F(GpuRanks, OneThatStandsIsNotWaitedForWithoutEnd) {
+  expect_passed(run_ranks(
+      "WaitsForOneThatStands", 2,
+      [](std::size_t rank) {
+        Environment e = a_gpu_each("/limb/uncalibrated")(rank);
+        e["HELIOGRAPH_TIMEOUT"] = "1";
+        return e;
+      },
+      60));
+}
+
+// One GPU does: two ranks on it, by sockets.
+TEST(GpuRanksBySockets, HaveTheBitsOfRef) {
+  std::string reason;
+  if (backend::cuda::count(&reason) == 0) GTEST_SKIP() << reason;
+  expect_passed(run_ranks("HasTheBitsOfRef", 2, devices({"cuda:0/limb/uncalibrated/sockets;cuda:0,cpu/batch/uncalibrated"}), 600));
+}
+
+}  // namespace heliograph::test
