@@ -272,7 +272,8 @@ class MeshDevice final : public Mesh {
   }
   std::string description() const override {
     return std::to_string(size()) + " devices as one: " + state_->member(0).device->description() +
-           (size() > 1 ? ", ..." : "") + (ranks() > 1 ? std::string(", of ").append(std::to_string(ranks())).append(" ranks") : "");
+           (size() > 1 ? ", ..." : "") +
+           (ranks() > 1 ? std::string(", of ").append(std::to_string(ranks())).append(" ranks") : "");
   }
   device::MemoryState memory() const override {
     device::MemoryState sum;

@@ -67,14 +67,13 @@ std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> mem
 /// of them; "cpu,cpu:avx2" and "3*cpu": a mesh of these.
 /// After a mesh's members, options: "/batch", "/limb", "/coefficient", "/staged", "/broadcast", "/transpose", "/input",
 /// "/output", "/weights=2:1:1", "/slowdown=1:4", "/uncalibrated", "/sockets". Throws ParameterError, DeviceError.
-/// Where HELIOGRAPH_RANKS is more than 1, these are the devices of this rank, and the device is the mesh of all ranks':
-/// HELIOGRAPH_RANK says which one this is, HELIOGRAPH_MEET=host:port where they meet (rank 0 listens), HELIOGRAPH_TIMEOUT how
-/// many seconds each waits for another (60). All ranks run the same program on one thread: they make the same calls in the
-/// same order, with the same options. What ends the mesh on one rank ends it on all.
+///
+/// Where HELIOGRAPH_RANKS is more than 1, these are the devices of this rank, and what is opened is the mesh of all ranks'
+/// (docs/ranks.md). All ranks make the same calls in the same order; what ends the mesh on one ends it on all.
 std::unique_ptr<device::Device> open_device(const std::string& name);
 
 /// The device of this process, opened at first use: all GPUs this build can use as one, else the processor's cores; or what
-/// HELIOGRAPH_DEVICE names. Throws ForkError in a child of the process that opened it.
+/// HELIOGRAPH_DEVICE names. Over ranks one GPU a rank, in turn. Throws ForkError in a child of the process that opened it.
 device::Device& default_device();
 
 }  // namespace heliograph::mesh

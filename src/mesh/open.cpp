@@ -127,7 +127,9 @@ device::Device& default_device() {
       owner = getpid();
       std::string name = given != nullptr ? given : "";
       if (name.empty()) {
-        for (const std::string& found : device::found_devices()) name += (name.empty() ? "" : ",") + found;
+        const std::vector<std::string> all = device::found_devices();
+        for (const std::string& found : all) name += (name.empty() ? "" : ",") + found;
+        if (const std::optional<Meeting> meeting = meeting_from_environment()) name = all[meeting->rank % all.size()];
       }
       opened = open_device(name).release();
     } catch (...) {

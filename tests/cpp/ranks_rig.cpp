@@ -61,7 +61,8 @@ Process start(const std::string& body, const Environment& environment) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, p.output, 1);
   posix_spawn_file_actions_adddup2(&actions, p.output, 2);
-  const int code = posix_spawn(&p.id, "/proc/self/exe", &actions, nullptr, pointers(words).data(), pointers(settings).data());
+  const int code =
+      posix_spawn(&p.id, "/proc/self/exe", &actions, nullptr, pointers(words).data(), pointers(settings).data());
   posix_spawn_file_actions_destroy(&actions);
   if (code != 0) throw std::runtime_error("a rank could not be started");
   return p;
@@ -82,8 +83,8 @@ std::string given(const char* variable) {
   return value != nullptr ? value : "";
 }
 
-std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks, const std::function<Environment(std::size_t)>& extra,
-                               double limit, std::size_t started) {
+std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
+                               const std::function<Environment(std::size_t)>& extra, double limit, std::size_t started) {
   const std::string place = "127.0.0.1:" + std::to_string(free_port());
   std::vector<Process> processes;
   const auto begin = Clock::now();

@@ -12,7 +12,7 @@ using Environment = std::map<std::string, std::string>;
 
 struct Outcome {
   bool passed = false;
-  int signal = 0;  // that ended it
+  int signal = 0;    // that ended it
   std::string text;  // what it wrote
   double seconds = 0;
 };

@@ -145,7 +145,8 @@ TEST(RankBody, DISABLED_EncryptsAlike) {
     const bfv::EvaluationKeys keys = secret.evaluation_keys(true, {1}, false);
     bfv::Values a{.shape = {3}, .width = kN};
     for (std::size_t i = 0; i < 3 * kN; ++i) a.data.push_back(static_cast<std::int64_t>(i % 100));
-    const bfv::Ciphertext x = secret.public_key().encrypt(a, bfv::Packing::slots), y = secret.encrypt(a, bfv::Packing::slots);
+    const bfv::Ciphertext x = secret.public_key().encrypt(a, bfv::Packing::slots),
+                          y = secret.encrypt(a, bfv::Packing::slots);
     const bfv::Ciphertext product = bfv::rotate_rows(bfv::relinearize(bfv::multiply(x, y, nullptr), keys), {1}, keys);
     const std::vector<std::uint64_t> got = secret.decrypt(product);
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -171,7 +172,8 @@ TEST(RankBody, DISABLED_ChoosesAlike) {
   const auto queue = mesh->make_queue();
   const std::size_t before = mesh->memory().available;
   {
-    const device::Buffer some = mesh->allocate(View::dense(nullptr, Word::w64, {4}, 2, 8, 1024), PrimeList::range(0, 8), *queue);
+    const device::Buffer some =
+        mesh->allocate(View::dense(nullptr, Word::w64, {4}, 2, 8, 1024), PrimeList::range(0, 8), *queue);
     EXPECT_EQ(mesh->memory().available, before - 4 * 2 * 8 * 1024 * 8);
   }
   EXPECT_EQ(mesh->memory().available, before);
@@ -182,8 +184,9 @@ TEST(RankBody, DISABLED_ChoosesAlike) {
     line += share == std::string::npos ? l : l.substr(share);
   }
   const mesh::Moved moved = mesh->moved();
-  std::printf("choices: %s; %zu exchanges, %zu bytes, %zu of %zu free\n", line.c_str(), static_cast<std::size_t>(moved.exchanges),
-              static_cast<std::size_t>(moved.bytes), mesh->memory().available, mesh->memory().total);
+  std::printf("choices: %s; %zu exchanges, %zu bytes, %zu of %zu free\n", line.c_str(),
+              static_cast<std::size_t>(moved.exchanges), static_cast<std::size_t>(moved.bytes), mesh->memory().available,
+              mesh->memory().total);
 }
 
 // Rank 1 is gone all at once; nobody else may hang.
@@ -213,9 +216,10 @@ TEST(RankBody, DISABLED_WaitsForOneThatStands) {
   const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
   const auto queue = mesh->make_queue();
   shuffle(*mesh, *queue, 2);
-  if (own_rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+  const std::string limit = given("HELIOGRAPH_TIMEOUT");
+  if (own_rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(std::stoi(limit) + 3));
   const std::string said = message_of<DeviceError>([&] { shuffle(*mesh, *queue, 1); });
-  EXPECT_TRUE(holds(said, "has sent nothing for 1 s") || holds(said, "has not ended")) << said;
+  EXPECT_TRUE(holds(said, "has sent nothing for " + limit) || holds(said, "has not ended for " + limit)) << said;
 }
 
 TEST(RankBody, DISABLED_RunsAnotherProgram) {
@@ -294,7 +298,8 @@ TEST(Ranks, ThreeHaveTheBitsOfRef) {
 }
 // Different members, and different numbers of them.
 TEST(Ranks, FourHaveTheBitsOfRef) {
-  const std::vector<std::string> options = {"/limb/output/uncalibrated", "/batch/uncalibrated", "/limb/uncalibrated/sockets"};
+  const std::vector<std::string> options = {"/limb/output/uncalibrated", "/batch/uncalibrated",
+                                            "/limb/uncalibrated/sockets"};
   std::vector<std::string> names;
   for (const char* member : {"cpu", "2*cpu:scalar", "ref", "cpu,ref"}) {
     std::string all;
@@ -335,9 +340,7 @@ TEST(Ranks, ADeadOneEndsTheOthers) {
   }
 }
 
-TEST(Ranks, OneThatLeftIsMissed) {
-  expect_passed(run_ranks("NeedsOneThatLeft", 3, devices({"cpu/limb/uncalibrated"}), 30));
-}
+TEST(Ranks, OneThatLeftIsMissed) { expect_passed(run_ranks("NeedsOneThatLeft", 3, devices({"cpu/limb/uncalibrated"}), 30)); }
 
 TEST(Ranks, OneThatStandsIsNotWaitedForWithoutEnd) {
   expect_passed(run_ranks(
@@ -352,9 +355,13 @@ TEST(Ranks, AnotherProgramIsNoticed) {
   expect_passed(run_ranks("RunsAnotherProgram", 3, devices({"cpu/limb/uncalibrated"}), 30));
 }
 
-TEST(Ranks, OutOfMemoryIsEveryones) { expect_passed(run_ranks("RunsOutOfMemory", 3, devices({"cpu/limb/uncalibrated"}), 30)); }
+TEST(Ranks, OutOfMemoryIsEveryones) {
+  expect_passed(run_ranks("RunsOutOfMemory", 3, devices({"cpu/limb/uncalibrated"}), 30));
+}
 
-TEST(Ranks, StrangersChangeNothing) { expect_passed(run_ranks("MeetsAmongStrangers", 3, devices({"cpu/limb/uncalibrated"}), 60)); }
+TEST(Ranks, StrangersChangeNothing) {
+  expect_passed(run_ranks("MeetsAmongStrangers", 3, devices({"cpu/limb/uncalibrated"}), 60));
+}
 
 struct Disagreement {
   std::string reason, kind;
@@ -377,7 +384,8 @@ TEST(Ranks, OfTwoMindsAreRefused) {
         "IsRefused", 3,
         [&](std::size_t rank) {
           Environment e = d.ranks[rank];
-          e.insert({{"HELIOGRAPH_TEST_DEVICES", usual}, {"HELIOGRAPH_TEST_REASON", d.reason}, {"HELIOGRAPH_TEST_KIND", d.kind}});
+          e.insert(
+              {{"HELIOGRAPH_TEST_DEVICES", usual}, {"HELIOGRAPH_TEST_REASON", d.reason}, {"HELIOGRAPH_TEST_KIND", d.kind}});
           return e;
         },
         30);
@@ -409,7 +417,8 @@ TEST(Ranks, AreNamedRightly) {
     expect_passed(run_ranks(
         "IsRefused", 2,
         [&, name = variable, text = value](std::size_t) {
-          return Environment{{name, text}, {"HELIOGRAPH_TEST_DEVICES", "cpu"}, {"HELIOGRAPH_TEST_REASON", name + " is \"" + text}};
+          return Environment{
+              {name, text}, {"HELIOGRAPH_TEST_DEVICES", "cpu"}, {"HELIOGRAPH_TEST_REASON", name + " is \"" + text}};
         },
         20));
   }
@@ -468,7 +477,7 @@ TEST_F(GpuRanks, OneThatStandsIsNotWaitedForWithoutEnd) {
       "WaitsForOneThatStands", 2,
       [](std::size_t rank) {
         Environment e = a_gpu_each("/limb/uncalibrated")(rank);
-        e["HELIOGRAPH_TIMEOUT"] = "1";
+        e["HELIOGRAPH_TIMEOUT"] = "10";
         return e;
       },
       60));
@@ -478,7 +487,8 @@ TEST_F(GpuRanks, OneThatStandsIsNotWaitedForWithoutEnd) {
 TEST(GpuRanksBySockets, HaveTheBitsOfRef) {
   std::string reason;
   if (backend::cuda::count(&reason) == 0) GTEST_SKIP() << reason;
-  expect_passed(run_ranks("HasTheBitsOfRef", 2, devices({"cuda:0/limb/uncalibrated/sockets;cuda:0,cpu/batch/uncalibrated"}), 600));
+  expect_passed(
+      run_ranks("HasTheBitsOfRef", 2, devices({"cuda:0/limb/uncalibrated/sockets;cuda:0,cpu/batch/uncalibrated"}), 600));
 }
 
 }  // namespace heliograph::test

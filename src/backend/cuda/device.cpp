@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/nccl.h"
 
 namespace heliograph::backend::cuda {
 
@@ -427,6 +428,13 @@ class CudaDevice final : public device::Device {
   bool reaches(const device::Device& other) const override {
     const auto* const theirs = dynamic_cast<const CudaDevice*>(&other);
     return theirs != nullptr && state_->reaches(*theirs->state_);
+  }
+  bool has_channels() const override { return nccl_is_built() && state_->driver().ordinal() >= 0; }
+  std::vector<std::byte> invite() override { return nccl_invitation(); }
+  std::unique_ptr<device::Channel> connect(std::span<const std::byte> invitation, std::size_t place, std::size_t places,
+                                           const device::Patience& patience) override {
+    state_->require_sound();
+    return nccl_connect(state_, invitation, place, places, patience);
   }
   device::Traffic traffic() const override { return state_->traffic(); }
   double product_ceiling() override { return kernels_.product_ceiling(); }

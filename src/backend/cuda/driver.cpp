@@ -25,6 +25,8 @@ class Runtime final : public Driver {
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the GPU's memory pool");
   }
 
+  int ordinal() const override { return ordinal_; }
+
   Properties properties() override {
     cudaDeviceProp p{};
     check(cudaGetDeviceProperties(&p, ordinal_), "reading the GPU's properties");

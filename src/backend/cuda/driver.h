@@ -34,6 +34,8 @@ class Driver {
  public:
   virtual ~Driver() = default;
   virtual Properties properties() = 0;
+  /// The CUDA runtime's number of this GPU; -1 where there is none behind it.
+  virtual int ordinal() const { return -1; }
   virtual Status memory(std::size_t* available, std::size_t* total, std::size_t* pooled) = 0;
   virtual Status make_stream(StreamHandle*) = 0;
   virtual Status destroy_stream(StreamHandle) = 0;

@@ -8,7 +8,8 @@ using device::Channel;
 
 class ChannelTransport final : public Transport {
  public:
-  ChannelTransport(std::unique_ptr<SocketTransport> sockets, std::vector<std::unique_ptr<Channel>> channels, std::size_t first)
+  ChannelTransport(std::unique_ptr<SocketTransport> sockets, std::vector<std::unique_ptr<Channel>> channels,
+                   std::size_t first)
       : sockets_(std::move(sockets)), channels_(std::move(channels)), first_(first), watcher_([this] { watch(); }) {}
   ~ChannelTransport() override {
     stopping_ = true;
@@ -64,8 +65,8 @@ class ChannelTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTransport> sockets,
-                                                  const std::vector<std::shared_ptr<device::Device>>& mine, std::size_t first,
-                                                  std::size_t members) {
+                                                  const std::vector<std::shared_ptr<device::Device>>& mine,
+                                                  std::size_t first, std::size_t members) {
   std::vector<std::byte> invitation;
   u64 size = 0;
   if (sockets->rank() == 0) {

@@ -7,7 +7,7 @@ namespace heliograph::mesh {
 
 /// Joins all members' devices, `mine` being this rank's, from member `first` on. Throws DeviceError on every rank.
 std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTransport> sockets,
-                                                  const std::vector<std::shared_ptr<device::Device>>& mine, std::size_t first,
-                                                  std::size_t members);
+                                                  const std::vector<std::shared_ptr<device::Device>>& mine,
+                                                  std::size_t first, std::size_t members);
 
 }  // namespace heliograph::mesh

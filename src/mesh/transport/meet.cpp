@@ -21,8 +21,8 @@ using wire::Socket;
 
 constexpr const char* kGreeting = "heliograph ranks";
 constexpr std::size_t kMostRanks = 64;
-constexpr milliseconds kHello{5000};   // from a stranger
-constexpr milliseconds kRetry{50};     // between two knocks
+constexpr milliseconds kHello{5000};       // from a stranger
+constexpr milliseconds kRetry{50};         // between two knocks
 constexpr milliseconds kLatecomers{5000};  // who are still told why nothing comes of it
 
 using Terms = std::vector<std::pair<std::string, std::string>>;
@@ -33,8 +33,8 @@ std::size_t number_in(const char* variable, std::size_t least, std::size_t most)
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
-    throw ParameterError(std::string(variable) + " is \"" + text + "\", not a number from " + std::to_string(least) + " to " +
-                         std::to_string(most));
+    throw ParameterError(std::string(variable) + " is \"" + text + "\", not a number from " + std::to_string(least) +
+                         " to " + std::to_string(most));
   }
   return value;
 }
@@ -73,11 +73,11 @@ Json to_json(const Meeting& m, const Terms& terms, const std::vector<MemberCard>
 std::vector<MemberCard> members_of(const Json& hello) {
   std::vector<MemberCard> cards;
   for (const Json& c : hello.array_at("members", kMostRanks)) {
-    cards.push_back({.name = c.string_at("name", 256),
-                     .description = c.string_at("description", 4096),
-                     .memory = {.total = c.unsigned_at("total"),
-                                .available = c.unsigned_at("available"),
-                                .pooled = c.unsigned_at("pooled")}});
+    cards.push_back(
+        {.name = c.string_at("name", 256),
+         .description = c.string_at("description", 4096),
+         .memory = {
+             .total = c.unsigned_at("total"), .available = c.unsigned_at("available"), .pooled = c.unsigned_at("pooled")}});
   }
   return cards;
 }
@@ -165,8 +165,7 @@ Socket listen_by(const Meeting& m, Clock::time_point until) {
 }
 
 Json guest_json(const Json& hello, const std::string& address, const std::string& port) {
-  return Json::object(
-      {{"name", hello.at("name")}, {"members", hello.at("members")}, {"address", address}, {"port", port}});
+  return Json::object({{"name", hello.at("name")}, {"members", hello.at("members")}, {"address", address}, {"port", port}});
 }
 
 /// Rank 0: waits for all, says yes or no to all.
@@ -196,10 +195,12 @@ std::vector<Guest> host(const Meeting& m, const Json& mine) {
   if (refusal.text.empty()) {
     // A key of this meeting: those who met here before, and strangers, do not get in.
     std::string key;
-    for (unsigned char byte : math::system_entropy()) key += "0123456789abcdef"[byte >> 4], key += "0123456789abcdef"[byte & 15];
+    for (unsigned char byte : math::system_entropy())
+      key += "0123456789abcdef"[byte >> 4], key += "0123456789abcdef"[byte & 15];
     verdict["key"] = key;
     Json guests = Json::array({guest_json(mine, "", "")});
-    for (const Arrival& a : arrivals) guests.push_back(guest_json(a.hello, a.socket.peer_address(), a.hello.string_at("port", 16)));
+    for (const Arrival& a : arrivals)
+      guests.push_back(guest_json(a.hello, a.socket.peer_address(), a.hello.string_at("port", 16)));
     verdict["guests"] = guests;
   }
   for (const Arrival& a : arrivals) {
@@ -213,7 +214,8 @@ std::vector<Guest> host(const Meeting& m, const Json& mine) {
   std::vector<Guest> guests;
   guests.push_back({.name = mine.string_at("name", 512), .members = members_of(mine), .socket = {}});
   for (Arrival& a : arrivals)
-    guests.push_back({.name = a.hello.string_at("name", 512), .members = members_of(a.hello), .socket = std::move(a.socket)});
+    guests.push_back(
+        {.name = a.hello.string_at("name", 512), .members = members_of(a.hello), .socket = std::move(a.socket)});
   return guests;
 }
 
@@ -223,8 +225,7 @@ std::vector<Guest> join(const Meeting& m, Json mine) {
   Socket to_host, door;
   Json verdict;
   for (;;) {
-    if (Clock::now() > until)
-      throw DeviceError("rank 0 did not answer at " + place_of(m) + " within " + seconds(m.limit));
+    if (Clock::now() > until) throw DeviceError("rank 0 did not answer at " + place_of(m) + " within " + seconds(m.limit));
     to_host = wire::connect(m.host, m.port, wire::left_until(until));
     if (to_host) {
       try {

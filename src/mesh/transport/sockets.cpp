@@ -108,7 +108,9 @@ void SocketTransport::say_goodbye() noexcept {
   }
 }
 
-std::string SocketTransport::called(std::size_t r) const { return "rank " + std::to_string(r) + " (" + peers_[r]->name + ")"; }
+std::string SocketTransport::called(std::size_t r) const {
+  return "rank " + std::to_string(r) + " (" + peers_[r]->name + ")";
+}
 
 // ---- failures
 
@@ -167,7 +169,8 @@ void SocketTransport::read_from(std::size_t rank) {
       return peer.left || stopping_;
     }();
     if (!expected)
-      end(std::make_exception_ptr(DeviceError(called(rank) + " is gone: its process has ended or the connection was lost")), true);
+      end(std::make_exception_ptr(DeviceError(called(rank) + " is gone: its process has ended or the connection was lost")),
+          true);
   } catch (const std::exception& e) {
     end(std::make_exception_ptr(DeviceError(called(rank) + ": " + e.what())), true);
   }
@@ -177,7 +180,8 @@ void SocketTransport::take_in(std::size_t rank, const Header& header, Bytes byte
   Peer& peer = *peers_[rank];
   if (header.kind == kFailure) {
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    end(header.number == kMemory ? std::make_exception_ptr(OutOfMemoryError(text)) : std::make_exception_ptr(DeviceError(text)),
+    end(header.number == kMemory ? std::make_exception_ptr(OutOfMemoryError(text))
+                                 : std::make_exception_ptr(DeviceError(text)),
         false);
     return;
   }
@@ -206,7 +210,8 @@ SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 
   } else {
     Message message = std::move(box.front());
     box.pop_front();
-    if (message.number == number && (expected == nullptr || message.bytes.size() == *expected)) return std::move(message.bytes);
+    if (message.number == number && (expected == nullptr || message.bytes.size() == *expected))
+      return std::move(message.bytes);
     trouble = called(rank) + " does not run the same program: at exchange " + std::to_string(number) + " it sent " +
               std::to_string(message.bytes.size()) + " bytes of exchange " + std::to_string(message.number);
   }

@@ -35,7 +35,8 @@ bool ready(int fd, short events, milliseconds limit) {
 
 /// Moves bytes by `step`, which returns how many, until `count` are moved.
 template <class Step>
-void move_all(int fd, short events, std::size_t count, milliseconds limit, const std::function<bool()>& given_up, Step step) {
+void move_all(int fd, short events, std::size_t count, milliseconds limit, const std::function<bool()>& given_up,
+              Step step) {
   Clock::time_point last = Clock::now();
   while (count > 0) {
     const ssize_t n = step();

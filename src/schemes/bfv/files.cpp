@@ -290,8 +290,9 @@ SecretKey SecretKey::load(const std::string& path) {
   const std::span<const std::byte> raw = k.array("secret", "i8", std::vector<std::size_t>{c->spec().n}).data;
   std::vector<signed char> s(raw.size());
   std::memcpy(s.data(), raw.data(), raw.size());
-  return SecretKey(std::make_shared<SecretKeyData>(
-      SecretKeyData{c, rlwe::SecretKey(c->rlwe_shared(), std::move(s), key_of(k)), std::make_shared<rlwe::Entropy>(c->engine().device())}));
+  return SecretKey(
+      std::make_shared<SecretKeyData>(SecretKeyData{c, rlwe::SecretKey(c->rlwe_shared(), std::move(s), key_of(k)),
+                                                    std::make_shared<rlwe::Entropy>(c->engine().device())}));
 }
 
 std::string inspect(const std::string& path) {
