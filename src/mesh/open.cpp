@@ -101,7 +101,8 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
     for (const std::string& n : names) devices.push_back(device::open_device(n));
     return devices;
   };
-  if (const std::optional<Meeting> meeting = meeting_from_environment()) {
+  // A device that counts instead of computing has nothing to share.
+  if (const std::optional<Meeting> meeting = meeting_from_environment(); meeting && name != "null") {
     const auto open = [&] { return Own{open_all(members_of(words[0])), options_of(words, name)}; };
     return join_ranks(*meeting, open, name.substr(words[0].size()));
   }

@@ -22,18 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One that was free a moment ago.
-int free_port() {
-  const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in a{};
-  a.sin_family = AF_INET, a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof a;
-  auto* const raw = reinterpret_cast<sockaddr*>(&a);
-  if (::bind(s, raw, size) != 0 || ::getsockname(s, raw, &size) != 0) throw std::runtime_error("no port is free");
-  ::close(s);
-  return ntohs(a.sin_port);
-}
-
 struct Process {
   pid_t id = 0;
   int output = -1;
@@ -77,6 +65,17 @@ std::string text_of(int file) {
 }
 
 }  // namespace
+
+int free_port() {
+  const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in a{};
+  a.sin_family = AF_INET, a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof a;
+  auto* const raw = reinterpret_cast<sockaddr*>(&a);
+  if (::bind(s, raw, size) != 0 || ::getsockname(s, raw, &size) != 0) throw std::runtime_error("no port is free");
+  ::close(s);
+  return ntohs(a.sin_port);
+}
 
 std::string given(const char* variable) {
   const char* const value = std::getenv(variable);

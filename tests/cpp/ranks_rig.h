@@ -22,6 +22,8 @@ struct Outcome {
 std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
                                const std::function<Environment(std::size_t)>& extra = {}, double limit = 300,
                                std::size_t started = 0);
+/// A port that was free a moment ago.
+int free_port();
 /// A variable of the environment; empty where there is none.
 std::string given(const char* variable);
 

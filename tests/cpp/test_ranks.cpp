@@ -11,9 +11,10 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/cuda.h"
+#include "file_channels.h"
 #include "heliograph/bfv.h"
 #include "mesh/mesh.h"
-#include "mesh/transport/wire.h"
+#include "mesh/ranks.h"
 #include "op_cases.h"
 #include "ranks_rig.h"
 
@@ -35,7 +36,18 @@ std::vector<std::string> split(const std::string& text, char mark) {
 
 std::size_t own_rank() { return std::stoul(given("HELIOGRAPH_RANK")); }
 
+bool holds(const std::string& text, const std::string& wanted) { return text.find(wanted) != std::string::npos; }
+
+/// Also "2*channels/limb": processors with channels.
 std::unique_ptr<mesh::Mesh> open_mesh(const std::string& name) {
+  if (const std::size_t at = name.find("channels"); at != std::string::npos) {
+    mesh::Own own;
+    for (std::size_t i = 0; i < (at == 0 ? 1 : std::stoul(name)); ++i)
+      own.devices.push_back(std::make_shared<ChannelProcessor>());
+    own.options = {.layout = holds(name, "limb") ? mesh::Layout::limb : mesh::Layout::batch, .calibrate = false};
+    return mesh::join_ranks(
+        *mesh::meeting_from_environment(), [&] { return own; }, name.substr(at));
+  }
   auto device = mesh::open_device(name);
   auto* const mesh = dynamic_cast<mesh::Mesh*>(device.get());
   if (mesh == nullptr) throw InternalError("not a mesh");
@@ -68,8 +80,6 @@ std::string message_of(const Call& call) {
   }
   return "";
 }
-
-bool holds(const std::string& text, const std::string& wanted) { return text.find(wanted) != std::string::npos; }
 
 /// Limbs to coefficients and back, `rounds` times: every member exchanges with all others.
 void shuffle(mesh::Mesh& mesh, device::Queue& queue, int rounds, const std::function<void(int)>& between = {}) {
@@ -111,6 +121,25 @@ std::function<Environment(std::size_t)> devices(const std::vector<std::string>& 
   };
 }
 
+/// Gone with the test.
+class Folder {
+ public:
+  Folder() { std::filesystem::create_directories(path_); }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+  /// Where the ranks put what is temporary.
+  std::function<Environment(std::size_t)> with(const std::function<Environment(std::size_t)>& extra) const {
+    return [this, extra](std::size_t rank) {
+      Environment e = extra(rank);
+      e["TMPDIR"] = path_.string();
+      return e;
+    };
+  }
+
+ private:
+  std::filesystem::path path_ = std::filesystem::temp_directory_path() / ("heliograph-ranks-" + std::to_string(getpid()));
+};
+
 }  // namespace
 
 // ---- what the ranks run
@@ -118,7 +147,7 @@ std::function<Environment(std::size_t)> devices(const std::vector<std::string>& 
 TEST(RankBody, DISABLED_HasTheBitsOfRef) {
   for (const std::string& name : split(given("HELIOGRAPH_TEST_DEVICES"), ';')) {
     SCOPED_TRACE(name);
-    Target target{name, mesh::open_device(name), {}};
+    Target target{name, open_mesh(name), {}};
     for (const OpCase& c : op_cases()) {
       if (c.large || is_slice(c)) continue;
       const auto& want = expected(c);
@@ -309,6 +338,18 @@ TEST(Ranks, FourHaveTheBitsOfRef) {
   expect_passed(run_ranks("HasTheBitsOfRef", 4, devices(names)));
 }
 
+TEST(Ranks, WithChannelsHaveTheBitsOfRef) {
+  const Folder folder;
+  expect_passed(run_ranks("HasTheBitsOfRef", 2, folder.with(devices({"2*channels/limb", "channels/limb"}))));
+}
+TEST(Ranks, ADeadOneEndsTheOthersChannels) {
+  const Folder folder;
+  auto outcomes = run_ranks("OutlivesAnother", 3, folder.with(devices({"channels/limb"})), 30);
+  EXPECT_EQ(outcomes[1].signal, SIGKILL);
+  outcomes.erase(outcomes.begin() + 1);
+  expect_passed(outcomes);
+}
+
 TEST(Ranks, EncryptAlike) {
   const auto outcomes = run_ranks("EncryptsAlike", 2, devices({"cpu/batch;2*cpu/limb;cpu/coefficient"}));
   expect_passed(outcomes);
@@ -316,17 +357,16 @@ TEST(Ranks, EncryptAlike) {
 }
 
 TEST(Ranks, ChooseByTheNumbersOfTheFirst) {
-  const auto folder = std::filesystem::temp_directory_path() / ("heliograph-ranks-" + std::to_string(getpid()));
+  const Folder folder;
   // Rank 1 knows no earlier measurement: rank 0 may.
   for (int round = 0; round < 2; ++round) {
     const auto outcomes = run_ranks("ChoosesAlike", 2, [&](std::size_t rank) {
       return Environment{{"HELIOGRAPH_TEST_DEVICES", "2*cpu/slowdown=1:1:1:3"},
-                         {"XDG_CACHE_HOME", (folder / std::to_string(rank + (rank ? round : 0))).string()}};
+                         {"XDG_CACHE_HOME", (folder.path() / std::to_string(rank + (rank ? round : 0))).string()}};
     });
     expect_passed(outcomes);
     EXPECT_NE(common_line(outcomes, "choices: "), "");
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Ranks, ADeadOneEndsTheOthers) {
@@ -391,6 +431,21 @@ TEST(Ranks, OfTwoMindsAreRefused) {
         30);
     expect_passed(outcomes);
   }
+}
+
+TEST(Ranks, OfTwoVersionsAreRefused) {
+  std::vector<std::string> said(2);
+  std::vector<std::thread> threads;
+  const std::string port = std::to_string(free_port());
+  for (std::size_t r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      const mesh::Meeting meeting{.rank = r, .ranks = 2, .host = "127.0.0.1", .port = port};
+      said[r] = message_of<MismatchError>([&] { mesh::meet(meeting, {{"version", r ? "8.1" : "8.0"}}, {}, ""); });
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(said[0], said[1]);
+  EXPECT_TRUE(holds(said[0], "has the version \"8.1\", rank 0 \"8.0\"")) << said[0];
 }
 
 TEST(Ranks, OneThatNeverComesIsNotWaitedForWithoutEnd) {
