@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -185,12 +184,7 @@ std::vector<double> all_rates(State& state) {
   for (std::size_t m = 0; m < state.size(); ++m) {
     if (state.here(m)) rates[m] = state.guarded([&] { return transforms_a_second(state.member(m), ring); });
   }
-  const auto all = state.transport().gather(std::as_bytes(std::span(rates)));
-  for (std::size_t m = 0; m < state.size(); ++m) {
-    const auto& theirs = all[state.rank_of(m)];
-    require<DeviceError>(theirs.size() == rates.size() * sizeof(double), "a rank does not run the same program");
-    std::memcpy(&rates[m], theirs.data() + m * sizeof(double), sizeof(double));
-  }
+  state.share(rates);
   return rates;
 }
 

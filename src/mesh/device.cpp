@@ -20,7 +20,6 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
   const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 2 * count ? 100 : 0);
   for (std::size_t m = 0; m < count; ++m) {
     const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];
-    if (over_ranks()) opening_.push_back(devices[m]->memory());
     const auto* const remote = dynamic_cast<const RemoteDevice*>(devices[m].get());
     ranks_.push_back(remote ? remote->rank() : transport_->rank());
     auto worker = remote ? nullptr : std::make_unique<Worker>(spin, slowdown, [t = transport_.get()](std::exception_ptr e) {
@@ -32,6 +31,10 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
     for (std::size_t from = 0; from < count; ++from)
       reach_.push_back(to == from || (!options_.staged && here(to) && here(from) &&
                                       members_[to].device->reaches(*members_[from].device)));
+  }
+  if (over_ranks()) {
+    for (std::size_t m = 0; m < count; ++m) opening_.push_back(members_[m].device->memory());
+    share(opening_);
   }
   costs_.weights.assign(count, 1);
   owners_ = std::make_unique<LimbOwners>(costs_.weights);

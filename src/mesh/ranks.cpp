@@ -45,8 +45,7 @@ std::unique_ptr<Mesh> join_ranks(const Meeting& meeting, const std::function<Own
   std::string reason;
   try {
     own = open();
-    for (const auto& d : own.devices)
-      cards.push_back({.name = d->name(), .description = d->description(), .memory = d->memory()});
+    for (const auto& d : own.devices) cards.push_back({.name = d->name(), .description = d->description()});
   } catch (const Error& e) {
     trouble = std::current_exception();
     reason = e.what();

@@ -1,6 +1,7 @@
 // What everything of one mesh shares: its members, their threads, where each allocation lies.
 #pragma once
 
+#include <cstring>
 #include <map>
 #include <optional>
 
@@ -88,6 +89,16 @@ class State : public std::enable_shared_from_this<State> {
     if (here(m)) members_[m].worker->post(std::move(task), always);
   }
   Transport& transport() const { return *transport_; }
+  /// Takes each member's value from its own rank, on every rank.
+  template <class T>
+  void share(std::vector<T>& of_members) {
+    const auto all = transport_->gather(std::as_bytes(std::span(of_members)));
+    for (std::size_t m = 0; m < of_members.size(); ++m) {
+      const auto& theirs = all[rank_of(m)];
+      require<DeviceError>(theirs.size() == of_members.size() * sizeof(T), "a rank does not run the same program");
+      std::memcpy(&of_members[m], theirs.data() + m * sizeof(T), sizeof(T));
+    }
+  }
   bool over_ranks() const { return transport_->size() > 1; }
   /// What `make` returns: made for one member alone. Where it fails, the other ranks are told.
   template <class Make>

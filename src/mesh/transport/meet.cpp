@@ -55,11 +55,7 @@ Json to_json(const Meeting& m, const Terms& terms, const std::vector<MemberCard>
   Json said = Json::object(), cards = Json::array();
   for (const auto& [what, value] : terms) said[what] = value;
   for (const MemberCard& c : members) {
-    cards.push_back(Json::object({{"name", c.name},
-                                  {"description", c.description},
-                                  {"total", c.memory.total},
-                                  {"available", c.memory.available},
-                                  {"pooled", c.memory.pooled}}));
+    cards.push_back(Json::object({{"name", c.name}, {"description", c.description}}));
   }
   return Json::object({{"greeting", kGreeting},
                        {"rank", m.rank},
@@ -73,11 +69,7 @@ Json to_json(const Meeting& m, const Terms& terms, const std::vector<MemberCard>
 std::vector<MemberCard> members_of(const Json& hello) {
   std::vector<MemberCard> cards;
   for (const Json& c : hello.array_at("members", kMostRanks)) {
-    cards.push_back(
-        {.name = c.string_at("name", 256),
-         .description = c.string_at("description", 4096),
-         .memory = {
-             .total = c.unsigned_at("total"), .available = c.unsigned_at("available"), .pooled = c.unsigned_at("pooled")}});
+    cards.push_back({.name = c.string_at("name", 256), .description = c.string_at("description", 4096)});
   }
   return cards;
 }

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
 #include "mesh/transport/wire.h"
 
 namespace heliograph::mesh {
@@ -23,7 +22,6 @@ std::optional<Meeting> meeting_from_environment();
 /// One member as its own rank sees it.
 struct MemberCard {
   std::string name, description;
-  device::MemoryState memory;
 };
 
 /// One rank.
