@@ -155,7 +155,7 @@ void State::calibrate() {
     }
     if (options_.staged) descriptions.push_back("staged");
     if (over_ranks()) descriptions.push_back(transport_->is_staged() ? "ranks by sockets" : "ranks");
-    for (std::size_t m = 0; over_ranks() && m < size(); ++m) descriptions.back() += " " + std::to_string(rank_of(m));
+    for (std::size_t m = 0; over_ranks() && m < size(); ++m) descriptions.back().append(" ").append(std::to_string(rank_of(m)));
     costs_ = measure(shared_from_this(), descriptions);
   }
   if (!options_.weights.empty()) costs_.weights = options_.weights;

@@ -92,7 +92,8 @@ std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
                      {"HELIOGRAPH_RANKS", std::to_string(ranks)},
                      {"HELIOGRAPH_MEET", place},
                      {"HELIOGRAPH_TIMEOUT", "60"},
-                     {"HELIOGRAPH_THREADS", "1"}};
+                     {"HELIOGRAPH_THREADS", "1"},
+                     {"HELIOGRAPH_DEVICE", "cpu"}};
     if (extra) {
       for (const auto& [name, value] : extra(r)) e[name] = value;
     }

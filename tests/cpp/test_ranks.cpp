@@ -489,7 +489,7 @@ std::function<Environment(std::size_t)> a_gpu_each(const std::string& options) {
   return [options](std::size_t rank) {
     std::string all;
     for (const std::string& o : split(options, ';')) all += (all.empty() ? "" : ";") + ("cuda:" + std::to_string(rank)) + o;
-    return Environment{{"HELIOGRAPH_TEST_DEVICES", all}};
+    return Environment{{"HELIOGRAPH_TEST_DEVICES", all}, {"HELIOGRAPH_DEVICE", ""}};
   };
 }
 

@@ -429,7 +429,7 @@ class CudaDevice final : public device::Device {
     const auto* const theirs = dynamic_cast<const CudaDevice*>(&other);
     return theirs != nullptr && state_->reaches(*theirs->state_);
   }
-  bool has_channels() const override { return nccl_is_built() && state_->driver().ordinal() >= 0; }
+  bool has_channels() const override { return nccl_is_usable() && state_->driver().ordinal() >= 0; }
   std::vector<std::byte> invite() override { return nccl_invitation(); }
   std::unique_ptr<device::Channel> connect(std::span<const std::byte> invitation, std::size_t place, std::size_t places,
                                            const device::Patience& patience) override {

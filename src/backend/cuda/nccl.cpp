@@ -196,7 +196,11 @@ class NcclChannel final : public device::Channel {
 
 }  // namespace
 
-bool nccl_is_built() { return true; }
+bool nccl_is_usable() {
+  forbid_multicast();
+  int version = 0;  // its structures have grown with it
+  return ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION_CODE;
+}
 
 std::vector<std::byte> nccl_invitation() {
   forbid_multicast();

@@ -6,7 +6,8 @@
 
 namespace heliograph::backend::cuda {
 
-bool nccl_is_built();
+/// Whether this build has NCCL, and this machine one as new.
+bool nccl_is_usable();
 /// Throws DeviceError.
 std::vector<std::byte> nccl_invitation();
 std::unique_ptr<device::Channel> nccl_connect(std::shared_ptr<State> state, std::span<const std::byte> invitation,
