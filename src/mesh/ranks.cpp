@@ -48,7 +48,7 @@ std::unique_ptr<Mesh> join_ranks(const Meeting& meeting, const std::function<Own
     for (const auto& d : own.devices) cards.push_back({.name = d->name(), .description = d->description()});
   } catch (const Error& e) {
     trouble = std::current_exception();
-    reason = e.what();
+    reason = std::string(e.what()).substr(0, 4000);
   }
   std::vector<Guest> guests;
   try {

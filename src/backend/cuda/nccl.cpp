@@ -18,7 +18,7 @@ using device::Patience;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFarewell{2000};  // for the other ends to close with us
+constexpr milliseconds kFarewell{10000};  // for the other ends to close with us
 constexpr milliseconds kSetup{60000};    // at least: it takes seconds at its best
 
 /// NVLink multicast is never used: a program that ends while it is set up can put a host's GPUs out of service. NCCL reads
@@ -91,14 +91,13 @@ class NcclChannel final : public device::Channel {
     if (comm_ == nullptr) return;
     bind();
     pending_.clear();
-    bool closed = false;
     try {
       check(ncclCommFinalize(comm_), comm_, "closing");
       settle(lock, {.limit = kFarewell, .check = {}}, "closing");
-      closed = comm_ != nullptr && ncclCommDestroy(comm_) == ncclSuccess;
+      ncclCommDestroy(comm_);
     } catch (const Error&) {  // the others are gone, or will not close
+      if (comm_ != nullptr) ncclCommAbort(comm_);
     }
-    if (!closed && comm_ != nullptr) ncclCommAbort(comm_);
   }
 
   void exchange(device::Queue& queue, std::span<const Part> sends, std::span<const Part> receives) override {

@@ -14,6 +14,9 @@ class ChannelTransport final : public Transport {
   ~ChannelTransport() override {
     stopping_ = true;
     watcher_.join();
+    std::vector<std::thread> threads;  // an end may wait for the others', also for those of this process
+    for (auto& c : channels_) threads.emplace_back([&c] { c.reset(); });
+    for (std::thread& t : threads) t.join();
   }
 
   std::size_t rank() const override { return sockets_->rank(); }
