@@ -17,7 +17,9 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
   const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 2 * count ? 100 : 0);
   for (std::size_t m = 0; m < count; ++m) {
     const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];
-    members_.push_back({std::move(devices[m]), std::make_unique<Worker>(spin, slowdown)});
+    // A device that computes while its caller goes on likes to be ahead; one that does not would only run up memory.
+    const std::size_t most = devices[m]->in_host_memory() ? 4 : 512;
+    members_.push_back({std::move(devices[m]), std::make_unique<Worker>(spin, slowdown, most)});
   }
   for (std::size_t to = 0; to < count; ++to) {
     for (std::size_t from = 0; from < count; ++from)

@@ -33,8 +33,8 @@ void Signal::wait() {
   condition_.wait(lock, [&] { return is_set(); });
 }
 
-Worker::Worker(std::chrono::microseconds spin, double slowdown)
-    : spin_(spin), slowdown_(slowdown), thread_([this] { run(); }) {}
+Worker::Worker(std::chrono::microseconds spin, double slowdown, std::size_t most)
+    : spin_(spin), slowdown_(slowdown), most_(most), thread_([this] { run(); }) {}
 
 Worker::~Worker() {
   {
@@ -48,7 +48,9 @@ Worker::~Worker() {
 void Worker::post(Task task, bool always) {
   bool wake = false;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    // What a task waits for was posted before it, to whichever worker: there will be room.
+    room_.wait(lock, [&] { return entries_.size() < most_; });
     entries_.push_back({std::move(task), always});
     waiting_.store(entries_.size(), std::memory_order_release);
     wake = sleeping_;
@@ -99,6 +101,7 @@ void Worker::run() {
       entries_.pop_front();
       waiting_.store(entries_.size(), std::memory_order_release);
     }
+    room_.notify_one();
     execute(entry);
     entry = {};  // what it holds is let go before the next begins
   }

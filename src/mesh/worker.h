@@ -31,7 +31,8 @@ class Signal {
 class Worker {
  public:
   /// `spin`: how long an idle worker looks for work before it sleeps. `slowdown`: tests make a member slow by it, 1 is none.
-  Worker(std::chrono::microseconds spin, double slowdown);
+  /// `most`: tasks that may wait; who posts more waits too.
+  Worker(std::chrono::microseconds spin, double slowdown, std::size_t most);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -54,8 +55,9 @@ class Worker {
 
   const std::chrono::microseconds spin_;
   const double slowdown_;
+  const std::size_t most_;
   mutable std::mutex mutex_;
-  std::condition_variable condition_;
+  std::condition_variable condition_, room_;
   std::deque<Entry> entries_;
   std::atomic<std::size_t> waiting_{0};
   bool sleeping_ = false, stop_ = false;

@@ -43,7 +43,12 @@ std::string name_of(const testing::TestParamInfo<std::string>& info) {
 }  // namespace
 
 TEST_P(MeshOperation, HasTheBitsOfRef) {
-  Target target = open_mesh(GetParam() + "/uncalibrated");
+  Target target;
+  try {
+    target = open_mesh(GetParam() + "/uncalibrated");
+  } catch (const Error& e) {
+    GTEST_SKIP() << e.what();
+  }
   for (const OpCase& c : op_cases()) {
     if (c.large || is_slice(c)) continue;
     const auto& want = expected(c);
@@ -62,7 +67,10 @@ INSTANTIATE_TEST_SUITE_P(All, MeshOperation,
                                          "4*cpu/limb/output", "5*cpu/limb/weights=1:2:3:1:1", "8*cpu/limb",
                                          "2*cpu/coefficient", "7*cpu/coefficient", "6*cpu/batch/weights=1:5:1:2:1:1",
                                          "3*cpu/batch/staged", "2*cpu/limb/staged", "cpu,ref,cpu:scalar/limb",
-                                         "2*cpu/coefficient/staged"),
+                                         "2*cpu/coefficient/staged", "cuda:0,cuda:1", "cuda:0,cuda:1/limb/broadcast",
+                                         "cuda:0,cuda:1/limb/transpose/output", "cuda:0,cuda:1/coefficient",
+                                         "cuda:0,cuda:1/limb/staged", "cuda:0,cuda:0,cuda:0/limb", "cuda:0,cpu/batch",
+                                         "cuda:0,cpu,cuda:0/limb/weights=3:1:2"),
                          name_of);
 
 }  // namespace heliograph::test

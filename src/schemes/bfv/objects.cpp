@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schemes/bfv/context.h"
 #include "mesh/mesh.h"
+#include "schemes/bfv/context.h"
 #include "schemes/bfv/spec_text.h"
 
 namespace heliograph {
