@@ -165,18 +165,22 @@ def child(
     given; what several members do together has a floor of so many times less.
     """
     members = mesh.members_of(device)
-    used, kinds = _core.device_name(), ",".join(name.split(":")[0] for name in members)
-    if used != kinds:
-        raise SystemExit(f"asked for {kinds}, computing on {used}")
+    used, wanted = ([name.split(":")[0] for name in mesh.members_of(d)] for d in (_core.device_name(), device))
+    if used != wanted:
+        raise SystemExit(f"asked for {', '.join(wanted)}, computing on {', '.join(used)}")
     gpu = nvml.Gpus(mesh.numbers_of(members))
     found = hg.devices()
     print(json.dumps({"machine": {"device": found[0], "devices": found} | gpu.describe()}), flush=True)
     if rates is None:
         rates = gpu_cases.ceilings() if len(members) == 1 else gpu_cases.UNKNOWN
         print(json.dumps({"ceilings": rates}), flush=True)
+    fault = False
     for name in names:
         try:
             row = row_of(name, rates, seconds, at_least, gpu)
-        except hg.HeliographError as error:  # a fault of the GPU shows in every case that follows
+        except hg.HeliographError as error:
             row = {"case": name, "skipped": f"{type(error).__name__}: {error}"}
+            fault = isinstance(error, hg.DeviceError)
         print(json.dumps(row), flush=True)
+        if fault:  # it would show in every case that follows; the process that asked may start another
+            return

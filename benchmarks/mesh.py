@@ -42,6 +42,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = dict.fromkeys(ALONE, (AUTO, ONE, *FORCED))
     "hvmul-2^15-x250-w32": (AUTO,),
     "hcnn5-2020-w64": (AUTO,),
     "hcnn5-2020-w32": (AUTO,),
+    "hcnn5-paper-w64": (AUTO,),
     "hcnn11-2020-one-w64": (AUTO,),
     "hcnn11-one-w64": (AUTO,),
     "hcnn11-2020-all-w64": (AUTO,),
@@ -162,7 +163,7 @@ def measure(process: Process, seconds: float, limit: float, rates: dict[str, flo
     while left:
         command = [sys.executable, str(HERE / "run.py"), "--child", ",".join(left), "--seconds", str(seconds)]
         command += ["--device", process.device, "--rates", json.dumps(rates)]
-        started = False
+        started, before = False, len(left)
         for line in lines(command, env, limit):
             row = json.loads(line)
             started = started or "machine" in row
@@ -174,6 +175,8 @@ def measure(process: Process, seconds: float, limit: float, rates: dict[str, flo
                     yield {"case": name, "skipped": row["ended"]} | process.mark
             else:
                 yield row | process.mark
+        if len(left) == before:
+            return
 
 
 def exchanges(program: Path, device: str, counts: list[int], seconds: float, limit: float) -> Iterator[dict[str, Any]]:

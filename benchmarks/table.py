@@ -190,11 +190,13 @@ PAPER_5 = {
     "HCNN-11, one plaintext modulus": {"K80": {8: 1120.71}},
     "HCNN-11, ten plaintext moduli": {"K80": {8: 11207.33}},
 }
+#: Ciphertext-plaintext products of its networks, Table 2.
+PAPER_PRODUCTS = {"HCNN-5": 46_000, "HCNN-11, one plaintext modulus": 6_952_332, "HCNN-11, ten plaintext moduli": 6_952_332}
 #: Our cases beside them: beginnings of names; editions are lines of their own.
 BESIDE = {
     "HVAdd": ("hvadd-2^15-x500",),
     "HVMul": ("hvmul-2^15-x250",),
-    "HCNN-5": ("hcnn5-2020",),
+    "HCNN-5": ("hcnn5-paper", "hcnn5-2020"),
     "HCNN-11, one plaintext modulus": ("hcnn11-2020-one", "hcnn11-one"),
     "HCNN-11, ten plaintext moduli": ("hcnn11-2020-all", "hcnn11-all"),
 }
@@ -272,7 +274,8 @@ def details(rows: list[Row], alone: dict[str, Row]) -> list[str]:
         )
     lines.sort(key=lambda line: [r["what"] for r in rows].index(line[0]))
     heads = ["what", "GPUs", "layout", "one call", "among many", "times faster", "floor", "among many, over floor"]
-    return table([*heads, "exchanges a call", "moved a call", "energy a call", "edition", "security"], lines)
+    heads += ["exchanges a call", "moved a call", "energy a call", "edition", "security"]
+    return table(heads, lines) if lines else []
 
 
 def by_layout(rows: list[Row], alone: dict[str, Row]) -> list[str]:
@@ -356,16 +359,19 @@ def beside(rows: list[Row], paper: dict[str, dict[str, dict[int, float]]], title
     counts = sorted({n for by in paper.values() for line in by.values() for n in line} | {r["devices"] for r in rows})
     lines = []
     for what, by in paper.items():
+        products = f", {PAPER_PRODUCTS[what]:,} products with constants" if what in PAPER_PRODUCTS else ""
         for hardware, found in by.items():
             security = "" if "CPU" in hardware else "80 bits or more"
-            lines.append([what, f"paper: {hardware}", security, *(f"{found[n]:,} s" if n in found else "-" for n in counts)])
+            cells = [f"{found[n]:,} s" if n in found else "-" for n in counts]
+            lines.append([what, f"paper: {hardware}{products}", security, *cells])
         for case in dict.fromkeys(r["case"] for r in rows if r["case"].startswith(BESIDE[what])):
             ours = {r["devices"]: r for r in rows if r["case"] == case and r["layout"] == "auto"}
             if not ours:
                 continue
             p = next(iter(ours.values()))["parameters"]
+            products = f", {p['products']['constants']:,} products with constants" if "products" in p else ""
             cells = [seconds(ours[n]["median_s"]) if n in ours else "-" for n in counts]
-            lines.append([what, f"here: {p['name']}, {p['edition']}", p["security"], *cells])
+            lines.append([what, f"here: {p['name']}, {p['edition']}{products}", p["security"], *cells])
     return table([title, "on", "security", *map(str, counts)], lines)
 
 

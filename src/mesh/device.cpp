@@ -18,7 +18,7 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
   for (std::size_t m = 0; m < count; ++m) {
     const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];
     // A device that computes while its caller goes on likes to be ahead; one that does not would only run up memory.
-    const std::size_t most = devices[m]->in_host_memory() ? 4 : 512;
+    const std::size_t most = devices[m]->in_host_memory() ? 2 : 512;
     members_.push_back({std::move(devices[m]), std::make_unique<Worker>(spin, slowdown, most)});
   }
   for (std::size_t to = 0; to < count; ++to) {
@@ -237,8 +237,12 @@ class MeshDevice final : public Mesh {
   ~MeshDevice() override { state_->residents = nullptr; }
 
   std::string name() const override {
-    std::string text;
-    for (std::size_t m = 0; m < size(); ++m) text += (m ? "," : "") + state_->member(m).device->name();
+    std::string text = state_->options().name;
+    if (!text.empty()) return text;
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (m) text += ',';
+      text += state_->member(m).device->name();
+    }
     return text;
   }
   std::string description() const override {

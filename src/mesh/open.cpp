@@ -97,7 +97,8 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
   const std::vector<std::string> members = members_of(words[0]);
   if (members.size() == 1 && words.size() == 1 && words[0].find('*') == std::string::npos)
     return device::open_device(members[0]);
-  const Options options = options_of(words, name);
+  Options options = options_of(words, name);
+  options.name = name;
   std::vector<std::shared_ptr<device::Device>> devices;
   for (const std::string& m : members) devices.push_back(device::open_device(m));
   return make_mesh(std::move(devices), options);
