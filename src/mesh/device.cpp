@@ -179,9 +179,8 @@ std::vector<Queue*> MeshQueue::queues() const {
 
 std::shared_ptr<Mark> MeshQueue::mark(std::size_t m) {
   const auto mark = std::make_shared<Mark>();
-  Worker& worker = *state_->member(m).worker;
-  worker.post([mark, queue = queues_[m].get()] { mark->set(queue->record()); });
-  worker.post([mark] { mark->give_up(); }, true);
+  state_->member(m).worker->post(
+      [setter = std::make_shared<Setter>(mark), queue = queues_[m].get()] { setter->set(queue->record()); });
   return mark;
 }
 

@@ -302,7 +302,7 @@ def _which_moduli(x: Tensor | ClearTensor) -> str:
 def _dense_of_squares(layer: Layer, x: AnyTensor, watch: Callable[[str], Callable[[float], None] | None]) -> AnyTensor:
     """A dense layer of x squared, left at degree two, in parts where the squares are many: they need not all be kept."""
     flat = x.reshape(-1)
-    many = isinstance(flat, Tensor) and flat.nbytes >= _MANY and 4 * flat.nbytes > flat.parameters.free_memory()
+    many = isinstance(flat, Tensor) and flat.nbytes >= _MANY and 4 * flat.nbytes > flat.parameters.free_memory
     parts = min(_PARTS, flat.size) if many else 1
     result: AnyTensor | None = None
     for part in range(parts):
