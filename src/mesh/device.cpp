@@ -56,7 +56,10 @@ MeshMemory& State::find(const View& view) {
 }
 
 void State::drain() {
-  for (Member& m : members_) m.worker->drain();
+  std::vector<std::shared_ptr<Signal>> done;  // of all at once
+  for (Member& m : members_) done.push_back(m.worker->drained());
+  for (const auto& signal : done) signal->wait();
+  require_sound();
 }
 
 Buffer State::allocate(std::size_t m, std::size_t bytes, Queue& queue) {
@@ -218,7 +221,7 @@ void MeshQueue::uses(const Buffer& buffer) {
 }
 
 void MeshQueue::wait() {
-  for (std::size_t m = 0; m < queues_.size(); ++m) state_->member(m).worker->drain();
+  state_->drain();
   for (const auto& q : queues_) q->wait();
 }
 
@@ -369,8 +372,7 @@ class MeshDevice final : public Mesh {
             }
           }
         });
-        done.push_back(std::make_shared<Signal>());
-        state_->member(m).worker->post([signal = done.back()] { signal->set(); }, true);
+        done.push_back(state_->member(m).worker->drained());
       }
     }
     for (const auto& signal : done) signal->wait();

@@ -58,10 +58,14 @@ void Worker::post(Task task, bool always) {
   if (wake) condition_.notify_one();
 }
 
-void Worker::drain() {
-  const auto done = std::make_shared<Signal>();  // shared: it may be let go here before set() has returned there
+std::shared_ptr<Signal> Worker::drained() {
+  const auto done = std::make_shared<Signal>();  // shared: who waits may let it go before set() has returned
   post([done] { done->set(); }, true);
-  done->wait();
+  return done;
+}
+
+void Worker::drain() {
+  drained()->wait();
   require_sound();
 }
 

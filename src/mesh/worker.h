@@ -39,7 +39,9 @@ class Worker {
 
   using Task = std::function<void()>;
   void post(Task task, bool always = false);
-  /// Blocks until all that was posted so far has run. Throws what a task threw.
+  /// Set when all that was posted so far has run.
+  std::shared_ptr<Signal> drained();
+  /// Blocks until then. Throws what a task threw.
   void drain();
   /// Throws what a task threw.
   void require_sound() const;
