@@ -45,6 +45,7 @@ class Case:
     items: int = 1
     asked: float | None = None
     floor: float | None = None
+    runs: int | None = None  #: timed calls of what takes seconds; None: as many as there is time for
 
 
 CASES: dict[str, Case] = {}
@@ -63,6 +64,10 @@ def floor_of(case: Case, ready: Ready, rates: Rates) -> tuple[float | None, str]
         return None, ""
     name = max(floors, key=lambda key: floors[key])
     return floors[name], name
+
+
+#: Rates where none are measured.
+UNKNOWN: Rates = {"copy_bytes_s": 0.0, "products_s": 0.0}
 
 
 def ceilings() -> Rates:
@@ -93,10 +98,18 @@ def _timed(call: Callable[[], hg.Tensor]) -> float:
 
 # Operations
 
+#: Sets that have no name of their own, by the name they have here.
+SETS: dict[str, dict[str, Any]] = {"hvmul-2^16": {"n": 1 << 16, "log_q": 1200, "special": 8, "plain_modulus": 2}}
+
+
+def parameters_of(set_name: str) -> hg.bfv.Parameters:
+    """A named set, or one of `SETS`."""
+    return hg.bfv.parameters(**SETS[set_name]) if set_name in SETS else hg.bfv.parameters(set_name)
+
 
 @lru_cache(maxsize=1)  # cases of one set follow each other; two sets' keys and operands need not fit together
 def _parties(set_name: str) -> tuple[hg.SecretKey, hg.Server]:
-    p = hg.bfv.parameters(set_name)
+    p = parameters_of(set_name)
     secret = hg.SecretKey.generate(p)
     keys = secret.evaluation_keys(relinearize=True, rotations=STEPS if p.has_slots else [])
     return secret, hg.Server(keys)
@@ -135,7 +148,7 @@ OPERATIONS = {
 @cache
 def _products(set_name: str, name: str) -> int:
     """Modular products of one item, counted by the null device."""
-    p = hg.bfv.parameters(set_name)
+    p = parameters_of(set_name)
     null = p._core.on_device("null")
     secret = hg.SecretKey(_core.SecretKey.generate(null))
     server = hg.Server(secret.evaluation_keys(relinearize=True, rotations=STEPS if p.has_slots else []))
@@ -216,6 +229,8 @@ for _edition in ("", "/w32"):
     )  # fmt: skip
 for _edition in ("", "/w32"):
     _declare("hcnn5-2020" + _edition, "N=2^14, log q 330", 64, tuple(OPERATIONS))
+for _items in (1, 16):
+    operation("multiply", "hvmul-2^16", "N=2^16, log q 1200", _items)
 
 
 # Networks
@@ -246,11 +261,11 @@ def _layers(network: nn.Network, x: hg.Tensor) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def _network(set_name: str) -> Ready:
+def _network(set_name: str, setup_name: str = "hcnn5") -> Ready:
     """One full batch of images, one a slot: the whole evaluation, keys and encrypted images on the device."""
     _parties.cache_clear()
     _operands.cache_clear()
-    setup = nn.setup("hcnn5")
+    setup = nn.setup(setup_name)
     network = setup.load()
     p = hg.bfv.parameters(set_name)
     images = np.random.default_rng(5).integers(0, 256, (p.slots, 28, 28), dtype=np.uint8)
@@ -265,6 +280,25 @@ def _network(set_name: str) -> Ready:
         x.nbytes + y.nbytes + p.switch_key_bytes,
         0,  # the layers' products are of small weights, whose rate is another
         lambda: _layers(network, x),
+    )
+
+
+def _colours(set_name: str, moduli: int) -> Ready:
+    """One full batch of colour images through HCNN-11: for the first so many plaintext moduli, one after the other."""
+    _parties.cache_clear()
+    _operands.cache_clear()
+    setup = nn.setup("hcnn11")  # ParameterError where it is not there
+    network = setup.load()
+    p = hg.bfv.parameters(set_name, insecure=True)  # its security is in the JSON
+    images = np.random.default_rng(5).integers(0, 256, (p.slots, *network.image), dtype=np.uint8)
+    values = np.ascontiguousarray(network.arrange(images))
+    secret = hg.SecretKey.generate(p)
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    parts = [server.bind(secret.encrypt(values, slots=-1, moduli=range(k, k + 1))) for k in range(moduli)]
+    del values
+    return Ready(
+        lambda: network.evaluate_moduli(iter(parts)),
+        describe(p) | {"images": p.slots, "moduli": moduli, "products": vars(network.counts())},  # and no floor
     )
 
 
@@ -289,6 +323,19 @@ for _edition in ("", "/w32"):
         0.12,
         0.030,
     )
+CASES["hcnn5-paper-w64"] = Case(
+    "HCNN-5 of 46,000 products, 16,384 images in one batch at hcnn5-2020, evaluation, w64",
+    lambda: _network("hcnn5-2020", "hcnn5-paper"),
+    16384,
+)
+for _set in ("hcnn11-2020", "hcnn11"):
+    for _name, _moduli, _runs in (("one", 1, 3), ("all", 10, 1)):  # the first of the two warms up
+        CASES[f"{_set}-{_name}-w64"] = Case(
+            f"HCNN-11, 8,192 images in one batch at {_set}, evaluation for {_name} of 10 plaintext moduli, w64",
+            partial(_colours, _set, _moduli),
+            8192,
+            runs=_runs,
+        )
 CASES["digit-8x8"] = Case("one 8x8 digit at low latency, w64", lambda: _digit("digits", 8))
 CASES["digit-28x28"] = Case("one 28x28 digit at low latency, w64", lambda: _digit("mnist-packed", 28), asked=0.020)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -14,25 +15,34 @@ class _Memory(ctypes.Structure):
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
-class Gpu:
-    """The GPU that the CUDA runtime numbers 0 in this process."""
+class Gpus:
+    """GPUs by the CUDA runtime's numbers in this process, as one."""
 
-    def __init__(self) -> None:
-        self._handle = ctypes.c_void_p()
+    def __init__(self, numbers: Sequence[int] = (0,)) -> None:
+        self.count = len(numbers)
         self._library: Any = None
+        self._handles: list[ctypes.c_void_p] = []
         try:
             library = ctypes.CDLL("libnvidia-ml.so.1")
         except OSError:
             return
-        if library.nvmlInit_v2() == 0 and self._find(library):
-            self._library = library
+        if library.nvmlInit_v2() == 0:
+            self._handles = [handle for number in numbers if (handle := self._find(library, number))]
+            if len(self._handles) == self.count:
+                self._library = library
 
-    def _find(self, library: Any) -> bool:
-        chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
-        handle = ctypes.byref(self._handle)
+    def _find(self, library: Any, number: int) -> ctypes.c_void_p | None:
+        listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = listed.split(",") if listed else [str(n) for n in range(number + 1)]
+        chosen = names[number].strip() if number < len(names) else ""
+        handle = ctypes.c_void_p()
         if chosen.startswith(("GPU-", "MIG-")):
-            return bool(library.nvmlDeviceGetHandleByUUID(chosen.encode(), handle) == 0)
-        return chosen.isdigit() and library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(int(chosen)), handle) == 0
+            failed = library.nvmlDeviceGetHandleByUUID(chosen.encode(), ctypes.byref(handle))
+        elif chosen.isdigit():
+            failed = library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(int(chosen)), ctypes.byref(handle))
+        else:
+            return None
+        return None if failed else handle
 
     def _text(self, function: str, *arguments: Any) -> str | None:
         text = ctypes.create_string_buffer(96)
@@ -41,22 +51,26 @@ class Gpu:
         return text.value.decode()
 
     def describe(self) -> dict[str, Any]:
-        """Name, driver and memory."""
+        """Name and memory of the first, how many there are, the driver."""
         if self._library is None:
             return {}
         memory = _Memory()
-        known = self._library.nvmlDeviceGetMemoryInfo(self._handle, ctypes.byref(memory)) == 0
+        known = self._library.nvmlDeviceGetMemoryInfo(self._handles[0], ctypes.byref(memory)) == 0
         return {
-            "gpu": self._text("nvmlDeviceGetName", self._handle),
+            "gpu": self._text("nvmlDeviceGetName", self._handles[0]),
+            "gpus": self.count,
             "gpu_driver": self._text("nvmlSystemGetDriverVersion"),
             "gpu_memory_gib": round(memory.total / 2**30, 1) if known else None,
         }
 
     def joules(self) -> float | None:
-        """Energy the whole board has used since the driver was loaded. The counter moves some ten times a second."""
+        """Energy the whole boards have used since the driver was loaded. A counter moves some ten times a second."""
         if self._library is None:
             return None
-        used = ctypes.c_ulonglong()
-        if self._library.nvmlDeviceGetTotalEnergyConsumption(self._handle, ctypes.byref(used)):
-            return None
-        return used.value / 1000
+        total = 0.0
+        for handle in self._handles:
+            used = ctypes.c_ulonglong()
+            if self._library.nvmlDeviceGetTotalEnergyConsumption(handle, ctypes.byref(used)):
+                return None
+            total += used.value / 1000
+        return total

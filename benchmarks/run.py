@@ -3,6 +3,7 @@
     python benchmarks/run.py                 # every case, one and two threads where it says so
     python benchmarks/run.py --only multiply --threads 1 --out benchmarks/results/multiply.json
     python benchmarks/run.py --device cuda --out benchmarks/results/gpu.json   # the cases of gpu_cases.py, on a GPU
+    python benchmarks/run.py --device cuda --counts 1,2 --out FILE.json        # the cases of mesh.py, on one GPU and on two
 
 The floor of a case is the larger of two times: the bytes its kernels must move over the machine's copy rate, and the
 modular products they must make over the machine's product rates (butterflies, and sums of products reduced once). Both counts come from running the case on the `null`
@@ -185,9 +186,54 @@ def kernels(micro: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def write(path: Path | None, found: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """The JSON so far."""
+    if path is None or not rows:
+        return
+    report = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit(), "machine": found, "results": rows}
+    aside = path.with_suffix(".part")
+    aside.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    aside.replace(path)
+
+
+def several(options: argparse.Namespace, declared: dict[str, Any]) -> None:
+    """Several devices as one. The JSON is written after every row: time on GPUs is dear."""
+    import mesh
+
+    counts = [int(count) for count in options.counts.split(",")]
+    names = [] if options.only == "none" else mesh.chosen(options.only, list(declared))
+    seconds = options.seconds or 1.0
+    if options.list:
+        for process in mesh.plan(options.device, counts, names, options.layouts):
+            print(f"{process.device}: {' '.join(process.names)}")
+        return
+    found: dict[str, Any] = machine()
+    rows: list[dict[str, Any]] = []
+    most = [0]
+
+    def add(row: dict[str, Any]) -> None:
+        if "machine" in row:
+            if row["devices"] >= most[0]:  # described by its largest mesh
+                found.update(row["machine"])
+                most[0] = row["devices"]
+            return
+        rows.append(row)
+        show(row)
+        write(options.out, found, rows)
+
+    mesh.run(options.device, counts, names, options.layouts, seconds, options.limit, options.exchanges, add)
+
+
 def show(row: dict[str, Any]) -> None:
     """One line for a person."""
-    if "ceilings" in row:
+    if "exchange" in row:
+        what = f"{row['exchange']} {row.get('matrix', row.get('megabytes', ''))}, {row.get('what', '')}, {row['devices']} devices"
+        if "skipped" in row:
+            print(f"{what}: skipped: {row['skipped']}")
+        else:
+            times = f"{row['median_s'] * 1e6:10.2f} us pipe {row['pipe_s'] * 1e6:10.2f} us {row['bytes_s'] / 1e9:8.2f} GB/s"
+            print(f"{what + ', ' + row['path']:96} {times}", flush=True)
+    elif "ceilings" in row:
         rates = row["ceilings"]
         if "device" in row:
             print(
@@ -199,7 +245,7 @@ def show(row: dict[str, Any]) -> None:
             f"{rates['sums_s'] / 1e9:.1f} G summed products/s"
         )
     elif "skipped" in row:
-        print(f"{row['case']:34} skipped: {row['skipped']}")
+        print(f"{row['case']:34} skipped: {row['skipped']}", row.get("device", ""), flush=True)
     elif "machine" in row:
         print(f"# {row['machine']['device']}")
     else:
@@ -209,6 +255,9 @@ def show(row: dict[str, Any]) -> None:
         asked = f"{row['asked_s'] * scale:9.3f}" if row["asked_s"] else " " * 9
         pipe = f"pipe {row['pipe_s'] * scale:9.3f} " if "pipe_s" in row else ""
         joules = f" {row['joules']:.3g} J" if row.get("joules") else ""
+        if "layout" in row:
+            joules += f" x{row['speedup']:.2f} of one," if row["speedup"] else ""
+            joules += f" {row['device']}"
         print(
             f"{row['case']:34} {row['median_s'] * scale:9.3f} {unit} {pipe}floor {floor} x{ratio} asked {asked}{joules}  {row['extra'] or ''}",
             flush=True,
@@ -224,10 +273,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="time for each case; default: 3, on a GPU 1")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--micro", type=Path, help="the built benchmarks/cpp/micro: single kernels go into the JSON too")
+    parser.add_argument("--counts", default="", help="comma-separated numbers of devices to make one: the cases of mesh.py")
+    parser.add_argument(
+        "--layouts", default="", help="with --counts: only these, comma-separated; auto is the mesh's own choice"
+    )
+    parser.add_argument(
+        "--exchanges", type=Path, help="with --counts: the built benchmarks/cpp/mesh: what moves between devices"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=150, help="with --counts: seconds after which a silent process is ended"
+    )
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--rates", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    on_cores = options.device == "cpu"
+    on_cores = options.device == "cpu" and not options.counts and not options.rates
     seconds = options.seconds or (3.0 if on_cores else 1.0)
     if options.child:
         if on_cores:
@@ -235,9 +295,13 @@ def main() -> None:
         else:
             import gpu
 
-            gpu.child(options.child.split(","), seconds, options.device)
+            rates = json.loads(options.rates) if options.rates else None
+            gpu.child(options.child.split(","), seconds, options.device, rates)
         return
     declared: dict[str, Any] = importlib.import_module("cases" if on_cores else "gpu_cases").CASES
+    if options.counts:
+        several(options, declared)
+        return
     chosen = [n for n in declared if not options.only or n.startswith(tuple(options.only.split(",")))]
     if options.list:
         print("\n".join(f"{n:34} {declared[n].what}" for n in chosen))
@@ -256,7 +320,8 @@ def main() -> None:
     else:
         try:
             if chosen:
-                run_child(rows, chosen, seconds, {"HELIOGRAPH_DEVICE": options.device}, {"device": options.device})
+                one = "cuda:0" if options.device == "cuda" else options.device  # the bare name is all there are
+                run_child(rows, chosen, seconds, {"HELIOGRAPH_DEVICE": one}, {"device": options.device})
             if options.micro:
                 rows += device_kernels(options.micro, options.device)
         except (SystemExit, subprocess.CalledProcessError) as error:  # time on a GPU is dear: what there is is kept
@@ -264,14 +329,7 @@ def main() -> None:
         for row in rows:
             found |= row.get("machine", {})
         rows = [row for row in rows if "machine" not in row]
-    if options.out and rows:
-        report = {
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "commit": commit(),
-            "machine": found,
-            "results": rows,
-        }
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write(options.out, found, rows)
     if failure:
         raise SystemExit(failure)
 

@@ -3,6 +3,7 @@
 python benchmarks/table.py benchmarks/results/FILE.json              # prints
 python benchmarks/table.py FILE.json [FILE.json ...] --into README.md  # between a page's marks: cores and GPUs have their own
 python benchmarks/table.py GPU.json --into docs/benchmarks.md --whole  # every case of a GPU
+python benchmarks/table.py MESH.json [MESH.json ...] --into docs/benchmarks.md  # of several GPUs; the files of one machine are one
 """
 
 from __future__ import annotations
@@ -17,15 +18,22 @@ def seconds(value: float | None) -> str:
     """A time with three figures."""
     if value is None:
         return "-"
+    if value >= 1000:
+        return f"{value:,.0f} s"
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if value * scale >= 1:
             return f"{value * scale:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
 
 
+def is_mesh(report: dict[str, Any]) -> bool:
+    """Whether it is of several devices as one."""
+    return any("devices" in r for r in report["results"])
+
+
 def is_gpu(report: dict[str, Any]) -> bool:
     """Whether it is of a GPU's cases."""
-    return any("pipe_s" in r for r in report["results"])
+    return any("pipe_s" in r for r in report["results"]) and not is_mesh(report)
 
 
 def ratio(time: float, floor: float | None) -> str:
@@ -133,8 +141,9 @@ def gpu_machine(report: dict[str, Any]) -> str:
     """The GPU, its memory and its driver."""
     machine = report["machine"]
     if not machine.get("gpu"):
-        return str(machine["device"])
-    return f"{machine['gpu']}, {machine['gpu_memory_gib']:.0f} GiB, driver {machine['gpu_driver']}"
+        return str(machine.get("device", "?"))
+    several = f"{machine['gpus']} " if machine.get("gpus", 1) > 1 else ""
+    return f"{several}{machine['gpu']}, {machine['gpu_memory_gib']:.0f} GiB, driver {machine['gpu_driver']}"
 
 
 def gpu_screen(reports: dict[str, dict[str, Any]]) -> list[str]:
@@ -159,6 +168,239 @@ def gpu_screen(reports: dict[str, dict[str, Any]]) -> list[str]:
     return lines
 
 
+# Several devices as one
+
+Row = dict[str, Any]
+#: Table 4 (seconds) of Al Badawi 2020, by hardware and number of GPUs; its GPUs are a K80 each, or a V100 and three P100.
+PAPER_4 = {
+    "HVAdd": {
+        "K80": {1: 0.063, 2: 0.031, 4: 0.018, 8: 0.024},
+        "P100": {1: 0.024, 2: 0.009, 4: 0.013},
+        "Cingulata, CPU": {1: 12.672, 2: 7.970, 4: 5.798, 8: 4.169, 16: 3.28, 20: 3.45},
+    },
+    "HVMul": {
+        "K80": {1: 5.788, 2: 2.602, 4: 1.997, 8: 6.162},
+        "P100": {1: 2.097, 2: 1.091, 4: 4.135},
+        "Cingulata, CPU": {1: 561.04, 2: 289.18, 4: 155.37, 8: 63.64, 16: 65.57, 20: 62.81},
+    },
+}
+#: Table 5 (seconds).
+PAPER_5 = {
+    "HCNN-5": {"K80": {1: 25.25, 2: 15.31, 4: 15.84, 8: 34.53}, "P100": {1: 14.31, 2: 11.77, 4: 22.50}},
+    "HCNN-11, one plaintext modulus": {"K80": {8: 1120.71}},
+    "HCNN-11, ten plaintext moduli": {"K80": {8: 11207.33}},
+}
+#: Ciphertext-plaintext products of its networks, Table 2.
+PAPER_PRODUCTS = {"HCNN-5": 46_000, "HCNN-11, one plaintext modulus": 6_952_332, "HCNN-11, ten plaintext moduli": 6_952_332}
+#: Our cases beside them: beginnings of names; editions are lines of their own.
+BESIDE = {
+    "HVAdd": ("hvadd-2^15-x500",),
+    "HVMul": ("hvmul-2^15-x250",),
+    "HCNN-5": ("hcnn5-paper", "hcnn5-2020"),
+    "HCNN-11, one plaintext modulus": ("hcnn11-2020-one", "hcnn11-one"),
+    "HCNN-11, ten plaintext moduli": ("hcnn11-2020-all", "hcnn11-all"),
+}
+
+
+def table(heads: list[str], lines: list[list[str]]) -> list[str]:
+    """A table of Markdown."""
+    rows = [heads, ["---"] * len(heads), *lines]
+    return ["|" + "|".join(row) + "|" if row[0] == "---" else "| " + " | ".join(row) + " |" for row in rows]
+
+
+def size(value: float | None) -> str:
+    """Bytes with three figures."""
+    if value is None:
+        return "-"
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def times_faster(row: Row, alone: dict[str, Row]) -> str:
+    """How many times faster than on one device: of the same case, without a mesh."""
+    one = alone.get(row["case"])
+    return f"{one['median_s'] / row['median_s']:.2f}" if one else "-"
+
+
+def moved(row: Row) -> list[str]:
+    """Exchanges and bytes of a call."""
+    traffic = row["traffic"]
+    if "exchanges" not in traffic:
+        return ["-", "-"]
+    return [f"{traffic['exchanges']:.3g}", size(traffic["exchanged_bytes"])]
+
+
+def scaling(rows: list[Row], alone: dict[str, Row]) -> list[str]:
+    """Workloads by the number of devices, as the mesh lays them out by itself: the time, and times faster than one."""
+    counts = sorted({r["devices"] for r in rows})
+    lines = []
+    for case in dict.fromkeys(r["case"] for r in rows):
+        found = {r["devices"]: r for r in rows if r["case"] == case and r["layout"] == "auto"}
+        if not found:
+            continue
+        cells = [
+            f"{seconds(found[n]['median_s'])}" + (f" ({times_faster(found[n], alone)})" if n > 1 else "")
+            if n in found
+            else "-"
+            for n in counts
+        ]
+        lines.append([next(iter(found.values()))["what"], *cells])
+    heads = [f"{n} GPU{'s' if n > 1 else ''}" for n in counts]
+    return table(["one call (times faster than one GPU)", *heads], lines)
+
+
+def details(rows: list[Row], alone: dict[str, Row]) -> list[str]:
+    """The same line by line, every layout."""
+    lines = []
+    for r in sorted(rows, key=lambda r: r["devices"]):
+        p = r["parameters"]
+        lines.append(
+            [
+                r["what"],
+                str(r["devices"]),
+                "-" if r["devices"] == 1 and r["layout"] == "auto" else r["layout"],
+                seconds(r["median_s"]),
+                seconds(r["pipe_s"]),
+                times_faster(r, alone),
+                seconds(r["floor_s"]),
+                ratio(r["pipe_s"], r["floor_s"]),
+                *moved(r),
+                joules(r["joules"]),
+                p["edition"],
+                p["security"],
+            ]
+        )
+    lines.sort(key=lambda line: [r["what"] for r in rows].index(line[0]))
+    heads = ["what", "GPUs", "layout", "one call", "among many", "times faster", "floor", "among many, over floor"]
+    heads += ["exchanges a call", "moved a call", "energy a call", "edition", "security"]
+    return table(heads, lines) if lines else []
+
+
+def by_layout(rows: list[Row], alone: dict[str, Row]) -> list[str]:
+    """One ciphertext: what each layout and algorithm makes of it."""
+    chosen = [r for r in rows if r["case"].startswith("multiply") and "-x1-" in r["case"]]
+    lines = [
+        [
+            r["what"],
+            str(r["devices"]),
+            "no mesh" if r["devices"] == 1 and r["layout"] == "auto" else r["layout"],
+            seconds(r["median_s"]),
+            seconds(r["pipe_s"]),
+            times_faster(r, alone),
+            *moved(r),
+            joules(r["joules"]),
+        ]
+        for case in dict.fromkeys(r["case"] for r in chosen)
+        for r in sorted((r for r in chosen if r["case"] == case), key=lambda r: (r["devices"], r["median_s"]))
+    ]
+    heads = ["one ciphertext", "GPUs", "layout", "one call", "among many", "times faster", "exchanges a call"]
+    return table([*heads, "moved a call", "energy a call"], lines) if lines else []
+
+
+def repartitioning(rows: list[Row]) -> list[str]:
+    """Figure 4 and its like: both directions, directly and through the host."""
+    heads = [
+        "matrix",
+        "direction",
+        "GPUs",
+        "moved",
+        "one call",
+        "among many",
+        "GB/s",
+        "through the host, one call",
+        "among many",
+    ]
+    lines = []
+    for r in (r for r in rows if r["exchange"] == "repartition" and r["path"] == "direct"):
+        same = ("matrix", "what", "devices")
+        host = next((h for h in rows if h["path"] == "host" and all(h.get(k) == r[k] for k in same)), None)
+        words = f"{r['matrix']}: {r['rows']} x {r['columns']:,} words of {r['word_bytes']} bytes"
+        lines.append(
+            [words, r["what"], str(r["devices"]), size(r["bytes"]), seconds(r["median_s"]), seconds(r["pipe_s"])]
+            + [f"{r['bytes_s'] / 1e9:.3g}" if r["bytes"] else "-"]
+            + ([seconds(host["median_s"]), seconds(host["pipe_s"])] if host else ["-", "-"])
+        )
+    names = list(dict.fromkeys(line[0] for line in lines))
+    lines.sort(key=lambda line: names.index(line[0]))
+    return table(heads, lines) if lines else []
+
+
+EVERY = "each member its neighbour's"
+
+
+def exchanging(rows: list[Row]) -> list[str]:
+    """Exchanges by size, and what links carry without a mesh."""
+    fewest = {r["what"]: r["devices"] for r in sorted(rows, key=lambda r: -r["devices"]) if r["exchange"] == "link"}
+    if EVERY in fewest:  # the only one that more devices change
+        rows = [r | {"what": f"{EVERY}, of {r['devices']}"} if r.get("what") == EVERY else r for r in rows]
+        fewest |= {r["what"]: r["devices"] for r in rows if r["exchange"] == "link" and r["what"].startswith(EVERY)}
+    lines = [
+        [
+            r["what"],
+            f"{r['tensor_bytes'] / 2**20:.3g} MiB",
+            str(r["devices"]),
+            size(r["bytes"]),
+            seconds(r["median_s"]),
+            seconds(r["pipe_s"]),
+            f"{r['bytes_s'] / 1000000000.0:.3g}" if r["bytes"] else "-",
+        ]
+        for group in ("exchange", "link")
+        for r in rows
+        if r["exchange"] == group and (r["devices"] > 1 if group == "exchange" else r["devices"] == fewest[r["what"]])
+    ]
+    heads = ["what", "size", "GPUs", "read", "one call", "among many", "GB/s"]
+    return table(heads, lines) if lines else []
+
+
+def beside(rows: list[Row], paper: dict[str, dict[str, dict[int, float]]], title: str) -> list[str]:
+    """A table of the paper with ours: seconds by the number of processing units."""
+    counts = sorted({n for by in paper.values() for line in by.values() for n in line} | {r["devices"] for r in rows})
+    lines = []
+    for what, by in paper.items():
+        products = f", {PAPER_PRODUCTS[what]:,} products with constants" if what in PAPER_PRODUCTS else ""
+        for hardware, found in by.items():
+            security = "" if "CPU" in hardware else "80 bits or more"
+            cells = [f"{found[n]:,} s" if n in found else "-" for n in counts]
+            lines.append([what, f"paper: {hardware}{products}", security, *cells])
+        for case in dict.fromkeys(r["case"] for r in rows if r["case"].startswith(BESIDE[what])):
+            ours = {r["devices"]: r for r in rows if r["case"] == case and r["layout"] == "auto"}
+            if not ours:
+                continue
+            p = next(iter(ours.values()))["parameters"]
+            products = f", {p['products']['constants']:,} products with constants" if "products" in p else ""
+            cells = [seconds(ours[n]["median_s"]) if n in ours else "-" for n in counts]
+            lines.append([what, f"here: {p['name']}, {p['edition']}{products}", p["security"], *cells])
+    return table([title, "on", "security", *map(str, counts)], lines)
+
+
+def mesh_rows_of(reports: dict[str, Row]) -> list[str]:
+    """Everything of several devices; files of one machine together."""
+    every = [r for report in reports.values() for r in report["results"] if "devices" in r and "skipped" not in r]
+    rows, moves = [r for r in every if "what" in r and "case" in r], [r for r in every if "exchange" in r]
+    alone = {r["case"]: r for r in rows if r["devices"] == 1 and r["layout"] == "auto"}
+    sections = []
+    if rows:
+        sections = [
+            scaling(rows, alone),
+            by_layout(rows, alone),
+            details([r for r in rows if not (r["case"].startswith("multiply") and "-x1-" in r["case"])], alone),
+        ]
+    sections += [repartitioning(moves), exchanging(moves)]
+    if rows:
+        sections += [
+            beside(rows, PAPER_4, "Table 4 of Al Badawi 2020"),
+            beside(rows, PAPER_5, "Table 5 of Al Badawi 2020"),
+        ]
+    left_out = [r for report in reports.values() for r in report["results"] if "devices" in r and "skipped" in r]
+    lines = [line for section in sections if section for line in (*section, "")]
+    lines += [
+        f"Not measured: {r.get('case', 'exchanges')} on {r.get('device', r['devices'])}: {r['skipped']}" for r in left_out
+    ]
+    return lines if left_out else lines[:-1]
+
+
 def replace_figures(target: Path, lines: list[str], kind: str) -> None:
     """Puts lines between the two marks of a page."""
     text = target.read_text(encoding="utf-8")
@@ -173,7 +415,7 @@ def heading(name: str, report: dict[str, Any]) -> str:
     """Of one file: where and when."""
     machine = report["machine"]
     cores = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
-    where = f"{gpu_machine(report)} (host: {cores})" if is_gpu(report) else cores
+    where = f"{gpu_machine(report)} (host: {cores})" if is_gpu(report) or is_mesh(report) else cores
     return f"**{name}**: {where}; commit {report['commit'][:12]}; {report['date']}"
 
 
@@ -187,11 +429,15 @@ def main() -> None:
     names = [a for a in sys.argv[1:] if a.endswith(".json")]
     reports = {Path(n).name: json.loads(Path(n).read_text(encoding="utf-8")) for n in names}
     gpus = {name: report for name, report in reports.items() if is_gpu(report)}
-    cores = {name: report for name, report in reports.items() if name not in gpus}
+    meshes = {name: report for name, report in reports.items() if is_mesh(report)}
+    cores = {name: report for name, report in reports.items() if name not in gpus and name not in meshes}
     if "--into" in sys.argv:
         target = Path(sys.argv[sys.argv.index("--into") + 1])
         if cores:
             replace_figures(target, first_screen(cores), "figures")
+        if meshes:
+            where = [line for name, report in meshes.items() for line in (heading(name, report), "")]
+            replace_figures(target, where + mesh_rows_of(meshes), "mesh figures")
         if gpus and "--whole" in sys.argv:
             whole = [line for name, report in gpus.items() for line in (heading(name, report), "", *gpu_rows_of(report))]
             replace_figures(target, whole, "gpu figures")
@@ -200,7 +446,10 @@ def main() -> None:
         return
     for name, report in reports.items():
         print(heading(name, report) + "\n")
-        print("\n".join(table_of(report)) + "\n")
+        if name not in meshes:
+            print("\n".join(table_of(report)) + "\n")
+    if meshes:
+        print("\n".join(mesh_rows_of(meshes)) + "\n")
 
 
 if __name__ == "__main__":

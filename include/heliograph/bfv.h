@@ -297,6 +297,11 @@ struct Traffic {
   std::uint64_t launches = 0, allocations = 0, waits = 0;
 };
 Traffic device_traffic();
+/// What moved between the devices it is made of since it was opened; nothing where it is one.
+struct Moved {
+  std::uint64_t exchanges = 0, bytes = 0, staged_bytes = 0;
+};
+Moved device_moved();
 /// Modular products a second of one core, or of a whole GPU, with operands in registers, measured: the roof benchmarks
 /// compare with.
 double product_ceiling();

@@ -182,9 +182,7 @@ class ClearTensor:
             raise _core.ShapeError(f"the bias has {len(bias)} values for {outputs} outputs")
         return self._integers(bias, "the bias")
 
-    def conv2d(
-        self, weights: Int64Array, bias: npt.NDArray[Any], stride: int, padding: int, groups: int
-    ) -> ClearTensor:
+    def conv2d(self, weights: Int64Array, bias: npt.NDArray[Any], stride: int, padding: int, groups: int) -> ClearTensor:
         """As `heliograph.conv2d`."""
         if self.ndim == 4:
             each = [self[i].conv2d(weights, bias, stride, padding, groups).values for i in range(self.shape[0])]

@@ -40,6 +40,12 @@ void bind_spec(nb::module_& m) {
   m.def("largest_secure_log_qp", &bfv::largest_secure_log_qp, "n"_a);
   m.def("describe_devices", &describe_devices);
   m.def("device_name", &device_name);
+  m.def("device_moved", [] {
+    const Moved moved = device_moved();
+    nb::dict all;
+    all["exchanges"] = moved.exchanges, all["bytes"] = moved.bytes, all["staged_bytes"] = moved.staged_bytes;
+    return all;
+  });
   m.def("device_traffic", [] {
     const Traffic t = device_traffic();
     nb::dict all;

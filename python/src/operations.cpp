@@ -104,7 +104,9 @@ void bind_linear(nb::module_& m) {
   m.def("sum_pool2d", &bfv::sum_pool2d, "a"_a, "size"_a, Unlocked());
   m.def(
       "take_moduli",
-      [](const Ciphertext& a, std::size_t first, std::size_t count) { return bfv::take_moduli(a, {first, count}); },
+      [](const Ciphertext& a, std::size_t first, std::size_t count) {
+        return bfv::take_moduli(a, {first, count});
+      },
       "a"_a, "first"_a, "count"_a);
   m.def("join_moduli", &bfv::join_moduli, "parts"_a, Unlocked());
 }

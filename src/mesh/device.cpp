@@ -20,11 +20,12 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
   const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 2 * count ? 100 : 0);
   for (std::size_t m = 0; m < count; ++m) {
     const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];
+    // A device that computes while its caller goes on likes to be ahead; one that does not would only run up memory.
+    const std::size_t most = devices[m]->in_host_memory() ? 2 : 512;
     const auto* const remote = dynamic_cast<const RemoteDevice*>(devices[m].get());
     ranks_.push_back(remote ? remote->rank() : transport_->rank());
-    auto worker = remote ? nullptr : std::make_unique<Worker>(spin, slowdown, [t = transport_.get()](std::exception_ptr e) {
-      t->fail(std::move(e));
-    });
+    const auto on_error = [t = transport_.get()](std::exception_ptr e) { t->fail(std::move(e)); };
+    auto worker = remote ? nullptr : std::make_unique<Worker>(spin, slowdown, most, on_error);
     members_.push_back({std::move(devices[m]), std::move(worker)});
   }
   for (std::size_t to = 0; to < count; ++to) {
@@ -70,9 +71,12 @@ MeshMemory& State::find(const View& view) {
 }
 
 void State::drain() {
+  std::vector<std::shared_ptr<Signal>> done;  // of all at once
   for (Member& m : members_) {
-    if (m.worker) m.worker->drain();
+    if (m.worker) done.push_back(m.worker->drained());
   }
+  for (const auto& signal : done) signal->wait();
+  require_sound();
 }
 
 Buffer State::allocate(std::size_t m, std::size_t bytes, Queue& queue) {
@@ -210,9 +214,7 @@ std::vector<Queue*> MeshQueue::queues() const {
 
 std::shared_ptr<Mark> MeshQueue::mark(std::size_t m) {
   const auto mark = std::make_shared<Mark>();
-  state_->post(m, [mark, queue = queues_[m].get()] { mark->set(queue->record()); });
-  state_->post(m, [mark] { mark->give_up(); }, true);
-  if (!state_->here(m)) mark->give_up();
+  state_->post(m, [setter = std::make_shared<Setter>(mark), queue = queues_[m].get()] { setter->set(queue->record()); });
   return mark;
 }
 
@@ -269,8 +271,12 @@ class MeshDevice final : public Mesh {
   ~MeshDevice() override { state_->residents = nullptr; }
 
   std::string name() const override {
-    std::string text;
-    for (std::size_t m = 0; m < size(); ++m) text += (m ? "," : "") + state_->member(m).device->name();
+    std::string text = state_->options().name;
+    if (!text.empty()) return text;
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (m) text += ',';
+      text += state_->member(m).device->name();
+    }
     return text;
   }
   std::string description() const override {
@@ -406,8 +412,7 @@ class MeshDevice final : public Mesh {
             }
           }
         });
-        done.push_back(std::make_shared<Signal>());
-        state_->post(m, [signal = done.back()] { signal->set(); }, true);
+        done.push_back(state_->member(m).worker->drained());
       }
     }
     for (const auto& signal : done) signal->wait();

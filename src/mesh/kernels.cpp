@@ -84,6 +84,48 @@ std::size_t MeshKernels::preferred_items(std::size_t bytes_an_item) const {
   return sum;
 }
 
+MeshProduct::Rows MeshProduct::rows(std::size_t first, std::size_t count) const {
+  const std::lock_guard lock(mutex_);
+  auto [slot, fresh] = rows_.try_emplace({first, count});
+  Rows& r = slot->second;
+  if (!fresh) return r;
+  std::size_t least = product().inputs, most = 0;
+  const std::size_t terms = product().terms;
+  for (std::size_t i = first * terms; i < (first + count) * terms; ++i) {
+    const math::u32 input = product().index[i];
+    if (input == device::GatheredProduct::kNone) continue;
+    least = std::min<std::size_t>(least, input), most = std::max<std::size_t>(most, input + 1);
+  }
+  if (most == 0) least = 0, most = std::min<std::size_t>(1, product().inputs);  // padding alone
+  r = {.first = first, .count = count, .first_input = least, .inputs = most - least};
+  return r;
+}
+
+std::shared_ptr<const PreparedProduct> MeshProduct::on(std::size_t m, const Rows& r) const {
+  if (!state_->here(m)) return nullptr;
+  const std::lock_guard lock(mutex_);
+  auto& slot = each_[{m, r.first, r.count}];
+  if (slot) return slot;
+  const device::GatheredProduct& all = product();
+  if (r.count == all.positions) {
+    slot = state_->guarded([&] { return state_->member(m).device->kernels().prepare(all); });
+    return slot;
+  }
+  device::GatheredProduct part{.groups = 1, .outputs = 1, .positions = r.count, .terms = all.terms, .inputs = r.inputs,
+                               .weights = all.weights};
+  part.index.assign(all.index.begin() + static_cast<std::ptrdiff_t>(r.first * all.terms),
+                    all.index.begin() + static_cast<std::ptrdiff_t>((r.first + r.count) * all.terms));
+  for (math::u32& i : part.index) {
+    if (i != device::GatheredProduct::kNone) i -= static_cast<math::u32>(r.first_input);
+  }
+  slot = state_->guarded([&] { return state_->member(m).device->kernels().prepare(std::move(part)); });
+  return slot;
+}
+
+std::shared_ptr<const PreparedProduct> MeshProduct::on(std::size_t m) const {
+  return on(m, {.first = 0, .count = product().positions, .first_input = 0, .inputs = product().inputs});
+}
+
 // ---- calls that each part makes by itself
 
 void MeshKernels::by_parts(Queue& q, const PreparedRing* ring, const PrimeList& primes, const Inputs& inputs,
@@ -191,7 +233,11 @@ void MeshKernels::do_sample(Queue& q, const PreparedRing& ring, const PrimeList&
   });
 }
 void MeshKernels::do_copy(Queue& q, const View& a, const View& out) {
-  by_parts(q, nullptr, {}, {a}, out, false, false, HELIOGRAPH_MESH_STEP { k.copy(queue, in[0], o); });
+  if (out.items() == 0) return;
+  Operation op(*state_, q);
+  const std::vector<Block> from = op.rows(a);  // read before the copies of `out` are let go: it may be `a`
+  op.writes(out);
+  op.store(from, out);
 }
 void MeshKernels::do_gather(Queue& q, std::span<const device::Piece> pieces) {
   for (const device::Piece& p : pieces) do_copy(q, p.from, p.to);
@@ -251,10 +297,12 @@ void MeshKernels::do_inner_product(Queue& q, const PreparedRing& ring, const Pri
 void MeshKernels::do_product(Queue& q, const PreparedRing& ring, const PrimeList& primes, const PreparedProduct& prepared,
                              const View& in, const View& out) {
   if (out.items() == 0) return;
+  const auto& product = mine<MeshProduct>(prepared);
   Operation op(*state_, q);
   std::vector<Block> parts = op.parts(out);
   bool away = false;
   if (op.home(out) == Layout::batch) {
+    if (product_by_rows(op, ring, primes, product, in, out)) return;
     // Each output wants inputs of every member, unless all lie on one.
     const std::vector<Block> inputs = op.parts(in);
     away = parts.size() != 1 || inputs.size() != 1 || parts[0].member != inputs[0].member || inputs[0].limbs.size() != in.limbs;
@@ -263,15 +311,45 @@ void MeshKernels::do_product(Queue& q, const PreparedRing& ring, const PrimeList
   const std::vector<Block> from = op.fetch(in, with_items(parts, in.items()), true);
   if (away) parts = op.room(parts, out.components, out.word);
   op.writes(out);
-  const auto& product = mine<MeshProduct>(prepared);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     op.post(parts[i].member, [there = mine<MeshRing>(ring).shared(parts[i].member), list = primes_of(parts[i], primes),
-                              product = product.shared(parts[i].member), in = from[i].view,
+                              product = product.on(parts[i].member), in = from[i].view,
                               o = parts[i].view](device::Device& d, Queue& queue) {
       d.kernels().product(queue, *there, list, *product, in, o);
     });
   }
   if (away) op.store(parts, out);
+}
+
+/// Where each member's outputs want a stretch of the inputs that lies there but for its ends - windows, sums -, each makes
+/// its own. False where they do not.
+bool MeshKernels::product_by_rows(Operation& op, const PreparedRing& ring, const PrimeList& primes, const MeshProduct& product,
+                                  const View& in, const View& out) {
+  const device::GatheredProduct& p = product.product();
+  if (p.groups != 1 || p.outputs != 1) return false;
+  const std::vector<Block> parts = op.parts(out);
+  std::vector<MeshProduct::Rows> rows;
+  std::vector<Block> wanted;
+  std::size_t total = 0;
+  for (const Block& part : parts) {
+    const MeshProduct::Rows r = product.rows(part.first, part.count);
+    Block b = part;
+    b.first = r.first_input, b.count = r.inputs;
+    total += r.inputs;
+    rows.push_back(r);
+    wanted.push_back(std::move(b));
+  }
+  if (total > in.items() + in.items() / 4) return false;  // they share more than ends
+  const std::vector<Block> from = op.fetch(in, wanted);
+  op.writes(out);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    op.post(parts[i].member, [there = mine<MeshRing>(ring).shared(parts[i].member), list = primes_of(parts[i], primes),
+                              product = product.on(parts[i].member, rows[i]), in = from[i].view,
+                              o = parts[i].view](device::Device& d, Queue& queue) {
+      d.kernels().product(queue, *there, list, *product, in, o);
+    });
+  }
+  return true;
 }
 
 void MeshKernels::do_convert(Queue& q, const PreparedConversion& prepared, const View& x, const View* own, const View& out,

@@ -39,7 +39,6 @@ class MeshPrepared final : public Base {
 };
 using MeshRing = MeshPrepared<PreparedRing, std::shared_ptr<const math::Ring>>;
 using MeshPermutation = MeshPrepared<PreparedPermutation, device::Permutation>;
-using MeshProduct = MeshPrepared<PreparedProduct, device::GatheredProduct>;
 
 /// Also to some of its targets alone.
 class MeshConversion final : public PreparedConversion {
@@ -54,6 +53,24 @@ class MeshConversion final : public PreparedConversion {
   std::shared_ptr<State> state_;
   mutable std::mutex mutex_;
   mutable std::map<std::pair<std::size_t, std::vector<std::size_t>>, std::shared_ptr<const PreparedConversion>> each_;
+};
+
+/// Also some of its rows alone: outputs of a product with one output for each position.
+class MeshProduct final : public PreparedProduct {
+ public:
+  MeshProduct(std::shared_ptr<State> state, device::GatheredProduct p) : PreparedProduct(std::move(p)), state_(std::move(state)) {}
+  struct Rows {
+    std::size_t first = 0, count = 0, first_input = 0, inputs = 0;  // outputs, and the stretch of inputs they want
+  };
+  Rows rows(std::size_t first, std::size_t count) const;
+  std::shared_ptr<const PreparedProduct> on(std::size_t m, const Rows& rows) const;
+  std::shared_ptr<const PreparedProduct> on(std::size_t m) const;
+
+ private:
+  std::shared_ptr<State> state_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::pair<std::size_t, std::size_t>, Rows> rows_;
+  mutable std::map<std::tuple<std::size_t, std::size_t, std::size_t>, std::shared_ptr<const PreparedProduct>> each_;
 };
 
 class MeshKernels final : public Kernels {
@@ -126,6 +143,8 @@ class MeshKernels final : public Kernels {
                             const View& out);
   void finish_key_switch(Queue&, const KeySwitchPlan&, const View& sum, const View* add, const View& out);
   void aggregate_outputs(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View& sum);
+  bool product_by_rows(Operation& op, const PreparedRing&, const PrimeList&, const MeshProduct&, const View& in,
+                       const View& out);
   /// The key's limbs that each part needs, and where they are in the view there.
   struct LocalKey {
     View view;

@@ -27,6 +27,7 @@ enum class KeySwitch : unsigned char {
 
 /// For tests, benchmarks and the rare user who knows better. Results never depend on them.
 struct Options {
+  std::string name;               // as open_device was told; empty: the members' names
   std::optional<Layout> layout;   // of every tensor
   bool staged = false;            // no peer access: all that moves goes through the host
   std::vector<double> weights;    // shares of the members; empty: measured

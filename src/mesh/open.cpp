@@ -101,16 +101,20 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
     for (const std::string& n : names) devices.push_back(device::open_device(n));
     return devices;
   };
+  const auto options = [&] {
+    Options o = options_of(words, name);
+    o.name = name;
+    return o;
+  };
   // A device that counts instead of computing has nothing to share.
   if (const std::optional<Meeting> meeting = meeting_from_environment(); meeting && name != "null") {
-    const auto open = [&] { return Own{open_all(members_of(words[0])), options_of(words, name)}; };
+    const auto open = [&] { return Own{open_all(members_of(words[0])), options()}; };
     return join_ranks(*meeting, open, name.substr(words[0].size()));
   }
   const std::vector<std::string> members = members_of(words[0]);
   if (members.size() == 1 && words.size() == 1 && words[0].find('*') == std::string::npos)
     return device::open_device(members[0]);
-  const Options options = options_of(words, name);
-  return make_mesh(open_all(members), options);
+  return make_mesh(open_all(members), options());
 }
 
 device::Device& default_device() {

@@ -210,31 +210,38 @@ void Operation::exchange(const std::vector<Move>& moves) {
     if (m.from != m.to) reads[m.to][m.from] = 1;
   }
   if (bytes > 0) ++state_.exchanges, state_.exchanged_bytes += bytes;
-  // What is read is ready, ...
+  // What is read is ready, is read by all at once, and changes only when all have read it: a task for each member.
   std::vector<std::shared_ptr<Mark>> ready(members), done(members);
-  const auto is_read = [&](std::size_t s) {
-    return std::any_of(reads.begin(), reads.end(), [&](const auto& row) { return row[s] != 0; });
-  };
-  for (std::size_t s = 0; s < members; ++s) {
-    if (is_read(s)) ready[s] = queue_.mark(s);
-  }
-  // ... is read by all at once, ...
   for (std::size_t d = 0; d < members; ++d) {
-    if (pieces[d].empty()) continue;
-    bool remote = false;
     for (std::size_t s = 0; s < members; ++s) {
       if (!reads[d][s]) continue;
-      queue_.after(d, s, ready[s]);
-      remote = true;
+      if (!ready[s]) ready[s] = std::make_shared<Mark>();
+      if (!done[d]) done[d] = std::make_shared<Mark>();
     }
-    post(d, [list = std::move(pieces[d])](device::Device& device, Queue& q) { device.kernels().gather(q, list); });
-    if (remote) done[d] = queue_.mark(d);
   }
-  // ... and changes only when all have read it.
-  for (std::size_t s = 0; s < members; ++s) {
-    for (std::size_t d = 0; d < members; ++d) {
-      if (reads[d][s]) queue_.after(s, d, done[d]);
+  for (std::size_t m = 0; m < members; ++m) {
+    struct Task {
+      std::vector<device::Piece> pieces;
+      std::shared_ptr<Setter> ready, done;
+      std::vector<std::shared_ptr<Mark>> sources, readers;
+    } task{std::move(pieces[m]), nullptr, nullptr, {}, {}};
+    if (ready[m]) task.ready = std::make_shared<Setter>(ready[m]);
+    if (done[m]) task.done = std::make_shared<Setter>(done[m]);
+    for (std::size_t other = 0; other < members; ++other) {
+      if (reads[m][other]) task.sources.push_back(ready[other]);
+      if (reads[other][m]) task.readers.push_back(done[other]);
     }
+    if (task.pieces.empty() && !task.ready) continue;
+    post(m, [task = std::move(task)](device::Device& device, Queue& q) {
+      const auto after = [&](const std::shared_ptr<Mark>& mark) {
+        if (const auto& event = mark->get()) q.after(*event);
+      };
+      if (task.ready) task.ready->set(q.record());
+      for (const auto& mark : task.sources) after(mark);
+      if (!task.pieces.empty()) device.kernels().gather(q, task.pieces);
+      if (task.done) task.done->set(q.record());
+      for (const auto& mark : task.readers) after(mark);
+    });
   }
   stage(staged);
   if (state_.over_ranks()) ship(shipped);
@@ -250,11 +257,11 @@ void Operation::stage(const std::vector<Move>& moves) {
     const View packed_to = View::dense(scratch(m.to, bytes), to.word, batch, to.components, to.limbs, to.n);
     const auto host = std::make_shared<std::vector<std::byte>>(bytes);
     const auto arrived = std::make_shared<Mark>();
-    post(m.from, [from = m.pair.from, packed_from, host](device::Device& device, Queue& q) {
+    post(m.from, [from = m.pair.from, packed_from, host, setter = std::make_shared<Setter>(arrived)](device::Device& device,
+                                                                                                    Queue& q) {
       device.kernels().copy(q, from, packed_from);
       device.download(q, packed_from.data, *host);
     });
-    state_.post(m.from, [arrived] { arrived->give_up(); }, true);
     post(m.to, [to, packed_to, host, arrived](device::Device& device, Queue& q) {
       arrived->get();
       device.upload(q, *host, packed_to.data);

@@ -20,6 +20,8 @@ class Operation {
 
   /// Where the words of `v` are, each with its view: what a call that writes `v` in its own layout is split into.
   std::vector<Block> parts(const View& v) const { return state_.find(v).blocks(v, false); }
+  /// The same in rows: blocks of one batch axis.
+  std::vector<Block> rows(const View& v) const { return state_.find(v).blocks(v, true); }
   /// Where they would be in another layout: without views. `primes` are those of its limbs.
   std::vector<Block> parts(const View& v, const PrimeList& primes, Layout layout) const;
 

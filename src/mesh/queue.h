@@ -26,6 +26,19 @@ class Mark {
   std::shared_ptr<device::Event> event_;
 };
 
+/// Whoever is to set a mark: gives it up where that never happens.
+class Setter {
+ public:
+  explicit Setter(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
+  ~Setter() { mark_->give_up(); }
+  Setter(const Setter&) = delete;
+  Setter& operator=(const Setter&) = delete;
+  void set(std::shared_ptr<device::Event> event) { mark_->set(std::move(event)); }
+
+ private:
+  std::shared_ptr<Mark> mark_;
+};
+
 class MeshQueue final : public Queue {
  public:
   explicit MeshQueue(std::shared_ptr<State> state);

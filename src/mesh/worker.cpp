@@ -33,8 +33,9 @@ void Signal::wait() {
   condition_.wait(lock, [&] { return is_set(); });
 }
 
-Worker::Worker(std::chrono::microseconds spin, double slowdown, std::function<void(std::exception_ptr)> on_error)
-    : spin_(spin), slowdown_(slowdown), on_error_(std::move(on_error)), thread_([this] { run(); }) {}
+Worker::Worker(std::chrono::microseconds spin, double slowdown, std::size_t most,
+               std::function<void(std::exception_ptr)> on_error)
+    : spin_(spin), slowdown_(slowdown), most_(most), on_error_(std::move(on_error)), thread_([this] { run(); }) {}
 
 Worker::~Worker() {
   {
@@ -48,7 +49,9 @@ Worker::~Worker() {
 void Worker::post(Task task, bool always) {
   bool wake = false;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    // What a task waits for was posted before it, to whichever worker: there will be room.
+    room_.wait(lock, [&] { return entries_.size() < most_; });
     entries_.push_back({std::move(task), always});
     waiting_.store(entries_.size(), std::memory_order_release);
     wake = sleeping_;
@@ -56,10 +59,14 @@ void Worker::post(Task task, bool always) {
   if (wake) condition_.notify_one();
 }
 
-void Worker::drain() {
-  const auto done = std::make_shared<Signal>();  // shared: it may be let go here before set() has returned there
+std::shared_ptr<Signal> Worker::drained() {
+  const auto done = std::make_shared<Signal>();  // shared: who waits may let it go before set() has returned
   post([done] { done->set(); }, true);
-  done->wait();
+  return done;
+}
+
+void Worker::drain() {
+  drained()->wait();
   require_sound();
 }
 
@@ -102,6 +109,7 @@ void Worker::run() {
       entries_.pop_front();
       waiting_.store(entries_.size(), std::memory_order_release);
     }
+    room_.notify_one();
     execute(entry);
     entry = {};  // what it holds is let go before the next begins
   }

@@ -31,15 +31,18 @@ class Signal {
 class Worker {
  public:
   /// `spin`: how long an idle worker looks for work before it sleeps. `slowdown`: tests make a member slow by it, 1 is none.
-  /// `on_error` is told of the first exception.
-  Worker(std::chrono::microseconds spin, double slowdown, std::function<void(std::exception_ptr)> on_error = {});
+  /// `most`: tasks that may wait; who posts more waits too. `on_error` is told of the first exception.
+  Worker(std::chrono::microseconds spin, double slowdown, std::size_t most,
+         std::function<void(std::exception_ptr)> on_error = {});
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   using Task = std::function<void()>;
   void post(Task task, bool always = false);
-  /// Blocks until all that was posted so far has run. Throws what a task threw.
+  /// Set when all that was posted so far has run.
+  std::shared_ptr<Signal> drained();
+  /// Blocks until then. Throws what a task threw.
   void drain();
   /// Throws what a task threw.
   void require_sound() const;
@@ -55,9 +58,10 @@ class Worker {
 
   const std::chrono::microseconds spin_;
   const double slowdown_;
+  const std::size_t most_;
   const std::function<void(std::exception_ptr)> on_error_;
   mutable std::mutex mutex_;
-  std::condition_variable condition_;
+  std::condition_variable condition_, room_;
   std::deque<Entry> entries_;
   std::atomic<std::size_t> waiting_{0};
   bool sleeping_ = false, stop_ = false;

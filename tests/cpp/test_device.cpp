@@ -111,6 +111,75 @@ TEST_F(Arguments, OperandsThatAreNotTheRings) {
   EXPECT_THROW(all(good, {0, 4}), ShapeError);
 }
 
+/// Slices of the coefficients, where each is taken alone: multiples of 64, the same of all operands.
+TEST_F(Arguments, Slices) {
+  const auto math_ring = ring_of(kField32, 256, 2);
+  const auto ring = k().prepare(math_ring);
+  const auto raise = k().prepare(math::extend_base({math_ring->prime(0)}, {math_ring->prime(1)}));
+  const auto matrix = k().prepare(
+      GatheredProduct{.outputs = 1, .positions = 3, .terms = 1, .inputs = 3, .weights = {2}, .index = {0, 1, 2}});
+  device::Permutation reverse{.source = std::vector<u32>(256)};
+  for (u32 i = 0; i < 256; ++i) reverse.source[i] = 255 - i;
+  const auto permutation = k().prepare(reverse);
+  const PrimeList one{0};
+  const device::LimbConstants constants{};
+  const auto of = [&](std::size_t n, std::size_t components = 1) { return view(3, components, 1, Word::w32, n); };
+  using Call = std::function<void(const View& a, const View& b)>;
+  const std::vector<Call> sliced = {
+      [&](const View& a, const View& b) { k().add(q_, *ring, one, a, b, b); },
+      [&](const View& a, const View& b) { k().sub(q_, *ring, one, b, a, b); },
+      [&](const View& a, const View& b) { k().neg(q_, *ring, one, a, b); },
+      [&](const View& a, const View& b) { k().mul(q_, *ring, one, a, b, b); },
+      [&](const View& a, const View& b) { k().mul_accumulate(q_, *ring, one, b, a, b); },
+      [&](const View& a, const View& b) { k().mul_constants(q_, *ring, one, a, constants, b); },
+      [&](const View& a, const View& b) { k().convert(q_, *raise, a, nullptr, b); },
+      [&](const View& a, const View& b) { k().inner_product(q_, *ring, one, a, b.item(0), {0}, of(a.n)); },
+      [&](const View& a, const View& b) { k().tensor(q_, *ring, one, a, b, of(a.n)); },
+      [&](const View& a, const View& b) { k().product(q_, *ring, one, *matrix, a, b); },
+      [&](const View& a, const View& b) { k().copy(q_, a, b); },
+      [&](const View& a, const View& b) {
+        k().gather(q_, std::vector<device::Piece>{{a, b}});
+      },
+  };
+  for (std::size_t i = 0; i < sliced.size(); ++i) {
+    SCOPED_TRACE(i);
+    for (const std::size_t n : {64, 192, 256}) EXPECT_NO_THROW(sliced[i](of(n), of(n)));
+    EXPECT_THROW(sliced[i](of(64), of(128)), ShapeError);
+    EXPECT_THROW(sliced[i](of(256), of(64)), ShapeError);
+    if (i >= sliced.size() - 2) continue;  // copies of any n
+    EXPECT_THROW(sliced[i](of(96), of(96)), ShapeError);
+    if (i == 6) continue;  // a conversion knows no ring
+    EXPECT_THROW(sliced[i](of(512), of(512)), ShapeError);
+  }
+  const std::vector<Call> whole = {
+      [&](const View& a, const View& b) { k().forward_ntt(q_, *ring, one, a, b); },
+      [&](const View& a, const View& b) { k().inverse_ntt(q_, *ring, one, a, b); },
+      [&](const View& a, const View& b) { k().permute(q_, *ring, one, *permutation, a, b); },
+      [&](const View& a, const View& b) { k().add_constants(q_, *ring, one, a, constants, math::Domain::ntt, b); },
+      [&](const View&, const View& b) { k().sample(q_, *ring, one, {}, b); },
+  };
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_NO_THROW(whole[i](of(256), of(256))) << i;
+    EXPECT_THROW(whole[i](of(64), of(64)), ShapeError) << i;
+  }
+}
+
+TEST_F(Arguments, Gathers) {
+  const View a = view(3, 2, 2), out = view(3, 2, 2);
+  const auto gather = [&](const View& from, const View& to) {
+    k().gather(q_, std::vector<device::Piece>{{a, out}, {from, to}});
+  };
+  EXPECT_NO_THROW(k().gather(q_, {}));
+  EXPECT_NO_THROW(gather(broadcast(a), view(3, 2, 2)));
+  EXPECT_NO_THROW(gather(view(1, 1, 1, Word::w64, 3), view(1, 1, 1, Word::w64, 3)));  // pieces need not be alike
+  EXPECT_THROW(gather(a, broadcast(out)), ShapeError);
+  EXPECT_THROW(gather(view(2, 2, 2), out), ShapeError);
+  EXPECT_THROW(gather(view(3, 1, 2), out), ShapeError);
+  EXPECT_THROW(gather(view(3, 2, 1), out), ShapeError);
+  EXPECT_THROW(gather(view(3, 2, 2, Word::w32, 16), out), ShapeError);
+  EXPECT_THROW(gather(view(3, 2, 2, Word::w64), out), ShapeError);
+}
+
 TEST_F(Arguments, BinaryKernels) {
   using Binary =
       void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&, const View&);
@@ -357,6 +426,16 @@ TEST(Ref, MemoryAndQueues) {
   other->after(*queue->record());
   queue->record()->wait();
   EXPECT_THROW(device->allocate(std::size_t{1} << 62, *queue), OutOfMemoryError);
+}
+
+TEST(Devices, ReachWhatHasAddressesOfTheirKind) {
+  const auto ref = device::open_device("ref"), other = device::open_device("ref"), cpu = device::open_device("cpu"),
+             null = device::open_device("null"), nothing = device::open_device("null");
+  EXPECT_TRUE(ref->in_host_memory() && cpu->in_host_memory());
+  EXPECT_FALSE(null->in_host_memory());
+  EXPECT_TRUE(ref->reaches(*ref) && ref->reaches(*other) && ref->reaches(*cpu) && cpu->reaches(*ref));
+  EXPECT_TRUE(null->reaches(*null) && null->reaches(*nothing));
+  EXPECT_FALSE(null->reaches(*ref) || ref->reaches(*null) || cpu->reaches(*null));
 }
 
 TEST(Devices, UnknownNamesAreRefused) {

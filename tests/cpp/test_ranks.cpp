@@ -332,7 +332,7 @@ TEST(Ranks, FourHaveTheBitsOfRef) {
   std::vector<std::string> names;
   for (const char* member : {"cpu", "2*cpu:scalar", "ref", "cpu,ref"}) {
     std::string all;
-    for (const std::string& o : options) all += (all.empty() ? "" : ";") + (member + o);
+    for (const std::string& o : options) all.append(all.empty() ? "" : ";").append(member).append(o);
     names.push_back(all);
   }
   expect_passed(run_ranks("HasTheBitsOfRef", 4, devices(names)));
@@ -488,7 +488,8 @@ std::size_t gpus() { return static_cast<std::size_t>(std::max(0, backend::cuda::
 std::function<Environment(std::size_t)> a_gpu_each(const std::string& options) {
   return [options](std::size_t rank) {
     std::string all;
-    for (const std::string& o : split(options, ';')) all += (all.empty() ? "" : ";") + ("cuda:" + std::to_string(rank)) + o;
+    const std::string gpu = std::string("cuda:").append(std::to_string(rank));
+    for (const std::string& o : split(options, ';')) all.append(all.empty() ? "" : ";").append(gpu).append(o);
     return Environment{{"HELIOGRAPH_TEST_DEVICES", all}, {"HELIOGRAPH_DEVICE", ""}};
   };
 }

@@ -1,4 +1,6 @@
-"""The benchmarks of a GPU, as far as they run without one: cases on the null device, energy from a made-up counter, tables."""
+"""The benchmarks of GPUs, as far as they run without one: cases on the null device and on two cpu devices as one, energy
+from a made-up counter, tables.
+"""
 
 from __future__ import annotations
 
@@ -95,8 +97,42 @@ def test_a_machine_without_the_management_library(monkeypatch: pytest.MonkeyPatc
         raise OSError(name)
 
     monkeypatch.setattr(ctypes, "CDLL", absent)
-    assert nvml.Gpu().describe() == {}
-    assert nvml.Gpu().joules() is None
+    assert nvml.Gpus().describe() == {}
+    assert nvml.Gpus([0, 1]).joules() is None
+
+
+class Driver:
+    """Two boards that have used 1 and 2 joules, numbered 3 and 5 on their machine."""
+
+    def nvmlInit_v2(self) -> int:
+        """As NVIDIA names it."""
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, number: Any, handle: Any) -> int:
+        """There are two."""
+        if number.value not in (3, 5):
+            return 1
+        handle._obj.value = number.value
+        return 0
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: Any, used: Any) -> int:
+        """In millijoules."""
+        used._obj.value = 1000 if handle.value == 3 else 2000
+        return 0
+
+
+def test_energy_is_of_all_boards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those the process sees, by its own numbers."""
+    import ctypes
+
+    import nvml
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    assert nvml.Gpus([0]).joules() == 1
+    assert nvml.Gpus([1]).joules() == 2
+    assert nvml.Gpus([0, 1]).joules() == 3
+    assert nvml.Gpus([0, 1, 2]).joules() is None
 
 
 def test_tables_go_between_their_own_marks(report: Any, tmp_path: Path) -> None:
@@ -119,3 +155,181 @@ def test_tables_go_between_their_own_marks(report: Any, tmp_path: Path) -> None:
     assert text.endswith("<!-- end of gpu figures -->\nend\n")
     page.write_text("no marks")
     assert subprocess.run(table, capture_output=True).returncode == 1
+
+
+# Several devices as one
+
+
+def test_devices_by_count() -> None:
+    """GPUs by number, the same device again, or the first of a list; and back from a mesh's name."""
+    import mesh
+
+    assert mesh.members("cuda", 3) == ["cuda:0", "cuda:1", "cuda:2"]
+    assert mesh.members("cpu/uncalibrated", 2) == ["cpu", "cpu"]
+    assert mesh.members("cuda:4,cuda:6,cuda:7", 2) == ["cuda:4", "cuda:6"]
+    assert mesh.members("cuda:1", 1) == ["cuda:1"]
+    with pytest.raises(SystemExit):
+        mesh.members("cuda:4,cuda:6", 3)
+    assert mesh.members_of("2*cpu,cuda:1/limb") == ["cpu", "cpu", "cuda:1"]
+    assert mesh.numbers_of(["cuda:0", "cuda:5", "cpu"]) == [0, 5, 0]
+
+
+def test_processes_are_ordered_and_every_case_is_one_of_a_gpu() -> None:
+    """One device first, long cases last; layouts that were asked for, for every case."""
+    import gpu_cases
+    import mesh
+
+    assert set(mesh.LAYOUTS) <= set(gpu_cases.CASES)
+    processes = list(mesh.plan("cuda", [2, 1], mesh.chosen("", list(gpu_cases.CASES))))
+    assert [p.devices for p in processes if p.layout == mesh.AUTO] == [1, 2, 1, 2]
+    assert processes[0].device == "cuda:0"
+    assert processes[1].device == "1*cuda:0/uncalibrated"
+    assert processes[2].device == "cuda:0,cuda:1"
+    assert {p.layout for p in processes if p.devices == 2} == {mesh.AUTO, *mesh.FORCED}
+    assert all(n.startswith("hcnn11") for n in processes[-1].names)
+    assert mesh.chosen("hvmul", list(gpu_cases.CASES)) == ["hvmul-2^15-x250-w64", "hvmul-2^15-x250-w32"]
+    some = mesh.chosen("rotate-2^14-x1", list(gpu_cases.CASES))
+    asked = list(mesh.plan("cpu/uncalibrated", [1, 3], some, "limb/transpose"))
+    assert [p.device for p in asked] == ["cpu", "cpu,cpu,cpu/uncalibrated/limb/transpose"]
+    assert asked[1].names == ("rotate-2^14-x1-w64", "rotate-2^14-x1-w32")
+
+
+def test_a_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends, or falls silent; the cases behind it are still measured."""
+    import mesh
+
+    (tmp_path / "run.py").write_text(
+        "import json, sys, time\n"
+        "print(json.dumps({'machine': {}}), flush=True)\n"
+        "for name in sys.argv[sys.argv.index('--child') + 1].split(','):\n"
+        "    if name == 'breaks': sys.exit('a reason')\n"
+        "    if name == 'hangs': time.sleep(60)\n"
+        "    print(json.dumps({'case': name}), flush=True)\n"
+    )
+    monkeypatch.setattr(mesh, "HERE", tmp_path)
+    process = mesh.Process("cpu,cpu", 2, "limb", ("first", "breaks", "second", "hangs", "last"))
+    rows = [row for row in mesh.measure(process, 1, 1, None) if "case" in row]
+    assert [row["case"] for row in rows] == ["first", "breaks", "second", "hangs", "last"]
+    assert "a reason" in rows[1]["skipped"]
+    assert rows[3]["skipped"] == "silent for 1 s"
+    assert all(row["layout"] == "limb" and row["devices"] == 2 for row in rows)
+    (tmp_path / "run.py").write_text("raise SystemExit('no such device')")
+    rows = list(mesh.measure(process, 1, 1, None))
+    assert len(rows) == 5
+    assert all("no such device" in row["skipped"] for row in rows)
+
+
+def test_two_cpu_devices_are_measured_beside_one(tmp_path: Path) -> None:
+    """Times faster than one, floors of half, what moved; the JSON of what there was where a case is missing."""
+    out = tmp_path / "mesh.json"
+    run = [sys.executable, str(FOLDER / "run.py"), "--device", "cpu/uncalibrated", "--counts", "1,2", "--out", str(out)]
+    done = subprocess.run(
+        [*run, "--only", "add-2^14-x1-w64", "--layouts", "auto,limb,nonsense", "--seconds", "0.01"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(out.read_text())
+    assert len(report["machine"]["devices"]) > 1
+    assert report["commit"]
+    rows = [r for r in report["results"] if "case" in r]
+    assert [(r["devices"], r["layout"]) for r in rows] == [(1, "auto"), (2, "auto"), (2, "limb"), (2, "nonsense")]
+    one, several, limbs, wrong = rows
+    assert "nonsense" in wrong["skipped"]
+    assert one["speedup"] == 1
+    assert several["speedup"] == pytest.approx(one["median_s"] / several["median_s"])
+    assert several["floor_s"] == pytest.approx(one["floor_s"] / 2)
+    assert limbs["device"] == "cpu,cpu/uncalibrated/limb"
+    assert limbs["parameters"]["security"] == "128-bit"
+    assert limbs["traffic"]["exchanges"] == limbs["traffic"]["exchanged_bytes"] == 0  # an addition needs none
+
+
+def test_what_moves_between_devices_is_recorded(tmp_path: Path) -> None:
+    """The program's lines, a process for each count; where it fails, why."""
+    import mesh
+
+    program = tmp_path / "mesh"
+    program.write_text(
+        f"#!{sys.executable}\nimport json, sys\n"
+        "names = sys.argv[sys.argv.index('--members') + 1].split(',')\n"
+        "print(json.dumps({'exchange': 'link', 'devices': len(names), 'members': names}))\n"
+        "sys.exit('no third' if len(names) == 3 else 0)\n"
+    )
+    program.chmod(0o755)
+    rows = list(mesh.exchanges(program, "cuda", [1, 3], 0.01, 10))
+    assert [row.get("members") for row in rows] == [["cuda:0"], ["cuda:0", "cuda:1", "cuda:2"], None]
+    assert "no third" in rows[2]["skipped"]
+
+
+def fake(case: str, what: str, devices: int, layout: str, seconds: float, **more: Any) -> dict[str, Any]:
+    """A row."""
+    return {
+        "case": case, "what": what, "devices": devices, "layout": layout, "device": "cuda:0", "median_s": seconds,
+        "pipe_s": seconds, "floor_s": 1e-3 / devices, "joules": 2.0, "speedup": None, "extra": {},
+        "parameters": {"name": "hvmul-2020", "edition": "w64", "security": "128-bit"},
+        "traffic": {"exchanges": 3.0, "exchanged_bytes": 2.5e6, "staged_bytes": 0.0},
+    } | more  # fmt: skip
+
+
+def test_tables_of_several_gpus(tmp_path: Path) -> None:
+    """Files of one machine together: scaling, one ciphertext, repartitioning, and the paper's figures beside ours."""
+    move = {
+        "exchange": "repartition", "what": "rows to columns", "matrix": "Figure 4", "rows": 40, "columns": 65536,
+        "word_bytes": 4, "devices": 2, "members": "cuda:0,cuda:1", "tensor_bytes": 10485760, "median_s": 5e-5,
+        "pipe_s": 4e-5, "bytes": 5242880, "bytes_s": 1.31e11,
+    }  # fmt: skip
+    link = move | {"exchange": "link", "what": "each member its neighbour's", "path": "direct"}
+    name, what = "hvmul-2^15-x250-w64", "HVMul: 250 multiply + relinearize in one call"
+    first = [
+        fake(name, what, 1, "auto", 0.036),
+        fake(name, what, 2, "auto", 0.020),
+        fake("multiply-2^15-x1-w64", "multiply + relinearize, N=2^15", 1, "auto", 2e-4),
+        fake("multiply-2^15-x1-w64", "multiply + relinearize, N=2^15", 2, "limb/transpose/input", 1.6e-4),
+        move | {"path": "direct"},
+        move | {"path": "host", "median_s": 3e-3},
+        link,
+        {
+            "case": "hcnn11-one-w64",
+            "skipped": "ParameterError: there is none",
+            "device": "cuda:0",
+            "devices": 1,
+            "layout": "auto",
+        },
+    ]
+    second = [fake(name, what, 4, "auto", 0.009), link | {"devices": 4}]
+    machine = {
+        "processor": "P",
+        "cores": 8,
+        "memory_gib": 64.0,
+        "device": "cuda:0: G",
+        "gpu": "G",
+        "gpus": 2,
+        "gpu_driver": "1",
+        "gpu_memory_gib": 80.0,
+    }
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- mesh figures -->\nNot measured yet.\n<!-- end of mesh figures -->\nafter\n")
+    files = []
+    for index, rows in enumerate((first, second)):
+        files.append(tmp_path / f"{index}.json")
+        files[-1].write_text(json.dumps({"date": "D", "commit": "C" * 40, "machine": machine, "results": rows}))
+    table = [sys.executable, str(FOLDER / "table.py"), *map(str, files)]
+    subprocess.run([*table, "--into", str(page)], check=True)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- mesh figures -->\n**0.json**: 2 G, 80 GiB, driver 1 (host: P")
+    assert text.endswith("<!-- end of mesh figures -->\nafter\n")
+    assert f"| {what} | 36 ms | 20 ms (1.80) | 9 ms (4.00) |" in text
+    assert "| 2 | limb/transpose/input | 160 us | 160 us | 1.25 | 3 | 2.5 MB | 2 J |" in text
+    assert (
+        "| Figure 4: 40 x 65,536 words of 4 bytes | rows to columns | 2 | 5.24 MB | 50 us | 40 us | 131 | 3 ms | 40 us |"
+        in text
+    )
+    assert "each member its neighbour's, of 4" in text
+    assert "| HVMul | paper: K80 | 80 bits or more | 5.788 s | 2.602 s | 1.997 s | 6.162 s | - | - |" in text
+    assert "| HVMul | here: hvmul-2020, w64 | 128-bit | 36 ms | 20 ms | 9 ms | - | - | - |" in text
+    assert (
+        "| HCNN-11, ten plaintext moduli | paper: K80, 6,952,332 products with constants | 80 bits or more | - | - | - | 11,207.33 s |"
+        in text
+    )
+    assert "Not measured: hcnn11-one-w64 on cuda:0: ParameterError: there is none" in text
+    assert subprocess.run(table, capture_output=True, text=True, check=True).stdout.count("**") == 4

@@ -135,8 +135,8 @@ def test_bad_files_are_named(here: Path, case: str) -> None:
 def test_flipped_bytes_never_surprise(here: Path) -> None:
     """Whatever is damaged in a file of arrays, the error is a typed one."""
     whole = saved(images=PIXELS[:1, :, :4], labels=LABELS[:1])
-    for at in range(len(whole)):
-        for flip in (0x01, 0x55, 0xFF):
+    for at in range(0, len(whole), 3):
+        for flip in (0x01, 0xFF):
             Path("bad").write_bytes(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
             with pytest.raises(hg.HeliographError):
                 cifar.read(Path("bad"))
@@ -176,9 +176,7 @@ def test_refusals(here: Path, case: str, capsys: pytest.CaptureFixture[str], mon
     assert wanted in capsys.readouterr().err
 
 
-def test_a_batch_is_classified_encrypted(
-    here: Path, small: hg.bfv.Parameters, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_batch_is_classified_encrypted(here: Path, small: hg.bfv.Parameters, capsys: pytest.CaptureFixture[str]) -> None:
     """Modulus after modulus, every logit compared; the accuracy named by its data."""
     pixels, labels = images()
     np.savez("some.npz", images=pixels, labels=labels)

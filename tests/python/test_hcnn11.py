@@ -19,7 +19,12 @@ MODULI = 5
 
 
 def random_network(
-    seed: int = 1, side: int = 8, channels: tuple[int, ...] = (4, 6, 8), dense: int = 12, bits: int = 4, levels: int = 15,
+    seed: int = 1,
+    side: int = 8,
+    channels: tuple[int, ...] = (4, 6, 8),
+    dense: int = 12,
+    bits: int = 4,
+    levels: int = 15,
     long_biases: bool = True,
 ) -> nn.Network:
     """HCNN-11's layers for small images, with random weights, and biases of any length where they may have it."""
@@ -117,7 +122,10 @@ def test_clear_logits_of_any_length_are_exact() -> None:
 
 def test_the_bound_is_reached() -> None:
     """One pixel, one weight: nothing is larger, and nothing less will do."""
-    layers = (nn.Layer("conv1", np.array([[[[-3]]]]), np.array([-1]), square=True, pool=2), nn.Layer("dense1", np.array([[2]]), np.array([1])))
+    layers = (
+        nn.Layer("conv1", np.array([[[[-3]]]]), np.array([-1]), square=True, pool=2),
+        nn.Layer("dense1", np.array([[2]]), np.array([1])),
+    )
     network = nn.Network("one", layers, (1, 2, 2), {"input": {"levels": 255}})
     assert network.worst_case() == 2 * 4 * (3 * 255 + 1) ** 2 + 1
     assert network.clear_logits(np.full((1, 1, 2, 2), 255)).tolist() == [[network.worst_case()]]
@@ -151,7 +159,10 @@ def test_clear_tensors_modulo_a_prime() -> None:
     whole = hg.conv2d(hg.ClearTensor(a), kernel % t).values.astype(object)
     same(hg.conv2d(x, kernel, big), whole + np.array(big, dtype=object)[:, None, None, None])
     w = kernel.reshape(3, 18)[:, :2]
-    same(hg.matmul(w, x, big), np.tensordot(w.astype(object), a.astype(object), 1) + np.array(big, dtype=object)[:, None, None, None])
+    same(
+        hg.matmul(w, x, big),
+        np.tensordot(w.astype(object), a.astype(object), 1) + np.array(big, dtype=object)[:, None, None, None],
+    )
     for other in (hg.ClearTensor(b), hg.ClearTensor(b, 257)):
         with pytest.raises(hg.MismatchError, match="modulo 65537"):
             x + other
@@ -280,7 +291,9 @@ def test_biases_of_any_length(rig: Rig) -> None:
     sums = rig.values.sum(0).astype(object)
     np.testing.assert_array_equal(found, [sums + b for b in bias])
     rows = hg.matmul(np.ones((3, 3), dtype=int), hg.sum(rig.x, 1), bias)
-    np.testing.assert_array_equal(rig.secret.decrypt(rows)[..., :5], [rig.values.sum((0, 1)).astype(object) + b for b in bias])
+    np.testing.assert_array_equal(
+        rig.secret.decrypt(rows)[..., :5], [rig.values.sum((0, 1)).astype(object) + b for b in bias]
+    )
     with pytest.raises(hg.PlaintextRangeError, match="beyond half the plaintext modulus"):
         hg.conv2d(rig.x, weight, [top + 1, 0, 0])
     with pytest.raises(hg.ShapeError, match="bias has"):
@@ -345,9 +358,7 @@ def test_parts_know_themselves(rig: Rig) -> None:
 def test_encrypting_some_moduli(rig: Rig, public: bool) -> None:
     """Ranges of them, joined: what was encrypted."""
     key = rig.secret.public_key() if public else rig.secret
-    parts = [
-        key.encrypt(rig.values, pad=True, moduli=r) for r in (range(2), range(2, 3), range(3, rig.moduli))
-    ]
+    parts = [key.encrypt(rig.values, pad=True, moduli=r) for r in (range(2), range(2, 3), range(3, rig.moduli))]
     assert [len(p.plain_moduli) for p in parts] == [2, 1, rig.moduli - 3]
     joined = hg.join_moduli(parts)
     np.testing.assert_array_equal(rig.secret.decrypt(joined)[..., :5], rig.values)
@@ -432,6 +443,8 @@ def test_fused_layers_need_keys(rig: Rig) -> None:
     other = hg.SecretKey.generate(rig.parameters).evaluation_keys()
     with pytest.raises(hg.WrongKeyError):
         hg.conv2d_square_pool(rig.x, weight, keys=other)
+    with pytest.raises(hg.ShapeError, match="at least one output"):
+        hg.conv2d_square_pool(rig.x, weight[:0])
     with pytest.raises(hg.ShapeError, match=r"takes \(channels, H, W\)"):
         hg.conv2d_square_pool(rig.x.reshape(1, 3, 8, 8), weight)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,9 @@ def read(path: Path) -> tuple[Images, Images, str]:
 def _read_binary(path: Path) -> tuple[Images, Images, str]:
     size = path.stat().st_size
     if size > LARGEST or size % _RECORD or not size:
-        raise hg.FormatError(f"{path} is no batch of CIFAR-10's binary version: its {size:,} bytes are no records of {_RECORD}")
+        raise hg.FormatError(
+            f"{path} is no batch of CIFAR-10's binary version: its {size:,} bytes are no records of {_RECORD}"
+        )
     records = np.fromfile(path, dtype=np.uint8).reshape(-1, _RECORD)
     return records[:, 1:].reshape(-1, 3, SIDE, SIDE), _labels(records[:, 0], len(records), path), "CIFAR-10"
 
@@ -65,7 +66,9 @@ def _read_arrays(path: Path) -> tuple[Images, Images, str]:
             if not wanted <= set(arrays):
                 raise hg.FormatError(f"{path} holds neither images and labels, nor jpeg, offsets and labels")
             have: dict[str, npt.NDArray[Any]] = {name: arrays[name] for name in wanted}
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError) as error:  # what damage leads to
+    except hg.HeliographError:
+        raise
+    except Exception as error:  # zipfile and NumPy raise all sorts for damage
         raise hg.DamagedFileError(f"{path} is damaged: {error}") from None
     if any(array.nbytes > LARGEST or array.dtype.kind not in "iu" for array in have.values()):
         raise hg.FormatError(f"{path} holds other things than integers, or more than {LARGEST:,} bytes of them")
@@ -101,7 +104,7 @@ def _streams(jpeg: npt.NDArray[Any], offsets: npt.NDArray[Any], path: Path) -> l
     if ends[0] != 0 or ends[-1] != len(jpeg) or (np.diff(ends) <= 0).any():
         raise hg.DamagedFileError(f"{path}: the offsets of its JPEG streams do not fit")
     raw = jpeg.tobytes()
-    return [raw[first:last] for first, last in zip(ends[:-1], ends[1:], strict=True)]
+    return [raw[first:last] for first, last in itertools.pairwise(ends)]
 
 
 def _decoded(streams: list[bytes], path: Path) -> tuple[Images, str]:
@@ -116,7 +119,9 @@ def _decoded(streams: list[bytes], path: Path) -> tuple[Images, str]:
         try:
             with Image.open(io.BytesIO(stream), formats=["JPEG"]) as picture:
                 if picture.size != (SIDE, SIDE):
-                    raise hg.ShapeError(f"image {index} of {path} is {picture.width} x {picture.height}, not {SIDE} x {SIDE}")
+                    raise hg.ShapeError(
+                        f"image {index} of {path} is {picture.width} x {picture.height}, not {SIDE} x {SIDE}"
+                    )
                 images[index] = np.asarray(picture.convert("RGB")).transpose(2, 0, 1)
                 quality = quality or _quality(getattr(picture, "quantization", {}))
         except (OSError, SyntaxError, ValueError) as error:
@@ -125,7 +130,7 @@ def _decoded(streams: list[bytes], path: Path) -> tuple[Images, str]:
 
 
 def _quality(tables: dict[int, list[int]]) -> str:
-    """" q75" where the first table is the standard's (its first row: 16 11 10 16 24 40 51 61), scaled for that quality."""
+    """Such as " q75" where the first table is the standard's (its first row: 16 11 10 16 24 40 51 61), scaled for that quality."""
     first = tuple(tables.get(0, ())[:8])
     for quality in range(1, 101):
         scale = 5000 // quality if quality < 50 else 200 - 2 * quality

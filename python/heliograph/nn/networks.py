@@ -224,14 +224,16 @@ class Network:
         """
         values = np.asarray(images)
         bits = self.worst_case().bit_length() + 1
-        count = -(-bits // 29)
-        moduli = _core.batching_primes(1024, bits, count) if bits > 63 else [None]
+        moduli = _core.batching_primes(1024, bits, -(-bits // 29)) if bits > 63 else []
         chunk = self._clear_chunk()
-        parts = []
+        parts: list[npt.NDArray[Any]] = []
         for first in range(0, len(values), chunk):
             x = self.arrange(values[first : first + chunk])
-            residues = [self.evaluate(ClearTensor(x, t)).values.T for t in moduli]
-            parts.append(residues[0] if bits <= 63 else from_residues(_canonical(residues, moduli), moduli))
+            if moduli:
+                residues = [self.evaluate(ClearTensor(x, t)).values.T % t for t in moduli]
+                parts.append(from_residues(np.stack(residues), moduli))
+            else:
+                parts.append(self.evaluate(ClearTensor(x)).values.T)
             if progress:
                 progress(min(1.0, (first + chunk) / len(values)))
         return np.concatenate(parts) if parts else np.zeros((0, self.classes), dtype=np.int64)
@@ -297,14 +299,11 @@ def _which_moduli(x: Tensor | ClearTensor) -> str:
     return f", modulus {x._core.first_modulus + 1} of {len(x.parameters.plain_moduli)}"
 
 
-def _canonical(residues: list[Int64Array], moduli: list[int]) -> Int64Array:
-    return np.stack([r % t for r, t in zip(residues, moduli, strict=True)])
-
-
 def _dense_of_squares(layer: Layer, x: AnyTensor, watch: Callable[[str], Callable[[float], None] | None]) -> AnyTensor:
     """A dense layer of x squared, left at degree two, in parts where the squares are many: they need not all be kept."""
     flat = x.reshape(-1)
-    parts = min(_PARTS, flat.size) if isinstance(flat, Tensor) and flat.nbytes >= _MANY else 1
+    many = isinstance(flat, Tensor) and flat.nbytes >= _MANY and 4 * flat.nbytes > flat.parameters.free_memory
+    parts = min(_PARTS, flat.size) if many else 1
     result: AnyTensor | None = None
     for part in range(parts):
         chosen = slice(flat.size * part // parts, flat.size * (part + 1) // parts)

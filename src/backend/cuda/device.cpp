@@ -77,7 +77,27 @@ State::State(std::shared_ptr<Driver> given)
   check(driver_->make_stream(&table_stream_), "making a queue");
 }
 
-State::~State() { driver_->destroy_stream(table_stream_); }
+State::~State() {
+  for (EventHandle event : events_) driver_->destroy_event(event);
+  driver_->destroy_stream(table_stream_);
+}
+
+Status State::take_event(EventHandle* event) {
+  {
+    const std::lock_guard lock(events_mutex_);
+    if (!events_.empty()) {
+      *event = events_.back();
+      events_.pop_back();
+      return 0;
+    }
+  }
+  return driver_->make_event(event);
+}
+
+void State::keep_event(EventHandle event) {
+  const std::lock_guard lock(events_mutex_);
+  events_.push_back(event);
+}
 
 void State::add_stream(StreamHandle stream) {
   const std::lock_guard lock(mutex_);
@@ -204,17 +224,18 @@ namespace {
 
 class CudaEvent final : public device::Event {
  public:
-  CudaEvent(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, std::string kernels)
-      : state_(std::move(state)), stream_(std::move(stream)), kernels_(std::move(kernels)) {
-    check(state_->driver().make_event(&handle_), "making an event");
+  CudaEvent(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, const Recent& kernels)
+      : state_(std::move(state)), stream_(std::move(stream)), kernels_(kernels) {
+    check(state_->take_event(&handle_), "making an event");
     const Status recorded = state_->driver().record(handle_, stream_->handle());
-    if (recorded != 0) state_->driver().destroy_event(handle_);
+    if (recorded != 0) state_->keep_event(handle_);
     check(recorded, "recording an event");
   }
-  ~CudaEvent() override { state_->driver().destroy_event(handle_); }
+  ~CudaEvent() override { state_->keep_event(handle_); }
   void wait() override {
     ++state_->counts.waits;
-    state_->check(state_->driver().synchronize_event(handle_), kernels_);
+    const Status status = state_->driver().synchronize_event(handle_);
+    if (status != 0) state_->check(status, kernels_.text());
   }
   EventHandle handle() const { return handle_; }
   const State& state() const { return *state_; }
@@ -222,12 +243,12 @@ class CudaEvent final : public device::Event {
  private:
   /// A fault is a kernel's, whichever call shows it.
   void check(Status status, const char* what) const {
-    state_->check(status, status != 0 && state_->driver().is_fault(status) ? kernels_ : what);
+    state_->check(status, status != 0 && state_->driver().is_fault(status) ? kernels_.text() : what);
   }
 
   std::shared_ptr<State> state_;
   std::shared_ptr<Stream> stream_;
-  std::string kernels_;
+  Recent kernels_;
   EventHandle handle_ = nullptr;
 };
 
@@ -299,45 +320,46 @@ void CudaQueue::uses(const device::Buffer& buffer) {
 void CudaQueue::wait() {
   state_->require_sound();
   ++state_->counts.waits;
-  state_->check(state_->driver().synchronize(stream_->handle()), recent());
+  const Status status = state_->driver().synchronize(stream_->handle());
+  if (status != 0) state_->check(status, recent().text());
   const std::lock_guard lock(mutex_);
-  enqueued_ = 0;
+  recent_.enqueued = 0;
 }
 
 void CudaQueue::launch(const Launch& l) {
   state_->require_sound();
   if (l.blocks == 0) return;
   ++state_->counts.launches;
-  check(state_->driver().launch(l, stream_->handle()), std::string("kernel ") + l.kernel);
+  const Status status = state_->driver().launch(l, stream_->handle());
+  if (status != 0) check(status, std::string("kernel ") + l.kernel);
   if (state_->waits_for_each()) {
     ++state_->counts.waits;
     state_->check(state_->driver().synchronize(stream_->handle()), std::string("kernel ") + l.kernel);
     return;
   }
   const std::lock_guard lock(mutex_);
-  names_[enqueued_++ % kRemembered] = l.kernel;
+  recent_.add(l.kernel);
 }
 
 void CudaQueue::check(Status status, const std::string& what) const {
   if (status == 0) return;
-  const bool blame = state_->driver().is_fault(status) && enqueued() > 0;
-  state_->check(status, blame ? recent() : what);
+  const Recent last = recent();
+  state_->check(status, state_->driver().is_fault(status) && last.enqueued > 0 ? last.text() : what);
 }
 
-std::size_t CudaQueue::enqueued() const {
+Recent CudaQueue::recent() const {
   const std::lock_guard lock(mutex_);
-  return enqueued_;
+  return recent_;
 }
 
-std::string CudaQueue::recent() const {
-  const std::lock_guard lock(mutex_);
-  if (enqueued_ == 0) return "waiting for the GPU";
-  if (enqueued_ == 1) return std::string("kernel ") + names_[0];
-  const std::size_t shown = std::min(enqueued_, kRemembered);
-  std::string text = "one of " + std::to_string(enqueued_) + " kernels (HELIOGRAPH_GPU_SYNC=1 tells which), the last ";
-  for (std::size_t i = enqueued_ - shown; i < enqueued_; ++i)
-    text += std::string(i == enqueued_ - shown ? "" : ", ") + names_[i % kRemembered];
-  return text;
+std::string Recent::text() const {
+  if (enqueued == 0) return "waiting for the GPU";
+  if (enqueued == 1) return std::string("kernel ") + names[0];
+  const std::size_t shown = std::min(enqueued, kRemembered);
+  std::string list = "one of " + std::to_string(enqueued) + " kernels (HELIOGRAPH_GPU_SYNC=1 tells which), the last ";
+  for (std::size_t i = enqueued - shown; i < enqueued; ++i)
+    list += std::string(i == enqueued - shown ? "" : ", ") + names[i % kRemembered];
+  return list;
 }
 
 CudaQueue& own(device::Queue& queue) {

@@ -60,6 +60,9 @@ class State {
   void free_after_all(void* memory);
   void begin_capture(StreamHandle stream);
   Status end_capture(StreamHandle stream, void** graph);
+  /// Events are used again: making one takes longer than recording it.
+  Status take_event(EventHandle* event);
+  void keep_event(EventHandle event);
   void add_stream(StreamHandle stream);
   void remove_stream(StreamHandle stream);
   /// HELIOGRAPH_GPU_SYNC: every kernel is waited for, so that a fault names it.
@@ -87,6 +90,8 @@ class State {
   std::string fault_;
   StreamHandle table_stream_ = nullptr;
   std::vector<StreamHandle> streams_;
+  std::mutex events_mutex_;
+  std::vector<EventHandle> events_;
   std::size_t captures_ = 0;          // going on
   std::vector<void*> freed_between_;  // while they did
 };
@@ -106,6 +111,16 @@ class Stream {
   StreamHandle handle_ = nullptr;
 };
 
+/// The last kernels of a queue, by name.
+struct Recent {
+  static constexpr std::size_t kRemembered = 8;
+  std::array<const char*, kRemembered> names{};
+  std::size_t enqueued = 0;
+
+  void add(const char* name) { names[enqueued++ % kRemembered] = name; }
+  std::string text() const;
+};
+
 class CudaQueue final : public device::Queue {
  public:
   explicit CudaQueue(std::shared_ptr<State> state);
@@ -119,19 +134,16 @@ class CudaQueue final : public device::Queue {
   const std::shared_ptr<State>& shared_state() const { return state_; }
   const std::shared_ptr<Stream>& stream() const { return stream_; }
   /// The kernels enqueued since the last wait that succeeded, for an error's text.
-  std::string recent() const;
+  Recent recent() const;
   /// Throws where `status` is an error of `what`, a call on this queue; a fault is blamed on the kernels before it.
   void check(Status status, const std::string& what) const;
 
  private:
   std::shared_ptr<State> state_;
   std::shared_ptr<Stream> stream_;
-  std::size_t enqueued() const;
 
   mutable std::mutex mutex_;
-  static constexpr std::size_t kRemembered = 8;
-  std::array<const char*, kRemembered> names_{};
-  std::size_t enqueued_ = 0;
+  Recent recent_;
 };
 
 /// `queue` as a queue of this backend. Throws MismatchError.

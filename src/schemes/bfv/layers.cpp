@@ -40,6 +40,27 @@ std::size_t channels_in(std::size_t room, std::size_t each, std::size_t outputs,
   return (outputs / unit + stretches - 1) / stretches * unit;
 }
 
+/// Nobody watches the parts of what nobody watches: whole calls keep a device busy.
+Progress third_of(const Progress& watch, int which) {
+  if (!watch) return {};
+  return [&watch, which](double share) { watch((which + share) / 3); };
+}
+
+/// The convolution of one stretch, described by `like`.
+Ciphertext convolved_stretch(const Ciphertext& x, const Stretch& some, CiphertextData like, const Shape& shape,
+                             const Progress& watch) {
+  const Ciphertext from = slice(x, 0, some.first_input, 1, some.inputs);
+  const GatheredProduct product = convolution_product(from.shape(), some.weights, some.shape);
+  like.parts = {product_of(from.data(), 0, product, shape, some.bias, third_of(watch, 0))};
+  return finish(std::move(like));
+}
+
+Ciphertext square_pool(Ciphertext x, std::size_t pool, const EvaluationKeys& keys, const Progress& watch) {
+  x = square(x, &keys, third_of(watch, 1));
+  x = sum_pool2d(x, pool);
+  return relinearize(x, keys, third_of(watch, 2));
+}
+
 }  // namespace
 
 Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
@@ -52,6 +73,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
   if (!keys.has_relinearization())
     throw MissingKeyError("these evaluation keys have no relinearization key (make them with relinearize=True)");
   if (in.size() != 3) throw ShapeError("this layer takes (channels, H, W), not " + ring::to_string(in));
+  require<ShapeError>(s.outputs > 0, "a layer has at least one output");
   check_bias(c, bias, s.outputs);
   const CiphertextData convolved = derived_by(a, convolution_product(in, weights, s), !bias.empty());
   const Shape plane = convolution_shape(in, s);
@@ -71,33 +93,32 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
   std::vector<Ciphertext> done;
   for (std::size_t part = 0; part < parts; ++part) {
     const Ciphertext own = take_moduli(x, {a.first_part + part, 1});
-    RnsTensor out(c.rlwe().engine(), pooled, 2, a.front().primes(), Domain::coefficient);
-    CiphertextData r;
+    CiphertextData from = convolved;  // noise and independence are the whole layer's, whatever the stretch
+    from.first_part = own.data().first_part, from.noise = {convolved.noise[part]};
+    RnsTensor out;
     for (std::size_t k = 0; k < stretches; ++k) {
       const std::size_t first = k * most, count = std::min(most, s.outputs - first);
-      const auto watch = [&](std::size_t third) -> Progress {
-        if (!progress) return {};
-        return [&, third](double share) {
-          const double ours = static_cast<double>(part * stretches + k) + (static_cast<double>(third) + share) / 3;
-          progress(ours / static_cast<double>(parts * stretches));
+      Progress watch;
+      if (progress) {
+        watch = [&](double share) {
+          progress((static_cast<double>(part * stretches + k) + share) / static_cast<double>(parts * stretches));
         };
-      };
-      const Stretch part_of = stretch_of(weights, s, bias, first, count);
-      const Ciphertext from = slice(own, 0, part_of.first_input, 1, part_of.inputs);
-      CiphertextData y = convolved;  // noise and independence are the whole layer's, whatever the stretch
-      y.first_part = own.data().first_part, y.noise = {convolved.noise[part]};
-      y.parts = {product_of(from.data(), 0, convolution_product(from.shape(), part_of.weights, part_of.shape),
-                            {count, plane[1], plane[2]}, part_of.bias, watch(0))};
-      Ciphertext z = finish(std::move(y));
-      z = square(z, &keys, watch(1));
-      z = sum_pool2d(z, pool);
-      z = relinearize(z, keys, watch(2));
-      r = z.data();
+      }
+      const Stretch some = stretch_of(weights, s, bias, first, count);
+      const Ciphertext z =
+          square_pool(convolved_stretch(own, some, from, {count, plane[1], plane[2]}, watch), pool, keys, watch);
+      if (stretches == 1) {
+        done.push_back(z);
+        break;
+      }
+      if (out.empty()) out = RnsTensor(c.rlwe().engine(), pooled, 2, a.front().primes(), Domain::coefficient);
       ring::Engine& e = c.engine();
-      e.kernels().copy(e.queue(), r.front().view(), out.slice(0, first, 1, count).view());
+      e.kernels().copy(e.queue(), z.data().front().view(), out.slice(0, first, 1, count).view());
+      if (k + 1 < stretches) continue;
+      CiphertextData r = z.data();
+      r.parts = {out};
+      done.push_back(finish(std::move(r)));
     }
-    r.parts = {out};
-    done.push_back(finish(std::move(r)));
   }
   return join_moduli(done);
 }

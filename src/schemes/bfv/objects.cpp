@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schemes/bfv/context.h"
 #include "mesh/mesh.h"
+#include "schemes/bfv/context.h"
 #include "schemes/bfv/spec_text.h"
 
 namespace heliograph {
@@ -116,6 +116,13 @@ Traffic device_traffic() {
           .launches = t.launches,
           .allocations = t.allocations,
           .waits = t.waits};
+}
+
+Moved device_moved() {
+  const auto* const mesh = dynamic_cast<const mesh::Mesh*>(&mesh::default_device());
+  if (mesh == nullptr) return {};
+  const mesh::Moved m = mesh->moved();
+  return {.exchanges = m.exchanges, .bytes = m.bytes, .staged_bytes = m.staged_bytes};
 }
 
 std::vector<std::string> describe_devices() { return mesh::default_device().report(); }

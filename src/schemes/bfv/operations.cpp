@@ -111,8 +111,8 @@ RnsTensor switch_component(Context& c, const RnsTensor& x, const rlwe::SwitchKey
   const std::size_t last = x.components() - 1;
   RnsTensor out(c.rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
   ring::for_stretches(
-      e, {out.view(), x.view()},
-      [&](std::size_t items) { return device::Kernels::key_switch_workspace(plan, items); }, progress,
+      e, {out.view(), x.view()}, [&](std::size_t items) { return device::Kernels::key_switch_workspace(plan, items); },
+      progress,
       [&](const std::vector<device::View>& v, device::Workspace w) {
         const device::View rest = v[1].with_components(0, last);
         e.kernels().key_switch(e.queue(), plan, v[1].with_components(last, 1), pairs.view(), &rest, v[0], w);

@@ -1,0 +1,216 @@
+"""Several devices as one: which cases, on how many devices, in which layouts.
+
+A run of `--counts 1,2` is a list of processes: one for each count and layout, with HELIOGRAPH_DEVICE set, which takes its
+cases one after the other (gpu.py). A process that ends or hangs loses one case; the next one goes on behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+AUTO = "auto"  # what the mesh chooses; of one device: no mesh
+ONE = "mesh of one"  # what the mesh costs where it brings nothing
+LONG = "hcnn11"
+#: One ciphertext, in every layout and with every algorithm of conversions and key switches over limbs.
+ALONE = ("multiply-2^15-x1-w64", "multiply-2^16-x1-w64")
+FORCED = (
+    "batch",
+    "limb",
+    "limb/broadcast/input",
+    "limb/broadcast/output",
+    "limb/transpose/input",
+    "limb/transpose/output",
+    "coefficient",
+)
+#: Cases and the layouts they are measured in. What takes longest is last.
+LAYOUTS: dict[str, tuple[str, ...]] = dict.fromkeys(ALONE, (AUTO, ONE, *FORCED)) | {
+    "multiply-2^15-x16-w64": (AUTO, "limb"),
+    "multiply-2^16-x16-w64": (AUTO, "limb"),
+    "hvadd-2^15-x500-w64": (AUTO,),
+    "hvadd-2^15-x500-w32": (AUTO,),
+    "hvmul-2^15-x250-w64": (AUTO, "limb"),
+    "hvmul-2^15-x250-w32": (AUTO,),
+    "hcnn5-2020-w64": (AUTO,),
+    "hcnn5-2020-w32": (AUTO,),
+    "hcnn5-paper-w64": (AUTO,),
+    "hcnn11-2020-one-w64": (AUTO,),
+    "hcnn11-one-w64": (AUTO,),
+    "hcnn11-2020-all-w64": (AUTO,),
+    "hcnn11-all-w64": (AUTO,),
+}
+
+
+def members(device: str, count: int) -> list[str]:
+    """The first so many devices of a list; of a kind: numbered GPUs, or the same again. Options behind a slash are not part."""
+    names = device.split("/")[0].split(",")
+    if len(names) >= count and (len(names) > 1 or ":" in names[0]):
+        return names[:count]
+    if len(names) > 1:
+        raise SystemExit(f"{device} names {len(names)} devices, not {count}")
+    return [f"cuda:{n}" for n in range(count)] if names[0] == "cuda" else names * count
+
+
+def members_of(device: str) -> list[str]:
+    """A mesh's, from its name."""
+    names: list[str] = []
+    for word in device.split("/")[0].split(","):
+        count, star, name = word.rpartition("*")
+        names += [name] * int(count) if star else [word]
+    return names
+
+
+def numbers_of(names: list[str]) -> list[int]:
+    """The numbers of devices: 0 where they have none."""
+    return [int(number) if (number := name.rpartition(":")[2]).isdigit() else 0 for name in names]
+
+
+@dataclass(frozen=True)
+class Process:
+    """Cases of one layout on so many devices."""
+
+    device: str
+    devices: int
+    layout: str
+    names: tuple[str, ...]
+
+    @property
+    def mark(self) -> dict[str, Any]:
+        """What its rows carry."""
+        return {"device": self.device, "devices": self.devices, "layout": self.layout}
+
+
+def chosen(only: str, known: list[str]) -> list[str]:
+    """Cases whose names begin so: of those above, else of all."""
+    words = tuple(only.split(","))
+    if not only:
+        return list(LAYOUTS)
+    return [n for n in LAYOUTS if n.startswith(words)] or [n for n in known if n.startswith(words)]
+
+
+def plan(device: str, counts: list[int], names: list[str], layouts: str = "") -> Iterator[Process]:
+    """Processes in order: what others are compared with before them, what takes longest last. `device` may have options,
+    for meshes of several; `layouts` asks for those alone, and for every case.
+    """
+    options = "".join("/" + word for word in device.split("/")[1:])
+    wanted = layouts.split(",") if layouts else []
+    for long in (False, True):
+        some = [n for n in names if n.startswith(LONG) == long]
+        for count in sorted(counts):
+            list_of = ",".join(members(device, count))
+            have = ([AUTO, ONE] if count == 1 else [AUTO, *FORCED]) if not wanted else [AUTO] if count == 1 else wanted
+            for layout in have:
+                cases = tuple(n for n in some if wanted or layout in LAYOUTS.get(n, (AUTO,)))
+                if not cases:
+                    continue
+                name = list_of + ("" if count == 1 else options) + ("" if layout == AUTO else "/" + layout)
+                if layout == ONE:
+                    name = f"1*{list_of}/uncalibrated"
+                yield Process(name, count, layout, cases)
+
+
+def lines(command: list[str], env: dict[str, str], limit: float) -> Iterator[str]:
+    """What a process prints. It is ended where no line comes for `limit` seconds; a last line of its own says how it ended."""
+    process = subprocess.Popen(
+        command, cwd=HERE, env=dict(os.environ, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    found: queue.Queue[str | None] = queue.Queue()
+    said: list[str] = []
+
+    def read() -> None:
+        assert process.stdout
+        for line in process.stdout:
+            found.put(line)
+        found.put(None)
+
+    def listen() -> None:
+        assert process.stderr
+        said.extend(process.stderr)
+
+    threads = [threading.Thread(target=read, daemon=True), threading.Thread(target=listen, daemon=True)]
+    for thread in threads:
+        thread.start()
+    try:
+        while (line := found.get(timeout=limit)) is not None:
+            yield line
+        process.wait(timeout=limit)
+    except (queue.Empty, subprocess.TimeoutExpired):
+        yield json.dumps({"ended": f"silent for {limit:.0f} s"})
+        return
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    threads[1].join()
+    if process.returncode:
+        words = " ".join("".join(said).split()[-60:])
+        yield json.dumps({"ended": f"ended with {process.returncode}: {words}"})
+
+
+def measure(process: Process, seconds: float, limit: float, rates: dict[str, float] | None) -> Iterator[dict[str, Any]]:
+    """The rows of a process; where it breaks off, of another that goes on behind the case that broke it."""
+    left = list(process.names)
+    env = {"HELIOGRAPH_DEVICE": process.device}
+    while left:
+        command = [sys.executable, str(HERE / "run.py"), "--child", ",".join(left), "--seconds", str(seconds)]
+        command += ["--device", process.device, "--rates", json.dumps(rates)]
+        started, before = False, len(left)
+        for line in lines(command, env, limit):
+            row = json.loads(line)
+            started = started or "machine" in row
+            if "case" in row:
+                left.remove(row["case"])
+            if "ended" in row:
+                broken, left = (left[:1], left[1:]) if started else (left, [])
+                for name in broken:
+                    yield {"case": name, "skipped": row["ended"]} | process.mark
+            else:
+                yield row | process.mark
+        if len(left) == before:
+            return
+
+
+def exchanges(program: Path, device: str, counts: list[int], seconds: float, limit: float) -> Iterator[dict[str, Any]]:
+    """The rows of benchmarks/cpp/mesh: a process for each count."""
+    for count in sorted(counts):
+        command = [str(program), "--members", ",".join(members(device, count)), "--seconds", str(seconds)]
+        for line in lines(command, {}, limit):
+            row = json.loads(line)
+            yield {"exchange": "", "devices": count, "skipped": row["ended"]} if "ended" in row else row
+
+
+def run(
+    device: str,
+    counts: list[int],
+    names: list[str],
+    layouts: str,
+    seconds: float,
+    limit: float,
+    program: Path | None,
+    add: Callable[[dict[str, Any]], None],
+) -> None:
+    """Everything, row by row. Rates of one device are measured in the first process of one; speedups are over its times."""
+    rates: dict[str, float] | None = None
+    alone: dict[str, float] = {}
+    if program:
+        for row in exchanges(program, device, counts, 0.1 * seconds, limit):
+            add(row)
+    for process in plan(device, counts, names, layouts):
+        for row in measure(process, seconds, limit, rates):
+            if "ceilings" in row and process.devices == 1:
+                rates = rates or row["ceilings"]
+            if "median_s" in row:
+                if process.devices == 1 and process.layout == AUTO:
+                    alone[row["case"]] = row["median_s"]
+                one = alone.get(row["case"])
+                row["speedup"] = one / row["median_s"] if one else None
+            add(row)
