@@ -18,6 +18,8 @@ Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) {
   return allocate(shape.words() * shape.word_size(), queue);
 }
 
+std::shared_ptr<Meeting> Device::make_meeting(std::span<Device* const>, std::span<Queue* const>) { return nullptr; }
+
 std::vector<std::string> Device::report() {
   const MemoryState m = memory();
   return {name() + ": " + description() + ", " + readable_bytes(m.available) + " of " + readable_bytes(m.total) + " free"};

@@ -45,6 +45,8 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
       o.layout = Layout::coefficient;
     } else if (w == "staged") {
       o.staged = true;
+    } else if (w == "events") {
+      o.events = true;
     } else if (w == "broadcast") {
       o.exchange = Exchange::broadcast;
     } else if (w == "transpose") {
@@ -61,7 +63,7 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
       o.slowdown = numbers(w.substr(9), name);
     } else {
       throw ParameterError("a mesh knows no option \"" + w +
-                           "\"; there are batch, limb, coefficient, staged, broadcast, transpose, input, output, "
+                           "\"; there are batch, limb, coefficient, staged, events, broadcast, transpose, input, output, "
                            "weights=, slowdown= and uncalibrated");
     }
   }
