@@ -22,6 +22,8 @@ std::unique_ptr<Channel> Device::connect(std::span<const std::byte>, std::size_t
   throw DeviceError("devices of this kind have no channels between processes");
 }
 
+std::shared_ptr<Meeting> Device::make_meeting(std::span<Device* const>, std::span<Queue* const>) { return nullptr; }
+
 std::vector<std::string> Device::report() {
   const MemoryState m = memory();
   return {name() + ": " + description() + ", " + readable_bytes(m.available) + " of " + readable_bytes(m.total) + " free"};

@@ -53,6 +53,15 @@ class Queue {
   virtual void wait() = 0;
 };
 
+/// Where queues of several devices meet without the host.
+class Meeting {
+ public:
+  virtual ~Meeting() = default;
+  /// What is enqueued on `queue`, of the member of that number, from now on starts when all that every member enqueued
+  /// before its own call is done, and is there to be read. Every member calls it equally often, each from one thread.
+  virtual void meet(std::size_t member, Queue& queue) = 0;
+};
+
 struct MemoryState {
   std::size_t total = 0, available = 0, pooled = 0;
 };
@@ -112,6 +121,8 @@ class Device {
   virtual Kernels& kernels() = 0;
   /// Whether this device's kernels may read memory of `other` by its address.
   virtual bool reaches(const Device& other) const { return this == &other; }
+  /// For one queue of each of several devices, this one among them. Null where they cannot meet without the host.
+  virtual std::shared_ptr<Meeting> make_meeting(std::span<Device* const> members, std::span<Queue* const> queues);
   /// Whether addresses of this device are the host's.
   virtual bool in_host_memory() const { return false; }
   /// Modular products a second of one thread (or of the whole device) with operands in registers: measured when called.

@@ -212,6 +212,19 @@ std::vector<Queue*> MeshQueue::queues() const {
   return r;
 }
 
+const std::shared_ptr<device::Meeting>& MeshQueue::meeting() {
+  if (!meeting_) {
+    meeting_ = nullptr;
+    if (!state_->options().events && !state_->options().staged && state_->size() > 1) {
+      state_->drain();  // nobody else uses the queues now
+      std::vector<device::Device*> devices;
+      for (std::size_t m = 0; m < state_->size(); ++m) devices.push_back(state_->member(m).device.get());
+      meeting_ = devices[0]->make_meeting(devices, queues());
+    }
+  }
+  return *meeting_;
+}
+
 std::shared_ptr<Mark> MeshQueue::mark(std::size_t m) {
   const auto mark = std::make_shared<Mark>();
   state_->post(m, [setter = std::make_shared<Setter>(mark), queue = queues_[m].get()] { setter->set(queue->record()); });

@@ -30,6 +30,7 @@ struct Options {
   std::string name;               // as open_device was told; empty: the members' names
   std::optional<Layout> layout;   // of every tensor
   bool staged = false;            // no peer access: all that moves goes through the host
+  bool events = false;            // members wait for each other's events, not for flags in each other's memory
   std::vector<double> weights;    // shares of the members; empty: measured
   std::vector<double> slowdown;   // makes members slow
   Exchange exchange = Exchange::automatic;
@@ -66,7 +67,7 @@ std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> mem
 
 /// A device by name: those of device::open_device; the bare name of a kind of which device::found_devices lists several: all
 /// of them; "cpu,cpu:avx2" and "3*cpu": a mesh of these.
-/// After a mesh's members, options: "/batch", "/limb", "/coefficient", "/staged", "/broadcast", "/transpose", "/input",
+/// After a mesh's members, options: "/batch", "/limb", "/coefficient", "/staged", "/events", "/broadcast", "/transpose", "/input",
 /// "/output", "/weights=2:1:1", "/slowdown=1:4", "/uncalibrated", "/sockets". Throws ParameterError, DeviceError.
 ///
 /// Where HELIOGRAPH_RANKS is more than 1, these are the devices of this rank, and what is opened is the mesh of all ranks'

@@ -45,6 +45,8 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
       o.layout = Layout::coefficient;
     } else if (w == "staged") {
       o.staged = true;
+    } else if (w == "events") {
+      o.events = true;
     } else if (w == "broadcast") {
       o.exchange = Exchange::broadcast;
     } else if (w == "transpose") {
@@ -63,7 +65,7 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
       o.slowdown = numbers(w.substr(9), name);
     } else {
       throw ParameterError("a mesh knows no option \"" + w +
-                           "\"; there are batch, limb, coefficient, staged, broadcast, transpose, input, output, "
+                           "\"; there are batch, limb, coefficient, staged, events, broadcast, transpose, input, output, "
                            "weights=, slowdown=, uncalibrated and sockets");
     }
   }
@@ -107,7 +109,7 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
     return o;
   };
   // A device that counts instead of computing has nothing to share.
-  if (const std::optional<Meeting> meeting = meeting_from_environment(); meeting && name != "null") {
+  if (const std::optional<Rendezvous> meeting = rendezvous_from_environment(); meeting && name != "null") {
     const auto open = [&] { return Own{open_all(members_of(words[0])), options()}; };
     return join_ranks(*meeting, open, name.substr(words[0].size()));
   }
@@ -134,7 +136,7 @@ device::Device& default_device() {
       if (name.empty()) {
         const std::vector<std::string> all = device::found_devices();
         for (const std::string& found : all) name += (name.empty() ? "" : ",") + found;
-        if (const std::optional<Meeting> meeting = meeting_from_environment()) name = all[meeting->rank % all.size()];
+        if (const std::optional<Rendezvous> meeting = rendezvous_from_environment()) name = all[meeting->rank % all.size()];
       }
       opened = open_device(name).release();
     } catch (...) {

@@ -210,7 +210,25 @@ void Operation::exchange(const std::vector<Move>& moves) {
     if (m.from != m.to) reads[m.to][m.from] = 1;
   }
   if (bytes > 0) ++state_.exchanges, state_.exchanged_bytes += bytes;
-  // What is read is ready, is read by all at once, and changes only when all have read it: a task for each member.
+  // Where all take part, all meet before and behind, without the host.
+  bool everyone = bytes > 0;
+  for (std::size_t m = 0; m < members; ++m) {
+    bool part = false;
+    for (std::size_t other = 0; other < members; ++other) part = part || reads[m][other] || reads[other][m];
+    everyone = everyone && part;
+  }
+  if (everyone && queue_.meeting()) {
+    for (std::size_t m = 0; m < members; ++m) {
+      post(m, [list = std::move(pieces[m]), meeting = queue_.meeting(), m](device::Device& device, Queue& q) {
+        meeting->meet(m, q);
+        if (!list.empty()) device.kernels().gather(q, list);
+        meeting->meet(m, q);
+      });
+    }
+    stage(staged);
+    return;
+  }
+  // Else what is read is ready, is read by all at once, and changes only when all have read it: a task for each member.
   std::vector<std::shared_ptr<Mark>> ready(members), done(members);
   for (std::size_t d = 0; d < members; ++d) {
     for (std::size_t s = 0; s < members; ++s) {

@@ -53,6 +53,8 @@ class MeshQueue final : public Queue {
   const std::shared_ptr<State>& shared_state() const { return state_; }
   Queue& queue(std::size_t member) const { return *queues_[member]; }
   std::vector<Queue*> queues() const;
+  /// Where the members meet without the host; null where they cannot. Made at the first call.
+  const std::shared_ptr<device::Meeting>& meeting();
   /// A mark after all that was posted to a member so far.
   std::shared_ptr<Mark> mark(std::size_t member);
   /// Work posted to a member from now on starts after `mark`, of member `from`.
@@ -61,6 +63,7 @@ class MeshQueue final : public Queue {
  private:
   std::shared_ptr<State> state_;
   std::vector<std::shared_ptr<Queue>> queues_;
+  std::optional<std::shared_ptr<device::Meeting>> meeting_;
 };
 
 /// `queue` as a mesh's. Throws MismatchError.

@@ -38,7 +38,7 @@ void RemoteDevice::upload(device::Queue&, std::span<const std::byte>, std::byte*
 void RemoteDevice::download(device::Queue&, const std::byte*, std::span<std::byte>) { misuse(); }
 device::Kernels& RemoteDevice::kernels() { misuse(); }
 
-std::unique_ptr<Mesh> join_ranks(const Meeting& meeting, const std::function<Own()>& open, const std::string& options) {
+std::unique_ptr<Mesh> join_ranks(const Rendezvous& meeting, const std::function<Own()>& open, const std::string& options) {
   Own own;
   std::vector<MemberCard> cards;
   std::exception_ptr trouble;

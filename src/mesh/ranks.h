@@ -37,6 +37,6 @@ struct Own {
 };
 /// The mesh of all ranks. `open`: where it throws, the other ranks are told. `options`: as they were written.
 /// Throws MismatchError where ranks disagree, DeviceError where one does not come; on every rank.
-std::unique_ptr<Mesh> join_ranks(const Meeting& meeting, const std::function<Own()>& open, const std::string& options);
+std::unique_ptr<Mesh> join_ranks(const Rendezvous& meeting, const std::function<Own()>& open, const std::string& options);
 
 }  // namespace heliograph::mesh

@@ -200,6 +200,7 @@ class FakeDriver final : public backend::cuda::Driver {
     if (launches_.size() == fault_at_) hurt_ = true;
     return status;
   }
+  int number() const override { return number_; }
   bool reach(Driver& other) override {
     const auto* const theirs = dynamic_cast<const FakeDriver*>(&other);
     const std::lock_guard lock(mutex_);
@@ -239,6 +240,11 @@ class FakeDriver final : public backend::cuda::Driver {
   bool is_fault(Status s) override { return s == kFault; }
 
  private:
+  static int next_number() {
+    static std::atomic<int> next{0};
+    return next++;
+  }
+  const int number_ = next_number();
   using Handles = std::map<void*, bool>;
   /// The events of every fake GPU: a stream waits for any.
   class Events {

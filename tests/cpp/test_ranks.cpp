@@ -46,7 +46,7 @@ std::unique_ptr<mesh::Mesh> open_mesh(const std::string& name) {
       own.devices.push_back(std::make_shared<ChannelProcessor>());
     own.options = {.layout = holds(name, "limb") ? mesh::Layout::limb : mesh::Layout::batch, .calibrate = false};
     return mesh::join_ranks(
-        *mesh::meeting_from_environment(), [&] { return own; }, name.substr(at));
+        *mesh::rendezvous_from_environment(), [&] { return own; }, name.substr(at));
   }
   auto device = mesh::open_device(name);
   auto* const mesh = dynamic_cast<mesh::Mesh*>(device.get());
@@ -269,12 +269,14 @@ TEST(RankBody, DISABLED_RunsAnotherProgram) {
 TEST(RankBody, DISABLED_RunsOutOfMemory) {
   const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
   const auto queue = mesh->make_queue();
-  shuffle(*mesh, *queue, 2);
-  std::atomic<bool> done{own_rank() != 1};
+  std::atomic<bool> begun{false}, done{false};
   std::thread thief([&] {  // again and again: what fails once is tried once more
-    while (!done) backend::cpu::fail_allocation(mesh->member(1), 1);
+    while (!done) {
+      if (begun) backend::cpu::fail_allocation(mesh->member(1), 1);
+    }
   });
-  const std::string said = message_of<OutOfMemoryError>([&] { shuffle(*mesh, *queue, 100000); });
+  const std::string said = message_of<OutOfMemoryError>(
+      [&] { shuffle(*mesh, *queue, 100000, [&](int i) { begun = own_rank() == 1 && i > 2; }); });
   done = true;
   thief.join();
   EXPECT_FALSE(said.empty());
@@ -439,7 +441,7 @@ TEST(Ranks, OfTwoVersionsAreRefused) {
   const std::string port = std::to_string(free_port());
   for (std::size_t r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
-      const mesh::Meeting meeting{.rank = r, .ranks = 2, .host = "127.0.0.1", .port = port};
+      const mesh::Rendezvous meeting{.rank = r, .ranks = 2, .host = "127.0.0.1", .port = port};
       said[r] = message_of<MismatchError>([&] { mesh::meet(meeting, {{"version", r ? "8.1" : "8.0"}}, {}, ""); });
     });
   }

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/meeting.h"
 #include "backend/cuda/nccl.h"
 
 namespace heliograph::backend::cuda {
@@ -447,6 +448,20 @@ class CudaDevice final : public device::Device {
   }
 
   device::Kernels& kernels() override { return kernels_; }
+  std::shared_ptr<device::Meeting> make_meeting(std::span<device::Device* const> members,
+                                                std::span<device::Queue* const> queues) override {
+    if (members.size() > CudaMeeting::kMost) return nullptr;
+    for (device::Device* a : members) {
+      for (device::Device* b : members) {
+        if (a == b) continue;
+        const auto* const x = dynamic_cast<const CudaDevice*>(a);
+        const auto* const y = dynamic_cast<const CudaDevice*>(b);
+        // Queues of one GPU may wait for each other in the order of the hardware, not in theirs.
+        if (!x || !y || !a->reaches(*b) || x->state_->driver().number() == y->state_->driver().number()) return nullptr;
+      }
+    }
+    return std::make_shared<CudaMeeting>(members, queues);
+  }
   bool reaches(const device::Device& other) const override {
     const auto* const theirs = dynamic_cast<const CudaDevice*>(&other);
     return theirs != nullptr && state_->reaches(*theirs->state_);

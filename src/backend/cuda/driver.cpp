@@ -103,6 +103,7 @@ class Runtime final : public Driver {
     config.numAttrs = overlaps_ ? 1 : 0;
     return cudaLaunchKernelExC(&config, l.function, l.arguments);
   }
+  int number() const override { return ordinal_; }
   bool reach(Driver& other) override {
     const auto* const theirs = dynamic_cast<const Runtime*>(&other);
     if (theirs == nullptr) return false;

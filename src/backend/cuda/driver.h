@@ -54,6 +54,8 @@ class Driver {
   virtual Status launch(const Launch&, StreamHandle) = 0;
   /// Whether kernels of this GPU may read the memory of `other`; the first call sees to it that they may.
   virtual bool reach(Driver& other) = 0;
+  /// Which GPU it is: equal where two drivers are of one.
+  virtual int number() const = 0;
   /// Graphs: work enqueued between the two is recorded instead of run; end gives something to replay.
   virtual Status begin_capture(StreamHandle) = 0;
   virtual Status end_capture(StreamHandle, void** graph) = 0;

@@ -47,11 +47,11 @@ std::string own_name() {
 
 std::string named(std::size_t rank, const std::string& name) { return "rank " + std::to_string(rank) + " (" + name + ")"; }
 
-std::string place_of(const Meeting& m) { return m.host + ":" + m.port; }
+std::string place_of(const Rendezvous& m) { return m.host + ":" + m.port; }
 
 std::string seconds(milliseconds t) { return std::to_string((t.count() + 999) / 1000) + " s"; }
 
-Json to_json(const Meeting& m, const Terms& terms, const std::vector<MemberCard>& members, const std::string& trouble) {
+Json to_json(const Rendezvous& m, const Terms& terms, const std::vector<MemberCard>& members, const std::string& trouble) {
   Json said = Json::object(), cards = Json::array();
   for (const auto& [what, value] : terms) said[what] = value;
   for (const MemberCard& c : members) {
@@ -113,7 +113,7 @@ struct Refusal {
   bool mismatch = false;  // else a device or a connection
 };
 
-Refusal objection(const Meeting& m, const Json& host, const std::vector<Arrival>& arrivals) {
+Refusal objection(const Rendezvous& m, const Json& host, const std::vector<Arrival>& arrivals) {
   for (const Arrival& a : arrivals) {
     if (const std::string& trouble = a.hello.string_at("trouble", 4096); !trouble.empty())
       return {a.name() + " cannot take part: " + trouble, false};
@@ -136,7 +136,7 @@ Refusal objection(const Meeting& m, const Json& host, const std::vector<Arrival>
   throw DeviceError(r.text);
 }
 
-std::string missing_ranks(const Meeting& m, const std::vector<Arrival>& arrivals) {
+std::string missing_ranks(const Rendezvous& m, const std::vector<Arrival>& arrivals) {
   std::string text;
   for (std::size_t r = 1; r < m.ranks; ++r) {
     if (std::none_of(arrivals.begin(), arrivals.end(), [&](const Arrival& a) { return a.rank == r; }))
@@ -145,7 +145,7 @@ std::string missing_ranks(const Meeting& m, const std::vector<Arrival>& arrivals
   return text;
 }
 
-Socket listen_by(const Meeting& m, Clock::time_point until) {
+Socket listen_by(const Rendezvous& m, Clock::time_point until) {
   for (;;) {  // the port may still be taken by those who met before
     try {
       return wire::listen(m.host, m.port);
@@ -161,7 +161,7 @@ Json guest_json(const Json& hello, const std::string& address, const std::string
 }
 
 /// Rank 0: waits for all, says yes or no to all.
-std::vector<Guest> host(const Meeting& m, const Json& mine) {
+std::vector<Guest> host(const Rendezvous& m, const Json& mine) {
   Clock::time_point until = Clock::now() + m.limit;
   const Socket door = listen_by(m, until);
   std::vector<Arrival> arrivals;
@@ -212,7 +212,7 @@ std::vector<Guest> host(const Meeting& m, const Json& mine) {
 }
 
 /// The others: knock until rank 0 answers.
-std::vector<Guest> join(const Meeting& m, Json mine) {
+std::vector<Guest> join(const Rendezvous& m, Json mine) {
   const Clock::time_point until = Clock::now() + m.limit;
   Socket to_host, door;
   Json verdict;
@@ -267,10 +267,10 @@ std::vector<Guest> join(const Meeting& m, Json mine) {
 
 }  // namespace
 
-std::optional<Meeting> meeting_from_environment() {
+std::optional<Rendezvous> rendezvous_from_environment() {
   const char* const ranks = std::getenv("HELIOGRAPH_RANKS");
   if (ranks == nullptr || *ranks == '\0') return {};
-  Meeting m;
+  Rendezvous m;
   m.ranks = number_in("HELIOGRAPH_RANKS", 1, kMostRanks);
   if (m.ranks == 1) return {};
   m.rank = number_in("HELIOGRAPH_RANK", 0, m.ranks - 1);
@@ -285,7 +285,7 @@ std::optional<Meeting> meeting_from_environment() {
   return m;
 }
 
-std::vector<Guest> meet(const Meeting& m, const Terms& terms, const std::vector<MemberCard>& members,
+std::vector<Guest> meet(const Rendezvous& m, const Terms& terms, const std::vector<MemberCard>& members,
                         const std::string& trouble) {
   const Json mine = to_json(m, terms, members, trouble);
   return m.rank == 0 ? host(m, mine) : join(m, mine);

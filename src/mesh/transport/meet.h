@@ -11,13 +11,13 @@ namespace heliograph::mesh {
 
 /// What HELIOGRAPH_RANK, HELIOGRAPH_RANKS, HELIOGRAPH_MEET ("host:port", where rank 0 listens) and HELIOGRAPH_TIMEOUT
 /// (seconds, of every wait for another rank) say.
-struct Meeting {
+struct Rendezvous {
   std::size_t rank = 0, ranks = 1;
   std::string host, port;
   std::chrono::milliseconds limit{60000};
 };
 /// None where this process is alone. Throws ParameterError.
-std::optional<Meeting> meeting_from_environment();
+std::optional<Rendezvous> rendezvous_from_environment();
 
 /// One member as its own rank sees it.
 struct MemberCard {
@@ -35,7 +35,7 @@ struct Guest {
 /// `trouble`: why this rank cannot take part; it comes all the same, so that the others need not wait.
 /// Throws MismatchError on every rank where they disagree, DeviceError where one does not come or is in trouble.
 /// Who can reach the port can take part, and seeds of secret keys go over these connections: for a trusted network.
-std::vector<Guest> meet(const Meeting& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
+std::vector<Guest> meet(const Rendezvous& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
                         const std::vector<MemberCard>& members, const std::string& trouble);
 
 }  // namespace heliograph::mesh

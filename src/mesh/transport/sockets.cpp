@@ -52,7 +52,7 @@ struct SocketTransport::Header {
   u64 bytes = 0;
 };
 
-SocketTransport::SocketTransport(const Meeting& meeting, std::vector<Guest> guests)
+SocketTransport::SocketTransport(const Rendezvous& meeting, std::vector<Guest> guests)
     : rank_(meeting.rank), limit_(meeting.limit), process_(getpid()) {
   for (std::size_t r = 0; r < guests.size(); ++r) {
     auto peer = std::make_unique<Peer>();
@@ -120,9 +120,9 @@ void SocketTransport::require_sound() const {
   std::rethrow_exception(error_);
 }
 
-void SocketTransport::fail(std::exception_ptr error) noexcept { end(std::move(error), true); }
+void SocketTransport::fail(std::exception_ptr error) noexcept { end(std::move(error)); }
 
-void SocketTransport::end(std::exception_ptr error, bool tell) noexcept {
+void SocketTransport::end(std::exception_ptr error, bool heard) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (failed_) return;
@@ -130,10 +130,9 @@ void SocketTransport::end(std::exception_ptr error, bool tell) noexcept {
     failed_ = true;
   }
   condition_.notify_all();
-  if (!tell) return;
   try {
     Failure kind = kDevice;
-    const std::string text = called(rank_) + ": " + what_of(error, kind);
+    const std::string what = what_of(error, kind), text = heard ? what : called(rank_) + ": " + what;
     const Header header{.kind = kFailure, .number = kind, .bytes = text.size()};
     const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(text))};
     for (auto& p : peers_) {
@@ -169,10 +168,9 @@ void SocketTransport::read_from(std::size_t rank) {
       return peer.left || stopping_;
     }();
     if (!expected)
-      end(std::make_exception_ptr(DeviceError(called(rank) + " is gone: its process has ended or the connection was lost")),
-          true);
+      end(std::make_exception_ptr(DeviceError(called(rank) + " is gone: its process has ended or the connection was lost")));
   } catch (const std::exception& e) {
-    end(std::make_exception_ptr(DeviceError(called(rank) + ": " + e.what())), true);
+    end(std::make_exception_ptr(DeviceError(called(rank) + ": " + e.what())));
   }
 }
 
@@ -182,7 +180,7 @@ void SocketTransport::take_in(std::size_t rank, const Header& header, Bytes byte
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     end(header.number == kMemory ? std::make_exception_ptr(OutOfMemoryError(text))
                                  : std::make_exception_ptr(DeviceError(text)),
-        false);
+        true);
     return;
   }
   {
@@ -216,7 +214,7 @@ SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 
               std::to_string(message.bytes.size()) + " bytes of exchange " + std::to_string(message.number);
   }
   lock.unlock();
-  end(std::make_exception_ptr(DeviceError(trouble)), true);
+  end(std::make_exception_ptr(DeviceError(trouble)));
   require_sound();
   return {};
 }
@@ -241,7 +239,7 @@ void SocketTransport::send(std::size_t rank, Header header, std::span<const std:
     }
     peer.socket.shut();  // half a message may have gone: no other can follow
   }
-  end(std::make_exception_ptr(DeviceError(trouble)), true);
+  end(std::make_exception_ptr(DeviceError(trouble)));
   require_sound();
 }
 

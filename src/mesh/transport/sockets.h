@@ -17,7 +17,7 @@ namespace heliograph::mesh {
 /// nothing can wait in a circle. What has come and is not wanted yet is kept, without a bound.
 class SocketTransport final : public Transport {
  public:
-  SocketTransport(const Meeting& meeting, std::vector<Guest> guests);
+  SocketTransport(const Rendezvous& meeting, std::vector<Guest> guests);
   /// Says goodbye: others may go on where they need this rank no more.
   ~SocketTransport() override;
 
@@ -57,8 +57,9 @@ class SocketTransport final : public Transport {
   void send(std::size_t rank, Header header, std::span<const std::byte> bytes);
   /// The next message of a box of that rank.
   Bytes receive(std::size_t rank, Box& box, u64 number, std::size_t* expected);
-  /// The first failure; tells the others unless it came from them.
-  void end(std::exception_ptr error, bool tell) noexcept;
+  /// The first failure; told to all. Also what was `heard` of another: who hears of it from nobody else must not take this
+  /// rank's leaving for the reason.
+  void end(std::exception_ptr error, bool heard = false) noexcept;
   void say_goodbye() noexcept;
   static void say_goodbye_at_exit();
 
