@@ -50,15 +50,11 @@ Use
 from __future__ import annotations
 
 import argparse
-import hashlib
-import io
 import json
 import math
-import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,15 +62,14 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # repeatable produc
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
 import integer_network as integer
+from cifar10_images import Augmentation, Data, Images, load_data, on_device
 from integer_network import Convolution, Dense, Layer
 
 DATA_SET = "CIFAR-10-JPEG-q75"  # what an accuracy was measured on
-HELD_OUT, VALIDATION = 4000, 5000  # the first and the last training images
 SET_2020 = (2424833, 2654209, 2752513, 3604481, 3735553, 4423681, 4620289, 4816897, 4882433, 5308417)
 WHITE = 255
 MARGIN = 1.0  # bits that the logits of the images trained on must leave free
@@ -101,94 +96,6 @@ def say(text: str) -> None:
     print(f"[{elapsed():6.1f} s] {text}", flush=True)
 
 
-# --- data ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Images:
-    """Images as (number, 3, 32, 32) uint8 RGB, with their labels, on the device."""
-
-    pixels: Tensor
-    labels: Tensor
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, part: slice) -> Images:
-        return Images(self.pixels[part], self.labels[part])
-
-    def batches(self, size: int = 1000) -> Iterator[tuple[Tensor, Tensor]]:
-        """Pixels and labels, some images at a time."""
-        return zip(self.pixels.split(size), self.labels.split(size), strict=True)
-
-
-@dataclass(frozen=True)
-class Data:
-    """The parts of CIFAR-10; `everything` is all training images, in the official order."""
-
-    everything: Images
-    original: Images  # the first training images, in original pixels
-    test: Images
-    skipped: int  # images at the front that are not trained on
-    validated: int  # images at the back that are not trained on
-    sha256: dict[str, str]
-
-    @property
-    def train(self) -> Images:
-        """What is trained on."""
-        return self.everything[self.skipped : len(self.everything) - self.validated]
-
-    @property
-    def validation(self) -> Images:
-        """What makes the choices."""
-        return self.everything[len(self.everything) - self.validated :]
-
-
-def decode(streams: list[bytes]) -> np.ndarray:
-    """Decode JPEG streams to (number, 32, 32, 3) uint8."""
-    return np.stack([np.asarray(Image.open(io.BytesIO(stream)).convert("RGB")) for stream in streams])
-
-
-def read_jpeg(path: Path, chosen: np.ndarray | None, workers: multiprocessing.pool.Pool) -> tuple[np.ndarray, np.ndarray]:
-    """Read a file of JPEG streams end to end: all images, or the chosen ones."""
-    with np.load(path) as file:
-        stream, offsets, labels = file["jpeg"].tobytes(), file["offsets"].tolist(), file["labels"]
-    indices = range(len(labels)) if chosen is None else chosen.tolist()
-    streams = [stream[offsets[i] : offsets[i + 1]] for i in indices]
-    parts = workers.map(decode, [streams[first : first + 500] for first in range(0, len(streams), 500)])
-    return np.concatenate(parts), labels[list(indices)]
-
-
-def load_data(folder: Path, quick: bool) -> tuple[Data, dict[str, str]]:
-    """Read and decode everything to the CPU, with the digests of the decoded arrays; `quick`: little of it."""
-    held, validated = (60, 100) if quick else (HELD_OUT, VALIDATION)
-    some = np.concatenate([np.arange(60), np.arange(4000, 4400), np.arange(45000, 45100)]) if quick else None
-    with multiprocessing.get_context("fork").Pool(min(16, os.cpu_count() or 1)) as workers:
-        train = read_jpeg(folder / "train_jpeg.npz", some, workers)
-        test = read_jpeg(folder / "test_jpeg.npz", np.arange(100) if quick else None, workers)
-    with np.load(folder / "train_first4000_original.npz") as file:
-        original = file["images"][:held], file["labels"][:held]
-    assert (original[1] == train[1][:held]).all(), "the original images are not the first training images"
-    digests = {
-        name: hashlib.sha256(part[0].tobytes()).hexdigest()
-        for name, part in (("train", train), ("test", test), ("train_first4000_original", original))
-    }
-    parts = [
-        Images(torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy()), torch.from_numpy(labels.astype(np.int64)))
-        for pixels, labels in (train, original, test)
-    ]
-    return Data(parts[0], parts[1], parts[2], held, validated, digests), digests
-
-
-def on_device(data: Data, device: torch.device) -> Data:
-    """Copy everything to the device."""
-
-    def copy(images: Images) -> Images:
-        return Images(images.pixels.to(device), images.labels.to(device))
-
-    return Data(copy(data.everything), copy(data.original), copy(data.test), data.skipped, data.validated, data.sha256)
-
-
 def quantise(pixels: Tensor, levels: int) -> Tensor:
     """Map pixels 0..255 to integers 0..levels, to nearest; nothing happens at 255."""
     return pixels if levels == WHITE else ((pixels.int() * levels + WHITE // 2) // WHITE).to(torch.uint8)
@@ -197,46 +104,6 @@ def quantise(pixels: Tensor, levels: int) -> Tensor:
 def as_input(pixels: Tensor, levels: int) -> Tensor:
     """Pixels as the real network takes them: 0..1."""
     return (quantise(pixels, levels).float() / levels).contiguous(memory_format=torch.channels_last)
-
-
-class Augmentation:
-    """Shift, mirror and blot images at random, in one batch."""
-
-    def __init__(self, data: Images, blot: int, generator: torch.Generator, reach: int = 4) -> None:
-        parts = [functional.pad(pixels.float(), [reach] * 4, mode="reflect").byte() for pixels in data.pixels.split(5000)]
-        self.padded, self.labels, self.reach, self.blot = torch.cat(parts), data.labels, reach, blot
-        self.side, self.generator = data.pixels.shape[-1], generator
-
-    def random(self, count: int, below: int) -> Tensor:
-        """Integers 0..below - 1."""
-        return torch.randint(below, (count,), device=self.padded.device, generator=self.generator)
-
-    def epoch(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Every image once, in full batches; what is left over waits for the next epoch."""
-        order = torch.randperm(len(self.labels), device=self.padded.device, generator=self.generator)
-        size = min(size, len(order))
-        for chosen in order[: len(order) // size * size].split(size):
-            yield self.batch(chosen), self.labels[chosen]
-
-    def batch(self, chosen: Tensor) -> Tensor:
-        """The chosen images, changed."""
-        count, side, device = len(chosen), self.side, self.padded.device
-        windows = self.padded[chosen].unfold(2, side, 1).unfold(3, side, 1)
-        places = 2 * self.reach + 1
-        rows, columns = self.random(count, places), self.random(count, places)
-        pixels = windows[torch.arange(count, device=device), :, rows, columns]
-        mirrored = self.random(count, 2).bool().view(-1, 1, 1, 1)
-        pixels = torch.where(mirrored, pixels.flip(3), pixels)
-        if not self.blot:
-            return pixels
-        axis = torch.arange(side, device=device)
-
-        def covered() -> Tensor:
-            first = self.random(count, side + self.blot - 1)[:, None] - self.blot + 1
-            return (axis >= first) & (axis < first + self.blot)
-
-        hole = covered()[:, None, :, None] & covered()[:, None, None, :]
-        return pixels.masked_fill(hole, 120)  # about the mean
 
 
 # --- the real network ---------------------------------------------------------------------
