@@ -19,7 +19,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFarewell{10000};  // for the other ends to close with us
-constexpr milliseconds kSetup{60000};    // at least: it takes seconds at its best
+constexpr milliseconds kSetup{60000};     // at least: it takes seconds at its best
 
 /// NVLink multicast is never used: a program that ends while it is set up can put a host's GPUs out of service. NCCL reads
 /// this once, at its first call.
