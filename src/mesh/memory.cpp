@@ -95,14 +95,39 @@ MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, const Pr
       for (std::size_t m = 0; m < members; ++m) local_[m].words = limb_words * limbs_[m].size();
       break;
   }
-  for (std::size_t m = 0; m < members; ++m) {
-    const std::size_t held = layout_ == Layout::batch ? bounds_[m + 1] - bounds_[m] : items;
-    const std::size_t bytes = held * local_[m].words * shape_.word_size();
-    if (bytes == 0) continue;
-    local_[m].buffer = state_->allocate(m, bytes, *queues[m]);
-    state_->hold(m, bytes);
+  if (!fits_elsewhere(queues)) {
+    for (std::size_t m = 0; m < members; ++m) {
+      if (const std::size_t bytes = bytes_on(m)) local_[m].buffer = state_->allocate(m, bytes, *queues[m]);
+    }
   }
+  for (std::size_t m = 0; m < members; ++m) state_->hold(m, bytes_on(m));
   address_ = shape_.data = state_->new_address(bytes_, this);
+}
+
+std::size_t MeshMemory::bytes_on(std::size_t m) const {
+  const std::size_t held = layout_ == Layout::batch ? bounds_[m + 1] - bounds_[m] : shape_.items();
+  return held * local_[m].words * shape_.word_size();
+}
+
+/// Fewer items than members lie on the first ones; where these have no room, on the next: keys fill one after the other.
+bool MeshMemory::fits_elsewhere(const std::vector<Queue*>& queues) {
+  const std::size_t members = local_.size(), items = shape_.items();
+  if (layout_ != Layout::batch || items == 0 || items >= members || state_->over_ranks()) return false;
+  const std::vector<std::size_t> first = bounds_;
+  for (std::size_t shift = 0; shift + items <= members; ++shift) {
+    try {
+      for (std::size_t m = 0; m <= members; ++m) bounds_[m] = m < shift ? 0 : first[m - shift];
+      bounds_[members] = items;
+      for (std::size_t m = 0; m < members; ++m) {
+        if (const std::size_t bytes = bytes_on(m)) local_[m].buffer = state_->member(m).device->allocate(bytes, *queues[m]);
+      }
+      return true;
+    } catch (const OutOfMemoryError&) {
+      for (auto& l : local_) l.buffer = nullptr;
+    }
+  }
+  bounds_ = first;
+  return false;
 }
 
 MeshMemory::~MeshMemory() {

@@ -56,6 +56,8 @@ class MeshMemory final : public device::Memory {
     Buffer buffer;
   };
   Block block_of(const View& view, std::size_t member) const;
+  std::size_t bytes_on(std::size_t member) const;
+  bool fits_elsewhere(const std::vector<Queue*>& queues);
 
   std::shared_ptr<State> state_;
   View shape_;

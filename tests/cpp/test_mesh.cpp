@@ -202,6 +202,18 @@ TEST(Mesh, MemoryRunsOutOnAMember) {
   EXPECT_EQ(read(*m, *q, a.view, 0, 1)[0], 3u);
 }
 
+TEST(Mesh, WhatOneMemberHasNoRoomForLiesOnTheNext) {
+  const auto m = mesh_of("3*cpu/batch/uncalibrated");
+  const auto q = m->make_queue();
+  const auto ring = m->kernels().prepare(ring_of(kField50, 1024, 2));
+  const Words a = words(*m, *q, 1, 2, 1024, 7);
+  backend::cpu::fail_allocation(m->member(0), 1);
+  const Words b = words(*m, *q, 1, 2, 1024, 40);
+  m->kernels().add(*q, *ring, PrimeList::range(0, 2), a.view, b.view, a.view);  // they meet where the result lies
+  EXPECT_EQ(read(*m, *q, a.view, 1, 1)[0], 8u + 41u);
+  EXPECT_EQ(m->moved().bytes, 2u * 1024 * 8);
+}
+
 TEST(Mesh, SaysWhatIsWrongWithAName) {
   for (const char* name : {"2*cpu/diagonal", "0*cpu", "65*cpu", "x*cpu", "cpu,abacus", "2*cpu/weights=1", "2*cpu/weights=1:0",
                            "2*cpu/weights=1:b", "2*cpu/slowdown=1:2:3"}) {
