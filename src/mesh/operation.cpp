@@ -25,6 +25,13 @@ bool is_one_item(const View& v) {
   return true;
 }
 
+/// Whether two views that begin at one word show the same words; of one item alone, if that is all there is.
+bool same_words(const View& a, const View& b, bool one) {
+  const bool inside = a.components == b.components && (a.components < 2 || a.component_stride == b.component_stride) &&
+                      a.limbs == b.limbs && (a.limbs < 2 || a.limb_stride == b.limb_stride);
+  return inside && (one ? is_one_item(a) : a.axes == b.axes && a.shape == b.shape && a.stride == b.stride);
+}
+
 /// The view of `have`, which covers `part`, narrowed to it; none where no view shows just those words.
 std::optional<View> shown(const Block& have, const Block& part, bool any_limbs) {
   View v = have.view;
@@ -139,7 +146,7 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
     const auto kept = std::find_if(memory.copies.begin(), memory.copies.end(), [&](const MeshMemory::Copy& c) {
       return c.offset == offset && c.components == v.components && c.part.member == wanted.member &&
              c.part.first == wanted.first && c.part.count == wanted.count && c.part.limbs == wanted.limbs &&
-             c.part.begin == wanted.begin && c.part.length == wanted.length && (one || c.whole == v.items());
+             c.part.begin == wanted.begin && c.part.length == wanted.length && same_words(c.source, v, one);
     });
     if (keep && kept != memory.copies.end()) {
       temporary_[part.member].push_back(kept->buffer);  // it may be dropped while this is at work
@@ -160,7 +167,7 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
     }
     if (keep) {
       memory.copies.push_back(
-          {.part = wanted, .offset = offset, .components = v.components, .whole = v.items(), .view = wanted.view, .buffer = buffer});
+          {.part = wanted, .offset = offset, .components = v.components, .source = v, .view = wanted.view, .buffer = buffer});
       memory.copies.back().part.view = {};
       state_.hold(part.member, buffer->bytes());
     }

@@ -43,7 +43,17 @@ SETS = {
     "w32-digits": lambda: small_spec(168, 2, _core.batching_primes(N, 42), "w32"),
     "w32-no-special": lambda: small_spec(84, 0, [12289, 18433], "w32"),
 }
-DEVICES = ["ref", "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "cuda"]
+DEVICES = [
+    "ref",
+    "cpu",
+    "cpu:scalar",
+    "cpu:avx2",
+    "cpu:avx512",
+    "3*cpu/uncalibrated",
+    "2*cpu/limb/uncalibrated",
+    "cuda:0",
+    "cuda:0,cuda:1",
+]
 EVERYWHERE = ["w64", "w32-digits"]  # tested at every level; the others on ref, on the best level and on a GPU
 
 

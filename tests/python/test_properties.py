@@ -321,7 +321,7 @@ def bits_of_ref() -> dict[str, dict[str, str]]:
     return bits_on("ref")
 
 
-PLACES = [*((d, t) for d in rigs.DEVICES if d.startswith("cpu:") for t in ("1", "3")), ("cuda", "1")]
+PLACES = [*((d, t) for d in rigs.DEVICES if d.startswith("cpu:") for t in ("1", "3")), ("cuda:0", "1")]
 
 
 @pytest.mark.parametrize(("device", "threads"), PLACES)
