@@ -87,7 +87,8 @@ void MeshKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View&
       const std::vector<Block> parts = op.parts(out), in = op.fetch(x, parts);
       std::vector<Block> added;
       if (add) added = op.fetch(*add, parts);
-      const std::vector<LocalKey> keys = fetch_key(op, key, plan.key_limbs, with_limbs(parts, range(0, plan.extended.size())));
+      const std::vector<LocalKey> keys =
+          fetch_key(op, key, plan.key_limbs, with_limbs(parts, range(0, plan.extended.size())));
       op.writes(out);
       for (std::size_t i = 0; i < parts.size(); ++i) {
         const auto mine = plan_on(plan, parts[i].member);
@@ -126,10 +127,9 @@ void MeshKernels::do_decompose(Queue& q, const KeySwitchPlan& plan, const View& 
       const std::vector<Block> parts = op.parts(digits), in = op.fetch(x, with_limbs(parts, range(0, x.limbs)));
       op.writes(digits);
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        op.post(parts[i].member, [mine = plan_on(plan, parts[i].member), in = in[i].view,
-                                  o = parts[i].view](device::Device& d, Queue& queue) {
-          d.kernels().decompose(queue, *mine, in, o, Workspace(nullptr, 0));
-        });
+        op.post(parts[i].member,
+                [mine = plan_on(plan, parts[i].member), in = in[i].view, o = parts[i].view](
+                    device::Device& d, Queue& queue) { d.kernels().decompose(queue, *mine, in, o, Workspace(nullptr, 0)); });
       }
       return;
     }
@@ -169,16 +169,20 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
       if (!targets.empty()) raise.conversion = mesh_of(digit.raise).on(part.member, targets);
       raises.push_back(std::move(raise));
       // The digit's own limbs are the polynomial's.
-      Block source{.member = part.member, .first = 0, .count = part.count, .limbs = range(digit.first, digit.count),
-                   .begin = 0, .length = part.length, .view = in[i].view.with_limbs(digit.first, digit.count)};
+      Block source{.member = part.member,
+                   .first = 0,
+                   .count = part.count,
+                   .limbs = range(digit.first, digit.count),
+                   .begin = 0,
+                   .length = part.length,
+                   .view = in[i].view.with_limbs(digit.first, digit.count)};
       Block target = part;
       target.first = 0;
       target.view = part.view.with_components(j, 1);
       for (const Pair& p : intersect(source, target)) pieces.push_back({p.from, p.to});
     }
     op.post(part.member, [raises = std::move(raises), pieces = std::move(pieces), ring = ring_on(plan.ring, part.member),
-                          primes = primes_of(part, plan.extended), in = in[i].view, o = part.view,
-                          firsts = [&] {
+                          primes = primes_of(part, plan.extended), in = in[i].view, o = part.view, firsts = [&] {
                             std::vector<std::pair<std::size_t, std::size_t>> f;
                             for (const auto& d : plan.digits) f.push_back({d.first, d.count});
                             return f;
@@ -209,8 +213,13 @@ void MeshKernels::aggregate_outputs(Queue& q, const KeySwitchPlan& plan, const V
       Operation op(*state_, q);
       const std::size_t from = plan.digits[begin].first;
       const auto& last = plan.digits[begin + count - 1];
-      const Block part{.member = m, .first = 0, .count = sum.items(), .limbs = range(from, last.first + last.count - from),
-                       .begin = 0, .length = sum.n, .view = {}};
+      const Block part{.member = m,
+                       .first = 0,
+                       .count = sum.items(),
+                       .limbs = range(from, last.first + last.count - from),
+                       .begin = 0,
+                       .length = sum.n,
+                       .view = {}};
       const std::vector<Block> in = op.fetch(x, {part});
       const std::vector<Block> all = {with_limbs({part}, range(0, limbs))};
       const std::vector<LocalKey> keys = fetch_key(op, key.with_components(2 * begin, 2 * count), plan.key_limbs, all);
@@ -271,7 +280,8 @@ void MeshKernels::do_apply_key(Queue& q, const KeySwitchPlan& plan, const View& 
 }
 
 /// From the sums over Q and P to the result.
-void MeshKernels::finish_key_switch(Queue& q, const KeySwitchPlan& plan, const View& sum, const View* added, const View& out) {
+void MeshKernels::finish_key_switch(Queue& q, const KeySwitchPlan& plan, const View& sum, const View* added,
+                                    const View& out) {
   const std::size_t chain = plan.chain.size();
   inverse_ntt(q, *plan.ring, plan.extended, sum, sum);
   if (plan.mod_down) {
@@ -294,8 +304,8 @@ void MeshKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View
   {
     Operation op(*state_, q);
     if (!runs_over_limbs(op, out)) {
-      const bool square = a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
-                          a.components == b.components;
+      const bool square =
+          a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride && a.components == b.components;
       const std::vector<Block> parts = op.parts(out), fa = op.fetch(a, parts);
       const std::vector<Block> fb = square ? fa : op.fetch(b, parts);
       op.writes(out);
@@ -319,8 +329,8 @@ void MeshKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View
 
 void MeshKernels::multiply_over_limbs(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out) {
   const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size();
-  const bool square = a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
-                      a.components == b.components;
+  const bool square =
+      a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride && a.components == b.components;
   // Both factors side by side: one exchange for both.
   const std::size_t factors = a.components + (square ? 0 : b.components);
   const Temporary raised = over_limbs(q, out, factors, plan.extended);

@@ -217,7 +217,8 @@ Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string
     constexpr std::size_t kLong = std::size_t{1} << 17;
     const std::size_t items = 16 * members;  // 16 MiB a member
     const double time = exchange_time(*state, kernels, queue, items, kLong, 3);
-    const double read = static_cast<double>(items / members * kLong * 8) * static_cast<double>(members - 1) / static_cast<double>(members);
+    const double read =
+        static_cast<double>(items / members * kLong * 8) * static_cast<double>(members - 1) / static_cast<double>(members);
     costs.link_bytes_a_second = read / std::max(1e-6, time - costs.exchange_seconds / 2);
     if (chief) write_cache(key, costs);
   }

@@ -10,7 +10,7 @@
 namespace heliograph::mesh {
 
 struct Costs {
-  std::vector<double> weights;        // shares of work, about 1 in the mean
+  std::vector<double> weights;         // shares of work, about 1 in the mean
   std::vector<double> limbs_a_second;  // transforms of limbs of 2^14 64-bit words, each member
   double link_bytes_a_second = 300e9;  // what a member reads from another
   double exchange_seconds = 12e-6;     // of an exchange of nothing, queue to queue

@@ -30,8 +30,8 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
   }
   for (std::size_t to = 0; to < count; ++to) {
     for (std::size_t from = 0; from < count; ++from)
-      reach_.push_back(to == from || (!options_.staged && here(to) && here(from) &&
-                                      members_[to].device->reaches(*members_[from].device)));
+      reach_.push_back(to == from ||
+                       (!options_.staged && here(to) && here(from) && members_[to].device->reaches(*members_[from].device)));
   }
   if (over_ranks()) {
     for (std::size_t m = 0; m < count; ++m) opening_.push_back(members_[m].device->memory());
@@ -109,7 +109,8 @@ bool State::drop_copies() {
       for (auto& copy : memory->copies) {
         any = true;
         release(copy.part.member, copy.buffer->bytes());
-        post(copy.part.member, [mine = std::move(copy.buffer)]() mutable { mine.reset(); }, true);
+        post(
+            copy.part.member, [mine = std::move(copy.buffer)]() mutable { mine.reset(); }, true);
       }
       memory->copies.clear();
     }
@@ -145,7 +146,8 @@ Layout State::choose(const View& shape) const {
   const device::MemoryState m = memory_of(0);
   const std::size_t item = shape.components * shape.limbs * shape.n * shape.word_size();
   if (item > (m.available + m.pooled) / 4) return Layout::limb;
-  return costs_.over_limbs(shape.limbs, shape.n, size()) * 1.1 < costs_.alone(shape.limbs, shape.n) * static_cast<double>(items)
+  return costs_.over_limbs(shape.limbs, shape.n, size()) * 1.1 <
+                 costs_.alone(shape.limbs, shape.n) * static_cast<double>(items)
              ? Layout::limb
              : Layout::batch;
 }
@@ -159,7 +161,8 @@ void State::calibrate() {
     }
     if (options_.staged) descriptions.push_back("staged");
     if (over_ranks()) descriptions.push_back(transport_->is_staged() ? "ranks by sockets" : "ranks");
-    for (std::size_t m = 0; over_ranks() && m < size(); ++m) descriptions.back().append(" ").append(std::to_string(rank_of(m)));
+    for (std::size_t m = 0; over_ranks() && m < size(); ++m)
+      descriptions.back().append(" ").append(std::to_string(rank_of(m)));
     costs_ = measure(shared_from_this(), descriptions);
   }
   if (!options_.weights.empty()) costs_.weights = options_.weights;
@@ -197,7 +200,8 @@ MeshQueue::~MeshQueue() {
   // The members' queues outlive what was posted.
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m)
-    state_->post(m, [queue = std::move(queues_[m])]() mutable { queue.reset(); }, true);
+    state_->post(
+        m, [queue = std::move(queues_[m])]() mutable { queue.reset(); }, true);
 }
 
 MeshQueue& own(Queue& queue) {

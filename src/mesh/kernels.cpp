@@ -111,8 +111,8 @@ std::shared_ptr<const PreparedProduct> MeshProduct::on(std::size_t m, const Rows
     slot = state_->guarded([&] { return state_->member(m).device->kernels().prepare(all); });
     return slot;
   }
-  device::GatheredProduct part{.groups = 1, .outputs = 1, .positions = r.count, .terms = all.terms, .inputs = r.inputs,
-                               .weights = all.weights};
+  device::GatheredProduct part{
+      .groups = 1, .outputs = 1, .positions = r.count, .terms = all.terms, .inputs = r.inputs, .weights = all.weights};
   part.index.assign(all.index.begin() + static_cast<std::ptrdiff_t>(r.first * all.terms),
                     all.index.begin() + static_cast<std::ptrdiff_t>((r.first + r.count) * all.terms));
   for (math::u32& i : part.index) {
@@ -144,38 +144,41 @@ void MeshKernels::by_parts(Queue& q, const PreparedRing* ring, const PrimeList& 
     for (const auto& f : fetched) views.push_back(f[i].view);
     std::shared_ptr<const PreparedRing> there;
     if (ring) there = mine<MeshRing>(*ring).shared(part.member);
-    op.post(part.member, [step, there, list = ring ? primes_of(part, primes) : PrimeList(), views = std::move(views),
-                          part](device::Device& d, Queue& queue) {
-      step(d.kernels(), queue, there.get(), list, views, part.view, part);
-    });
+    op.post(part.member,
+            [step, there, list = ring ? primes_of(part, primes) : PrimeList(), views = std::move(views), part](
+                device::Device& d, Queue& queue) { step(d.kernels(), queue, there.get(), list, views, part.view, part); });
   }
   if (away) op.store(parts, out);
 }
 
-#define HELIOGRAPH_MESH_STEP                                                                                     \
-  [=]([[maybe_unused]] Kernels & k, Queue & queue, [[maybe_unused]] const PreparedRing* r,                        \
-      [[maybe_unused]] const PrimeList& p, [[maybe_unused]] const Inputs& in, const View& o,                      \
+#define HELIOGRAPH_MESH_STEP                                                                 \
+  [=]([[maybe_unused]] Kernels & k, Queue & queue, [[maybe_unused]] const PreparedRing* r,   \
+      [[maybe_unused]] const PrimeList& p, [[maybe_unused]] const Inputs& in, const View& o, \
       [[maybe_unused]] const Block& part)
 
 void MeshKernels::do_add(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,
                          const View& out) {
-  by_parts(q, &ring, primes, {a, b}, out, false, false, HELIOGRAPH_MESH_STEP { k.add(queue, *r, p, in[0], in[1], o); });
+  by_parts(
+      q, &ring, primes, {a, b}, out, false, false, HELIOGRAPH_MESH_STEP { k.add(queue, *r, p, in[0], in[1], o); });
 }
 void MeshKernels::do_sub(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,
                          const View& out) {
-  by_parts(q, &ring, primes, {a, b}, out, false, false, HELIOGRAPH_MESH_STEP { k.sub(queue, *r, p, in[0], in[1], o); });
+  by_parts(
+      q, &ring, primes, {a, b}, out, false, false, HELIOGRAPH_MESH_STEP { k.sub(queue, *r, p, in[0], in[1], o); });
 }
 void MeshKernels::do_neg(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& out) {
-  by_parts(q, &ring, primes, {a}, out, false, false, HELIOGRAPH_MESH_STEP { k.neg(queue, *r, p, in[0], o); });
+  by_parts(
+      q, &ring, primes, {a}, out, false, false, HELIOGRAPH_MESH_STEP { k.neg(queue, *r, p, in[0], o); });
 }
 void MeshKernels::do_mul(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,
                          const View& out) {
-  by_parts(q, &ring, primes, {a, b}, out, false, false, HELIOGRAPH_MESH_STEP { k.mul(queue, *r, p, in[0], in[1], o); });
+  by_parts(
+      q, &ring, primes, {a, b}, out, false, false, HELIOGRAPH_MESH_STEP { k.mul(queue, *r, p, in[0], in[1], o); });
 }
 void MeshKernels::do_mul_accumulate(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
                                     const View& b, const View& out) {
-  by_parts(q, &ring, primes, {a, b}, out, false, true,
-           HELIOGRAPH_MESH_STEP { k.mul_accumulate(queue, *r, p, in[0], in[1], o); });
+  by_parts(
+      q, &ring, primes, {a, b}, out, false, true, HELIOGRAPH_MESH_STEP { k.mul_accumulate(queue, *r, p, in[0], in[1], o); });
 }
 
 namespace {
@@ -190,24 +193,28 @@ LimbConstants of_part(const LimbConstants& c, const Block& part) {
 
 void MeshKernels::do_mul_constants(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
                                    const LimbConstants& c, const View& out) {
-  by_parts(q, &ring, primes, {a}, out, false, false,
-           HELIOGRAPH_MESH_STEP { k.mul_constants(queue, *r, p, in[0], of_part(c, part), o); });
+  by_parts(
+      q, &ring, primes, {a}, out, false, false,
+      HELIOGRAPH_MESH_STEP { k.mul_constants(queue, *r, p, in[0], of_part(c, part), o); });
 }
 void MeshKernels::do_add_constants(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
                                    const LimbConstants& c, math::Domain domain, const View& out) {
-  by_parts(q, &ring, primes, {a}, out, true, false,
-           HELIOGRAPH_MESH_STEP { k.add_constants(queue, *r, p, in[0], of_part(c, part), domain, o); });
+  by_parts(
+      q, &ring, primes, {a}, out, true, false,
+      HELIOGRAPH_MESH_STEP { k.add_constants(queue, *r, p, in[0], of_part(c, part), domain, o); });
 }
 void MeshKernels::do_forward_ntt(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
                                  const View& out) {
-  by_parts(q, &ring, primes, {a}, out, true, false, HELIOGRAPH_MESH_STEP { k.forward_ntt(queue, *r, p, in[0], o); });
+  by_parts(
+      q, &ring, primes, {a}, out, true, false, HELIOGRAPH_MESH_STEP { k.forward_ntt(queue, *r, p, in[0], o); });
 }
 void MeshKernels::do_inverse_ntt(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
                                  const View& out) {
-  by_parts(q, &ring, primes, {a}, out, true, false, HELIOGRAPH_MESH_STEP { k.inverse_ntt(queue, *r, p, in[0], o); });
+  by_parts(
+      q, &ring, primes, {a}, out, true, false, HELIOGRAPH_MESH_STEP { k.inverse_ntt(queue, *r, p, in[0], o); });
 }
-void MeshKernels::do_permute(Queue& q, const PreparedRing& ring, const PrimeList& primes, const PreparedPermutation& prepared,
-                             const View& a, const View& out) {
+void MeshKernels::do_permute(Queue& q, const PreparedRing& ring, const PrimeList& primes,
+                             const PreparedPermutation& prepared, const View& a, const View& out) {
   const auto& permutation = mine<MeshPermutation>(prepared);
   std::vector<std::shared_ptr<const PreparedPermutation>> there(state_->size());  // on the members that will ask
   {
@@ -217,20 +224,22 @@ void MeshKernels::do_permute(Queue& q, const PreparedRing& ring, const PrimeList
       if (!there[b.member]) there[b.member] = permutation.shared(b.member);
     }
   }
-  by_parts(q, &ring, primes, {a}, out, true, false, HELIOGRAPH_MESH_STEP {
-    k.permute(queue, *r, p, *there[part.member], in[0], o);
-  });
+  by_parts(
+      q, &ring, primes, {a}, out, true, false,
+      HELIOGRAPH_MESH_STEP { k.permute(queue, *r, p, *there[part.member], in[0], o); });
 }
 void MeshKernels::do_tensor(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,
                             const View& out) {
-  by_parts(q, &ring, primes, {a, b}, out, true, false, HELIOGRAPH_MESH_STEP { k.tensor(queue, *r, p, in[0], in[1], o); });
+  by_parts(
+      q, &ring, primes, {a, b}, out, true, false, HELIOGRAPH_MESH_STEP { k.tensor(queue, *r, p, in[0], in[1], o); });
 }
 void MeshKernels::do_sample(Queue& q, const PreparedRing& ring, const PrimeList& primes, const Draw& draw, const View& out) {
-  by_parts(q, &ring, primes, {}, out, true, false, HELIOGRAPH_MESH_STEP {
-    Draw mine_of_it = draw;
-    mine_of_it.first_item += static_cast<math::u32>(part.first);
-    k.sample(queue, *r, p, mine_of_it, o);
-  });
+  by_parts(
+      q, &ring, primes, {}, out, true, false, HELIOGRAPH_MESH_STEP {
+        Draw mine_of_it = draw;
+        mine_of_it.first_item += static_cast<math::u32>(part.first);
+        k.sample(queue, *r, p, mine_of_it, o);
+      });
 }
 void MeshKernels::do_copy(Queue& q, const View& a, const View& out) {
   if (out.items() == 0) return;
@@ -243,7 +252,8 @@ void MeshKernels::do_gather(Queue& q, std::span<const device::Piece> pieces) {
   for (const device::Piece& p : pieces) do_copy(q, p.from, p.to);
 }
 void MeshKernels::do_zero(Queue& q, const View& out) {
-  by_parts(q, nullptr, {}, {}, out, false, false, HELIOGRAPH_MESH_STEP { k.zero(queue, o); });
+  by_parts(
+      q, nullptr, {}, {}, out, false, false, HELIOGRAPH_MESH_STEP { k.zero(queue, o); });
 }
 
 #undef HELIOGRAPH_MESH_STEP
@@ -305,26 +315,27 @@ void MeshKernels::do_product(Queue& q, const PreparedRing& ring, const PrimeList
     if (product_by_rows(op, ring, primes, product, in, out)) return;
     // Each output wants inputs of every member, unless all lie on one.
     const std::vector<Block> inputs = op.parts(in);
-    away = parts.size() != 1 || inputs.size() != 1 || parts[0].member != inputs[0].member || inputs[0].limbs.size() != in.limbs;
+    away =
+        parts.size() != 1 || inputs.size() != 1 || parts[0].member != inputs[0].member || inputs[0].limbs.size() != in.limbs;
     if (away) parts = op.parts(out, primes, Layout::coefficient);
   }
   const std::vector<Block> from = op.fetch(in, with_items(parts, in.items()), true);
   if (away) parts = op.room(parts, out.components, out.word);
   op.writes(out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    op.post(parts[i].member, [there = mine<MeshRing>(ring).shared(parts[i].member), list = primes_of(parts[i], primes),
-                              product = product.on(parts[i].member), in = from[i].view,
-                              o = parts[i].view](device::Device& d, Queue& queue) {
-      d.kernels().product(queue, *there, list, *product, in, o);
-    });
+    op.post(parts[i].member,
+            [there = mine<MeshRing>(ring).shared(parts[i].member), list = primes_of(parts[i], primes),
+             product = product.on(parts[i].member), in = from[i].view, o = parts[i].view](device::Device& d, Queue& queue) {
+              d.kernels().product(queue, *there, list, *product, in, o);
+            });
   }
   if (away) op.store(parts, out);
 }
 
 /// Where each member's outputs want a stretch of the inputs that lies there but for its ends - windows, sums -, each makes
 /// its own. False where they do not.
-bool MeshKernels::product_by_rows(Operation& op, const PreparedRing& ring, const PrimeList& primes, const MeshProduct& product,
-                                  const View& in, const View& out) {
+bool MeshKernels::product_by_rows(Operation& op, const PreparedRing& ring, const PrimeList& primes,
+                                  const MeshProduct& product, const View& in, const View& out) {
   const device::GatheredProduct& p = product.product();
   if (p.groups != 1 || p.outputs != 1) return false;
   const std::vector<Block> parts = op.parts(out);
@@ -343,11 +354,10 @@ bool MeshKernels::product_by_rows(Operation& op, const PreparedRing& ring, const
   const std::vector<Block> from = op.fetch(in, wanted);
   op.writes(out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    op.post(parts[i].member, [there = mine<MeshRing>(ring).shared(parts[i].member), list = primes_of(parts[i], primes),
-                              product = product.on(parts[i].member, rows[i]), in = from[i].view,
-                              o = parts[i].view](device::Device& d, Queue& queue) {
-      d.kernels().product(queue, *there, list, *product, in, o);
-    });
+    op.post(parts[i].member,
+            [there = mine<MeshRing>(ring).shared(parts[i].member), list = primes_of(parts[i], primes),
+             product = product.on(parts[i].member, rows[i]), in = from[i].view, o = parts[i].view](
+                device::Device& d, Queue& queue) { d.kernels().product(queue, *there, list, *product, in, o); });
   }
   return true;
 }
@@ -386,7 +396,8 @@ void MeshKernels::do_convert(Queue& q, const PreparedConversion& prepared, const
     transpose = moved_by_transpose / state_->costs().link_bytes_a_second + state_->costs().exchange_seconds <
                 moved_by_broadcast / state_->costs().link_bytes_a_second;
   }
-  transpose ? convert_by_transpose(q, conversion, x, own, out, place) : convert_by_broadcast(q, conversion, x, own, out, place);
+  transpose ? convert_by_transpose(q, conversion, x, own, out, place)
+            : convert_by_broadcast(q, conversion, x, own, out, place);
 }
 
 namespace {
@@ -425,12 +436,11 @@ void MeshKernels::convert_by_broadcast(Queue& q, const MeshConversion& c, const 
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Targets t = targets_of(parts[i], c.conversion().targets(), place);
     if (t.targets.empty()) continue;
-    op.post(parts[i].member,
-            [there = c.on(parts[i].member, t.targets), in = in[i].view,
-             own = own ? std::optional<View>(mine_own[i].view) : std::nullopt, place = t.place,
-             o = parts[i].view](device::Device& d, Queue& queue) {
-              d.kernels().convert(queue, *there, in, own ? &*own : nullptr, o, is_straight(place, o) ? nullptr : &place);
-            });
+    op.post(parts[i].member, [there = c.on(parts[i].member, t.targets), in = in[i].view,
+                              own = own ? std::optional<View>(mine_own[i].view) : std::nullopt, place = t.place,
+                              o = parts[i].view](device::Device& d, Queue& queue) {
+      d.kernels().convert(queue, *there, in, own ? &*own : nullptr, o, is_straight(place, o) ? nullptr : &place);
+    });
   }
 }
 

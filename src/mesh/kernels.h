@@ -7,8 +7,8 @@
 namespace heliograph::mesh {
 
 using device::Draw;
-using device::KeySwitchPlan;
 using device::Kernels;
+using device::KeySwitchPlan;
 using device::LimbConstants;
 using device::MultiplyPlan;
 using device::PreparedConversion;
@@ -58,7 +58,8 @@ class MeshConversion final : public PreparedConversion {
 /// Also some of its rows alone: outputs of a product with one output for each position.
 class MeshProduct final : public PreparedProduct {
  public:
-  MeshProduct(std::shared_ptr<State> state, device::GatheredProduct p) : PreparedProduct(std::move(p)), state_(std::move(state)) {}
+  MeshProduct(std::shared_ptr<State> state, device::GatheredProduct p)
+      : PreparedProduct(std::move(p)), state_(std::move(state)) {}
   struct Rows {
     std::size_t first = 0, count = 0, first_input = 0, inputs = 0;  // outputs, and the stretch of inputs they want
   };

@@ -19,8 +19,9 @@ Origin origin_of(const View& shape, const View& v) {
   Origin o{.item = words / item, .component = words % item / component, .limb = words % component / limb};
   o.component_step = v.components > 1 ? v.component_stride / component : 1;
   o.limb_step = v.limbs > 1 ? v.limb_stride / limb : 1;
-  require<InternalError>((v.components < 2 || v.component_stride % component == 0) && (v.limbs < 2 || v.limb_stride % limb == 0),
-                         "a view is not of whole limbs");
+  require<InternalError>(
+      (v.components < 2 || v.component_stride % component == 0) && (v.limbs < 2 || v.limb_stride % limb == 0),
+      "a view is not of whole limbs");
   for (int i = 0; i < v.axes; ++i)
     require<InternalError>(v.shape[i] < 2 || v.stride[i] % item == 0, "a view is not of whole items");
   return o;
@@ -141,7 +142,9 @@ MeshMemory::~MeshMemory() {
       if (c.part.member == m) mine.push_back(std::move(c.buffer));
     }
     for (const Buffer& b : mine) state_->release(m, b->bytes());
-    if (!mine.empty()) state_->post(m, [mine = std::move(mine)]() mutable { mine.clear(); }, true);
+    if (!mine.empty())
+      state_->post(
+          m, [mine = std::move(mine)]() mutable { mine.clear(); }, true);
   }
 }
 
@@ -169,7 +172,8 @@ Block MeshMemory::block_of(const View& v, std::size_t m) const {
     b.limbs = all_of(v.limbs);
   }
   if (layout_ == Layout::coefficient) b.begin = bounds_[m], b.length = bounds_[m + 1] - bounds_[m];
-  const std::size_t n = b.length, component = limbs * n, item = local_[m].words, item_words = shape_.components * shape_.limbs * shape_.n;
+  const std::size_t n = b.length, component = limbs * n, item = local_[m].words,
+                    item_words = shape_.components * shape_.limbs * shape_.n;
   b.view.n = n;
   b.view.limbs = b.limbs.size();
   b.view.limb_stride = step * n;
@@ -177,9 +181,9 @@ Block MeshMemory::block_of(const View& v, std::size_t m) const {
   for (int i = 0; i < v.axes; ++i) b.view.stride[i] = v.stride[i] / item_words * item;
   const std::size_t skipped = layout_ == Layout::batch ? bounds_[m] : 0;
   // May lie before the member's own words where its items come later: `blocks` cuts those off.
-  const auto words = (static_cast<std::ptrdiff_t>(o.item) - static_cast<std::ptrdiff_t>(skipped)) *
-                         static_cast<std::ptrdiff_t>(item) +
-                     static_cast<std::ptrdiff_t>(o.component * component + start * n);
+  const auto words =
+      (static_cast<std::ptrdiff_t>(o.item) - static_cast<std::ptrdiff_t>(skipped)) * static_cast<std::ptrdiff_t>(item) +
+      static_cast<std::ptrdiff_t>(o.component * component + start * n);
   b.view.data = (local_[m].buffer ? local_[m].buffer->address() : nullptr) + words * static_cast<std::ptrdiff_t>(word);
   return b;
 }

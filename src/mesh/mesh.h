@@ -27,16 +27,16 @@ enum class KeySwitch : unsigned char {
 
 /// For tests, benchmarks and the rare user who knows better. Results never depend on them.
 struct Options {
-  std::string name;               // as open_device was told; empty: the members' names
-  std::optional<Layout> layout;   // of every tensor
-  bool staged = false;            // no peer access: all that moves goes through the host
-  bool events = false;            // members wait for each other's events, not for flags in each other's memory
-  std::vector<double> weights;    // shares of the members; empty: measured
-  std::vector<double> slowdown;   // makes members slow
+  std::string name;              // as open_device was told; empty: the members' names
+  std::optional<Layout> layout;  // of every tensor
+  bool staged = false;           // no peer access: all that moves goes through the host
+  bool events = false;           // members wait for each other's events, not for flags in each other's memory
+  std::vector<double> weights;   // shares of the members; empty: measured
+  std::vector<double> slowdown;  // makes members slow
   Exchange exchange = Exchange::automatic;
   KeySwitch key_switch = KeySwitch::automatic;
-  bool calibrate = true;          // false: equal members, and links as on NVSwitch
-  bool sockets = false;           // between processes: no channels of the devices
+  bool calibrate = true;  // false: equal members, and links as on NVSwitch
+  bool sockets = false;   // between processes: no channels of the devices
 };
 
 /// What moved between the members of all ranks; through this rank's host.

@@ -16,7 +16,8 @@ namespace {
 std::vector<std::string> split(const std::string& text, char mark) {
   std::vector<std::string> parts;
   std::size_t from = 0;
-  for (std::size_t at; (at = text.find(mark, from)) != std::string::npos; from = at + 1) parts.push_back(text.substr(from, at - from));
+  for (std::size_t at; (at = text.find(mark, from)) != std::string::npos; from = at + 1)
+    parts.push_back(text.substr(from, at - from));
   parts.push_back(text.substr(from));
   return parts;
 }

@@ -62,7 +62,8 @@ Operation::Operation(State& state, Queue& queue)
 Operation::~Operation() {
   for (std::size_t m = 0; m < temporary_.size(); ++m) {
     if (temporary_[m].empty()) continue;
-    state_.post(m, [mine = std::move(temporary_[m])]() mutable { mine.clear(); }, true);
+    state_.post(
+        m, [mine = std::move(temporary_[m])]() mutable { mine.clear(); }, true);
   }
 }
 
@@ -166,8 +167,12 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
       for (const Pair& p : intersect(r, wanted)) moves.push_back({r.member, part.member, p});
     }
     if (keep) {
-      memory.copies.push_back(
-          {.part = wanted, .offset = offset, .components = v.components, .source = v, .view = wanted.view, .buffer = buffer});
+      memory.copies.push_back({.part = wanted,
+                               .offset = offset,
+                               .components = v.components,
+                               .source = v,
+                               .view = wanted.view,
+                               .buffer = buffer});
       memory.copies.back().part.view = {};
       state_.hold(part.member, buffer->bytes());
     }
@@ -283,7 +288,7 @@ void Operation::stage(const std::vector<Move>& moves) {
     const auto host = std::make_shared<std::vector<std::byte>>(bytes);
     const auto arrived = std::make_shared<Mark>();
     post(m.from, [from = m.pair.from, packed_from, host, setter = std::make_shared<Setter>(arrived)](device::Device& device,
-                                                                                                    Queue& q) {
+                                                                                                     Queue& q) {
       device.kernels().copy(q, from, packed_from);
       device.download(q, packed_from.data, *host);
     });

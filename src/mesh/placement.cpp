@@ -7,9 +7,12 @@ namespace heliograph::mesh {
 
 const char* to_string(Layout layout) {
   switch (layout) {
-    case Layout::batch: return "batch";
-    case Layout::limb: return "limb";
-    case Layout::coefficient: return "coefficient";
+    case Layout::batch:
+      return "batch";
+    case Layout::limb:
+      return "limb";
+    case Layout::coefficient:
+      return "coefficient";
   }
   return "?";
 }

@@ -36,10 +36,10 @@ class LimbOwners {
 /// A rectangle of a view's index space, or of a tensor's, on one member.
 struct Block {
   std::size_t member = 0;
-  std::size_t first = 0, count = 0;         // flat items
-  std::vector<std::size_t> limbs;           // positions, ascending
-  std::size_t begin = 0, length = 0;        // words of a limb
-  View view;                                // its words, where they are known: items in order, limbs in order
+  std::size_t first = 0, count = 0;   // flat items
+  std::vector<std::size_t> limbs;     // positions, ascending
+  std::size_t begin = 0, length = 0;  // words of a limb
+  View view;                          // its words, where they are known: items in order, limbs in order
 
   bool covers(const Block& other) const;
 };

@@ -42,9 +42,9 @@ class MeshMemory final : public device::Memory {
 
   /// A copy of what lies elsewhere, kept for the next who asks: keys that every member needs, inputs of products.
   struct Copy {
-    Block part;               // member, limbs and words of it
+    Block part;  // member, limbs and words of it
     std::size_t offset, components;
-    View source;              // what it was made of
+    View source;  // what it was made of
     View view;
     Buffer buffer;
   };

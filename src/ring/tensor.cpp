@@ -143,8 +143,8 @@ RnsTensor RnsTensor::reshape(const Shape& target) const {
 
 RnsTensor RnsTensor::contiguous() const { return dense() ? *this : copy(*this); }
 
-void for_stretches(const Engine& engine, const std::vector<View>& views, const std::function<std::size_t(std::size_t)>& bytes,
-                   const Progress& progress,
+void for_stretches(const Engine& engine, const std::vector<View>& views,
+                   const std::function<std::size_t(std::size_t)>& bytes, const Progress& progress,
                    const std::function<void(const std::vector<View>&, device::Workspace)>& step) {
   const std::size_t all = std::max<std::size_t>(1, views.front().items());
   if (engine.kernels().brings_scratch()) {

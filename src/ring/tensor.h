@@ -81,8 +81,8 @@ void upload(const RnsTensor& to, std::span<const std::byte> from);
 
 /// Calls `step` on stretches of the batch with scratch of `bytes(items)` for each, as the device likes them: see
 /// Kernels::preferred_items. All views have the same batch shape.
-void for_stretches(const Engine& engine, const std::vector<View>& views, const std::function<std::size_t(std::size_t)>& bytes,
-                   const Progress& progress,
+void for_stretches(const Engine& engine, const std::vector<View>& views,
+                   const std::function<std::size_t(std::size_t)>& bytes, const Progress& progress,
                    const std::function<void(const std::vector<View>&, device::Workspace)>& step);
 
 }  // namespace heliograph::ring
