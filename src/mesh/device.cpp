@@ -143,16 +143,17 @@ Layout State::choose(const View& shape) const {
   const std::size_t items = shape.items();
   if (items >= size() || shape.limbs < 2 || size() == 1) return Layout::batch;
   // What one member could not hold beside its work is spread whatever it costs.
-  const device::MemoryState m = memory_of(0);
   const std::size_t item = shape.components * shape.limbs * shape.n * shape.word_size();
-  if (item > (m.available + m.pooled) / 4) return Layout::limb;
-  return costs_.over_limbs(shape.limbs, shape.n, size()) * 1.1 <
-                 costs_.alone(shape.limbs, shape.n) * static_cast<double>(items)
+  if (item > large_) return Layout::limb;
+  // Whole items are worked on side by side, limbs of them one item after the other.
+  return costs_.over_limbs(shape.limbs, shape.n, size()) * static_cast<double>(items) * 1.1 <
+                 costs_.alone(shape.limbs, shape.n)
              ? Layout::limb
              : Layout::batch;
 }
 
 void State::calibrate() {
+  if (const std::size_t total = memory_of(0).total) large_ = total / 8;
   if (options_.calibrate && size() > 1) {
     std::vector<std::string> descriptions;
     for (const Member& m : members_) descriptions.push_back(m.device->name() + ": " + m.device->description());

@@ -167,6 +167,7 @@ class State : public std::enable_shared_from_this<State> {
   u64 exchange_ = 0;
   Costs costs_;
   std::unique_ptr<LimbOwners> owners_;
+  std::size_t large_ = ~std::size_t{0};  // bytes of an item that are too many for one member
   std::vector<char> reach_;
   mutable std::recursive_mutex mutex_;
   std::mutex book_mutex_;
