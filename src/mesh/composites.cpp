@@ -40,17 +40,6 @@ std::shared_ptr<MultiplyPlan> plan_on(const MultiplyPlan& plan, std::size_t m) {
   return mine;
 }
 
-std::vector<std::size_t> range(std::size_t first, std::size_t count) {
-  std::vector<std::size_t> r(count);
-  for (std::size_t i = 0; i < count; ++i) r[i] = first + i;
-  return r;
-}
-
-std::vector<Block> with_limbs(std::vector<Block> parts, const std::vector<std::size_t>& limbs) {
-  for (Block& b : parts) b.limbs = limbs;
-  return parts;
-}
-
 /// Scratch of a part's call and the items it takes at a time.
 struct Scratch {
   std::byte* address;

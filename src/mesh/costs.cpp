@@ -71,7 +71,7 @@ double transforms_a_second(Member& member, const std::shared_ptr<const math::Rin
 }
 
 /// Seconds of an exchange in which every member reads from all others, `limbs` limbs a member in all.
-double exchange_time(State& state, MeshKernels& kernels, MeshQueue& queue, std::size_t items, std::size_t n, int repeats) {
+double exchange_time(MeshKernels& kernels, MeshQueue& queue, std::size_t items, std::size_t n, int repeats) {
   const auto memory = [&](Layout layout) {
     const View shape = View::dense(nullptr, Word::w64, {items}, 1, 1, n);
     return std::make_shared<MeshMemory>(queue.shared_state(), shape, PrimeList{0}, layout, queue.queues());
@@ -88,7 +88,6 @@ double exchange_time(State& state, MeshKernels& kernels, MeshQueue& queue, std::
     queue.wait();
     times.push_back(seconds(start) / repeats);
   }
-  (void)state;
   return median(std::move(times));
 }
 
@@ -213,10 +212,10 @@ Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string
     MeshKernels kernels(state);
     MeshQueue queue(state);
     const std::size_t members = state->size();
-    costs.exchange_seconds = exchange_time(*state, kernels, queue, members, 1024, 20);
+    costs.exchange_seconds = exchange_time(kernels, queue, members, 1024, 20);
     constexpr std::size_t kLong = std::size_t{1} << 17;
     const std::size_t items = 16 * members;  // 16 MiB a member
-    const double time = exchange_time(*state, kernels, queue, items, kLong, 3);
+    const double time = exchange_time(kernels, queue, items, kLong, 3);
     const double read =
         static_cast<double>(items / members * kLong * 8) * static_cast<double>(members - 1) / static_cast<double>(members);
     costs.link_bytes_a_second = read / std::max(1e-6, time - costs.exchange_seconds / 2);

@@ -29,24 +29,6 @@ math::Conversion narrowed(const math::Conversion& c, const std::vector<std::size
   return r;
 }
 
-std::vector<std::size_t> range(std::size_t count) {
-  std::vector<std::size_t> r(count);
-  for (std::size_t i = 0; i < count; ++i) r[i] = i;
-  return r;
-}
-
-/// The same items and words, other limbs.
-std::vector<Block> with_limbs(std::vector<Block> parts, const std::vector<std::size_t>& limbs) {
-  for (Block& b : parts) b.limbs = limbs;
-  return parts;
-}
-
-/// The same limbs and words, all of other items.
-std::vector<Block> with_items(std::vector<Block> parts, std::size_t count) {
-  for (Block& b : parts) b.first = 0, b.count = count;
-  return parts;
-}
-
 }  // namespace
 
 std::shared_ptr<const PreparedConversion> MeshConversion::on(std::size_t m, const std::vector<std::size_t>& targets) const {
@@ -60,7 +42,7 @@ std::shared_ptr<const PreparedConversion> MeshConversion::on(std::size_t m, cons
 }
 
 std::shared_ptr<const PreparedConversion> MeshConversion::on(std::size_t m) const {
-  return on(m, range(conversion().targets()));
+  return on(m, range(0, conversion().targets()));
 }
 
 std::shared_ptr<const PreparedRing> MeshKernels::prepare(std::shared_ptr<const math::Ring> ring) {
@@ -371,7 +353,7 @@ void MeshKernels::do_convert(Queue& q, const PreparedConversion& prepared, const
     if (op.home(out) != Layout::limb) {
       // Each part has all limbs.
       const std::vector<Block> parts = op.parts(out);
-      const std::vector<Block> in = op.fetch(x, with_limbs(parts, range(x.limbs)));
+      const std::vector<Block> in = op.fetch(x, with_limbs(parts, range(0, x.limbs)));
       std::vector<Block> mine_own;
       if (own) mine_own = op.fetch(*own, parts);
       op.writes(out);
@@ -429,7 +411,7 @@ void MeshKernels::convert_by_broadcast(Queue& q, const MeshConversion& c, const 
                                        const PrimeList* place) {
   Operation op(*state_, q);
   const std::vector<Block> parts = op.parts(out);
-  const std::vector<Block> in = op.fetch(x, with_limbs(parts, range(x.limbs)));
+  const std::vector<Block> in = op.fetch(x, with_limbs(parts, range(0, x.limbs)));
   std::vector<Block> mine_own;
   if (own) mine_own = op.fetch(*own, parts);
   op.writes(out);
@@ -447,11 +429,11 @@ void MeshKernels::convert_by_broadcast(Queue& q, const MeshConversion& c, const 
 void MeshKernels::convert_by_transpose(Queue& q, const MeshConversion& c, const View& x, const View* own, const View& out,
                                        const PrimeList* place) {
   Operation op(*state_, q);
-  std::vector<std::size_t> limbs = range(out.limbs);
+  std::vector<std::size_t> limbs = range(0, out.limbs);
   if (place) limbs.assign(place->begin(), place->end());
   std::sort(limbs.begin(), limbs.end());
   std::vector<Block> parts = with_limbs(op.parts(out, {}, Layout::coefficient), limbs);
-  const std::vector<Block> in = op.fetch(x, with_limbs(parts, range(x.limbs)));
+  const std::vector<Block> in = op.fetch(x, with_limbs(parts, range(0, x.limbs)));
   std::vector<Block> mine_own;
   if (own) mine_own = op.fetch(*own, parts);
   parts = op.room(parts, out.components, out.word);

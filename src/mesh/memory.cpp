@@ -61,12 +61,6 @@ std::vector<Row> rows_of(const View& v, std::size_t item_words, std::size_t orig
   return rows;
 }
 
-std::vector<std::size_t> all_of(std::size_t count) {
-  std::vector<std::size_t> r(count);
-  for (std::size_t i = 0; i < count; ++i) r[i] = i;
-  return r;
-}
-
 }  // namespace
 
 MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, const PrimeList& primes, Layout layout,
@@ -169,7 +163,7 @@ Block MeshMemory::block_of(const View& v, std::size_t m) const {
     }
     if (b.limbs.size() < 2) step = 1;
   } else {
-    b.limbs = all_of(v.limbs);
+    b.limbs = range(0, v.limbs);
   }
   if (layout_ == Layout::coefficient) b.begin = bounds_[m], b.length = bounds_[m + 1] - bounds_[m];
   const std::size_t n = b.length, component = limbs * n, item = local_[m].words,

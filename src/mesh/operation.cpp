@@ -86,8 +86,7 @@ std::byte* Operation::scratch(std::size_t m, std::size_t bytes) {
 std::vector<Block> Operation::parts(const View& v, const PrimeList& primes, Layout layout) const {
   std::vector<Block> result;
   const std::size_t members = state_.size(), items = v.items();
-  std::vector<std::size_t> all(v.limbs);
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  const std::vector<std::size_t> all = range(0, v.limbs);
   const std::vector<std::size_t> bounds = layout == Layout::batch         ? shares(items, state_.weights())
                                           : layout == Layout::coefficient ? shares(v.n, state_.weights(), 64)
                                                                           : std::vector<std::size_t>{};
@@ -121,6 +120,7 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
   const auto offset = static_cast<std::size_t>(v.data - memory.address());
   std::vector<Block> result;
   std::vector<Move> moves;
+  std::vector<MeshMemory::Copy> fresh;
   for (const Block& part : parts) {
     const auto found = std::find_if(whole.begin(), whole.end(), [&](const Block& b) { return b.covers(part); });
     if (found != whole.end()) {
@@ -144,12 +144,17 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
       }
       return b;
     };
-    const auto kept = std::find_if(memory.copies.begin(), memory.copies.end(), [&](const MeshMemory::Copy& c) {
+    const auto serves = [&](const MeshMemory::Copy& c) {
       return c.offset == offset && c.components == v.components && c.part.member == wanted.member &&
              c.part.first == wanted.first && c.part.count == wanted.count && c.part.limbs == wanted.limbs &&
              c.part.begin == wanted.begin && c.part.length == wanted.length && same_words(c.source, v, one);
-    });
-    if (keep && kept != memory.copies.end()) {
+    };
+    const MeshMemory::Copy* kept = nullptr;
+    for (const auto* list : {&memory.copies, &fresh}) {
+      const auto at = std::find_if(list->begin(), list->end(), serves);
+      if (keep && at != list->end()) kept = &*at;
+    }
+    if (kept != nullptr) {
       temporary_[part.member].push_back(kept->buffer);  // it may be dropped while this is at work
       result.push_back(repeated(kept->view));
       continue;
@@ -167,18 +172,22 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
       for (const Pair& p : intersect(r, wanted)) moves.push_back({r.member, part.member, p});
     }
     if (keep) {
-      memory.copies.push_back({.part = wanted,
-                               .offset = offset,
-                               .components = v.components,
-                               .source = v,
-                               .view = wanted.view,
-                               .buffer = buffer});
-      memory.copies.back().part.view = {};
-      state_.hold(part.member, buffer->bytes());
+      fresh.push_back({.part = wanted,
+                       .offset = offset,
+                       .components = v.components,
+                       .source = v,
+                       .view = wanted.view,
+                       .buffer = buffer});
+      fresh.back().part.view = {};
     }
     result.push_back(repeated(wanted.view));
   }
   exchange(moves);
+  // Only now are they copies: had memory run out above, nobody would have filled them.
+  for (auto& copy : fresh) {
+    state_.hold(copy.part.member, copy.buffer->bytes());
+    memory.copies.push_back(std::move(copy));
+  }
   return result;
 }
 

@@ -45,6 +45,22 @@ LimbOwners::LimbOwners(const std::vector<double>& weights) : owner_(4 * device::
   }
 }
 
+std::vector<std::size_t> range(std::size_t first, std::size_t count) {
+  std::vector<std::size_t> r(count);
+  std::iota(r.begin(), r.end(), first);
+  return r;
+}
+
+std::vector<Block> with_limbs(std::vector<Block> parts, const std::vector<std::size_t>& limbs) {
+  for (Block& b : parts) b.limbs = limbs;
+  return parts;
+}
+
+std::vector<Block> with_items(std::vector<Block> parts, std::size_t count) {
+  for (Block& b : parts) b.first = 0, b.count = count;
+  return parts;
+}
+
 bool Block::covers(const Block& o) const {
   return member == o.member && first <= o.first && first + count >= o.first + o.count && begin == o.begin &&
          length == o.length && std::includes(limbs.begin(), limbs.end(), o.limbs.begin(), o.limbs.end());

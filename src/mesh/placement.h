@@ -44,6 +44,13 @@ struct Block {
   bool covers(const Block& other) const;
 };
 
+/// first, first + 1, ..., `count` of them.
+std::vector<std::size_t> range(std::size_t first, std::size_t count);
+/// The same items and words, other limbs.
+std::vector<Block> with_limbs(std::vector<Block> parts, const std::vector<std::size_t>& limbs);
+/// The same limbs and words, all of other items.
+std::vector<Block> with_items(std::vector<Block> parts, std::size_t count);
+
 /// What two rectangles share, as pairs of equal views.
 struct Pair {
   View from, to;

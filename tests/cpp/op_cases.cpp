@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <string_view>
 
 namespace heliograph::test {
@@ -65,6 +66,20 @@ const std::vector<std::string>& target_names() {
   static const std::vector<std::string> names = {"cpu:scalar x1", "cpu:scalar x2", "cpu:avx2 x1", "cpu:avx2 x2",
                                                  "cpu:avx512 x1", "cpu:avx512 x2", "cuda"};
   return names;
+}
+
+const std::vector<std::vector<std::byte>>& results_of_ref(const OpCase& c) {
+  static Target ref = open_target("ref");
+  static std::map<const OpCase*, std::vector<std::vector<std::byte>>> known;
+  const auto found = known.find(&c);
+  return found != known.end() ? found->second : known[&c] = run_case(ref, c);
+}
+
+bool is_slice(const OpCase& c) {
+  for (const char* word : {"slice of", "slices to", "windows"}) {
+    if (c.name.find(word) != std::string::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace heliograph::test

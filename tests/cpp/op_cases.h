@@ -37,4 +37,9 @@ void conversion_cases(std::vector<OpCase>& cases);
 void product_cases(std::vector<OpCase>& cases);
 void composite_cases(std::vector<OpCase>& cases);
 
+/// What `ref` gives; made once a process.
+const std::vector<std::vector<std::byte>>& results_of_ref(const OpCase& c);
+/// Above backend/ nobody makes slices of coefficients: a mesh makes them itself, and is not given any.
+bool is_slice(const OpCase& c);
+
 }  // namespace heliograph::test

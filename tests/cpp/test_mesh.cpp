@@ -21,21 +21,6 @@ Target open_mesh(const std::string& name) {
   return {name, mesh::open_device(name), {}};
 }
 
-const std::vector<std::vector<std::byte>>& expected(const OpCase& c) {
-  static Target ref = open_target("ref");
-  static std::map<const OpCase*, std::vector<std::vector<std::byte>>> known;
-  const auto found = known.find(&c);
-  return found != known.end() ? found->second : known[&c] = run_case(ref, c);
-}
-
-/// Above backend/ nobody makes slices of coefficients: a mesh makes them itself.
-bool is_slice(const OpCase& c) {
-  for (const char* word : {"slice of", "slices to", "windows"}) {
-    if (c.name.find(word) != std::string::npos) return true;
-  }
-  return false;
-}
-
 class MeshOperation : public testing::TestWithParam<std::string> {};
 
 std::string name_of(const testing::TestParamInfo<std::string>& info) {
@@ -56,7 +41,7 @@ TEST_P(MeshOperation, HasTheBitsOfRef) {
   }
   for (const OpCase& c : op_cases()) {
     if (c.large || is_slice(c)) continue;
-    const auto& want = expected(c);
+    const auto& want = results_of_ref(c);
     std::vector<std::vector<std::byte>> got;
     ASSERT_NO_THROW(got = run_case(target, c)) << c.kernel << "/" << c.name;
     ASSERT_EQ(got.size(), want.size());

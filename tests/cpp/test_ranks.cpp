@@ -55,21 +55,6 @@ std::unique_ptr<mesh::Mesh> open_mesh(const std::string& name) {
   return std::unique_ptr<mesh::Mesh>(mesh);
 }
 
-const std::vector<std::vector<std::byte>>& expected(const OpCase& c) {
-  static Target ref = open_target("ref");
-  static std::map<const OpCase*, std::vector<std::vector<std::byte>>> known;
-  const auto found = known.find(&c);
-  return found != known.end() ? found->second : known[&c] = run_case(ref, c);
-}
-
-/// Above backend/ nobody makes slices of coefficients: a mesh makes them itself.
-bool is_slice(const OpCase& c) {
-  for (const char* word : {"slice of", "slices to", "windows"}) {
-    if (c.name.find(word) != std::string::npos) return true;
-  }
-  return false;
-}
-
 /// What `call` says when it throws `E`; empty where it throws nothing.
 template <class E, class Call>
 std::string message_of(const Call& call) {
@@ -150,7 +135,7 @@ TEST(RankBody, DISABLED_HasTheBitsOfRef) {
     Target target{name, open_mesh(name), {}};
     for (const OpCase& c : op_cases()) {
       if (c.large || is_slice(c)) continue;
-      const auto& want = expected(c);
+      const auto& want = results_of_ref(c);
       std::vector<std::vector<std::byte>> got;
       ASSERT_NO_THROW(got = run_case(target, c)) << c.kernel << "/" << c.name;
       ASSERT_EQ(got.size(), want.size());
