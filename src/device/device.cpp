@@ -22,6 +22,8 @@ std::unique_ptr<Channel> Device::connect(std::span<const std::byte>, std::size_t
   throw DeviceError("devices of this kind have no channels between processes");
 }
 
+TfheKernels& Device::tfhe() { throw DeviceError(name() + " computes no TFHE"); }
+
 std::shared_ptr<Meeting> Device::make_meeting(std::span<Device* const>, std::span<Queue* const>) { return nullptr; }
 
 std::vector<std::string> Device::report() {

@@ -15,6 +15,7 @@ namespace heliograph::device {
 
 class Device;
 class Kernels;
+class TfheKernels;
 
 /// One allocation. Returned to its device's pool, in queue order, when the last Buffer lets go.
 class Memory {
@@ -119,6 +120,8 @@ class Device {
   /// Copies to host memory; waits for the queue.
   virtual void download(Queue& queue, const std::byte* from, std::span<std::byte> to) = 0;
   virtual Kernels& kernels() = 0;
+  /// Throws DeviceError on a device that has none.
+  virtual TfheKernels& tfhe();
   /// Whether this device's kernels may read memory of `other` by its address.
   virtual bool reaches(const Device& other) const { return this == &other; }
   /// For one queue of each of several devices, this one among them. Null where they cannot meet without the host.

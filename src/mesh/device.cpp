@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "mesh/kernels.h"
 #include "mesh/ranks.h"
+#include "mesh/tfhe.h"
 
 namespace heliograph::mesh {
 
@@ -282,7 +284,9 @@ namespace {
 class MeshDevice final : public Mesh {
  public:
   MeshDevice(std::vector<std::shared_ptr<device::Device>> members, Options options, std::unique_ptr<Transport> transport)
-      : state_(std::make_shared<State>(std::move(members), std::move(options), std::move(transport))), kernels_(state_) {
+      : state_(std::make_shared<State>(std::move(members), std::move(options), std::move(transport))),
+        kernels_(state_),
+        tfhe_(state_) {
     state_->residents = &residents();
     state_->calibrate();
   }
@@ -314,11 +318,13 @@ class MeshDevice final : public Mesh {
 
   Buffer allocate(std::size_t bytes, Queue& queue) override {
     // Bytes of no known shape: words of one row, whole on a member.
-    return allocate(View::dense(nullptr, Word::w64, {1}, 1, 1, (bytes + 63) / 64 * 8), {}, queue);
+    const View row = View::dense(nullptr, Word::w64, {1}, 1, 1, (bytes + 63) / 64 * 8);
+    return allocate(row, {}, state_->choose(row), queue);
   }
   Buffer allocate(const View& shape, const PrimeList& primes, Queue& queue) override {
-    state_->require_sound();
-    return std::make_shared<MeshMemory>(state_, shape, primes, state_->choose(shape), own(queue).queues());
+    // Words of no prime, or not of a ring's degree, are LWE ciphertexts: of no use in pieces.
+    const bool whole = shape.limbs == 1 && (primes.size() == 0 || !std::has_single_bit(shape.n));
+    return allocate(shape, primes, whole ? Layout::batch : state_->choose(shape), queue);
   }
 
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<MeshQueue>(state_); }
@@ -334,6 +340,12 @@ class MeshDevice final : public Mesh {
   }
 
   device::Kernels& kernels() override { return kernels_; }
+  device::TfheKernels& tfhe() override {
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (state_->here(m)) state_->member(m).device->tfhe();  // throws here, not on its thread, where it has none
+    }
+    return tfhe_;
+  }
   void agree(std::span<std::byte> bytes) override { state_->transport().agree(bytes); }
   double product_ceiling() override { return sum_of(&device::Device::product_ceiling); }
   double sum_ceiling() override { return sum_of(&device::Device::sum_ceiling); }
@@ -373,6 +385,11 @@ class MeshDevice final : public Mesh {
       if (state_->here(m)) sum += (state_->member(m).device.get()->*what)();
     }
     return sum;
+  }
+
+  Buffer allocate(const View& shape, const PrimeList& primes, Layout layout, Queue& queue) {
+    state_->require_sound();
+    return std::make_shared<MeshMemory>(state_, shape, primes, layout, own(queue).queues());
   }
 
   /// Host bytes to or from the words at `address` and after.
@@ -467,6 +484,7 @@ class MeshDevice final : public Mesh {
 
   std::shared_ptr<State> state_;
   MeshKernels kernels_;
+  MeshTfheKernels tfhe_;
 };
 
 }  // namespace

@@ -1,69 +1,11 @@
 #include "ring/engine.h"
 
-#include <unistd.h>
 #include <algorithm>
 
 namespace heliograph::ring {
 
 Engine::Engine(device::Device& device, std::shared_ptr<const math::Ring> ring)
-    : device_(device),
-      prepared_(device.kernels().prepare(std::move(ring))),
-      queue_(device.make_queue()),
-      process_(getpid()) {}
-
-device::Queue& Engine::queue() const {
-  if (getpid() != process_)
-    throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
-  return *queue_;
-}
-
-bool Engine::make_room(std::size_t bytes, std::size_t missing, u64 seen) const {
-  device::Residents& residents = device_.residents();
-  const device::MemoryState m = device_.memory();
-  // A hopeless wish costs nobody their memory.
-  if (bytes > m.available + m.pooled + residents.evictable_bytes()) return residents.evicted_bytes() != seen;
-  return residents.make_room(missing, seen);
-}
-
-template <class Attempt>
-auto Engine::with_room(std::size_t bytes, Attempt attempt) const {
-  for (;;) {
-    const u64 seen = device_.residents().evicted_bytes();
-    try {
-      return attempt();
-    } catch (const OutOfMemoryError&) {
-      if (!make_room(bytes, bytes, seen)) throw;
-    }
-  }
-}
-
-device::Buffer Engine::allocate(std::size_t bytes) const {
-  return with_room(bytes, [&] { return device_.allocate(bytes, queue()); });
-}
-
-device::Buffer Engine::allocate(const View& shape, const PrimeList& primes) const {
-  return with_room(shape.words() * shape.word_size(), [&] { return device_.allocate(shape, primes, queue()); });
-}
-
-std::size_t Engine::free_memory() const {
-  queue();  // a child of a fork must not ask its parent's device
-  const device::MemoryState m = device_.memory();
-  return m.available + m.pooled + device_.residents().evictable_bytes();
-}
-
-void Engine::require_memory(std::size_t bytes, const char* purpose) const {
-  queue();  // a child of a fork must not ask its parent's device
-  for (;;) {
-    const u64 seen = device_.residents().evicted_bytes();
-    const device::MemoryState m = device_.memory();
-    const std::size_t have = m.available + m.pooled;
-    if (bytes <= have) return;
-    if (!make_room(bytes, bytes - have, seen)) {
-      throw OutOfMemoryError(std::string(purpose) + " needs " + readable_bytes(bytes) + ", you have " +
-                             readable_bytes(have + device_.residents().evictable_bytes()));
-    }
-  }
-}
+    : Session(device), prepared_(device.kernels().prepare(std::move(ring))) {}
 
 namespace {
 

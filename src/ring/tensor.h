@@ -5,16 +5,15 @@
 #include <memory>
 #include <vector>
 
+#include "device/shape.h"
 #include "ring/engine.h"
 
 namespace heliograph::ring {
 
-using Shape = std::vector<std::size_t>;
-
-std::size_t element_count(const Shape& shape);
-/// NumPy's rule. Throws ShapeError naming both shapes.
-Shape broadcast_shapes(const Shape& a, const Shape& b);
-std::string to_string(const Shape& shape);
+using device::broadcast_shapes;
+using device::element_count;
+using device::Shape;
+using device::to_string;
 
 class RnsTensor {
  public:
@@ -24,7 +23,7 @@ class RnsTensor {
 
   bool empty() const { return engine_ == nullptr; }
   const std::shared_ptr<Engine>& engine() const { return engine_; }
-  Shape shape() const { return Shape(view_.shape.begin(), view_.shape.begin() + view_.axes); }
+  Shape shape() const { return device::shape_of(view_); }
   std::size_t items() const { return view_.items(); }
   std::size_t components() const { return view_.components; }
   const PrimeList& primes() const { return primes_; }
@@ -32,7 +31,7 @@ class RnsTensor {
   const View& view() const { return view_; }
   /// Bytes of the residues it shows (a broadcast or slice may share storage).
   std::size_t bytes() const { return view_.words() * view_.word_size(); }
-  bool dense() const;
+  bool dense() const { return device::is_dense(view_); }
   /// Whether another tensor shows the same storage.
   bool shared() const { return buffer_.use_count() > 1; }
 
@@ -49,6 +48,8 @@ class RnsTensor {
   RnsTensor contiguous() const;
 
  private:
+  RnsTensor with_view(const View& view) const;
+
   std::shared_ptr<Engine> engine_;
   device::Buffer buffer_;
   View view_;

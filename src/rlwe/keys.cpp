@@ -24,13 +24,6 @@ RnsTensor sampled(Context& c, const Shape& shape, const PrimeList& primes, const
   return out;
 }
 
-KeyId new_id(Entropy& entropy) {
-  const Key256 bytes = entropy.next();
-  KeyId id;
-  std::memcpy(id.data(), bytes.data(), id.size());
-  return id;
-}
-
 template <class T>
 std::vector<std::byte> residues(const std::vector<signed char>& small, const std::vector<u64>& moduli) {
   std::vector<T> words;
@@ -100,18 +93,6 @@ SwitchKey make_switch_key(const SecretKey& secret, const RnsTensor& target, Entr
 
 }  // namespace
 
-Key256 Entropy::next() {
-  if (!fixed_) {
-    Key256 key = math::system_entropy();
-    device_->agree(std::as_writable_bytes(std::span(key)));
-    return key;
-  }
-  const auto block = math::chacha20_block(*fixed_, count_++, {0, 0, 0});
-  Key256 key;
-  std::memcpy(key.data(), block.data(), key.size());
-  return key;
-}
-
 SecretKey SecretKey::generate(std::shared_ptr<Context> context, Entropy& entropy) {
   const PrimeList one = PrimeList::range(0, 1);
   const RnsTensor s = sampled(*context, {}, one, entropy.next(), Distribution::ternary, kSecret, 0);
@@ -123,7 +104,7 @@ SecretKey SecretKey::generate(std::shared_ptr<Context> context, Entropy& entropy
     std::memcpy(&word, bytes.data() + i * s.view().word_size(), s.view().word_size());
     coefficients[i] = static_cast<signed char>(math::centered(word, q));
   }
-  return SecretKey(std::move(context), std::move(coefficients), new_id(entropy));
+  return SecretKey(std::move(context), std::move(coefficients), ring::new_id(entropy));
 }
 
 SecretKey::SecretKey(std::shared_ptr<Context> context, std::vector<signed char> coefficients, KeyId id)

@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "math/sampler.h"
+#include "ring/entropy.h"
 #include "rlwe/context.h"
 
 namespace heliograph::rlwe {
@@ -14,21 +14,7 @@ using math::Key256;
 /// The `purpose` of each draw (math/sampler.h). Public seeds (mask) and secret seeds (the rest) are drawn apart.
 enum Purpose : unsigned char { kMask = 1, kSecret = 2, kError = 3, kKeyMask = 4, kKeyError = 5, kEphemeral = 6 };
 
-/// Where randomness comes from: the operating system, except in tests that need known answers. What goes into tensors must
-/// be the same in all processes that share a device, so it is drawn for that device.
-class Entropy {
- public:
-  /// `device` must outlive it.
-  explicit Entropy(device::Device& device) : device_(&device) {}
-  /// Test only: every key drawn from `seed` by counting.
-  explicit Entropy(const Key256& seed) : fixed_(seed) {}
-  Key256 next();
-
- private:
-  device::Device* device_ = nullptr;
-  std::optional<Key256> fixed_;
-  math::u32 count_ = 0;
-};
+using ring::Entropy;
 
 class SecretKey {
  public:

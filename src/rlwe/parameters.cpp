@@ -49,11 +49,4 @@ int rough_security_bits(const RingParameters& p) {
   return is_secure(p) ? 128 : static_cast<int>(128.0 * largest_secure_log_qp(p.n) / p.log_qp());
 }
 
-std::string to_string(const KeyId& id) {
-  static const char* const digits = "0123456789abcdef";
-  std::string text;
-  for (unsigned char byte : id) text += digits[byte >> 4], text += digits[byte & 15];
-  return text;
-}
-
 }  // namespace heliograph::rlwe

@@ -1,11 +1,11 @@
 // What BFV, BGV and CKKS have in common: a ring, a chain of primes, a gadget.
 #pragma once
 
-#include <array>
 #include <string>
 #include <vector>
 
 #include "math/ring.h"
+#include "ring/entropy.h"
 
 namespace heliograph::rlwe {
 
@@ -36,9 +36,8 @@ bool is_secure(const RingParameters& parameters);
 /// A rough level in bits: 128 scaled by table bound over log QP. For telling a person how far off a set is.
 int rough_security_bits(const RingParameters& parameters);
 
-/// A key's or key set's name: 16 random bytes.
-using KeyId = std::array<unsigned char, 16>;
-std::string to_string(const KeyId& id);
+using ring::KeyId;
+inline std::string to_string(const KeyId& id) { return ring::key_text(id); }
 
 double log2_product(const std::vector<u64>& values);
 

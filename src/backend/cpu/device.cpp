@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/tfhe.h"
 #include "backend/inline_queue.h"
 
 namespace heliograph::backend::cpu {
@@ -13,9 +14,20 @@ namespace {
 
 constexpr math::u64 kCeilingPrime = 1125899904679937;  // just below 2^50
 
+const TfheOps& tfhe_of(const Level& level) {
+#if defined(__x86_64__)
+  if (&level == &avx2_level()) return avx2_tfhe();
+  if (&level == &avx512_level()) return avx512_tfhe();
+#endif
+  return scalar_tfhe();
+}
+
 class CpuDevice final : public device::Device {
  public:
-  CpuDevice(const Level& level, int threads) : pool_(std::make_shared<MemoryPool>()), kernels_(level, threads, *pool_) {}
+  CpuDevice(const Level& level, int threads)
+      : pool_(std::make_shared<MemoryPool>()),
+        kernels_(level, threads, *pool_),
+        tfhe_(tfhe_of(level), kernels_.thread_pool(), *pool_) {}
 
   std::string name() const override { return "cpu"; }
   std::string description() const override {
@@ -32,6 +44,7 @@ class CpuDevice final : public device::Device {
     if (!to.empty()) std::memcpy(to.data(), from, to.size());
   }
   device::Kernels& kernels() override { return kernels_; }
+  device::TfheKernels& tfhe() override { return tfhe_; }
   bool reaches(const device::Device& other) const override { return other.in_host_memory(); }
   bool in_host_memory() const override { return true; }
   double product_ceiling() override { return kernels_.level().product_ceiling(make_modulus(kCeilingPrime)); }
@@ -41,6 +54,7 @@ class CpuDevice final : public device::Device {
  private:
   std::shared_ptr<MemoryPool> pool_;
   CpuKernels kernels_;
+  CpuTfheKernels tfhe_;
 };
 
 bool has_avx2() {

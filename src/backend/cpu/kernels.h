@@ -13,6 +13,7 @@ class CpuKernels final : public device::Kernels {
   CpuKernels(const Level& level, int threads, MemoryPool& pool) : level_(level), threads_(threads), pool_(pool) {}
   const Level& level() const { return level_; }
   int threads() const { return threads_.threads(); }
+  ThreadPool& thread_pool() { return threads_; }
 
   std::shared_ptr<const device::PreparedRing> prepare(std::shared_ptr<const math::Ring> ring) override;
   std::shared_ptr<const device::PreparedConversion> prepare(math::Conversion conversion) override;

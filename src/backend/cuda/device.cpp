@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/meeting.h"
 #include "backend/cuda/nccl.h"
+#include "backend/cuda/tfhe.h"
 
 namespace heliograph::backend::cuda {
 
@@ -396,7 +397,7 @@ namespace {
 class CudaDevice final : public device::Device {
  public:
   explicit CudaDevice(std::shared_ptr<Driver> driver)
-      : state_(std::make_shared<State>(std::move(driver))), kernels_(state_) {}
+      : state_(std::make_shared<State>(std::move(driver))), kernels_(state_), tfhe_(state_) {}
 
   std::string name() const override { return "cuda"; }
   std::string description() const override {
@@ -448,6 +449,7 @@ class CudaDevice final : public device::Device {
   }
 
   device::Kernels& kernels() override { return kernels_; }
+  device::TfheKernels& tfhe() override { return tfhe_; }
   std::shared_ptr<device::Meeting> make_meeting(std::span<device::Device* const> members,
                                                 std::span<device::Queue* const> queues) override {
     if (members.size() > CudaMeeting::kMost) return nullptr;
@@ -490,6 +492,7 @@ class CudaDevice final : public device::Device {
 
   std::shared_ptr<State> state_;
   CudaKernels kernels_;
+  CudaTfhe tfhe_;
 };
 
 }  // namespace

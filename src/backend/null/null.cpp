@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/inline_queue.h"
+#include "backend/null/tfhe.h"
 #include "device/kernels.h"
 
 namespace heliograph::backend::null {
@@ -214,7 +215,10 @@ class NullKernels final : public device::Kernels {
 
 class Implementation final : public NullDevice {
  public:
-  explicit Implementation(std::size_t items) : ledger_(std::make_shared<Ledger>()), kernels_(ledger_, items) {}
+  explicit Implementation(std::size_t items)
+      : ledger_(std::make_shared<Ledger>()),
+        kernels_(ledger_, items),
+        tfhe_([ledger = ledger_](const char* kernel, const Count& count) { ledger->add(kernel, count); }, items) {}
 
   std::string name() const override { return "null"; }
   std::string description() const override { return "computes nothing, counts bytes and products"; }
@@ -231,6 +235,7 @@ class Implementation final : public NullDevice {
     if (!to.empty()) std::memset(to.data(), 0, to.size());
   }
   device::Kernels& kernels() override { return kernels_; }
+  device::TfheKernels& tfhe() override { return tfhe_; }
   bool reaches(const device::Device& other) const override { return dynamic_cast<const NullDevice*>(&other) != nullptr; }
   device::Counter* counter() override { return this; }
 
@@ -247,6 +252,7 @@ class Implementation final : public NullDevice {
  private:
   std::shared_ptr<Ledger> ledger_;
   NullKernels kernels_;
+  NullTfheKernels tfhe_;
 };
 
 }  // namespace

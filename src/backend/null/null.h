@@ -1,5 +1,6 @@
 // The null backend: address space without memory, kernels that compute nothing and count. What it counts is the floor of
-// a program: each operand of a kernel read or written once, and the products modulo a prime that the kernel is made of.
+// a program: each operand of a kernel read or written once, and the products modulo a prime that the kernel is made of
+// (TFHE's products: null/tfhe.h).
 #pragma once
 
 #include <map>

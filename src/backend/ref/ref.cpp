@@ -6,6 +6,7 @@
 
 #include "backend/inline_queue.h"
 #include "backend/ref/kernels.h"
+#include "backend/ref/tfhe.h"
 
 namespace heliograph::backend::ref {
 
@@ -53,11 +54,13 @@ class RefDevice final : public device::Device {
   }
 
   device::Kernels& kernels() override { return kernels_; }
+  device::TfheKernels& tfhe() override { return tfhe_; }
   bool reaches(const device::Device& other) const override { return other.in_host_memory(); }
   bool in_host_memory() const override { return true; }
 
  private:
   RefKernels kernels_;
+  RefTfheKernels tfhe_;
 };
 
 }  // namespace

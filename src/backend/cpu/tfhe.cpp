@@ -1,0 +1,206 @@
+#include "backend/cpu/tfhe.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "backend/cpu/tfhe_prepared.h"
+
+namespace heliograph::backend::cpu {
+
+using device::BootstrapShape;
+using device::GateLevel;
+using device::KeySwitchShape;
+using device::PreparedBootstrap;
+using device::PreparedKeySwitch;
+using device::PreparedLevel;
+using device::Queue;
+using device::View;
+
+namespace {
+
+/// The samples of a block stay in the second cache while the key passes by.
+constexpr std::size_t kBlockBytes = 384 * 1024, kMostSamples = 32;
+/// Samples that one pass over a key-switching key serves.
+constexpr std::size_t kSwitchSamples = 64;
+
+std::size_t block_samples(const BootstrapShape& s) {
+  return std::clamp<std::size_t>(kBlockBytes / (s.rows() * s.degree * sizeof(double)), 1, kMostSamples);
+}
+
+std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+
+template <class Own, class Prepared>
+const Own& own(const Prepared& prepared) {
+  const auto* mine = dynamic_cast<const Own*>(&prepared);
+  require<MismatchError>(mine != nullptr, "a key prepared for another device");
+  return *mine;
+}
+
+/// Hands out 64-byte aligned pieces of one scratch block.
+class Pieces {
+ public:
+  explicit Pieces(void* base) : at_(static_cast<std::byte*>(base)) {}
+  template <class T>
+  T* take(std::size_t count) {
+    T* const piece = reinterpret_cast<T*>(at_);
+    at_ += bytes<T>(count);
+    return piece;
+  }
+  template <class T>
+  static std::size_t bytes(std::size_t count) {
+    return (count * sizeof(T) + 63) / 64 * 64;
+  }
+
+ private:
+  std::byte* at_;
+};
+
+}  // namespace
+
+std::shared_ptr<const PreparedBootstrap> CpuTfheKernels::prepare(const BootstrapShape& shape, std::span<const u64> key) {
+  return std::make_shared<CpuBootstrap>(shape, key, ops_, pool_, threads_);
+}
+
+std::shared_ptr<const PreparedKeySwitch> CpuTfheKernels::prepare(const KeySwitchShape& shape, std::span<const u32> key) {
+  return std::make_shared<CpuKeySwitch>(shape, key, pool_, threads_);
+}
+
+std::shared_ptr<const PreparedLevel> CpuTfheKernels::prepare(GateLevel level) {
+  return std::make_shared<PreparedLevel>(std::move(level));
+}
+
+std::size_t CpuTfheKernels::parallel_bootstraps(const BootstrapShape& shape) const {
+  return static_cast<std::size_t>(threads_.threads()) * std::min<std::size_t>(block_samples(shape), 8);
+}
+
+void CpuTfheKernels::do_combine(Queue&, const PreparedLevel& prepared, const View& wires) {
+  constexpr std::size_t kTerms = 16;
+  const GateLevel& level = prepared.level();
+  const std::size_t body = wires.n - 64, rows = level.rows();  // the wide dimension is a multiple of 64
+  threads_.parallel_for(wires.items() * rows, std::max<std::size_t>(1, 16384 / wires.n), [&](std::size_t i, std::size_t) {
+    const std::size_t item = i / rows, row = i % rows, first = level.first[row], terms = level.first[row + 1] - first;
+    u64* const out = wires.at<u64>(item, level.target[row * level.outputs], 0);
+    u64 sum = level.constant[row];
+    const u64* few[kTerms];
+    std::vector<const u64*> many(terms > kTerms ? terms : 0);
+    const u64** const in = terms > kTerms ? many.data() : few;
+    for (std::size_t t = 0; t < terms; ++t) {
+      in[t] = wires.at<u64>(item, level.source[first + t], 0);
+      sum += static_cast<u64>(i64{level.weight[first + t]}) * in[t][body];
+    }
+    ops_.combine(terms, in, level.weight.data() + first, out, body);
+    out[body] = sum;
+  });
+}
+
+void CpuTfheKernels::do_key_switch(Queue&, const PreparedKeySwitch& prepared, const PreparedLevel& prepared_level,
+                                   const View& wires, const View& narrow) {
+  const CpuKeySwitch& key = own<CpuKeySwitch>(prepared);
+  const KeySwitchShape& s = key.shape();
+  const GateLevel& level = prepared_level.level();
+  const std::size_t rows = level.rows(), samples = wires.items() * rows, levels = s.gadget.levels;
+  // Whole samples for each thread, or where there are fewer of them than threads, columns.
+  const std::size_t threads = static_cast<std::size_t>(threads_.usable());
+  const std::size_t parts = samples >= threads ? threads * ceil_div(samples, threads * kSwitchSamples) : samples;
+  const std::size_t cuts = samples >= threads ? 1 : std::min(key.tiles(), ceil_div(threads, samples));
+  threads_.parallel_for(parts * cuts, 1, [&](std::size_t unit, std::size_t) {
+    const std::size_t part = unit / cuts, cut = unit % cuts;
+    const std::size_t first = samples * part / parts, count = samples * (part + 1) / parts - first;
+    const std::size_t first_tile = key.tiles() * cut / cuts, tiles = key.tiles() * (cut + 1) / cuts - first_tile;
+    const std::size_t width = tiles * kSwitchTile, digits_stride = key.chunk() * levels;
+    Pieces pieces(thread_scratch(Pieces::bytes<u32>(count * width) + Pieces::bytes<i32>(count * digits_stride) +
+                                 Pieces::bytes<u64>(key.chunk())));
+    u32* const acc = pieces.take<u32>(count * width);
+    i32* const digits = pieces.take<i32>(count * digits_stride);
+    u64* const rest = pieces.take<u64>(key.chunk());
+    const auto in = [&](std::size_t i) {
+      const std::size_t row = (first + i) % rows;
+      return wires.at<u64>((first + i) / rows, level.target[row * level.outputs], 0);
+    };
+    std::memset(acc, 0, count * width * sizeof(u32));
+    for (std::size_t from = 0; from < s.from; from += key.chunk()) {
+      const std::size_t length = std::min(key.chunk(), s.from - from);
+      for (std::size_t i = 0; i < count; ++i) {
+        ops_.digits(in(i) + from, length, s.gadget.log_base, s.gadget.levels, rest, digits + i * digits_stride);
+      }
+      for (std::size_t t = 0; t < tiles; ++t) {
+        ops_.switch_rows({.rows = length * levels,
+                          .samples = count,
+                          .digits = digits,
+                          .digit_stride = digits_stride,
+                          .key = key.tile(from, length, first_tile + t),
+                          .acc = acc + t * kSwitchTile,
+                          .acc_stride = width});
+      }
+    }
+    const std::size_t column = first_tile * kSwitchTile, columns = std::min(width, s.to + 1 - column);
+    for (std::size_t i = 0; i < count; ++i) {
+      u32* const out = narrow.at<u32>((first + i) / rows, (first + i) % rows, 0);
+      if (column + columns > s.to) {
+        acc[i * width + s.to - column] += static_cast<u32>((in(i)[s.from] + (u64{1} << 31)) >> 32);
+      }
+      std::memcpy(out + column, acc + i * width, columns * sizeof(u32));
+    }
+  });
+}
+
+void CpuTfheKernels::do_bootstrap(Queue&, const PreparedBootstrap& prepared, const PreparedLevel& prepared_level,
+                                  const View& narrow, const View& wires) {
+  const CpuBootstrap& key = own<CpuBootstrap>(prepared);
+  const BootstrapShape& s = key.shape();
+  const FourierPlan& plan = key.plan();
+  const GateLevel& level = prepared_level.level();
+  const std::size_t rows = level.rows(), samples = wires.items() * rows, n = s.degree;
+  const std::size_t threads = static_cast<std::size_t>(threads_.usable());
+  const std::size_t parts = std::min(samples, threads * ceil_div(samples, threads * block_samples(s)));
+  threads_.parallel_for(parts, 1, [&](std::size_t part, std::size_t) {
+    const std::size_t first = samples * part / parts, count = samples * (part + 1) / parts - first;
+    Pieces pieces(thread_scratch(Pieces::bytes<double>(count * key.state()) +
+                                 Pieces::bytes<double>(count * s.group * 2 * key.ops().lanes) +
+                                 Pieces::bytes<u64>((s.k + 1) * n) + Pieces::bytes<u32>(count * (s.n + 1))));
+    double* const state = pieces.take<double>(count * key.state());
+    double* const monomials = pieces.take<double>(count * s.group * 2 * key.ops().lanes);
+    u64* const words = pieces.take<u64>((s.k + 1) * n);
+    u32* const exponents = pieces.take<u32>(count * (s.n + 1));
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t item = (first + i) / rows, row = (first + i) % rows;
+      const std::span<u32> own_exponents(exponents + i * (s.n + 1), s.n + 1);
+      device::switch_modulus({narrow.at<u32>(item, row, 0), s.n + 1}, static_cast<unsigned>(std::countr_zero(2 * n)),
+                             own_exponents);
+      const auto component = [&](std::size_t c) { return state + i * key.state() + c * s.gadget.levels * plan.polynomial; };
+      for (std::size_t c = 0; c < s.k; ++c) std::fill_n(component(c), n, 0.0);
+      key.rotate_table(level.tables.data() + level.lut[row] * n,
+                       (static_cast<u32>(2 * n) - own_exponents.back()) & static_cast<u32>(2 * n - 1), component(s.k));
+    }
+    key.ops().rotate({.plan = &plan,
+                      .key = key.key(),
+                      .n = s.n,
+                      .k = s.k,
+                      .levels = s.gadget.levels,
+                      .group = s.group,
+                      .log_base = static_cast<int>(s.gadget.log_base),
+                      .samples = count,
+                      .exponents = exponents,
+                      .state = state,
+                      .monomials = monomials});
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t item = (first + i) / rows, row = (first + i) % rows;
+      for (std::size_t c = 0; c <= s.k; ++c) {
+        key.words(state + i * key.state() + c * s.gadget.levels * plan.polynomial, words + c * n);
+      }
+      for (unsigned o = 0; o < level.outputs; ++o) {
+        const std::size_t at = o * n / level.outputs;
+        u64* const out = wires.at<u64>(item, level.target[row * level.outputs + o], 0);
+        for (std::size_t r = 0; r < s.k; ++r) {
+          const u64* const from = words + r * n;
+          for (std::size_t j = 0; j <= at; ++j) out[r * n + j] = from[at - j];
+          for (std::size_t j = at + 1; j < n; ++j) out[r * n + j] = u64{0} - from[n + at - j];
+        }
+        out[s.k * n] = words[s.k * n + at];
+      }
+    }
+  });
+}
+
+}  // namespace heliograph::backend::cpu

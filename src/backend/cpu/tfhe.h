@@ -1,0 +1,40 @@
+// The contract of device/tfhe.h on the processor: cuts batches into blocks of samples for the threads and calls an
+// instruction set's loops on each.
+#pragma once
+
+#include "backend/cpu/pool.h"
+#include "backend/cpu/tfhe_ops.h"
+#include "backend/cpu/threads.h"
+#include "device/tfhe.h"
+
+namespace heliograph::backend::cpu {
+
+/// Words behind a ciphertext's body are left as they are. On one instruction set a bootstrap's bits depend on nothing but its
+/// input and key: not on the batch, its place in it, or the number of threads.
+class CpuTfheKernels final : public device::TfheKernels {
+ public:
+  CpuTfheKernels(const TfheOps& ops, ThreadPool& threads, MemoryPool& pool) : ops_(ops), threads_(threads), pool_(pool) {}
+
+  std::shared_ptr<const device::PreparedBootstrap> prepare(const device::BootstrapShape& shape,
+                                                           std::span<const u64> key) override;
+  std::shared_ptr<const device::PreparedKeySwitch> prepare(const device::KeySwitchShape& shape,
+                                                           std::span<const u32> key) override;
+  std::shared_ptr<const device::PreparedLevel> prepare(device::GateLevel level) override;
+  std::size_t parallel_bootstraps(const device::BootstrapShape& shape) const override;
+
+ protected:
+  using View = device::View;
+
+  void do_combine(device::Queue&, const device::PreparedLevel&, const View& wires) override;
+  void do_key_switch(device::Queue&, const device::PreparedKeySwitch&, const device::PreparedLevel&, const View& wires,
+                     const View& narrow) override;
+  void do_bootstrap(device::Queue&, const device::PreparedBootstrap&, const device::PreparedLevel&, const View& narrow,
+                    const View& wires) override;
+
+ private:
+  const TfheOps& ops_;
+  ThreadPool& threads_;
+  MemoryPool& pool_;
+};
+
+}  // namespace heliograph::backend::cpu

@@ -1,0 +1,190 @@
+#include "backend/ref/tfhe.h"
+
+#include <bit>
+
+namespace heliograph::backend::ref {
+
+using device::BootstrapShape;
+using device::Gadget;
+using device::GateLevel;
+using device::KeySwitchShape;
+using device::PreparedBootstrap;
+using device::PreparedKeySwitch;
+using device::PreparedLevel;
+using device::Queue;
+using device::u32;
+using device::u64;
+using device::View;
+
+namespace {
+
+class RefBootstrap final : public PreparedBootstrap {
+ public:
+  RefBootstrap(const BootstrapShape& shape, std::span<const u64> key)
+      : PreparedBootstrap(shape), key_(key.begin(), key.end()) {}
+  /// Polynomial (row, component) of a value of a group.
+  const u64* polynomial(std::size_t group, std::size_t value, std::size_t row, std::size_t component) const {
+    const BootstrapShape& s = shape();
+    return key_.data() + (((group * s.values() + value) * s.rows() + row) * (s.k + 1) + component) * s.degree;
+  }
+
+ private:
+  std::vector<u64> key_;
+};
+
+class RefKeySwitch final : public PreparedKeySwitch {
+ public:
+  RefKeySwitch(const KeySwitchShape& shape, std::span<const u32> key)
+      : PreparedKeySwitch(shape), key_(key.begin(), key.end()) {}
+  const u32* row(std::size_t i, unsigned level) const {
+    return key_.data() + (i * shape().gadget.levels + level) * (shape().to + 1);
+  }
+
+ private:
+  std::vector<u32> key_;
+};
+
+using Polynomial = std::vector<u64>;
+
+/// out += X^e * in modulo X^N + 1, e below 2N.
+void add_rotated(const u64* in, std::size_t e, Polynomial& out) {
+  const std::size_t n = out.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t to = (i + e) % (2 * n);
+    if (to < n) {
+      out[to] += in[i];
+    } else {
+      out[to - n] -= in[i];
+    }
+  }
+}
+
+/// out += a * b modulo X^N + 1.
+void add_product(const Polynomial& a, const Polynomial& b, Polynomial& out) {
+  const std::size_t n = out.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    if (a[i] == 0) continue;
+    for (std::size_t j = 0; j < n - i; ++j) out[i + j] += a[i] * b[j];
+    for (std::size_t j = n - i; j < n; ++j) out[i + j - n] -= a[i] * b[j];
+  }
+}
+
+/// acc after one group of the key, whose bits' exponents are given.
+std::vector<Polynomial> rotate_group(const RefBootstrap& key, std::size_t group, std::span<const u32> exponents,
+                                     const std::vector<Polynomial>& acc) {
+  const BootstrapShape& s = key.shape();
+  std::vector<Polynomial> next(s.k + 1, Polynomial(s.degree));
+  for (std::size_t row = 0; row < s.rows(); ++row) {
+    Polynomial digits(s.degree);
+    for (std::size_t i = 0; i < s.degree; ++i) {
+      digits[i] = static_cast<u64>(
+          gadget_digit(acc[row / s.gadget.levels][i], s.gadget, static_cast<unsigned>(row % s.gadget.levels)));
+    }
+    for (std::size_t c = 0; c <= s.k; ++c) {
+      Polynomial bundle(s.degree);
+      for (std::size_t value = 0; value < s.values(); ++value) {
+        std::size_t e = 0;
+        for (std::size_t bit = 0; bit < s.group; ++bit) e += (value >> bit & 1) * exponents[bit];
+        add_rotated(key.polynomial(group, value, row, c), e % (2 * s.degree), bundle);
+      }
+      add_product(digits, bundle, next[c]);
+    }
+  }
+  return next;
+}
+
+/// Coefficient `at` of a GLWE ciphertext as an LWE ciphertext.
+void extract(const std::vector<Polynomial>& acc, std::size_t at, u64* out) {
+  const std::size_t n = acc[0].size(), k = acc.size() - 1;
+  for (std::size_t r = 0; r < k; ++r) {
+    for (std::size_t i = 0; i < n; ++i) out[r * n + i] = i <= at ? acc[r][at - i] : u64{0} - acc[r][n + at - i];
+  }
+  out[k * n] = acc[k][at];
+}
+
+template <class Own, class Prepared>
+const Own& own(const Prepared& prepared) {
+  const auto* mine = dynamic_cast<const Own*>(&prepared);
+  require<MismatchError>(mine != nullptr, "a key prepared for another device");
+  return *mine;
+}
+
+}  // namespace
+
+std::shared_ptr<const PreparedBootstrap> RefTfheKernels::prepare(const BootstrapShape& shape, std::span<const u64> key) {
+  shape.check();
+  require<ShapeError>(key.size() == shape.words(), "a bootstrapping key of another size than its shape says");
+  return std::make_shared<RefBootstrap>(shape, key);
+}
+
+std::shared_ptr<const PreparedKeySwitch> RefTfheKernels::prepare(const KeySwitchShape& shape, std::span<const u32> key) {
+  shape.check();
+  require<ShapeError>(key.size() == shape.words(), "a key-switching key of another size than its shape says");
+  return std::make_shared<RefKeySwitch>(shape, key);
+}
+
+std::shared_ptr<const PreparedLevel> RefTfheKernels::prepare(GateLevel level) {
+  return std::make_shared<PreparedLevel>(std::move(level));
+}
+
+void RefTfheKernels::do_combine(Queue&, const PreparedLevel& prepared, const View& wires) {
+  const GateLevel& level = prepared.level();
+  const std::size_t body = wires.n - 64;  // the wide dimension is a multiple of 64
+  for (std::size_t item = 0; item < wires.items(); ++item) {
+    for (std::size_t row = 0; row < level.rows(); ++row) {
+      u64* const out = wires.at<u64>(item, level.target[row * level.outputs], 0);
+      for (std::size_t i = 0; i <= body; ++i) {
+        u64 sum = i == body ? level.constant[row] : 0;
+        for (u32 t = level.first[row]; t < level.first[row + 1]; ++t) {
+          sum += static_cast<u64>(std::int64_t{level.weight[t]}) * wires.at<u64>(item, level.source[t], 0)[i];
+        }
+        out[i] = sum;
+      }
+    }
+  }
+}
+
+void RefTfheKernels::do_key_switch(Queue&, const PreparedKeySwitch& prepared, const PreparedLevel& level, const View& wires,
+                                   const View& narrow) {
+  const RefKeySwitch& key = own<RefKeySwitch>(prepared);
+  const KeySwitchShape& s = key.shape();
+  for (std::size_t item = 0; item < wires.items(); ++item) {
+    for (std::size_t row = 0; row < level.level().rows(); ++row) {
+      const u64* const in = wires.at<u64>(item, level.level().target[row * level.level().outputs], 0);
+      u32* const out = narrow.at<u32>(item, row, 0);
+      for (std::size_t j = 0; j < s.to; ++j) out[j] = 0;
+      out[s.to] = static_cast<u32>((in[s.from] + (u64{1} << 31)) >> 32);
+      for (std::size_t i = 0; i < s.from; ++i) {
+        for (unsigned l = 0; l < s.gadget.levels; ++l) {
+          const u32 digit = static_cast<u32>(gadget_digit(in[i], s.gadget, l));
+          for (std::size_t j = 0; j <= s.to; ++j) out[j] -= digit * key.row(i, l)[j];
+        }
+      }
+    }
+  }
+}
+
+void RefTfheKernels::do_bootstrap(Queue&, const PreparedBootstrap& prepared, const PreparedLevel& prepared_level,
+                                  const View& narrow, const View& wires) {
+  const RefBootstrap& key = own<RefBootstrap>(prepared);
+  const BootstrapShape& s = key.shape();
+  const GateLevel& level = prepared_level.level();
+  std::vector<u32> exponents(s.n + 1);
+  for (std::size_t item = 0; item < wires.items(); ++item) {
+    for (std::size_t row = 0; row < level.rows(); ++row) {
+      device::switch_modulus({narrow.at<u32>(item, row, 0), s.n + 1}, static_cast<unsigned>(std::countr_zero(2 * s.degree)),
+                             exponents);
+      std::vector<Polynomial> acc(s.k + 1, Polynomial(s.degree));
+      add_rotated(level.tables.data() + level.lut[row] * s.degree, (2 * s.degree - exponents[s.n]) % (2 * s.degree),
+                  acc[s.k]);
+      for (std::size_t g = 0; g < s.groups(); ++g) {
+        acc = rotate_group(key, g, std::span(exponents).subspan(g * s.group, s.group), acc);
+      }
+      for (unsigned o = 0; o < level.outputs; ++o) {
+        extract(acc, o * s.degree / level.outputs, wires.at<u64>(item, level.target[row * level.outputs + o], 0));
+      }
+    }
+  }
+}
+
+}  // namespace heliograph::backend::ref

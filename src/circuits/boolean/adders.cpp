@@ -1,0 +1,222 @@
+#include "circuits/boolean/adders.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <tuple>
+
+#include "base/errors.h"
+
+namespace heliograph::circuits::boolean {
+
+void Columns::add_power(std::size_t at) {
+  while (at < width() && ones[at]) ones[at++] = false;
+  if (at < width()) ones[at] = true;
+}
+
+void Columns::add(const Gates& gates, const Word& word, std::size_t at) {
+  for (std::size_t i = 0; i < word.size() && at + i < width(); ++i) {
+    if (gates.is(word[i], true)) {
+      add_power(at + i);
+    } else if (!Gates::is_constant(word[i])) {
+      bits[at + i].push_back(word[i]);
+    }
+  }
+}
+
+void Columns::subtract(const Gates& gates, const Word& word, std::size_t at) {
+  // -w 2^at = (~w) 2^at + 2^at, ones above the word included: they are 2^width - 2^(at + its size).
+  add(gates, Gates::negated(word), at);
+  add_power(at);
+  for (std::size_t i = at + word.size(); i < width(); ++i) add_power(i);
+}
+
+/// Carries as a parallel prefix. Bits [from, to) turn a carry x into majority(u, v, x), and two such runs of bits compose to
+/// another: two majorities. A single bit's pair is (a, b) itself: no gate for generate and propagate.
+struct Adders::Prefix {
+  using Pair = std::pair<Bit, Bit>;
+  Gates& gates;
+  const Word& a;
+  const Word& b;
+  std::vector<Bit> carry;      // into bit i, where made
+  std::vector<unsigned> made;  // steps it took, + 1; 0: not made
+  std::map<std::pair<std::size_t, std::size_t>, std::pair<Pair, unsigned>> pairs;
+
+  /// Bits that `steps` majorities in a row cover when there is a carry into the first.
+  static std::size_t reach(unsigned steps) { return (std::size_t{1} << steps) - 1; }
+  static unsigned steps_for(std::size_t bits) { return static_cast<unsigned>(std::bit_width(bits)); }
+
+  const Pair& pair(std::size_t from, std::size_t to, unsigned steps) {
+    auto& known = pairs[{from, to}];
+    if (known.second != 0 && known.second <= steps + 1) return known.first;
+    if (to - from == 1) {
+      known = {{a[from], b[from]}, 1};
+      return known.first;
+    }
+    // The upper run as short as the steps allow: shared lower runs grow bit by bit.
+    const std::size_t half = std::size_t{1} << (steps - 1);
+    const std::size_t middle = to - from - 1 <= half ? to - 1 : from + half;
+    const Pair low = pair(from, middle, steps - 1), high = pair(middle, to, steps - 1);
+    pairs[{from, to}] = {
+        {gates.majority(high.first, high.second, low.first), gates.majority(high.first, high.second, low.second)},
+        steps + 1};
+    return pairs[{from, to}].first;
+  }
+
+  const Bit& into(std::size_t to, unsigned steps) {
+    if (made[to] != 0 && made[to] <= steps + 1) return carry[to];
+    const std::size_t middle = std::min(to - 1, reach(steps - 1));
+    const Bit low = into(middle, steps - 1);
+    const Pair high = pair(middle, to, steps - 1);
+    carry[to] = gates.majority(high.first, high.second, low);
+    made[to] = steps + 1;
+    return carry[to];
+  }
+};
+
+Word Adders::carries(const Word& a, const Word& b, const Bit& first, std::size_t wanted, Carry how,
+                     const std::vector<bool>& used) {
+  Word carry(wanted + 1);
+  carry[0] = first;
+  if (how == Carry::ripple) {
+    for (std::size_t i = 0; i < wanted; ++i) carry[i + 1] = gates_.majority(a[i], b[i], carry[i]);
+    return carry;
+  }
+  Prefix prefix{gates_, a, b, std::move(carry), std::vector<unsigned>(wanted + 1, 0), {}};
+  prefix.made[0] = 1;
+  const unsigned steps = Prefix::steps_for(wanted);
+  for (std::size_t i = wanted; i > 0; --i) {
+    if (used.empty() || used[i]) prefix.into(i, steps);
+  }
+  return prefix.carry;
+}
+
+Word Adders::wordwise(Word a, Word b) {
+  const std::size_t width = a.size();
+  // After step i the carries are worth 2^(i + 1) at least.
+  for (std::size_t i = 0; i < width; ++i) {
+    for (std::size_t j = width; j-- > i;) {
+      const auto [sum, carry] = gates_.half_adder(a[j], b[j]);
+      a[j] = sum;
+      if (j + 1 < width) b[j + 1] = carry;
+    }
+    b[i] = gates_.constant(false);
+  }
+  return a;
+}
+
+Word Adders::add(const Word& a, const Word& b, const Bit& first, Carry how, bool free, bool carry_out) {
+  const std::size_t width = a.size();
+  Word sum(width);
+  if (how == Carry::wordwise) {
+    require<InternalError>(gates_.is(first, false) && free && !carry_out, "word-wise additions take no carry and give none");
+    return wordwise(a, b);
+  }
+  if (how == Carry::ripple) {
+    Bit carry = first;
+    for (std::size_t i = 0; i < width; ++i) {
+      if (i + 1 == width && !carry_out) {
+        sum[i] = gates_.xor_gate(a[i], b[i], carry);
+      } else {
+        std::tie(sum[i], carry) = gates_.full_adder(a[i], b[i], carry, free);
+      }
+    }
+    if (carry_out) sum.push_back(carry);
+    return sum;
+  }
+  const Word carry = carries(a, b, first, width - (carry_out ? 0 : 1), how);
+  for (std::size_t i = 0; i < width; ++i) sum[i] = gates_.xor_gate(a[i], b[i], carry[i]);
+  if (carry_out) sum.push_back(carry[width]);
+  return sum;
+}
+
+Word Adders::subtract(const Word& a, const Word& b, Carry how, bool free) {
+  // a - b = ~(~a + b)
+  return Gates::negated(add(Gates::negated(a), b, gates_.constant(false), how, free));
+}
+
+Word Adders::negate_if(const Bit& condition, const Word& a, Carry how) {
+  // The bits above the lowest 1 turn: the carries of a + (condition, condition, ...) are "condition, and a 1 below".
+  const Word all(a.size(), condition);
+  const Word turn = carries(all, a, gates_.constant(false), a.size() - 1, how);
+  Word result(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) result[i] = gates_.xor_gate(a[i], turn[i]);
+  return result;
+}
+
+Word Adders::serial(Columns columns, bool free) {
+  Word sum(columns.width());
+  for (std::size_t i = 0; i < columns.width(); ++i) {
+    Word& column = columns.bits[i];
+    if (columns.ones[i]) column.push_back(gates_.constant(true));
+    const bool last = i + 1 == columns.width();
+    auto later = [this](const Bit& a, const Bit& b) { return gates_.builder().level(a) > gates_.builder().level(b); };
+    while (column.size() > 1) {
+      // The earliest three, or two, from the end.
+      std::stable_sort(column.begin(), column.end(), later);
+      const bool two = column.size() == 2;
+      const Bit a = column.back(), b = column[column.size() - 2];
+      const Bit c = two ? gates_.constant(false) : column[column.size() - 3];
+      column.resize(column.size() - (two ? 2 : 3));
+      if (last) {
+        column.push_back(gates_.xor_gate(a, b, c));
+        continue;
+      }
+      // A sum of norm 2 may only be the column's result.
+      auto [bit, carry] = gates_.full_adder(a, b, c, free && column.empty());
+      column.push_back(bit);
+      if (!Gates::is_constant(carry)) {
+        columns.bits[i + 1].push_back(carry);
+      } else if (gates_.is(carry, true)) {
+        columns.add_power(i + 1);
+      }
+    }
+    sum[i] = column.empty() ? gates_.constant(false) : column[0];
+  }
+  return sum;
+}
+
+Word Adders::total(Columns columns, Carry how, bool free) {
+  if (how != Carry::prefix) return serial(std::move(columns), free);
+  const std::size_t width = columns.width();
+  for (std::size_t i = 0; i < width; ++i) {
+    if (columns.ones[i]) columns.bits[i].push_back(gates_.constant(true));
+    columns.ones[i] = false;
+  }
+  std::size_t highest = 0;
+  for (const Word& column : columns.bits) highest = std::max(highest, column.size());
+  std::vector<std::size_t> heights{2};
+  while (heights.back() < highest) heights.push_back(heights.back() * 3 / 2);
+  auto earlier = [this](const Bit& a, const Bit& b) { return gates_.builder().level(a) < gates_.builder().level(b); };
+  for (std::size_t h = heights.size(); h-- > 0;) {
+    std::vector<Word> next(width);
+    for (std::size_t i = 0; i < width; ++i) {
+      Word& column = columns.bits[i];
+      std::stable_sort(column.begin(), column.end(), earlier);
+      std::size_t used = 0;
+      // A half adder only where carries from below leave no third bit: it shrinks this column, not the whole.
+      while (column.size() - used + next[i].size() > heights[h] && column.size() - used >= 2) {
+        const std::size_t count = std::min<std::size_t>(3, column.size() - used);
+        const Bit &a = column[used], &b = column[used + 1];
+        const Bit c = count == 3 ? column[used + 2] : gates_.constant(false);
+        used += count;
+        next[i].push_back(gates_.xor_gate(a, b, c));
+        if (i + 1 < width) next[i + 1].push_back(gates_.majority(a, b, c));
+      }
+      next[i].insert(next[i].end(), column.begin() + static_cast<std::ptrdiff_t>(used), column.end());
+    }
+    columns.bits = std::move(next);
+  }
+  Word a(width, gates_.constant(false)), b = a;
+  bool over = false;
+  for (std::size_t i = 0; i < width; ++i) {
+    const Word& column = columns.bits[i];
+    over = over || column.size() > 2;
+    if (!column.empty()) a[i] = column[0];
+    if (column.size() > 1) b[i] = column[1];
+  }
+  if (over) return total(std::move(columns), how, free);
+  return add(a, b, gates_.constant(false), how, free);
+}
+
+}  // namespace heliograph::circuits::boolean

@@ -1,0 +1,71 @@
+// Gates on encrypted bits, -1/8 and 1/8 of a turn: each is the sign of a linear combination. Constants and repeated operands
+// fold; an operand whose noise does not fit beside the others is refreshed first.
+#pragma once
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "circuits/builder.h"
+
+namespace heliograph::circuits::boolean {
+
+/// A bit: a constant, an input, a result (norm 1), or a free sum of results (norm 2).
+using Bit = Linear;
+using Word = std::vector<Bit>;
+
+class Gates {
+ public:
+  /// Throws ParameterError unless the encoding is of bits with norm 3 at least.
+  explicit Gates(Builder& builder);
+  Builder& builder() { return builder_; }
+
+  Bit constant(bool value) const;
+  static bool is_constant(const Bit& a) { return a.terms.empty(); }
+  bool is(const Bit& a, bool value) const { return a == constant(value); }
+  static Bit negated(const Bit& a) { return -1 * a; }
+  static Word negated(const Word& a);
+
+  Bit and_gate(const Bit& a, const Bit& b);
+  Bit or_gate(const Bit& a, const Bit& b) { return negated(and_gate(negated(a), negated(b))); }
+  Bit xor_gate(const Bit& a, const Bit& b);
+  Bit majority(const Bit& a, const Bit& b, const Bit& c);
+  Bit xor_gate(const Bit& a, const Bit& b, const Bit& c);
+  /// Two bootstraps; norm 2.
+  Bit select(const Bit& condition, const Bit& a, const Bit& b);
+  /// a, refreshed to norm 1.
+  Bit clean(const Bit& a);
+  /// (sum, carry) of one bootstrap; the sum has norm 2.
+  std::pair<Bit, Bit> half_adder(const Bit& a, const Bit& b);
+  /// (sum, carry), both of norm 1 unless `free` allows sums of norm 2.
+  std::pair<Bit, Bit> full_adder(const Bit& a, const Bit& b, const Bit& c, bool free);
+
+  /// Any function: table[i] is the result where bits[j] is bit j of i. Up to three bits: the fewest bootstraps, three at
+  /// most; above: selections, equal parts made once.
+  Bit function(const Word& bits, const std::vector<bool>& table);
+  /// Least of a balanced tree of AND or OR gates in depth.
+  Bit all(Word bits);
+  Bit any(const Word& bits) { return negated(all(negated(bits))); }
+
+ private:
+  /// sign(w0 a0 + w1 a1 + w2 a2 + constant units) with results at a distance of `scale` units.
+  struct Sign {
+    std::array<int, 3> weights{};
+    int constant = 0;
+    unsigned scale = 1;
+    std::array<bool, 8> table{};
+  };
+  static const std::vector<Sign>& signs();
+
+  Bit sign(const Linear& x, unsigned scale);
+  Bit sign(const std::array<int, 3>& weights, int constant, unsigned scale, Word bits);
+  /// The sum of weight * bit, where bits that are too noisy for it are refreshed first.
+  Linear sum(const std::vector<int>& weights, Word bits, unsigned scale);
+  Linear units(int count) const;
+  Bit small_function(const Word& bits, const std::vector<bool>& table);
+  Bit three(const Word& bits, const std::vector<bool>& table);
+
+  Builder& builder_;
+};
+
+}  // namespace heliograph::circuits::boolean

@@ -1,0 +1,73 @@
+#include "circuits/cache.h"
+
+#include <algorithm>
+
+namespace heliograph::circuits {
+
+namespace {
+
+constexpr std::size_t kMostBootstraps = 2'000'000;  // about 200 MB
+
+std::string key_of(const Encoding& e, const tfhe::Operation& o, const std::vector<Type>& operands, Goal goal) {
+  std::string key = o.name + '/' + o.variant + '/' + o.type.text() + (goal == Goal::fewest ? "/f" : "/s");
+  for (unsigned v : {e.message_bits, e.carry_bits, e.norm}) key += '/' + std::to_string(v);
+  for (const Type& t : operands) key += '/' + t.text();
+  for (std::int64_t v : o.arguments) key += ',' + std::to_string(v);
+  return key;
+}
+
+}  // namespace
+
+std::shared_ptr<const tfhe::Circuit> Cache::get(const Encoding& encoding, const tfhe::Operation& operation,
+                                                const std::vector<Type>& operands, Goal goal) {
+  const std::string key = key_of(encoding, operation, operands, goal);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = places_.find(key);
+    if (found != places_.end()) {
+      kept_.splice(kept_.begin(), kept_, found->second);
+      return found->second->circuit;
+    }
+  }
+  // Two threads may build the same one; the first that is done is kept.
+  auto circuit = std::make_shared<const tfhe::Circuit>(build(encoding, operation, operands, goal));
+  const std::lock_guard lock(mutex_);
+  const auto found = places_.find(key);
+  if (found != places_.end()) return found->second->circuit;
+  kept_.push_front({key, circuit});
+  places_[key] = kept_.begin();
+  bootstraps_ += circuit->bootstraps() + 1;
+  while (bootstraps_ > most_ && kept_.size() > 1) {
+    bootstraps_ -= kept_.back().circuit->bootstraps() + 1;
+    places_.erase(kept_.back().key);
+    kept_.pop_back();
+  }
+  return circuit;
+}
+
+std::size_t Cache::size() const {
+  const std::lock_guard lock(mutex_);
+  return kept_.size();
+}
+
+double estimated_time(const tfhe::Circuit& circuit, std::size_t items, std::size_t parallel) {
+  double sum = 0;
+  for (const auto& level : circuit.levels)
+    sum += std::max(0.25, static_cast<double>(level.size()) * static_cast<double>(items) / static_cast<double>(parallel));
+  return sum;
+}
+
+std::shared_ptr<const tfhe::Circuit> circuit_for(const Encoding& encoding, const tfhe::Operation& operation,
+                                                 const std::vector<Type>& operands, std::size_t items,
+                                                 std::size_t parallel) {
+  static Cache cache(kMostBootstraps);
+  if (operation.goal != Goal::automatic) return cache.get(encoding, operation, operands, operation.goal);
+  const auto fewest = cache.get(encoding, operation, operands, Goal::fewest);
+  parallel = std::max<std::size_t>(parallel, 1);
+  // No circuit of more bootstraps is faster where one is busy all the time.
+  if (fewest->levels.size() < 2 || parallel == 1) return fewest;
+  const auto shallow = cache.get(encoding, operation, operands, Goal::shallow);
+  return estimated_time(*shallow, items, parallel) < estimated_time(*fewest, items, parallel) ? shallow : fewest;
+}
+
+}  // namespace heliograph::circuits

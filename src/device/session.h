@@ -1,0 +1,48 @@
+// Work on a device: a queue, and memory with what may leave the device making room.
+#pragma once
+
+#include "device/device.h"
+
+namespace heliograph::device {
+
+class Session {
+ public:
+  /// `device` must outlive the session (the process's own do).
+  explicit Session(Device& device);
+
+  Device& device() const { return device_; }
+  Kernels& kernels() const { return device_.kernels(); }
+  /// The queue work is enqueued on. Throws ForkError in a child of the process that made the session.
+  Queue& queue() const;
+  /// Where memory is short, what may leave the device makes room first: the least recently used, of any parameter set.
+  /// Throws OutOfMemoryError where that is not enough.
+  Buffer allocate(std::size_t bytes) const;
+  Buffer allocate(const View& shape, const PrimeList& primes) const;
+  /// Bytes that can be had now, what may leave the device for them included.
+  std::size_t free_memory() const;
+  /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had. Makes room as `allocate`.
+  void require_memory(std::size_t bytes, const char* purpose) const;
+
+  /// What `attempt` returns, tried again as long as it runs out of memory and room can be made.
+  template <class Attempt>
+  auto with_room(std::size_t bytes, Attempt attempt) const {
+    for (;;) {
+      const u64 seen = device_.residents().evicted_bytes();
+      try {
+        return attempt();
+      } catch (const OutOfMemoryError&) {
+        if (!make_room(bytes, bytes, seen)) throw;
+      }
+    }
+  }
+
+ private:
+  /// Evicts at least `missing` bytes where that may lead to `bytes` free ones. False: trying again is of no use.
+  bool make_room(std::size_t bytes, std::size_t missing, u64 seen) const;
+
+  Device& device_;
+  std::unique_ptr<Queue> queue_;
+  long process_;
+};
+
+}  // namespace heliograph::device

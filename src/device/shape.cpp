@@ -1,0 +1,112 @@
+#include "device/shape.h"
+
+#include <algorithm>
+
+namespace heliograph::device {
+
+std::size_t element_count(const Shape& shape) {
+  std::size_t count = 1;
+  for (std::size_t s : shape) {
+    if (__builtin_mul_overflow(count, s, &count)) throw ShapeError("a shape has too many elements");
+  }
+  return count;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+Shape broadcast_shapes(const Shape& a, const Shape& b) {
+  Shape result(std::max(a.size(), b.size()));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const std::size_t x = i < a.size() ? a[a.size() - 1 - i] : 1, y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (x != y && x != 1 && y != 1)
+      throw ShapeError("shapes " + to_string(a) + " and " + to_string(b) + " do not broadcast");
+    result[result.size() - 1 - i] = x == 1 ? y : x;
+  }
+  return result;
+}
+
+bool is_dense(const View& v) {
+  const View d = View::dense(v.data, v.word, shape_of(v), v.components, v.limbs, v.n);
+  for (int i = 0; i < v.axes; ++i) {
+    if (v.shape[i] > 1 && v.stride[i] != d.stride[i]) return false;
+  }
+  return (v.components == 1 || v.component_stride == d.component_stride) && (v.limbs == 1 || v.limb_stride == d.limb_stride);
+}
+
+View broadcast_view(const View& view, const Shape& target) {
+  require<ShapeError>(target.size() <= kMaxAxes, "a ciphertext tensor has at most 6 axes");
+  if (broadcast_shapes(shape_of(view), target) != target)
+    throw ShapeError(to_string(shape_of(view)) + " does not broadcast to " + to_string(target));
+  View r = view;
+  const int added = static_cast<int>(target.size()) - view.axes;
+  r.axes = static_cast<int>(target.size());
+  for (int i = 0; i < r.axes; ++i) {
+    const bool own = i >= added;
+    r.shape[i] = target[i];
+    r.stride[i] = own && view.shape[i - added] == target[i] ? view.stride[i - added] : 0;
+  }
+  return r;
+}
+
+View transpose_view(const View& view, const std::vector<std::size_t>& order) {
+  View r = view;
+  std::vector<bool> used(view.axes);
+  require<ShapeError>(order.size() == static_cast<std::size_t>(view.axes), "a transposition names each axis once");
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    require<ShapeError>(order[i] < order.size() && !used[order[i]], "a transposition names each axis once");
+    used[order[i]] = true;
+    r.shape[i] = view.shape[order[i]];
+    r.stride[i] = view.stride[order[i]];
+  }
+  return r;
+}
+
+View slice_view(const View& view, std::size_t axis, std::size_t start, std::size_t step, std::size_t count) {
+  require<ShapeError>(axis < static_cast<std::size_t>(view.axes), "no such axis");
+  View r = view;
+  r.shape[axis] = count;
+  if (count == 0) return r;
+  require<ShapeError>(start + (count - 1) * step < view.shape[axis], "a slice leaves its axis");
+  r.data += start * view.stride[axis] * view.word_size();
+  r.stride[axis] = view.stride[axis] * step;
+  return r;
+}
+
+View drop_axis_view(const View& view, std::size_t axis, std::size_t index) {
+  View r = slice_view(view, axis, index, 1, 1);
+  for (int i = static_cast<int>(axis); i + 1 < r.axes; ++i) {
+    r.shape[i] = r.shape[i + 1];
+    r.stride[i] = r.stride[i + 1];
+  }
+  --r.axes;
+  return r;
+}
+
+std::optional<View> reshape_view(const View& view, const Shape& target) {
+  require<ShapeError>(target.size() <= kMaxAxes, "a ciphertext tensor has at most 6 axes");
+  if (element_count(target) != view.items())
+    throw ShapeError("shape " + to_string(shape_of(view)) + " cannot become " + to_string(target));
+  // The batch axes collapse into one wherever each stride is the next axis's whole extent.
+  std::size_t step = 0;
+  for (int i = view.axes - 1, seen = 0; i >= 0; --i) {
+    if (view.shape[i] == 1) continue;
+    if (!seen++) step = view.stride[i];
+    std::size_t inner = 1;
+    for (int k = i + 1; k < view.axes; ++k) inner *= view.shape[k];
+    if (view.stride[i] != step * inner) return std::nullopt;
+  }
+  View r = view;
+  r.axes = static_cast<int>(target.size());
+  for (int i = r.axes - 1; i >= 0; --i) {
+    r.shape[i] = target[i];
+    r.stride[i] = step;
+    step *= target[i];
+  }
+  return r;
+}
+
+}  // namespace heliograph::device

@@ -1,0 +1,405 @@
+#include "mesh/tfhe.h"
+
+#include <algorithm>
+#include <future>
+
+namespace heliograph::mesh {
+
+namespace {
+
+template <class Mine, class Base>
+const Mine& mine(const Base& prepared) {
+  const auto* const m = dynamic_cast<const Mine*>(&prepared);
+  require<MismatchError>(m != nullptr, "something prepared for another device");
+  return *m;
+}
+
+}  // namespace
+
+// ---- keys and levels
+
+/// Keys are large, and preparing them is a transform: all members at once, on threads of their own.
+template <class Base, class Shape, class Word>
+std::vector<std::shared_ptr<const Base>> MeshTfheKernels::on_every_member(const Shape& shape, std::span<const Word> key) {
+  const auto prepare_on = [&](std::size_t m) { return state_->member(m).device->tfhe().prepare(shape, key); };
+  std::vector<std::shared_ptr<const Base>> each(state_->size());
+  std::vector<std::size_t> short_of_memory;
+  state_->guarded([&] {
+    std::vector<std::pair<std::size_t, std::future<std::shared_ptr<const Base>>>> running;
+    for (std::size_t m = 0; m < state_->size(); ++m) {
+      if (state_->here(m)) running.emplace_back(m, std::async(std::launch::async, prepare_on, m));
+    }
+    for (auto& [m, result] : running) result.wait();  // a throw below must leave nobody reading the key
+    for (auto& [m, result] : running) {
+      try {
+        each[m] = result.get();
+      } catch (const OutOfMemoryError&) {
+        if (state_->over_ranks()) throw;
+        short_of_memory.push_back(m);
+      }
+    }
+  });
+  for (std::size_t m : short_of_memory) {  // kept copies make room, then what may leave the mesh, as for tensors
+    while (!each[m]) {
+      const u64 seen = state_->residents ? state_->residents->evicted_bytes() : 0;
+      try {
+        each[m] = prepare_on(m);
+      } catch (const OutOfMemoryError&) {
+        if (!state_->drop_copies() && !(state_->residents && state_->residents->make_room(key.size_bytes(), seen))) throw;
+        state_->drain();
+      }
+    }
+  }
+  return each;
+}
+
+std::shared_ptr<const PreparedBootstrap> MeshTfheKernels::prepare(const BootstrapShape& shape, std::span<const u64> key) {
+  shape.check();
+  require<ShapeError>(key.size() == shape.words(), "a key of another size than its shape says");  // before any rank fails
+  state_->require_sound();
+  return std::make_shared<MeshBootstrapKey>(shape, on_every_member<PreparedBootstrap>(shape, key),
+                                            parallel_of_members(shape));
+}
+
+std::shared_ptr<const PreparedKeySwitch> MeshTfheKernels::prepare(const KeySwitchShape& shape,
+                                                                  std::span<const math::u32> key) {
+  shape.check();
+  require<ShapeError>(key.size() == shape.words(), "a key of another size than its shape says");  // before any rank fails
+  state_->require_sound();
+  return std::make_shared<MeshSwitchKey>(shape, on_every_member<PreparedKeySwitch>(shape, key));
+}
+
+std::shared_ptr<const PreparedLevel> MeshTfheKernels::prepare(GateLevel level) {
+  return std::make_shared<MeshLevel>(state_, std::move(level));
+}
+
+std::vector<std::size_t> MeshTfheKernels::parallel_of_members(const BootstrapShape& shape) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [known, counts] : parallel_) {
+    if (known == shape) return counts;
+  }
+  std::vector<std::size_t> counts(state_->size());
+  state_->guarded([&] {
+    for (std::size_t m = 0; m < counts.size(); ++m) {
+      if (state_->here(m)) counts[m] = state_->member(m).device->tfhe().parallel_bootstraps(shape);
+    }
+  });
+  if (state_->over_ranks()) state_->share(counts);  // all ranks go by them alike
+  parallel_.emplace_back(shape, counts);
+  return counts;
+}
+
+std::size_t MeshTfheKernels::parallel_bootstraps(const BootstrapShape& shape) const {
+  std::size_t sum = 0;
+  for (std::size_t count : parallel_of_members(shape)) sum += count;
+  return sum;
+}
+
+std::shared_ptr<const PreparedLevel> MeshLevel::on(std::size_t m) const {
+  if (!state_->here(m)) return nullptr;
+  const std::lock_guard lock(mutex_);
+  auto& slot = each_[{m, 0, level().rows(), false}];
+  if (!slot) slot = state_->guarded([&] { return state_->member(m).device->tfhe().prepare(level()); });
+  return slot;
+}
+
+GateLevel MeshLevel::rows(std::size_t first, std::size_t count, bool packed) const {
+  const GateLevel& all = level();
+  const auto slice = [](const auto& list, std::size_t from, std::size_t n) {
+    const auto begin = list.begin() + static_cast<std::ptrdiff_t>(from);
+    return std::vector(begin, begin + static_cast<std::ptrdiff_t>(n));
+  };
+  GateLevel part{.first = std::vector<math::u32>(count + 1),
+                 .source = {},
+                 .weight = {},
+                 .constant = std::vector<u64>(count),
+                 .lut = slice(all.lut, first, count),
+                 .target = slice(all.target, first * all.outputs, count * all.outputs),
+                 .outputs = all.outputs,
+                 .tables = all.tables,
+                 .degree = all.degree};
+  for (std::size_t i = 0; packed && i < part.target.size(); ++i) part.target[i] = static_cast<math::u32>(i);
+  return part;
+}
+
+std::shared_ptr<const PreparedLevel> MeshLevel::rows_on(std::size_t m, std::size_t first, std::size_t count,
+                                                        bool packed) const {
+  if (!state_->here(m)) return nullptr;
+  const std::lock_guard lock(mutex_);
+  // Told from the whole level, whose sums are still to be made, by a first row beyond all.
+  auto& slot = each_[{m, first + level().rows() + 1, count, packed}];
+  if (!slot) {
+    slot = state_->guarded([&] { return state_->member(m).device->tfhe().prepare(rows(first, count, packed)); });
+  }
+  return slot;
+}
+
+// ---- each member its items
+
+namespace {
+
+/// A tensor that a call works on in parts of whole items: as it lies, or fetched and stored again.
+class Items {
+ public:
+  Items(Operation& op, const View& v) : op_(op), view_(v), away_(op.home(v) != Layout::batch) {
+    parts_ = away_ ? op.fetch(v, op.parts(v, {}, Layout::batch)) : op.parts(v);
+  }
+  const std::vector<Block>& parts() const { return parts_; }
+  bool away() const { return away_; }
+  /// The parts were written.
+  void changed() {
+    op_.writes(view_);
+    if (away_) op_.store(parts_, view_);
+  }
+
+ private:
+  Operation& op_;
+  View view_;
+  bool away_;
+  std::vector<Block> parts_;
+};
+
+/// The items of each part, of another tensor.
+std::vector<Block> like(const std::vector<Block>& parts, const View& v) {
+  std::vector<Block> result = parts;
+  for (Block& b : result) b.begin = 0, b.length = v.n, b.view = {};
+  return result;
+}
+
+/// Where each part's items of a tensor are written: in place where they lie there. `elsewhere` gets the other blocks.
+std::vector<Block> to_write(Operation& op, const View& v, const std::vector<Block>& parts, std::vector<Block>& elsewhere) {
+  const std::vector<Block> have = op.parts(v);
+  std::vector<Block> result;
+  for (Block part : like(parts, v)) {
+    const auto found = std::find_if(have.begin(), have.end(), [&](const Block& h) {
+      return h.covers(part) && (h.view.axes == 1 || (h.first == part.first && h.count == part.count));
+    });
+    if (found == have.end()) {
+      part = op.room({part}, v.components, v.word).front();
+      elsewhere.push_back(part);
+    } else {
+      part.view = found->view;
+      if (part.view.axes == 1) part.view = part.view.with_leading(part.first - found->first, part.count);
+    }
+    result.push_back(std::move(part));
+  }
+  return result;
+}
+
+}  // namespace
+
+void MeshTfheKernels::do_combine(Queue& q, const PreparedLevel& prepared, const View& wires) {
+  const auto& level = mine<MeshLevel>(prepared);
+  Operation op(*state_, q);
+  Items items(op, wires);
+  for (const Block& part : items.parts()) {
+    op.post(part.member, [there = level.on(part.member), w = part.view](device::Device& d, Queue& queue) {
+      d.tfhe().combine(queue, *there, w);
+    });
+  }
+  items.changed();
+}
+
+void MeshTfheKernels::do_key_switch(Queue& q, const PreparedKeySwitch& switch_key, const PreparedLevel& prepared,
+                                    const View& wires, const View& narrow) {
+  const auto& key = mine<MeshSwitchKey>(switch_key);
+  const auto& level = mine<MeshLevel>(prepared);
+  Operation op(*state_, q);
+  const Items items(op, wires);
+  std::vector<Block> elsewhere;
+  const View rows = narrow.with_components(0, level.level().rows());  // what is behind them stays as it is
+  const std::vector<Block> out = to_write(op, rows, items.parts(), elsewhere);
+  op.writes(rows);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t m = out[i].member;
+    op.post(m, [there = level.on(m), key = key.on(m), w = items.parts()[i].view, o = out[i].view](
+                   device::Device& d, Queue& queue) { d.tfhe().key_switch(queue, *key, *there, w, o); });
+  }
+  op.store(elsewhere, rows);
+}
+
+void MeshTfheKernels::do_bootstrap(Queue& q, const PreparedBootstrap& bootstrap_key, const PreparedLevel& prepared,
+                                   const View& narrow, const View& wires) {
+  const auto& key = mine<MeshBootstrapKey>(bootstrap_key);
+  const auto& level = mine<MeshLevel>(prepared);
+  Operation op(*state_, q);
+  Items items(op, wires);
+  const View rows = narrow.with_components(0, level.level().rows());
+  const std::vector<Block> in = op.fetch(rows, like(items.parts(), rows));
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const std::size_t m = in[i].member;
+    op.post(m, [there = level.on(m), key = key.on(m), n = in[i].view, w = items.parts()[i].view](
+                   device::Device& d, Queue& queue) { d.tfhe().bootstrap(queue, *key, *there, n, w); });
+  }
+  items.changed();
+}
+
+// ---- a level
+
+namespace {
+
+/// Members that evaluate a level for the items of one part: the one that holds them, then those that help it, and the bounds
+/// of their rows.
+struct Team {
+  std::vector<std::size_t> members, bounds;
+};
+
+/// Idle members go where most rows wait for a member; none where rows do not fill those there are already.
+std::vector<Team> teams_for(const State& state, const std::vector<Block>& parts, std::size_t rows,
+                            const std::vector<std::size_t>& parallel) {
+  std::vector<Team> teams;
+  std::vector<double> waiting, capacity;
+  std::vector<std::size_t> idle = range(0, parallel.size());
+  for (const Block& part : parts) {
+    teams.push_back({.members = {part.member}, .bounds = {}});
+    waiting.push_back(static_cast<double>(part.count * rows));
+    capacity.push_back(static_cast<double>(std::max<std::size_t>(1, parallel[part.member])));
+    std::erase(idle, part.member);
+  }
+  for (std::size_t m : idle) {
+    std::size_t most = 0;
+    for (std::size_t i = 1; i < teams.size(); ++i) {
+      if (waiting[i] * capacity[most] > waiting[most] * capacity[i]) most = i;
+    }
+    if (waiting[most] <= capacity[most] || teams[most].members.size() >= rows) break;
+    teams[most].members.push_back(m);
+    capacity[most] += static_cast<double>(std::max<std::size_t>(1, parallel[m]));
+  }
+  for (Team& team : teams) {
+    std::vector<double> weights;
+    for (std::size_t m : team.members) weights.push_back(state.weights()[m]);
+    team.bounds = shares(rows, weights);
+  }
+  return teams;
+}
+
+/// Wires first, first + step, ... (`count`): the results at, at + 1, ... of those asked for.
+struct Run {
+  std::size_t at, count, first, step;
+};
+
+std::vector<Run> runs_of(const std::vector<math::u32>& wires) {
+  std::vector<Run> runs;
+  for (std::size_t i = 0; i < wires.size(); ++i) {
+    if (!runs.empty()) {
+      Run& r = runs.back();
+      const std::size_t last = r.first + (r.count - 1) * r.step;
+      if (wires[i] > last && (r.count == 1 || wires[i] - last == r.step)) {
+        r.step = wires[i] - last;
+        ++r.count;
+        continue;
+      }
+    }
+    runs.push_back({.at = i, .count = 1, .first = wires[i], .step = 1});
+  }
+  return runs;
+}
+
+/// Components first, first + step, ...: `count` of them.
+View every(const View& v, std::size_t first, std::size_t count, std::size_t step) {
+  View r = v.with_components(first, (count - 1) * step + 1);
+  r.components = count, r.component_stride = v.component_stride * step;
+  return r;
+}
+
+/// A member's share of the rows of a part's items, done on a member that does not hold them.
+struct Help {
+  std::size_t first = 0, count = 0;  // rows
+  Block wires, narrow;               // there: results of its rows packed
+  std::vector<Run> in, out;          // first targets, all targets
+
+  Help(const GateLevel& level, std::size_t first_row, std::size_t rows) : first(first_row), count(rows) {
+    std::vector<math::u32> heads, targets;
+    for (std::size_t r = first; r < first + count; ++r) {
+      for (std::size_t o = 0; o < level.outputs; ++o) targets.push_back(level.target[r * level.outputs + o]);
+      heads.push_back(level.target[r * level.outputs]);
+    }
+    in = runs_of(heads), out = runs_of(targets);
+  }
+};
+
+/// More exchanges than this for a share are not worth its help: wires scattered without order.
+constexpr std::size_t kMostRuns = 64;
+
+}  // namespace
+
+void MeshTfheKernels::do_evaluate(Queue& q, const PreparedKeySwitch& switch_key, const PreparedBootstrap& bootstrap_key,
+                                  const PreparedLevel& prepared, const View& wires, const View& narrow) {
+  const auto& level = mine<MeshLevel>(prepared);
+  const auto& to_narrow = mine<MeshSwitchKey>(switch_key);
+  const auto& to_wide = mine<MeshBootstrapKey>(bootstrap_key);
+  const GateLevel& gates = level.level();
+  Operation op(*state_, q);
+  Items items(op, wires);
+  std::vector<Block> elsewhere;  // scratch: never stored
+  const std::vector<Block> scratch = to_write(op, narrow.with_components(0, gates.rows()), items.parts(), elsewhere);
+  op.writes(narrow);
+  std::vector<std::size_t> own(items.parts().size(), gates.rows());  // rows that stay with the items
+  std::vector<Help> helps;
+  if (!items.away()) {
+    const std::vector<Team> teams = teams_for(*state_, items.parts(), gates.rows(), to_wide.parallel());
+    for (std::size_t i = 0; i < teams.size(); ++i) {
+      const auto& [members, bounds] = teams[i];
+      std::vector<Help> team;
+      for (std::size_t k = 1; k < members.size(); ++k) {
+        if (bounds[k] == bounds[k + 1]) continue;
+        Help h(gates, bounds[k], bounds[k + 1] - bounds[k]);
+        h.wires = items.parts()[i], h.wires.member = members[k];
+        h.narrow = like({h.wires}, narrow).front();
+        team.push_back(std::move(h));
+      }
+      const bool scattered = std::any_of(team.begin(), team.end(),
+                                         [](const Help& h) { return h.in.size() > kMostRuns || h.out.size() > kMostRuns; });
+      if (team.empty() || scattered) continue;
+      own[i] = bounds[1];
+      std::move(team.begin(), team.end(), std::back_inserter(helps));
+    }
+  }
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const std::size_t m = items.parts()[i].member;
+    op.post(m, [there = level.on(m), ks = to_narrow.on(m), bk = to_wide.on(m), w = items.parts()[i].view,
+                n = scratch[i].view, alone = own[i] == gates.rows()](device::Device& d, Queue& queue) {
+      alone ? d.tfhe().evaluate(queue, *ks, *bk, *there, w, n) : d.tfhe().combine(queue, *there, w);
+    });
+  }
+  items.changed();
+  if (helps.empty()) return;
+  // The combinations go to those who help, and come back bootstrapped while the holders do theirs.
+  const unsigned outputs = gates.outputs;
+  for (Help& h : helps) {
+    const std::size_t m = h.wires.member;
+    std::vector<device::Piece> pieces;
+    const Block wanted = h.wires;
+    h.wires = op.room({wanted}, h.count * outputs, wires.word).front();
+    h.narrow = op.room({h.narrow}, h.count, narrow.word).front();
+    for (const Run& r : h.in) {
+      const Block from = op.fetch(every(wires, r.first, r.count, r.step), {wanted}).front();
+      pieces.push_back({from.view, every(h.wires.view, r.at * outputs, r.count, outputs)});
+    }
+    op.post(m, [there = level.rows_on(m, h.first, h.count, true), ks = to_narrow.on(m), bk = to_wide.on(m),
+                pieces = std::move(pieces), w = h.wires.view, n = h.narrow.view](device::Device& d, Queue& queue) {
+      d.kernels().gather(queue, pieces);
+      d.tfhe().key_switch(queue, *ks, *there, w, n);
+      d.tfhe().bootstrap(queue, *bk, *there, n, w);
+    });
+  }
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (own[i] == gates.rows()) continue;
+    const std::size_t m = items.parts()[i].member;
+    op.post(m, [there = level.rows_on(m, 0, own[i], false), ks = to_narrow.on(m), bk = to_wide.on(m),
+                w = items.parts()[i].view, n = scratch[i].view](device::Device& d, Queue& queue) {
+      d.tfhe().key_switch(queue, *ks, *there, w, n);
+      d.tfhe().bootstrap(queue, *bk, *there, n, w);
+    });
+  }
+  op.writes(wires);  // the combinations that were fetched are no longer there
+  for (const Help& h : helps) {
+    for (const Run& r : h.out) {
+      Block from = h.wires;
+      from.view = every(h.wires.view, r.at, r.count, 1);
+      op.store({from}, every(wires, r.first, r.count, r.step));
+    }
+  }
+}
+
+}  // namespace heliograph::mesh

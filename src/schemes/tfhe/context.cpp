@@ -1,0 +1,128 @@
+#include "schemes/tfhe/context.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "mesh/mesh.h"
+#include "schemes/tfhe/run.h"
+#include "schemes/tfhe/spec_text.h"
+
+namespace heliograph::tfhe {
+
+namespace {
+
+lwe::Noise noise_of(const Noise& n, const char* which) {
+  const bool fits =
+      n.tuniform ? n.value >= 0 && n.value <= 60 && n.value == std::floor(n.value) : n.value >= -63 && n.value <= -2;
+  if (!fits) {
+    throw ParameterError(std::string("the noise of the ") + which + " key is TUniform(0) to TUniform(60), or a Gaussian " +
+                         "of 2^-63 to 2^-2 turns");
+  }
+  return {.tuniform = n.tuniform, .value = n.value};
+}
+
+lwe::Parameters parameters_of(const Spec& s) {
+  const device::Gadget bootstrap{s.bootstrap_log_base, s.bootstrap_levels}, key_switch{s.switch_log_base, s.switch_levels};
+  lwe::Parameters p{.bootstrap = {.n = s.n, .k = s.k, .degree = s.degree, .gadget = bootstrap, .group = s.group},
+                    .key_switch = {.from = s.k * s.degree, .to = s.n, .gadget = key_switch},
+                    .lwe_noise = noise_of(s.lwe_noise, "narrow"),
+                    .glwe_noise = noise_of(s.glwe_noise, "wide")};
+  try {
+    p.bootstrap.check(), p.key_switch.check();
+  } catch (const ShapeError& e) {
+    throw ParameterError(e.what());
+  }
+  require<ParameterError>(s.norm >= 1 && s.norm <= (1 << 20), "the largest sum of squared weights is 1 to 2^20");
+  require<ParameterError>(s.message_bits == 0 ? s.carry_bits == 0 : s.message_bits <= 8 && s.carry_bits <= 8,
+                          "a digit has at most 8 message bits and 8 carry bits, a bit has neither");
+  require<ParameterError>((std::size_t{1} << (s.message_bits + s.carry_bits)) <= s.degree / 2,
+                          "a digit has more values than a test polynomial can hold");
+  return p;
+}
+
+void check_security(const Spec& s, const lwe::Parameters& p) {
+  if (s.insecure || lwe::is_secure(p)) return;
+  throw SecurityError(short_text(s) + " has about " + std::to_string(lwe::rough_security_bits(p)) +
+                      " bits of security, fewer than 128; say insecure=True to use it all the same");
+}
+
+std::string id_text(const KeyId& id) { return ring::key_text(id).substr(0, 8); }
+
+}  // namespace
+
+Context::Context(Spec spec, std::shared_ptr<device::Device> own_device)
+    : spec_(std::move(spec)),
+      hash_(hash_of(spec_)),
+      lwe_(parameters_of(spec_)),
+      noise_(lwe_),
+      own_device_(std::move(own_device)) {
+  check_security(spec_, lwe_);
+  session_ = std::make_shared<device::Session>(own_device_ ? *own_device_ : mesh::default_device());
+}
+
+std::shared_ptr<const PreparedCircuit> Context::prepared(const std::shared_ptr<const Circuit>& circuit) {
+  constexpr std::size_t kKept = 64, kKeptBootstraps = std::size_t{1} << 20;  // circuits, and bootstraps of all of them
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(circuits_.begin(), circuits_.end(), [&](const auto& kept) { return kept->shared() == circuit; });
+  if (found != circuits_.end()) {
+    circuits_.splice(circuits_.begin(), circuits_, found);
+    return circuits_.front();
+  }
+  circuits_.push_front(std::make_shared<const PreparedCircuit>(*this, circuit));
+  const auto result = circuits_.front();
+  std::size_t count = 0, bootstraps = 0;
+  for (auto c = circuits_.begin(); c != circuits_.end();) {
+    bootstraps += (*c)->circuit().bootstraps();
+    c = ++count > 1 && (count > kKept || bootstraps > kKeptBootstraps) ? circuits_.erase(c) : std::next(c);
+  }
+  return result;
+}
+
+const PreparedKeys& EvaluationKeysData::prepared() const {
+  const std::lock_guard lock(mutex_);
+  if (!prepared_) {
+    device::Session& s = context->session();
+    device::TfheKernels& kernels = s.device().tfhe();
+    const lwe::Parameters& p = context->lwe();
+    PreparedKeys made;
+    {
+      const std::vector<u64> words = lwe::expand_bootstrap_key(p, keys);
+      made.bootstrap =
+          s.with_room(8 * words.size(), [&] { return kernels.prepare(p.bootstrap, std::span<const u64>(words)); });
+    }
+    const std::vector<u32> words = lwe::expand_switch_key(p, keys);
+    made.key_switch =
+        s.with_room(4 * words.size(), [&] { return kernels.prepare(p.key_switch, std::span<const u32>(words)); });
+    prepared_ = std::move(made);
+  }
+  return *prepared_;
+}
+
+std::shared_ptr<Context> open_context(const Spec& spec) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<Context>> open;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<Context>& slot = open[text_of(spec)];
+  std::shared_ptr<Context> context = slot.lock();
+  if (!context) slot = context = std::make_shared<Context>(spec, nullptr);
+  return context;
+}
+
+void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const KeyId& key, const char* what) {
+  if (a.context != context) {
+    throw MismatchError(std::string("the ciphertext and ") + what + " are of different parameters: " +
+                        short_text(a.context->spec()) + " and " + short_text(context->spec()));
+  }
+  if (a.key && *a.key != key)
+    throw WrongKeyError("the ciphertext is of key " + id_text(*a.key) + ", " + what + " of key " + id_text(key));
+}
+
+Ciphertext make_ciphertext(std::shared_ptr<Context> context, std::optional<KeyId> key, Type type, lwe::Tensor tensor) {
+  return Ciphertext(
+      std::make_shared<CiphertextData>(CiphertextData{std::move(context), key, type, std::move(tensor), std::nullopt}));
+}
+
+}  // namespace heliograph::tfhe

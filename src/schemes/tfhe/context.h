@@ -1,0 +1,97 @@
+// A TFHE parameter set at work: shapes, noise, a device, and what the handles hold.
+#pragma once
+
+#include <list>
+#include <mutex>
+#include <optional>
+
+#include "device/session.h"
+#include "heliograph/tfhe.h"
+#include "lwe/noise.h"
+#include "lwe/tensor.h"
+#include "schemes/tfhe/circuit.h"
+
+namespace heliograph::tfhe {
+
+using lwe::Key256;
+using math::u32;
+using math::u64;
+using ring::KeyId;
+
+class PreparedCircuit;  // schemes/tfhe/run.h
+
+class Context {
+ public:
+  Context(Spec spec, std::shared_ptr<device::Device> own_device);
+
+  const Spec& spec() const { return spec_; }
+  const std::string& hash() const { return hash_; }
+  const lwe::Parameters& lwe() const { return lwe_; }
+  const lwe::NoiseModel& noise() const { return noise_; }
+  device::Session& session() const { return *session_; }
+  const std::shared_ptr<device::Session>& session_shared() const { return session_; }
+  /// Words of a wide ciphertext.
+  std::size_t words() const { return device::lwe_words(lwe_.wide()); }
+  /// Storage for ciphertexts.
+  lwe::Tensor tensor(const Shape& shape, std::size_t wires) const { return {session_, shape, wires, words()}; }
+
+  /// The circuit's levels on this device: the last few circuits asked for are kept.
+  std::shared_ptr<const PreparedCircuit> prepared(const std::shared_ptr<const Circuit>& circuit);
+
+ private:
+  Spec spec_;
+  std::string hash_;
+  lwe::Parameters lwe_;
+  lwe::NoiseModel noise_;
+  std::shared_ptr<device::Device> own_device_;
+  std::shared_ptr<device::Session> session_;
+  std::mutex mutex_;
+  std::list<std::shared_ptr<const PreparedCircuit>> circuits_;  // the last used first
+};
+
+struct CiphertextData {
+  std::shared_ptr<Context> context;
+  std::optional<KeyId> key;  // none: trivial, every key's
+  Type type;
+  lwe::Tensor tensor;
+  std::optional<Key256> seed;  // of the masks of a fresh encryption, items in the order of the tensor
+
+  Shape shape() const { return tensor.shape(); }
+};
+
+struct SecretKeyData {
+  std::shared_ptr<Context> context;
+  KeyId id{};
+  lwe::SecretKey key;
+  std::vector<u64> masks;  // the wide key as lwe::dot takes it
+  std::shared_ptr<ring::Entropy> entropy;
+};
+
+/// Both keys on a device.
+struct PreparedKeys {
+  std::shared_ptr<const device::PreparedBootstrap> bootstrap;
+  std::shared_ptr<const device::PreparedKeySwitch> key_switch;
+};
+
+struct EvaluationKeysData {
+  std::shared_ptr<Context> context;
+  KeyId id{};
+  lwe::EvaluationKeys keys;
+
+  /// Prepared at first use.
+  const PreparedKeys& prepared() const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::optional<PreparedKeys> prepared_;
+};
+
+/// The interned context of a spec on the process's device.
+std::shared_ptr<Context> open_context(const Spec& spec);
+/// Throws WrongKeyError or MismatchError unless the ciphertext is of this context and key (or trivial).
+void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const KeyId& key, const char* what);
+
+/// An operand or result as a handle. `key` none: trivial.
+Ciphertext make_ciphertext(std::shared_ptr<Context> context, std::optional<KeyId> key, Type type, lwe::Tensor tensor);
+
+}  // namespace heliograph::tfhe

@@ -1,0 +1,67 @@
+#include "schemes/tfhe/encoding.h"
+
+#include <bit>
+
+namespace heliograph::tfhe {
+
+namespace {
+
+using u64 = std::uint64_t;
+
+unsigned bits_a_wire(const Spec& spec) { return spec.message_bits ? spec.message_bits : 1; }
+
+/// The nearest multiple of the unit, modulo one turn.
+u64 digit_of(const Spec& spec, u64 phase) {
+  const u64 unit = unit_of(spec);
+  return (phase + unit / 2) >> std::countr_zero(unit);
+}
+
+}  // namespace
+
+u64 unit_of(const Spec& spec) {
+  return spec.message_bits == 0 ? u64{1} << 61 : u64{1} << (63 - spec.message_bits - spec.carry_bits);
+}
+
+std::size_t wires_of(const Spec& spec, const Type& type) {
+  if (type.boolean) return 1;
+  const unsigned each = bits_a_wire(spec);
+  if (type.bits == 0 || type.bits > 64 || type.bits % each != 0) {
+    throw DtypeError(type.text() + " has no " + std::to_string(type.bits) + " bits in digits of " + std::to_string(each) +
+                     ": a multiple of that up to 64");
+  }
+  return type.bits / each;
+}
+
+void encode(const Spec& spec, const Type& type, u64 value, u64* out) {
+  const u64 unit = unit_of(spec);
+  const unsigned each = bits_a_wire(spec);
+  const std::size_t wires = wires_of(spec, type);
+  for (std::size_t w = 0; w < wires; ++w) {
+    const u64 digit = type.boolean ? (value & 1) : (value >> (w * each)) & ((u64{1} << each) - 1);
+    out[w] = spec.message_bits == 0 ? (digit ? unit : u64{0} - unit) : digit * unit;
+  }
+}
+
+u64 decode(const Spec& spec, const Type& type, const u64* phases) {
+  const std::size_t wires = wires_of(spec, type);
+  if (spec.message_bits == 0) {
+    u64 value = 0;
+    for (std::size_t w = 0; w < wires; ++w) value |= u64{phases[w] >> 63 == 0} << w;
+    if (type.boolean) return value;
+    return type.is_signed && type.bits < 64 && (value >> (type.bits - 1)) ? value | ~u64{0} << type.bits : value;
+  }
+  if (type.boolean) return digit_of(spec, phases[0]) & 1;
+  u64 value = 0;
+  for (std::size_t w = 0; w < wires; ++w) value += digit_of(spec, phases[w]) << (w * spec.message_bits);
+  if (type.bits == 64) return value;
+  value &= (u64{1} << type.bits) - 1;
+  return type.is_signed && (value >> (type.bits - 1)) ? value | ~u64{0} << type.bits : value;
+}
+
+std::int64_t error_of(const Spec& spec, u64 phase) {
+  const u64 unit = unit_of(spec);
+  if (spec.message_bits == 0) return static_cast<std::int64_t>(phase - (phase >> 63 ? u64{0} - unit : unit));
+  return static_cast<std::int64_t>(phase - digit_of(spec, phase) * unit);
+}
+
+}  // namespace heliograph::tfhe

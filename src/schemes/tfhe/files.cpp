@@ -1,0 +1,211 @@
+// Objects as files and bytes (io/container.h). Everything read is checked before it is used.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "io/container.h"
+#include "io/sha256.h"
+#include "schemes/tfhe/context.h"
+#include "schemes/tfhe/encoding.h"
+#include "schemes/tfhe/spec_text.h"
+
+namespace heliograph::tfhe {
+
+namespace {
+
+constexpr std::size_t kMaxItems = std::size_t{1} << 32;
+constexpr const char* kPrefix = "heliograph.tfhe.";
+
+std::string file_type(const char* kind) { return std::string(kPrefix) + kind; }
+
+io::Container start(const char* kind, const Context& c) {
+  io::Container k;
+  k.type = file_type(kind);
+  k.header = io::Json::object({{"parameters", to_json(c.spec())}, {"parameter_hash", c.hash()}});
+  return k;
+}
+
+std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
+  if (k.type != file_type(kind)) {
+    const std::string have = k.type.starts_with(kPrefix) ? k.type.substr(std::strlen(kPrefix)) : k.type;
+    throw FormatError("this file holds an object of kind " + have + ", not " + kind);
+  }
+  const Spec spec = spec_from_json(k.header.object_at("parameters"));
+  if (hash_of(spec) != k.header.string_at("parameter_hash", 64))
+    throw DamagedFileError("the parameters do not match their hash");
+  try {
+    return open_context(spec);
+  } catch (const ParameterError& e) {
+    throw DamagedFileError(std::string("the file's parameters are impossible: ") + e.what());
+  }
+}
+
+template <std::size_t N>
+std::array<unsigned char, N> bytes_from(const std::string& hex, const char* what) {
+  const std::vector<unsigned char> raw = io::from_hex(hex);
+  if (raw.size() != N) throw DamagedFileError(std::string(what) + " has the wrong length");
+  std::array<unsigned char, N> out;
+  std::copy(raw.begin(), raw.end(), out.begin());
+  return out;
+}
+
+KeyId key_of(const io::Container& k) { return bytes_from<16>(k.header.string_at("key", 32), "the key id"); }
+Key256 seed_of(const io::Container& k) { return bytes_from<32>(k.header.string_at("seed", 64), "the seed"); }
+
+void require_arrays(const io::Container& k, std::size_t count) {
+  if (k.arrays.size() != count) throw DamagedFileError("the file has another number of arrays than its kind");
+}
+
+// Ciphertexts. Fresh ones are their bodies and the masks' seed; others their masks and bodies, bit for bit, without padding.
+
+struct CiphertextWords {
+  io::Container container;
+  std::vector<u64> words;
+};
+
+std::unique_ptr<CiphertextWords> describe(const CiphertextData& x) {
+  auto out = std::make_unique<CiphertextWords>();
+  io::Container& k = out->container;
+  const std::size_t kept = x.seed ? 1 : x.context->lwe().wide() + 1, from = x.context->lwe().wide() + 1 - kept;
+  k = start("ciphertext", *x.context);
+  k.header["key"] = x.key ? ring::key_text(*x.key) : "";
+  k.header["type"] = x.type.text();
+  k.header["shape"] = io::Json::array_of(x.shape());
+  if (x.seed) k.header["seed"] = io::to_hex(*x.seed);
+  out->words = lwe::download(x.tensor);
+  const std::size_t words = x.context->words(), count = out->words.size() / words;
+  for (std::size_t i = 0; i < count; ++i)
+    std::copy_n(out->words.data() + i * words + from, kept, out->words.data() + i * kept);
+  out->words.resize(count * kept);
+  std::vector<std::size_t> shape = x.shape();
+  shape.insert(shape.end(), {x.tensor.wires(), kept});
+  k.arrays.push_back(io::Array::of("words", std::move(shape), std::span<const u64>(out->words)));
+  return out;
+}
+
+Type type_from(const io::Container& k, const Spec& spec) {
+  try {
+    const Type type = type_of(k.header.string_at("type", 16));
+    wires_of(spec, type);
+    return type;
+  } catch (const DtypeError& e) {
+    throw DamagedFileError(e.what());
+  }
+}
+
+Ciphertext read_ciphertext(const io::Container& k) {
+  CiphertextData x;
+  x.context = context_of(k, "ciphertext");
+  const Context& c = *x.context;
+  k.header.require_only({"parameters", "parameter_hash", "key", "type", "shape", "seed"}, "a ciphertext");
+  require_arrays(k, 1);
+  if (!k.header.string_at("key", 32).empty()) x.key = key_of(k);
+  if (k.header.contains("seed")) x.seed = seed_of(k);
+  if (x.seed && !x.key) throw DamagedFileError("only encryptions are seeded");
+  x.type = type_from(k, c.spec());
+  Shape shape;
+  for (u64 s : k.header.unsigned_array_at("shape", device::kMaxAxes, kMaxItems)) shape.push_back(s);
+  const std::size_t wires = wires_of(c.spec(), x.type), kept = x.seed ? 1 : c.lwe().wide() + 1;
+  std::vector<std::size_t> expected = shape;
+  expected.insert(expected.end(), {wires, kept});
+  const std::span<const u64> words = k.array("words", "u64", expected).values<u64>();
+  const std::size_t items = device::element_count(shape);
+  require<DamagedFileError>(checked_mul(items, wires) < kMaxItems, "a file holds fewer than 2^32 LWE ciphertexts");
+  c.session().require_memory(checked_product(items, wires, c.words(), sizeof(u64)), "loading these ciphertexts");
+  const lwe::Tensor all = c.tensor({items}, wires);
+  const std::size_t step = std::max<std::size_t>(1, 4096 / wires);
+  std::vector<u64> stretch;
+  for (std::size_t first = 0; first < items; first += step) {
+    const std::size_t count = std::min(step, items - first), each = c.words();
+    const std::span<const u64> part = words.subspan(first * wires * kept, count * wires * kept);
+    stretch.assign(count * wires * each, 0);
+    if (x.seed) lwe::expand(c.lwe(), part, *x.seed, static_cast<u32>(first * wires), stretch);
+    for (std::size_t i = 0; !x.seed && i < count * wires; ++i)
+      std::copy_n(part.data() + i * kept, kept, stretch.data() + i * each);
+    lwe::upload(all.slice(0, first, 1, count), stretch);
+  }
+  x.tensor = all.reshape(shape);
+  return Ciphertext(std::make_shared<CiphertextData>(std::move(x)));
+}
+
+// Keys. Evaluation keys are their bodies and the masks' seed.
+
+io::Container describe(const EvaluationKeysData& d) {
+  const device::BootstrapShape& b = d.context->lwe().bootstrap;
+  const device::KeySwitchShape& s = d.context->lwe().key_switch;
+  io::Container k = start("evaluation-keys", *d.context);
+  k.header["key"] = ring::key_text(d.id);
+  k.header["seed"] = io::to_hex(d.keys.seed);
+  k.arrays.push_back(
+      io::Array::of("bootstrap", {b.groups(), b.values(), b.rows(), b.degree}, std::span<const u64>(d.keys.bootstrap)));
+  k.arrays.push_back(io::Array::of("key_switch", {s.from, s.gadget.levels}, std::span<const u32>(d.keys.key_switch)));
+  return k;
+}
+
+EvaluationKeys read_evaluation_keys(const io::Container& k) {
+  auto d = std::make_shared<EvaluationKeysData>();
+  d->context = context_of(k, "evaluation-keys");
+  k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "evaluation keys");
+  require_arrays(k, 2);
+  const device::BootstrapShape& b = d->context->lwe().bootstrap;
+  const device::KeySwitchShape& s = d->context->lwe().key_switch;
+  d->id = key_of(k);
+  d->keys.seed = seed_of(k);
+  const auto bootstrap = k.array("bootstrap", "u64", {b.groups(), b.values(), b.rows(), b.degree}).values<u64>();
+  const auto key_switch = k.array("key_switch", "u32", {s.from, s.gadget.levels}).values<u32>();
+  d->keys.bootstrap.assign(bootstrap.begin(), bootstrap.end());
+  d->keys.key_switch.assign(key_switch.begin(), key_switch.end());
+  return EvaluationKeys(std::move(d));
+}
+
+}  // namespace
+
+Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_)->container); }
+void Ciphertext::save(const std::string& path) const { io::save(path, describe(*data_)->container); }
+Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(io::from_bytes(bytes, false)); }
+Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(io::load(path)); }
+
+Bytes EvaluationKeys::to_bytes() const { return io::to_bytes(describe(*data_)); }
+void EvaluationKeys::save(const std::string& path) const { io::save(path, describe(*data_)); }
+EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_evaluation_keys(io::from_bytes(bytes, false)); }
+EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(io::load(path)); }
+
+void SecretKey::save(const std::string& path) const {
+  const Context& c = *data_->context;
+  io::Container k = start("secret-key", c);
+  k.header["key"] = ring::key_text(data_->id);
+  k.arrays.push_back(io::Array::of("narrow", {c.lwe().narrow()}, std::span<const unsigned char>(data_->key.narrow)));
+  k.arrays.push_back(io::Array::of("wide", {c.lwe().wide()}, std::span<const unsigned char>(data_->key.wide)));
+  io::save(path, k, true);
+}
+
+SecretKey SecretKey::load(const std::string& path) {
+  const io::Container k = io::load(path, true);
+  const std::shared_ptr<Context> c = context_of(k, "secret-key");
+  k.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
+  require_arrays(k, 2);
+  const auto bits = [&](const char* name, std::size_t count) {
+    const auto raw = k.array(name, "u8", {count}).values<unsigned char>();
+    require<DamagedFileError>(std::all_of(raw.begin(), raw.end(), [](unsigned char bit) { return bit <= 1; }),
+                              "a secret key's coefficients are 0 and 1");
+    return std::vector<unsigned char>(raw.begin(), raw.end());
+  };
+  lwe::SecretKey key{bits("narrow", c->lwe().narrow()), bits("wide", c->lwe().wide())};
+  std::vector<u64> masks = key.wide_masks();
+  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, key_of(k), std::move(key), std::move(masks),
+                                                                 std::make_shared<ring::Entropy>(c->session().device())}));
+}
+
+std::string inspect(const std::string& path) {
+  const io::Container k = io::peek(path);
+  io::Json j = io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}});
+  io::Json arrays = io::Json::array();
+  for (const io::Array& a : k.arrays) {
+    arrays.push_back(io::Json::object(
+        {{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
+  }
+  j["arrays"] = arrays;
+  return j.dump();
+}
+
+}  // namespace heliograph::tfhe

@@ -1,0 +1,234 @@
+#include "schemes/tfhe/run.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <queue>
+
+#include "base/checked.h"
+#include "device/chunks.h"
+
+namespace heliograph::tfhe {
+
+namespace {
+
+/// Places for wires, the lowest free one first. Those given back become free after the level that gave them back.
+class Slots {
+ public:
+  explicit Slots(std::size_t taken) : count_(taken) {}
+  u32 take() {
+    if (free_.empty()) return static_cast<u32>(count_++);
+    const u32 slot = free_.top();
+    free_.pop();
+    return slot;
+  }
+  void give_back(u32 slot) { free_.push(slot); }
+  /// So many in a row, beyond all others.
+  std::size_t take_row(std::size_t count) {
+    count_ += count;
+    return count_ - count;
+  }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::priority_queue<u32, std::vector<u32>, std::greater<>> free_;
+  std::size_t count_;
+};
+
+constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+/// The last level that reads each wire; kNever where none does. Throws MismatchError for circuits that do not hang together.
+std::vector<std::size_t> last_reads(const Circuit& c) {
+  std::vector<std::size_t> last(c.wires, kNever);
+  std::vector<bool> made(c.wires);
+  const auto reads = [&](const Linear& x, std::size_t level) {
+    for (const Term& t : x.terms) {
+      require<MismatchError>(t.wire < c.wires && made[t.wire], "a circuit reads a wire before it is made");
+      last[t.wire] = level;
+    }
+  };
+  require<MismatchError>(c.inputs <= c.wires, "a circuit has fewer wires than inputs");
+  std::fill_n(made.begin(), c.inputs, true);
+  for (std::size_t level = 0; level < c.levels.size(); ++level) {
+    for (const Bootstrap& b : c.levels[level]) reads(b.input, level);
+    for (const Bootstrap& b : c.levels[level]) {
+      require<MismatchError>(b.first_output <= c.wires && b.outputs <= c.wires - b.first_output && b.table < c.tables.size(),
+                             "a circuit's bootstrap has no such wires or table");
+      for (u32 o = 0; o < b.outputs; ++o) {
+        require<MismatchError>(!made[b.first_output + o], "a circuit makes a wire twice");
+        made[b.first_output + o] = true;
+      }
+    }
+  }
+  for (const Linear& x : c.outputs) reads(x, c.levels.size());
+  return last;
+}
+
+/// The table's values over N coefficients.
+void append_table(const Table& table, std::size_t degree, std::vector<u64>& out) {
+  require<MismatchError>(!table.values.empty() && table.values.size() <= degree && degree % table.values.size() == 0,
+                         "a circuit's table does not fit the test polynomial");
+  const std::size_t box = degree / table.values.size();
+  for (const u64 value : table.values) out.insert(out.end(), box, value);
+}
+
+void append_row(const Linear& x, const std::vector<u32>& slot, device::GateLevel& to) {
+  if (to.first.empty()) to.first.push_back(0);
+  for (const Term& t : x.terms) to.source.push_back(slot[t.wire]), to.weight.push_back(t.weight);
+  to.first.push_back(static_cast<u32>(to.source.size()));
+  to.constant.push_back(x.constant);
+}
+
+}  // namespace
+
+PreparedCircuit::PreparedCircuit(const Context& context, std::shared_ptr<const Circuit> circuit)
+    : circuit_(std::move(circuit)) {
+  const Circuit& c = *circuit_;
+  const std::size_t degree = context.spec().degree;
+  const std::vector<std::size_t> last = last_reads(c);
+  std::vector<u32> slot(c.wires);
+  for (u32 w = 0; w < c.inputs; ++w) slot[w] = w;
+  Slots slots(c.inputs);
+  std::vector<std::vector<u32>> dies(c.levels.size() + 1);  // wires by the last level that reads them
+  for (u32 w = 0; w < c.wires; ++w) {
+    if (last[w] != kNever) dies[last[w]].push_back(w);
+  }
+  device::TfheKernels& kernels = context.session().device().tfhe();
+  const auto prepare = [&](device::GateLevel level) {
+    launches_.push_back(context.session().with_room(8 * level.tables.size() + 16 * level.source.size() + 16 * level.rows(),
+                                                    [&] { return kernels.prepare(level); }));
+  };
+  for (std::size_t l = 0; l < c.levels.size(); ++l) {
+    // Slots are given back after the level: its launches read them all.
+    std::vector<u32> unread;
+    for (const u32 outputs : {1U, 2U, 4U, 8U}) {
+      device::GateLevel level{.outputs = outputs, .degree = degree};
+      std::map<u32, u32> luts;
+      for (const Bootstrap& b : c.levels[l]) {
+        if (b.outputs != outputs) continue;
+        append_row(b.input, slot, level);
+        const auto [lut, fresh] = luts.try_emplace(b.table, static_cast<u32>(luts.size()));
+        if (fresh) append_table(c.tables[b.table], degree, level.tables);
+        level.lut.push_back(lut->second);
+      }
+      if (level.rows() == 0) continue;
+      for (const Bootstrap& b : c.levels[l]) {
+        if (b.outputs != outputs) continue;
+        for (u32 o = 0; o < outputs; ++o) {
+          const u32 wire = b.first_output + o;
+          slot[wire] = slots.take();
+          level.target.push_back(slot[wire]);
+          if (last[wire] == kNever) unread.push_back(slot[wire]);
+        }
+      }
+      narrow_rows_ = std::max(narrow_rows_, level.rows());
+      prepare(std::move(level));
+    }
+    for (const Bootstrap& b : c.levels[l])
+      require<MismatchError>(std::has_single_bit(b.outputs) && b.outputs <= 8, "a bootstrap has 1, 2, 4 or 8 results");
+    for (u32 w : dies[l]) slots.give_back(slot[w]);
+    for (u32 s : unread) slots.give_back(s);
+  }
+  first_output_ = slots.take_row(c.outputs.size());
+  if (!c.outputs.empty()) {
+    device::GateLevel level;
+    for (const Linear& x : c.outputs) {
+      level.target.push_back(static_cast<u32>(first_output_ + level.rows()));
+      append_row(x, slot, level);
+    }
+    prepare(std::move(level));
+  }
+  slots_ = slots.count();
+}
+
+namespace {
+
+std::size_t sum(const std::vector<std::size_t>& values) {
+  std::size_t total = 0;
+  for (std::size_t v : values) total = checked_add(total, v);
+  return total;
+}
+
+/// Elements in one go: as many as fit into a part of the memory left, no more than keep the device busy for long.
+std::size_t items_at_once(const Context& c, const PreparedCircuit& p, std::size_t items, std::size_t bytes_each) {
+  const std::size_t room = c.session().free_memory() / 2,
+                    fit = std::max<std::size_t>(1, room / std::max<std::size_t>(1, bytes_each));
+  const std::size_t busy = 32 * c.session().device().tfhe().parallel_bootstraps(c.lwe().bootstrap);
+  return p.narrow_rows() == 0 ? std::min(items, fit) : std::min({items, fit, std::max<std::size_t>(1, busy)});
+}
+
+}  // namespace
+
+std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_ptr<const Circuit>& circuit,
+                             const std::vector<lwe::Tensor>& inputs, const std::vector<std::size_t>& outputs,
+                             const Progress& progress) {
+  Context& c = *keys.context;
+  Shape shape;
+  std::vector<std::size_t> wires;
+  for (const lwe::Tensor& x : inputs) {
+    require<MismatchError>(x.session() == c.session_shared() && x.view().n == c.words(),
+                           "an operand belongs to other parameters");
+    shape = device::broadcast_shapes(shape, x.shape());
+    wires.push_back(x.wires());
+  }
+  require<MismatchError>(sum(wires) == circuit->inputs && sum(outputs) == circuit->outputs.size(),
+                         "operands and results do not fit the circuit");
+  const std::shared_ptr<const PreparedCircuit> prepared = c.prepared(circuit);
+  device::Session& session = c.session();
+  const std::size_t items = device::element_count(shape), narrow_words = device::lwe_words(c.spec().n);
+  const std::size_t each = prepared->slots() * c.words() * 8 + prepared->narrow_rows() * narrow_words * 4;
+  session.require_memory(checked_add(checked_product(items, sum(outputs), c.words(), std::size_t{8}), items ? each : 0),
+                         "this computation");
+
+  std::vector<lwe::Tensor> results;
+  std::vector<device::View> views;
+  for (const lwe::Tensor& x : inputs) views.push_back(x.broadcast_to(shape).view());
+  for (const std::size_t count : outputs) {
+    results.push_back(c.tensor(shape, count));
+    views.push_back(results.back().view());
+  }
+  if (items == 0 || outputs.empty()) return results;
+
+  const PreparedKeys* const key = prepared->narrow_rows() ? &keys.prepared() : nullptr;
+  const std::size_t at_once = items_at_once(c, *prepared, items, each);
+  const lwe::Tensor arena = c.tensor({at_once}, prepared->slots());
+  // Views stay one-axis; rows without bootstraps need no narrow ciphertexts.
+  device::View narrow = device::View::dense(nullptr, math::Word::w32, {at_once},
+                                            std::max<std::size_t>(1, prepared->narrow_rows()), 1, narrow_words);
+  const device::Buffer narrow_buffer = session.allocate(narrow, device::PrimeList::range(0, 1));
+  narrow.data = narrow_buffer->address();
+
+  device::TfheKernels& kernels = session.device().tfhe();
+  std::size_t done = 0;
+  device::for_chunks(views, at_once, {}, [&](const std::vector<device::View>& part) {
+    const std::size_t count = part.front().items();
+    const device::View flat = arena.view().with_leading(0, count), scratch = narrow.with_leading(0, count);
+    const device::View shaped = *device::reshape_view(flat, device::shape_of(part.front()));
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      session.kernels().copy(session.queue(), part[i], shaped.with_components(at, wires[i]));
+      at += wires[i];
+    }
+    for (std::size_t l = 0; l < prepared->launches().size(); ++l) {
+      const device::PreparedLevel& level = *prepared->launches()[l];
+      if (level.level().linear())
+        kernels.combine(session.queue(), level, flat);
+      else
+        kernels.evaluate(session.queue(), *key->key_switch, *key->bootstrap, level, flat, scratch);
+      if (progress) {
+        progress((static_cast<double>(done) + static_cast<double>(count) * static_cast<double>(l + 1) /
+                                                  static_cast<double>(prepared->launches().size())) /
+                 static_cast<double>(items));
+      }
+    }
+    at = prepared->first_output();
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      session.kernels().copy(session.queue(), shaped.with_components(at, outputs[i]), part[inputs.size() + i]);
+      at += outputs[i];
+    }
+    done += count;
+  });
+  return results;
+}
+
+}  // namespace heliograph::tfhe

@@ -1,0 +1,307 @@
+// Every operation by name, as the circuit both families and both goals make of it, on clear torus words.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include "circuits/operations.h"
+
+namespace heliograph::circuits {
+namespace {
+
+using tfhe::Operation;
+using Words = std::vector<std::uint64_t>;
+using i64 = std::int64_t;
+using u64 = std::uint64_t;
+
+struct Setting {
+  const char* name;
+  Encoding encoding;
+  Goal goal;
+};
+
+const Encoding kBits{0, 0, 3}, kTwo{2, 2, 17}, kOne{1, 1, 5};
+const Type kBool{};
+
+Type integer(unsigned bits, bool is_signed) { return {false, bits, is_signed}; }
+
+u64 wrapped(u64 v, const Type& t) { return t.boolean ? v & 1 : t.bits == 64 ? v : v & ((u64{1} << t.bits) - 1); }
+
+/// As a native integer, sign-extended.
+i64 native(u64 v, const Type& t) {
+  v = wrapped(v, t);
+  return t.is_signed && v >> (t.bits - 1) ? static_cast<i64>(v - (t.bits == 64 ? 0 : u64{1} << t.bits))
+                                          : static_cast<i64>(v);
+}
+
+Words run(const Encoding& e, const tfhe::Circuit& circuit, const std::vector<Type>& types, const std::vector<Type>& results,
+          const Words& values) {
+  Words inputs;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const Words parts = encode(e, types[i], values[i]);
+    inputs.insert(inputs.end(), parts.begin(), parts.end());
+  }
+  const Words out = evaluate(circuit, inputs);
+  Words found;
+  std::size_t at = 0;
+  for (const Type& t : results) {
+    const std::size_t n = parts(e, t);
+    found.push_back(
+        wrapped(decode(e, t, Words(out.begin() + static_cast<i64>(at), out.begin() + static_cast<i64>(at + n))), t));
+    at += n;
+  }
+  EXPECT_EQ(at, out.size());
+  return found;
+}
+
+using Expected = std::function<Words(const Words&)>;
+
+class Operations : public testing::TestWithParam<Setting> {
+ protected:
+  std::mt19937_64 random_{7};
+
+  u64 draw(const Type& t, unsigned round) {
+    const u64 top = t.boolean ? 1 : u64{1} << (t.bits - 1);
+    const u64 edges[] = {0, 1, wrapped(~u64{0}, t), top, top - 1};
+    return random_() % 3 == 0 ? edges[random_() % 5] : wrapped(random_() >> (round % 3 == 0 && t.bits > 8 ? 56 : 0), t);
+  }
+
+  /// The operation on random and edge operands against `expected`.
+  void check(const Operation& operation, const std::vector<Type>& types, const Expected& expected, unsigned rounds = 12) {
+    const Encoding& e = GetParam().encoding;
+    const std::vector<Type> results = result_types(operation, types);
+    const tfhe::Circuit circuit = build(e, operation, types, GetParam().goal);
+    for (const tfhe::Linear& out : circuit.outputs) ASSERT_LE(Builder::norm(out), 1u) << operation.name;
+    for (unsigned round = 0; round < rounds; ++round) {
+      Words values;
+      for (const Type& t : types) values.push_back(draw(t, round));
+      Words want = expected(values);
+      for (std::size_t i = 0; i < want.size(); ++i) want[i] = wrapped(want[i], results[i]);
+      std::string said = operation.name;
+      for (std::size_t i = 0; i < types.size(); ++i) said += " " + types[i].text() + " " + std::to_string(values[i]);
+      for (i64 a : operation.arguments) said += " argument " + std::to_string(a);
+      ASSERT_EQ(run(e, circuit, types, results, values), want) << said;
+    }
+  }
+
+  std::vector<Type> integers() {
+    return {integer(8, false), integer(8, true), integer(24, true), integer(32, false), integer(64, true)};
+  }
+};
+
+TEST_P(Operations, Gates) {
+  const std::vector<std::pair<const char*, std::function<u64(u64, u64)>>> gates = {
+      {"and", [](u64 a, u64 b) { return a & b; }},    {"nand", [](u64 a, u64 b) { return ~(a & b); }},
+      {"or", [](u64 a, u64 b) { return a | b; }},     {"nor", [](u64 a, u64 b) { return ~(a | b); }},
+      {"xor", [](u64 a, u64 b) { return a ^ b; }},    {"xnor", [](u64 a, u64 b) { return ~(a ^ b); }},
+      {"andny", [](u64 a, u64 b) { return ~a & b; }}, {"andyn", [](u64 a, u64 b) { return a & ~b; }},
+      {"orny", [](u64 a, u64 b) { return ~a | b; }},  {"oryn", [](u64 a, u64 b) { return a | ~b; }}};
+  for (const auto& [name, f] : gates) {
+    for (const Type& t : {kBool, integer(8, false), integer(32, true)}) {
+      check({.name = name}, {t, t}, [&](const Words& x) { return Words{f(x[0], x[1])}; });
+      check({.name = name, .arguments = {1}}, {t}, [&](const Words& x) { return Words{f(x[0], 1)}; });
+    }
+  }
+  check({.name = "not"}, {kBool}, [](const Words& x) { return Words{~x[0]}; });
+  check({.name = "not"}, {integer(16, true)}, [](const Words& x) { return Words{~x[0]}; });
+  const std::vector<Type> three(3, kBool);
+  check({.name = "and3"}, three, [](const Words& x) { return Words{x[0] & x[1] & x[2]}; });
+  check({.name = "or3"}, three, [](const Words& x) { return Words{x[0] | x[1] | x[2]}; });
+  check({.name = "xor3"}, three, [](const Words& x) { return Words{x[0] ^ x[1] ^ x[2]}; });
+  check({.name = "majority"}, three, [](const Words& x) { return Words{x[0] + x[1] + x[2] > 1}; });
+  check({.name = "half_adder"}, {kBool, kBool}, [](const Words& x) { return Words{x[0] ^ x[1], x[0] & x[1]}; });
+  check({.name = "full_adder"}, three, [](const Words& x) {
+    const u64 s = x[0] + x[1] + x[2];
+    return Words{s & 1, s >> 1};
+  });
+  for (const Type& t : {kBool, integer(8, true), integer(32, false)})
+    for (const char* name : {"mux", "select"})
+      check({.name = name}, {kBool, t, t}, [](const Words& x) { return Words{x[0] ? x[1] : x[2]}; });
+}
+
+TEST_P(Operations, TruthTables) {
+  for (std::size_t inputs : {1, 2, 3, 5}) {
+    for (int round = 0; round < 6; ++round) {
+      Operation o{.name = "truth_table"};
+      for (std::size_t i = 0; i < std::size_t{1} << inputs; ++i) o.arguments.push_back(static_cast<i64>(random_() & 1));
+      check(o, std::vector<Type>(inputs, kBool), [&](const Words& x) {
+        std::size_t i = 0;
+        for (std::size_t j = 0; j < x.size(); ++j) i |= x[j] << j;
+        return Words{static_cast<u64>(o.arguments[i])};
+      });
+    }
+  }
+}
+
+TEST_P(Operations, Arithmetic) {
+  for (const Type& t : integers()) {
+    check({.name = "add"}, {t, t}, [](const Words& x) { return Words{x[0] + x[1]}; });
+    check({.name = "subtract"}, {t, t}, [](const Words& x) { return Words{x[0] - x[1]}; });
+    check({.name = "negate"}, {t}, [](const Words& x) { return Words{0 - x[0]}; });
+    check({.name = "absolute"}, {t}, [&](const Words& x) { return Words{native(x[0], t) < 0 ? 0 - x[0] : x[0]}; });
+    check(
+        {.name = "multiply"}, {t, t}, [](const Words& x) { return Words{x[0] * x[1]}; }, 6);
+    for (i64 c : {i64{0}, i64{1}, i64{-1}, i64{7}, i64{-100}, i64{0x5a5a5a5a}}) {
+      const u64 v = static_cast<u64>(c);
+      check({.name = "add", .arguments = {c}}, {t}, [&](const Words& x) { return Words{x[0] + v}; });
+      check({.name = "subtract_clear", .arguments = {c}}, {t}, [&](const Words& x) { return Words{x[0] - v}; });
+      check({.name = "clear_subtract", .arguments = {c}}, {t}, [&](const Words& x) { return Words{v - x[0]}; });
+      check({.name = "multiply", .arguments = {c}}, {t}, [&](const Words& x) { return Words{x[0] * v}; });
+    }
+  }
+}
+
+TEST_P(Operations, SumsAndDots) {
+  for (const Type& t : {integer(8, false), integer(24, true), integer(32, false)}) {
+    for (std::size_t n : {1, 2, 3, 9, 40}) {
+      check({.name = "sum"}, std::vector<Type>(n, t), [](const Words& x) {
+        u64 s = 0;
+        for (u64 v : x) s += v;
+        return Words{s};
+      });
+    }
+    check(
+        {.name = "dot"}, std::vector<Type>(6, t),
+        [](const Words& x) { return Words{x[0] * x[3] + x[1] * x[4] + x[2] * x[5]}; }, 6);
+  }
+  check({.name = "sum", .type = integer(64, true)}, std::vector<Type>(13, kBool),
+        [](const Words& x) { return Words{static_cast<u64>(std::count(x.begin(), x.end(), u64{1}))}; });
+}
+
+TEST_P(Operations, Comparisons) {
+  for (const Type& t :
+       {kBool, integer(8, false), integer(8, true), integer(24, false), integer(32, true), integer(64, false)}) {
+    const std::vector<std::pair<const char*, std::function<bool(i64, i64)>>> all = {
+        {"equal", [](i64 a, i64 b) { return a == b; }},
+        {"not_equal", [](i64 a, i64 b) { return a != b; }},
+        {"less", std::less<i64>()},
+        {"less_equal", std::less_equal<i64>()},
+        {"greater", std::greater<i64>()},
+        {"greater_equal", std::greater_equal<i64>()}};
+    // Unsigned 64-bit values in the order of signed ones.
+    const auto key = [&](u64 v) {
+      return static_cast<i64>(native(v, t) ^ (t.bits == 64 && !t.is_signed ? i64{1} << 63 : 0));
+    };
+    for (const auto& [name, f] : all) {
+      check({.name = name}, {t, t}, [&](const Words& x) { return Words{f(key(x[0]), key(x[1]))}; });
+      check({.name = name, .arguments = {1}}, {t}, [&](const Words& x) { return Words{f(key(x[0]), key(1))}; });
+    }
+    check({.name = "minimum"}, {t, t}, [&](const Words& x) { return Words{key(x[0]) < key(x[1]) ? x[0] : x[1]}; });
+    check({.name = "maximum"}, {t, t}, [&](const Words& x) { return Words{key(x[0]) < key(x[1]) ? x[1] : x[0]}; });
+    check({.name = "maximum", .arguments = {0}}, {t}, [&](const Words& x) { return Words{key(x[0]) < key(0) ? 0 : x[0]}; });
+  }
+}
+
+TEST_P(Operations, Shifts) {
+  for (const Type& t : integers()) {
+    const auto shifted = [&](char direction, u64 v, u64 n) -> u64 {
+      const i64 s = native(v, t);
+      if (direction == 'l') return n >= t.bits ? 0 : v << n;
+      if (direction == 'r') return n >= t.bits ? (s < 0 && t.is_signed ? ~u64{0} : 0) : t.is_signed ? s >> n : v >> n;
+      n %= t.bits;
+      if (n == 0) return v;
+      return direction == 'L' ? v << n | v >> (t.bits - n) : v >> n | v << (t.bits - n);
+    };
+    const std::vector<std::pair<const char*, char>> all = {
+        {"shift_left", 'l'}, {"shift_right", 'r'}, {"rotate_left", 'L'}, {"rotate_right", 'R'}};
+    for (const auto& [name, d] : all) {
+      for (i64 n : {0, 1, 2, 5, 7, 8, 100}) {
+        check({.name = name, .arguments = {n}}, {t},
+              [&](const Words& x) { return Words{shifted(d, x[0], static_cast<u64>(n))}; });
+      }
+      const Type amount = integer(8, false);
+      const bool power = (t.bits & (t.bits - 1)) == 0;
+      check({.name = name}, {t, amount},
+            [&](const Words& x) { return Words{shifted(d, x[0], power ? x[1] % t.bits : x[1])}; });
+    }
+  }
+}
+
+TEST_P(Operations, Divisions) {
+  for (const Type& t : {integer(8, false), integer(8, true), integer(16, true), integer(24, false)}) {
+    const auto truncated = [&](u64 a, u64 b) -> std::pair<u64, u64> {
+      if (wrapped(b, t) == 0) return {~u64{0}, a};
+      const i64 n = native(a, t), d = native(b, t);
+      return {static_cast<u64>(n / d), static_cast<u64>(n % d)};
+    };
+    const auto floored = [&](u64 a, u64 b) -> std::pair<u64, u64> {
+      auto [q, r] = truncated(a, b);
+      if (wrapped(b, t) != 0 && r != 0 && (native(a, t) < 0) != (native(b, t) < 0)) --q, r += b;
+      return {q, r};
+    };
+    check({.name = "divide"}, {t, t}, [&](const Words& x) { return Words{truncated(x[0], x[1]).first}; });
+    check({.name = "remainder"}, {t, t}, [&](const Words& x) { return Words{truncated(x[0], x[1]).second}; });
+    check(
+        {.name = "floor_divide"}, {t, t}, [&](const Words& x) { return Words{floored(x[0], x[1]).first}; }, 30);
+    check(
+        {.name = "floor_remainder"}, {t, t}, [&](const Words& x) { return Words{floored(x[0], x[1]).second}; }, 30);
+    for (i64 c : {1, 2, 3, 10, 100, -1, -7}) {
+      if (c < 0 && !t.is_signed) continue;
+      check({.name = "divmod", .arguments = {c}}, {t}, [&](const Words& x) {
+        const auto [q, r] = truncated(x[0], static_cast<u64>(c));
+        return Words{q, r};
+      });
+      check({.name = "floor_divmod", .arguments = {c}}, {t}, [&](const Words& x) {
+        const auto [q, r] = floored(x[0], static_cast<u64>(c));
+        return Words{q, r};
+      });
+    }
+  }
+}
+
+TEST_P(Operations, ConversionsAndTables) {
+  std::vector<Type> all = integers();
+  all.push_back(kBool);
+  for (const Type& from : all)
+    for (const Type& to : all)
+      check({.name = "convert", .type = to}, {from}, [&](const Words& x) {
+        return Words{to.boolean ? wrapped(x[0], from) != 0 : static_cast<u64>(native(x[0], from))};
+      });
+  for (const Type& from : {kBool, integer(4, false), integer(8, false), integer(8, true)}) {
+    for (const Type& to : {kBool, integer(8, false), integer(32, true)}) {
+      Operation o{.name = "look_up", .type = to};
+      for (std::size_t i = 0; i < std::size_t{1} << from.bits; ++i)
+        o.arguments.push_back(static_cast<i64>(wrapped(random_(), to)));
+      check(
+          o, {from}, [&](const Words& x) { return Words{static_cast<u64>(o.arguments[x[0]])}; }, 30);
+    }
+  }
+}
+
+TEST_P(Operations, RefuseKindly) {
+  const Type u8 = integer(8, false), u16 = integer(16, false);
+  const auto types = [](const Operation& o, const std::vector<Type>& t) { return result_types(o, t); };
+  try {
+    types({.name = "add"}, {u8, u16});
+    FAIL() << "mixed widths";
+  } catch (const DtypeError& e) {
+    EXPECT_STREQ(e.what(), "add takes operands of one type, not uint8 and uint16; convert one with .astype");
+  }
+  EXPECT_THROW(types({.name = "add"}, {kBool, kBool}), DtypeError);
+  EXPECT_THROW(types({.name = "negate"}, {kBool}), DtypeError);
+  EXPECT_THROW(types({.name = "select"}, {u8, u8, u8}), DtypeError);
+  EXPECT_THROW(types({.name = "majority"}, {u8, u8, u8}), DtypeError);
+  EXPECT_THROW(types({.name = "look_up", .arguments = {1}, .type = u8}, {u16}), DtypeError);
+  EXPECT_THROW(types({.name = "look_up", .arguments = {1}, .type = u8}, {u8}), ParameterError);
+  EXPECT_THROW(types({.name = "divide", .arguments = {0}}, {u8}), ParameterError);
+  EXPECT_THROW(types({.name = "truth_table", .arguments = {0, 2}}, {kBool}), ParameterError);
+  EXPECT_THROW(types({.name = "dot"}, {u8, u8, u8}), ParameterError);
+  EXPECT_THROW(types({.name = "sum"}, {}), ParameterError);
+  EXPECT_THROW(types({.name = "sum"}, {kBool}), DtypeError);
+  EXPECT_THROW(types({.name = "add"}, {u8}), ParameterError);
+  EXPECT_THROW(types({.name = "add", .arguments = {1}}, {u8, u8}), ParameterError);
+  EXPECT_THROW(types({.name = "cube"}, {u8}), ParameterError);
+  EXPECT_THROW(build(GetParam().encoding, {.name = "shift_left", .arguments = {-1}}, {u8}, GetParam().goal), ParameterError);
+  EXPECT_THROW(parts(kTwo, integer(7, false)), DtypeError);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, Operations,
+    testing::Values(Setting{"bits_fewest", kBits, Goal::fewest}, Setting{"bits_shallow", kBits, Goal::shallow},
+                    Setting{"two_fewest", kTwo, Goal::fewest}, Setting{"two_shallow", kTwo, Goal::shallow},
+                    Setting{"one_fewest", kOne, Goal::fewest}, Setting{"one_shallow", kOne, Goal::shallow}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace heliograph::circuits
