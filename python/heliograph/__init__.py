@@ -4,7 +4,7 @@ A data owner makes parameters and a secret key, encrypts arrays, and gives a ser
 computes on ciphertext tensors with NumPy's names; only the secret key decrypts.
 """
 
-from heliograph import bfv
+from heliograph import bfv, tfhe
 from heliograph._core import (
     CancelledError,
     DamagedFileError,
@@ -102,4 +102,5 @@ __all__ = [
     "stack",
     "sum",
     "sum_pool2d",
+    "tfhe",
 ]

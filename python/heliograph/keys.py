@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from heliograph import _core
+from heliograph import _core, tfhe
 from heliograph._arrays import from_residues, last_axis, readable_bytes, whole
 from heliograph.bfv import Parameters
 from heliograph.tensor import Plaintext, Progress, Tensor, encode, packing_axis
@@ -131,6 +132,12 @@ class EvaluationKeys:
     def _for_rotations(self, steps: Sequence[int], columns: bool = False) -> _core.EvaluationKeys:
         return self._core  # the engine says what is missing
 
+    def _load(self, path: str) -> Tensor:
+        return Tensor(_core.load_ciphertext(path))
+
+    def _parse(self, data: bytes) -> Tensor:
+        return Tensor(_core.ciphertext_from_bytes(data))
+
     def to_bytes(self) -> bytes:
         """The keys as a file's bytes."""
         return self._core.to_bytes()
@@ -151,14 +158,27 @@ class EvaluationKeys:
 
 
 class SecretKey:
-    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it."""
+    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it.
+
+    This is BFV's; `generate` and `load` give the class of the scheme (`hg.tfhe.SecretKey`).
+    """
 
     def __init__(self, core: _core.SecretKey) -> None:
         self._core = core
 
+    @overload
     @staticmethod
-    def generate(parameters: Parameters) -> SecretKey:
-        """A new key from the operating system's randomness."""
+    def generate(parameters: Parameters) -> SecretKey: ...
+
+    @overload
+    @staticmethod
+    def generate(parameters: tfhe.Parameters) -> tfhe.SecretKey: ...
+
+    @staticmethod
+    def generate(parameters: Parameters | tfhe.Parameters) -> SecretKey | tfhe.SecretKey:
+        """A new key of the parameters' scheme from the operating system's randomness."""
+        if isinstance(parameters, tfhe.Parameters):
+            return tfhe.SecretKey.generate(parameters)
         return SecretKey(_core.SecretKey.generate(parameters._core))
 
     @property
@@ -228,58 +248,77 @@ class SecretKey:
         self._core.save(os.fspath(path))
 
     @staticmethod
-    def load(path: Any) -> SecretKey:
-        """Reads `save`. Raises FormatError, DamagedFileError, VersionError."""
+    def load(path: Any) -> Any:
+        """Reads `save`, of any scheme. Raises FormatError, DamagedFileError, VersionError."""
+        if _scheme_of(path) == "tfhe":
+            return tfhe.SecretKey.load(path)
         return SecretKey(_core.load_secret_key(os.fspath(path)))
 
     def __repr__(self) -> str:
         return f"<BFV secret key {self.id[:8]}: {self.parameters!r}>"
 
 
-class Server:
-    """A party that computes: it holds evaluation keys and no secret."""
+AnyTensor = TypeVar("AnyTensor", Tensor, tfhe.Tensor)
 
-    def __init__(self, keys: EvaluationKeys) -> None:
-        if not isinstance(keys, EvaluationKeys):
+
+class Server:
+    """A party that computes: it holds evaluation keys and no secret. Of any scheme."""
+
+    def __init__(self, keys: EvaluationKeys | tfhe.EvaluationKeys) -> None:
+        if not isinstance(keys, (EvaluationKeys, tfhe.EvaluationKeys)):
             raise _core.DtypeError(f"a server is made from evaluation keys, not {type(keys).__name__}")
-        self.keys = keys
+        self.keys: Any = keys  # of the scheme its user knows
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> Any:
         """The parameter set."""
         return self.keys.parameters
 
-    def bind(self, tensor: Tensor) -> Tensor:
+    def bind(self, tensor: AnyTensor) -> AnyTensor:
         """The tensor with this server's keys at hand. Raises MismatchError, WrongKeyError for a foreign one."""
-        if tensor._core.parameters != self.keys._core.parameters:
+        if not isinstance(tensor, (Tensor, tfhe.Tensor)):
+            raise _core.DtypeError(f"a server binds tensors, not {type(tensor).__name__}")
+        if tensor.parameters != self.keys.parameters:
             raise _core.MismatchError(
                 f"the tensor is of other parameters ({tensor.parameters!r}) than these keys ({self.parameters!r})"
             )
-        if tensor.key_id != self.keys.id:
+        if tensor.key_id and tensor.key_id != self.keys.id:
             raise _core.WrongKeyError(
                 f"the tensor is of key {tensor.key_id[:8]}, this server's keys are of {self.keys.id[:8]}"
             )
-        return Tensor(tensor._core, self.keys)
+        return type(tensor)(tensor._core, self.keys)
 
-    def load(self, path: Any) -> Tensor:
+    def load(self, path: Any) -> Any:
         """A tensor from a file, bound to the keys."""
-        return self.bind(Tensor(_core.load_ciphertext(os.fspath(path))))
+        return self.bind(self.keys._load(os.fspath(path)))
 
-    def from_bytes(self, data: bytes) -> Tensor:
+    def from_bytes(self, data: bytes) -> Any:
         """A tensor from bytes, bound to the keys."""
-        return self.bind(Tensor(_core.ciphertext_from_bytes(data)))
+        return self.bind(self.keys._parse(data))
 
     def encode(self, values: Any, *, slots: int | None = None, coefficients: int | None = None) -> Plaintext:
-        """Plaintext values for these parameters; see `encode`."""
-        return encode(self.parameters, values, slots=slots, coefficients=coefficients)
+        """Plaintext values for these parameters, of BFV; see `encode`."""
+        if not isinstance(self.keys, EvaluationKeys):
+            raise _core.MismatchError(
+                "TFHE has no plaintexts: operators take integers, hg.tfhe.trivial makes tensors of them"
+            )
+        return encode(self.keys.parameters, values, slots=slots, coefficients=coefficients)
 
     def __repr__(self) -> str:
         return f"<server of {self.keys!r}>"
 
 
-def load(path: Any) -> Tensor | PublicKey | EvaluationKeys:
+def _scheme_of(path: Any) -> str:
+    """ "bfv" or "tfhe": whose object a file holds."""
+    kind: str = json.loads(_core.inspect(os.fspath(path)))["type"]
+    return "tfhe" if kind.split(".")[-2:-1] == ["tfhe"] else "bfv"
+
+
+def load(path: Any) -> Tensor | PublicKey | EvaluationKeys | tfhe.Tensor | tfhe.EvaluationKeys:
     """What a file holds: a tensor, a public key, evaluation keys. Secret keys only by `SecretKey.load`."""
     name = os.fspath(path)
+    if _scheme_of(name) == "tfhe":
+        return _load_tfhe(name)
     kind = _core.kind_of(name)
     if kind == "ciphertext":
         return Tensor(_core.load_ciphertext(name))
@@ -287,4 +326,13 @@ def load(path: Any) -> Tensor | PublicKey | EvaluationKeys:
         return PublicKey(_core.load_public_key(name))
     if kind == "evaluation-keys":
         return EvaluationKeys(_core.load_evaluation_keys(name))
+    raise _core.FormatError(f"{name} holds a {kind}; secret keys are read by SecretKey.load alone")
+
+
+def _load_tfhe(name: str) -> tfhe.Tensor | tfhe.EvaluationKeys:
+    kind = json.loads(_core.inspect(name))["type"].rsplit(".", 1)[-1]
+    if kind == "ciphertext":
+        return tfhe.Tensor(_core.tfhe_load_ciphertext(name))
+    if kind == "evaluation-keys":
+        return tfhe.EvaluationKeys(_core.tfhe_load_evaluation_keys(name))
     raise _core.FormatError(f"{name} holds a {kind}; secret keys are read by SecretKey.load alone")

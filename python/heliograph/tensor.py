@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from heliograph import _core
 from heliograph._arrays import axis_of, integers, last_axis, readable_bytes
+from heliograph._shapes import ShapeCalls, lengths_of, take
 from heliograph.bfv import Parameters
 
 if TYPE_CHECKING:
     from heliograph.keys import EvaluationKeys
 
 Progress = Callable[[float], None]
+_CALLS = ShapeCalls[_core.Ciphertext](_core.reshape, _core.slice, _core.index)
 
 
 class Tensor:
@@ -187,13 +187,7 @@ class Tensor:
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same ciphertexts in another shape; one length may be -1."""
-        lengths = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
-        if lengths.count(-1) == 1:
-            known = -math.prod(lengths)
-            lengths[lengths.index(-1)] = self.size // known if known else 0
-        if any(length < 0 for length in lengths):
-            raise _core.ShapeError(f"a shape has no negative lengths: {tuple(lengths)}")
-        return self._wrap(_core.reshape(self._core, lengths))
+        return self._wrap(_core.reshape(self._core, lengths_of(shape, self.size)))
 
     def transpose(self, order: Any = None) -> Tensor:
         """Axes in another order; without one, reversed."""
@@ -214,18 +208,7 @@ class Tensor:
         return self._wrap(_core.broadcast_to(self._core, list(shape)))
 
     def __getitem__(self, key: Any) -> Tensor:
-        keys = list(key) if isinstance(key, tuple) else [key]
-        if keys.count(Ellipsis) > 1:
-            raise _core.ShapeError("an index has at most one ellipsis")
-        named = sum(1 for k in keys if k is not None and k is not Ellipsis)
-        if named > self.ndim:
-            raise _core.ShapeError(f"{named} indices for a tensor of {self.ndim} axes")
-        at = keys.index(Ellipsis) if Ellipsis in keys else len(keys)
-        keys[at : at + 1] = [slice(None)] * (self.ndim - named)
-        core, axis = self._core, 0
-        for k in keys:
-            core, axis = _take(core, axis, k)
-        return self._wrap(core)
+        return self._wrap(take(self._core, key, _CALLS))
 
     # Files
 
@@ -236,25 +219,6 @@ class Tensor:
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing."""
         self._core.save(str(path))
-
-
-def _take(core: _core.Ciphertext, axis: int, key: Any) -> tuple[_core.Ciphertext, int]:
-    """One index applied along `axis`; where the next one goes."""
-    shape = list(core.shape)
-    if key is None:
-        return _core.reshape(core, [*shape[:axis], 1, *shape[axis:]]), axis + 1
-    if isinstance(key, slice):
-        start, stop, step = key.indices(shape[axis])
-        count = len(range(start, stop, step))
-        if (start, step, count) == (0, 1, shape[axis]):
-            return core, axis + 1
-        return _core.slice(core, axis, start if count else 0, step, count), axis + 1
-    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-        position = int(key) + (shape[axis] if key < 0 else 0)
-        if not 0 <= position < shape[axis]:
-            raise _core.ShapeError(f"index {key} is out of range for an axis of {shape[axis]}")
-        return _core.index(core, axis, position), axis
-    raise _core.ShapeError(f"a tensor is indexed by integers, slices, None and ..., not {type(key).__name__}")
 
 
 class Plaintext:

@@ -5,4 +5,5 @@ NB_MODULE(_core, m) {
   bind_errors(m);
   bind_bfv(m);
   bind_operations(m);
+  bind_tfhe(m);
 }

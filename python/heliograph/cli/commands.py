@@ -197,7 +197,8 @@ def encrypt(
 def _encrypting_key(path: Path) -> hg.SecretKey | hg.PublicKey:
     kind = hg._core.kind_of(str(path))
     if kind == "secret-key":
-        return hg.SecretKey.load(path)
+        secret: hg.SecretKey = hg.SecretKey.load(path)
+        return secret
     loaded = hg.load(path)
     if not isinstance(loaded, hg.PublicKey):
         raise hg.FormatError(f"{path} holds no key to encrypt with but {kind.replace('-', ' ')}")

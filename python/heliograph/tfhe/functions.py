@@ -1,0 +1,291 @@
+"""Functions on encrypted booleans and integers. Each is one call of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from heliograph import _core
+from heliograph._arrays import axis_of
+from heliograph.tfhe.dtypes import array_of, name_of, words_of
+from heliograph.tfhe.tensor import Progress, Tensor, binaries, binary, clear, keys_of, run
+
+# Arithmetic. `variant` names an algorithm, `goal` is "fewest" (bootstraps) or "shallow" (fewest levels); without them the
+# engine takes what is fastest for the tensor's size on the device.
+
+
+def add(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
+    """a + b. Variants of sets of bits: "bitwise", "numberwise" (Morshed et al. 2020), "prefix"."""
+    return binary("add", a, b, variant=variant, goal=goal, progress=progress)
+
+
+def subtract(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
+    """a - b."""
+    return binary("subtract", a, b, variant=variant, goal=goal, progress=progress)
+
+
+def multiply(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
+    """a * b. Variants: "karatsuba"; of sets of bits "tree" and "wallace", of digits "schoolbook"."""
+    return binary("multiply", a, b, variant=variant, goal=goal, progress=progress)
+
+
+def floor_divide(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """a // b, rounded down. A zero divisor gives all ones (-1 where signed); a clear one is a ParameterError."""
+    return binary("floor_divide", a, b, goal=goal, progress=progress)
+
+
+def remainder(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """a % b with the divisor's sign, as NumPy's. A zero divisor gives a."""
+    return binary("floor_remainder", a, b, goal=goal, progress=progress)
+
+
+def divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> tuple[Tensor, Tensor]:
+    """(a // b, a % b) for the price of one division."""
+    q, r = binaries("floor_divmod", a, b, goal=goal, progress=progress)
+    return q, r
+
+
+def truncated_divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> tuple[Tensor, Tensor]:
+    """Quotient rounded toward zero and remainder of the dividend's sign, as C (and `numpy.fmod`): the cheapest division."""
+    q, r = binaries("divmod", a, b, goal=goal, progress=progress)
+    return q, r
+
+
+def minimum(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """The smaller of each two."""
+    return binary("minimum", a, b, goal=goal, progress=progress)
+
+
+def maximum(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """The larger of each two."""
+    return binary("maximum", a, b, goal=goal, progress=progress)
+
+
+def shift_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """a << amount. A clear amount of the width or more gives 0; an encrypted one counts modulo a power-of-two width."""
+    return binary("shift_left", a, amount, goal=goal, progress=progress)
+
+
+def shift_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """a >> amount, by the sign where signed; amounts as `shift_left`."""
+    return binary("shift_right", a, amount, goal=goal, progress=progress)
+
+
+def rotate_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """The bits turned left; amounts count modulo the width."""
+    return binary("rotate_left", a, amount, goal=goal, progress=progress)
+
+
+def rotate_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """The bits turned right; amounts count modulo the width."""
+    return binary("rotate_right", a, amount, goal=goal, progress=progress)
+
+
+def select(condition: Tensor, a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """a where the encrypted condition is true, else b (NumPy's where). One of a and b may be clear."""
+    if not isinstance(condition, Tensor):
+        raise _core.DtypeError(f"a condition is a tensor of booleans, not {type(condition).__name__}")
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        kind = name_of(np.result_type(array_of(a, "the values"), array_of(b, "the values")))
+        a = clear(a, condition, "the values where true", kind)
+    x = a if isinstance(a, Tensor) else clear(a, _bound(b, condition), "the values where true")
+    y = b if isinstance(b, Tensor) else clear(b, _bound(x, condition), "the values where false")
+    return run("select", [condition, x, y], goal=goal, progress=progress)[0]
+
+
+def _bound(x: Tensor, other: Tensor) -> Tensor:
+    """x with keys at hand."""
+    return x if x._keys is not None else Tensor(x._core, other._keys)
+
+
+def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progress: Progress | None = None) -> Tensor:
+    """table[a] of a clear table with an entry for each value of a, which has at most 8 bits (the entries' order is that of the
+    unsigned values). The result has `dtype`, or the table's.
+    """
+    entries = array_of(table, "the table")
+    if entries.ndim != 1:
+        raise _core.ShapeError(f"a table has one axis, not shape {entries.shape}")
+    name = name_of(entries.dtype if dtype is None else dtype)
+    words = words_of(entries, name, "the table")
+    return run("look_up", [a], words.view(np.int64).tolist(), dtype=name, goal=goal, progress=progress)[0]
+
+
+# Along axes
+
+
+def sum(
+    a: Tensor, axis: int | Sequence[int] | None = None, *, dtype: Any = None, progress: Progress | None = None
+) -> Tensor:
+    """Sum along axes, or of all elements: one carry propagation for up to 64 terms. It wraps in the tensor's dtype, unlike NumPy's
+    wider sums: `dtype` converts first. Booleans are counted, in int64 unless `dtype` says otherwise.
+    """
+    what = f"a tensor of shape {a.shape}"
+    axes = range(a.ndim) if axis is None else [axis] if isinstance(axis, (int, np.integer)) else axis
+    along = [axis_of(x, a.ndim, what) for x in axes]
+    if len(set(along)) < len(along):
+        raise _core.ShapeError(f"an axis is named twice: {tuple(along)}")
+    name = name_of(dtype) if dtype is not None else "int64" if a._name == "bool" else a._name
+    if a._name != "bool":
+        a = a.astype(name, progress=progress)
+    rest = [x for x in range(a.ndim) if x not in along]
+    shape = [a.shape[x] for x in rest]
+    flat = a.transpose([*along, *rest]).reshape([a.size // int(np.prod(shape, dtype=int)) if 0 not in shape else 0, *shape])
+    keys = keys_of([a], "a sum")
+    return Tensor(_core.tfhe_sum(keys._core, flat._core, 0, name, progress), keys)
+
+
+def matmul(
+    a: Any, b: Any, *, algorithm: str = "", variant: str = "", goal: str = "", progress: Progress | None = None
+) -> Tensor:
+    """Matrix product of NumPy's shapes, in the tensors' dtype (it wraps). Without an `algorithm` each element is one dot product
+    with one carry propagation; "cannon" multiplies square matrices cycle by cycle. `variant` is a multiplication's.
+    """
+    like = a if isinstance(a, Tensor) else b
+    if not isinstance(like, Tensor):
+        raise _core.DtypeError("matmul takes at least one tensor of TFHE")
+    x = a if isinstance(a, Tensor) else clear(a, like, "the left matrix")
+    y = b if isinstance(b, Tensor) else clear(b, like, "the right matrix")
+    if x.ndim == 0 or y.ndim == 0:
+        raise _core.ShapeError("a matrix product takes tensors of at least one axis")
+    left, right = x.ndim == 1, y.ndim == 1
+    x = x.reshape(1, *x.shape) if left else x
+    y = y.reshape(*y.shape, 1) if right else y
+    keys = keys_of([x, y], "a matrix product")
+    made = Tensor(_core.tfhe_matmul(keys._core, x._core, y._core, algorithm, variant, goal, progress), keys)
+    if right:
+        made = made[..., 0]
+    return made[..., 0] if left and right else made[..., 0, :] if left else made
+
+
+def dot(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
+    """Dot product of two vectors: all partial products in one carry-save tree with one carry propagation."""
+    shapes = [x.shape if isinstance(x, Tensor) else np.shape(x) for x in (a, b)]
+    if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
+        raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {shapes[0]} and {shapes[1]}")
+    return matmul(a, b, variant=variant, goal=goal, progress=progress)
+
+
+def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Tensors of one dtype joined along an axis they have."""
+    if not tensors:
+        raise _core.ShapeError("nothing to concatenate")
+    along = axis_of(axis, tensors[0].ndim, f"a tensor of shape {tensors[0].shape}")
+    keys = next((t._keys for t in tensors if t._keys is not None), None)
+    return Tensor(_core.tfhe_concatenate([t._core for t in tensors], along), keys)
+
+
+def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Tensors of one shape and dtype along a new axis."""
+    if not tensors:
+        raise _core.ShapeError("nothing to stack")
+    at = axis_of(axis, tensors[0].ndim + 1, f"a stack of tensors of shape {tensors[0].shape}")
+    return concatenate([t.reshape(*t.shape[:at], 1, *t.shape[at:]) for t in tensors], at)
+
+
+# Gates: of booleans, and bit by bit of integers
+
+
+def and_(a: Any, b: Any) -> Tensor:
+    """a and b"""
+    return binary("and", a, b)
+
+
+def nand(a: Any, b: Any) -> Tensor:
+    """not (a and b)"""
+    return binary("nand", a, b)
+
+
+def or_(a: Any, b: Any) -> Tensor:
+    """a or b"""
+    return binary("or", a, b)
+
+
+def nor(a: Any, b: Any) -> Tensor:
+    """not (a or b)"""
+    return binary("nor", a, b)
+
+
+def xor(a: Any, b: Any) -> Tensor:
+    """a != b"""
+    return binary("xor", a, b)
+
+
+def xnor(a: Any, b: Any) -> Tensor:
+    """a == b"""
+    return binary("xnor", a, b)
+
+
+def andny(a: Any, b: Any) -> Tensor:
+    """(not a) and b"""
+    return binary("andny", a, b)
+
+
+def andyn(a: Any, b: Any) -> Tensor:
+    """a and (not b)"""
+    return binary("andyn", a, b)
+
+
+def orny(a: Any, b: Any) -> Tensor:
+    """(not a) or b"""
+    return binary("orny", a, b)
+
+
+def oryn(a: Any, b: Any) -> Tensor:
+    """a or (not b)"""
+    return binary("oryn", a, b)
+
+
+def not_(a: Tensor) -> Tensor:
+    """not a: free"""
+    return run("not", [a])[0]
+
+
+def _booleans(name: str, operands: Sequence[Any]) -> list[Tensor]:
+    """Booleans of which some may be clear."""
+    like = next((t for t in operands if isinstance(t, Tensor) and t._keys is not None), None)
+    if like is None:
+        raise _core.MissingKeyError(f"{name} needs evaluation keys: load a tensor through a Server")
+    return [t if isinstance(t, Tensor) else clear(t, like, f"an operand of {name}", "bool") for t in operands]
+
+
+def and3(a: Any, b: Any, c: Any) -> Tensor:
+    """a and b and c, booleans"""
+    return run("and3", _booleans("and3", [a, b, c]))[0]
+
+
+def or3(a: Any, b: Any, c: Any) -> Tensor:
+    """a or b or c, booleans"""
+    return run("or3", _booleans("or3", [a, b, c]))[0]
+
+
+def xor3(a: Any, b: Any, c: Any) -> Tensor:
+    """The parity of three booleans."""
+    return run("xor3", _booleans("xor3", [a, b, c]))[0]
+
+
+def majority(a: Any, b: Any, c: Any) -> Tensor:
+    """Whether two of three booleans are true."""
+    return run("majority", _booleans("majority", [a, b, c]))[0]
+
+
+mux = select
+
+
+def half_adder(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """(sum, carry) of two booleans."""
+    s, carry = run("half_adder", _booleans("half_adder", [a, b]))
+    return s, carry
+
+
+def full_adder(a: Any, b: Any, c: Any) -> tuple[Tensor, Tensor]:
+    """(sum, carry) of three booleans."""
+    s, carry = run("full_adder", _booleans("full_adder", [a, b, c]))
+    return s, carry
+
+
+def truth_table(operands: Sequence[Any], table: Any) -> Tensor:
+    """Any function of 1 to 8 booleans: ``table[i]`` where operand j is bit j of i. Up to three take one bootstrap."""
+    entries = words_of(table, "bool", "the truth table")
+    return run("truth_table", _booleans("truth_table", operands), entries.ravel().tolist())[0]

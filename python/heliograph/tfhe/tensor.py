@@ -1,0 +1,385 @@
+"""Encrypted booleans and integers: NumPy's shapes, operators and dtypes."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heliograph import _core
+from heliograph._arrays import axis_of, readable_bytes
+from heliograph._shapes import ShapeCalls, lengths_of, take
+from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, words_of
+from heliograph.tfhe.parameters import Parameters
+
+if TYPE_CHECKING:
+    from heliograph.tfhe.keys import EvaluationKeys
+
+Progress = Callable[[float], None]
+_CALLS = ShapeCalls[_core.TfheCiphertext](_core.tfhe_reshape, _core.tfhe_slice, _core.tfhe_index)
+
+# a OP b with the operands exchanged
+_MIRRORED = {
+    **{name: name for name in ("add", "multiply", "and", "or", "xor", "nand", "nor", "xnor", "equal", "not_equal")},
+    **{"minimum": "minimum", "maximum": "maximum", "andny": "andyn", "andyn": "andny", "orny": "oryn", "oryn": "orny"},
+    **{"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"},
+}
+_SHIFTS = ("shift_left", "shift_right", "rotate_left", "rotate_right")
+
+
+class Tensor:
+    """Encrypted booleans or integers in an array, an element each.
+
+    Operators take tensors of one dtype (`astype` converts), integers and integer arrays of values the dtype holds, and
+    broadcast. Results are exact and wrap as NumPy's; comparisons give booleans. Differences: a divisor that is zero gives a
+    quotient of all ones (-1 where signed) and the dividend as remainder; an encrypted shift amount counts modulo the width
+    where that is a power of two. Each operator is one call of the engine.
+    """
+
+    __array_ufunc__ = None  # NumPy leaves its operators to ours
+    __slots__ = ("_core", "_keys")
+    __hash__ = None  # type: ignore[assignment]  # == gives a tensor
+
+    def __init__(self, core: _core.TfheCiphertext, keys: EvaluationKeys | None = None) -> None:
+        self._core = core
+        self._keys = keys
+
+    # What it is
+
+    @property
+    def _name(self) -> str:
+        return self._core.type
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype of an element; the name ("uint24") where NumPy has none."""
+        name = self._name
+        return holder(name) if holder(name).name == name else name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements along each axis."""
+        return tuple(self._core.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return Parameters(self._core.parameters)
+
+    @property
+    def key_id(self) -> str:
+        """Which key it was encrypted under; empty for clear values (`trivial`)."""
+        return self._core.key_id
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self._core.nbytes
+
+    def wait(self) -> None:
+        """Blocks until it is computed: a GPU computes while its caller goes on. Only measuring needs it. Raises DeviceError."""
+        self._core.wait()
+
+    def __repr__(self) -> str:
+        p, seeded = self.parameters, ", seeded" if self._core.seeded else ""
+        name = f" {p.name}" if p.name else ""
+        key = f"key {self.key_id[:8]}" if self.key_id else "no key: clear values"
+        return (
+            f"<TFHE tensor {self.shape} of {self._name}:{name} n={p.n}, N={p.degree}, {p.security}, {self._core.wires} LWE an element, "
+            f"{readable_bytes(self.nbytes)}{seeded}, {key}>"
+        )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without axes has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "an encrypted value cannot steer the program: nobody here knows it; use hg.tfhe.select(condition, a, b)"
+        )
+
+    def __int__(self) -> int:
+        raise TypeError("an encrypted value is no integer before the secret key decrypts it")
+
+    __index__ = __int__
+
+    # Arithmetic
+
+    def __add__(self, other: Any) -> Tensor:
+        return binary("add", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Tensor:
+        return binary("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return binary("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return binary("multiply", self, other)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: int) -> Tensor:
+        if not isinstance(exponent, int) or exponent < 1:
+            raise _core.ParameterError("a tensor can be raised to integers of at least 1")
+        if exponent == 1:
+            return self
+        half = self ** (exponent // 2)
+        product = half * half
+        return product * self if exponent % 2 else product
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return binary("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return binary("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return binary("floor_remainder", self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return binary("floor_remainder", other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        q, r = binaries("floor_divmod", self, other)
+        return q, r
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        q, r = binaries("floor_divmod", other, self)
+        return q, r
+
+    def __neg__(self) -> Tensor:
+        return run("negate", [self])[0]
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return run("absolute", [self])[0]
+
+    def __matmul__(self, other: Any) -> Tensor:
+        from heliograph.tfhe.functions import matmul
+
+        return matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        from heliograph.tfhe.functions import matmul
+
+        return matmul(other, self)
+
+    # Bits
+
+    def __and__(self, other: Any) -> Tensor:
+        return binary("and", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Tensor:
+        return binary("or", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Tensor:
+        return binary("xor", self, other)
+
+    __rxor__ = __xor__
+
+    def __invert__(self) -> Tensor:
+        return run("not", [self])[0]
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return binary("shift_left", self, other)
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        return binary("shift_left", other, self)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return binary("shift_right", self, other)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return binary("shift_right", other, self)
+
+    # Comparisons
+
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return binary("equal", self, other)
+
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return binary("not_equal", self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return binary("less", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return binary("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return binary("greater", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return binary("greater_equal", self, other)
+
+    # Types and reductions
+
+    def astype(self, dtype: Any, *, progress: Progress | None = None) -> Tensor:
+        """The values in another dtype, as NumPy converts: truncated, or extended by zeros or the sign; to a boolean: not zero."""
+        name = name_of(dtype)
+        return self if name == self._name else run("convert", [self], dtype=name, progress=progress)[0]
+
+    def sum(self, axis: int | Sequence[int] | None = None, *, dtype: Any = None, progress: Progress | None = None) -> Tensor:
+        """As `hg.tfhe.sum`."""
+        from heliograph.tfhe.functions import sum as total
+
+        return total(self, axis, dtype=dtype, progress=progress)
+
+    # Shapes: nothing is computed
+
+    def _wrap(self, core: _core.TfheCiphertext) -> Tensor:
+        return Tensor(core, self._keys)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements in another shape; one length may be -1."""
+        return self._wrap(_core.tfhe_reshape(self._core, lengths_of(shape, self.size)))
+
+    def transpose(self, order: Any = None) -> Tensor:
+        """Axes in another order; without one, reversed."""
+        what = f"a tensor of shape {self.shape}"
+        axes = list(range(self.ndim))[::-1] if order is None else [axis_of(a, self.ndim, what) for a in order]
+        return self._wrap(_core.tfhe_transpose(self._core, axes))
+
+    @property
+    def T(self) -> Tensor:
+        """Axes reversed."""
+        return self.transpose()
+
+    def broadcast_to(self, shape: Any) -> Tensor:
+        """Repeated along new or unit axes; nothing is copied."""
+        return self._wrap(_core.tfhe_broadcast_to(self._core, list(shape)))
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return self._wrap(take(self._core, key, _CALLS))
+
+    # Files
+
+    def to_bytes(self) -> bytes:
+        """The tensor as a file's bytes."""
+        return self._core.to_bytes()
+
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing."""
+        self._core.save(os.fspath(path))
+
+
+# Calls of the engine
+
+
+def keys_of(operands: Sequence[Tensor], what: str) -> EvaluationKeys:
+    """Any operand's keys. Raises MissingKeyError."""
+    for operand in operands:
+        if operand._keys is not None:
+            return operand._keys
+    raise _core.MissingKeyError(f"{what} needs evaluation keys: load a tensor through a Server, or bind it with Server.bind")
+
+
+def run(
+    name: str,
+    operands: Sequence[Tensor],
+    arguments: Sequence[int] = (),
+    *,
+    dtype: str = "",
+    variant: str = "",
+    goal: str = "",
+    progress: Progress | None = None,
+) -> list[Tensor]:
+    """One operation of the engine, by its name there."""
+    keys = keys_of(operands, name)
+    cores = [t._core for t in operands]
+    made = _core.tfhe_compute(keys._core, name, cores, list(arguments), dtype, variant, goal, progress)
+    return [Tensor(core, keys) for core in made]
+
+
+def clear(values: Any, like: Tensor, what: str, dtype: str | None = None) -> Tensor:
+    """Clear values as an operand beside `like`."""
+    name = like._name if dtype is None else dtype
+    keys = keys_of([like], what)
+    return Tensor(_core.tfhe_trivial(keys._core, words_of(values, name, what), name), keys)
+
+
+def _constant(words: Any) -> int | None:
+    """The one value of an array, as the engine's signed argument."""
+    if not words.size or (words.size > 1 and not np.all(words == words.flat[0])):
+        return None
+    return int(np.asarray(words.flat[0]).view(np.int64))
+
+
+def binaries(name: str, a: Any, b: Any, **options: Any) -> list[Tensor]:
+    """A binary operation; one operand may be clear. A clear value that is the same everywhere has a circuit of its own."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return run(name, [a, b], **options)
+    if not isinstance(a, Tensor):
+        if not isinstance(b, Tensor):
+            raise _core.DtypeError(f"{name} takes at least one tensor of TFHE")
+        return _reflected(name, a, b, **options)
+    what = f"the right operand of {name}"
+    shift = name in _SHIFTS
+    words = _amounts(b, a, what) if shift else words_of(b, a._name, what)
+    value = _constant(words)
+    if value is None:
+        kind = "uint8" if shift else a._name
+        keys = keys_of([a], name)
+        return run(name, [a, Tensor(_core.tfhe_trivial(keys._core, words, kind), keys)], **options)
+    return _spread(run(name, [a], [value], **options), a, words.shape)
+
+
+def _reflected(name: str, a: Any, b: Tensor, **options: Any) -> list[Tensor]:
+    if name in _MIRRORED:
+        return binaries(_MIRRORED[name], b, a, **options)
+    what = f"the left operand of {name}"
+    if name == "subtract":
+        words = words_of(a, b._name, what)
+        value = _constant(words)
+        if value is not None:
+            return _spread(run("clear_subtract", [b], [value], **options), b, words.shape)
+    return run(name, [clear(a, b, what), b], **options)
+
+
+def _amounts(values: Any, like: Tensor, what: str) -> Any:
+    """Clear amounts of a shift as words."""
+    array = array_of(values, what)
+    bits = bits_of(like._name)
+    if array.size > 1 and (int(array.min()) < 0 or int(array.max()) >= bits):
+        raise _core.ParameterError(f"{what}, an array, is 0 to {bits - 1} for {like._name}")
+    return words_of(array, "int64", what)
+
+
+def _spread(results: list[Tensor], a: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
+    """Results broadcast as if the clear operand had been there."""
+    try:
+        whole = np.broadcast_shapes(a.shape, shape)
+    except ValueError:
+        raise _core.ShapeError(f"shapes {a.shape} and {shape} do not broadcast") from None
+    return results if whole == a.shape else [r.broadcast_to(whole) for r in results]
+
+
+def binary(name: str, a: Any, b: Any, **options: Any) -> Tensor:
+    """As `binaries`, of one result."""
+    return binaries(name, a, b, **options)[0]

@@ -1,0 +1,277 @@
+// Parameters, keys, tensors and operations of TFHE.
+#include "heliograph/tfhe.h"
+
+#include "arrays.h"
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace heliograph;
+using namespace heliograph::binding;
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+namespace {
+
+using tfhe::Ciphertext;
+using tfhe::EvaluationKeys;
+using tfhe::Operation;
+using tfhe::Parameters;
+using tfhe::SecretKey;
+using tfhe::Spec;
+using tfhe::Type;
+
+/// C-contiguous: Python has checked the values and widened them.
+using Words = nb::ndarray<const std::uint64_t, nb::numpy, nb::c_contig, nb::device::cpu>;
+
+std::vector<std::uint64_t> words_of(const Words& a) { return {a.data(), a.data() + a.size()}; }
+Shape shape_of(const Words& a) {
+  Shape shape;
+  for (std::size_t i = 0; i < a.ndim(); ++i) shape.push_back(a.shape(i));
+  return shape;
+}
+
+tfhe::Goal goal_of(const std::string& name) {
+  if (name.empty()) return tfhe::Goal::automatic;
+  if (name == "fewest") return tfhe::Goal::fewest;
+  if (name == "shallow") return tfhe::Goal::shallow;
+  throw ParameterError("a goal is \"fewest\" (bootstraps) or \"shallow\" (fewest levels), not \"" + name + "\"");
+}
+
+Operation operation_of(const std::string& name, std::vector<std::int64_t> arguments, const std::string& type,
+                       const std::string& variant, const std::string& goal) {
+  return {name, std::move(arguments), type.empty() ? Type{} : tfhe::type_of(type), variant, goal_of(goal)};
+}
+
+void bind_spec(nb::module_& m) {
+  nb::class_<tfhe::Noise>(m, "TfheNoise", "TUniform(value), or a Gaussian of log2 standard deviation `value`.")
+      .def(nb::init<>())
+      .def_rw("tuniform", &tfhe::Noise::tuniform)
+      .def_rw("value", &tfhe::Noise::value);
+  nb::class_<Spec>(m, "TfheSpec", "The numbers that define a TFHE parameter set.")
+      .def(nb::init<>())
+      .def_rw("name", &Spec::name)
+      .def_rw("n", &Spec::n)
+      .def_rw("k", &Spec::k)
+      .def_rw("degree", &Spec::degree)
+      .def_rw("lwe_noise", &Spec::lwe_noise)
+      .def_rw("glwe_noise", &Spec::glwe_noise)
+      .def_rw("bootstrap_log_base", &Spec::bootstrap_log_base)
+      .def_rw("bootstrap_levels", &Spec::bootstrap_levels)
+      .def_rw("switch_log_base", &Spec::switch_log_base)
+      .def_rw("switch_levels", &Spec::switch_levels)
+      .def_rw("group", &Spec::group)
+      .def_rw("message_bits", &Spec::message_bits)
+      .def_rw("carry_bits", &Spec::carry_bits)
+      .def_rw("norm", &Spec::norm)
+      .def_rw("insecure", &Spec::insecure);
+  m.def("tfhe_named_spec", &tfhe::named_spec, "name"_a, "insecure"_a = false);
+  m.def("tfhe_named_specs", &tfhe::named_specs);
+  m.def("tfhe_operations", &tfhe::operations);
+}
+
+void bind_parameters(nb::module_& m) {
+  nb::class_<Parameters>(m, "TfheParameters")
+      .def(nb::init<const Spec&>(), "spec"_a, Unlocked())
+      .def("on_device", &Parameters::on_device, "device"_a, Unlocked())
+      .def_prop_ro("spec", &Parameters::spec, nb::rv_policy::copy)
+      .def_prop_ro("device", &Parameters::device)
+      .def_prop_ro("secure", &Parameters::secure)
+      .def_prop_ro("security_bits", &Parameters::security_bits)
+      .def_prop_ro("log2_failure", &Parameters::log2_failure)
+      .def_prop_ro("hash", &Parameters::hash)
+      .def_prop_ro("lwe_bytes", &Parameters::lwe_bytes)
+      .def_prop_ro("bootstrap_key_bytes", &Parameters::bootstrap_key_bytes)
+      .def_prop_ro("switch_key_bytes", &Parameters::switch_key_bytes)
+      .def_prop_ro("free_memory", &Parameters::free_memory)
+      .def_prop_ro("parallel_bootstraps", &Parameters::parallel_bootstraps)
+      .def("require_memory", &Parameters::require_memory, "bytes"_a, "purpose"_a)
+      .def("predicted",
+           [](const Parameters& p) {
+             const tfhe::Variances v = p.predicted();
+             nb::dict all;
+             all["fresh"] = v.fresh, all["bootstrap"] = v.bootstrap;
+             all["key_switch"] = v.key_switch, all["modulus_switch"] = v.modulus_switch;
+             return all;
+           })
+      .def(
+          "cost",
+          [](const Parameters& p, const std::string& name, std::vector<std::int64_t> arguments, const std::string& type,
+             const std::string& variant, const std::string& goal, const std::vector<std::string>& operands) {
+            const Operation o = operation_of(name, std::move(arguments), type, variant, goal);
+            std::vector<Type> types;
+            for (const std::string& t : operands) types.push_back(tfhe::type_of(t));
+            tfhe::Cost c;
+            {
+              nb::gil_scoped_release release;
+              c = tfhe::cost(p, o, types);
+            }
+            return std::pair(c.bootstraps, c.levels);
+          },
+          "name"_a, "arguments"_a, "type"_a, "variant"_a, "goal"_a, "operands"_a)
+      .def("__eq__",
+           [](const Parameters& a, const nb::object& b) {
+             return nb::isinstance<Parameters>(b) && a == nb::cast<const Parameters&>(b);
+           })
+      .def("__hash__", [](const Parameters& a) { return std::hash<std::string>()(a.hash()); });
+}
+
+template <class T>
+nb::bytes written(const T& object) {
+  Bytes b;
+  {
+    nb::gil_scoped_release release;
+    b = object.to_bytes();
+  }
+  return bytes_of(b);
+}
+
+template <class T>
+T parse(const nb::bytes& b) {
+  const Bytes raw = bytes_from(b);
+  nb::gil_scoped_release release;
+  return T::from_bytes(raw);
+}
+
+void bind_ciphertext(nb::module_& m) {
+  nb::class_<Ciphertext>(m, "TfheCiphertext")
+      .def_prop_ro("parameters", &Ciphertext::parameters)
+      .def_prop_ro("key_id", &Ciphertext::key_id)
+      .def_prop_ro("shape", &Ciphertext::shape)
+      .def_prop_ro("type", [](const Ciphertext& c) { return c.type().text(); })
+      .def_prop_ro("wires", &Ciphertext::wires)
+      .def_prop_ro("seeded", &Ciphertext::seeded)
+      .def_prop_ro("nbytes", &Ciphertext::bytes)
+      .def("wait", &Ciphertext::wait, Unlocked())
+      .def("to_bytes", &written<Ciphertext>)
+      .def("save", &Ciphertext::save, "path"_a, Unlocked());
+  m.def("tfhe_ciphertext_from_bytes", &parse<Ciphertext>);
+  m.def("tfhe_load_ciphertext", &Ciphertext::load, "path"_a, Unlocked());
+}
+
+void bind_keys(nb::module_& m) {
+  nb::class_<EvaluationKeys>(m, "TfheEvaluationKeys")
+      .def_prop_ro("parameters", &EvaluationKeys::parameters)
+      .def_prop_ro("key_id", &EvaluationKeys::key_id)
+      .def_prop_ro("nbytes", &EvaluationKeys::bytes)
+      .def("to_bytes", &written<EvaluationKeys>)
+      .def("save", &EvaluationKeys::save, "path"_a, Unlocked());
+  m.def("tfhe_evaluation_keys_from_bytes", &parse<EvaluationKeys>);
+  m.def("tfhe_load_evaluation_keys", &EvaluationKeys::load, "path"_a, Unlocked());
+  nb::class_<SecretKey>(m, "TfheSecretKey")
+      .def_static("generate", &SecretKey::generate, "parameters"_a, Unlocked())
+      .def_static("generate_for_test",
+                  [](const Parameters& p, const nb::bytes& seed) {
+                    return SecretKey::generate_for_test(p, std::string(seed.c_str(), seed.size()));
+                  })
+      .def_prop_ro("parameters", &SecretKey::parameters)
+      .def_prop_ro("key_id", &SecretKey::key_id)
+      .def("save", &SecretKey::save, "path"_a, Unlocked())
+      .def(
+          "evaluation_keys",
+          [](const SecretKey& k, const nb::object& progress) {
+            const Progress p = progress_of(progress);
+            nb::gil_scoped_release release;
+            return k.evaluation_keys(p);
+          },
+          "progress"_a = nb::none())
+      .def(
+          "encrypt",
+          [](const SecretKey& k, const Words& values, const std::string& type, const nb::object& progress) {
+            const auto words = words_of(values);
+            const Shape shape = shape_of(values);
+            const Progress p = progress_of(progress);
+            nb::gil_scoped_release release;
+            return k.encrypt(words, shape, tfhe::type_of(type), p);
+          },
+          "values"_a, "type"_a, "progress"_a = nb::none())
+      .def(
+          "decrypt",
+          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress) {
+            const Progress p = progress_of(progress);
+            std::vector<std::uint64_t> words;
+            {
+              nb::gil_scoped_release release;
+              words = k.decrypt(c, p);
+            }
+            return array_of(std::move(words), c.shape());
+          },
+          "ciphertext"_a, "progress"_a = nb::none())
+      .def(
+          "errors",
+          [](const SecretKey& k, const Ciphertext& c) {
+            std::vector<double> errors;
+            {
+              nb::gil_scoped_release release;
+              errors = k.errors(c);
+            }
+            Shape shape = c.shape();
+            shape.push_back(c.wires());
+            return array_of(std::move(errors), shape);
+          },
+          "ciphertext"_a);
+  m.def("tfhe_load_secret_key", &SecretKey::load, "path"_a, Unlocked());
+  m.def("tfhe_inspect", &tfhe::inspect, "path"_a, Unlocked());
+}
+
+void bind_computing(nb::module_& m) {
+  m.def(
+      "tfhe_trivial",
+      [](const EvaluationKeys& keys, const Words& values, const std::string& type) {
+        const auto words = words_of(values);
+        const Shape shape = shape_of(values);
+        nb::gil_scoped_release release;
+        return tfhe::trivial(keys, words, shape, tfhe::type_of(type));
+      },
+      "keys"_a, "values"_a, "type"_a);
+  m.def(
+      "tfhe_compute",
+      [](const EvaluationKeys& keys, const std::string& name, const std::vector<Ciphertext>& operands,
+         std::vector<std::int64_t> arguments, const std::string& type, const std::string& variant, const std::string& goal,
+         const nb::object& progress) {
+        const Operation o = operation_of(name, std::move(arguments), type, variant, goal);
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return tfhe::compute(keys, o, operands, p);
+      },
+      "keys"_a, "name"_a, "operands"_a, "arguments"_a = std::vector<std::int64_t>{}, "type"_a = "", "variant"_a = "",
+      "goal"_a = "", "progress"_a = nb::none());
+  m.def(
+      "tfhe_sum",
+      [](const EvaluationKeys& keys, const Ciphertext& a, std::size_t axis, const std::string& type,
+         const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return tfhe::sum(keys, a, axis, tfhe::type_of(type), p);
+      },
+      "keys"_a, "a"_a, "axis"_a, "type"_a, "progress"_a = nb::none());
+  m.def(
+      "tfhe_matmul",
+      [](const EvaluationKeys& keys, const Ciphertext& a, const Ciphertext& b, const std::string& algorithm,
+         const std::string& variant, const std::string& goal, const nb::object& progress) {
+        const Operation o = operation_of("", {}, "", variant, goal);
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return tfhe::matmul(keys, a, b, algorithm, o, p);
+      },
+      "keys"_a, "a"_a, "b"_a, "algorithm"_a = "", "variant"_a = "", "goal"_a = "", "progress"_a = nb::none());
+}
+
+void bind_shapes(nb::module_& m) {
+  m.def("tfhe_reshape", &tfhe::reshape, Unlocked());
+  m.def("tfhe_transpose", &tfhe::transpose, Unlocked());
+  m.def("tfhe_slice", &tfhe::slice, Unlocked());
+  m.def("tfhe_index", &tfhe::index, Unlocked());
+  m.def("tfhe_broadcast_to", &tfhe::broadcast_to, Unlocked());
+  m.def("tfhe_concatenate", &tfhe::concatenate, Unlocked());
+}
+
+}  // namespace
+
+void bind_tfhe(nb::module_& m) {
+  bind_spec(m);
+  bind_parameters(m);
+  bind_ciphertext(m);
+  bind_keys(m);
+  bind_computing(m);
+  bind_shapes(m);
+}

@@ -1,0 +1,220 @@
+"""TFHE's keys, files and errors, and the real parameter sets."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from tfhe_rig import NUMBERS, Party, parameters, party, stranger
+
+Attempt = Callable[[Party], Any]
+U8 = np.array([1, 2, 3], dtype=np.uint8)
+
+DTYPES: dict[str, tuple[Attempt, str]] = {
+    "mixed widths": (lambda p: p.tensor(U8) + p.tensor(U8, "uint16"), r"uint8 and uint16; convert one with \.astype"),
+    "mixed signs": (lambda p: p.tensor(U8) < p.tensor(U8, "int8"), "uint8 and int8"),
+    "real numbers": (lambda p: p.tensor(U8) * 1.5, "not float64"),
+    "encrypting reals": (lambda p: p.secret.encrypt([0.5]), "not float64"),
+    "encrypting text": (lambda p: p.secret.encrypt("1"), "must be booleans or integers"),
+    "adding booleans": (lambda p: p.tensor([True]) + p.tensor([True]), "astype"),
+    "no such dtype": (lambda p: p.tensor(U8, "uint65"), "uint65"),
+    "a float dtype": (lambda p: p.tensor(U8).astype(float), "float64"),
+    "an integer condition": (lambda p: hg.tfhe.select(p.tensor(U8), p.tensor(U8), 1), "boolean"),
+    "a clear condition": (lambda p: hg.tfhe.select(True, p.tensor(U8), 1), "condition"),
+    "a wide index": (lambda p: hg.tfhe.look_up(p.tensor(U8, "uint16"), [1, 2]), "at most 8 bits"),
+    "gates of integers": (lambda p: hg.tfhe.and3(p.tensor(U8), p.tensor(U8), p.tensor(U8)), "booleans"),
+    "half a digit": (lambda p: p.tensor(U8, "uint7"), "uint7"),
+    "a BFV tensor": (lambda p: p.secret.decrypt(U8), "ndarray"),
+}
+OTHERS: dict[str, tuple[Attempt, type[Exception], str]] = {
+    "too large to encrypt": (lambda p: p.secret.encrypt([256], "uint8"), hg.PlaintextRangeError, "256; uint8 is 0 to 255"),
+    "too small to encrypt": (lambda p: p.secret.encrypt([-129], "int8"), hg.PlaintextRangeError, "-129"),
+    "too large a constant": (lambda p: p.tensor(U8) + 256, hg.PlaintextRangeError, "256"),
+    "a negative constant": (lambda p: p.tensor(U8) * -1, hg.PlaintextRangeError, "-1"),
+    "shapes": (lambda p: p.tensor(U8) + p.tensor(U8[:2]), hg.ShapeError, r"\(3,\) and \(2,\)"),
+    "shapes of clear values": (lambda p: p.tensor(U8) + np.array([1, 1]), hg.ShapeError, "broadcast"),
+    "an index": (lambda p: p.tensor(U8)[3], hg.ShapeError, "out of range"),
+    "an axis": (lambda p: p.tensor(U8).sum(1), hg.ShapeError, "axis 1"),
+    "matrices": (lambda p: p.tensor(U8) @ p.tensor(U8[:2]), hg.ShapeError, "3"),
+    "Cannon's rectangles": (
+        lambda p: hg.tfhe.matmul(p.tensor(np.ones((2, 3), np.uint8)), np.ones((3, 2), int), algorithm="cannon"),
+        hg.ShapeError,
+        "square",
+    ),
+    "division by a clear zero": (lambda p: p.tensor(U8) // 0, hg.ParameterError, "by zero"),
+    "a negative shift": (lambda p: p.tensor(U8) << -1, hg.ParameterError, "not negative"),
+    "a goal": (lambda p: hg.tfhe.add(p.tensor(U8), 1, goal="fast"), hg.ParameterError, "fewest"),
+    "a variant": (lambda p: hg.tfhe.multiply(p.tensor(U8), p.tensor(U8), variant="fast"), hg.ParameterError, "karatsuba"),
+    "no keys": (lambda p: p.secret.encrypt(U8) + p.secret.encrypt(U8), hg.MissingKeyError, "Server"),
+    "another's operand": (lambda p: p.tensor(U8) + stranger().secret.encrypt(U8), hg.WrongKeyError, "key"),
+    "another's key": (lambda p: stranger().secret.decrypt(p.tensor(U8)), hg.WrongKeyError, "key"),
+    "another's server": (lambda p: stranger().server.bind(p.tensor(U8)), hg.WrongKeyError, "key"),
+    "another set": (lambda p: p.tensor(U8) + party("bits").secret.encrypt(U8), hg.MismatchError, "parameters|set"),
+    "another set's key": (lambda p: party("bits").secret.decrypt(p.tensor(U8)), hg.MismatchError, "parameters|set"),
+    "another set's server": (lambda p: party("bits").server.bind(p.tensor(U8)), hg.MismatchError, "parameters|set"),
+    "plaintexts": (lambda p: p.server.encode([1]), hg.MismatchError, "trivial"),
+    "no such set": (lambda p: hg.tfhe.parameters("3_3"), hg.ParameterError, "2_2"),
+    "a weak set": (lambda p: hg.tfhe.parameters("morshed-2020"), hg.SecurityError, "insecure=True"),
+    "a weak set by numbers": (
+        lambda p: hg.tfhe.parameters(
+            **{"n": 64, "k": 1, "bootstrap": (18, 1), "switch": (4, 4)},
+            **{"lwe_noise": ("gaussian", -20), "glwe_noise": ("gaussian", -30)},
+            **NUMBERS["bits"],
+        ),
+        hg.SecurityError,
+        "insecure",
+    ),
+    "an unknown number": (lambda p: hg.tfhe.parameters(m=3), hg.ParameterError, "number m"),
+}
+KINDLY: dict[str, tuple[Attempt, str]] = {
+    "branching": (lambda p: bool(p.tensor(U8) == 1), "select"),
+    "counting": (lambda p: list(range(p.tensor(U8)[0])), "decrypts"),
+    "hashing": (lambda p: {p.tensor(U8)}, "unhashable"),
+    "a length": (lambda p: len(p.tensor(U8)[0]), "no length"),
+}
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_wrong_types(name: str) -> None:
+    """DtypeError, saying what to do."""
+    attempt, said = DTYPES[name]
+    with pytest.raises(hg.DtypeError, match=said):
+        attempt(party())
+    party().check(party().tensor(U8) + 1, U8 + 1)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_wrong_operands(name: str) -> None:
+    """Each typed error, and a library that still works afterwards."""
+    attempt, kind, said = OTHERS[name]
+    with pytest.raises(kind, match=said):
+        attempt(party())
+    party().check(party().tensor(U8) + 1, U8 + 1)
+
+
+@pytest.mark.parametrize("name", KINDLY)
+def test_what_python_would_do_with_a_value(name: str) -> None:
+    """TypeErrors that tell why."""
+    attempt, said = KINDLY[name]
+    with pytest.raises(TypeError, match=said):
+        attempt(party())
+
+
+# Keys and files
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_everything_travels(name: str, tmp_path: Path) -> None:
+    """Tensors fresh and computed, keys, through files and bytes; the server computes on what it read."""
+    secret = hg.SecretKey.generate(parameters(name))
+    assert isinstance(secret, hg.tfhe.SecretKey)
+    secret.save(tmp_path / "secret.hg")
+    secret.evaluation_keys().save(tmp_path / "keys.hg")
+    a = np.array([[1, 200], [7, 90]], dtype=np.uint8)
+    fresh = secret.encrypt(a)
+    fresh.save(tmp_path / "x.hg")
+    assert stat.S_IMODE((tmp_path / "secret.hg").stat().st_mode) == 0o600
+    assert (tmp_path / "x.hg").stat().st_size < 8192  # seeded
+    keys = hg.load(tmp_path / "keys.hg")
+    assert isinstance(keys, hg.tfhe.EvaluationKeys)
+    server = hg.Server(keys)
+    x = server.load(tmp_path / "x.hg")
+    y = x * x + x.T
+    y.save(tmp_path / "y.hg")
+    again = hg.SecretKey.load(tmp_path / "secret.hg")
+    found = hg.load(tmp_path / "y.hg")
+    assert isinstance(found, hg.tfhe.Tensor)
+    np.testing.assert_array_equal(again.decrypt(found), a * a + a.T)
+    np.testing.assert_array_equal(again.decrypt(server.from_bytes(y.to_bytes()) - 1), a * a + a.T - 1)
+    assert hg.tfhe.EvaluationKeys.from_bytes(keys.to_bytes()).id == secret.id
+    with pytest.raises(hg.FormatError, match=r"SecretKey\.load"):
+        hg.load(tmp_path / "secret.hg")
+
+
+@pytest.mark.parametrize("kind", ["fresh", "computed", "keys"])
+def test_damaged_bytes(kind: str) -> None:
+    """Truncated, flipped, and with a digest that fits: DamagedFileError or what the header belies, never a crash."""
+    p = party("bits")
+    x = p.secret.encrypt(U8)
+    data = {"fresh": x.to_bytes, "computed": (p.server.bind(x) + 1).to_bytes, "keys": p.keys.to_bytes}[kind]()
+    read: Any = hg.tfhe.EvaluationKeys.from_bytes if kind == "keys" else p.server.from_bytes
+    read(data)
+    for cut in (0, 10, len(data) // 2, len(data) - 1):
+        with pytest.raises(hg.FormatError):
+            read(data[:cut])
+    rng = np.random.default_rng(5)
+    for at in rng.integers(0, len(data), 40):
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << int(rng.integers(8))
+        with pytest.raises(hg.HeliographError):
+            read(bytes(flipped))
+    # Header bytes changed under a digest that fits: refused, or another value of the right shape.
+    for at in rng.integers(8, 500, 60):
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << int(rng.integers(8))
+        try:
+            read(bytes(flipped[:-32]) + hashlib.sha256(flipped[:-32]).digest())
+        except hg.HeliographError:
+            continue
+
+
+def test_progress_and_cancelling() -> None:
+    """Shares between 0 and 1; what the callback throws comes out."""
+    p, seen = party(), []
+    a = np.arange(40, dtype=np.uint8)
+    p.check(hg.tfhe.multiply(p.tensor(a), p.tensor(a), progress=seen.append), a * a)
+    assert seen
+    assert all(0 <= share <= 1 for share in seen)
+    assert seen == sorted(seen)
+
+    def stop(share: float) -> None:
+        raise hg.CancelledError("enough")
+
+    with pytest.raises(hg.CancelledError, match="enough"):
+        hg.tfhe.multiply(p.tensor(a), p.tensor(a), progress=stop)
+    p.check(p.tensor(a) + 1, a + 1)
+
+
+def test_trivial_tensors() -> None:
+    """Operands that need no key to read."""
+    p = party()
+    x = hg.tfhe.trivial(p.keys, U8)
+    p.check(x + p.tensor(U8), U8 + U8)
+    p.check(x * x, U8 * U8)
+    assert "clear values" in repr(x)
+
+
+# The real sets
+
+
+@pytest.mark.parametrize("name", hg.tfhe.named())
+def test_the_named_sets_explain_themselves(name: str) -> None:
+    """Security, failure and sizes in words."""
+    p = hg.tfhe.parameters(name, insecure=True)
+    text = str(p)
+    weak = name == "morshed-2020"
+    assert ("128-bit" in text) != weak
+    assert "failure" in text
+    assert name in repr(p)
+    if not weak:
+        assert p.log2_failure <= (-64 if name.endswith("/p64") else -128)
+    assert p.wires("uint32") * max(1, p.message_bits) == 32
+
+
+@pytest.mark.parametrize("name", ["2_2", "boolean"])
+def test_a_real_set(name: str) -> None:
+    """A few operations at full size."""
+    p = Party(hg.tfhe.parameters(name))
+    a, b = np.array([200, 9], dtype=np.uint8), np.array([100, 250], dtype=np.uint8)
+    x, y = p.tensor(a), p.tensor(b)
+    p.check(x + y, a + b)
+    p.check(x < y, a < b)
+    p.check(x * 3 - y, a * np.uint8(3) - b)
+    p.check(hg.tfhe.select(x > y, x, y), np.maximum(a, b))
