@@ -6,6 +6,7 @@ The noise model is that of src/lwe/noise.cpp, written again; tests compare the n
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -21,10 +22,10 @@ MARGIN = 0.25  # bits of noise more than the line says, below the smallest publi
 
 def least_secure(dimension: int) -> float:
     """log2 of the least deviation of 128 bits, by straight lines between published sets."""
-    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(PUBLISHED, PUBLISHED[1:])]
+    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(PUBLISHED)]
     if dimension < PUBLISHED[0][0]:
         return PUBLISHED[0][1] + min(slopes) * (dimension - PUBLISHED[0][0]) + MARGIN
-    for (d, s), slope, (end, _) in zip(PUBLISHED, slopes, PUBLISHED[1:]):
+    for (d, s), slope, (end, _) in zip(PUBLISHED, slopes, PUBLISHED[1:], strict=False):
         if dimension <= end:
             return s + slope * (dimension - d)
     return PUBLISHED[-1][1]
@@ -79,7 +80,14 @@ def switch_macs(s: Set) -> float:
 
 
 def search(
-    name: str, k: int, degree: int, glwe: float, half: float, norm: int, limit: float, group: int,
+    name: str,
+    k: int,
+    degree: int,
+    glwe: float,
+    half: float,
+    norm: int,
+    limit: float,
+    group: int,
     dimensions: dict[int, float],
 ) -> None:
     """Print the cheapest sets with at most 2^limit failures."""

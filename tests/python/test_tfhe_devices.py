@@ -1,0 +1,92 @@
+"""The same programs on every device and mesh there is, on real sets as well, and very many gates."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+import tfhe_rig
+from heliograph import _core
+from rigs import DEVICES
+
+SCALARS = ["cpu:scalar", "cpu:avx2", "cpu:avx512"]
+
+
+@functools.cache
+def party(name: str, device: str) -> tfhe_rig.Party:
+    """A key and a server whose tensors lie on `device`."""
+    own = tfhe_rig.parameters(name) if name in tfhe_rig.NUMBERS else hg.tfhe.parameters(name)
+    try:
+        return tfhe_rig.Party(hg.tfhe.Parameters(own._core.on_device(device)))
+    except (_core.DeviceError, _core.ParameterError) as e:
+        pytest.skip(str(e))
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    """Each device."""
+    return str(request.param)
+
+
+def operands(count: int, dtype: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    info = np.iinfo(dtype)
+    a = rng.integers(info.min, info.max, size=count, dtype=dtype, endpoint=True)
+    b = rng.integers(info.min, info.max, size=count, dtype=dtype, endpoint=True)
+    a[:2], b[:2] = [info.min, info.max], [info.max, info.max]
+    return a, b
+
+
+@pytest.mark.parametrize("name", ["digits", "bits"])
+@pytest.mark.parametrize("count", [2, 7])
+def test_integers_on_every_device(name: str, count: int, device: str) -> None:
+    """Sums, products, comparisons, selections and reductions are NumPy's."""
+    if device == "ref" and count > 2:
+        pytest.skip("the plain code takes its time")
+    p = party(name, device)
+    a, b = operands(count, np.int8, count)
+    x, y = p.tensor(a), p.tensor(b)
+    with np.errstate(over="ignore"):
+        p.check(x + y, a + b)
+        p.check(x * y, a * b)
+        p.check(hg.tfhe.select(x < y, x, y), np.minimum(a, b))
+        if device != "ref":
+            p.check(hg.tfhe.sum(x), np.sum(a, dtype=np.int8))
+            p.check(x.reshape(-1, 1) - y, a.reshape(-1, 1) - b)
+
+
+@pytest.mark.parametrize("name", ["2_2", "boolean"])
+def test_real_sets_on_every_device(name: str, device: str) -> None:
+    """The sets that are used."""
+    if device in ["ref", *SCALARS]:
+        pytest.skip("too slow for real sets")
+    p = party(name, device)
+    a, b = operands(5, np.uint8, 9)
+    p.check(p.tensor(a) + p.tensor(b), a + b)
+    p.check(p.tensor(a) > p.tensor(b), a > b)
+
+
+def test_very_many_gates() -> None:
+    """A million gates on a GPU, none wrong; some thousands on cores. HELIOGRAPH_TEST_GATES asks for another number."""
+    gpus = [d for d in hg.devices() if d.startswith("cuda")]
+    total = int(os.environ.get("HELIOGRAPH_TEST_GATES", 1_000_000 if gpus else 8_000))
+    p = party("boolean", "cuda" if gpus else "cpu")
+    rng = np.random.default_rng(3)
+    batch = min(total, 100_000 if gpus else 2_000)
+    a, b = (rng.integers(0, 2, size=batch).astype(bool) for _ in range(2))
+    x, y = p.tensor(a), p.tensor(b)
+    done = wrong = 0
+    gates = [(hg.tfhe.nand, np.logical_and, True), (hg.tfhe.xor, np.logical_xor, False), (hg.tfhe.or_, np.logical_or, False)]
+    while done < total:
+        # Each gate takes the results of the one before: errors would stay.
+        for gate, model, inverted in gates:
+            x, y = gate(x, y), x
+            a, b = model(a, b) ^ inverted, a
+            done += batch
+        wrong += int(np.count_nonzero(p.secret.decrypt(x) != a))
+    assert wrong == 0
