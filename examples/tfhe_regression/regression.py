@@ -1,0 +1,403 @@
+"""Linear regression on encrypted rows: sums for least squares, or one step of gradient descent; see README.md.
+
+Use
+    python regression.py                                          8 rows of 2 attributes, synthetic
+    python regression.py --mode step --data binary --rows 50
+    python regression.py --csv table.txt --rows 100 --attributes 4
+    python regression.py --rows 300 --attributes 20 --width 32 --fraction 8 --limit 8 --estimate
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import heliograph as hg
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Format:
+    """Numbers as integers in units of 2^-fraction; products and sums of them in `width` bits, two's complement."""
+
+    width: int = 16
+    fraction: int = 4
+    limit: float = 4.0  # inputs are clipped to -limit .. limit
+
+    @property
+    def name(self) -> str:
+        """Q of integer bits (without the sign) and fraction bits."""
+        return f"Q{self.width - 1 - self.fraction}.{self.fraction} in int{self.width}"
+
+    @property
+    def dtype(self) -> str:
+        """Of products, sums and weights."""
+        return f"int{self.width}"
+
+    @property
+    def sent(self) -> str:
+        """Of the table's values as they are encrypted: the server widens them."""
+        most = self.limit * 2**self.fraction
+        return next(f"int{w}" for w in (8, 16, 24, 32, 64) if w == self.width or most < 2 ** (w - 1))
+
+    def fixed(self, values: Array) -> Array:
+        """Real values, clipped, to the nearest unit."""
+        return np.rint(np.clip(values, -self.limit, self.limit) * 2**self.fraction).astype(np.int64)
+
+    def real(self, units: Array) -> Array:
+        """Units as real values."""
+        return np.asarray(units, dtype=np.float64) / 2**self.fraction
+
+    def check(self, name: str, values: Array) -> Array:
+        """The values, where the width holds them: sums that wrap on the way there do no harm."""
+        most = int(np.abs(values).max(initial=0))
+        if most >= 2 ** (self.width - 1):
+            raise ValueError(f"{name} reaches {most}, beyond {self.dtype}: take fewer fraction bits or a greater width")
+        return values
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of attributes x and a target y: units of the format, or bits."""
+
+    x: Array
+    y: Array
+    fmt: Format
+
+    @property
+    def binary(self) -> bool:
+        """Whether all values are bits."""
+        return bool(self.x.dtype == bool)
+
+    def real(self) -> tuple[Array, Array]:
+        """x and y as real numbers."""
+        return (self.x * 1.0, self.y * 1.0) if self.binary else (self.fmt.real(self.x), self.fmt.real(self.y))
+
+
+def synthetic(rows: int, attributes: int, fmt: Format, *, binary: bool = False, seed: int = 1) -> Table:
+    """A linear law with noise; of bits, a majority law with some rows turned over."""
+    rng = np.random.default_rng(seed)
+    if binary:
+        bits = rng.random((rows, attributes)) < 0.5
+        truth = bits @ rng.uniform(-1, 1, attributes)
+        return Table(bits, (truth > np.median(truth)) ^ (rng.random(rows) < 0.1), fmt)
+    x = rng.normal(size=(rows, attributes))
+    y = x @ rng.uniform(-1, 1, attributes) / np.sqrt(attributes) + rng.normal(scale=0.1, size=rows) + 0.5
+    return Table(fmt.fixed(x), fmt.fixed(y), fmt)
+
+
+def read_table(
+    path: Path, fmt: Format, *, rows: int | None = None, attributes: int | None = None, binary: bool = False
+) -> Table:
+    """Numbers between commas, semicolons or blanks, one row a line, the last column the target; a header may come first.
+
+    The first `rows` rows and `attributes` columns are taken. Columns are standardised (mean 0, deviation 1); binary asks instead
+    whether a value is above its column's mean.
+    """
+    lines = [re.split(r"[,;\s]+", line.strip(" ,;\t")) for line in path.read_text().splitlines() if line.strip()]
+    kept: list[list[float]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            kept.append([float(cell) for cell in line])
+        except ValueError:
+            if number > 1:
+                raise ValueError(f"{path}: row {number} holds something else than numbers") from None
+        if kept and len(kept[-1]) != len(kept[0]):
+            raise ValueError(f"{path}: row {number} has {len(kept[-1])} columns, others have {len(kept[0])}")
+    if not kept or len(kept[0]) < 2:
+        raise ValueError(f"{path} holds no rows of attributes and a target")
+    whole = np.array(kept)[:rows]
+    x, y = whole[:, :-1][:, :attributes], whole[:, -1:]
+    centred = [v - v.mean(axis=0) for v in (x, y)]
+    if binary:
+        return Table(centred[0] > 0, centred[1][:, 0] > 0, fmt)
+    scaled = [fmt.fixed(v / np.where(v.std(axis=0) > 0, v.std(axis=0), 1)) for v in centred]
+    return Table(scaled[0], scaled[1][:, 0], fmt)
+
+
+# The owner of the table: the only one with the secret key. What travels lies in a folder.
+
+
+def send_table(secret: hg.tfhe.SecretKey, table: Table, folder: Path) -> None:
+    """The encrypted table and the evaluation keys."""
+    dtype = "bool" if table.binary else table.fmt.sent
+    secret.evaluation_keys().save(folder / "keys.hg")
+    secret.encrypt(table.x, dtype).save(folder / "x.hg")
+    secret.encrypt(table.y, dtype).save(folder / "y.hg")
+
+
+def send_weights(secret: hg.tfhe.SecretKey, weights: Array, intercept: int, fmt: Format, folder: Path) -> None:
+    """The encrypted model, in units of the format."""
+    secret.encrypt(weights, fmt.dtype).save(folder / "weights.hg")
+    secret.encrypt(np.array(intercept), fmt.dtype).save(folder / "intercept.hg")
+
+
+def read(secret: hg.tfhe.SecretKey, folder: Path, *names: str) -> list[Array]:
+    """Decrypted tensors of the answer, in int64."""
+    return [np.asarray(secret.decrypt(hg.load(folder / f"{name}.hg")), dtype=np.int64) for name in names]
+
+
+def read_sums(secret: hg.tfhe.SecretKey, table: Table, folder: Path) -> dict[str, Array]:
+    """What `server_sums` left: sums of each x, of y, of each x * y and x * x, in units (of products: squared)."""
+    firsts, xy, xx = read(secret, folder, "firsts", "xy", "xx")
+    return {"x": firsts[:-1], "y": firsts[-1], "xy": xy, "xx": xx}
+
+
+def least_squares(sums: dict[str, Array], rows: int, unit: float = 1.0) -> Array:
+    """Slopes and intercepts of y on each attribute by itself, [2, attributes]; slope 0 where an attribute never changes."""
+    x, y, xy, xx = (np.asarray(sums[k], dtype=np.float64) for k in ("x", "y", "xy", "xx"))
+    spread = rows * xx - x * x
+    slope = np.where(spread > 0, rows * xy - x * y, 0) / np.where(spread > 0, spread, 1)
+    return np.stack([slope, (y - slope * x) / rows * unit])
+
+
+# The server: evaluation keys, encrypted tensors, numbers everybody knows. Each line is one call over whole tensors.
+
+
+def server_sums(folder: Path, fmt: Format) -> None:
+    """Sums along the rows."""
+    server = hg.Server(hg.load(folder / "keys.hg"))
+    x, y = server.load(folder / "x.hg"), server.load(folder / "y.hg")
+    rows, attributes = x.shape
+    if x.dtype == bool:  # a product is an AND, a square the bit itself, sums are counts
+        xy = x & y[:, None]
+        counts = hg.tfhe.concatenate([x, y[:, None], xy], axis=1).sum(0, dtype="uint16")
+        firsts, xy, xx = counts[: attributes + 1], counts[attributes + 1 :], counts[:attributes]
+    else:
+        x, y = x.astype(fmt.dtype), y.astype(fmt.dtype)
+        firsts = hg.tfhe.concatenate([x, y[:, None]], axis=1).sum(0)
+        xy = x.T @ y
+        xx = (x.T.reshape(attributes, 1, rows) @ x.T.reshape(attributes, rows, 1)).reshape(attributes)
+    for name, tensor in (("firsts", firsts), ("xy", xy), ("xx", xx)):
+        tensor.save(folder / f"{name}.hg")
+
+
+def server_step(folder: Path, fmt: Format, rate: int) -> None:
+    """weights -= (gradient of half the squared error, summed over rows) / 2^rate; so for the intercept."""
+    server = hg.Server(hg.load(folder / "keys.hg"))
+    x, y, w, b = (server.load(folder / f"{name}.hg") for name in ("x", "y", "weights", "intercept"))
+    if x.dtype == bool:  # a product is a choice between a number and 0
+        residuals = hg.tfhe.select(x, w, 0).sum(1) + b - (y.astype(fmt.dtype) << fmt.fraction)
+        gradient = hg.tfhe.select(x, residuals[:, None], 0).sum(0)
+        w = w - (gradient >> rate)
+    else:
+        x, y = x.astype(fmt.dtype), y.astype(fmt.dtype)
+        residuals = ((x @ w) >> fmt.fraction) + b - y
+        gradient = x.T @ residuals
+        w = w - (gradient >> (fmt.fraction + rate))
+    b = b - (residuals.sum() >> rate)
+    w.save(folder / "new-weights.hg")
+    b.save(folder / "new-intercept.hg")
+
+
+# The same in the clear: in the same integers, and in floating point
+
+
+def clear_sums(table: Table) -> dict[str, Array]:
+    """What `read_sums` must give, to the last bit. Raises ValueError where the format is too narrow."""
+    x, y = table.x.astype(np.int64), table.y.astype(np.int64)
+    sums = {"x": x.sum(0), "y": y.sum(), "xy": x.T @ y, "xx": (x * x).sum(0)}
+    if not table.binary:
+        for name, values in sums.items():
+            table.fmt.check(f"a sum of {name}", values)
+    elif len(x) >= 1 << 16:
+        raise ValueError("counts of bits are held in 16 bits: take fewer rows")
+    return sums
+
+
+def clear_step(table: Table, weights: Array, intercept: int, rate: int) -> tuple[Array, Array]:
+    """What the new weights must be, to the last bit. Raises ValueError where the format is too narrow."""
+    fmt = table.fmt
+    x, y = table.x.astype(np.int64), table.y.astype(np.int64)
+    f = 0 if table.binary else fmt.fraction  # bits that a product with x has too many
+    residuals = (fmt.check("a prediction", x @ weights) >> f) + intercept - (y << (fmt.fraction - f))
+    gradient = fmt.check("the gradient", x.T @ fmt.check("a residual", residuals))
+    total = fmt.check("the sum of residuals", residuals.sum())
+    new = weights - (gradient >> (f + rate)), intercept - (total >> rate)
+    return fmt.check("a weight", new[0]), fmt.check("the intercept", new[1])
+
+
+def float_step(table: Table, weights: Array, intercept: float, rate: int) -> tuple[Array, Array]:
+    """The step in floating point, of the same table and the same weights."""
+    x, y = table.real()
+    residuals = x @ weights + intercept - y
+    return weights - x.T @ residuals / 2**rate, intercept - residuals.sum() / 2**rate
+
+
+def tolerance(table: Table, rate: int) -> float:
+    """How far the step in fixed point can be from `float_step`: each prediction and the step itself are rounded down by less
+    than a unit, and a prediction's error reaches a weight times |x| / 2^rate.
+    """
+    x = np.abs(table.real()[0])
+    reach = 0.0 if table.binary else max(float(x.sum(0).max()), len(x)) / 2**rate
+    return (1 + reach) / 2**table.fmt.fraction
+
+
+# What it takes
+
+
+def dot_cost(parameters: hg.tfhe.Parameters, dtype: str, terms: int) -> int:
+    """Bootstraps of a dot product: the engine cuts it into circuits of at most 512 bits a side and sums their results."""
+    pairs = min(terms, 512 // int(dtype.lstrip("uint")))
+    groups, rest = divmod(terms, pairs)
+    cost = groups * parameters.cost("dot", *[dtype] * 2 * pairs, goal="fewest")[0]
+    cost += dot_cost(parameters, dtype, rest) if rest else 0
+    return cost + sum_cost(parameters, dtype, dtype, groups + bool(rest))
+
+
+def sum_cost(parameters: hg.tfhe.Parameters, dtype: str, result: str, terms: int) -> int:
+    """Bootstraps of a sum: circuits of 64 terms."""
+    groups, rest = divmod(terms, 64)
+    cost = 0
+    for count, size in ((groups, 64), (1, rest)):
+        if count * size > 1 or (size == 1 and dtype != result):
+            cost += count * parameters.cost("sum", *[dtype] * size, dtype=result, goal="fewest")[0]
+    left = groups + bool(rest)
+    return cost + (sum_cost(parameters, result, result, left) if left > 1 else 0)
+
+
+def bootstraps(parameters: hg.tfhe.Parameters, mode: str, rows: int, attributes: int, binary: bool, fmt: Format) -> int:
+    """About what the server spends (exactly, where the engine takes circuits of the fewest bootstraps)."""
+
+    def one(operation: str, *dtypes: str, **more: Any) -> int:
+        return parameters.cost(operation, *dtypes, goal="fewest", **more)[0]
+
+    d, values = fmt.dtype, rows * attributes
+    if binary and mode == "sums":
+        return values * one("and", "bool", "bool") + (2 * attributes + 1) * sum_cost(parameters, "bool", "uint16", rows)
+    if mode == "sums":
+        widen = one("convert", fmt.sent, dtype=d)
+        sums = 2 * attributes * dot_cost(parameters, d, rows) + (attributes + 1) * sum_cost(parameters, d, d, rows)
+        return sums + (values + rows) * widen
+    update = one("subtract", d, d) + one("shift_right", d, arguments=[fmt.fraction])
+    cost = (attributes + 1) * update + sum_cost(parameters, d, d, rows)
+    cost += rows * (one("add", d, d) + one("subtract", d, d))
+    if binary:
+        choices = 2 * values * one("select", "bool", d, d) + rows * one("convert", "bool", dtype=d)
+        return cost + choices + rows * sum_cost(parameters, d, d, attributes) + attributes * sum_cost(parameters, d, d, rows)
+    cost += (values + rows) * one("convert", fmt.sent, dtype=d) + rows * one("shift_right", d, arguments=[fmt.fraction])
+    return cost + rows * dot_cost(parameters, d, attributes) + attributes * dot_cost(parameters, d, rows)
+
+
+def seconds_each(parameters: hg.tfhe.Parameters) -> float:
+    """Seconds a bootstrap takes where there are enough of them to fill the machine, measured on gates."""
+    secret = hg.SecretKey.generate(parameters)
+    bits = hg.Server(secret.evaluation_keys()).bind(secret.encrypt(np.zeros(4 * parameters.parallel_bootstraps, dtype=bool)))
+    (bits & bits[::-1]).wait()
+    start = time.perf_counter()
+    (bits & bits[::-1]).wait()
+    return (time.perf_counter() - start) / bits.size
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run went."""
+
+    bootstraps: int
+    seconds: float  # the server's
+    request: int  # bytes of the encrypted table, without the keys
+    exact: bool  # every integer as in the clear
+    error: float  # largest distance from floating point
+    allowed: float  # the distance that there may be
+    result: Array  # slopes and intercepts, or weights and intercept, as real numbers
+
+
+def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, seed: int = 1) -> Report:
+    """Owner, server, owner; then the comparison with the clear results."""
+    fmt, (rows, attributes) = table.fmt, table.x.shape
+    rate = (rows - 1).bit_length() + 1  # the mean's gradient times 1/4 to 1/2
+    send_table(secret, table, folder)
+    if mode == "sums":
+        expected = clear_sums(table)
+    else:
+        start = fmt.fixed(np.random.default_rng(seed).uniform(-0.5, 0.5, attributes + 1))
+        model = start[:-1], int(start[-1])
+        exact = clear_step(table, *model, rate)
+        send_weights(secret, *model, fmt, folder)
+    request = sum(path.stat().st_size for path in folder.iterdir() if path.name != "keys.hg")
+
+    begin = time.perf_counter()
+    if mode == "sums":
+        server_sums(folder, fmt)
+    else:
+        server_step(folder, fmt, rate)
+    seconds = time.perf_counter() - begin
+
+    if mode == "sums":
+        sums, unit = read_sums(secret, table, folder), 1.0 if table.binary else 2.0**-fmt.fraction
+        same = all(np.array_equal(sums[k], expected[k]) for k in expected)
+        result, allowed = least_squares(sums, rows, unit), 1e-9
+        x, y = table.real()
+        reference = np.stack([np.linalg.lstsq(np.stack([v - v.mean(), np.ones(rows)], 1), y, rcond=None)[0] for v in x.T], 1)
+        reference[1] -= reference[0] * x.mean(0)
+    else:
+        weights, intercept = read(secret, folder, "new-weights", "new-intercept")
+        same = np.array_equal(weights, exact[0]) and np.array_equal(intercept, exact[1])
+        result = fmt.real(np.append(weights, intercept))
+        reference = np.append(*float_step(table, fmt.real(model[0]), float(fmt.real(start[-1])), rate))
+        allowed = tolerance(table, rate)
+    cost = bootstraps(secret.parameters, mode, rows, attributes, table.binary, fmt)
+    return Report(cost, seconds, request, same, float(np.abs(result - reference).max()), allowed, result)
+
+
+def main() -> int:
+    """Run or estimate what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", choices=["sums", "step"], default="sums")
+    parser.add_argument("--data", choices=["numeric", "binary"], default="numeric")
+    parser.add_argument("--rows", type=int, help="8, or all of a file's")
+    parser.add_argument("--attributes", type=int, help="2, or all of a file's")
+    parser.add_argument("--csv", type=Path, help="a table of numbers whose last column is the target")
+    parser.add_argument("--seed", type=int, default=1, help="of synthetic rows and of the step's first weights")
+    parser.add_argument("--width", type=int, choices=[16, 24, 32, 64], default=16, help="bits of products and sums")
+    parser.add_argument("--fraction", type=int, default=4, help="bits behind the point")
+    parser.add_argument("--limit", type=float, default=4.0, help="values are clipped to this size")
+    parser.add_argument("--parameters", default="2_2", help=f"one of {', '.join(hg.tfhe.named())}")
+    parser.add_argument("--insecure", action="store_true", help="allow a set below 128 bits")
+    parser.add_argument(
+        "--estimate", action="store_true", help="measure some bootstraps and tell how long the rest would take"
+    )
+    args = parser.parse_args()
+
+    fmt, binary = Format(args.width, args.fraction, args.limit), args.data == "binary"
+    try:
+        if args.csv:
+            table = read_table(args.csv, fmt, rows=args.rows, attributes=args.attributes, binary=binary)
+        else:
+            table = synthetic(args.rows or 8, args.attributes or 2, fmt, binary=binary, seed=args.seed)
+        parameters = hg.tfhe.parameters(args.parameters, insecure=args.insecure)
+        rows, attributes = table.x.shape
+        held = "bits" if binary and args.mode == "sums" else fmt.name
+        print(f"{args.mode} of {rows} rows x {attributes} attributes, {args.data}, {held}\n{parameters!r}")
+        if args.estimate:
+            cost = bootstraps(parameters, args.mode, rows, attributes, binary, fmt)
+            each = seconds_each(parameters)
+            print(f"{cost:,} bootstraps; at {each * 1e3:.2f} ms each, as measured now: {cost * each / 60:.1f} min")
+            return 0
+        with tempfile.TemporaryDirectory() as folder:
+            report = run(hg.SecretKey.generate(parameters), table, args.mode, Path(folder), seed=args.seed)
+    except (ValueError, OSError, hg.HeliographError) as error:
+        print(f"regression: {error}")
+        return 1
+    print("\n  rows  attributes  bootstraps   seconds  ms each  request    integers      error    allowed")
+    print(
+        f"{rows:6d}  {attributes:10d}  {report.bootstraps:10,d}  {report.seconds:8.2f}  "
+        f"{report.seconds / report.bootstraps * 1e3:7.2f}  {report.request:6d} B  "
+        f"{'equal' if report.exact else 'DIFFER':>8s}  {report.error:9.1e}  {report.allowed:9.1e}"
+    )
+    names = ("slopes", "intercepts") if args.mode == "sums" else ("weights and intercept",)
+    for name, values in zip(names, np.atleast_2d(report.result), strict=True):
+        print(f"{name}: {' '.join(f'{v:.4f}' for v in values)}")
+    return 0 if report.exact and report.error <= report.allowed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,220 @@
+"""The applications of TFHE in examples/, on small and fast sets: every integer as in the clear."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from tfhe_rig import party, stranger
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def load(folder: str, name: str) -> ModuleType:
+    """Import an example by its file."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / folder / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look for it there
+    spec.loader.exec_module(module)
+    return module
+
+
+regression = load("tfhe_regression", "regression")
+lookup = load("tfhe_lookup", "lookup")
+NARROW = regression.Format(16, 4, 4.0)
+
+
+# Regression
+
+
+@pytest.mark.parametrize("encoding", ["digits", "bits"])
+@pytest.mark.parametrize("binary", [False, True], ids=["numeric", "binary"])
+@pytest.mark.parametrize("mode", ["sums", "step"])
+def test_regression(tmp_path: Path, mode: str, binary: bool, encoding: str) -> None:
+    """Each way on 12 rows of 3 attributes: the integers exactly, floating point within the tolerance."""
+    table = regression.synthetic(12, 3, NARROW, binary=binary)
+    report = regression.run(party(encoding).secret, table, mode, tmp_path)
+    assert report.exact
+    assert report.error <= report.allowed < 0.2
+    assert report.result.shape == ((2, 3) if mode == "sums" else (4,))
+    assert report.bootstraps > 0
+
+
+@pytest.mark.parametrize("mode", ["sums", "step"])
+def test_regression_in_wide_numbers(tmp_path: Path, mode: str) -> None:
+    """The format of the large tables: 16 bits are sent, 32 are summed. More rows than one circuit of a dot product takes."""
+    fmt = regression.Format(32, 8, 8.0)
+    assert (fmt.sent, fmt.name) == ("int16", "Q23.8 in int32")
+    report = regression.run(party().secret, regression.synthetic(18, 1, fmt), mode, tmp_path)
+    assert report.exact
+    assert report.error <= report.allowed < 0.01
+
+
+def test_regression_counts_many_rows(tmp_path: Path) -> None:
+    """Bits of more rows than one circuit of a sum takes."""
+    table = regression.synthetic(150, 2, NARROW, binary=True)
+    report = regression.run(party().secret, table, "sums", tmp_path)
+    assert report.exact
+    assert report.error <= report.allowed
+
+
+@pytest.mark.parametrize("broken", ["xy", "firsts"])
+def test_regression_notices_what_differs(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong answer is reported."""
+    server = regression.server_sums
+
+    def wrong(folder: Path, fmt: Any) -> None:
+        server(folder, fmt)
+        path = folder / f"{broken}.hg"
+        (party().server.load(path) + 1).save(path)
+
+    monkeypatch.setattr(regression, "server_sums", wrong)
+    assert not regression.run(party().secret, regression.synthetic(4, 1, NARROW), "sums", tmp_path).exact
+
+
+def test_the_regression_server_cannot_read(tmp_path: Path) -> None:
+    """Its folder holds evaluation keys and tensors; without the secret key nothing of them decrypts."""
+    table = regression.synthetic(4, 1, NARROW, binary=True)
+    regression.send_table(party().secret, table, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"keys.hg", "x.hg", "y.hg"}
+    regression.server_sums(tmp_path, NARROW)
+    with pytest.raises(hg.WrongKeyError):
+        regression.read_sums(stranger().secret, table, tmp_path)
+
+
+def test_regression_refuses_numbers_too_wide() -> None:
+    """Before anything is encrypted."""
+    x = np.full((20, 1), 64)
+    table = regression.Table(x, x[:, 0], NARROW)
+    with pytest.raises(ValueError, match=r"a sum of xy reaches 81920, beyond int16"):
+        regression.clear_sums(table)
+    with pytest.raises(ValueError, match="the gradient reaches"):
+        regression.clear_step(table, np.array([-16]), 0, 6)
+
+
+def test_regression_reads_tables(tmp_path: Path) -> None:
+    """With and without a header, between tabs, blanks and commas; the last column is the target."""
+    x = np.array([[1.5, 20, 0], [2.5, 10, 1], [3.5, 60, 1]])
+    tabs, blanks, commas = (tmp_path / name for name in ("tabs.txt", "blanks", "table.csv"))
+    tabs.write_text("\n".join("\t".join(map(str, row)) for row in x))
+    blanks.write_text("   0    1  Target\n" + "\n".join("  ".join(map(str, row)) + " " for row in x))
+    commas.write_text("a, b, y\n" + "\n\n".join(", ".join(map(str, row)) for row in x) + "\n")
+    wide = regression.Format(32, 8, 8.0)
+    made = [regression.read_table(path, wide) for path in (tabs, blanks, commas)]
+    expected = np.rint((x - x.mean(0)) / x.std(0) * 256)
+    for table in made:
+        np.testing.assert_array_equal(table.x, expected[:, :2])
+        np.testing.assert_array_equal(table.y, expected[:, 2])
+    few = regression.read_table(tabs, wide, rows=2, attributes=1, binary=True)
+    np.testing.assert_array_equal(few.x, [[False], [True]])
+    assert (few.y.tolist(), few.binary) == ([False, True], True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds no rows"),
+        ("1\n2\n", "holds no rows"),
+        ("1,2\n3\n", "row 2 has 1 columns, others have 2"),
+        ("1,2\n3,x\n", "row 2 holds something else"),
+    ],
+)
+def test_regression_refuses_tables(tmp_path: Path, text: str, message: str) -> None:
+    """By file and row."""
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"bad\.csv.* {message}|bad\.csv {message}"):
+        regression.read_table(path, NARROW)
+
+
+# Look-up
+
+
+@pytest.mark.parametrize("encoding", ["digits", "bits"])
+@pytest.mark.parametrize("encrypted", [False, True], ids=["clear", "encrypted"])
+@pytest.mark.parametrize("unique", [False, True], ids=["repeated", "unique"])
+def test_look_up(tmp_path: Path, unique: bool, encrypted: bool, encoding: str) -> None:
+    """Keys that are there and one that is not: bits, count, sums."""
+    table = lookup.synthetic(9, 2, 8, 8, unique=unique)
+    missing = next(k for k in range(256) if k not in table.keys)
+    for asked in (int(table.keys[4]), missing):
+        report = lookup.run(party(encoding).secret, table, asked, tmp_path, encrypted=encrypted)
+        assert report.exact
+        assert report.count == np.count_nonzero(table.keys == asked)
+    if unique:
+        row = int(np.flatnonzero(table.keys == table.keys[4])[0])
+        report = lookup.run(party(encoding).secret, table, int(table.keys[row]), tmp_path, encrypted=encrypted)
+        np.testing.assert_array_equal(report.total, table.values[row])
+
+
+def test_look_up_of_wide_keys_in_many_rows(tmp_path: Path) -> None:
+    """More rows than one circuit sums; sums wider than the values."""
+    table = lookup.synthetic(70, 1, 32, 16, seed=3)
+    assert table.sum_dtype == "uint24"
+    report = lookup.run(party().secret, table, int(table.keys[7]), tmp_path)
+    assert report.exact
+    assert report.count >= 1
+
+
+def test_look_up_reads_tables(tmp_path: Path) -> None:
+    """Widths follow the values."""
+    path = tmp_path / "people.csv"
+    path.write_text("id,age,height\n1742,33,1810\n90,25,1690\n1742,70,1754\n")
+    table = lookup.read_table(path)
+    assert (table.key_bits, table.value_bits, table.sum_dtype, table.count_dtype) == (16, 16, "uint16", "uint8")
+    report = lookup.run(party().secret, table, 1742, tmp_path)
+    assert report.match.tolist() == [True, False, True]
+    assert (report.count, report.total.tolist()) == (2, [103, 3564])
+    for text, message in (("1,2\n3,-4\n", "row 2 is not 2 unsigned"), ("a,b\n", "holds no rows"), ("1\n", "holds no rows")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            lookup.read_table(path)
+
+
+def test_look_up_refuses_what_does_not_fit(tmp_path: Path) -> None:
+    """A key beyond the table's width, too many different keys."""
+    table = lookup.synthetic(2, 1, 8, 8)
+    with pytest.raises(hg.PlaintextRangeError, match="uint8"):
+        lookup.run(party().secret, table, 300, tmp_path)
+    with pytest.raises(ValueError, match="no 300 different keys"):
+        lookup.synthetic(300, 1, 8, 8, unique=True)
+
+
+# The commands
+
+
+def run_main(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """As from a shell, with a small set in place of the named one."""
+    small = party().parameters
+    monkeypatch.setattr(hg.tfhe, "parameters", lambda name, insecure=False: small)
+    monkeypatch.setattr(sys, "argv", ["example", *arguments])
+    return int(module.main())
+
+
+def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their tables, an estimate, and errors in one line."""
+    assert run_main(regression, monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert "sums of 8 rows x 2 attributes, numeric, Q11.4 in int16" in said
+    assert "equal" in said
+    assert "slopes: " in said
+    assert run_main(regression, monkeypatch, "--mode", "step", "--data", "binary", "--rows", "5") == 0
+    assert "weights and intercept: " in capsys.readouterr().out
+    large = ["--rows", "300", "--attributes", "20", "--width", "32", "--fraction", "8", "--limit", "8", "--estimate"]
+    assert run_main(regression, monkeypatch, *large) == 0
+    assert " bootstraps; at " in capsys.readouterr().out
+    assert run_main(regression, monkeypatch, "--csv", str(tmp_path / "nowhere")) == 1
+    assert capsys.readouterr().out.startswith("regression: ")
+    assert run_main(lookup, monkeypatch, "--rows", "4", "--table", "encrypted") == 0
+    assert "exact" in capsys.readouterr().out
+    assert run_main(lookup, monkeypatch, "--key", "-1") == 1
+    assert capsys.readouterr().out.startswith("lookup: ")
