@@ -4,6 +4,7 @@ python benchmarks/table.py benchmarks/results/FILE.json              # prints
 python benchmarks/table.py FILE.json [FILE.json ...] --into README.md  # between a page's marks: cores and GPUs have their own
 python benchmarks/table.py GPU.json --into docs/benchmarks.md --whole  # every case of a GPU
 python benchmarks/table.py MESH.json [MESH.json ...] --into docs/benchmarks.md  # of several GPUs; the files of one machine are one
+python benchmarks/table.py TFHE.json [TFHE.json ...] --into README.md [--whole]  # of benchmarks/tfhe.py: machines side by side
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+
+import tfhe_tables
 
 
 def seconds(value: float | None) -> str:
@@ -24,6 +27,11 @@ def seconds(value: float | None) -> str:
         if value * scale >= 1:
             return f"{value * scale:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
+
+
+def is_tfhe(report: dict[str, Any]) -> bool:
+    """Whether it is of TFHE's own runner."""
+    return report.get("kind") == "tfhe"
 
 
 def is_mesh(report: dict[str, Any]) -> bool:
@@ -415,8 +423,10 @@ def heading(name: str, report: dict[str, Any]) -> str:
     """Of one file: where and when."""
     machine = report["machine"]
     cores = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
-    where = f"{gpu_machine(report)} (host: {cores})" if is_gpu(report) or is_mesh(report) else cores
-    return f"**{name}**: {where}; commit {report['commit'][:12]}; {report['date']}"
+    apart = is_gpu(report) or is_mesh(report) or "gpu" in machine
+    where = f"{gpu_machine(report)} (host: {cores})" if apart else cores
+    load = f"; load {' to '.join(map(str, report['load']))}" if report.get("load") and not apart else ""
+    return f"**{name}**: {where}; commit {report['commit'][:12]}; {report['date']}{load}"
 
 
 def table_of(report: dict[str, Any]) -> list[str]:
@@ -427,12 +437,19 @@ def table_of(report: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Prints the tables of the files named, or puts them into a page."""
     names = [a for a in sys.argv[1:] if a.endswith(".json")]
-    reports = {Path(n).name: json.loads(Path(n).read_text(encoding="utf-8")) for n in names}
+    every = {Path(n).name: json.loads(Path(n).read_text(encoding="utf-8")) for n in names}
+    bits = {name: report for name, report in every.items() if is_tfhe(report)}
+    reports = {name: report for name, report in every.items() if name not in bits}
     gpus = {name: report for name, report in reports.items() if is_gpu(report)}
     meshes = {name: report for name, report in reports.items() if is_mesh(report)}
     cores = {name: report for name, report in reports.items() if name not in gpus and name not in meshes}
     if "--into" in sys.argv:
         target = Path(sys.argv[sys.argv.index("--into") + 1])
+        if bits and "--whole" in sys.argv:
+            where = [line for name, report in bits.items() for line in (heading(name, report), "")]
+            replace_figures(target, where + tfhe_tables.whole(bits, seconds), "tfhe figures")
+        elif bits:
+            replace_figures(target, tfhe_tables.screen(bits, seconds), "tfhe figures")
         if cores:
             replace_figures(target, first_screen(cores), "figures")
         if meshes:
@@ -450,6 +467,9 @@ def main() -> None:
             print("\n".join(table_of(report)) + "\n")
     if meshes:
         print("\n".join(mesh_rows_of(meshes)) + "\n")
+    if bits:
+        print("\n".join([heading(name, report) for name, report in bits.items()]) + "\n")
+        print("\n".join(tfhe_tables.whole(bits, seconds)) + "\n")
 
 
 if __name__ == "__main__":

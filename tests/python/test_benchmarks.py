@@ -333,3 +333,212 @@ def test_tables_of_several_gpus(tmp_path: Path) -> None:
     )
     assert "Not measured: hcnn11-one-w64 on cuda:0: ParameterError: there is none" in text
     assert subprocess.run(table, capture_output=True, text=True, check=True).stdout.count("**") == 4
+
+
+# TFHE
+
+TFHE = [sys.executable, str(FOLDER / "tfhe.py")]
+
+
+def tfhe_report(tmp_path: Path, *words: str) -> Any:
+    """What a run writes."""
+    out = tmp_path / "tfhe.json"
+    done = subprocess.run([*TFHE, *words, "--output", str(out)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(out.read_text())
+
+
+def counting(tmp_path: Path) -> Path:
+    """A program that counts as the null device: a bootstrap 1,000 multiply-adds, a key switch 10; keys of 400 and 40 bytes."""
+    program = tmp_path / "kernels"
+    program.write_text(
+        f"#!{sys.executable}\nimport json\n"
+        "for c in (1, 2):\n"
+        "    row = {'shape': 'boolean', 'n': 688, 'k': 3, 'degree': 512, 'group': 2, 'count': c}\n"
+        "    row['bootstrap_counts'] = {'products': 1000 * c, 'bytes': 400 + c}\n"
+        "    row['key_switch_counts'] = {'products': 10 * c, 'bytes': 40 + c}\n"
+        "    row['combine_counts'] = {'products': 2 * c, 'bytes': 3 * c}\n"
+        "    print(json.dumps(row))\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def test_tfhe_runs_record_sets_costs_and_what_was_left_out(tmp_path: Path) -> None:
+    """Parameters with security and failure probability; bootstraps and levels; an estimate in place of a time."""
+    names = "gates/nand/boolean/x1,table5/boolean/bitwise/16,table9/boolean/cannon/2"
+    report = tfhe_report(
+        tmp_path, "--device", "null", "--only", names, "--repeat", "0.01", "--kernels", str(counting(tmp_path))
+    )
+    assert report["kind"] == "tfhe"
+    assert report["commit"]
+    assert report["machine"]["device"].startswith("null: ")
+    rows = {r["case"]: r for r in report["results"] if "case" in r}
+    assert list(rows) == names.split(",")
+    gate, addition, matrices = rows.values()
+    assert gate["parameters"]["security"] == "128-bit"
+    assert gate["parameters"]["log2_failure"] < -128
+    assert (gate["bootstraps"], gate["levels"], gate["wrong"]) == (1, 1, None)
+    assert addition["bootstraps"] > addition["levels"] >= 15
+    assert matrices["bootstraps"] > 8 * 16 * 15
+    assert min(r["median_s"] for r in rows.values()) > 0
+    assert [r["rates"] for r in report["results"] if "rates" in r] == ["boolean"]
+    report = tfhe_report(tmp_path, "--device", "null", "--only", names, "--seconds", "1e-12")
+    for row in (r for r in report["results"] if "case" in r):
+        assert "longer than" in row["skipped"]
+        assert row["estimate_s"] > 0
+        assert "median_s" not in row
+
+
+def test_tfhe_results_are_compared_with_clear_ones(tmp_path: Path) -> None:
+    """On a device that computes."""
+    report = tfhe_report(
+        tmp_path, "--device", "cpu", "--threads", "1", "--only", "figure5/compound/boolean/1", "--repeat", "0.01"
+    )
+    row = report["results"][-1]
+    assert row["case"] == "figure5/compound/boolean/1"
+    assert (row["wrong"], row["elements"], row["threads"]) == (0, 2, 1)
+
+
+def test_tfhe_cases_have_places_and_the_kernels_program_has_their_sets() -> None:
+    """Every table is one of the paper's; columns of its figures are among ours; sets as in benchmarks/cpp/tfhe.cpp."""
+    import re
+
+    import tfhe_cases
+    import tfhe_facts
+
+    import heliograph as hg
+
+    columns: dict[str, set[str]] = {}
+    for case in tfhe_cases.CASES.values():
+        columns.setdefault(case.table, set()).add(case.column)
+    assert set(columns) - {""} == set(tfhe_facts.TITLES) - {"IV"} == set(tfhe_facts.TABLES) - {"IV"}
+    for name, lines in tfhe_facts.TABLES.items():
+        assert {c for line in lines.values() for c in line} <= columns["Figure 5" if name == "IV" else name], name
+    assert {p.case for p in tfhe_facts.PEERS} <= set(tfhe_cases.CASES)
+    text = (FOLDER / "cpp" / "tfhe.cpp").read_text()
+    pattern = (
+        r'\{"(.+)", \{\.n = (\d+), \.k = (\d+), \.degree = (\d+), \.gadget = \{(\d+), (\d+)\}, \.group = (\d+)\}, '
+        r"\{(\d+), (\d+)\}\}"
+    )
+    shapes = re.findall(pattern, text)
+    assert len(shapes) >= 5
+    for name, *numbers in shapes:
+        s = hg.tfhe.parameters(name, insecure=True)._core.spec
+        gadgets = (s.bootstrap_log_base, s.bootstrap_levels, s.group, s.switch_log_base, s.switch_levels)
+        assert tuple(map(int, numbers)) == (s.n, s.k, s.degree, *gadgets), name
+
+
+def test_tfhe_cases_are_chosen_by_name_or_beginning() -> None:
+    """A whole name is that case alone."""
+    import tfhe
+
+    known = ["a/x1", "a/x16", "b/x1"]
+    assert tfhe.chosen("a/x1", known) == ["a/x1"]
+    assert tfhe.chosen("a/,b/x1", known) == known
+    assert tfhe.chosen("", known) == known
+    assert tfhe.chosen("none", known) == []
+
+
+def test_tfhe_floors_come_from_counts(tmp_path: Path) -> None:
+    """Of each bootstrap and of each level, less the part of the key that need not be kept."""
+    import tfhe
+    import tfhe_cases
+
+    counts = tfhe.counts_of(counting(tmp_path))["boolean"]
+    assert counts["each"] == {"fma": 1000, "mac": 12, "bytes": 5}
+    assert counts["level"] == {"fma": 0, "mac": 0, "bytes": 440 - 100}
+    rates = {"fma_s": 1e3, "mac_s": 12.0, "bytes_s": 1e9}
+    assert tfhe.kernel_floor(counts, 3, rates) == pytest.approx(6)
+    assert tfhe.kernel_floor(counts, 3, rates | {"bytes_s": 1.0}) == pytest.approx(340 + 15)
+    assert tfhe.kernel_floor(counts, 3, {}) is None
+    case = tfhe_cases.CASES["figure5/single/boolean/4"]  # two levels of four bootstraps
+    assert tfhe_cases.floor(case, counts, rates) == (pytest.approx(16), "products")
+    assert tfhe_cases.floor(case, counts, rates | {"bytes_s": 1.0}) == (pytest.approx(8 * 5 + 2 * 340), "bytes")
+    assert tfhe_cases.floor(case, None, rates) == (None, "")
+
+
+def test_a_tfhe_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cases behind it are still measured."""
+    import argparse
+
+    import tfhe
+
+    (tmp_path / "tfhe.py").write_text(
+        "import json, sys\n"
+        "for name in json.loads(sys.argv[-1])['names']:\n"
+        "    if name == 'breaks': sys.exit('a reason')\n"
+        "    print(json.dumps({'case': name}), flush=True)\n"
+    )
+    monkeypatch.setattr(tfhe, "HERE", tmp_path)
+    options = argparse.Namespace(seconds=1.0)
+    rows = list(tfhe.measured(["first", "breaks", "last"], options, {"threads": 1}, {}))
+    assert [r["case"] for r in rows] == ["first", "breaks", "last"]
+    assert "a reason" in rows[1]["skipped"]
+
+
+def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
+    """A result."""
+    import tfhe_cases
+
+    declared = tfhe_cases.CASES[case]
+    parameters = {"name": declared.set, "security": "128-bit", "log2_failure": -129.8}
+    place = {"table": declared.table, "line": declared.line, "column": declared.column}
+    return {
+        "case": case, "what": declared.what, "parameters": parameters, "items": declared.items, "bootstraps": declared.items,
+        "levels": 1, "median_s": seconds, "floor_s": seconds / 2, "over_floor": 2.0, "wrong": 0, "elements": 1, "threads": 1,
+    } | place | more  # fmt: skip
+
+
+def test_tables_of_tfhe(tmp_path: Path) -> None:
+    """Machines side by side, the paper's figures above ours, estimates in parentheses, wrong results marked."""
+    kernel = {"shape": "boolean", "count": 4, "a_second": 400.0, "combine_s": 0.0, "key_switch_s": 1e-3, "threads": 1}
+    skipped = tfhe_row("table9/2_2/cannon/16", 1, skipped="longer", estimate_s=3000.0)
+    del skipped["median_s"]
+    machine = {"processor": "P", "cores": 2, "memory_gib": 8.0, "device": "cpu: 2 threads"}
+    cores = [
+        kernel | {"bootstrap_s": 8e-3, "all_s": 1e-2, "prepare_s": 1.0, "floor_s": 5e-3, "over_floor": 2.0},
+        tfhe_row("gates/nand/boolean/x1", 0.005),
+        tfhe_row("integers/add/2_2/x1", 0.3),
+        tfhe_row("figure5/and/boolean/4", 0.0105),
+        tfhe_row("table5/boolean/bitwise/32", 0.25),
+        tfhe_row("table9/2_2/cannon/2", 3.0, wrong=1, elements=4),
+        skipped,
+        {"case": "kernels", "skipped": "ended with 1"},
+    ]
+    gpu = [
+        tfhe_row("gates/nand/boolean/x65536", 0.5, threads=None),
+        tfhe_row("table5/boolean/bitwise/32", 0.05, threads=None),
+    ]
+    board = {"gpu": "NVIDIA H200", "gpus": 1, "gpu_memory_gib": 140.0, "gpu_driver": "1"}
+    files = []
+    for name, where, rows in (("zen.json", machine, cores), ("h.json", machine | board, gpu)):
+        files.append(tmp_path / name)
+        report = {"kind": "tfhe", "date": "D", "commit": "C" * 40, "machine": where, "load": [0.1, 1.2], "results": rows}
+        files[-1].write_text(json.dumps(report))
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- tfhe figures -->\nold\n<!-- end of tfhe figures -->\nb\n")
+    table = [sys.executable, str(FOLDER / "table.py"), *map(str, files)]
+    subprocess.run([*table, "--into", str(page), "--whole"], check=True)
+    text = page.read_text()
+    assert text.startswith(
+        "a\n<!-- tfhe figures -->\n**zen.json**: P, 2 cores, 8.0 GiB; commit CCCCCCCCCCCC; D; load 0.1 to 1.2\n"
+    )
+    assert text.endswith("<!-- end of tfhe figures -->\nb\n")
+    assert "| boolean | 1 core | 4 | 1 ms | 8 ms | 10 ms | 400 | 5 ms | 2.00 |" in text
+    assert (
+        "| one NAND, boolean | 1 core | 1 in 1 | 5 ms | 200 | 2.5 ms | 2.00 | 128-bit, 2^-130 | 11.9 ms (tfhe-rs 1.8.2"
+        in text
+    )
+    assert "| here, 1 core | rest | boolean | - | 1.5 ms |" in text
+    assert "| paper | GPU_1 (bitwise) | - | 980 ms | 1.47 s | 1.99 s |" in text
+    assert "| here, 1 core | bitwise | boolean | - | - | 250 ms |" in text
+    assert "| here, H200 | bitwise | boolean | - | - | 50 ms |" in text
+    assert "| here, 1 core | cannon | 2_2 | 3 s\\* | - | - | (about 3,000 s) |" in text
+    assert "2x2 matrix product of 16-bit numbers, cannon, 2_2, 1 core: 1 of 4" in text
+    subprocess.run([*table, "--into", str(page)], check=True)
+    text = page.read_text()
+    assert "| one NAND | boolean | 5 ms | - | 1 core 11.9 ms |" in text
+    assert "| NANDs in a batch, a second | boolean | - | 131,072 | - |" in text
+    assert "| 32-bit addition | 2_2 | 300 ms | - | 1 core 573 ms |" in text
+    assert "zen.json" in subprocess.run(table, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,301 @@
+"""The benchmark runner of TFHE: kernels, gates, 32-bit integers, and the tables of Morshed and others 2020.
+
+    python benchmarks/tfhe.py --list
+    python benchmarks/tfhe.py --only gates,integers --seconds 5 --output FILE.json
+    python benchmarks/tfhe.py --threads 1 --kernels build/bench/benchmarks/tfhe_kernels --output FILE.json
+    python benchmarks/tfhe.py --device cuda --total 500 --output FILE.json
+
+On cores every case runs on one of them and on all; on a GPU once. A case whose call is estimated to take longer than
+`--seconds` (its bootstraps at the rate that NANDs have shown) is left out, and the JSON says so with the estimate; `--total`
+bounds everything; what is shorter is repeated for `--repeat` seconds. Results are decrypted and compared once, outside the time. The floor of a case is the larger of its
+multiply-adds and its bytes (keys once a level, above all) at the machine's rates; what it takes is counted on the `null`
+device by the program that `--kernels` names (benchmarks/cpp/tfhe.cpp), which also measures what cores can do: without it
+there are no floors. The JSON is written after every row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import mesh
+import run
+from tfhe_facts import GPU_FMA
+
+HERE = Path(__file__).resolve().parent
+Row = dict[str, Any]
+SHAPES = "boolean,2_2,morshed-2020,1_1,2_2/latency"
+PARTS = ("combine", "key_switch", "bootstrap")
+
+
+def lines(command: list[str], env: dict[str, str], limit: float) -> Iterator[Row]:
+    """JSON objects that a process prints; the last one says how it ended where it did not end well."""
+    for line in mesh.lines(command, env, limit):
+        yield json.loads(line)
+
+
+def counts_of(program: Path) -> dict[str, Any]:
+    """By set, what the null device counts of a bootstrap with its key switch, and of each level however many there are."""
+    command = [str(program), "--device", "null", "--shapes", SHAPES, "--counts", "1,2"]
+    by_count: dict[str, dict[int, Row]] = {}
+    for row in lines(command, {}, 120):
+        if "ended" in row:
+            raise SystemExit(f"{program} {row['ended']}")
+        by_count.setdefault(row["shape"], {})[row["count"]] = row
+
+    def totals(row: Row) -> dict[str, float]:
+        counted = {part: row[f"{part}_counts"] for part in PARTS}
+        return {
+            "fma": counted["bootstrap"]["products"],
+            "mac": counted["key_switch"]["products"] + counted["combine"]["products"],
+            "bytes": sum(c["bytes"] for c in counted.values()),
+        }
+
+    found = {}
+    for shape, rows in by_count.items():
+        one, two = totals(rows[1]), totals(rows[2])
+        each = {key: two[key] - one[key] for key in one}
+        level = {key: one[key] - each[key] for key in one}
+        # The indicators of a group's values sum to 1: a backend need not keep the first.
+        read = 2 * rows[1]["bootstrap_counts"]["bytes"] - rows[2]["bootstrap_counts"]["bytes"]
+        level["bytes"] -= read / 2 ** rows[1]["group"]
+        found[shape] = {"each": each, "level": level} | {key: rows[1][key] for key in ("n", "k", "degree", "group")}
+    return found
+
+
+def kernel_floor(counts: Row | None, count: int, rates: dict[str, float]) -> float | None:
+    """Of all three kernels on a batch."""
+    if not counts or not rates.get("bytes_s") or not rates.get("fma_s"):
+        return None
+    products = count * counts["each"]["fma"] / rates["fma_s"]
+    if rates.get("mac_s"):
+        products += count * counts["each"]["mac"] / rates["mac_s"]
+    return max(products, (counts["level"]["bytes"] + count * counts["each"]["bytes"]) / rates["bytes_s"])
+
+
+def kernels(program: Path, device: str, env: dict[str, str], options: argparse.Namespace) -> Iterator[Row]:
+    """The rows of benchmarks/cpp/tfhe: rates of cores, then batches of each set."""
+    sizes = "1,2,4,8,16,32,256" if device.startswith("cpu") else "1,2,4,8,16,32,132,528,1056,4096,16384,65536"
+    command = [str(program), "--device", device, "--shapes", options.shapes, "--counts", options.counts or sizes]
+    command += ["--seconds", str(min(0.3, options.repeat / 5)), "--longest", str(options.seconds / 4)]
+    for row in lines(command, env, 120 + 4 * options.seconds):
+        if "shape" not in row:
+            yield row
+            continue
+        times = {f"{part}_s": row[f"{part}_us"] * 1e-6 for part in (*PARTS, "all", "prepare")}
+        yield {"shape": row["shape"], "count": row["count"], "a_second": row["a_second"]} | times
+
+
+def gpu_rates(name: str) -> dict[str, float]:
+    """Multiply-adds of doubles a second of a GPU that is known."""
+    return next(({"fma_s": rate} for key, rate in GPU_FMA.items() if key in name), {})
+
+
+def ceilings() -> None:
+    """In a process of its own: what computes here, and of a GPU the rates (bytes: of the fastest kind of copy)."""
+    import heliograph as hg
+    from heliograph import _core
+
+    name = _core.device_name()
+    found = hg.devices()
+    rates: dict[str, float] = {}
+    machine: Row = {"device": found[0]}
+    if name != "null" and not name.startswith("cpu"):
+        import gpu_cases
+        import nvml
+
+        machine |= nvml.Gpus([0]).describe()
+        rates["bytes_s"] = gpu_cases.ceilings()["copy_bytes_s"]
+        rates |= gpu_rates(f"{found[0]} {machine.get('gpu', '')}")
+    print(json.dumps({"name": name, "machine": machine, "rates": rates}), flush=True)
+
+
+def own(device: str, threads: int | None) -> dict[str, str]:
+    """The environment of a process on that device, on so many cores."""
+    env = {"HELIOGRAPH_DEVICE": device} if device else {}
+    if threads:
+        env |= {"HELIOGRAPH_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    return env
+
+
+def pinned(command: list[str], threads: int | None) -> list[str]:
+    """On the first so many cores."""
+    if not threads:
+        return command
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
+    return ["taskset", "-c", cores, *command]
+
+
+def measured(names: list[str], options: argparse.Namespace, work: Row, env: dict[str, str]) -> Iterator[Row]:
+    """The rows of cases; where a process breaks off, of another that goes on behind the case that broke it."""
+    left = list(names)
+    while left:
+        work = work | {"names": left}
+        command = pinned([sys.executable, str(HERE / "tfhe.py"), "--child", json.dumps(work)], work["threads"])
+        for row in lines(command, env, 180 + 4 * options.seconds):
+            if "ended" in row:
+                yield {"case": left.pop(0), "skipped": row["ended"]}
+                break
+            if "case" in row:
+                left.remove(row["case"])
+            yield row
+        else:
+            return
+
+
+def show(row: Row) -> None:
+    """One line for a person."""
+    where = f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}" if row.get("threads") else ""
+    if "shape" in row:
+        parts = " ".join(f"{part} {row[f'{part}_s'] * 1e3:.3f}" for part in (*PARTS, "all"))
+        floor = f", floor {row['floor_s'] * 1e3:.3f}" if row.get("floor_s") else ""
+        print(f"{row['shape']} x{row['count']}: {parts} ms{floor}: {row['a_second']:,.0f}/s {where}", flush=True)
+    elif "rates" in row:
+        rate = f"one {row['alone_s'] * 1e3:.3f} ms, {row['a_second']:,.0f} bootstraps/s"
+        print(f"# {row['rates']}: keys in {row['keys_s']:.1f} s, {rate} {where}", flush=True)
+    elif "begun" in row:
+        print(f"# {row['begun']}: about {row['estimate_s']:.0f} s a call", flush=True)
+    elif "skipped" in row:
+        about = f" (about {row['estimate_s']:,.0f} s)" if "estimate_s" in row else ""
+        print(f"{row['case']:34} skipped: {row['skipped']}{about} {where}", flush=True)
+    elif "case" in row:
+        floor = f" floor {row['floor_s'] * 1e3:9.3f} x{row['over_floor']:.2f}" if row["floor_s"] else ""
+        bad = f" WRONG: {row['wrong']}" if row["wrong"] else ""
+        print(
+            f"{row['case']:34} {row['median_s'] * 1e3:11.3f} ms{floor} {row['bootstraps_s']:10,.0f} bootstraps/s {where}{bad}",
+            flush=True,
+        )
+
+
+class Report:
+    """The JSON, written after every row."""
+
+    def __init__(self, path: Path | None, machine: Row) -> None:
+        self.path = path
+        self.found: Row = {"kind": "tfhe", "date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": run.commit()}
+        self.found |= {"machine": machine, "load": [round(os.getloadavg()[0], 2)], "results": []}
+
+    def add(self, row: Row) -> None:
+        """One more."""
+        show(row)
+        if "begun" in row:
+            return
+        self.found["results"].append(row)
+        if self.path:
+            self.found["load"] = [self.found["load"][0], round(os.getloadavg()[0], 2)]
+            aside = self.path.with_suffix(".part")
+            aside.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
+            aside.replace(self.path)
+
+
+def check_shapes(counts: dict[str, Any], rows: list[Row]) -> None:
+    """The kernels' program must measure the sets that there are."""
+    for row in rows:
+        p = row.get("parameters", {})
+        shape = counts.get(p.get("name", ""))
+        if shape and any(shape[key] != p[key] for key in ("n", "k", "degree", "group")):
+            raise SystemExit(f"benchmarks/cpp/tfhe.cpp has other numbers for {p['name']}")
+
+
+def group(report: Report, names: list[str], options: argparse.Namespace, threads: int | None, until: float) -> None:
+    """Everything on one device, on so many of its cores."""
+    env = own(options.device, threads)
+    probe = [sys.executable, str(HERE / "tfhe.py"), "--child", json.dumps({"ceilings": True})]
+    found = next(lines(pinned(probe, threads), env, 180))
+    if "ended" in found:
+        raise SystemExit(f"the device: {found['ended']}")
+    rates, device = found["rates"], found["name"]
+    report.found["machine"] |= found["machine"]
+    mark: Row = {"threads": threads} if threads else {}
+    counts: dict[str, Any] = {}
+    if options.kernels:
+        counts = counts_of(options.kernels)
+        one = mesh.members_of(options.device or device)[0]
+        for row in [] if device == "null" else kernels(options.kernels, one, env, options):
+            if "ended" in row:
+                report.add({"case": "kernels", "skipped": row["ended"]} | mark)
+            elif "fma_s" in row:
+                rates |= row
+            else:
+                floor = kernel_floor(counts.get(row["shape"]), row["count"], rates)
+                report.add(row | {"floor_s": floor, "over_floor": row["all_s"] / floor if floor else None} | mark)
+    report.found.setdefault("ceilings", []).append(rates | mark)
+    work = {"threads": threads, "seconds": options.seconds, "repeat": options.repeat, "until": until}
+    work |= {"counts": counts, "rates": rates}
+    rows = []
+    for row in measured(names, options, work, env):
+        rows.append(row)
+        report.add(row | mark)
+    check_shapes(counts, rows)
+
+
+def chosen(only: str, known: list[str]) -> list[str]:
+    """Cases named, or whose names begin so; all where nothing is said, none for "none"."""
+    if only == "none":
+        return []
+    words = only.split(",")
+    exact = [w for w in words if w in known]
+    begun = tuple(w for w in words if w not in known)
+    return [n for n in known if not only or n in exact or n.startswith(begun)]
+
+
+def main() -> None:
+    """Parses the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="comma-separated beginnings of case names; none: no cases, only kernels")
+    parser.add_argument(
+        "--device", default=os.environ.get("HELIOGRAPH_DEVICE", ""), help="default: what the library chooses"
+    )
+    parser.add_argument("--threads", default="", help="on cores: comma-separated counts; default: 1 and all")
+    parser.add_argument("--seconds", type=float, default=10, help="a case whose one call takes longer is left out")
+    parser.add_argument("--repeat", type=float, default=1, help="seconds for which shorter calls are repeated")
+    parser.add_argument("--total", type=float, default=1e9, help="seconds for everything; what no longer fits is left out")
+    parser.add_argument("--kernels", type=Path, help="the built benchmarks/cpp/tfhe: kernels alone, and floors")
+    parser.add_argument("--shapes", default=SHAPES, help="the sets whose kernels are measured")
+    parser.add_argument("--counts", default="", help="batches of the kernels")
+    parser.add_argument("--output", type=Path, help="JSON file to write")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    until = time.time() + options.total
+    if options.device == "cuda":
+        options.device = "cuda:0"  # the bare name is all there are
+    if options.kernels:
+        options.kernels = options.kernels.resolve()
+    if options.child:
+        work = json.loads(options.child)
+        if "ceilings" in work:
+            ceilings()
+            return
+        import tfhe_cases
+
+        del work["threads"]
+        tfhe_cases.child(**work)
+        return
+    import tfhe_cases
+
+    known = tfhe_cases.CASES
+    names = chosen(options.only, list(known))
+    if options.list:
+        print("\n".join(f"{n:38} {known[n].what}" for n in names))
+        return
+    report = Report(options.output, run.machine())
+    cores = len(os.sched_getaffinity(0))
+    on_cores = not options.device or options.device.startswith("cpu")
+    if on_cores and not options.device:
+        probe = next(lines([sys.executable, str(HERE / "tfhe.py"), "--child", json.dumps({"ceilings": True})], {}, 180))
+        on_cores = str(probe.get("name", "")).startswith("cpu")
+    wanted = [int(t) for t in options.threads.split(",")] if options.threads else sorted({1, cores})
+    for threads in [t for t in wanted if t <= cores] if on_cores else [None]:
+        group(report, names, options, threads, until)
+
+
+if __name__ == "__main__":
+    main()

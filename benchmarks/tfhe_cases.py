@@ -1,0 +1,534 @@
+"""What is measured of TFHE. A case is a call on encrypted arrays, the same on clear ones, and what it costs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import heliograph as hg
+from heliograph import _core, tfhe
+
+Shape = tuple[int, ...]
+#: Sets of the paper's tables: ours for bits, the paper's own (far below 128 bits of security), ours for digits.
+BITS, PAPER, DIGITS = "boolean", "morshed-2020", "2_2"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of the engine on `items` elements at once, `times` times one after the other."""
+
+    operation: str
+    types: Sequence[str]
+    items: int
+    times: int = 1
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A declared case. Table, line and column are its place beside the paper's figures."""
+
+    what: str
+    set: str
+    inputs: Sequence[tuple[Shape, str]]
+    call: Callable[..., Any]
+    clear: Callable[..., Any]
+    steps: Sequence[Step]
+    items: int
+    table: str = ""
+    line: str = ""
+    column: str = ""
+    regression: Regression | None = None
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Owner and server of examples/tfhe_regression; the server's time is measured, its reading of keys and files included."""
+
+    mode: str  #: "sums" for least squares, or a "step" of gradient descent
+    binary: bool
+    rows: int
+    attributes: int
+
+
+CASES: dict[str, Case] = {}
+
+
+def describe(p: tfhe.Parameters) -> dict[str, Any]:
+    """A set's numbers for the JSON."""
+    s = p._core.spec
+    return {
+        "name": p.name,
+        "n": p.n,
+        "k": s.k,
+        "degree": p.degree,
+        "group": s.group,
+        "message_bits": p.message_bits,
+        "carry_bits": p.carry_bits,
+        "norm": s.norm,
+        "security": p.security,
+        "log2_failure": round(p.log2_failure, 1),
+        "key_bytes": p.evaluation_key_bytes,
+    }
+
+
+@dataclass
+class Party:
+    """Keys of one set, and how fast its bootstraps are."""
+
+    parameters: tfhe.Parameters
+    secret: tfhe.SecretKey
+    server: hg.Server
+    keys_s: float
+    alone_s: float = 0.0  #: one bootstrap with its key switch
+    a_second: float = 0.0  #: bootstraps, in a batch
+
+
+@cache
+def party(name: str) -> Party:
+    """Keys, made once a process; rates from NANDs."""
+    p = tfhe.parameters(name, insecure=name == PAPER)
+    start = time.perf_counter()
+    secret = tfhe.SecretKey.generate(p)
+    server = hg.Server(secret.evaluation_keys())
+    made = Party(p, secret, server, time.perf_counter() - start)
+    batch = min(4096, p.parallel_bootstraps)
+
+    def once(count: int) -> float:
+        x = server.bind(secret.encrypt(np.ones(count, bool)))
+        tfhe.nand(x, x).wait()
+        start = time.perf_counter()
+        tfhe.nand(x, x).wait()
+        return time.perf_counter() - start
+
+    made.alone_s, made.a_second = once(1), batch / once(batch)
+    return made
+
+
+def rates_row(name: str) -> dict[str, Any]:
+    """What estimates are made from."""
+    made = party(name)
+    return {
+        "rates": name,
+        "parameters": describe(made.parameters),
+        "keys_s": made.keys_s,
+        "alone_s": made.alone_s,
+        "a_second": made.a_second,
+    }
+
+
+def cost(case: Case) -> list[tuple[Step, int, int]]:
+    """(step, bootstraps an element, levels) of each step, of the circuit that the engine takes for so many elements: what is
+    likely faster, as a level takes at least a quarter of what fills the device.
+    """
+    p = party(case.set).parameters
+    full = max(1, p.parallel_bootstraps)
+    found = []
+    for step in case.steps:
+        both = [p.cost(step.operation, *step.types, **step.options, goal=goal) for goal in ("fewest", "shallow")]
+        likely = min(both, key=lambda c: max(0.25 * c[1], c[0] * step.items / full))
+        found.append((step, *likely))
+    return found
+
+
+@cache
+def example() -> Any:
+    """examples/tfhe_regression."""
+    path = Path(__file__).resolve().parents[1] / "examples" / "tfhe_regression" / "regression.py"
+    spec = importlib.util.spec_from_file_location("tfhe_regression", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+def numbers() -> Any:
+    """Numbers of the regressions: 32 bits, 8 behind the point."""
+    return example().Format(32, 8, 8.0)
+
+
+def regression_bootstraps(case: Case) -> int:
+    """As the example counts them."""
+    r = case.regression
+    assert r
+    p = party(case.set).parameters
+    return int(example().bootstraps(p, r.mode, r.rows, r.attributes, r.binary, numbers()))
+
+
+def regression_row(case: Case) -> dict[str, Any]:
+    """One run: the server's time, and whether every integer is as in the clear."""
+    r = case.regression
+    assert r
+    table = example().synthetic(r.rows, r.attributes, numbers(), binary=r.binary)
+    with tempfile.TemporaryDirectory() as folder:
+        report = example().run(party(case.set).secret, table, r.mode, Path(folder))
+    return {
+        "median_s": report.seconds,
+        "fastest_s": report.seconds,
+        "slowest_s": report.seconds,
+        "runs": 1,
+        "warm": False,
+        "bootstraps_s": report.bootstraps / report.seconds,
+        "floor_s": None,
+        "floor_from": "",
+        "over_floor": None,
+        "wrong": None if _core.device_name() == "null" else int(not report.exact),
+        "elements": 1,
+    }
+
+
+def estimate(case: Case) -> float:
+    """Seconds of a call: bootstraps at the measured rate, no less than a bootstrap alone for each level."""
+    made = party(case.set)
+    if case.regression:
+        return regression_bootstraps(case) / made.a_second
+    return sum(
+        step.times * max(bootstraps * step.items / made.a_second, levels * made.alone_s)
+        for step, bootstraps, levels in cost(case)
+    )
+
+
+def operands(case: Case) -> tuple[list[Any], list[Any]]:
+    """Random arrays, and the same encrypted."""
+    rng = np.random.default_rng(2020)
+    made = party(case.set)
+    arrays, tensors = [], []
+    for shape, kind in case.inputs:
+        if kind == "bool":
+            array: Any = rng.integers(0, 2, shape).astype(bool)
+        else:
+            bits = tfhe.dtypes.bits_of(kind)
+            array = rng.integers(1, 1 << bits, shape, dtype=np.uint64).astype(tfhe.dtypes.holder(kind))
+        arrays.append(array)
+        tensors.append(made.server.bind(made.secret.encrypt(array, kind)))
+    return arrays, tensors
+
+
+def wrong(case: Case, arrays: list[Any], results: Any) -> int | None:
+    """Elements that are not what the clear computation gives; None on a device that computes nothing."""
+    if _core.device_name() == "null":
+        return None
+    clear = case.clear(*arrays)
+    pairs = zip(clear, results, strict=True) if isinstance(results, tuple) else [(clear, results)]
+    count = 0
+    for expected, result in pairs:
+        found = party(case.set).secret.decrypt(result)
+        name = str(result.dtype)
+        if name != "bool":
+            expected = np.asarray(expected, np.uint64) & np.uint64((1 << tfhe.dtypes.bits_of(name)) - 1)
+        count += int(np.count_nonzero(found.astype(np.uint64) != np.asarray(expected).astype(np.uint64)))
+    return count
+
+
+def wait(results: Any) -> Any:
+    """Until all are there."""
+    for result in results if isinstance(results, tuple) else (results,):
+        result.wait()
+    return results
+
+
+def declare(name: str, case: Case) -> None:
+    """A case by its own name."""
+    assert name not in CASES, name
+    CASES[name] = case
+
+
+def plural(count: int, what: str) -> str:
+    """one gate; 256 gates at once"""
+    return f"one {what}" if count == 1 else f"{count:,} {what}s at once"
+
+
+# Gates and bootstraps
+
+
+def _look_up(table: Any, kind: str) -> Callable[..., Any]:
+    return lambda x: tfhe.look_up(x, table, kind)
+
+
+for _set in (BITS, "boolean/p64", PAPER, DIGITS):
+    for _count in (1, 256, 16_384, 65_536) if _set == BITS else (1, 16_384):
+        declare(
+            f"gates/nand/{_set}/x{_count}",
+            Case(
+                f"{plural(_count, 'NAND')}, {_set}",
+                _set,
+                [((_count,), "bool")] * 2,
+                tfhe.nand,
+                lambda a, b: ~(a & b),
+                [Step("nand", ("bool", "bool"), _count)],
+                _count,
+            ),
+        )
+for _set, _bits in ((DIGITS, 2), ("2_2/latency", 2), ("2_2/p64", 2), ("1_1", 1)):
+    _table = np.arange(1 << _bits, dtype=np.uint8)[::-1].copy()
+    _type = f"uint{_bits}"
+    for _count in (1, 256, 16_384) if _set == DIGITS else (1, 16_384):
+        declare(
+            f"gates/bootstrap/{_set}/x{_count}",
+            Case(
+                f"{plural(_count, 'table look-up')} in digits (key switch and bootstrap), {_set}",
+                _set,
+                [((_count,), _type)],
+                _look_up(_table, _type),
+                lambda x, table=_table: table[x],
+                [Step("look_up", (_type,), _count, options={"arguments": _table.tolist(), "dtype": _type})],
+                _count,
+            ),
+        )
+
+# 32-bit integers by family
+
+for _name, _call, _clear, _operation in (
+    ("add", lambda a, b: a + b, lambda a, b: a + b, "add"),
+    ("multiply", lambda a, b: a * b, lambda a, b: a * b, "multiply"),
+    ("less", lambda a, b: a < b, lambda a, b: a < b, "less"),
+    ("divide", tfhe.truncated_divmod, lambda a, b: (a // b, a % b), "divmod"),
+):
+    for _set in (BITS, DIGITS, "2_2/latency"):
+        for _count in (1, 256) if _set != "2_2/latency" else (1,):
+            declare(
+                f"integers/{_name}/{_set}/x{_count}",
+                Case(f"32-bit {_name}, {f'{_count} at once' if _count > 1 else 'one'}, {_set}", _set,
+                     [((_count,), "uint32")] * 2, _call, _clear,
+                     [Step(_operation, ("uint32", "uint32"), _count)], _count),
+            )  # fmt: skip
+
+# The paper's gates. Table IV takes its totals from AND; its parts are kernels (cpp/tfhe.cpp).
+
+
+def _two_gates(a: Any, b: Any) -> tuple[Any, Any]:
+    first = tfhe.xor(a, b)
+    first.wait()  # one after the other, as the paper's
+    return first, tfhe.and_(a, b)
+
+
+for _set in (BITS, PAPER):
+    for _width in (1, 2, 4, 8, 16, 24, 32, 64, 256, 1024):
+        _ins = [((_width,), "bool")] * 2
+        _column = str(_width)
+        declare(
+            f"figure5/and/{_set}/{_width}",
+            Case(f"AND of {_width} bits, {_set}", _set, _ins, tfhe.and_, lambda a, b: a & b,
+                 [Step("and", ("bool", "bool"), _width)], 1, "Figure 5", "AND", _column),
+        )  # fmt: skip
+        if _width > 32:
+            continue
+        declare(
+            f"figure5/compound/{_set}/{_width}",
+            Case(f"compound gate (XOR and AND) of {_width} bits, {_set}", _set, _ins, tfhe.half_adder,
+                 lambda a, b: (a ^ b, a & b), [Step("half_adder", ("bool", "bool"), _width)], 1,
+                 "Figure 5", "compound gate", _column),
+        )  # fmt: skip
+        declare(
+            f"figure5/single/{_set}/{_width}",
+            Case(f"XOR, then AND of {_width} bits, {_set}", _set, _ins, _two_gates, lambda a, b: (a ^ b, a & b),
+                 [Step(gate, ("bool", "bool"), _width) for gate in ("xor", "and")], 1,
+                 "Figure 5", "two single gates", _column),
+        )  # fmt: skip
+
+# The paper's arithmetic
+
+
+def _arithmetic(
+    prefix: str, table: str, what: str, function: Callable[..., Any], operation: str, variants: dict[str, Sequence[str]]
+) -> None:
+    """One operation by bits, in each set's variants."""
+    clear = {"add": lambda a, b: a + b, "multiply": lambda a, b: a * b}[operation]
+    for set_name, names in variants.items():
+        for variant in names:
+            for bits in (16, 24, 32):
+                kind = f"uint{bits}"
+                line = variant or "default"
+                declare(
+                    f"{prefix}/{set_name}/{line}/{bits}",
+                    Case(f"{what} of {bits} bits, {line}, {set_name}", set_name, [((1,), kind)] * 2,
+                         lambda a, b, v=variant: function(a, b, variant=v), clear,
+                         [Step(operation, (kind, kind), 1, options={"variant": variant})], 1, table, line, str(bits)),
+                )  # fmt: skip
+
+
+def _vectors(prefix: str, table: str, what: str, function: Callable[..., Any], operation: str) -> None:
+    """Element by element, in the default variant."""
+    clear = {"add": lambda a, b: a + b, "multiply": lambda a, b: a * b}[operation]
+    for set_name in (BITS, PAPER, DIGITS):
+        for bits in (16, 32):
+            for length in (4, 8, 16, 32):
+                kind = f"uint{bits}"
+                declare(
+                    f"{prefix}/{set_name}/{bits}/x{length}",
+                    Case(f"{length} {what}s of {bits} bits, {set_name}", set_name, [((length,), kind)] * 2, function, clear,
+                         [Step(operation, (kind, kind), length)], length, table, "default", f"{bits} x{length}"),
+                )  # fmt: skip
+
+
+_arithmetic(
+    "table5", "V", "addition", tfhe.add, "add",
+    {BITS: ("bitwise", "numberwise", "prefix", ""), PAPER: ("bitwise", "numberwise", "prefix", ""), DIGITS: ("",)},
+)  # fmt: skip
+_vectors("table6", "VI", "addition", tfhe.add, "add")
+_arithmetic(
+    "table7", "VII", "multiplication", tfhe.multiply, "multiply",
+    {BITS: ("tree", "karatsuba", ""), PAPER: ("tree", "karatsuba", ""), DIGITS: ("", "karatsuba")},
+)  # fmt: skip
+_vectors("table8", "VIII", "multiplication", tfhe.multiply, "multiply")
+
+
+def _matrices(set_name: str, algorithm: str, size: int) -> None:
+    kind = "uint16"
+    product = Step("multiply", (kind, kind), size * size, size)
+    added = Step("add", (kind, kind), size * size, size - 1)
+    dot = Step("dot", (kind,) * (2 * size), size * size)
+    line = algorithm or "default"
+    declare(
+        f"table9/{set_name}/{line}/{size}",
+        Case(f"{size}x{size} matrix product of 16-bit numbers, {line}, {set_name}", set_name, [((size, size), kind)] * 2,
+             lambda a, b: tfhe.matmul(a, b, algorithm=algorithm), lambda a, b: a @ b,
+             [product, added] if algorithm else [dot], 1, "IX", line, str(size)),
+    )  # fmt: skip
+
+
+for _size in (2, 4, 8, 16):
+    for _set in (BITS, PAPER, DIGITS):
+        for _algorithm in ("cannon", ""):
+            _matrices(_set, _algorithm, _size)
+
+for _mode, _binary, _set in (
+    ("sums", False, DIGITS), ("step", False, DIGITS), ("sums", True, BITS), ("sums", True, DIGITS), ("step", True, DIGITS),
+):  # fmt: skip
+    for _rows in (200, 300):
+        for _attributes in (10, 20):
+            _kind = "binary" if _binary else "numerical"
+            _what = "sums for least squares" if _mode == "sums" else "a step of gradient descent"
+            declare(
+                f"table10/{_set}/{_mode}/{_kind}/{_rows}x{_attributes}",
+                Case(f"regression, {_what}, {_kind}, {_rows} rows of {_attributes} attributes, {_set}", _set, [], print, print,
+                     [], 1, "X", f"{_kind}, {_what}", f"{_rows} x {_attributes}",
+                     Regression(_mode, _binary, _rows, _attributes)),
+            )  # fmt: skip
+
+
+def measure(call: Callable[[], Any], repeat: float, seconds: float, expected: float) -> tuple[list[float], Any]:
+    """Times of calls waited for, repeated for so many seconds, and the last result. What takes an eighth of all the time there
+    is, and longer than that, is called once without warming up.
+    """
+    if warms_up(repeat, seconds, expected):
+        wait(call())
+    least = 5 if expected < repeat / 4 else 3 if expected < repeat else 1
+    times: list[float] = []
+    end = time.perf_counter() + repeat
+    while len(times) < least or (time.perf_counter() + times[-1] < end and len(times) < 1000):
+        start = time.perf_counter()
+        result = wait(call())
+        times.append(time.perf_counter() - start)
+    return times, result
+
+
+def warms_up(repeat: float, seconds: float, expected: float) -> bool:
+    """Whether a call is made before those that are timed."""
+    return expected < max(repeat, seconds / 8)
+
+
+#: Of one bootstrap with its key switch, and of each level: from the null device's counts.
+Counts = dict[str, dict[str, float]]
+
+
+def floor(case: Case, counts: Counts | None, rates: dict[str, float]) -> tuple[float | None, str]:
+    """Seconds, and where they come from: the larger of multiply-adds and bytes at the machine's rates."""
+    if not counts or not rates.get("bytes_s"):
+        return None, ""
+    products = moved = 0.0
+    for step, bootstraps, levels in cost(case):
+        many = step.times * step.items * bootstraps
+        products += many * counts["each"]["fma"] / rates["fma_s"] if rates.get("fma_s") else 0.0
+        products += many * counts["each"]["mac"] / rates["mac_s"] if rates.get("mac_s") else 0.0
+        moved += many * counts["each"]["bytes"] + step.times * levels * counts["level"]["bytes"]
+    found = {"products": products, "bytes": moved / rates["bytes_s"]}
+    name = max(found, key=lambda key: found[key])
+    return found[name], name
+
+
+def row_of(name: str, seconds: float, repeat: float, counts: Counts | None, rates: dict[str, float]) -> dict[str, Any]:
+    """Everything of one case, or why it is left out."""
+    case = CASES[name]
+    expected = estimate(case)
+    found = cost(case)
+    row: dict[str, Any] = {
+        "case": name,
+        "what": case.what,
+        "parameters": describe(party(case.set).parameters),
+        "items": case.items,
+        "bootstraps": regression_bootstraps(case) if case.regression else sum(s.times * s.items * b for s, b, _ in found),
+        "levels": sum(s.times * levels for s, _, levels in found),
+        "estimate_s": expected,
+        "load": round(os.getloadavg()[0], 2),
+        "table": case.table,
+        "line": case.line,
+        "column": case.column,
+    }
+    if expected > seconds:
+        return row | {"skipped": f"a call would take longer than the {max(0, seconds):.3g} s there were"}
+    if case.regression:
+        return row | regression_row(case)
+    arrays, tensors = operands(case)
+    times, result = measure(lambda: case.call(*tensors), repeat, seconds, expected)
+    median = float(np.median(times))
+    lowest, origin = floor(case, counts, rates)
+    return row | {
+        "median_s": median,
+        "fastest_s": min(times),
+        "slowest_s": max(times),
+        "runs": len(times),
+        "warm": warms_up(repeat, seconds, expected),
+        "bootstraps_s": row["bootstraps"] / median,
+        "floor_s": lowest,
+        "floor_from": origin,
+        "over_floor": median / lowest if lowest else None,
+        "wrong": wrong(case, arrays, result),
+        "elements": int(sum(math.prod(r.shape) for r in (result if isinstance(result, tuple) else (result,)))),
+    }
+
+
+def child(
+    names: Sequence[str],
+    seconds: float,
+    repeat: float,
+    until: float,
+    counts: dict[str, Counts],
+    rates: dict[str, float],
+) -> None:
+    """Runs cases in this process and prints their rows as JSON lines: before what takes long, how long."""
+    known: set[str] = set()
+    for name in names:
+        case = CASES[name]
+        try:
+            if case.set not in known:
+                known.add(case.set)
+                print(json.dumps(rates_row(case.set)), flush=True)
+            expected = estimate(case)
+            if 2 < expected <= seconds:
+                print(json.dumps({"begun": name, "estimate_s": expected}), flush=True)
+            row = row_of(name, min(seconds, until - time.time()), repeat, counts.get(case.set), rates)
+        except FileNotFoundError as error:  # the example
+            print(json.dumps({"case": name, "what": case.what, "skipped": str(error)}), flush=True)
+            continue
+        except hg.HeliographError as error:
+            row = {"case": name, "what": case.what, "skipped": f"{type(error).__name__}: {error}"}
+            print(json.dumps(row), flush=True)
+            if isinstance(error, hg.DeviceError):  # it would show in every case that follows
+                raise SystemExit(str(error)) from None
+            continue
+        print(json.dumps(row), flush=True)
