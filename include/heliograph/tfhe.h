@@ -174,13 +174,15 @@ struct Operation {
   std::string name;
   std::vector<std::int64_t> arguments;  // clear integers: a factor, a shift amount, a table
   Type type{};                          // of the result, where the operation does not tell (convert)
-  std::string variant;                  // empty, or a named algorithm: "ripple", "prefix", "karatsuba", ...
+  std::string variant;                  // empty, or an algorithm that the operation has in the set's family
   Goal goal = Goal::automatic;
 };
 /// Every operation's name.
 std::vector<std::string> operations();
 /// Runs an operation over whole tensors, whose shapes broadcast as in NumPy; results in order. Operands of one key and one
 /// set, else WrongKeyError or MismatchError. Throws DtypeError for types it does not take.
+/// Operands that show the same ciphertexts are known as such, and their noise counts as one; those that meet themselves on some
+/// elements only are refreshed first. Copies are not known: docs/tfhe.md, "Failure". Results may share storage with operands.
 std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& operation,
                                 const std::vector<Ciphertext>& operands, const Progress& progress = {});
 /// What it would take: bootstraps for one element, and levels.

@@ -1,4 +1,7 @@
-"""Functions on tensors, named as in NumPy. Each is one call of the engine. All take clear tensors too (`ClearTensor`)."""
+"""Functions on tensors, named as in NumPy. Each is one call of the engine. All take clear tensors too (`ClearTensor`).
+
+Those that mean the same for TFHE (multiply, square, sum, dot, matmul, concatenate, stack) take its tensors and go to `hg.tfhe`'s.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from heliograph import _core
+from heliograph import _core, tfhe
 from heliograph._arrays import axis_of, integers, long_integers, residues, whole
 from heliograph.clear import ClearTensor
 from heliograph.keys import EvaluationKeys
 from heliograph.tensor import Progress, Tensor
 
 AnyTensor = TypeVar("AnyTensor", Tensor, ClearTensor)
+EachTensor = TypeVar("EachTensor", Tensor, ClearTensor, tfhe.Tensor)
 _NO_BIAS = np.zeros(0, dtype=np.int64)
 
 
@@ -31,6 +35,14 @@ def _bias(bias: Any, x: Tensor | ClearTensor) -> Any:
     return np.stack([residues(values, t, "the bias") for t in parameters.plain_moduli])
 
 
+def _require_bfv(x: Any, what: str, instead: str = "") -> None:
+    """Raises DtypeError for anything but BFV's tensors and clear ones."""
+    if isinstance(x, tfhe.Tensor):
+        raise _core.DtypeError(f"{what} is BFV's, not TFHE's{instead and '; for TFHE there is '}{instead}")
+    if not isinstance(x, (Tensor, ClearTensor)):
+        raise _core.DtypeError(f"{what} takes a tensor, not {type(x).__name__}")
+
+
 def _keys(x: Tensor, keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
     found = keys or x._keys
     if found is None:
@@ -38,32 +50,43 @@ def _keys(x: Tensor, keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
     return found
 
 
-def multiply(a: AnyTensor, b: Any, *, progress: Progress | None = None) -> AnyTensor:
+def multiply(a: EachTensor, b: Any, *, progress: Progress | None = None) -> EachTensor:
     """a * b, with progress."""
+    if isinstance(a, tfhe.Tensor):
+        return tfhe.multiply(a, b, progress=progress)
+    _require_bfv(a, "multiply")
     if isinstance(a, ClearTensor):
         return ClearTensor.__mul__(a, b)
     return a._multiply(b, progress)
 
 
-def square(x: AnyTensor, *, progress: Progress | None = None) -> AnyTensor:
-    """x * x: cheaper than a product of two. The result has degree two."""
+def square(x: EachTensor, *, progress: Progress | None = None) -> EachTensor:
+    """x * x: cheaper than a product of two. BFV's result has degree two."""
     return multiply(x, x, progress=progress)
 
 
 def relinearize(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> AnyTensor:
     """Back to degree one. Raises MissingKeyError where no relinearization key is at hand."""
+    _require_bfv(x, "relinearize", "nothing to relinearize: results are ready to compute on")
     if isinstance(x, ClearTensor) or x.degree == 1:
         return x
     found = _keys(x, keys, "relinearizing")
     return Tensor(_core.relinearize(x._core, found._core, progress), found)
 
 
-def matmul(weights: Any, x: AnyTensor, bias: Any = None, *, progress: Progress | None = None) -> AnyTensor:
+def matmul(weights: Any, x: EachTensor, bias: Any = None, *, progress: Progress | None = None) -> EachTensor:
     """weights [rows, columns] times x (columns, ...): one modular matrix product reading each ciphertext once.
 
     Weights and bias are clear integers, the bias of any length that the plaintext moduli hold together. Raises ShapeError,
-    DtypeError, PlaintextRangeError.
+    DtypeError, PlaintextRangeError. With a tensor of TFHE on either side this is `hg.tfhe.matmul`, without a bias.
     """
+    if isinstance(x, tfhe.Tensor) or isinstance(weights, tfhe.Tensor):
+        if bias is not None:
+            raise _core.DtypeError("matmul of TFHE takes no bias: add it to the product")
+        either: Any = tfhe.matmul(weights, x, progress=progress)
+        product: EachTensor = either
+        return product
+    _require_bfv(x, "matmul")
     w = integers(weights, "the weights")
     if w.ndim != 2:
         raise _core.ShapeError(f"weights of a matrix product have two axes, not {w.ndim}")
@@ -85,6 +108,7 @@ def conv2d(
     """Convolution of x (channels, H, W) or (batch, channels, H, W) with clear integer weights
     [outputs, channels / groups, height, width]: one modular matrix product. Raises ShapeError, DtypeError.
     """
+    _require_bfv(x, "conv2d", "hg.tfhe.matmul, of windows side by side")
     w = _kernel(weights, stride, padding, groups)
     if isinstance(x, ClearTensor):
         return x.conv2d(w, _bias(bias, x), stride, padding, groups)
@@ -104,6 +128,7 @@ def _kernel(weights: Any, stride: Any, padding: Any, groups: Any) -> Any:
 
 def sum_pool2d(x: AnyTensor, size: int) -> AnyTensor:
     """Sums over windows of size x size, which tile the last two axes: one modular matrix product. Raises ShapeError."""
+    _require_bfv(x, "sum_pool2d", "hg.tfhe.sum, of windows reshaped to axes")
     if whole(size, "the size of a window") < 1:
         raise _core.ShapeError(f"a window of {size} x {size} is none")
     if isinstance(x, ClearTensor):
@@ -130,6 +155,7 @@ def conv2d_square_pool(
     `stretch` of them at a time, or as many as half of the memory left holds. Raises ShapeError, DtypeError, MissingKeyError,
     OutOfMemoryError (before anything is computed).
     """
+    _require_bfv(x, "conv2d_square_pool", "hg.tfhe.matmul, hg.square and hg.tfhe.sum")
     w = _kernel(weights, stride, padding, groups)
     if whole(pool, "the size of a window") < 1 or whole(stretch, "a stretch") < 0:
         raise _core.ShapeError(f"pool {pool}, stretch {stretch}: a pool is at least 1, a stretch 0")
@@ -147,6 +173,7 @@ def split_moduli(x: AnyTensor) -> list[AnyTensor]:
     """The tensor as one for each plaintext modulus that it holds; nothing is copied. Long computations can so run modulus by
     modulus, with the memory of one. Operations take tensors of the same moduli; to be saved or decrypted they are joined.
     """
+    _require_bfv(x, "split_moduli")
     if isinstance(x, ClearTensor):
         return [x]
     first, count = x._core.first_modulus, len(x.plain_moduli)
@@ -157,6 +184,7 @@ def join_moduli(tensors: Sequence[AnyTensor]) -> AnyTensor:
     """Tensors of adjacent plaintext moduli, in order, as one; nothing is copied. Raises MismatchError, ShapeError."""
     if not tensors:
         raise _core.MismatchError("nothing to join")
+    _require_bfv(tensors[0], "join_moduli")
     first = tensors[0]
     if isinstance(first, ClearTensor):
         if len(tensors) > 1:
@@ -165,8 +193,11 @@ def join_moduli(tensors: Sequence[AnyTensor]) -> AnyTensor:
     return first._wrap(_core.join_moduli([t._core for t in tensors]))
 
 
-def sum(x: AnyTensor, axis: int | None = None) -> AnyTensor:
+def sum(x: EachTensor, axis: int | None = None) -> EachTensor:
     """Sum over one ciphertext axis, or over all."""
+    if isinstance(x, tfhe.Tensor):
+        return tfhe.sum(x, axis)
+    _require_bfv(x, "sum")
     if isinstance(x, ClearTensor):
         return x.sum(axis)
     if axis is None:
@@ -176,6 +207,8 @@ def sum(x: AnyTensor, axis: int | None = None) -> AnyTensor:
 
 def dot(a: Any, b: Any) -> Any:
     """Dot product of two vectors of which one or both are encrypted, along the ciphertext axis. Relinearized at most once."""
+    if isinstance(a, tfhe.Tensor) or isinstance(b, tfhe.Tensor):
+        return tfhe.dot(a, b)
     if isinstance(a, (Tensor, ClearTensor)) and isinstance(b, (Tensor, ClearTensor)):
         if a.shape != b.shape or len(a.shape) != 1:
             raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {a.shape} and {b.shape}")
@@ -183,6 +216,7 @@ def dot(a: Any, b: Any) -> Any:
         return sum(products, 0)
     x: Any
     x, w = (a, b) if isinstance(a, (Tensor, ClearTensor)) else (b, a)
+    _require_bfv(x, "dot")
     vector = integers(w, "the weights")
     if vector.ndim != 1 or len(x.shape) != 1:
         raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {x.shape} and {vector.shape}")
@@ -195,6 +229,7 @@ def rotate_rows(
     """Slots turned left by `steps` within each of the two rows of N/2. Several steps give a new first axis, one entry each,
     for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
     """
+    _require_bfv(x, "rotate_rows", "concatenate of slices; rotate_left turns the bits of integers")
     alone = not isinstance(steps, (Sequence, np.ndarray))
     listed: Any = [steps] if alone else steps
     several = [whole(s, "a rotation") for s in listed]
@@ -208,27 +243,39 @@ def rotate_rows(
 
 def rotate_columns(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> AnyTensor:
     """The two rows of slots exchanged."""
+    _require_bfv(x, "rotate_columns", "concatenate of slices")
     if isinstance(x, ClearTensor):
         return x.rotate_columns()
     found = _keys(x, keys, "a column rotation")
     return Tensor(_core.rotate_columns(x._core, found._for_rotations([], columns=True), progress), found)
 
 
-def concatenate(tensors: Sequence[AnyTensor], axis: int = 0) -> AnyTensor:
+def concatenate(tensors: Sequence[EachTensor], axis: int = 0) -> EachTensor:
     """Tensors joined along an axis they have."""
     if not tensors:
         raise _core.ShapeError("nothing to concatenate")
+    joined: EachTensor = _joined(tensors, axis)
+    return joined
+
+
+def _joined(tensors: Sequence[Any], axis: int) -> Any:
+    if any(isinstance(t, tfhe.Tensor) for t in tensors):
+        return tfhe.concatenate(tensors, axis)
     first = tensors[0]
     if isinstance(first, ClearTensor):
         along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
         return first._view(np.concatenate([first._operand(t) for t in tensors], along))
-    return first._wrap(
-        _core.concatenate([t._core for t in tensors], axis_of(axis, first.ndim, f"a tensor of shape {first.shape}"))
-    )
+    for t in tensors:
+        _require_bfv(t, "concatenate")
+    along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
+    return first._wrap(_core.concatenate([t._core for t in tensors], along))
 
 
-def stack(tensors: Sequence[AnyTensor]) -> AnyTensor:
+def stack(tensors: Sequence[EachTensor]) -> EachTensor:
     """Tensors of one shape along a new first axis."""
+    for t in tensors:
+        if not isinstance(t, tfhe.Tensor):
+            _require_bfv(t, "stack")
     return concatenate([t.reshape(1, *t.shape) for t in tensors])
 
 
@@ -236,6 +283,7 @@ def shrink(x: AnyTensor, level: int = 0) -> AnyTensor:
     """The same values modulo a smaller ciphertext modulus: fewer bytes to send. `level` primes stay; 0: as few as the noise
     estimate allows. Raises LevelError.
     """
+    _require_bfv(x, "shrink", "nothing to shrink: a result has one size")
     if isinstance(x, ClearTensor):
         return x
     if whole(level, "a level") < 0:

@@ -1,6 +1,7 @@
 #include "circuits/cache.h"
 
 #include <algorithm>
+#include <sstream>
 
 namespace heliograph::circuits {
 
@@ -8,19 +9,25 @@ namespace {
 
 constexpr std::size_t kMostBootstraps = 2'000'000;  // about 200 MB
 
-std::string key_of(const Encoding& e, const tfhe::Operation& o, const std::vector<Type>& operands, Goal goal) {
-  std::string key = o.name + '/' + o.variant + '/' + o.type.text() + (goal == Goal::fewest ? "/f" : "/s");
-  for (unsigned v : {e.message_bits, e.carry_bits, e.norm}) key += '/' + std::to_string(v);
-  for (const Type& t : operands) key += '/' + t.text();
-  for (std::int64_t v : o.arguments) key += ',' + std::to_string(v);
-  return key;
+std::string key_of(const Encoding& e, const tfhe::Operation& o, const std::vector<Type>& operands, Goal goal,
+                   const std::vector<std::size_t>& same) {
+  std::ostringstream key;
+  key << o.name << '/' << o.variant << '/' << o.type.text() << (goal == Goal::fewest ? "/f" : "/s");
+  for (unsigned v : {e.message_bits, e.carry_bits, e.norm}) key << '/' << v;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    key << '/' << operands[i].text();
+    if (!same.empty() && same[i] != i) key << '=' << same[i];
+  }
+  for (std::int64_t v : o.arguments) key << ',' << v;
+  return key.str();
 }
 
 }  // namespace
 
 std::shared_ptr<const tfhe::Circuit> Cache::get(const Encoding& encoding, const tfhe::Operation& operation,
-                                                const std::vector<Type>& operands, Goal goal) {
-  const std::string key = key_of(encoding, operation, operands, goal);
+                                                const std::vector<Type>& operands, Goal goal,
+                                                const std::vector<std::size_t>& same) {
+  const std::string key = key_of(encoding, operation, operands, goal, same);
   {
     const std::lock_guard lock(mutex_);
     const auto found = places_.find(key);
@@ -30,7 +37,7 @@ std::shared_ptr<const tfhe::Circuit> Cache::get(const Encoding& encoding, const 
     }
   }
   // Two threads may build the same one; the first that is done is kept.
-  auto circuit = std::make_shared<const tfhe::Circuit>(build(encoding, operation, operands, goal));
+  auto circuit = std::make_shared<const tfhe::Circuit>(build(encoding, operation, operands, goal, same));
   const std::lock_guard lock(mutex_);
   const auto found = places_.find(key);
   if (found != places_.end()) return found->second->circuit;
@@ -50,23 +57,29 @@ std::size_t Cache::size() const {
   return kept_.size();
 }
 
+/// What one bootstrap takes alone, as a part of what as many as keep the device busy take: measured on a GPU (0.2) and on two
+/// cores (0.2), less what the straight line between the two overstates.
+constexpr double kAlone = 0.15;
+
 double estimated_time(const tfhe::Circuit& circuit, std::size_t items, std::size_t parallel) {
   double sum = 0;
-  for (const auto& level : circuit.levels)
-    sum += std::max(0.25, static_cast<double>(level.size()) * static_cast<double>(items) / static_cast<double>(parallel));
+  for (const auto& level : circuit.levels) {
+    const double busy = static_cast<double>(level.size()) * static_cast<double>(items) / static_cast<double>(parallel);
+    sum += busy < 1 ? kAlone + (1 - kAlone) * busy : busy;
+  }
   return sum;
 }
 
 std::shared_ptr<const tfhe::Circuit> circuit_for(const Encoding& encoding, const tfhe::Operation& operation,
-                                                 const std::vector<Type>& operands, std::size_t items,
-                                                 std::size_t parallel) {
+                                                 const std::vector<Type>& operands, std::size_t items, std::size_t parallel,
+                                                 const std::vector<std::size_t>& same) {
   static Cache cache(kMostBootstraps);
-  if (operation.goal != Goal::automatic) return cache.get(encoding, operation, operands, operation.goal);
-  const auto fewest = cache.get(encoding, operation, operands, Goal::fewest);
+  if (operation.goal != Goal::automatic) return cache.get(encoding, operation, operands, operation.goal, same);
+  const auto fewest = cache.get(encoding, operation, operands, Goal::fewest, same);
   parallel = std::max<std::size_t>(parallel, 1);
   // No circuit of more bootstraps is faster where one is busy all the time.
   if (fewest->levels.size() < 2 || parallel == 1) return fewest;
-  const auto shallow = cache.get(encoding, operation, operands, Goal::shallow);
+  const auto shallow = cache.get(encoding, operation, operands, Goal::shallow, same);
   return estimated_time(*shallow, items, parallel) < estimated_time(*fewest, items, parallel) ? shallow : fewest;
 }
 

@@ -17,7 +17,8 @@ class Cache {
   explicit Cache(std::size_t most_bootstraps) : most_(most_bootstraps) {}
   /// As `build`.
   std::shared_ptr<const tfhe::Circuit> get(const Encoding& encoding, const tfhe::Operation& operation,
-                                           const std::vector<Type>& operands, Goal goal);
+                                           const std::vector<Type>& operands, Goal goal,
+                                           const std::vector<std::size_t>& same = {});
   std::size_t size() const;
 
  private:
@@ -37,6 +38,7 @@ double estimated_time(const tfhe::Circuit& circuit, std::size_t items, std::size
 
 /// The circuit of the operation's goal; of the two the faster one for `items` elements where that is automatic.
 std::shared_ptr<const tfhe::Circuit> circuit_for(const Encoding& encoding, const tfhe::Operation& operation,
-                                                 const std::vector<Type>& operands, std::size_t items, std::size_t parallel);
+                                                 const std::vector<Type>& operands, std::size_t items, std::size_t parallel,
+                                                 const std::vector<std::size_t>& same = {});
 
 }  // namespace heliograph::circuits

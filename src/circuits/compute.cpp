@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "circuits/cache.h"
+#include "circuits/operands.h"
 #include "schemes/tfhe/run.h"
 
 namespace heliograph::tfhe {
@@ -15,9 +16,12 @@ circuits::Encoding encoding_of(const Spec& spec) { return {spec.message_bits, sp
 
 std::string text_of(const Shape& shape) {
   std::string text = "(";
-  for (std::size_t s : shape) text += std::to_string(s) + ", ";
-  if (!shape.empty()) text.resize(text.size() - (shape.size() == 1 ? 1 : 2));
-  return text + ")";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  text += shape.size() == 1 ? ",)" : ")";
+  return text;
 }
 
 /// As NumPy: from the last axis, lengths are equal or one of them is 1.
@@ -48,16 +52,58 @@ std::vector<Ciphertext> sum_in_rounds(const EvaluationKeys& keys, const Operatio
   std::vector<Ciphertext> left = operands;
   while (left.size() > kTerms) {
     std::vector<Ciphertext> sums;
+    std::vector<std::vector<Ciphertext>> rounds;
+    const auto same = [](const Ciphertext& a, const Ciphertext& b) { return &a.data() == &b.data(); };
     for (std::size_t i = 0; i < left.size(); i += kTerms) {
       const auto first = left.begin() + static_cast<std::ptrdiff_t>(i);
-      const auto count = static_cast<std::ptrdiff_t>(std::min(kTerms, left.size() - i));
-      sums.push_back(compute(keys, operation, {first, first + count})[0]);
+      rounds.emplace_back(first, first + static_cast<std::ptrdiff_t>(std::min(kTerms, left.size() - i)));
+      const std::vector<Ciphertext>& now = rounds.back();
+      // A sum that was there before has the noise it had before: it must be known as the same.
+      const auto before = std::find_if(rounds.begin(), rounds.end() - 1, [&](const auto& r) {
+        return std::equal(r.begin(), r.end(), now.begin(), now.end(), same);
+      });
+      const auto at = static_cast<std::size_t>(before - rounds.begin());
+      sums.push_back(at + 1 < rounds.size() ? sums[at] : compute(keys, operation, now)[0]);
       if (progress) progress(0.9 * static_cast<double>(i) / static_cast<double>(left.size()));
     }
     left = std::move(sums);
   }
   return compute(keys, operation, left, progress);
 }
+
+/// The wires as they went in: an operand's number, where a circuit's outputs are all of its wires and nothing was done.
+std::optional<std::size_t> passed_through(const Circuit& circuit, std::size_t first, std::size_t count,
+                                          const std::vector<lwe::Tensor>& inputs) {
+  std::uint32_t at = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i, at += static_cast<std::uint32_t>(inputs[i - 1].wires())) {
+    bool same = inputs[i].wires() == count;
+    for (std::size_t w = 0; same && w < count; ++w)
+      same = circuit.outputs[first + w] == Linear{{{at + static_cast<std::uint32_t>(w), 1}}, 0};
+    if (same) return i;
+  }
+  return std::nullopt;
+}
+
+/// Operands over the whole shape but along the axes where none of them changes: what is equal there is computed once, or
+/// its copies would have one noise and not be known as the same.
+struct Widened {
+  Shape shape, inner;
+
+  Widened(const std::vector<Ciphertext>& operands, const Shape& whole) : shape(whole), inner(whole) {
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      const bool flat = std::all_of(operands.begin(), operands.end(), [&](const Ciphertext& c) {
+        return c.data().tensor.broadcast_to(shape).view().stride[axis] == 0;
+      });
+      if (flat && shape[axis] > 1) inner[axis] = 1;
+    }
+  }
+  lwe::Tensor operator()(const Ciphertext& c) const {
+    lwe::Tensor t = c.data().tensor.broadcast_to(shape);
+    for (std::size_t axis = 0; axis < shape.size(); ++axis)
+      if (inner[axis] != shape[axis]) t = t.slice(axis, 0, 1, 1);
+    return t;
+  }
+};
 
 }  // namespace
 
@@ -75,20 +121,36 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
   const circuits::Encoding encoding = encoding_of(data.context->spec());
   const Shape shape = broadcast_shape(operands);
   const std::size_t items = size_of(shape), parallel = keys.parameters().parallel_bootstraps();
-  const auto circuit = circuits::circuit_for(encoding, operation, types, items, parallel);
   std::vector<Ciphertext> made;
   std::vector<std::size_t> wires;
   for (const Type& t : results) wires.push_back(circuits::parts(encoding, t));
   if (items == 0) {
+    circuits::circuit_for(encoding, operation, types, 1, parallel);  // refuses what it refuses of any shape
     for (std::size_t i = 0; i < results.size(); ++i)
       made.push_back(make_ciphertext(data.context, data.id, results[i], data.context->tensor(shape, wires[i])));
     return made;
   }
-  std::vector<lwe::Tensor> inputs;
-  for (const Ciphertext& c : operands) inputs.push_back(c.data().tensor);
-  const std::vector<lwe::Tensor> outputs = run(data, circuit, inputs, wires, progress);
+  const Widened widened(operands, shape);
+  std::vector<lwe::Tensor> wide;
+  for (const Ciphertext& c : operands) wide.push_back(widened(c));
+  const circuits::Operands compared = circuits::compare(wide);
+  std::vector<lwe::Tensor> inputs;  // those that differ
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (compared.same[i] != i) continue;
+    Ciphertext fresh = operands[i];
+    for (std::size_t n = 0; n < compared.refresh[i]; ++n) fresh = compute(keys, {.name = "refresh"}, {fresh})[0];
+    inputs.push_back(compared.refresh[i] ? widened(fresh) : wide[i]);
+  }
+  const auto circuit = circuits::circuit_for(encoding, operation, types, size_of(widened.inner), parallel, compared.same);
+  std::vector<lwe::Tensor> outputs;
+  for (std::size_t i = 0, at = 0; circuit->levels.empty() && i < results.size(); at += wires[i++]) {
+    const auto from = passed_through(*circuit, at, wires[i], inputs);
+    if (!from) break;
+    outputs.push_back(inputs[*from]);
+  }
+  if (outputs.size() < results.size()) outputs = run(data, circuit, inputs, wires, progress);
   for (std::size_t i = 0; i < results.size(); ++i)
-    made.push_back(make_ciphertext(data.context, data.id, results[i], outputs[i]));
+    made.push_back(make_ciphertext(data.context, data.id, results[i], outputs[i].broadcast_to(shape)));
   return made;
 }
 

@@ -34,6 +34,10 @@ class Family {
   Number input(const Type& type);
   /// Output wires that decrypt as they are: norm 1 unless free linear results do (see Number).
   void output(const Number& x);
+  /// The same value in fresh noise: a bootstrap a part.
+  Number refresh(const Number& x);
+  /// A part as a result may leave: of norm 1, by a bootstrap where it is a sum of several.
+  Linear clean(const Linear& part);
   virtual Number constant(std::uint64_t value, const Type& type) = 0;
 
   // Booleans. `table[i]`: the result where operand j is bit j of i. One bootstrap where the encoding allows.
@@ -76,6 +80,8 @@ class Family {
   Number maximum(const Number& a, const Number& b) { return select(less(a, b), b, a); }
 
  protected:
+  Linear refresh(const Linear& part);
+
   Builder& builder_;
   Goal goal_;
   std::string variant_;

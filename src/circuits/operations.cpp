@@ -37,14 +37,17 @@ std::string listed(const Types& types) {
 
 void need_arguments(const Operation& o, std::size_t count) {
   if (o.arguments.size() == count) return;
-  throw ParameterError(o.name + " takes " + std::to_string(count) + " clear integers here, not " +
-                       std::to_string(o.arguments.size()));
+  std::string text = o.name + " takes ";
+  text += count == 0 ? "no clear integer" : count == 1 ? "one clear integer" : std::to_string(count) + " clear integers";
+  text += " here, not " + std::to_string(o.arguments.size());
+  throw ParameterError(text);
 }
 
 void need_operands(const Operation& o, const Types& types, std::size_t count) {
   if (types.size() == count) return;
-  throw ParameterError(o.name + " takes " + std::to_string(count) + " encrypted operands, not " +
-                       std::to_string(types.size()));
+  std::string text = o.name + " takes " + std::to_string(count);
+  text += count == 1 ? " encrypted operand, not " : " encrypted operands, not ";
+  throw ParameterError(text + std::to_string(types.size()));
 }
 
 /// One type: says which two differ otherwise.
@@ -262,7 +265,13 @@ Entry truth_table() {
   e.types = [](const Operation& o, const Types& types) {
     if (types.empty() || types.size() > 8) throw ParameterError(o.name + " takes 1 to 8 booleans");
     need_booleans(o, types, types.size());
-    need_arguments(o, std::size_t{1} << types.size());
+    const std::size_t entries = std::size_t{1} << types.size();
+    if (o.arguments.size() != entries) {
+      std::string text = "a truth table of ";
+      text += std::to_string(types.size()) + (types.size() == 1 ? " boolean has " : " booleans has ");
+      text += std::to_string(entries) + " entries, not " + std::to_string(o.arguments.size());
+      throw ParameterError(text);
+    }
     for (std::int64_t v : o.arguments)
       if (v != 0 && v != 1) throw ParameterError("a truth table holds 0 and 1, not " + std::to_string(v));
     return Types{kBoolean};
@@ -322,7 +331,12 @@ Entry look_up() {
   e.types = [](const Operation& o, const Types& types) {
     need_operands(o, types, 1);
     if (!types[0].boolean && types[0].bits > 8) refuse(o, types, "an integer of at most 8 bits; convert it with .astype");
-    need_arguments(o, std::size_t{1} << (types[0].boolean ? 1 : types[0].bits));
+    const std::size_t entries = std::size_t{1} << (types[0].boolean ? 1 : types[0].bits);
+    if (o.arguments.size() != entries) {
+      std::string text = "a table for " + types[0].text() + " has ";
+      text += std::to_string(entries) + " entries, one for each value, not " + std::to_string(o.arguments.size());
+      throw ParameterError(text);
+    }
     return Types{o.type};
   };
   e.make = [](Family& f, const Operation& o, const Numbers& x) {
@@ -402,6 +416,7 @@ std::map<std::string, Entry> entries() {
   all["rotate_left"] = shift('L');
   all["rotate_right"] = shift('R');
   all["convert"] = conversion();
+  all["refresh"] = unary(true, [](Family& f, const Number& a) { return f.refresh(a); });
   all["look_up"] = look_up();
   return all;
 }
@@ -429,17 +444,6 @@ bool folded(const Entry& e, const Operation& o, const Types& operands) {
   return true;
 }
 
-/// A result that leaves the circuit is an input of norm 1 to the next: sums of bootstraps are bootstrapped once more.
-Linear clean(Builder& b, const Linear& x) {
-  if (Builder::norm(x) <= 1) return x;
-  const Encoding& e = b.encoding();
-  if (e.boolean()) return b.bootstrap(x, {e.unit()})[0];
-  const std::uint64_t boxes = std::uint64_t{1} << (e.message_bits + e.carry_bits);
-  std::vector<std::uint64_t> values;
-  for (std::uint64_t i = 0; i < boxes; ++i) values.push_back(i * e.unit());
-  return b.bootstrap(plus(x, e.unit() / 2), values)[0];
-}
-
 /// The part of a parameter set that tells how values lie in wires.
 tfhe::Spec spec_of(const Encoding& e) {
   return {.message_bits = e.message_bits, .carry_bits = e.carry_bits, .norm = e.norm};
@@ -456,24 +460,35 @@ std::vector<Type> result_types(const Operation& operation, const std::vector<Typ
   return e.types(operation, {operands[0], operands[0]});
 }
 
-tfhe::Circuit build(const Encoding& encoding, const Operation& operation, const std::vector<Type>& operands, Goal goal) {
+tfhe::Circuit build(const Encoding& encoding, const Operation& operation, const std::vector<Type>& operands, Goal goal,
+                    const std::vector<std::size_t>& same) {
   require<InternalError>(goal != Goal::automatic, "a circuit is built for one goal");
   const Types results = result_types(operation, operands);
   const Entry& e = entry(operation.name);
+  check_variant(encoding, operation, operands);
   Builder builder(encoding);
   const std::unique_ptr<Family> family = encoding.boolean() ? boolean_family(builder, goal, operation.variant)
                                                             : digits_family(builder, goal, operation.variant);
   Numbers numbers;
   for (const Type& t : operands) parts(encoding, t);
   for (const Type& t : results) parts(encoding, t);
-  for (const Type& t : operands) numbers.push_back(family->input(t));
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (same.empty() || same[i] == i) {
+      numbers.push_back(family->input(operands[i]));
+      continue;
+    }
+    Number again{numbers.at(same[i]).parts, operands[i]};
+    require<InternalError>(same[i] < i && again.parts.size() == family->parts(operands[i]),
+                           "operands that show the same ciphertexts have other parts");
+    numbers.push_back(std::move(again));
+  }
   if (folded(e, operation, operands))
     numbers.push_back(family->constant(static_cast<std::uint64_t>(operation.arguments[0]), operands[0]));
   const Numbers made = e.make(*family, operation, numbers);
   require<InternalError>(made.size() == results.size(), "a circuit has other results than its operation");
   for (std::size_t i = 0; i < made.size(); ++i) {
     Number number{{}, results[i]};
-    for (const Linear& part : made[i].parts) number.parts.push_back(clean(builder, part));
+    for (const Linear& part : made[i].parts) number.parts.push_back(family->clean(part));
     require<InternalError>(number.parts.size() == family->parts(results[i]), "a result has other parts than its type");
     family->output(number);
   }

@@ -3,6 +3,7 @@
 
 #include "base/errors.h"
 #include "heliograph/tfhe.h"
+#include "schemes/tfhe/context.h"
 
 namespace heliograph::tfhe {
 
@@ -60,7 +61,10 @@ Ciphertext cannon(const EvaluationKeys& keys, const Ciphertext& a, const Ciphert
   product.name = "multiply";
   const Operation add{.name = "add", .goal = operation.goal};
   const double share = 1.0 / static_cast<double>(n);
-  Ciphertext x = skewed(a, rows, columns), y = skewed(b, columns_b, rows_b), total;
+  // Skewed matrices are copies: of one matrix they would meet themselves unknown.
+  const bool shares = a.data().tensor.shares_storage(b.data().tensor);
+  const Ciphertext right = shares ? compute(keys, {.name = "refresh"}, {b})[0] : b;
+  Ciphertext x = skewed(a, rows, columns), y = skewed(right, columns_b, rows_b), total;
   for (std::size_t cycle = 0; cycle < n; ++cycle) {
     const Ciphertext p = compute(keys, product, {x, y}, stretch(progress, share * static_cast<double>(cycle), share))[0];
     total = cycle ? compute(keys, add, {total, p})[0] : p;
@@ -105,8 +109,12 @@ Ciphertext sum(const EvaluationKeys& keys, const Ciphertext& a, std::size_t axis
     for (std::size_t s : shape) items *= s;
     return trivial(keys, std::vector<std::uint64_t>(items), shape, result);
   }
-  Ciphertext left = a;
   const Operation add{.name = "sum", .type = result};
+  if (length > 1 && a.data().tensor.view().stride[axis] == 0) {  // one element again and again: copies of one noise
+    const Operation times{.name = "multiply", .arguments = {static_cast<std::int64_t>(length)}};
+    return compute(keys, times, compute(keys, add, {index(a, axis, 0)}), progress)[0];
+  }
+  Ciphertext left = a;
   const auto round = [&](const Ciphertext& x, const Progress& p) {
     const std::size_t n = x.shape()[axis], terms = std::min(n, kTerms), groups = n / terms, rest = n - groups * terms;
     std::vector<Ciphertext> operands;

@@ -29,6 +29,7 @@ class Tensor {
   /// Bytes of the words it shows (a broadcast or slice may share storage).
   std::size_t bytes() const { return view_.words() * view_.word_size(); }
   bool dense() const { return device::is_dense(view_); }
+  bool shares_storage(const Tensor& other) const { return buffer_ && buffer_ == other.buffer_; }
 
   // Views: no words are moved.
   Tensor with_wires(std::size_t first, std::size_t count) const;

@@ -486,7 +486,7 @@ TEST(BooleanGates, ConstantsCostNothing) {
 
 TEST(BooleanGates, ErrorsAreTyped) {
   Builder builder(kBits);
-  EXPECT_THROW(circuits::boolean_family(builder, Goal::fewest, "ripple"), ParameterError);
+  EXPECT_THROW(circuits::boolean_family(builder, Goal::fewest, "schoolbook"), ParameterError);
   EXPECT_THROW(circuits::boolean_family(builder, Goal::automatic, ""), ParameterError);
   Builder digits(Encoding{2, 2, 25}), narrow(Encoding{0, 0, 2});
   EXPECT_THROW(circuits::boolean_family(digits, Goal::fewest, ""), ParameterError);

@@ -51,7 +51,9 @@ TEST(Sampling, ErrorsHaveTheirVarianceAndBounds) {
     const double variance = noise.variance() * 0x1p128, count = static_cast<double>(errors.size());
     EXPECT_NEAR(squares / count / variance, 1, 0.02);
     EXPECT_LT(std::abs(sum / count), 5 * std::sqrt(variance / count));
-    if (noise.tuniform) EXPECT_LE(largest, std::exp2(noise.value));
+    if (noise.tuniform) {
+      EXPECT_LE(largest, std::exp2(noise.value));
+    }
   }
   // TUniform(2): -4 and 4 half as often as the seven between.
   std::array<double, 9> counts{};
@@ -235,7 +237,9 @@ TEST(Security, TheLineGoesThroughThePublishedSets) {
   EXPECT_NEAR(log2_least_secure_deviation(918), std::log2(Noise{true, 45}.variance()) / 2, 1e-9);
   EXPECT_NEAR(log2_least_secure_deviation(2048), std::log2(Noise{true, 17}.variance()) / 2, 1e-9);
   for (std::size_t n = 2; n < 3000; ++n) {
-    if (n != 805) EXPECT_LE(log2_least_secure_deviation(n), log2_least_secure_deviation(n - 1)) << n;
+    if (n != 805) {
+      EXPECT_LE(log2_least_secure_deviation(n), log2_least_secure_deviation(n - 1)) << n;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <random>
+#include <sstream>
 
 #include "circuits/operations.h"
 
@@ -78,10 +79,33 @@ class Operations : public testing::TestWithParam<Setting> {
       for (const Type& t : types) values.push_back(draw(t, round));
       Words want = expected(values);
       for (std::size_t i = 0; i < want.size(); ++i) want[i] = wrapped(want[i], results[i]);
-      std::string said = operation.name;
-      for (std::size_t i = 0; i < types.size(); ++i) said += " " + types[i].text() + " " + std::to_string(values[i]);
-      for (i64 a : operation.arguments) said += " argument " + std::to_string(a);
-      ASSERT_EQ(run(e, circuit, types, results, values), want) << said;
+      std::ostringstream said;
+      said << operation.name;
+      for (std::size_t i = 0; i < types.size(); ++i) said << ' ' << types[i].text() << ' ' << values[i];
+      for (i64 a : operation.arguments) said << " argument " << a;
+      ASSERT_EQ(run(e, circuit, types, results, values), want) << said.str();
+    }
+  }
+
+  /// The operation with operands that are one ciphertext: `same[i]` is the first that operand i equals. The builder checks the
+  /// norm of what is summed.
+  void check_same(const Operation& operation, const std::vector<Type>& types, const std::vector<std::size_t>& same,
+                  const Expected& expected) {
+    const Encoding& e = GetParam().encoding;
+    const std::vector<Type> results = result_types(operation, types);
+    const tfhe::Circuit circuit = build(e, operation, types, GetParam().goal, same);
+    std::vector<Type> differing;
+    for (std::size_t i = 0; i < types.size(); ++i)
+      if (same[i] == i) differing.push_back(types[i]);
+    for (unsigned round = 0; round < 12; ++round) {
+      Words drawn, values;
+      for (std::size_t i = 0; i < types.size(); ++i) {
+        values.push_back(same[i] == i ? draw(types[i], round) : values[same[i]]);
+        if (same[i] == i) drawn.push_back(values[i]);
+      }
+      Words want = expected(values);
+      for (std::size_t i = 0; i < want.size(); ++i) want[i] = wrapped(want[i], results[i]);
+      ASSERT_EQ(run(e, circuit, differing, results, drawn), want) << operation.name << " of " << values[0];
     }
   }
 
@@ -248,6 +272,117 @@ TEST_P(Operations, Divisions) {
       });
     }
   }
+}
+
+TEST_P(Operations, OfTheSameCiphertext) {
+  const std::vector<std::size_t> two{0, 0}, three{0, 0, 0};
+  for (const char* name : {"and", "or"}) {
+    check_same({.name = name}, {kBool, kBool}, two, [](const Words& x) { return Words{x[0]}; });
+    check_same({.name = name}, {integer(8, true), integer(8, true)}, two, [](const Words& x) { return Words{x[0]}; });
+  }
+  check_same({.name = "xor"}, {kBool, kBool}, two, [](const Words&) { return Words{0}; });
+  check_same({.name = "xor"}, {integer(8, true), integer(8, true)}, two, [](const Words&) { return Words{0}; });
+  check_same({.name = "less"}, {kBool, kBool}, two, [](const Words&) { return Words{0}; });
+  const std::vector<Type> bits(3, kBool);
+  const std::vector<std::vector<std::size_t>> patterns{three, {0, 0, 2}, {0, 1, 1}, {0, 1, 0}};
+  for (const auto& same : patterns) {
+    check_same({.name = "majority"}, bits, same, [](const Words& x) { return Words{x[0] + x[1] + x[2] > 1}; });
+    check_same({.name = "xor3"}, bits, same, [](const Words& x) { return Words{x[0] ^ x[1] ^ x[2]}; });
+    check_same({.name = "and3"}, bits, same, [](const Words& x) { return Words{x[0] & x[1] & x[2]}; });
+    check_same({.name = "select"}, bits, same, [](const Words& x) { return Words{x[0] ? x[1] : x[2]}; });
+    check_same({.name = "full_adder"}, bits, same, [](const Words& x) {
+      const u64 s = x[0] + x[1] + x[2];
+      return Words{s & 1, s >> 1};
+    });
+    for (unsigned word = 1; word < 255; word += 7) {
+      Operation o{.name = "truth_table"};
+      for (unsigned i = 0; i < 8; ++i) o.arguments.push_back(word >> i & 1);
+      check_same(o, bits, same, [&](const Words& x) { return Words{word >> (x[0] | x[1] << 1 | x[2] << 2) & 1}; });
+    }
+  }
+  check_same({.name = "half_adder"}, {kBool, kBool}, two, [](const Words& x) { return Words{0, x[0]}; });
+  for (const Type& t : {integer(8, false), integer(8, true), integer(24, false), integer(32, true)}) {
+    const std::vector<Type> pair{t, t};
+    check_same({.name = "add"}, pair, two, [](const Words& x) { return Words{2 * x[0]}; });
+    check_same({.name = "subtract"}, pair, two, [](const Words&) { return Words{0}; });
+    check_same({.name = "multiply"}, pair, two, [](const Words& x) { return Words{x[0] * x[0]}; });
+    check_same({.name = "less"}, pair, two, [](const Words&) { return Words{0}; });
+    check_same({.name = "less_equal"}, pair, two, [](const Words&) { return Words{1}; });
+    check_same({.name = "equal"}, pair, two, [](const Words&) { return Words{1}; });
+    check_same({.name = "maximum"}, pair, two, [](const Words& x) { return Words{x[0]}; });
+    check_same({.name = "select"}, {kBool, t, t}, {0, 1, 1}, [](const Words& x) { return Words{x[1]}; });
+    check_same({.name = "floor_divmod"}, pair, two, [](const Words& x) { return Words{x[0] ? 1 : ~u64{0}, 0}; });
+    const Type amount = integer(t.bits, false);
+    if ((t.bits & (t.bits - 1)) == 0)
+      check_same({.name = "shift_left"}, {t, amount}, two, [&](const Words& x) { return Words{x[0] << x[0] % t.bits}; });
+    for (std::size_t n : {2, 3, 5, 20, 64}) {
+      check_same({.name = "sum"}, std::vector<Type>(n, t), std::vector<std::size_t>(n, 0),
+                 [=](const Words& x) { return Words{n * x[0]}; });
+      std::vector<std::size_t> mixed;
+      for (std::size_t i = 0; i < n; ++i) mixed.push_back(i < 2 ? i : i % 2);
+      check_same({.name = "sum"}, std::vector<Type>(n, t), mixed,
+                 [=](const Words& x) { return Words{(n - n / 2) * x[0] + n / 2 * x[1]}; });
+    }
+    const std::vector<Type> six(6, t);
+    check_same({.name = "dot"}, six, {0, 1, 2, 0, 1, 2},
+               [](const Words& x) { return Words{x[0] * x[0] + x[1] * x[1] + x[2] * x[2]}; });
+    check_same({.name = "dot"}, six, {0, 0, 0, 0, 0, 0}, [](const Words& x) { return Words{3 * x[0] * x[0]}; });
+    check_same({.name = "dot"}, six, {0, 0, 0, 3, 3, 3}, [](const Words& x) { return Words{3 * x[0] * x[3]}; });
+  }
+  check_same({.name = "sum", .type = integer(16, true)}, std::vector<Type>(20, kBool), std::vector<std::size_t>(20, 0),
+             [](const Words& x) { return Words{20 * x[0]}; });
+}
+
+TEST_P(Operations, AlgorithmsOfTheSameCiphertext) {
+  const Type t = integer(16, true);
+  for (const char* name : {"add", "subtract", "multiply", "less", "minimum"}) {
+    for (const std::string& variant : variants(GetParam().encoding, {.name = name}, {t, t})) {
+      const std::string n = name;
+      check_same({.name = n, .variant = variant}, {t, t}, {0, 0}, [&](const Words& x) {
+        return Words{n == "add" ? 2 * x[0] : n == "multiply" ? x[0] * x[0] : n == "minimum" ? x[0] : 0};
+      });
+    }
+  }
+}
+
+TEST_P(Operations, Variants) {
+  const Type t = integer(16, true);
+  const auto f = [](const char* name, u64 a, u64 b) -> u64 {
+    const std::string n = name;
+    return n == "add" ? a + b : n == "subtract" ? a - b : n == "multiply" ? a * b : 0;
+  };
+  for (const char* name : {"add", "subtract", "multiply"}) {
+    const auto known = variants(GetParam().encoding, {.name = name}, {t, t});
+    EXPECT_FALSE(known.empty());
+    for (const std::string& variant : known)
+      check(
+          {.name = name, .variant = variant}, {t, t}, [&](const Words& x) { return Words{f(name, x[0], x[1])}; }, 4);
+  }
+  for (const char* name : {"add", "less", "maximum"}) {
+    for (const char* variant : {"ripple", "prefix"})
+      EXPECT_NO_THROW(build(GetParam().encoding, {.name = name, .variant = variant}, {t, t}, GetParam().goal));
+  }
+  const auto refused = [&](const Operation& o, const std::vector<Type>& types) {
+    EXPECT_THROW(build(GetParam().encoding, o, types, GetParam().goal), ParameterError) << o.name;
+  };
+  refused({.name = "select", .variant = "ripple"}, {kBool, t, t});
+  refused({.name = "and", .variant = "prefix"}, {t, t});
+  refused({.name = "less", .variant = "prefix"}, {kBool, kBool});
+  refused({.name = "shift_left", .arguments = {1}, .variant = "prefix"}, {t});
+  refused({.name = "multiply", .arguments = {3}, .variant = "karatsuba"}, {t});
+  refused({.name = "add", .variant = "karatsuba"}, {t, t});
+  try {
+    build(GetParam().encoding, {.name = "multiply", .variant = "fast"}, {t, t}, GetParam().goal);
+    FAIL() << "an unknown variant";
+  } catch (const ParameterError& e) {
+    EXPECT_NE(std::string(e.what()).find("no variant \"fast\""), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("\"karatsuba\""), std::string::npos) << e.what();
+  }
+}
+
+TEST_P(Operations, Refreshed) {
+  for (const Type& t : {kBool, integer(8, true), integer(32, false)})
+    check({.name = "refresh"}, {t}, [](const Words& x) { return Words{x[0]}; });
 }
 
 TEST_P(Operations, ConversionsAndTables) {

@@ -185,6 +185,30 @@ TEST(TfheRun, StretchesAndRepeatsGiveTheSame) {
   EXPECT_EQ(one.decrypt(make_ciphertext(p.context(), a.data().key, {}, again[0].with_wires(4, 1))), bits);
 }
 
+TEST(TfheRun, KeysLeaveTheDeviceAndComeBack) {
+  const Parameters p(small(0));
+  const SecretKey secret = SecretKey::generate(p);
+  const EvaluationKeys keys = secret.evaluation_keys();
+  const Ciphertext a = secret.encrypt({0, 1}, {2}, {}), b = secret.encrypt({1}, {}, {});
+  device::Residents& residents = p.context()->session().device().residents();
+  const auto gate = [&] {
+    const auto out = run(keys.data(), gates(), {a.data().tensor, b.data().tensor}, {1, 4});
+    return secret.decrypt(make_ciphertext(p.context(), a.data().key, {}, out[0]));
+  };
+  const std::vector<std::uint64_t> both{0, 1};
+  const std::size_t before = residents.evictable_bytes();
+  EXPECT_EQ(gate(), both);
+  EXPECT_GT(residents.evictable_bytes(), before);
+  {
+    const auto held = keys.data().prepared();
+    EXPECT_EQ(residents.evictable_bytes(), before);  // what is in use stays
+  }
+  EXPECT_TRUE(residents.make_room(residents.evictable_bytes(), residents.evicted_bytes()));
+  EXPECT_EQ(residents.evictable_bytes(), 0u);
+  EXPECT_EQ(gate(), both);
+  EXPECT_GT(residents.evictable_bytes(), 0u);
+}
+
 TEST(TfheFiles, ComeBackOrAreRefused) {
   const Parameters p(small(1));
   const SecretKey secret = SecretKey::generate(p);

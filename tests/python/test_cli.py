@@ -21,6 +21,7 @@ import pytest
 import heliograph as hg
 from heliograph import nn
 from heliograph.cli import idx, pictures, run
+from tfhe_rig import parameters as tfhe_parameters
 
 COMMAND = [sys.executable, "-m", "heliograph.cli"]
 
@@ -217,6 +218,7 @@ REFUSED = {
     "both for mnist": ("mnist p.png --images a --labels b", "either"),
     "images that are none": ("mnist --images M/secret.hg --labels M/secret.hg", "not an IDX file"),
     "unknown set": ("params resnet", "hcnn5-2020"),
+    "unknown set, of either scheme": ("params 3_3", "2_2/latency"),
     "impossible depth": ("params --depth 100 --plain-bits 600", "N would exceed"),
     "empty folder": ("mnist empty", "no pictures"),
     "nothing to inspect": ("inspect gone.hg", "gone.hg"),
@@ -294,16 +296,77 @@ def test_inspect_tells_and_checks(made: Path, here: Path, capsys: pytest.Capture
     assert "DAMAGED" in capsys.readouterr().out
 
 
+@pytest.fixture(scope="module")
+def tfhe_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keys and tensors of TFHE, of a small insecure set."""
+    folder = tmp_path_factory.mktemp("tfhe")
+    secret = hg.SecretKey.generate(tfhe_parameters("digits"))
+    keys, x = secret.evaluation_keys(), secret.encrypt(np.array([1, 2], dtype=np.uint8))
+    secret.save(folder / "secret.hg")
+    keys.save(folder / "server.hg")
+    x.save(folder / "fresh.hg")
+    (hg.Server(keys).bind(x) + 1).save(folder / "computed.hg")
+    return folder
+
+
+def test_inspect_tells_of_tfhe(tfhe_files: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every kind of file, its set's security by the numbers, damage."""
+    names = ["secret.hg", "server.hg", "fresh.hg", "computed.hg"]
+    assert run(["inspect", *(str(tfhe_files / name) for name in names)]) == 0
+    said = capsys.readouterr().out
+    assert said.count("whole: digest") == said.count("scheme  TFHE") == said.count("insecure") == len(names)
+    for wanted in (
+        "can decrypt",
+        "bootstrapping and key-switching key",
+        "uint8",
+        "masks as a seed",
+        "N = 1,024",
+        "2 bit(s)",
+    ):
+        assert wanted in said
+    assert run(["inspect", str(tfhe_files / "secret.hg")]) == 0
+    assert "array" not in capsys.readouterr().out
+    whole = (tfhe_files / "computed.hg").read_bytes()
+    Path("damaged.hg").write_bytes(whole[:9000] + bytes([whole[9000] ^ 1]) + whole[9001:])
+    assert run(["inspect", "damaged.hg"]) == 1
+    assert "DAMAGED" in capsys.readouterr().out
+
+
+TFHE_REFUSED = {
+    "encrypting": ("encrypt --digits 1 --keys T/secret.hg --out x.hg", "holds a secret key of TFHE"),
+    "encrypting by server keys": ("encrypt --digits 1 --keys T/server.hg --out x.hg", "holds evaluation keys of TFHE"),
+    "keys": ("classify --keys T/server.hg --in M/request.hg --out a.hg", "holds evaluation keys of TFHE"),
+    "a request": ("classify --keys M/server.hg --in T/fresh.hg --out a.hg", "holds a tensor of TFHE"),
+    "an answer": ("decrypt T/computed.hg --keys M/secret.hg", "holds a tensor of TFHE"),
+    "a secret key": ("decrypt M/answer.hg --keys T/secret.hg", "holds a secret key of TFHE"),
+}
+
+
+@pytest.mark.parametrize("case", TFHE_REFUSED)
+def test_networks_refuse_tfhe_kindly(
+    case: str, made: Path, tfhe_files: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that says what the file is."""
+    line, message = TFHE_REFUSED[case]
+    assert run(line.replace("M/", f"{made}/").replace("T/", f"{tfhe_files}/").split()) == 1
+    said = capsys.readouterr().err
+    assert (said.count("\n"), message in said) == (1, True), said
+    assert not list(here.iterdir())
+
+
 def test_params_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
     """Lists, a set, a network, a search."""
     assert run(["params"]) == 0
     said = capsys.readouterr().out
-    assert all(name in said for name in [*hg.bfv.named(), *nn.SETUPS])
+    assert all(name in said for name in [*hg.bfv.named(), *nn.SETUPS, *hg.tfhe.named()])
     for arguments, wanted in (
         (["hcnn5-2020"], "log q = 330"),
         (["hcnn11-2020"], "insecure"),
         (["hcnn5-2020/w32"], "w32"),
         (["digits"], "12 rotations"),
+        (["2_2"], "digits of 2 bits"),
+        (["boolean/p64"], "TFHE boolean/p64"),
+        (["morshed-2020"], "insecure"),
         (["hcnn5-paper"], "46,000"),
         (["--depth", "2", "--plain-bits", "20"], "128-bit"),
     ):

@@ -10,7 +10,7 @@ import pytest
 
 import heliograph as hg
 from heliograph import _core
-from heliograph.cli import run, selftest
+from heliograph.cli import run, selftest, selftest_tfhe
 
 COMMAND = [sys.executable, "-m", "heliograph.cli", "selftest", "--quick"]
 SMALL = (selftest.Trial(1024, 130, 1, "w64", 9), selftest.Trial(1024, 110, 1, "w32", 4))
@@ -132,6 +132,40 @@ def test_the_device_is_the_environments(device: str) -> None:
     done = subprocess.run([sys.executable, "-c", short], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{device.split(':')[0]}: all " in done.stdout
+
+
+def test_tfhe_is_covered(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exact parts and decrypted values of each set; the real ones in the whole test."""
+    rows = [row for trial in selftest_tfhe.QUICK for row in selftest_tfhe.run_trial(trial)]
+    assert len(rows) == len(selftest_tfhe.QUICK) * (2 + len(selftest_tfhe.LINEAR) + len(selftest_tfhe.OPERATIONS))
+    assert [row for row in rows if row.fault] == []
+    real = next(trial for trial in selftest_tfhe.ALL if not trial.exact)
+    assert real.parameters().security == "128-bit"
+    rows = list(selftest_tfhe.run_trial(real))
+    assert [row for row in rows if row.fault] == []
+    assert len(rows) == 2 + len(selftest_tfhe.OPERATIONS)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.usefixtures("small")
+def test_wrong_tfhe_values_are_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong gate, a wrong linear combination: status 1."""
+    monkeypatch.setattr(selftest_tfhe, "OPERATIONS", {"add": lambda s: (s.x + s.y, s.a - s.b)})
+    turns: list[int] = []
+
+    def unlike(side: selftest_tfhe.Side) -> hg.tfhe.Tensor:
+        turns.append(1)
+        return ~side.x if len(turns) % 2 else side.x
+
+    monkeypatch.setattr(selftest_tfhe, "LINEAR", {"linear combinations": unlike})
+    monkeypatch.setattr(selftest, "OPERATIONS", {})
+    assert run(["selftest", "--quick"]) == 1
+    said = capsys.readouterr().out
+    assert said.count("FAILED") == 2 * len(selftest_tfhe.QUICK)
+    assert "values are wrong" in said
+    assert "bytes" in said
+    assert "RESULTS ARE WRONG" in said
+    assert "results equal those of ref" in said
 
 
 def test_the_null_device_is_refused() -> None:

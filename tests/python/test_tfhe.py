@@ -247,6 +247,92 @@ def test_long_sums(each: Party) -> None:
     each.check(each.tensor(np.zeros((0, 3), dtype=np.int8)).sum(0), np.zeros(3, dtype=np.int8))
 
 
+def test_one_tensor_given_twice(each: Party) -> None:
+    """Operands that are one ciphertext: circuits know it, and count its noise as one."""
+    for dtype in ("uint8", "int16"):
+        a = edges(dtype, 8)
+        x = each.tensor(a)
+        with np.errstate(over="ignore"):
+            each.check(x + x, a + a)
+            each.check(x * x, a * a)
+            each.check(x**3, a**3)
+            each.check(x - x, a - a)
+            each.check(hg.tfhe.dot(x, x), np.sum(a * a, dtype=dtype))
+            each.check(hg.tfhe.sum(hg.tfhe.stack([x] * 3), 0), (a * 3).astype(dtype))
+        each.check(x & x, a)
+        each.check(x ^ x, a ^ a)
+        each.check(x < x, a < a)
+        each.check(x == x, a == a)
+        each.check(hg.tfhe.maximum(x, x), a)
+        for count in (20, 150):
+            each.check(x.broadcast_to((count, 8)).sum(0), (a.astype(np.int64) * count).astype(dtype))
+        each.check(hg.tfhe.select(x < x[::-1], x, x), a)
+    flags = np.array([True, False])
+    b = each.tensor(flags)
+    each.check(hg.tfhe.majority(b, b, b), flags)
+    each.check(hg.tfhe.majority(b, b, b[::-1]), flags)
+    each.check(hg.tfhe.xor3(b, b, b), flags)
+    total, carry = hg.tfhe.full_adder(b, b, b)
+    each.check(total, flags)
+    each.check(carry, flags)
+    each.check(b.broadcast_to((100, 2)).sum(0, dtype="uint8"), np.array([100, 0], dtype=np.uint8))
+
+
+def test_one_tensor_met_by_its_parts(each: Party) -> None:
+    """Views of one tensor that meet on some elements only."""
+    a = edges("uint8", 5)
+    x = each.tensor(a)
+    each.check(x[:, None] * x[None, :], a[:, None] * a[None, :])
+    each.check(x[:-1] + x[1:], a[:-1] + a[1:])
+    each.check(x + x[0], a + a[0])
+    m = edges("uint8", 9).reshape(3, 3)
+    y = each.tensor(m)
+    each.check(y + y.T, m + m.T)
+    each.check(y @ y.T, m @ m.T)
+    each.check(hg.tfhe.matmul(y, y, algorithm="cannon"), m @ m)
+    each.check(y + y.T + y, m + m.T + m)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bool"])
+def test_what_is_met_again_is_noisy_no_more(dtype: str) -> None:
+    """Of partly equal operands one is refreshed; of equal ones none: seen by what comes back untouched."""
+    p = party()
+    x = p.tensor(np.ones(3, dtype=dtype))
+    same = x & x
+    errors = [p.secret._core.errors(t._core) for t in (x, same, x & same)]
+    np.testing.assert_array_equal(errors[0], errors[1])
+    np.testing.assert_array_equal(errors[0], errors[2])
+
+
+def test_the_librarys_functions_know_both_schemes() -> None:
+    """hg.sum and the like go to hg.tfhe's."""
+    p = party()
+    a = np.arange(9, dtype=np.uint8).reshape(3, 3)
+    x = p.tensor(a)
+    p.check(hg.sum(x), a.sum(dtype=np.uint8))
+    p.check(hg.sum(x, 1), a.sum(1, dtype=np.uint8))
+    p.check(hg.matmul(a, x), a @ a)
+    p.check(hg.matmul(x, x), a @ a)
+    p.check(hg.dot(x[0], a[1]), a[0] @ a[1])
+    p.check(hg.dot(x[0], x[1]), a[0] @ a[1])
+    p.check(hg.concatenate([x, x], 1), np.concatenate([a, a], 1))
+    p.check(hg.stack([x[0], x[1]]), a[:2])
+    p.check(hg.multiply(x, 3), a * np.uint8(3))
+    p.check(hg.square(x), a * a)
+
+
+def test_equal_numbers_are_one_set() -> None:
+    """Whatever they are called: tensors mix."""
+    numbers: dict[str, Any] = {"n": 688, "k": 3, "degree": 512, "bootstrap": (16, 1), "switch": (2, 6), "group": 2}
+    numbers |= {"lwe_noise": ("gaussian", -14.13), "glwe_noise": ("tuniform", 31), "message_bits": 0, "carry_bits": 0}
+    named = hg.tfhe.parameters("boolean")
+    for mine in (hg.tfhe.parameters(**numbers, norm=3), hg.tfhe.parameters(**numbers, norm=3, insecure=True)):
+        assert mine == named
+        assert mine.name == "boolean"
+        secret = hg.SecretKey.generate(mine)
+        np.testing.assert_array_equal(secret.decrypt(secret.encrypt([True])), [True])
+
+
 def test_shapes() -> None:
     """Views, indices, broadcasting, iteration."""
     p = party()
@@ -270,18 +356,26 @@ def test_shapes() -> None:
     p.check(x[:0] + x[:0], a[:0])
 
 
-@pytest.mark.parametrize("variant", ["bitwise", "numberwise", "prefix"])
+@pytest.mark.parametrize("variant", ["ripple", "bitwise", "numberwise", "prefix"])
 def test_adders_of_bits(variant: str) -> None:
     """Each named adder."""
     p, a, b = party("bits"), edges("uint16"), edges("uint16", seed=4)
     p.check(hg.tfhe.add(p.tensor(a), p.tensor(b), variant=variant), a + b)
 
 
-@pytest.mark.parametrize("variant", ["tree", "karatsuba", "wallace"])
+@pytest.mark.parametrize("variant", ["tree", "karatsuba", "wallace", "booth"])
 def test_multipliers_of_bits(variant: str) -> None:
     """Each named multiplier."""
     p, a, b = party("bits"), edges("uint16", 4), edges("uint16", 4, 4)
     p.check(hg.tfhe.multiply(p.tensor(a), p.tensor(b), variant=variant), a * b)
+
+
+@pytest.mark.parametrize("variant", ["ripple", "prefix"])
+def test_carries_have_one_name(each: Party, variant: str) -> None:
+    """In each encoding."""
+    a, b = edges("uint16"), edges("uint16", seed=4)
+    each.check(hg.tfhe.add(each.tensor(a), each.tensor(b), variant=variant), a + b)
+    each.check(hg.tfhe.subtract(each.tensor(a), 5, variant=variant), a - np.uint16(5))
 
 
 @pytest.mark.parametrize("goal", ["fewest", "shallow"])

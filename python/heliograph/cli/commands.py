@@ -195,6 +195,9 @@ def encrypt(
 
 
 def _encrypting_key(path: Path) -> hg.SecretKey | hg.PublicKey:
+    from heliograph.cli import roles
+
+    roles.require_bfv(path)
     kind = hg._core.kind_of(str(path))
     if kind == "secret-key":
         secret: hg.SecretKey = hg.SecretKey.load(path)
@@ -270,6 +273,7 @@ def decrypt(
     """Client: decrypt answers and tell what was read."""
     from heliograph.cli import idx, roles, screen
 
+    roles.require_bfv(keys)
     secret = hg.SecretKey.load(keys)
     setup = roles.setup_for(secret.parameters, network)
     truth = idx.labels(labels) if labels else None
@@ -314,7 +318,9 @@ def selftest(
 
 @commands.command(short_help="Explain a parameter set.")
 def params(
-    name: Annotated[str | None, typer.Argument(help="A named set (hcnn5-2020, also hcnn5-2020/w32), or a network.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A named set (hcnn5-2020, also hcnn5-2020/w32; 2_2 of TFHE), or a network.")
+    ] = None,
     depth: Annotated[int | None, typer.Option("--depth", min=0, help="Find a set for so many products in sequence.")] = None,
     plain_bits: Annotated[int, typer.Option("--plain-bits", min=2, max=600, help="With --depth: the integers' bits.")] = 20,
     slots: Annotated[int, typer.Option("--slots", min=0, help="With --depth: values to pack in one ciphertext.")] = 0,

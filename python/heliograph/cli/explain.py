@@ -26,6 +26,10 @@ def all_sets() -> None:
     screen.say()
     for setup in nn.SETUPS.values():
         screen.say(f"{setup.name}: {setup.title}")
+    screen.say()
+    columns = ("name", "n", "k", "N", "an integer's digits", "failure", "keys", "security")
+    sets = [_tfhe_row(hg.tfhe.parameters(name, insecure=True)) for name in hg.tfhe.named()]
+    screen.table("TFHE: encrypted bits and integers", columns, sets)
     screen.say("\n`heliograph params NAME` explains one, `heliograph params --depth 3 --plain-bits 20` finds one.")
 
 
@@ -35,14 +39,23 @@ def _row(name: str, p: hg.bfv.Parameters) -> tuple[str, ...]:
     return (name, f"{p.n:,}", f"{p.log_q:.0f}", f"{p.log_qp:.0f}", bits, slots, p.security)
 
 
+def _tfhe_row(p: hg.tfhe.Parameters) -> tuple[str, ...]:
+    digits = "bit by bit" if not p.message_bits else "1 bit" if p.message_bits == 1 else f"{p.message_bits} bits"
+    keys = readable_bytes(p.evaluation_key_bytes)
+    return (p.name, str(p.n), str(p._core.spec.k), f"{p.degree:,}", digits, f"2^{p.log2_failure:.0f}", keys, p.security)
+
+
 def one_set(name: str) -> None:
     """A set of that name, or of that network."""
     base = name.split("/")[0]
     if base in hg.bfv.named():
         screen.say(hg.bfv.parameters(name, insecure=True).explain())
         return
+    if name in hg.tfhe.named():
+        screen.say(hg.tfhe.parameters(name, insecure=True).explain())
+        return
     if name not in nn.SETUPS:
-        sets = ", ".join([*hg.bfv.named(), *(n for n in nn.SETUPS if n not in hg.bfv.named())])
+        sets = ", ".join([*hg.bfv.named(), *(n for n in nn.SETUPS if n not in hg.bfv.named()), *hg.tfhe.named()])
         raise roles.CommandError(f'there is no set or network "{name}"; there are {sets}')
     setup = nn.setup(name)
     network = setup.load()
@@ -85,16 +98,18 @@ def inspect(path: Path) -> bool:
     """What a file is and whether it is whole, without any key. Nothing of a secret key's values is shown."""
     seen = json.loads(_core.inspect(str(path)))
     kind = str(seen["type"]).rsplit(".", 1)[-1]
+    tfhe = roles.is_tfhe(seen)
     header = seen["header"]
     rows = [("file", str(path)), ("size", f"{seen['file_bytes']:,} bytes"), ("kind", _KINDS.get(kind, kind))]
     if "key" in header:
         rows.append(("key id", str(header["key"])))
     if "parameters" in header:
-        rows += _parameter_rows(header)
-    rows += _kind_rows(kind, header)
+        rows += _tfhe_parameter_rows(header) if tfhe else _parameter_rows(header)
+    rows += _tfhe_kind_rows(kind, header) if tfhe else _kind_rows(kind, header)
     if kind == "evaluation-keys":
         total = sum(array["bytes"] for array in seen["arrays"])
-        rows.append(("arrays", f"{len(seen['arrays'])} keys, {readable_bytes(total)}"))
+        named = "bootstrapping and key-switching key" if tfhe else f"{len(seen['arrays'])} keys"
+        rows.append(("arrays", f"{named}, {readable_bytes(total)}"))
     elif kind != "secret-key":
         for array in seen["arrays"]:
             shape = " x ".join(str(length) for length in array["shape"])
@@ -103,7 +118,8 @@ def inspect(path: Path) -> bool:
     for label, text in rows:
         screen.say(f"{label:>{width}}  {text}")
     damage = _damage(path, kind)
-    whole = "whole: digest and every residue checked" if damage is None else f"DAMAGED: {damage}"
+    checked = "digest and shapes" if tfhe else "digest and every residue"
+    whole = f"whole: {checked} checked" if damage is None else f"DAMAGED: {damage}"
     screen.say(f"{'state':>{width}}  {whole}", "bold" if damage is None else "bold red")
     return damage is None
 
@@ -122,6 +138,38 @@ def _parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
         ("plaintext", f"t = {t}"),
         ("hash", str(header.get("parameter_hash", ""))),
     ]
+
+
+def _tfhe_parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
+    p = header["parameters"]
+    name = f" {p['name']}" if p.get("name") else ""
+    digits = f"digits of {p['message_bits']} bit(s) and {p['carry_bits']} for carries" if p["message_bits"] else "bits"
+    return [
+        ("scheme", f"TFHE{name}"),
+        ("parameters", f"n = {p['n']}, k = {p['k']}, N = {p['degree']:,}; {_tfhe_security(p)}"),
+        ("encoding", digits),
+        ("hash", str(header.get("parameter_hash", ""))),
+    ]
+
+
+def _tfhe_security(p: dict[str, Any]) -> str:
+    """By the numbers, whatever the file says of itself."""
+    numbers: dict[str, Any] = {name: p[name] for name in ("n", "k", "degree", "group", "message_bits", "carry_bits", "norm")}
+    for name in ("lwe_noise", "glwe_noise"):
+        numbers[name] = ("tuniform" if p[name]["tuniform"] else "gaussian", p[name]["value"])
+    for name in ("bootstrap", "switch"):
+        numbers[name] = (p[f"{name}_log_base"], p[f"{name}_levels"])
+    try:
+        return hg.tfhe.parameters(insecure=True, **numbers).security
+    except hg.HeliographError as error:
+        return f"no parameter set: {error}"
+
+
+def _tfhe_kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
+    if kind != "ciphertext":
+        return []
+    seeded = "fresh, masks as a seed" if "seed" in header else "whole"
+    return [("shape", str(header["shape"])), ("dtype", str(header["type"])), ("written", seeded)]
 
 
 def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ not decrypt.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,22 @@ def require_absent(paths: Sequence[Path], force: bool) -> None:
             raise CommandError(f"{path} is there already; --force replaces it")
         if not path.absolute().parent.is_dir():
             raise CommandError(f"there is no folder {path.absolute().parent}")
+
+
+def is_tfhe(seen: dict[str, Any]) -> bool:
+    """Whether a file, as `inspect` reads it, is of TFHE."""
+    return str(seen["type"]).split(".")[-2:-1] == ["tfhe"]
+
+
+def require_bfv(path: Path) -> None:
+    """Raises FormatError for a file of TFHE, which no network computes with."""
+    seen = json.loads(hg._core.inspect(str(path)))
+    if is_tfhe(seen):
+        kinds = {"ciphertext": "a tensor", "secret-key": "a secret key", "evaluation-keys": "evaluation keys"}
+        kind = str(seen["type"]).rsplit(".", 1)[-1]
+        raise hg.FormatError(
+            f"{path} holds {kinds.get(kind, kind)} of TFHE; the networks compute with BFV (heliograph inspect tells more)"
+        )
 
 
 def setup_for(parameters: hg.bfv.Parameters, name: str | None) -> nn.Setup:
@@ -88,6 +105,7 @@ def make_folder(path: Path) -> None:
 
 def load_answer(path: Path) -> hg.Tensor:
     """An answer file. Raises FormatError for what is none."""
+    require_bfv(path)
     answer = hg.load(path)
     if not isinstance(answer, hg.Tensor):
         raise hg.FormatError(f"{path} holds no answer")
@@ -137,6 +155,8 @@ def answer(
         elapsed, clock = now - clock, now
         return elapsed
 
+    for path in (keys_at, *requests):
+        require_bfv(path)
     keys = hg.load(keys_at)
     if not isinstance(keys, hg.EvaluationKeys):
         raise hg.FormatError(f"{keys_at} does not hold evaluation keys")

@@ -74,7 +74,8 @@ def words_of(values: Any, name: str, what: str) -> Words:
     if array.size:
         least, most = int(array.min()), int(array.max())
         if least < low or most > high:
-            raise _core.PlaintextRangeError(f"{what} hold {least if least < low else most}; {name} is {low} to {high}")
+            beyond = least if least < low else most
+            raise _core.PlaintextRangeError(f"{what}: {beyond} is out of range; {name} is {low} to {high}")
     signed = array.astype(np.int64 if is_signed(name) else np.uint64)
     return np.asarray(signed, order="C").view(np.uint64)
 

@@ -10,24 +10,28 @@ import numpy as np
 from heliograph import _core
 from heliograph._arrays import axis_of
 from heliograph.tfhe.dtypes import array_of, name_of, words_of
-from heliograph.tfhe.tensor import Progress, Tensor, binaries, binary, clear, keys_of, run
+from heliograph.tfhe.tensor import Progress, Tensor, binaries, binary, clear, keys_of, require_tensors, run
 
 # Arithmetic. `variant` names an algorithm, `goal` is "fewest" (bootstraps) or "shallow" (fewest levels); without them the
 # engine takes what is fastest for the tensor's size on the device.
 
 
 def add(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a + b. Variants of sets of bits: "bitwise", "numberwise" (Morshed et al. 2020), "prefix"."""
+    """a + b. Variants: "ripple" (a carry from part to part, fewest bootstraps), "prefix" (fewest levels); of sets of bits also
+    "bitwise", the paper's name of "ripple", and "numberwise" (Morshed et al. 2020). Others raise ParameterError.
+    """
     return binary("add", a, b, variant=variant, goal=goal, progress=progress)
 
 
 def subtract(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a - b."""
+    """a - b. Variants as `add`."""
     return binary("subtract", a, b, variant=variant, goal=goal, progress=progress)
 
 
 def multiply(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a * b. Variants: "karatsuba"; of sets of bits "tree" and "wallace", of digits "schoolbook"."""
+    """a * b. Variants of two encrypted operands: "karatsuba"; of sets of bits also "wallace", "booth" and "tree" (Morshed et al.
+    2020), of digits "schoolbook" (as without), "ripple" and "prefix". By a clear operand: of digits "ripple" and "prefix".
+    """
     return binary("multiply", a, b, variant=variant, goal=goal, progress=progress)
 
 
@@ -104,6 +108,7 @@ def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progres
     """table[a] of a clear table with an entry for each value of a, which has at most 8 bits (the entries' order is that of the
     unsigned values). The result has `dtype`, or the table's.
     """
+    require_tensors([a], "look_up")
     entries = array_of(table, "the table")
     if entries.ndim != 1:
         raise _core.ShapeError(f"a table has one axis, not shape {entries.shape}")
@@ -121,6 +126,7 @@ def sum(
     """Sum along axes, or of all elements: one carry propagation for up to 64 terms. It wraps in the tensor's dtype, unlike NumPy's
     wider sums: `dtype` converts first. Booleans are counted, in int64 unless `dtype` says otherwise.
     """
+    require_tensors([a], "sum")
     what = f"a tensor of shape {a.shape}"
     axes = range(a.ndim) if axis is None else [axis] if isinstance(axis, (int, np.integer)) else axis
     along = [axis_of(x, a.ndim, what) for x in axes]
@@ -140,7 +146,8 @@ def matmul(
     a: Any, b: Any, *, algorithm: str = "", variant: str = "", goal: str = "", progress: Progress | None = None
 ) -> Tensor:
     """Matrix product of NumPy's shapes, in the tensors' dtype (it wraps). Without an `algorithm` each element is one dot product
-    with one carry propagation; "cannon" multiplies square matrices cycle by cycle. `variant` is a multiplication's.
+    with one carry propagation; "cannon" multiplies square matrices cycle by cycle. `variant`: with "cannon" one of `multiply`'s;
+    without, of sets of digits "ripple" and "prefix", of bits none.
     """
     like = a if isinstance(a, Tensor) else b
     if not isinstance(like, Tensor):
@@ -171,6 +178,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one dtype joined along an axis they have."""
     if not tensors:
         raise _core.ShapeError("nothing to concatenate")
+    require_tensors(tensors, "concatenate")
     along = axis_of(axis, tensors[0].ndim, f"a tensor of shape {tensors[0].shape}")
     keys = next((t._keys for t in tensors if t._keys is not None), None)
     return Tensor(_core.tfhe_concatenate([t._core for t in tensors], along), keys)
@@ -180,6 +188,7 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one shape and dtype along a new axis."""
     if not tensors:
         raise _core.ShapeError("nothing to stack")
+    require_tensors(tensors, "stack")
     at = axis_of(axis, tensors[0].ndim + 1, f"a stack of tensors of shape {tensors[0].shape}")
     return concatenate([t.reshape(*t.shape[:at], 1, *t.shape[at:]) for t in tensors], at)
 
@@ -244,6 +253,8 @@ def not_(a: Tensor) -> Tensor:
 
 def _booleans(name: str, operands: Sequence[Any]) -> list[Tensor]:
     """Booleans of which some may be clear."""
+    if not any(isinstance(t, Tensor) for t in operands):
+        raise _core.DtypeError(f"{name} takes at least one tensor of TFHE")
     like = next((t for t in operands if isinstance(t, Tensor) and t._keys is not None), None)
     if like is None:
         raise _core.MissingKeyError(f"{name} needs evaluation keys: load a tensor through a Server")
@@ -286,6 +297,6 @@ def full_adder(a: Any, b: Any, c: Any) -> tuple[Tensor, Tensor]:
 
 
 def truth_table(operands: Sequence[Any], table: Any) -> Tensor:
-    """Any function of 1 to 8 booleans: ``table[i]`` where operand j is bit j of i. Up to three take one bootstrap."""
+    """Any function of 1 to 8 booleans: ``table[i]`` where operand j is bit j of i. Up to three take one to three bootstraps."""
     entries = words_of(table, "bool", "the truth table")
     return run("truth_table", _booleans("truth_table", operands), entries.ravel().tolist())[0]

@@ -105,7 +105,8 @@ class Parameters:
         """Several lines for a person."""
         s = self._core.spec
         if s.message_bits:
-            encoding = f"digits of {s.message_bits} bits and {s.carry_bits} for carries below one of padding"
+            bits = "1 bit" if s.message_bits == 1 else f"{s.message_bits} bits"
+            encoding = f"digits of {bits} and {s.carry_bits} for carries below one of padding"
         else:
             encoding = "bits as -1/8 and 1/8 of a turn"
         rows = [

@@ -292,8 +292,18 @@ class Tensor:
 # Calls of the engine
 
 
+def require_tensors(operands: Sequence[Any], what: str) -> None:
+    """Raises DtypeError for a clear value, or another scheme's tensor."""
+    for operand in operands:
+        if not isinstance(operand, Tensor):
+            raise _core.DtypeError(
+                f"{what} takes tensors of TFHE, not {type(operand).__name__}; hg.tfhe.trivial makes one of clear values"
+            )
+
+
 def keys_of(operands: Sequence[Tensor], what: str) -> EvaluationKeys:
-    """Any operand's keys. Raises MissingKeyError."""
+    """Any operand's keys. Raises MissingKeyError, DtypeError."""
+    require_tensors(operands, what)
     for operand in operands:
         if operand._keys is not None:
             return operand._keys

@@ -15,7 +15,7 @@ namespace boolean {
 
 namespace {
 
-constexpr const char* kCarries = "bitwise, numberwise, prefix";
+constexpr const char* kCarries = "ripple (also bitwise), prefix, numberwise";
 constexpr const char* kProducts = "wallace, booth, tree, karatsuba";
 
 void same_type(const Number& a, const Number& b) {
@@ -27,7 +27,7 @@ void same_type(const Number& a, const Number& b) {
 BooleanFamily::BooleanFamily(Builder& builder, Goal goal, const std::string& variant)
     : Family(builder, goal, variant), gates_(builder), adders_(gates_), products_(gates_, adders_) {
   require<ParameterError>(goal != Goal::automatic, "a circuit's goal is fewest or shallow");
-  for (const char* known : {"", "bitwise", "numberwise", "prefix", "wallace", "booth", "tree", "karatsuba"}) {
+  for (const char* known : {"", "ripple", "bitwise", "numberwise", "prefix", "wallace", "booth", "tree", "karatsuba"}) {
     if (variant == known) return;
   }
   throw ParameterError("no variant is named " + variant + "; for bits there are " + kCarries + " (additions) and " +
@@ -36,11 +36,11 @@ BooleanFamily::BooleanFamily(Builder& builder, Goal goal, const std::string& var
 
 Carry BooleanFamily::carry(const char* operation, bool wordwise) const {
   if (variant_.empty()) return goal_carry();
-  if (variant_ == "bitwise") return Carry::ripple;
+  if (variant_ == "ripple" || variant_ == "bitwise") return Carry::ripple;
   if (variant_ == "prefix") return Carry::prefix;
   if (variant_ == "numberwise" && wordwise) return Carry::wordwise;
   throw ParameterError(std::string(operation) + " has no variant " + variant_ + "; there are " +
-                       (wordwise ? kCarries : "bitwise, prefix"));
+                       (wordwise ? kCarries : "ripple (also bitwise), prefix"));
 }
 
 void BooleanFamily::no_variant(const char* operation) const {

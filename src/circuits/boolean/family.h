@@ -6,8 +6,8 @@
 
 namespace heliograph::circuits::boolean {
 
-/// Parts have norm 1, or 2 where they are free sums: of selections and half adders. Variants: "bitwise", "numberwise" and
-/// "prefix" of what adds or compares; "wallace", "booth", "tree" and "karatsuba" of multiply.
+/// Parts have norm 1, or 2 where they are free sums: of selections and half adders. Variants: "ripple" (also
+/// "bitwise"), "prefix" and "numberwise" of what adds or compares; "wallace", "booth", "tree" and "karatsuba" of multiply.
 class BooleanFamily : public Family {
  public:
   /// Throws ParameterError for a variant that is none.

@@ -15,6 +15,20 @@ Number Digits::negate_boolean(const Number& a) { return boolean(units(1) - a.par
 Linear Digits::truth(const std::vector<Linear>& operands, const std::vector<bool>& table) {
   const auto count = static_cast<unsigned>(operands.size());
   if (std::adjacent_find(table.begin(), table.end(), std::not_equal_to<>()) == table.end()) return units(table[0]);
+  for (unsigned j = 1; j < count; ++j) {
+    for (unsigned k = 0; k < j; ++k) {  // an operand that was there before: its entries are the first one's
+      if (operands[j] != operands[k]) continue;
+      std::vector<Linear> rest = operands;
+      rest.erase(rest.begin() + j);
+      std::vector<bool> read(table.size() / 2);
+      for (unsigned i = 0; i < read.size(); ++i) {
+        const unsigned low = i & ((1u << j) - 1), high = i >> j;
+        read[i] = table[high << (j + 1) | (i >> k & 1) << j | low];
+      }
+      return truth(rest, read);
+    }
+  }
+  if (count == 1 && table[1]) return operands[0];
   // The result as a function of how many are true has the least norm.
   std::vector<int> counted(count + 1, -1);
   bool symmetric = true;
@@ -99,6 +113,11 @@ Number Digits::truth_table(const std::vector<Number>& operands, const std::vecto
 std::pair<Number, Number> Digits::adder(const Number& a, const Number& b, const Number* c) {
   Value sum = add(Value{a.parts[0], 1}, Value{b.parts[0], 1});
   if (c != nullptr) sum = add(sum, {c->parts[0], 1});
+  if (Builder::norm(sum.x) > limit()) {  // of equal operands
+    const std::vector<Linear> all{a.parts[0], b.parts[0], c->parts[0]};
+    return {boolean(truth(all, {false, true, true, false, true, false, false, true})),
+            boolean(truth(all, {false, false, false, true, false, true, true, true}))};
+  }
   const std::vector<Linear> both =
       apply(sum, {[](unsigned x) { return static_cast<int>(x & 1); }, [](unsigned x) { return static_cast<int>(x >> 1); }});
   return {boolean(both[0]), boolean(both[1])};
@@ -283,6 +302,10 @@ Number Digits::bitwise(char operation, const Number& a, const Number& b) {
   for (std::size_t i = 0; i < a.parts.size(); ++i) {
     if (a.type.boolean) {
       result.parts.push_back(truth({a.parts[i], b.parts[i]}, {f(0, 0) != 0, f(1, 0) != 0, f(0, 1) != 0, f(1, 1) != 0}));
+      continue;
+    }
+    if (a.parts[i] == b.parts[i]) {
+      result.parts.push_back(operation == '^' ? units(0) : a.parts[i]);
       continue;
     }
     const Value x = digit(a.parts[i]), y = digit(b.parts[i]);

@@ -81,31 +81,84 @@ std::shared_ptr<const PreparedCircuit> Context::prepared(const std::shared_ptr<c
   return result;
 }
 
-const PreparedKeys& EvaluationKeysData::prepared() const {
-  const std::lock_guard lock(mutex_);
-  if (!prepared_) {
-    device::Session& s = context->session();
-    device::TfheKernels& kernels = s.device().tfhe();
-    const lwe::Parameters& p = context->lwe();
-    PreparedKeys made;
-    {
-      const std::vector<u64> words = lwe::expand_bootstrap_key(p, keys);
-      made.bootstrap =
-          s.with_room(8 * words.size(), [&] { return kernels.prepare(p.bootstrap, std::span<const u64>(words)); });
-    }
-    const std::vector<u32> words = lwe::expand_switch_key(p, keys);
-    made.key_switch =
-        s.with_room(4 * words.size(), [&] { return kernels.prepare(p.key_switch, std::span<const u32>(words)); });
-    prepared_ = std::move(made);
+/// Both keys of a device as long as it has room for them.
+class EvaluationKeysData::OnDevice final : public device::Resident {
+ public:
+  explicit OnDevice(std::size_t bytes) : bytes_(bytes) {}
+
+  std::shared_ptr<const PreparedKeys> held() {
+    const std::lock_guard lock(mutex_);
+    return keys_;
   }
-  return *prepared_;
+  void hold(std::shared_ptr<const PreparedKeys> keys) {
+    const std::lock_guard lock(mutex_);
+    keys_ = std::move(keys);
+  }
+  std::size_t evictable_bytes() override {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock && keys_ && keys_.use_count() == 1 ? bytes_ : 0;
+  }
+  std::size_t evict() override {
+    std::shared_ptr<const PreparedKeys> gone;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || !keys_ || keys_.use_count() > 1) return 0;
+    gone.swap(keys_);
+    return bytes_;
+  }
+
+ private:
+  const std::size_t bytes_;
+  std::mutex mutex_;  // never held while anything is allocated
+  std::shared_ptr<const PreparedKeys> keys_;
+};
+
+std::shared_ptr<const PreparedKeys> EvaluationKeysData::prepared() const {
+  const std::lock_guard lock(mutex_);
+  device::Session& s = context->session();
+  const lwe::Parameters& p = context->lwe();
+  if (!on_device_) {
+    on_device_ = std::make_shared<OnDevice>(8 * p.bootstrap.words() + 4 * p.key_switch.words());
+    s.device().residents().add(on_device_);
+  }
+  s.device().residents().touch(*on_device_);
+  if (auto held = on_device_->held()) return held;
+  device::TfheKernels& kernels = s.device().tfhe();
+  auto made = std::make_shared<PreparedKeys>();
+  {
+    const std::vector<u64> words = lwe::expand_bootstrap_key(p, keys);
+    made->bootstrap =
+        s.with_room(8 * words.size(), [&] { return kernels.prepare(p.bootstrap, std::span<const u64>(words)); });
+  }
+  const std::vector<u32> words = lwe::expand_switch_key(p, keys);
+  made->key_switch =
+      s.with_room(4 * words.size(), [&] { return kernels.prepare(p.key_switch, std::span<const u32>(words)); });
+  on_device_->hold(made);
+  return made;
 }
 
-std::shared_ptr<Context> open_context(const Spec& spec) {
+namespace {
+
+/// The set by its numbers alone: under the name we know them by, marked insecure only where it is.
+Spec canonical(const Spec& spec) {
+  static const std::map<std::string, std::string> names = [] {
+    std::map<std::string, std::string> known;
+    for (const std::string& name : named_specs()) known[hash_of(named_spec(name, true))] = name;
+    return known;
+  }();
+  Spec s = spec;
+  s.insecure = s.insecure && !lwe::is_secure(parameters_of(s));
+  if (const auto found = names.find(hash_of(s)); found != names.end()) s.name = found->second;
+  return s;
+}
+
+}  // namespace
+
+std::shared_ptr<Context> open_context(const Spec& given) {
+  const Spec spec = canonical(given);
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Context>> open;
   const std::lock_guard lock(mutex);
-  std::weak_ptr<Context>& slot = open[text_of(spec)];
+  std::weak_ptr<Context>& slot = open[hash_of(spec)];
   std::shared_ptr<Context> context = slot.lock();
   if (!context) slot = context = std::make_shared<Context>(spec, nullptr);
   return context;

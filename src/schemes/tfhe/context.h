@@ -78,15 +78,16 @@ struct EvaluationKeysData {
   KeyId id{};
   lwe::EvaluationKeys keys;
 
-  /// Prepared at first use.
-  const PreparedKeys& prepared() const;
+  /// Prepared at first use, and again where they had to leave the device in between. They stay as long as they are held.
+  std::shared_ptr<const PreparedKeys> prepared() const;
 
  private:
-  mutable std::mutex mutex_;
-  mutable std::optional<PreparedKeys> prepared_;
+  class OnDevice;
+  mutable std::mutex mutex_;  // while they are prepared
+  mutable std::shared_ptr<OnDevice> on_device_;
 };
 
-/// The interned context of a spec on the process's device.
+/// The interned context of a spec on the process's device: one for equal numbers, whatever they are called.
 std::shared_ptr<Context> open_context(const Spec& spec);
 /// Throws WrongKeyError or MismatchError unless the ciphertext is of this context and key (or trivial).
 void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const KeyId& key, const char* what);

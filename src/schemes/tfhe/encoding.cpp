@@ -26,8 +26,9 @@ std::size_t wires_of(const Spec& spec, const Type& type) {
   if (type.boolean) return 1;
   const unsigned each = bits_a_wire(spec);
   if (type.bits == 0 || type.bits > 64 || type.bits % each != 0) {
-    throw DtypeError(type.text() + " has no " + std::to_string(type.bits) + " bits in digits of " + std::to_string(each) +
-                     ": a multiple of that up to 64");
+    std::string text = type.text() + " does not fit this set: its integers have ";
+    text += each == 1 ? "1 to 64 bits" : "a multiple of " + std::to_string(each) + " bits, up to 64";
+    throw DtypeError(text);
   }
   return type.bits / each;
 }

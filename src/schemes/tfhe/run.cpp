@@ -177,6 +177,9 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
   device::Session& session = c.session();
   const std::size_t items = device::element_count(shape), narrow_words = device::lwe_words(c.spec().n);
   const std::size_t each = prepared->slots() * c.words() * 8 + prepared->narrow_rows() * narrow_words * 4;
+  // Held before memory is counted: keys in use cannot leave to make room.
+  const bool bootstraps = prepared->narrow_rows() > 0 && items > 0;
+  const std::shared_ptr<const PreparedKeys> key = bootstraps ? keys.prepared() : nullptr;
   session.require_memory(checked_add(checked_product(items, sum(outputs), c.words(), std::size_t{8}), items ? each : 0),
                          "this computation");
 
@@ -189,7 +192,6 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
   }
   if (items == 0 || outputs.empty()) return results;
 
-  const PreparedKeys* const key = prepared->narrow_rows() ? &keys.prepared() : nullptr;
   const std::size_t at_once = items_at_once(c, *prepared, items, each);
   const lwe::Tensor arena = c.tensor({at_once}, prepared->slots());
   // Views stay one-axis; rows without bootstraps need no narrow ciphertexts.

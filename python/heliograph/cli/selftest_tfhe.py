@@ -1,0 +1,135 @@
+"""heliograph selftest, TFHE: keys, encryptions and linear steps bit by bit, decrypted results against the clear ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import heliograph as hg
+from heliograph import _core
+from heliograph.cli.selftest import Row, attempt, difference
+
+Array = npt.NDArray[Any]
+_SEED = bytes(range(32, 64))
+_SMALL: dict[str, Any] = {
+    **{"n": 32, "k": 1, "bootstrap": (18, 1), "switch": (4, 4), "group": 2, "insecure": True},
+    **{"lwe_noise": ("gaussian", -22), "glwe_noise": ("gaussian", -40)},
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A parameter set, how many elements to compute with, and whether the reference device computes its exact parts too."""
+
+    title: str
+    items: int
+    exact: bool
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    def parameters(self) -> hg.tfhe.Parameters:
+        """On the process's device."""
+        return hg.tfhe.parameters(**self.numbers) if self.numbers else hg.tfhe.parameters(self.title.split()[-1])
+
+
+QUICK = (
+    Trial("TFHE, bits", 65, True, {**_SMALL, "degree": 256, "message_bits": 0, "carry_bits": 0, "norm": 3}),
+    Trial("TFHE, digits", 65, True, {**_SMALL, "degree": 1024, "message_bits": 2, "carry_bits": 2, "norm": 17}),
+)
+ALL = (*QUICK, Trial("TFHE boolean", 4, False), Trial("TFHE 2_2", 4, False))
+
+
+class Side:
+    """One device at work on a trial: keys and operands from a fixed seed."""
+
+    def __init__(self, trial: Trial, device: str | None) -> None:
+        core = trial.parameters()._core
+        self.secret = hg.tfhe.SecretKey(
+            _core.TfheSecretKey.generate_for_test(core.on_device(device) if device else core, _SEED)
+        )
+        rng = np.random.default_rng(trial.items)
+        self.a, self.b = (rng.integers(0, 256, trial.items, dtype=np.uint8) for _ in range(2))
+        self.flags = [np.arange(8) >> k & 1 == 1 for k in range(3)]
+        clock = [time.perf_counter()]
+        keys = self.secret.evaluation_keys()
+        key_bytes = keys.to_bytes()
+        clock.append(time.perf_counter())
+        server = hg.Server(keys)
+        self.x, self.y = (server.bind(self.secret.encrypt(values)) for values in (self.a, self.b))
+        self.bits = [server.bind(self.secret.encrypt(values)) for values in self.flags]
+        encrypted = self.x.to_bytes() + self.y.to_bytes()
+        clock.append(time.perf_counter())
+        #: Bytes and seconds.
+        self.made = {"keys": (key_bytes, clock[1] - clock[0]), "encrypt": (encrypted, clock[2] - clock[1])}
+
+
+#: Exact on every device: no bootstrap.
+LINEAR: dict[str, Callable[[Side], hg.tfhe.Tensor]] = {
+    "linear combinations": lambda s: ~s.x,
+    "copies": lambda s: s.x[::-1].reshape(1, -1),
+}
+#: With the clear result.
+OPERATIONS: dict[str, Callable[[Side], tuple[hg.tfhe.Tensor, Array]]] = {
+    "and": lambda s: (s.bits[0] & s.bits[1], s.flags[0] & s.flags[1]),
+    "xor": lambda s: (s.bits[0] ^ s.bits[1], s.flags[0] ^ s.flags[1]),
+    "nor": lambda s: (hg.tfhe.nor(s.bits[0], s.bits[1]), ~(s.flags[0] | s.flags[1])),
+    "majority": lambda s: (
+        hg.tfhe.majority(*s.bits),
+        s.flags[0] & s.flags[1] | s.flags[0] & s.flags[2] | s.flags[1] & s.flags[2],
+    ),
+    "select": lambda s: (hg.tfhe.select(*s.bits), np.where(*s.flags)),
+    "add": lambda s: (s.x + s.y, s.a + s.b),
+    "less": lambda s: (s.x < s.y, s.a < s.b),
+}
+
+
+def _made(sides: list[Side], name: str) -> tuple[float, str]:
+    found, spent = sides[0].made[name]
+    return spent, difference(found, sides[1].made[name][0]) if len(sides) > 1 else ""
+
+
+def _alike(run: Callable[[Side], hg.tfhe.Tensor], mine: Side, reference: Side) -> tuple[float, str]:
+    start = time.perf_counter()
+    result = run(mine)
+    result.wait()
+    spent = time.perf_counter() - start
+    return spent, difference(result.to_bytes(), run(reference).to_bytes())
+
+
+def _right(run: Callable[[Side], tuple[hg.tfhe.Tensor, Array]], side: Side) -> tuple[float, str]:
+    """Twice: the first call prepares."""
+    start, faults = 0.0, []
+    for _ in range(2):
+        start = time.perf_counter()
+        result, expected = run(side)
+        result.wait()
+        spent = time.perf_counter() - start
+        wrong = np.count_nonzero(side.secret.decrypt(result) != expected)
+        faults += [f"{wrong} of {expected.size} values are wrong"] if wrong else []
+    return spent, faults[0] if faults else ""
+
+
+def run_trial(trial: Trial) -> Iterator[Row]:
+    """Every operation of a trial."""
+    sides: list[Side] = []
+
+    def prepare() -> tuple[float, str]:
+        sides.append(Side(trial, None))
+        if trial.exact:
+            sides.append(Side(trial, "ref"))
+        return _made(sides, "keys")
+
+    yield attempt(trial, "keys", prepare)
+    if len(sides) < 1 + trial.exact:
+        return
+    yield attempt(trial, "encrypt", partial(_made, sides, "encrypt"))
+    if trial.exact:
+        for name, run in LINEAR.items():
+            yield attempt(trial, name, partial(_alike, run, *sides))
+    for name, compute in OPERATIONS.items():
+        yield attempt(trial, name, partial(_right, compute, sides[0]))
