@@ -1,0 +1,71 @@
+// Operations by name on encrypted tensors, as a C++ user calls them.
+#include <gtest/gtest.h>
+
+#include "heliograph/tfhe.h"
+
+namespace heliograph::tfhe {
+namespace {
+
+using Values = std::vector<std::uint64_t>;
+
+/// Small and insecure: runs in milliseconds.
+Spec small(unsigned message_bits) {
+  return {.name = "small",
+          .n = 48,
+          .k = 1,
+          .degree = message_bits ? 1024u : 256u,
+          .lwe_noise = {false, -22},
+          .glwe_noise = {false, -40},
+          .bootstrap_log_base = 18,
+          .bootstrap_levels = 1,
+          .switch_log_base = 4,
+          .switch_levels = 4,
+          .group = 2,
+          .message_bits = message_bits,
+          .carry_bits = message_bits,
+          .norm = message_bits ? 17u : 3u,
+          .insecure = true};
+}
+
+class Compute : public testing::TestWithParam<unsigned> {
+ protected:
+  Parameters parameters_{small(GetParam())};
+  SecretKey secret_ = SecretKey::generate(parameters_);
+  EvaluationKeys keys_ = secret_.evaluation_keys();
+};
+
+TEST_P(Compute, GatesAndIntegers) {
+  const Ciphertext a = secret_.encrypt({0, 0, 1, 1}, {4}, {}), b = secret_.encrypt({0, 1, 0, 1}, {4}, {});
+  EXPECT_EQ(secret_.decrypt(compute(keys_, {.name = "nand"}, {a, b})[0]), (Values{1, 1, 1, 0}));
+  const auto sums = compute(keys_, {.name = "full_adder"}, {a, b, a});
+  EXPECT_EQ(secret_.decrypt(sums[0]), (Values{0, 1, 0, 1}));
+  EXPECT_EQ(secret_.decrypt(sums[1]), (Values{0, 0, 1, 1}));
+  const Type byte = type_of("uint8");
+  const Ciphertext x = secret_.encrypt({200, 7}, {2, 1}, byte), y = secret_.encrypt({100, 3, 0}, {3}, byte);
+  EXPECT_EQ(secret_.decrypt(compute(keys_, {.name = "add"}, {x, y})[0]), (Values{44, 203, 200, 107, 10, 7}));
+  EXPECT_EQ(secret_.decrypt(compute(keys_, {.name = "multiply"}, {x, y})[0]), (Values{32, 88, 0, 188, 21, 0}));
+  EXPECT_EQ(secret_.decrypt(compute(keys_, {.name = "less"}, {x, y})[0]), (Values{0, 0, 0, 1, 0, 0}));
+}
+
+TEST_P(Compute, OneTensorAsSeveralOperands) {
+  const Type byte = type_of("uint8");
+  const Ciphertext x = secret_.encrypt({200, 7, 255}, {3}, byte);
+  EXPECT_EQ(secret_.decrypt(compute(keys_, {.name = "add"}, {x, x})[0]), (Values{144, 14, 254}));
+  EXPECT_EQ(secret_.decrypt(compute(keys_, {.name = "multiply"}, {x, x})[0]), (Values{64, 49, 1}));
+  EXPECT_EQ(secret_.decrypt(compute(keys_, {.name = "xor"}, {x, x})[0]), (Values{0, 0, 0}));
+  const Ciphertext table = compute(keys_, {.name = "multiply"}, {reshape(x, {3, 1}), reshape(x, {1, 3})})[0];
+  EXPECT_EQ(secret_.decrypt(table), (Values{64, 120, 56, 120, 49, 249, 56, 249, 1}));
+}
+
+TEST_P(Compute, RefusesWhatDoesNotFit) {
+  const Ciphertext x = secret_.encrypt({1}, {1}, type_of("uint8")), y = secret_.encrypt({1}, {1}, type_of("int8"));
+  EXPECT_THROW(compute(keys_, {.name = "add"}, {x, y}), DtypeError);
+  EXPECT_THROW(compute(keys_, {.name = "nonsense"}, {x}), ParameterError);
+  EXPECT_THROW(compute(keys_, {.name = "add", .variant = "karatsuba"}, {x, x}), ParameterError);
+  EXPECT_THROW(compute(SecretKey::generate(parameters_).evaluation_keys(), {.name = "add"}, {x, x}), WrongKeyError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Encodings, Compute, testing::Values(0, 1, 2));
+
+}  // namespace
+}  // namespace heliograph::tfhe
