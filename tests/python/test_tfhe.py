@@ -140,6 +140,7 @@ def test_unary_and_selection(each: Party) -> None:
         each.check(hg.tfhe.select(x < y, x, y), np.where(a < b, a, b))
         each.check(hg.tfhe.select(x < y, x, 0), np.where(a < b, a, np.zeros_like(a)))
         each.check(hg.tfhe.select(x == y, b, a), np.where(a == b, b, a))
+        each.check(hg.tfhe.select(x == y, b, 0), np.where(a == b, b, np.zeros_like(b)))
 
 
 GATES: dict[str, tuple[Any, Operator]] = {

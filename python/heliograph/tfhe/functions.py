@@ -92,7 +92,8 @@ def select(condition: Tensor, a: Any, b: Any, *, goal: str = "", progress: Progr
     if not isinstance(condition, Tensor):
         raise _core.DtypeError(f"a condition is a tensor of booleans, not {type(condition).__name__}")
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
-        kind = name_of(np.result_type(array_of(a, "the values"), array_of(b, "the values")))
+        # A Python integer takes the other's type, as in NumPy.
+        kind = name_of(np.result_type(*(v if type(v) is int else array_of(v, "the values") for v in (a, b))))
         a = clear(a, condition, "the values where true", kind)
     x = a if isinstance(a, Tensor) else clear(a, _bound(b, condition), "the values where true")
     y = b if isinstance(b, Tensor) else clear(b, _bound(x, condition), "the values where false")
