@@ -1,7 +1,7 @@
 #include "circuits/cache.h"
 
 #include <algorithm>
-#include <sstream>
+#include <string>
 
 namespace heliograph::circuits {
 
@@ -11,15 +11,14 @@ constexpr std::size_t kMostBootstraps = 2'000'000;  // about 200 MB
 
 std::string key_of(const Encoding& e, const tfhe::Operation& o, const std::vector<Type>& operands, Goal goal,
                    const std::vector<std::size_t>& same) {
-  std::ostringstream key;
-  key << o.name << '/' << o.variant << '/' << o.type.text() << (goal == Goal::fewest ? "/f" : "/s");
-  for (unsigned v : {e.message_bits, e.carry_bits, e.norm}) key << '/' << v;
+  std::string key = o.name + '/' + o.variant + '/' + o.type.text() + (goal == Goal::fewest ? "/f" : "/s");
+  for (unsigned v : {e.message_bits, e.carry_bits, e.norm}) key += '/' + std::to_string(v);
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    key << '/' << operands[i].text();
-    if (!same.empty() && same[i] != i) key << '=' << same[i];
+    key += '/' + operands[i].text();
+    if (!same.empty() && same[i] != i) key += '=' + std::to_string(same[i]);
   }
-  for (std::int64_t v : o.arguments) key << ',' << v;
-  return key.str();
+  for (std::int64_t v : o.arguments) key += ',' + std::to_string(v);
+  return key;
 }
 
 }  // namespace
