@@ -93,7 +93,7 @@ TITLES = {
     "VI": "Table VI: vectors added, by bits x length",
     "VII": "Table VII: one multiplication, by bits",
     "VIII": "Table VIII: vectors multiplied, by bits x length",
-    "IX": "Table IX: matrix products of 16-bit numbers, by dimension",
+    "IX": "Table IX: matrix products by dimension, of 16-bit numbers unless said",
     "X": "Table X: linear regression, by rows x attributes",
 }
 
