@@ -1,4 +1,4 @@
-// Times of single kernels and of BFV's two composites on one device:
+// Times of single kernels and of the composites of BFV, CKKS and BGV on one device:
 //   micro [--device cpu:avx512] [--only ntt] [--seconds 0.3] [--json FILE]
 // Threads: HELIOGRAPH_THREADS. Medians of repeated calls, in microseconds: of one call and the wait for it, and of one
 // among many calls before one wait, which is another figure where calls enqueue and return. Batches of many limbs are timed
@@ -84,8 +84,8 @@ class Bench {
     const std::size_t repeats = static_cast<std::size_t>(std::clamp(kStretch / alone, 2.0, 1000.0));
     const double among = on_host() ? alone : median_of(call, repeats, seconds_);
     figures_.push_back({name, alone, among, note(among, rate, units), units});
-    std::printf("%-76s %10.2f us", name.c_str(), alone);
-    if (!on_host()) std::printf(", among many %10.2f us", among);
+    std::printf("%-84s %10.2f us, least %10.2f us", name.c_str(), alone, least_);
+    if (!on_host()) std::printf("; among many %10.2f us", among);
     std::printf("  %s\n", figures_.back().note.c_str());
     std::fflush(stdout);
   }
@@ -103,6 +103,7 @@ class Bench {
       times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count() /
                       static_cast<double>(repeats));
     }
+    if (repeats == 1) least_ = *std::min_element(times.begin(), times.end());
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
     return times[times.size() / 2];
   }
@@ -118,6 +119,7 @@ class Bench {
   std::unique_ptr<device::Queue> queue_;
   std::string only_;
   double seconds_;
+  double least_ = 0;  // microseconds of the last series of single calls
   std::vector<Buffer> kept_;
   std::vector<Figure> figures_;
   u32 objects_ = 0;
@@ -345,6 +347,28 @@ std::size_t count(const std::vector<std::pair<int, std::size_t>>& lengths) {
   return r;
 }
 
+/// All but the division of a key switch, over the ring's first primes: `q` of the chain, then `s` special ones.
+KeySwitchPlan switch_plan(Bench& b, const std::shared_ptr<const device::PreparedRing>& ring, std::size_t q, std::size_t s,
+                          const std::vector<std::size_t>& digits) {
+  KeySwitchPlan k;
+  k.ring = ring;
+  k.chain = PrimeList::range(0, q), k.special = PrimeList::range(q, s);
+  k.extended = k.key_limbs = PrimeList::range(0, q + s);
+  for (std::size_t first = 0; const std::size_t limbs : digits) {
+    KeySwitchPlan::Digit digit{.first = first, .count = limbs, .others = {}, .raise = nullptr};
+    std::vector<u64> from, to;
+    for (std::size_t l = 0; l < q + s; ++l) {
+      const bool inside = l >= first && l < first + limbs;
+      (inside ? from : to).push_back(ring->ring().prime(static_cast<math::PrimeIndex>(l)));
+      if (!inside) digit.others.push_back(static_cast<math::PrimeIndex>(l));
+    }
+    digit.raise = b.kernels().prepare(math::extend_base(from, to));
+    k.digits.push_back(std::move(digit));
+    first += limbs;
+  }
+  return k;
+}
+
 Plans make_plans(Bench& b, const BfvSet& set) {
   Plans p;
   std::vector<std::pair<int, std::size_t>> all = set.chain;
@@ -353,22 +377,8 @@ Plans make_plans(Bench& b, const BfvSet& set) {
   p.ring = make_ring(set.n, set.word, all);
   const auto ring = b.kernels().prepare(p.ring);
   const std::size_t q = count(set.chain), s = count(set.special), r = count(set.auxiliary);
+  p.key_switch = switch_plan(b, ring, q, s, set.digits);
   KeySwitchPlan& k = p.key_switch;
-  k.ring = ring;
-  k.chain = PrimeList::range(0, q), k.special = PrimeList::range(q, s);
-  k.extended = k.key_limbs = PrimeList::range(0, q + s);
-  for (std::size_t first = 0; const std::size_t limbs : set.digits) {
-    KeySwitchPlan::Digit digit{.first = first, .count = limbs, .others = {}, .raise = nullptr};
-    std::vector<u64> from, to;
-    for (std::size_t l = 0; l < q + s; ++l) {
-      const bool inside = l >= first && l < first + limbs;
-      (inside ? from : to).push_back(p.ring->prime(static_cast<math::PrimeIndex>(l)));
-      if (!inside) digit.others.push_back(static_cast<math::PrimeIndex>(l));
-    }
-    digit.raise = b.kernels().prepare(math::extend_base(from, to));
-    k.digits.push_back(std::move(digit));
-    first += limbs;
-  }
   k.mod_down = b.kernels().prepare(math::divide_and_round(moduli(*p.ring, k.special), moduli(*p.ring, k.chain)));
   MultiplyPlan& m = p.multiply;
   m.ring = ring;
@@ -412,6 +422,105 @@ void bfv(Bench& b, const BfvSet& set) {
     b.time("bfv relinearize" + name, relinearize, each);
     b.time(
         "bfv multiply and relinearize" + name, [&] { multiply(), relinearize(); }, each);
+  }
+}
+
+// ---- Ciphertexts in the NTT domain (CKKS, BGV)
+
+struct TransformedSet {
+  std::string name;
+  std::size_t n, limbs, special;
+  std::vector<std::size_t> digits;
+  u64 t = 1;  // above 1: BGV's plaintext modulus
+  int bits = 50;
+  Word word = Word::w64;
+  std::size_t batch = 4;
+};
+
+/// From the first `primes` primes of a ring to its first `out`, the result multiplied by `times`.
+device::DividePlan divide_plan(Bench& b, const std::shared_ptr<const device::PreparedRing>& ring, std::size_t primes,
+                               std::size_t out, u64 times, u64 keep) {
+  device::DividePlan d;
+  d.ring = ring;
+  d.primes = PrimeList::range(0, primes), d.out = PrimeList::range(0, out);
+  d.kept = {{0, 0, out}}, d.divided = {{out, 0, primes - out}};
+  const std::vector<u64> from = moduli(ring->ring(), PrimeList::range(out, primes - out)), to = moduli(ring->ring(), d.out);
+  math::Conversion c = keep > 1 ? math::divide_keeping(from, to, keep) : math::divide_and_round(from, to, 1, times);
+  std::copy(c.own.begin(), c.own.end(), d.own.begin());
+  d.rest = b.kernels().prepare(math::without_own(std::move(c)));
+  return d;
+}
+
+KeySwitchPlan ntt_switch_plan(Bench& b, const std::shared_ptr<const device::PreparedRing>& ring, const TransformedSet& set,
+                              std::size_t out) {
+  KeySwitchPlan k = switch_plan(b, ring, set.limbs, set.special, set.digits);
+  k.down = divide_plan(b, ring, set.limbs + set.special, out, set.t, 1);
+  for (std::size_t l = 0; l < set.limbs; ++l) {
+    const u64 q = ring->ring().prime(static_cast<math::PrimeIndex>(l));
+    u64 weight = math::inverse_mod(set.t, q);
+    for (const math::PrimeIndex p : k.special) weight = math::mul_mod(weight, ring->ring().prime(p) % q, q);
+    k.weight[l] = weight;
+  }
+  return k;
+}
+
+void transformed(Bench& b, const TransformedSet& set) {
+  if (!b.wanted_group("transformed")) return;
+  const auto ring = b.kernels().prepare(make_ring(set.n, set.word, {{set.bits, set.limbs + set.special}}));
+  const KeySwitchPlan same = ntt_switch_plan(b, ring, set, set.limbs);
+  const device::DividePlan lower = divide_plan(b, ring, set.limbs, set.limbs - 1, 1, set.t);
+  const std::size_t digits = set.digits.size(), n = set.n;
+  const View key = b.random(*ring, same.extended, 1, 2 * digits);
+  device::Permutation turn;
+  turn.source = math::automorphism_table(n, 5);
+  const auto permutation = b.kernels().prepare(std::move(turn));
+  device::LimbConstants inverse{};
+  for (std::size_t l = 0; l < set.limbs; ++l)
+    inverse[l] = math::inverse_mod(set.t, ring->ring().prime(static_cast<math::PrimeIndex>(l)));
+  for (const std::size_t items : {std::size_t{1}, set.batch}) {
+    const View x = b.random(*ring, same.chain, items, 2), y = b.random(*ring, same.chain, items, 2);
+    const View product = b.random(*ring, same.chain, items, 3), out = b.random(*ring, same.chain, items, 2),
+               low = b.view(set.word, items, 2, set.limbs - 1, n), mask = b.view(set.word, items, 1, set.limbs, n),
+               body = b.view(set.word, items, 1, set.limbs, n),
+               up = b.view(set.word, items, digits, same.extended.size(), n),
+               over = b.view(set.word, items, digits, same.extended.size(), n);
+    const std::size_t bytes = device::Kernels::key_switch_ntt_workspace(same, items);
+    std::byte* const scratch = b.memory(bytes);
+    const View add = product.with_components(0, 2), last = product.with_components(2, 1);
+    const auto multiply = [&] { b.kernels().tensor(b.queue(), *ring, same.chain, x, y, product); };
+    const auto relinearize = [&](const KeySwitchPlan& plan, const View& to) {
+      if (set.t > 1) b.kernels().mul_constants(b.queue(), *ring, same.chain, last, inverse, last);
+      b.kernels().key_switch_ntt(b.queue(), plan, last, key, &add, to, Workspace(scratch, bytes));
+    };
+    const auto rotate = [&] {
+      b.kernels().inverse_ntt(b.queue(), *ring, same.chain, x.with_components(1, 1), mask);
+      if (set.t > 1) b.kernels().mul_constants(b.queue(), *ring, same.chain, mask, inverse, mask);
+      b.kernels().decompose(b.queue(), same, mask, up, Workspace(nullptr, 0));
+      b.kernels().permute(b.queue(), *ring, same.extended, *permutation, up, over);
+      b.kernels().permute(b.queue(), *ring, same.chain, *permutation, x.with_components(0, 1), body);
+      b.kernels().apply_key_ntt(b.queue(), same, over, key, &body, out, Workspace(scratch, bytes));
+    };
+    const std::string name = ", " + set.name + ", " + std::to_string(items) + (items == 1 ? " item" : " items");
+    const auto each = [&](double us) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.4f ms each", us * 1e-3 / static_cast<double>(items));
+      return std::string(text);
+    };
+    b.time("transformed tensor" + name, multiply, each);
+    b.time(
+        "transformed key switch" + name, [&] { relinearize(same, out); }, each);
+    b.time(
+        "transformed multiply and relinearize" + name, [&] { multiply(), relinearize(same, out); }, each);
+    if (set.t == 1) {
+      const KeySwitchPlan merged = ntt_switch_plan(b, ring, set, set.limbs - 1);
+      b.time(
+          "transformed multiply, relinearize and rescale at once" + name, [&] { multiply(), relinearize(merged, low); },
+          each);
+    }
+    b.time("transformed rotate" + name, rotate, each);
+    b.time(
+        "transformed divide by one prime" + name,
+        [&] { b.kernels().divide(b.queue(), lower, x, low, Workspace(scratch, bytes)); }, each);
   }
 }
 
@@ -490,6 +599,10 @@ int run(int argc, char** argv) {
             Word::w32,
             small});
   }
+  transformed(b, {"CKKS 2^16, 24 + 8 limbs", 65536, 24, 8, {8, 8, 8}});
+  transformed(b, {"CKKS 2^15, 20 + 7 limbs", 32768, 20, 7, {7, 7, 6}});
+  transformed(b, {"BGV 2^15, 11 + 4 limbs", 32768, 11, 4, {4, 4, 3}, 65537});
+  transformed(b, {"BGV 2^14, 6 + 2 limbs", 16384, 6, 2, {2, 2, 2}, 65537});
   if (!json.empty()) write_json(b, description, json);
   return 0;
 }

@@ -29,6 +29,7 @@ HELIOGRAPH_ERROR(DtypeError, Error)              // an array of the wrong elemen
 HELIOGRAPH_ERROR(SlotsError, Error)              // batching or rotation where there are no slots
 HELIOGRAPH_ERROR(NoiseError, Error)              // noise exhausted
 HELIOGRAPH_ERROR(LevelError, Error)              // no modulus left to drop
+HELIOGRAPH_ERROR(ScaleError, Error)              // CKKS scales that do not fit
 HELIOGRAPH_ERROR(FormatError, Error)             // a file that is not one of ours
 HELIOGRAPH_ERROR(DamagedFileError, FormatError)  // truncated, flipped, oversized, residues above the modulus
 HELIOGRAPH_ERROR(VersionError, FormatError)      // a version we do not read

@@ -3,19 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "heliograph/errors.h"
+#include "heliograph/types.h"
 
 namespace heliograph {
-
-using Shape = std::vector<std::size_t>;
-using Bytes = std::vector<std::byte>;
-/// Called now and then with the share done, 0 to 1; may throw CancelledError to stop.
-using Progress = std::function<void(double)>;
 
 namespace tfhe {
 

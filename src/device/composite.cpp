@@ -26,6 +26,33 @@ std::size_t Kernels::key_switch_workspace(const KeySwitchPlan& plan, std::size_t
   return polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()) + apply_key_workspace(plan, items);
 }
 
+std::size_t DividePlan::divisors() const {
+  std::size_t sum = 0;
+  for (const Run& run : divided) sum += run.count;
+  return sum;
+}
+
+bool DividePlan::simple() const {
+  return kept.size() == 1 && kept[0].from == 0 && kept[0].to == 0 && kept[0].count == out.size() && divided.size() == 1 &&
+         divided[0].from == out.size() && divided[0].count + out.size() == primes.size();
+}
+
+std::size_t Kernels::divide_workspace(const DividePlan& plan, std::size_t items, std::size_t components) {
+  return plan.rest ? polynomials(*plan.ring, items * components, plan.divisors()) +
+                         polynomials(*plan.ring, items * components, plan.out.size())
+                   : 0;
+}
+
+std::size_t Kernels::apply_key_ntt_workspace(const KeySwitchPlan& plan, std::size_t items) {
+  return polynomials(*plan.ring, items, 2 * plan.extended.size()) + polynomials(*plan.ring, items, 2 * plan.chain.size()) +
+         divide_workspace(plan.down, items, 2);
+}
+
+std::size_t Kernels::key_switch_ntt_workspace(const KeySwitchPlan& plan, std::size_t items) {
+  return polynomials(*plan.ring, items, plan.chain.size()) +
+         polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()) + apply_key_ntt_workspace(plan, items);
+}
+
 std::size_t Kernels::bfv_multiply_workspace(const MultiplyPlan& plan, std::size_t items, std::size_t a, std::size_t b) {
   // One stretch for each take() of do_bfv_multiply: each is rounded up on its own.
   const std::size_t extended = plan.extended.size(), result = a + b - 1;
@@ -80,6 +107,61 @@ void Kernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, 
   const View digits = w.take(ring.word(), x.items(), plan.digits.size(), plan.extended.size(), ring.n());
   do_decompose(q, plan, x, digits, Workspace(nullptr, 0));
   do_apply_key(q, plan, digits, key, add, out, w);
+}
+
+void Kernels::do_divide(Queue& q, const DividePlan& plan, const View& x, const View& out, Workspace w) {
+  const math::Ring& ring = plan.ring->ring();
+  View rest;
+  if (plan.rest) {
+    const View last = w.take(ring.word(), x.items(), x.components, plan.divisors(), ring.n());
+    for (const auto& [from, to, count] : plan.divided) {
+      const PrimeList primes(plan.primes.begin() + from, count);
+      do_inverse_ntt(q, *plan.ring, primes, x.with_limbs(from, count), last.with_limbs(to, count));
+    }
+    rest = w.take(ring.word(), x.items(), x.components, plan.out.size(), ring.n());
+    do_convert(q, *plan.rest, last, nullptr, rest, nullptr);
+    do_forward_ntt(q, *plan.ring, plan.out, rest, rest);
+  }
+  std::size_t next = 0;  // limb of the result; those before the next run are added ones
+  const auto fill_to = [&](std::size_t end) {
+    if (end > next) do_copy(q, rest.with_limbs(next, end - next), out.with_limbs(next, end - next));
+  };
+  for (const auto& [from, to, count] : plan.kept) {
+    fill_to(to);
+    const PrimeList primes(plan.out.begin() + to, count);
+    LimbConstants own{};
+    for (std::size_t l = 0; l < count; ++l) own[l] = plan.own[to + l];
+    const View target = out.with_limbs(to, count);
+    do_mul_constants(q, *plan.ring, primes, x.with_limbs(from, count), own, target);
+    if (plan.rest) do_add(q, *plan.ring, primes, target, rest.with_limbs(to, count), target);
+    next = to + count;
+  }
+  fill_to(plan.out.size());
+}
+
+void Kernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
+                               const View& out, Workspace w) {
+  const math::Ring& ring = plan.ring->ring();
+  const View sum = w.take(ring.word(), out.items(), 2, plan.extended.size(), ring.n());
+  const View weighted = w.take(ring.word(), out.items(), 2, plan.chain.size(), ring.n());
+  do_inner_product(q, *plan.ring, plan.extended, digits, key, plan.key_limbs, sum);
+  if (add) {
+    const View more = weighted.with_components(0, add->components);
+    const View part = sum.with_components(0, add->components).with_limbs(0, plan.chain.size());
+    do_mul_constants(q, *plan.ring, plan.chain, *add, plan.weight, more);
+    do_add(q, *plan.ring, plan.chain, part, more, part);
+  }
+  do_divide(q, plan.down, sum, out, w);
+}
+
+void Kernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
+                                const View& out, Workspace w) {
+  const math::Ring& ring = plan.ring->ring();
+  const View coefficients = w.take(ring.word(), x.items(), 1, plan.chain.size(), ring.n());
+  const View digits = w.take(ring.word(), x.items(), plan.digits.size(), plan.extended.size(), ring.n());
+  do_inverse_ntt(q, *plan.ring, plan.chain, x, coefficients);
+  do_decompose(q, plan, coefficients, digits, Workspace(nullptr, 0));
+  do_apply_key_ntt(q, plan, digits, key, add, out, w);
 }
 
 void Kernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out,

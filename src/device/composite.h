@@ -5,6 +5,26 @@
 
 namespace heliograph::device {
 
+/// Division in the NTT domain by the product F of some limbs' primes, rounded (rescaling, mod down):
+///   out_j = own_j x_i + NTT(rest(divided limbs of x))_j     own_j is 0, and there is no x_i, for a limb that is added
+/// With `rest` and `own` from one conversion (math/conversion.h) these are that conversion's bits on coefficients.
+struct DividePlan {
+  struct Run {
+    std::size_t from, to, count;  // limbs
+  };
+  std::shared_ptr<const PreparedRing> ring;
+  PrimeList primes;          // limbs of x
+  PrimeList out;             // limbs of the result; what is not in `primes` is added (rational rescaling)
+  std::vector<Run> kept;     // from x to the result, ascending there
+  std::vector<Run> divided;  // from x to the conversion's sources
+  std::shared_ptr<const PreparedConversion> rest;  // divided -> out, no own operand; null where nothing is divided by
+  LimbConstants own{};                             // one for each limb of the result
+
+  std::size_t divisors() const;
+  /// x's first limbs are the result's and its last are divided by: what backends fuse.
+  bool simple() const;
+};
+
 /// Hybrid key switching (Han, Ki, ePrint 2019/688) of a polynomial modulo the primes `chain`.
 /// A digit is a run of the chain's limbs; it is raised to the chain and the special primes (none: nothing is divided).
 struct KeySwitchPlan {
@@ -20,6 +40,11 @@ struct KeySwitchPlan {
   PrimeList extended;                                  // chain, then special
   PrimeList key_limbs;                                 // where `extended` lies in a key
   std::shared_ptr<const PreparedConversion> mod_down;  // divide by P; null where there is none
+
+  // In the NTT domain: what is added is first multiplied by `weight`, limb by limb of the chain, and `down` divides the sum,
+  // by P or by P and the chain's last primes at once.
+  LimbConstants weight{};
+  DividePlan down;
 };
 
 /// BFV multiplication with auxiliary primes R: the product is held modulo Q*R and must fit there.

@@ -273,6 +273,63 @@ void Kernels::key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, con
   do_key_switch(q, plan, x, key, add, out, w);
 }
 
+namespace {
+
+void check_divide(const DividePlan& plan, const View& out) {
+  check_ring(*plan.ring, plan.out, out);
+  std::size_t next = 0;
+  for (const auto& [from, to, count] : plan.kept) {
+    require<ShapeError>(from + count <= plan.primes.size() && to >= next && to + count <= plan.out.size(),
+                        "a division keeps limbs that are not there, or in another order");
+    next = to + count;
+  }
+  const std::size_t divisors = plan.divisors();
+  for (const auto& [from, to, count] : plan.divided) {
+    require<ShapeError>(from + count <= plan.primes.size() && to + count <= divisors,
+                        "a division divides by limbs that are not there");
+  }
+  require<ShapeError>((plan.rest != nullptr) == (divisors > 0), "a division's conversion is missing or not wanted");
+  if (!plan.rest) return;
+  const math::Conversion& c = plan.rest->conversion();
+  require<ShapeError>(c.own.empty() && c.sources() == divisors && c.targets() == plan.out.size(),
+                      "a division's conversion does not fit it");
+}
+
+void check_switch_ntt(const KeySwitchPlan& plan, const View& key, const View* add, const View& out) {
+  require<ShapeError>(out.components == 2, "a key switch gives two components");
+  require<ShapeError>(plan.down.primes == plan.extended, "a key switch's division is not of its sums");
+  check_divide(plan.down, out);
+  check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size(), out.n);
+  if (add) check_added(plan, *add, out);
+}
+
+}  // namespace
+
+void Kernels::divide(Queue& q, const DividePlan& plan, const View& x, const View& out, Workspace w) {
+  check_ring(*plan.ring, plan.primes, x);
+  check_same(x, out);
+  check_divide(plan, out);
+  do_divide(q, plan, x, out, w);
+}
+
+void Kernels::apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
+                            const View& out, Workspace w) {
+  check_ring(*plan.ring, plan.extended, digits);
+  check_batch(digits, out);
+  require<ShapeError>(digits.components == plan.digits.size(), "a key switch takes one component a digit");
+  check_switch_ntt(plan, key, add, out);
+  do_apply_key_ntt(q, plan, digits, key, add, out, w);
+}
+
+void Kernels::key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
+                             const View& out, Workspace w) {
+  check_ring(*plan.ring, plan.chain, x);
+  check_batch(x, out);
+  require<ShapeError>(x.components == 1, "a key switch takes one component");
+  check_switch_ntt(plan, key, add, out);
+  do_key_switch_ntt(q, plan, x, key, add, out, w);
+}
+
 void Kernels::bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out, Workspace w) {
   for (const View* v : {&a, &b, &out}) check_ring(*plan.ring, plan.chain, *v), check_batch(*v, out);
   require<ShapeError>(a.components + b.components == out.components + 1,

@@ -28,6 +28,9 @@ class PrimeList {
   explicit PrimeList(const std::vector<PrimeIndex>& list) {
     for (PrimeIndex p : list) push_back(p);
   }
+  PrimeList(const PrimeIndex* first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) push_back(first[i]);
+  }
   /// `count` consecutive primes from `first`.
   static PrimeList range(std::size_t first, std::size_t count) {
     PrimeList r;

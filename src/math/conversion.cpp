@@ -59,16 +59,39 @@ Conversion extend_base(std::vector<u64> from, std::vector<u64> to, bool rounded,
   return c;
 }
 
-Conversion divide_and_round(std::vector<u64> from, std::vector<u64> to, u64 multiplier) {
+Conversion divide_and_round(std::vector<u64> from, std::vector<u64> to, u64 multiplier, u64 times) {
+  return divide_and_round(std::move(from), std::move(to), std::vector<u64>{multiplier}, times);
+}
+
+Conversion divide_and_round(std::vector<u64> from, std::vector<u64> to, const std::vector<u64>& multipliers, u64 times) {
   // (m x - [m x]_F) / F = x * m F^-1 - sum y_i f_i^-1 + v
   Conversion c{.from = std::move(from), .to = std::move(to)};
-  c.inverse = source_constants(c.from, multiplier);
+  c.inverse = source_constants(c.from, 1);
+  for (std::size_t i = 0; i < c.from.size(); ++i)
+    c.inverse[i] = mul_mod(c.inverse[i], product_mod(multipliers, c.from[i]), c.from[i]);
   c.fixed = fixed_point(c.from);
   for (u64 q : c.to) {
-    for (u64 f : c.from) c.matrix.push_back(neg_mod(inverse_mod(f % q, q), q));
-    c.own.push_back(mul_mod(multiplier % q, inverse_mod(product_mod(c.from, q), q), q));
-    c.wrap.push_back(1 % q);
+    const u64 k = times % q;
+    for (u64 f : c.from) c.matrix.push_back(mul_mod(k, neg_mod(inverse_mod(f % q, q), q), q));
+    c.own.push_back(mul_mod(mul_mod(k, product_mod(multipliers, q), q), inverse_mod(product_mod(c.from, q), q), q));
+    c.wrap.push_back(k);
   }
+  return c;
+}
+
+Conversion divide_keeping(std::vector<u64> from, std::vector<u64> to, u64 t) {
+  // d = t [t^-1 x]_F, so (x - d) / F = x F^-1 - t sum y_i f_i^-1 + t v with y of t^-1 x
+  Conversion c = divide_and_round(std::move(from), std::move(to), 1, t);
+  for (std::size_t i = 0; i < c.from.size(); ++i) {
+    const u64 f = c.from[i];
+    c.inverse[i] = mul_mod(c.inverse[i], inverse_mod(t % f, f), f);
+  }
+  for (std::size_t j = 0; j < c.to.size(); ++j) c.own[j] = inverse_mod(product_mod(c.from, c.to[j]), c.to[j]);
+  return c;
+}
+
+Conversion without_own(Conversion c) {
+  c.own.clear();
   return c;
 }
 

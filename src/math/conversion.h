@@ -42,8 +42,18 @@ struct Conversion {
 /// out = [multiplier * x] centred modulo the product F of `from` (approximate: plus u*F, 0 <= u < |from|).
 Conversion extend_base(std::vector<u64> from, std::vector<u64> to, bool rounded = true, u64 multiplier = 1);
 
-/// out = round(multiplier * x / F) modulo each of `to`, x given modulo `from` (product F) and `to`. Centred, ties by v.
-Conversion divide_and_round(std::vector<u64> from, std::vector<u64> to, u64 multiplier = 1);
+/// out = times * round(multiplier * x / F) modulo each of `to`, x given modulo `from` (product F) and `to`. Centred, ties
+/// by v.
+Conversion divide_and_round(std::vector<u64> from, std::vector<u64> to, u64 multiplier = 1, u64 times = 1);
+/// The same with the product of several multipliers. A modulus of `to` may be among them: x is then not asked for there.
+Conversion divide_and_round(std::vector<u64> from, std::vector<u64> to, const std::vector<u64>& multipliers, u64 times);
+
+/// out = (x - d) / F modulo each of `to`, d congruent to x modulo F (the product of `from`) and to 0 modulo t, and least:
+/// BGV's modulus switch (ePrint 2021/204, section 3). t is coprime to F.
+Conversion divide_keeping(std::vector<u64> from, std::vector<u64> to, u64 t);
+
+/// The conversion with no own operand: out less x * own.
+Conversion without_own(Conversion c);
 
 /// out = round(t * x / Q) mod t for x modulo the chain `from` (product Q): BFV's last step of decryption.
 Conversion scale_to_plain(std::vector<u64> from, u64 t);

@@ -2,61 +2,9 @@
 #include <algorithm>
 
 #include "device/chunks.h"
-#include "mesh/kernels.h"
+#include "mesh/plans.h"
 
 namespace heliograph::mesh {
-
-namespace {
-
-std::shared_ptr<const PreparedRing> ring_on(const std::shared_ptr<const PreparedRing>& ring, std::size_t m) {
-  const auto* const mesh = dynamic_cast<const MeshRing*>(ring.get());
-  require<MismatchError>(mesh != nullptr, "a plan of another device");
-  return mesh->shared(m);
-}
-
-const MeshConversion& mesh_of(const std::shared_ptr<const PreparedConversion>& c) {
-  const auto* const mesh = dynamic_cast<const MeshConversion*>(c.get());
-  require<MismatchError>(mesh != nullptr, "a plan of another device");
-  return *mesh;
-}
-
-std::shared_ptr<const PreparedConversion> conversion_on(const std::shared_ptr<const PreparedConversion>& c, std::size_t m) {
-  return c ? mesh_of(c).on(m) : nullptr;
-}
-
-std::shared_ptr<KeySwitchPlan> plan_on(const KeySwitchPlan& plan, std::size_t m) {
-  auto mine = std::make_shared<KeySwitchPlan>(plan);
-  mine->ring = ring_on(plan.ring, m);
-  for (auto& digit : mine->digits) digit.raise = conversion_on(digit.raise, m);
-  mine->mod_down = conversion_on(plan.mod_down, m);
-  return mine;
-}
-
-std::shared_ptr<MultiplyPlan> plan_on(const MultiplyPlan& plan, std::size_t m) {
-  auto mine = std::make_shared<MultiplyPlan>(plan);
-  mine->ring = ring_on(plan.ring, m);
-  mine->lift = conversion_on(plan.lift, m), mine->scale = conversion_on(plan.scale, m);
-  mine->lower = conversion_on(plan.lower, m);
-  return mine;
-}
-
-/// Scratch of a part's call and the items it takes at a time.
-struct Scratch {
-  std::byte* address;
-  std::size_t bytes, items;
-};
-
-template <class Bytes>
-Scratch scratch_for(Operation& op, const Block& part, Bytes bytes) {
-  if (!op.state().here(part.member)) return {.address = nullptr, .bytes = 0, .items = 1};
-  const std::size_t preferred = op.state().member(part.member).device->kernels().preferred_items(bytes(1));
-  Scratch s{.address = nullptr, .bytes = 0, .items = std::clamp<std::size_t>(preferred, 1, part.count)};
-  s.bytes = bytes(s.items);
-  s.address = op.scratch(part.member, s.bytes);
-  return s;
-}
-
-}  // namespace
 
 MeshKernels::Temporary MeshKernels::over_limbs(Queue& q, const View& like, std::size_t components, const PrimeList& primes) {
   const View shape = View::dense(nullptr, like.word, {like.items()}, components, primes.size(), like.n);
@@ -67,45 +15,50 @@ MeshKernels::Temporary MeshKernels::over_limbs(Queue& q, const View& like, std::
 
 // ---- key switching
 
+bool MeshKernels::switch_whole(Queue& q, const KeySwitchPlan& plan, const View& in, const View& key, const View* add,
+                               const View& out, SwitchCall call, SwitchBytes bytes) {
+  Operation op(*state_, q);
+  if (runs_over_limbs(op, out)) return false;
+  const std::vector<Block> parts = op.parts(out), from = op.fetch(in, with_limbs(parts, range(0, in.limbs)));
+  std::vector<Block> added;
+  if (add) added = op.fetch(*add, with_limbs(parts, range(0, add->limbs)));
+  const std::vector<LocalKey> keys = fetch_key(op, key, plan.key_limbs, with_limbs(parts, range(0, plan.extended.size())));
+  op.writes(out);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto mine = plan_on(plan, parts[i].member);
+    mine->key_limbs = keys[i].limbs;
+    const Scratch scratch = scratch_for(op, parts[i], [&](std::size_t items) { return bytes(*mine, items); });
+    std::vector<View> views = {parts[i].view, from[i].view};
+    if (add) views.push_back(added[i].view);
+    op.post(parts[i].member,
+            [mine, scratch, call, views = std::move(views), key = keys[i].view](device::Device& d, Queue& queue) {
+              device::for_chunks(views, scratch.items, {}, [&](const std::vector<View>& v) {
+                (d.kernels().*call)(queue, *mine, v[1], key, v.size() > 2 ? &v[2] : nullptr, v[0],
+                                    Workspace(scratch.address, scratch.bytes));
+              });
+            });
+  }
+  return true;
+}
+
 void MeshKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
                                 const View& out, Workspace) {
   if (out.items() == 0) return;
-  {
-    Operation op(*state_, q);
-    if (!runs_over_limbs(op, out)) {
-      const std::vector<Block> parts = op.parts(out), in = op.fetch(x, parts);
-      std::vector<Block> added;
-      if (add) added = op.fetch(*add, parts);
-      const std::vector<LocalKey> keys =
-          fetch_key(op, key, plan.key_limbs, with_limbs(parts, range(0, plan.extended.size())));
-      op.writes(out);
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        const auto mine = plan_on(plan, parts[i].member);
-        mine->key_limbs = keys[i].limbs;
-        const Scratch scratch =
-            scratch_for(op, parts[i], [&](std::size_t items) { return key_switch_workspace(*mine, items); });
-        std::vector<View> views = {parts[i].view, in[i].view};
-        if (add) views.push_back(added[i].view);
-        op.post(parts[i].member,
-                [mine, scratch, views = std::move(views), key = keys[i].view](device::Device& d, Queue& queue) {
-                  device::for_chunks(views, scratch.items, {}, [&](const std::vector<View>& v) {
-                    d.kernels().key_switch(queue, *mine, v[1], key, v.size() > 2 ? &v[2] : nullptr, v[0],
-                                           Workspace(scratch.address, scratch.bytes));
-                  });
-                });
-      }
-      return;
-    }
-  }
+  if (switch_whole(q, plan, x, key, add, out, &Kernels::key_switch, &Kernels::key_switch_workspace)) return;
   const Temporary sum = over_limbs(q, out, 2, plan.extended);
-  if (state_->options().key_switch == KeySwitch::output) {
-    aggregate_outputs(q, plan, x, key, sum.view);
-  } else {
-    const Temporary digits = over_limbs(q, out, plan.digits.size(), plan.extended);
-    decompose_over_limbs(q, plan, x, digits.view);
-    inner_product(q, *plan.ring, plan.extended, digits.view, key, plan.key_limbs, sum.view);
-  }
+  sum_over_limbs(q, plan, x, key, sum.view);
   finish_key_switch(q, plan, sum.view, add, out);
+}
+
+/// The digits of `x`, in the coefficient domain, times the key.
+void MeshKernels::sum_over_limbs(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View& sum) {
+  if (state_->options().key_switch == KeySwitch::output) {
+    aggregate_outputs(q, plan, x, key, sum);
+    return;
+  }
+  const Temporary digits = over_limbs(q, sum, plan.digits.size(), plan.extended);
+  decompose_over_limbs(q, plan, x, digits.view);
+  inner_product(q, *plan.ring, plan.extended, digits.view, key, plan.key_limbs, sum);
 }
 
 void MeshKernels::do_decompose(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits, Workspace) {
@@ -236,33 +189,7 @@ void MeshKernels::aggregate_outputs(Queue& q, const KeySwitchPlan& plan, const V
 void MeshKernels::do_apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
                                const View& out, Workspace) {
   if (out.items() == 0) return;
-  {
-    Operation op(*state_, q);
-    if (!runs_over_limbs(op, out)) {
-      const std::vector<Block> parts = op.parts(out), all = with_limbs(parts, range(0, plan.extended.size()));
-      const std::vector<Block> in = op.fetch(digits, all);
-      std::vector<Block> added;
-      if (add) added = op.fetch(*add, parts);
-      const std::vector<LocalKey> keys = fetch_key(op, key, plan.key_limbs, all);
-      op.writes(out);
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        const auto mine = plan_on(plan, parts[i].member);
-        mine->key_limbs = keys[i].limbs;
-        const Scratch scratch =
-            scratch_for(op, parts[i], [&](std::size_t items) { return apply_key_workspace(*mine, items); });
-        std::vector<View> views = {parts[i].view, in[i].view};
-        if (add) views.push_back(added[i].view);
-        op.post(parts[i].member,
-                [mine, scratch, views = std::move(views), key = keys[i].view](device::Device& d, Queue& queue) {
-                  device::for_chunks(views, scratch.items, {}, [&](const std::vector<View>& v) {
-                    d.kernels().apply_key(queue, *mine, v[1], key, v.size() > 2 ? &v[2] : nullptr, v[0],
-                                          Workspace(scratch.address, scratch.bytes));
-                  });
-                });
-      }
-      return;
-    }
-  }
+  if (switch_whole(q, plan, digits, key, add, out, &Kernels::apply_key, &Kernels::apply_key_workspace)) return;
   const Temporary sum = over_limbs(q, out, 2, plan.extended);
   inner_product(q, *plan.ring, plan.extended, digits, key, plan.key_limbs, sum.view);
   finish_key_switch(q, plan, sum.view, add, out);

@@ -368,18 +368,20 @@ void MeshKernels::do_convert(Queue& q, const PreparedConversion& prepared, const
       return;
     }
   }
-  bool transpose = state_->options().exchange == Exchange::transpose;
-  if (state_->options().exchange == Exchange::automatic) {
-    const double limb = static_cast<double>(out.items() * out.components * out.n * out.word_size());
-    const double members = static_cast<double>(state_->size()), share = (members - 1) / members;
-    const double moved_by_broadcast = limb * static_cast<double>(x.limbs) * share;
-    const double moved_by_transpose =
-        limb * static_cast<double>(x.limbs + (own ? out.limbs : 0) + conversion.conversion().targets()) * share / members;
-    transpose = moved_by_transpose / state_->costs().link_bytes_a_second + state_->costs().exchange_seconds <
-                moved_by_broadcast / state_->costs().link_bytes_a_second;
-  }
-  transpose ? convert_by_transpose(q, conversion, x, own, out, place)
-            : convert_by_broadcast(q, conversion, x, own, out, place);
+  prefers_transpose(conversion, x, own, out) ? convert_by_transpose(q, conversion, x, own, out, place)
+                                             : convert_by_broadcast(q, conversion, x, own, out, place);
+}
+
+/// Whether a conversion over limbs moves less by way of the coefficient layout.
+bool MeshKernels::prefers_transpose(const MeshConversion& c, const View& x, const View* own, const View& out) const {
+  if (state_->options().exchange != Exchange::automatic) return state_->options().exchange == Exchange::transpose;
+  const double limb = static_cast<double>(out.items() * out.components * out.n * out.word_size());
+  const double members = static_cast<double>(state_->size()), share = (members - 1) / members;
+  const double moved_by_broadcast = limb * static_cast<double>(x.limbs) * share;
+  const double moved_by_transpose =
+      limb * static_cast<double>(x.limbs + (own ? out.limbs : 0) + c.conversion().targets()) * share / members;
+  return moved_by_transpose / state_->costs().link_bytes_a_second + state_->costs().exchange_seconds <
+         moved_by_broadcast / state_->costs().link_bytes_a_second;
 }
 
 namespace {

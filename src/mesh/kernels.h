@@ -118,6 +118,11 @@ class MeshKernels final : public Kernels {
                     Workspace) override;
   void do_key_switch(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
                      Workspace) override;
+  void do_divide(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace) override;
+  void do_apply_key_ntt(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add, const View& out,
+                        Workspace) override;
+  void do_key_switch_ntt(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
+                         Workspace) override;
   void do_bfv_multiply(Queue&, const MultiplyPlan&, const View& a, const View& b, const View& out, Workspace) override;
 
  private:
@@ -134,6 +139,7 @@ class MeshKernels final : public Kernels {
     View view;
   };
   Temporary over_limbs(Queue&, const View& like, std::size_t components, const PrimeList& primes);
+  bool prefers_transpose(const MeshConversion&, const View& x, const View* own, const View& out) const;
   void convert_by_broadcast(Queue&, const MeshConversion&, const View& x, const View* own, const View& out,
                             const PrimeList* place);
   void convert_by_transpose(Queue&, const MeshConversion&, const View& x, const View* own, const View& out,
@@ -142,6 +148,15 @@ class MeshKernels final : public Kernels {
   void decompose_over_limbs(Queue&, const KeySwitchPlan&, const View& x, const View& digits);
   void apply_key_over_limbs(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add,
                             const View& out);
+  /// One of the calls that switch keys, on the members that hold whole items; false where `out` has another layout.
+  using SwitchCall = void (Kernels::*)(Queue&, const KeySwitchPlan&, const View&, const View&, const View*, const View&,
+                                       Workspace);
+  using SwitchBytes = std::size_t (*)(const KeySwitchPlan&, std::size_t items);
+  bool switch_whole(Queue&, const KeySwitchPlan&, const View& in, const View& key, const View* add, const View& out,
+                    SwitchCall call, SwitchBytes bytes);
+  void sum_over_limbs(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View& sum);
+  void divide_over_limbs(Queue&, const device::DividePlan&, const View& x, const View& out);
+  void add_weighted(Queue&, const KeySwitchPlan&, const View& added, const View& sum);
   void finish_key_switch(Queue&, const KeySwitchPlan&, const View& sum, const View* add, const View& out);
   void aggregate_outputs(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View& sum);
   bool product_by_rows(Operation& op, const PreparedRing&, const PrimeList&, const MeshProduct&, const View& in,

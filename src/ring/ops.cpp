@@ -75,6 +75,22 @@ RnsTensor to_domain(const RnsTensor& a, Domain domain) {
   return out;
 }
 
+RnsTensor limbs_of(const RnsTensor& a, const PrimeList& primes) {
+  std::vector<std::size_t> at;
+  for (math::PrimeIndex p : primes) {
+    at.push_back(static_cast<std::size_t>(std::find(a.primes().begin(), a.primes().end(), p) - a.primes().begin()));
+    require<InternalError>(at.back() < a.primes().size(), "a tensor lacks a prime that is wanted");
+  }
+  bool together = true;
+  for (std::size_t i = 1; i < at.size(); ++i) together = together && at[i] == at[i - 1] + 1;
+  if (together) return a.with_limbs(at.empty() ? 0 : at[0], at.size());
+  RnsTensor out(a.engine(), a.shape(), a.components(), primes, a.domain());
+  Engine& e = *a.engine();
+  for (std::size_t i = 0; i < at.size(); ++i)
+    e.kernels().copy(e.queue(), a.with_limbs(at[i], 1).view(), out.with_limbs(i, 1).view());
+  return out;
+}
+
 RnsTensor copy(const RnsTensor& a) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain());

@@ -65,6 +65,9 @@ RnsTensor negate(const RnsTensor& a);
 RnsTensor to_domain(const RnsTensor& a, Domain domain);
 RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis);
 RnsTensor copy(const RnsTensor& a);
+/// The limbs of some of its primes, in their order: a view where they lie side by side, else a copy. InternalError where one
+/// is not there.
+RnsTensor limbs_of(const RnsTensor& a, const PrimeList& primes);
 /// In NTT domain: every component of `a` times the one component of `b`.
 RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b);
 /// Adds `constants` to coefficient 0 of component 0 of items first .. first + count - 1, in place (for dense tensors nobody

@@ -1,5 +1,6 @@
 #include "rlwe/context.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace heliograph::rlwe {
@@ -26,33 +27,96 @@ std::vector<u64> Context::moduli(const PrimeList& primes) const {
   return values;
 }
 
-const device::KeySwitchPlan& Context::key_switch_plan(std::size_t level) {
-  const std::lock_guard lock(mutex_);
-  const auto found = plans_.find(level);
-  if (found != plans_.end()) return found->second;
+device::KeySwitchPlan Context::switch_plan(std::size_t level) {
   device::KeySwitchPlan plan{.ring = engine_->prepared_shared(), .chain = chain(level), .special = special()};
   plan.extended = plan.chain;
   plan.extended.append(plan.special);
   plan.key_limbs = plan.extended;  // keys hold the chain, then the special primes
   const std::vector<u64> extended = moduli(plan.extended);
-  std::size_t first = 0;
-  for (std::size_t size : parameters_.digits) {
-    if (first >= level) break;
-    device::KeySwitchPlan::Digit digit{.first = first, .count = std::min(size, level - first)};
+  std::size_t end = 0;  // of the digit, in the chain
+  for (std::size_t at = 0, size = 0, j = 0; at < plan.chain.size(); at += size, ++j) {
+    end += parameters_.digits[j];
+    for (size = 0; at + size < plan.chain.size() && plan.chain[at + size] < end;) ++size;
+    require<ParameterError>(size > 0, "the primes of a level begin with its gadget's first digit and skip none");
+    device::KeySwitchPlan::Digit digit{.first = at, .count = size};
     std::vector<u64> from, to;
     for (std::size_t l = 0; l < extended.size(); ++l) {
-      const bool inside = l >= first && l < first + digit.count;
+      const bool inside = l >= at && l < at + size;
       (inside ? from : to).push_back(extended[l]);
       if (!inside) digit.others.push_back(static_cast<math::PrimeIndex>(l));
     }
     if (!to.empty()) digit.raise = engine_->kernels().prepare(math::extend_base(from, to));
     plan.digits.push_back(digit);
-    first += size;
   }
+  return plan;
+}
+
+const device::KeySwitchPlan& Context::key_switch_plan(std::size_t level) {
+  const std::lock_guard lock(mutex_);
+  const auto found = plans_.find(level);
+  if (found != plans_.end()) return found->second;
+  device::KeySwitchPlan plan = switch_plan(level);
   if (plan.special.size() > 0) {
     plan.mod_down = engine_->kernels().prepare(math::divide_and_round(moduli(plan.special), moduli(plan.chain)));
   }
   return plans_.emplace(level, std::move(plan)).first->second;
+}
+
+device::DividePlan Context::division(const PrimeList& from, const PrimeList& to, u64 times, u64 keep) {
+  device::DividePlan plan{.ring = engine_->prepared_shared(), .primes = from, .out = to};
+  const auto extend = [](std::vector<device::DividePlan::Run>& runs, std::size_t at, std::size_t place) {
+    if (!runs.empty() && runs.back().from + runs.back().count == at && runs.back().to + runs.back().count == place) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({at, place, 1});
+    }
+  };
+  std::vector<u64> divisors, multipliers;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const auto place = static_cast<std::size_t>(std::find(to.begin(), to.end(), from[i]) - to.begin());
+    if (place < to.size()) {
+      extend(plan.kept, i, place);
+    } else {
+      extend(plan.divided, i, divisors.size());
+      divisors.push_back(engine_->ring().prime(from[i]));
+    }
+  }
+  for (math::PrimeIndex p : to) {
+    if (std::find(from.begin(), from.end(), p) == from.end()) multipliers.push_back(engine_->ring().prime(p));
+  }
+  if (divisors.empty()) {
+    for (std::size_t l = 0; l < to.size(); ++l) plan.own[l] = times % engine_->ring().prime(to[l]);
+    return plan;
+  }
+  math::Conversion c = keep > 1 ? math::divide_keeping(divisors, moduli(to), keep)
+                                : math::divide_and_round(divisors, moduli(to), multipliers, times);
+  std::copy(c.own.begin(), c.own.end(), plan.own.begin());
+  plan.rest = engine_->kernels().prepare(math::without_own(std::move(c)));
+  return plan;
+}
+
+const device::KeySwitchPlan& Context::ntt_switch_plan(std::size_t level, std::size_t to_level, u64 times) {
+  const std::lock_guard lock(mutex_);
+  const auto found = ntt_plans_.find({level, to_level, times});
+  if (found != ntt_plans_.end()) return found->second;
+  require<InternalError>(times == 1 || level == to_level, "a key switch to a lower level multiplies by nothing");
+  device::KeySwitchPlan plan = switch_plan(level);
+  plan.down = division(plan.extended, chain(to_level), times, 1);
+  for (std::size_t l = 0; l < plan.chain.size(); ++l) {
+    const u64 q = engine_->ring().prime(plan.chain[l]);
+    u64 weight = 1 % q;
+    for (u64 p : parameters_.special) weight = math::mul_mod(weight, p % q, q);
+    plan.weight[l] = math::mul_mod(weight, math::inverse_mod(times % q, q), q);
+  }
+  return ntt_plans_.emplace(std::tuple{level, to_level, times}, std::move(plan)).first->second;
+}
+
+const device::DividePlan& Context::divide_plan(std::size_t from_level, std::size_t to_level, u64 keep) {
+  const std::lock_guard lock(mutex_);
+  const auto found = divisions_.find({from_level, to_level, keep});
+  if (found != divisions_.end()) return found->second;
+  return divisions_.emplace(std::tuple{from_level, to_level, keep}, division(chain(from_level), chain(to_level), 1, keep))
+      .first->second;
 }
 
 const device::PreparedConversion& Context::drop_plan(std::size_t from_level, std::size_t to_level) {

@@ -22,9 +22,11 @@ class Context {
 
   const RingParameters& parameters() const { return parameters_; }
   const std::shared_ptr<ring::Engine>& engine() const { return engine_; }
-  /// Number of chain primes: the level of a fresh ciphertext. Level l has l primes; the lowest is 1.
-  std::size_t top_level() const { return parameters_.chain.size(); }
-  PrimeList chain(std::size_t level) const { return PrimeList::range(0, level); }
+  /// The level of a fresh ciphertext; the lowest is 1. Unless the parameters say otherwise level l has the first l primes.
+  std::size_t top_level() const { return parameters_.levels.empty() ? parameters_.chain.size() : parameters_.levels.size(); }
+  PrimeList chain(std::size_t level) const {
+    return parameters_.levels.empty() ? PrimeList::range(0, level) : PrimeList(parameters_.levels[level - 1]);
+  }
   PrimeList special() const { return PrimeList::range(parameters_.chain.size(), parameters_.special.size()); }
   /// The first `count` auxiliary primes.
   PrimeList auxiliary(std::size_t count) const;
@@ -33,6 +35,12 @@ class Context {
   std::vector<u64> moduli(const PrimeList& primes) const;
 
   const device::KeySwitchPlan& key_switch_plan(std::size_t level);
+  /// For polynomials in the NTT domain: the result is `times` the switched one, at `to_level`, divided by P and by the ratio
+  /// of the two levels' moduli in one rounding. `times` is 1 where the levels differ.
+  const device::KeySwitchPlan& ntt_switch_plan(std::size_t level, std::size_t to_level, u64 times = 1);
+  /// From one level to a lower one in the NTT domain: divided by the ratio of their moduli and rounded, or (`keep` above 1)
+  /// so that what is taken away is 0 modulo `keep`: math::divide_keeping.
+  const device::DividePlan& divide_plan(std::size_t from_level, std::size_t to_level, u64 keep = 1);
   /// Division by the last prime of `level`, rounded.
   const device::PreparedConversion& drop_plan(std::size_t from_level, std::size_t to_level);
 
@@ -40,7 +48,13 @@ class Context {
   RingParameters parameters_;
   std::shared_ptr<ring::Engine> engine_;
   std::mutex mutex_;
+  /// Chain, digits and what is between them.
+  device::KeySwitchPlan switch_plan(std::size_t level);
+  device::DividePlan division(const PrimeList& from, const PrimeList& to, u64 times, u64 keep);
+
   std::map<std::size_t, device::KeySwitchPlan> plans_;
+  std::map<std::tuple<std::size_t, std::size_t, u64>, device::KeySwitchPlan> ntt_plans_;
+  std::map<std::tuple<std::size_t, std::size_t, u64>, device::DividePlan> divisions_;
   std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const device::PreparedConversion>> drops_;
 };
 

@@ -252,14 +252,14 @@ SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entrop
 
 PublicKey make_public_key(const SecretKey& secret, Entropy& entropy) {
   Context& c = *secret.context();
-  const PrimeList chain = c.chain(c.top_level());
+  const PrimeList chain = PrimeList::range(0, c.parameters().chain.size());  // what no single level may have
   PublicKey key{.context = secret.context(),
                 .id = secret.id(),
                 .seed = entropy.next(),
                 .pair = RnsTensor(c.engine(), {}, 2, chain, Domain::ntt)};
   sample(*c.engine(), key.pair.with_components(1, 1), key.seed, Distribution::uniform, kKeyMask, 0xffffffffU, 0);
   const RnsTensor error = sampled(c, {}, chain, entropy.next(), Distribution::gaussian, kKeyError, 0xffffffffU);
-  finish_body(*c.engine(), key.pair.with_components(1, 1), secret.transformed().with_limbs(0, chain.size()),
+  finish_body(*c.engine(), key.pair.with_components(1, 1), ring::limbs_of(secret.transformed(), chain),
               ring::to_domain(error, Domain::ntt), key.pair.with_components(0, 1));
   return key;
 }
@@ -273,43 +273,58 @@ PublicKey expand_public_key(std::shared_ptr<Context> context, KeyId id, const Ke
   return key;
 }
 
+namespace {
+
+/// All of x times one integer, in place.
+void multiply_in_place(const RnsTensor& x, u64 times) {
+  if (times == 1) return;
+  ring::Engine& e = *x.engine();
+  device::LimbConstants constants{};
+  for (std::size_t l = 0; l < x.primes().size(); ++l) constants[l] = times % e.ring().prime(x.primes()[l]);
+  e.kernels().mul_constants(e.queue(), e.prepared(), x.primes(), x.view(), constants, x.view());
+}
+
+}  // namespace
+
 void fill_masks(const RnsTensor& target, const Key256& seed, math::u32 first_item) {
   sample(*target.engine(), target, seed, Distribution::uniform, kMask, 0, first_item);
 }
 
 void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& error_seed, math::u32 first_item,
-                  const RnsTensor& out) {
+                  const RnsTensor& out, u64 times) {
   Context& c = *secret.context();
   ring::Engine& e = *c.engine();
   auto& k = e.kernels();
   const PrimeList& chain = out.primes();
   const RnsTensor body = out.with_components(0, 1), mask = out.with_components(1, 1);
-  const RnsTensor s = secret.transformed().with_limbs(0, chain.size()).broadcast_to(out.shape());
+  const RnsTensor s = ring::limbs_of(secret.transformed(), chain).broadcast_to(out.shape());
   fill_masks(mask, seed, first_item);
   k.forward_ntt(e.queue(), e.prepared(), chain, mask.view(), body.view());
   k.mul(e.queue(), e.prepared(), chain, body.view(), s.view(), body.view());
   k.inverse_ntt(e.queue(), e.prepared(), chain, body.view(), body.view());
   const RnsTensor error = sampled(c, out.shape(), chain, error_seed, Distribution::gaussian, kError, 0, first_item);
+  multiply_in_place(error, times);
   k.sub(e.queue(), e.prepared(), chain, error.view(), body.view(), body.view());
 }
 
-void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out) {
+void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out, u64 times) {
   Context& c = *key.context;
   ring::Engine& e = *c.engine();
   auto& k = e.kernels();
   const PrimeList& chain = out.primes();
   const RnsTensor u = ring::to_domain(
       sampled(c, out.shape(), chain, secret_seed, Distribution::ternary, kEphemeral, 0, first_item), Domain::ntt);
-  const RnsTensor pair = key.pair.with_limbs(0, chain.size()).broadcast_to(out.shape());
+  const RnsTensor pair = ring::limbs_of(key.pair, chain).broadcast_to(out.shape());
   k.mul(e.queue(), e.prepared(), chain, pair.view(), u.view(), out.view());
   k.inverse_ntt(e.queue(), e.prepared(), chain, out.view(), out.view());
   RnsTensor errors(c.engine(), out.shape(), 2, chain, Domain::coefficient);
   sample(e, errors, secret_seed, Distribution::gaussian, kError, 0, first_item);  // its two components are drawn apart
   k.add(e.queue(), e.prepared(), chain, out.view(), errors.view(), out.view());
+  multiply_in_place(out, times);
 }
 
 RnsTensor phase(const SecretKey& secret, const RnsTensor& ciphertext) {
-  const RnsTensor s = secret.transformed().with_limbs(0, ciphertext.primes().size());
+  const RnsTensor s = ring::limbs_of(secret.transformed(), ciphertext.primes());
   const std::size_t degree = ciphertext.components() - 1;
   // Horner in the secret: (c_d s + c_(d-1)) s + ...
   RnsTensor sum = ring::to_domain(ciphertext.with_components(degree, 1), Domain::ntt);

@@ -80,10 +80,12 @@ struct EvaluationKeys {
 };
 
 /// Encryptions of zero into `out`: one batch axis, two components, coefficient domain, not seen by anyone yet.
-/// `first_item` numbers the batch. The masks come from `seed`.
+/// `first_item` numbers the batch. The masks come from `seed`. `times` multiplies the error; with a public key, whose
+/// encryptions are not seeded, all of it.
 void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& error_seed, math::u32 first_item,
-                  const RnsTensor& out);
-void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out);
+                  const RnsTensor& out, u64 times = 1);
+void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out,
+                  u64 times = 1);
 /// The masks of a seeded encryption: component 1 of encrypt_zero.
 void fill_masks(const RnsTensor& target, const Key256& seed, math::u32 first_item);
 

@@ -15,10 +15,12 @@ using math::Word;
 struct RingParameters {
   std::size_t n = 0;
   Word word = Word::w64;
-  std::vector<u64> chain;           // Q: ciphertext primes, dropped from the end
+  std::vector<u64> chain;           // Q: ciphertext primes
   std::vector<u64> special;         // P: only inside key switching; may be empty
   std::vector<u64> auxiliary;       // R: only inside BFV multiplication
   std::vector<std::size_t> digits;  // the gadget: how many chain primes each digit takes, in order
+  /// The chain primes of each level, ascending, level 1 first. Empty: level l has the first l.
+  std::vector<std::vector<math::PrimeIndex>> levels;
 
   /// Chain, special, auxiliary: the order of prime indices in the ring.
   std::vector<u64> all_primes() const;

@@ -17,6 +17,7 @@ const std::vector<OpCase>& op_cases() {
     conversion_cases(all);
     product_cases(all);
     composite_cases(all);
+    transformed_cases(all);
     return all;
   }();
   return cases;

@@ -36,6 +36,7 @@ void transform_cases(std::vector<OpCase>& cases);
 void conversion_cases(std::vector<OpCase>& cases);
 void product_cases(std::vector<OpCase>& cases);
 void composite_cases(std::vector<OpCase>& cases);
+void transformed_cases(std::vector<OpCase>& cases);
 
 /// What `ref` gives; made once a process.
 const std::vector<std::vector<std::byte>>& results_of_ref(const OpCase& c);

@@ -1,95 +1,12 @@
 // decompose, apply_key, key_switch, bfv_multiply, with plans of every shape.
 #include "op_cases.h"
+#include "op_plans.h"
 
 namespace heliograph::test {
 
 namespace {
 
-using device::KeySwitchPlan;
 using device::MultiplyPlan;
-
-struct SwitchShape {
-  std::string name;
-  PrimeList chain, special;
-  std::vector<std::size_t> digits;  // limbs of each
-};
-
-/// Plans over a ring of nine primes: the chain 0..5, special primes 6 and 7, and one never used.
-const std::vector<SwitchShape>& switch_shapes() {
-  static const std::vector<SwitchShape> shapes = {
-      {"no special prime", {0, 1, 2}, {}, {1, 1, 1}},
-      {"one special prime", {0, 1, 2}, {6}, {1, 1, 1}},
-      {"one special, levels dropped", {0, 2, 5}, {6}, {1, 1, 1}},
-      {"two special, digits of two", {0, 1, 2, 3}, {6, 7}, {2, 2}},
-      {"two special, digits of two and one", {0, 1, 2, 4, 5}, {7, 6}, {2, 2, 1}},
-      {"two special, digits of three", {0, 1, 2, 3, 4, 5}, {6, 7}, {3, 3}},
-      {"one limb", {1}, {6}, {1}},
-      {"one limb, nothing to raise to", {1}, {}, {1}},
-  };
-  return shapes;
-}
-
-std::shared_ptr<const math::Ring> switch_ring(const Field& field, std::size_t n) { return ring_of(field, n, 9); }
-
-std::shared_ptr<const KeySwitchPlan> switch_plan(Rig& rig, const std::shared_ptr<const math::Ring>& ring,
-                                                 const SwitchShape& shape) {
-  auto plan = std::make_shared<KeySwitchPlan>();
-  plan->ring = rig.prepare(ring);
-  plan->chain = shape.chain, plan->special = shape.special;
-  plan->extended = shape.chain;
-  plan->extended.append(shape.special);
-  plan->key_limbs = plan->extended;  // the key holds all nine primes in order
-  std::size_t first = 0;
-  for (const std::size_t count : shape.digits) {
-    KeySwitchPlan::Digit digit{.first = first, .count = count};
-    std::vector<u64> from, to;
-    for (std::size_t l = 0; l < plan->extended.size(); ++l) {
-      const bool inside = l >= first && l < first + count;
-      (inside ? from : to).push_back(ring->prime(plan->extended[l]));
-      if (!inside) digit.others.push_back(static_cast<math::PrimeIndex>(l));
-    }
-    if (!to.empty()) digit.raise = rig.kernels().prepare(math::extend_base(from, to));
-    plan->digits.push_back(std::move(digit));
-    first += count;
-  }
-  if (shape.special.size() > 0) {
-    plan->mod_down = rig.kernels().prepare(math::divide_and_round(moduli(*ring, shape.special), moduli(*ring, shape.chain)));
-  }
-  return plan;
-}
-
-struct Setting {
-  std::size_t n;
-  std::vector<std::size_t> batch;
-  Layout layout;
-  std::size_t added;  // components of `add`; 0: none
-  Fill fill;
-};
-
-const std::vector<Setting>& settings() {
-  static const std::vector<Setting> all = {{1024, {3}, Layout::packed, 0, Fill::random},
-                                           {512, {3, 5}, Layout::sliced, 1, Fill::random},
-                                           {256, {5}, Layout::broadcast, 2, Fill::edges},
-                                           {8, {}, Layout::packed, 2, Fill::top}};
-  return all;
-}
-
-/// Degrees whose composites a GPU computes in fused passes.
-const std::vector<Setting>& wide_settings() {
-  static const std::vector<Setting> all = {{2048, {3, 2}, Layout::sliced, 1, Fill::edges},
-                                           {4096, {3}, Layout::broadcast, 2, Fill::top},
-                                           {8192, {2}, Layout::packed, 2, Fill::random},
-                                           {32768, {}, Layout::packed, 1, Fill::edges}};
-  return all;
-}
-
-Layout out_layout(const Setting& s) { return s.layout == Layout::broadcast ? Layout::packed : s.layout; }
-
-std::size_t items(const Setting& s) {
-  std::size_t r = 1;
-  for (const std::size_t extent : s.batch) r *= extent;
-  return r;
-}
 
 std::string describe(const Field& f, const SwitchShape& shape, const Setting& s) {
   return std::string(f.name) + " n=" + std::to_string(s.n) + " " + shape.name + ", added " + std::to_string(s.added);

@@ -1,10 +1,12 @@
 // Conversions between bases against integers: what they round to, how far they may be off, and that sums do not wrap.
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "math/primes.h"
 #include "op_cases.h"
+#include "op_plans.h"
 
 namespace heliograph::test {
 
@@ -177,6 +179,235 @@ TEST(Conversion, DivisionWithAMultiplier) {
   const auto out = converter.run(c, x, own);
   for (std::size_t i = 0; i < values.size(); ++i) {
     EXPECT_EQ(out[i], residues(floor_div(2 * values[i] * t + f, 2 * f), to)) << i;  // no value of these lies at a tie
+  }
+}
+
+TEST(Conversion, DivisionWithMultipliersAndTimes) {
+  Converter converter;
+  const std::vector<u64> p = math::largest_primes(30, 5, 128), p20 = math::largest_primes(20, 2, 128);
+  struct Case {
+    std::vector<u64> from, to, multipliers;
+    u64 times;
+  };
+  // The modulus of a target among the multipliers: x is not asked for there.
+  const std::vector<Case> cases = {{{p[0], p[1]}, {p[2], p[3], p[4]}, {}, 65537},
+                                   {{p[0], p[1]}, {p[2], p20[0]}, {p20[0]}, 1},
+                                   {{p[0], p[1]}, {p20[0], p[2], p20[1]}, {p20[0], p20[1]}, 12345},
+                                   {{p[0]}, {p20[1]}, {p20[1]}, 1},
+                                   {{p20[0], p20[1]}, {p[0], p[1], p[2]}, {p[1]}, (u64{1} << 40) + 1}};
+  for (std::size_t k = 0; k < cases.size(); ++k) {
+    const auto& [from, to, multipliers, times] = cases[k];
+    const Conversion c = math::divide_and_round(from, to, multipliers, times);
+    const i128 f = product(from), m = product(multipliers);
+    std::vector<std::vector<u64>> x, own;
+    const std::vector<i128> values = values_below(f * 97, 6 + k);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      x.push_back(residues(values[i], from)), own.push_back(residues(values[i], to));
+      for (std::size_t j = 0; j < to.size(); ++j) {
+        if (std::find(multipliers.begin(), multipliers.end(), to[j]) != multipliers.end()) own[i][j] = i % to[j];
+      }
+    }
+    const auto out = converter.run(c, x, own);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const i128 quotient = floor_div(values[i] * m, f), rest = values[i] * m - quotient * f;
+      const double slack = (0.5 + c.fixed.error) * static_cast<double>(f) * (1 + 1e-15);
+      const auto expected = [&](i128 near) {
+        std::vector<u64> r;
+        for (const u64 q : to) r.push_back(math::mul_mod(times % q, reduced(near, q), q));
+        return r;
+      };
+      const bool down = out[i] == expected(quotient) && static_cast<double>(rest) <= slack;
+      const bool up = out[i] == expected(quotient + 1) && static_cast<double>(f - rest) <= slack;
+      EXPECT_TRUE(down || up) << "case " << k << " value " << i;
+      EXPECT_EQ(out[i], math::evaluate(c, x[i], own[i])) << "case " << k << " value " << i;
+    }
+  }
+}
+
+TEST(Conversion, DivisionThatKeepsThePlaintext) {
+  Converter converter;
+  for (const Base& b : bases()) {
+    const i128 f = product(b.from);
+    for (const u64 t : {u64{2}, u64{3}, u64{256}, u64{65537}, (u64{1} << 20) + 7}) {
+      const i128 most = static_cast<i128>(t) + 200;  // above all quotients here
+      if (f > (~(i128{1} << 127)) / most || most >= static_cast<i128>(b.to[0] / 2)) continue;
+      const Conversion c = math::divide_keeping(b.from, b.to, t);
+      std::vector<i128> values;
+      std::vector<std::vector<u64>> x, own;
+      for (const i128 r : values_below(f, 7)) values.push_back(r + f * (static_cast<i128>(values.size()) % 97));
+      for (const i128 v : values) x.push_back(residues(v, b.from)), own.push_back(residues(v, b.to));
+      const auto out = converter.run(c, x, own);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        // What is taken away is known from the quotient, which is small: 0 modulo t, and least.
+        const i128 quotient = math::centered(out[i][0], b.to[0]), taken = values[i] - quotient * f;
+        EXPECT_EQ(out[i], residues(quotient, b.to)) << b.name << " t=" << t << " value " << i;
+        EXPECT_EQ(taken % static_cast<i128>(t), 0) << b.name << " t=" << t << " value " << i;
+        const double slack = (0.5 + c.fixed.error) * static_cast<double>(f) * static_cast<double>(t) * (1 + 1e-15);
+        EXPECT_LE(std::abs(static_cast<double>(taken)), slack) << b.name << " t=" << t << " value " << i;
+        EXPECT_EQ(out[i], math::evaluate(c, x[i], own[i])) << b.name << " t=" << t << " value " << i;
+      }
+    }
+  }
+}
+
+TEST(Conversion, WithoutOwnOnlyTheRestIsLeft) {
+  Converter converter;
+  const std::vector<u64> p = math::largest_primes(50, 5, 128), from = {p[0], p[1]}, to = {p[2], p[3], p[4]};
+  const Conversion all[] = {math::divide_and_round(from, to, {p[3], 7}, 5), math::divide_keeping(from, to, 65537),
+                            math::extend_base(from, to)};
+  for (const Conversion& c : all) {
+    const Conversion rest = math::without_own(c);
+    EXPECT_TRUE(rest.own.empty());
+    std::vector<std::vector<u64>> x, own;
+    for (const i128 v : values_below(product(from), 8)) x.push_back(residues(v, from)), own.push_back(residues(v + 9, to));
+    const auto whole = converter.run(c, x, c.own.empty() ? std::vector<std::vector<u64>>{} : own);
+    auto got = converter.run(rest, x, {});
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      for (std::size_t j = 0; j < to.size() && !c.own.empty(); ++j)
+        got[i][j] = math::add_mod(got[i][j], math::mul_mod(own[i][j], c.own[j], to[j]), to[j]);
+    }
+    EXPECT_EQ(got, whole);
+  }
+}
+
+TEST(Transformed, DivisionHasTheBitsOfTheConversionOfCoefficients) {
+  struct Case {
+    PrimeList from, to;
+    u64 times = 1, keep = 1;
+  };
+  const std::vector<Case> cases = {{{0, 1, 2, 3}, {0, 1, 2}},
+                                   {{0, 1, 2, 3, 4}, {0, 1}, 257},
+                                   {{0, 3, 1, 2}, {0, 1, 2}},
+                                   {{0, 1, 2, 3}, {7, 0, 8, 2}},
+                                   {{0, 1, 2, 3}, {0, 1}, 1, 65537}};
+  Target ref = open_target("ref");
+  for (const Field* field : main_fields()) {
+    const auto ring = switch_ring(*field, 64);
+    for (const auto& [from, to, times, keep] : cases) {
+      Rig rig(ref);
+      Kernels& k = rig.kernels();
+      const auto prepared = rig.prepare(ring);
+      const device::DividePlan plan = divide_plan(rig, ring, from, to, times, keep);
+      const Shape shape{{3}, 2};
+      const View x = rig.input(*ring, from, shape), transformed = rig.output(*ring, to, shape);
+      k.divide(rig.queue(), plan, x, transformed, rig.workspace(Kernels::divide_workspace(plan, 3, 2)));
+
+      PrimeList divisors;
+      std::vector<u64> added;
+      for (const math::PrimeIndex p : from) {
+        if (std::find(to.begin(), to.end(), p) == to.end()) divisors.push_back(p);
+      }
+      for (const math::PrimeIndex p : to) {
+        if (std::find(from.begin(), from.end(), p) == from.end()) added.push_back(ring->prime(p));
+      }
+      const std::vector<u64> f = moduli(*ring, divisors), t = moduli(*ring, to);
+      const auto c = k.prepare(keep > 1 ? math::divide_keeping(f, t, keep) : math::divide_and_round(f, t, added, times));
+      const View rest = rig.input(*ring, divisors, shape), own = rig.input(*ring, to, shape);
+      const View converted = rig.output(*ring, to, shape);
+      k.inverse_ntt(rig.queue(), *prepared, from, x, x);
+      const auto move = [&](const PrimeList& list, const View& out) {
+        for (std::size_t i = 0; i < from.size(); ++i) {
+          for (std::size_t j = 0; j < list.size(); ++j) {
+            if (from[i] == list[j]) k.copy(rig.queue(), x.with_limbs(i, 1), out.with_limbs(j, 1));
+          }
+        }
+      };
+      move(divisors, rest), move(to, own);
+      k.convert(rig.queue(), *c, rest, &own, converted);
+      k.forward_ntt(rig.queue(), *prepared, to, converted, converted);
+      const auto results = rig.results();
+      EXPECT_TRUE(results[0] == results[1]) << field->name << ", from " << from.size() << " limbs to " << to.size();
+    }
+  }
+}
+
+TEST(Transformed, AKeySwitchHasTheBitsOfThatOfCoefficients) {
+  Target ref = open_target("ref");
+  for (const Field* field : main_fields()) {
+    const auto ring = switch_ring(*field, 64);
+    for (const SwitchShape& s : switch_shapes()) {
+      for (const u64 times : {u64{1}, u64{65537}}) {
+        for (const std::size_t added : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
+          Rig rig(ref);
+          Kernels& k = rig.kernels();
+          const auto prepared = rig.prepare(ring);
+          const auto plan = switch_plan(rig, ring, s), transformed = ntt_switch_plan(rig, ring, s, s.chain, times);
+          const View x = rig.input(*ring, s.chain, {{3}, 1});
+          const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * s.digits.size()});
+          const View add = added > 0 ? rig.input(*ring, s.chain, {{3}, added}) : View{};
+          const View want = rig.output(*ring, s.chain, {{3}, 2}), got = rig.output(*ring, s.chain, {{3}, 2});
+          // times * switch(x) + add, all of coefficients
+          k.key_switch(rig.queue(), *plan, x, key, nullptr, want, rig.workspace(Kernels::key_switch_workspace(*plan, 3)));
+          device::LimbConstants c{};
+          for (std::size_t l = 0; l < s.chain.size(); ++l) c[l] = times % ring->prime(s.chain[l]);
+          k.mul_constants(rig.queue(), *prepared, s.chain, want, c, want);
+          if (added > 0) {
+            const View part = want.with_components(0, added);
+            k.add(rig.queue(), *prepared, s.chain, part, add, part);
+            k.forward_ntt(rig.queue(), *prepared, s.chain, add, add);
+          }
+          k.forward_ntt(rig.queue(), *prepared, s.chain, want, want);
+          k.forward_ntt(rig.queue(), *prepared, s.chain, x, x);
+          k.key_switch_ntt(rig.queue(), *transformed, x, key, added > 0 ? &add : nullptr, got,
+                           rig.workspace(Kernels::key_switch_ntt_workspace(*transformed, 3)));
+          const auto results = rig.results();
+          EXPECT_TRUE(results[0] == results[1]) << field->name << " " << s.name << ", times " << times << ", " << added;
+        }
+      }
+    }
+  }
+}
+
+TEST(Transformed, ArgumentsAreChecked) {
+  Target ref = open_target("ref");
+  Rig rig(ref);
+  const auto ring = switch_ring(kField50, 64);
+  const auto in = [&](const PrimeList& primes, std::size_t items, std::size_t components) {
+    return rig.input(*ring, primes, {{items}, components});
+  };
+  const device::DividePlan plan = divide_plan(rig, ring, {0, 1, 2, 3}, {0, 1, 2});
+  const View x = in(plan.primes, 3, 2), quotient = in(plan.out, 3, 2);
+  const auto divide = [&](const device::DividePlan& p, const View& a, const View& to, std::size_t room = 1 << 20) {
+    rig.kernels().divide(rig.queue(), p, a, to, rig.workspace(room));
+  };
+  EXPECT_NO_THROW(divide(plan, x, quotient));
+  EXPECT_THROW(divide(plan, x, quotient, 64), InternalError);
+  EXPECT_THROW(divide(plan, quotient, quotient), ShapeError);
+  EXPECT_THROW(divide(plan, x, x), ShapeError);
+  EXPECT_THROW(divide(plan, x, in(plan.out, 2, 2)), ShapeError);
+  EXPECT_THROW(divide(plan, x, in(plan.out, 3, 1)), ShapeError);
+  EXPECT_THROW(divide(plan, x, rig.input(*ring_of(kField32, 64, 9), plan.out, {{3}, 2})), MismatchError);
+  device::DividePlan wrong = plan;
+  wrong.rest = nullptr;
+  EXPECT_THROW(divide(wrong, x, quotient), ShapeError);
+  wrong = plan, wrong.divided[0].from = 4;
+  EXPECT_THROW(divide(wrong, x, quotient), ShapeError);
+  wrong = plan, wrong.kept[0].count = 4;
+  EXPECT_THROW(divide(wrong, x, quotient), ShapeError);
+  wrong = plan, wrong.rest = rig.kernels().prepare(math::divide_and_round({ring->prime(3)}, moduli(*ring, plan.out)));
+  EXPECT_THROW(divide(wrong, x, quotient), ShapeError) << "a conversion with an own operand";
+
+  const SwitchShape shape{"", {0, 1, 2}, {6}, {1, 1, 1}};
+  const auto switched = ntt_switch_plan(rig, ring, shape, {0, 1});
+  const View key = in(PrimeList::range(0, 9), 1, 6), out = in({0, 1}, 3, 2), add = in(shape.chain, 3, 2);
+  for (const bool whole : {false, true}) {
+    const View digits = whole ? in(shape.chain, 3, 1) : in(switched->extended, 3, 3);
+    const auto run = [&](const device::KeySwitchPlan& p, const View& a, const View& with, const View* added, const View& to,
+                         std::size_t room = 1 << 20) {
+      whole ? rig.kernels().key_switch_ntt(rig.queue(), p, a, with, added, to, rig.workspace(room))
+            : rig.kernels().apply_key_ntt(rig.queue(), p, a, with, added, to, rig.workspace(room));
+    };
+    EXPECT_NO_THROW(run(*switched, digits, key, &add, out));
+    EXPECT_THROW(run(*switched, digits, key, &add, out, 64), InternalError);
+    EXPECT_THROW(run(*switched, add, key, nullptr, out), ShapeError);
+    EXPECT_THROW(run(*switched, digits, in(PrimeList::range(0, 9), 1, 5), nullptr, out), ShapeError);
+    EXPECT_THROW(run(*switched, digits, in({0, 1, 2}, 1, 6), nullptr, out), ShapeError);
+    EXPECT_THROW(run(*switched, digits, key, nullptr, add), ShapeError) << "not the limbs that are left";
+    EXPECT_THROW(run(*switched, digits, key, nullptr, in({0, 1}, 3, 1)), ShapeError);
+    EXPECT_THROW(run(*switched, digits, key, &out, out), ShapeError) << "added without the chain's last limb";
+    const View more = in(shape.chain, 3, 3);
+    EXPECT_THROW(run(*switched, digits, key, &more, out), ShapeError);
+    EXPECT_THROW(run(*switch_plan(rig, ring, shape), digits, key, nullptr, out), ShapeError) << "a plan of coefficients";
   }
 }
 

@@ -11,6 +11,7 @@
 #include "backend/cpu/cpu.h"
 #include "mesh/mesh.h"
 #include "op_cases.h"
+#include "op_plans.h"
 
 namespace heliograph::test {
 
@@ -134,6 +135,30 @@ TEST(Mesh, WholeItemsMeetWithoutMoving) {
   m->kernels().add(*q, *ring, PrimeList::range(0, 2), a.view, one, out.view);
   q->wait();
   EXPECT_EQ(m->moved().exchanges, 2u);
+}
+
+TEST(Mesh, OverLimbsADivisionMovesOnlyTheLimbsDividedBy) {
+  Target target = open_mesh("3*cpu/limb/broadcast/uncalibrated");
+  const auto& m = dynamic_cast<const mesh::Mesh&>(*target.device);
+  const auto ring = switch_ring(kField50, 1024);
+  constexpr u64 kItems = 5, kLimb = kItems * 1024 * 8;
+  Rig rig(target);
+  {
+    const device::DividePlan plan = divide_plan(rig, ring, PrimeList::range(0, 6), PrimeList::range(0, 4));
+    const View x = rig.input(*ring, plan.primes, {{kItems}, 2}), out = rig.output(*ring, plan.out, {{kItems}, 2});
+    rig.kernels().divide(rig.queue(), plan, x, out, rig.workspace(0));
+    rig.queue().wait();
+    EXPECT_EQ(m.moved().exchanges, 1u);
+    EXPECT_EQ(m.moved().bytes, 2 * 2 * 2 * kLimb);  // two limbs of two components to two members
+  }
+  const auto before = m.moved();
+  const auto plan = ntt_switch_plan(rig, ring, {"", {0, 1, 2}, {6}, {1, 1, 1}}, PrimeList::range(0, 3));
+  const View x = rig.input(*ring, plan->chain, {{kItems}, 1}), add = rig.input(*ring, plan->chain, {{kItems}, 2});
+  const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 6}), out = rig.output(*ring, plan->chain, {{kItems}, 2});
+  rig.kernels().key_switch_ntt(rig.queue(), *plan, x, key, &add, out, rig.workspace(0));
+  rig.queue().wait();
+  EXPECT_EQ(m.moved().exchanges - before.exchanges, 2u);
+  EXPECT_EQ(m.moved().bytes - before.bytes, (3 * 2 + 2 * 2) * kLimb);  // the input's limbs, and P's of two components
 }
 
 TEST(Mesh, LayoutsHoldTheSameWords) {

@@ -10,20 +10,9 @@ using device::KeySwitchPlan;
 using device::MultiplyPlan;
 using device::PrimeList;
 
-template <class F>
-void CpuKernels::each_item(std::size_t items, std::size_t bytes, Workspace w, F&& f) {
-  const std::size_t threads = static_cast<std::size_t>(threads_.usable()), whole = items / threads * threads;
-  std::vector<Workspace> slots(threads, w);
-  if (whole > 0) {
-    for (Workspace& slot : slots) slot = w.split(bytes);
-  }
-  threads_.parallel_for(whole, 1, [&](std::size_t item, std::size_t worker) { f(item, slots[worker]); });
-  for (std::size_t item = whole; item < items; ++item) f(item, slots[0]);
-}
-
 void CpuKernels::do_decompose(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits, Workspace w) {
   each_item(x.items(), decompose_workspace(plan, 1), w,
-            [&](std::size_t i, Workspace part) { Kernels::do_decompose(q, plan, x.item(i), digits.item(i), part); });
+            [&](std::size_t i, Workspace) { decompose_fused(q, plan, x.item(i), digits.item(i)); });
 }
 
 void CpuKernels::do_apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
@@ -51,6 +40,25 @@ void CpuKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View&
 }
 
 // ---- fused
+
+void CpuKernels::decompose_fused(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits) {
+  const CpuRing& ring = own(*plan.ring);
+  const std::size_t limbs = plan.extended.size(), units = plan.digits.size() * limbs;
+  for (std::size_t j = 0; j < plan.digits.size(); ++j) {
+    const KeySwitchPlan::Digit& digit = plan.digits[j];
+    if (digit.others.size() == 0) continue;
+    do_convert(q, *digit.raise, x.with_limbs(digit.first, digit.count), nullptr, digits.with_components(j, 1),
+               &digit.others);
+  }
+  threads_.parallel_for(units, digits.n * units < kWorthSharing ? units : 1, [&](std::size_t unit, std::size_t) {
+    const std::size_t j = unit % plan.digits.size(), l = unit / plan.digits.size();  // neighbours have the same twiddles
+    const Limb& limb = ring.limb(plan.extended[l]);
+    const KeySwitchPlan::Digit& digit = plan.digits[j];
+    std::byte* const to = address(digits, 0, j, l);
+    const bool inside = l >= digit.first && l < digit.first + digit.count;
+    limb.ops->forward(limb, inside ? address(x, 0, 0, l) : to, to);
+  });
+}
 
 /// Limb by limb, so that it stays in the second cache: every digit's transform, the products with the key, back.
 void CpuKernels::key_switch_fused(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,

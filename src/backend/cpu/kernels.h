@@ -57,6 +57,11 @@ class CpuKernels final : public device::Kernels {
                     const View& out, Workspace) override;
   void do_key_switch(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
                      Workspace) override;
+  void do_divide(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace) override;
+  void do_apply_key_ntt(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add,
+                        const View& out, Workspace) override;
+  void do_key_switch_ntt(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add,
+                         const View& out, Workspace) override;
   void do_bfv_multiply(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out,
                        Workspace) override;
 
@@ -94,6 +99,11 @@ class CpuKernels final : public device::Kernels {
   void scale_and_lower(const device::MultiplyPlan&, const View& product, const View& out);
   void key_switch_fused(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add,
                         const View& out, Workspace);
+  void decompose_fused(Queue&, const device::KeySwitchPlan&, const View& x, const View& digits);
+  class Rest;
+  void divide_fused(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace);
+  void apply_key_fused(Queue&, const device::KeySwitchPlan&, const View* x, const View& digits, const View& key,
+                       const View* add, const View& out, Workspace);
   void uniform(const CpuRing&, const Primes&, const device::Draw&, const View& out);
   void small(const CpuRing&, const Primes&, const device::Draw&, const View& out);
 

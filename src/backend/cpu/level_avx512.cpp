@@ -19,6 +19,7 @@ constexpr LimbOps below60_ops(LimbOps ops) {
   using L = WordLoops<Ifma>;
   ops.name = "AVX-512, scalar products";
   ops.add = L::add, ops.sub = L::sub, ops.neg = L::neg, ops.add_constant = L::add_constant;
+  ops.permute_eights = permute_eights64;
   return ops;
 }
 
@@ -26,6 +27,7 @@ template <class Word>
 constexpr LimbOps with_draws(LimbOps ops) {
   ops.uniform = ifma_uniform<Word>;
   ops.spread = sizeof(Word) == 8 ? avx512_spread64 : avx512_spread32;
+  ops.permute_eights = sizeof(Word) == 8 ? permute_eights64 : permute_eights32;
   return ops;
 }
 

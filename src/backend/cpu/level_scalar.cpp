@@ -32,7 +32,9 @@ constexpr LimbOps limb_ops() {
           .mul_constant = L::mul_constant,
           .add_constant = L::add_constant,
           .dot = L::dot,
+          .scaled_sum = L::scaled_sum,
           .permute = L::permute,
+          .permute_eights = nullptr,
           .uniform = scalar_uniform<Word>,
           .spread = scalar_spread<Word>};
 }

@@ -61,8 +61,13 @@ struct LimbOps {
   /// out = (start ? start : 0) + sum_k a[k] * b[k], 1 <= terms <= 256; `start` may be `out`.
   void (*dot)(const Modulus&, std::size_t terms, const void* const* a, const void* const* b, const void* start, void* out,
               std::size_t count);
+  /// out = start + sum_k a[k] * c[k], 1 or 2 terms; `start` may be `out`.
+  void (*scaled_sum)(const Modulus&, std::size_t terms, const void* const* a, const u64* c, const void* start, void* out,
+                     std::size_t count);
   /// out[i] = a[source[i] >> 1], negated where source[i] is odd.
   void (*permute)(const Modulus&, const void* a, const u32* source, void* out, std::size_t count);
+  /// out[8 i + k] = a[block[i] + byte k of lanes[i]] for permutations that keep runs of eight together; may be null.
+  void (*permute_eights)(const void* a, const u32* block, const u64* lanes, void* out, std::size_t count);
 
   /// out[i] = the 128-bit little-endian number at stream + 4 i, modulo q.
   void (*uniform)(const Modulus&, const u32* stream, void* out, std::size_t count);

@@ -1,6 +1,9 @@
 // How kernels cut their work.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "backend/cpu/kernels.h"
 
 namespace heliograph::backend::cpu {
@@ -58,6 +61,17 @@ void CpuKernels::each_stretch(const View& out, F&& f) {
     f(Place{unit / out.limbs / out.components, unit / out.limbs % out.components, unit % out.limbs}, first,
       std::min(count, out.n - first));
   });
+}
+
+template <class F>
+void CpuKernels::each_item(std::size_t items, std::size_t bytes, Workspace w, F&& f) {
+  const std::size_t threads = static_cast<std::size_t>(threads_.usable()), whole = items / threads * threads;
+  std::vector<Workspace> slots(threads, w);
+  if (whole > 0) {
+    for (Workspace& slot : slots) slot = w.split(bytes);
+  }
+  threads_.parallel_for(whole, 1, [&](std::size_t item, std::size_t worker) { f(item, slots[worker]); });
+  for (std::size_t item = whole; item < items; ++item) f(item, slots[0]);
 }
 
 }  // namespace heliograph::backend::cpu

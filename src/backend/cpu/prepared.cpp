@@ -123,6 +123,20 @@ CpuPermutation::CpuPermutation(device::Permutation given) : PreparedPermutation(
   for (std::size_t i = 0; i < p.source.size(); ++i) {
     source_.push_back(p.source[i] << 1 | (!p.negate.empty() && p.negate[i] ? 1 : 0));
   }
+  if (!p.negate.empty() || p.source.size() % 64 != 0) return;
+  for (std::size_t i = 0; i < p.source.size(); i += 8) {
+    const u32 block = p.source[i] / 8 * 8;
+    u64 lanes = 0;
+    for (std::size_t k = 0; k < 8; ++k) {
+      if (p.source[i + k] / 8 * 8 != block) {
+        block_.clear();
+        return;
+      }
+      lanes |= u64{p.source[i + k] - block} << (8 * k);
+    }
+    block_.push_back(block);
+    lanes_.push_back(lanes);
+  }
 }
 
 CpuProduct::CpuProduct(device::GatheredProduct given, const Level& level)

@@ -48,9 +48,15 @@ class CpuPermutation : public device::PreparedPermutation {
   explicit CpuPermutation(device::Permutation permutation);
   /// Source index times two, plus one where the sign changes.
   const u32* source() const { return source_.data(); }
+  /// Whether aligned runs of eight come from such runs, no sign changing: automorphisms of the NTT domain.
+  bool in_eights() const { return !block_.empty(); }
+  /// First source of each run, and the places within it, a byte each.
+  const u32* block() const { return block_.data(); }
+  const u64* lanes() const { return lanes_.data(); }
 
  private:
-  std::vector<u32> source_;
+  std::vector<u32> source_, block_;
+  std::vector<u64> lanes_;
 };
 
 class CpuProduct : public device::PreparedProduct {

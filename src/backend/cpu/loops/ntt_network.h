@@ -91,6 +91,13 @@ struct Network {
     for (int p = 0; p < passes; ++p) radix[p] = head / passes + (p < head % passes ? 1 : 0);
   }
   const Cell* block_cells(std::size_t b) const { return table + head_cells(blocks) + b * kBlockCells; }
+  /// Twiddles of a block to come: they are more than its words, and a ring's tables together outgrow the caches.
+  HELIOGRAPH_INLINE void fetch_ahead(std::size_t b) const {
+    const Cell* const cells = block_cells(b + 4 < blocks ? b + 4 : blocks - 1);
+    unroll<(kBlockCells * sizeof(Cell) + 63) / 64>([&](auto i) __attribute__((always_inline)) {
+      __builtin_prefetch(reinterpret_cast<const char*>(cells) + 64 * i());
+    });
+  }
 
   // ---- stages on registers
 
@@ -235,6 +242,7 @@ struct Network {
   template <bool First, bool Odd>
   HELIOGRAPH_INLINE void forward_block(const Word* in, Word* out, std::size_t b) const {
     const Cell* const cells = block_cells(b);
+    fetch_ahead(b);
     V v[kVectors];
     unroll<kVectors>([&](auto j) __attribute__((always_inline)) {
       if constexpr (First)
@@ -256,6 +264,7 @@ struct Network {
   template <bool Last>
   HELIOGRAPH_INLINE void inverse_block(const Word* in, Word* out, std::size_t b) const {
     const Cell* const cells = block_cells(b);
+    fetch_ahead(b);
     V v[kVectors];
     unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
       unroll<2 * kGroup>([&](auto j) __attribute__((always_inline)) {

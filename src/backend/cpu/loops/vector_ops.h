@@ -26,7 +26,9 @@ constexpr LimbOps vector_ops(const char* name) {
           .mul_constant = L::mul_constant,
           .add_constant = L::add_constant,
           .dot = L::dot,
+          .scaled_sum = L::scaled_sum,
           .permute = L::permute,
+          .permute_eights = nullptr,
           .uniform = nullptr,
           .spread = nullptr};
 }

@@ -74,6 +74,26 @@ struct WordLoops {
     }
   }
 
+  static void scaled_sum(const Modulus& m, std::size_t terms, const void* const* a, const u64* c, const void* start,
+                         void* out, std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
+    const E e(m);
+    const typename E::Factor first = e.factor(c[0]);
+    const Word *const x = in(a[0]), *const base = in(start);
+    Word* const r = to(out);
+    if (terms == 1) {
+      for (std::size_t i = 0; i < count; i += E::kLanes)
+        e.store(r + i, e.add(e.load(base + i), e.mul_factor(e.load(x + i), first)));
+      return;
+    }
+    const typename E::Factor second = e.factor(c[1]);
+    const Word* const y = in(a[1]);
+    for (std::size_t i = 0; i < count; i += E::kLanes) {
+      const V product = e.add(e.mul_factor(e.load(x + i), first), e.mul_factor(e.load(y + i), second));
+      e.store(r + i, e.add(e.load(base + i), product));
+    }
+  }
+
   static void permute(const Modulus& m, const void* a, const u32* source, void* out, std::size_t count) {
     const Word q = static_cast<Word>(m.q);
     for (std::size_t i = 0; i < count; ++i) {

@@ -1,0 +1,210 @@
+// Composite kernels of the NTT domain, one item: a limb of the result is finished while it lies in the second cache.
+#include <algorithm>
+
+#include "backend/cpu/parallel.h"
+#include "math/modulus.h"
+
+namespace heliograph::backend::cpu {
+
+using device::DividePlan;
+using device::KeySwitchPlan;
+
+namespace {
+
+/// With so few sources a conversion's targets are made limb by limb: what they share is less than the limbs that would
+/// otherwise travel to memory and back.
+constexpr std::size_t kFewSources = 2;
+
+constexpr std::size_t kBlock = 512;
+
+}  // namespace
+
+/// The rest that a division adds to each kept limb.
+class CpuKernels::Rest {
+ public:
+  /// `last` (the divided limbs' coefficients) may be overwritten.
+  Rest(CpuKernels& kernels, Queue& q, const DividePlan& plan, const View& last, const View& out, Workspace& w)
+      : kernels_(kernels), ring_(own(*plan.ring)), plan_(plan), out_(out), y_(last) {
+    limb_wise_ = out.word == math::Word::w64 && plan.divisors() <= kFewSources && out.n >= kLeastVector;
+    if (!limb_wise_) {
+      kernels.do_convert(q, *plan.rest, last, nullptr, out, nullptr);
+      return;
+    }
+    v_ = w.take(math::Word::w64, 1, out.components, 1, out.n);
+    lift();
+  }
+
+  /// NTT(rest) at limb l of the result.
+  void finish(std::size_t component, std::size_t l) const {
+    const Limb& limb = ring_.limb(plan_.out[l]);
+    std::byte* const to = address(out_, 0, component, l);
+    if (limb_wise_) combine(component, l, to);
+    limb.ops->forward(limb, to, to);
+  }
+
+ private:
+  void lift() {
+    const CpuConversion& conversion = own(*plan_.rest);
+    const math::Conversion& c = conversion.conversion();
+    const std::size_t block = std::min<std::size_t>(4096, out_.n), blocks = out_.n / block;
+    kernels_.threads_.parallel_for(blocks * out_.components, 4, [&](std::size_t unit, std::size_t) {
+      const std::size_t component = unit / blocks, first = unit % blocks * block;
+      u64* const v = v_.at<u64>(0, component, 0) + first;
+      for (std::size_t i = 0; i < c.sources(); ++i) {
+        const CpuConversion::Lift& lift = conversion.lifts()[i];
+        u64* const x = y_.at<u64>(0, component, i) + first;
+        kernels_.level_.lift[1][static_cast<int>(lift.size)](lift.step, x, x, v, i == 0, block);
+      }
+      const u64 half = u64{1} << (c.fixed.bits - 1);
+      for (std::size_t k = 0; k < block; ++k) v[k] = (v[k] + half) >> c.fixed.bits;
+    });
+  }
+
+  void combine(std::size_t component, std::size_t l, std::byte* to) const {
+    const CpuConversion::Combine& step = own(*plan_.rest).combines()[l];
+    kernels_.level_.combine[1][static_cast<int>(step.size)](step.step, y_.at<u64>(0, component, 0), y_.limb_stride,
+                                                            v_.at<u64>(0, component, 0), nullptr, to, out_.n);
+  }
+
+  CpuKernels& kernels_;
+  const CpuRing& ring_;
+  const DividePlan& plan_;
+  View out_, y_, v_;
+  bool limb_wise_;
+};
+
+void CpuKernels::do_divide(Queue& q, const DividePlan& plan, const View& x, const View& out, Workspace w) {
+  if (!plan.simple() || !plan.rest->conversion().rounded) return Kernels::do_divide(q, plan, x, out, w);
+  each_item(out.items(), divide_workspace(plan, 1, x.components), w,
+            [&](std::size_t i, Workspace part) { divide_fused(q, plan, x.item(i), out.item(i), part); });
+}
+
+void CpuKernels::divide_fused(Queue& q, const DividePlan& plan, const View& x, const View& out, Workspace w) {
+  const CpuRing& ring = own(*plan.ring);
+  const std::size_t kept = plan.out.size(), divisors = plan.divisors();
+  const View last = w.take(x.word, 1, x.components, divisors, x.n);
+  const auto grain = [&](std::size_t count) { return x.n * count < kWorthSharing ? count : 1; };
+  threads_.parallel_for(x.components * divisors, grain(x.components * divisors), [&](std::size_t unit, std::size_t) {
+    const std::size_t c = unit % x.components, i = unit / x.components;
+    const Limb& limb = ring.limb(plan.primes[kept + i]);
+    limb.ops->inverse(limb, address(x, 0, c, kept + i), address(last, 0, c, i));
+  });
+  const Rest rest(*this, q, plan, last, out, w);
+  const std::size_t units = x.components * kept;
+  threads_.parallel_for(units, grain(units), [&](std::size_t unit, std::size_t) {
+    const std::size_t c = unit % x.components, l = unit / x.components;  // neighbours have the same twiddles
+    const Limb& limb = ring.limb(plan.out[l]);
+    std::byte* const to = address(out, 0, c, l);
+    rest.finish(c, l);
+    const void* const from = address(x, 0, c, l);
+    limb.ops->scaled_sum(limb.modulus, 1, &from, &plan.own[l], to, to, limb.n);
+  });
+}
+
+void CpuKernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
+                                  const View& out, Workspace w) {
+  if (!plan.down.simple()) return Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w);
+  each_item(out.items(), apply_key_ntt_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
+    const View more = add ? add->item(i) : View{};
+    const View all = digits.item(i);
+    apply_key_fused(q, plan, nullptr, all, key, add ? &more : nullptr, out.item(i), part);
+  });
+}
+
+void CpuKernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
+                                   const View& out, Workspace w) {
+  if (!plan.down.simple()) return Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w);
+  each_item(out.items(), key_switch_ntt_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
+    const View more = add ? add->item(i) : View{};
+    const View one = x.item(i);
+    const View low = part.take(out.word, 1, 1, plan.chain.size(), out.n);
+    do_inverse_ntt(q, *plan.ring, plan.chain, one, low);
+    apply_key_fused(q, plan, &one, low, key, add ? &more : nullptr, out.item(i), part);
+  });
+}
+
+/// `x` null: `given` has the digits. Else `given` has x's coefficients.
+void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View* x, const View& given, const View& key,
+                                 const View* add, const View& out, Workspace w) {
+  const CpuRing& ring = own(*plan.ring);
+  const DividePlan& down = plan.down;
+  const std::size_t kept = down.out.size(), divisors = down.divisors(), count = plan.digits.size(), word = out.word_size();
+  const View last = w.take(out.word, 1, 2, divisors, out.n);
+  const View digits = x ? w.take(out.word, 1, count, plan.extended.size(), out.n) : given;
+  const auto grain = [&](std::size_t limbs) { return out.n * limbs < kWorthSharing ? limbs : 1; };
+  const std::size_t block = std::min(kBlock, out.n);
+
+  for (std::size_t j = 0; x && j < count; ++j) {
+    const KeySwitchPlan::Digit& digit = plan.digits[j];
+    if (digit.others.size() == 0) continue;
+    do_convert(q, *digit.raise, given.with_limbs(digit.first, digit.count), nullptr, digits.with_components(j, 1),
+               &digit.others);
+  }
+
+  // Operands of the sums at limb l, the digits transformed.
+  struct Terms {
+    const std::byte* x[device::kMaxLimbs];
+    const std::byte* key[2][device::kMaxLimbs];
+  };
+  const auto terms_of = [&](const Limb& limb, std::size_t l, Terms& t) {
+    for (std::size_t j = 0; j < count; ++j) {
+      const KeySwitchPlan::Digit& digit = plan.digits[j];
+      if (x && l >= digit.first && l < digit.first + digit.count) {
+        t.x[j] = address(*x, 0, 0, l);
+      } else {
+        std::byte* const at = address(digits, 0, j, l);
+        if (x) limb.ops->forward(limb, at, at);
+        t.x[j] = at;
+      }
+      for (std::size_t c = 0; c < 2; ++c) t.key[c][j] = address(key, 0, 2 * j + c, plan.key_limbs[l]);
+    }
+  };
+  const auto sum_block = [&](const Limb& limb, const Terms& t, std::size_t c, std::size_t first, void* to) {
+    const void* left[device::kMaxLimbs];
+    const void* right[device::kMaxLimbs];
+    for (std::size_t j = 0; j < count; ++j) left[j] = t.x[j] + first * word, right[j] = t.key[c][j] + first * word;
+    limb.ops->dot(limb.modulus, count, left, right, nullptr, to, block);
+  };
+  const auto added = [&](std::size_t c, std::size_t l) {
+    return add && c < add->components && l < plan.chain.size() ? address(*add, 0, c, l) : nullptr;
+  };
+
+  threads_.parallel_for(divisors, grain(divisors), [&](std::size_t i, std::size_t) {
+    const std::size_t l = kept + i;
+    const Limb& limb = ring.limb(plan.extended[l]);
+    Terms t;
+    terms_of(limb, l, t);
+    for (std::size_t first = 0; first < out.n; first += block) {
+      for (std::size_t c = 0; c < 2; ++c) {
+        std::byte* const to = address(last, 0, c, i) + first * word;
+        sum_block(limb, t, c, first, to);
+        if (const std::byte* const more = added(c, l)) {
+          const void* const addend = more + first * word;
+          limb.ops->scaled_sum(limb.modulus, 1, &addend, &plan.weight[l], to, to, block);
+        }
+      }
+    }
+    for (std::size_t c = 0; c < 2; ++c) limb.ops->inverse(limb, address(last, 0, c, i), address(last, 0, c, i));
+  });
+
+  const Rest rest(*this, q, down, last, out, w);
+  threads_.parallel_for(kept, grain(kept), [&](std::size_t l, std::size_t) {
+    const Limb& limb = ring.limb(plan.extended[l]);
+    Terms t;
+    terms_of(limb, l, t);
+    for (std::size_t c = 0; c < 2; ++c) rest.finish(c, l);
+    const u64 factors[2] = {down.own[l], math::mul_mod(down.own[l], plan.weight[l], limb.modulus.q)};
+    alignas(64) u64 sum[kBlock];
+    for (std::size_t first = 0; first < out.n; first += block) {
+      for (std::size_t c = 0; c < 2; ++c) {
+        std::byte* const to = address(out, 0, c, l) + first * word;
+        const std::byte* const more = added(c, l);
+        sum_block(limb, t, c, first, sum);
+        const void* const scaled[2] = {sum, more ? more + first * word : nullptr};
+        limb.ops->scaled_sum(limb.modulus, more ? 2 : 1, scaled, factors, to, to, block);
+      }
+    }
+  });
+}
+
+}  // namespace heliograph::backend::cpu

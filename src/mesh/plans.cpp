@@ -1,0 +1,54 @@
+#include "mesh/plans.h"
+
+namespace heliograph::mesh {
+
+namespace {
+
+device::DividePlan divide_plan_on(const device::DividePlan& plan, std::size_t m) {
+  device::DividePlan mine = plan;
+  mine.ring = ring_on(plan.ring, m);
+  mine.rest = conversion_on(plan.rest, m);
+  return mine;
+}
+
+}  // namespace
+
+std::shared_ptr<const PreparedRing> ring_on(const std::shared_ptr<const PreparedRing>& ring, std::size_t m) {
+  if (!ring) return nullptr;
+  const auto* const mesh = dynamic_cast<const MeshRing*>(ring.get());
+  require<MismatchError>(mesh != nullptr, "a plan of another device");
+  return mesh->shared(m);
+}
+
+const MeshConversion& mesh_of(const std::shared_ptr<const PreparedConversion>& c) {
+  const auto* const mesh = dynamic_cast<const MeshConversion*>(c.get());
+  require<MismatchError>(mesh != nullptr, "a plan of another device");
+  return *mesh;
+}
+
+std::shared_ptr<const PreparedConversion> conversion_on(const std::shared_ptr<const PreparedConversion>& c, std::size_t m) {
+  return c ? mesh_of(c).on(m) : nullptr;
+}
+
+std::shared_ptr<device::DividePlan> plan_on(const device::DividePlan& plan, std::size_t m) {
+  return std::make_shared<device::DividePlan>(divide_plan_on(plan, m));
+}
+
+std::shared_ptr<KeySwitchPlan> plan_on(const KeySwitchPlan& plan, std::size_t m) {
+  auto mine = std::make_shared<KeySwitchPlan>(plan);
+  mine->ring = ring_on(plan.ring, m);
+  for (auto& digit : mine->digits) digit.raise = conversion_on(digit.raise, m);
+  mine->mod_down = conversion_on(plan.mod_down, m);
+  mine->down = divide_plan_on(plan.down, m);
+  return mine;
+}
+
+std::shared_ptr<MultiplyPlan> plan_on(const MultiplyPlan& plan, std::size_t m) {
+  auto mine = std::make_shared<MultiplyPlan>(plan);
+  mine->ring = ring_on(plan.ring, m);
+  mine->lift = conversion_on(plan.lift, m), mine->scale = conversion_on(plan.scale, m);
+  mine->lower = conversion_on(plan.lower, m);
+  return mine;
+}
+
+}  // namespace heliograph::mesh

@@ -1,0 +1,149 @@
+// divide, apply_key_ntt, key_switch_ntt: divisions of every shape, alone and behind a key switch.
+#include "op_cases.h"
+#include "op_plans.h"
+
+namespace heliograph::test {
+
+namespace {
+
+struct DivideShape {
+  std::string name;
+  PrimeList from, to;
+  u64 times = 1, keep = 1;
+};
+
+const std::vector<DivideShape>& divide_shapes() {
+  static const std::vector<DivideShape> shapes = {
+      {"one limb dropped", {0, 1, 2}, {0, 1}},
+      {"four limbs dropped", {0, 1, 2, 3, 4, 5}, {0, 1}},
+      {"times t", {0, 1, 2, 6, 7}, {0, 1, 2}, 65537},
+      {"nothing divided by", {0, 2, 3}, {0, 2, 3}, 786433},
+      {"a limb in the middle", {0, 3, 1, 2}, {0, 1, 2}},
+      {"the first limb and every second", {4, 0, 1, 2, 3}, {0, 2}},
+      {"a limb added", {0, 1, 2, 3}, {0, 1, 8}},
+      {"limbs added in front and between", {0, 1, 2, 4, 5}, {7, 0, 8, 2, 5}, 3},
+      {"no limb kept", {3, 4}, {0, 1, 2}},
+      {"one limb kept", {5, 1}, {5}},
+      {"keeping t", {0, 1, 2}, {0, 1}, 1, 65537},
+      {"keeping t, three limbs dropped", {0, 1, 2, 3, 4}, {0, 1}, 1, (u64{1} << 20) + 7},
+      {"keeping t, a limb in the middle", {0, 5, 1, 2}, {0, 1, 2}, 1, 2},
+  };
+  return shapes;
+}
+
+const std::vector<Setting>& divide_settings() {
+  static const std::vector<Setting> all = [] {
+    std::vector<Setting> list = settings();
+    list.push_back({128, {3, 5}, Layout::transposed, 0, Fill::random});
+    list.push_back({64, {5, 3}, Layout::broadcast_last, 1, Fill::top});
+    return list;
+  }();
+  return all;
+}
+
+void divide_case(std::vector<OpCase>& cases, const Field& field, const DivideShape& shape, const Setting& s) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = switch_ring(field, s.n);
+    const auto plan =
+        std::make_shared<const device::DividePlan>(divide_plan(rig, ring, shape.from, shape.to, shape.times, shape.keep));
+    const std::size_t components = 1 + s.added;
+    const View x = rig.input(*ring, plan->primes, {s.batch, components, s.layout}, s.fill);
+    const View out = rig.output(*ring, plan->out, {s.batch, components, out_layout(s)});
+    const auto scratch = rig.workspace(Kernels::divide_workspace(*plan, items(s), components));
+    return [=, &rig] { rig.kernels().divide(rig.queue(), *plan, x, out, scratch); };
+  };
+  cases.push_back({"divide", std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name, s.n > 4096, declare});
+}
+
+/// What a key switch's sums are divided down to.
+struct Down {
+  std::string name;
+  PrimeList to;
+  u64 times = 1;
+};
+
+PrimeList first_limbs(const PrimeList& list, std::size_t count) { return PrimeList(list.begin(), count); }
+
+std::vector<Down> downs(const SwitchShape& shape) {
+  const PrimeList& chain = shape.chain;
+  const std::size_t limbs = chain.size();
+  std::vector<Down> all = {{"plain", chain}, {"times t", chain, 65537}};
+  if (limbs > 1) all.push_back({"merged with one limb", first_limbs(chain, limbs - 1)});
+  if (limbs > 2) all.push_back({"merged with two limbs", first_limbs(chain, limbs - 2)});
+  if (limbs > 2) {
+    PrimeList to = {chain[0], 8};  // the ring's prime that no shape has
+    for (std::size_t l = 2; l < limbs; ++l) to.push_back(chain[l]);
+    all.push_back({"merged, a limb changed for another", to});
+  }
+  return all;
+}
+
+/// apply_key_ntt from digits, or the whole key_switch_ntt from a polynomial.
+void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Down& down, const Setting& s,
+              bool whole) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = switch_ring(field, s.n);
+    const std::shared_ptr<const device::KeySwitchPlan> plan = ntt_switch_plan(rig, ring, shape, down.to, down.times);
+    const View in = whole ? rig.input(*ring, plan->chain, {s.batch, 1, s.layout}, s.fill)
+                          : rig.input(*ring, plan->extended, {s.batch, plan->digits.size(), s.layout}, s.fill);
+    const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * plan->digits.size()}, s.fill);
+    const View add = s.added > 0 ? rig.input(*ring, plan->chain, {s.batch, s.added, s.layout}, s.fill) : View{};
+    const View out = rig.output(*ring, plan->down.out, {s.batch, 2, out_layout(s)});
+    const std::size_t need =
+        whole ? Kernels::key_switch_ntt_workspace(*plan, items(s)) : Kernels::apply_key_ntt_workspace(*plan, items(s));
+    const auto scratch = rig.workspace(need);
+    return [=, &rig] {
+      const View* added = s.added > 0 ? &add : nullptr;
+      if (whole) {
+        rig.kernels().key_switch_ntt(rig.queue(), *plan, in, key, added, out, scratch);
+      } else {
+        rig.kernels().apply_key_ntt(rig.queue(), *plan, in, key, added, out, scratch);
+      }
+    };
+  };
+  cases.push_back({whole ? "key_switch_ntt" : "apply_key_ntt",
+                   std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name + ", " + down.name + ", added " +
+                       std::to_string(s.added),
+                   s.n > 4096, declare});
+}
+
+}  // namespace
+
+void transformed_cases(std::vector<OpCase>& cases) {
+  for (const Field* f : main_fields()) {
+    for (std::size_t i = 0; i < divide_shapes().size(); ++i) {
+      for (const Setting& s : divide_settings()) divide_case(cases, *f, divide_shapes()[i], s);
+      divide_case(cases, *f, divide_shapes()[i], wide_settings()[i % 2]);
+      if (i < 4) divide_case(cases, *f, divide_shapes()[i], wide_settings()[2 + i % 2]);
+    }
+    for (std::size_t i = 0; i < switch_shapes().size(); ++i) {
+      const SwitchShape& shape = switch_shapes()[i];
+      const std::vector<Down> all = downs(shape);
+      const auto down = [&](std::size_t k) -> const Down& { return all[k % all.size()]; };
+      for (std::size_t j = 0; j < settings().size(); ++j) {
+        key_case(cases, *f, shape, down(i + j), settings()[j], true);
+        if (all.size() > 2) key_case(cases, *f, shape, down(i + j + 2), settings()[j], true);
+        key_case(cases, *f, shape, down(i + j + 1), settings()[j], false);
+      }
+      for (std::size_t j = i % 2; j < wide_settings().size(); j += 2) {
+        key_case(cases, *f, shape, down(i / 2 + j / 2), wide_settings()[j], true);
+        if (i % 4 == j) key_case(cases, *f, shape, down(i / 2 + j / 2), wide_settings()[j], false);
+      }
+    }
+  }
+  for (const DivideShape& shape : divide_shapes()) divide_case(cases, kField32Mixed, shape, settings()[0]);
+  for (const std::size_t i : {std::size_t{0}, std::size_t{3}})
+    divide_case(cases, kField50, divide_shapes()[i], {16, {0}, Layout::packed, 1, Fill::random});
+  // At a degree that is fused, every division behind the commonest shapes.
+  for (const Field* f : main_fields()) {
+    for (const std::size_t i : {std::size_t{1}, std::size_t{4}}) {
+      const std::vector<Down> all = downs(switch_shapes()[i]);
+      for (std::size_t k = 0; k < all.size(); ++k) {
+        Setting s{2048, {3}, Layout::packed, k % 3, Fill::random};
+        key_case(cases, *f, switch_shapes()[i], all[k], s, true);
+      }
+    }
+  }
+}
+
+}  // namespace heliograph::test
