@@ -9,20 +9,68 @@
 
 namespace heliograph::backend::cuda {
 
+using device::DividePlan;
 using device::KeySwitchPlan;
 using device::MultiplyPlan;
 
 namespace {
 
-bool same_operand(const View& a, const View& b) {
-  return a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
-         a.component_stride == b.component_stride && a.limb_stride == b.limb_stride;
-}
-
 /// Conversions of one field can share a launch, and Values of the ring's own field pass between its kernels.
 bool all_of(FieldKind kind, std::initializer_list<const device::PreparedConversion*> conversions) {
   return std::all_of(conversions.begin(), conversions.end(),
                      [&](const auto* c) { return own_as<CudaConversion>(*c).kind() == kind; });
+}
+
+/// Whether one pass raises all digits of a plan. A digit that is the whole base is not raised; then it is the only one.
+bool raises_at_once(const CudaRing& ring, const KeySwitchPlan& plan) {
+  return plan.digits.size() <= kMostSteps && std::all_of(plan.digits.begin(), plan.digits.end(), [&](const auto& digit) {
+           return digit.raise && all_of(ring.kind(), {digit.raise.get()});
+         });
+}
+
+/// Whether a division in the NTT domain is fused.
+bool divides_at_once(const CudaRing& ring, const DividePlan& plan, std::size_t n) {
+  return has_columns(n) && plan.simple() && all_of(ring.kind(), {plan.rest.get()});
+}
+
+/// How the column pass of digits finds them: own limbs in `x`, the others in `digits`.
+Source digit_source(const KeySwitchPlan& plan, Source::Kind kind, const View& x, const View& digits) {
+  Source source{};
+  source.kind = kind;
+  source.a = strided(x), source.raised = strided(digits);
+  for (std::size_t j = 0; j < plan.digits.size(); ++j) {
+    source.first[j] = static_cast<unsigned char>(plan.digits[j].first);
+    source.count[j] = static_cast<unsigned char>(plan.digits[j].count);
+  }
+  return source;
+}
+
+/// Fills all limbs of the digits but their own.
+void raise(Queue& q, const char* name, const KeySwitchPlan& plan, const View& x, const View& digits) {
+  ConvertPass pass{.name = name, .x = digit_source(plan, Source::digits, x, digits), .steps = {}};
+  for (const KeySwitchPlan::Digit& digit : plan.digits) {
+    const u32 first = static_cast<u32>(digit.first), own = static_cast<u32>(digit.count);
+    pass.steps.push_back(
+        {.conversion = &own_as<CudaConversion>(*digit.raise), .first = first, .skip_at = first, .skip = own});
+  }
+  run(q, pass, digits.word, digits);
+}
+
+PrimeList divided_primes(const DividePlan& plan) {
+  return PrimeList(plan.primes.begin() + plan.out.size(), plan.divisors());
+}
+
+/// From the coefficients of the limbs divided by to the result. `rest` and `out` may be one, or `beside` and `out`.
+void finish_divide(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& beside,
+                   const View& rest, const View& out) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  run(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(*plan.rest)}}},
+      out.word, rest);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    forward_columns<F>(q, name, ring, plan.out, plain_source(rest), rest);
+    divide_rows<F>(q, name, ring, plan.out, rest, beside, plan.own, out);
+  });
 }
 
 }  // namespace
@@ -63,18 +111,26 @@ void CudaKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View
       out.word, out);
 }
 
+void CudaKernels::do_decompose(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits, Workspace w) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  if (!has_columns(digits.n) || !raises_at_once(ring, plan)) {
+    if (digits.items() > 0) Kernels::do_decompose(q, plan, x, digits, w);
+    return;
+  }
+  if (digits.items() == 0) return;
+  constexpr const char* kName = "decompose";
+  raise(q, kName, plan, x, digits);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    forward_columns<F>(q, kName, ring, plan.extended, digit_source(plan, Source::digits, x, digits), digits);
+    forward_rows<F>(q, kName, ring, plan.extended, digits);
+  });
+}
+
 void CudaKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
                                 const View& out, Workspace w) {
   const CudaRing& ring = own_ring(*plan.ring);
-  bool fused = has_columns(out.n) && plan.digits.size() <= kMostSteps;
-  std::size_t raised = 0;
-  for (const auto& digit : plan.digits) {
-    if (!digit.raise) continue;
-    ++raised;
-    fused = fused && all_of(ring.kind(), {digit.raise.get()});
-  }
-  // A digit that is the whole base is not raised; then it is the only one.
-  if (!fused || raised != plan.digits.size() || (plan.mod_down && !all_of(ring.kind(), {plan.mod_down.get()}))) {
+  if (!has_columns(out.n) || !raises_at_once(ring, plan) || (plan.mod_down && !all_of(ring.kind(), {plan.mod_down.get()}))) {
     if (out.items() > 0) Kernels::do_key_switch(q, plan, x, key, add, out, w);
     return;
   }
@@ -83,24 +139,10 @@ void CudaKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View&
   const std::size_t limbs = plan.extended.size(), count = plan.digits.size();
   const View digits = w.take(out.word, out.items(), count, limbs, out.n);
   const View sum = w.take(out.word, out.items(), 2, limbs, out.n);
-  Source source{};
-  source.kind = Source::digits;
-  source.a = strided(x), source.raised = strided(digits);
-  ConvertPass raise{.name = kName, .x = {}, .steps = {}};
-  raise.x.kind = Source::digits;  // a digit's limbs are the polynomial's own
-  raise.x.a = source.a, raise.x.raised = source.raised;
-  for (std::size_t j = 0; j < count; ++j) {
-    const KeySwitchPlan::Digit& digit = plan.digits[j];
-    const u32 first = static_cast<u32>(digit.first), own = static_cast<u32>(digit.count);
-    source.first[j] = raise.x.first[j] = static_cast<unsigned char>(first);
-    source.count[j] = raise.x.count[j] = static_cast<unsigned char>(own);
-    raise.steps.push_back(
-        {.conversion = &own_as<CudaConversion>(*digit.raise), .first = first, .skip_at = first, .skip = own});
-  }
-  run(q, raise, out.word, digits);
+  raise(q, kName, plan, x, digits);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
-    forward_columns<F>(q, kName, ring, plan.extended, source, digits);
+    forward_columns<F>(q, kName, ring, plan.extended, digit_source(plan, Source::digits, x, digits), digits);
     key_rows<F>(q, kName, ring, plan.extended, digits, false, key, plan.key_limbs, sum);
   });
   finish_key_switch(q, kName, plan, add, out, sum);
@@ -141,6 +183,67 @@ void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchP
     const View part = out.with_components(0, add->components);
     do_add(q, *plan.ring, plan.chain, part, *add, part);
   }
+}
+
+void CudaKernels::do_divide(Queue& q, const DividePlan& plan, const View& x, const View& out, Workspace w) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  if (!divides_at_once(ring, plan, out.n)) {
+    if (out.items() > 0) Kernels::do_divide(q, plan, x, out, w);
+    return;
+  }
+  if (out.items() == 0) return;
+  constexpr const char* kName = "divide";
+  const std::size_t stay = plan.out.size(), divisors = plan.divisors();
+  const View last = w.take(out.word, x.items(), x.components, divisors, out.n);
+  with_field(ring.kind(), [&](auto f) {
+    cuda::inverse_ntt<decltype(f)>(q, kName, ring, divided_primes(plan), x.with_limbs(stay, divisors), last);
+  });
+  finish_divide(q, kName, plan, last, x.with_limbs(0, stay), out, out);
+}
+
+void CudaKernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
+                                    const View& out, Workspace w) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  if (!divides_at_once(ring, plan.down, out.n) || !raises_at_once(ring, plan)) {
+    if (out.items() > 0) Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w);
+    return;
+  }
+  if (out.items() == 0) return;
+  constexpr const char* kName = "key_switch_ntt";
+  const View coefficients = w.take(out.word, x.items(), 1, plan.chain.size(), out.n);
+  const View digits = w.take(out.word, x.items(), plan.digits.size(), plan.extended.size(), out.n);
+  with_field(ring.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, kName, ring, plan.chain, x, coefficients); });
+  raise(q, kName, plan, coefficients, digits);
+  with_field(ring.kind(), [&](auto f) {
+    forward_columns<decltype(f)>(q, kName, ring, plan.extended, digit_source(plan, Source::others, x, digits), digits);
+  });
+  finish_key_switch_ntt(q, kName, plan, digits, &x, key, add, out, w);
+}
+
+void CudaKernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
+                                   const View& out, Workspace w) {
+  if (!divides_at_once(own_ring(*plan.ring), plan.down, out.n)) {
+    if (out.items() > 0) Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w);
+    return;
+  }
+  if (out.items() == 0) return;
+  finish_key_switch_ntt(q, "apply_key_ntt", plan, digits, nullptr, key, add, out, w);
+}
+
+/// From the digits to the result: `own` null says that they are transformed, else it holds their own limbs.
+void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwitchPlan& plan, const View& digits,
+                                        const View* own, const View& key, const View* add, const View& out, Workspace& w) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  const View divided = w.take(out.word, out.items(), 2, plan.down.divisors(), out.n);
+  const View rest = w.take(out.word, out.items(), 2, plan.down.out.size(), out.n);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    switch_rows<F>(
+        q, ring,
+        {.name = name, .plan = plan, .digits = digits, .own = own, .key = key, .add = add, .kept = out, .divided = divided});
+    inverse_columns<F>(q, name, ring, divided_primes(plan.down), divided, divided);
+  });
+  finish_divide(q, name, plan.down, divided, out, rest, out);
 }
 
 std::size_t CudaKernels::preferred_items(std::size_t bytes_an_item) const {

@@ -190,6 +190,8 @@ __device__ __forceinline__ void one_tile(u32 j, const Step<F>& s, const Two<type
     const u32 end = least<u32>(i + Sum<F>::kSteps, s.n_sources);
 #pragma unroll 2
     for (u32 k = i; k < end; ++k) add_row(y[k * 32]);
+    // What is left to add: v, far smaller than a source, and the own operand.
+    if (end == s.n_sources && end - i + (has_own ? 1 : 0) < Sum<F>::kSteps) break;
 #pragma unroll
     for (u32 m = 0; m < TILE; ++m) {
 #pragma unroll

@@ -121,15 +121,21 @@ __global__ void __launch_bounds__(kThreads) constants_kernel(const __grid_consta
   const Word constant = static_cast<Word>(c.constants[at.limb]);
   const Word* const a = limb_of<Word>(g.a, at.item, at.component, at.limb);
   Word* const out = limb_of<Word>(g.out, at.item, at.component, at.limb);
+  const u32 first = at.part * kThreads * kUnroll + threadIdx.x;
+  Word x[kUnroll];  // all loads before the first store, which may be to the same memory
 #pragma unroll
   for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = at.part * kThreads * kUnroll + k * kThreads + threadIdx.x;
+    const u32 i = first + k * kThreads;
+    if (i < g.n) x[k] = a[i];
+  }
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
     if (i >= g.n) continue;
-    const Word x = a[i];
     if constexpr (MULTIPLY) {
-      out[i] = Mul::apply(F{}, x, constant, x, p);
+      out[i] = Mul::apply(F{}, x[k], constant, x[k], p);
     } else {
-      out[i] = c.everywhere || i == 0 ? Add::apply(F{}, x, constant, x, p) : x;
+      out[i] = c.everywhere || i == 0 ? Add::apply(F{}, x[k], constant, x[k], p) : x[k];
     }
   }
 }
@@ -142,13 +148,22 @@ __global__ void __launch_bounds__(kThreads) permute_kernel(const __grid_constant
   const typename F::Prime p = g.table[g.primes.index[at.limb]];
   const Word* const a = limb_of<Word>(g.a, at.item, at.component, at.limb);
   Word* const out = limb_of<Word>(g.out, at.item, at.component, at.limb);
+  const u32 first = at.part * kThreads * kUnroll + threadIdx.x;
+  u32 from[kUnroll];
+  Word x[kUnroll];
 #pragma unroll
   for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = at.part * kThreads * kUnroll + k * kThreads + threadIdx.x;
-    if (i >= g.n) continue;
-    const u32 from = __ldg(table + i);
-    const Word x = a[from >> 1];
-    out[i] = from & 1 ? Neg::apply(F{}, x, x, x, p) : x;
+    const u32 i = first + k * kThreads;
+    if (i < g.n) from[k] = __ldg(table + i);
+  }
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    if (first + k * kThreads < g.n) x[k] = a[from[k] >> 1];
+  }
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
+    if (i < g.n) out[i] = from[k] & 1 ? Neg::apply(F{}, x[k], x[k], x[k], p) : x[k];
   }
 }
 

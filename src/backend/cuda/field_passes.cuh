@@ -1,9 +1,11 @@
 // The passes of passes.h for one field: included by field32.cu, field50.cu and field60.cu, which instantiate them.
 #pragma once
 
+#include <algorithm>
+
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/passes.h"
-#include "backend/cuda/rows.cuh"
+#include "backend/cuda/transformed.cuh"
 
 namespace heliograph::backend::cuda {
 
@@ -45,12 +47,17 @@ void rows_of(Queue& q, const char* name, const CudaRing& ring, const PrimeList& 
   launch(q, name, &ntt_rows<F, L, P, INVERSE, WHOLE>, a.grid.blocks(), each * kThreads, each * kBytes, a);
 }
 
-/// As many polynomials a thread as registers hold, where that leaves every multiprocessor its share.
+/// Whether `most` polynomials a thread leave every multiprocessor its share.
+inline bool many_rows(const View& out, std::size_t most) {
+  const std::size_t polynomials = out.items() * out.components;
+  return polynomials >= most && polynomials * out.limbs * out.n >= std::size_t{1} << 23;
+}
+
+/// As many polynomials a thread as registers hold, where there are many.
 template <class F, int L, bool INVERSE, bool WHOLE>
 void rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& in, const View& out) {
   constexpr int kMost = WHOLE ? 1 : 2;
-  const std::size_t polynomials = out.items() * out.components, words = polynomials * out.limbs * out.n;
-  if (kMost > 1 && polynomials >= kMost && words >= std::size_t{1} << 23) {
+  if (kMost > 1 && many_rows(out, kMost)) {
     rows_of<F, L, kMost, INVERSE, WHOLE>(q, name, ring, primes, in, out);
   } else {
     rows_of<F, L, 1, INVERSE, WHOLE>(q, name, ring, primes, in, out);
@@ -99,19 +106,23 @@ void inverse_columns(Queue& q, const char* name, const CudaRing& ring, const Pri
 }
 
 template <class F>
+void forward_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& out) {
+  rows<F, kRowBits, false, false>(q, name, ring, primes, out, out);
+}
+
+template <class F>
 void forward_ntt(Queue& q, const CudaRing& ring, const PrimeList& primes, const View& a, const View& out) {
   constexpr const char* kName = "forward_ntt";
   if (whole<F, false>(q, kName, ring, primes, a, out)) return;
   columns<F, false>(q, kName, ring, primes, plain_source(a), out);
-  rows<F, kRowBits, false, false>(q, kName, ring, primes, out, out);
+  forward_rows<F>(q, kName, ring, primes, out);
 }
 
 template <class F>
-void inverse_ntt(Queue& q, const CudaRing& ring, const PrimeList& primes, const View& a, const View& out) {
-  constexpr const char* kName = "inverse_ntt";
-  if (whole<F, true>(q, kName, ring, primes, a, out)) return;
-  rows<F, kRowBits, true, false>(q, kName, ring, primes, a, out);
-  columns<F, true>(q, kName, ring, primes, plain_source(out), out);
+void inverse_ntt(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& a, const View& out) {
+  if (whole<F, true>(q, name, ring, primes, a, out)) return;
+  rows<F, kRowBits, true, false>(q, name, ring, primes, a, out);
+  columns<F, true>(q, name, ring, primes, plain_source(out), out);
 }
 
 namespace {
@@ -152,13 +163,75 @@ void key_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList&
          kKeyGroups * kGroupThreads, (transformed ? 2 : kKeyGroups) * kGroupWords * sizeof(typename F::Value), a);
 }
 
+template <class F>
+void switch_rows(Queue& q, const CudaRing& ring, const SwitchPass& pass) {
+  const device::KeySwitchPlan& plan = pass.plan;
+  const auto word = [](u64 w) { return static_cast<typename F::Word>(w); };
+  SwitchArguments<F> a{.key = {.rows = row_arguments<F>(ring, plan.extended, pass.digits),
+                               .digits = strided(pass.digits),
+                               .key = strided(pass.key),
+                               .key_limbs = primes_of(plan.key_limbs),
+                               .count = static_cast<u32>(pass.digits.components)},
+                       .kept = strided(pass.kept),
+                       .stay = static_cast<u32>(plan.down.out.size()),
+                       .chain = static_cast<u32>(plan.chain.size())};
+  static_assert(sizeof a <= 4096, "what a launch carries");
+  a.key.rows.polynomials = strided(pass.divided);
+  std::fill(std::begin(a.digit), std::end(a.digit), kNoDigit);
+  if (pass.own) {
+    a.own = strided(*pass.own);
+    for (std::size_t j = 0; j < plan.digits.size(); ++j)
+      std::fill_n(a.digit + plan.digits[j].first, plan.digits[j].count, static_cast<unsigned char>(j));
+  }
+  if (pass.add) {
+    a.added = strided(*pass.add);
+    a.added_components = static_cast<u32>(pass.add->components);
+    std::transform(plan.weight.begin(), plan.weight.end(), a.weight, word);
+  }
+  const u32 groups = pass.own ? kKeyGroups : 2;
+  launch(q, pass.name, pass.own ? &switch_rows_kernel<F, false> : &switch_rows_kernel<F, true>, a.key.rows.grid.blocks(),
+         kKeyGroups * kGroupThreads, groups * kGroupWords * sizeof(typename F::Value), a);
+}
+
+namespace {
+
+template <class F, int P>
+void divide_rows_of(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& rest,
+                    const View& beside, const device::LimbConstants& own, const View& out) {
+  constexpr u32 kRows = 8;  // of a block
+  static_assert(kRows * kRowThreads == RowBlocks<F, kRowBits, false>::kMostThreads);
+  const u32 each = static_cast<u32>(std::min<std::size_t>(kRows, out.n / kRow));
+  DivideArguments<F> a{
+      .rows = ntt_arguments<F>(ring, primes, plain_source(rest), out, static_cast<u32>(out.n / kRow) / each, false),
+      .beside = strided(beside)};
+  static_assert(sizeof a <= 4096, "what a launch carries");
+  a.rows.grid.components = Divisor((a.rows.polynomials + P - 1) / P);
+  a.rows.grid.items = Divisor(1);
+  std::transform(own.begin(), own.end(), a.own, [](u64 w) { return static_cast<typename F::Word>(w); });
+  launch(q, name, &divide_rows_kernel<F, P>, a.rows.grid.blocks(), each * kRowThreads,
+         each * RowShape::kWords * sizeof(typename F::Value), a);
+}
+
+}  // namespace
+
+template <class F>
+void divide_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeList& primes, const View& rest,
+                 const View& beside, const device::LimbConstants& own, const View& out) {
+  many_rows(out, 2) ? divide_rows_of<F, 2>(q, name, ring, primes, rest, beside, own, out)
+                    : divide_rows_of<F, 1>(q, name, ring, primes, rest, beside, own, out);
+}
+
 #define HELIOGRAPH_INSTANTIATE(F)                                                                                       \
   template void forward_columns<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const Source&, const View&); \
   template void inverse_columns<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&);   \
+  template void forward_rows<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&);                   \
   template void forward_ntt<F>(Queue&, const CudaRing&, const PrimeList&, const View&, const View&);                    \
-  template void inverse_ntt<F>(Queue&, const CudaRing&, const PrimeList&, const View&, const View&);                    \
+  template void inverse_ntt<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&);       \
   template void tensor_rows<F>(Queue&, const CudaRing&, const PrimeList&, const View&, bool);                           \
   template void key_rows<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, bool, const View&,     \
-                            const PrimeList&, const View&);
+                            const PrimeList&, const View&);                                                             \
+  template void switch_rows<F>(Queue&, const CudaRing&, const SwitchPass&);                                             \
+  template void divide_rows<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&,        \
+                               const device::LimbConstants&, const View&);
 
 }  // namespace heliograph::backend::cuda

@@ -44,6 +44,7 @@ class CudaKernels final : public device::Kernels {
                   const Primes* place) override;
   void do_inner_product(Queue&, const Ring&, const Primes&, const View& digits, const View& key, const Primes& key_limbs,
                         const View& out) override;
+  void do_tensor(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
   void do_product(Queue&, const Ring&, const Primes&, const device::PreparedProduct&, const View& in,
                   const View& out) override;
   void do_sample(Queue&, const Ring&, const Primes&, const device::Draw&, const View& out) override;
@@ -51,16 +52,24 @@ class CudaKernels final : public device::Kernels {
   void do_gather(Queue&, std::span<const device::Piece> pieces) override;
   void do_zero(Queue&, const View& out) override;
 
+  void do_decompose(Queue&, const device::KeySwitchPlan&, const View& x, const View& digits, Workspace) override;
   void do_apply_key(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add,
                     const View& out, Workspace) override;
   void do_key_switch(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
                      Workspace) override;
+  void do_divide(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace) override;
+  void do_apply_key_ntt(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add,
+                        const View& out, Workspace) override;
+  void do_key_switch_ntt(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add,
+                         const View& out, Workspace) override;
   void do_bfv_multiply(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out,
                        Workspace) override;
 
  private:
   void finish_key_switch(Queue&, const char* name, const device::KeySwitchPlan&, const View* add, const View& out,
                          const View& sum);
+  void finish_key_switch_ntt(Queue&, const char* name, const device::KeySwitchPlan&, const View& digits, const View* own,
+                             const View& key, const View* add, const View& out, Workspace&);
 
   std::shared_ptr<State> state_;
 };

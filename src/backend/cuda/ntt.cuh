@@ -16,10 +16,15 @@ struct Source {
     plain,    // a(component, limb)
     product,  // components of `a`, then of `b`, for the first `chain` limbs; the rest from `raised`
     digits,   // digit j's own limbs from `a`, the others from `raised`
+    others,   // digit j's other limbs from `raised`; nothing is done to its own
   } kind;
   u32 split, chain;  // components of `a`; limbs of the chain
   Strided a, b, raised;
   unsigned char first[kMaxDigits], count[kMaxDigits];
+
+  __device__ __forceinline__ bool is_own(const ::heliograph::backend::cuda::At& at) const {
+    return at.limb - first[at.component] < count[at.component];
+  }
 
   template <class Word>
   __device__ __forceinline__ const Word* limb(const ::heliograph::backend::cuda::At& at) const {
@@ -27,7 +32,7 @@ struct Source {
       return at.component < split ? limb_of<Word>(a, at.item, at.component, at.limb)
                                   : limb_of<Word>(b, at.item, at.component - split, at.limb);
     }
-    if (kind == digits && at.limb - first[at.component] < count[at.component]) return limb_of<Word>(a, at.item, 0, at.limb);
+    if (kind == digits && is_own(at)) return limb_of<Word>(a, at.item, 0, at.limb);
     return limb_of<Word>(kind == plain ? a : raised, at.item, at.component, at.limb);
   }
 };
@@ -76,6 +81,7 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
   extern __shared__ __align__(16) unsigned char raw[];
   auto* const shared = reinterpret_cast<Value*>(raw);
   const At at = locate_in_order(a.grid, blockIdx.x);
+  if (!INVERSE && a.in.kind == Source::others && a.in.is_own(at)) return;
   const ColumnLayout<Shape::kNeighbours, P> layout{static_cast<int>(threadIdx.x) % Shape::kNeighbours};
   const int t = static_cast<int>(threadIdx.x) / Shape::kNeighbours;
   const u32 column = at.part * Shape::kColumns + static_cast<u32>(layout.column) * P;

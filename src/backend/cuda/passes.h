@@ -3,11 +3,17 @@
 
 #include "backend/cuda/ntt.cuh"
 #include "backend/cuda/prepared.h"
+#include "device/composite.h"
 
 namespace heliograph::backend::cuda {
 
 /// Whether rings of this degree are transformed in columns and rows (composites are fused then).
 inline bool has_columns(std::size_t n) { return n >= 4 * kRow; }
+
+inline bool same_operand(const View& a, const View& b) {
+  return a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
+         a.component_stride == b.component_stride && a.limb_stride == b.limb_stride;
+}
 
 // Defined for each field in a file of its own.
 template <class F>
@@ -15,9 +21,11 @@ void forward_columns(Queue&, const char* name, const CudaRing&, const PrimeList&
 template <class F>
 void inverse_columns(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& in, const View& out);
 template <class F>
+void forward_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& out);  // in place
+template <class F>
 void forward_ntt(Queue&, const CudaRing&, const PrimeList&, const View& a, const View& out);
 template <class F>
-void inverse_ntt(Queue&, const CudaRing&, const PrimeList&, const View& a, const View& out);
+void inverse_ntt(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& a, const View& out);
 
 /// The part of a product between the column passes: rows of a and b (components 0.. of `e`) to rows of their product, in
 /// place in the first components.
@@ -28,6 +36,23 @@ void tensor_rows(Queue&, const CudaRing&, const PrimeList&, const View& e, bool 
 template <class F>
 void key_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& digits, bool transformed,
               const View& key, const PrimeList& key_limbs, const View& sum);
+
+/// A key switch between the raised digits' column passes and the division, in the NTT domain.
+struct SwitchPass {
+  const char* name;
+  const device::KeySwitchPlan& plan;  // plan.down is simple
+  const View& digits;
+  const View* own;  // what was decomposed, in the NTT domain: a digit's own limbs; null: all digits are transformed
+  const View& key;
+  const View* add;
+  const View &kept, &divided;  // limbs of the sums that stay, words; rows of those divided by
+};
+template <class F>
+void switch_rows(Queue&, const CudaRing&, const SwitchPass&);
+/// The end of a division: own times `beside`, plus the rows of `rest`. `out` may be either.
+template <class F>
+void divide_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& rest, const View& beside,
+                 const device::LimbConstants& own, const View& out);
 
 Source plain_source(const View& a);
 template <class F>
