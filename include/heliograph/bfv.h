@@ -1,5 +1,5 @@
 // BFV: exact integers modulo a plaintext modulus, many to a ciphertext (full RNS, HPS multiplication; ePrint 2018/117).
-// Objects are cheap handles that share immutable data.
+// Objects are cheap handles that share immutable data. BGV's are of the same types: see bgv.h.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,13 @@ namespace bfv {
 
 /// Everything that defines a parameter set. Numbers only: a set is a value.
 struct Spec {
+  std::string scheme = "bfv";               // or "bgv"
   std::string name;                         // empty where nobody named it
   std::string edition = "w64";              // "w64" or "w32": the words residues are kept in
   std::size_t n = 0;                        // ring degree N
   std::vector<std::uint64_t> chain;         // primes of Q
   std::vector<std::uint64_t> special;       // primes of P (key switching); may be empty
-  std::vector<std::uint64_t> auxiliary;     // primes of R (multiplication)
+  std::vector<std::uint64_t> auxiliary;     // primes of R (BFV's multiplication)
   std::vector<std::size_t> digits;          // the gadget: chain primes in each digit
   std::vector<std::uint64_t> plain_moduli;  // t, or several coprime ones
   std::size_t slots = 0;                    // values a user packs in one ciphertext; 0: all N
@@ -220,9 +221,17 @@ class SecretKey {
 Ciphertext add(const Ciphertext& a, const Ciphertext& b);
 Ciphertext subtract(const Ciphertext& a, const Ciphertext& b);
 Ciphertext negate(const Ciphertext& a);
-/// Degree two from degree one; operands of degree two are relinearized first, for which `keys` must not be null.
+/// Degree two from degree one; operands of degree two are relinearized first, for which `keys` must not be null. At the
+/// lower of the operands' levels: BGV's callers choose it (bgv.h), or take multiply_switched.
 Ciphertext multiply(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const Progress& progress = {});
 Ciphertext square(const Ciphertext& a, const EvaluationKeys* keys, const Progress& progress = {});
+/// The level that operands of degree one are best switched to before they are multiplied: BFV's lower one; BGV's lowest
+/// level that leaves the product, by the noise estimates, within half a bit of the largest noise budget. Where an estimate
+/// is not known (NaN): the lower of the two levels.
+std::size_t product_level(const Ciphertext& a, const Ciphertext& b);
+/// multiply of what the operands, relinearized, are at that level: what the operator * does.
+Ciphertext multiply_switched(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys,
+                             const Progress& progress = {});
 Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
 Ciphertext add(const Ciphertext& a, const Plaintext& b);
 Ciphertext subtract(const Ciphertext& a, const Plaintext& b);
@@ -252,9 +261,9 @@ Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights,
 Ciphertext sum(const Ciphertext& a, std::size_t axis);
 /// Sums over windows of size x size that tile the last two axes.
 Ciphertext sum_pool2d(const Ciphertext& a, std::size_t size);
-/// relinearize(sum_pool2d(square(conv2d(x (channels, H, W), ...)), pool)), to the same bits, over stretches of output
-/// channels: only one stretch's outputs and squares are in memory. `stretch`: so many channels; 0: what half of the
-/// memory left holds.
+/// relinearize(sum_pool2d(square(conv2d(x (channels, H, W), ...)), pool)), to the same bits (the square that of
+/// multiply_switched), over stretches of output channels: only one stretch's outputs and squares are in memory. `stretch`:
+/// so many channels; 0: what half of the memory left holds.
 Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& shape,
                               const std::vector<std::int64_t>& bias, std::size_t pool, const EvaluationKeys& keys,
                               const Progress& progress = {}, std::size_t stretch = 0);

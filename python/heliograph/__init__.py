@@ -4,7 +4,7 @@ A data owner makes parameters and a secret key, encrypts arrays, and gives a ser
 computes on ciphertext tensors with NumPy's names; only the secret key decrypts.
 """
 
-from heliograph import bfv, tfhe
+from heliograph import bfv, bgv, ckks, tfhe
 from heliograph._core import (
     CancelledError,
     DamagedFileError,
@@ -21,6 +21,7 @@ from heliograph._core import (
     OutOfMemoryError,
     ParameterError,
     PlaintextRangeError,
+    ScaleError,
     SecurityError,
     ShapeError,
     SlotsError,
@@ -39,6 +40,7 @@ from heliograph.functions import (
     matmul,
     multiply,
     relinearize,
+    rescale,
     rotate_columns,
     rotate_rows,
     shrink,
@@ -73,6 +75,7 @@ __all__ = [
     "Plaintext",
     "PlaintextRangeError",
     "PublicKey",
+    "ScaleError",
     "SecretKey",
     "SecurityError",
     "Server",
@@ -82,6 +85,8 @@ __all__ = [
     "VersionError",
     "WrongKeyError",
     "bfv",
+    "bgv",
+    "ckks",
     "concatenate",
     "conv2d",
     "conv2d_square_pool",
@@ -94,6 +99,7 @@ __all__ = [
     "multiply",
     "parameters_for",
     "relinearize",
+    "rescale",
     "rotate_columns",
     "rotate_rows",
     "shrink",

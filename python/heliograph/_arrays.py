@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from heliograph import _core
 
 Int64Array = npt.NDArray[np.int64]
+E = TypeVar("E", bound=np.generic)
 
 
 def integers(values: Any, what: str) -> Int64Array:
@@ -72,6 +73,28 @@ def from_residues(residues: npt.NDArray[Any], moduli: Sequence[int]) -> npt.NDAr
     return total.astype(np.int64) if product < 1 << 63 else total
 
 
+def complexes(values: Any, what: str) -> tuple[npt.NDArray[np.complex128], bool]:
+    """`values` as complex128, and whether they were complex.
+
+    Raises DtypeError for anything but numbers, ShapeError for rows of different lengths, PlaintextRangeError for infinities
+    and what is no number.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise _core.ShapeError(f"{what} are ragged: rows of different lengths") from None
+    if array.dtype == object and all(isinstance(v, (int, float)) for v in array.flat):
+        try:
+            array = array.astype(np.float64)
+        except OverflowError:
+            raise _core.PlaintextRangeError(f"{what} hold integers beyond what a float holds") from None
+    if array.dtype.kind not in "iubfc":
+        raise _core.DtypeError(f"{what} must be numbers, not {array.dtype}")
+    if not np.all(np.isfinite(array)):
+        raise _core.PlaintextRangeError(f"{what} hold infinities or what is no number")
+    return np.asarray(array, dtype=np.complex128, order="C"), array.dtype.kind == "c"
+
+
 def whole(value: Any, what: str) -> int:
     """`value` as an int. Raises DtypeError for anything but integers."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -96,7 +119,11 @@ def _from_objects(array: npt.NDArray[Any], what: str) -> Int64Array:
 
 def last_axis(values: Any, axis: int, what: str) -> Int64Array:
     """`values` with `axis` moved to the end. Raises ShapeError where there is no such axis."""
-    array = integers(values, what)
+    return moved_last(integers(values, what), axis, what)
+
+
+def moved_last(array: npt.NDArray[E], axis: int, what: str) -> npt.NDArray[E]:
+    """`array` with `axis` moved to the end. Raises ShapeError where there is no such axis."""
     if not -array.ndim <= axis < array.ndim:
         raise _core.ShapeError(f"{what} of shape {array.shape} have no axis {axis}")
     return np.ascontiguousarray(np.moveaxis(array, axis, -1))

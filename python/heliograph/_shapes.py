@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
 from heliograph import _core
+from heliograph._arrays import axis_of
 
 C = TypeVar("C")
 
@@ -21,6 +23,9 @@ class ShapeCalls(Generic[C]):
     reshape: Callable[[C, Sequence[int]], C]
     slice: Callable[[C, int, int, int, int], C]
     index: Callable[[C, int, int], C]
+    transpose: Callable[[C, Sequence[int]], C]
+    broadcast_to: Callable[[C, Sequence[int]], C]
+    concatenate: Callable[[Sequence[C], int], C]
 
 
 def lengths_of(shape: Sequence[Any], size: int) -> list[int]:
@@ -68,3 +73,106 @@ def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[A
             raise _core.ShapeError(f"index {key} is out of range for an axis of {shape[axis]}")
         return calls.index(core, axis, position), axis
     raise _core.ShapeError(f"a tensor is indexed by integers, slices, None and ..., not {type(key).__name__}")
+
+
+class Shaped:
+    """An array of ciphertexts: what tensors of every scheme share. Nothing here computes."""
+
+    __array_ufunc__ = None  # NumPy leaves its operators to ours
+    __slots__ = ("_core", "_keys")
+    _calls: ClassVar[ShapeCalls[Any]]
+    _core: Any
+    _keys: Any
+
+    def __init__(self, core: Any, keys: Any = None) -> None:
+        self._core = core
+        self._keys = keys
+
+    def _wrap(self, core: Any) -> Self:
+        return type(self)(core, self._keys)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return tuple(self._core.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The product of the lengths."""
+        return math.prod(self.shape)
+
+    @property
+    def key_id(self) -> str:
+        """Which key it was encrypted under."""
+        key: str = self._core.key_id
+        return key
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        count: int = self._core.nbytes
+        return count
+
+    def wait(self) -> None:
+        """Blocks until it is computed: a GPU computes while its caller goes on. Only measuring needs it; decrypting and saving
+        wait by themselves. Raises DeviceError where the computation failed.
+        """
+        self._core.wait()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without axes has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[i] for i in range(len(self)))
+
+    def __pos__(self) -> Self:
+        return self
+
+    def reshape(self, *shape: Any) -> Self:
+        """The same ciphertexts in another shape; one length may be -1."""
+        return self._wrap(self._calls.reshape(self._core, lengths_of(shape, self.size)))
+
+    def transpose(self, order: Any = None) -> Self:
+        """Axes in another order; without one, reversed."""
+        what = f"a tensor of shape {self.shape}"
+        axes = list(range(self.ndim))[::-1] if order is None else [axis_of(a, self.ndim, what) for a in order]
+        return self._wrap(self._calls.transpose(self._core, axes))
+
+    @property
+    def T(self) -> Self:
+        """Axes reversed."""
+        return self.transpose()
+
+    def broadcast_to(self, shape: Any) -> Self:
+        """Repeated along new or unit axes; nothing is copied."""
+        return self._wrap(self._calls.broadcast_to(self._core, list(shape)))
+
+    def __getitem__(self, key: Any) -> Self:
+        return self._wrap(take(self._core, key, self._calls))
+
+    def to_bytes(self) -> bytes:
+        """The tensor as a file's bytes."""
+        data: bytes = self._core.to_bytes()
+        return data
+
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing."""
+        self._core.save(os.fspath(path))
+
+
+S = TypeVar("S", bound=Shaped)
+
+
+def joined(tensors: Sequence[S], axis: int) -> S:
+    """Tensors of one scheme joined along an axis they have."""
+    first = tensors[0]
+    along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
+    keys = next((t._keys for t in tensors if t._keys is not None), None)
+    return type(first)(first._calls.concatenate([t._core for t in tensors], along), keys)

@@ -1,4 +1,4 @@
-"""BFV parameter sets: exact integers, many to a ciphertext."""
+"""BFV parameter sets: exact integers, many to a ciphertext. BGV's are of the same type."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ class Parameters:
         self._core = core
         #: What `parameters_for` saw a computation use: {"relinearize": bool, "rotations": [...], "columns": bool}.
         self.needs: dict[str, Any] = {}
+
+    @property
+    def scheme(self) -> str:
+        """ "BFV" or "BGV"."""
+        return self._core.spec.scheme.upper()
 
     @property
     def name(self) -> str:
@@ -106,7 +111,7 @@ class Parameters:
         packing = f"{self.slots:,} slots" if self.has_slots else f"{s.n:,} coefficients, no slots"
         gadget = f"{len(s.digits)} digits of {max(s.digits)} prime(s), {len(s.special)} special"
         rows = [
-            ("scheme", f"BFV{' ' + s.name if s.name else ''}, edition {s.edition}"),
+            ("scheme", f"{self.scheme}{' ' + s.name if s.name else ''}, edition {s.edition}"),
             ("ring degree", f"N = {s.n:,}"),
             ("modulus", f"log q = {self.log_q:.1f} in {len(s.chain)} primes"),
             ("gadget", f"{gadget}; log QP = {self.log_qp:.1f}"),
@@ -129,7 +134,7 @@ class Parameters:
         name = f" {self.name}" if self.name else ""
         packing = f"{self.slots:,} slots" if self.has_slots else "no slots"
         return (
-            f"<BFV parameters{name}: N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.security}, "
+            f"<{self.scheme} parameters{name}: N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.security}, "
             f"{self.plain_modulus.bit_length()}-bit plaintext, {packing}, {self.edition}>"
         )
 
@@ -164,7 +169,7 @@ def parameters(
     edition: str = "w64",
     insecure: bool = False,
 ) -> Parameters:
-    """A BFV parameter set, in one of three ways.
+    """A BFV parameter set, in one of three ways (BGV's: `hg.bgv.parameters`).
 
     - By name: ``parameters("hcnn5-2020")``; ``/w32`` after it names the 32-bit edition.
     - By need: ``parameters(depth=4, plain_bits=42, slots=10_000)``: the smallest 128-bit set for `depth` multiplications
@@ -174,26 +179,36 @@ def parameters(
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
     """
+    wanted = {"depth": depth, "slots": slots, "terms": terms, "n": n, "log_q": log_q, "special": special}
+    return _found("bfv", name, plain_bits, plain_modulus, edition, insecure, wanted)
+
+
+def _found(
+    scheme: str,
+    name: str | None,
+    plain_bits: int,
+    plain_modulus: int | Sequence[int] | None,
+    edition: str,
+    insecure: bool,
+    wanted: dict[str, Any],
+) -> Parameters:
+    """`parameters` of a scheme."""
     moduli = given_moduli(plain_modulus)
-    for label, count in (
-        ("slots", slots),
-        ("terms", terms),
-        ("special", special),
-        ("n", n),
-        ("log_q", log_q),
-        ("depth", depth),
-    ):
+    for label, count in wanted.items():
         if count is not None and not (isinstance(count, (int, np.integer)) and count >= 0):
             raise _core.ParameterError(f"{label} must be an integer of at least 0, not {count!r}")
     if name is not None:
-        return Parameters(_core.Parameters(_core.named_spec(name, insecure)))
+        return Parameters(_core.Parameters(_core.named_spec(name, insecure, scheme)))
+    n, log_q, depth, slots = wanted["n"], wanted["log_q"], wanted["depth"], wanted["slots"]
     if n is not None and log_q is not None:
         if not moduli:
             moduli = _core.batching_primes(n, plain_bits or 20)
-        return Parameters(_core.Parameters(_core.make_spec(n, log_q, special, moduli, edition, slots, insecure)))
+        spec = _core.make_spec(n, log_q, wanted["special"], moduli, edition, slots, insecure, scheme)
+        return Parameters(_core.Parameters(spec))
     if depth is None:
         raise _core.ParameterError("say a name, or depth and plain_bits, or n and log_q")
-    return Parameters(_core.Parameters(_core.choose(depth, plain_bits, moduli, slots, terms, edition)))
+    spec = _core.choose(depth, plain_bits, moduli, slots, wanted["terms"], edition, scheme)
+    return Parameters(_core.Parameters(spec))
 
 
 def named() -> list[str]:

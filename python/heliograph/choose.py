@@ -43,8 +43,9 @@ def parameters_for(
     margin_bits: int = 2,
     n: int | None = None,
     edition: str = "w64",
+    scheme: str = "bfv",
 ) -> Parameters:
-    """The smallest 128-bit set that runs `function` on tensors like `example` (integers; the axis `slots` inside).
+    """The smallest 128-bit set, of BFV or BGV, that runs `function` on tensors like `example` (integers; the axis `slots` inside).
 
     The function runs once on the clear values, which tells the plaintext bits (unless they or the plaintext moduli are given;
     `margin_bits` of room are left), then on trial sets on the `null` device, which computes nothing and counts; the noise model says what modulus
@@ -61,7 +62,7 @@ def parameters_for(
     width = values.shape[-1]
     sizes = [n] if n else [1 << k for k in range(12, 18) if 1 << k >= width]
     for size in sizes:
-        found = list(_candidates(function, values, size, plain_bits, moduli, edition))
+        found = list(_candidates(function, values, size, plain_bits, moduli, edition, scheme))
         if found:
             best = min(found, key=lambda trial: trial.products)
             best.spec.insecure = False
@@ -80,7 +81,7 @@ class _Trial:
 
 
 def _candidates(
-    function: Callable[[Any], Any], values: Any, n: int, plain_bits: int, moduli: list[int], edition: str
+    function: Callable[[Any], Any], values: Any, n: int, plain_bits: int, moduli: list[int], edition: str, scheme: str
 ) -> Iterator[_Trial]:
     """Each gadget and plaintext split that works at ring degree n, with its smallest modulus."""
     bound = _core.largest_secure_log_qp(n)
@@ -91,7 +92,7 @@ def _candidates(
             found = None
             while log_q > math.log2(max(plain)):
                 try:
-                    spec = _core.make_spec(n, log_q, special, plain, edition, min(values.shape[-1], n), True)
+                    spec = _core.make_spec(n, log_q, special, plain, edition, min(values.shape[-1], n), True, scheme)
                 except _core.ParameterError:
                     log_q -= 1
                     continue

@@ -1,6 +1,7 @@
 """Functions on tensors, named as in NumPy. Each is one call of the engine. All take clear tensors too (`ClearTensor`).
 
-Those that mean the same for TFHE (multiply, square, sum, dot, matmul, concatenate, stack) take its tensors and go to `hg.tfhe`'s.
+Those that mean the same for TFHE (multiply, square, sum, dot, matmul, concatenate, stack) and CKKS (these, relinearize and rescale)
+take their tensors and go to `hg.tfhe`'s and `hg.ckks`'s.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from heliograph import _core, tfhe
+from heliograph import _core, ckks, tfhe
 from heliograph._arrays import axis_of, integers, long_integers, residues, whole
+from heliograph._shapes import joined
 from heliograph.clear import ClearTensor
 from heliograph.keys import EvaluationKeys
 from heliograph.tensor import Progress, Tensor
 
 AnyTensor = TypeVar("AnyTensor", Tensor, ClearTensor)
-EachTensor = TypeVar("EachTensor", Tensor, ClearTensor, tfhe.Tensor)
+Keys = TypeVar("Keys", EvaluationKeys, ckks.EvaluationKeys)
+EachTensor = TypeVar("EachTensor", Tensor, ClearTensor, tfhe.Tensor, ckks.Tensor)
+RelinearizedTensor = TypeVar("RelinearizedTensor", Tensor, ClearTensor, ckks.Tensor)
 _NO_BIAS = np.zeros(0, dtype=np.int64)
 
 
@@ -39,6 +43,8 @@ def _require_bfv(x: Any, what: str, instead: str = "") -> None:
     """Raises DtypeError for anything but BFV's tensors and clear ones."""
     if isinstance(x, tfhe.Tensor):
         raise _core.DtypeError(f"{what} is BFV's, not TFHE's{instead and '; for TFHE there is '}{instead}")
+    if isinstance(x, ckks.Tensor):
+        raise _core.DtypeError(f"{what} is BFV's, not CKKS's: see hg.ckks")
     if not isinstance(x, (Tensor, ClearTensor)):
         raise _core.DtypeError(f"{what} takes a tensor, not {type(x).__name__}")
 
@@ -54,6 +60,8 @@ def multiply(a: EachTensor, b: Any, *, progress: Progress | None = None) -> Each
     """a * b, with progress."""
     if isinstance(a, tfhe.Tensor):
         return tfhe.multiply(a, b, progress=progress)
+    if isinstance(a, ckks.Tensor):
+        return ckks.multiply(a, b, progress=progress)
     _require_bfv(a, "multiply")
     if isinstance(a, ClearTensor):
         return ClearTensor.__mul__(a, b)
@@ -61,25 +69,50 @@ def multiply(a: EachTensor, b: Any, *, progress: Progress | None = None) -> Each
 
 
 def square(x: EachTensor, *, progress: Progress | None = None) -> EachTensor:
-    """x * x: cheaper than a product of two. BFV's result has degree two."""
+    """x * x: cheaper than a product of two. BFV's result has degree two, CKKS's is relinearized and rescaled."""
     return multiply(x, x, progress=progress)
 
 
-def relinearize(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> AnyTensor:
+def relinearize(
+    x: RelinearizedTensor,
+    *,
+    keys: EvaluationKeys | ckks.EvaluationKeys | None = None,
+    progress: Progress | None = None,
+) -> RelinearizedTensor:
     """Back to degree one. Raises MissingKeyError where no relinearization key is at hand."""
+    if isinstance(x, ckks.Tensor):
+        return ckks.relinearize(x, keys=_only(keys, ckks.EvaluationKeys), progress=progress)
     _require_bfv(x, "relinearize", "nothing to relinearize: results are ready to compute on")
     if isinstance(x, ClearTensor) or x.degree == 1:
         return x
-    found = _keys(x, keys, "relinearizing")
+    found = _keys(x, _only(keys, EvaluationKeys), "relinearizing")
     return Tensor(_core.relinearize(x._core, found._core, progress), found)
+
+
+def _only(keys: Any, kind: type[Keys]) -> Keys | None:
+    """Raises MismatchError for another scheme's keys."""
+    if keys is None or isinstance(keys, kind):
+        return keys
+    raise _core.MismatchError(f"{keys!r} are not of the tensor's scheme")
+
+
+def rescale(x: Any, *, progress: Progress | None = None) -> ckks.Tensor:
+    """As `hg.ckks.rescale`: one level lower, the scale divided. The exact schemes have no scales."""
+    if isinstance(x, (Tensor, ClearTensor, tfhe.Tensor)):
+        raise _core.DtypeError("rescale is of CKKS; exact integers have no scale")
+    return ckks.rescale(x, progress=progress)
 
 
 def matmul(weights: Any, x: EachTensor, bias: Any = None, *, progress: Progress | None = None) -> EachTensor:
     """weights [rows, columns] times x (columns, ...): one modular matrix product reading each ciphertext once.
 
     Weights and bias are clear integers, the bias of any length that the plaintext moduli hold together. Raises ShapeError,
-    DtypeError, PlaintextRangeError. With a tensor of TFHE on either side this is `hg.tfhe.matmul`, without a bias.
+    DtypeError, PlaintextRangeError. With a tensor of TFHE on either side this is `hg.tfhe.matmul`, without a bias; of CKKS,
+    `hg.ckks.matmul`: real weights on the slots, the bias an array of a value for each row.
     """
+    if isinstance(x, ckks.Tensor):
+        image = ckks.matmul(weights, x, progress=progress)
+        return image if bias is None else image + bias
     if isinstance(x, tfhe.Tensor) or isinstance(weights, tfhe.Tensor):
         if bias is not None:
             raise _core.DtypeError("matmul of TFHE takes no bias: add it to the product")
@@ -197,6 +230,8 @@ def sum(x: EachTensor, axis: int | None = None) -> EachTensor:
     """Sum over one ciphertext axis, or over all."""
     if isinstance(x, tfhe.Tensor):
         return tfhe.sum(x, axis)
+    if isinstance(x, ckks.Tensor):
+        return ckks.sum(x, axis)
     _require_bfv(x, "sum")
     if isinstance(x, ClearTensor):
         return x.sum(axis)
@@ -209,6 +244,8 @@ def dot(a: Any, b: Any) -> Any:
     """Dot product of two vectors of which one or both are encrypted, along the ciphertext axis. Relinearized at most once."""
     if isinstance(a, tfhe.Tensor) or isinstance(b, tfhe.Tensor):
         return tfhe.dot(a, b)
+    if isinstance(a, ckks.Tensor) or isinstance(b, ckks.Tensor):
+        return ckks.dot(a, b)
     if isinstance(a, (Tensor, ClearTensor)) and isinstance(b, (Tensor, ClearTensor)):
         if a.shape != b.shape or len(a.shape) != 1:
             raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {a.shape} and {b.shape}")
@@ -261,20 +298,21 @@ def concatenate(tensors: Sequence[EachTensor], axis: int = 0) -> EachTensor:
 def _joined(tensors: Sequence[Any], axis: int) -> Any:
     if any(isinstance(t, tfhe.Tensor) for t in tensors):
         return tfhe.concatenate(tensors, axis)
+    if any(isinstance(t, ckks.Tensor) for t in tensors):
+        return ckks.concatenate(tensors, axis)
     first = tensors[0]
     if isinstance(first, ClearTensor):
         along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
         return first._view(np.concatenate([first._operand(t) for t in tensors], along))
     for t in tensors:
         _require_bfv(t, "concatenate")
-    along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
-    return first._wrap(_core.concatenate([t._core for t in tensors], along))
+    return joined(tensors, axis)
 
 
 def stack(tensors: Sequence[EachTensor]) -> EachTensor:
     """Tensors of one shape along a new first axis."""
     for t in tensors:
-        if not isinstance(t, tfhe.Tensor):
+        if not isinstance(t, (tfhe.Tensor, ckks.Tensor)):
             _require_bfv(t, "stack")
     return concatenate([t.reshape(1, *t.shape) for t in tensors])
 

@@ -11,10 +11,10 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from heliograph import _core, tfhe
+from heliograph import _core, ckks, tfhe
 from heliograph._arrays import from_residues, last_axis, readable_bytes, whole
 from heliograph.bfv import Parameters
-from heliograph.tensor import Plaintext, Progress, Tensor, encode, packing_axis
+from heliograph.tensor import Progress, Tensor, encode, packing_axis
 
 
 def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
@@ -90,7 +90,7 @@ class PublicKey:
         self._core.save(os.fspath(path))
 
     def __repr__(self) -> str:
-        return f"<BFV public key {self.id[:8]}: {self.parameters!r}>"
+        return f"<{self.parameters.scheme} public key {self.id[:8]}: {self.parameters!r}>"
 
 
 class EvaluationKeys:
@@ -154,7 +154,7 @@ class EvaluationKeys:
     def __repr__(self) -> str:
         have = (["relinearize"] if self.relinearize else []) + [f"rotations {self.rotations}"] * bool(self.rotations)
         have += ["columns"] * self.columns
-        return f"<BFV evaluation keys {self.id[:8]}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
+        return f"<{self.parameters.scheme} evaluation keys {self.id[:8]}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
 
 
 class SecretKey:
@@ -174,11 +174,19 @@ class SecretKey:
     @staticmethod
     def generate(parameters: tfhe.Parameters) -> tfhe.SecretKey: ...
 
+    @overload
     @staticmethod
-    def generate(parameters: Parameters | tfhe.Parameters) -> SecretKey | tfhe.SecretKey:
+    def generate(parameters: ckks.Parameters) -> ckks.SecretKey: ...
+
+    @staticmethod
+    def generate(
+        parameters: Parameters | tfhe.Parameters | ckks.Parameters,
+    ) -> SecretKey | tfhe.SecretKey | ckks.SecretKey:
         """A new key of the parameters' scheme from the operating system's randomness."""
         if isinstance(parameters, tfhe.Parameters):
             return tfhe.SecretKey.generate(parameters)
+        if isinstance(parameters, ckks.Parameters):
+            return ckks.SecretKey.generate(parameters)
         return SecretKey(_core.SecretKey.generate(parameters._core))
 
     @property
@@ -250,22 +258,34 @@ class SecretKey:
     @staticmethod
     def load(path: Any) -> Any:
         """Reads `save`, of any scheme. Raises FormatError, DamagedFileError, VersionError."""
-        if _scheme_of(path) == "tfhe":
-            return tfhe.SecretKey.load(path)
+        scheme = _OTHERS.get(_scheme_of(path))
+        if scheme is not None:
+            return scheme.SecretKey.load(path)
         return SecretKey(_core.load_secret_key(os.fspath(path)))
 
     def __repr__(self) -> str:
-        return f"<BFV secret key {self.id[:8]}: {self.parameters!r}>"
+        return f"<{self.parameters.scheme} secret key {self.id[:8]}: {self.parameters!r}>"
 
 
-AnyTensor = TypeVar("AnyTensor", Tensor, tfhe.Tensor)
+AnyTensor = TypeVar("AnyTensor", Tensor, tfhe.Tensor, ckks.Tensor)
+#: The schemes with objects of their own.
+_OTHERS: dict[str, Any] = {"tfhe": tfhe, "ckks": ckks}
+_CALLS: dict[str, dict[str, Any]] = {
+    "tfhe": {"ciphertext": _core.tfhe_load_ciphertext, "evaluation-keys": _core.tfhe_load_evaluation_keys},
+    "ckks": {
+        "ciphertext": _core.ckks_load_ciphertext,
+        "public-key": _core.ckks_load_public_key,
+        "evaluation-keys": _core.ckks_load_evaluation_keys,
+    },
+}
+_NAMES = {"ciphertext": "Tensor", "public-key": "PublicKey", "evaluation-keys": "EvaluationKeys"}
 
 
 class Server:
     """A party that computes: it holds evaluation keys and no secret. Of any scheme."""
 
-    def __init__(self, keys: EvaluationKeys | tfhe.EvaluationKeys) -> None:
-        if not isinstance(keys, (EvaluationKeys, tfhe.EvaluationKeys)):
+    def __init__(self, keys: EvaluationKeys | tfhe.EvaluationKeys | ckks.EvaluationKeys) -> None:
+        if not isinstance(keys, (EvaluationKeys, tfhe.EvaluationKeys, ckks.EvaluationKeys)):
             raise _core.DtypeError(f"a server is made from evaluation keys, not {type(keys).__name__}")
         self.keys: Any = keys  # of the scheme its user knows
 
@@ -276,7 +296,7 @@ class Server:
 
     def bind(self, tensor: AnyTensor) -> AnyTensor:
         """The tensor with this server's keys at hand. Raises MismatchError, WrongKeyError for a foreign one."""
-        if not isinstance(tensor, (Tensor, tfhe.Tensor)):
+        if not isinstance(tensor, (Tensor, tfhe.Tensor, ckks.Tensor)):
             raise _core.DtypeError(f"a server binds tensors, not {type(tensor).__name__}")
         if tensor.parameters != self.keys.parameters:
             raise _core.MismatchError(
@@ -296,8 +316,23 @@ class Server:
         """A tensor from bytes, bound to the keys."""
         return self.bind(self.keys._parse(data))
 
-    def encode(self, values: Any, *, slots: int | None = None, coefficients: int | None = None) -> Plaintext:
-        """Plaintext values for these parameters, of BFV; see `encode`."""
+    def encode(
+        self,
+        values: Any,
+        *,
+        slots: int | None = None,
+        coefficients: int | None = None,
+        level: int | None = None,
+        scale: float | None = None,
+    ) -> Any:
+        """Plaintext values for these parameters; see `hg.encode`, and `hg.ckks.encode` for `level` and `scale`."""
+        if isinstance(self.keys, ckks.EvaluationKeys):
+            if coefficients is not None:
+                raise _core.ParameterError("CKKS encodes into slots")
+            axis = -1 if slots is None else slots
+            return ckks.encode(self.keys.parameters, values, slots=axis, level=level, scale=scale)
+        if level is not None or scale is not None:
+            raise _core.ParameterError("level and scale are of CKKS's plaintexts")
         if not isinstance(self.keys, EvaluationKeys):
             raise _core.MismatchError(
                 "TFHE has no plaintexts: operators take integers, hg.tfhe.trivial makes tensors of them"
@@ -309,16 +344,18 @@ class Server:
 
 
 def _scheme_of(path: Any) -> str:
-    """ "bfv" or "tfhe": whose object a file holds."""
+    """ "bfv", "tfhe", "ckks": whose object a file holds."""
     kind: str = json.loads(_core.inspect(os.fspath(path)))["type"]
-    return "tfhe" if kind.split(".")[-2:-1] == ["tfhe"] else "bfv"
+    scheme = kind.split(".")[-2:-1]
+    return scheme[0] if scheme and scheme[0] in _OTHERS else "bfv"
 
 
-def load(path: Any) -> Tensor | PublicKey | EvaluationKeys | tfhe.Tensor | tfhe.EvaluationKeys:
-    """What a file holds: a tensor, a public key, evaluation keys. Secret keys only by `SecretKey.load`."""
+def load(path: Any) -> Any:
+    """What a file holds, of any scheme: a tensor, a public key, evaluation keys. Secret keys only by `SecretKey.load`."""
     name = os.fspath(path)
-    if _scheme_of(name) == "tfhe":
-        return _load_tfhe(name)
+    scheme = _scheme_of(name)
+    if scheme in _OTHERS:
+        return _load_other(name, scheme)
     kind = _core.kind_of(name)
     if kind == "ciphertext":
         return Tensor(_core.load_ciphertext(name))
@@ -329,10 +366,8 @@ def load(path: Any) -> Tensor | PublicKey | EvaluationKeys | tfhe.Tensor | tfhe.
     raise _core.FormatError(f"{name} holds a {kind}; secret keys are read by SecretKey.load alone")
 
 
-def _load_tfhe(name: str) -> tfhe.Tensor | tfhe.EvaluationKeys:
+def _load_other(name: str, scheme: str) -> Any:
     kind = json.loads(_core.inspect(name))["type"].rsplit(".", 1)[-1]
-    if kind == "ciphertext":
-        return tfhe.Tensor(_core.tfhe_load_ciphertext(name))
-    if kind == "evaluation-keys":
-        return tfhe.EvaluationKeys(_core.tfhe_load_evaluation_keys(name))
+    if kind in _CALLS[scheme]:
+        return getattr(_OTHERS[scheme], _NAMES[kind])(_CALLS[scheme][kind](name))
     raise _core.FormatError(f"{name} holds a {kind}; secret keys are read by SecretKey.load alone")

@@ -4,66 +4,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from heliograph import _core
-from heliograph._arrays import axis_of, integers, last_axis, readable_bytes
-from heliograph._shapes import ShapeCalls, lengths_of, take
+from heliograph._arrays import integers, last_axis, readable_bytes
+from heliograph._shapes import ShapeCalls, Shaped
 from heliograph.bfv import Parameters
 
 if TYPE_CHECKING:
     from heliograph.keys import EvaluationKeys
 
 Progress = Callable[[float], None]
-_CALLS = ShapeCalls[_core.Ciphertext](_core.reshape, _core.slice, _core.index)
 
 
-class Tensor:
+class Tensor(Shaped):
     """Ciphertexts in an array. ``shape`` counts ciphertexts; ``slots`` are the values inside each.
 
     Operators take tensors, integers, integer arrays (one integer for each ciphertext) and plaintexts (`encode`: one
     integer for each slot), and broadcast over the ciphertext axes. A product has degree two and is relinearized when
-    next multiplied or rotated, or by `relinearize`; sums of products are so relinearized once.
+    next multiplied or rotated, or by `relinearize`; sums of products are so relinearized once. BGV's operands of a product are
+    first switched to the smaller modulus that leaves it the largest noise budget, where their noise estimates are known.
     """
 
-    __array_ufunc__ = None  # NumPy leaves its operators to ours
-    __slots__ = ("_core", "_keys")
+    __slots__ = ()
+    _keys: EvaluationKeys | None
+    _calls: ClassVar[ShapeCalls[_core.Ciphertext]] = ShapeCalls(
+        _core.reshape, _core.slice, _core.index, _core.transpose, _core.broadcast_to, _core.concatenate
+    )
 
     def __init__(self, core: _core.Ciphertext, keys: EvaluationKeys | None = None) -> None:
-        self._core = core
-        self._keys = keys
+        super().__init__(core, keys)
 
     # What it is
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Ciphertexts along each axis."""
-        return tuple(self._core.shape)
-
-    @property
-    def ndim(self) -> int:
-        """Number of ciphertext axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of ciphertexts."""
-        return math.prod(self.shape)
-
-    @property
     def slots(self) -> int:
         """Values used in each ciphertext."""
-        return self._core.slots
+        return int(self._core.slots)
 
     @property
     def degree(self) -> int:
         """Degree in the secret key: 1, or 2 after a multiplication."""
-        return self._core.degree
+        return int(self._core.degree)
 
     @property
     def level(self) -> int:
         """Primes left in the modulus."""
-        return self._core.level
+        return int(self._core.level)
 
     @property
     def parameters(self) -> Parameters:
@@ -76,26 +63,10 @@ class Tensor:
         return list(self._core.plain_moduli)
 
     @property
-    def key_id(self) -> str:
-        """Which key it was encrypted under."""
-        return self._core.key_id
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self._core.nbytes
-
-    @property
     def noise_budget(self) -> float | None:
         """Bits of noise left, an estimate (a bound, from the model); None where unknown: loaded and not fresh."""
-        bits = self._core.noise_budget
+        bits = float(self._core.noise_budget)
         return None if math.isnan(bits) else max(0.0, bits)
-
-    def wait(self) -> None:
-        """Blocks until it is computed: a GPU computes while its caller goes on. Only measuring needs it; decrypting and saving
-        wait by themselves. Raises DeviceError where the computation failed.
-        """
-        self._core.wait()
 
     def __repr__(self) -> str:
         p = self.parameters
@@ -106,23 +77,18 @@ class Tensor:
         held, moduli = len(self.plain_moduli), len(p.plain_moduli)
         part = f", {held} of {moduli} plaintext moduli" if held < moduli else ""
         return (
-            f"<BFV tensor {self.shape} x {self.slots:,} {kind}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, {p.security}, "
+            f"<{p.scheme} tensor {self.shape} x {self.slots:,} {kind}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, {p.security}, "
             f"degree {self.degree}, level {self.level}, {noise}, {readable_bytes(self.nbytes)}{seeded}{part}, key {self.key_id[:8]}>"
         )
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a tensor without axes has no length")
-        return self.shape[0]
-
     # Arithmetic
 
-    def _wrap(self, core: _core.Ciphertext, other: Tensor | None = None) -> Tensor:
-        return Tensor(core, self._keys or (other._keys if other is not None else None))
+    def _with(self, core: _core.Ciphertext, other: Tensor) -> Tensor:
+        return Tensor(core, self._keys or other._keys)
 
     def _add(self, other: Any, negative: bool) -> Tensor:
         if isinstance(other, Tensor):
-            return self._wrap((_core.subtract if negative else _core.add)(self._core, other._core), other)
+            return self._with((_core.subtract if negative else _core.add)(self._core, other._core), other)
         if isinstance(other, Plaintext):
             return self._wrap((_core.subtract_plain if negative else _core.add_plain)(self._core, other._core))
         values = integers(other, "the values added")
@@ -142,13 +108,12 @@ class Tensor:
     def __neg__(self) -> Tensor:
         return self._wrap(_core.negate(self._core))
 
-    def __pos__(self) -> Tensor:
-        return self
-
     def _multiply(self, other: Any, progress: Progress | None = None) -> Tensor:
         if isinstance(other, Tensor):
             keys = self._keys or other._keys
-            return self._wrap(_core.multiply(self._core, other._core, None if keys is None else keys._core, progress), other)
+            return self._with(
+                _core.multiply_switched(self._core, other._core, None if keys is None else keys._core, progress), other
+            )
         if isinstance(other, Plaintext):
             return self._wrap(_core.multiply_plain(self._core, other._core))
         values = integers(other, "the factors")
@@ -183,43 +148,6 @@ class Tensor:
 
         return matmul(weights, self)
 
-    # Shapes
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """The same ciphertexts in another shape; one length may be -1."""
-        return self._wrap(_core.reshape(self._core, lengths_of(shape, self.size)))
-
-    def transpose(self, order: Any = None) -> Tensor:
-        """Axes in another order; without one, reversed."""
-        axes = (
-            list(range(self.ndim))[::-1]
-            if order is None
-            else [axis_of(a, self.ndim, f"a tensor of shape {self.shape}") for a in order]
-        )
-        return self._wrap(_core.transpose(self._core, axes))
-
-    @property
-    def T(self) -> Tensor:
-        """Axes reversed."""
-        return self.transpose()
-
-    def broadcast_to(self, shape: Any) -> Tensor:
-        """Repeated along new or unit axes; nothing is copied."""
-        return self._wrap(_core.broadcast_to(self._core, list(shape)))
-
-    def __getitem__(self, key: Any) -> Tensor:
-        return self._wrap(take(self._core, key, _CALLS))
-
-    # Files
-
-    def to_bytes(self) -> bytes:
-        """The tensor as a file's bytes."""
-        return self._core.to_bytes()
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing."""
-        self._core.save(str(path))
-
 
 class Plaintext:
     """Encoded values, one for each slot, for adding to and multiplying tensors. Made by `encode`."""
@@ -235,7 +163,7 @@ class Plaintext:
         return tuple(self._core.shape)
 
     def __repr__(self) -> str:
-        return f"<BFV plaintext {self.shape}>"
+        return f"<{Parameters(self._core.parameters).scheme} plaintext {self.shape}>"
 
 
 def encode(parameters: Parameters, values: Any, *, slots: int | None = None, coefficients: int | None = None) -> Plaintext:

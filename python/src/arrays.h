@@ -56,4 +56,35 @@ inline Bytes bytes_from(const nb::bytes& b) {
   return Bytes(first, first + b.size());
 }
 
+/// to_bytes and from_bytes of keys and tensors, without the GIL.
+template <class T>
+nb::bytes written(const T& object) {
+  Bytes b;
+  {
+    nb::gil_scoped_release release;
+    b = object.to_bytes();
+  }
+  return bytes_of(b);
+}
+
+template <class T>
+T parse(const nb::bytes& b) {
+  const Bytes raw = bytes_from(b);
+  nb::gil_scoped_release release;
+  return T::from_bytes(raw);
+}
+
+/// What a null device has counted, by kernel.
+template <class Count>
+nb::dict counts_of(const std::vector<Count>& counts) {
+  nb::dict all;
+  for (const Count& c : counts) {
+    nb::dict one;
+    one["calls"] = c.calls, one["bytes_read"] = c.bytes_read, one["bytes_written"] = c.bytes_written,
+    one["products"] = c.products;
+    all[c.kernel.c_str()] = one;
+  }
+  return all;
+}
+
 }  // namespace heliograph::binding

@@ -1,6 +1,7 @@
-// Parameters, keys and tensors of BFV.
+// Parameters, keys and tensors of BFV and BGV.
 #include "arrays.h"
 #include "bindings.h"
+#include "heliograph/bgv.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -11,10 +12,25 @@ using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
 namespace {
 
+/// What makes sets of a scheme.
+struct Sets {
+  decltype(&bfv::make_spec) make;
+  decltype(&bfv::named_spec) named;
+  decltype(&bfv::named_specs) names;
+  decltype(&bfv::choose) choose;
+};
+
+Sets sets_of(const std::string& scheme) {
+  if (scheme == "bfv") return {&bfv::make_spec, &bfv::named_spec, &bfv::named_specs, &bfv::choose};
+  if (scheme == "bgv") return {&bgv::make_spec, &bgv::named_spec, &bgv::named_specs, &bgv::choose};
+  throw ParameterError("the scheme is \"bfv\" or \"bgv\"");
+}
+
 void bind_spec(nb::module_& m) {
   using bfv::Spec;
-  nb::class_<Spec>(m, "Spec", "The numbers that define a BFV parameter set.")
+  nb::class_<Spec>(m, "Spec", "The numbers that define a parameter set of BFV or BGV.")
       .def(nb::init<>())
+      .def_rw("scheme", &Spec::scheme)
       .def_rw("name", &Spec::name)
       .def_rw("edition", &Spec::edition)
       .def_rw("n", &Spec::n)
@@ -25,17 +41,28 @@ void bind_spec(nb::module_& m) {
       .def_rw("plain_moduli", &Spec::plain_moduli)
       .def_rw("slots", &Spec::slots)
       .def_rw("insecure", &Spec::insecure);
-  m.def("make_spec", &bfv::make_spec, "n"_a, "log_q"_a, "special_count"_a, "plain_moduli"_a, "edition"_a = "w64",
-        "slots"_a = 0, "insecure"_a = false, Unlocked());
-  m.def("named_spec", &bfv::named_spec, "name"_a, "insecure"_a = false, Unlocked());
-  m.def("named_specs", &bfv::named_specs);
+  m.def(
+      "make_spec",
+      [](std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
+         const std::string& edition, std::size_t slots, bool insecure, const std::string& scheme) {
+        return sets_of(scheme).make(n, log_q, special_count, std::move(plain_moduli), edition, slots, insecure);
+      },
+      "n"_a, "log_q"_a, "special_count"_a, "plain_moduli"_a, "edition"_a = "w64", "slots"_a = 0, "insecure"_a = false,
+      "scheme"_a = "bfv", Unlocked());
+  m.def(
+      "named_spec",
+      [](const std::string& name, bool insecure, const std::string& scheme) {
+        return sets_of(scheme).named(name, insecure);
+      },
+      "name"_a, "insecure"_a = false, "scheme"_a = "bfv", Unlocked());
+  m.def("named_specs", [](const std::string& scheme) { return sets_of(scheme).names(); }, "scheme"_a = "bfv");
   m.def(
       "choose",
       [](int depth, int plain_bits, std::vector<std::uint64_t> plain_moduli, std::size_t slots, std::size_t terms,
-         std::string edition) {
-        return bfv::choose({depth, plain_bits, std::move(plain_moduli), slots, terms, std::move(edition)});
+         std::string edition, const std::string& scheme) {
+        return sets_of(scheme).choose({depth, plain_bits, std::move(plain_moduli), slots, terms, std::move(edition)});
       },
-      "depth"_a, "plain_bits"_a, "plain_moduli"_a, "slots"_a, "terms"_a, "edition"_a, Unlocked());
+      "depth"_a, "plain_bits"_a, "plain_moduli"_a, "slots"_a, "terms"_a, "edition"_a, "scheme"_a = "bfv", Unlocked());
   m.def("batching_primes", &bfv::batching_primes, "n"_a, "bits"_a, "count"_a = 0, Unlocked());
   m.def("largest_secure_log_qp", &bfv::largest_secure_log_qp, "n"_a);
   m.def("describe_devices", &describe_devices);
@@ -76,17 +103,7 @@ void bind_parameters(nb::module_& m) {
       .def_prop_ro("switch_key_bytes", &Parameters::switch_key_bytes)
       .def("require_memory", &Parameters::require_memory, "bytes"_a, "purpose"_a)
       .def_prop_ro("free_memory", &Parameters::free_memory)
-      .def("counts",
-           [](const Parameters& p) {
-             nb::dict all;
-             for (const Parameters::Count& c : p.counts()) {
-               nb::dict one;
-               one["calls"] = c.calls, one["bytes_read"] = c.bytes_read, one["bytes_written"] = c.bytes_written,
-               one["products"] = c.products;
-               all[c.kernel.c_str()] = one;
-             }
-             return all;
-           })
+      .def("counts", [](const Parameters& p) { return counts_of(p.counts()); })
       .def("reset_counts", &Parameters::reset_counts)
       .def_prop_ro("peak_bytes", &Parameters::peak_bytes)
       .def("__eq__",
@@ -112,15 +129,7 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("noise_budget", &Ciphertext::noise_budget)
       .def_prop_ro("nbytes", &Ciphertext::bytes)
       .def("wait", &Ciphertext::wait, Unlocked())
-      .def("to_bytes",
-           [](const Ciphertext& c) {
-             Bytes b;
-             {
-               nb::gil_scoped_release release;
-               b = c.to_bytes();
-             }
-             return bytes_of(b);
-           })
+      .def("to_bytes", &written<Ciphertext>)
       .def("save", &Ciphertext::save, "path"_a, Unlocked());
   nb::class_<bfv::Plaintext>(m, "Plaintext")
       .def_prop_ro("shape", &bfv::Plaintext::shape)
@@ -153,18 +162,11 @@ void bind_encryption(nb::class_<Key>& k) {
   k.def("save", &Key::save, "path"_a, Unlocked());
 }
 
-template <class T>
-T parse(const nb::bytes& b) {
-  const Bytes raw = bytes_from(b);
-  nb::gil_scoped_release release;
-  return T::from_bytes(raw);
-}
-
 void bind_keys(nb::module_& m) {
   using namespace bfv;
   nb::class_<PublicKey> public_key(m, "PublicKey");
   bind_encryption(public_key);
-  public_key.def("to_bytes", [](const PublicKey& k) { return bytes_of(k.to_bytes()); });
+  public_key.def("to_bytes", &written<PublicKey>);
   nb::class_<EvaluationKeys>(m, "EvaluationKeys")
       .def_prop_ro("parameters", &EvaluationKeys::parameters)
       .def_prop_ro("key_id", &EvaluationKeys::key_id)
@@ -172,7 +174,7 @@ void bind_keys(nb::module_& m) {
       .def_prop_ro("rotations", &EvaluationKeys::rotations)
       .def_prop_ro("columns", &EvaluationKeys::has_columns)
       .def_prop_ro("nbytes", &EvaluationKeys::bytes)
-      .def("to_bytes", [](const EvaluationKeys& k) { return bytes_of(k.to_bytes()); })
+      .def("to_bytes", &written<EvaluationKeys>)
       .def("save", &EvaluationKeys::save, "path"_a, Unlocked());
   nb::class_<SecretKey> secret(m, "SecretKey");
   bind_encryption(secret);

@@ -7,3 +7,4 @@ void bind_errors(nanobind::module_& m);
 void bind_bfv(nanobind::module_& m);
 void bind_operations(nanobind::module_& m);
 void bind_tfhe(nanobind::module_& m);
+void bind_ckks(nanobind::module_& m);

@@ -29,6 +29,7 @@ void bind_errors(nb::module_& m) {
   declare<SlotsError>(m, "SlotsError", error);
   declare<NoiseError>(m, "NoiseError", error);
   declare<LevelError>(m, "LevelError", error);
+  declare<ScaleError>(m, "ScaleError", error);
   const nb::object format = declare<FormatError>(m, "FormatError", error);
   declare<DamagedFileError>(m, "DamagedFileError", format);
   declare<VersionError>(m, "VersionError", format);

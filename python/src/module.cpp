@@ -6,4 +6,5 @@ NB_MODULE(_core, m) {
   bind_bfv(m);
   bind_operations(m);
   bind_tfhe(m);
+  bind_ckks(m);
 }

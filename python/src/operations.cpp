@@ -39,6 +39,15 @@ void bind_arithmetic(nb::module_& m) {
       },
       "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
   m.def(
+      "multiply_switched",
+      [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return bfv::multiply_switched(a, b, keys, p);
+      },
+      "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
+  m.def("product_level", &bfv::product_level, "a"_a, "b"_a);
+  m.def(
       "relinearize",
       [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
         const Progress p = progress_of(progress);

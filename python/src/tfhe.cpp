@@ -115,23 +115,6 @@ void bind_parameters(nb::module_& m) {
       .def("__hash__", [](const Parameters& a) { return std::hash<std::string>()(a.hash()); });
 }
 
-template <class T>
-nb::bytes written(const T& object) {
-  Bytes b;
-  {
-    nb::gil_scoped_release release;
-    b = object.to_bytes();
-  }
-  return bytes_of(b);
-}
-
-template <class T>
-T parse(const nb::bytes& b) {
-  const Bytes raw = bytes_from(b);
-  nb::gil_scoped_release release;
-  return T::from_bytes(raw);
-}
-
 void bind_ciphertext(nb::module_& m) {
   nb::class_<Ciphertext>(m, "TfheCiphertext")
       .def_prop_ro("parameters", &Ciphertext::parameters)

@@ -1,10 +1,10 @@
-// BFV through the public C++ API: what a C++ user writes, also under the sanitizers.
+// BFV and BGV through the public C++ API: what a C++ user writes, also under the sanitizers.
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <random>
 
-#include "heliograph/bfv.h"
+#include "heliograph/bgv.h"
 
 namespace heliograph {
 namespace {
@@ -27,14 +27,19 @@ Values random_values(const Shape& shape, std::size_t width, int bound) {
 }
 
 struct Case {
-  const char* edition;
+  const char *scheme, *edition;
   std::size_t special;
 };
 
 class Bfv : public testing::TestWithParam<Case> {
  protected:
   static constexpr std::size_t kN = 2048;
-  Parameters parameters_ = Parameters(bfv::make_spec(kN, 150, GetParam().special, {kPlain}, GetParam().edition, 0, true));
+  static bfv::Spec spec(int log_q, std::vector<std::uint64_t> plain, bool insecure = true, std::size_t n = kN) {
+    const Case& c = GetParam();
+    const auto make = std::string(c.scheme) == "bgv" ? bgv::make_spec : bfv::make_spec;
+    return make(n, log_q, c.special, std::move(plain), c.edition, 0, insecure);
+  }
+  Parameters parameters_ = Parameters(spec(150, {kPlain}));
   SecretKey secret_ = SecretKey::generate(parameters_);
 
   std::int64_t centered(std::int64_t v) const {
@@ -42,11 +47,12 @@ class Bfv : public testing::TestWithParam<Case> {
     v = (v % t + t) % t;
     return v > t / 2 ? v - t : v;
   }
-  std::vector<std::int64_t> decrypt(const Ciphertext& c) const {
+  std::vector<std::int64_t> decrypt_by(const SecretKey& secret, const Ciphertext& c) const {
     std::vector<std::int64_t> out;
-    for (std::uint64_t r : secret_.decrypt(c)) out.push_back(centered(static_cast<std::int64_t>(r)));
+    for (std::uint64_t r : secret.decrypt(c)) out.push_back(centered(static_cast<std::int64_t>(r)));
     return out;
   }
+  std::vector<std::int64_t> decrypt(const Ciphertext& c) const { return decrypt_by(secret_, c); }
 };
 
 TEST_P(Bfv, MultipliesRelinearizesAndAdds) {
@@ -122,12 +128,135 @@ TEST_P(Bfv, NamesWhatIsWrong) {
   EXPECT_THROW(relinearize(square(x, nullptr), other.evaluation_keys(true, {}, false)), WrongKeyError);
   EXPECT_THROW(square(square(x, nullptr), nullptr), MissingKeyError);
   EXPECT_THROW(secret_.encrypt({.data = {6145}, .shape = {}, .width = 1}, Packing::slots), PlaintextRangeError);
-  EXPECT_THROW(Parameters(bfv::make_spec(kN, 150, 0, {kPlain})), SecurityError);
+  EXPECT_THROW(Parameters(spec(150, {kPlain}, false)), SecurityError);
+  bfv::Spec odd = spec(150, {kPlain});
+  odd.scheme = "bgw";
+  EXPECT_THROW(Parameters{odd}, ParameterError);
+  odd.scheme = std::string(GetParam().scheme) == "bgv" ? "bfv" : "bgv";
+  const SecretKey foreign = SecretKey::generate(Parameters(odd));
+  EXPECT_THROW(add(x, foreign.encrypt(a, Packing::slots)), MismatchError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Editions, Bfv, testing::Values(Case{"w64", 0}, Case{"w64", 1}, Case{"w32", 0}, Case{"w32", 2}),
+/// Products in sequence, sums of operands from different levels, and both plaintext moduli.
+TEST_P(Bfv, ComputesDeep) {
+  const Parameters parameters(spec(300, {kPlain, 40961}));
+  const SecretKey secret = SecretKey::generate(parameters);
+  const bfv::EvaluationKeys keys = secret.evaluation_keys(true, {}, false);
+  const Values a = random_values({2}, kN, 20),
+               ones = {.data = std::vector<std::int64_t>(2 * kN, 1), .shape = {2}, .width = kN};
+  const bfv::Plaintext one = encode(parameters, ones, Packing::slots);
+  const Ciphertext x = secret.public_key().encrypt(a, Packing::slots);
+  const Ciphertext squared = relinearize(multiply_switched(x, x, &keys), keys);
+  const Ciphertext fourth = multiply_switched(squared, squared, &keys);
+  // 2 x^4 + x + 8, one of the two x^4 through a file
+  Ciphertext z = add(add(fourth, squared), Ciphertext::from_bytes(fourth.to_bytes()));
+  z = add(add(z, x), one);
+  z = add_integers(subtract(z, squared), {.data = {7}, .shape = {}, .width = 1});
+  const Ciphertext rows = bfv::concatenate({z, relinearize(z, keys), x}, 0);
+  EXPECT_LE(relinearize(z, keys).noise_budget(), 300);
+  const Ciphertext low = switch_level(rows, 0);
+  const std::size_t width = 2 * kN;
+  for (const Ciphertext& c : {rows, low}) {
+    const std::vector<std::uint64_t> got = secret.decrypt(c);
+    ASSERT_EQ(got.size(), 2 * 3 * width);
+    for (std::size_t part = 0; part < 2; ++part) {
+      const auto t = static_cast<std::int64_t>(parameters.spec().plain_moduli[part]);
+      for (std::size_t i = 0; i < width; ++i) {
+        const std::int64_t v = a.data[i], expected = (((2 * v * v * v * v + v + 8) % t) + t) % t;
+        ASSERT_EQ(got[part * 3 * width + i], static_cast<std::uint64_t>(expected)) << i;
+        ASSERT_EQ(got[part * 3 * width + width + i], static_cast<std::uint64_t>(expected)) << i;
+        ASSERT_EQ(got[part * 3 * width + 2 * width + i], static_cast<std::uint64_t>((v % t + t) % t)) << i;
+      }
+    }
+  }
+}
+
+/// Plaintext moduli that are no primes, in coefficients.
+TEST_P(Bfv, ComputesModuloPowersOfTwo) {
+  for (const std::uint64_t t : {std::uint64_t{2}, std::uint64_t{4096}}) {
+    const Parameters parameters(spec(240, {t}));
+    const SecretKey secret = SecretKey::generate(parameters);
+    const bfv::EvaluationKeys keys = secret.evaluation_keys(true, {}, false);
+    Values a = {.data = std::vector<std::int64_t>(kN), .shape = {}, .width = kN};
+    a.data[1] = 1, a.data[kN - 1] = 1;  // X + X^(N-1); its square X^2 - 2 - X^(N-2), and so on
+    const Ciphertext x = secret.encrypt(a, Packing::coefficients);
+    const Ciphertext y = relinearize(multiply_switched(x, x, &keys), keys);
+    const std::vector<std::uint64_t> got = secret.decrypt(add(add(y, x), switch_level(y, 2)));
+    for (std::size_t i = 0; i < kN; ++i) {
+      const std::int64_t expected = 2 * ((i == 2) - 2 * (i == 0) - (i == kN - 2)) + a.data[i];
+      ASSERT_EQ(got[i], static_cast<std::uint64_t>(expected + static_cast<std::int64_t>(2 * t)) % t) << t << " " << i;
+    }
+  }
+}
+
+/// The same words on every device.
+TEST_P(Bfv, GivesTheBitsOfRef) {
+  std::vector<Bytes> results;
+  for (const char* device : {"ref", "cpu", "cpu:scalar", "3*cpu/uncalibrated"}) {
+    const Parameters parameters = Parameters(spec(200, {kPlain, 40961}, true, 1024)).on_device(device);
+    const SecretKey secret = SecretKey::generate_for_test(parameters, std::string(32, 's'));
+    const bfv::EvaluationKeys keys = secret.evaluation_keys(true, {1, 5}, false);
+    const Values a = random_values({5}, 1024, 6000);
+    const Ciphertext x = secret.encrypt(a, Packing::slots);
+    const Ciphertext product = multiply_switched(x, transpose(x, {0}), &keys);
+    const bfv::Plaintext p = encode(parameters, a, Packing::slots);
+    const Ciphertext turned = rotate_rows(relinearize(product, keys), {1, 0, 5}, keys);
+    const Ciphertext all = bfv::concatenate({reshape(add(turned, multiply(x, p)), {15}), add(product, p), x}, 0);
+    const Ciphertext sums = matmul(std::vector<std::int64_t>(2 * 25, 3), 2, 25, all, {5, -6});
+    Bytes bytes = all.to_bytes();
+    for (const Ciphertext& c : {sums, switch_level(all, 2), switch_level(sums, 1)}) {
+      const Bytes more = c.to_bytes();
+      bytes.insert(bytes.end(), more.begin(), more.end());
+    }
+    results.push_back(std::move(bytes));
+    EXPECT_EQ(results.back(), results.front()) << device;
+  }
+}
+
+/// BGV's products want their operands at a lower level, BFV's never; what is loaded stays where it is.
+TEST_P(Bfv, ChoosesTheLevelOfProducts) {
+  const Parameters parameters(spec(300, {kPlain}));
+  const SecretKey secret = SecretKey::generate(parameters);
+  const bfv::EvaluationKeys keys = secret.evaluation_keys(true, {}, false);
+  const Values a = random_values({}, kN, 100);
+  const Ciphertext x = secret.encrypt(a, Packing::slots);
+  const Ciphertext y = relinearize(multiply_switched(x, x, &keys), keys),
+                   z = relinearize(multiply_switched(y, y, &keys), keys);
+  const bool switches = std::string(GetParam().scheme) == "bgv";
+  EXPECT_EQ(product_level(z, z) < z.level(), switches);
+  const Ciphertext loaded = Ciphertext::from_bytes(z.to_bytes());
+  EXPECT_EQ(product_level(loaded, z), z.level());
+  const Ciphertext w = multiply_switched(z, z, &keys);
+  EXPECT_GE(w.noise_budget(), multiply(z, z, &keys).noise_budget() - 0.5);
+  EXPECT_LE(w.noise_budget(), secret.noise_budget(w));
+  EXPECT_GT(w.noise_budget(), 0);
+  const std::vector<std::int64_t> got = decrypt_by(secret, w);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    std::int64_t v = a.data[i];
+    for (int k = 0; k < 3; ++k) v = centered(v * v);
+    ASSERT_EQ(got[i], v);
+  }
+}
+
+TEST(Bgv, ChoosesAndNamesSets) {
+  for (const std::string& name : bgv::named_specs()) {
+    for (const char* edition : {"", "/w32"}) EXPECT_TRUE(Parameters(bgv::named_spec(name + edition)).secure());
+  }
+  EXPECT_THROW(bgv::named_spec("hcnn5"), ParameterError);
+  EXPECT_THROW(bfv::named_spec("bgv-n15"), ParameterError);
+  const bfv::Spec few = bgv::choose({.depth = 1, .plain_moduli = {65537}, .terms = 1});
+  const bfv::Spec many = bgv::choose({.depth = 8, .plain_moduli = {65537}, .terms = 1});
+  EXPECT_EQ(few.scheme, "bgv");
+  EXPECT_LT(few.n, many.n);
+}
+
+INSTANTIATE_TEST_SUITE_P(Editions, Bfv,
+                         testing::Values(Case{"bfv", "w64", 0}, Case{"bfv", "w64", 1}, Case{"bfv", "w32", 0},
+                                         Case{"bfv", "w32", 2}, Case{"bgv", "w64", 0}, Case{"bgv", "w64", 2},
+                                         Case{"bgv", "w32", 0}, Case{"bgv", "w32", 2}),
                          [](const auto& info) {
-                           return std::string(info.param.edition) + "_special" + std::to_string(info.param.special);
+                           return std::string(info.param.scheme) + "_" + info.param.edition + "_special" +
+                                  std::to_string(info.param.special);
                          });
 
 }  // namespace

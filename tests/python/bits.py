@@ -18,10 +18,10 @@ def digest(tensor: Any) -> str:
     return hashlib.sha256(tensor.to_bytes()).hexdigest()
 
 
-def results(n: int, log_q: int, special: int, edition: str, batch: int) -> dict[str, str]:
+def results(n: int, log_q: int, special: int, edition: str, batch: int, scheme: str = "bfv") -> dict[str, str]:
     """One of each operation, on a batch larger than what is computed in one go."""
     moduli = _core.batching_primes(n, 30, 2)
-    core = _core.Parameters(_core.make_spec(n, log_q, special, moduli, edition, 0, True))
+    core = _core.Parameters(_core.make_spec(n, log_q, special, moduli, edition, 0, True, scheme))
     secret = rigs.secret_for_test(hg.bfv.Parameters(core))
     keys = secret.evaluation_keys(rotations=[1, -3], columns=True)
     server = hg.Server(keys)
@@ -59,6 +59,8 @@ def all_results() -> dict[str, dict[str, str]]:
         "w64 digits": results(1024, 190, 2, "w64", 17),
         "w32": results(1024, 110, 1, "w32", 20),
         "w32 digits": results(2048, 100, 2, "w32", 16),
+        "bgv w64": results(1024, 190, 2, "w64", 17, "bgv"),
+        "bgv w32": results(2048, 170, 1, "w32", 16, "bgv"),
     }
 
 

@@ -27,9 +27,9 @@ def long_primes() -> Any:
     return spec
 
 
-def small_spec(log_q: int, special: int, moduli: list[int], edition: str = "w64") -> Any:
+def small_spec(log_q: int, special: int, moduli: list[int], edition: str = "w64", scheme: str = "bfv") -> Any:
     """A set of N = 1024, far below any security."""
-    return _core.make_spec(N, log_q, special, moduli, edition, 0, True)
+    return _core.make_spec(N, log_q, special, moduli, edition, 0, True, scheme)
 
 
 SETS = {
@@ -42,6 +42,13 @@ SETS = {
     "w32": lambda: small_spec(112, 1, [65537], "w32"),
     "w32-digits": lambda: small_spec(168, 2, _core.batching_primes(N, 42), "w32"),
     "w32-no-special": lambda: small_spec(84, 0, [12289, 18433], "w32"),
+}
+#: BGV's, which the model does not know.
+BGV_SETS = {
+    "bgv": lambda: small_spec(120, 1, [65537], scheme="bgv"),
+    "bgv-digits": lambda: small_spec(200, 2, _core.batching_primes(N, 34, 2), scheme="bgv"),
+    "bgv-t2": lambda: small_spec(90, 1, [2], scheme="bgv"),
+    "bgv-w32": lambda: small_spec(168, 2, [65537], "w32", "bgv"),
 }
 DEVICES = [
     "ref",
@@ -60,7 +67,7 @@ EVERYWHERE = ["w64", "w32-digits"]  # tested at every level; the others on ref, 
 @functools.cache
 def specs(name: str) -> Any:
     """The set, found once."""
-    return SETS[name]()
+    return (SETS | BGV_SETS)[name]()
 
 
 @functools.cache

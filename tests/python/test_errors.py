@@ -47,13 +47,14 @@ def party(name: str = "w64") -> Party:
 
 
 @functools.cache
-def stranger() -> Party:
+def stranger(name: str = "w64") -> Party:
     """Of the same set, with a key of its own."""
-    return Party("w64")
+    return Party(name)
 
 
 # Operands
 
+SCHEMES = pytest.mark.parametrize("own", ["w64", "bgv"])
 Attempt = Callable[[Party], Any]
 X2 = np.ones((1, 1, 2, 2), dtype=int)
 
@@ -149,31 +150,35 @@ def unrelinearized(p: Party) -> hg.Tensor:
 
 
 @pytest.mark.parametrize("attempt", DTYPES)
-def test_dtypes(attempt: str) -> None:
+@SCHEMES
+def test_dtypes(attempt: str, own: str) -> None:
     """Only integers; nothing is narrowed in silence."""
     with pytest.raises(hg.DtypeError):
-        DTYPES[attempt](party())
+        DTYPES[attempt](party(own))
 
 
 @pytest.mark.parametrize("attempt", SHAPES)
-def test_shapes(attempt: str) -> None:
+@SCHEMES
+def test_shapes(attempt: str, own: str) -> None:
     """Axes that do not fit."""
     with pytest.raises(hg.ShapeError):
-        SHAPES[attempt](party())
+        SHAPES[attempt](party(own))
 
 
 @pytest.mark.parametrize("attempt", MISSING)
-def test_missing_keys(attempt: str) -> None:
+@SCHEMES
+def test_missing_keys(attempt: str, own: str) -> None:
     """Named, with what is there."""
     case, message = MISSING[attempt]
     with pytest.raises(hg.MissingKeyError, match=message):
-        case(party())
+        case(party(own))
 
 
 @pytest.mark.parametrize("value", [32769, -32769, 2**62, -(2**63)])
-def test_plaintext_range(value: int) -> None:
+@SCHEMES
+def test_plaintext_range(value: int, own: str) -> None:
     """Beyond the plaintext modulus: told with the range."""
-    p = party()
+    p = party(own)
     attempts: list[Callable[[], Any]] = [
         lambda: p.secret.encrypt(np.full(N, value)),
         lambda: p.secret.public_key().encrypt(np.full(N, value)),
@@ -202,9 +207,10 @@ def test_values_of_t_equal_to_two() -> None:
             p.secret.encrypt([value], coefficients=-1, pad=True)
 
 
-def test_no_slots() -> None:
+@pytest.mark.parametrize("own", ["w64-t2", "bgv-t2"])
+def test_no_slots(own: str) -> None:
     """t = 2 has no slots: batching and rotation are typed errors that say what to do."""
-    p = party("w64-t2")
+    p = party(own)
     with pytest.raises(hg.SlotsError, match="coefficients"):
         p.secret.encrypt(ONES)
     with pytest.raises(hg.SlotsError, match="coefficients"):
@@ -220,9 +226,10 @@ def test_no_slots() -> None:
     p.check()
 
 
-def test_coefficients_do_not_rotate() -> None:
+@SCHEMES
+def test_coefficients_do_not_rotate(own: str) -> None:
     """Where there are slots but the tensor packs coefficients."""
-    p = party()
+    p = party(own)
     x = p.server.bind(p.secret.encrypt(ONES, coefficients=0))
     with pytest.raises(hg.SlotsError, match="coefficients"):
         hg.rotate_rows(x, 1)
@@ -248,18 +255,20 @@ PAIRS: dict[str, Callable[[Party, Party], Any]] = {
 
 
 @pytest.mark.parametrize("attempt", PAIRS)
-def test_wrong_keys(attempt: str) -> None:
+@SCHEMES
+def test_wrong_keys(attempt: str, own: str) -> None:
     """A ciphertext of another key of the same set."""
     with pytest.raises(hg.WrongKeyError, match="key"):
-        PAIRS[attempt](party(), stranger())
-    party().check()
+        PAIRS[attempt](party(own), stranger(own))
+    party(own).check()
 
 
 @pytest.mark.parametrize("attempt", PAIRS)
-@pytest.mark.parametrize("other", ["w64-digits", "w32"])
+@pytest.mark.parametrize("other", ["w64-digits", "w32", "bgv"])
 def test_mismatched_parameters(attempt: str, other: str) -> None:
-    """A ciphertext of another set or edition, whatever its key."""
-    message = "editions: .*w64" if other == "w32" and attempt not in ("bind", "read") else "parameters"
+    """A ciphertext of another set, edition or scheme, whatever its key."""
+    told = {"w32": "editions: .*w64", "bgv": "schemes: .*bfv"}
+    message = "parameters" if attempt in ("bind", "read") else told.get(other, "parameters")
     with pytest.raises(hg.MismatchError, match=message):
         PAIRS[attempt](party(), party(other))
 
@@ -271,9 +280,10 @@ def test_mismatched_plaintexts() -> None:
         p.x * hg.encode(party("w32").parameters, ONES)
 
 
-def test_levels() -> None:
+@SCHEMES
+def test_levels(own: str) -> None:
     """There is no level to go up to."""
-    p = party()
+    p = party(own)
     for level in (4, 9, -1):
         with pytest.raises(hg.LevelError):
             hg.shrink(p.x, level)
@@ -282,9 +292,10 @@ def test_levels() -> None:
         hg.shrink(low, 2)
 
 
-def test_noise_exhausted() -> None:
+@SCHEMES
+def test_noise_exhausted(own: str) -> None:
     """Told at decryption; the estimate told it before."""
-    p = party()
+    p = party(own)
     x = p.x[0, 0]
     for _ in range(6):
         x = hg.square(x)
@@ -320,10 +331,11 @@ IMPOSSIBLE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("request_name", IMPOSSIBLE)
-def test_impossible_parameters(request_name: str) -> None:
+@pytest.mark.parametrize("scheme", [hg.bfv, hg.bgv])
+def test_impossible_parameters(request_name: str, scheme: Any) -> None:
     """Values no set can have."""
     with pytest.raises(hg.ParameterError) as caught:
-        hg.bfv.parameters(**IMPOSSIBLE[request_name])
+        scheme.parameters(**IMPOSSIBLE[request_name])
     assert not isinstance(caught.value, hg.SecurityError)
 
 
@@ -345,9 +357,10 @@ def test_security() -> None:
     assert "insecure" in repr(hg.bfv.parameters(**numbers, insecure=True))
 
 
-def test_memory_is_told_beforehand() -> None:
+@SCHEMES
+def test_memory_is_told_beforehand(own: str) -> None:
     """An absurd array, which as a broadcast view takes one byte: refused at once, with both figures."""
-    p = party()
+    p = party(own)
     absurd = np.broadcast_to(np.uint8(1), (10**8, N))
     for key in (p.secret, p.secret.public_key()):
         with pytest.raises(hg.OutOfMemoryError, match=r"needs .*TiB, you have .*iB"):
@@ -363,9 +376,10 @@ def test_memory_is_told_beforehand() -> None:
 
 
 @pytest.mark.parametrize("error", [hg.CancelledError, KeyboardInterrupt, ZeroDivisionError])
-def test_progress_may_stop(error: type[BaseException]) -> None:
+@SCHEMES
+def test_progress_may_stop(error: type[BaseException], own: str) -> None:
     """What a callback raises comes out of the call; the library works on."""
-    p = party()
+    p = party(own)
 
     def stop(share: float) -> None:
         raise error("enough")
@@ -389,9 +403,10 @@ def test_progress_may_stop(error: type[BaseException]) -> None:
     p.check()
 
 
-def test_progress_tells_shares() -> None:
+@SCHEMES
+def test_progress_tells_shares(own: str) -> None:
     """From above 0 to 1, rising."""
-    p = party()
+    p = party(own)
     for attempt in (
         lambda f: p.secret.encrypt(np.ones((70, N), dtype=int), progress=f),
         lambda f: hg.square(p.x, progress=f),

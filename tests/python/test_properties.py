@@ -28,8 +28,8 @@ settings.load_profile("suite")
 class World:
     """Keys of one set on this process's device."""
 
-    def __init__(self, log_q: int, special: int, moduli: list[int], edition: str) -> None:
-        spec = _core.make_spec(N, log_q, special, moduli, edition, 0, True)
+    def __init__(self, log_q: int, special: int, moduli: list[int], edition: str, scheme: str = "bfv") -> None:
+        spec = _core.make_spec(N, log_q, special, moduli, edition, 0, True, scheme)
         self.parameters = hg.bfv.Parameters(_core.Parameters(spec))
         self.secret = hg.SecretKey.generate(self.parameters)
         self.keys = self.secret.evaluation_keys(rotations=[1, 2, -1], columns=True)
@@ -53,6 +53,9 @@ WORLDS = {
     "w64 several primes": (160, 2, [12289, 18433], "w64"),
     "w64 no special prime": (150, 0, [12289], "w64"),
     "w32": (140, 2, [65537], "w32"),
+    "bgv": (250, 1, [65537], "w64", "bgv"),
+    "bgv several primes": (250, 2, [12289, 18433], "w64", "bgv"),
+    "bgv w32, no special prime": (250, 0, [12289], "w32", "bgv"),
 }
 
 
@@ -147,10 +150,11 @@ def test_sums_of_one_ciphertext_are_bounded(name: str) -> None:
     assert hg.sum(grid * grid, 0).noise_budget <= w.secret.noise_budget(hg.sum(grid * grid, 0))
 
 
+@pytest.mark.parametrize("scheme", ["bfv", "bgv"])
 @pytest.mark.parametrize("t", [2, 4, 65537])
-def test_structured_plaintexts_are_bounded(t: int) -> None:
+def test_structured_plaintexts_are_bounded(t: int, scheme: str) -> None:
     """Polynomials whose noise falls on few of the embeddings: products of products of them grow fastest."""
-    spec = _core.make_spec(N, 150, 0, [t], "w64", 0, True)
+    spec = _core.make_spec(N, 150, 0, [t], "w64", 0, True, scheme)
     secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
     rng = np.random.default_rng(4)
     for b in (np.full(N, t // 2), np.where(np.arange(N) % 2 == 0, 1, t // 2), rng.integers(0, t // 2, N, endpoint=True)):
@@ -186,9 +190,9 @@ MODULI = [2, 3, 4, 255, 256, 12289, 65537, 1 << 40, (1 << 59) + 1, (1 << 60) - 9
 
 
 @functools.cache
-def coefficient_world(t: int, edition: str) -> hg.SecretKey:
+def coefficient_world(t: int, edition: str, scheme: str) -> hg.SecretKey:
     """A set for any plaintext modulus."""
-    spec = _core.make_spec(N, 110, 1, [t], edition, 0, True)
+    spec = _core.make_spec(N, 110, 1, [t], edition, 0, True, scheme)
     return hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
 
 
@@ -198,7 +202,7 @@ def coefficient_world(t: int, edition: str) -> hg.SecretKey:
 def test_decrypt_is_the_inverse_of_encrypt(edition: str, data: st.DataObject) -> None:
     """At the edges of the range too, for any plaintext modulus, width and public or secret key."""
     t = data.draw(st.sampled_from(MODULI))
-    secret = coefficient_world(t, edition)
+    secret = coefficient_world(t, edition, data.draw(st.sampled_from(["bfv", "bgv"])))
     low, high = (0, 1) if t == 2 else (-(t // 2), (t - 1) // 2)
     edges = st.sampled_from([low, low + 1, -1 if low < 0 else 0, 0, 1, high - 1, high])
     values = data.draw(st.lists(edges | st.integers(low, high), min_size=1, max_size=9))
@@ -278,9 +282,10 @@ def test_shapes_come_back(shape: tuple[int, ...], tmp_path: Path) -> None:
     np.testing.assert_array_equal(w.secret.decrypt(back), np.ones((*shape, N)))
 
 
-def test_keys_come_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["w32", "bgv"])
+def test_keys_come_back(name: str, tmp_path: Path) -> None:
     """Every key through a file does what it did."""
-    w = world("w32")
+    w = world(name)
     w.secret.save(tmp_path / "secret")
     w.keys.save(tmp_path / "keys")
     public = w.secret.public_key()
@@ -350,9 +355,10 @@ def test_the_environment_forces_the_level() -> None:
         assert "ParameterError" in devices(**wrong)
 
 
-def test_determinism() -> None:
+@pytest.mark.parametrize("name", ["w64", "bgv"])
+def test_determinism(name: str) -> None:
     """The same operation on the same operands twice gives the same bytes; two encryptions never do."""
-    w = world("w64")
+    w = world(name)
     x, y = w.encrypted(w.values((9,)))[0], w.encrypted(w.values((9,)))[0]
     for f in (lambda: x * y, lambda: hg.rotate_rows(x, [1, 2]), lambda: hg.relinearize(x * x), lambda: hg.shrink(x, 1)):
         assert f().to_bytes() == f().to_bytes()
@@ -360,12 +366,13 @@ def test_determinism() -> None:
     assert w.secret.encrypt(values).to_bytes() != w.secret.encrypt(values).to_bytes()
 
 
+@pytest.mark.parametrize("name", ["w64-digits", "bgv-digits"])
 @pytest.mark.parametrize("device", rigs.DEVICES)
-def test_a_batch_is_its_items(device: str) -> None:
+def test_a_batch_is_its_items(device: str, name: str) -> None:
     """A batch of n computed in one call gives the bits of n calls."""
     if device not in rigs.open_devices():
         pytest.skip(f"this machine does not run {device}")
-    secret = rigs.secret_for_test(rigs.parameters_on(rigs.specs("w64-digits"), device))
+    secret = rigs.secret_for_test(rigs.parameters_on(rigs.specs(name), device))
     keys = secret.evaluation_keys(rotations=[1, 2], columns=True)
     server = hg.Server(keys)
     values = np.arange(-1000, 1000, 2000 / (70 * N))[: 70 * N].astype(int).reshape(7, 10, N)

@@ -325,14 +325,18 @@ def params(
     plain_bits: Annotated[int, typer.Option("--plain-bits", min=2, max=600, help="With --depth: the integers' bits.")] = 20,
     slots: Annotated[int, typer.Option("--slots", min=0, help="With --depth: values to pack in one ciphertext.")] = 0,
     terms: Annotated[int, typer.Option("--terms", min=1, help="With --depth: products summed at each level.")] = 1024,
+    scheme: Annotated[str, typer.Option("--scheme", help="With --depth: bfv, bgv or ckks.")] = "bfv",
+    precision: Annotated[int, typer.Option("--precision", min=1, help="With --scheme ckks: bits after the point.")] = 30,
 ) -> None:
     """Explain a parameter set: its ring, moduli, security, sizes. Without a name, list them all."""
     from heliograph.cli import explain, roles
 
     if name is not None and depth is not None:
         raise roles.CommandError("either a name or --depth")
-    if depth is not None:
-        explain.found_set(depth, plain_bits, slots, terms)
+    if depth is not None and scheme == "ckks":
+        explain.found_ckks_set(depth, precision, slots)
+    elif depth is not None:
+        explain.found_set(depth, plain_bits, slots, terms, scheme)
     elif name is not None:
         explain.one_set(name)
     else:

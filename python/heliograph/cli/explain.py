@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from heliograph.cli import roles, screen
 def all_sets() -> None:
     """One row for each named set and each network's."""
     rows = []
-    for name in hg.bfv.named():
-        rows.append(_row(name, hg.bfv.parameters(name, insecure=True)))
+    for scheme in (hg.bfv, hg.bgv):
+        for name in scheme.named():
+            rows.append(_row(name, scheme.parameters(name, insecure=True)))
     screen.table("Named parameter sets", ("name", "N", "log q", "log QP", "plaintext bits", "slots", "security"), rows)
     screen.say()
     rows = []
@@ -30,6 +32,10 @@ def all_sets() -> None:
     columns = ("name", "n", "k", "N", "an integer's digits", "failure", "keys", "security")
     sets = [_tfhe_row(hg.tfhe.parameters(name, insecure=True)) for name in hg.tfhe.named()]
     screen.table("TFHE: encrypted bits and integers", columns, sets)
+    screen.say()
+    columns = ("name", "N", "log q", "log QP", "multiplications", "scale", "slots", "security")
+    numbers = [_ckks_row(hg.ckks.parameters(name, insecure=True)) for name in hg.ckks.named()]
+    screen.table("CKKS: encrypted real and complex numbers", columns, numbers)
     screen.say("\n`heliograph params NAME` explains one, `heliograph params --depth 3 --plain-bits 20` finds one.")
 
 
@@ -45,17 +51,36 @@ def _tfhe_row(p: hg.tfhe.Parameters) -> tuple[str, ...]:
     return (p.name, str(p.n), str(p._core.spec.k), f"{p.degree:,}", digits, f"2^{p.log2_failure:.0f}", keys, p.security)
 
 
+def _ckks_row(p: hg.ckks.Parameters) -> tuple[str, ...]:
+    scale = f"2^{p.log_scale:.1f}"
+    return (p.name, f"{p.n:,}", f"{p.log_q:.0f}", f"{p.log_qp:.0f}", str(p.depth), scale, f"{p.slots:,}", p.security)
+
+
 def one_set(name: str) -> None:
     """A set of that name, or of that network."""
     base = name.split("/")[0]
     if base in hg.bfv.named():
         screen.say(hg.bfv.parameters(name, insecure=True).explain())
         return
+    if base in hg.bgv.named():
+        screen.say(hg.bgv.parameters(name, insecure=True).explain())
+        return
     if name in hg.tfhe.named():
         screen.say(hg.tfhe.parameters(name, insecure=True).explain())
         return
+    if base in {known.split("/")[0] for known in hg.ckks.named()}:
+        screen.say(hg.ckks.parameters(name, insecure=True).explain())
+        return
     if name not in nn.SETUPS:
-        sets = ", ".join([*hg.bfv.named(), *(n for n in nn.SETUPS if n not in hg.bfv.named()), *hg.tfhe.named()])
+        sets = ", ".join(
+            [
+                *hg.bfv.named(),
+                *(n for n in nn.SETUPS if n not in hg.bfv.named()),
+                *hg.bgv.named(),
+                *hg.tfhe.named(),
+                *hg.ckks.named(),
+            ]
+        )
         raise roles.CommandError(f'there is no set or network "{name}"; there are {sets}')
     setup = nn.setup(name)
     network = setup.load()
@@ -75,9 +100,17 @@ def one_set(name: str) -> None:
         )
 
 
-def found_set(depth: int, plain_bits: int, slots: int, terms: int) -> None:
+def found_set(depth: int, plain_bits: int, slots: int, terms: int, scheme: str = "bfv") -> None:
     """The smallest set for a need."""
-    screen.say(hg.bfv.parameters(depth=depth, plain_bits=plain_bits, slots=slots, terms=terms).explain())
+    if scheme not in ("bfv", "bgv"):
+        raise roles.CommandError(f'there is no scheme "{scheme}" to search; there are bfv, bgv and ckks')
+    family = hg.bgv if scheme == "bgv" else hg.bfv
+    screen.say(family.parameters(depth=depth, plain_bits=plain_bits, slots=slots, terms=terms).explain())
+
+
+def found_ckks_set(depth: int, precision: int, slots: int) -> None:
+    """The smallest CKKS set for a need."""
+    screen.say(hg.ckks.parameters(depth=depth, precision=precision, slots=slots).explain())
 
 
 def devices() -> None:
@@ -98,13 +131,14 @@ def inspect(path: Path) -> bool:
     """What a file is and whether it is whole, without any key. Nothing of a secret key's values is shown."""
     seen = json.loads(_core.inspect(str(path)))
     kind = str(seen["type"]).rsplit(".", 1)[-1]
-    tfhe = roles.is_tfhe(seen)
+    tfhe, ckks = (roles.scheme_of(seen) == scheme for scheme in ("tfhe", "ckks"))
     header = seen["header"]
     rows = [("file", str(path)), ("size", f"{seen['file_bytes']:,} bytes"), ("kind", _KINDS.get(kind, kind))]
     if "key" in header:
         rows.append(("key id", str(header["key"])))
     if "parameters" in header:
-        rows += _tfhe_parameter_rows(header) if tfhe else _parameter_rows(header)
+        told = _tfhe_parameter_rows if tfhe else _ckks_parameter_rows if ckks else _parameter_rows
+        rows += told(header)
     rows += _tfhe_kind_rows(kind, header) if tfhe else _kind_rows(kind, header)
     if kind == "evaluation-keys":
         total = sum(array["bytes"] for array in seen["arrays"])
@@ -136,6 +170,22 @@ def _parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
         ("scheme", f"{str(p['scheme']).upper()}{name}, edition {p['edition']}"),
         ("parameters", f"N = {p['n']:,}, {len(p['chain'])} primes of {log_q} bits, {len(p['special'])} special; {secure}"),
         ("plaintext", f"t = {t}"),
+        ("hash", str(header.get("parameter_hash", ""))),
+    ]
+
+
+def _ckks_parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
+    p = header["parameters"]
+    log_q, log_p = (sum(math.log2(int(q)) for q in p[primes]) for primes in ("chain", "special"))
+    name = f" {p['name']}" if p.get("name") else ""
+    secure = "128-bit" if log_q + log_p <= hg._core.largest_secure_log_qp(p["n"]) else "below 128 bits"
+    return [
+        ("scheme", f"CKKS{name}, edition {p['edition']}"),
+        (
+            "parameters",
+            f"N = {p['n']:,}, {len(p['chain'])} primes of {log_q:.0f} bits, {len(p['special'])} special; {secure}",
+        ),
+        ("fresh scale", f"2^{p['log_scale']:.1f}"),
         ("hash", str(header.get("parameter_hash", ""))),
     ]
 
@@ -178,7 +228,11 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
         have = "yes" if header.get("relinearization") else "no"
         return [("relinearization", have), ("rotations", f"{len(rotations or {})} keys")]
     if kind == "ciphertext":
-        return [(label, str(header[label])) for label in ("shape", "degree", "level", "packing", "width") if label in header]
+        return [
+            (label, str(header[label]))
+            for label in ("shape", "degree", "level", "packing", "width", "scale", "complex")
+            if label in header
+        ]
     return []
 
 

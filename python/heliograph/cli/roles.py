@@ -36,17 +36,27 @@ def require_absent(paths: Sequence[Path], force: bool) -> None:
 
 def is_tfhe(seen: dict[str, Any]) -> bool:
     """Whether a file, as `inspect` reads it, is of TFHE."""
-    return str(seen["type"]).split(".")[-2:-1] == ["tfhe"]
+    return scheme_of(seen) == "tfhe"
+
+
+def scheme_of(seen: dict[str, Any]) -> str:
+    """The scheme of a file, as `inspect` reads it: "tfhe", "ckks", or nothing said for the exact schemes of many slots."""
+    named = str(seen["type"]).split(".")[-2:-1]
+    return named[0] if named and named[0] in ("tfhe", "ckks") else ""
 
 
 def require_bfv(path: Path) -> None:
-    """Raises FormatError for a file of TFHE, which no network computes with."""
+    """Raises FormatError for a file of TFHE or CKKS, which no network computes with."""
     seen = json.loads(hg._core.inspect(str(path)))
-    if is_tfhe(seen):
-        kinds = {"ciphertext": "a tensor", "secret-key": "a secret key", "evaluation-keys": "evaluation keys"}
+    scheme = scheme_of(seen).upper()
+    if scheme:
+        kinds = {
+            **{"ciphertext": "a tensor", "secret-key": "a secret key"},
+            **{"public-key": "a public key", "evaluation-keys": "evaluation keys"},
+        }
         kind = str(seen["type"]).rsplit(".", 1)[-1]
         raise hg.FormatError(
-            f"{path} holds {kinds.get(kind, kind)} of TFHE; the networks compute with BFV (heliograph inspect tells more)"
+            f"{path} holds {kinds.get(kind, kind)} of {scheme}; the networks compute with BFV (heliograph inspect tells more)"
         )
 
 

@@ -33,22 +33,26 @@ class Trial:
     edition: str
     items: int
     plain_moduli: int = 1
+    scheme: str = "bfv"
 
     @property
     def title(self) -> str:
         """For a table."""
-        return f"2^{self.n.bit_length() - 1} {self.edition}"
+        scheme = "" if self.scheme == "bfv" else f" {self.scheme.upper()}"
+        return f"2^{self.n.bit_length() - 1} {self.edition}{scheme}"
 
     def spec(self) -> _core.Spec:
         """Its numbers."""
         moduli = _core.batching_primes(self.n, 30, self.plain_moduli)
-        return _core.make_spec(self.n, self.log_q, self.special, moduli, self.edition, 0, True)
+        return _core.make_spec(self.n, self.log_q, self.special, moduli, self.edition, 0, True, self.scheme)
 
 
 QUICK = (
     Trial(1024, 130, 1, "w64", 12, plain_moduli=2),
     Trial(2048, 110, 2, "w32", 12, plain_moduli=2),
     Trial(1 << 15, 300, 3, "w64", 1),
+    Trial(1024, 190, 1, "w64", 12, plain_moduli=2, scheme="bgv"),
+    Trial(2048, 170, 2, "w32", 12, scheme="bgv"),
 )
 ALL = (
     *QUICK[:2],
@@ -62,6 +66,11 @@ ALL = (
     Trial(1 << 15, 600, 5, "w32", 1),
     Trial(1 << 16, 600, 4, "w64", 1),
     Trial(1 << 16, 600, 5, "w32", 1),
+    *QUICK[3:],
+    Trial(8192, 218, 0, "w64", 5, scheme="bgv"),
+    Trial(1 << 14, 270, 3, "w64", 4, scheme="bgv"),
+    Trial(1 << 15, 550, 6, "w64", 1, scheme="bgv"),
+    Trial(1 << 15, 550, 10, "w32", 1, scheme="bgv"),
 )
 
 
@@ -215,7 +224,23 @@ def run(quick: bool) -> bool:
                 progress(f"{row.trial} {row.operation}", index / len(trials))
     spent = time.perf_counter() - start
     equal = _tell(device, rows, spent, "like ref", "equal those of ref, bit by bit", "ARE NOT THOSE OF ref")
+    equal = _run_ckks(device, quick) and equal
     return _run_tfhe(device, quick) and equal
+
+
+def _run_ckks(device: str, quick: bool) -> bool:
+    from heliograph.cli import selftest_ckks
+
+    trials = selftest_ckks.QUICK if quick else selftest_ckks.ALL
+    start = time.perf_counter()
+    rows: list[Row] = []
+    with screen.bar("compare with ref") as progress:
+        for index, trial in enumerate(trials):
+            for row in selftest_ckks.run_trial(trial):
+                rows.append(row)
+                progress(f"{row.trial} {row.operation}", index / len(trials))
+    spent = time.perf_counter() - start
+    return _tell(f"CKKS on {device}", rows, spent, "like ref", "equal those of ref, bit by bit", "ARE NOT THOSE OF ref")
 
 
 def _run_tfhe(device: str, quick: bool) -> bool:

@@ -253,7 +253,8 @@ class Network:
         secret = _core.SecretKey.generate(core)
         largest = int(np.argmax(parameters.plain_moduli))  # the first to fail
         x = secret.encrypt(self.arrange(self.blank()), "slots", None, largest, 1)
-        return self._logits([Tensor(x, EvaluationKeys(secret.evaluation_keys(True, [], False)))], None)._core.noise_budget
+        keys = EvaluationKeys(secret.evaluation_keys(True, [], False))
+        return float(self._logits([Tensor(x, keys)], None)._core.noise_budget)
 
     def require_fit(self, parameters: bfv.Parameters) -> None:
         """Raises ParameterError for a set that cannot hold the logits, or whose noise would not last."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from heliograph import _core
 from heliograph._arrays import axis_of
+from heliograph._shapes import joined
 from heliograph.tfhe.dtypes import array_of, name_of, words_of
 from heliograph.tfhe.tensor import Progress, Tensor, binaries, binary, clear, keys_of, require_tensors, run
 
@@ -180,9 +181,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     if not tensors:
         raise _core.ShapeError("nothing to concatenate")
     require_tensors(tensors, "concatenate")
-    along = axis_of(axis, tensors[0].ndim, f"a tensor of shape {tensors[0].shape}")
-    keys = next((t._keys for t in tensors if t._keys is not None), None)
-    return Tensor(_core.tfhe_concatenate([t._core for t in tensors], along), keys)
+    return joined(tensors, axis)
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import axis_of, readable_bytes
-from heliograph._shapes import ShapeCalls, lengths_of, take
+from heliograph._arrays import readable_bytes
+from heliograph._shapes import ShapeCalls, Shaped
 from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, words_of
 from heliograph.tfhe.parameters import Parameters
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from heliograph.tfhe.keys import EvaluationKeys
 
 Progress = Callable[[float], None]
-_CALLS = ShapeCalls[_core.TfheCiphertext](_core.tfhe_reshape, _core.tfhe_slice, _core.tfhe_index)
 
 # a OP b with the operands exchanged
 _MIRRORED = {
@@ -30,7 +27,7 @@ _MIRRORED = {
 _SHIFTS = ("shift_left", "shift_right", "rotate_left", "rotate_right")
 
 
-class Tensor:
+class Tensor(Shaped):
     """Encrypted booleans or integers in an array, an element each.
 
     Operators take tensors of one dtype (`astype` converts), integers and integer arrays of values the dtype holds, and
@@ -39,40 +36,32 @@ class Tensor:
     where that is a power of two. Each operator is one call of the engine.
     """
 
-    __array_ufunc__ = None  # NumPy leaves its operators to ours
-    __slots__ = ("_core", "_keys")
+    __slots__ = ()
+    _keys: EvaluationKeys | None
     __hash__ = None  # type: ignore[assignment]  # == gives a tensor
+    _calls: ClassVar[ShapeCalls[_core.TfheCiphertext]] = ShapeCalls(
+        _core.tfhe_reshape,
+        _core.tfhe_slice,
+        _core.tfhe_index,
+        _core.tfhe_transpose,
+        _core.tfhe_broadcast_to,
+        _core.tfhe_concatenate,
+    )
 
     def __init__(self, core: _core.TfheCiphertext, keys: EvaluationKeys | None = None) -> None:
-        self._core = core
-        self._keys = keys
+        super().__init__(core, keys)
 
     # What it is
 
     @property
     def _name(self) -> str:
-        return self._core.type
+        return str(self._core.type)
 
     @property
     def dtype(self) -> Any:
         """NumPy's dtype of an element; the name ("uint24") where NumPy has none."""
         name = self._name
         return holder(name) if holder(name).name == name else name
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Elements along each axis."""
-        return tuple(self._core.shape)
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
 
     @property
     def parameters(self) -> Parameters:
@@ -82,16 +71,7 @@ class Tensor:
     @property
     def key_id(self) -> str:
         """Which key it was encrypted under; empty for clear values (`trivial`)."""
-        return self._core.key_id
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self._core.nbytes
-
-    def wait(self) -> None:
-        """Blocks until it is computed: a GPU computes while its caller goes on. Only measuring needs it. Raises DeviceError."""
-        self._core.wait()
+        return str(self._core.key_id)
 
     def __repr__(self) -> str:
         p, seeded = self.parameters, ", seeded" if self._core.seeded else ""
@@ -101,14 +81,6 @@ class Tensor:
             f"<TFHE tensor {self.shape} of {self._name}:{name} n={p.n}, N={p.degree}, {p.security}, {self._core.wires} LWE an element, "
             f"{readable_bytes(self.nbytes)}{seeded}, {key}>"
         )
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a tensor without axes has no length")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -169,9 +141,6 @@ class Tensor:
 
     def __neg__(self) -> Tensor:
         return run("negate", [self])[0]
-
-    def __pos__(self) -> Tensor:
-        return self
 
     def __abs__(self) -> Tensor:
         return run("absolute", [self])[0]
@@ -250,43 +219,6 @@ class Tensor:
         from heliograph.tfhe.functions import sum as total
 
         return total(self, axis, dtype=dtype, progress=progress)
-
-    # Shapes: nothing is computed
-
-    def _wrap(self, core: _core.TfheCiphertext) -> Tensor:
-        return Tensor(core, self._keys)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """The same elements in another shape; one length may be -1."""
-        return self._wrap(_core.tfhe_reshape(self._core, lengths_of(shape, self.size)))
-
-    def transpose(self, order: Any = None) -> Tensor:
-        """Axes in another order; without one, reversed."""
-        what = f"a tensor of shape {self.shape}"
-        axes = list(range(self.ndim))[::-1] if order is None else [axis_of(a, self.ndim, what) for a in order]
-        return self._wrap(_core.tfhe_transpose(self._core, axes))
-
-    @property
-    def T(self) -> Tensor:
-        """Axes reversed."""
-        return self.transpose()
-
-    def broadcast_to(self, shape: Any) -> Tensor:
-        """Repeated along new or unit axes; nothing is copied."""
-        return self._wrap(_core.tfhe_broadcast_to(self._core, list(shape)))
-
-    def __getitem__(self, key: Any) -> Tensor:
-        return self._wrap(take(self._core, key, _CALLS))
-
-    # Files
-
-    def to_bytes(self) -> bytes:
-        """The tensor as a file's bytes."""
-        return self._core.to_bytes()
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing."""
-        self._core.save(os.fspath(path))
 
 
 # Calls of the engine

@@ -6,13 +6,17 @@
 
 #include "math/primes.h"
 #include "mesh/mesh.h"
+#include "schemes/bfv/rules.h"
 #include "schemes/bfv/spec_text.h"
+#include "schemes/bgv/rules.h"
 
 namespace heliograph::bfv {
 
 namespace {
 
 rlwe::RingParameters ring_parameters(const Spec& s) {
+  if (s.scheme != "bfv" && s.scheme != "bgv")
+    throw ParameterError("there is no scheme \"" + s.scheme + "\" of exact integers in slots; there are bfv and bgv");
   if (s.edition != "w64" && s.edition != "w32")
     throw ParameterError("there is no edition \"" + s.edition + "\"; there are w64 and w32");
   return {.n = s.n,
@@ -33,7 +37,7 @@ void check_security(const Spec& s, const rlwe::RingParameters& r) {
 }
 
 void check_plain_moduli(const Spec& s) {
-  require<ParameterError>(!s.plain_moduli.empty() && s.plain_moduli.size() <= 64, "a BFV set has 1 to 64 plaintext moduli");
+  require<ParameterError>(!s.plain_moduli.empty() && s.plain_moduli.size() <= 64, "a set has 1 to 64 plaintext moduli");
   for (std::size_t i = 0; i < s.plain_moduli.size(); ++i) {
     const u64 t = s.plain_moduli[i];
     require<ParameterError>(t >= 2 && t < (u64{1} << 60), "a plaintext modulus lies between 2 and 2^60");
@@ -50,13 +54,14 @@ void check_plain_moduli(const Spec& s) {
 }  // namespace
 
 Context::Context(Spec spec, std::shared_ptr<device::Device> own_device)
-    : spec_(std::move(spec)), hash_(hash_of(spec_)), own_device_(std::move(own_device)), noise_(spec_.n) {
+    : spec_(std::move(spec)), hash_(hash_of(spec_)), own_device_(std::move(own_device)) {
   const rlwe::RingParameters r = ring_parameters(spec_);
   require<ParameterError>(spec_.n >= 1024, "N must be at least 2^10");
   require<ParameterError>(spec_.slots <= spec_.n, "there are at most N slots");
   check_plain_moduli(spec_);
   check_security(spec_, r);
   rlwe_ = std::make_shared<rlwe::Context>(own_device_ ? *own_device_ : mesh::default_device(), r);
+  rules_ = (spec_.scheme == "bgv" ? bgv::make_rules : bfv::make_rules)(rlwe_, spec_.plain_moduli);
   const std::size_t n = spec_.n;
   bool slots = true;
   for (u64 t : spec_.plain_moduli) slots = slots && t % (2 * n) == 1 && math::is_prime(t);
@@ -74,82 +79,6 @@ Context::Context(Spec spec, std::shared_ptr<device::Device> own_device)
   }
 }
 
-std::shared_ptr<const device::PreparedConversion>& Context::cached(int kind, std::size_t level, std::size_t part) {
-  return conversions_[{kind, level, part}];
-}
-
-const device::MultiplyPlan& Context::multiply_plan(std::size_t level, std::size_t part) {
-  const std::lock_guard lock(mutex_);
-  const auto found = multiply_plans_.find({level, part});
-  if (found != multiply_plans_.end()) return found->second;
-  // The scaled product is below t N Q / 2 and must fit R, centred, with a bit to spare.
-  const double need =
-      log_modulus(level) + std::log2(static_cast<double>(plain_[part].t)) + std::log2(static_cast<double>(spec_.n)) + 1;
-  std::size_t count = 0;
-  double have = 0;
-  while (have < need && count < spec_.auxiliary.size()) have += std::log2(static_cast<double>(spec_.auxiliary[count++]));
-  require<ParameterError>(have >= need, "the set has too few auxiliary primes to multiply");
-  rlwe::Context& c = *rlwe_;
-  device::MultiplyPlan plan{.ring = engine().prepared_shared(), .chain = c.chain(level), .auxiliary = c.auxiliary(count)};
-  plan.extended = plan.chain;
-  plan.extended.append(plan.auxiliary);
-  const std::vector<u64> q = c.moduli(plan.chain), r = c.moduli(plan.auxiliary);
-  plan.lift = engine().kernels().prepare(math::extend_base(q, r));
-  plan.scale = engine().kernels().prepare(math::divide_and_round(q, r, plain_[part].t));
-  plan.lower = engine().kernels().prepare(math::extend_base(r, q));
-  return multiply_plans_.emplace(std::pair{level, part}, std::move(plan)).first->second;
-}
-
-const device::PreparedConversion& Context::scale_up(std::size_t level, std::size_t part) {
-  const std::lock_guard lock(mutex_);
-  auto& plan = cached(0, level, part);
-  if (!plan) plan = engine().kernels().prepare(math::scale_from_plain(plain_[part].t, rlwe_->moduli(rlwe_->chain(level))));
-  return *plan;
-}
-
-const device::PreparedConversion& Context::scale_down(std::size_t level, std::size_t part) {
-  const std::lock_guard lock(mutex_);
-  auto& plan = cached(1, level, part);
-  if (!plan) plan = engine().kernels().prepare(math::scale_to_plain(rlwe_->moduli(rlwe_->chain(level)), plain_[part].t));
-  return *plan;
-}
-
-const device::PreparedConversion& Context::lift(std::size_t part) {
-  const std::lock_guard lock(mutex_);
-  auto& plan = cached(2, 0, part);
-  if (!plan)
-    plan = engine().kernels().prepare(math::extend_base({plain_[part].t}, rlwe_->moduli(rlwe_->chain(rlwe_->top_level()))));
-  return *plan;
-}
-
-double Context::log_modulus(std::size_t level) const {
-  return rlwe::log2_product(std::vector<u64>(spec_.chain.begin(), spec_.chain.begin() + static_cast<std::ptrdiff_t>(level)));
-}
-
-double Context::noise_limit(std::size_t level, std::size_t part) const {
-  return log_modulus(level) - 1 - std::log2(static_cast<double>(plain_[part].t)) - rlwe::kRoundingSlack;
-}
-
-double Context::multiply_noise(double a, double b, std::size_t part) const {
-  // (t/Q) c(s) multiplies the other operand's noise; the rounding falls on three components.
-  const double k = std::log2(static_cast<double>(plain_[part].t)) + noise_.phase_over_modulus();
-  return rlwe::log2_sum(rlwe::log2_sum(a, b) + k, noise_.rounding_times_secret(3));
-}
-
-double Context::key_switch_noise(std::size_t level) const {
-  std::vector<double> digits;
-  std::size_t first = 0;
-  for (std::size_t size : spec_.digits) {
-    if (first >= level) break;
-    double bits = 0;
-    for (std::size_t l = first; l < std::min(first + size, level); ++l)
-      bits += std::log2(static_cast<double>(spec_.chain[l]));
-    digits.push_back(bits);
-    first += size;
-  }
-  return noise_.key_switch(digits, rlwe::log2_product(spec_.special));
-}
-
 u64 Context::row_galois(std::int64_t steps) const {
   const std::int64_t row = static_cast<std::int64_t>(spec_.n / 2);
   return math::pow_mod(3, static_cast<u64>(((steps % row) + row) % row), 2 * spec_.n);
@@ -158,6 +87,10 @@ u64 Context::row_galois(std::int64_t steps) const {
 void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key,
                   const char* what) {
   if (a.context != context) {
+    if (a.context->spec().scheme != context->spec().scheme) {
+      throw MismatchError(std::string("the ciphertext and ") + what +
+                          " are of different schemes: " + a.context->spec().scheme + " and " + context->spec().scheme);
+    }
     if (a.context->spec().edition != context->spec().edition) {
       throw MismatchError(std::string("the ciphertext and ") + what +
                           " are of different editions: " + a.context->spec().edition + " and " + context->spec().edition);

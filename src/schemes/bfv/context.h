@@ -1,9 +1,8 @@
-// A BFV parameter set at work: the RLWE context, the plaintext rings and the conversions between them.
+// A parameter set of BFV or BGV at work: the RLWE context, the plaintext rings and the scheme's rules.
 #pragma once
 
 #include "heliograph/bfv.h"
-#include "rlwe/keys.h"
-#include "rlwe/noise.h"
+#include "schemes/exact/rules.h"
 
 namespace heliograph::bfv {
 
@@ -27,7 +26,7 @@ class Context {
   rlwe::Context& rlwe() { return *rlwe_; }
   const std::shared_ptr<rlwe::Context>& rlwe_shared() const { return rlwe_; }
   ring::Engine& engine() { return *rlwe_->engine(); }
-  const rlwe::NoiseModel& noise() const { return noise_; }
+  exact::Rules& rules() { return *rules_; }
   std::size_t parts() const { return plain_.size(); }
   const PlainModulus& plain(std::size_t part) const { return plain_[part]; }
   bool has_slots() const { return !slot_positions_.empty(); }
@@ -35,37 +34,18 @@ class Context {
   /// NTT position of each slot: row 0's N/2 slots, then row 1's.
   const std::vector<math::u32>& slot_positions() const { return slot_positions_; }
 
-  const device::MultiplyPlan& multiply_plan(std::size_t level, std::size_t part);
-  /// m -> round(Q m / t) at a level.
-  const device::PreparedConversion& scale_up(std::size_t level, std::size_t part);
-  /// phase -> m
-  const device::PreparedConversion& scale_down(std::size_t level, std::size_t part);
-  /// m -> its centred representative in every chain prime
-  const device::PreparedConversion& lift(std::size_t part);
-
-  double log_modulus(std::size_t level) const;
-  /// log2(Q / 2t): where noise ends.
-  double noise_limit(std::size_t level, std::size_t part) const;
-  double multiply_noise(double a, double b, std::size_t part) const;
-  double key_switch_noise(std::size_t level) const;
-
   /// 3^steps (left) modulo 2N; the column swap is 2N - 1.
   u64 row_galois(std::int64_t steps) const;
   u64 column_galois() const { return 2 * spec_.n - 1; }
 
  private:
-  std::shared_ptr<const device::PreparedConversion>& cached(int kind, std::size_t level, std::size_t part);
-
   Spec spec_;
   std::string hash_;
   std::shared_ptr<device::Device> own_device_;
   std::shared_ptr<rlwe::Context> rlwe_;
-  rlwe::NoiseModel noise_;
+  std::unique_ptr<exact::Rules> rules_;
   std::vector<PlainModulus> plain_;
   std::vector<math::u32> slot_positions_;
-  std::mutex mutex_;
-  std::map<std::pair<std::size_t, std::size_t>, device::MultiplyPlan> multiply_plans_;
-  std::map<std::tuple<int, std::size_t, std::size_t>, std::shared_ptr<const device::PreparedConversion>> conversions_;
 };
 
 struct CiphertextData {
@@ -75,6 +55,7 @@ struct CiphertextData {
   std::size_t first_part = 0;
   Packing packing = Packing::slots;
   std::size_t width = 0;      // values used in each ciphertext
+  std::vector<u64> factors;   // what each part's message is multiplied by, modulo t: 1 but for BGV's switched ones
   std::vector<double> noise;  // log2 of the model's bound, one for each part; NaN: unknown
   std::vector<Key256> seeds;  // masks' seeds of fresh secret-key encryptions, one for each part; else empty
   bool fresh = false;         // an encryption nothing was computed on

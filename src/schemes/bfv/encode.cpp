@@ -105,10 +105,10 @@ double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
 
 }  // namespace
 
-RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level) {
+RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level, u64 factor) {
   ring::Engine& e = c.engine();
   RnsTensor out(c.rlwe().engine(), {b.view.items()}, 1, c.rlwe().chain(level), Domain::coefficient);
-  if (out.items()) e.kernels().convert(e.queue(), c.scale_up(level, part), b.view, nullptr, out.view());
+  if (out.items()) e.kernels().convert(e.queue(), c.rules().encoding(part, level, factor), b.view, nullptr, out.view());
   return out;
 }
 
@@ -125,7 +125,7 @@ Plaintext encode(const Parameters& parameters, const Values& values, Packing pac
     if (items) upload_values(*c, part, values, packing, 0, b);
     data->log_norm.push_back(log_norm_of(*c, b, c->plain(part).t));
     RnsTensor lifted(c->rlwe().engine(), {items}, 1, chain, Domain::coefficient);
-    if (items) e.kernels().convert(e.queue(), c->lift(part), b.view, nullptr, lifted.view());
+    if (items) e.kernels().convert(e.queue(), c->rules().lift(part), b.view, nullptr, lifted.view());
     data->lifted.push_back(ring::to_domain(lifted, Domain::ntt).reshape(values.shape));
     data->buffers.push_back(b.buffer);
     data->coefficients.push_back(b.view);

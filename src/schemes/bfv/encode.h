@@ -21,9 +21,9 @@ void upload_values(Context& c, std::size_t part, const Values& values, Packing p
                    const PlainBatch& to);
 /// The first `width` values of each item, canonical modulo t. Overwrites the batch.
 void download_values(Context& c, std::size_t part, Packing packing, std::size_t width, const PlainBatch& from, u64* out);
-/// round(Q v / t) in each limb of a level: what adds the integer v.
-device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, std::int64_t value);
-/// round(Q m / t), coefficient domain.
-RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level);
+/// What adds the integer v to a ciphertext of this level and factor, in each limb.
+device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, u64 factor, std::int64_t value);
+/// What adds the polynomials, coefficient domain.
+RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level, u64 factor);
 
 }  // namespace heliograph::bfv

@@ -1,6 +1,7 @@
 // Objects as files and bytes (io/container.h). Everything read is checked before it is used.
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "io/container.h"
 #include "io/sha256.h"
@@ -13,7 +14,15 @@ namespace {
 
 constexpr std::size_t kMaxItems = std::size_t{1} << 32;
 
-std::string type_of(const char* kind) { return std::string("heliograph.bfv.") + kind; }
+std::string type_of(const std::string& scheme, const std::string& kind) { return "heliograph." + scheme + "." + kind; }
+
+/// What follows "heliograph.bfv." or "heliograph.bgv."; empty for other types.
+std::string kind_in(const std::string& type) {
+  for (const char* scheme : {"bfv", "bgv"}) {
+    if (const std::string prefix = type_of(scheme, ""); type.starts_with(prefix)) return type.substr(prefix.size());
+  }
+  return "";
+}
 
 const char* dtype_of(math::Word word) { return word == math::Word::w64 ? "u64" : "u32"; }
 
@@ -66,20 +75,19 @@ RnsTensor read_tensor(const io::Container& from, const std::string& name, Contex
 
 io::Container start(const char* kind, Context& c, const rlwe::KeyId& key) {
   io::Container k;
-  k.type = type_of(kind);
+  k.type = type_of(c.spec().scheme, kind);
   k.header =
       io::Json::object({{"parameters", to_json(c.spec())}, {"parameter_hash", c.hash()}, {"key", rlwe::to_string(key)}});
   return k;
 }
 
 std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
-  if (k.type != type_of(kind)) {
-    const std::string have = k.type.starts_with("heliograph.bfv.") ? k.type.substr(15) : k.type;
-    throw FormatError("this file holds an object of kind " + have + ", not " + kind);
-  }
+  if (const std::string have = kind_in(k.type); have != kind)
+    throw FormatError("this file holds an object of kind " + (have.empty() ? k.type : have) + ", not " + kind);
   const Spec spec = spec_from_json(k.header.object_at("parameters"));
   if (hash_of(spec) != k.header.string_at("parameter_hash", 64))
     throw DamagedFileError("the parameters do not match their hash");
+  if (k.type != type_of(spec.scheme, kind)) throw DamagedFileError("the parameters are of another scheme");
   try {
     return open_context(spec);
   } catch (const ParameterError& e) {
@@ -105,6 +113,21 @@ std::string hex(const Key256& key) { return io::to_hex(key); }
 // Ciphertexts: what is not an array is in the header. No noise figure travels: a fresh encryption's follows from the
 // model, any other's is unknown until the secret key measures it.
 
+/// Whether ciphertexts' factors can be other than 1.
+bool has_factors(const Context& c) { return c.spec().scheme == "bgv"; }
+
+/// The factors in a file, checked.
+std::vector<u64> factors_of(const io::Container& k, const Context& c, bool fresh) {
+  if (!has_factors(c)) return std::vector<u64>(c.parts(), 1);
+  std::vector<u64> factors = k.header.unsigned_array_at("factors", 64, u64{1} << 60);
+  if (factors.size() != c.parts()) throw DamagedFileError("a ciphertext has one factor for each plaintext modulus");
+  for (std::size_t part = 0; part < factors.size(); ++part) {
+    const u64 t = c.plain(part).t, f = factors[part];
+    if (f >= t || std::gcd(f, t) != 1 || (fresh && f != 1)) throw DamagedFileError("a factor has no inverse, or is not 1");
+  }
+  return factors;
+}
+
 io::Container describe(const CiphertextData& x, Payload& payload) {
   require_whole(x, "saving");
   io::Container k = start("ciphertext", *x.context, x.key);
@@ -115,6 +138,7 @@ io::Container describe(const CiphertextData& x, Payload& payload) {
   k.header["packing"] = x.packing == Packing::slots ? "slots" : "coefficients";
   k.header["width"] = x.width;
   k.header["fresh"] = x.fresh;
+  if (has_factors(*x.context)) k.header["factors"] = io::Json::array_of(x.factors);
   io::Json seeds = io::Json::array();
   for (const Key256& s : x.seeds) seeds.push_back(hex(s));
   k.header["seeds"] = seeds;
@@ -145,9 +169,9 @@ Ciphertext read_ciphertext(const io::Container& k) {
   CiphertextData x;
   x.context = context_of(k, "ciphertext");
   Context& c = *x.context;
-  k.header.require_only(
-      {"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width", "fresh", "seeds"},
-      "a ciphertext");
+  k.header.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width",
+                         "fresh", "seeds", has_factors(c) ? "factors" : "seeds"},
+                        "a ciphertext");
   x.key = key_of(k);
   Shape shape;
   for (u64 s : k.header.unsigned_array_at("shape", device::kMaxAxes, kMaxItems)) shape.push_back(s);
@@ -171,10 +195,10 @@ Ciphertext read_ciphertext(const io::Container& k) {
   if (k.arrays.size() != c.parts()) throw DamagedFileError("the file has another number of parts than plaintext moduli");
   for (std::size_t part = 0; part < c.parts(); ++part) {
     x.parts.push_back(read_part(k, c, shape, part, degree + 1, level, domain, x.seeds));
-    const double fresh = x.seeds.empty() ? c.noise().fresh_public_key() : c.noise().fresh_secret_key();
-    x.noise.push_back(x.fresh ? rlwe::log2_sum(fresh, c.noise().rounding()) : std::numeric_limits<double>::quiet_NaN());
+    x.noise.push_back(x.fresh ? c.rules().fresh_noise(part, x.seeds.empty()) : std::numeric_limits<double>::quiet_NaN());
   }
-  x.independent = x.distinct = x.fresh;
+  x.factors = factors_of(k, c, x.fresh);
+  x.independent = x.distinct = x.fresh && c.rules().independent();
   return finish(std::move(x));
 }
 
@@ -308,10 +332,9 @@ std::string inspect(const std::string& path) {
 }
 
 std::string kind_of(const std::string& path) {
-  const std::string type = io::peek(path).type;
-  if (!type.starts_with("heliograph.bfv."))
-    throw FormatError("this file holds an object of kind " + type + ", which this version does not read");
-  return type.substr(15);
+  const std::string type = io::peek(path).type, kind = kind_in(type);
+  if (kind.empty()) throw FormatError("this file holds an object of kind " + type + ", which this version does not read");
+  return kind;
 }
 
 }  // namespace heliograph::bfv

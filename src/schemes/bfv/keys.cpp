@@ -14,7 +14,7 @@ constexpr std::size_t kStretch = 32;
 
 template <class EncryptZero>
 Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const Values& values, Packing packing,
-                   Moduli moduli, double fresh_noise, const Progress& progress, EncryptZero encrypt_zero) {
+                   Moduli moduli, bool public_key, const Progress& progress, EncryptZero encrypt_zero) {
   check_values(*c, values, packing);
   const std::size_t items = ring::element_count(values.shape), level = c->rlwe().top_level();
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
@@ -26,7 +26,8 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
   auto data = std::make_shared<CiphertextData>();
   data->context = c, data->key = key, data->packing = packing, data->width = values.width;
   data->first_part = moduli.first;
-  data->independent = data->distinct = data->fresh = true;
+  data->independent = data->distinct = c->rules().independent();
+  data->fresh = true;
   ring::Engine& e = c->engine();
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t modulus = moduli.first + part;
@@ -34,17 +35,18 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
       const RnsTensor out = all.slice(0, first, 1, count);
-      encrypt_zero(part, static_cast<math::u32>(first), out);
+      encrypt_zero(part, static_cast<math::u32>(first), c->rules().error_multiplier(modulus), out);
       const PlainBatch plain = make_plain_batch(*c, count);
       upload_values(*c, modulus, values, packing, first, plain);
-      const RnsTensor message = scale_up(*c, modulus, plain, level), body = out.with_components(0, 1);
+      const RnsTensor message = scale_up(*c, modulus, plain, level, 1), body = out.with_components(0, 1);
       e.kernels().add(e.queue(), e.prepared(), body.primes(), body.view(), message.view(), body.view());
       if (progress)
         progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
                  static_cast<double>(parts));
     }
     data->parts.push_back(all.reshape(values.shape));
-    data->noise.push_back(rlwe::log2_sum(fresh_noise, c->noise().rounding()));
+    data->factors.push_back(1);
+    data->noise.push_back(c->rules().fresh_noise(modulus, public_key));
   }
   return Ciphertext(std::move(data));
 }
@@ -125,10 +127,10 @@ Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progr
   const std::shared_ptr<Context>& c = data_->context;
   std::vector<Key256> seeds;
   Key256 errors{};
-  Ciphertext out = bfv::encrypt(c, data_->key.id(), values, packing, moduli, c->noise().fresh_secret_key(), progress,
-                                [&](std::size_t part, math::u32 first, const RnsTensor& target) {
+  Ciphertext out = bfv::encrypt(c, data_->key.id(), values, packing, moduli, false, progress,
+                                [&](std::size_t part, math::u32 first, u64 times, const RnsTensor& target) {
                                   if (first == 0) seeds.push_back(data_->entropy->next()), errors = data_->entropy->next();
-                                  rlwe::encrypt_zero(data_->key, seeds[part], errors, first, target);
+                                  rlwe::encrypt_zero(data_->key, seeds[part], errors, first, target, times);
                                 });
   auto data = std::make_shared<CiphertextData>(out.data());
   if (seeds.size() == data->parts.size()) data->seeds = seeds;
@@ -139,10 +141,10 @@ Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progr
   const std::shared_ptr<Context>& c = data_->context;
   rlwe::Entropy entropy(c->engine().device());
   Key256 seed{};
-  return bfv::encrypt(c, data_->key.id, values, packing, moduli, c->noise().fresh_public_key(), progress,
-                      [&](std::size_t, math::u32 first, const RnsTensor& target) {
+  return bfv::encrypt(c, data_->key.id, values, packing, moduli, true, progress,
+                      [&](std::size_t, math::u32 first, u64 times, const RnsTensor& target) {
                         if (first == 0) seed = entropy.next();
-                        rlwe::encrypt_zero(data_->key, seed, first, target);
+                        rlwe::encrypt_zero(data_->key, seed, first, target, times);
                       });
 }
 
@@ -165,11 +167,11 @@ std::vector<u64> widened(const RnsTensor& phase) {
 }
 
 /// Throws NoiseError where a coefficient lies so near a rounding boundary that noise must have reached it.
-void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli, u64 t) {
+void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli, u64 multiplier) {
   const std::size_t n = phase.view().n, each = n * moduli.size();
   const std::vector<u64> words = widened(phase);
   for (std::size_t i = 0; i < phase.items(); ++i) {
-    if (rlwe::largest_fraction(words.data() + i * each, n, moduli, t) > 0.49) {
+    if (rlwe::largest_fraction(words.data() + i * each, n, moduli, multiplier) > 0.49) {
       throw NoiseError(
           "the noise of this ciphertext is exhausted: it no longer decrypts. Fewer multiplications, or a larger set, are "
           "needed");
@@ -193,10 +195,15 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
       const RnsTensor phase = rlwe::phase(data_->key, flat.slice(0, first, 1, count));
-      if (!e.device().counter()) require_decryptable(phase, moduli, c.plain(part).t);
+      if (!e.device().counter()) require_decryptable(phase, moduli, c.rules().noise_multiplier(part));
       const PlainBatch plain = make_plain_batch(c, count);
-      e.kernels().convert(e.queue(), c.scale_down(x.level(), part), phase.view(), nullptr, plain.view);
-      download_values(c, part, x.packing, x.width, plain, out.data() + (part * items + first) * x.width);
+      e.kernels().convert(e.queue(), c.rules().decoding(part, x.level()), phase.view(), nullptr, plain.view);
+      const std::span<u64> values(out.data() + (part * items + first) * x.width, count * x.width);
+      download_values(c, part, x.packing, x.width, plain, values.data());
+      if (x.factors[part] != 1) {
+        const u64 t = c.plain(part).t, inverse = math::inverse_mod(x.factors[part], t);
+        for (u64& v : values) v = math::mul_mod(v, inverse, t);
+      }
       if (progress)
         progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
                  static_cast<double>(c.parts()));
@@ -211,13 +218,14 @@ double SecretKey::noise_budget(const Ciphertext& ciphertext) const {
   Context& c = *data_->context;
   const std::size_t items = x.front().items(), n = c.spec().n;
   const std::vector<u64> moduli = c.rlwe().moduli(x.front().primes());
-  double worst = c.log_modulus(x.level());
+  const double whole = c.rules().log_modulus(x.level());
+  double worst = whole;
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     const RnsTensor flat = x.parts[part].reshape({items});
     for (std::size_t i = 0; i < items; ++i) {
       const std::vector<u64> words = widened(rlwe::phase(data_->key, flat.slice(0, i, 1, 1)));
-      const double noise = rlwe::log2_largest(words.data(), n, moduli, c.plain(x.first_part + part).t);
-      worst = std::min(worst, c.log_modulus(x.level()) - 1 - noise);
+      const double noise = rlwe::log2_largest(words.data(), n, moduli, c.rules().noise_multiplier(x.first_part + part));
+      worst = std::min(worst, whole - 1 - noise);
     }
   }
   return std::max(0.0, worst);

@@ -55,8 +55,9 @@ Ciphertext convolved_stretch(const Ciphertext& x, const Stretch& some, Ciphertex
   return finish(std::move(like));
 }
 
-Ciphertext square_pool(Ciphertext x, std::size_t pool, const EvaluationKeys& keys, const Progress& watch) {
-  x = square(x, &keys, third_of(watch, 1));
+Ciphertext square_pool(Ciphertext x, std::size_t level, std::size_t pool, const EvaluationKeys& keys,
+                       const Progress& watch) {
+  x = square(switch_level(relinearize(x, keys), level), &keys, third_of(watch, 1));
   x = sum_pool2d(x, pool);
   return relinearize(x, keys, third_of(watch, 2));
 }
@@ -81,6 +82,10 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
     throw ShapeError("windows of " + std::to_string(pool) + " x " + std::to_string(pool) +
                      " do not tile a tensor of shape " + ring::to_string(plane));
   const Shape pooled = {s.outputs, plane[1] / pool, plane[2] / pool};
+  CiphertextData squared = convolved;  // what the squares are taken of
+  for (std::size_t part = 0; part < a.parts.size() && a.degree() > 1; ++part)
+    squared.noise[part] = rlwe::log2_sum(squared.noise[part], c.rules().key_switch_noise(a.first_part + part, a.level()));
+  const std::size_t level = product_level(squared, x.level(), squared, x.level());
   const std::size_t parts = a.parts.size(),
                     component = a.front().primes().size() * c.spec().n * a.front().view().word_size();
   const std::size_t each = plane[1] * plane[2] * component * (a.degree() + 1 + 3);  // outputs and squares
@@ -94,7 +99,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
   for (std::size_t part = 0; part < parts; ++part) {
     const Ciphertext own = take_moduli(x, {a.first_part + part, 1});
     CiphertextData from = convolved;  // noise and independence are the whole layer's, whatever the stretch
-    from.first_part = own.data().first_part, from.noise = {convolved.noise[part]};
+    from.first_part = own.data().first_part, from.noise = {convolved.noise[part]}, from.factors = {convolved.factors[part]};
     RnsTensor out;
     for (std::size_t k = 0; k < stretches; ++k) {
       const std::size_t first = k * most, count = std::min(most, s.outputs - first);
@@ -106,12 +111,12 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
       }
       const Stretch some = stretch_of(weights, s, bias, first, count);
       const Ciphertext z =
-          square_pool(convolved_stretch(own, some, from, {count, plane[1], plane[2]}, watch), pool, keys, watch);
+          square_pool(convolved_stretch(own, some, from, {count, plane[1], plane[2]}, watch), level, pool, keys, watch);
       if (stretches == 1) {
         done.push_back(z);
         break;
       }
-      if (out.empty()) out = RnsTensor(c.rlwe().engine(), pooled, 2, a.front().primes(), Domain::coefficient);
+      if (out.empty()) out = RnsTensor(c.rlwe().engine(), pooled, 2, z.data().front().primes(), z.data().front().domain());
       ring::Engine& e = c.engine();
       e.kernels().copy(e.queue(), z.data().front().view(), out.slice(0, first, 1, count).view());
       if (k + 1 < stretches) continue;

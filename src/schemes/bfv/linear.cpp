@@ -78,7 +78,7 @@ CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& produc
     const GatheredProduct used = reduced(product, x.context->plain(x.first_part + part).t);
     r.distinct = r.distinct && outputs_distinct(used);
     r.noise[part] += std::log2(largest_row(used, x.independent ? 2 : 1));
-    if (biased) r.noise[part] = rlwe::log2_sum(r.noise[part], -1);
+    if (biased) r.noise[part] = rlwe::log2_sum(r.noise[part], x.context->rules().integer_noise(x.first_part + part));
   }
   return r;
 }
@@ -93,7 +93,7 @@ RnsTensor product_of(const CiphertextData& x, std::size_t part, const GatheredPr
   for (std::size_t i = 0; i < rows && out.items() > 0; ++i) {
     if (values[i] == 0) continue;
     const std::size_t inner = out.items() / rows;
-    ring::add_constant_in_place(out, i * inner, inner, scaled_constant(c, modulus, x.level(), values[i]));
+    ring::add_constant_in_place(out, i * inner, inner, scaled_constant(c, modulus, x.level(), x.factors[part], values[i]));
   }
   return out;
 }
@@ -292,12 +292,12 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
     require_same_moduli(p.data(), first.data());
     level = std::min(level, p.level());
   }
-  CiphertextData r = derived(first.data());
+  CiphertextData r = derived(switch_level(first, level).data());
   r.distinct = r.independent = false;
   for (std::size_t part = 0; part < first.data().parts.size(); ++part) {
     std::vector<RnsTensor> pieces;
     for (const Ciphertext& p : parts) {
-      const Ciphertext low = switch_level(p, level);
+      const Ciphertext low = of_factor(switch_level(p, level), part, r.factors[part]);
       pieces.push_back(ring::to_domain(low.data().parts[part], first.data().parts[part].domain()));
       r.noise[part] = std::max(r.noise[part], low.data().noise[part]);
       r.width = std::max(r.width, p.data().width);

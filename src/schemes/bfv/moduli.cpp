@@ -20,6 +20,7 @@ Ciphertext take_moduli(const Ciphertext& a, Moduli moduli) {
   r.first_part = moduli.first;
   r.parts = some(x.parts);
   r.noise = some(x.noise);
+  r.factors = some(x.factors);
   r.fresh = x.fresh;
   if (!x.seeds.empty()) r.seeds = some(x.seeds);
   return finish(std::move(r));
@@ -37,11 +38,11 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
     require<ShapeError>(p.shape() == lead.shape(), "tensors to join have one shape");
     require<MismatchError>(p.degree() == lead.degree(), "tensors to join have one degree: relinearize all or none");
     level = std::min(level, p.level());
-    if (p.data().front().domain() != domain) domain = Domain::coefficient;
+    if (p.data().front().domain() != domain) domain = lead.context->rules().home();
     seeded = seeded && p.seeded();
   }
   CiphertextData r = derived(lead);
-  r.noise.clear();
+  r.noise.clear(), r.factors.clear();
   r.fresh = true;
   for (const Ciphertext& p : parts) {
     const Ciphertext low = switch_level(p, level);
@@ -52,6 +53,7 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
                           std::to_string(r.first_part + r.parts.size()));
     for (const RnsTensor& part : x.parts) r.parts.push_back(ring::to_domain(part, domain));
     r.noise.insert(r.noise.end(), x.noise.begin(), x.noise.end());
+    r.factors.insert(r.factors.end(), x.factors.begin(), x.factors.end());
     if (seeded) r.seeds.insert(r.seeds.end(), x.seeds.begin(), x.seeds.end());
     r.width = std::max(r.width, x.width);
     r.fresh = r.fresh && x.fresh;

@@ -87,7 +87,8 @@ double Ciphertext::noise_budget() const {
   double least = 1e9;
   for (std::size_t part = 0; part < data_->parts.size(); ++part) {
     if (std::isnan(data_->noise[part])) return data_->noise[part];
-    least = std::min(least, data_->context->noise_limit(data_->level(), data_->first_part + part) - data_->noise[part]);
+    least =
+        std::min(least, data_->context->rules().noise_limit(data_->first_part + part, data_->level()) - data_->noise[part]);
   }
   return least;
 }

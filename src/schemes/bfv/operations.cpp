@@ -1,6 +1,9 @@
 // Element-wise arithmetic, products, key switching, levels.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
 
 #include "schemes/bfv/derive.h"
 #include "schemes/bfv/encode.h"
@@ -11,6 +14,7 @@ CiphertextData derived(const CiphertextData& a) {
   CiphertextData r;
   r.context = a.context, r.key = a.key, r.packing = a.packing, r.width = a.width;
   r.noise = a.noise, r.independent = a.independent, r.distinct = a.distinct, r.first_part = a.first_part;
+  r.factors = a.factors;
   return r;
 }
 
@@ -18,11 +22,62 @@ Ciphertext finish(CiphertextData data) { return Ciphertext(std::make_shared<cons
 
 namespace {
 
-/// Both at the lower of the two levels, of one set, key and packing.
-std::pair<Ciphertext, Ciphertext> aligned(const Ciphertext& a, const Ciphertext& b) {
+/// Part number `part` times a small integer, which leaves its factor at `factor`.
+Ciphertext rescaled(const Ciphertext& a, std::size_t part, std::int64_t times, u64 factor) {
+  if (times == 1) return a;
+  Context& c = *a.data().context;
+  CiphertextData r = a.data();
+  const RnsTensor& in = a.data().parts[part];
+  const RnsTensor out(c.rlwe().engine(), in.shape(), in.components(), in.primes(), in.domain());
+  device::LimbConstants constants{};
+  for (std::size_t l = 0; l < in.primes().size(); ++l) constants[l] = math::signed_mod(times, c.spec().chain[l]);
+  ring::Engine& e = c.engine();
+  if (in.items()) e.kernels().mul_constants(e.queue(), e.prepared(), in.primes(), in.view(), constants, out.view());
+  r.parts[part] = out;
+  r.factors[part] = factor;
+  r.noise[part] += std::log2(std::abs(static_cast<double>(times)));
+  r.seeds.clear();
+  r.fresh = false;
+  return finish(std::move(r));
+}
+
+/// Small integers with x f = y g modulo t, coprime to t: the best remainder of Euclid's algorithm on t and f / g.
+std::pair<std::int64_t, std::int64_t> meeting(u64 f, u64 g, u64 t) {
+  auto last = static_cast<std::int64_t>(t), rest = static_cast<std::int64_t>(math::mul_mod(f, math::inverse_mod(g, t), t));
+  std::int64_t last_x = 0, x = 1;  // x f / g = rest modulo t
+  std::pair<std::int64_t, std::int64_t> best{1, math::centered(static_cast<u64>(rest), t)};
+  const auto size = [](const std::pair<std::int64_t, std::int64_t>& p) {
+    return std::max(std::abs(p.first), std::abs(p.second));
+  };
+  while (rest != 0) {
+    if (std::gcd(std::abs(x), static_cast<std::int64_t>(t)) == 1 && size({x, rest}) < size(best)) best = {x, rest};
+    const std::int64_t quotient = last / rest;
+    std::tie(last, rest) = std::pair{rest, last - quotient * rest};
+    std::tie(last_x, x) = std::pair{x, last_x - quotient * x};
+  }
+  return best;
+}
+
+/// Both with one factor in part number `part`.
+std::pair<Ciphertext, Ciphertext> of_one_factor(const Ciphertext& a, const Ciphertext& b, std::size_t part) {
+  const u64 f = a.data().factors[part], g = b.data().factors[part];
+  if (f == g) return {a, b};
+  const u64 t = a.data().context->plain(a.data().first_part + part).t;
+  const auto [x, y] = meeting(f, g, t);
+  const u64 both = math::mul_mod(math::signed_mod(x, t), f, t);
+  return {rescaled(a, part, x, both), rescaled(b, part, y, both)};
+}
+
+/// Throws WrongKeyError or MismatchError unless both are of one set, key, packing and plaintext moduli.
+void require_alike(const Ciphertext& a, const Ciphertext& b) {
   require_same(b.data(), a.data().context, a.data().key, "the other operand");
   require<MismatchError>(a.packing() == b.packing(), "one operand packs slots, the other coefficients");
   require_same_moduli(a.data(), b.data());
+}
+
+/// Both at the lower of the two levels.
+std::pair<Ciphertext, Ciphertext> aligned(const Ciphertext& a, const Ciphertext& b) {
+  require_alike(a, b);
   const std::size_t level = std::min(a.level(), b.level());
   return {switch_level(a, level), switch_level(b, level)};
 }
@@ -38,12 +93,12 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
 
 template <class Op>
 Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op) {
-  const auto [a, b] = aligned(x, y);
+  auto [a, b] = aligned(x, y);
+  for (std::size_t part = 0; part < a.data().parts.size(); ++part) std::tie(a, b) = of_one_factor(a, b, part);
   CiphertextData r = derived(a.data(), b.data());
   for (std::size_t part = 0; part < r.noise.size(); ++part) {
     const RnsTensor &p = a.data().parts[part], &q = b.data().parts[part];
-    // A mixed pair meets in the coefficient domain, where BFV multiplies.
-    const Domain domain = p.domain() == q.domain() ? p.domain() : Domain::coefficient;
+    const Domain domain = p.domain() == q.domain() ? p.domain() : a.data().context->rules().home();
     r.parts.push_back(op(ring::to_domain(p, domain), ring::to_domain(q, domain)));
   }
   return finish(std::move(r));
@@ -61,6 +116,11 @@ Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys* keys, const 
 
 }  // namespace
 
+Ciphertext of_factor(const Ciphertext& a, std::size_t part, u64 factor) {
+  const u64 t = a.data().context->plain(a.data().first_part + part).t, have = a.data().factors[part];
+  return rescaled(a, part, math::centered(math::mul_mod(factor, math::inverse_mod(have, t), t), t), factor);
+}
+
 Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::add); }
 Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::subtract); }
 
@@ -75,24 +135,17 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKe
   const Ciphertext dx = of_degree_one(x, keys, {}), dy = same ? dx : of_degree_one(y, keys, {});
   const auto [a, b] = same ? std::pair{dx, dx} : aligned(dx, dy);
   Context& c = *a.data().context;
-  ring::Engine& e = c.engine();
+  exact::Rules& rules = c.rules();
   const Shape shape = ring::broadcast_shapes(a.shape(), b.shape());
   CiphertextData r = derived(a.data(), b.data());
   r.independent = r.distinct;  // each product's noise meets a ciphertext of its own
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
-    r.noise[part] = c.multiply_noise(a.data().noise[part], b.data().noise[part], modulus);
-    const device::MultiplyPlan& plan = c.multiply_plan(a.level(), modulus);
-    const RnsTensor p = ring::to_domain(a.data().parts[part], Domain::coefficient).broadcast_to(shape);
-    const RnsTensor q = same ? p : ring::to_domain(b.data().parts[part], Domain::coefficient).broadcast_to(shape);
-    RnsTensor out(c.rlwe().engine(), shape, 3, p.primes(), Domain::coefficient);
-    ring::for_stretches(
-        e, {out.view(), p.view(), q.view()},
-        [&](std::size_t items) { return device::Kernels::bfv_multiply_workspace(plan, items, 2, 2); }, progress,
-        [&](const std::vector<device::View>& v, device::Workspace w) {
-          e.kernels().bfv_multiply(e.queue(), plan, v[1], v[2], v[0], w);
-        });
-    r.parts.push_back(out);
+    r.noise[part] = rules.multiply_noise(modulus, a.data().noise[part], b.data().noise[part]);
+    r.factors[part] = math::mul_mod(a.data().factors[part], b.data().factors[part], c.plain(modulus).t);
+    const RnsTensor p = ring::to_domain(a.data().parts[part], rules.home()).broadcast_to(shape);
+    const RnsTensor q = same ? p : ring::to_domain(b.data().parts[part], rules.home()).broadcast_to(shape);
+    r.parts.push_back(rules.multiply(modulus, p, q, progress));
   }
   return finish(std::move(r));
 }
@@ -101,26 +154,45 @@ Ciphertext square(const Ciphertext& a, const EvaluationKeys* keys, const Progres
   return multiply(a, a, keys, progress);
 }
 
-namespace {
-
-/// One key switch of component `from` of every item; components 0..from-1 are added.
-RnsTensor switch_component(Context& c, const RnsTensor& x, const rlwe::SwitchKey& key, const Progress& progress) {
-  ring::Engine& e = c.engine();
-  const device::KeySwitchPlan& plan = c.rlwe().key_switch_plan(x.primes().size());
-  const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
-  const std::size_t last = x.components() - 1;
-  RnsTensor out(c.rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
-  ring::for_stretches(
-      e, {out.view(), x.view()}, [&](std::size_t items) { return device::Kernels::key_switch_workspace(plan, items); },
-      progress,
-      [&](const std::vector<device::View>& v, device::Workspace w) {
-        const device::View rest = v[1].with_components(0, last);
-        e.kernels().key_switch(e.queue(), plan, v[1].with_components(last, 1), pairs.view(), &rest, v[0], w);
-      });
-  return out;
+std::size_t product_level(const CiphertextData& x, std::size_t x_level, const CiphertextData& y, std::size_t y_level) {
+  exact::Rules& rules = x.context->rules();
+  const std::size_t top = std::min(x_level, y_level);
+  if (!rules.multiplies_low()) return top;
+  const auto budget = [&](std::size_t level) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t part = 0; part < x.noise.size(); ++part) {
+      const std::size_t modulus = x.first_part + part;
+      const auto noise = [&](const CiphertextData& z, std::size_t from) {
+        return level < from ? rules.switched_noise(modulus, z.noise[part], from, level, 1) : z.noise[part];
+      };
+      const double product = rules.multiply_noise(modulus, noise(x, x_level), noise(y, y_level));
+      if (std::isnan(product)) return product;
+      least = std::min(least, rules.noise_limit(modulus, level) - product);
+    }
+    return least;
+  };
+  double best = budget(top);
+  for (std::size_t level = 1; level < top; ++level) best = std::max(best, budget(level));
+  for (std::size_t level = 1; level < top; ++level) {
+    if (budget(level) >= best - 0.5) return level;
+  }
+  return top;
 }
 
-}  // namespace
+std::size_t product_level(const Ciphertext& a, const Ciphertext& b) {
+  require_same_moduli(a.data(), b.data());
+  return product_level(a.data(), a.level(), b.data(), b.level());
+}
+
+Ciphertext multiply_switched(const Ciphertext& x, const Ciphertext& y, const EvaluationKeys* keys,
+                             const Progress& progress) {
+  const bool same = &x.data() == &y.data();
+  if (!same) require_alike(x, y);
+  const Ciphertext a = of_degree_one(x, keys, {}), b = same ? a : of_degree_one(y, keys, {});
+  const std::size_t level = product_level(a, b);
+  const Ciphertext low = switch_level(a, level);
+  return multiply(low, same ? low : switch_level(b, level), keys, progress);
+}
 
 Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
   require_same(a.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
@@ -130,9 +202,10 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
   Context& c = *a.data().context;
   CiphertextData r = derived(a.data());
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
-    const RnsTensor x = ring::to_domain(a.data().parts[part], Domain::coefficient);
-    r.parts.push_back(switch_component(c, x, *keys.data().keys.relinearization, progress));
-    r.noise[part] = rlwe::log2_sum(r.noise[part], c.key_switch_noise(a.level()));
+    const std::size_t modulus = r.first_part + part;
+    const RnsTensor x = ring::to_domain(a.data().parts[part], c.rules().home());
+    r.parts.push_back(c.rules().relinearize(modulus, x, *keys.data().keys.relinearization, progress));
+    r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().key_switch_noise(modulus, a.level()));
   }
   return finish(std::move(r));
 }
@@ -151,50 +224,6 @@ const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std:
                         (list.empty() ? "none" : list));
 }
 
-/// Applies automorphisms to every item, one result for each, from one decomposition; galois 1 copies.
-std::vector<RnsTensor> apply_automorphisms(Context& c, const RnsTensor& x, const std::vector<u64>& galois,
-                                           const std::vector<const rlwe::SwitchKey*>& keys, const Progress& progress) {
-  ring::Engine& e = c.engine();
-  auto& k = e.kernels();
-  const device::KeySwitchPlan& plan = c.rlwe().key_switch_plan(x.primes().size());
-  std::vector<RnsTensor> out;
-  std::vector<device::View> views = {x.view()};
-  for (std::size_t i = 0; i < galois.size(); ++i) {
-    out.emplace_back(c.rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
-    views.push_back(out.back().view());
-  }
-  const std::size_t digits = plan.digits.size(), n = c.spec().n, all = std::max<std::size_t>(1, x.items());
-  const auto word = c.rlwe().parameters().word;
-  const std::size_t each = 2 * device::Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
-                           device::Workspace::bytes(word, 1, 1, plan.chain.size(), n) +
-                           device::Kernels::apply_key_workspace(plan, 1);
-  const std::size_t preferred = k.brings_scratch() ? all : std::min(k.preferred_items(each), all);
-  const RnsTensor raised(c.rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
-  const RnsTensor turned(c.rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
-  const RnsTensor body(c.rlwe().engine(), {preferred}, 1, plan.chain, Domain::coefficient);
-  const std::size_t scratch = k.brings_scratch() ? 0 : device::Kernels::apply_key_workspace(plan, preferred);
-  const device::Buffer workspace = scratch ? e.allocate(scratch) : nullptr;
-  device::for_chunks(views, preferred, progress, [&](const std::vector<device::View>& v) {
-    const auto first = [&](const RnsTensor& t) { return t.view().with_leading(0, v[0].items()); };
-    const device::View up = first(raised), over = first(turned), rest = first(body);
-    k.decompose(e.queue(), plan, v[0].with_components(1, 1), up, device::Workspace(nullptr, 0));
-    for (std::size_t i = 0; i < galois.size(); ++i) {
-      if (galois[i] == 1) {
-        k.copy(e.queue(), v[0], v[i + 1]);
-        continue;
-      }
-      k.permute(e.queue(), e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), up, over);
-      k.permute(e.queue(), e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient),
-                v[0].with_components(0, 1), rest);
-      // One key at a time is held: together they may be more than the device has room for.
-      const RnsTensor pairs = keys[i]->pairs();
-      k.apply_key(e.queue(), plan, over, pairs.view(), &rest, v[i + 1],
-                  device::Workspace(workspace ? workspace->address() : nullptr, scratch));
-    }
-  });
-  return out;
-}
-
 Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
                   const EvaluationKeys& keys, bool stack, const Progress& progress) {
   require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
@@ -211,15 +240,16 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
   Shape one = a.shape();
   one.insert(one.begin(), 1);
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
-    const RnsTensor p = ring::to_domain(a.data().parts[part], Domain::coefficient);
-    std::vector<RnsTensor> turned = apply_automorphisms(c, p, galois, switch_keys, progress);
+    const std::size_t modulus = r.first_part + part;
+    const RnsTensor p = ring::to_domain(a.data().parts[part], c.rules().home());
+    std::vector<RnsTensor> turned = c.rules().rotate(modulus, p, galois, switch_keys, progress);
     if (stack) {
       for (RnsTensor& t : turned) t = t.reshape(one);
       r.parts.push_back(turned.size() == 1 ? turned[0] : ring::concatenate(turned, 0));
     } else {
       r.parts.push_back(turned[0]);
     }
-    r.noise[part] = rlwe::log2_sum(r.noise[part], c.key_switch_noise(a.level()));
+    r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().key_switch_noise(modulus, a.level()));
   }
   return finish(std::move(r));
 }
@@ -242,13 +272,13 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
   const CiphertextData& x = a.data();
   Context& c = *x.context;
   const auto noise_at = [&](std::size_t to, std::size_t part) {
-    return rlwe::log2_sum(x.noise[part] + c.log_modulus(to) - c.log_modulus(x.level()),
-                          c.noise().rounding_times_secret(x.degree() + 1));
+    return to < x.level() ? c.rules().switched_noise(x.first_part + part, x.noise[part], x.level(), to, x.degree())
+                          : x.noise[part];
   };
   if (level == 0) {  // the fewest primes that leave two bits by the estimate
     const auto enough = [&](std::size_t to) {
       for (std::size_t part = 0; part < x.parts.size(); ++part) {
-        if (c.noise_limit(to, x.first_part + part) - noise_at(to, part) < 2) return false;
+        if (c.rules().noise_limit(x.first_part + part, to) - noise_at(to, part) < 2) return false;
       }
       return true;
     };
@@ -261,7 +291,10 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
   }
   CiphertextData r = derived(x);
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
-    r.parts.push_back(rlwe::switch_level(c.rlwe(), x.parts[part], level));
+    const std::size_t modulus = x.first_part + part;
+    r.parts.push_back(c.rules().switch_level(modulus, x.parts[part], level));
+    r.factors[part] =
+        math::mul_mod(x.factors[part], c.rules().switched_factor(modulus, x.level(), level), c.plain(modulus).t);
     r.noise[part] = noise_at(level, part);
   }
   return finish(std::move(r));

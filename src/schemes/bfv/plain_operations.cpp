@@ -25,9 +25,10 @@ Ciphertext add_encoded(const Ciphertext& x, const Plaintext& y, bool negative) {
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const std::size_t modulus = a.first_part + part;
     const PlainBatch batch{.buffer = b.buffers[modulus], .view = b.coefficients[modulus]};
-    const RnsTensor m = ring::to_domain(scale_up(c, modulus, batch, a.level()).reshape(b.shape), a.parts[part].domain());
+    const RnsTensor m =
+        ring::to_domain(scale_up(c, modulus, batch, a.level(), a.factors[part]).reshape(b.shape), a.parts[part].domain());
     r.parts.push_back(negative ? ring::subtract(a.parts[part], m) : ring::add(a.parts[part], m));
-    r.noise[part] = rlwe::log2_sum(r.noise[part], c.noise().rounding());
+    r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().message_noise(modulus, b.log_norm[modulus], a.factors[part]));
   }
   return finish(std::move(r));
 }
@@ -74,8 +75,9 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   return finish(std::move(r));
 }
 
-device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, std::int64_t value) {
-  const auto residues = math::evaluate(c.scale_up(level, part).conversion(), {math::signed_mod(value, c.plain(part).t)});
+device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, u64 factor, std::int64_t value) {
+  const auto residues =
+      math::evaluate(c.rules().encoding(part, level, factor).conversion(), {math::signed_mod(value, c.plain(part).t)});
   device::LimbConstants constants{};
   std::copy(residues.begin(), residues.end(), constants.begin());
   return constants;
@@ -94,10 +96,11 @@ Ciphertext add_integers(const Ciphertext& x, const Values& values) {
     const RnsTensor out = ring::copy(a.parts[part].broadcast_to(shape));
     for (std::size_t i = 0, end; i < scalars.size(); i = end) {  // runs of one integer
       for (end = i + 1; end < scalars.size() && scalars[end] == scalars[i];) ++end;
-      if (scalars[i] != 0) ring::add_constant_in_place(out, i, end - i, scaled_constant(c, modulus, a.level(), scalars[i]));
+      if (scalars[i] != 0)
+        ring::add_constant_in_place(out, i, end - i, scaled_constant(c, modulus, a.level(), a.factors[part], scalars[i]));
     }
     r.parts.push_back(out);
-    r.noise[part] = rlwe::log2_sum(r.noise[part], -1);  // the rounding of one constant: at most 1/2
+    r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().integer_noise(modulus));
   }
   return finish(std::move(r));
 }

@@ -9,7 +9,7 @@
 namespace heliograph::bfv {
 
 io::Json to_json(const Spec& s) {
-  return io::Json::object({{"scheme", "bfv"},
+  return io::Json::object({{"scheme", s.scheme},
                            {"name", s.name},
                            {"edition", s.edition},
                            {"n", s.n},
@@ -27,8 +27,9 @@ Spec spec_from_json(const io::Json& j) {
   j.require_only(
       {"scheme", "name", "edition", "n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots", "insecure"},
       "parameters");
-  if (j.string_at("scheme", 16) != "bfv") throw DamagedFileError("the parameters are not BFV's");
   Spec s;
+  s.scheme = j.string_at("scheme", 16);
+  if (s.scheme != "bfv" && s.scheme != "bgv") throw DamagedFileError("the parameters are neither BFV's nor BGV's");
   s.name = j.string_at("name", 64);
   s.edition = j.string_at("edition", 8);
   s.n = j.unsigned_at("n", 1 << 17);

@@ -1,0 +1,309 @@
+// CKKS: approximate real and complex numbers, many to a ciphertext (full RNS, hybrid key switching, exactly tracked scales;
+// Cheon, Han, Kim, Kim, Song, SAC 2018; Han and Ki, ePrint 2019/688). Objects are cheap handles that share immutable data.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heliograph/errors.h"
+#include "heliograph/types.h"
+
+namespace heliograph::ckks {
+
+/// Everything that defines a parameter set. Numbers only: a set is a value.
+struct Spec {
+  std::string name;                    // empty where nobody named it
+  std::string edition = "w64";         // "w64" or "w32": the words residues are kept in
+  std::size_t n = 0;                   // ring degree N
+  std::vector<std::uint64_t> chain;    // all primes of ciphertexts
+  std::vector<std::uint64_t> special;  // primes of P (key switching); at least one
+  std::vector<std::size_t> digits;     // the gadget: chain primes in each digit
+  /// Chain primes of each level, ascending, level 1 first. Empty: level l has the first l. Where a level has primes that
+  /// the next does not, rescaling is rational.
+  std::vector<std::vector<std::uint16_t>> levels;
+  double log_scale = 0;  // log2 of the scale of a fresh ciphertext
+  /// Values a user packs in one ciphertext; 0: all N/2. A power of two: they repeat through all N/2 slots, so that rotations
+  /// turn these alone; else the slots beyond are 0 and rotations turn all N/2.
+  std::size_t slots = 0;
+  bool insecure = false;  // the user said so
+};
+
+struct Request {
+  int depth = 1;          // multiplications in sequence
+  int precision = 30;     // bits after the binary point that every operation keeps; errors add up
+  int integer_bits = 10;  // bits before it: values stay below 2^integer_bits
+  std::size_t slots = 0;  // values to pack; 0: no wish
+  std::string edition = "w64";
+};
+/// The smallest 128-bit set for a request. Throws ParameterError where none of N <= 2^17 does it.
+Spec choose(const Request& request);
+/// `levels` levels of `log_scale` bits each, the lowest of `base_bits`, and `special_count` special primes; a digit takes as
+/// many chain primes. w64: primes below 2^50, scales of 30 to 49.8 bits, one prime a level and one or two for the lowest.
+/// w32: primes below 2^30; scales of 20 to 29.8 bits, one prime a level, or of 48 to 53 bits: some primes of half a scale
+/// lead the chain and come and go between levels (rational rescaling), all others are as long as can be.
+Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count,
+               const std::string& edition = "w64", std::size_t slots = 0, bool insecure = false);
+/// "n13-l4", "n14-l8", "n15-l20", "n16-l24", "n16-l28": log2 N and the primes of w64's top level; each also with "/w32".
+/// Throws ParameterError listing them.
+Spec named_spec(const std::string& name, bool insecure = false);
+std::vector<std::string> named_specs();
+
+class Context;
+
+class Parameters {
+ public:
+  /// Throws ParameterError, or SecurityError where the set is below 128 bits and not marked insecure.
+  explicit Parameters(const Spec& spec);
+  /// The same set on a device of its own ("cpu:avx2", "ref", "null", ...). For tests and for counting.
+  Parameters on_device(const std::string& device) const;
+  const Spec& spec() const;
+  std::string device() const;
+  double log_q() const;
+  double log_qp() const;
+  bool secure() const;
+  int security_bits() const;  // 128, or a rough lower level
+  std::size_t slots() const;
+  std::size_t top_level() const;          // of fresh ciphertexts; each rescaling takes one; the lowest is 1
+  double scale(std::size_t level) const;  // what operations keep ciphertexts of a level at
+  std::size_t level_limbs(std::size_t level) const;
+  std::string hash() const;                                                           // SHA-256 of the defining numbers, hex
+  std::size_t ciphertext_bytes(std::size_t degree = 1, std::size_t level = 0) const;  // level 0: the top
+  std::size_t switch_key_bytes() const;
+  /// Throws OutOfMemoryError, naming the purpose, where the device has fewer bytes left.
+  void require_memory(std::size_t bytes, const std::string& purpose) const;
+  std::size_t free_memory() const;
+  /// What a null device has counted since it was opened or reset; throws ParameterError on others.
+  struct Count {
+    std::string kernel;
+    std::uint64_t calls, bytes_read, bytes_written, products;
+  };
+  std::vector<Count> counts() const;
+  void reset_counts() const;
+  std::size_t peak_bytes() const;
+  bool operator==(const Parameters& other) const;
+  explicit Parameters(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  const std::shared_ptr<Context>& context() const { return context_; }
+
+ private:
+  std::shared_ptr<Context> context_;
+};
+
+/// Host numbers: a dense [items, width] array.
+struct Values {
+  std::vector<std::complex<double>> data;
+  Shape shape;            // of the ciphertext tensor
+  std::size_t width = 0;  // values in each ciphertext
+  bool complex = false;   // whether imaginary parts matter to the user
+};
+
+struct CiphertextData;
+class Ciphertext {
+ public:
+  Ciphertext() = default;
+  explicit Ciphertext(std::shared_ptr<const CiphertextData> data) : data_(std::move(data)) {}
+  const CiphertextData& data() const { return *data_; }
+  Parameters parameters() const;
+  std::string key_id() const;
+  Shape shape() const;
+  std::size_t degree() const;
+  std::size_t level() const;
+  double scale() const;
+  std::size_t slots() const;
+  bool complex() const;
+  bool seeded() const;
+  /// Bits after the binary point that are right: a bound from the noise model and the magnitude of what was encrypted here
+  /// (of what was loaded: the largest that the lowest level holds). NaN for what was loaded and not fresh.
+  double precision() const;
+  std::size_t bytes() const;
+  void wait() const;
+  Bytes to_bytes() const;
+  void save(const std::string& path) const;
+  static Ciphertext from_bytes(const Bytes& bytes);
+  static Ciphertext load(const std::string& path);
+
+ private:
+  std::shared_ptr<const CiphertextData> data_;
+};
+
+struct PlaintextData;
+class Plaintext {
+ public:
+  explicit Plaintext(std::shared_ptr<const PlaintextData> data) : data_(std::move(data)) {}
+  const PlaintextData& data() const { return *data_; }
+  Shape shape() const;
+  Parameters parameters() const;
+  std::size_t level() const;
+  double scale() const;
+
+ private:
+  std::shared_ptr<const PlaintextData> data_;
+};
+/// At a level (0: the top) with a scale (0: that level's); slot s is the value at exp(i pi 5^s / N). Throws
+/// PlaintextRangeError where a value, times the scale, does not fit the level's modulus or is not finite, ShapeError,
+/// ScaleError.
+Plaintext encode(const Parameters& parameters, const Values& values, std::size_t level = 0, double scale = 0);
+/// The integer polynomial [items][N] that encode rounds to, as doubles, and its inverse: for tests of precision.
+std::vector<double> encode_polynomial(const Parameters& parameters, const Values& values, double scale);
+Values decode_polynomial(const Parameters& parameters, const std::vector<double>& polynomial, const Shape& shape,
+                         std::size_t width, double scale);
+
+struct EvaluationKeysData;
+class EvaluationKeys {
+ public:
+  explicit EvaluationKeys(std::shared_ptr<const EvaluationKeysData> data) : data_(std::move(data)) {}
+  const EvaluationKeysData& data() const { return *data_; }
+  Parameters parameters() const;
+  std::string key_id() const;
+  bool has_relinearization() const;
+  bool has_conjugation() const;
+  std::vector<std::int64_t> rotations() const;  // steps to the left, ascending
+  std::size_t bytes() const;
+  Bytes to_bytes() const;
+  void save(const std::string& path) const;
+  static EvaluationKeys from_bytes(const Bytes& bytes);
+  static EvaluationKeys load(const std::string& path);
+
+ private:
+  std::shared_ptr<const EvaluationKeysData> data_;
+};
+
+struct PublicKeyData;
+class PublicKey {
+ public:
+  explicit PublicKey(std::shared_ptr<const PublicKeyData> data) : data_(std::move(data)) {}
+  const PublicKeyData& data() const { return *data_; }
+  Parameters parameters() const;
+  std::string key_id() const;
+  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}) const;
+  Bytes to_bytes() const;
+  void save(const std::string& path) const;
+  static PublicKey from_bytes(const Bytes& bytes);
+  static PublicKey load(const std::string& path);
+
+ private:
+  std::shared_ptr<const PublicKeyData> data_;
+};
+
+struct SecretKeyData;
+class SecretKey {
+ public:
+  explicit SecretKey(std::shared_ptr<const SecretKeyData> data) : data_(std::move(data)) {}
+  static SecretKey generate(const Parameters& parameters);
+  /// Known answers for tests: every draw follows from `seed` (32 bytes). Never use it for data.
+  static SecretKey generate_for_test(const Parameters& parameters, const std::string& seed);
+  const SecretKeyData& data() const { return *data_; }
+  Parameters parameters() const;
+  std::string key_id() const;
+  PublicKey public_key() const;
+  EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
+                                 const Progress& progress = {}) const;
+  /// Seeded: the uniform half travels as 32 bytes. Level 0: the top.
+  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}) const;
+  /// Throws WrongKeyError, MismatchError.
+  Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}) const;
+  /// Decryption for publication: a fresh Gaussian of `noise_bits` bits above the bound on the ciphertext's own noise is added
+  /// to the phase before decoding (noise flooding against IND-CPA-D; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
+  /// NoiseError where the bound is not known, or nothing would be left of the values.
+  Values decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits, const Progress& progress = {}) const;
+  /// Explicit, mode 0600.
+  void save(const std::string& path) const;
+  static SecretKey load(const std::string& path);
+
+ private:
+  std::shared_ptr<const SecretKeyData> data_;
+};
+
+// Arithmetic. Shapes broadcast as in NumPy. Operands of one key and one set, else WrongKeyError or MismatchError; operands of
+// different levels meet at the lower one, at its scale (`lower`). Operands at one level whose scales differ by more than one
+// part in 2^30: ScaleError.
+Ciphertext add(const Ciphertext& a, const Ciphertext& b);
+Ciphertext subtract(const Ciphertext& a, const Ciphertext& b);
+Ciphertext negate(const Ciphertext& a);
+Ciphertext add(const Ciphertext& a, const Plaintext& b);
+Ciphertext subtract(const Ciphertext& a, const Plaintext& b);
+/// Numbers, one for each ciphertext (broadcast), without encoding. `values.width` is 1.
+Ciphertext add_constants(const Ciphertext& a, const Values& values);
+
+/// The product alone: degrees and scales add up. LevelError where the scale of the result has no room.
+Ciphertext multiply(const Ciphertext& a, const Ciphertext& b);
+Ciphertext multiply(const Ciphertext& a, const Plaintext& b);
+/// Real numbers, one for each ciphertext (broadcast), as integers at `scale` (0: the ratio that rescaling divides by, so that a
+/// rescaled result is at its level's scale).
+Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double scale = 0);
+/// Times the imaginary unit, exactly.
+Ciphertext multiply_i(const Ciphertext& a);
+Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
+/// Down one level, divided by the ratio of the moduli. LevelError at level 1.
+Ciphertext rescale(const Ciphertext& a, const Progress& progress = {});
+/// relinearize and rescale in one rounding: an operation of its own, with bits of its own.
+Ciphertext relinearize_rescale(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
+/// multiply, then relinearize_rescale: what the operator * does.
+Ciphertext multiply_rescale(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys& keys,
+                            const Progress& progress = {});
+/// At a lower level and that level's scale.
+Ciphertext lower(const Ciphertext& a, std::size_t level);
+
+/// Slots turned left by each of `steps`, one result for each, stacked on a new first axis: decomposed once.
+Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
+                  const Progress& progress = {});
+Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
+/// Sums over `count` (a power of two) neighbouring slots, cyclically: slot i gets the sum of slots i .. i + count - 1.
+Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const Progress& progress = {});
+/// sum over `axis` of a * b, then over `count` slots (1: none): one relinearization and one rescaling for all products.
+Ciphertext inner_product(const Ciphertext& a, const Ciphertext& b, std::size_t axis, std::size_t count,
+                         const EvaluationKeys& keys, const Progress& progress = {});
+/// The same with a plaintext of the tensor's shape.
+Ciphertext inner_product(const Ciphertext& a, const Plaintext& b, std::size_t axis, std::size_t count,
+                         const EvaluationKeys& keys, const Progress& progress = {});
+Ciphertext sum(const Ciphertext& a, std::size_t axis);
+
+/// A square matrix on the first `size` slots (a power of two; vectors repeat with that period), as its diagonals, by baby steps
+/// and giant steps (Halevi, Shoup, ePrint 2018/244). Encoded once for a level.
+struct LinearTransformData;
+/// Diagonal k holds the entries (i, i + k modulo the size) at place i; what is not there is 0.
+using Diagonals = std::map<std::size_t, std::vector<std::complex<double>>>;
+class LinearTransform {
+ public:
+  /// matrix [size][size], row by row. `baby`: steps decomposed once; 0: the choice with the fewest key switches.
+  LinearTransform(const Parameters& parameters, const std::vector<std::complex<double>>& matrix, std::size_t size,
+                  std::size_t level = 0, std::size_t baby = 0);
+  /// The same from its diagonals. `width`: values of a result; 0: as many as the operand has.
+  LinearTransform(const Parameters& parameters, const Diagonals& diagonals, std::size_t size, std::size_t level = 0,
+                  std::size_t baby = 0, std::size_t width = 0);
+  /// Rotations that evaluation keys must hold.
+  std::vector<std::int64_t> rotations() const;
+  std::size_t level() const;
+  Parameters parameters() const;
+  const LinearTransformData& data() const { return *data_; }
+
+ private:
+  std::shared_ptr<const LinearTransformData> data_;
+};
+/// One level.
+Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys,
+                 const Progress& progress = {});
+
+enum class Basis : unsigned char { monomial, chebyshev };
+/// p(x) with real coefficients, in ceil(log2(degree + 1)) levels (baby steps, giant steps; Paterson and Stockmeyer, depth
+/// optimal as in Bossuat et al., ePrint 2020/1203). Chebyshev: x in [-1, 1], coefficients of T_0, T_1, ....
+Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
+                               const EvaluationKeys& keys, const Progress& progress = {});
+/// Levels it takes.
+std::size_t polynomial_depth(std::size_t degree);
+
+// Shapes: nothing is computed.
+Ciphertext reshape(const Ciphertext& a, const Shape& shape);
+Ciphertext transpose(const Ciphertext& a, const std::vector<std::size_t>& order);
+Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count);
+Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position);
+Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape);
+Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis);
+
+/// What a file is, without trusting its arrays: a JSON text of its header.
+std::string inspect(const std::string& path);
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,38 @@
+"""BGV parameter sets: exact integers, many to a ciphertext. Types, keys and functions are those of BFV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from heliograph import _core
+from heliograph.bfv import Parameters, _found
+
+__all__ = ["Parameters", "named", "parameters"]
+
+
+def parameters(
+    name: str | None = None,
+    *,
+    depth: int | None = None,
+    plain_bits: int = 0,
+    plain_modulus: int | Sequence[int] | None = None,
+    slots: int = 0,
+    terms: int = 1024,
+    n: int | None = None,
+    log_q: int | None = None,
+    special: int = 1,
+    edition: str = "w64",
+    insecure: bool = False,
+) -> Parameters:
+    """A BGV parameter set; arguments and errors are those of `hg.bfv.parameters`.
+
+    Noise grows with the plaintext modulus, so BGV is for small ones (``plain_modulus=65537``); there its products are far
+    cheaper than BFV's. The operator ``*`` first switches both operands to a smaller modulus, where their noise is known.
+    """
+    wanted = {"depth": depth, "slots": slots, "terms": terms, "n": n, "log_q": log_q, "special": special}
+    return _found("bgv", name, plain_bits, plain_modulus, edition, insecure, wanted)
+
+
+def named() -> list[str]:
+    """The named sets."""
+    return _core.named_specs("bgv")

@@ -1,0 +1,61 @@
+"""CKKS: encrypted real and complex numbers, many to a ciphertext, to a precision.
+
+``hg.ckks.parameters(depth=4, precision=30)`` gives a set; keys and servers are the library's: ``hg.SecretKey.generate``,
+``hg.Server``.
+"""
+
+from heliograph.ckks.functions import (
+    LinearTransform,
+    concatenate,
+    conjugate,
+    dot,
+    inner_product,
+    lower,
+    matmul,
+    multiply,
+    polynomial,
+    polynomial_depth,
+    relinearize,
+    relinearize_rescale,
+    rescale,
+    rotate,
+    square,
+    stack,
+    sum,
+    sum_rotations,
+    sum_slots,
+)
+from heliograph.ckks.keys import EvaluationKeys, PublicKey, SecretKey
+from heliograph.ckks.parameters import Parameters, named, parameters
+from heliograph.ckks.tensor import Plaintext, Tensor, encode
+
+__all__ = [
+    "EvaluationKeys",
+    "LinearTransform",
+    "Parameters",
+    "Plaintext",
+    "PublicKey",
+    "SecretKey",
+    "Tensor",
+    "concatenate",
+    "conjugate",
+    "dot",
+    "encode",
+    "inner_product",
+    "lower",
+    "matmul",
+    "multiply",
+    "named",
+    "parameters",
+    "polynomial",
+    "polynomial_depth",
+    "relinearize",
+    "relinearize_rescale",
+    "rescale",
+    "rotate",
+    "square",
+    "stack",
+    "sum",
+    "sum_rotations",
+    "sum_slots",
+]

@@ -1,0 +1,233 @@
+"""Keys of CKKS, as separate objects: what a server holds cannot decrypt."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core
+from heliograph._arrays import complexes, moved_last, readable_bytes, whole
+from heliograph.ckks.parameters import Parameters
+from heliograph.ckks.tensor import Progress, Tensor, level_of
+
+
+def _encrypted(core: Any, values: Any, slots: int, pad: bool, level: int | None, progress: Progress | None) -> Tensor:
+    """What both keys do with the values to encrypt."""
+    parameters = Parameters(core.parameters)
+    at = level_of(parameters, level)
+    if isinstance(values, np.ndarray) and -values.ndim <= slots < values.ndim:
+        # a broadcast view may stand for far more than it is
+        items = math.prod(values.shape) // max(1, values.shape[slots])
+        parameters._core.require_memory(
+            items * parameters.ciphertext_bytes(1, at) + 16 * values.size, "encrypting this array"
+        )
+    array, is_complex = complexes(values, "the values to encrypt")
+    array = moved_last(array, whole(slots, "the slot axis"), "the values to encrypt")
+    have, room = array.shape[-1], parameters.slots
+    if have > room:
+        raise _core.ShapeError(f"{have:,} values for {room:,} slots")
+    if have < room and not pad:
+        raise _core.ShapeError(f"{have:,} values for {room:,} slots; say pad=True to leave the rest empty")
+    return Tensor(core.encrypt(array, is_complex, at, progress))
+
+
+class PublicKey:
+    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's."""
+
+    def __init__(self, core: _core.CkksPublicKey) -> None:
+        self._core = core
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return Parameters(self._core.parameters)
+
+    @property
+    def id(self) -> str:
+        """The id of the secret key it belongs to."""
+        return self._core.key_id
+
+    def encrypt(
+        self, values: Any, *, slots: int = -1, pad: bool = False, level: int | None = None, progress: Progress | None = None
+    ) -> Tensor:
+        """As `SecretKey.encrypt`."""
+        return _encrypted(self._core, values, slots, pad, level, progress)
+
+    def to_bytes(self) -> bytes:
+        """The key as a file's bytes."""
+        return self._core.to_bytes()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> PublicKey:
+        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
+        return PublicKey(_core.ckks_public_key_from_bytes(data))
+
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing."""
+        self._core.save(os.fspath(path))
+
+    def __repr__(self) -> str:
+        return f"<CKKS public key {self.id[:8]}: {self.parameters!r}>"
+
+
+class EvaluationKeys:
+    """What a server needs to multiply, rotate and conjugate. Nothing in it decrypts."""
+
+    def __init__(self, core: _core.CkksEvaluationKeys) -> None:
+        self._core = core
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return Parameters(self._core.parameters)
+
+    @property
+    def id(self) -> str:
+        """The id of the secret key they belong to."""
+        return self._core.key_id
+
+    @property
+    def relinearize(self) -> bool:
+        """Whether there is a relinearization key."""
+        return self._core.relinearize
+
+    @property
+    def conjugate(self) -> bool:
+        """Whether there is a conjugation key."""
+        return self._core.conjugate
+
+    @property
+    def rotations(self) -> list[int]:
+        """Steps to the left there are keys for, ascending."""
+        return self._core.rotations
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory; a file takes half of it."""
+        return self._core.nbytes
+
+    def _load(self, path: str) -> Tensor:
+        return Tensor(_core.ckks_load_ciphertext(path))
+
+    def _parse(self, data: bytes) -> Tensor:
+        return Tensor(_core.ckks_ciphertext_from_bytes(data))
+
+    def to_bytes(self) -> bytes:
+        """The keys as a file's bytes."""
+        return self._core.to_bytes()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> EvaluationKeys:
+        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
+        return EvaluationKeys(_core.ckks_evaluation_keys_from_bytes(data))
+
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing."""
+        self._core.save(os.fspath(path))
+
+    def __repr__(self) -> str:
+        parts = ["relinearization"] if self.relinearize else []
+        if self.rotations:
+            parts.append(f"{len(self.rotations)} rotations")
+        if self.conjugate:
+            parts.append("conjugation")
+        held = ", ".join(parts) or "nothing"
+        return f"<CKKS evaluation keys {self.id[:8]}: {held}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
+
+
+class SecretKey:
+    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it."""
+
+    def __init__(self, core: _core.CkksSecretKey) -> None:
+        self._core = core
+
+    @staticmethod
+    def generate(parameters: Parameters) -> SecretKey:
+        """A new key from the operating system's randomness."""
+        return SecretKey(_core.CkksSecretKey.generate(parameters._core))
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return Parameters(self._core.parameters)
+
+    @property
+    def id(self) -> str:
+        """16 random bytes, hex: every ciphertext and key made with it carries them."""
+        return self._core.key_id
+
+    def public_key(self) -> PublicKey:
+        """A key others can encrypt with."""
+        return PublicKey(self._core.public_key())
+
+    def evaluation_keys(
+        self,
+        *,
+        relinearize: bool = True,
+        rotations: Iterable[int] = (),
+        conjugate: bool = False,
+        progress: Progress | None = None,
+    ) -> EvaluationKeys:
+        """What a server gets: a relinearization key, a key for each rotation (steps to the left; negative ones to the right),
+        one to conjugate. `LinearTransform.rotations` and `sum_rotations` tell the steps that matrices and sums need.
+        """
+        steps = sorted({whole(r, "a rotation") for r in rotations})
+        return EvaluationKeys(self._core.evaluation_keys(bool(relinearize), steps, bool(conjugate), progress))
+
+    def encrypt(
+        self, values: Any, *, slots: int = -1, pad: bool = False, level: int | None = None, progress: Progress | None = None
+    ) -> Tensor:
+        """Encrypts real or complex numbers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the
+        tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0).
+
+        `level`: lower than the top where fewer multiplications follow: smaller and faster. The result is seeded: half the
+        bytes when saved. Raises DtypeError, ShapeError, PlaintextRangeError (too large, infinite), LevelError,
+        OutOfMemoryError (before anything is computed).
+        """
+        return _encrypted(self._core, values, slots, pad, level, progress)
+
+    def decrypt(
+        self,
+        tensor: Tensor,
+        *,
+        slots: int = -1,
+        publish_bits: float | None = None,
+        progress: Progress | None = None,
+    ) -> npt.NDArray[Any]:
+        """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis.
+
+        They carry the ciphertext's error (`Tensor.precision`), and that error tells of the secret key: whoever sees values
+        decrypted from ciphertexts of his knowledge or choice may compute the key (Li and Micciancio, ePrint 2020/1533). Show
+        results to others only with `publish_bits`: a fresh Gaussian of as many bits above the bound on the error is added
+        first, which costs as many bits of precision (noise flooding; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816). 30
+        makes each published result tell next to nothing; more where there are many.
+
+        Raises WrongKeyError, MismatchError; with `publish_bits` NoiseError where the bound is not known (the tensor came from a
+        file and was computed on) or nothing would be left of the values.
+        """
+        if not isinstance(tensor, Tensor):
+            raise _core.DtypeError(f"decrypt takes a tensor of CKKS, not {type(tensor).__name__}")
+        if publish_bits is None:
+            values: Any = self._core.decrypt(tensor._core, progress)
+        else:
+            if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
+                raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {publish_bits!r}")
+            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), progress)
+        return np.moveaxis(np.asarray(values), -1, slots)
+
+    def save(self, path: Any) -> None:
+        """Writes the key to a file only its owner can read (mode 0600)."""
+        self._core.save(os.fspath(path))
+
+    @staticmethod
+    def load(path: Any) -> SecretKey:
+        """Reads `save`. Raises FormatError, DamagedFileError, VersionError."""
+        return SecretKey(_core.ckks_load_secret_key(os.fspath(path)))
+
+    def __repr__(self) -> str:
+        return f"<CKKS secret key {self.id[:8]}: {self.parameters!r}>"

@@ -1,0 +1,375 @@
+// Parameters, keys, tensors and operations of CKKS.
+#include "heliograph/ckks.h"
+
+#include "arrays.h"
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace heliograph;
+using namespace heliograph::binding;
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+namespace {
+
+using ckks::Ciphertext;
+using ckks::EvaluationKeys;
+using ckks::LinearTransform;
+using ckks::Parameters;
+using ckks::Plaintext;
+using ckks::PublicKey;
+using ckks::SecretKey;
+using ckks::Spec;
+using ckks::Values;
+
+/// C-contiguous: Python has checked the values and laid the array out.
+using Complexes = nb::ndarray<const std::complex<double>, nb::numpy, nb::c_contig, nb::device::cpu>;
+
+/// The last axis holds a ciphertext's values, the others are the tensor's.
+Values values_of(const Complexes& a, bool complex) {
+  if (a.ndim() == 0) throw ShapeError("an array of values has at least one axis");
+  Values v;
+  v.data.assign(a.data(), a.data() + a.size());
+  for (std::size_t i = 0; i + 1 < a.ndim(); ++i) v.shape.push_back(a.shape(i));
+  v.width = a.shape(a.ndim() - 1);
+  v.complex = complex;
+  return v;
+}
+
+/// float64, or complex128 where imaginary parts matter.
+nb::object array_from(Values&& v) {
+  Shape shape = v.shape;
+  shape.push_back(v.width);
+  if (v.complex) return array_of(std::move(v.data), shape);
+  std::vector<double> real(v.data.size());
+  for (std::size_t i = 0; i < real.size(); ++i) real[i] = v.data[i].real();
+  return array_of(std::move(real), shape);
+}
+
+void bind_spec(nb::module_& m) {
+  nb::class_<Spec>(m, "CkksSpec", "The numbers that define a CKKS parameter set.")
+      .def(nb::init<>())
+      .def_rw("name", &Spec::name)
+      .def_rw("edition", &Spec::edition)
+      .def_rw("n", &Spec::n)
+      .def_rw("chain", &Spec::chain)
+      .def_rw("special", &Spec::special)
+      .def_rw("digits", &Spec::digits)
+      .def_rw("levels", &Spec::levels)
+      .def_rw("log_scale", &Spec::log_scale)
+      .def_rw("slots", &Spec::slots)
+      .def_rw("insecure", &Spec::insecure);
+  m.def("ckks_make_spec", &ckks::make_spec, "n"_a, "levels"_a, "log_scale"_a, "base_bits"_a, "special_count"_a,
+        "edition"_a = "w64", "slots"_a = 0, "insecure"_a = false, Unlocked());
+  m.def("ckks_named_spec", &ckks::named_spec, "name"_a, "insecure"_a = false, Unlocked());
+  m.def("ckks_named_specs", &ckks::named_specs);
+  m.def(
+      "ckks_choose",
+      [](int depth, int precision, int integer_bits, std::size_t slots, std::string edition) {
+        return ckks::choose({depth, precision, integer_bits, slots, std::move(edition)});
+      },
+      "depth"_a, "precision"_a, "integer_bits"_a, "slots"_a, "edition"_a, Unlocked());
+}
+
+void bind_parameters(nb::module_& m) {
+  nb::class_<Parameters>(m, "CkksParameters")
+      .def(nb::init<const Spec&>(), "spec"_a, Unlocked())
+      .def("on_device", &Parameters::on_device, "device"_a, Unlocked())
+      .def_prop_ro("spec", &Parameters::spec, nb::rv_policy::copy)
+      .def_prop_ro("device", &Parameters::device)
+      .def_prop_ro("log_q", &Parameters::log_q)
+      .def_prop_ro("log_qp", &Parameters::log_qp)
+      .def_prop_ro("secure", &Parameters::secure)
+      .def_prop_ro("security_bits", &Parameters::security_bits)
+      .def_prop_ro("slots", &Parameters::slots)
+      .def_prop_ro("top_level", &Parameters::top_level)
+      .def("scale", &Parameters::scale, "level"_a)
+      .def("level_limbs", &Parameters::level_limbs, "level"_a)
+      .def_prop_ro("hash", &Parameters::hash)
+      .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1, "level"_a = 0)
+      .def_prop_ro("switch_key_bytes", &Parameters::switch_key_bytes)
+      .def("require_memory", &Parameters::require_memory, "bytes"_a, "purpose"_a)
+      .def_prop_ro("free_memory", &Parameters::free_memory)
+      .def("counts", [](const Parameters& p) { return counts_of(p.counts()); })
+      .def("reset_counts", &Parameters::reset_counts)
+      .def_prop_ro("peak_bytes", &Parameters::peak_bytes)
+      .def("__eq__",
+           [](const Parameters& a, const nb::object& b) {
+             return nb::isinstance<Parameters>(b) && a == nb::cast<const Parameters&>(b);
+           })
+      .def("__hash__", [](const Parameters& a) { return std::hash<std::string>()(a.hash()); });
+}
+
+void bind_ciphertext(nb::module_& m) {
+  nb::class_<Ciphertext>(m, "CkksCiphertext")
+      .def_prop_ro("parameters", &Ciphertext::parameters)
+      .def_prop_ro("key_id", &Ciphertext::key_id)
+      .def_prop_ro("shape", &Ciphertext::shape)
+      .def_prop_ro("degree", &Ciphertext::degree)
+      .def_prop_ro("level", &Ciphertext::level)
+      .def_prop_ro("scale", &Ciphertext::scale)
+      .def_prop_ro("slots", &Ciphertext::slots)
+      .def_prop_ro("complex", &Ciphertext::complex)
+      .def_prop_ro("seeded", &Ciphertext::seeded)
+      .def_prop_ro("precision", &Ciphertext::precision)
+      .def_prop_ro("nbytes", &Ciphertext::bytes)
+      .def("wait", &Ciphertext::wait, Unlocked())
+      .def("to_bytes", &written<Ciphertext>)
+      .def("save", &Ciphertext::save, "path"_a, Unlocked());
+  m.def("ckks_ciphertext_from_bytes", &parse<Ciphertext>);
+  m.def("ckks_load_ciphertext", &Ciphertext::load, "path"_a, Unlocked());
+  nb::class_<Plaintext>(m, "CkksPlaintext")
+      .def_prop_ro("shape", &Plaintext::shape)
+      .def_prop_ro("parameters", &Plaintext::parameters)
+      .def_prop_ro("level", &Plaintext::level)
+      .def_prop_ro("scale", &Plaintext::scale);
+  m.def(
+      "ckks_encode",
+      [](const Parameters& p, const Complexes& values, bool complex, std::size_t level, double scale) {
+        const Values v = values_of(values, complex);
+        nb::gil_scoped_release release;
+        return ckks::encode(p, v, level, scale);
+      },
+      "parameters"_a, "values"_a, "complex"_a, "level"_a = 0, "scale"_a = 0.0);
+}
+
+/// encrypt, to_bytes and save, which both keys have.
+template <class Key>
+void bind_encryption(nb::class_<Key>& k) {
+  k.def(
+      "encrypt",
+      [](const Key& key, const Complexes& values, bool complex, std::size_t level, const nb::object& progress) {
+        const Values v = values_of(values, complex);
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return key.encrypt(v, level, p);
+      },
+      "values"_a, "complex"_a, "level"_a = 0, "progress"_a = nb::none());
+  k.def_prop_ro("parameters", &Key::parameters);
+  k.def_prop_ro("key_id", &Key::key_id);
+  k.def("save", &Key::save, "path"_a, Unlocked());
+}
+
+void bind_secret_key(nb::module_& m) {
+  nb::class_<SecretKey> secret(m, "CkksSecretKey");
+  bind_encryption(secret);
+  secret.def_static("generate", &SecretKey::generate, "parameters"_a, Unlocked())
+      .def_static("generate_for_test",
+                  [](const Parameters& p, const nb::bytes& seed) {
+                    return SecretKey::generate_for_test(p, std::string(seed.c_str(), seed.size()));
+                  })
+      .def("public_key", &SecretKey::public_key, Unlocked())
+      .def(
+          "evaluation_keys",
+          [](const SecretKey& k, bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
+             const nb::object& progress) {
+            const Progress p = progress_of(progress);
+            nb::gil_scoped_release release;
+            return k.evaluation_keys(relinearize, rotations, conjugate, p);
+          },
+          "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none())
+      .def(
+          "decrypt",
+          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress) {
+            const Progress p = progress_of(progress);
+            Values values;
+            {
+              nb::gil_scoped_release release;
+              values = k.decrypt(c, p);
+            }
+            return array_from(std::move(values));
+          },
+          "ciphertext"_a, "progress"_a = nb::none())
+      .def(
+          "decrypt_for_publication",
+          [](const SecretKey& k, const Ciphertext& c, double noise_bits, const nb::object& progress) {
+            const Progress p = progress_of(progress);
+            Values values;
+            {
+              nb::gil_scoped_release release;
+              values = k.decrypt_for_publication(c, noise_bits, p);
+            }
+            return array_from(std::move(values));
+          },
+          "ciphertext"_a, "noise_bits"_a, "progress"_a = nb::none());
+  m.def("ckks_load_secret_key", &SecretKey::load, "path"_a, Unlocked());
+}
+
+void bind_keys(nb::module_& m) {
+  nb::class_<PublicKey> public_key(m, "CkksPublicKey");
+  bind_encryption(public_key);
+  public_key.def("to_bytes", &written<PublicKey>);
+  m.def("ckks_public_key_from_bytes", &parse<PublicKey>);
+  m.def("ckks_load_public_key", &PublicKey::load, "path"_a, Unlocked());
+  nb::class_<EvaluationKeys>(m, "CkksEvaluationKeys")
+      .def_prop_ro("parameters", &EvaluationKeys::parameters)
+      .def_prop_ro("key_id", &EvaluationKeys::key_id)
+      .def_prop_ro("relinearize", &EvaluationKeys::has_relinearization)
+      .def_prop_ro("conjugate", &EvaluationKeys::has_conjugation)
+      .def_prop_ro("rotations", &EvaluationKeys::rotations)
+      .def_prop_ro("nbytes", &EvaluationKeys::bytes)
+      .def("to_bytes", &written<EvaluationKeys>)
+      .def("save", &EvaluationKeys::save, "path"_a, Unlocked());
+  m.def("ckks_evaluation_keys_from_bytes", &parse<EvaluationKeys>);
+  m.def("ckks_load_evaluation_keys", &EvaluationKeys::load, "path"_a, Unlocked());
+  bind_secret_key(m);
+  m.def("ckks_inspect", &ckks::inspect, "path"_a, Unlocked());
+}
+
+void bind_arithmetic(nb::module_& m) {
+  m.def("ckks_add", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::add), Unlocked());
+  m.def("ckks_subtract", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::subtract), Unlocked());
+  m.def("ckks_negate", &ckks::negate, Unlocked());
+  m.def("ckks_add_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::add), Unlocked());
+  m.def("ckks_multiply", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::multiply), Unlocked());
+  m.def("ckks_multiply_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::multiply), Unlocked());
+  // Numbers come with a last axis of one value.
+  m.def(
+      "ckks_add_constants",
+      [](const Ciphertext& a, const Complexes& v, bool complex) {
+        const Values values = values_of(v, complex);
+        nb::gil_scoped_release release;
+        return ckks::add_constants(a, values);
+      },
+      "a"_a, "values"_a, "complex"_a);
+  m.def(
+      "ckks_multiply_constants",
+      [](const Ciphertext& a, const Complexes& v, double scale) {
+        const Values values = values_of(v, false);
+        nb::gil_scoped_release release;
+        return ckks::multiply_constants(a, values, scale);
+      },
+      "a"_a, "values"_a, "scale"_a = 0.0);
+  m.def("ckks_multiply_i", &ckks::multiply_i, Unlocked());
+  m.def("ckks_lower", &ckks::lower, "a"_a, "level"_a, Unlocked());
+  m.def(
+      "ckks_rescale",
+      [](const Ciphertext& a, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return ckks::rescale(a, p);
+      },
+      "a"_a, "progress"_a = nb::none());
+}
+
+using KeyedOperation = Ciphertext (*)(const Ciphertext&, const EvaluationKeys&, const Progress&);
+
+void bind_keyed(nb::module_& m, const char* name, KeyedOperation operation) {
+  m.def(
+      name,
+      [operation](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return operation(a, keys, p);
+      },
+      "a"_a, "keys"_a, "progress"_a = nb::none());
+}
+
+void bind_key_switches(nb::module_& m) {
+  bind_keyed(m, "ckks_relinearize", &ckks::relinearize);
+  bind_keyed(m, "ckks_relinearize_rescale", &ckks::relinearize_rescale);
+  bind_keyed(m, "ckks_conjugate", &ckks::conjugate);
+  m.def(
+      "ckks_multiply_rescale",
+      [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys& keys, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return ckks::multiply_rescale(a, b, keys, p);
+      },
+      "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
+  m.def(
+      "ckks_rotate",
+      [](const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
+         const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return ckks::rotate(a, steps, keys, p);
+      },
+      "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
+  m.def(
+      "ckks_sum_slots",
+      [](const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return ckks::sum_slots(a, count, keys, p);
+      },
+      "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
+}
+
+template <class Other>
+void bind_inner_product(nb::module_& m, const char* name) {
+  m.def(
+      name,
+      [](const Ciphertext& a, const Other& b, std::size_t axis, std::size_t count, const EvaluationKeys& keys,
+         const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return ckks::inner_product(a, b, axis, count, keys, p);
+      },
+      "a"_a, "b"_a, "axis"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
+}
+
+void bind_circuits(nb::module_& m) {
+  bind_inner_product<Ciphertext>(m, "ckks_inner_product");
+  bind_inner_product<Plaintext>(m, "ckks_inner_product_plain");
+  m.def("ckks_sum", &ckks::sum, "a"_a, "axis"_a, Unlocked());
+  m.def(
+      "ckks_evaluate_polynomial",
+      [](const Ciphertext& x, const std::vector<double>& coefficients, bool chebyshev, const EvaluationKeys& keys,
+         const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return ckks::evaluate_polynomial(x, coefficients, chebyshev ? ckks::Basis::chebyshev : ckks::Basis::monomial, keys,
+                                         p);
+      },
+      "x"_a, "coefficients"_a, "chebyshev"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_polynomial_depth", &ckks::polynomial_depth, "degree"_a);
+  nb::class_<LinearTransform>(m, "CkksLinearTransform")
+      .def_prop_ro("rotations", &LinearTransform::rotations)
+      .def_prop_ro("level", &LinearTransform::level)
+      .def_prop_ro("parameters", &LinearTransform::parameters);
+  m.def(
+      "ckks_linear_transform",
+      [](const Parameters& p, const std::vector<std::size_t>& numbers, const Complexes& diagonals, std::size_t size,
+         std::size_t level, std::size_t baby, std::size_t width) {
+        const std::size_t length = diagonals.shape(1);
+        ckks::Diagonals all;
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+          const auto* first = diagonals.data() + i * length;
+          all.emplace(numbers[i], std::vector<std::complex<double>>(first, first + length));
+        }
+        nb::gil_scoped_release release;
+        return LinearTransform(p, all, size, level, baby, width);
+      },
+      "parameters"_a, "numbers"_a, "diagonals"_a, "size"_a, "level"_a, "baby"_a, "width"_a);
+  m.def(
+      "ckks_apply",
+      [](const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
+        const Progress p = progress_of(progress);
+        nb::gil_scoped_release release;
+        return ckks::apply(transform, a, keys, p);
+      },
+      "transform"_a, "a"_a, "keys"_a, "progress"_a = nb::none());
+}
+
+void bind_shapes(nb::module_& m) {
+  m.def("ckks_reshape", &ckks::reshape, Unlocked());
+  m.def("ckks_transpose", &ckks::transpose, Unlocked());
+  m.def("ckks_slice", &ckks::slice, Unlocked());
+  m.def("ckks_index", &ckks::index, Unlocked());
+  m.def("ckks_broadcast_to", &ckks::broadcast_to, Unlocked());
+  m.def("ckks_concatenate", &ckks::concatenate, Unlocked());
+}
+
+}  // namespace
+
+void bind_ckks(nb::module_& m) {
+  bind_spec(m);
+  bind_parameters(m);
+  bind_ciphertext(m);
+  bind_keys(m);
+  bind_arithmetic(m);
+  bind_key_switches(m);
+  bind_circuits(m);
+  bind_shapes(m);
+}

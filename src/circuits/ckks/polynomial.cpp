@@ -1,0 +1,229 @@
+// Polynomials of ciphertexts in the fewest levels: baby steps and giant steps (Paterson and Stockmeyer), each sum formed at the
+// level and the scale at which it is needed (Bossuat, Mouchet, Troncoso-Pastoriza, Hubaux, ePrint 2020/1203, section 5), products
+// of one sum relinearized together.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/errors.h"
+#include "schemes/ckks/operations.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+using Coefficients = std::vector<double>;
+
+/// Levels below x at which the i-th power (or Chebyshev polynomial) of x is.
+std::size_t depth_of(std::size_t power) { return power <= 1 ? 0 : std::bit_width(power - 1); }
+
+/// The two factors of a power: the larger is a power of two, so that powers of odd polynomials need odd ones and those alone.
+std::pair<std::size_t, std::size_t> factors_of(std::size_t power) {
+  const std::size_t a = std::size_t{1} << (depth_of(power) - 1);
+  return {a, power - a};
+}
+
+std::size_t degree_of(const Coefficients& p) {
+  std::size_t degree = p.size();
+  while (degree > 1 && p[degree - 1] == 0) --degree;
+  return degree - 1;
+}
+
+/// p = quotient * (power g) + p, of a degree below 2g.
+Coefficients divide(Coefficients& p, std::size_t g, Basis basis) {
+  Coefficients quotient(p.begin() + static_cast<std::ptrdiff_t>(g), p.end());
+  if (basis == Basis::chebyshev)  // T_(g+i) = 2 T_g T_i - T_(g-i)
+    for (std::size_t i = 1; i < quotient.size(); ++i) {
+      p[g - i] -= quotient[i];
+      quotient[i] *= 2;
+    }
+  p.resize(g);
+  return quotient;
+}
+
+/// A sum formed `depth` levels below x: numbers times powers, and quotients times powers of two.
+struct Sum {
+  std::size_t depth = 0;
+  double constant = 0;
+  std::vector<std::pair<std::size_t, double>> terms;
+  std::vector<std::pair<std::size_t, Sum>> products;
+};
+
+Sum sum_of(Coefficients p, std::size_t depth, std::size_t baby, Basis basis) {
+  Sum sum{depth, 0, {}, {}};
+  for (;;) {
+    p.resize(degree_of(p) + 1);
+    const std::size_t degree = p.size() - 1;
+    if ((degree < baby || degree <= 1) && depth_of(degree) <= depth) break;
+    const std::size_t g = std::bit_floor(degree);
+    Coefficients quotient = divide(p, g, basis);
+    if (quotient.size() == 1)
+      sum.terms.emplace_back(g, quotient[0]);
+    else
+      sum.products.emplace_back(g, sum_of(std::move(quotient), depth - 1, baby, basis));
+  }
+  sum.constant = p[0];
+  for (std::size_t i = 1; i < p.size(); ++i)
+    if (p[i] != 0) sum.terms.emplace_back(i, p[i]);
+  return sum;
+}
+
+void need(std::size_t power, Basis basis, std::set<std::size_t>& powers) {
+  if (power == 0 || !powers.insert(power).second || power == 1) return;
+  const auto [a, b] = factors_of(power);
+  need(a, basis, powers);
+  need(b, basis, powers);
+  if (basis == Basis::chebyshev) need(a - b, basis, powers);
+}
+
+/// The powers a sum uses, and what it costs: relinearizations, then products.
+void survey(const Sum& sum, Basis basis, std::set<std::size_t>& powers, std::pair<std::size_t, std::size_t>& cost) {
+  for (const auto& [power, factor] : sum.terms) need(power, basis, powers);
+  if (!sum.products.empty()) ++cost.first;
+  for (const auto& [power, quotient] : sum.products) {
+    need(power, basis, powers);
+    ++cost.second;
+    survey(quotient, basis, powers, cost);
+  }
+}
+
+struct Plan {
+  Sum sum;
+  std::set<std::size_t> powers;
+  std::pair<std::size_t, std::size_t> cost;
+};
+
+Plan plan_of(const Coefficients& p, std::size_t depth, Basis basis) {
+  std::optional<Plan> best;
+  for (std::size_t baby = 2; baby <= std::bit_ceil(p.size()); baby *= 2) {
+    Plan plan{sum_of(p, depth - 1, baby, basis), {}, {}};
+    survey(plan.sum, basis, plan.powers, plan.cost);
+    const std::size_t made = plan.powers.size() - plan.powers.count(1);
+    plan.cost.first += made;
+    plan.cost.second += made;
+    if (!best || plan.cost < best->cost) best = std::move(plan);
+  }
+  return *best;
+}
+
+/// Values known to be at most 2^bound, whatever the operations that made them could have given.
+Ciphertext bounded(const Ciphertext& a, double bound) {
+  CiphertextData data = a.data();
+  data.bound = std::min(data.bound, bound);
+  return finish(std::move(data));
+}
+
+Values number(double value) { return {{value}, {}, 1, false}; }
+
+class Evaluation {
+ public:
+  Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress)
+      : x_(x), parameters_(x.parameters()), basis_(basis), keys_(keys), progress_(progress) {
+    powers_.emplace(std::pair(std::size_t{1}, x.level()), basis == Basis::chebyshev ? bounded(x, 0) : x);
+  }
+
+  Ciphertext run(const Plan& plan) {
+    steps_ = plan.cost.first + 1;
+    for (const std::size_t power : plan.powers)  // ascending: factors come first
+      if (power > 1) make(power);
+    const std::size_t level = x_.level() - plan.sum.depth;
+    return *formed(plan.sum, parameters_.scale(level - 1));
+  }
+
+ private:
+  /// A power at a level.
+  const Ciphertext& at(std::size_t power, std::size_t level) {
+    const auto found = powers_.find({power, level});
+    if (found != powers_.end()) return found->second;
+    return powers_.emplace(std::pair(power, level), confined(made(power), level)).first->second;
+  }
+  const Ciphertext& made(std::size_t power) const { return powers_.at({power, x_.level() - depth_of(power)}); }
+
+  /// What rescaling divides by.
+  double ratio(std::size_t level) const {
+    const double scale = parameters_.scale(level);
+    return scale * scale / parameters_.scale(level - 1);
+  }
+  Ciphertext times(std::size_t power, double factor, std::size_t level, double scale) {
+    const Ciphertext& a = at(power, level);
+    return multiply_constants(a, number(factor), scale / a.scale());
+  }
+
+  void make(std::size_t power) {
+    const auto [a, b] = factors_of(power);
+    const std::size_t level = x_.level() - depth_of(a);
+    const Ciphertext& one = at(a, level);
+    const Ciphertext& other = at(b, level);
+    Ciphertext product;
+    if (basis_ == Basis::monomial) {
+      product = multiply(one, other);
+    } else {  // T_(a+b) = 2 T_a T_b - T_(a-b)
+      product = multiply(a == b ? one : add(one, one), other);
+      if (a == b)
+        product = add_constants(add(product, product), number(-1));
+      else
+        product = add(product, times(a - b, -1, level, product.scale()));
+    }
+    Ciphertext result = relinearize_rescale(product, keys_);
+    if (basis_ == Basis::chebyshev) result = bounded(result, 0);  // on [-1, 1]
+    powers_.insert_or_assign(std::pair(power, level - 1), std::move(result));
+    step();
+  }
+
+  /// The sum one level lower at a scale; nothing where it is a number.
+  std::optional<Ciphertext> formed(const Sum& sum, double scale) {
+    const std::size_t level = x_.level() - sum.depth;
+    const double wide = scale * ratio(level);
+    std::optional<Ciphertext> total;
+    const auto include = [&](Ciphertext part) { total = total ? add(*total, part) : std::move(part); };
+    for (const auto& [power, quotient] : sum.products) {
+      const Ciphertext& factor = at(power, level);
+      include(multiply(*formed(quotient, wide / factor.scale()), factor));
+    }
+    for (const auto& [power, factor] : sum.terms) include(times(power, factor, level, wide));
+    if (sum.constant != 0) total = add_constants(*total, number(sum.constant));
+    const bool wider = total->degree() > 1;
+    total = wider ? relinearize_rescale(*total, keys_) : rescale(*total);
+    if (wider) step();
+    return total;
+  }
+
+  void step() {
+    ++done_;
+    if (progress_) progress_(std::min(1.0, static_cast<double>(done_) / static_cast<double>(steps_)));
+  }
+
+  Ciphertext x_;
+  Parameters parameters_;
+  Basis basis_;
+  const EvaluationKeys& keys_;
+  const Progress& progress_;
+  std::map<std::pair<std::size_t, std::size_t>, Ciphertext> powers_;  // by power and level
+  std::size_t done_ = 0, steps_ = 1;
+};
+
+}  // namespace
+
+std::size_t polynomial_depth(std::size_t degree) { return std::bit_width(degree); }
+
+Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
+                               const EvaluationKeys& keys, const Progress& progress) {
+  require<ParameterError>(!coefficients.empty(), "a polynomial has at least one coefficient");
+  for (const double c : coefficients)
+    if (!std::isfinite(c)) throw PlaintextRangeError("coefficients of a polynomial are finite numbers");
+  Coefficients p = coefficients;
+  p.resize(degree_of(p) + 1);
+  const std::size_t degree = p.size() - 1, depth = polynomial_depth(degree);
+  if (x.level() <= depth)
+    throw LevelError("a polynomial of degree " + std::to_string(degree) + " takes " + std::to_string(depth) +
+                     " levels; this ciphertext is at level " + std::to_string(x.level()) + " and has " +
+                     std::to_string(x.level() - 1) + " left");
+  if (degree == 0) return add_constants(subtract(x, x), number(p[0]));
+  const Ciphertext start = x.degree() > 1 ? relinearize(x, keys) : x;
+  return Evaluation(start, basis, keys, progress).run(plan_of(p, depth, basis));
+}
+
+}  // namespace heliograph::ckks

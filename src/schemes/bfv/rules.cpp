@@ -1,0 +1,175 @@
+#include "schemes/bfv/rules.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "device/composite.h"
+
+namespace heliograph::bfv {
+
+namespace {
+
+using exact::Progress;
+using math::Domain;
+using math::u64;
+using ring::RnsTensor;
+
+class BfvRules : public exact::Rules {
+ public:
+  using Rules::Rules;
+
+  Domain home() const override { return Domain::coefficient; }
+
+  u64 error_multiplier(std::size_t) const override { return 1; }
+
+  const device::PreparedConversion& encoding(std::size_t part, std::size_t level, u64) override {
+    return cached(Kind::encode, part, level, 1,
+                  [&] { return math::scale_from_plain(plain(part), rlwe().moduli(rlwe().chain(level))); });
+  }
+
+  const device::PreparedConversion& decoding(std::size_t part, std::size_t level) override {
+    return cached(Kind::decode, part, level, 1,
+                  [&] { return math::scale_to_plain(rlwe().moduli(rlwe().chain(level)), plain(part)); });
+  }
+
+  u64 noise_multiplier(std::size_t part) const override { return plain(part); }
+
+  RnsTensor multiply(std::size_t part, const RnsTensor& a, const RnsTensor& b, const Progress& progress) override {
+    ring::Engine& e = engine();
+    const device::MultiplyPlan& plan = multiply_plan(a.primes().size(), part);
+    RnsTensor out(rlwe().engine(), a.shape(), 3, a.primes(), Domain::coefficient);
+    ring::for_stretches(
+        e, {out.view(), a.view(), b.view()},
+        [&](std::size_t items) { return device::Kernels::bfv_multiply_workspace(plan, items, 2, 2); }, progress,
+        [&](const std::vector<device::View>& v, device::Workspace w) {
+          e.kernels().bfv_multiply(e.queue(), plan, v[1], v[2], v[0], w);
+        });
+    return out;
+  }
+
+  RnsTensor relinearize(std::size_t, const RnsTensor& x, const rlwe::SwitchKey& key, const Progress& progress) override {
+    ring::Engine& e = engine();
+    const device::KeySwitchPlan& plan = rlwe().key_switch_plan(x.primes().size());
+    const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
+    const std::size_t last = x.components() - 1;
+    RnsTensor out(rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
+    ring::for_stretches(
+        e, {out.view(), x.view()}, [&](std::size_t items) { return device::Kernels::key_switch_workspace(plan, items); },
+        progress,
+        [&](const std::vector<device::View>& v, device::Workspace w) {
+          const device::View rest = v[1].with_components(0, last);
+          e.kernels().key_switch(e.queue(), plan, v[1].with_components(last, 1), pairs.view(), &rest, v[0], w);
+        });
+    return out;
+  }
+
+  std::vector<RnsTensor> rotate(std::size_t, const RnsTensor& x, const std::vector<u64>& galois,
+                                const std::vector<const rlwe::SwitchKey*>& keys, const Progress& progress) override {
+    ring::Engine& e = engine();
+    auto& k = e.kernels();
+    const device::KeySwitchPlan& plan = rlwe().key_switch_plan(x.primes().size());
+    std::vector<RnsTensor> out;
+    std::vector<device::View> views = {x.view()};
+    for (std::size_t i = 0; i < galois.size(); ++i) {
+      out.emplace_back(rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
+      views.push_back(out.back().view());
+    }
+    const auto word = rlwe().parameters().word;
+    const std::size_t digits = plan.digits.size(), n = rlwe().parameters().n, all = std::max<std::size_t>(1, x.items());
+    const std::size_t each = 2 * device::Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
+                             device::Workspace::bytes(word, 1, 1, plan.chain.size(), n) +
+                             device::Kernels::apply_key_workspace(plan, 1);
+    const std::size_t preferred = k.brings_scratch() ? all : std::min(k.preferred_items(each), all);
+    const RnsTensor raised(rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
+    const RnsTensor turned(rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
+    const RnsTensor body(rlwe().engine(), {preferred}, 1, plan.chain, Domain::coefficient);
+    const std::size_t scratch = k.brings_scratch() ? 0 : device::Kernels::apply_key_workspace(plan, preferred);
+    const device::Buffer workspace = scratch ? e.allocate(scratch) : nullptr;
+    device::for_chunks(views, preferred, progress, [&](const std::vector<device::View>& v) {
+      const auto first = [&](const RnsTensor& t) { return t.view().with_leading(0, v[0].items()); };
+      const device::View up = first(raised), over = first(turned), rest = first(body);
+      k.decompose(e.queue(), plan, v[0].with_components(1, 1), up, device::Workspace(nullptr, 0));
+      for (std::size_t i = 0; i < galois.size(); ++i) {
+        if (galois[i] == 1) {
+          k.copy(e.queue(), v[0], v[i + 1]);
+          continue;
+        }
+        k.permute(e.queue(), e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), up, over);
+        k.permute(e.queue(), e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient),
+                  v[0].with_components(0, 1), rest);
+        // One key at a time is held: together they may be more than the device has room for.
+        const RnsTensor pairs = keys[i]->pairs();
+        k.apply_key(e.queue(), plan, over, pairs.view(), &rest, v[i + 1],
+                    device::Workspace(workspace ? workspace->address() : nullptr, scratch));
+      }
+    });
+    return out;
+  }
+
+  RnsTensor switch_level(std::size_t, const RnsTensor& x, std::size_t level) override {
+    return rlwe::switch_level(rlwe(), x, level);
+  }
+
+  u64 switched_factor(std::size_t, std::size_t, std::size_t) const override { return 1; }
+
+  bool multiplies_low() const override { return false; }
+  bool independent() const override { return true; }
+
+  double fresh_noise(std::size_t, bool public_key) const override {
+    return rlwe::log2_sum(public_key ? model().fresh_public_key() : model().fresh_secret_key(), model().rounding());
+  }
+
+  double message_noise(std::size_t, double, u64) const override { return model().rounding(); }
+
+  double integer_noise(std::size_t) const override { return -1; }  // the rounding of one constant: at most 1/2
+
+  double multiply_noise(std::size_t part, double a, double b) const override {
+    // (t/Q) c(s) multiplies the other operand's noise; the rounding falls on three components.
+    const double k = log_plain(part) + model().phase_over_modulus();
+    return rlwe::log2_sum(rlwe::log2_sum(a, b) + k, model().rounding_times_secret(3));
+  }
+
+  double key_switch_noise(std::size_t, std::size_t level) const override { return switch_noise(level); }
+
+  double switched_noise(std::size_t, double noise, std::size_t from, std::size_t to, std::size_t degree) const override {
+    return rlwe::log2_sum(noise + log_modulus(to) - log_modulus(from), model().rounding_times_secret(degree + 1));
+  }
+
+  double noise_limit(std::size_t part, std::size_t level) const override {  // log2(Q / 2t)
+    return log_modulus(level) - 1 - log_plain(part) - rlwe::kRoundingSlack;
+  }
+
+ private:
+  const device::MultiplyPlan& multiply_plan(std::size_t level, std::size_t part) {
+    const std::lock_guard lock(mutex_);
+    const auto found = multiply_plans_.find({level, part});
+    if (found != multiply_plans_.end()) return found->second;
+    // The scaled product is below t N Q / 2 and must fit R, centred, with a bit to spare.
+    const rlwe::RingParameters& p = rlwe().parameters();
+    const double need = log_modulus(level) + log_plain(part) + std::log2(static_cast<double>(p.n)) + 1;
+    std::size_t count = 0;
+    double have = 0;
+    while (have < need && count < p.auxiliary.size()) have += std::log2(static_cast<double>(p.auxiliary[count++]));
+    require<ParameterError>(have >= need, "the set has too few auxiliary primes to multiply");
+    rlwe::Context& c = rlwe();
+    device::MultiplyPlan plan{.ring = engine().prepared_shared(), .chain = c.chain(level), .auxiliary = c.auxiliary(count)};
+    plan.extended = plan.chain;
+    plan.extended.append(plan.auxiliary);
+    const std::vector<u64> q = c.moduli(plan.chain), r = c.moduli(plan.auxiliary);
+    plan.lift = engine().kernels().prepare(math::extend_base(q, r));
+    plan.scale = engine().kernels().prepare(math::divide_and_round(q, r, plain(part)));
+    plan.lower = engine().kernels().prepare(math::extend_base(r, q));
+    return multiply_plans_.emplace(std::pair{level, part}, std::move(plan)).first->second;
+  }
+
+  std::mutex mutex_;
+  std::map<std::pair<std::size_t, std::size_t>, device::MultiplyPlan> multiply_plans_;
+};
+
+}  // namespace
+
+std::unique_ptr<exact::Rules> make_rules(std::shared_ptr<rlwe::Context> rlwe, std::vector<u64> plain_moduli) {
+  return std::make_unique<BfvRules>(std::move(rlwe), std::move(plain_moduli));
+}
+
+}  // namespace heliograph::bfv

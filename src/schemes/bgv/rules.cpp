@@ -1,0 +1,113 @@
+#include "schemes/bgv/rules.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rlwe/transformed.h"
+#include "schemes/bgv/noise.h"
+
+namespace heliograph::bgv {
+
+namespace {
+
+using exact::Progress;
+using math::Domain;
+using math::u64;
+using ring::RnsTensor;
+
+class BgvRules : public exact::Rules {
+ public:
+  BgvRules(std::shared_ptr<rlwe::Context> context, std::vector<u64> plain_moduli) : Rules(std::move(context), plain_moduli) {
+    for (std::size_t part = 0; part < plain_moduli.size(); ++part) {
+      noise_.emplace_back(rlwe().parameters().n, log_plain(part));
+      device::LimbConstants inverses{};
+      const std::vector<u64>& chain = rlwe().parameters().chain;
+      for (std::size_t l = 0; l < chain.size(); ++l)
+        inverses[l] = math::inverse_mod(plain_moduli[part] % chain[l], chain[l]);
+      inverses_.push_back(inverses);
+    }
+  }
+
+  Domain home() const override { return Domain::ntt; }
+
+  u64 error_multiplier(std::size_t part) const override { return plain(part); }
+
+  const device::PreparedConversion& encoding(std::size_t part, std::size_t level, u64 factor) override {
+    return cached(Kind::encode, part, level, factor,
+                  [&] { return math::extend_base({plain(part)}, rlwe().moduli(rlwe().chain(level)), true, factor); });
+  }
+
+  const device::PreparedConversion& decoding(std::size_t part, std::size_t level) override {
+    return cached(Kind::decode, part, level, 1,
+                  [&] { return math::extend_base(rlwe().moduli(rlwe().chain(level)), {plain(part)}); });
+  }
+
+  u64 noise_multiplier(std::size_t) const override { return 1; }
+
+  RnsTensor multiply(std::size_t, const RnsTensor& a, const RnsTensor& b, const Progress& progress) override {
+    if (a.items() == 0) return RnsTensor(rlwe().engine(), a.shape(), 3, a.primes(), Domain::ntt);
+    RnsTensor out = rlwe::multiply(a, b);
+    if (progress) progress(1);
+    return out;
+  }
+
+  RnsTensor relinearize(std::size_t part, const RnsTensor& x, const rlwe::SwitchKey& key,
+                        const Progress& progress) override {
+    return rlwe::switch_last(rlwe(), x, key, x.primes().size(), x.primes().size(), plain(part), progress, &inverses_[part]);
+  }
+
+  std::vector<RnsTensor> rotate(std::size_t part, const RnsTensor& x, const std::vector<u64>& galois,
+                                const std::vector<const rlwe::SwitchKey*>& keys, const Progress& progress) override {
+    return rlwe::rotate(rlwe(), x, galois, keys, x.primes().size(), &inverses_[part], plain(part), progress);
+  }
+
+  RnsTensor switch_level(std::size_t part, const RnsTensor& x, std::size_t level) override {
+    return rlwe::divide(rlwe(), ring::to_domain(x, Domain::ntt), x.primes().size(), level, plain(part));
+  }
+
+  u64 switched_factor(std::size_t part, std::size_t from, std::size_t to) const override {
+    const u64 t = plain(part);
+    u64 dropped = 1 % t;
+    const std::vector<u64>& chain = rlwe().parameters().chain;
+    for (std::size_t l = to; l < from; ++l) dropped = math::mul_mod(dropped, chain[l] % t, t);
+    return math::inverse_mod(dropped, t);
+  }
+
+  bool multiplies_low() const override { return true; }
+  bool independent() const override { return false; }  // messages are part of the noise
+
+  double fresh_noise(std::size_t part, bool public_key) const override { return noise_[part].fresh(public_key); }
+
+  double message_noise(std::size_t part, double log_norm, u64 factor) const override {
+    return factor == 1 ? log_norm : noise_[part].message();  // f m modulo t is anything
+  }
+
+  double integer_noise(std::size_t part) const override { return log_plain(part) - 1; }
+
+  double multiply_noise(std::size_t, double a, double b) const override { return a + b; }  // canonical norms multiply
+
+  double key_switch_noise(std::size_t part, std::size_t level) const override {
+    return noise_[part].key_switch(switch_noise(level));
+  }
+
+  double switched_noise(std::size_t part, double noise, std::size_t from, std::size_t to,
+                        std::size_t degree) const override {
+    return rlwe::log2_sum(noise + log_modulus(to) - log_modulus(from), noise_[part].floor(degree));
+  }
+
+  double noise_limit(std::size_t, std::size_t level) const override {  // log2(Q / 2)
+    return log_modulus(level) - 1 - rlwe::kRoundingSlack;
+  }
+
+ private:
+  std::vector<Noise> noise_;
+  std::vector<device::LimbConstants> inverses_;  // of t modulo each chain prime
+};
+
+}  // namespace
+
+std::unique_ptr<exact::Rules> make_rules(std::shared_ptr<rlwe::Context> rlwe, std::vector<u64> plain_moduli) {
+  return std::make_unique<BgvRules>(std::move(rlwe), std::move(plain_moduli));
+}
+
+}  // namespace heliograph::bgv

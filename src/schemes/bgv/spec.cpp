@@ -1,0 +1,74 @@
+// BGV's parameter sets.
+#include <algorithm>
+#include <cmath>
+
+#include "heliograph/bgv.h"
+#include "rlwe/noise.h"
+#include "schemes/bgv/noise.h"
+#include "schemes/exact/spec.h"
+
+namespace heliograph::bgv {
+
+namespace {
+
+const std::vector<exact::NamedSet>& named_sets() {
+  // Chains of 11 and 6 primes of w64 for benchmarks: at least 10 and 4 multiplications in sequence (see tests). hcnn5-bgv is
+  // what parameters_for finds for the shipped network hcnn5.
+  static const std::vector<exact::NamedSet> sets = {
+      {"bgv-n15", 15, 550, 6, 10, {65537}, false, 0},
+      {"bgv-n14", 14, 270, 3, 5, {65537}, false, 0},
+      {"hcnn5-bgv", 13, 211, 0, 0, {8796092858369}, false, 0},
+  };
+  return sets;
+}
+
+/// Bits missing after `depth` levels, each operands switched to the level best for their product, a sum of products, a key
+/// switch and a rotation, at the worst plaintext modulus.
+double missing(const Spec& s, const Request& r) {
+  const Noise noise(s.n, exact::log2_largest_of(s.plain_moduli));
+  std::vector<double> log_modulus = {0};
+  for (std::uint64_t q : s.chain) log_modulus.push_back(log_modulus.back() + std::log2(static_cast<double>(q)));
+  std::size_t level = s.chain.size();
+  double v = noise.fresh(true);
+  for (int depth = 0; depth < r.depth; ++depth) {
+    const auto at = [&](std::size_t to) {
+      return to < level ? rlwe::log2_sum(v + log_modulus[to] - log_modulus[level], noise.floor(1)) : v;
+    };
+    const auto budget = [&](std::size_t to) { return log_modulus[to] - 2 * at(to); };
+    std::size_t best = level;
+    double most = budget(level);
+    for (std::size_t to = 1; to < level; ++to) most = std::max(most, budget(to));
+    for (std::size_t to = level; to >= 1; --to) {
+      if (budget(to) >= most - 0.5) best = to;
+    }
+    v = 2 * at(best) + std::log2(static_cast<double>(r.terms));
+    level = best;
+    const double key_switch = noise.key_switch(exact::key_switch_noise(s, level));
+    v = rlwe::log2_sum(rlwe::log2_sum(v, key_switch), key_switch);
+    const double excess = v + 1 + rlwe::kRoundingSlack - log_modulus[level];
+    // Bits of Q lower an excess by up to twice their number; each level yet to come takes at least a floor's.
+    if (excess > 0) return excess / 2 + (r.depth - 1 - depth) * noise.floor(1);
+  }
+  return v + 1 + rlwe::kRoundingSlack - log_modulus[level];
+}
+
+double transforms(const Spec& s) {
+  const double q = static_cast<double>(s.chain.size()), p = static_cast<double>(s.special.size());
+  const double d = static_cast<double>(s.digits.size());
+  return d * (q + p) + 4 * q + 2 * p;  // raised digits, mod down, one modulus switch
+}
+
+constexpr exact::Family kFamily = {.make = make_spec, .missing = missing, .transforms = transforms, .named = named_sets};
+
+}  // namespace
+
+Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
+               const std::string& edition, std::size_t slots, bool insecure) {
+  return exact::make_spec("bgv", n, log_q, special_count, std::move(plain_moduli), edition, slots, insecure);
+}
+
+std::vector<std::string> named_specs() { return exact::named_specs(kFamily); }
+Spec named_spec(const std::string& name, bool insecure) { return exact::named_spec(kFamily, name, insecure); }
+Spec choose(const Request& request) { return exact::choose(kFamily, request); }
+
+}  // namespace heliograph::bgv

@@ -1,0 +1,155 @@
+// Numbers as operands, and shapes.
+#include <algorithm>
+#include <cmath>
+
+#include "schemes/ckks/operations.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+/// The number of each item of `shape`, `values` broadcast to it.
+std::vector<std::complex<double>> broadcast_numbers(const Values& values, const Shape& shape) {
+  require<ShapeError>(values.width == 1, "one number for each ciphertext is wanted");
+  require<ShapeError>(values.data.size() == ring::element_count(values.shape), "values and shape do not agree");
+  std::vector<std::complex<double>> out(ring::element_count(shape));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::size_t rest = i, from = 0, step = 1;
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      const std::size_t at = rest % shape[axis], added = shape.size() - values.shape.size();
+      rest /= shape[axis];
+      if (axis < added) continue;
+      if (values.shape[axis - added] != 1) from += at * step;
+      step *= values.shape[axis - added];
+    }
+    out[i] = values.data[from];
+  }
+  return out;
+}
+
+bool uniform(const std::vector<std::complex<double>>& numbers) {
+  return std::equal(numbers.begin() + (numbers.empty() ? 0 : 1), numbers.end(), numbers.begin());
+}
+
+}  // namespace
+
+Ciphertext add_constants(const Ciphertext& a, const Values& values) {
+  const CiphertextData& x = a.data();
+  Context& c = *x.context;
+  const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
+  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, shape);
+  check_values(c, values, x.level, x.scale);
+  CiphertextData r = derived(x);
+  r.complex = x.complex || values.complex;
+  r.noise = rlwe::log2_sum(x.noise, 0);  // the rounding of two coefficients
+  r.bound = rlwe::log2_sum(x.bound, std::log2(std::max(largest_of(values), 0x1p-60)));
+  const std::vector<u64> moduli = c.rlwe().moduli(x.tensor.primes());
+  if (std::any_of(numbers.begin(), numbers.end(), [](const auto& v) { return v.imag() != 0; })) {
+    const std::size_t n = c.spec().n;
+    std::vector<double> polynomials(numbers.size() * n);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      polynomials[i * n] = std::rint(numbers[i].real() * x.scale);
+      polynomials[i * n + n / 2] = std::rint(numbers[i].imag() * x.scale);
+    }
+    const RnsTensor sums = ring::to_domain(upload_polynomials(c, polynomials, x.tensor.primes()), Domain::ntt);
+    r.tensor = ring::add(x.tensor, sums.reshape(shape));
+    return finish(std::move(r));
+  }
+  r.tensor = ring::copy(x.tensor.broadcast_to(shape));
+  for (std::size_t i = 0, end; i < numbers.size(); i = end) {  // runs of one number
+    for (end = i + 1; end < numbers.size() && numbers[end] == numbers[i];) ++end;
+    const double whole = std::rint(numbers[i].real() * x.scale);
+    if (whole != 0) ring::add_constant_in_place(r.tensor, i, end - i, constants_of(whole, moduli));
+  }
+  return finish(std::move(r));
+}
+
+Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double scale) {
+  const CiphertextData& x = a.data();
+  Context& c = *x.context;
+  const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
+  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, shape);
+  if (scale == 0) {
+    if (x.level == 1) throw LevelError("level 1 is the lowest: no multiplication is left but by integers (scale=1)");
+    scale = c.ratio(x.level) * (c.scale(x.level - 1) / x.scale);
+  }
+  require<ScaleError>(std::isfinite(scale) && scale >= 1, "a scale is a number of 1 or more");
+  const double largest = largest_of(values);
+  if (std::any_of(numbers.begin(), numbers.end(), [](const auto& v) { return v.imag() != 0; }))
+    throw DtypeError("a factor for a whole ciphertext is real: multiply by i with multiply_i, or encode a plaintext");
+  require_room(x, x.scale * scale * std::max(1.0, largest));
+  CiphertextData r = derived(x);
+  r.scale = x.scale * scale;
+  const double factor = std::max(largest * scale, 1.0);
+  r.noise = x.noise + std::log2(factor);
+  if (std::any_of(numbers.begin(), numbers.end(),
+                  [&](const auto& v) { return std::rint(v.real() * scale) != v.real() * scale; }))
+    r.noise = rlwe::log2_sum(r.noise, x.bound + std::log2(x.scale) - 1);
+  r.bound = std::max(0.0, x.bound + std::log2(std::max(largest, 0x1p-60)));
+  const RnsTensor in = x.tensor.broadcast_to(shape);
+  if (uniform(numbers)) {
+    r.tensor = numbers.empty() ? in : times_whole(c, in, std::rint(numbers[0].real() * scale));
+    return finish(std::move(r));
+  }
+  ring::Engine& e = c.engine();
+  const std::vector<u64> moduli = c.rlwe().moduli(in.primes());
+  r.tensor = RnsTensor(c.rlwe().engine(), shape, in.components(), in.primes(), Domain::ntt);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    e.kernels().mul_constants(e.queue(), e.prepared(), in.primes(), in.view().item(i),
+                              constants_of(std::rint(numbers[i].real() * scale), moduli), r.tensor.view().item(i));
+  }
+  return finish(std::move(r));
+}
+
+namespace {
+
+/// The same ciphertexts in another arrangement. A reshape keeps what makes an encryption fresh, the order of its items.
+Ciphertext arranged(const Ciphertext& a, RnsTensor tensor, bool in_order) {
+  CiphertextData r = in_order ? a.data() : derived(a.data());
+  r.tensor = std::move(tensor);
+  return finish(std::move(r));
+}
+
+}  // namespace
+
+Ciphertext reshape(const Ciphertext& a, const Shape& shape) { return arranged(a, a.data().tensor.reshape(shape), true); }
+Ciphertext transpose(const Ciphertext& a, const std::vector<std::size_t>& order) {
+  return arranged(a, a.data().tensor.transpose(order), false);
+}
+Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) {
+  return arranged(a, a.data().tensor.slice(axis, start, step, count), false);
+}
+Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position) {
+  require<ShapeError>(axis < a.shape().size() && position < a.shape()[axis], "an index is out of range");
+  return arranged(a, a.data().tensor.drop_axis(axis, position), false);
+}
+Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
+  return arranged(a, a.data().tensor.broadcast_to(shape), false);
+}
+
+Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
+  require<ShapeError>(!parts.empty(), "nothing to concatenate");
+  std::size_t level = parts.front().level();
+  for (const Ciphertext& p : parts) {
+    require_same(p.data(), parts.front().data().context, parts.front().data().key, "the other tensor");
+    level = std::min(level, p.level());
+  }
+  CiphertextData r;
+  std::vector<RnsTensor> tensors;
+  for (const Ciphertext& p : parts) {
+    const Ciphertext low = lower(p, level);
+    CiphertextData x = derived(low.data());
+    if (tensors.empty()) r = x;
+    require_scales(x.scale, r.scale);
+    settle_scale(x, r.scale);
+    r.width = std::max(r.width, x.width);
+    r.complex = r.complex || x.complex;
+    r.noise = std::isnan(x.noise) ? x.noise : std::max(r.noise, x.noise);
+    r.bound = std::max(r.bound, x.bound);
+    tensors.push_back(low.data().tensor);
+  }
+  r.tensor = ring::concatenate(tensors, axis);
+  return finish(std::move(r));
+}
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,124 @@
+// A CKKS parameter set at work: the RLWE context, the scale of each level, the slots.
+#pragma once
+
+#include <optional>
+
+#include "heliograph/ckks.h"
+#include "rlwe/keys.h"
+#include "rlwe/noise.h"
+#include "schemes/ckks/embedding.h"
+
+namespace heliograph::ckks {
+
+using math::Domain;
+using math::u64;
+using ring::RnsTensor;
+using rlwe::Key256;
+
+class Context {
+ public:
+  Context(Spec spec, std::shared_ptr<device::Device> own_device);
+
+  const Spec& spec() const { return spec_; }
+  const std::string& hash() const { return hash_; }
+  rlwe::Context& rlwe() { return *rlwe_; }
+  const std::shared_ptr<rlwe::Context>& rlwe_shared() const { return rlwe_; }
+  ring::Engine& engine() { return *rlwe_->engine(); }
+  const rlwe::NoiseModel& noise() const { return noise_; }
+  const Embedding& embedding() const { return embedding_; }
+
+  std::size_t top_level() const { return scales_.size(); }
+  /// Throws LevelError for what is no level; 0 is the top one.
+  std::size_t require_level(std::size_t level) const;
+  /// What operations keep ciphertexts of a level at.
+  double scale(std::size_t level) const { return scales_[level - 1]; }
+  /// What rescaling from `level` divides by. Level 2 at least.
+  double ratio(std::size_t level) const { return ratios_[level - 1]; }
+  double log_modulus(std::size_t level) const { return log_moduli_[level - 1]; }
+  /// Primes of a level and of all below it: what plaintexts are kept at.
+  device::PrimeList primes_up_to(std::size_t level) const;
+  /// log2 of the largest values that fit the lowest level.
+  double room() const { return log_moduli_[0] - 1 - std::log2(scales_[0]); }
+
+  std::size_t slots() const { return spec_.slots ? spec_.slots : spec_.n / 2; }
+  /// The slots repeat with this period, and rotations turn it: the slots where they are a power of two, else N/2.
+  std::size_t period() const;
+
+  /// Of a rounding of so many components. Absolute, log2; on the slots, so with the norm of s, not its mean, squared.
+  double rounding_noise(std::size_t components) const;
+  /// Of one key switch before its rounding, and after.
+  double key_product_noise(std::size_t level) const;
+  double key_switch_noise(std::size_t level) const;
+
+  /// 5^steps (left) modulo 2N.
+  u64 galois(std::int64_t steps) const;
+  u64 conjugation() const { return 2 * spec_.n - 1; }
+  /// X^(N/2), the imaginary unit in every slot: all chain primes, NTT domain.
+  RnsTensor imaginary_unit();
+
+ private:
+  Spec spec_;
+  std::string hash_;
+  std::shared_ptr<device::Device> own_device_;
+  std::shared_ptr<rlwe::Context> rlwe_;
+  rlwe::NoiseModel noise_;
+  Embedding embedding_;
+  std::vector<double> scales_, ratios_, log_moduli_;  // level 1 first
+  std::mutex mutex_;
+  RnsTensor imaginary_unit_;
+};
+
+struct CiphertextData {
+  std::shared_ptr<Context> context;
+  rlwe::KeyId key{};
+  RnsTensor tensor;  // NTT domain
+  std::size_t level = 0;
+  double scale = 0;
+  std::size_t width = 0;  // slots used
+  bool complex = false;
+  double noise = 0;            // log2 of the model's bound on the error's canonical norm, at the scale; NaN: unknown
+  double bound = 0;            // log2 of a bound on the values, 0 at least
+  std::optional<Key256> seed;  // the mask's, of fresh secret-key encryptions
+  bool fresh = false;          // an encryption nothing was computed on
+
+  std::size_t degree() const { return tensor.components() - 1; }
+  Shape shape() const { return tensor.shape(); }
+};
+
+struct PlaintextData {
+  std::shared_ptr<Context> context;
+  RnsTensor tensor;  // one component, NTT domain, Context::primes_up_to(level)
+  Shape shape;
+  std::size_t level = 0, width = 0;
+  double scale = 0;
+  double bound = 0;  // log2 of the largest value
+  bool complex = false;
+};
+
+struct SecretKeyData {
+  std::shared_ptr<Context> context;
+  rlwe::SecretKey key;
+  std::shared_ptr<rlwe::Entropy> entropy;
+};
+
+struct PublicKeyData {
+  std::shared_ptr<Context> context;
+  rlwe::PublicKey key;
+};
+
+struct EvaluationKeysData {
+  std::shared_ptr<Context> context;
+  rlwe::EvaluationKeys keys;
+};
+
+/// The interned context of a spec on the process's device.
+std::shared_ptr<Context> open_context(const Spec& spec);
+/// Throws WrongKeyError or MismatchError unless both belong together.
+void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key,
+                  const char* what);
+
+/// Everything but the tensor and what makes an encryption fresh.
+CiphertextData derived(const CiphertextData& a);
+Ciphertext finish(CiphertextData data);
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,242 @@
+#include "schemes/ckks/encode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "lwe/parallel.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+using math::i128;
+using math::i64;
+
+constexpr double kWord = 0x1p63;
+
+template <class T>
+void write_residues(const double* x, std::size_t n, u64 q, T* out) {
+  const auto modulus = static_cast<i64>(q);
+  const double inverse = 1 / static_cast<double>(q);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (std::abs(x[i]) < 0x1p62) {  // the quotient is off by one at most
+      i64 rest = static_cast<i64>(x[i]) - static_cast<i64>(x[i] * inverse) * modulus;
+      rest += modulus & -static_cast<i64>(rest < 0);
+      rest -= modulus & -static_cast<i64>(rest >= modulus);
+      out[i] = static_cast<T>(rest);
+    } else {
+      out[i] = static_cast<T>(residue_of(x[i], q));
+    }
+  }
+}
+
+/// Balanced mixed radix (Garner): x = d_0 + d_1 q_0 + d_2 q_0 q_1 + ..., |d_i| < q_i / 2.
+class MixedRadix {
+ public:
+  explicit MixedRadix(std::vector<u64> moduli) : q_(std::move(moduli)), inverse_(q_.size()) {
+    double bits = 0;
+    for (std::size_t i = 0; i < q_.size(); ++i) {
+      for (std::size_t k = 0; k < i; ++k) inverse_[i].push_back(math::inverse_mod(q_[k] % q_[i], q_[i]));
+      bits += std::log2(static_cast<double>(q_[i]));
+      if (bits < 126) exact_ = i + 1;
+    }
+  }
+
+  /// `residues` is overwritten.
+  double operator()(std::vector<u64>& residues) const {
+    std::vector<u64>& d = residues;
+    std::size_t last = 0;  // the highest digit that is not 0
+    for (std::size_t i = 0; i < q_.size(); ++i) {
+      const u64 q = q_[i];
+      for (std::size_t k = 0; k < i; ++k)
+        d[i] = math::mul_mod(math::sub_mod(d[i], math::signed_mod(math::centered(d[k], q_[k]), q), q), inverse_[i][k], q);
+      if (d[i] != 0) last = i;
+    }
+    if (last < exact_) {
+      i128 sum = math::centered(d[last], q_[last]);
+      for (std::size_t i = last; i-- > 0;) sum = sum * static_cast<i128>(q_[i]) + math::centered(d[i], q_[i]);
+      return static_cast<double>(sum);
+    }
+    auto sum = static_cast<double>(math::centered(d[last], q_[last]));
+    for (std::size_t i = last; i-- > 0;)
+      sum = sum * static_cast<double>(q_[i]) + static_cast<double>(math::centered(d[i], q_[i]));
+    return sum;
+  }
+
+ private:
+  std::vector<u64> q_;
+  std::vector<std::vector<u64>> inverse_;
+  std::size_t exact_ = 0;  // so many digits fit 128 bits
+};
+
+template <class T>
+void read_integers(const std::vector<std::byte>& bytes, std::size_t items, std::size_t n, const std::vector<u64>& moduli,
+                   std::vector<double>& out) {
+  const MixedRadix radix(moduli);
+  const std::size_t limbs = moduli.size(), piece = std::min<std::size_t>(n, 1024);
+  lwe::parallel_for(items * n / piece, items * n * limbs * limbs, [&](std::size_t job) {
+    std::vector<u64> residues(limbs);
+    const std::size_t item = job / (n / piece), start = job % (n / piece) * piece;
+    const std::byte* const words = bytes.data() + item * limbs * n * sizeof(T);
+    for (std::size_t k = start; k < start + piece; ++k) {
+      for (std::size_t l = 0; l < limbs; ++l) {
+        T word;
+        std::memcpy(&word, words + (l * n + k) * sizeof(T), sizeof(T));
+        residues[l] = word;
+      }
+      out[item * n + k] = radix(residues);
+    }
+  });
+}
+
+}  // namespace
+
+double largest_of(const Values& values) {
+  double largest = 0;
+  for (const std::complex<double>& v : values.data) {
+    if (!std::isfinite(v.real()) || !std::isfinite(v.imag()))
+      throw PlaintextRangeError("a value is not finite: CKKS encodes numbers only");
+    largest = std::max(largest, std::abs(v));
+  }
+  return largest;
+}
+
+void check_values(const Context& c, const Values& values, std::size_t level, double scale, std::size_t most) {
+  if (most == 0) most = c.slots();
+  if (values.width > most) {
+    throw ShapeError(std::to_string(values.width) + " values do not fit " + std::to_string(most) + " slots");
+  }
+  require<ShapeError>(values.data.size() == ring::element_count(values.shape) * values.width,
+                      "values and shape do not agree");
+  require<ScaleError>(std::isfinite(scale) && scale >= 1, "a scale is a number of 1 or more");
+  const double largest = largest_of(values);
+  if (largest > 0 && std::log2(largest) + std::log2(scale) > c.log_modulus(level) - 1) {
+    throw PlaintextRangeError("a value of magnitude " + std::to_string(largest) + " does not fit level " +
+                              std::to_string(level) + ": at this scale it holds values below 2^" +
+                              std::to_string(static_cast<int>(std::floor(c.log_modulus(level) - 1 - std::log2(scale)))));
+  }
+}
+
+std::vector<double> rounded_polynomials(const Context& c, const Values& values, double scale, std::size_t first,
+                                        std::size_t count) {
+  const std::size_t n = c.spec().n, period = c.period(), width = values.width;
+  std::vector<double> out(count * n);
+  lwe::parallel_for(count, count * n * 16, [&](std::size_t i) {
+    const std::complex<double>* const from = values.data.data() + (first + i) * width;
+    double* const to = out.data() + i * n;
+    std::vector<std::complex<double>> slots(n / 2);
+    for (std::size_t s = 0; s < n / 2; s += period) std::copy_n(from, width, slots.begin() + static_cast<std::ptrdiff_t>(s));
+    c.embedding().to_polynomial(slots.data(), scale, to);
+    for (std::size_t k = 0; k < n; ++k) to[k] = std::rint(to[k]);
+  });
+  return out;
+}
+
+u64 residue_of(double whole, u64 q) {
+  if (std::abs(whole) < kWord) return math::signed_mod(static_cast<i64>(whole), q);
+  int exponent = 0;
+  const double mantissa = std::ldexp(std::frexp(whole, &exponent), 53);
+  return math::mul_mod(math::signed_mod(static_cast<i64>(mantissa), q), math::pow_mod(2, static_cast<u64>(exponent - 53), q),
+                       q);
+}
+
+device::LimbConstants constants_of(double whole, const std::vector<u64>& moduli) {
+  device::LimbConstants constants{};
+  for (std::size_t l = 0; l < moduli.size(); ++l) constants[l] = residue_of(whole, moduli[l]);
+  return constants;
+}
+
+RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes) {
+  const std::size_t n = c.spec().n, items = polynomials.size() / n, limbs = primes.size();
+  RnsTensor out(c.rlwe().engine(), {items}, 1, primes, Domain::coefficient);
+  const std::vector<u64> moduli = c.rlwe().moduli(primes);
+  const auto fill = [&](auto zero) {
+    std::vector<decltype(zero)> words(items * limbs * n);
+    lwe::parallel_for(items * limbs, words.size() * 2, [&](std::size_t job) {
+      write_residues(polynomials.data() + job / limbs * n, n, moduli[job % limbs], words.data() + job * n);
+    });
+    ring::upload(out, std::as_bytes(std::span(words)));
+  };
+  out.view().word == math::Word::w64 ? fill(u64{0}) : fill(math::u32{0});
+  return out;
+}
+
+std::vector<double> download_polynomials(Context& c, const RnsTensor& phase) {
+  const std::size_t n = c.spec().n, items = phase.items();
+  const std::vector<u64> moduli = c.rlwe().moduli(phase.primes());
+  const std::vector<std::byte> bytes = ring::download(phase);
+  std::vector<double> out(items * n);
+  phase.view().word == math::Word::w64 ? read_integers<u64>(bytes, items, n, moduli, out)
+                                       : read_integers<math::u32>(bytes, items, n, moduli, out);
+  return out;
+}
+
+device::PrimeList decoding_primes(Context& c, std::size_t level, double scale) {
+  const double need = std::log2(scale) + 65;
+  double have = 0;
+  device::PrimeList some;
+  for (math::PrimeIndex p : c.rlwe().chain(level)) {
+    if (have >= need) break;
+    some.push_back(p);
+    have += std::log2(static_cast<double>(c.spec().chain[p]));
+  }
+  return some;
+}
+
+std::size_t encoding_stretch(const Context& c, std::size_t limbs) {
+  constexpr std::size_t room = std::size_t{1} << 26;  // bytes on the host
+  return std::max<std::size_t>(1, room / (c.spec().n * limbs * sizeof(u64)));
+}
+
+void read_slots(const Context& c, const std::vector<double>& polynomials, double scale, std::size_t width, bool complex,
+                std::complex<double>* out) {
+  const std::size_t n = c.spec().n, items = polynomials.size() / n;
+  lwe::parallel_for(items, items * n * 16, [&](std::size_t i) {
+    std::vector<std::complex<double>> slots(n / 2);
+    c.embedding().to_slots(polynomials.data() + i * n, scale, slots.data());
+    for (std::size_t k = 0; k < width; ++k) out[i * width + k] = complex ? slots[k] : slots[k].real();
+  });
+}
+
+std::vector<double> encode_polynomial(const Parameters& parameters, const Values& values, double scale) {
+  const Context& c = *parameters.context();
+  check_values(c, values, c.top_level(), scale);
+  return rounded_polynomials(c, values, scale, 0, ring::element_count(values.shape));
+}
+
+Values decode_polynomial(const Parameters& parameters, const std::vector<double>& polynomial, const Shape& shape,
+                         std::size_t width, double scale) {
+  const Context& c = *parameters.context();
+  require<ShapeError>(polynomial.size() == ring::element_count(shape) * c.spec().n, "polynomials and shape do not agree");
+  require<ShapeError>(width <= c.spec().n / 2, "a polynomial has N/2 slots");
+  Values v{.shape = shape, .width = width, .complex = true};
+  v.data.resize(ring::element_count(shape) * width);
+  read_slots(c, polynomial, scale, width, true, v.data.data());
+  return v;
+}
+
+Plaintext encode(const Parameters& parameters, const Values& values, std::size_t level, double scale) {
+  const std::shared_ptr<Context>& c = parameters.context();
+  level = c->require_level(level);
+  if (scale == 0) scale = c->scale(level);
+  check_values(*c, values, level, scale, c->period());
+  const std::size_t items = ring::element_count(values.shape);
+  auto data = std::make_shared<PlaintextData>();
+  data->context = c, data->shape = values.shape, data->level = level, data->width = values.width, data->scale = scale;
+  data->complex = values.complex;
+  data->bound = std::log2(std::max(largest_of(values), 0x1p-60));
+  const device::PrimeList primes = c->primes_up_to(level);
+  RnsTensor all(c->rlwe().engine(), {items}, 1, primes, Domain::ntt);
+  ring::Engine& e = c->engine();
+  const std::size_t stretch = encoding_stretch(*c, primes.size());
+  for (std::size_t first = 0; first < items; first += stretch) {
+    const std::size_t count = std::min(stretch, items - first);
+    const RnsTensor part = upload_polynomials(*c, rounded_polynomials(*c, values, scale, first, count), primes);
+    e.kernels().forward_ntt(e.queue(), e.prepared(), primes, part.view(), all.slice(0, first, 1, count).view());
+  }
+  data->tensor = all.reshape(values.shape);
+  return Plaintext(std::move(data));
+}
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,33 @@
+// Values to polynomials and back, on the host.
+#pragma once
+
+#include "schemes/ckks/context.h"
+
+namespace heliograph::ckks {
+
+/// Throws ShapeError, SlotsError, PlaintextRangeError, ScaleError: see encode().
+/// `most`: values of a ciphertext; 0: the slots.
+void check_values(const Context& c, const Values& values, std::size_t level, double scale, std::size_t most = 0);
+/// The largest |value|.
+double largest_of(const Values& values);
+/// Items [first, first + count) as rounded coefficients.
+std::vector<double> rounded_polynomials(const Context& c, const Values& values, double scale, std::size_t first,
+                                        std::size_t count);
+/// A whole number, however large, modulo q.
+u64 residue_of(double whole, u64 q);
+/// `whole` in each limb.
+device::LimbConstants constants_of(double whole, const std::vector<u64>& moduli);
+/// Whole coefficients [items][N] on the device, coefficient domain.
+RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes);
+/// The coefficients of each item, one component, coefficient domain, centred: exact integers, rounded to doubles once
+/// where they are below 2^126.
+std::vector<double> download_polynomials(Context& c, const RnsTensor& phase);
+/// Primes of a level, enough for values below 2^64 at `scale`.
+device::PrimeList decoding_primes(Context& c, std::size_t level, double scale);
+/// Items that are encoded in one go.
+std::size_t encoding_stretch(const Context& c, std::size_t limbs);
+/// The polynomials' slots, `width` of each item, to out[first ...].
+void read_slots(const Context& c, const std::vector<double>& polynomials, double scale, std::size_t width, bool complex,
+                std::complex<double>* out);
+
+}  // namespace heliograph::ckks

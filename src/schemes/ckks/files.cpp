@@ -1,0 +1,286 @@
+// Objects as files and bytes (io/container.h). Everything read is checked before it is used.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "io/container.h"
+#include "io/sha256.h"
+#include "schemes/ckks/context.h"
+#include "schemes/ckks/spec_text.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+constexpr std::size_t kMaxItems = std::size_t{1} << 32;
+constexpr std::string_view kPrefix = "heliograph.ckks.";
+
+const char* dtype_of(math::Word word) { return word == math::Word::w64 ? "u64" : "u32"; }
+
+/// A container and the words it shows.
+struct Payload {
+  io::Container container;
+  std::vector<std::shared_ptr<const Bytes>> pieces;
+
+  void add(const std::string& name, const RnsTensor& t) {
+    std::vector<std::size_t> shape = t.shape();
+    shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
+    add(name, dtype_of(t.view().word), std::move(shape), std::make_shared<const Bytes>(ring::download(t)));
+  }
+  void add(const std::string& name, const char* dtype, std::vector<std::size_t> shape, std::shared_ptr<const Bytes> words) {
+    container.arrays.push_back({name, dtype, std::move(shape), *words});
+    pieces.push_back(std::move(words));
+  }
+};
+
+template <class T>
+void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t n) {
+  const std::span<const T> words = a.values<T>();
+  for (std::size_t i = 0; i < words.size(); i += n) {
+    const u64 q = moduli[i / n % moduli.size()];
+    T largest = 0;
+    for (std::size_t k = 0; k < n; ++k) largest = std::max(largest, words[i + k]);
+    if (largest >= q) throw DamagedFileError("array " + a.name + " holds a residue above its modulus");
+  }
+}
+
+/// The array of a tensor's words, residues checked.
+std::span<const std::byte> read_words(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
+                                      std::size_t components, const device::PrimeList& primes) {
+  const auto word = c.rlwe().parameters().word;
+  std::vector<std::size_t> expected = shape;
+  expected.insert(expected.end(), {components, primes.size(), c.spec().n});
+  const io::Array& a = from.array(name, dtype_of(word), expected);
+  const std::vector<u64> moduli = c.rlwe().moduli(primes);
+  word == math::Word::w64 ? check_words<u64>(a, moduli, c.spec().n) : check_words<math::u32>(a, moduli, c.spec().n);
+  return a.data;
+}
+
+RnsTensor read_tensor(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
+                      std::size_t components, const device::PrimeList& primes) {
+  const std::span<const std::byte> words = read_words(from, name, c, shape, components, primes);
+  RnsTensor t(c.rlwe().engine(), shape, components, primes, Domain::ntt);
+  ring::upload(t, words);
+  return t;
+}
+
+Payload start(const char* kind, Context& c, const rlwe::KeyId& key) {
+  Payload p;
+  p.container.type = std::string(kPrefix) + kind;
+  p.container.header =
+      io::Json::object({{"parameters", to_json(c.spec())}, {"parameter_hash", c.hash()}, {"key", rlwe::to_string(key)}});
+  return p;
+}
+
+std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
+  if (k.type != std::string(kPrefix) + kind) {
+    const std::string have = k.type.starts_with(kPrefix) ? k.type.substr(kPrefix.size()) : k.type;
+    throw FormatError("this file holds an object of kind " + have + ", not " + kind);
+  }
+  const Spec spec = spec_from_json(k.header.object_at("parameters"));
+  if (hash_of(spec) != k.header.string_at("parameter_hash", 64))
+    throw DamagedFileError("the parameters do not match their hash");
+  try {
+    return open_context(spec);
+  } catch (const ParameterError& e) {
+    throw DamagedFileError(std::string("the file's parameters are impossible: ") + e.what());
+  }
+}
+
+template <std::size_t N>
+std::array<unsigned char, N> bytes_from(const std::string& hex, const char* what) {
+  const std::vector<unsigned char> raw = io::from_hex(hex);
+  if (raw.size() != N) throw DamagedFileError(std::string(what) + " has the wrong length");
+  std::array<unsigned char, N> out;
+  std::copy(raw.begin(), raw.end(), out.begin());
+  return out;
+}
+
+rlwe::KeyId key_of(const io::Container& k) { return bytes_from<16>(k.header.string_at("key", 32), "the key id"); }
+
+Key256 seed_from(const io::Json& j) { return bytes_from<32>(j.as_string("a seed", 64), "a seed"); }
+
+// Ciphertexts: what is not an array is in the header. No noise figure travels, nor how large the values are: a fresh
+// encryption's noise follows from the model, any other's is unknown.
+
+Payload describe(const CiphertextData& x) {
+  Payload p = start("ciphertext", *x.context, x.key);
+  io::Json& h = p.container.header;
+  h["shape"] = io::Json::array_of(x.shape());
+  h["degree"] = x.degree();
+  h["level"] = x.level;
+  h["scale"] = x.scale;
+  h["width"] = x.width;
+  h["complex"] = x.complex;
+  h["fresh"] = x.fresh;
+  if (x.seed) h["seed"] = io::to_hex(*x.seed);
+  p.add("words", x.seed ? x.tensor.with_components(0, 1) : x.tensor);
+  return p;
+}
+
+/// A body and the mask its seed gives.
+RnsTensor with_mask(Context& c, const RnsTensor& body, const Key256& seed) {
+  const std::size_t items = body.items();
+  ring::Engine& e = c.engine();
+  const RnsTensor whole(c.rlwe().engine(), {items}, 2, body.primes(), Domain::ntt);
+  if (items) {
+    const RnsTensor mask(c.rlwe().engine(), {items}, 1, body.primes(), Domain::coefficient);
+    rlwe::fill_masks(mask, seed, 0);
+    e.kernels().forward_ntt(e.queue(), e.prepared(), body.primes(), mask.view(), whole.with_components(1, 1).view());
+    e.kernels().copy(e.queue(), body.reshape({items}).view(), whole.with_components(0, 1).view());
+  }
+  return whole.reshape(body.shape());
+}
+
+Ciphertext read_ciphertext(const io::Container& k) {
+  CiphertextData x;
+  x.context = context_of(k, "ciphertext");
+  Context& c = *x.context;
+  const io::Json& h = k.header;
+  h.require_only(
+      {"parameters", "parameter_hash", "key", "shape", "degree", "level", "scale", "width", "complex", "fresh", "seed"},
+      "a ciphertext");
+  require<DamagedFileError>(k.arrays.size() == 1, "a ciphertext has one array");
+  x.key = key_of(k);
+  Shape shape;
+  for (u64 s : h.unsigned_array_at("shape", device::kMaxAxes, kMaxItems)) shape.push_back(s);
+  const std::size_t degree = h.unsigned_at("degree", 2);
+  x.level = h.unsigned_at("level", c.top_level());
+  require<DamagedFileError>(degree >= 1 && x.level >= 1, "a ciphertext has degree 1 or 2 and a level of 1 at least");
+  x.scale = h.double_at("scale");
+  require<DamagedFileError>(x.scale >= 1 && std::log2(x.scale) + 1 <= c.log_modulus(x.level),
+                            "a ciphertext's scale lies between 1 and its modulus");
+  x.width = h.unsigned_at("width", c.slots());
+  x.complex = h.bool_at("complex");
+  x.fresh = h.bool_at("fresh");
+  require<DamagedFileError>(!x.fresh || (degree == 1 && x.scale == c.scale(x.level)),
+                            "a fresh ciphertext has degree 1 and its level's scale");
+  if (const io::Json* seed = h.find("seed")) x.seed = seed_from(*seed);
+  require<DamagedFileError>(x.fresh || !x.seed, "only fresh ciphertexts are seeded");
+  const device::PrimeList chain = c.rlwe().chain(x.level);
+  x.tensor = read_tensor(k, "words", c, shape, x.seed ? 1 : degree + 1, chain);
+  if (x.seed) x.tensor = with_mask(c, x.tensor, *x.seed);
+  const double fresh = x.seed ? c.noise().fresh_secret_key() : c.noise().fresh_public_key();
+  x.noise = x.fresh ? rlwe::log2_sum(fresh, c.noise().rounding()) : std::numeric_limits<double>::quiet_NaN();
+  x.bound = std::max(0.0, c.room());  // nobody tells how large the values are, but the lowest level must hold them
+  return finish(std::move(x));
+}
+
+// Keys
+
+Payload describe(const PublicKeyData& d) {
+  Payload p = start("public-key", *d.context, d.key.id);
+  p.container.header["seed"] = io::to_hex(d.key.seed);
+  p.add("body", d.key.pair.with_components(0, 1));
+  return p;
+}
+
+PublicKey read_public_key(const io::Container& k) {
+  const std::shared_ptr<Context> c = context_of(k, "public-key");
+  k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
+  require<DamagedFileError>(k.arrays.size() == 1, "a public key has one array");
+  const RnsTensor body = read_tensor(k, "body", *c, {}, 1, device::PrimeList::range(0, c->spec().chain.size()));
+  return PublicKey(std::make_shared<PublicKeyData>(
+      PublicKeyData{c, rlwe::expand_public_key(c->rlwe_shared(), key_of(k), seed_from(k.header.at("seed")), body)}));
+}
+
+Payload describe(const EvaluationKeysData& d) {
+  Payload p = start("evaluation-keys", *d.context, d.keys.id);
+  const rlwe::RingParameters& r = d.context->rlwe().parameters();
+  const auto add = [&](const std::string& name, const rlwe::SwitchKey& key) {
+    p.add(name, dtype_of(r.word), {r.digits.size(), d.context->rlwe().key_primes().size(), r.n}, key.bodies());
+  };
+  io::Json rotations = io::Json::object();
+  for (const auto& [galois, key] : d.keys.rotations) {
+    rotations[std::to_string(galois)] = io::to_hex(key.seed());
+    add("rotation" + std::to_string(galois), key);
+  }
+  p.container.header["rotations"] = rotations;
+  if (d.keys.relinearization) {
+    p.container.header["relinearization"] = io::to_hex(d.keys.relinearization->seed());
+    add("relinearization", *d.keys.relinearization);
+  }
+  return p;
+}
+
+rlwe::SwitchKey read_switch_key(const io::Container& k, Context& c, const std::string& name, const Key256& seed) {
+  const std::span<const std::byte> words = read_words(k, name, c, {}, c.spec().digits.size(), c.rlwe().key_primes());
+  return rlwe::SwitchKey(c.rlwe(), seed, Bytes(words.begin(), words.end()));
+}
+
+/// An odd number below 2N as text in its one spelling.
+u64 galois_from(const std::string& text, std::size_t n) {
+  u64 g = 0;
+  for (char digit : text) g = digit >= '0' && digit <= '9' && g < (1 << 20) ? g * 10 + static_cast<u64>(digit - '0') : 0;
+  if (g % 2 == 0 || g >= 2 * n || std::to_string(g) != text) throw DamagedFileError("a rotation key names no automorphism");
+  return g;
+}
+
+EvaluationKeys read_evaluation_keys(const io::Container& k) {
+  auto d = std::make_shared<EvaluationKeysData>();
+  d->context = context_of(k, "evaluation-keys");
+  Context& c = *d->context;
+  k.header.require_only({"parameters", "parameter_hash", "key", "rotations", "relinearization"}, "evaluation keys");
+  d->keys.context = c.rlwe_shared();
+  d->keys.id = key_of(k);
+  const io::Json::Object& rotations = k.header.at("rotations").as_object("rotations");
+  const io::Json* const relinearization = k.header.find("relinearization");
+  if (k.arrays.size() != rotations.size() + (relinearization ? 1 : 0))
+    throw DamagedFileError("the file has arrays that no key names");
+  c.engine().require_memory(k.arrays.size() * Parameters(d->context).switch_key_bytes(), "loading these keys");
+  for (const auto& [galois, seed] : rotations) {
+    d->keys.rotations.emplace(galois_from(galois, c.spec().n), read_switch_key(k, c, "rotation" + galois, seed_from(seed)));
+  }
+  if (relinearization) d->keys.relinearization = read_switch_key(k, c, "relinearization", seed_from(*relinearization));
+  return EvaluationKeys(std::move(d));
+}
+
+}  // namespace
+
+Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_).container); }
+void Ciphertext::save(const std::string& path) const { io::save(path, describe(*data_).container); }
+Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(io::from_bytes(bytes, false)); }
+Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(io::load(path)); }
+
+Bytes PublicKey::to_bytes() const { return io::to_bytes(describe(*data_).container); }
+void PublicKey::save(const std::string& path) const { io::save(path, describe(*data_).container); }
+PublicKey PublicKey::from_bytes(const Bytes& bytes) { return read_public_key(io::from_bytes(bytes, false)); }
+PublicKey PublicKey::load(const std::string& path) { return read_public_key(io::load(path)); }
+
+Bytes EvaluationKeys::to_bytes() const { return io::to_bytes(describe(*data_).container); }
+void EvaluationKeys::save(const std::string& path) const { io::save(path, describe(*data_).container); }
+EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_evaluation_keys(io::from_bytes(bytes, false)); }
+EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(io::load(path)); }
+
+void SecretKey::save(const std::string& path) const {
+  Payload p = start("secret-key", *data_->context, data_->key.id());
+  const std::vector<signed char>& s = data_->key.coefficients();
+  p.container.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
+  io::save(path, p.container, true);
+}
+
+SecretKey SecretKey::load(const std::string& path) {
+  const io::Container k = io::load(path, true);
+  const std::shared_ptr<Context> c = context_of(k, "secret-key");
+  k.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
+  const std::span<const std::byte> raw = k.array("secret", "i8", std::vector<std::size_t>{c->spec().n}).data;
+  std::vector<signed char> s(raw.size());
+  std::memcpy(s.data(), raw.data(), raw.size());
+  return SecretKey(
+      std::make_shared<SecretKeyData>(SecretKeyData{c, rlwe::SecretKey(c->rlwe_shared(), std::move(s), key_of(k)),
+                                                    std::make_shared<rlwe::Entropy>(c->engine().device())}));
+}
+
+std::string inspect(const std::string& path) {
+  const io::Container k = io::peek(path);
+  io::Json j = io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}});
+  io::Json arrays = io::Json::array();
+  for (const io::Array& a : k.arrays) {
+    arrays.push_back(io::Json::object(
+        {{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
+  }
+  j["arrays"] = arrays;
+  return j.dump();
+}
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,158 @@
+// Keys, encryption, decryption.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "schemes/ckks/decrypt.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+template <class EncryptZero>
+CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const Values& values, std::size_t level,
+                       double fresh_noise, const Progress& progress, EncryptZero encrypt_zero) {
+  CiphertextData data;
+  data.level = c->require_level(level);
+  data.scale = c->scale(data.level);
+  check_values(*c, values, data.level, data.scale);
+  const std::size_t items = ring::element_count(values.shape);
+  require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
+  const device::PrimeList chain = c->rlwe().chain(data.level);
+  c->engine().require_memory(items * 2 * chain.size() * c->spec().n * math::word_bytes(c->rlwe().parameters().word),
+                             "encrypting this array");
+  data.context = c, data.key = key, data.width = values.width, data.complex = values.complex, data.fresh = true;
+  ring::Engine& e = c->engine();
+  const RnsTensor all(c->rlwe().engine(), {items}, 2, chain, Domain::ntt);
+  const std::size_t stretch = encoding_stretch(*c, chain.size());
+  for (std::size_t first = 0; first < items; first += stretch) {
+    const std::size_t count = std::min(stretch, items - first);
+    const RnsTensor zero(c->rlwe().engine(), {count}, 2, chain, Domain::coefficient);
+    encrypt_zero(static_cast<math::u32>(first), zero);
+    const RnsTensor body = zero.with_components(0, 1);
+    const RnsTensor message = upload_polynomials(*c, rounded_polynomials(*c, values, data.scale, first, count), chain);
+    e.kernels().add(e.queue(), e.prepared(), chain, body.view(), message.view(), body.view());
+    e.kernels().forward_ntt(e.queue(), e.prepared(), chain, zero.view(), all.slice(0, first, 1, count).view());
+    if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
+  }
+  data.tensor = all.reshape(values.shape);
+  data.noise = rlwe::log2_sum(fresh_noise, c->noise().rounding());
+  data.bound = std::max(0.0, std::log2(std::max(largest_of(values), 1.0)));
+  return data;
+}
+
+}  // namespace
+
+SecretKey SecretKey::generate(const Parameters& parameters) {
+  auto entropy = std::make_shared<rlwe::Entropy>(parameters.context()->engine().device());
+  rlwe::SecretKey key = rlwe::SecretKey::generate(parameters.context()->rlwe_shared(), *entropy);
+  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{parameters.context(), std::move(key), entropy}));
+}
+
+SecretKey SecretKey::generate_for_test(const Parameters& parameters, const std::string& seed) {
+  Key256 bytes{};
+  require<ParameterError>(seed.size() == bytes.size(), "a test seed has 32 bytes");
+  std::memcpy(bytes.data(), seed.data(), bytes.size());
+  auto entropy = std::make_shared<rlwe::Entropy>(bytes);
+  rlwe::SecretKey key = rlwe::SecretKey::generate(parameters.context()->rlwe_shared(), *entropy);
+  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{parameters.context(), std::move(key), entropy}));
+}
+
+std::string SecretKey::key_id() const { return rlwe::to_string(data_->key.id()); }
+
+PublicKey SecretKey::public_key() const {
+  return PublicKey(
+      std::make_shared<PublicKeyData>(PublicKeyData{data_->context, rlwe::make_public_key(data_->key, *data_->entropy)}));
+}
+
+std::string PublicKey::key_id() const { return rlwe::to_string(data_->key.id); }
+
+EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
+                                          const Progress& progress) const {
+  Context& c = *data_->context;
+  auto data = std::make_shared<EvaluationKeysData>();
+  data->context = data_->context;
+  data->keys.context = c.rlwe_shared();
+  data->keys.id = data_->key.id();
+  std::vector<u64> galois;
+  for (std::int64_t steps : rotations) {
+    const u64 g = c.galois(steps);
+    if (g != 1 && std::find(galois.begin(), galois.end(), g) == galois.end()) galois.push_back(g);
+  }
+  if (conjugate) galois.push_back(c.conjugation());
+  const std::size_t total = galois.size() + (relinearize ? 1 : 0);
+  c.engine().require_memory(total * Parameters(data_->context).switch_key_bytes(), "generating these keys");
+  std::size_t done = 0;
+  const auto tick = [&] {
+    if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));
+  };
+  if (relinearize) data->keys.relinearization = rlwe::make_relinearization_key(data_->key, *data_->entropy), tick();
+  for (u64 g : galois) data->keys.rotations.emplace(g, rlwe::make_rotation_key(data_->key, g, *data_->entropy)), tick();
+  return EvaluationKeys(std::move(data));
+}
+
+std::string EvaluationKeys::key_id() const { return rlwe::to_string(data_->keys.id); }
+bool EvaluationKeys::has_relinearization() const { return data_->keys.relinearization.has_value(); }
+bool EvaluationKeys::has_conjugation() const { return data_->keys.rotations.contains(data_->context->conjugation()); }
+
+std::vector<std::int64_t> EvaluationKeys::rotations() const {
+  std::vector<std::int64_t> steps;
+  const u64 modulus = 2 * data_->context->spec().n;
+  u64 g = 1;
+  for (std::size_t k = 0; k < data_->context->period(); ++k, g = g * 5 % modulus) {
+    if (k > 0 && data_->keys.rotations.contains(g)) steps.push_back(static_cast<std::int64_t>(k));
+  }
+  return steps;
+}
+
+std::size_t EvaluationKeys::bytes() const {
+  std::size_t total = data_->keys.relinearization ? data_->keys.relinearization->bytes() : 0;
+  for (const auto& [galois, key] : data_->keys.rotations) total += key.bytes();
+  return total;
+}
+
+Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress) const {
+  const std::shared_ptr<Context>& c = data_->context;
+  const Key256 seed = data_->entropy->next(), errors = data_->entropy->next();
+  CiphertextData x = ckks::encrypt(
+      c, data_->key.id(), values, level, c->noise().fresh_secret_key(), progress,
+      [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, seed, errors, first, out); });
+  x.seed = seed;
+  return finish(std::move(x));
+}
+
+Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Progress& progress) const {
+  const std::shared_ptr<Context>& c = data_->context;
+  rlwe::Entropy entropy(c->engine().device());
+  const Key256 seed = entropy.next();
+  return finish(
+      ckks::encrypt(c, data_->key.id, values, level, c->noise().fresh_public_key(), progress,
+                    [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, seed, first, out); }));
+}
+
+Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress,
+                 const std::function<void(std::vector<double>&)>& disturb) {
+  require_same(x, key.context, key.key.id(), "this secret key");
+  Context& c = *key.context;
+  Values v{.shape = x.shape(), .width = x.width, .complex = x.complex};
+  const std::size_t items = x.tensor.items();
+  v.data.resize(items * x.width);
+  const device::PrimeList primes = decoding_primes(c, x.level, x.scale);
+  const RnsTensor flat = x.tensor.reshape({items});
+  const std::size_t stretch = encoding_stretch(c, primes.size());
+  for (std::size_t first = 0; first < items; first += stretch) {
+    const std::size_t count = std::min(stretch, items - first);
+    const RnsTensor some = ring::limbs_of(flat.slice(0, first, 1, count), primes);
+    std::vector<double> polynomials = download_polynomials(c, rlwe::phase(key.key, some));
+    if (disturb) disturb(polynomials);
+    read_slots(c, polynomials, x.scale, x.width, x.complex, v.data.data() + first * x.width);
+    if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
+  }
+  return v;
+}
+
+Values SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress) const {
+  return decrypted(*data_, ciphertext.data(), progress, {});
+}
+
+}  // namespace heliograph::ckks

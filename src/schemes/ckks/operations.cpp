@@ -1,0 +1,268 @@
+// Element-wise arithmetic, products, levels and scales.
+#include "schemes/ckks/operations.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rlwe/transformed.h"
+#include "schemes/ckks/spec_text.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+std::string bits_of(double scale) {
+  std::string text = std::to_string(std::log2(scale));
+  return "2^" + text.substr(0, text.find('.') + 4);
+}
+
+std::pair<Ciphertext, Ciphertext> aligned(const Ciphertext& a, const Ciphertext& b) {
+  require_same(b.data(), a.data().context, a.data().key, "the other operand");
+  const std::size_t level = std::min(a.level(), b.level());
+  return {lower(a, level), lower(b, level)};
+}
+
+CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
+  CiphertextData r = derived(a);
+  r.width = std::max(a.width, b.width);
+  r.complex = a.complex || b.complex;
+  return r;
+}
+
+/// The other summand at scale `scale` of r.
+void add_noise(CiphertextData& r, double noise, double bound, double scale) {
+  r.noise = rlwe::log2_sum(r.noise, noise);
+  if (const double off = std::abs(scale / r.scale - 1); off > 0)
+    r.noise = rlwe::log2_sum(r.noise, bound + std::log2(r.scale) + std::log2(off));
+  r.bound = rlwe::log2_sum(r.bound, bound);
+}
+
+template <class Op>
+Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op) {
+  const auto [p, q] = aligned(x, y);
+  const CiphertextData &a = p.data(), &b = q.data();
+  require_scales(a.scale, b.scale);
+  CiphertextData r = derived(a, b);
+  add_noise(r, b.noise, b.bound, b.scale);
+  r.tensor = op(a.tensor, b.tensor);
+  return finish(std::move(r));
+}
+
+/// The ciphertext at a level that the plaintext reaches, and the plaintext's limbs there.
+std::pair<Ciphertext, RnsTensor> aligned(const Ciphertext& a, const Plaintext& b) {
+  require<MismatchError>(a.data().context == b.data().context, "the plaintext was encoded for other parameters");
+  const Ciphertext x = lower(a, std::min(a.level(), b.level()));
+  return {x, ring::limbs_of(b.data().tensor, x.data().tensor.primes())};
+}
+
+CiphertextData derived(const CiphertextData& a, const PlaintextData& b) {
+  CiphertextData r = derived(a);
+  r.width = std::max(a.width, std::min(b.width, a.context->slots()));
+  r.complex = a.complex || b.complex;
+  return r;
+}
+
+template <class Op>
+Ciphertext combine_plain(const Ciphertext& x, const Plaintext& y, Op op) {
+  const auto [p, m] = aligned(x, y);
+  const PlaintextData& b = y.data();
+  if (b.level != p.level() && std::abs(b.scale / p.scale() - 1) > kScaleTolerance)
+    throw ScaleError("the plaintext was encoded for level " + std::to_string(b.level) + ", the ciphertext is at level " +
+                     std::to_string(p.level()) + " with another scale: encode at its level and scale");
+  require_scales(p.scale(), b.scale);
+  CiphertextData r = derived(p.data(), b);
+  add_noise(r, p.data().context->noise().rounding(), b.bound, b.scale);
+  r.tensor = op(p.data().tensor, m);
+  return finish(std::move(r));
+}
+
+}  // namespace
+
+void require_scales(double a, double b) {
+  if (std::abs(a / b - 1) <= kScaleTolerance) return;
+  throw ScaleError("the operands have scales of " + bits_of(a) + " and " + bits_of(b) +
+                   ": rescale products, or encode at the other's scale");
+}
+
+void settle_scale(CiphertextData& x, double scale) {
+  if (x.scale == scale) return;
+  require_scales(x.scale, scale);
+  x.noise = rlwe::log2_sum(x.noise, x.bound + std::log2(scale) + std::log2(std::abs(x.scale / scale - 1)));
+  x.scale = scale;
+}
+
+void require_room(const CiphertextData& x, double scale) {
+  if (std::log2(scale) + 1 <= x.context->log_modulus(x.level)) return;
+  throw LevelError("no room is left for this product at level " + std::to_string(x.level) + " of " +
+                   std::to_string(x.context->top_level()) +
+                   ": its scale would exceed the modulus. Rescale the factors, or choose parameters of greater depth");
+}
+
+RnsTensor times_whole(Context& c, const RnsTensor& x, double whole) {
+  RnsTensor out(x.engine(), x.shape(), x.components(), x.primes(), x.domain());
+  ring::Engine& e = c.engine();
+  if (out.items()) {
+    e.kernels().mul_constants(e.queue(), e.prepared(), x.primes(), x.view(),
+                              constants_of(whole, c.rlwe().moduli(x.primes())), out.view());
+  }
+  return out;
+}
+
+Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::add); }
+Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::subtract); }
+Ciphertext add(const Ciphertext& a, const Plaintext& b) { return combine_plain(a, b, ring::add); }
+Ciphertext subtract(const Ciphertext& a, const Plaintext& b) { return combine_plain(a, b, ring::subtract); }
+
+Ciphertext negate(const Ciphertext& a) {
+  CiphertextData r = derived(a.data());
+  r.tensor = ring::negate(a.data().tensor);
+  return finish(std::move(r));
+}
+
+Ciphertext multiply(const Ciphertext& x, const Ciphertext& y) {
+  const auto [p, q] = aligned(x, y);
+  const CiphertextData &a = p.data(), &b = q.data();
+  require<MismatchError>(a.degree() == 1 && b.degree() == 1,
+                         "a factor is itself a product of ciphertexts: relinearize it first");
+  require_room(a, a.scale * b.scale);
+  CiphertextData r = derived(a, b);
+  const double la = a.bound + std::log2(a.scale), lb = b.bound + std::log2(b.scale);
+  r.noise = rlwe::log2_sum(rlwe::log2_sum(a.noise + lb, b.noise + la), a.noise + b.noise);
+  r.bound = a.bound + b.bound;
+  r.scale = a.scale * b.scale;
+  r.tensor = rlwe::multiply(a.tensor, b.tensor);
+  return finish(std::move(r));
+}
+
+Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
+  const auto [p, m] = aligned(x, y);
+  const CiphertextData& a = p.data();
+  const PlaintextData& b = y.data();
+  require_room(a, a.scale * b.scale);
+  CiphertextData r = derived(a, b);
+  const double rounding = a.context->noise().rounding(), norm = rlwe::log2_sum(b.bound + std::log2(b.scale), rounding);
+  r.noise = rlwe::log2_sum(a.noise + norm, a.bound + std::log2(a.scale) + rounding);
+  r.bound = std::max(0.0, a.bound + b.bound);
+  r.scale = a.scale * b.scale;
+  r.tensor = ring::multiply_polynomial(a.tensor, m);
+  return finish(std::move(r));
+}
+
+Ciphertext multiply_i(const Ciphertext& a) {
+  CiphertextData r = derived(a.data());
+  r.complex = true;
+  r.tensor =
+      ring::multiply_polynomial(a.data().tensor, ring::limbs_of(r.context->imaginary_unit(), a.data().tensor.primes()));
+  return finish(std::move(r));
+}
+
+const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys) {
+  if (!keys.has_relinearization())
+    throw MissingKeyError("these evaluation keys have no relinearization key (make them with relinearize=True)");
+  return *keys.data().keys.relinearization;
+}
+
+Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys) {
+  return a.degree() > 1 ? relinearize(a, keys) : a;
+}
+
+Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+  const CiphertextData& x = a.data();
+  require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
+  if (a.degree() == 1) return a;
+  const rlwe::SwitchKey& key = relinearization_key(keys);
+  CiphertextData r = derived(x);
+  r.noise = rlwe::log2_sum(x.noise, x.context->key_switch_noise(x.level));
+  r.tensor = rlwe::switch_last(x.context->rlwe(), x.tensor, key, x.level, x.level, 1, progress);
+  return finish(std::move(r));
+}
+
+namespace {
+
+/// One level down: everything but the tensor. `extra` is noise that is divided too.
+CiphertextData rescaled(const CiphertextData& x, std::size_t components, double extra) {
+  Context& c = *x.context;
+  if (x.level == 1)
+    throw LevelError("level 1 is the lowest: there is nothing left to rescale by. Choose parameters of greater depth");
+  CiphertextData r = derived(x);
+  const double ratio = c.ratio(x.level);
+  r.level = x.level - 1;
+  r.scale = x.scale / ratio;
+  require<ScaleError>(r.scale >= 1, "rescaling would leave a scale below 1: nothing was multiplied since the last time");
+  r.noise = rlwe::log2_sum(rlwe::log2_sum(x.noise, extra) - std::log2(ratio), c.rounding_noise(components));
+  // A product of numbers at their level's scale is at the next one's but for roundings of the division above.
+  if (std::abs(r.scale / c.scale(r.level) - 1) < 0x1p-40) settle_scale(r, c.scale(r.level));
+  return r;
+}
+
+}  // namespace
+
+Ciphertext rescale(const Ciphertext& a, const Progress& progress) {
+  const CiphertextData& x = a.data();
+  CiphertextData r = rescaled(x, x.degree() + 1, -1e9);
+  r.tensor = rlwe::divide(x.context->rlwe(), x.tensor, x.level, r.level, 1, progress);
+  return finish(std::move(r));
+}
+
+Ciphertext relinearize_rescale(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+  const CiphertextData& x = a.data();
+  require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
+  if (a.degree() == 1) return rescale(a, progress);
+  const rlwe::SwitchKey& key = relinearization_key(keys);
+  CiphertextData r = rescaled(x, 2, x.context->key_product_noise(x.level));
+  r.tensor = rlwe::switch_last(x.context->rlwe(), x.tensor, key, x.level, r.level, 1, progress);
+  return finish(std::move(r));
+}
+
+Ciphertext multiply_rescale(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys& keys, const Progress& progress) {
+  require_same(a.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
+  if (std::min(a.level(), b.level()) == 1)
+    throw LevelError("a factor is at level 1, the lowest: no multiplication is left. Choose parameters of greater depth");
+  return relinearize_rescale(multiply(of_degree_one(a, keys), of_degree_one(b, keys)), keys, progress);
+}
+
+Ciphertext lower(const Ciphertext& a, std::size_t level) {
+  const CiphertextData& x = a.data();
+  Context& c = *x.context;
+  if (level == x.level) return a;
+  if (level < 1 || level > x.level)
+    throw LevelError("this ciphertext is at level " + std::to_string(x.level) + "; it cannot go to " +
+                     std::to_string(level));
+  // From the lowest level above whose primes are all here.
+  const device::PrimeList have = c.rlwe().chain(x.level);
+  const auto within = [&](const device::PrimeList& some) {
+    return std::all_of(some.begin(), some.end(),
+                       [&](math::PrimeIndex p) { return std::find(have.begin(), have.end(), p) != have.end(); });
+  };
+  std::size_t from = level + 1;
+  while (from < x.level && !within(c.rlwe().chain(from))) ++from;
+  const device::PrimeList chain = c.rlwe().chain(from);
+  const double ratio = modulus_ratio(c.rlwe().moduli(chain), c.rlwe().moduli(c.rlwe().chain(level)));
+  const double wanted = c.scale(level) * ratio / x.scale, whole = std::rint(wanted);
+  if (!(whole >= 0x1p20))
+    throw ScaleError("a scale of " + bits_of(x.scale) + " is too large for level " + std::to_string(level) +
+                     ": rescale first");
+  CiphertextData r = derived(x);
+  r.level = level;
+  r.noise = rlwe::log2_sum(x.noise + std::log2(whole) - std::log2(ratio), c.rounding_noise(x.degree() + 1));
+  r.scale = x.scale * (whole / ratio);
+  settle_scale(r, c.scale(level));
+  const RnsTensor scaled = times_whole(c, ring::limbs_of(x.tensor, chain), whole);
+  r.tensor = rlwe::divide(c.rlwe(), scaled, from, level);
+  return finish(std::move(r));
+}
+
+Ciphertext confined(const Ciphertext& a, std::size_t level) {
+  const CiphertextData& x = a.data();
+  require<LevelError>(level >= 1 && level <= x.level, "a ciphertext has no level above its own");
+  const device::PrimeList have = x.context->rlwe().chain(x.level), chain = x.context->rlwe().chain(level);
+  if (level == x.level) return a;
+  for (const math::PrimeIndex p : chain)
+    if (std::find(have.begin(), have.end(), p) == have.end()) return lower(a, level);
+  CiphertextData r = derived(x);
+  r.level = level;
+  r.tensor = ring::limbs_of(x.tensor, chain);
+  return finish(std::move(r));
+}
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,24 @@
+// What the operations share.
+#pragma once
+
+#include "schemes/ckks/encode.h"
+
+namespace heliograph::ckks {
+
+/// Scales that differ by less than this share are taken as one.
+inline constexpr double kScaleTolerance = 0x1p-30;
+
+/// Throws ScaleError where the scales differ by more.
+void require_scales(double a, double b);
+/// The ciphertext said to be at `scale`: the difference becomes noise.
+void settle_scale(CiphertextData& x, double scale);
+/// Throws LevelError unless `scale` leaves room at the ciphertext's level.
+void require_room(const CiphertextData& x, double scale);
+/// All limbs times `whole`.
+RnsTensor times_whole(Context& c, const RnsTensor& x, double whole);
+/// At a lower level as it is, at its own scale, where that level's primes are all among its own; else `lower`.
+Ciphertext confined(const Ciphertext& a, std::size_t level);
+Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
+const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys);
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,174 @@
+// Automorphisms and sums: of slots, of an axis.
+#include <algorithm>
+#include <cmath>
+
+#include "rlwe/transformed.h"
+#include "schemes/ckks/operations.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps) {
+  const auto& have = keys.data().keys.rotations;
+  const auto found = have.find(galois);
+  if (found != have.end()) return found->second;
+  if (galois == keys.data().context->conjugation())
+    throw MissingKeyError("conjugation is not among the keys (make them with conjugate=True)");
+  std::string list;
+  for (std::int64_t k : keys.rotations()) list += (list.empty() ? "" : ", ") + std::to_string(k);
+  throw MissingKeyError("rotation " + std::to_string(steps) + " is not among the keys; they have " +
+                        (list.empty() ? "none" : list));
+}
+
+/// The automorphisms of every item, and what the results have in common.
+std::pair<CiphertextData, std::vector<RnsTensor>> turned(const Ciphertext& x, const std::vector<u64>& galois,
+                                                         const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
+                                                         const Progress& progress) {
+  require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
+  Context& c = *x.data().context;
+  std::vector<const rlwe::SwitchKey*> switch_keys;
+  for (std::size_t i = 0; i < galois.size(); ++i)
+    switch_keys.push_back(galois[i] == 1 ? nullptr : &rotation_key(keys, galois[i], steps[i]));
+  const Ciphertext a = of_degree_one(x, keys);
+  CiphertextData r = derived(a.data());
+  r.noise = rlwe::log2_sum(r.noise, c.key_switch_noise(r.level));
+  return {r, rlwe::rotate(c.rlwe(), a.data().tensor, galois, switch_keys, r.level, nullptr, 1, progress)};
+}
+
+/// Sums along an axis, which goes. Sums of residues: no order changes a bit.
+RnsTensor summed(Context& c, const RnsTensor& x, std::size_t axis) {
+  Shape shape = x.shape();
+  const std::size_t count = shape[axis];
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  const RnsTensor out(c.rlwe().engine(), shape, x.components(), x.primes(), x.domain());
+  ring::Engine& e = c.engine();
+  if (out.items() == 0) return out;
+  if (count == 0) {
+    e.kernels().zero(e.queue(), out.view());
+    return out;
+  }
+  RnsTensor rest = x;
+  for (std::size_t left = count; left > 1;) {  // the second half onto the first
+    const std::size_t half = (left + 1) / 2, other = left - half;
+    const RnsTensor sums = ring::add(rest.slice(axis, 0, 1, other), rest.slice(axis, half, 1, other));
+    if (other == half) {
+      rest = sums;
+    } else {
+      rest = ring::concatenate({sums, rest.slice(axis, other, 1, 1)}, axis);
+    }
+    left = half;
+  }
+  return rest.drop_axis(axis, 0);
+}
+
+void require_axis(const Shape& shape, std::size_t axis) {
+  if (axis >= shape.size()) throw ShapeError("there is no axis " + std::to_string(axis) + " in " + ring::to_string(shape));
+}
+
+double log2_count(std::size_t count) { return std::log2(static_cast<double>(std::max<std::size_t>(1, count))); }
+
+CiphertextData described_sum(const CiphertextData& x, std::size_t count) {
+  CiphertextData r = derived(x);
+  r.noise += log2_count(count), r.bound += log2_count(count);
+  return r;
+}
+
+/// sum over `axis` of op(a, b), products in stretches: all of them at once might be more than there is memory for.
+template <class Factor, class Multiply>
+Ciphertext summed_products(const Ciphertext& a, const Factor& b, std::size_t axis, Multiply product_of) {
+  constexpr std::size_t stretch = 16;
+  const std::size_t count = a.shape()[axis];
+  Ciphertext total;
+  for (std::size_t first = 0; first < count || first == 0; first += stretch) {
+    const std::size_t some = std::min(stretch, count - first);
+    const Ciphertext part = sum(product_of(slice(a, axis, first, 1, some), b, first, some), axis);
+    total = first == 0 ? part : add(total, part);
+  }
+  return total;
+}
+
+Ciphertext finished_product(const Ciphertext& sums, std::size_t count, const EvaluationKeys& keys,
+                            const Progress& progress) {
+  return sum_slots(relinearize_rescale(sums, keys, progress), count, keys);
+}
+
+}  // namespace
+
+Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
+                  const Progress& progress) {
+  require<ShapeError>(!steps.empty(), "no steps to rotate by");
+  std::vector<u64> galois;
+  for (std::int64_t s : steps) galois.push_back(a.data().context->galois(s));
+  auto [r, results] = turned(a, galois, steps, keys, progress);
+  r.width = r.context->slots();  // values move into slots that were padding
+  Shape one = a.shape();
+  one.insert(one.begin(), 1);
+  for (RnsTensor& t : results) t = t.reshape(one);
+  r.tensor = results.size() == 1 ? results[0] : ring::concatenate(results, 0);
+  return finish(std::move(r));
+}
+
+Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+  auto [r, results] = turned(a, {a.data().context->conjugation()}, {0}, keys, progress);
+  r.tensor = results[0];
+  return finish(std::move(r));
+}
+
+Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const Progress& progress) {
+  Context& c = *a.data().context;
+  require<ShapeError>(std::has_single_bit(count) && count <= c.period(),
+                      "slots are summed by a power of two, as many as there are at most");
+  for (std::size_t k = 1; k < count; k *= 2) {  // named before the work starts
+    const u64 g = c.galois(static_cast<std::int64_t>(k));
+    if (g != 1) rotation_key(keys, g, static_cast<std::int64_t>(k));
+  }
+  Ciphertext sums = count > 1 ? of_degree_one(a, keys) : a;
+  for (std::size_t k = 1; k < count; k *= 2) {
+    sums = add(sums, index(rotate(sums, {static_cast<std::int64_t>(k)}, keys), 0, 0));
+    if (progress) progress(log2_count(2 * k) / log2_count(count));
+  }
+  return sums;
+}
+
+Ciphertext sum(const Ciphertext& a, std::size_t axis) {
+  const CiphertextData& x = a.data();
+  require_axis(x.shape(), axis);
+  CiphertextData r = described_sum(x, x.shape()[axis]);
+  r.tensor = summed(*x.context, x.tensor, axis);
+  return finish(std::move(r));
+}
+
+Ciphertext inner_product(const Ciphertext& x, const Ciphertext& y, std::size_t axis, std::size_t count,
+                         const EvaluationKeys& keys, const Progress& progress) {
+  require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
+  relinearization_key(keys);
+  const Shape shape = ring::broadcast_shapes(x.shape(), y.shape());
+  require_axis(shape, axis);
+  const std::size_t level = std::min(x.level(), y.level());
+  const Ciphertext a = broadcast_to(lower(of_degree_one(x, keys), level), shape);
+  const Ciphertext b = broadcast_to(lower(of_degree_one(y, keys), level), shape);
+  const auto product_of = [&](const Ciphertext& some, const Ciphertext& all, std::size_t first, std::size_t many) {
+    return multiply(some, slice(all, axis, first, 1, many));
+  };
+  return finished_product(summed_products(a, b, axis, product_of), count, keys, progress);
+}
+
+Ciphertext inner_product(const Ciphertext& x, const Plaintext& y, std::size_t axis, std::size_t count,
+                         const EvaluationKeys& keys, const Progress& progress) {
+  require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
+  const Shape shape = ring::broadcast_shapes(x.shape(), y.shape());
+  require_axis(shape, axis);
+  const Ciphertext a = broadcast_to(x, shape);
+  PlaintextData whole = y.data();
+  whole.tensor = whole.tensor.broadcast_to(shape);
+  const auto product_of = [&](const Ciphertext& some, const PlaintextData& all, std::size_t first, std::size_t many) {
+    auto part = std::make_shared<PlaintextData>(all);
+    part->tensor = all.tensor.slice(axis, first, 1, many);
+    part->shape = part->tensor.shape();
+    return multiply(some, Plaintext(std::move(part)));
+  };
+  return finished_product(summed_products(a, whole, axis, product_of), count, keys, progress);
+}
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,195 @@
+// Making and choosing parameter sets.
+#include <algorithm>
+#include <cmath>
+
+#include "device/view.h"
+#include "math/primes.h"
+#include "math/sampler.h"
+#include "rlwe/noise.h"
+#include "schemes/ckks/spec_parts.h"
+#include "schemes/ckks/spec_text.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+using math::u64;
+
+constexpr int kLongest64 = 50;  // products stay below what AVX-512 IFMA takes
+
+}  // namespace
+
+u64 nearest_prime(double target, std::size_t n, int bits, const std::vector<u64>& taken) {
+  const u64 step = 2 * n, limit = u64{1} << bits;
+  const auto fits = [&](u64 p) {
+    return p > step && p < limit && math::is_prime(p) && std::find(taken.begin(), taken.end(), p) == taken.end();
+  };
+  const u64 middle = static_cast<u64>(target) / step * step + 1;
+  for (u64 away = 0; away < limit; away += step) {
+    if (fits(middle + away)) return middle + away;
+    if (away <= middle && fits(middle - away)) return middle - away;
+  }
+  throw ParameterError("there are too few primes of " + std::to_string(bits) + " bits for this set");
+}
+
+void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest) {
+  s.digits.clear();
+  double largest = 0;  // digit, log2
+  for (std::size_t at = 0; at < s.chain.size(); at += s.digits.back()) {
+    s.digits.push_back(std::min(at == 0 ? first : size, s.chain.size() - at));
+    const auto begin = s.chain.begin() + static_cast<std::ptrdiff_t>(at);
+    largest = std::max(largest, rlwe::log2_product({begin, begin + static_cast<std::ptrdiff_t>(s.digits.back())}));
+  }
+  // Noise of the digits' products over that of the rounding, by rlwe::NoiseModel: sigma sqrt(1.5 digits) P^-1 digit.
+  const double room = std::log2(math::kSigma) + std::log2(1.5 * static_cast<double>(s.digits.size())) / 2;
+  const int bits = static_cast<int>(std::ceil((largest + room) / static_cast<double>(size)));
+  require<ParameterError>(largest < static_cast<double>(size) * longest + 1,
+                          "the special primes are fewer than a digit needs");
+  s.special = math::largest_primes(std::min(bits, longest), size, 2 * s.n, s.chain);
+}
+
+namespace {
+
+Spec spec_of_long_words(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count) {
+  require<ParameterError>(log_scale >= 30 && log_scale <= 49.8, "a scale of edition w64 has 30 to 49.8 bits");
+  require<ParameterError>(base_bits > log_scale && base_bits <= 2 * kLongest64,
+                          "the lowest level has more bits than the scale, and 100 at most");
+  Spec s{.n = n, .log_scale = log_scale};
+  const std::size_t bases = base_bits > kLongest64 ? 2 : 1;
+  s.chain = math::largest_primes(bases == 1 ? base_bits : std::max((base_bits + 1) / 2, 31), bases, 2 * n);
+  const double fresh = fresh_scale(log_scale);
+  double scale = fresh;
+  std::vector<u64> upper, taken = s.chain;  // the top level's first
+  for (std::size_t level = levels; level > 1; --level) {
+    upper.push_back(nearest_prime(scale * scale / fresh, n, kLongest64, taken));
+    taken.push_back(upper.back());
+    scale = scale * scale / static_cast<double>(upper.back());
+  }
+  s.chain.insert(s.chain.end(), upper.rbegin(), upper.rend());
+  if (bases > 1) {
+    for (std::size_t level = 1; level <= levels; ++level) {
+      s.levels.emplace_back();
+      for (std::size_t p = 0; p < level - 1 + bases; ++p) s.levels.back().push_back(static_cast<std::uint16_t>(p));
+    }
+  }
+  finish_gadget(s, special_count, special_count, kLongest64);
+  return s;
+}
+
+/// A set in both editions; a w32 level is one prime or two and less.
+struct NamedSet {
+  struct Chain {
+    std::size_t levels;
+    double log_scale;
+    int base_bits;
+    std::size_t special;
+  };
+  const char* name;
+  int log_n;
+  Chain w64, w32;
+};
+
+const std::vector<NamedSet>& named_sets() {
+  // The number after "l" counts the primes of w64's top level.
+  static const std::vector<NamedSet> sets = {
+      {"n13-l4", 13, {4, 36, 46, 1}, {4, 29.5, 54, 2}},      {"n14-l8", 14, {8, 38, 48, 2}, {8, 29.5, 54, 5}},
+      {"n15-l20", 15, {20, 31.5, 38, 7}, {20, 29.5, 54, 8}}, {"n16-l24", 16, {23, 49.7, 99, 8}, {23, 49.7, 99, 15}},
+      {"n16-l28", 16, {27, 49.7, 99, 7}, {27, 49.7, 99, 8}},
+  };
+  return sets;
+}
+
+}  // namespace
+
+Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count,
+               const std::string& edition, std::size_t slots, bool insecure) {
+  require<ParameterError>(std::has_single_bit(n) && n >= 1024 && n <= (1 << 17), "N is a power of two, 2^10 to 2^17");
+  require<ParameterError>(levels >= 1 && levels <= 100, "a set has 1 to 100 levels");
+  require<ParameterError>(special_count >= 1 && special_count <= 64, "a set has 1 to 64 special primes");
+  if (edition != "w64" && edition != "w32")
+    throw ParameterError("there is no edition \"" + edition + "\"; there are w64 and w32");
+  Spec s = edition == "w64" ? spec_of_long_words(n, levels, log_scale, base_bits, special_count)
+                            : spec_of_short_words(n, levels, log_scale, base_bits, special_count);
+  s.edition = edition, s.slots = slots, s.insecure = insecure;
+  return s;
+}
+
+std::vector<std::string> named_specs() {
+  std::vector<std::string> names;
+  for (const NamedSet& set : named_sets()) names.push_back(set.name);
+  return names;
+}
+
+Spec named_spec(const std::string& name, bool insecure) {
+  const std::size_t slash = name.find('/');
+  const std::string base = name.substr(0, slash), edition = slash == std::string::npos ? "w64" : name.substr(slash + 1);
+  std::string known;
+  for (const NamedSet& set : named_sets()) {
+    known += std::string(known.empty() ? "" : ", ") + set.name;
+    if (base != set.name) continue;
+    const NamedSet::Chain& c = edition == "w32" ? set.w32 : set.w64;
+    Spec s = make_spec(std::size_t{1} << set.log_n, c.levels, c.log_scale, c.base_bits, c.special, edition, 0, insecure);
+    s.name = name;
+    return s;
+  }
+  throw ParameterError("there is no parameter set \"" + name + "\"; there are " + known + " (each also with /w32)");
+}
+
+namespace {
+
+/// Noise of one operation at most: an encryption, a rescaling, a key switch. Absolute, log2.
+double noise_of_one(std::size_t n) {
+  const rlwe::NoiseModel model(n);
+  return rlwe::log2_sum(rlwe::log2_sum(model.fresh_secret_key(), model.rounding_times_secret(2)),
+                        model.rounding_times_secret(2));
+}
+
+/// The set of degree n with the fewest digits that is secure, or nothing.
+bool fit(std::size_t n, const Request& r, Spec& found) {
+  double log_scale = r.precision + noise_of_one(n);
+  if (r.edition == "w64") {
+    log_scale = std::max(log_scale, 30.0);
+  } else if (log_scale > 29.8) {
+    log_scale = std::max(log_scale, 48.0);
+  }
+  const int base = static_cast<int>(std::ceil(log_scale)) + r.integer_bits + 1, bound = rlwe::largest_secure_log_qp(n);
+  const auto levels = static_cast<std::size_t>(r.depth) + 1;
+  if (base + log_scale * r.depth > bound) return false;
+  if (log_scale > (r.edition == "w64" ? 49.8 : 53.0)) return false;
+  // The more special primes, the fewer digits; of as many digits the one with the fewest special primes.
+  bool any = false;
+  for (std::size_t special = std::min<std::size_t>(64, 2 * levels + 8); special >= 1; --special) {
+    Spec s;
+    try {
+      s = make_spec(n, levels, log_scale, base, special, r.edition, r.slots);
+    } catch (const ParameterError&) {  // more or fewer special primes than the digits need
+      continue;
+    }
+    if (s.chain.size() + special > device::kMaxLimbs || special > s.chain.size()) continue;
+    if (rlwe::log2_product(s.chain) + rlwe::log2_product(s.special) > bound) continue;
+    if (any && s.digits.size() > found.digits.size()) break;
+    found = s, any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+Spec choose(const Request& r) {
+  require<ParameterError>(r.depth >= 0 && r.depth < 100, "depth lies between 0 and 99");
+  require<ParameterError>(r.precision >= 1 && r.precision <= 40, "precision lies between 1 and 40 bits");
+  require<ParameterError>(r.integer_bits >= 0 && r.integer_bits <= 40, "integer_bits lies between 0 and 40");
+  require<ParameterError>(r.slots <= (1 << 16), "there are at most 2^16 slots");
+  if (r.edition != "w64" && r.edition != "w32")
+    throw ParameterError("there is no edition \"" + r.edition + "\"; there are w64 and w32");
+  for (int log_n = 11; log_n <= 17; ++log_n) {
+    const std::size_t n = std::size_t{1} << log_n;
+    if (n / 2 < r.slots) continue;
+    Spec s;
+    if (fit(n, r, s)) return s;
+  }
+  throw ParameterError("no parameter set of 128 bits has depth " + std::to_string(r.depth) + " with " +
+                       std::to_string(r.precision) + " bits of precision: N would exceed 2^17, or the scale its words");
+}
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,78 @@
+#include "schemes/ckks/spec_text.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "io/sha256.h"
+
+namespace heliograph::ckks {
+
+io::Json to_json(const Spec& s) {
+  io::Json levels = io::Json::array();
+  for (const auto& level : s.levels) levels.push_back(io::Json::array_of(level));
+  return io::Json::object({{"scheme", "ckks"},
+                           {"name", s.name},
+                           {"edition", s.edition},
+                           {"n", s.n},
+                           {"chain", io::Json::array_of(s.chain)},
+                           {"special", io::Json::array_of(s.special)},
+                           {"digits", io::Json::array_of(s.digits)},
+                           {"levels", levels},
+                           {"log_scale", s.log_scale},
+                           {"slots", s.slots},
+                           {"insecure", s.insecure}});
+}
+
+Spec spec_from_json(const io::Json& j) {
+  constexpr std::uint64_t word = std::uint64_t{1} << 60;
+  j.require_only(
+      {"scheme", "name", "edition", "n", "chain", "special", "digits", "levels", "log_scale", "slots", "insecure"},
+      "parameters");
+  if (j.string_at("scheme", 16) != "ckks") throw DamagedFileError("the parameters are not CKKS's");
+  Spec s;
+  s.name = j.string_at("name", 64);
+  s.edition = j.string_at("edition", 8);
+  s.n = j.unsigned_at("n", 1 << 17);
+  s.chain = j.unsigned_array_at("chain", 128, word);
+  s.special = j.unsigned_array_at("special", 128, word);
+  for (std::uint64_t d : j.unsigned_array_at("digits", 128, 128)) s.digits.push_back(d);
+  for (const io::Json& level : j.array_at("levels", 128)) {
+    std::vector<std::uint16_t> primes;
+    for (const io::Json& p : level.as_array("a level", 128))
+      primes.push_back(static_cast<std::uint16_t>(p.as_unsigned("a level's prime", 127)));
+    s.levels.push_back(std::move(primes));
+  }
+  s.log_scale = j.double_at("log_scale");
+  s.slots = j.unsigned_at("slots", 1 << 17);
+  s.insecure = j.bool_at("insecure");
+  return s;
+}
+
+std::string text_of(const Spec& spec) { return to_json(spec).dump(); }
+
+std::string hash_of(const Spec& spec) { return io::to_hex(io::sha256(text_of(spec))); }
+
+std::string short_text(const Spec& s) {
+  const std::string name = s.name.empty() ? "" : s.name + " ";
+  return name + "(N=2^" + std::to_string(std::countr_zero(s.n)) + ", " +
+         std::to_string(s.levels.empty() ? s.chain.size() : s.levels.size()) + " levels, " + s.edition + ")";
+}
+
+double fresh_scale(double log_scale) {
+  const double whole = std::floor(log_scale);
+  return std::ldexp(std::rint(std::ldexp(std::exp2(log_scale - whole), 29)), static_cast<int>(whole) - 29);
+}
+
+double modulus_ratio(const std::vector<std::uint64_t>& from, const std::vector<std::uint64_t>& to) {
+  const auto product_without = [](const std::vector<std::uint64_t>& all, const std::vector<std::uint64_t>& left_out) {
+    double product = 1;
+    for (std::uint64_t q : all) {
+      if (std::find(left_out.begin(), left_out.end(), q) == left_out.end()) product *= static_cast<double>(q);
+    }
+    return product;
+  };
+  return product_without(from, to) / product_without(to, from);
+}
+
+}  // namespace heliograph::ckks

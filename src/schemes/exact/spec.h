@@ -1,0 +1,46 @@
+// Making and choosing parameter sets: what BFV and BGV do alike.
+#pragma once
+
+#include "heliograph/bfv.h"
+
+namespace heliograph::exact {
+
+/// Longest primes of an edition: products stay below what AVX-512 IFMA (w64) and 32-bit words take. ParameterError.
+int longest_prime(const std::string& edition);
+double log2_largest_of(const std::vector<std::uint64_t>& values);
+
+/// A chain of about log_q bits, special primes and the gadget; no auxiliary primes.
+bfv::Spec make_spec(const std::string& scheme, std::size_t n, int log_q, std::size_t special_count,
+                    std::vector<std::uint64_t> plain_moduli, const std::string& edition, std::size_t slots, bool insecure);
+/// Of a key switch before anything multiplies it (log2).
+double key_switch_noise(const bfv::Spec& spec, std::size_t level);
+
+/// heliograph/bfv.h
+std::vector<std::uint64_t> batching_primes(std::size_t n, int bits, std::size_t count);
+
+struct NamedSet {
+  const char* name;
+  int log_n, log_q;
+  int special64, special32;
+  std::vector<std::uint64_t> plain_moduli;
+  bool insecure;
+  std::size_t slots;
+};
+
+/// What a search of a scheme's sets asks.
+struct Family {
+  bfv::Spec (*make)(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
+                    const std::string& edition, std::size_t slots, bool insecure);
+  /// Bits that a set lacks to hold a request's noise.
+  double (*missing)(const bfv::Spec& spec, const bfv::Request& request);
+  /// Of a multiplication and relinearization, in one-limb transforms.
+  double (*transforms)(const bfv::Spec& spec);
+  const std::vector<NamedSet>& (*named)();
+};
+
+bfv::Spec named_spec(const Family& family, const std::string& name, bool insecure);
+std::vector<std::string> named_specs(const Family& family);
+/// The smallest 128-bit set for a request. Throws ParameterError where none of N <= 2^17 does it.
+bfv::Spec choose(const Family& family, const bfv::Request& request);
+
+}  // namespace heliograph::exact
