@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import ckks_cases
 import numpy as np
 
 import heliograph as hg
@@ -64,6 +66,11 @@ def ceilings() -> Rates:
     }
 
 
+def parameters_of(set_name: str) -> hg.bfv.Parameters:
+    """A named set of BFV or BGV."""
+    return hg.bgv.parameters(set_name) if set_name.startswith("bgv") else hg.bfv.parameters(set_name)
+
+
 def describe(p: hg.bfv.Parameters) -> dict[str, Any]:
     """A set's numbers for the JSON."""
     return {
@@ -115,7 +122,7 @@ def operation(
     """Declares a case of one operation on tensors of one shape."""
 
     def prepare() -> Prepared:
-        p = hg.bfv.parameters(set_name)
+        p = parameters_of(set_name)
         a, b = tensors(p, shape)
         return Prepared(
             lambda: function(a, b), describe(p) | {"batch": list(shape)}, counted(p, shape, lambda x: function(x, x[...]))
@@ -177,6 +184,41 @@ operation(
     "multiply + relinearize, N=2^14, log q 330, 30-bit primes",
     lambda a, b: hg.relinearize(a * b),
 )
+
+
+for _bits, _ring, _asked in ((15, "N=2^15, 11 limbs", 14e-3), (14, "N=2^14, 6 limbs", 3.5e-3)):
+    operation(
+        f"bgv-multiply-2^{_bits}",
+        f"bgv-n{_bits}",
+        f"BGV multiply + relinearize, {_ring}, t=65537",
+        lambda a, b: hg.relinearize(hg.multiply(a, b)),
+        asked=_asked,
+    )
+
+
+def _approximate(set_name: str, name: str) -> Prepared:
+    """An operation of CKKS on two ciphertexts."""
+    called = ckks_cases.OPERATIONS[name]
+    operands = called.operands(*ckks_cases.pair(set_name, 1))
+    p = operands[0].parameters
+    size = sum(x.nbytes for x in operands) + called.keys * p.switch_key_bytes
+    made = ckks_cases.counts(set_name, name)
+
+    def floor(rates: Rates) -> float:
+        products = made["butterflies"] / rates["products_s"] + made["sums"] / rates["sums_s"]
+        return max(products, size / rates["copy_bytes_s"])
+
+    return Prepared(lambda: called.run(*operands), ckks_cases.describe(p), floor)
+
+
+for _set, _ring, _figures in (
+    ("n16-l24", "N=2^16, 24 limbs", (90e-3, None, 11e-3, 85e-3, None)),
+    ("n15-l20", "N=2^15, 20 limbs", (35e-3, None, 3.5e-3, 33e-3, None)),
+):
+    for _name, _asked in zip(("multiply", "rescaled", "rescale", "rotate", "rotate8"), _figures, strict=True):
+        CASES[f"ckks-{_name}-{_ring.split(',')[0][2:]}"] = Case(
+            f"CKKS {ckks_cases.OPERATIONS[_name].what}, {_ring}", partial(_approximate, _set, _name), asked=_asked
+        )
 
 
 def _network(setup_name: str, set_name: str | None) -> Prepared:
@@ -244,6 +286,24 @@ def _no_tenseal() -> str:
     return "" if importlib.util.find_spec("tenseal") else "tenseal is not installed"
 
 
+def _tenseal_ckks(n: int, bits: list[int]) -> Prepared:
+    import tenseal as ts
+
+    context = ts.context(ts.SCHEME_TYPE.CKKS, poly_modulus_degree=n, coeff_mod_bit_sizes=bits)
+    context.global_scale = 2.0 ** bits[1]
+    context.auto_rescale = False
+    a, b = (ts.ckks_vector(context, [0.5] * (n // 2)) for _ in range(2))
+    return Prepared(lambda: a * b, {"n": n, "bits": bits, "peer": f"tenseal {ts.__version__}"})
+
+
+CASES["peer-tenseal-ckks-2^15"] = Case(
+    "peer: tenseal (SEAL without HEXL) CKKS multiply + relinearize, N=2^15, 20 limbs",
+    lambda: _tenseal_ckks(1 << 15, [60] + [40] * 19 + [60]),
+    (1,),
+    None,
+    5,
+    _no_tenseal,
+)
 CASES["peer-tenseal-2^14"] = Case(
     "peer: tenseal (SEAL without HEXL) multiply + relinearize, N=2^14, log q 330",
     lambda: _tenseal(1 << 14, [55] * 6 + [60], 65537),

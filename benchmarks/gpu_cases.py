@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from typing import Any
 
+import cases
+import ckks_cases
 import numpy as np
 from cases import Rates, describe
 
@@ -104,7 +106,7 @@ SETS: dict[str, dict[str, Any]] = {"hvmul-2^16": {"n": 1 << 16, "log_q": 1200, "
 
 def parameters_of(set_name: str) -> hg.bfv.Parameters:
     """A named set, or one of `SETS`."""
-    return hg.bfv.parameters(**SETS[set_name]) if set_name in SETS else hg.bfv.parameters(set_name)
+    return hg.bfv.parameters(**SETS[set_name]) if set_name in SETS else cases.parameters_of(set_name)
 
 
 @lru_cache(maxsize=1)  # cases of one set follow each other; two sets' keys and operands need not fit together
@@ -137,7 +139,7 @@ class Operation:
 
 OPERATIONS = {
     "add": Operation("addition", lambda a, b: a + b, keys=0),
-    "multiply": Operation("multiply + relinearize", lambda a, b: hg.relinearize(a * b)),
+    "multiply": Operation("multiply + relinearize", lambda a, b: hg.relinearize(hg.multiply(a, b))),
     "square": Operation("square + relinearize", lambda a: hg.relinearize(hg.square(a)), lambda a, b: (a,)),
     "relinearize": Operation("relinearize alone", hg.relinearize, lambda a, b: (a * b,)),
     "rotate": Operation("one rotation", lambda a: hg.rotate_rows(a, 1), lambda a, b: (a,)),
@@ -181,11 +183,12 @@ def operation(
     title: str = "",
     asked: float | None = None,
     floor: float | None = None,
+    prefix: str = "",
 ) -> None:
     """Declares an operation on a set: alone, or on many ciphertexts in one call. Figures are for one of them."""
     edition = "w32" if set_name.endswith("/w32") else "w64"
     words = title or OPERATIONS[name].what + (f", {items} in one call" if items > 1 else "")
-    CASES[f"{title.split(':')[0].lower() if title else name}-{ring.split(',')[0][2:]}-x{items}-{edition}"] = Case(
+    CASES[f"{prefix}{title.split(':')[0].lower() if title else name}-{ring.split(',')[0][2:]}-x{items}-{edition}"] = Case(
         f"{words}, {ring}, {edition}",
         lambda: _prepare(set_name, name, items),
         items,
@@ -231,6 +234,43 @@ for _edition in ("", "/w32"):
     _declare("hcnn5-2020" + _edition, "N=2^14, log q 330", 64, tuple(OPERATIONS))
 for _items in (1, 16):
     operation("multiply", "hvmul-2^16", "N=2^16, log q 1200", _items)
+
+
+for _bits, _ring, _batch, _asked in (
+    (15, "N=2^15, 11 limbs", 16, (140e-6, 60e-6)),
+    (14, "N=2^14, 6 limbs", 64, (80e-6, 30e-6)),
+):
+    for _items, _figure in zip((1, _batch), _asked, strict=True):
+        operation("multiply", f"bgv-n{_bits}", f"{_ring}, BGV", _items, asked=_figure, prefix="bgv-")
+
+# CKKS
+
+
+def _approximate(set_name: str, name: str, items: int) -> Ready:
+    _operands.cache_clear()
+    _parties.cache_clear()
+    called = ckks_cases.OPERATIONS[name]
+    operands = called.operands(*ckks_cases.pair(set_name, items))
+    p = operands[0].parameters
+    result = called.run(*operands)
+    result.wait()
+    moved = sum(x.nbytes for x in operands) + result.nbytes + called.keys * p.switch_key_bytes
+    products = items * sum(ckks_cases.counts(set_name, name).values()) if p.edition == "w64" else 0
+    return Ready(lambda: called.run(*operands), ckks_cases.describe(p) | {"items": items}, moved, products)
+
+
+ASKED_CKKS = {"rescaled": (330e-6, 250e-6), "rotate": (310e-6, 235e-6)}  # alone; of a batch, each
+for _edition in ("", "/w32"):
+    for _name in ckks_cases.OPERATIONS:
+        for _place, _items in enumerate((1, 16)):
+            _limits = ASKED_CKKS.get(_name)
+            _many = f", {_items} in one call" if _items > 1 else ""
+            CASES[f"ckks-{_name}-2^16-x{_items}-{_edition[1:] or 'w64'}"] = Case(
+                f"CKKS {ckks_cases.OPERATIONS[_name].what}{_many}, N=2^16, log QP 1740 or more, four digits, {_edition[1:] or 'w64'}",
+                partial(_approximate, "n16-l28" + _edition, _name, _items),
+                _items,
+                _limits[_place] * _items if _limits else None,
+            )
 
 
 # Networks

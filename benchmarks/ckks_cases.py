@@ -1,0 +1,93 @@
+"""Operations of CKKS that are measured on cores and on GPUs alike: what to call, on what, and what it moves and multiplies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+import heliograph as hg
+from heliograph import _core, ckks
+
+Operands = tuple[ckks.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A call on operands made from two tensors at the top level, and how many switching keys it reads."""
+
+    what: str
+    run: Callable[..., ckks.Tensor]
+    operands: Callable[[ckks.Tensor, ckks.Tensor], Operands] = lambda a, b: (a, b)
+    keys: int = 1
+
+
+def _unscaled(a: ckks.Tensor, b: ckks.Tensor) -> Operands:
+    return (ckks.multiply(a, b, rescale=False),)
+
+
+OPERATIONS = {
+    "add": Operation("addition", lambda a, b: a + b, keys=0),
+    "multiply": Operation("multiply + relinearize", lambda a, b: ckks.multiply(a, b, rescale=False)),
+    "rescaled": Operation("multiply + relinearize + rescale", lambda a, b: a * b),
+    "rescale": Operation("rescale", ckks.rescale, _unscaled, keys=0),
+    "rotate": Operation("one rotation", lambda a: ckks.rotate(a, 1), lambda a, b: (a,)),
+    "rotate8": Operation("eight hoisted rotations", lambda a: ckks.rotate(a, range(1, 9)), lambda a, b: (a,), keys=8),
+}
+STEPS = list(range(1, 9))
+
+
+def describe(p: ckks.Parameters) -> dict[str, Any]:
+    """A set's numbers for the JSON."""
+    return {
+        "scheme": "ckks",
+        "name": p.name,
+        "n": p.n,
+        "log_q": round(p.log_q, 2),
+        "log_qp": round(p.log_qp, 2),
+        "log_scale": round(p.log_scale, 3),
+        "limbs": len(p._core.spec.chain),
+        "special": len(p._core.spec.special),
+        "digits": len(p._core.spec.digits),
+        "edition": p.edition,
+        "security": p.security,
+        "levels": p.levels,
+    }
+
+
+@lru_cache(maxsize=1)  # two sets' keys and operands need not fit together
+def parties(set_name: str) -> tuple[ckks.SecretKey, hg.Server]:
+    """Keys, made once a set."""
+    secret = ckks.SecretKey.generate(ckks.parameters(set_name))
+    return secret, hg.Server(secret.evaluation_keys(rotations=STEPS))
+
+
+@lru_cache(maxsize=2)
+def pair(set_name: str, items: int) -> Operands:
+    """Two tensors at the top level, transformed."""
+    secret, server = parties(set_name)
+    p = secret.parameters
+    rng = np.random.default_rng(7)
+    shape = (items, p.slots) if items > 1 else (p.slots,)
+    made = tuple(server.bind(secret.encrypt(rng.uniform(-1, 1, shape))) for _ in range(2))
+    return tuple(x + 0 for x in made)  # a fresh one is transformed at its first use
+
+
+@cache
+def counts(set_name: str, name: str) -> dict[str, int]:
+    """Butterflies and products by constants or summed, of one item, counted by the null device."""
+    p = ckks.parameters(set_name)
+    null = p._core.on_device("null")
+    secret = ckks.SecretKey(_core.CkksSecretKey.generate(null))
+    server = hg.Server(secret.evaluation_keys(rotations=STEPS))
+    operation = OPERATIONS[name]
+    a, b = (server.bind(secret.encrypt(np.zeros(p.slots))) + 0 for _ in range(2))
+    operands = operation.operands(a, b)
+    null.reset_counts()
+    operation.run(*operands)
+    found = null.counts()
+    butterflies = sum(int(c["products"]) for kernel, c in found.items() if kernel.endswith("_ntt"))
+    return {"butterflies": butterflies, "sums": sum(int(c["products"]) for c in found.values()) - butterflies}
