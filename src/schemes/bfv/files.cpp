@@ -134,7 +134,7 @@ io::Container describe(const CiphertextData& x, Payload& payload) {
   k.header["shape"] = io::Json::array_of(x.shape());
   k.header["degree"] = x.degree();
   k.header["level"] = x.level();
-  k.header["ntt"] = x.front().domain() == Domain::ntt;
+  k.header["ntt"] = x.seeds.empty() && x.front().domain() == Domain::ntt;  // seeds give masks as coefficients
   k.header["packing"] = x.packing == Packing::slots ? "slots" : "coefficients";
   k.header["width"] = x.width;
   k.header["fresh"] = x.fresh;
@@ -143,7 +143,8 @@ io::Container describe(const CiphertextData& x, Payload& payload) {
   for (const Key256& s : x.seeds) seeds.push_back(hex(s));
   k.header["seeds"] = seeds;
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
-    const RnsTensor kept = x.seeds.empty() ? x.parts[part] : x.parts[part].with_components(0, 1);
+    const RnsTensor kept =
+        x.seeds.empty() ? x.parts[part] : ring::to_domain(x.parts[part].with_components(0, 1), Domain::coefficient);
     payload.add(k, "part" + std::to_string(part), kept);
   }
   return k;
@@ -162,7 +163,7 @@ RnsTensor read_part(const io::Container& k, Context& c, const Shape& shape, std:
     e.kernels().copy(e.queue(), body.reshape({items}).view(), whole.with_components(0, 1).view());
     rlwe::fill_masks(whole.with_components(1, 1), seeds[part], 0);
   }
-  return whole.reshape(shape);
+  return ring::to_domain(whole, c.rules().home()).reshape(shape);
 }
 
 Ciphertext read_ciphertext(const io::Container& k) {

@@ -31,15 +31,17 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
   ring::Engine& e = c->engine();
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t modulus = moduli.first + part;
-    RnsTensor all(c->rlwe().engine(), {items}, 2, c->rlwe().chain(level), Domain::coefficient);
+    const Domain home = c->rules().home();
+    const RnsTensor all(c->rlwe().engine(), {items}, 2, c->rlwe().chain(level), home);
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
-      const RnsTensor out = all.slice(0, first, 1, count);
+      const RnsTensor out = all.slice(0, first, 1, count);  // coefficients first, whatever the domain it is to have
       encrypt_zero(part, static_cast<math::u32>(first), c->rules().error_multiplier(modulus), out);
       const PlainBatch plain = make_plain_batch(*c, count);
       upload_values(*c, modulus, values, packing, first, plain);
       const RnsTensor message = scale_up(*c, modulus, plain, level, 1), body = out.with_components(0, 1);
       e.kernels().add(e.queue(), e.prepared(), body.primes(), body.view(), message.view(), body.view());
+      if (home == Domain::ntt) e.kernels().forward_ntt(e.queue(), e.prepared(), out.primes(), out.view(), out.view());
       if (progress)
         progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
                  static_cast<double>(parts));
