@@ -4,6 +4,7 @@ python benchmarks/table.py benchmarks/results/FILE.json              # prints
 python benchmarks/table.py FILE.json [FILE.json ...] --into README.md  # between a page's marks: cores and GPUs have their own
 python benchmarks/table.py GPU.json --into docs/benchmarks.md --whole  # every case of a GPU
 python benchmarks/table.py MESH.json [MESH.json ...] --into docs/benchmarks.md  # of several GPUs; the files of one machine are one
+python benchmarks/table.py LEVELLED.json [LEVELLED.json ...] --into README.md [--whole]  # of CKKS's and BGV's cases alone
 python benchmarks/table.py TFHE.json [TFHE.json ...] --into README.md [--whole]  # of benchmarks/tfhe.py: machines side by side
 """
 
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import levelled_tables
 import tfhe_tables
 
 
@@ -439,7 +441,8 @@ def main() -> None:
     names = [a for a in sys.argv[1:] if a.endswith(".json")]
     every = {Path(n).name: json.loads(Path(n).read_text(encoding="utf-8")) for n in names}
     bits = {name: report for name, report in every.items() if is_tfhe(report)}
-    reports = {name: report for name, report in every.items() if name not in bits}
+    levelled = {name: report for name, report in every.items() if levelled_tables.is_levelled(report)}
+    reports = {name: report for name, report in every.items() if name not in bits and name not in levelled}
     gpus = {name: report for name, report in reports.items() if is_gpu(report)}
     meshes = {name: report for name, report in reports.items() if is_mesh(report)}
     cores = {name: report for name, report in reports.items() if name not in gpus and name not in meshes}
@@ -450,6 +453,13 @@ def main() -> None:
             replace_figures(target, where + tfhe_tables.whole(bits, seconds), "tfhe figures")
         elif bits:
             replace_figures(target, tfhe_tables.screen(bits, seconds), "tfhe figures")
+        if levelled and "--whole" in sys.argv:
+            whole = [
+                line for name, report in levelled.items() for line in (heading(name, report), "", *table_of(report), "")
+            ]
+            replace_figures(target, whole[:-1], "levelled figures")
+        elif levelled:
+            replace_figures(target, levelled_tables.screen(levelled, seconds), "levelled figures")
         if cores:
             replace_figures(target, first_screen(cores), "figures")
         if meshes:
@@ -461,7 +471,7 @@ def main() -> None:
         elif gpus:
             replace_figures(target, gpu_screen(gpus), "gpu figures")
         return
-    for name, report in reports.items():
+    for name, report in (reports | levelled).items():
         print(heading(name, report) + "\n")
         if name not in meshes:
             print("\n".join(table_of(report)) + "\n")
