@@ -206,8 +206,9 @@ def run(table: Table, iterations: int, *, precision: int = 24, share: float = 0.
     """The whole exchange; what it found, for people and benchmarks."""
     training, test = split(table, share, seed)
     depth = LEVELS * (iterations - 1) + 1 + 3  # the first iteration is a sum; then come the scores
-    parameters = hg.ckks.parameters(depth=depth, precision=precision, slots=max(len(training.y), len(test.y)),
-                                    integer_bits=LARGEST)  # fmt: skip
+    rows = max(len(training.y), len(test.y))
+    slots = 1 << (rows - 1).bit_length()  # a power of two repeats through the ring: sums turn fewer times
+    parameters = hg.ckks.parameters(depth=depth, precision=precision, slots=slots, integer_bits=LARGEST)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         start = time.perf_counter()
