@@ -14,15 +14,28 @@ Int64Array = npt.NDArray[np.int64]
 E = TypeVar("E", bound=np.generic)
 
 
+class Encrypted:
+    """What every scheme's tensor is."""
+
+    __slots__ = ()
+
+
+def array_of(values: Any, what: str) -> npt.NDArray[Any]:
+    """Clear `values` as NumPy has them. Raises ShapeError for rows of different lengths, MismatchError for what is encrypted."""
+    if isinstance(values, Encrypted):
+        raise _core.MismatchError(f"{what} are encrypted by another scheme: tensors of two schemes do not mix")
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise _core.ShapeError(f"{what} are ragged: rows of different lengths") from None
+
+
 def integers(values: Any, what: str) -> Int64Array:
     """`values` as int64, unchanged in value.
 
     Raises DtypeError for anything but integers and booleans, PlaintextRangeError beyond 64 bits signed.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise _core.ShapeError(f"{what} are ragged: rows of different lengths") from None
+    array = array_of(values, what)
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         array = _from_objects(array, what)
     if array.dtype.kind not in "iub":
@@ -41,7 +54,7 @@ def centred(values: Int64Array, modulus: int) -> Int64Array:
 
 def residues(values: Any, modulus: int, what: str) -> Int64Array:
     """Integers of any size modulo `modulus`, centred. Raises DtypeError for what are no integers."""
-    array = np.asarray(values)
+    array = array_of(values, what)
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         array = array % modulus
     return centred(integers(array, what), modulus)
@@ -49,7 +62,7 @@ def residues(values: Any, modulus: int, what: str) -> Int64Array:
 
 def long_integers(values: Any, what: str) -> npt.NDArray[Any]:
     """`values` as int64, or as Python's integers where some exceed 64 bits. Raises DtypeError."""
-    array = np.asarray(values)
+    array = array_of(values, what)
     whole_numbers = array.dtype == object and all(isinstance(v, int) for v in array.flat)
     if whole_numbers and any(not -(1 << 63) <= v < 1 << 63 for v in array.flat):
         return array
@@ -79,10 +92,7 @@ def complexes(values: Any, what: str) -> tuple[npt.NDArray[np.complex128], bool]
     Raises DtypeError for anything but numbers, ShapeError for rows of different lengths, PlaintextRangeError for infinities
     and what is no number.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise _core.ShapeError(f"{what} are ragged: rows of different lengths") from None
+    array = array_of(values, what)
     if array.dtype == object and all(isinstance(v, (int, float)) for v in array.flat):
         try:
             array = array.astype(np.float64)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import axis_of
+from heliograph._arrays import Encrypted, axis_of
 
 C = TypeVar("C")
 
@@ -75,7 +75,7 @@ def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[A
     raise _core.ShapeError(f"a tensor is indexed by integers, slices, None and ..., not {type(key).__name__}")
 
 
-class Shaped:
+class Shaped(Encrypted):
     """An array of ciphertexts: what tensors of every scheme share. Nothing here computes."""
 
     __array_ufunc__ = None  # NumPy leaves its operators to ours

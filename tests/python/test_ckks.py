@@ -526,3 +526,14 @@ def test_named_sets_are_as_they_say() -> None:
         params = hg.ckks.parameters(name)
         assert params.security == "128-bit"
         assert name.startswith(f"n{params.n.bit_length() - 1}")
+
+
+@pytest.mark.parametrize("op", [operator.add, operator.mul])
+def test_schemes_do_not_mix(p: Party, op: Operator) -> None:
+    """On either side, and said so."""
+    exact = hg.SecretKey.generate(hg.bgv.parameters(n=1024, log_q=100, special=1, plain_modulus=65537, insecure=True))
+    y = hg.Server(exact.evaluation_keys()).bind(exact.encrypt(np.zeros(1024, dtype=int), coefficients=-1))
+    x = p.tensor(real())
+    for a, b in ((x, y), (y, x)):
+        with pytest.raises(hg.MismatchError, match="schemes do not mix"):
+            op(a, b)

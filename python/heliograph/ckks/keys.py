@@ -204,8 +204,9 @@ class SecretKey:
         They carry the ciphertext's error (`Tensor.precision`), and that error tells of the secret key: whoever sees values
         decrypted from ciphertexts of his knowledge or choice may compute the key (Li and Micciancio, ePrint 2020/1533). Show
         results to others only with `publish_bits`: a fresh Gaussian of as many bits above the bound on the error is added
-        first, which costs as many bits of precision (noise flooding; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816). 30
-        makes each published result tell next to nothing; more where there are many.
+        first, which costs these and half of log2(N) more (noise flooding; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
+        T published ciphertexts then tell at most T 2^(-2 publish_bits - 1) of the error (Kullback-Leibler divergence); how many bits
+        there is room for follows from the scale (docs/ckks.md).
 
         Raises WrongKeyError, MismatchError; with `publish_bits` NoiseError where the bound is not known (the tensor came from a
         file and was computed on) or nothing would be left of the values.

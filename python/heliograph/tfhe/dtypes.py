@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heliograph import _core
+from heliograph import _arrays, _core
 
 uint24 = "uint24"
 int24 = "int24"
@@ -56,10 +56,7 @@ def holder(name: str) -> np.dtype[Any]:
 
 def array_of(values: Any, what: str) -> npt.NDArray[Any]:
     """An array of booleans or integers, Python's where 64 bits do not hold them. Raises DtypeError, ShapeError."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise _core.ShapeError(f"{what} are ragged: rows of different lengths") from None
+    array = _arrays.array_of(values, what)
     whole = array.dtype == object and array.size and all(isinstance(v, (int, np.integer)) for v in array.flat)
     if array.dtype.kind not in "iub" and not whole:
         raise _core.DtypeError(f"{what} must be booleans or integers, not {array.dtype}")
