@@ -480,11 +480,8 @@ void transformed(Bench& b, const TransformedSet& set) {
   for (const std::size_t items : {std::size_t{1}, set.batch}) {
     const View x = b.random(*ring, same.chain, items, 2), y = b.random(*ring, same.chain, items, 2);
     const View product = b.random(*ring, same.chain, items, 3), out = b.random(*ring, same.chain, items, 2),
-               low = b.view(set.word, items, 2, set.limbs - 1, n), mask = b.view(set.word, items, 1, set.limbs, n),
-               body = b.view(set.word, items, 1, set.limbs, n),
-               up = b.view(set.word, items, digits, same.extended.size(), n),
-               over = b.view(set.word, items, digits, same.extended.size(), n);
-    const std::size_t bytes = device::Kernels::key_switch_ntt_workspace(same, items);
+               low = b.view(set.word, items, 2, set.limbs - 1, n), mask = b.view(set.word, items, 1, set.limbs, n);
+    const std::size_t bytes = device::Kernels::key_switch_ntt_workspace(same, items, true);
     std::byte* const scratch = b.memory(bytes);
     const View add = product.with_components(0, 2), last = product.with_components(2, 1);
     const auto multiply = [&] { b.kernels().tensor(b.queue(), *ring, same.chain, x, y, product); };
@@ -493,12 +490,10 @@ void transformed(Bench& b, const TransformedSet& set) {
       b.kernels().key_switch_ntt(b.queue(), plan, last, key, &add, to, Workspace(scratch, bytes));
     };
     const auto rotate = [&] {
-      b.kernels().inverse_ntt(b.queue(), *ring, same.chain, x.with_components(1, 1), mask);
-      if (set.t > 1) b.kernels().mul_constants(b.queue(), *ring, same.chain, mask, inverse, mask);
-      b.kernels().decompose(b.queue(), same, mask, up, Workspace(nullptr, 0));
-      b.kernels().permute(b.queue(), *ring, same.extended, *permutation, up, over);
-      b.kernels().permute(b.queue(), *ring, same.chain, *permutation, x.with_components(0, 1), body);
-      b.kernels().apply_key_ntt(b.queue(), same, over, key, &body, out, Workspace(scratch, bytes));
+      const View c0 = x.with_components(0, 1), c1 = x.with_components(1, 1);
+      if (set.t > 1) b.kernels().mul_constants(b.queue(), *ring, same.chain, c1, inverse, mask);
+      b.kernels().key_switch_ntt(b.queue(), same, set.t > 1 ? mask : c1, key, &c0, out, Workspace(scratch, bytes),
+                                 permutation.get());
     };
     const std::string name = ", " + set.name + ", " + std::to_string(items) + (items == 1 ? " item" : " items");
     const auto each = [&](double us) {

@@ -43,14 +43,18 @@ std::size_t Kernels::divide_workspace(const DividePlan& plan, std::size_t items,
                    : 0;
 }
 
-std::size_t Kernels::apply_key_ntt_workspace(const KeySwitchPlan& plan, std::size_t items) {
+std::size_t Kernels::apply_key_ntt_workspace(const KeySwitchPlan& plan, std::size_t items, bool turns) {
+  const std::size_t turned = turns ? polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()) +
+                                         polynomials(*plan.ring, items, 2 * plan.chain.size())
+                                   : 0;
   return polynomials(*plan.ring, items, 2 * plan.extended.size()) + polynomials(*plan.ring, items, 2 * plan.chain.size()) +
-         divide_workspace(plan.down, items, 2);
+         divide_workspace(plan.down, items, 2) + turned;
 }
 
-std::size_t Kernels::key_switch_ntt_workspace(const KeySwitchPlan& plan, std::size_t items) {
+std::size_t Kernels::key_switch_ntt_workspace(const KeySwitchPlan& plan, std::size_t items, bool turns) {
   return polynomials(*plan.ring, items, plan.chain.size()) +
-         polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()) + apply_key_ntt_workspace(plan, items);
+         polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()) +
+         apply_key_ntt_workspace(plan, items, turns);
 }
 
 std::size_t Kernels::bfv_multiply_workspace(const MultiplyPlan& plan, std::size_t items, std::size_t a, std::size_t b) {
@@ -140,8 +144,19 @@ void Kernels::do_divide(Queue& q, const DividePlan& plan, const View& x, const V
 }
 
 void Kernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                               const View& out, Workspace w) {
+                               const View& out, Workspace w, const PreparedPermutation* turn) {
   const math::Ring& ring = plan.ring->ring();
+  if (turn) {
+    const View turned = w.take(ring.word(), out.items(), digits.components, plan.extended.size(), ring.n());
+    do_permute(q, *plan.ring, plan.extended, *turn, digits, turned);
+    View more;
+    if (add) {
+      more = w.take(ring.word(), out.items(), add->components, plan.chain.size(), ring.n());
+      do_permute(q, *plan.ring, plan.chain, *turn, *add, more);
+    }
+    do_apply_key_ntt(q, plan, turned, key, add ? &more : nullptr, out, w, nullptr);
+    return;
+  }
   const View sum = w.take(ring.word(), out.items(), 2, plan.extended.size(), ring.n());
   const View weighted = w.take(ring.word(), out.items(), 2, plan.chain.size(), ring.n());
   do_inner_product(q, *plan.ring, plan.extended, digits, key, plan.key_limbs, sum);
@@ -155,13 +170,13 @@ void Kernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& 
 }
 
 void Kernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                                const View& out, Workspace w) {
+                                const View& out, Workspace w, const PreparedPermutation* turn) {
   const math::Ring& ring = plan.ring->ring();
   const View coefficients = w.take(ring.word(), x.items(), 1, plan.chain.size(), ring.n());
   const View digits = w.take(ring.word(), x.items(), plan.digits.size(), plan.extended.size(), ring.n());
   do_inverse_ntt(q, *plan.ring, plan.chain, x, coefficients);
   do_decompose(q, plan, coefficients, digits, Workspace(nullptr, 0));
-  do_apply_key_ntt(q, plan, digits, key, add, out, w);
+  do_apply_key_ntt(q, plan, digits, key, add, out, w, turn);
 }
 
 void Kernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out,

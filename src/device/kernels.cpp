@@ -295,12 +295,17 @@ void check_divide(const DividePlan& plan, const View& out) {
                       "a division's conversion does not fit it");
 }
 
-void check_switch_ntt(const KeySwitchPlan& plan, const View& key, const View* add, const View& out) {
+void check_switch_ntt(const KeySwitchPlan& plan, const View& key, const View* add, const View& out,
+                      const PreparedPermutation* turn) {
   require<ShapeError>(out.components == 2, "a key switch gives two components");
   require<ShapeError>(plan.down.primes == plan.extended, "a key switch's division is not of its sums");
   check_divide(plan.down, out);
   check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size(), out.n);
   if (add) check_added(plan, *add, out);
+  if (turn) {
+    const Permutation& p = turn->permutation();
+    require<ShapeError>(p.source.size() == out.n && p.negate.empty(), "not a permutation of the NTT domain of this degree");
+  }
 }
 
 }  // namespace
@@ -313,21 +318,21 @@ void Kernels::divide(Queue& q, const DividePlan& plan, const View& x, const View
 }
 
 void Kernels::apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                            const View& out, Workspace w) {
+                            const View& out, Workspace w, const PreparedPermutation* turn) {
   check_ring(*plan.ring, plan.extended, digits);
   check_batch(digits, out);
   require<ShapeError>(digits.components == plan.digits.size(), "a key switch takes one component a digit");
-  check_switch_ntt(plan, key, add, out);
-  do_apply_key_ntt(q, plan, digits, key, add, out, w);
+  check_switch_ntt(plan, key, add, out, turn);
+  do_apply_key_ntt(q, plan, digits, key, add, out, w, turn);
 }
 
 void Kernels::key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                             const View& out, Workspace w) {
+                             const View& out, Workspace w, const PreparedPermutation* turn) {
   check_ring(*plan.ring, plan.chain, x);
   check_batch(x, out);
   require<ShapeError>(x.components == 1, "a key switch takes one component");
-  check_switch_ntt(plan, key, add, out);
-  do_key_switch_ntt(q, plan, x, key, add, out, w);
+  check_switch_ntt(plan, key, add, out, turn);
+  do_key_switch_ntt(q, plan, x, key, add, out, w, turn);
 }
 
 void Kernels::bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out, Workspace w) {

@@ -121,12 +121,13 @@ class Kernels {
   /// Division of polynomials in the NTT domain; see DividePlan. `out` does not overlap x.
   void divide(Queue&, const DividePlan&, const View& x, const View& out, Workspace);
   /// apply_key in the NTT domain: out (2 components, limbs of plan.down.out) = division by plan.down of the inner product
-  /// plus plan.weight times `add` (null, or 1 or 2 components over the chain).
+  /// plus plan.weight times `add` (null, or 1 or 2 components over the chain). `turn`, where given, permutes the digits and
+  /// `add` first (a rotation: an automorphism of the NTT domain, which negates nothing).
   void apply_key_ntt(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add, const View& out,
-                     Workspace);
+                     Workspace, const PreparedPermutation* turn = nullptr);
   /// The same of one polynomial in the NTT domain, decomposed first.
   void key_switch_ntt(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
-                      Workspace);
+                      Workspace, const PreparedPermutation* turn = nullptr);
   /// BFV product before relinearization (HPS): lift, tensor, scale by t/Q. `b` may be `a` itself: a square.
   void bfv_multiply(Queue&, const MultiplyPlan&, const View& a, const View& b, const View& out, Workspace);
 
@@ -134,8 +135,8 @@ class Kernels {
   static std::size_t apply_key_workspace(const KeySwitchPlan&, std::size_t items);
   static std::size_t key_switch_workspace(const KeySwitchPlan&, std::size_t items);
   static std::size_t divide_workspace(const DividePlan&, std::size_t items, std::size_t components);
-  static std::size_t apply_key_ntt_workspace(const KeySwitchPlan&, std::size_t items);
-  static std::size_t key_switch_ntt_workspace(const KeySwitchPlan&, std::size_t items);
+  static std::size_t apply_key_ntt_workspace(const KeySwitchPlan&, std::size_t items, bool turns = false);
+  static std::size_t key_switch_ntt_workspace(const KeySwitchPlan&, std::size_t items, bool turns = false);
   static std::size_t bfv_multiply_workspace(const MultiplyPlan&, std::size_t items, std::size_t a_components,
                                             std::size_t b_components);
 
@@ -179,9 +180,9 @@ class Kernels {
                              Workspace);
   virtual void do_divide(Queue&, const DividePlan&, const View& x, const View& out, Workspace);
   virtual void do_apply_key_ntt(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add,
-                                const View& out, Workspace);
+                                const View& out, Workspace, const PreparedPermutation* turn);
   virtual void do_key_switch_ntt(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View* add,
-                                 const View& out, Workspace);
+                                 const View& out, Workspace, const PreparedPermutation* turn);
   virtual void do_bfv_multiply(Queue&, const MultiplyPlan&, const View& a, const View& b, const View& out, Workspace);
 };
 

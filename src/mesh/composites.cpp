@@ -16,7 +16,14 @@ MeshKernels::Temporary MeshKernels::over_limbs(Queue& q, const View& like, std::
 // ---- key switching
 
 bool MeshKernels::switch_whole(Queue& q, const KeySwitchPlan& plan, const View& in, const View& key, const View* add,
-                               const View& out, SwitchCall call, SwitchBytes bytes) {
+                               const View& out, SwitchCall call, const SwitchBytes& bytes) {
+  return switch_members(
+      q, plan, in, key, add, out,
+      [call](Kernels& k, std::size_t, auto&&... more) { (k.*call)(std::forward<decltype(more)>(more)...); }, bytes);
+}
+
+bool MeshKernels::switch_members(Queue& q, const KeySwitchPlan& plan, const View& in, const View& key, const View* add,
+                                 const View& out, const MemberCall& call, const SwitchBytes& bytes) {
   Operation op(*state_, q);
   if (runs_over_limbs(op, out)) return false;
   const std::vector<Block> parts = op.parts(out), from = op.fetch(in, with_limbs(parts, range(0, in.limbs)));
@@ -30,13 +37,13 @@ bool MeshKernels::switch_whole(Queue& q, const KeySwitchPlan& plan, const View& 
     const Scratch scratch = scratch_for(op, parts[i], [&](std::size_t items) { return bytes(*mine, items); });
     std::vector<View> views = {parts[i].view, from[i].view};
     if (add) views.push_back(added[i].view);
-    op.post(parts[i].member,
-            [mine, scratch, call, views = std::move(views), key = keys[i].view](device::Device& d, Queue& queue) {
-              device::for_chunks(views, scratch.items, {}, [&](const std::vector<View>& v) {
-                (d.kernels().*call)(queue, *mine, v[1], key, v.size() > 2 ? &v[2] : nullptr, v[0],
-                                    Workspace(scratch.address, scratch.bytes));
-              });
-            });
+    op.post(parts[i].member, [mine, scratch, call, m = parts[i].member, views = std::move(views), key = keys[i].view](
+                                 device::Device& d, Queue& queue) {
+      device::for_chunks(views, scratch.items, {}, [&](const std::vector<View>& v) {
+        call(d.kernels(), m, queue, *mine, v[1], key, v.size() > 2 ? &v[2] : nullptr, v[0],
+             Workspace(scratch.address, scratch.bytes));
+      });
+    });
   }
   return true;
 }

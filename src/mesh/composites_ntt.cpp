@@ -183,22 +183,68 @@ void MeshKernels::add_weighted(Queue& q, const KeySwitchPlan& plan, const View& 
   }
 }
 
+/// `turn` on the members that hold whole items and will ask for it; null for null.
+std::vector<std::shared_ptr<const PreparedPermutation>> MeshKernels::turns_of(Queue& q, const PreparedPermutation* turn,
+                                                                              const View& out) {
+  std::vector<std::shared_ptr<const PreparedPermutation>> turns(state_->size());
+  if (!turn) return turns;
+  const auto* const permutation = dynamic_cast<const MeshPermutation*>(turn);
+  require<MismatchError>(permutation != nullptr, "constants prepared for another device");
+  Operation op(*state_, q);
+  if (runs_over_limbs(op, out)) return turns;
+  for (const Block& b : op.parts(out)) {
+    if (!turns[b.member]) turns[b.member] = permutation->shared(b.member);
+  }
+  return turns;
+}
+
 void MeshKernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                                   const View& out, Workspace) {
+                                   const View& out, Workspace, const PreparedPermutation* turn) {
   if (out.items() == 0) return;
-  if (switch_whole(q, plan, digits, key, add, out, &Kernels::apply_key_ntt, &Kernels::apply_key_ntt_workspace)) return;
+  const MemberCall call = [turns = turns_of(q, turn, out)](Kernels& k, std::size_t member, Queue& queue,
+                                                           const KeySwitchPlan& mine, const View& x, const View& pairs,
+                                                           const View* more, const View& to, Workspace w) {
+    k.apply_key_ntt(queue, mine, x, pairs, more, to, w, turns[member].get());
+  };
+  const auto bytes = [turns = turn != nullptr](const KeySwitchPlan& p, std::size_t items) {
+    return apply_key_ntt_workspace(p, items, turns);
+  };
+  if (switch_members(q, plan, digits, key, add, out, call, bytes)) return;
+  std::optional<Temporary> turned, more;
+  if (turn) {
+    turned = over_limbs(q, out, digits.components, plan.extended);
+    permute(q, *plan.ring, plan.extended, *turn, digits, turned->view);
+    if (add) {
+      more = over_limbs(q, out, add->components, plan.chain);
+      permute(q, *plan.ring, plan.chain, *turn, *add, more->view);
+    }
+  }
   const Temporary sum = over_limbs(q, out, 2, plan.extended);
-  inner_product(q, *plan.ring, plan.extended, digits, key, plan.key_limbs, sum.view);
-  if (add) add_weighted(q, plan, *add, sum.view);
+  inner_product(q, *plan.ring, plan.extended, turn ? turned->view : digits, key, plan.key_limbs, sum.view);
+  if (add) add_weighted(q, plan, more ? more->view : *add, sum.view);
   divide_over_limbs(q, plan.down, sum.view, out);
 }
 
 void MeshKernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                                    const View& out, Workspace) {
+                                    const View& out, Workspace, const PreparedPermutation* turn) {
   if (out.items() == 0) return;
-  if (switch_whole(q, plan, x, key, add, out, &Kernels::key_switch_ntt, &Kernels::key_switch_ntt_workspace)) return;
+  const MemberCall call = [turns = turns_of(q, turn, out)](Kernels& k, std::size_t member, Queue& queue,
+                                                           const KeySwitchPlan& mine, const View& a, const View& pairs,
+                                                           const View* more, const View& to, Workspace w) {
+    k.key_switch_ntt(queue, mine, a, pairs, more, to, w, turns[member].get());
+  };
+  const auto bytes = [turns = turn != nullptr](const KeySwitchPlan& p, std::size_t items) {
+    return key_switch_ntt_workspace(p, items, turns);
+  };
+  if (switch_members(q, plan, x, key, add, out, call, bytes)) return;
   const Temporary coefficients = over_limbs(q, out, 1, plan.chain);
   inverse_ntt(q, *plan.ring, plan.chain, x, coefficients.view);
+  if (turn) {
+    const Temporary digits = over_limbs(q, out, plan.digits.size(), plan.extended);
+    decompose_over_limbs(q, plan, coefficients.view, digits.view);
+    do_apply_key_ntt(q, plan, digits.view, key, add, out, Workspace(nullptr, 0), turn);
+    return;
+  }
   const Temporary sum = over_limbs(q, out, 2, plan.extended);
   sum_over_limbs(q, plan, coefficients.view, key, sum.view);
   if (add) add_weighted(q, plan, *add, sum.view);

@@ -120,9 +120,9 @@ class MeshKernels final : public Kernels {
                      Workspace) override;
   void do_divide(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace) override;
   void do_apply_key_ntt(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add, const View& out,
-                        Workspace) override;
+                        Workspace, const PreparedPermutation* turn) override;
   void do_key_switch_ntt(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
-                         Workspace) override;
+                         Workspace, const PreparedPermutation* turn) override;
   void do_bfv_multiply(Queue&, const MultiplyPlan&, const View& a, const View& b, const View& out, Workspace) override;
 
  private:
@@ -151,9 +151,15 @@ class MeshKernels final : public Kernels {
   /// One of the calls that switch keys, on the members that hold whole items; false where `out` has another layout.
   using SwitchCall = void (Kernels::*)(Queue&, const KeySwitchPlan&, const View&, const View&, const View*, const View&,
                                        Workspace);
-  using SwitchBytes = std::size_t (*)(const KeySwitchPlan&, std::size_t items);
+  using SwitchBytes = std::function<std::size_t(const KeySwitchPlan&, std::size_t items)>;
   bool switch_whole(Queue&, const KeySwitchPlan&, const View& in, const View& key, const View* add, const View& out,
-                    SwitchCall call, SwitchBytes bytes);
+                    SwitchCall call, const SwitchBytes& bytes);
+  /// The same for a call that also wants to know its member.
+  using MemberCall = std::function<void(Kernels&, std::size_t member, Queue&, const KeySwitchPlan&, const View&, const View&,
+                                        const View*, const View&, Workspace)>;
+  bool switch_members(Queue&, const KeySwitchPlan&, const View& in, const View& key, const View* add, const View& out,
+                      const MemberCall& call, const SwitchBytes& bytes);
+  std::vector<std::shared_ptr<const PreparedPermutation>> turns_of(Queue&, const PreparedPermutation* turn, const View& out);
   void sum_over_limbs(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View& sum);
   void divide_over_limbs(Queue&, const device::DividePlan&, const View& x, const View& out);
   void add_weighted(Queue&, const KeySwitchPlan&, const View& added, const View& sum);

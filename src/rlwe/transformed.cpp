@@ -14,6 +14,32 @@ void require_transformed(const RnsTensor& x) {
   require<InternalError>(x.domain() == Domain::ntt, "this operation takes polynomials in the NTT domain");
 }
 
+RnsTensor scaled(const RnsTensor& x, const device::LimbConstants* scale) {
+  if (!scale) return x;
+  ring::Engine& e = *x.engine();
+  RnsTensor out(x.engine(), x.shape(), x.components(), x.primes(), Domain::ntt);
+  if (x.items()) e.kernels().mul_constants(e.queue(), e.prepared(), x.primes(), x.view(), *scale, out.view());
+  return out;
+}
+
+/// One rotation: nothing is kept for another, so that the digits need not be stored transformed.
+RnsTensor rotate_once(Context& context, const RnsTensor& x, math::u64 galois, const SwitchKey& key,
+                      const device::KeySwitchPlan& plan, const device::LimbConstants* scale, const Progress& progress) {
+  ring::Engine& e = *context.engine();
+  const auto& turn = e.automorphism(galois, Domain::ntt);
+  const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
+  const RnsTensor from = scaled(x.with_components(1, 1), scale);
+  RnsTensor out(context.engine(), x.shape(), 2, plan.chain, Domain::ntt);
+  ring::for_stretches(
+      e, {out.view(), x.view(), from.view()},
+      [&](std::size_t items) { return Kernels::key_switch_ntt_workspace(plan, items, true); }, progress,
+      [&](const std::vector<View>& v, Workspace w) {
+        const View body = v[1].with_components(0, 1);
+        e.kernels().key_switch_ntt(e.queue(), plan, v[2], pairs.view(), &body, v[0], w, &turn);
+      });
+  return out;
+}
+
 }  // namespace
 
 RnsTensor multiply(const RnsTensor& a, const RnsTensor& b) {
@@ -46,12 +72,7 @@ RnsTensor switch_last(Context& context, const RnsTensor& x, const SwitchKey& key
   const device::KeySwitchPlan& plan = context.ntt_switch_plan(level, to_level, times);
   const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
   const std::size_t last = x.components() - 1;
-  RnsTensor from = x.with_components(last, 1);
-  if (scale) {
-    from = RnsTensor(context.engine(), x.shape(), 1, x.primes(), Domain::ntt);
-    if (x.items())
-      e.kernels().mul_constants(e.queue(), e.prepared(), x.primes(), x.with_components(last, 1).view(), *scale, from.view());
-  }
+  const RnsTensor from = scaled(x.with_components(last, 1), scale);
   RnsTensor out(context.engine(), x.shape(), 2, plan.down.out, Domain::ntt);
   ring::for_stretches(
       e, {out.view(), x.view(), from.view()},
@@ -71,6 +92,10 @@ std::vector<RnsTensor> rotate(Context& context, const RnsTensor& x, const std::v
   auto& k = e.kernels();
   const device::KeySwitchPlan& plan = context.ntt_switch_plan(level, level, times);
   std::vector<RnsTensor> out;
+  if (galois.size() == 1 && galois[0] != 1) {
+    out.push_back(rotate_once(context, x, galois[0], *keys[0], plan, scale, progress));
+    return out;
+  }
   std::vector<View> views = {x.view()};
   for (std::size_t i = 0; i < galois.size(); ++i) {
     out.emplace_back(context.engine(), x.shape(), 2, plan.chain, Domain::ntt);
@@ -78,19 +103,17 @@ std::vector<RnsTensor> rotate(Context& context, const RnsTensor& x, const std::v
   }
   const std::size_t digits = plan.digits.size(), n = context.parameters().n, all = std::max<std::size_t>(1, x.items());
   const auto word = context.parameters().word;
-  const std::size_t each = 2 * Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
-                           2 * Workspace::bytes(word, 1, 1, plan.chain.size(), n) +
-                           Kernels::apply_key_ntt_workspace(plan, 1);
+  const std::size_t each = Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
+                           Workspace::bytes(word, 1, 1, plan.chain.size(), n) +
+                           Kernels::apply_key_ntt_workspace(plan, 1, true);
   const std::size_t preferred = k.brings_scratch() ? all : std::min(k.preferred_items(each), all);
   const RnsTensor raised(context.engine(), {preferred}, digits, plan.extended, Domain::ntt);
-  const RnsTensor turned(context.engine(), {preferred}, digits, plan.extended, Domain::ntt);
   const RnsTensor mask(context.engine(), {preferred}, 1, plan.chain, Domain::coefficient);
-  const RnsTensor body(context.engine(), {preferred}, 1, plan.chain, Domain::ntt);
-  const std::size_t scratch = k.brings_scratch() ? 0 : Kernels::apply_key_ntt_workspace(plan, preferred);
+  const std::size_t scratch = k.brings_scratch() ? 0 : Kernels::apply_key_ntt_workspace(plan, preferred, true);
   const device::Buffer workspace = scratch ? e.allocate(scratch) : nullptr;
   device::for_chunks(views, preferred, progress, [&](const std::vector<View>& v) {
     const auto first = [&](const RnsTensor& t) { return t.view().with_leading(0, v[0].items()); };
-    const View up = first(raised), over = first(turned), low = first(mask), rest = first(body);
+    const View up = first(raised), low = first(mask), body = v[0].with_components(0, 1);
     k.inverse_ntt(e.queue(), e.prepared(), plan.chain, v[0].with_components(1, 1), low);
     if (scale) k.mul_constants(e.queue(), e.prepared(), plan.chain, low, *scale, low);
     k.decompose(e.queue(), plan, low, up, Workspace(nullptr, 0));
@@ -100,12 +123,10 @@ std::vector<RnsTensor> rotate(Context& context, const RnsTensor& x, const std::v
         continue;
       }
       const auto& turn = e.automorphism(galois[i], Domain::ntt);
-      k.permute(e.queue(), e.prepared(), plan.extended, turn, up, over);
-      k.permute(e.queue(), e.prepared(), plan.chain, turn, v[0].with_components(0, 1), rest);
       // One key at a time is held: together they may be more than the device has room for.
       const RnsTensor pairs = keys[i]->pairs();
-      k.apply_key_ntt(e.queue(), plan, over, pairs.view(), &rest, v[i + 1],
-                      Workspace(workspace ? workspace->address() : nullptr, scratch));
+      k.apply_key_ntt(e.queue(), plan, up, pairs.view(), &body, v[i + 1],
+                      Workspace(workspace ? workspace->address() : nullptr, scratch), &turn);
     }
   });
   return out;

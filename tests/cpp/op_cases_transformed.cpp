@@ -78,9 +78,10 @@ std::vector<Down> downs(const SwitchShape& shape) {
   return all;
 }
 
-/// apply_key_ntt from digits, or the whole key_switch_ntt from a polynomial.
+/// apply_key_ntt from digits, or the whole key_switch_ntt from a polynomial. `galois`: the automorphism that turns what
+/// is switched; 0: none.
 void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Down& down, const Setting& s,
-              bool whole) {
+              bool whole, u64 galois = 0) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = switch_ring(field, s.n);
     const std::shared_ptr<const device::KeySwitchPlan> plan = ntt_switch_plan(rig, ring, shape, down.to, down.times);
@@ -89,21 +90,23 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
     const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * plan->digits.size()}, s.fill);
     const View add = s.added > 0 ? rig.input(*ring, plan->chain, {s.batch, s.added, s.layout}, s.fill) : View{};
     const View out = rig.output(*ring, plan->down.out, {s.batch, 2, out_layout(s)});
-    const std::size_t need =
-        whole ? Kernels::key_switch_ntt_workspace(*plan, items(s)) : Kernels::apply_key_ntt_workspace(*plan, items(s));
+    const std::size_t need = whole ? Kernels::key_switch_ntt_workspace(*plan, items(s), galois > 0)
+                                   : Kernels::apply_key_ntt_workspace(*plan, items(s), galois > 0);
     const auto scratch = rig.workspace(need);
+    std::shared_ptr<const device::PreparedPermutation> turn;
+    if (galois > 0) turn = rig.kernels().prepare(device::Permutation{math::automorphism_table(s.n, galois), {}});
     return [=, &rig] {
       const View* added = s.added > 0 ? &add : nullptr;
       if (whole) {
-        rig.kernels().key_switch_ntt(rig.queue(), *plan, in, key, added, out, scratch);
+        rig.kernels().key_switch_ntt(rig.queue(), *plan, in, key, added, out, scratch, turn.get());
       } else {
-        rig.kernels().apply_key_ntt(rig.queue(), *plan, in, key, added, out, scratch);
+        rig.kernels().apply_key_ntt(rig.queue(), *plan, in, key, added, out, scratch, turn.get());
       }
     };
   };
   cases.push_back({whole ? "key_switch_ntt" : "apply_key_ntt",
                    std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name + ", " + down.name + ", added " +
-                       std::to_string(s.added),
+                       std::to_string(s.added) + (galois > 0 ? ", turned by " + std::to_string(galois) : ""),
                    s.n > 4096, declare});
 }
 
@@ -124,6 +127,8 @@ void transformed_cases(std::vector<OpCase>& cases) {
         key_case(cases, *f, shape, down(i + j), settings()[j], true);
         if (all.size() > 2) key_case(cases, *f, shape, down(i + j + 2), settings()[j], true);
         key_case(cases, *f, shape, down(i + j + 1), settings()[j], false);
+        if (i % 3 == j % 3) key_case(cases, *f, shape, down(i + j), settings()[j], false, 2 * settings()[j].n - 5);
+        if (i % 3 == (j + 1) % 3) key_case(cases, *f, shape, down(i + j), settings()[j], true, 2 * settings()[j].n - 1);
       }
       for (std::size_t j = i % 2; j < wide_settings().size(); j += 2) {
         key_case(cases, *f, shape, down(i / 2 + j / 2), wide_settings()[j], true);
@@ -141,6 +146,7 @@ void transformed_cases(std::vector<OpCase>& cases) {
       for (std::size_t k = 0; k < all.size(); ++k) {
         Setting s{2048, {3}, Layout::packed, k % 3, Fill::random};
         key_case(cases, *f, switch_shapes()[i], all[k], s, true);
+        for (const bool whole : {false, true}) key_case(cases, *f, switch_shapes()[i], all[k], s, whole, whole ? 25 : 5);
       }
     }
   }

@@ -393,10 +393,21 @@ TEST(Transformed, ArgumentsAreChecked) {
   for (const bool whole : {false, true}) {
     const View digits = whole ? in(shape.chain, 3, 1) : in(switched->extended, 3, 3);
     const auto run = [&](const device::KeySwitchPlan& p, const View& a, const View& with, const View* added, const View& to,
-                         std::size_t room = 1 << 20) {
-      whole ? rig.kernels().key_switch_ntt(rig.queue(), p, a, with, added, to, rig.workspace(room))
-            : rig.kernels().apply_key_ntt(rig.queue(), p, a, with, added, to, rig.workspace(room));
+                         std::size_t room = 1 << 20, const device::PreparedPermutation* turn = nullptr) {
+      whole ? rig.kernels().key_switch_ntt(rig.queue(), p, a, with, added, to, rig.workspace(room), turn)
+            : rig.kernels().apply_key_ntt(rig.queue(), p, a, with, added, to, rig.workspace(room), turn);
     };
+    for (const std::size_t n : {std::size_t{64}, std::size_t{128}}) {
+      const auto turn = rig.kernels().prepare(device::Permutation{math::automorphism_table(n, 3), {}});
+      if (n == 64) {
+        EXPECT_NO_THROW(run(*switched, digits, key, &add, out, 1 << 20, turn.get()));
+      } else {
+        EXPECT_THROW(run(*switched, digits, key, &add, out, 1 << 20, turn.get()), ShapeError);
+      }
+    }
+    const auto negating =
+        rig.kernels().prepare(device::Permutation{math::automorphism_table(64, 3), std::vector<bool>(64, true)});
+    EXPECT_THROW(run(*switched, digits, key, &add, out, 1 << 20, negating.get()), ShapeError);
     EXPECT_NO_THROW(run(*switched, digits, key, &add, out));
     EXPECT_THROW(run(*switched, digits, key, &add, out, 64), InternalError);
     EXPECT_THROW(run(*switched, add, key, nullptr, out), ShapeError);

@@ -102,8 +102,8 @@ void CpuKernels::divide_fused(Queue& q, const DividePlan& plan, const View& x, c
 }
 
 void CpuKernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                                  const View& out, Workspace w) {
-  if (!plan.down.simple()) return Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w);
+                                  const View& out, Workspace w, const device::PreparedPermutation* turn) {
+  if (turn || !plan.down.simple()) return Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w, turn);
   each_item(out.items(), apply_key_ntt_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
     const View more = add ? add->item(i) : View{};
     const View all = digits.item(i);
@@ -112,8 +112,8 @@ void CpuKernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const Vie
 }
 
 void CpuKernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                                   const View& out, Workspace w) {
-  if (!plan.down.simple()) return Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w);
+                                   const View& out, Workspace w, const device::PreparedPermutation* turn) {
+  if (turn || !plan.down.simple()) return Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w, turn);
   each_item(out.items(), key_switch_ntt_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
     const View more = add ? add->item(i) : View{};
     const View one = x.item(i);

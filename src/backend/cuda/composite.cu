@@ -202,10 +202,10 @@ void CudaKernels::do_divide(Queue& q, const DividePlan& plan, const View& x, con
 }
 
 void CudaKernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                                    const View& out, Workspace w) {
+                                    const View& out, Workspace w, const device::PreparedPermutation* turn) {
   const CudaRing& ring = own_ring(*plan.ring);
   if (!divides_at_once(ring, plan.down, out.n) || !raises_at_once(ring, plan)) {
-    if (out.items() > 0) Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w);
+    if (out.items() > 0) Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w, turn);
     return;
   }
   if (out.items() == 0) return;
@@ -217,30 +217,39 @@ void CudaKernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const V
   with_field(ring.kind(), [&](auto f) {
     forward_columns<decltype(f)>(q, kName, ring, plan.extended, digit_source(plan, Source::others, x, digits), digits);
   });
-  finish_key_switch_ntt(q, kName, plan, digits, &x, key, add, out, w);
+  finish_key_switch_ntt(q, kName, plan, digits, &x, turn, key, add, out, w);
 }
 
 void CudaKernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                                   const View& out, Workspace w) {
+                                   const View& out, Workspace w, const device::PreparedPermutation* turn) {
   if (!divides_at_once(own_ring(*plan.ring), plan.down, out.n)) {
-    if (out.items() > 0) Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w);
+    if (out.items() > 0) Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w, turn);
     return;
   }
   if (out.items() == 0) return;
-  finish_key_switch_ntt(q, "apply_key_ntt", plan, digits, nullptr, key, add, out, w);
+  finish_key_switch_ntt(q, "apply_key_ntt", plan, digits, nullptr, turn, key, add, out, w);
 }
 
-/// From the digits to the result: `own` null says that they are transformed, else it holds their own limbs.
+/// From the digits to the result: `own` null says that they are transformed, else it holds their own limbs. `turn` permutes
+/// them, and `own` and `add`.
 void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwitchPlan& plan, const View& digits,
-                                        const View* own, const View& key, const View* add, const View& out, Workspace& w) {
+                                        const View* own, const device::PreparedPermutation* turn, const View& key,
+                                        const View* add, const View& out, Workspace& w) {
   const CudaRing& ring = own_ring(*plan.ring);
   const View divided = w.take(out.word, out.items(), 2, plan.down.divisors(), out.n);
   const View rest = w.take(out.word, out.items(), 2, plan.down.out.size(), out.n);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
-    switch_rows<F>(
-        q, ring,
-        {.name = name, .plan = plan, .digits = digits, .own = own, .key = key, .add = add, .kept = out, .divided = divided});
+    switch_rows<F>(q, ring,
+                   {.name = name,
+                    .plan = plan,
+                    .digits = digits,
+                    .own = own,
+                    .turn = turn ? own_as<CudaPermutation>(*turn).table().as<u32>() : nullptr,
+                    .key = key,
+                    .add = add,
+                    .kept = out,
+                    .divided = divided});
     inverse_columns<F>(q, name, ring, divided_primes(plan.down), divided, divided);
   });
   finish_divide(q, name, plan.down, divided, out, rest, out);

@@ -105,12 +105,10 @@ __device__ __forceinline__ Two<typename F::Value> take_source(const Step<F>& s, 
 #pragma unroll
   for (u32 k = 0; k < kEach; ++k) {
     const auto canonical = settle(F::mul(x[k], source.inverse, source.p), source.p);
-    if (s.rounded) {
-      const u64 w = to_word(F{}, canonical);
-      turns.sum[k] += s.shift == 0    ? w * source.fraction
-                      : s.shift == 52 ? __umul64hi(w << 12, source.fraction)
-                                      : __umul64hi(w, source.fraction);
-    }
+    // No branch, so that sources interleave: the sum is dropped where the quotient is not rounded.
+    const u64 w = to_word(F{}, canonical) << (s.shift == 52 ? 12 : 0);
+    const u64 low = w * source.fraction, high = __umul64hi(w, source.fraction), mask = s.shift == 0 ? 0 : ~u64{0};
+    turns.sum[k] += low ^ ((low ^ high) & mask);
     y.at[k] = centre(canonical, turns.taken[k], source.p);
   }
   return y;
@@ -162,8 +160,9 @@ __device__ __forceinline__ void load_row(const Value* row, Value (&to)[TILE]) {
 }
 
 /// Targets j .. j + TILE - 1: body(j, canonical value pair, p). `ahead(j)` starts what the target needs from global
-/// memory, `own(ahead's, p)` makes the factor of the own constant of it.
-template <u32 TILE, class F, class Ahead, class Own, class Body>
+/// memory, `own(ahead's, p)` makes the factor of the own constant of it. TOGETHER: all sums end before the first body, as
+/// each end is one long chain of operations; it takes registers.
+template <u32 TILE, bool TOGETHER, class F, class Ahead, class Own, class Body>
 __device__ __forceinline__ void one_tile(u32 j, const Step<F>& s, const Two<typename F::Value>* y,
                                          const Two<typename F::Value>& v, bool has_own, Ahead ahead, Own own, Body body) {
   using Pair = Two<typename F::Value>;
@@ -199,36 +198,43 @@ __device__ __forceinline__ void one_tile(u32 j, const Step<F>& s, const Two<type
     }
   }
   add_row(v);
-  typename F::Value own_factor[TILE];
-  if (has_own) load_row(row, own_factor);
+  if (has_own) {
+    typename F::Value factor[TILE];
+    load_row(row, factor);
+#pragma unroll
+    for (u32 m = 0; m < TILE; ++m) {
+      const Pair value = own(ahead(j + m), targets[m].p);
+#pragma unroll
+      for (u32 k = 0; k < kEach; ++k) sums[m][k].add(value.at[k], factor[m]);
+    }
+  }
+  Pair results[TILE];
+  const auto finish = [&](u32 m) {
+#pragma unroll
+    for (u32 k = 0; k < kEach; ++k) results[m].at[k] = sums[m][k].finish(targets[m].p);
+  };
+#pragma unroll
+  for (u32 m = 0; TOGETHER && m < TILE; ++m) finish(m);
 #pragma unroll
   for (u32 m = 0; m < TILE; ++m) {
-    const typename F::Prime p = targets[m].p;
-    if (has_own) {
-      const Pair factor = own(ahead(j + m), p);
-#pragma unroll
-      for (u32 k = 0; k < kEach; ++k) sums[m][k].add(factor.at[k], own_factor[m]);
-    }
-    Pair result;
-#pragma unroll
-    for (u32 k = 0; k < kEach; ++k) result.at[k] = sums[m][k].finish(p);
-    body(j + m, result, p);
+    if (!TOGETHER) finish(m);
+    body(j + m, results[m], targets[m].p);
   }
 }
 
 /// The targets of one warp.
-template <class F, class... More>
+template <bool TOGETHER, class F, class... More>
 __device__ __forceinline__ void each_target(const Step<F>& s, u32 warp, u32 warps, More... more) {
   for (u32 j = 4 * warp; j < s.n_targets; j += 4 * warps) {
     const u32 left = s.n_targets - j;
     if (left >= 4) {
-      one_tile<4>(j, s, more...);
+      one_tile<4, TOGETHER>(j, s, more...);
     } else if (left == 3) {
-      one_tile<3>(j, s, more...);
+      one_tile<3, TOGETHER>(j, s, more...);
     } else if (left == 2) {
-      one_tile<2>(j, s, more...);
+      one_tile<2, TOGETHER>(j, s, more...);
     } else {
-      one_tile<1>(j, s, more...);
+      one_tile<1, TOGETHER>(j, s, more...);
     }
   }
 }
@@ -245,10 +251,18 @@ struct Limbs {
   __device__ __forceinline__ std::byte* operator[](u32 limb) const { return first + limb * step; }
 };
 
-template <class F, bool LOWER>
+enum class Kind {
+  any,    // whatever the arguments say
+  plain,  // nothing beside x, whole blocks of the field's own words: what raises digits and ends divisions
+  lower,  // two conversions
+};
+
+template <class F, Kind KIND>
 __global__ void __launch_bounds__(kMostThreads, 5) convert_kernel(const __grid_constant__ Arguments<F> a) {
   take_turn();
   using Pair = Two<typename F::Value>;
+  constexpr bool LOWER = KIND == Kind::lower, PLAIN = KIND == Kind::plain, kWide = sizeof(typename F::Word) == 8;
+  const bool has_own = !PLAIN && a.has_own, wide_in = PLAIN ? kWide : a.wide_in, wide_out = PLAIN ? kWide : a.wide_out;
   extern __shared__ __align__(16) unsigned char raw[];
   const At at = locate_in_order(a.grid, blockIdx.x);
   const Step<F>& s = a.steps[a.by_component ? at.component : 0];
@@ -256,7 +270,7 @@ __global__ void __launch_bounds__(kMostThreads, 5) convert_kernel(const __grid_c
   const Shared<F> shared(raw, a.most_sources);
   Pair* const y = shared.y + lane;
   const u32 i = at.part * kBlock + lane * kEach;
-  const bool inside = i < a.n;
+  const bool inside = PLAIN || i < a.n;
 
   // Sources: this warp's share, four loads in flight.
   const bool second = a.x.kind == Source::product && at.component >= a.x.split;
@@ -264,32 +278,31 @@ __global__ void __launch_bounds__(kMostThreads, 5) convert_kernel(const __grid_c
                          : Limbs(a.x.a, at.item, a.x.kind == Source::digits ? 0 : at.component);
   Turns turns;
   constexpr u32 kAhead = 4;
-  for (u32 k = warp; k < s.n_sources; k += kAhead * warps) {
+  for (u32 k = warp; k < s.n_sources && inside; k += kAhead * warps) {
     Words w[kAhead];
 #pragma unroll
-    for (u32 m = 0; m < kAhead; ++m) {
-      const u32 source = k + m * warps;
-      if (source < s.n_sources && inside) w[m] = load_words(x[s.first + source], i, a.wide_in);
-    }
+    for (u32 m = 0; m < kAhead; ++m) w[m] = load_words(x[s.first + least(k + m * warps, s.n_sources - 1)], i, wide_in);
 #pragma unroll
-    for (u32 m = 0; m < kAhead; ++m) {
+    for (u32 m = 0; m < kAhead; ++m) {  // beyond the last source: the last once more, not counted
       const u32 source = k + m * warps;
-      if (source >= s.n_sources || !inside) break;
       const typename F::Value value[kEach] = {to_value(F{}, w[m].at[0]), to_value(F{}, w[m].at[1])};
-      y[source * 32] = take_source(s, s.sources[source], value, turns);
+      Turns with = turns;
+      const Pair taken = take_source(s, s.sources[least(source, s.n_sources - 1)], value, with);
+      if (source < s.n_sources) y[source * 32] = taken, turns = with;
     }
   }
   shared.turns[threadIdx.x] = turns;
   __syncthreads();
 
-  const Limbs beside_own(a.own, at.item, at.component), out(a.out, at.item, at.component);
-  const bool adds = !LOWER && at.component < a.added_components;
+  const Limbs out(a.out, at.item, at.component);
+  const Limbs beside_own = has_own ? Limbs(a.own, at.item, at.component) : out;
+  const bool adds = KIND == Kind::any && at.component < a.added_components;
   const Limbs added = adds ? Limbs(a.added, at.item, at.component) : out;
   const auto place = [&](u32 j) {
-    if (a.has_place) return static_cast<u32>(a.place.index[j]);
+    if (!PLAIN && a.has_place) return static_cast<u32>(a.place.index[j]);
     return j < s.skip_at ? j : j + s.skip;
   };
-  const auto ahead = [&](u32 j) { return a.has_own && inside ? load_words(beside_own[place(j)], i, a.wide_out) : Words{}; };
+  const auto ahead = [&](u32 j) { return has_own && inside ? load_words(beside_own[place(j)], i, wide_out) : Words{}; };
   const auto own = [&](const Words& beside, const typename F::Prime& p) {
     Pair r;
     u64 ignored = 0;  // a residue of the target's own modulus: centring changes nothing
@@ -300,26 +313,26 @@ __global__ void __launch_bounds__(kMostThreads, 5) convert_kernel(const __grid_c
   const auto store = [&](u32 j, const Pair& value, const typename F::Prime& p) {
     if (!inside) return;
     Words more{}, w;
-    if (adds) more = load_words(added[place(j)], i, a.wide_out);
+    if (adds) more = load_words(added[place(j)], i, wide_out);
 #pragma unroll
     for (u32 k = 0; k < kEach; ++k)
       w.at[k] = to_word(F{}, adds ? add_canonical(value.at[k], to_value(F{}, more.at[k]), p) : value.at[k]);
-    store_words(out[place(j)], i, a.wide_out, w);
+    store_words(out[place(j)], i, wide_out, w);
   };
   const Pair v = shared.whole_turns(s, lane, warps);
   if constexpr (LOWER) {
     const Shared<F> between(raw + Shared<F>::bytes(a.most_sources, warps), a.lower.n_sources);
     Turns again;
-    each_target(s, warp, warps, y, v, a.has_own, ahead, own, [&](u32 j, const Pair& value, const auto&) {
+    each_target<KIND != Kind::lower>(s, warp, warps, y, v, has_own, ahead, own, [&](u32 j, const Pair& value, const auto&) {
       between.y[j * 32 + lane] = take_source(a.lower, a.lower.sources[j], value.at, again);
     });
     between.turns[threadIdx.x] = again;
     __syncthreads();
-    each_target(
+    each_target<true>(
         a.lower, warp, warps, between.y + lane, between.whole_turns(a.lower, lane, warps), false,
         [](u32) { return Words{}; }, own, store);
   } else {
-    each_target(s, warp, warps, y, v, a.has_own, ahead, own, store);
+    each_target<KIND != Kind::lower>(s, warp, warps, y, v, has_own, ahead, own, store);
   }
 }
 
@@ -368,8 +381,13 @@ void run_in(Queue& queue, const ConvertPass& pass, math::Word from, const View& 
   const u32 warps = a.grid.blocks() < kManyBlocks ? std::clamp<u32>(tiles, 1, kMostThreads / 32) : 1;
   const std::size_t shared =
       Shared<F>::bytes(a.most_sources, warps) + (pass.lower ? Shared<F>::bytes(a.lower.n_sources, warps) : 0);
-  pass.lower ? launch(queue, pass.name, &convert_kernel<F, true>, a.grid.blocks(), 32 * warps, shared, a)
-             : launch(queue, pass.name, &convert_kernel<F, false>, a.grid.blocks(), 32 * warps, shared, a);
+  constexpr u32 kWide = sizeof(typename F::Word) == 8;
+  const bool plain =
+      !pass.own && !pass.add && !pass.place && a.wide_in == kWide && a.wide_out == kWide && out.n % kBlock == 0;
+  const auto kernel = pass.lower ? &convert_kernel<F, Kind::lower>
+                      : plain    ? &convert_kernel<F, Kind::plain>
+                                 : &convert_kernel<F, Kind::any>;
+  launch(queue, pass.name, kernel, a.grid.blocks(), 32 * warps, shared, a);
 }
 
 }  // namespace

@@ -173,6 +173,7 @@ void switch_rows(Queue& q, const CudaRing& ring, const SwitchPass& pass) {
                                .key_limbs = primes_of(plan.key_limbs),
                                .count = static_cast<u32>(pass.digits.components)},
                        .kept = strided(pass.kept),
+                       .turn = pass.turn,
                        .stay = static_cast<u32>(plan.down.out.size()),
                        .chain = static_cast<u32>(plan.chain.size())};
   static_assert(sizeof a <= 4096, "what a launch carries");
@@ -189,8 +190,11 @@ void switch_rows(Queue& q, const CudaRing& ring, const SwitchPass& pass) {
     std::transform(plan.weight.begin(), plan.weight.end(), a.weight, word);
   }
   const u32 groups = pass.own ? kKeyGroups : 2;
-  launch(q, pass.name, pass.own ? &switch_rows_kernel<F, false> : &switch_rows_kernel<F, true>, a.key.rows.grid.blocks(),
-         kKeyGroups * kGroupThreads, groups * kGroupWords * sizeof(typename F::Value), a);
+  const auto kernel = pass.own    ? pass.turn ? &switch_rows_kernel<F, false, true> : &switch_rows_kernel<F, false, false>
+                         : pass.turn ? &switch_rows_kernel<F, true, true>
+                                  : &switch_rows_kernel<F, true, false>;
+  launch(q, pass.name, kernel, a.key.rows.grid.blocks(), kKeyGroups * kGroupThreads,
+         groups * kGroupWords * sizeof(typename F::Value), a);
 }
 
 namespace {

@@ -59,9 +59,9 @@ class CudaKernels final : public device::Kernels {
                      Workspace) override;
   void do_divide(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace) override;
   void do_apply_key_ntt(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add,
-                        const View& out, Workspace) override;
+                        const View& out, Workspace, const device::PreparedPermutation* turn) override;
   void do_key_switch_ntt(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add,
-                         const View& out, Workspace) override;
+                         const View& out, Workspace, const device::PreparedPermutation* turn) override;
   void do_bfv_multiply(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out,
                        Workspace) override;
 
@@ -69,7 +69,8 @@ class CudaKernels final : public device::Kernels {
   void finish_key_switch(Queue&, const char* name, const device::KeySwitchPlan&, const View* add, const View& out,
                          const View& sum);
   void finish_key_switch_ntt(Queue&, const char* name, const device::KeySwitchPlan&, const View& digits, const View* own,
-                             const View& key, const View* add, const View& out, Workspace&);
+                             const device::PreparedPermutation* turn, const View& key, const View* add, const View& out,
+                             Workspace&);
 
   std::shared_ptr<State> state_;
 };

@@ -43,6 +43,7 @@ struct SwitchPass {
   const device::KeySwitchPlan& plan;  // plan.down is simple
   const View& digits;
   const View* own;  // what was decomposed, in the NTT domain: a digit's own limbs; null: all digits are transformed
+  const u32* turn;  // of `digits`, `own` and `add` in the NTT domain (CudaPermutation::table); null: none
   const View& key;
   const View* add;
   const View &kept, &divided;  // limbs of the sums that stay, words; rows of those divided by

@@ -13,6 +13,7 @@ template <class F>
 struct SwitchArguments {
   KeyArguments<F> key;       // rows.polynomials: Values of the limbs divided by
   Strided own, added, kept;  // words: the polynomial that was decomposed; what is added; sums of the limbs that stay
+  const u32* turn;           // of the digits, `own` and `added` (permute's table)
   u32 stay, chain, added_components;
   typename F::Word weight[device::kMaxLimbs];  // of what is added
   unsigned char digit[device::kMaxLimbs];      // that holds a limb as its own; kNoDigit: none does
@@ -20,7 +21,8 @@ struct SwitchArguments {
 
 /// Sums over digits of digit times key, plus weight times what is added. A digit's own limb is the polynomial's, in the NTT
 /// domain already; the others are Values that still want their rows transformed. TRANSFORMED: all are words of `key.digits`.
-template <class F, bool TRANSFORMED>
+/// TURNED: all this is permuted as it is read. An automorphism takes rows to rows.
+template <class F, bool TRANSFORMED, bool TURNED>
 __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
     switch_rows_kernel(const __grid_constant__ SwitchArguments<F> s) {
   take_turn();
@@ -33,6 +35,7 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
   const At at = locate(a.rows.grid, blockIdx.x);
   const u32 group = threadIdx.x / kGroupThreads, r = threadIdx.x / kRowThreads % kBlockRows, t = threadIdx.x % kRowThreads;
   const u32 first = at.part * kBlockRows, row = first + r, root = a.rows.n / kRow + row;
+  const u32 row_from = TURNED ? __ldg(s.turn + row * kRow) / (2 * kRow) : row;
   const u32 position = first * kRow + threadIdx.x;  // of this thread in the first row; kRow further in each other
   const u32 prime = a.rows.primes.index[at.limb], key_limb = a.key_limbs.index[at.limb];
   const typename F::Prime p = a.rows.table[prime];
@@ -41,6 +44,9 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
   KeySum<F> sums[kBlockRows][2];
 #pragma unroll
   for (u32 k = 0; k < kBlockRows; ++k) sums[k][0].start(), sums[k][1].start();
+  u32 from[kBlockRows];  // where what is turned lies
+#pragma unroll
+  for (u32 k = 0; k < kBlockRows; ++k) from[k] = TURNED ? __ldg(s.turn + position + k * kRow) >> 1 : position + k * kRow;
   // value(k): what the digit holds at this thread's position of row k.
   const auto multiply = [&](u32 digit, auto value) {
     const Word* const k0 = limb_of<Word>(a.key, 0, 2 * digit, key_limb) + position;
@@ -58,37 +64,40 @@ __global__ void __launch_bounds__(kKeyGroups* kGroupThreads, 3)
     const u32 here = least(kKeyGroups, count - done);
     if constexpr (TRANSFORMED) {
       for (u32 d = 0; d < here; ++d) {
-        const Word* const digit = limb_of<Word>(a.digits, at.item, done + d, at.limb) + position;
-        multiply(done + d, [&](u32 k) { return F::load(digit[k * kRow]); });
+        const Word* const digit = limb_of<Word>(a.digits, at.item, done + d, at.limb);
+        multiply(done + d, [&](u32 k) { return F::load(digit[from[k]]); });
       }
     } else {
       const auto digit_of = [&](u32 d) { return done + d < own ? done + d : done + d + 1; };
       if (done > 0) __syncthreads();
       if (group < here) {
-        row_forward<F>(limb_of<Value>(a.digits, at.item, digit_of(group), at.limb) + row * kRow, mine, t, root,
-                       a.rows.forward + u64{prime} * a.rows.n, p);
+        row_forward<F>(limb_of<Value>(a.digits, at.item, digit_of(group), at.limb) + row_from * kRow, mine, t,
+                       a.rows.n / kRow + row_from, a.rows.forward + u64{prime} * a.rows.n, p);
       }
       __syncthreads();
       for (u32 d = 0; d < here; ++d) {
-        const Value* const digit = shared + d * kGroupWords + in_row;
-        multiply(digit_of(d), [&](u32 k) { return F::reduce(digit[k * RowShape::kWords], p); });
+        const Value* const digit = shared + d * kGroupWords;
+        multiply(digit_of(d), [&](u32 k) {
+          const u32 at_row = TURNED ? static_cast<u32>(RowShape::at(static_cast<int>(from[k] % kRow))) : in_row;
+          return F::reduce(digit[k * RowShape::kWords + at_row], p);
+        });
       }
     }
 #pragma unroll
     for (u32 k = 0; k < kBlockRows; ++k) sums[k][0].fold(p), sums[k][1].fold(p);
   }
   if (own != kNoDigit) {
-    const Word* const x = limb_of<Word>(s.own, at.item, 0, at.limb) + position;
-    multiply(own, [&](u32 k) { return F::load(x[k * kRow]); });
+    const Word* const x = limb_of<Word>(s.own, at.item, 0, at.limb);
+    multiply(own, [&](u32 k) { return F::load(x[from[k]]); });
   }
   if (at.limb < s.chain) {
     const Value weight = F::load(s.weight[at.limb]);
 #pragma unroll
     for (u32 c = 0; c < 2; ++c) {
       if (c >= s.added_components) break;
-      const Word* const x = limb_of<Word>(s.added, at.item, c, at.limb) + position;
+      const Word* const x = limb_of<Word>(s.added, at.item, c, at.limb);
 #pragma unroll
-      for (u32 k = 0; k < kBlockRows; ++k) sums[k][c].add(F::load(x[k * kRow]), weight, p);
+      for (u32 k = 0; k < kBlockRows; ++k) sums[k][c].add(F::load(x[from[k]]), weight, p);
     }
   }
 #pragma unroll
