@@ -13,6 +13,7 @@ import json
 import re
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,19 +60,35 @@ def synthetic(rows: int, attributes: int, seed: int = 1) -> Table:
 
 def read(path: Path) -> Table:
     """Numbers between commas, semicolons or blanks, one row a line, the label last; with or without a header."""
-    lines = [re.split(r"[,;\s]+", line.strip()) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     try:
-        [float(word) for word in lines[0]]
-    except ValueError:
-        lines = lines[1:]
-    try:
-        rows = np.array([[float(word) for word in line] for line in lines])
-    except ValueError as error:
-        raise SystemExit(f"{path}: {error}") from None
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SystemExit(f"cannot read {path}: {error.strerror if isinstance(error, OSError) else error}") from None
+    rows = rows_of([re.split(r"[,;\s]+", line.strip()) for line in text.splitlines() if line.strip()], path)
     labels = np.unique(rows[:, -1])
     if len(labels) != 2:
-        raise SystemExit(f"{path}: the last column has {len(labels)} values; a label has two")
+        raise SystemExit(f"{path}: the last column has {len(labels)} different values; a label has two")
     return standardised(rows[:, :-1], (rows[:, -1] == labels[1]).astype(int))
+
+
+def rows_of(lines: list[list[str]], path: Path) -> Array:
+    """Numbers [rows, columns]; a first line of words is a header."""
+    rows = []
+    for number, words in enumerate(lines, start=1):
+        try:
+            rows.append([float(word) for word in words])
+        except ValueError as error:
+            if number > 1:
+                raise SystemExit(f"{path}, row {number}: {error}") from None
+    lengths = {len(row) for row in rows}
+    if len(rows) < 5 or lengths <= {1}:
+        raise SystemExit(f"{path} holds {len(rows)} rows of numbers; five with an attribute and a label each are the least")
+    if len(lengths) > 1:
+        raise SystemExit(f"{path}: rows have {min(lengths)} to {max(lengths)} columns")
+    found = np.array(rows)
+    if not np.isfinite(found).all():
+        raise SystemExit(f"{path}: not every number is finite")
+    return found
 
 
 def split(table: Table, share: float, seed: int) -> tuple[Table, Table]:
@@ -176,7 +193,7 @@ def converged(z: Array) -> Array:
     return w
 
 
-def owner(folder: Path, parameters: hg.ckks.Parameters, table: Table, test: Table) -> hg.SecretKey:
+def owner(folder: Path, parameters: hg.ckks.Parameters, table: Table, test: Table) -> hg.ckks.SecretKey:
     """Makes keys and encrypts both tables into `folder`."""
     secret = hg.SecretKey.generate(parameters)
     rotations = hg.ckks.sum_rotations(parameters.period)
@@ -202,19 +219,32 @@ def server(folder: Path, rows: int, iterations: int, progress: Any = None) -> di
     return {"training": trained - start, "inference": done - trained}
 
 
-def run(table: Table, iterations: int, *, precision: int = 24, share: float = 0.2, seed: int = 1) -> dict[str, Any]:
-    """The whole exchange; what it found, for people and benchmarks."""
+def run(
+    table: Table,
+    iterations: int,
+    *,
+    precision: int = 24,
+    share: float = 0.2,
+    seed: int = 1,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """The whole exchange; what it found, for people and benchmarks. `say` hears how far it is."""
     training, test = split(table, share, seed)
     depth = LEVELS * (iterations - 1) + 1 + 3  # the first iteration is a sum; then come the scores
     rows = max(len(training.y), len(test.y))
     slots = 1 << (rows - 1).bit_length()  # a power of two repeats through the ring: sums turn fewer times
     parameters = hg.ckks.parameters(depth=depth, precision=precision, slots=slots, integer_bits=LARGEST)
+    say(
+        f"{len(training.y)} rows of {training.x.shape[1] - 1} attributes, N = {parameters.n}, log QP {parameters.log_qp:.0f}, "
+        f"{parameters.security}"
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         start = time.perf_counter()
         secret = owner(folder, parameters, training, test)
         prepared = time.perf_counter() - start
-        seconds = server(folder, len(training.y), iterations)
+        say(f"keys and both tables {prepared:8.2f} s")
+        seconds = server(folder, len(training.y), iterations, lambda k, of: say(f"iteration {k} of {of}"))
         sizes = {p.stem: p.stat().st_size for p in folder.iterdir()}
         weights = secret.decrypt(hg.load(folder / "weights.hg"))[:, 0]
         chances = secret.decrypt(hg.load(folder / "scores.hg"))[: len(test.y)]
@@ -228,7 +258,7 @@ def run(table: Table, iterations: int, *, precision: int = 24, share: float = 0.
         "n": parameters.n,
         "depth": depth,
         "log_qp": parameters.log_qp,
-        "security": "128-bit",
+        "security": parameters.security,
         "owner_s": prepared,
         "training_s": seconds["training"],
         "iteration_s": seconds["training"] / max(1, iterations - 1),
@@ -242,6 +272,11 @@ def run(table: Table, iterations: int, *, precision: int = 24, share: float = 0.
     }
 
 
+def shown(text: str) -> None:
+    """At once, also into a pipe."""
+    print(text, flush=True)
+
+
 def main() -> None:
     """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -253,15 +288,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="where to write what was found")
     options = parser.parse_args()
-    if options.iterations < 1:
-        parser.error("--iterations must be at least 1")
+    if options.iterations < 1 or options.attributes < 1 or options.rows < 5:
+        parser.error("--iterations and --attributes are at least 1, --rows 5")
     table = read(options.csv) if options.csv else synthetic(options.rows, options.attributes, options.seed)
-    found = run(table, options.iterations, precision=options.precision, seed=options.seed)
+    try:
+        found = run(table, options.iterations, precision=options.precision, seed=options.seed, say=shown)
+    except hg.ParameterError as error:
+        parser.error(f"{options.iterations} iterations at {options.precision} bits: {error}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(
-        f"{found['rows']} rows of {found['attributes']} attributes, N = {found['n']}, log QP {found['log_qp']:.0f}, 128-bit"
-    )
     print(f"training   {found['training_s']:8.2f} s for {found['iterations']} iterations")
     print(f"inference  {found['inference_s']:8.2f} s for {found['test_rows']} rows")
     for key, words in (("encrypted", "encrypted"), ("same_steps_in_the_clear", "the same steps in the clear"),

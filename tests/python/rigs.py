@@ -43,7 +43,7 @@ SETS = {
     "w32-digits": lambda: small_spec(168, 2, _core.batching_primes(N, 42), "w32"),
     "w32-no-special": lambda: small_spec(84, 0, [12289, 18433], "w32"),
 }
-#: BGV's, which the model does not know.
+#: BGV's; test_bgv_model.py has sets and a model of its own.
 BGV_SETS = {
     "bgv": lambda: small_spec(120, 1, [65537], scheme="bgv"),
     "bgv-digits": lambda: small_spec(200, 2, _core.batching_primes(N, 34, 2), scheme="bgv"),

@@ -1,6 +1,6 @@
 """Known answers: files of format 1 that stay readable, and whose bytes follow from their seed on every device.
 
-`python tests/python/test_formats.py` writes the files of a new version; those of an old one are never written again.
+`python tests/python/test_formats.py` writes the files that are not there; those that are there are never written again.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 import heliograph as hg
 import rigs
 from heliograph import _core
-from model import Model, build, parse
+from model import KEY_MASK, MASK, Model, build, centred, crt, from_ntt, parse, times, turned, uniform
 from rigs import N
 
 DATA = Path(__file__).with_name("data") / "format-v1"
@@ -33,11 +34,30 @@ DIGESTS: dict[str, str] = {
     "ciphertext-w32.hg": "b31e93c51a9f3e4a312538131c23657def5d7641d5f94e4f77cf2ff0287bd627",
     "degree-two-w32.hg": "6c74e495637387678da224ab15c4725d12d16597e08c2d5913e03df12c029a9a",
     "public-key-w32.hg": "818e6e585f9a409410d62c3615a05f5aef7c0e4bcdd15e7ad2d222c2419ea009",
+    "bgv-secret-key-w32.hg": "8b1ec492709ab9073ead1d87fa5c414f3f8b30b29b4416356ceec4552bd0db8b",
+    "bgv-ciphertext-w32.hg": "04631c15bdc29de5bfb6a021783bad4cc577316347cbe42e1e07ebaae68c9d5b",
+    "bgv-switched-w32.hg": "1ccd419be2321ce86bf34c2aec42ddc8557f173501f9d4b33e2c69aef5564cd7",
+    "bgv-evaluation-keys-w32.hg": "60373d7b46426ca84e5ac168ac196b32374028dc10cd5795a3b4e40f3b1d7471",
+    "bgv-product-w32.hg": "3e7f0bea893547ee08fada70cd488634671132aae57f1e46862d723eda568828",
+    "ckks-secret-key-w32.hg": "b5c931f074d7cf125687231b0e0a2a3c421ebfe31899a9ca47ad295bb59e2d13",
+    "ckks-evaluation-keys-w32.hg": "ac159a9844e5eca84d4cc396febd101050e69ef67692bce7fc1d20c5d4367728",
+    "ckks-ciphertext-w32.hg": "c7d57b575724f8a4e3135091d39ecca1596add8cda5e6e481088406766c23396",
+    "ckks-product-w32.hg": "2750c25e2bf91a98bb65ebd1ba2358ce4e6ed357b5c156d278664a4ed9b044b0",
+    "ckks-degree-two-w32.hg": "49b78c1f15108ca8d05a12f80177bce05396b3b137a5fb956b1a573502f432eb",
+    "ckks-public-key-w32.hg": "a1ec6a487540f11a8c59f76ce17d56e0fa9661d22b1258ff443f5fceef453d1b",
     "secret-key-w64.hg": "b8baa7dbe430c685618d2635419f89a54e052a8565eb8a4fc5002100ed1b3247",
     "evaluation-keys-w64.hg": "54e87da05e186b34cd18e748cb922fdb26ce4b7f2a65532a97bd7d9ff84311b0",
     "ciphertext-w64.hg": "5649382cc7b4480594c66728139e6fae965e5e641a272a4cefe9bcd29f3e47e9",
     "degree-two-w64.hg": "a431a9fcfee4da88b655aa27b7e8d9387d3f9bad7e69696550b2cd3907dd5758",
     "public-key-w64.hg": "c64dbe1734bc60b11721427dfd9e5fbd4f8d4533692e792c904935483c02c602",
+    "bgv-secret-key-w64.hg": "1c174d7f8baa146105e8d5b19d575383690f2b6dd196fbce1e951dba1d8a14fc",
+    "bgv-ciphertext-w64.hg": "678c1441a866a018a3e24aa8fad7a8a062be20d2505440b5293a94fefe81ea5d",
+    "bgv-switched-w64.hg": "627b240f55f7e529d58526495cae13cec882b53aa18f8f8d3cd89a637304cb7f",
+    "ckks-secret-key-w64.hg": "1506aabb2f151ac28a28becd815c5dbe2a06ff49a97ea6bdff96c10510b9fc13",
+    "ckks-evaluation-keys-w64.hg": "810f124bea7593caed6425a77354d6719c2b0f96bdac2b746d7ac8e54f5a3ad3",
+    "ckks-ciphertext-w64.hg": "5bd6d9542b1434d71f72866171504491c6594ef8361c91de3defa57707835c33",
+    "ckks-product-w64.hg": "e1f8e83735045b11874da55c1f58f1ddade750fce708e16fbe9dcc9ab5e4ad24",
+    "ckks-public-key-w64.hg": "8142d646c40295dd24ce49e734e9c59a1f3f3b1eb0a1e02cf70893922f7ecf1a",
 }
 
 
@@ -64,9 +84,61 @@ def made(edition: str) -> dict[str, Any]:
     }
 
 
+@functools.cache
+def made_bgv(edition: str) -> dict[str, Any]:
+    """The same of BGV, with a tensor whose factor is not 1."""
+    if edition == "w32":
+        spec = _core.make_spec(N, 84, 3, [12289], edition, 0, True, "bgv")
+    else:
+        spec = _core.make_spec(N, 100, 2, [257, 769], edition, 0, True, "bgv")
+    secret = rigs.secret_for_test(hg.bgv.Parameters(_core.Parameters(spec)), SEED)
+    keys = secret.evaluation_keys(rotations=[3] if edition == "w32" else [])
+    x = hg.Server(keys).bind(secret.encrypt(VALUES, **({"slots": 0} if edition == "w32" else {"coefficients": 0})))
+    found = {
+        f"bgv-secret-key-{edition}.hg": secret,
+        f"bgv-ciphertext-{edition}.hg": x,
+        f"bgv-switched-{edition}.hg": hg.shrink(hg.relinearize(x * 2), 2 if edition == "w32" else 1),
+    }
+    if edition == "w32":
+        square = hg.relinearize(hg.Tensor(_core.multiply(x._core, x._core, None), keys))
+        found |= {"bgv-evaluation-keys-w32.hg": keys, "bgv-product-w32.hg": hg.shrink(square, 2)}
+    return found
+
+
+REALS = np.linspace(-1, 1, 16)
+
+
+@functools.cache
+def made_ckks(edition: str) -> dict[str, Any]:
+    """The same of CKKS; levels of 32-bit words are lists of primes that come and go."""
+    parameters = hg.ckks.parameters(n=N, levels=2, log_scale=30, base_bits=40, special=2, slots=16, insecure=True)
+    if edition == "w32":
+        primes = sorted(_core.batching_primes(N, 27 * 2, 2)) + _core.batching_primes(N, 29 * 4, 4)
+        spec = parameters._core.spec
+        spec.edition, spec.chain, spec.special, spec.digits = "w32", primes[:3], primes[3:], [3]
+        spec.levels, spec.log_scale = [[2], [0, 1]], 26.0
+        parameters = hg.ckks.Parameters(_core.CkksParameters(spec))
+    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, SEED))
+    keys = secret.evaluation_keys(rotations=[] if edition == "w32" else [3])
+    x = hg.Server(keys).bind(secret.encrypt(REALS))
+    found = {
+        f"ckks-secret-key-{edition}.hg": secret,
+        f"ckks-evaluation-keys-{edition}.hg": keys,
+        f"ckks-ciphertext-{edition}.hg": x,
+        f"ckks-product-{edition}.hg": x * x,
+        f"ckks-public-key-{edition}.hg": secret.public_key(),
+    }
+    if edition == "w32":
+        found["ckks-degree-two-w32.hg"] = hg.ckks.multiply(x, x, relinearize=False, rescale=False)
+    return found
+
+
 def all_made() -> dict[str, Any]:
-    """Both editions."""
-    return made("w32") | made("w64")
+    """Every scheme and both editions."""
+    found: dict[str, Any] = {}
+    for edition in ("w32", "w64"):
+        found |= made(edition) | made_bgv(edition) | made_ckks(edition)
+    return found
 
 
 @pytest.mark.parametrize("name", DIGESTS)
@@ -83,7 +155,7 @@ def test_nothing_is_forgotten() -> None:
     """Each file has a digest and each digest a file; together they stay small."""
     files = list(DATA.iterdir())
     assert {f.name for f in files} == set(DIGESTS) == set(all_made())
-    assert sum(f.stat().st_size for f in files) < 200_000
+    assert sum(f.stat().st_size for f in files) < 600_000
 
 
 @pytest.mark.parametrize("edition", ["w32", "w64"])
@@ -115,6 +187,54 @@ def test_old_files_are_read(edition: str) -> None:
 
 
 @pytest.mark.parametrize("edition", ["w32", "w64"])
+def test_old_files_of_bgv_are_read(edition: str) -> None:
+    """Factors, products and rotations too."""
+    secret = hg.SecretKey.load(DATA / f"bgv-secret-key-{edition}.hg")
+    assert secret.parameters.scheme == "BGV"
+    x, switched = (hg.load(DATA / f"bgv-{name}-{edition}.hg") for name in ("ciphertext", "switched"))
+    assert parse((DATA / f"bgv-switched-{edition}.hg").read_bytes()).header["factors"] != [1] * len(x.plain_moduli)
+    clear = rigs.Clear(VALUES, secret.parameters.plain_modulus, "slots" if edition == "w32" else "coefficients")
+    np.testing.assert_array_equal(secret.decrypt(x), VALUES)
+    np.testing.assert_array_equal(secret.decrypt(switched), (clear * 2).centred())
+    np.testing.assert_array_equal(secret.decrypt(switched - x), VALUES)
+    if edition == "w32":
+        product, server = hg.load(DATA / "bgv-product-w32.hg"), hg.Server(hg.load(DATA / "bgv-evaluation-keys-w32.hg"))
+        np.testing.assert_array_equal(secret.decrypt(product), (clear * clear).centred())
+        np.testing.assert_array_equal(secret.decrypt(hg.relinearize(server.bind(x) * x)), (clear * clear).centred())
+        np.testing.assert_array_equal(
+            secret.decrypt(hg.rotate_rows(server.bind(x), 3)), np.roll(VALUES.reshape(2, -1), -3, axis=1).ravel()
+        )
+
+
+@pytest.mark.parametrize("edition", ["w32", "w64"])
+def test_old_files_of_ckks_are_read(edition: str) -> None:
+    """Scales, levels, keys that compute."""
+    secret = hg.SecretKey.load(DATA / f"ckks-secret-key-{edition}.hg")
+    assert isinstance(secret, hg.ckks.SecretKey)
+    names = ("ciphertext", "product", "public-key", "evaluation-keys")
+    x, product, public, keys = (hg.load(DATA / f"ckks-{name}-{edition}.hg") for name in names)
+    assert isinstance(public, hg.ckks.PublicKey)
+    assert isinstance(keys, hg.ckks.EvaluationKeys)
+    assert secret.id == keys.id == public.id == x.key_id == product.key_id
+    assert (x.level, product.level) == (2, 1)
+    assert (x.degree, product.degree) == (1, 1)
+    assert x.scale == x.parameters.scale(x.level)
+    assert product.precision is None  # files carry no noise
+    assert x.precision is not None
+    near: dict[str, Any] = {"rtol": 0, "atol": 1e-3}
+    for tensor, expected in ((x, REALS), (product, REALS**2), (public.encrypt(REALS), REALS)):
+        np.testing.assert_allclose(secret.decrypt(tensor), expected, **near)
+    bound = hg.Server(keys).bind(x)
+    np.testing.assert_allclose(secret.decrypt(bound * bound), REALS**2, **near)
+    if edition == "w32":
+        two = hg.load(DATA / "ckks-degree-two-w32.hg")
+        assert (two.degree, two.level, two.scale) == (2, 2, x.scale * x.scale)
+        np.testing.assert_allclose(secret.decrypt(two), REALS**2, **near)
+    else:
+        np.testing.assert_allclose(secret.decrypt(hg.ckks.rotate(bound, 3)), np.roll(REALS, -3), **near)
+
+
+@pytest.mark.parametrize("edition", ["w32", "w64"])
 def test_the_model_knows_the_files(edition: str) -> None:
     """The secret's coefficients and the ciphertext's words, from the seed, by the model alone."""
     files = {n: parse((DATA / f"{n}-{edition}.hg").read_bytes()) for n in ("secret-key", "ciphertext", "evaluation-keys")}
@@ -133,21 +253,58 @@ def test_the_model_knows_the_files(edition: str) -> None:
         np.testing.assert_array_equal(files["ciphertext"].arrays[f"part{part}"], words[:1])
 
 
+@pytest.mark.parametrize("edition", ["w32", "w64"])
+def test_the_format_tells_what_files_of_ckks_hold(edition: str) -> None:
+    """docs/format.md alone: the values at the 5^s-th roots, and what a rotation key's rows encrypt."""
+    files = {
+        n: parse((DATA / f"ckks-{n}-{edition}.hg").read_bytes()) for n in ("secret-key", "ciphertext", "evaluation-keys")
+    }
+    cipher, keys = files["ciphertext"], files["evaluation-keys"]
+    p, secret = cipher.header["parameters"], files["secret-key"].arrays["secret"].astype(object)
+    primes = [(i, p["chain"][i]) for i in (p["levels"][-1] if p["levels"] else range(len(p["chain"])))]
+    seed, moduli = bytes.fromhex(cipher.header["seed"]), [q for _, q in primes]
+    mask = crt([uniform(seed, MASK, i, 0, 0, N, q) for i, q in primes], moduli)
+    body = crt([from_ntt(w.astype(object), q) for w, q in zip(cipher.arrays["words"][0], moduli, strict=True)], moduli)
+    phase = centred(body + times(mask, secret), math.prod(moduli)).astype(float)
+    roots = np.exp(1j * np.pi / N * np.array([pow(5, s, 2 * N) for s in range(32)]))
+    values = (roots[:, None] ** np.arange(N)) @ phase / cipher.header["scale"]
+    np.testing.assert_allclose(values, np.tile(REALS, 2), atol=1e-3)
+
+    galois = pow(5, 3, 2 * N)
+    target = turned(secret, galois) if edition == "w64" else times(secret, secret)
+    name = f"rotation{galois}" if edition == "w64" else "relinearization"
+    found = keys.header["rotations"][str(galois)] if edition == "w64" else keys.header["relinearization"]
+    moduli = [*p["chain"], *p["special"]]
+    assert p["digits"] == [len(p["chain"])]  # one: g is 1 modulo all of Q
+    words, drawn = keys.arrays[name][0].astype(object), bytes.fromhex(found)
+    body = crt([from_ntt(w, q) for w, q in zip(words, moduli, strict=True)], moduli)
+    mask = crt([from_ntt(uniform(drawn, KEY_MASK, i, 0, 0, N, q), q) for i, q in enumerate(moduli)], moduli)
+    error = centred(body + times(mask, secret) - math.prod(p["special"]) * target, math.prod(moduli))
+    assert 0 < max(abs(error)) < 29  # the longest draw of the Gaussian is 28
+
+
 @pytest.mark.parametrize("name", DIGESTS)
 def test_inspect(name: str) -> None:
     """What a file is, without its words."""
     told = json.loads(_core.inspect(str(DATA / name)))
-    assert told["type"] == f"heliograph.bfv.{_core.kind_of(str(DATA / name))}"
+    scheme = name.split("-")[0] if name.startswith(("bgv", "ckks")) else "bfv"
+    if scheme == "ckks":
+        assert told["type"] in {
+            f"heliograph.ckks.{k}" for k in ("ciphertext", "secret-key", "public-key", "evaluation-keys")
+        }
+    else:
+        assert told["type"] == f"heliograph.{scheme}.{_core.kind_of(str(DATA / name))}"
     assert told["file_bytes"] == (DATA / name).stat().st_size
     assert told["header"]["parameters"]["n"] == N
 
 
 def write() -> None:
-    """Writes the files and prints their digests."""
+    """Writes the files that are not there and prints the digests of all."""
     DATA.mkdir(parents=True, exist_ok=True)
     for name, thing in all_made().items():
         save: Callable[[Path], None] = thing.save
-        save(DATA / name)
+        if not (DATA / name).exists():
+            save(DATA / name)
         (DATA / name).chmod(0o644)
         print(f'    "{name}": "{hashlib.sha256((DATA / name).read_bytes()).hexdigest()}",')
 

@@ -1,0 +1,265 @@
+"""Other libraries on the same inputs: exact schemes give the same integers, CKKS errors of the same size or smaller.
+
+Skipped where tenseal or openfhe is not installed; no figure of speed is taken here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import heliograph as hg
+
+Array = npt.NDArray[Any]
+Results = dict[str, Array]
+
+T = 65537
+SCALE_BITS = 40
+WORST = 4  #: Times the other library's error.
+
+
+def error(found: Any, expected: Any) -> float:
+    """Root of the mean square: steadier than the largest."""
+    return float(np.sqrt(np.mean(np.square(np.asarray(found, dtype=float) - expected))))
+
+
+def require_as_precise(ours: Results, theirs: Results, expected: Results) -> None:
+    """Ours and theirs are near what NumPy says, ours at most `WORST` times as far."""
+    assert set(ours) == set(theirs) == set(expected)
+    for name, want in expected.items():
+        other, own = error(theirs[name], want), error(ours[name], want)
+        assert other < 1e-4, f"{name}: the other library errs by {other}"
+        assert own <= WORST * other, f"{name}: {own} against {other}"
+
+
+def real(*shape: int, seed: int = 1) -> Array:
+    """Numbers in [-1, 1]."""
+    return np.random.default_rng(seed).uniform(-1, 1, shape)
+
+
+def integers(*shape: int, seed: int = 1) -> Array:
+    """Centred residues modulo T."""
+    return np.random.default_rng(seed).integers(-(T // 2), T // 2 + 1, shape)
+
+
+def reduced(values: Any) -> Array:
+    """Centred modulo T."""
+    return (np.asarray(values).astype(object) + T // 2) % T - T // 2
+
+
+# CKKS and tenseal, N = 8192. Its public-key encryptions are divided by a special prime and come as precise as a secret key's here.
+
+SLOTS = 4096
+QUADRATIC = [0.5, 0.25, -0.125]
+
+
+class Ckks:
+    """Our side: a key, a public key, a server."""
+
+    def __init__(self, n: int, depth: int, rotations: list[int], slots: int = 0) -> None:
+        self.parameters = hg.ckks.parameters(
+            n=n, levels=depth + 1, log_scale=SCALE_BITS, base_bits=50, special=1, slots=slots
+        )
+        self.secret = hg.SecretKey.generate(self.parameters)
+        self.public = self.secret.public_key()
+        self.server = hg.Server(self.secret.evaluation_keys(rotations=rotations))
+
+    def tensor(self, values: Array, *, public: bool = False) -> hg.ckks.Tensor:
+        """Encrypted and at the server."""
+        return self.server.bind((self.public if public else self.secret).encrypt(values))
+
+
+def test_tenseal_ckks_vectors() -> None:
+    """Sums, products, a polynomial."""
+    ts = pytest.importorskip("tenseal")
+    a, b = real(SLOTS), real(SLOTS, seed=2)
+    context = ts.context(ts.SCHEME_TYPE.CKKS, 2 * SLOTS, coeff_mod_bit_sizes=[60, SCALE_BITS, SCALE_BITS, 60])
+    context.global_scale = 2**SCALE_BITS
+    side = Ckks(2 * SLOTS, 2, [])
+
+    def run(x: Any, y: Any, read: Callable[[Any], Any], quadratic: Callable[[Any], Any]) -> Results:
+        # Tenseal lowers an operand in place where it meets a lower one: the deepest product comes last.
+        made = {"fresh": x, "add": x + y, "subtract": x - y, "multiply": x * y, "square": x * x, "quadratic": quadratic(x)}
+        made |= {"numbers": x * 0.3 + 0.7, "clear": x * b.tolist(), "third": x * y * x}
+        return {name: np.asarray(read(result)) for name, result in made.items()}
+
+    theirs = run(
+        ts.ckks_vector(context, a.tolist()),
+        ts.ckks_vector(context, b.tolist()),
+        lambda v: v.decrypt(),
+        lambda v: v.polyval(QUADRATIC),
+    )
+    ours = run(side.tensor(a), side.tensor(b), side.secret.decrypt, lambda v: hg.ckks.polynomial(v, QUADRATIC))
+    expected = {
+        **{"fresh": a, "add": a + b, "subtract": a - b, "multiply": a * b, "square": a * a, "third": a * b * a},
+        **{"numbers": a * 0.3 + 0.7, "clear": a * b, "quadratic": np.polynomial.polynomial.polyval(a, QUADRATIC)},
+    }
+    require_as_precise(ours, theirs, expected)
+
+
+def test_tenseal_ckks_sums_and_matrices() -> None:
+    """Dot products over all slots, and clear matrices."""
+    ts = pytest.importorskip("tenseal")
+    count, length, rows, columns = 12, 256, 16, 8
+    a, b = real(count, length, seed=3), real(count, length, seed=4)
+    v, m = real(count, rows, seed=5), real(rows, columns, seed=6)
+    context = ts.context(ts.SCHEME_TYPE.CKKS, 2 * SLOTS, coeff_mod_bit_sizes=[60, SCALE_BITS, SCALE_BITS, 60])
+    context.global_scale = 2**SCALE_BITS
+    context.generate_galois_keys()
+
+    def theirs_of(values: Array) -> list[Any]:
+        return [ts.ckks_vector(context, row.tolist()) for row in values]
+
+    theirs = {
+        "dot": np.array([x.dot(y).decrypt()[0] for x, y in zip(theirs_of(a), theirs_of(b), strict=True)]),
+        "matmul": np.array([x.matmul(m.tolist()).decrypt() for x in theirs_of(v)]),
+    }
+    long = Ckks(2 * SLOTS, 2, hg.ckks.sum_rotations(length), slots=length)
+    x, y = long.tensor(a), long.tensor(b)
+    dots = long.secret.decrypt(hg.ckks.inner_product(x.reshape(1, count), y.reshape(1, count), axis=0, count=length))
+    parameters = Ckks(2 * SLOTS, 2, [], slots=rows).parameters
+    transform = hg.ckks.LinearTransform(parameters, m.T)
+    short = Ckks(2 * SLOTS, 2, transform.rotations, slots=rows)
+    ours = {"dot": dots[..., 0].ravel(), "matmul": short.secret.decrypt(transform @ short.tensor(v))}
+    require_as_precise(ours, theirs, {"dot": (a * b).sum(1), "matmul": v @ m})
+
+
+# Exact integers and tenseal
+
+
+@pytest.mark.parametrize("scheme", ["bfv", "bgv"])
+def test_tenseal_integers(scheme: str) -> None:
+    """The same integers modulo t, from BFV there and both exact schemes here."""
+    ts = pytest.importorskip("tenseal")
+    a, b = integers(2 * SLOTS), integers(2 * SLOTS, seed=2)
+    context = ts.context(ts.SCHEME_TYPE.BFV, 2 * SLOTS, plain_modulus=T)
+    x, y = (ts.bfv_vector(context, v.tolist()) for v in (a, b))
+    theirs = [x + y, x - y, x * y, x * x + y, x * b.tolist(), x + b.tolist()]
+    parameters = getattr(hg, scheme).parameters(n=2 * SLOTS, log_q=150, special=1, plain_modulus=T)
+    secret = hg.SecretKey.generate(parameters)
+    server = hg.Server(secret.evaluation_keys())
+    u, w = (server.bind(secret.encrypt(v)) for v in (a, b))
+    plain = server.encode(b)
+    ours = [u + w, u - w, u * w, u * u + w, u * plain, u + plain]
+    p, q = a.astype(object), b.astype(object)
+    for mine, other, expected in zip(ours, theirs, [p + q, p - q, p * q, p * p + q, p * q, p + q], strict=True):
+        np.testing.assert_array_equal(secret.decrypt(mine), reduced(expected))
+        np.testing.assert_array_equal(reduced(other.decrypt()), reduced(expected))
+
+
+# OpenFHE, N = 2^14
+
+
+def openfhe_bgv(o: Any, a: Array, b: Array, step: int) -> Results:
+    """BGV there: two multiplications in sequence, rows of N/2 slots turned left."""
+    p = o.CCParamsBGVRNS()
+    p.SetPlaintextModulus(T)
+    p.SetMultiplicativeDepth(2)
+    p.SetRingDim(len(a))
+    context = o.GenCryptoContext(p)
+    for feature in (o.PKESchemeFeature.PKE, o.PKESchemeFeature.KEYSWITCH, o.PKESchemeFeature.LEVELEDSHE):
+        context.Enable(feature)
+    keys = context.KeyGen()
+    context.EvalMultKeyGen(keys.secretKey)
+    context.EvalRotateKeyGen(keys.secretKey, [step])
+    x, y = (context.Encrypt(keys.publicKey, context.MakePackedPlaintext(v.tolist())) for v in (a, b))
+    product = context.EvalMult(x, y)
+    made = {"add": context.EvalAdd(x, y), "subtract": context.EvalSub(x, y), "multiply": product}
+    made |= {"third": context.EvalMult(product, x), "rotate": context.EvalRotate(x, step)}
+    made["rotate product"] = context.EvalRotate(product, step)
+
+    def read(ciphertext: Any) -> Array:
+        plain = context.Decrypt(ciphertext, keys.secretKey)
+        plain.SetLength(len(a))
+        return np.array(plain.GetPackedValue())
+
+    return {name: read(c) for name, c in made.items()}
+
+
+def openfhe_ckks(o: Any, a: Array, b: Array, step: int) -> Results:
+    """CKKS there, at a scale of 40 bits."""
+    p = o.CCParamsCKKSRNS()
+    p.SetMultiplicativeDepth(2)
+    p.SetScalingModSize(SCALE_BITS)
+    p.SetFirstModSize(50)
+    p.SetScalingTechnique(o.ScalingTechnique.FLEXIBLEAUTO)
+    p.SetRingDim(2 * len(a))
+    p.SetBatchSize(len(a))
+    context = o.GenCryptoContext(p)
+    for feature in (o.PKESchemeFeature.PKE, o.PKESchemeFeature.KEYSWITCH, o.PKESchemeFeature.LEVELEDSHE):
+        context.Enable(feature)
+    keys = context.KeyGen()
+    context.EvalMultKeyGen(keys.secretKey)
+    context.EvalRotateKeyGen(keys.secretKey, [step])
+    x, y = (context.Encrypt(keys.publicKey, context.MakeCKKSPackedPlaintext(v.tolist())) for v in (a, b))
+    product = context.EvalMult(x, y)
+    made = {"fresh": x, "add": context.EvalAdd(x, y), "multiply": product, "third": context.EvalMult(product, x)}
+    made |= {"number": context.EvalMult(x, 0.3), "rotate": context.EvalRotate(x, step)}
+
+    def read(ciphertext: Any) -> Array:
+        plain = context.Decrypt(ciphertext, keys.secretKey)
+        plain.SetLength(len(a))
+        return np.array(plain.GetRealPackedValue())
+
+    return {name: read(c) for name, c in made.items()}
+
+
+def clear_bgv(a: Array, b: Array, step: int) -> Results:
+    """What both must give."""
+    p, q = a.astype(object), b.astype(object)
+
+    def turned(v: Array) -> Array:
+        return np.roll(v.reshape(2, -1), -step, axis=1).ravel()
+
+    made = {"add": p + q, "subtract": p - q, "multiply": p * q, "third": p * q * p}
+    made |= {"rotate": turned(p), "rotate product": turned(p * q)}
+    return {name: reduced(v) for name, v in made.items()}
+
+
+def clear_ckks(a: Array, b: Array, step: int) -> Results:
+    """What both must be near."""
+    return {
+        **{"fresh": a, "add": a + b, "multiply": a * b, "third": a * b * a},
+        **{"number": 0.3 * a, "rotate": np.roll(a, -step)},
+    }
+
+
+def our_bgv(a: Array, b: Array, step: int) -> Results:
+    """BGV here."""
+    parameters = hg.bgv.parameters(n=len(a), log_q=200, special=2, plain_modulus=T)
+    secret = hg.SecretKey.generate(parameters)
+    server = hg.Server(secret.evaluation_keys(rotations=[step]))
+    x, y = (server.bind(secret.public_key().encrypt(v)) for v in (a, b))
+    made = {"add": x + y, "subtract": x - y, "multiply": x * y, "third": x * y * x}
+    made |= {"rotate": hg.rotate_rows(x, step), "rotate product": hg.rotate_rows(x * y, step)}
+    return {name: secret.decrypt(t) for name, t in made.items()}
+
+
+def our_ckks(a: Array, b: Array, step: int) -> Results:
+    """CKKS here."""
+    side = Ckks(2 * len(a), 2, [step])
+    x, y = side.tensor(a, public=True), side.tensor(b, public=True)  # as there, over the same modulus
+    made = {"fresh": x, "add": x + y, "multiply": x * y, "third": x * y * x}
+    made |= {"number": x * 0.3, "rotate": hg.ckks.rotate(x, step)}
+    return {name: side.secret.decrypt(t) for name, t in made.items()}
+
+
+def test_openfhe_bgv() -> None:
+    """Sums, products and rotations: the same integers."""
+    o = pytest.importorskip("openfhe")
+    a, b = integers(1 << 14), integers(1 << 14, seed=2)
+    expected = clear_bgv(a, b, 3)
+    for results in (openfhe_bgv(o, a, b, 3), our_bgv(a, b, 3)):
+        for name, want in expected.items():
+            np.testing.assert_array_equal(reduced(results[name]), want)
+
+
+def test_openfhe_ckks() -> None:
+    """Errors at one scale and one ring."""
+    o = pytest.importorskip("openfhe")
+    a, b = real(1 << 13), real(1 << 13, seed=2)
+    require_as_precise(our_ckks(a, b, 3), openfhe_ckks(o, a, b, 3), clear_ckks(a, b, 3))
