@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <sstream>
 
@@ -187,6 +188,14 @@ std::vector<double> all_rates(State& state) {
   return rates;
 }
 
+/// Members that describe themselves alike are equally fast, at the best of their rates: one that others kept busy while it
+/// was measured is no slower a device.
+void equalize(std::vector<double>& rates, const std::vector<std::string>& descriptions) {
+  std::map<std::string, double> best;
+  for (std::size_t m = 0; m < rates.size(); ++m) best[descriptions[m]] = std::max(best[descriptions[m]], rates[m]);
+  for (std::size_t m = 0; m < rates.size(); ++m) rates[m] = best[descriptions[m]];
+}
+
 /// Rank 0's numbers on every rank: all must choose alike.
 void agree(State& state, Costs& costs) {
   std::vector<double> numbers = costs.limbs_a_second;
@@ -199,7 +208,8 @@ void agree(State& state, Costs& costs) {
 
 }  // namespace
 
-Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions) {
+Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions,
+              const std::vector<std::string>& kinds) {
   std::string key;
   for (const std::string& d : descriptions) key += (key.empty() ? "" : "; ") + d;
   Costs costs;
@@ -222,6 +232,7 @@ Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string
     if (chief) write_cache(key, costs);
   }
   costs.limbs_a_second.resize(state->size());
+  equalize(costs.limbs_a_second, kinds);
   agree(*state, costs);
   costs.weights = weights_of(costs.limbs_a_second);
   return costs;

@@ -23,7 +23,9 @@ struct Costs {
 
 class State;
 /// Reads the cached measurement of these very devices, or makes and caches it.
-Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions);
+/// `kinds`: members of one kind are equally fast, whatever was measured.
+Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions,
+              const std::vector<std::string>& kinds);
 /// For a person: each member, then the links.
 std::vector<std::string> report(State& state);
 

@@ -111,8 +111,7 @@ bool State::drop_copies() {
       for (auto& copy : memory->copies) {
         any = true;
         release(copy.part.member, copy.buffer->bytes());
-        post(
-            copy.part.member, [mine = std::move(copy.buffer)]() mutable { mine.reset(); }, true);
+        post(copy.part.member, [mine = std::move(copy.buffer)]() mutable { mine.reset(); }, true);
       }
       memory->copies.clear();
     }
@@ -158,15 +157,22 @@ void State::calibrate() {
   if (const std::size_t total = memory_of(0).total) large_ = total / 8;
   if (options_.calibrate && size() > 1) {
     std::vector<std::string> descriptions;
-    for (const Member& m : members_) descriptions.push_back(m.device->name() + ": " + m.device->description());
+    std::vector<std::string> kinds;  // numbers aside: GPUs of one kind are alike
+    for (const Member& m : members_) {
+      descriptions.push_back(m.device->name() + ": " + m.device->description());
+      kinds.push_back(m.device->description());
+    }
     if (!options_.slowdown.empty()) {
-      for (std::size_t m = 0; m < size(); ++m) descriptions[m] += " / " + std::to_string(options_.slowdown[m]);
+      for (std::size_t m = 0; m < size(); ++m) {
+        descriptions[m] += " / " + std::to_string(options_.slowdown[m]);
+        kinds[m] += " / " + std::to_string(options_.slowdown[m]);
+      }
     }
     if (options_.staged) descriptions.push_back("staged");
     if (over_ranks()) descriptions.push_back(transport_->is_staged() ? "ranks by sockets" : "ranks");
     for (std::size_t m = 0; over_ranks() && m < size(); ++m)
       descriptions.back().append(" ").append(std::to_string(rank_of(m)));
-    costs_ = measure(shared_from_this(), descriptions);
+    costs_ = measure(shared_from_this(), descriptions, kinds);
   }
   if (!options_.weights.empty()) costs_.weights = options_.weights;
   owners_ = std::make_unique<LimbOwners>(costs_.weights);
@@ -203,8 +209,7 @@ MeshQueue::~MeshQueue() {
   // The members' queues outlive what was posted.
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m)
-    state_->post(
-        m, [queue = std::move(queues_[m])]() mutable { queue.reset(); }, true);
+    state_->post(m, [queue = std::move(queues_[m])]() mutable { queue.reset(); }, true);
 }
 
 MeshQueue& own(Queue& queue) {

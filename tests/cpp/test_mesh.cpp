@@ -184,6 +184,20 @@ TEST(Mesh, LayoutsHoldTheSameWords) {
   }
 }
 
+TEST(Mesh, MembersOfOneKindGetAlike) {
+  const Cache cache;
+  mesh_of("2*cpu");
+  std::string text;
+  std::getline(std::ifstream(cache.file()), text, '\0');
+  const std::string name = "\"limbs_a_second\":[";
+  const std::size_t begin = text.find(name) + name.size(), end = text.find(']', begin);
+  ASSERT_LT(end, text.size());
+  text.replace(begin, end - begin, "4e6,1e6");  // as if the second had been busy then
+  std::ofstream(cache.file()) << text;
+  const auto lines = mesh_of("2*cpu")->report();
+  for (std::size_t m = 0; m < 2; ++m) EXPECT_NE(lines[m].find("share 1.00, 4e+06"), std::string::npos) << lines[m];
+}
+
 TEST(Mesh, SlowMembersGetLess) {
   const Cache cache;
   const auto start = [&] { return mesh_of("2*cpu/slowdown=1:6"); };
