@@ -30,8 +30,8 @@ LINES: tuple[tuple[str, str, float | None, str, str, str], ...] = (
 
 
 def is_levelled(report: Row) -> bool:
-    """Whether it holds these cases and no others (peers aside)."""
-    names = [r["case"] for r in report["results"] if "case" in r]
+    """Whether it holds these cases and no others (peers aside), on one device."""
+    names = [r["case"] for r in report["results"] if "case" in r and "devices" not in r]
     own = [n for n in names if n.startswith(("ckks-", "bgv-"))]
     return bool(own) and all(n.startswith("peer-") for n in names if n not in own)
 
