@@ -4,6 +4,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -207,8 +208,12 @@ class SecretKey {
   Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}) const;
   /// Decryption for publication: a fresh Gaussian of `noise_bits` bits above the bound on the ciphertext's own noise is added
   /// to the phase before decoding (noise flooding against IND-CPA-D; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
-  /// NoiseError where the bound is not known, or nothing would be left of the values.
-  Values decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits, const Progress& progress = {}) const;
+  /// `precision`: bits after the binary point that the caller knows to be right, for a tensor whose own bound a file did not
+  /// keep; NaN: the tensor's; the lower of both counts. NoiseError where no bound is known, or nothing would be left of the
+  /// values.
+  Values decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits,
+                                 double precision = std::numeric_limits<double>::quiet_NaN(),
+                                 const Progress& progress = {}) const;
   /// Explicit, mode 0600.
   void save(const std::string& path) const;
   static SecretKey load(const std::string& path);

@@ -182,16 +182,16 @@ void bind_secret_key(nb::module_& m) {
           "ciphertext"_a, "progress"_a = nb::none())
       .def(
           "decrypt_for_publication",
-          [](const SecretKey& k, const Ciphertext& c, double noise_bits, const nb::object& progress) {
+          [](const SecretKey& k, const Ciphertext& c, double noise_bits, double precision, const nb::object& progress) {
             const Progress p = progress_of(progress);
             Values values;
             {
               nb::gil_scoped_release release;
-              values = k.decrypt_for_publication(c, noise_bits, p);
+              values = k.decrypt_for_publication(c, noise_bits, precision, p);
             }
             return array_from(std::move(values));
           },
-          "ciphertext"_a, "noise_bits"_a, "progress"_a = nb::none());
+          "ciphertext"_a, "noise_bits"_a, "precision"_a, "progress"_a = nb::none());
   m.def("ckks_load_secret_key", &SecretKey::load, "path"_a, Unlocked());
 }
 

@@ -479,6 +479,10 @@ def test_decryption_for_publication(p: Party) -> None:
     loaded = hg.ckks.Tensor(hg._core.ckks_ciphertext_from_bytes((x * x).to_bytes()))
     with pytest.raises(hg.NoiseError):
         p.secret.decrypt(loaded, publish_bits=4)
+    known = (x * x).precision
+    assert np.abs(p.secret.decrypt(loaded, publish_bits=4, precision=known) - a * a).max() < 1e-2
+    with pytest.raises(hg.NoiseError):
+        p.secret.decrypt(loaded, publish_bits=4, precision=1)
     with pytest.raises(hg.ParameterError):
         p.secret.decrypt(x, publish_bits=-1)
 

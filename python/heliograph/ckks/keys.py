@@ -197,6 +197,7 @@ class SecretKey:
         *,
         slots: int = -1,
         publish_bits: float | None = None,
+        precision: float | None = None,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
         """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis.
@@ -208,8 +209,11 @@ class SecretKey:
         T published ciphertexts then tell at most T 2^(-2 publish_bits - 1) of the error (Kullback-Leibler divergence); how many bits
         there is room for follows from the scale (docs/ckks.md).
 
-        Raises WrongKeyError, MismatchError; with `publish_bits` NoiseError where the bound is not known (the tensor came from a
-        file and was computed on) or nothing would be left of the values.
+        A file keeps no bound. For a tensor that was computed elsewhere say what `precision` the same computation has: the owner's
+        own tensors tell (`Tensor.precision`, on fresh encryptions of any values as large).
+
+        Raises WrongKeyError, MismatchError; with `publish_bits` NoiseError where no bound is known or nothing would be left of the
+        values.
         """
         if not isinstance(tensor, Tensor):
             raise _core.DtypeError(f"decrypt takes a tensor of CKKS, not {type(tensor).__name__}")
@@ -218,7 +222,8 @@ class SecretKey:
         else:
             if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
                 raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {publish_bits!r}")
-            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), progress)
+            known = float("nan") if precision is None else float(precision)
+            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress)
         return np.moveaxis(np.asarray(values), -1, slots)
 
     def save(self, path: Any) -> None:

@@ -43,17 +43,20 @@ class Gaussian {
 
 }  // namespace
 
-Values SecretKey::decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits, const Progress& progress) const {
+Values SecretKey::decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits, double precision,
+                                          const Progress& progress) const {
   const CiphertextData& x = ciphertext.data();
   require_same(x, data_->context, data_->key.id(), "this secret key");
   require<ParameterError>(noise_bits >= 0 && noise_bits <= 128, "the noise for publication has 0 to 128 bits");
-  if (std::isnan(x.noise))
+  const double given = std::log2(x.scale) - precision;  // NaN where nothing was given
+  const double bound = std::isnan(x.noise) || given > x.noise ? given : x.noise;
+  if (std::isnan(bound))
     throw NoiseError(
-        "the noise of this ciphertext is not known, so no noise is known to hide it: compute it here, or "
-        "encrypt afresh");
+        "the noise of this ciphertext is not known, so no noise is known to hide it: say what precision the same "
+        "computation has where it is made from fresh encryptions");
   // The bound on the canonical norm also bounds the Euclidean norm of the coefficients: the width against which a
   // Gaussian mechanism is measured.
-  const double log_sigma = x.noise + noise_bits;
+  const double log_sigma = bound + noise_bits;
   const double after = data_->context->noise().random(2 * log_sigma);
   if (after >= std::log2(x.scale))
     throw NoiseError("noise of 2^" + std::to_string(static_cast<int>(std::ceil(after - std::log2(x.scale)))) +
