@@ -52,7 +52,8 @@ void divide_case(std::vector<OpCase>& cases, const Field& field, const DivideSha
     const auto scratch = rig.workspace(Kernels::divide_workspace(*plan, items(s), components));
     return [=, &rig] { rig.kernels().divide(rig.queue(), *plan, x, out, scratch); };
   };
-  cases.push_back({"divide", std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name, s.n > 4096, declare});
+  const std::string name = std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name;
+  cases.push_back({"divide", name + (items(s) == 0 ? ", empty batch" : ""), s.n > 4096, declare});
 }
 
 /// What a key switch's sums are divided down to.
