@@ -1,6 +1,7 @@
 // SHA-256 (FIPS 180-4): the digest of files and of parameter sets. It catches accidents, not attackers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "heliograph/errors.h"
 
 namespace heliograph::io {
 
@@ -42,5 +45,14 @@ Digest sha256(std::string_view text);
 /// Lower-case hexadecimal, and back; DamagedFileError for anything but pairs of 0-9a-f.
 std::string to_hex(std::span<const unsigned char> bytes);
 std::vector<unsigned char> from_hex(std::string_view text);
+/// The same of exactly N bytes; DamagedFileError names `what` otherwise.
+template <std::size_t N>
+std::array<unsigned char, N> bytes_from_hex(std::string_view text, std::string_view what) {
+  const std::vector<unsigned char> raw = from_hex(text);
+  if (raw.size() != N) throw DamagedFileError(std::string(what) + " has the wrong length");
+  std::array<unsigned char, N> out;
+  std::copy(raw.begin(), raw.end(), out.begin());
+  return out;
+}
 
 }  // namespace heliograph::io

@@ -3,14 +3,19 @@
 #include <limits>
 #include <numeric>
 
-#include "io/container.h"
 #include "io/sha256.h"
+#include "rlwe/files.h"
 #include "schemes/bfv/derive.h"
 #include "schemes/bfv/spec_text.h"
 
 namespace heliograph::bfv {
 
 namespace {
+
+using rlwe::dtype_of;
+using rlwe::key_of;
+using rlwe::Payload;
+using rlwe::seed_from;
 
 constexpr std::size_t kMaxItems = std::size_t{1} << 32;
 
@@ -24,61 +29,13 @@ std::string kind_in(const std::string& type) {
   return "";
 }
 
-const char* dtype_of(math::Word word) { return word == math::Word::w64 ? "u64" : "u32"; }
-
-/// A device tensor's words, kept alive until the container is written.
-struct Payload {
-  std::vector<std::shared_ptr<const Bytes>> pieces;
-
-  void add(io::Container& to, const std::string& name, const RnsTensor& t) {
-    std::vector<std::size_t> shape = t.shape();
-    shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
-    add(to, name, dtype_of(t.view().word), std::move(shape), std::make_shared<const Bytes>(ring::download(t)));
-  }
-  void add(io::Container& to, const std::string& name, const char* dtype, std::vector<std::size_t> shape,
-           std::shared_ptr<const Bytes> words) {
-    to.arrays.push_back({name, dtype, std::move(shape), *words});
-    pieces.push_back(std::move(words));
-  }
-};
-
-template <class T>
-void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t n) {
-  const std::span<const T> words = a.values<T>();
-  for (std::size_t i = 0; i < words.size(); i += n) {
-    const u64 q = moduli[i / n % moduli.size()];
-    T largest = 0;
-    for (std::size_t k = 0; k < n; ++k) largest = std::max(largest, words[i + k]);
-    if (largest >= q) throw DamagedFileError("array " + a.name + " holds a residue above its modulus");
-  }
-}
-
-/// The array of a tensor's words, residues checked.
-std::span<const std::byte> read_words(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
-                                      std::size_t components, const device::PrimeList& primes) {
-  const auto word = c.rlwe().parameters().word;
-  std::vector<std::size_t> expected = shape;
-  expected.insert(expected.end(), {components, primes.size(), c.spec().n});
-  const io::Array& a = from.array(name, dtype_of(word), expected);
-  const std::vector<u64> moduli = c.rlwe().moduli(primes);
-  word == math::Word::w64 ? check_words<u64>(a, moduli, c.spec().n) : check_words<math::u32>(a, moduli, c.spec().n);
-  return a.data;
-}
-
-RnsTensor read_tensor(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
-                      std::size_t components, device::PrimeList primes, Domain domain) {
-  const std::span<const std::byte> words = read_words(from, name, c, shape, components, primes);
-  RnsTensor t(c.rlwe().engine(), shape, components, primes, domain);
-  ring::upload(t, words);
-  return t;
-}
-
-io::Container start(const char* kind, Context& c, const rlwe::KeyId& key) {
-  io::Container k;
+Payload start(const char* kind, Context& c, const rlwe::KeyId& key) {
+  Payload p;
+  io::Container& k = p.container;
   k.type = type_of(c.spec().scheme, kind);
   k.header =
       io::Json::object({{"parameters", to_json(c.spec())}, {"parameter_hash", c.hash()}, {"key", rlwe::to_string(key)}});
-  return k;
+  return p;
 }
 
 std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
@@ -94,19 +51,6 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
     throw DamagedFileError(std::string("the file's parameters are impossible: ") + e.what());
   }
 }
-
-template <std::size_t N>
-std::array<unsigned char, N> bytes_from(const std::string& hex, const char* what) {
-  const std::vector<unsigned char> raw = io::from_hex(hex);
-  if (raw.size() != N) throw DamagedFileError(std::string(what) + " has the wrong length");
-  std::array<unsigned char, N> out;
-  std::copy(raw.begin(), raw.end(), out.begin());
-  return out;
-}
-
-rlwe::KeyId key_of(const io::Container& k) { return bytes_from<16>(k.header.string_at("key", 32), "the key id"); }
-
-Key256 seed_from(const io::Json& j, std::string_view what) { return bytes_from<32>(j.as_string(what, 64), "a seed"); }
 
 std::string hex(const Key256& key) { return io::to_hex(key); }
 
@@ -128,9 +72,10 @@ std::vector<u64> factors_of(const io::Container& k, const Context& c, bool fresh
   return factors;
 }
 
-io::Container describe(const CiphertextData& x, Payload& payload) {
+Payload describe(const CiphertextData& x) {
   require_whole(x, "saving");
-  io::Container k = start("ciphertext", *x.context, x.key);
+  Payload payload = start("ciphertext", *x.context, x.key);
+  io::Container& k = payload.container;
   k.header["shape"] = io::Json::array_of(x.shape());
   k.header["degree"] = x.degree();
   k.header["level"] = x.level();
@@ -145,17 +90,17 @@ io::Container describe(const CiphertextData& x, Payload& payload) {
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     const RnsTensor kept =
         x.seeds.empty() ? x.parts[part] : ring::to_domain(x.parts[part].with_components(0, 1), Domain::coefficient);
-    payload.add(k, "part" + std::to_string(part), kept);
+    payload.add("part" + std::to_string(part), kept);
   }
-  return k;
+  return payload;
 }
 
 RnsTensor read_part(const io::Container& k, Context& c, const Shape& shape, std::size_t part, std::size_t components,
                     std::size_t level, Domain domain, const std::vector<Key256>& seeds) {
   const std::string name = "part" + std::to_string(part);
   const auto chain = c.rlwe().chain(level);
-  if (seeds.empty()) return read_tensor(k, name, c, shape, components, chain, domain);
-  const RnsTensor body = read_tensor(k, name, c, shape, 1, chain, domain);
+  if (seeds.empty()) return rlwe::read_tensor(k, name, c.rlwe(), shape, components, chain, domain);
+  const RnsTensor body = rlwe::read_tensor(k, name, c.rlwe(), shape, 1, chain, domain);
   const std::size_t items = ring::element_count(shape);
   const RnsTensor whole(c.rlwe().engine(), {items}, 2, chain, domain);
   ring::Engine& e = c.engine();
@@ -205,26 +150,27 @@ Ciphertext read_ciphertext(const io::Container& k) {
 
 // Keys
 
-io::Container describe(const PublicKeyData& p, Payload& payload) {
-  io::Container k = start("public-key", *p.context, p.key.id);
-  k.header["seed"] = hex(p.key.seed);
-  payload.add(k, "body", p.key.pair.with_components(0, 1));
-  return k;
+Payload describe(const PublicKeyData& p) {
+  Payload payload = start("public-key", *p.context, p.key.id);
+  payload.container.header["seed"] = hex(p.key.seed);
+  payload.add("body", p.key.pair.with_components(0, 1));
+  return payload;
 }
 
 PublicKey read_public_key(const io::Container& k) {
   const std::shared_ptr<Context> c = context_of(k, "public-key");
   k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
-  const RnsTensor body = read_tensor(k, "body", *c, {}, 1, c->rlwe().chain(c->rlwe().top_level()), Domain::ntt);
+  const RnsTensor body = rlwe::read_tensor(k, "body", c->rlwe(), {}, 1, c->rlwe().chain(c->rlwe().top_level()), Domain::ntt);
   return PublicKey(std::make_shared<PublicKeyData>(
       PublicKeyData{c, rlwe::expand_public_key(c->rlwe_shared(), key_of(k), seed_from(k.header.at("seed"), "seed"), body)}));
 }
 
-io::Container describe(const EvaluationKeysData& d, Payload& payload) {
-  io::Container k = start("evaluation-keys", *d.context, d.keys.id);
+Payload describe(const EvaluationKeysData& d) {
+  Payload payload = start("evaluation-keys", *d.context, d.keys.id);
+  io::Container& k = payload.container;
   const rlwe::RingParameters& p = d.context->rlwe().parameters();
   const auto add = [&](const std::string& name, const rlwe::SwitchKey& key) {
-    payload.add(k, name, dtype_of(p.word), {p.digits.size(), d.context->rlwe().key_primes().size(), p.n}, key.bodies());
+    payload.add(name, dtype_of(p.word), {p.digits.size(), d.context->rlwe().key_primes().size(), p.n}, key.bodies());
   };
   io::Json rotations = io::Json::object();
   for (const auto& [galois, key] : d.keys.rotations) {
@@ -236,11 +182,12 @@ io::Container describe(const EvaluationKeysData& d, Payload& payload) {
     k.header["relinearization"] = hex(d.keys.relinearization->seed());
     add("relinearization", *d.keys.relinearization);
   }
-  return k;
+  return payload;
 }
 
 rlwe::SwitchKey read_switch_key(const io::Container& k, Context& c, const std::string& name, const Key256& seed) {
-  const std::span<const std::byte> words = read_words(k, name, c, {}, c.spec().digits.size(), c.rlwe().key_primes());
+  const std::span<const std::byte> words =
+      rlwe::read_words(k, name, c.rlwe(), {}, c.spec().digits.size(), c.rlwe().key_primes());
   return rlwe::SwitchKey(c.rlwe(), seed, Bytes(words.begin(), words.end()));
 }
 
@@ -272,16 +219,12 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
 
 template <class Data>
 Bytes bytes_of(const Data& data) {
-  Payload payload;
-  const io::Container k = describe(data, payload);
-  return io::to_bytes(k);
+  return io::to_bytes(describe(data).container);
 }
 
 template <class Data>
 void save_as(const std::string& path, const Data& data) {
-  Payload payload;
-  const io::Container k = describe(data, payload);
-  io::save(path, k);
+  io::save(path, describe(data).container);
 }
 
 }  // namespace
@@ -302,7 +245,7 @@ EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_eval
 EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(io::load(path)); }
 
 void SecretKey::save(const std::string& path) const {
-  io::Container k = start("secret-key", *data_->context, data_->key.id());
+  io::Container k = start("secret-key", *data_->context, data_->key.id()).container;
   const std::vector<signed char>& s = data_->key.coefficients();
   k.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
   io::save(path, k, true);

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <limits>
 
-#include "io/container.h"
 #include "io/sha256.h"
+#include "rlwe/files.h"
 #include "schemes/ckks/context.h"
 #include "schemes/ckks/spec_text.h"
 
@@ -12,57 +12,12 @@ namespace heliograph::ckks {
 
 namespace {
 
+using rlwe::dtype_of;
+using rlwe::key_of;
+using rlwe::Payload;
+
 constexpr std::size_t kMaxItems = std::size_t{1} << 32;
 constexpr std::string_view kPrefix = "heliograph.ckks.";
-
-const char* dtype_of(math::Word word) { return word == math::Word::w64 ? "u64" : "u32"; }
-
-/// A container and the words it shows.
-struct Payload {
-  io::Container container;
-  std::vector<std::shared_ptr<const Bytes>> pieces;
-
-  void add(const std::string& name, const RnsTensor& t) {
-    std::vector<std::size_t> shape = t.shape();
-    shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
-    add(name, dtype_of(t.view().word), std::move(shape), std::make_shared<const Bytes>(ring::download(t)));
-  }
-  void add(const std::string& name, const char* dtype, std::vector<std::size_t> shape, std::shared_ptr<const Bytes> words) {
-    container.arrays.push_back({name, dtype, std::move(shape), *words});
-    pieces.push_back(std::move(words));
-  }
-};
-
-template <class T>
-void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t n) {
-  const std::span<const T> words = a.values<T>();
-  for (std::size_t i = 0; i < words.size(); i += n) {
-    const u64 q = moduli[i / n % moduli.size()];
-    T largest = 0;
-    for (std::size_t k = 0; k < n; ++k) largest = std::max(largest, words[i + k]);
-    if (largest >= q) throw DamagedFileError("array " + a.name + " holds a residue above its modulus");
-  }
-}
-
-/// The array of a tensor's words, residues checked.
-std::span<const std::byte> read_words(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
-                                      std::size_t components, const device::PrimeList& primes) {
-  const auto word = c.rlwe().parameters().word;
-  std::vector<std::size_t> expected = shape;
-  expected.insert(expected.end(), {components, primes.size(), c.spec().n});
-  const io::Array& a = from.array(name, dtype_of(word), expected);
-  const std::vector<u64> moduli = c.rlwe().moduli(primes);
-  word == math::Word::w64 ? check_words<u64>(a, moduli, c.spec().n) : check_words<math::u32>(a, moduli, c.spec().n);
-  return a.data;
-}
-
-RnsTensor read_tensor(const io::Container& from, const std::string& name, Context& c, const Shape& shape,
-                      std::size_t components, const device::PrimeList& primes) {
-  const std::span<const std::byte> words = read_words(from, name, c, shape, components, primes);
-  RnsTensor t(c.rlwe().engine(), shape, components, primes, Domain::ntt);
-  ring::upload(t, words);
-  return t;
-}
 
 Payload start(const char* kind, Context& c, const rlwe::KeyId& key) {
   Payload p;
@@ -86,19 +41,6 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
     throw DamagedFileError(std::string("the file's parameters are impossible: ") + e.what());
   }
 }
-
-template <std::size_t N>
-std::array<unsigned char, N> bytes_from(const std::string& hex, const char* what) {
-  const std::vector<unsigned char> raw = io::from_hex(hex);
-  if (raw.size() != N) throw DamagedFileError(std::string(what) + " has the wrong length");
-  std::array<unsigned char, N> out;
-  std::copy(raw.begin(), raw.end(), out.begin());
-  return out;
-}
-
-rlwe::KeyId key_of(const io::Container& k) { return bytes_from<16>(k.header.string_at("key", 32), "the key id"); }
-
-Key256 seed_from(const io::Json& j) { return bytes_from<32>(j.as_string("a seed", 64), "a seed"); }
 
 // Ciphertexts: what is not an array is in the header. No noise figure travels, nor how large the values are: a fresh
 // encryption's noise follows from the model, any other's is unknown.
@@ -155,10 +97,10 @@ Ciphertext read_ciphertext(const io::Container& k) {
   x.fresh = h.bool_at("fresh");
   require<DamagedFileError>(!x.fresh || (degree == 1 && x.scale == c.scale(x.level)),
                             "a fresh ciphertext has degree 1 and its level's scale");
-  if (const io::Json* seed = h.find("seed")) x.seed = seed_from(*seed);
+  if (const io::Json* seed = h.find("seed")) x.seed = rlwe::seed_from(*seed, "a seed");
   require<DamagedFileError>(x.fresh || !x.seed, "only fresh ciphertexts are seeded");
   const device::PrimeList chain = c.rlwe().chain(x.level);
-  x.tensor = read_tensor(k, "words", c, shape, x.seed ? 1 : degree + 1, chain);
+  x.tensor = rlwe::read_tensor(k, "words", c.rlwe(), shape, x.seed ? 1 : degree + 1, chain, Domain::ntt);
   if (x.seed) x.tensor = with_mask(c, x.tensor, *x.seed);
   const double fresh = x.seed ? c.noise().fresh_secret_key() : c.noise().fresh_public_key();
   x.noise = x.fresh ? rlwe::log2_sum(fresh, c.noise().rounding()) : std::numeric_limits<double>::quiet_NaN();
@@ -179,9 +121,10 @@ PublicKey read_public_key(const io::Container& k) {
   const std::shared_ptr<Context> c = context_of(k, "public-key");
   k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
   require<DamagedFileError>(k.arrays.size() == 1, "a public key has one array");
-  const RnsTensor body = read_tensor(k, "body", *c, {}, 1, device::PrimeList::range(0, c->spec().chain.size()));
-  return PublicKey(std::make_shared<PublicKeyData>(
-      PublicKeyData{c, rlwe::expand_public_key(c->rlwe_shared(), key_of(k), seed_from(k.header.at("seed")), body)}));
+  const RnsTensor body =
+      rlwe::read_tensor(k, "body", c->rlwe(), {}, 1, device::PrimeList::range(0, c->spec().chain.size()), Domain::ntt);
+  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{
+      c, rlwe::expand_public_key(c->rlwe_shared(), key_of(k), rlwe::seed_from(k.header.at("seed"), "a seed"), body)}));
 }
 
 Payload describe(const EvaluationKeysData& d) {
@@ -204,7 +147,8 @@ Payload describe(const EvaluationKeysData& d) {
 }
 
 rlwe::SwitchKey read_switch_key(const io::Container& k, Context& c, const std::string& name, const Key256& seed) {
-  const std::span<const std::byte> words = read_words(k, name, c, {}, c.spec().digits.size(), c.rlwe().key_primes());
+  const std::span<const std::byte> words =
+      rlwe::read_words(k, name, c.rlwe(), {}, c.spec().digits.size(), c.rlwe().key_primes());
   return rlwe::SwitchKey(c.rlwe(), seed, Bytes(words.begin(), words.end()));
 }
 
@@ -229,9 +173,11 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
     throw DamagedFileError("the file has arrays that no key names");
   c.engine().require_memory(k.arrays.size() * Parameters(d->context).switch_key_bytes(), "loading these keys");
   for (const auto& [galois, seed] : rotations) {
-    d->keys.rotations.emplace(galois_from(galois, c.spec().n), read_switch_key(k, c, "rotation" + galois, seed_from(seed)));
+    d->keys.rotations.emplace(galois_from(galois, c.spec().n),
+                              read_switch_key(k, c, "rotation" + galois, rlwe::seed_from(seed, "a seed")));
   }
-  if (relinearization) d->keys.relinearization = read_switch_key(k, c, "relinearization", seed_from(*relinearization));
+  if (relinearization)
+    d->keys.relinearization = read_switch_key(k, c, "relinearization", rlwe::seed_from(*relinearization, "a seed"));
   return EvaluationKeys(std::move(d));
 }
 

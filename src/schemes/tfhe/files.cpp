@@ -40,17 +40,8 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
   }
 }
 
-template <std::size_t N>
-std::array<unsigned char, N> bytes_from(const std::string& hex, const char* what) {
-  const std::vector<unsigned char> raw = io::from_hex(hex);
-  if (raw.size() != N) throw DamagedFileError(std::string(what) + " has the wrong length");
-  std::array<unsigned char, N> out;
-  std::copy(raw.begin(), raw.end(), out.begin());
-  return out;
-}
-
-KeyId key_of(const io::Container& k) { return bytes_from<16>(k.header.string_at("key", 32), "the key id"); }
-Key256 seed_of(const io::Container& k) { return bytes_from<32>(k.header.string_at("seed", 64), "the seed"); }
+KeyId key_of(const io::Container& k) { return io::bytes_from_hex<16>(k.header.string_at("key", 32), "the key id"); }
+Key256 seed_of(const io::Container& k) { return io::bytes_from_hex<32>(k.header.string_at("seed", 64), "the seed"); }
 
 void require_arrays(const io::Container& k, std::size_t count) {
   if (k.arrays.size() != count) throw DamagedFileError("the file has another number of arrays than its kind");

@@ -1,0 +1,64 @@
+#include "rlwe/files.h"
+
+#include <algorithm>
+
+#include "io/sha256.h"
+
+namespace heliograph::rlwe {
+
+namespace {
+
+template <class T>
+void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t n) {
+  const std::span<const T> words = a.values<T>();
+  for (std::size_t i = 0; i < words.size(); i += n) {
+    const u64 q = moduli[i / n % moduli.size()];
+    T largest = 0;
+    for (std::size_t k = 0; k < n; ++k) largest = std::max(largest, words[i + k]);
+    if (largest >= q) throw DamagedFileError("array " + a.name + " holds a residue above its modulus");
+  }
+}
+
+}  // namespace
+
+const char* dtype_of(Word word) { return word == Word::w64 ? "u64" : "u32"; }
+
+void Payload::add(const std::string& name, const RnsTensor& t) {
+  std::vector<std::size_t> shape = t.shape();
+  shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
+  add(name, dtype_of(t.view().word), std::move(shape), std::make_shared<const Bytes>(ring::download(t)));
+}
+
+void Payload::add(const std::string& name, const char* dtype, std::vector<std::size_t> shape,
+                  std::shared_ptr<const Bytes> words) {
+  container.arrays.push_back({name, dtype, std::move(shape), *words});
+  pieces.push_back(std::move(words));
+}
+
+std::span<const std::byte> read_words(const io::Container& from, const std::string& name, const Context& c,
+                                      const Shape& shape, std::size_t components, const PrimeList& primes) {
+  const Word word = c.parameters().word;
+  const std::size_t n = c.parameters().n;
+  std::vector<std::size_t> expected = shape;
+  expected.insert(expected.end(), {components, primes.size(), n});
+  const io::Array& a = from.array(name, dtype_of(word), expected);
+  const std::vector<u64> moduli = c.moduli(primes);
+  word == Word::w64 ? check_words<u64>(a, moduli, n) : check_words<math::u32>(a, moduli, n);
+  return a.data;
+}
+
+RnsTensor read_tensor(const io::Container& from, const std::string& name, const Context& c, const Shape& shape,
+                      std::size_t components, const PrimeList& primes, Domain domain) {
+  const std::span<const std::byte> words = read_words(from, name, c, shape, components, primes);
+  RnsTensor t(c.engine(), shape, components, primes, domain);
+  ring::upload(t, words);
+  return t;
+}
+
+KeyId key_of(const io::Container& from) { return io::bytes_from_hex<16>(from.header.string_at("key", 32), "the key id"); }
+
+math::Key256 seed_from(const io::Json& json, std::string_view what) {
+  return io::bytes_from_hex<32>(json.as_string(what, 64), "a seed");
+}
+
+}  // namespace heliograph::rlwe

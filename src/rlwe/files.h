@@ -1,0 +1,35 @@
+// Residue tensors, key ids and seeds in files: what BFV, BGV and CKKS write and read alike.
+#pragma once
+
+#include "io/container.h"
+#include "rlwe/context.h"
+
+namespace heliograph::rlwe {
+
+/// "u64" or "u32": how a container calls words.
+const char* dtype_of(Word word);
+
+/// A container and the words it shows, alive until it is written.
+struct Payload {
+  using Bytes = std::vector<std::byte>;
+
+  io::Container container;
+  std::vector<std::shared_ptr<const Bytes>> pieces;
+
+  /// A tensor's residues; waits.
+  void add(const std::string& name, const RnsTensor& t);
+  void add(const std::string& name, const char* dtype, std::vector<std::size_t> shape, std::shared_ptr<const Bytes> words);
+};
+
+/// The array of a tensor's words. DamagedFileError for another shape and for residues at or above their modulus.
+std::span<const std::byte> read_words(const io::Container& from, const std::string& name, const Context& c,
+                                      const Shape& shape, std::size_t components, const PrimeList& primes);
+/// The same on the device.
+RnsTensor read_tensor(const io::Container& from, const std::string& name, const Context& c, const Shape& shape,
+                      std::size_t components, const PrimeList& primes, Domain domain);
+
+/// The header's key id. DamagedFileError.
+KeyId key_of(const io::Container& from);
+math::Key256 seed_from(const io::Json& json, std::string_view what);
+
+}  // namespace heliograph::rlwe
