@@ -24,6 +24,16 @@ std::unique_ptr<Channel> Device::connect(std::span<const std::byte>, std::size_t
 
 TfheKernels& Device::tfhe() { throw DeviceError(name() + " computes no TFHE"); }
 
+void Device::scatter(Queue& queue, std::span<const std::byte> from, std::size_t bytes, std::byte* to) {
+  require<InternalError>(from.size() == bytes, "a keeper scatters all bytes");
+  upload(queue, from, to);
+}
+
+void Device::collect(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) {
+  require<InternalError>(to.size() == bytes, "a keeper collects all bytes");
+  download(queue, from, to);
+}
+
 std::shared_ptr<Meeting> Device::make_meeting(std::span<Device* const>, std::span<Queue* const>) { return nullptr; }
 
 std::vector<std::string> Device::report() {

@@ -1,6 +1,7 @@
 // Devices, queues and memory: what a backend implements beside the kernels.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -137,8 +138,20 @@ class Device {
   virtual Traffic traffic() const { return {}; }
   /// Null on devices that compute.
   virtual Counter* counter() { return nullptr; }
-  /// Makes these bytes the same in all processes that are this device: what is drawn at random comes from one of them.
-  virtual void agree(std::span<std::byte>) {}
+
+  // A device may be several processes (docs/ranks.md), which make the same calls in the same order. One of them, the keeper,
+  // has what no other may see: secret keys and what is encrypted. A device of one process is its own keeper.
+
+  /// The device that the keeper alone computes on with secrets; null in the other processes. The same one at each call.
+  virtual Device* keeper() { return this; }
+  /// What `make` returns, called in the keeper alone, in all processes. What it throws is thrown in all.
+  virtual std::vector<std::byte> told(const std::function<std::vector<std::byte>()>& make) { return make(); }
+  /// Uploads `bytes` bytes that the keeper alone has (`from`, empty elsewhere): each process gets its own part.
+  virtual void scatter(Queue& queue, std::span<const std::byte> from, std::size_t bytes, std::byte* to);
+  /// Downloads to the keeper alone; `to` is empty elsewhere. Waits for the queue.
+  virtual void collect(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to);
+  /// Throws MismatchError in all processes where they do not say the same of `what` ("the parameters").
+  virtual void confirm(const std::string& /*what*/, const std::string& /*value*/) {}
   /// Whether devices of this kind are joined by channels between processes.
   virtual bool has_channels() const { return false; }
   /// What the devices of one set of channels need to find each other: asked of one of them, given to all.

@@ -111,7 +111,8 @@ bool State::drop_copies() {
       for (auto& copy : memory->copies) {
         any = true;
         release(copy.part.member, copy.buffer->bytes());
-        post(copy.part.member, [mine = std::move(copy.buffer)]() mutable { mine.reset(); }, true);
+        post(
+            copy.part.member, [mine = std::move(copy.buffer)]() mutable { mine.reset(); }, true);
       }
       memory->copies.clear();
     }
@@ -209,7 +210,8 @@ MeshQueue::~MeshQueue() {
   // The members' queues outlive what was posted.
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < queues_.size(); ++m)
-    state_->post(m, [queue = std::move(queues_[m])]() mutable { queue.reset(); }, true);
+    state_->post(
+        m, [queue = std::move(queues_[m])]() mutable { queue.reset(); }, true);
 }
 
 MeshQueue& own(Queue& queue) {
@@ -336,12 +338,75 @@ class MeshDevice final : public Mesh {
 
   void upload(Queue& queue, std::span<const std::byte> from, std::byte* to) override {
     if (from.empty()) return;
-    transfer(queue, to, from.size(), true, const_cast<std::byte*>(from.data()));
+    state_->require_sound();
+    const Copies copies = copies_of(to, from.size());
+    transfer(queue, copies, to,
+             [&](device::Device& d, Queue& q, const Copy& c) { d.upload(q, from.subspan(c.host, c.bytes), c.here); });
   }
-  /// Every rank gets all bytes, those of a secret too: a secret that only one rank holds needs a device of that rank.
+  /// Every rank gets all bytes.
   void download(Queue& queue, const std::byte* from, std::span<std::byte> to) override {
-    if (!to.empty()) transfer(queue, const_cast<std::byte*>(from), to.size(), false, to.data());
+    if (!to.empty()) {
+      const Copies copies = fetch(queue, from, to.size(), to);
+      if (ranks() > 1) unpack_others(state_->transport().gather(packed_here(to.data(), copies)), copies, to.data());
+    }
     queue.wait();
+  }
+
+  device::Device* keeper() override {
+    if (!state_->over_ranks()) return this;
+    if (rank() != 0) return nullptr;
+    const std::lock_guard lock(state_->mutex());
+    if (!keeper_) {
+      std::vector<std::shared_ptr<device::Device>> mine;
+      for (std::size_t m = 0; m < size(); ++m) {
+        if (state_->here(m)) mine.push_back(state_->member(m).device);
+      }
+      if (mine.size() == 1) {
+        keeper_ = mine.front();
+      } else {
+        keeper_ = std::make_shared<MeshDevice>(std::move(mine), Options{}, make_local_transport());
+      }
+    }
+    return keeper_.get();
+  }
+  std::vector<std::byte> told(const std::function<std::vector<std::byte>()>& make) override {
+    return state_->over_ranks() ? tell(state_->transport(), make) : make();
+  }
+  void scatter(Queue& queue, std::span<const std::byte> from, std::size_t bytes, std::byte* to) override {
+    if (!state_->over_ranks()) return Device::scatter(queue, from, bytes, to);
+    if (bytes == 0) return;
+    state_->require_sound();
+    const Copies copies = copies_of(to, bytes);
+    std::vector<std::vector<std::byte>> each(ranks());
+    if (rank() == 0) {
+      require<InternalError>(from.size() == bytes, "a keeper scatters all bytes");
+      for (std::size_t m = 0; m < size(); ++m) pack(from.data(), copies[m], each[state_->rank_of(m)]);
+    }
+    const std::vector<std::byte> packed = state_->transport().scatter(each);
+    std::vector<std::byte> host(bytes);
+    std::size_t at = 0;
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (state_->here(m)) unpack(packed, at, copies[m], host.data());
+    }
+    transfer(queue, copies, to, [&](device::Device& d, Queue& q, const Copy& c) {
+      d.upload(q, std::span<const std::byte>(host).subspan(c.host, c.bytes), c.here);
+    });
+  }
+  void collect(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) override {
+    if (!state_->over_ranks()) return Device::collect(queue, from, bytes, to);
+    std::vector<std::byte> host(rank() == 0 ? 0 : bytes);
+    const std::span<std::byte> all = rank() == 0 ? to : std::span<std::byte>(host);
+    require<InternalError>(all.size() == bytes, "a keeper collects all bytes");
+    if (bytes > 0) {
+      const Copies copies = fetch(queue, from, bytes, all);
+      const auto of_ranks =
+          state_->transport().collect(rank() == 0 ? std::vector<std::byte>() : packed_here(all.data(), copies));
+      if (rank() == 0) unpack_others(of_ranks, copies, to.data());
+    }
+    queue.wait();
+  }
+  void confirm(const std::string& what, const std::string& value) override {
+    if (state_->over_ranks()) mesh::confirm(state_->transport(), what, value);
   }
 
   device::Kernels& kernels() override { return kernels_; }
@@ -351,7 +416,6 @@ class MeshDevice final : public Mesh {
     }
     return tfhe_;
   }
-  void agree(std::span<std::byte> bytes) override { state_->transport().agree(bytes); }
   double product_ceiling() override { return sum_of(&device::Device::product_ceiling); }
   double sum_ceiling() override { return sum_of(&device::Device::sum_ceiling); }
   device::Traffic traffic() const override {
@@ -397,9 +461,24 @@ class MeshDevice final : public Mesh {
     return std::make_shared<MeshMemory>(state_, shape, primes, layout, own(queue).queues());
   }
 
-  /// Host bytes to or from the words at `address` and after.
-  void transfer(Queue& queue, std::byte* address, std::size_t bytes, bool up, std::byte* host) {
+  /// Bytes of a member and their place among the host's.
+  struct Copy {
+    std::byte* here;
+    std::size_t host, bytes;
+  };
+  using Copies = std::vector<std::vector<Copy>>;  // each member's
+
+  /// What this rank's members have of the `bytes` bytes at `from`.
+  Copies fetch(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) {
     state_->require_sound();
+    Copies copies = copies_of(const_cast<std::byte*>(from), bytes);
+    transfer(queue, copies, nullptr,
+             [&](device::Device& d, Queue& q, const Copy& c) { d.download(q, c.here, to.subspan(c.host, c.bytes)); });
+    return copies;
+  }
+
+  /// Where the `bytes` bytes at `address` and after lie.
+  Copies copies_of(std::byte* address, std::size_t bytes) {
     View probe;
     probe.data = address;
     MeshMemory& memory = state_->find(probe);
@@ -410,7 +489,7 @@ class MeshDevice final : public Mesh {
     // Whole items in one go where they lie whole; else limb by limb.
     const std::size_t item = shape.components * shape.limbs * row;
     const bool whole = memory.layout() == Layout::batch && offset % item == 0 && bytes % item == 0;
-    std::vector<std::vector<Copy>> copies(size());
+    Copies copies(size());
     const auto add = [&](std::size_t m, const Copy& c) {
       if (!copies[m].empty()) {
         Copy& last = copies[m].back();
@@ -423,71 +502,72 @@ class MeshDevice final : public Mesh {
     };
     if (whole) {
       const View v = View::dense(address, shape.word, {bytes / item}, shape.components, shape.limbs, shape.n);
-      for (const Block& b : memory.blocks(v, true)) add(b.member, {b.view.data, host + b.first * item, b.count * item});
-    } else {
-      std::size_t done = 0;
-      while (done < bytes) {
-        const std::size_t at = offset + done, inside = at % row, part = std::min(row - inside, bytes - done);
-        View v = View::dense(address + done - inside, shape.word, {1}, 1, 1, shape.n);
-        for (const Block& b : memory.blocks(v, true)) {
-          const std::size_t begin = b.begin * v.word_size(), end = begin + b.length * v.word_size();
-          const std::size_t from = std::max(begin, inside), to = std::min(end, inside + part);
-          if (from < to) add(b.member, {b.view.data + (from - begin), host + done + (from - inside), to - from});
-        }
-        done += part;
-      }
+      for (const Block& b : memory.blocks(v, true)) add(b.member, {b.view.data, b.first * item, b.count * item});
+      return copies;
     }
+    std::size_t done = 0;
+    while (done < bytes) {
+      const std::size_t at = offset + done, inside = at % row, part = std::min(row - inside, bytes - done);
+      View v = View::dense(address + done - inside, shape.word, {1}, 1, 1, shape.n);
+      for (const Block& b : memory.blocks(v, true)) {
+        const std::size_t begin = b.begin * v.word_size(), end = begin + b.length * v.word_size();
+        const std::size_t from = std::max(begin, inside), to = std::min(end, inside + part);
+        if (from < to) add(b.member, {b.view.data + (from - begin), done + (from - inside), to - from});
+      }
+      done += part;
+    }
+    return copies;
+  }
+
+  /// Does `one(device, queue, copy)` for all of this rank's, and waits.
+  template <class One>
+  void transfer(Queue& queue, const Copies& copies, const std::byte* written, One one) {
     std::vector<std::shared_ptr<Signal>> done;
     {
       Operation op(*state_, queue);
-      if (up) op.writes(probe);
+      View probe;
+      if (written) probe.data = const_cast<std::byte*>(written), op.writes(probe);
       for (std::size_t m = 0; m < size(); ++m) {
         if (copies[m].empty() || !state_->here(m)) continue;
-        op.post(m, [list = copies[m], up](device::Device& d, Queue& mine) {
-          for (const Copy& c : list) {
-            if (up) {
-              d.upload(mine, std::span<const std::byte>(c.host, c.bytes), c.here);
-            } else {
-              d.download(mine, c.here, std::span<std::byte>(c.host, c.bytes));
-            }
-          }
+        op.post(m, [&list = copies[m], &one](device::Device& d, Queue& mine) {
+          for (const Copy& c : list) one(d, mine, c);
         });
         done.push_back(state_->member(m).worker->drained());
       }
     }
     for (const auto& signal : done) signal->wait();
     state_->require_sound();
-    if (!up && ranks() > 1) tell_all(copies);
   }
 
-  struct Copy {
-    std::byte* here;
-    std::byte* host;
-    std::size_t bytes;
-  };
-
-  /// Sends what this rank's members had to all ranks, and takes in theirs.
-  void tell_all(const std::vector<std::vector<Copy>>& copies) {
-    std::vector<std::byte> mine;
-    for (std::size_t m = 0; m < size(); ++m) {
-      for (const Copy& c : copies[m]) {
-        if (state_->here(m)) mine.insert(mine.end(), c.host, c.host + c.bytes);
-      }
+  // The bytes of one rank's members are packed one copy after the other.
+  static void pack(const std::byte* host, const std::vector<Copy>& copies, std::vector<std::byte>& packed) {
+    for (const Copy& c : copies) packed.insert(packed.end(), host + c.host, host + c.host + c.bytes);
+  }
+  static void unpack(const std::vector<std::byte>& packed, std::size_t& at, const std::vector<Copy>& copies,
+                     std::byte* host) {
+    for (const Copy& c : copies) {
+      require<DeviceError>(packed.size() - at >= c.bytes, "a rank does not run the same program");
+      std::memcpy(host + c.host, packed.data() + at, c.bytes);
+      at += c.bytes;
     }
-    const std::vector<std::vector<std::byte>> all = state_->transport().gather(mine);
-    std::vector<std::size_t> at(all.size());
+  }
+  std::vector<std::byte> packed_here(const std::byte* host, const Copies& copies) {
+    std::vector<std::byte> packed;
     for (std::size_t m = 0; m < size(); ++m) {
-      if (state_->here(m)) continue;
-      const std::size_t rank = state_->rank_of(m);
-      for (const Copy& c : copies[m]) {
-        require<DeviceError>(all[rank].size() - at[rank] >= c.bytes, "a rank does not run the same program");
-        std::memcpy(c.host, all[rank].data() + at[rank], c.bytes);
-        at[rank] += c.bytes;
-      }
+      if (state_->here(m)) pack(host, copies[m], packed);
+    }
+    return packed;
+  }
+  void unpack_others(const std::vector<std::vector<std::byte>>& of_ranks, const Copies& copies, std::byte* host) {
+    std::vector<std::size_t> at(of_ranks.size());
+    for (std::size_t m = 0; m < size(); ++m) {
+      const std::size_t r = state_->rank_of(m);
+      if (!state_->here(m)) unpack(of_ranks[r], at[r], copies[m], host);
     }
   }
 
   std::shared_ptr<State> state_;
+  std::shared_ptr<device::Device> keeper_;  // rank 0's, over ranks; made at first use
   MeshKernels kernels_;
   MeshTfheKernels tfhe_;
 };

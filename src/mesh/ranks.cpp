@@ -1,5 +1,9 @@
 #include "mesh/ranks.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "mesh/transport/channels.h"
 
 #ifndef HELIOGRAPH_VERSION
@@ -37,6 +41,91 @@ std::unique_ptr<device::Queue> RemoteDevice::make_queue() { return std::make_uni
 void RemoteDevice::upload(device::Queue&, std::span<const std::byte>, std::byte*) { misuse(); }
 void RemoteDevice::download(device::Queue&, const std::byte*, std::span<std::byte>) { misuse(); }
 device::Kernels& RemoteDevice::kernels() { misuse(); }
+
+namespace {
+
+/// An error as bytes: its type, errno where it has one, what it says.
+struct Thrown {
+  const char* name;
+  bool (*is)(const std::exception&);
+  void (*raise)(const std::string&, int);
+};
+template <class E>
+constexpr Thrown kind(const char* name) {
+  return {name, [](const std::exception& e) { return dynamic_cast<const E*>(&e) != nullptr; },
+          [](const std::string& text, int) { throw E(text); }};
+}
+// A derived type stands before its base.
+constexpr Thrown kThrown[] = {
+    kind<SecurityError>("security"),
+    kind<ParameterError>("parameter"),
+    kind<MismatchError>("mismatch"),
+    kind<WrongKeyError>("wrong key"),
+    kind<MissingKeyError>("missing key"),
+    kind<PlaintextRangeError>("range"),
+    kind<ShapeError>("shape"),
+    kind<DtypeError>("dtype"),
+    kind<SlotsError>("slots"),
+    kind<NoiseError>("noise"),
+    kind<LevelError>("level"),
+    kind<ScaleError>("scale"),
+    kind<DamagedFileError>("damaged"),
+    kind<VersionError>("version"),
+    kind<FormatError>("format"),
+    kind<OutOfMemoryError>("memory"),
+    kind<DeviceError>("device"),
+    kind<CancelledError>("cancelled"),
+    kind<ForkError>("fork"),
+    {"file", [](const std::exception& e) { return dynamic_cast<const FileError*>(&e) != nullptr; },
+     [](const std::string& text, int code) { throw FileError(text, code); }},
+    kind<InternalError>("internal"),
+};
+
+}  // namespace
+
+std::vector<std::byte> tell(Transport& transport, const std::function<std::vector<std::byte>()>& make) {
+  struct Head {
+    u64 bytes = 0;
+    std::uint32_t error = 0, code = 0;  // 0: none, else one more than the place in kThrown
+  } head;
+  std::vector<std::byte> bytes;
+  std::exception_ptr mine;
+  if (transport.rank() == 0) {
+    try {
+      bytes = make();
+    } catch (const std::exception& e) {
+      mine = std::current_exception();
+      const auto* const found =
+          std::find_if(std::begin(kThrown), std::end(kThrown) - 1, [&](const Thrown& t) { return t.is(e); });
+      head.error = static_cast<std::uint32_t>(found - std::begin(kThrown)) + 1;
+      if (const auto* const file = dynamic_cast<const FileError*>(&e)) head.code = static_cast<std::uint32_t>(file->code());
+      const std::string_view text = e.what();
+      bytes.assign(reinterpret_cast<const std::byte*>(text.data()),
+                   reinterpret_cast<const std::byte*>(text.data() + text.size()));
+    }
+    head.bytes = bytes.size();
+  }
+  transport.agree(std::as_writable_bytes(std::span(&head, 1)));
+  require<DeviceError>(head.error <= std::size(kThrown), "a rank does not run the same program");
+  bytes.resize(head.bytes);
+  transport.agree(bytes);
+  if (mine) std::rethrow_exception(mine);
+  if (head.error == 0) return bytes;
+  kThrown[head.error - 1].raise(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
+                                static_cast<int>(head.code));
+  return {};
+}
+
+void confirm(Transport& transport, const std::string& what, const std::string& value) {
+  const auto all = transport.gather(std::as_bytes(std::span(value)));
+  const auto text = [](const std::vector<std::byte>& b) {
+    return std::string(reinterpret_cast<const char*>(b.data()), b.size());
+  };
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    if (all[r] != all[0])
+      throw MismatchError("rank " + std::to_string(r) + " has " + what + " " + text(all[r]) + ", rank 0 " + text(all[0]));
+  }
+}
 
 std::unique_ptr<Mesh> join_ranks(const Rendezvous& meeting, const std::function<Own()>& open, const std::string& options) {
   Own own;

@@ -30,6 +30,11 @@ class RemoteDevice final : public device::Device {
   std::size_t rank_;
 };
 
+/// What `make` returns on rank 0, or throws there, on every rank. An error keeps its type.
+std::vector<std::byte> tell(Transport& transport, const std::function<std::vector<std::byte>()>& make);
+/// Throws MismatchError on every rank where one says something else than rank 0.
+void confirm(Transport& transport, const std::string& what, const std::string& value);
+
 /// What one rank brings.
 struct Own {
   std::vector<std::shared_ptr<device::Device>> devices;

@@ -6,8 +6,13 @@ namespace heliograph::ring {
 
 math::Key256 Entropy::next() {
   if (!fixed_) {
-    math::Key256 key = math::system_entropy();
-    device_->agree(std::as_writable_bytes(std::span(key)));
+    math::Key256 key{};
+    const std::vector<std::byte> bytes = device_->told([] {
+      const math::Key256 drawn = math::system_entropy();
+      const auto all = std::as_bytes(std::span(drawn));
+      return std::vector<std::byte>(all.begin(), all.end());
+    });
+    std::memcpy(key.data(), bytes.data(), key.size());
     return key;
   }
   const auto block = math::chacha20_block(*fixed_, count_++, {0, 0, 0});

@@ -178,11 +178,12 @@ TEST(RankBody, DISABLED_EncryptsAlike) {
 
 TEST(RankBody, DISABLED_ChoosesAlike) {
   const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
-  std::array<std::byte, 5> bytes{};
-  std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(own_rank() + 7));
-  mesh->agree(bytes);
-  EXPECT_EQ(bytes.back(), std::byte{7});
+  EXPECT_EQ(mesh->told([] { return std::vector(5, static_cast<std::byte>(own_rank() + 7)); }), std::vector(5, std::byte{7}));
+  EXPECT_THROW(mesh->told([]() -> std::vector<std::byte> { throw NoiseError("too much"); }), NoiseError);
   EXPECT_EQ(mesh->rank(), own_rank());
+  EXPECT_EQ(mesh->keeper() != nullptr, own_rank() == 0);
+  mesh->confirm("the colour", "blue");
+  EXPECT_THROW(mesh->confirm("the number", std::to_string(own_rank())), MismatchError);
   const auto queue = mesh->make_queue();
   const std::size_t before = mesh->memory().available;
   {
@@ -191,6 +192,19 @@ TEST(RankBody, DISABLED_ChoosesAlike) {
     EXPECT_EQ(mesh->memory().available, before - 4 * 2 * 8 * 1024 * 8);
   }
   EXPECT_EQ(mesh->memory().available, before);
+  {
+    // What rank 0 alone has goes to where it belongs, and comes back to rank 0 alone.
+    const View shape = View::dense(nullptr, Word::w64, {5}, 2, 3, 1024);
+    const std::size_t count = shape.words() * 8;
+    const device::Buffer some = mesh->allocate(shape, PrimeList::range(0, 3), *queue);
+    std::vector<std::byte> words(own_rank() == 0 ? count : 0), back(words.size()), all(count);
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::byte>(i * 37 % 251);
+    mesh->scatter(*queue, words, count, some->address());
+    mesh->collect(*queue, some->address(), count, back);
+    EXPECT_EQ(back, words);
+    mesh->download(*queue, some->address(), all);
+    for (std::size_t i = 0; i < count; i += 97) ASSERT_EQ(all[i], static_cast<std::byte>(i * 37 % 251)) << i;
+  }
   shuffle(*mesh, *queue, 3);
   std::string line;
   for (const std::string& l : mesh->report()) {
