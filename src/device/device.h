@@ -152,8 +152,9 @@ class Device {
   virtual void collect(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to);
   /// Throws MismatchError in all processes where they do not say the same of `what` ("the parameters").
   virtual void confirm(const std::string& /*what*/, const std::string& /*value*/) {}
-  /// Whether devices of this kind are joined by channels between processes.
-  virtual bool has_channels() const { return false; }
+  /// Names this very device among all of all hosts, where devices of its kind are joined by channels between processes; else
+  /// empty. One device cannot be at two ends.
+  virtual std::string channel_identity() const { return {}; }
   /// What the devices of one set of channels need to find each other: asked of one of them, given to all.
   virtual std::vector<std::byte> invite() { return {}; }
   /// This device's end, once all `places` devices have called. Throws DeviceError.

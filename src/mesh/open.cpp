@@ -1,4 +1,5 @@
 // Devices by name, and the one of this process.
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,15 +111,37 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
     return o;
   };
   // A device that counts instead of computing has nothing to share.
-  if (const std::optional<Rendezvous> meeting = rendezvous_from_environment(); meeting && name != "null") {
+  if (std::optional<Rendezvous> meeting = name == "null" ? std::nullopt : rendezvous_from_environment()) {
     const auto open = [&] { return Own{open_all(members_of(words[0])), options()}; };
-    return join_ranks(*meeting, open, name.substr(words[0].size()));
+    return join_ranks(std::move(*meeting), open, name.substr(words[0].size()));
   }
   const std::vector<std::string> members = members_of(words[0]);
   if (members.size() == 1 && words.size() == 1 && words[0].find('*') == std::string::npos)
     return device::open_device(members[0]);
   return make_mesh(open_all(members), options());
 }
+
+namespace {
+
+/// The devices of a host are dealt out among its ranks; where there are too few, several have one.
+std::vector<std::string> share_of(const Seat& seat, const std::vector<std::string>& all) {
+  if (all.size() < seat.local_ranks) return {all[seat.local_rank % all.size()]};
+  const std::size_t begin = seat.local_rank * all.size() / seat.local_ranks,
+                    end = (seat.local_rank + 1) * all.size() / seat.local_ranks;
+  return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+/// So are its cores, unless somebody has said how many threads, or which cores, a rank has.
+void share_cores(const Seat& seat) {
+  if (!seat.launched || std::getenv("HELIOGRAPH_THREADS") != nullptr) return;
+  cpu_set_t mine;
+  const auto all = static_cast<std::size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0 || static_cast<std::size_t>(CPU_COUNT(&mine)) * seat.local_ranks <= all)
+    return;
+  setenv("HELIOGRAPH_THREADS", std::to_string(std::max<std::size_t>(1, all / seat.local_ranks)).c_str(), 0);
+}
+
+}  // namespace
 
 device::Device& default_device() {
   static std::atomic<pid_t> owner{0};  // set before the device opens: a child of a fork never waits for the mutex
@@ -133,11 +156,12 @@ device::Device& default_device() {
     const char* const given = std::getenv("HELIOGRAPH_DEVICE");
     try {
       owner = getpid();
+      const std::optional<Seat> seat = own_seat();
+      if (seat) share_cores(*seat);
       std::string name = given != nullptr ? given : "";
       if (name.empty()) {
         const std::vector<std::string> all = device::found_devices();
-        for (const std::string& found : all) name += (name.empty() ? "" : ",") + found;
-        if (const std::optional<Rendezvous> meeting = rendezvous_from_environment()) name = all[meeting->rank % all.size()];
+        for (const std::string& found : seat ? share_of(*seat, all) : all) name += (name.empty() ? "" : ",") + found;
       }
       opened = open_device(name).release();
     } catch (...) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <string_view>
 
 #include "mesh/transport/channels.h"
+#include "mesh/transport/mpi.h"
 
 #ifndef HELIOGRAPH_VERSION
 #error "the build gives the version"
@@ -14,7 +16,7 @@ namespace heliograph::mesh {
 
 namespace {
 
-constexpr const char* kProtocol = "1";  // of what ranks send, and of all that they compute alike
+constexpr const char* kProtocol = "2";  // of what ranks send, and of all that they compute alike
 
 class NowhereMemory final : public device::Memory {
  public:
@@ -34,7 +36,7 @@ class IdleQueue final : public device::Queue {
 }  // namespace
 
 std::vector<std::string> RemoteDevice::report() {
-  return {name() + ": " + description() + ", of rank " + std::to_string(rank_)};
+  return {name() + ": " + description() + ", of rank " + std::to_string(rank_) + " on " + host_};
 }
 device::Buffer RemoteDevice::allocate(std::size_t bytes, device::Queue&) { return std::make_shared<NowhereMemory>(bytes); }
 std::unique_ptr<device::Queue> RemoteDevice::make_queue() { return std::make_unique<IdleQueue>(); }
@@ -127,7 +129,7 @@ void confirm(Transport& transport, const std::string& what, const std::string& v
   }
 }
 
-std::unique_ptr<Mesh> join_ranks(const Rendezvous& meeting, const std::function<Own()>& open, const std::string& options) {
+std::unique_ptr<Mesh> join_ranks(Rendezvous meeting, const std::function<Own()>& open, const std::string& options) {
   Own own;
   std::vector<MemberCard> cards;
   std::exception_ptr trouble;
@@ -149,18 +151,28 @@ std::unique_ptr<Mesh> join_ranks(const Rendezvous& meeting, const std::function<
   std::vector<std::shared_ptr<device::Device>> all;
   std::size_t first = 0;
   for (std::size_t r = 0; r < guests.size(); ++r) {
-    if (r == meeting.rank) {
+    if (r == meeting.seat.rank) {
       first = all.size();
       all.insert(all.end(), own.devices.begin(), own.devices.end());
       continue;
     }
-    for (const MemberCard& card : guests[r].members) all.push_back(std::make_shared<RemoteDevice>(card, r));
+    for (const MemberCard& card : guests[r].members) all.push_back(std::make_shared<RemoteDevice>(card, guests[r].host, r));
   }
   auto sockets = std::make_unique<SocketTransport>(meeting, std::move(guests));
-  std::byte channels{!own.options.sockets};
-  for (const auto& d : own.devices) channels &= std::byte{d->has_channels()};
-  bool everywhere = true;
-  for (const auto& theirs : sockets->gather({&channels, 1})) everywhere = everywhere && theirs == std::vector{std::byte{1}};
+  if (meeting.by_mpi && !own.options.sockets)
+    sockets->use(mpi::make_link(meeting.seat.rank, meeting.seat.ranks, sockets->ear(), meeting.arrival));
+  // Channels join devices that are all different.
+  std::string identities;
+  for (const auto& d : own.devices) identities += own.options.sockets ? "-\n" : d->channel_identity() + "\n";
+  std::set<std::string> different;
+  std::size_t joined = 0;
+  for (const auto& theirs : sockets->gather(std::as_bytes(std::span(identities)))) {
+    std::string text(reinterpret_cast<const char*>(theirs.data()), theirs.size());
+    for (std::size_t at; (at = text.find('\n')) != std::string::npos; text.erase(0, at + 1)) {
+      if (at > 1) different.insert(text.substr(0, at)), ++joined;
+    }
+  }
+  const bool everywhere = joined == all.size() && different.size() == all.size();
   std::unique_ptr<Transport> transport;
   if (everywhere) {
     transport = make_channel_transport(std::move(sockets), own.devices, first, all.size());

@@ -12,7 +12,9 @@ namespace heliograph::mesh {
 /// In the place of another rank's device: has a name and addresses that mean nothing, and does nothing.
 class RemoteDevice final : public device::Device {
  public:
-  RemoteDevice(MemberCard card, std::size_t rank) : card_(std::move(card)), rank_(rank) {}
+  RemoteDevice(MemberCard card, std::string host, std::size_t rank)
+      : card_(std::move(card)), host_(std::move(host)), rank_(rank) {}
+  const std::string& host() const { return host_; }
   std::size_t rank() const { return rank_; }
 
   std::string name() const override { return card_.name; }
@@ -27,6 +29,7 @@ class RemoteDevice final : public device::Device {
 
  private:
   MemberCard card_;
+  std::string host_;
   std::size_t rank_;
 };
 
@@ -42,6 +45,6 @@ struct Own {
 };
 /// The mesh of all ranks. `open`: where it throws, the other ranks are told. `options`: as they were written.
 /// Throws MismatchError where ranks disagree, DeviceError where one does not come; on every rank.
-std::unique_ptr<Mesh> join_ranks(const Rendezvous& meeting, const std::function<Own()>& open, const std::string& options);
+std::unique_ptr<Mesh> join_ranks(Rendezvous meeting, const std::function<Own()>& open, const std::string& options);
 
 }  // namespace heliograph::mesh

@@ -68,7 +68,9 @@ class ChannelProcessor final : public device::Device {
   bool reaches(const device::Device& other) const override { return cpu_->reaches(other); }
   bool in_host_memory() const override { return true; }
 
-  bool has_channels() const override { return true; }
+  std::string channel_identity() const override {
+    return "file-" + std::to_string(getpid()) + "-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));
+  }
   std::vector<std::byte> invite() override {
     std::string folder = (std::filesystem::temp_directory_path() / "heliograph-channels-XXXXXX").string();
     if (mkdtemp(folder.data()) == nullptr) throw DeviceError("no folder for channels");

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <thread>
 
@@ -28,12 +29,11 @@ struct Process {
   bool ended = false;
 };
 
-Process start(const std::string& body, const Environment& environment) {
+/// A program with this environment beside the present one; its output goes to a file of no name.
+Process start(const std::string& program, std::vector<std::string> words, const Environment& environment) {
   Process p;
   p.output = memfd_create("output", MFD_CLOEXEC);
-  std::vector<std::string> words = {"test_ranks", "--gtest_also_run_disabled_tests",
-                                    "--gtest_filter=RankBody.DISABLED_" + body},
-                           settings;
+  std::vector<std::string> settings;
   for (char** e = environ; *e != nullptr; ++e) {
     const std::string text = *e;
     if (!environment.contains(text.substr(0, text.find('='))) && !text.starts_with("GTEST_")) settings.push_back(text);
@@ -50,10 +50,14 @@ Process start(const std::string& body, const Environment& environment) {
   posix_spawn_file_actions_adddup2(&actions, p.output, 1);
   posix_spawn_file_actions_adddup2(&actions, p.output, 2);
   const int code =
-      posix_spawn(&p.id, "/proc/self/exe", &actions, nullptr, pointers(words).data(), pointers(settings).data());
+      posix_spawnp(&p.id, program.c_str(), &actions, nullptr, pointers(words).data(), pointers(settings).data());
   posix_spawn_file_actions_destroy(&actions);
   if (code != 0) throw std::runtime_error("a rank could not be started");
   return p;
+}
+
+std::vector<std::string> words_for(const std::string& program, const std::string& body) {
+  return {program, "--gtest_color=no", "--gtest_also_run_disabled_tests", "--gtest_filter=RankBody.DISABLED_" + body};
 }
 
 std::string text_of(int file) {
@@ -62,6 +66,29 @@ std::string text_of(int file) {
   text.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
   close(file);
   return text;
+}
+
+std::vector<Outcome> outcomes_of(std::vector<Process>& processes, double limit, Clock::time_point begin) {
+  std::vector<Outcome> outcomes(processes.size());
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  for (std::size_t left = processes.size(); left > 0;) {
+    const bool late = seconds() > limit;
+    for (std::size_t r = 0; r < processes.size(); ++r) {
+      if (processes[r].ended) continue;
+      if (late) kill(processes[r].id, SIGKILL);
+      int status = 0;
+      if (waitpid(processes[r].id, &status, late ? 0 : WNOHANG) <= 0) continue;
+      processes[r].ended = true, --left;
+      outcomes[r] = {.passed = WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+                     .text = text_of(processes[r].output) + (late ? "\n(killed: it ran too long)" : ""),
+                     .seconds = seconds()};
+      // A test that is not there passes too.
+      outcomes[r].passed = outcomes[r].passed && outcomes[r].text.find("[  PASSED  ] 1 test") != std::string::npos;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return outcomes;
 }
 
 }  // namespace
@@ -97,28 +124,32 @@ std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
     if (extra) {
       for (const auto& [name, value] : extra(r)) e[name] = value;
     }
-    processes.push_back(start(body, e));
+    processes.push_back(start("/proc/self/exe", words_for("test_ranks", body), e));
   }
-  std::vector<Outcome> outcomes(processes.size());
-  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-  for (std::size_t left = processes.size(); left > 0;) {
-    const bool late = seconds() > limit;
-    for (std::size_t r = 0; r < processes.size(); ++r) {
-      if (processes[r].ended) continue;
-      if (late) kill(processes[r].id, SIGKILL);
-      int status = 0;
-      if (waitpid(processes[r].id, &status, late ? 0 : WNOHANG) <= 0) continue;
-      processes[r].ended = true, --left;
-      outcomes[r] = {.passed = WIFEXITED(status) && WEXITSTATUS(status) == 0,
-                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-                     .text = text_of(processes[r].output) + (late ? "\n(killed: it ran too long)" : ""),
-                     .seconds = seconds()};
-      // A test that is not there passes too.
-      outcomes[r].passed = outcomes[r].passed && outcomes[r].text.find("[  PASSED  ] 1 test") != std::string::npos;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return outcomes;
+  return outcomes_of(processes, limit, begin);
+}
+
+Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string& devices, double limit) {
+  std::vector<std::string> words = {"mpirun", "-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none"};
+  for (const std::string& word : words_for(std::filesystem::read_symlink("/proc/self/exe").string(), body))
+    words.push_back(word);
+  const auto begin = Clock::now();
+  std::vector<Process> one = {start("mpirun", words,
+                                    {{"HELIOGRAPH_TEST_DEVICES", devices},
+                                     {"HELIOGRAPH_THREADS", "1"},
+                                     {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}})};
+  Outcome o = outcomes_of(one, limit, begin).front();
+  o.passed = o.passed && count_of(o.text, "[  PASSED  ] 1 test") == ranks;
+  return o;
+}
+
+bool has_mpirun() { return std::system("command -v mpirun >/dev/null 2>&1") == 0; }
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++count;
+  return count;
 }
 
 }  // namespace heliograph::test

@@ -22,6 +22,11 @@ struct Outcome {
 std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
                                const std::function<Environment(std::size_t)>& extra = {}, double limit = 300,
                                std::size_t started = 0);
+/// Runs it in `ranks` processes of mpirun, with these devices to test: one outcome, passed where all have.
+Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string& devices, double limit = 120);
+bool has_mpirun();
+/// How often `part` stands in a text.
+std::size_t count_of(const std::string& text, const std::string& part);
 /// A port that was free a moment ago.
 int free_port();
 /// A variable of the environment; empty where there is none.

@@ -468,7 +468,9 @@ class CudaDevice final : public device::Device {
     const auto* const theirs = dynamic_cast<const CudaDevice*>(&other);
     return theirs != nullptr && state_->reaches(*theirs->state_);
   }
-  bool has_channels() const override { return nccl_is_usable() && state_->driver().ordinal() >= 0; }
+  std::string channel_identity() const override {
+    return nccl_is_usable() && state_->driver().ordinal() >= 0 ? state_->properties().identity : std::string();
+  }
   std::vector<std::byte> invite() override { return nccl_invitation(); }
   std::unique_ptr<device::Channel> connect(std::span<const std::byte> invitation, std::size_t place, std::size_t places,
                                            const device::Patience& patience) override {

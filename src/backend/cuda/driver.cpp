@@ -30,7 +30,13 @@ class Runtime final : public Driver {
   Properties properties() override {
     cudaDeviceProp p{};
     check(cudaGetDeviceProperties(&p, ordinal_), "reading the GPU's properties");
+    std::string identity = "GPU-";
+    for (const char byte : p.uuid.bytes) {
+      const auto value = static_cast<unsigned char>(byte);
+      identity += "0123456789abcdef"[value >> 4], identity += "0123456789abcdef"[value & 15];
+    }
     return {.name = p.name,
+            .identity = identity,
             .major = p.major,
             .minor = p.minor,
             .processors = p.multiProcessorCount,

@@ -26,6 +26,7 @@ struct Launch {
 
 struct Properties {
   std::string name;
+  std::string identity;  // of this very GPU among all: its UUID
   int major = 0, minor = 0, processors = 0;
   std::size_t memory = 0, shared_bytes_a_block = 0, l2_bytes = 0;
 };

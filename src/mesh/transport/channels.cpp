@@ -47,9 +47,10 @@ class ChannelTransport final : public Transport {
  private:
   /// Who waits for a device that waits for another rank waits without end: the wait is ended here.
   void watch() {
-    while (!stopping_) {
+    for (int looks = 1; !stopping_; ++looks) {
       try {
         require_sound();
+        if (looks % 50 == 0) sockets_->look_for_the_silent();
         for (const auto& c : channels_) c->check();
       } catch (...) {
         fail(std::current_exception());  // before the abort: who wakes finds the reason

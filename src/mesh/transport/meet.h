@@ -5,18 +5,24 @@
 #include <string>
 #include <vector>
 
+#include "mesh/transport/seat.h"
 #include "mesh/transport/wire.h"
 
 namespace heliograph::mesh {
 
-/// What HELIOGRAPH_RANK, HELIOGRAPH_RANKS, HELIOGRAPH_MEET ("host:port", where rank 0 listens) and HELIOGRAPH_TIMEOUT
-/// (seconds, of every wait for another rank) say.
+constexpr std::size_t kMostRanks = 64;
+
+/// Where and how the ranks meet: at HELIOGRAPH_MEET ("host:port", where rank 0 listens), or where rank 0 tells by MPI.
 struct Rendezvous {
-  std::size_t rank = 0, ranks = 1;
-  std::string host, port;
-  std::chrono::milliseconds limit{60000};
+  Seat seat;
+  std::vector<std::string> hosts;  // names of one, tried in turn
+  std::string port;
+  wire::Socket door;  // of rank 0, where it listens already
+  bool by_mpi = false;
+  std::chrono::milliseconds arrival{60000};  // how long all may take to come
+  std::chrono::milliseconds limit{600000};   // HELIOGRAPH_TIMEOUT: of every other wait for a rank that is alive
 };
-/// None where this process is alone. Throws ParameterError.
+/// None where this process is alone. With MPI, all ranks call it. Throws ParameterError, DeviceError.
 std::optional<Rendezvous> rendezvous_from_environment();
 
 /// One member as its own rank sees it.
@@ -27,6 +33,7 @@ struct MemberCard {
 /// One rank.
 struct Guest {
   std::string name;  // host and process
+  std::string host;
   std::vector<MemberCard> members;
   wire::Socket socket;  // to it; none to oneself
 };
@@ -35,7 +42,7 @@ struct Guest {
 /// `trouble`: why this rank cannot take part; it comes all the same, so that the others need not wait.
 /// Throws MismatchError on every rank where they disagree, DeviceError where one does not come or is in trouble.
 /// Who can reach the port can take part, and seeds of secret keys go over these connections: for a trusted network.
-std::vector<Guest> meet(const Rendezvous& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
+std::vector<Guest> meet(Rendezvous& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
                         const std::vector<MemberCard>& members, const std::string& trouble);
 
 }  // namespace heliograph::mesh

@@ -1,5 +1,7 @@
 #include "mesh/transport/sockets.h"
 
+#include "mesh/transport/mpi.h"
+
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,11 +15,16 @@ namespace {
 using std::chrono::milliseconds;
 using wire::Clock;
 
-constexpr std::uint32_t kMagic = 0x6b726768;
-enum Kind : std::uint32_t { kPart = 1, kHost, kFailure, kGoodbye };
+enum Kind : std::uint32_t { kPart = 1, kHost, kFailure, kGoodbye, kHangUp, kAlive, kYes };
 enum Failure : std::uint32_t { kDevice, kMemory };
 constexpr milliseconds kForever = std::chrono::hours(100000);
 constexpr milliseconds kLastWords{1000};
+constexpr milliseconds kAsk{1000};                     // between two questions whether a rank is alive
+constexpr int kMostQuestions = 6;                      // without an answer
+constexpr milliseconds kNothingMoves{7000};            // at a rank's end: its threads take in all that comes
+constexpr std::size_t kAtOnce = std::size_t{4} << 20;  // bytes received before the sender counts as heard
+
+constexpr const char* kSilent = " does not answer: it stands still, or its host or the network is gone";
 
 /// Those whose goodbye is due when the process ends.
 struct Open {
@@ -45,15 +52,8 @@ std::string what_of(const std::exception_ptr& error, Failure& kind) {
 
 }  // namespace
 
-struct SocketTransport::Header {
-  std::uint32_t magic = kMagic, kind = 0;
-  u64 number = 0;
-  std::uint32_t from = 0, to = 0;
-  u64 bytes = 0;
-};
-
 SocketTransport::SocketTransport(const Rendezvous& meeting, std::vector<Guest> guests)
-    : rank_(meeting.rank), limit_(meeting.limit), process_(getpid()) {
+    : rank_(meeting.seat.rank), limit_(meeting.limit), process_(getpid()) {
   for (std::size_t r = 0; r < guests.size(); ++r) {
     auto peer = std::make_unique<Peer>();
     peer->name = guests[r].name, peer->socket = std::move(guests[r].socket);
@@ -82,6 +82,7 @@ SocketTransport::~SocketTransport() {
   }
   stopping_ = true;
   say_goodbye();
+  link_ = nullptr;
   for (auto& p : peers_) {
     if (p->reader.joinable()) p->reader.join();
   }
@@ -95,7 +96,15 @@ void SocketTransport::say_goodbye_at_exit() {
 }
 
 void SocketTransport::say_goodbye() noexcept {
-  const Header bye{.kind = kGoodbye};
+  if (link_ && !failed_) {  // behind what was sent by it
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      try {
+        if (r != rank_) link_->send(r, {.kind = kGoodbye}, {});
+      } catch (...) {  // no memory: the connection says it
+      }
+    }
+  }
+  const Header bye{.kind = link_ ? kHangUp : kGoodbye};
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&bye, 1))};
   for (auto& p : peers_) {
     if (!p->socket) continue;
@@ -130,6 +139,7 @@ void SocketTransport::end(std::exception_ptr error, bool heard) noexcept {
     failed_ = true;
   }
   condition_.notify_all();
+  if (link_) mpi::give_up();
   try {
     Failure kind = kDevice;
     const std::string what = what_of(error, kind), text = heard ? what : called(rank_) + ": " + what;
@@ -157,15 +167,19 @@ void SocketTransport::read_from(std::size_t rank) {
     for (;;) {
       Header header;
       peer.socket.receive(std::as_writable_bytes(std::span(&header, 1)), kForever, given_up);
-      require<DeviceError>(header.magic == kMagic, "what it sends cannot be understood");
+      peer.unanswered = 0;
+      require<DeviceError>(header.magic == Header::kMagic, "what it sends cannot be understood");
       Bytes bytes(header.bytes);
-      peer.socket.receive(bytes, limit_, given_up);
+      for (std::size_t at = 0; at < bytes.size(); at += kAtOnce) {
+        peer.socket.receive(std::span(bytes).subspan(at, std::min(kAtOnce, bytes.size() - at)), kNothingMoves, given_up);
+        peer.unanswered = 0;
+      }
       take_in(rank, header, std::move(bytes));
     }
   } catch (const wire::Closed&) {
     const bool expected = [&] {
       const std::lock_guard lock(mutex_);
-      return peer.left || stopping_;
+      return peer.left || peer.hangs_up || stopping_;
     }();
     if (!expected)
       end(std::make_exception_ptr(DeviceError(called(rank) + " is gone: its process has ended or the connection was lost")));
@@ -183,10 +197,12 @@ void SocketTransport::take_in(std::size_t rank, const Header& header, Bytes byte
         true);
     return;
   }
+  if (header.kind == kYes) return;
+  if (header.kind == kAlive) return say(rank, kYes);
   {
     const std::lock_guard lock(mutex_);
-    if (header.kind == kGoodbye) {
-      peer.left = true;
+    if (header.kind == kGoodbye || header.kind == kHangUp) {
+      (header.kind == kGoodbye ? peer.left : peer.hangs_up) = true;
     } else {
       Box& box = header.kind == kPart ? peer.parts[{header.from, header.to}] : peer.hosts;
       box.push_back({.number = header.number, .bytes = std::move(bytes)});
@@ -195,12 +211,68 @@ void SocketTransport::take_in(std::size_t rank, const Header& header, Bytes byte
   condition_.notify_all();
 }
 
+void SocketTransport::say(std::size_t rank, std::uint32_t kind) {
+  Peer& peer = *peers_[rank];
+  // Who is in the midst of sending is heard without that; and a reader must not wait for a writer.
+  const std::unique_lock lock(peer.writing, std::try_to_lock);
+  if (!lock || !peer.socket) return;
+  const Header header{.kind = kind};
+  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&header, 1))};
+  try {
+    peer.socket.send(parts, kLastWords, [this] { return failed_.load(); });
+  } catch (const wire::Closed&) {  // the reader says so
+  } catch (const wire::TimedOut&) {
+    peer.socket.shut();
+  }
+}
+
+bool SocketTransport::is_silent(std::size_t rank) {
+  if (peers_[rank]->unanswered++ >= kMostQuestions) return true;
+  say(rank, kAlive);
+  return false;
+}
+
+void SocketTransport::look_for_the_silent() {
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    const bool here = [&] {
+      const std::lock_guard lock(mutex_);
+      return r != rank_ && !peers_[r]->left;
+    }();
+    if (here && is_silent(r)) throw DeviceError(called(r) + kSilent);
+  }
+}
+
 SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 number, std::size_t* expected) {
+  struct Waiting {  // looked for without a rest
+    explicit Waiting(Link* l) : link(l) {
+      if (link) link->expect(true);
+    }
+    ~Waiting() {
+      if (link) link->expect(false);
+    }
+    Link* link;
+  };
   std::unique_lock lock(mutex_);
-  const bool some = condition_.wait_for(lock, limit_, [&] { return failed_ || !box.empty() || peers_[rank]->left; });
+  const auto come = [&] { return failed_ || !box.empty() || peers_[rank]->left; };
+  bool some = come(), silent = false;
+  if (!some) {
+    const Waiting waiting(link_.get());
+    const Clock::time_point end = Clock::now() + limit_;
+    while (!some && !silent && Clock::now() < end) {
+      some = condition_.wait_for(lock, std::min(kAsk, limit_), come);
+      if (some) break;
+      lock.unlock();
+      silent = is_silent(rank);
+      lock.lock();
+      some = come();
+    }
+    silent = silent && !some;
+  }
   std::string trouble;
   if (failed_) {
     std::rethrow_exception(error_);
+  } else if (silent) {
+    trouble = called(rank) + kSilent;
   } else if (!some) {
     trouble = called(rank) + " has sent nothing for " + std::to_string(limit_.count() / 1000) + " s";
   } else if (box.empty()) {
@@ -221,7 +293,19 @@ SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 
 
 // ---- what goes
 
-void SocketTransport::send(std::size_t rank, Header header, std::span<const std::byte> bytes) {
+Link::Ear SocketTransport::ear() {
+  return {
+      .take_in = [this](std::size_t rank, const Header& header, Bytes bytes) { take_in(rank, header, std::move(bytes)); },
+      .fail = [this](std::exception_ptr error) { end(std::move(error)); }};
+}
+
+void SocketTransport::send_by_link(std::size_t rank, Header header, Bytes bytes) {
+  require_sound();
+  header.bytes = bytes.size();
+  link_->send(rank, header, std::move(bytes));
+}
+
+void SocketTransport::send_by_socket(std::size_t rank, Header header, std::span<const std::byte> bytes) {
   require_sound();
   header.bytes = bytes.size();
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&header, 1)), bytes};
@@ -230,10 +314,10 @@ void SocketTransport::send(std::size_t rank, Header header, std::span<const std:
   {
     const std::lock_guard lock(peer.writing);
     try {
-      peer.socket.send(parts, limit_, [this] { return failed_.load(); });
+      peer.socket.send(parts, kNothingMoves, [this] { return failed_.load(); });
       return;
     } catch (const wire::TimedOut&) {
-      trouble = called(rank) + " has taken nothing for " + std::to_string(limit_.count() / 1000) + " s";
+      trouble = called(rank) + kSilent;
     } catch (const wire::Closed&) {
       trouble = called(rank) + " is gone: its process has ended or the connection was lost";
     }
@@ -251,11 +335,11 @@ void SocketTransport::exchange(u64 number, std::size_t member, device::Device& d
   for (const Part& p : sends) {
     const Header header{.kind = kPart, .number = number, .from = id(member), .to = id(p.member)};
     if (device.in_host_memory()) {
-      send(rank_of_[p.member], header, {p.address, p.bytes});
+      send(rank_of_[p.member], header, std::span<const std::byte>(p.address, p.bytes));
     } else {
       Bytes bytes(p.bytes);
       device.download(queue, p.address, bytes);
-      send(rank_of_[p.member], header, bytes);
+      send(rank_of_[p.member], header, std::move(bytes));
     }
   }
   for (const Part& p : receives) {

@@ -1,0 +1,394 @@
+// All calls of MPI are made by one thread of the process: no more than MPI_THREAD_FUNNELED is asked of it, and whoever waits
+// for it does so with a time-out.
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include "mesh/transport/mpi.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <future>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include <unistd.h>
+
+#include "heliograph/errors.h"
+
+namespace heliograph::mesh::mpi {
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+using Bytes = Link::Bytes;
+
+constexpr std::size_t kEager = std::size_t{1} << 16;  // goes with the envelope
+constexpr std::size_t kPiece = std::size_t{1} << 28;  // of a longer message: MPI counts in int
+constexpr int kHead = 1, kBody = 2;                   // tags
+constexpr std::size_t kText = 4096;
+constexpr milliseconds kLastWords{10000};  // how long the end waits for the others
+constexpr milliseconds kTick{5};           // between two looks when nobody waits
+
+void check(int code, const char* what) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int size = 0;
+  MPI_Error_string(code, text, &size);
+  throw DeviceError(std::string("MPI, ") + what + ": " + text);
+}
+
+class MpiLink;
+
+/// The thread.
+class Engine {
+ public:
+  static Engine& one() {
+    static Engine* const engine = new Engine;  // outlives every static object
+    return *engine;
+  }
+
+  /// What `work` returns, run by the thread. DeviceError after `limit`: it may still run later, so it owns what it uses.
+  template <class Work>
+  auto call(Work work, milliseconds limit, const char* what) -> decltype(work()) {
+    using Result = decltype(work());
+    const auto task = std::make_shared<std::packaged_task<Result()>>(std::move(work));
+    std::future<Result> result = task->get_future();
+    post([task] { (*task)(); });
+    if (result.wait_for(limit) != std::future_status::ready)
+      throw DeviceError(std::string("MPI, ") + what + ": not all ranks did so within " +
+                        std::to_string((limit.count() + 999) / 1000) + " s");
+    return result.get();
+  }
+  void post(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+    condition_.notify_one();
+  }
+  /// On the thread: `step` is called until it says that it is done.
+  void until(const std::function<bool()>& step, Clock::time_point end, const char* what) {
+    while (!step()) {
+      if (Clock::now() > end) throw DeviceError(std::string("MPI, ") + what + ": timed out");
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+
+  void start(const Seat& seat, milliseconds limit) {
+    const std::lock_guard lock(start_mutex_);
+    if (started_) return;
+    call([this, seat] { begin(seat); }, limit, "joining the other ranks");
+    started_ = true;
+    std::atexit([] { one().finish(); });
+  }
+
+  std::list<MpiLink*>& links() { return links_; }  // the thread's
+  void expect(bool waiting) {
+    waiting ? ++waiters_ : --waiters_;
+    if (waiting) condition_.notify_one();
+  }
+  MPI_Comm world() const { return world_; }
+  void give_up() { given_up_ = true; }
+  bool has_given_up() const { return given_up_; }
+  bool progress(bool& urgent);  // on the thread
+
+ private:
+  Engine() : process_(getpid()), thread_([this] { run(); }) { thread_.detach(); }
+
+  void begin(const Seat& seat) {
+    int had = 0, level = MPI_THREAD_SINGLE;
+    check(MPI_Initialized(&had), "looking");
+    if (had) {  // by the program itself, on its own thread
+      check(MPI_Query_thread(&level), "looking");
+      if (level < MPI_THREAD_SERIALIZED)
+        throw DeviceError(
+            "the program started MPI for one thread alone; MPI_THREAD_SERIALIZED is needed (mpi4py asks for more)");
+    } else {
+      check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "starting");
+      own_ = true;
+    }
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "joining");
+    MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
+    int rank = 0, ranks = 0;
+    MPI_Comm_rank(world_, &rank);
+    MPI_Comm_size(world_, &ranks);
+    if (static_cast<std::size_t>(rank) != seat.rank || static_cast<std::size_t>(ranks) != seat.ranks) {
+      throw DeviceError("mpirun says that this is rank " + std::to_string(seat.rank) + " of " + std::to_string(seat.ranks) +
+                        ", the MPI of this build that it is " + std::to_string(rank) + " of " + std::to_string(ranks) +
+                        ": mpirun belongs to another MPI than the build");
+    }
+  }
+  void finish() noexcept;
+  void run();
+
+  const long process_;
+  std::mutex start_mutex_, mutex_;
+  std::condition_variable condition_;
+  std::deque<std::function<void()>> work_;
+  std::atomic<int> waiters_{0};
+  std::atomic<bool> given_up_{false};
+  std::list<MpiLink*> links_;
+  MPI_Comm world_ = MPI_COMM_NULL;
+  bool started_ = false, own_ = false;
+  std::thread thread_;
+};
+
+/// Messages of one mesh: an envelope with the first bytes, then the others in pieces. From each rank one at a time.
+class MpiLink final : public Link {
+ public:
+  MpiLink(std::size_t rank, std::size_t ranks, Ear ear, milliseconds limit)
+      : rank_(rank), ear_(std::move(ear)), from_(ranks) {
+    Engine::one().call([this, limit] { open(limit); }, 2 * limit, "opening a mesh");
+  }
+  ~MpiLink() override {
+    try {
+      Engine::one().call([this] { close(); }, kLastWords, "closing a mesh");
+    } catch (...) {  // the thread does not answer any more: the process is about to end
+    }
+  }
+
+  void send(std::size_t rank, const Envelope& envelope, Bytes bytes) override {
+    auto out = std::make_shared<Outgoing>();
+    const std::size_t first = bytes.size() <= kEager ? bytes.size() : 0;
+    out->head.resize(sizeof envelope + first);
+    std::memcpy(out->head.data(), &envelope, sizeof envelope);
+    std::copy_n(bytes.begin(), first, out->head.begin() + sizeof envelope);
+    if (first == 0) out->body = std::move(bytes);
+    Engine::one().post([this, rank, out] { begin(rank, *out), sending_.push_back(out); });
+  }
+  void expect(bool waiting) override { Engine::one().expect(waiting); }
+
+  /// On the thread. Whether anything has come about; `urgent` where something is under way.
+  bool progress(bool& urgent) {
+    if (broken_) return false;
+    bool any = false;
+    try {
+      std::erase_if(sending_, [&](const std::shared_ptr<Outgoing>& out) {
+        const bool done = all_done(out->requests);
+        any = any || done;
+        return done;
+      });
+      for (std::size_t r = 0; r < from_.size(); ++r) {
+        if (r != rank_) any = take(r) || any;
+      }
+      urgent = urgent || !sending_.empty() ||
+               std::any_of(from_.begin(), from_.end(), [](const Incoming& in) { return in.in_body; });
+    } catch (...) {
+      broken_ = true;
+      ear_.fail(std::current_exception());
+    }
+    return any;
+  }
+  bool has_sent() const { return sending_.empty() || broken_; }
+
+ private:
+  struct Outgoing {
+    Bytes head, body;
+    std::vector<MPI_Request> requests;
+  };
+  struct Incoming {
+    Bytes head, body;
+    Envelope envelope;
+    std::vector<MPI_Request> requests;
+    bool in_body = false;
+  };
+
+  static bool all_done(std::vector<MPI_Request>& requests) {
+    int done = 0;
+    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "exchanging");
+    return done != 0;
+  }
+
+  void open(milliseconds limit) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Comm_idup(Engine::one().world(), &comm_, &request), "opening a mesh");
+    Engine::one().until(
+        [&] {
+          int done = 0;
+          check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "opening a mesh");
+          return done != 0;
+        },
+        Clock::now() + limit, "opening a mesh");
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    for (std::size_t r = 0; r < from_.size(); ++r) {
+      if (r != rank_) from_[r].head.resize(sizeof(Envelope) + kEager), listen(r);
+    }
+    Engine::one().links().push_back(this);
+  }
+  void close() {
+    Engine& engine = Engine::one();
+    const Clock::time_point end = Clock::now() + kLastWords;
+    for (bool urgent = false; !has_sent() && !engine.has_given_up() && Clock::now() < end;) engine.progress(urgent);
+    engine.links().remove(this);
+    for (Incoming& in : from_) {
+      for (MPI_Request& request : in.requests) {
+        if (request == MPI_REQUEST_NULL) continue;
+        MPI_Cancel(&request);
+        MPI_Request_free(&request);
+      }
+    }
+    // The communicator stays: to let it go all ranks would have to come.
+  }
+
+  void listen(std::size_t r) {
+    Incoming& in = from_[r];
+    in.requests.assign(1, MPI_REQUEST_NULL);
+    check(MPI_Irecv(in.head.data(), static_cast<int>(in.head.size()), MPI_BYTE, static_cast<int>(r), kHead, comm_,
+                    in.requests.data()),
+          "listening");
+  }
+
+  template <class Start>
+  void in_pieces(Bytes& body, std::vector<MPI_Request>& requests, Start start) {
+    for (std::size_t at = 0; at < body.size(); at += kPiece) {
+      requests.push_back(MPI_REQUEST_NULL);
+      start(body.data() + at, static_cast<int>(std::min(kPiece, body.size() - at)), &requests.back());
+    }
+  }
+
+  void begin(std::size_t rank, Outgoing& out) {
+    if (broken_) return;
+    try {
+      const int to = static_cast<int>(rank);
+      out.requests.push_back(MPI_REQUEST_NULL);
+      check(MPI_Isend(out.head.data(), static_cast<int>(out.head.size()), MPI_BYTE, to, kHead, comm_, out.requests.data()),
+            "sending");
+      in_pieces(out.body, out.requests, [&](std::byte* data, int size, MPI_Request* request) {
+        check(MPI_Isend(data, size, MPI_BYTE, to, kBody, comm_, request), "sending");
+      });
+    } catch (...) {
+      broken_ = true;
+      ear_.fail(std::current_exception());
+    }
+  }
+
+  bool take(std::size_t r) {
+    Incoming& in = from_[r];
+    if (!all_done(in.requests)) return false;
+    if (!in.in_body) {
+      std::memcpy(&in.envelope, in.head.data(), sizeof in.envelope);
+      if (in.envelope.magic != Envelope::kMagic) throw DeviceError("MPI: what a rank sends cannot be understood");
+      in.body.resize(in.envelope.bytes);
+      if (in.envelope.bytes > kEager) {
+        in.requests.clear();
+        in.in_body = true;
+        in_pieces(in.body, in.requests, [&](std::byte* data, int size, MPI_Request* request) {
+          check(MPI_Irecv(data, size, MPI_BYTE, static_cast<int>(r), kBody, comm_, request), "receiving");
+        });
+        return true;
+      }
+      std::memcpy(in.body.data(), in.head.data() + sizeof in.envelope, in.body.size());
+    }
+    in.in_body = false;
+    Bytes body;
+    std::swap(body, in.body);
+    const Envelope envelope = in.envelope;
+    listen(r);
+    ear_.take_in(r, envelope, std::move(body));
+    return true;
+  }
+
+  const std::size_t rank_;
+  const Ear ear_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::vector<Incoming> from_;
+  std::list<std::shared_ptr<Outgoing>> sending_;
+  bool broken_ = false;
+};
+
+bool Engine::progress(bool& urgent) {
+  bool any = false;
+  for (MpiLink* link : links_) any = link->progress(urgent) || any;
+  return any;
+}
+
+void Engine::run() {
+  std::size_t idle = 0;  // looks in a row at which nothing had come
+  for (;;) {
+    std::deque<std::function<void()>> work;
+    {
+      const std::lock_guard lock(mutex_);
+      work.swap(work_);
+    }
+    for (auto& task : work) task();
+    bool urgent = false;
+    if (progress(urgent) || !work.empty()) {
+      idle = 0;
+      continue;
+    }
+    urgent = urgent || waiters_ > 0;
+    if (urgent && ++idle < 200) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::unique_lock lock(mutex_);
+    if (!work_.empty()) continue;
+    if (urgent) {  // a core may be wanted for something better
+      condition_.wait_for(lock, std::chrono::microseconds(std::min<std::size_t>(idle / 4, 250)));
+    } else if (links_.empty()) {
+      condition_.wait(lock, [&] { return !work_.empty(); });
+    } else {
+      idle = 0;
+      condition_.wait_for(lock, kTick, [&] { return !work_.empty() || waiters_ > 0; });
+    }
+  }
+}
+
+void Engine::finish() noexcept {
+  if (getpid() != process_ || given_up_) return;
+  try {
+    call(
+        [this] {
+          const Clock::time_point end = Clock::now() + kLastWords;
+          until(
+              [this] {
+                bool urgent = false;
+                progress(urgent);
+                return std::all_of(links_.begin(), links_.end(), [](const MpiLink* link) { return link->has_sent(); });
+              },
+              end, "the last messages");
+          links_.clear();
+          if (own_) MPI_Finalize();
+        },
+        2 * kLastWords, "leaving");
+  } catch (...) {  // the launcher sees that this rank left alone
+  }
+}
+
+}  // namespace
+
+bool is_built() { return true; }
+
+void start(const Seat& seat, milliseconds limit) { Engine::one().start(seat, limit); }
+
+std::string told(std::string text, milliseconds limit) {
+  if (text.size() >= kText) throw InternalError("a text for all ranks is too long");
+  text.resize(kText, '\0');
+  const auto shared = std::make_shared<std::string>(std::move(text));
+  return Engine::one().call(
+      [shared, limit] {
+        MPI_Request request = MPI_REQUEST_NULL;
+        check(MPI_Ibcast(shared->data(), static_cast<int>(kText), MPI_BYTE, 0, Engine::one().world(), &request), "meeting");
+        Engine::one().until(
+            [&] {
+              int done = 0;
+              check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "meeting");
+              return done != 0;
+            },
+            Clock::now() + limit, "meeting");
+        return std::string(shared->c_str());
+      },
+      2 * limit, "meeting");
+}
+
+std::unique_ptr<Link> make_link(std::size_t rank, std::size_t ranks, Link::Ear ear, milliseconds limit) {
+  return std::make_unique<MpiLink>(rank, ranks, std::move(ear), limit);
+}
+
+void give_up() { Engine::one().give_up(); }
+
+}  // namespace heliograph::mesh::mpi
