@@ -301,9 +301,10 @@ struct Traffic {
   std::uint64_t launches = 0, allocations = 0, waits = 0;
 };
 Traffic device_traffic();
-/// What moved between the devices it is made of since it was opened; nothing where it is one.
+/// What moved between the devices it is made of since it was opened, how much of it through this process's memory, and what
+/// this process has sent to others in all; nothing where it is one device.
 struct Moved {
-  std::uint64_t exchanges = 0, bytes = 0, staged_bytes = 0;
+  std::uint64_t exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
 };
 Moved device_moved();
 /// Modular products a second of one core, or of a whole GPU, with operands in registers, measured: the roof benchmarks

@@ -55,7 +55,8 @@ void bind_spec(nb::module_& m) {
         return sets_of(scheme).named(name, insecure);
       },
       "name"_a, "insecure"_a = false, "scheme"_a = "bfv", Unlocked());
-  m.def("named_specs", [](const std::string& scheme) { return sets_of(scheme).names(); }, "scheme"_a = "bfv");
+  m.def(
+      "named_specs", [](const std::string& scheme) { return sets_of(scheme).names(); }, "scheme"_a = "bfv");
   m.def(
       "choose",
       [](int depth, int plain_bits, std::vector<std::uint64_t> plain_moduli, std::size_t slots, std::size_t terms,
@@ -71,6 +72,7 @@ void bind_spec(nb::module_& m) {
     const Moved moved = device_moved();
     nb::dict all;
     all["exchanges"] = moved.exchanges, all["bytes"] = moved.bytes, all["staged_bytes"] = moved.staged_bytes;
+    all["sent_bytes"] = moved.sent_bytes;
     return all;
   });
   m.def("device_traffic", [] {

@@ -152,7 +152,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
 /// the members, divided by P once (DESIGN: the key's fixed digits, so the bits are those of input broadcast).
 void MeshKernels::aggregate_outputs(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View& sum) {
   const std::size_t limbs = plan.extended.size();
-  const std::vector<std::size_t> bounds = shares(plan.digits.size(), state_->weights());
+  const std::vector<std::size_t> bounds = shares(plan.digits.size(), state_->limb_weights());
   bool first = true;
   for (std::size_t m = 0; m < state_->size(); ++m) {
     const std::size_t begin = bounds[m], count = bounds[m + 1] - begin;

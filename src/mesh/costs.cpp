@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 using io::Json;
 
 constexpr std::size_t kDegree = std::size_t{1} << 14;
-constexpr int kFormat = 1;  // of the cached measurement
+constexpr int kFormat = 2;  // of the cached measurement
 
 /// Transforms of limbs that a multiplication and relinearization takes the time of, for each limb of the chain: measured
 /// on one H200 at N = 2^15 and 2^16; counted, 21 transforms and more than as much in conversions.
@@ -92,6 +92,27 @@ double exchange_time(MeshKernels& kernels, MeshQueue& queue, std::size_t items, 
   return median(std::move(times));
 }
 
+/// Between these members, all others idle.
+Costs::Links links_among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& members) {
+  const auto before = state->weigh([&](std::vector<double>& weights) {
+    weights.assign(weights.size(), 0);
+    for (const std::size_t m : members) weights[m] = 1;
+  });
+  MeshKernels kernels(state);
+  MeshQueue queue(state);
+  Costs::Links links;
+  const std::size_t count = members.size();
+  links.exchange_seconds = exchange_time(kernels, queue, count, 1024, 20);
+  constexpr std::size_t kLong = std::size_t{1} << 17;
+  const std::size_t items = 16 * count;  // 16 MiB a member
+  const double time = exchange_time(kernels, queue, items, kLong, 3);
+  const double read =
+      static_cast<double>(items / count * kLong * 8) * static_cast<double>(count - 1) / static_cast<double>(count);
+  links.bytes_a_second = read / std::max(1e-6, time - links.exchange_seconds / 2);
+  state->weigh([&](std::vector<double>& weights) { weights = before; });
+  return links;
+}
+
 std::filesystem::path cache_file() {
   const char* const home = std::getenv("XDG_CACHE_HOME");
   if (home && *home) return std::filesystem::path(home) / "heliograph" / "mesh.json";
@@ -111,15 +132,26 @@ Json read_cache() {
   return Json::object({{"format", kFormat}, {"meshes", Json::object()}});
 }
 
+Json to_json(const Costs::Links& l) {
+  return Json::object({{"bytes_a_second", l.bytes_a_second}, {"exchange_seconds", l.exchange_seconds}});
+}
+
+/// False where they cannot be meant.
+bool read_links(const Json& json, Costs::Links& l) {
+  l = {.bytes_a_second = json.double_at("bytes_a_second"), .exchange_seconds = json.double_at("exchange_seconds")};
+  return l.bytes_a_second > 0 && std::isfinite(l.bytes_a_second) && l.exchange_seconds > 0 &&
+         std::isfinite(l.exchange_seconds);
+}
+
 void write_cache(const std::string& key, const Costs& c) {
   std::error_code ignored;
   const std::filesystem::path path = cache_file();
   if (path.empty()) return;
   std::filesystem::create_directories(path.parent_path(), ignored);
   Json json = read_cache();
-  json["meshes"][key] = Json::object({{"limbs_a_second", Json::array_of(c.limbs_a_second)},
-                                      {"link_bytes_a_second", c.link_bytes_a_second},
-                                      {"exchange_seconds", c.exchange_seconds}});
+  Json one = Json::object({{"limbs_a_second", Json::array_of(c.limbs_a_second)}, {"links", to_json(c.all)}});
+  if (c.inside) one["links_inside_a_host"] = to_json(*c.inside);
+  json["meshes"][key] = one;
   // Written aside and moved: a reader never sees half of it. A cache that cannot be written is measured again next time.
   const std::filesystem::path aside = path.string() + "." + std::to_string(getpid());
   {
@@ -151,10 +183,9 @@ bool read_costs(const Json& cache, const std::string& key, std::size_t members, 
     for (const Json& r : one->array_at("limbs_a_second", 64)) rates.push_back(r.as_double("a rate"));
     if (rates.size() != members) return false;
     costs.limbs_a_second = rates;
-    costs.link_bytes_a_second = one->double_at("link_bytes_a_second");
-    costs.exchange_seconds = one->double_at("exchange_seconds");
-    const auto sane = [](double v) { return v > 0 && std::isfinite(v); };
-    return std::all_of(rates.begin(), rates.end(), sane) && sane(costs.link_bytes_a_second) && sane(costs.exchange_seconds);
+    if (!costs.group.empty() && !read_links(one->at("links_inside_a_host"), costs.inside.emplace())) return false;
+    return read_links(one->at("links"), costs.all) &&
+           std::all_of(rates.begin(), rates.end(), [](double v) { return v > 0 && std::isfinite(v); });
   } catch (const Error&) {
     return false;
   }
@@ -167,12 +198,25 @@ double Costs::alone(std::size_t limbs, std::size_t n) const {
   return kTransformsALimb * static_cast<double>(limbs) * (static_cast<double>(n) / kDegree) / rate;
 }
 
-double Costs::over_limbs(std::size_t limbs, std::size_t n, std::size_t members) const {
+double Costs::over_limbs(std::size_t limbs, std::size_t n, std::size_t members, const Links& links) const {
   const double m = static_cast<double>(members), limb = static_cast<double>(n * 8), count = static_cast<double>(limbs);
   // Four conversions by transposition move 17 chains to and fro, one key switch gathers one and a half.
   const double bytes = (17 * count / m + 1.5 * count) * limb * (m - 1) / m;
   constexpr double kExchanges = 9;
-  return alone(limbs, n) / m + bytes / link_bytes_a_second + kExchanges * exchange_seconds;
+  return alone(limbs, n) / m + bytes / links.bytes_a_second + kExchanges * links.exchange_seconds;
+}
+
+bool Costs::limbs_stay_on_one_host() const {
+  // One place for each prime, whatever the tensor: decided for a size that many programs have.
+  constexpr std::size_t kLimbs = 16, kN = std::size_t{1} << 15;
+  return inside && over_limbs(kLimbs, kN, group.size(), *inside) < over_limbs(kLimbs, kN, weights.size(), all);
+}
+
+std::vector<double> Costs::limb_weights() const {
+  if (!limbs_stay_on_one_host()) return weights;
+  std::vector<double> shares(weights.size());
+  for (const std::size_t m : group) shares[m] = weights[m];
+  return shares;
 }
 
 namespace {
@@ -199,36 +243,35 @@ void equalize(std::vector<double>& rates, const std::vector<std::string>& descri
 /// Rank 0's numbers on every rank: all must choose alike.
 void agree(State& state, Costs& costs) {
   std::vector<double> numbers = costs.limbs_a_second;
-  numbers.insert(numbers.end(), {costs.link_bytes_a_second, costs.exchange_seconds});
+  for (const Costs::Links& l : {costs.all, costs.inside.value_or(Costs::Links())})
+    numbers.insert(numbers.end(), {l.bytes_a_second, l.exchange_seconds});
   state.transport().agree(std::as_writable_bytes(std::span(numbers)));
-  costs.exchange_seconds = numbers.back(), numbers.pop_back();
-  costs.link_bytes_a_second = numbers.back(), numbers.pop_back();
+  const auto take = [&](Costs::Links& l) {
+    l.exchange_seconds = numbers.back(), numbers.pop_back();
+    l.bytes_a_second = numbers.back(), numbers.pop_back();
+  };
+  Costs::Links inside;
+  take(inside), take(costs.all);
+  if (!costs.group.empty()) costs.inside = inside;
   costs.limbs_a_second = numbers;
 }
 
 }  // namespace
 
 Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions,
-              const std::vector<std::string>& kinds) {
+              const std::vector<std::string>& kinds, const std::vector<std::size_t>& group) {
   std::string key;
   for (const std::string& d : descriptions) key += (key.empty() ? "" : "; ") + d;
   Costs costs;
   costs.measured = true;
+  costs.group = group;
   const bool chief = state->transport().rank() == 0;
   std::byte known{chief && read_costs(read_cache(), key, state->size(), costs)};
   state->transport().agree({&known, 1});
   if (known == std::byte{0}) {
     costs.limbs_a_second = all_rates(*state);
-    MeshKernels kernels(state);
-    MeshQueue queue(state);
-    const std::size_t members = state->size();
-    costs.exchange_seconds = exchange_time(kernels, queue, members, 1024, 20);
-    constexpr std::size_t kLong = std::size_t{1} << 17;
-    const std::size_t items = 16 * members;  // 16 MiB a member
-    const double time = exchange_time(kernels, queue, items, kLong, 3);
-    const double read =
-        static_cast<double>(items / members * kLong * 8) * static_cast<double>(members - 1) / static_cast<double>(members);
-    costs.link_bytes_a_second = read / std::max(1e-6, time - costs.exchange_seconds / 2);
+    costs.all = links_among(state, range(0, state->size()));
+    if (!group.empty()) costs.inside = links_among(state, group);
     if (chief) write_cache(key, costs);
   }
   costs.limbs_a_second.resize(state->size());
@@ -258,9 +301,14 @@ std::vector<std::string> report(State& state) {
     for (std::size_t b = 0; b < state.size(); ++b)
       staged = staged || (state.here(a) && state.here(b) ? !state.reaches(a, b) : state.transport().is_staged());
   }
-  std::snprintf(text, sizeof text, "links: %.3g GB/s read by each, %.3g us an exchange, %s%s", c.link_bytes_a_second / 1e9,
-                c.exchange_seconds * 1e6, staged ? "through the host" : "direct", c.measured ? "" : " (assumed)");
-  lines.emplace_back(text);
+  const auto say = [&](const char* which, const Costs::Links& l, const std::string& how) {
+    std::snprintf(text, sizeof text, "%s: %.3g GB/s read by each, %.3g us an exchange", which, l.bytes_a_second / 1e9,
+                  l.exchange_seconds * 1e6);
+    lines.push_back(text + how);
+  };
+  say(c.inside ? "links between hosts" : "links", c.all,
+      std::string(", ") + (staged ? "through the host" : "direct") + (c.measured ? "" : " (assumed)"));
+  if (c.inside) say("links inside a host", *c.inside, c.limb_weights() == c.weights ? "" : "; limbs stay inside one");
   return lines;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,20 +13,35 @@ namespace heliograph::mesh {
 struct Costs {
   std::vector<double> weights;         // shares of work, about 1 in the mean
   std::vector<double> limbs_a_second;  // transforms of limbs of 2^14 64-bit words, each member
-  double link_bytes_a_second = 300e9;  // what a member reads from another
-  double exchange_seconds = 12e-6;     // of an exchange of nothing, queue to queue
+  struct Links {
+    double bytes_a_second = 300e9;    // what a member reads from the others
+    double exchange_seconds = 12e-6;  // of an exchange of nothing, queue to queue
+  };
+  Links all;                       // where all members take part
+  std::optional<Links> inside;     // where those of `group` alone do
+  std::vector<std::size_t> group;  // the most members that one of several hosts has; empty where there is one host
   bool measured = false;
 
   /// Seconds of a BFV multiplication and relinearization of one ciphertext: on one member, and over the limbs of `members`.
   double alone(std::size_t limbs, std::size_t n) const;
-  double over_limbs(std::size_t limbs, std::size_t n, std::size_t members) const;
+  double over_limbs(std::size_t limbs, std::size_t n, std::size_t members, const Links& links) const;
+
+  /// Shares of limbs: everybody's where the links between hosts allow, else 0 for all who are not of the group.
+  std::vector<double> limb_weights() const;
+  /// Of those who share limbs.
+  std::size_t limb_members() const { return limbs_stay_on_one_host() ? group.size() : weights.size(); }
+  const Links& limb_links() const { return limbs_stay_on_one_host() ? *inside : all; }
+
+ private:
+  bool limbs_stay_on_one_host() const;
 };
 
 class State;
 /// Reads the cached measurement of these very devices, or makes and caches it.
 /// `kinds`: members of one kind are equally fast, whatever was measured.
+/// `group`: the most members that one host has, where there are several hosts.
 Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions,
-              const std::vector<std::string>& kinds);
+              const std::vector<std::string>& kinds, const std::vector<std::size_t>& group);
 /// For a person: each member, then the links.
 std::vector<std::string> report(State& state);
 

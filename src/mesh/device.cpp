@@ -14,6 +14,7 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
     : options_(std::move(options)), transport_(std::move(transport)) {
   require<ParameterError>(!devices.empty() && devices.size() <= 64, "a mesh has 1 to 64 members");
   const std::size_t count = devices.size();
+  require<ParameterError>(options_.hosts.empty() || options_.hosts.size() == count, "a mesh needs one host for each member");
   for (const auto* list : {&options_.weights, &options_.slowdown}) {
     require<ParameterError>(list->empty() || list->size() == count, "a mesh needs one weight for each member");
     for (double w : *list) require<ParameterError>(w > 0 && w <= 1e6, "a member's weight lies between 0 and a million");
@@ -26,6 +27,8 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
     const std::size_t most = devices[m]->in_host_memory() ? 2 : 512;
     const auto* const remote = dynamic_cast<const RemoteDevice*>(devices[m].get());
     ranks_.push_back(remote ? remote->rank() : transport_->rank());
+    const std::string host = remote ? remote->host() : own_host();
+    hosts_.push_back(options_.hosts.empty() ? host : std::to_string(options_.hosts[m]));
     const auto on_error = [t = transport_.get()](std::exception_ptr e) { t->fail(std::move(e)); };
     auto worker = remote ? nullptr : std::make_unique<Worker>(spin, slowdown, most, on_error);
     members_.push_back({std::move(devices[m]), std::move(worker)});
@@ -40,7 +43,20 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
     share(opening_);
   }
   costs_.weights.assign(count, 1);
-  owners_ = std::make_unique<LimbOwners>(costs_.weights);
+  limb_weights_ = costs_.weights;
+  owners_ = std::make_unique<LimbOwners>(limb_weights_);
+}
+
+std::vector<std::size_t> State::largest_group() const {
+  std::vector<std::size_t> largest;
+  for (std::size_t first = 0; first < size(); ++first) {
+    std::vector<std::size_t> group;
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (hosts_[m] == hosts_[first]) group.push_back(m);
+    }
+    if (group.size() > largest.size()) largest = std::move(group);
+  }
+  return largest.size() == size() ? std::vector<std::size_t>() : largest;
 }
 
 void State::require_sound() const {
@@ -148,7 +164,8 @@ Layout State::choose(const View& shape) const {
   const std::size_t item = shape.components * shape.limbs * shape.n * shape.word_size();
   if (item > large_) return Layout::limb;
   // Whole items are worked on side by side, limbs of them one item after the other.
-  return costs_.over_limbs(shape.limbs, shape.n, size()) * static_cast<double>(items) * 1.1 <
+  return costs_.over_limbs(shape.limbs, shape.n, costs_.limb_members(), costs_.limb_links()) * static_cast<double>(items) *
+                     1.1 <
                  costs_.alone(shape.limbs, shape.n)
              ? Layout::limb
              : Layout::batch;
@@ -170,13 +187,17 @@ void State::calibrate() {
       }
     }
     if (options_.staged) descriptions.push_back("staged");
-    if (over_ranks()) descriptions.push_back(transport_->is_staged() ? "ranks by sockets" : "ranks");
+    if (over_ranks()) descriptions.push_back(transport_->name());
     for (std::size_t m = 0; over_ranks() && m < size(); ++m)
-      descriptions.back().append(" ").append(std::to_string(rank_of(m)));
-    costs_ = measure(shared_from_this(), descriptions, kinds);
+      descriptions.back().append(" ").append(std::to_string(rank_of(m))).append("@").append(hosts_[m]);
+    costs_ = measure(shared_from_this(), descriptions, kinds, largest_group());
+  } else if (costs_.group = largest_group(); !costs_.group.empty()) {
+    costs_.inside = costs_.all;
+    costs_.all = {.bytes_a_second = 1.2e9, .exchange_seconds = 50e-6};  // ten gigabits a second
   }
   if (!options_.weights.empty()) costs_.weights = options_.weights;
-  owners_ = std::make_unique<LimbOwners>(costs_.weights);
+  limb_weights_ = options_.layout && options_.hosts.empty() ? costs_.weights : costs_.limb_weights();
+  owners_ = std::make_unique<LimbOwners>(limb_weights_);
 }
 
 // ---- queues
@@ -435,7 +456,10 @@ class MeshDevice final : public Mesh {
   std::size_t ranks() const override { return state_->transport().size(); }
   std::size_t rank() const override { return state_->transport().rank(); }
   Moved moved() const override {
-    return {.exchanges = state_->exchanges, .bytes = state_->exchanged_bytes, .staged_bytes = state_->staged_bytes};
+    return {.exchanges = state_->exchanges,
+            .bytes = state_->exchanged_bytes,
+            .staged_bytes = state_->staged_bytes,
+            .sent_bytes = state_->transport().sent_bytes()};
   }
   Buffer reshard(const View& from, const PrimeList& primes, Layout to, Queue& queue) override {
     const std::vector<std::size_t> batch(from.shape.begin(), from.shape.begin() + from.axes);

@@ -376,12 +376,13 @@ void MeshKernels::do_convert(Queue& q, const PreparedConversion& prepared, const
 bool MeshKernels::prefers_transpose(const MeshConversion& c, const View& x, const View* own, const View& out) const {
   if (state_->options().exchange != Exchange::automatic) return state_->options().exchange == Exchange::transpose;
   const double limb = static_cast<double>(out.items() * out.components * out.n * out.word_size());
-  const double members = static_cast<double>(state_->size()), share = (members - 1) / members;
+  const Costs& costs = state_->costs();
+  const double members = static_cast<double>(costs.limb_members()), share = (members - 1) / members;
   const double moved_by_broadcast = limb * static_cast<double>(x.limbs) * share;
   const double moved_by_transpose =
       limb * static_cast<double>(x.limbs + (own ? out.limbs : 0) + c.conversion().targets()) * share / members;
-  return moved_by_transpose / state_->costs().link_bytes_a_second + state_->costs().exchange_seconds <
-         moved_by_broadcast / state_->costs().link_bytes_a_second;
+  const Costs::Links& links = costs.limb_links();
+  return moved_by_transpose / links.bytes_a_second + links.exchange_seconds < moved_by_broadcast / links.bytes_a_second;
 }
 
 namespace {

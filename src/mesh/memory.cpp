@@ -75,7 +75,7 @@ MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, const Pr
       bounds_ = shares(items, state_->weights());
       break;
     case Layout::coefficient:
-      bounds_ = shares(shape_.n, state_->weights(), 64);
+      bounds_ = shares(shape_.n, state_->limb_weights(), 64);
       for (std::size_t m = 0; m < members; ++m)
         local_[m].words = shape_.components * shape_.limbs * (bounds_[m + 1] - bounds_[m]);
       break;

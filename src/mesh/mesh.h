@@ -33,15 +33,17 @@ struct Options {
   bool events = false;           // members wait for each other's events, not for flags in each other's memory
   std::vector<double> weights;   // shares of the members; empty: measured
   std::vector<double> slowdown;  // makes members slow
+  std::vector<double> hosts;     // members of one number count as of one host, which a forced layout then respects
   Exchange exchange = Exchange::automatic;
   KeySwitch key_switch = KeySwitch::automatic;
   bool calibrate = true;  // false: equal members, and links as on NVSwitch
   bool sockets = false;   // between processes: no channels of the devices
 };
 
-/// What moved between the members of all ranks; through this rank's host.
+/// What moved between the members of all ranks; through this rank's host; from this rank to others, words of members and
+/// what was told, scattered and collected.
 struct Moved {
-  device::u64 exchanges = 0, bytes = 0, staged_bytes = 0;
+  device::u64 exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
 };
 
 /// A mesh is a Device too.
@@ -68,7 +70,7 @@ std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> mem
 /// A device by name: those of device::open_device; the bare name of a kind of which device::found_devices lists several: all
 /// of them; "cpu,cpu:avx2" and "3*cpu": a mesh of these.
 /// After a mesh's members, options: "/batch", "/limb", "/coefficient", "/staged", "/events", "/broadcast", "/transpose", "/input",
-/// "/output", "/weights=2:1:1", "/slowdown=1:4", "/uncalibrated", "/sockets". Throws ParameterError, DeviceError.
+/// "/output", "/weights=2:1:1", "/slowdown=1:4", "/hosts=0:0:1", "/uncalibrated", "/sockets". Throws ParameterError, DeviceError.
 ///
 /// Where HELIOGRAPH_RANKS is more than 1, these are the devices of this rank, and what is opened is the mesh of all ranks'
 /// (docs/ranks.md). All ranks make the same calls in the same order; what ends the mesh on one ends it on all.

@@ -88,7 +88,7 @@ std::vector<Block> Operation::parts(const View& v, const PrimeList& primes, Layo
   const std::size_t members = state_.size(), items = v.items();
   const std::vector<std::size_t> all = range(0, v.limbs);
   const std::vector<std::size_t> bounds = layout == Layout::batch         ? shares(items, state_.weights())
-                                          : layout == Layout::coefficient ? shares(v.n, state_.weights(), 64)
+                                          : layout == Layout::coefficient ? shares(v.n, state_.limb_weights(), 64)
                                                                           : std::vector<std::size_t>{};
   for (std::size_t m = 0; m < members; ++m) {
     Block b{.member = m, .first = 0, .count = items, .limbs = all, .begin = 0, .length = v.n, .view = {}};

@@ -29,7 +29,10 @@ std::vector<std::size_t> shares(std::size_t count, const std::vector<double>& we
     const auto whole = static_cast<std::size_t>(want + 1 - 1e-9);
     bounds.push_back(std::min(whole, units) * unit);
   }
-  bounds.back() = count;
+  for (std::size_t m = weights.size(); m > 0; --m) {
+    bounds[m] = count;
+    if (weights[m - 1] > 0) break;
+  }
   return bounds;
 }
 
@@ -38,7 +41,7 @@ LimbOwners::LimbOwners(const std::vector<double>& weights) : owner_(4 * device::
   for (auto& owner : owner_) {
     std::size_t best = 0;
     for (std::size_t m = 1; m < weights.size(); ++m) {
-      if ((held[m] + 1) / weights[m] < (held[best] + 1) / weights[best]) best = m;
+      if ((held[m] + 1) * weights[best] < (held[best] + 1) * weights[m]) best = m;
     }
     held[best] += 1;
     owner = static_cast<unsigned char>(best);

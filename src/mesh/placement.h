@@ -18,8 +18,8 @@ enum class Layout : unsigned char {
 };
 const char* to_string(Layout);
 
-/// Bounds of consecutive shares of `count`, in proportion to `weights` and in multiples of `unit` (the last share takes the
-/// rest): one more than there are weights.
+/// Bounds of consecutive shares of `count`, in proportion to `weights` and in multiples of `unit` (the last one of any weight
+/// takes the rest): one more than there are weights.
 std::vector<std::size_t> shares(std::size_t count, const std::vector<double>& weights, std::size_t unit = 1);
 
 /// The member that holds the limb of each prime, whatever the tensor: dealt round in proportion to the weights, so that

@@ -115,8 +115,20 @@ class State : public std::enable_shared_from_this<State> {
   }
   const Options& options() const { return options_; }
   const std::vector<double>& weights() const { return costs_.weights; }
+  /// Of limbs and of words of a limb: 0 for a member that has none.
+  const std::vector<double>& limb_weights() const { return limb_weights_; }
   const LimbOwners& owners() const { return *owners_; }
+  /// Changes the weights by `change`, for a measurement; returns what they were.
+  template <class Change>
+  std::vector<double> weigh(Change change) {
+    const std::vector<double> before = costs_.weights;
+    change(costs_.weights);
+    limb_weights_ = costs_.weights;
+    return before;
+  }
   const Costs& costs() const { return costs_; }
+  /// The most members that one host has (the first such host's); none where all are of one host.
+  std::vector<std::size_t> largest_group() const;
   /// Measures (or remembers) the members and their links.
   void calibrate();
   /// Whether `to` reads the memory of `from` by its address.
@@ -163,9 +175,11 @@ class State : public std::enable_shared_from_this<State> {
   std::unique_ptr<Transport> transport_;  // outlives the members' threads
   std::vector<Member> members_;
   std::vector<std::size_t> ranks_;
+  std::vector<std::string> hosts_;            // each member's; empty: this one
   std::vector<device::MemoryState> opening_;  // over ranks
   u64 exchange_ = 0;
   Costs costs_;
+  std::vector<double> limb_weights_;
   std::unique_ptr<LimbOwners> owners_;
   std::size_t large_ = ~std::size_t{0};  // bytes of an item that are too many for one member
   std::vector<char> reach_;

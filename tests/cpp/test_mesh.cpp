@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "backend/cpu/cpu.h"
+#include "mesh/costs.h"
 #include "mesh/mesh.h"
 #include "op_cases.h"
 #include "op_plans.h"
@@ -58,7 +59,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("1*cpu", "2*cpu", "3*cpu", "3*cpu/batch", "2*cpu/limb/broadcast", "3*cpu/limb/transpose",
                     "4*cpu/limb/output", "5*cpu/limb/weights=1:2:3:1:1", "8*cpu/limb", "2*cpu/coefficient",
                     "7*cpu/coefficient", "6*cpu/batch/weights=1:5:1:2:1:1", "3*cpu/batch/staged", "2*cpu/limb/staged",
-                    "cpu,ref,cpu:scalar/limb", "2*cpu/coefficient/staged", "cuda:0,cuda:1", "cuda:0,cuda:1/limb/broadcast",
+                    "cpu,ref,cpu:scalar/limb", "2*cpu/coefficient/staged", "4*cpu/limb/hosts=0:1:1:2/uncalibrated",
+                    "5*cpu/coefficient/hosts=0:1:1:0:1/uncalibrated", "cuda:0,cuda:1", "cuda:0,cuda:1/limb/broadcast",
                     "cuda:0,cuda:1/limb/transpose/output", "cuda:0,cuda:1/coefficient", "cuda:0,cuda:1/limb/staged",
                     "cuda:0,cuda:0,cuda:0/limb", "cuda:0,cpu/batch", "cuda:0,cpu,cuda:0/limb/weights=3:1:2"),
     name_of);
@@ -196,6 +198,32 @@ TEST(Mesh, MembersOfOneKindGetAlike) {
   std::ofstream(cache.file()) << text;
   const auto lines = mesh_of("2*cpu")->report();
   for (std::size_t m = 0; m < 2; ++m) EXPECT_NE(lines[m].find("share 1.00, 4e+06"), std::string::npos) << lines[m];
+}
+
+TEST(Mesh, LimbsStayOnOneHostWhereTheLinksBetweenHostsAreSlow) {
+  mesh::Costs costs;
+  costs.weights = {1, 1, 1, 1, 1};
+  costs.limbs_a_second.assign(5, 7e6);
+  costs.group = {1, 2, 4};
+  costs.inside = mesh::Costs::Links{.bytes_a_second = 300e9, .exchange_seconds = 12e-6};
+  costs.all = {.bytes_a_second = 1e9, .exchange_seconds = 50e-6};
+  EXPECT_EQ(costs.limb_weights(), (std::vector<double>{0, 1, 1, 0, 1}));
+  EXPECT_EQ(costs.limb_members(), 3U);
+  costs.all = {.bytes_a_second = 250e9, .exchange_seconds = 13e-6};
+  EXPECT_EQ(costs.limb_weights(), costs.weights);
+  EXPECT_EQ(costs.limb_members(), 5U);
+
+  // A tensor of one item and many limbs lies on the three members of host 1.
+  const auto mesh = mesh_of("5*cpu/hosts=0:1:1:2:1/uncalibrated");
+  const auto queue = mesh->make_queue();
+  constexpr std::size_t kLimbs = 32, kN = std::size_t{1} << 16;
+  const Words w = words(*mesh, *queue, 1, kLimbs, kN, 5);
+  const device::u64 before = mesh->moved().bytes;
+  View v = View::dense(nullptr, Word::w64, {1}, 1, kLimbs, kN);
+  const device::Buffer whole = mesh->reshard(w.view, PrimeList::range(0, kLimbs), mesh::Layout::batch, *queue);
+  v.data = whole->address();
+  EXPECT_EQ(read(*mesh, *queue, v, 0, 3), (std::vector<u64>{5, 6, 7}));
+  EXPECT_EQ(mesh->moved().bytes - before, kLimbs * kN * 8);  // all of it: member 0 had none
 }
 
 TEST(Mesh, SlowMembersGetLess) {

@@ -21,6 +21,8 @@ class ChannelTransport final : public Transport {
 
   std::size_t rank() const override { return sockets_->rank(); }
   std::size_t size() const override { return sockets_->size(); }
+  std::string name() const override { return "channels"; }
+  u64 sent_bytes() const override { return sent_ + sockets_->sent_bytes(); }
   void exchange(u64, std::size_t member, device::Device&, device::Queue& queue, std::span<const Part> sends,
                 std::span<const Part> receives) override {
     require_sound();
@@ -29,6 +31,9 @@ class ChannelTransport final : public Transport {
       for (const Part& p : list) r.push_back({.place = p.member, .address = p.address, .bytes = p.bytes});
       return r;
     };
+    for (const Part& p : sends) {
+      if (p.member < first_ || p.member >= first_ + channels_.size()) sent_ += p.bytes;
+    }
     try {
       channels_[member - first_]->exchange(queue, parts(sends), parts(receives));
     } catch (...) {
@@ -64,6 +69,7 @@ class ChannelTransport final : public Transport {
   std::unique_ptr<SocketTransport> sockets_;
   std::vector<std::unique_ptr<Channel>> channels_;  // gone before the sockets: their end may need the others
   std::size_t first_;
+  std::atomic<u64> sent_{0};
   std::atomic<bool> stopping_{false};
   std::thread watcher_;
 };

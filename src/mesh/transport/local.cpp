@@ -8,6 +8,8 @@ class LocalTransport final : public Transport {
  public:
   std::size_t rank() const override { return 0; }
   std::size_t size() const override { return 1; }
+  std::string name() const override { return "one process"; }
+  u64 sent_bytes() const override { return 0; }
   void exchange(u64, std::size_t, device::Device&, device::Queue&, std::span<const Part>, std::span<const Part>) override {
     throw InternalError("one process has nobody to exchange with");
   }

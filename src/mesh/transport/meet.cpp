@@ -15,6 +15,12 @@
 
 namespace heliograph::mesh {
 
+std::string own_host() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return host;
+}
+
 namespace {
 
 using io::Json;
@@ -29,12 +35,6 @@ constexpr milliseconds kOneOfSeveral{2000};  // for an address of several
 constexpr milliseconds kLatecomers{5000};    // who are still told why nothing comes of it
 
 using Terms = std::vector<std::pair<std::string, std::string>>;
-
-std::string own_host() {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  return host;
-}
 
 std::string own_name() { return own_host() + ", process " + std::to_string(getpid()); }
 

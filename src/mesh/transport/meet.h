@@ -25,6 +25,9 @@ struct Rendezvous {
 /// None where this process is alone. With MPI, all ranks call it. Throws ParameterError, DeviceError.
 std::optional<Rendezvous> rendezvous_from_environment();
 
+/// The name of this host.
+std::string own_host();
+
 /// One member as its own rank sees it.
 struct MemberCard {
   std::string name, description;

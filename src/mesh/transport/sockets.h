@@ -27,6 +27,8 @@ class SocketTransport final : public Transport {
 
   std::size_t rank() const override { return rank_; }
   std::size_t size() const override { return peers_.size(); }
+  std::string name() const override { return link_ ? "MPI" : "sockets"; }
+  u64 sent_bytes() const override { return sent_; }
   void exchange(u64 number, std::size_t member, device::Device& device, device::Queue& queue, std::span<const Part> sends,
                 std::span<const Part> receives) override;
   bool is_staged() const override { return true; }
@@ -68,10 +70,12 @@ class SocketTransport final : public Transport {
   void read_from(std::size_t rank);
   void take_in(std::size_t rank, const Header& header, Bytes bytes);
   void send(std::size_t rank, Header header, std::span<const std::byte> bytes) {
+    sent_ += bytes.size();
     if (link_) return send_by_link(rank, header, Bytes(bytes.begin(), bytes.end()));
     send_by_socket(rank, header, bytes);
   }
   void send(std::size_t rank, Header header, Bytes&& bytes) {
+    sent_ += bytes.size();
     if (link_) return send_by_link(rank, header, std::move(bytes));
     send_by_socket(rank, header, bytes);
   }
@@ -98,6 +102,7 @@ class SocketTransport final : public Transport {
   std::atomic<bool> failed_{false}, stopping_{false};
   std::exception_ptr error_;
   std::unique_ptr<Link> link_;
+  std::atomic<u64> sent_{0};
   std::mutex host_mutex_;
   u64 host_number_ = 0;
 };

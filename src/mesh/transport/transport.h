@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "device/device.h"
@@ -17,6 +18,9 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::size_t rank() const = 0;
   virtual std::size_t size() const = 0;  // ranks
+  virtual std::string name() const = 0;  // "sockets"
+  /// Bytes that this rank has sent to others, what their devices exchange and all else that a program asks for.
+  virtual u64 sent_bytes() const = 0;
 
   struct Part {
     std::size_t member;  // it goes to or comes from

@@ -123,7 +123,7 @@ Moved device_moved() {
   const auto* const mesh = dynamic_cast<const mesh::Mesh*>(&mesh::default_device());
   if (mesh == nullptr) return {};
   const mesh::Moved m = mesh->moved();
-  return {.exchanges = m.exchanges, .bytes = m.bytes, .staged_bytes = m.staged_bytes};
+  return {.exchanges = m.exchanges, .bytes = m.bytes, .staged_bytes = m.staged_bytes, .sent_bytes = m.sent_bytes};
 }
 
 std::vector<std::string> describe_devices() { return mesh::default_device().report(); }
