@@ -307,6 +307,13 @@ struct Moved {
   std::uint64_t exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
 };
 Moved device_moved();
+/// The processes that are this device (docs/ranks.md), and which of them this one is.
+struct Ranks {
+  std::size_t rank = 0, count = 1;
+};
+Ranks device_ranks();
+/// Returns when all of them have called it. Throws DeviceError where one is gone.
+void meet_ranks();
 /// Modular products a second of one core, or of a whole GPU, with operands in registers, measured: the roof benchmarks
 /// compare with.
 double product_ceiling();

@@ -51,6 +51,7 @@ from heliograph.functions import (
     sum_pool2d,
 )
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, load
+from heliograph.ranks import barrier, ranks
 from heliograph.tensor import Plaintext, Tensor, encode
 
 __version__ = "0.1.0"
@@ -84,6 +85,7 @@ __all__ = [
     "Tensor",
     "VersionError",
     "WrongKeyError",
+    "barrier",
     "bfv",
     "bgv",
     "ckks",
@@ -98,6 +100,7 @@ __all__ = [
     "matmul",
     "multiply",
     "parameters_for",
+    "ranks",
     "relinearize",
     "rescale",
     "rotate_columns",

@@ -83,6 +83,11 @@ void bind_spec(nb::module_& m) {
     all["launches"] = t.launches, all["allocations"] = t.allocations, all["waits"] = t.waits;
     return all;
   });
+  m.def("device_ranks", [] {
+    const Ranks r = device_ranks();
+    return std::pair(r.rank, r.count);
+  });
+  m.def("meet_ranks", &meet_ranks, Unlocked());
   m.def("product_ceiling", &product_ceiling, Unlocked());
   m.def("sum_ceiling", &sum_ceiling, Unlocked());
 }

@@ -126,6 +126,14 @@ Moved device_moved() {
   return {.exchanges = m.exchanges, .bytes = m.bytes, .staged_bytes = m.staged_bytes, .sent_bytes = m.sent_bytes};
 }
 
+Ranks device_ranks() {
+  const auto* const mesh = dynamic_cast<const mesh::Mesh*>(&mesh::default_device());
+  if (mesh == nullptr) return {};
+  return {.rank = mesh->rank(), .count = mesh->ranks()};
+}
+
+void meet_ranks() { mesh::default_device().confirm("the barrier", ""); }
+
 std::vector<std::string> describe_devices() { return mesh::default_device().report(); }
 
 }  // namespace heliograph

@@ -1,0 +1,239 @@
+"""Several processes (ranks) as one device, against one process that has all their devices.
+
+    python benchmarks/ranks.py --counts 1,2 --out FILE.json                      # cores: a thread for each rank
+    python benchmarks/ranks.py --device cuda --counts 1,2,4,8 --out FILE.json    # a GPU for each rank
+
+Each count is measured twice: as so many ranks of one device (`heliograph run`, or with `--start sockets` processes that meet
+by HELIOGRAPH_MEET), and as one process of so many devices. Data are encrypted and laid out first; then all ranks make the
+same number of calls between two barriers, which are in the time. `sent_bytes` is what all ranks have sent to others during
+the calls, whatever for. Every result is decrypted and compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import heliograph as hg
+from heliograph import _core
+
+Row = dict[str, Any]
+Prepared = tuple[Callable[[], Any], Callable[[Any], bool], Row]  # a call, a check of its result, the parameters
+
+
+def _product(params: Any, items: int) -> Prepared:
+    """A batch of independent multiplications with relinearization, BFV's or BGV's."""
+    secret = hg.SecretKey.generate(params)
+    server = hg.Server(secret.evaluation_keys(relinearize=True))
+    t, rng = params.plain_moduli[0], np.random.default_rng(11)
+    pack: dict[str, int] = {"slots": 1} if params.has_slots else {"coefficients": 1}
+    x, y = (rng.integers(0, min(t, 2) if not params.has_slots else 100, (items, params.n)) for _ in range(2))
+    a, b = (server.bind(secret.encrypt(v, **pack)) for v in (x, y))
+
+    def right(result: Any) -> bool:
+        if not params.has_slots:  # a negacyclic product is not checked word by word here
+            return bool(secret.decrypt(result).shape == (items, params.n))
+        return bool(np.array_equal(secret.decrypt(result).astype(np.int64), x * y % t))
+
+    return lambda: hg.relinearize(a * b), right, {"set": repr(params), "log_qp": params.log_qp, "items": items}
+
+
+def _approximate(items: int) -> Prepared:
+    params = hg.ckks.parameters(depth=5, precision=25)
+    secret = hg.SecretKey.generate(params)
+    server = hg.Server(secret.evaluation_keys())
+    rng = np.random.default_rng(12)
+    x, y = (rng.uniform(-1, 1, (items, params.slots)) for _ in range(2))
+    a, b = (server.bind(secret.encrypt(v, slots=1)) for v in (x, y))
+    return (
+        lambda: a * b,
+        lambda result: bool(np.abs(secret.decrypt(result) - x * y).max() < 2.0**-20),
+        {"set": repr(params), "items": items},
+    )
+
+
+def _integers(items: int) -> Prepared:
+    """A batch of 32-bit products under TFHE."""
+    params = hg.tfhe.parameters("2_2")
+    secret = hg.SecretKey.generate(params)
+    server = hg.Server(secret.evaluation_keys())
+    rng = np.random.default_rng(13)
+    x, y = (rng.integers(0, 1 << 32, items, dtype=np.uint32) for _ in range(2))
+    a, b = (server.bind(secret.encrypt(v)) for v in (x, y))
+    return (
+        lambda: a * b,
+        lambda result: bool(np.array_equal(secret.decrypt(result), x * y)),
+        {"set": repr(params), "items": items},
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A batch of independent work, and how often it is done."""
+
+    what: str
+    prepare: Callable[[], Prepared]
+    calls: int
+
+
+CORES = {
+    "bfv-multiply-2^14-x16": Case(
+        "16 BFV multiplications + relinearizations, N=2^14",
+        lambda: _product(hg.bfv.parameters(depth=6, plain_bits=17), 16),
+        7,
+    ),
+    "bgv-multiply-2^14-x16": Case(
+        "16 BGV multiplications + relinearizations", lambda: _product(hg.bgv.parameters(depth=6, plain_bits=17), 16), 7
+    ),
+    "ckks-multiply-x16": Case("16 CKKS multiplications, relinearized and rescaled", partial(_approximate, 16), 7),
+    "tfhe-multiply-u32-x4": Case("4 TFHE products of 32-bit integers", partial(_integers, 4), 3),
+}
+GPUS = {
+    "hvmul-2^15-x250": Case("HVMul: 250 BFV multiplications + relinearizations", lambda: _product(hg.bfv.parameters("hvmul-2020"), 250), 40),
+    "ckks-multiply-x64": Case("64 CKKS multiplications, relinearized and rescaled", partial(_approximate, 64), 40),
+    "tfhe-multiply-u32-x256": Case("256 TFHE products of 32-bit integers", partial(_integers, 256), 5),
+}  # fmt: skip
+
+
+def measure(name: str, case: Case) -> Row:
+    """On every rank alike; the row is rank 0's."""
+    run, right, parameters = case.prepare()
+    result = run()
+    result.wait()
+    correct = right(result)
+    run().wait()
+    times = []
+    before = _core.device_moved()
+    for _ in range(case.calls):
+        hg.barrier()
+        start = time.perf_counter()
+        result = run()
+        result.wait()
+        hg.barrier()
+        times.append(time.perf_counter() - start)
+    after = _core.device_moved()
+    moved = {key: after[key] - before[key] for key in after}
+    return {
+        "case": name,
+        "what": case.what,
+        "parameters": parameters,
+        "median_s": statistics.median(times),
+        "fastest_s": min(times),
+        "slowest_s": max(times),
+        "calls": case.calls,
+        "correct": correct,
+        "exchanged_bytes": moved["bytes"],
+        "sent_bytes": moved["sent_bytes"],
+    }
+
+
+def child(names: list[str], cases: dict[str, Case], folder: Path) -> None:
+    """What each process runs: its rows go to a file of its own."""
+    rank, count = hg.ranks()
+    rows = []
+    for name in names:
+        rows.append(measure(name, cases[name]) | {"rank": rank, "ranks": count, "devices": hg.devices()})
+        (folder / f"{rank}.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def start(ranks: int, device: str, how: str, words: list[str], threads: str, limit: float) -> None:
+    """Runs the children; raises SystemExit where they do not end well."""
+    env = os.environ | {"HELIOGRAPH_DEVICE": device} | ({"HELIOGRAPH_THREADS": threads} if threads else {})
+    command = [sys.executable, str(Path(__file__).resolve()), *words]
+    if ranks == 1:
+        done = subprocess.run(command, env=env, timeout=limit, check=False).returncode
+    elif how == "run":
+        launch = [sys.executable, "-m", "heliograph.cli", "run", "-n", str(ranks), *command[1:]]
+        done = subprocess.run(launch, env=env, timeout=limit, check=False).returncode
+    else:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            place = f"127.0.0.1:{s.getsockname()[1]}"
+        several = []
+        for rank in range(ranks):
+            own = {"HELIOGRAPH_RANKS": str(ranks), "HELIOGRAPH_RANK": str(rank), "HELIOGRAPH_MEET": place}
+            if device == "cuda":
+                own["HELIOGRAPH_DEVICE"] = f"cuda:{rank}"
+            several.append(subprocess.Popen(command, env=env | own))
+        done = max(abs(p.wait(limit)) for p in several)
+    if done:
+        raise SystemExit(f"{ranks} ranks ended with {done}")
+
+
+def several_in_one(device: str, count: int) -> str:
+    """The device of one process that has them all."""
+    return ",".join(f"cuda:{i}" for i in range(count)) if device == "cuda" else f"{count}*{device}" if count > 1 else device
+
+
+def rows_of(folder: Path) -> list[Row]:
+    """Rank 0's rows, with what all ranks sent."""
+    files = [json.loads(f.read_text(encoding="utf-8")) for f in sorted(folder.glob("*.json"))]
+    rows = next(rows for rows in files if rows and rows[0]["rank"] == 0)
+    for at, row in enumerate(rows):
+        row["sent_bytes"] = sum(rows_of_rank[at]["sent_bytes"] for rows_of_rank in files)
+    return rows
+
+
+def main() -> None:
+    """Parses the command line, starts the processes and writes the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--counts", default="1,2", help="comma-separated numbers of ranks")
+    parser.add_argument("--device", default="cpu", help="cpu (a thread for each rank) or cuda (a GPU for each)")
+    parser.add_argument("--only", default="", help="comma-separated beginnings of case names")
+    parser.add_argument("--start", default="run", choices=("run", "sockets"), help="how ranks are started")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for one set of processes")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    cases = GPUS if options.device == "cuda" else CORES
+    names = [n for n in cases if not options.only or n.startswith(tuple(options.only.split(",")))]
+    if options.child:
+        child(names, cases, options.child)
+        return
+    import run
+
+    words = ["--device", options.device, "--only", options.only]
+    threads = "1" if options.device == "cpu" else ""
+    rows: list[Row] = []
+    one: dict[str, float] = {}
+    for count in sorted(int(c) for c in options.counts.split(",")):
+        together: dict[str, float] = {}
+        for form in ("ranks", "one process") if count > 1 else ("one process",):
+            device = several_in_one(options.device, count) if form == "one process" else options.device
+            with tempfile.TemporaryDirectory() as folder:
+                start(1 if form == "one process" else count, device, options.start, [*words, "--child", folder], threads, options.limit)  # fmt: skip
+                found = rows_of(Path(folder))
+            for row in found:
+                one.setdefault(row["case"], row["median_s"])
+                row |= {"form": form, "count": count, "speedup": one[row["case"]] / row["median_s"]}
+                together.setdefault(row["case"], row["median_s"])
+                row["ranks_over_one_process"] = (
+                    together[row["case"]] / row["median_s"] if form == "one process" and count > 1 else None
+                )
+                rows.append(row)
+                print(
+                    f"{row['case']:26} {count} x {options.device}, {form:12} {row['median_s'] * 1e3:10.3f} ms  x{row['speedup']:.2f}"
+                    f"  sent {row['sent_bytes']} bytes  {'right' if row['correct'] else 'WRONG'}",
+                    flush=True,
+                )
+            run.write(options.out, run.machine() | {"devices": rows[-1]["devices"]}, rows)
+    if not all(row["correct"] for row in rows):
+        raise SystemExit("wrong results")
+
+
+if __name__ == "__main__":
+    main()

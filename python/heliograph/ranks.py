@@ -1,0 +1,27 @@
+"""The processes (ranks) that compute together, for the few lines of a program that need to know."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from heliograph import _core
+
+
+class Ranks(NamedTuple):
+    """Which process this is, from 0, of how many."""
+
+    rank: int
+    count: int
+
+
+def ranks() -> Ranks:
+    """(0, 1) where this process computes alone. Joins the others where the device has not been used yet: all ranks call it.
+
+    Raises DeviceError where they do not all come, MismatchError where they are not of one mind.
+    """
+    return Ranks(*_core.device_ranks())
+
+
+def barrier() -> None:
+    """Returns when all ranks have called it. Raises DeviceError where one is gone."""
+    _core.meet_ranks()
