@@ -20,6 +20,7 @@ void check_limbs(const PreparedRing& ring, const PrimeList& primes, const View& 
 }
 
 void check_ring(const PreparedRing& ring, const PrimeList& primes, const View& v) {
+  require<ParameterError>(ring.ring().transforms(), "rows of residues are no polynomials: this kernel is for a ring");
   require<ShapeError>(v.n == ring.ring().n(), "an operand's degree is not the ring's");
   check_limbs(ring, primes, v);
 }
@@ -140,7 +141,10 @@ void Kernels::mul_constants(Queue& q, const PreparedRing& ring, PrimeList primes
 
 void Kernels::add_constants(Queue& q, const PreparedRing& ring, PrimeList primes, const View& a, const LimbConstants& c,
                             math::Domain domain, const View& out) {
-  for (const View* v : {&a, &out}) check_ring(ring, primes, *v), check_same(*v, out);
+  for (const View* v : {&a, &out}) {
+    domain == math::Domain::ntt ? check_slice(ring, primes, *v, out) : check_ring(ring, primes, *v);
+    check_same(*v, out);
+  }
   for (std::size_t l = 0; l < primes.size(); ++l)
     require<ShapeError>(c[l] < ring.ring().prime(primes[l]), "a constant is not reduced");
   do_add_constants(q, ring, primes, a, c, domain, out);

@@ -7,7 +7,8 @@
 //
 // Kernels that take each coefficient (or value) alone also work on a slice of them: n of all operands may be the same
 // multiple of 64 below the ring's degree, each limb lying at a multiple of 64 bytes. These are add, sub, neg, mul,
-// mul_accumulate, mul_constants, convert, inner_product, tensor, product, copy, gather and zero.
+// mul_accumulate, mul_constants, add_constants (NTT domain), convert, inner_product, tensor, product, copy, gather and zero.
+// These alone take a ring of rows (math::Ring::rows), which has no transform.
 #pragma once
 
 #include <array>

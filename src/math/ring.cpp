@@ -11,15 +11,29 @@ namespace heliograph::math {
 Ring::Ring(std::size_t n, Word word, std::vector<u64> primes) : n_(n), word_(word), primes_(std::move(primes)) {
   require<ParameterError>(std::has_single_bit(n) && n >= 2 && n <= (std::size_t{1} << 17),
                           "N must be a power of two up to 2^17");
-  require<ParameterError>(primes_.size() < 1024, "a ring has fewer than 1024 primes");
   log_n_ = std::countr_zero(n);
-  const u64 limit = u64{1} << (word == Word::w32 ? 30 : 60);
+  check_primes(2 * n);
+  for (u64 q : primes_) roots_.push_back(smallest_primitive_root(2 * n, q));
+}
+
+Ring::Ring(Rows, std::size_t n, Word word, std::vector<u64> primes)
+    : n_(n), log_n_(0), word_(word), transforms_(false), primes_(std::move(primes)) {
+  require<ParameterError>(n > 0 && n % 64 == 0 && n <= (std::size_t{1} << 20),
+                          "a row's length must be a multiple of 64 up to 2^20");
+  check_primes(1);
+}
+
+Ring Ring::rows(std::size_t n, Word word, std::vector<u64> primes) { return Ring(Rows{}, n, word, std::move(primes)); }
+
+/// Primes of the word, distinct, all 1 modulo `step`.
+void Ring::check_primes(u64 step) const {
+  require<ParameterError>(primes_.size() < 1024, "a ring has fewer than 1024 primes");
+  const u64 limit = u64{1} << (word_ == Word::w32 ? 30 : 60);
   for (u64 q : primes_) {
-    if (q >= limit || q % (2 * n) != 1 || !is_prime(q)) {
-      throw ParameterError(std::to_string(q) + " is not a prime below 2^" + (word == Word::w32 ? "30" : "60") +
-                           " that is 1 modulo 2N");
+    if (q >= limit || (q - 1) % step != 0 || !is_prime(q)) {
+      throw ParameterError(std::to_string(q) + " is not a prime below 2^" + (word_ == Word::w32 ? "30" : "60") +
+                           (step > 1 ? " that is 1 modulo 2N" : ""));
     }
-    roots_.push_back(smallest_primitive_root(2 * n, q));
   }
   require<ParameterError>(std::set<u64>(primes_.begin(), primes_.end()).size() == primes_.size(),
                           "the primes must be distinct");

@@ -1,4 +1,5 @@
-// A polynomial ring Z[X]/(X^N + 1) modulo a list of primes: what every backend prepares its tables from.
+// A polynomial ring Z[X]/(X^N + 1) modulo a list of primes: what every backend prepares its tables from. Or rows of residues
+// alone, of any length, for work that takes each residue by itself.
 #pragma once
 
 #include <memory>
@@ -26,19 +27,29 @@ class Ring {
   /// Throws ParameterError unless n is a power of two in [2^1, 2^17], the primes are distinct, 1 modulo 2n, below
   /// 2^30 (w32) or 2^60 (w64).
   Ring(std::size_t n, Word word, std::vector<u64> primes);
+  /// Rows of n residues, of no polynomial: there is no transform. Throws ParameterError unless n is a multiple of 64 up to
+  /// 2^20, the primes are distinct and below 2^30 (w32) or 2^60 (w64).
+  static Ring rows(std::size_t n, Word word, std::vector<u64> primes);
 
   std::size_t n() const { return n_; }
+  /// log2 n, where there are transforms.
   int log_n() const { return log_n_; }
   Word word() const { return word_; }
   const std::vector<u64>& primes() const { return primes_; }
   u64 prime(PrimeIndex i) const { return primes_[i]; }
-  /// psi of prime i.
+  bool transforms() const { return transforms_; }
+  /// psi of prime i, where there are transforms.
   u64 root(PrimeIndex i) const { return roots_[i]; }
 
  private:
+  struct Rows {};
+  Ring(Rows, std::size_t n, Word word, std::vector<u64> primes);
+  void check_primes(u64 step) const;
+
   std::size_t n_;
   int log_n_;
   Word word_;
+  bool transforms_ = true;
   std::vector<u64> primes_, roots_;
 };
 

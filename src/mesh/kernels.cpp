@@ -182,7 +182,7 @@ void MeshKernels::do_mul_constants(Queue& q, const PreparedRing& ring, const Pri
 void MeshKernels::do_add_constants(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
                                    const LimbConstants& c, math::Domain domain, const View& out) {
   by_parts(
-      q, &ring, primes, {a}, out, true, false,
+      q, &ring, primes, {a}, out, domain == math::Domain::coefficient, false,
       HELIOGRAPH_MESH_STEP { k.add_constants(queue, *r, p, in[0], of_part(c, part), domain, o); });
 }
 void MeshKernels::do_forward_ntt(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,

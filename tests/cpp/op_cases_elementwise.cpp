@@ -17,6 +17,7 @@ struct Setting {
   Fill fill = Fill::random;
   std::size_t slice = 0;  // of the coefficients; 0: all
   bool window = false;    // a slice of operands that hold all, else of operands that hold no more
+  bool rows = false;      // of no polynomial
 };
 
 /// Multiples of 64 coefficients, most of them no power of two.
@@ -33,6 +34,15 @@ void slices(std::vector<Setting>& all, const Field* f) {
   add(" in place of all", 1024, 448, true, {"", nullptr, 0, {1}, {3}, 2, Layout::packed, Layout::sliced, Fill::edges});
   add(" of one item", 16384, 8256, false, {"", nullptr, 0, {5}, {}, 1});
   add(" of one item in place of all", 8192, 4160, true, {"", nullptr, 0, {2}, {1}, 2});
+}
+
+/// Rows of any multiple of 64 residues.
+void rows(std::vector<Setting>& all, const Field* f) {
+  const std::string w = f->name;
+  all.push_back({w + " rows of 1,024", f, 1024, {0, 3}, {3}, 2});
+  all.push_back({w + " rows of 1,088, sliced", f, 1088, {5, 1, 2}, {2, 3}, 2, Layout::sliced, Layout::broadcast});
+  all.push_back({w + " rows of 10,048", f, 10048, {0, 1, 2, 3}, {}, 1, Layout::packed, Layout::packed, Fill::edges});
+  for (std::size_t i = all.size() - 3; i < all.size(); ++i) all[i].rows = true;
 }
 
 std::vector<Setting> settings() {
@@ -52,6 +62,7 @@ std::vector<Setting> settings() {
     all.push_back({w + " n=2", f, 2, {0, 5}, {3}, 1, Layout::sliced, Layout::packed, Fill::edges});
     all.push_back({w + " empty batch", f, 64, {0, 1}, {0}, 2});
     slices(all, f);
+    rows(all, f);
   }
   all.push_back({"w32-small n=1024", &kField32Small, 1024, {0, 1, 3}, {3}, 2, Layout::sliced, Layout::packed});
   return all;
@@ -60,7 +71,9 @@ std::vector<Setting> settings() {
 using Binary = void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&,
                                  const View&);
 
-std::shared_ptr<const math::Ring> ring_for(const Setting& s) { return ring_of(*s.field, s.n, 6); }
+std::shared_ptr<const math::Ring> ring_for(const Setting& s) {
+  return s.rows ? rows_of(*s.field, s.n, 6) : ring_of(*s.field, s.n, 6);
+}
 
 /// What an operand's memory holds, and the part of it that a call is given: a window begins at a multiple of 64 bytes.
 std::size_t held(const Setting& s) { return s.slice == 0 || s.window ? s.n : s.slice; }
@@ -125,9 +138,11 @@ void binary_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary 
 /// Kernels of one operand: `call(rig, prepared, setting, a, out)`; in place too.
 using Unary = std::function<void(Rig&, const device::PreparedRing&, const Setting&, const View& a, const View& out)>;
 
+constexpr const char* kCoefficients = ", coefficients";  // what add_constants adds to
+
 void unary_cases(std::vector<OpCase>& cases, const std::string& kernel, const Unary& call, const std::string& more = "") {
   for (const Setting& s : settings()) {
-    if (s.slice > 0 && kernel == "add_constants") continue;  // coefficient 0 is not in every slice
+    if ((s.slice > 0 || s.rows) && more == kCoefficients) continue;  // coefficient 0 is not in every slice
     const auto declare = [=](Rig& rig) -> std::function<void()> {
       const auto prepared = rig.prepare(ring_for(s));
       const View a = input(rig, s, {s.batch, s.components, s.second});
@@ -273,7 +288,7 @@ void elementwise_cases(std::vector<OpCase>& cases) {
     const auto call = [=](Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a, const View& out) {
       add_constants_in(domain, rig, r, s, a, out);
     };
-    unary_cases(cases, "add_constants", call, domain == math::Domain::ntt ? ", values" : ", coefficients");
+    unary_cases(cases, "add_constants", call, domain == math::Domain::ntt ? ", values" : kCoefficients);
   }
   unary_cases(cases, "copy", [](Rig& rig, const device::PreparedRing&, const Setting&, const View& a, const View& out) {
     rig.kernels().copy(rig.queue(), a, out);

@@ -20,16 +20,31 @@ const std::vector<const Field*>& main_fields() {
   return fields;
 }
 
+namespace {
+
+using Made = std::map<std::tuple<const Field*, std::size_t, std::size_t>, std::shared_ptr<const math::Ring>>;
+
+/// `count` primes of a field, all 1 modulo `step`.
+std::vector<u64> primes_of(const Field& field, std::size_t count, std::size_t step) {
+  std::vector<u64> primes;
+  for (std::size_t i = 0; i < count; ++i)
+    primes.push_back(math::largest_primes(field.bits[i % field.bits.size()], 1, step, primes)[0]);
+  return primes;
+}
+
+}  // namespace
+
 std::shared_ptr<const math::Ring> ring_of(const Field& field, std::size_t n, std::size_t count) {
-  static std::map<std::tuple<const Field*, std::size_t, std::size_t>, std::shared_ptr<const math::Ring>> made;
+  static Made made;
   auto& ring = made[{&field, n, count}];
-  if (ring == nullptr) {
-    std::vector<u64> primes;
-    for (std::size_t i = 0; i < count; ++i) {
-      primes.push_back(math::largest_primes(field.bits[i % field.bits.size()], 1, 2 * n, primes)[0]);
-    }
-    ring = std::make_shared<math::Ring>(n, field.word, primes);
-  }
+  if (ring == nullptr) ring = std::make_shared<math::Ring>(n, field.word, primes_of(field, count, 2 * n));
+  return ring;
+}
+
+std::shared_ptr<const math::Ring> rows_of(const Field& field, std::size_t n, std::size_t count) {
+  static Made made;
+  auto& ring = made[{&field, n, count}];
+  if (ring == nullptr) ring = std::make_shared<math::Ring>(math::Ring::rows(n, field.word, primes_of(field, count, 2)));
   return ring;
 }
 

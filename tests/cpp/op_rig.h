@@ -35,6 +35,9 @@ const std::vector<const Field*>& main_fields();
 /// The ring of degree n with `count` primes of a field; made once a process.
 std::shared_ptr<const math::Ring> ring_of(const Field& field, std::size_t n, std::size_t count);
 
+/// Rows of n residues modulo the same number of primes of a field; made once a process.
+std::shared_ptr<const math::Ring> rows_of(const Field& field, std::size_t n, std::size_t count);
+
 enum class Layout {
   packed,
   sliced,          // every second item, inner components and limbs of a larger tensor

@@ -132,6 +132,7 @@ TEST_F(Arguments, Slices) {
       [&](const View& a, const View& b) { k().mul(q_, *ring, one, a, b, b); },
       [&](const View& a, const View& b) { k().mul_accumulate(q_, *ring, one, b, a, b); },
       [&](const View& a, const View& b) { k().mul_constants(q_, *ring, one, a, constants, b); },
+      [&](const View& a, const View& b) { k().add_constants(q_, *ring, one, a, constants, math::Domain::ntt, b); },
       [&](const View& a, const View& b) { k().convert(q_, *raise, a, nullptr, b); },
       [&](const View& a, const View& b) { k().inner_product(q_, *ring, one, a, b.item(0), {0}, of(a.n)); },
       [&](const View& a, const View& b) { k().tensor(q_, *ring, one, a, b, of(a.n)); },
@@ -148,20 +149,29 @@ TEST_F(Arguments, Slices) {
     EXPECT_THROW(sliced[i](of(256), of(64)), ShapeError);
     if (i >= sliced.size() - 2) continue;  // copies of any n
     EXPECT_THROW(sliced[i](of(96), of(96)), ShapeError);
-    if (i == 6) continue;  // a conversion knows no ring
+    if (i == 7) continue;  // a conversion knows no ring
     EXPECT_THROW(sliced[i](of(512), of(512)), ShapeError);
   }
   const std::vector<Call> whole = {
       [&](const View& a, const View& b) { k().forward_ntt(q_, *ring, one, a, b); },
       [&](const View& a, const View& b) { k().inverse_ntt(q_, *ring, one, a, b); },
       [&](const View& a, const View& b) { k().permute(q_, *ring, one, *permutation, a, b); },
-      [&](const View& a, const View& b) { k().add_constants(q_, *ring, one, a, constants, math::Domain::ntt, b); },
+      [&](const View& a, const View& b) { k().add_constants(q_, *ring, one, a, constants, math::Domain::coefficient, b); },
       [&](const View&, const View& b) { k().sample(q_, *ring, one, {}, b); },
   };
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NO_THROW(whole[i](of(256), of(256))) << i;
     EXPECT_THROW(whole[i](of(64), of(64)), ShapeError) << i;
   }
+  // Rows of no polynomial are for the first kernels alone.
+  const auto rows = k().prepare(rows_of(kField32, 192, 2));
+  EXPECT_NO_THROW(k().mul(q_, *rows, one, of(192), of(192), of(192)));
+  EXPECT_NO_THROW(k().add_constants(q_, *rows, one, of(192), constants, math::Domain::ntt, of(192)));
+  EXPECT_THROW(k().mul(q_, *rows, one, of(256), of(256), of(256)), ShapeError);
+  EXPECT_THROW(k().forward_ntt(q_, *rows, one, of(192), of(192)), ParameterError);
+  EXPECT_THROW(k().inverse_ntt(q_, *rows, one, of(192), of(192)), ParameterError);
+  EXPECT_THROW(k().add_constants(q_, *rows, one, of(192), constants, math::Domain::coefficient, of(192)), ParameterError);
+  EXPECT_THROW(k().sample(q_, *rows, one, {}, of(192)), ParameterError);
 }
 
 TEST_F(Arguments, Gathers) {

@@ -159,6 +159,21 @@ TEST(Ring, RefusesWhatItCannotBe) {
   EXPECT_THROW(make(1024, Word::w32, std::vector<u64>(1024, p30)), ParameterError);
 }
 
+TEST(Ring, RowsAreOfAnyMultipleOf64AndOfAnyPrimes) {
+  const auto make = [](std::size_t n, Word w, std::vector<u64> primes) { return math::Ring::rows(n, w, std::move(primes)); };
+  const math::Ring rows = make(400'000, Word::w32, {7, 2, (u64{1} << 30) - 35});
+  EXPECT_FALSE(rows.transforms());
+  EXPECT_EQ(rows.n(), 400'000U);
+  EXPECT_EQ(rows.prime(2), (u64{1} << 30) - 35);
+  EXPECT_TRUE(math::Ring(2, Word::w32, {5}).transforms());
+  EXPECT_THROW(make(1000, Word::w32, {7}), ParameterError);
+  EXPECT_THROW(make(0, Word::w32, {7}), ParameterError);
+  EXPECT_THROW(make((std::size_t{1} << 20) + 64, Word::w32, {7}), ParameterError);
+  EXPECT_THROW(make(64, Word::w32, {9}), ParameterError);
+  EXPECT_THROW(make(64, Word::w32, {7, 7}), ParameterError);
+  EXPECT_THROW(make(64, Word::w32, {(u64{1} << 31) - 1}), ParameterError);
+}
+
 /// sum_j a_j x^j mod q
 u64 value_at(const std::vector<u64>& a, u64 x, u64 q) {
   u64 sum = 0;

@@ -57,6 +57,7 @@ CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, Mem
                       .n = ring->n(),
                       .log_n = ring->log_n(),
                       .word_bytes = math::word_bytes(ring->word())});
+    if (!ring->transforms()) continue;
     offsets.push_back(bytes);
     bytes = checked_add(bytes, checked_mul(2, (ops.table_bytes(ring->log_n()) + 63) / 64 * 64));
   }

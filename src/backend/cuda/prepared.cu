@@ -94,15 +94,21 @@ void CudaRing::fill(const std::shared_ptr<State>& state) {
   std::vector<typename F::Prime> primes;
   std::vector<Field60::Prime> any;
   std::vector<typename F::Constant> forward, inverse;
-  forward.reserve(n * ring().primes().size()), inverse.reserve(n * ring().primes().size());
+  const std::size_t powers = ring().transforms() ? n * ring().primes().size() : 0;
+  forward.reserve(powers), inverse.reserve(powers);
   for (std::size_t i = 0; i < ring().primes().size(); ++i) {
-    const u64 q = ring().primes()[i], root = ring().root(static_cast<math::PrimeIndex>(i));
+    const u64 q = ring().primes()[i];
+    any.push_back(prime<Field60>(q));
+    if (!ring().transforms()) {
+      primes.push_back(prime<F>(q));
+      continue;
+    }
+    const u64 root = ring().root(static_cast<math::PrimeIndex>(i));
     for (u64 w : math::forward_twiddles(n, root, q)) forward.push_back(constant<F>(w, q));
     const std::vector<u64> back = math::inverse_twiddles(n, root, q);
     for (u64 w : back) inverse.push_back(constant<F>(w, q));
     const u64 n_inverse = math::inverse_mod(n, q);
     primes.push_back(prime<F>(q, n_inverse, math::mul_mod(back[1], n_inverse, q)));
-    any.push_back(prime<Field60>(q));
   }
   primes_ = uploaded(state, primes);
   any_primes_ = uploaded(state, any);
