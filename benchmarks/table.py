@@ -5,6 +5,7 @@ python benchmarks/table.py FILE.json [FILE.json ...] --into README.md  # between
 python benchmarks/table.py GPU.json --into docs/benchmarks.md --whole  # every case of a GPU
 python benchmarks/table.py MESH.json [MESH.json ...] --into docs/benchmarks.md  # of several GPUs; the files of one machine are one
 python benchmarks/table.py LEVELLED.json [LEVELLED.json ...] --into README.md [--whole]  # of CKKS's and BGV's cases alone
+python benchmarks/table.py DOUBLECRT.json HELIB.json --into docs/benchmarks.md  # of benchmarks/doublecrt.py, and its peer
 python benchmarks/table.py TFHE.json [TFHE.json ...] --into README.md [--whole]  # of benchmarks/tfhe.py: machines side by side
 """
 
@@ -15,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import doublecrt_tables
 import levelled_tables
 import tfhe_tables
 
@@ -440,6 +442,9 @@ def main() -> None:
     """Prints the tables of the files named, or puts them into a page."""
     names = [a for a in sys.argv[1:] if a.endswith(".json")]
     every = {Path(n).name: json.loads(Path(n).read_text(encoding="utf-8")) for n in names}
+    crt = {name: every.pop(name) for name in list(every) if doublecrt_tables.is_doublecrt(every[name])}
+    crt_lines = [line for name, report in crt.items() for line in (heading(name, report), "")]
+    crt_lines += doublecrt_tables.whole(crt, seconds) if crt else []
     bits = {name: report for name, report in every.items() if is_tfhe(report)}
     levelled = {name: report for name, report in every.items() if levelled_tables.is_levelled(report)}
     reports = {name: report for name, report in every.items() if name not in bits and name not in levelled}
@@ -460,6 +465,8 @@ def main() -> None:
             replace_figures(target, whole[:-1], "levelled figures")
         elif levelled:
             replace_figures(target, levelled_tables.screen(levelled, seconds), "levelled figures")
+        if crt:
+            replace_figures(target, crt_lines, "doublecrt figures")
         if cores:
             replace_figures(target, first_screen(cores), "figures")
         if meshes:
@@ -477,6 +484,8 @@ def main() -> None:
             print("\n".join(table_of(report)) + "\n")
     if meshes:
         print("\n".join(mesh_rows_of(meshes)) + "\n")
+    if crt:
+        print("\n".join(crt_lines) + "\n")
     if bits:
         print("\n".join([heading(name, report) for name, report in bits.items()]) + "\n")
         print("\n".join(tfhe_tables.whole(bits, seconds)) + "\n")

@@ -1,0 +1,202 @@
+"""The tables of Frame's thesis (2015): add, subtract and multiply of DoubleCRT objects, resident and copied around.
+
+    python benchmarks/doublecrt.py --program build/bench/benchmarks/doublecrt --out FILE.json
+    python benchmarks/doublecrt.py --program build/bench-cuda/benchmarks/doublecrt --device cuda --out FILE.json
+    python benchmarks/doublecrt.py --program ... --device cuda --ranks 1,2,4,8 --out FILE.json   # a GPU each
+
+Runs the program (benchmarks/cpp/doublecrt.cpp), which compares every result before it is timed: on cores with one thread
+and with two, on a GPU once; then as the ranks of one mesh, as many processes, in three layouts. The layout `limb` deals
+rows round ("rolling round-robin", the thesis's way). A process that fails loses its own lines. Needs no package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import mesh
+import nvml
+import run
+
+Row = dict[str, Any]
+LAYOUTS = ("batch", "limb", "coefficient")
+QUICK = ("--sizes", "1000", "--rings", "1024", "--batch", "2", "--seconds", "0.001")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of the program: as one process, or as the ranks of a mesh."""
+
+    device: str
+    edition: str = "w64"
+    threads: int = 0  # 0: all
+    ranks: int = 0  # 0: no mesh
+    layout: str = ""
+    options: tuple[str, ...] = ()
+
+    @property
+    def mark(self) -> Row:
+        """What its lines carry."""
+        return {
+            "device": self.device,
+            "edition": self.edition,
+            "threads": self.threads,
+            "ranks": self.ranks,
+            "layout": self.layout,
+        }
+
+
+def plans(device: str, cores: int, ranks: list[int], editions: list[str]) -> Iterator[Plan]:
+    """What others are compared with first."""
+    on_cores = device.split("/")[0].startswith("cpu")
+    for edition in editions:
+        options = () if edition == editions[0] else ("--levels", "function", "--rings", "131072", "--batch", "1")
+        for threads in [t for t in (1, 2) if t <= cores] if on_cores else [0]:
+            yield Plan(device, edition, threads, options=options)
+    for count in ranks:
+        for layout in LAYOUTS:
+            levels = "function,phase,circuit" if layout == "batch" else "function,phase"
+            rings = "8192" if layout == "batch" else ""
+            operations = "add,sub,mul,neg,multiply"
+            options = ("--levels", levels, "--rings", rings, "--operations", operations)
+            yield Plan(device, editions[0], 1 if on_cores else 0, count, layout, options)
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def commands(plan: Plan) -> list[tuple[str, dict[str, str]]]:
+    """Device and environment of each process."""
+    base = {"HELIOGRAPH_THREADS": str(plan.threads)} if plan.threads else {}
+    if not plan.ranks:
+        return [(plan.device, base)]
+    names = mesh.members(plan.device, plan.ranks)
+    options = "".join("/" + word for word in plan.device.split("/")[1:]) + f"/uncalibrated/{plan.layout}"
+    if len(set(names)) < len(names) and names[0].startswith("cuda"):
+        options += "/sockets"  # NCCL does not join ranks on one GPU
+    if plan.ranks == 1:
+        return [(f"1*{names[0]}{options}", base)]
+    meet = {"HELIOGRAPH_RANKS": str(plan.ranks), "HELIOGRAPH_MEET": f"127.0.0.1:{free_port()}"}
+    return [(name + options, base | meet | {"HELIOGRAPH_RANK": str(r)}) for r, name in enumerate(names)]
+
+
+def measure(program: Path, plan: Plan, more: list[str], limit: float) -> list[Row]:
+    """The lines of a run; where it fails, a last one that says why."""
+    cores = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "lines.json"
+        processes = []
+        for number, (device, env) in enumerate(commands(plan)):
+            command = [str(program), "--device", device, "--edition", plan.edition, *plan.options, *more]
+            if number == 0:
+                command += ["--json", str(out)]
+            said = (Path(folder) / f"{number}.txt").open("w")
+            mine = {cores[number % len(cores)]} if plan.ranks > 1 else set(cores[: plan.threads or None])
+            processes.append(
+                subprocess.Popen(
+                    command, env=dict(os.environ, **env), stdout=said, stderr=said,
+                    preexec_fn=lambda mine=mine: os.sched_setaffinity(0, mine) if plan.threads else None,
+                )
+            )  # fmt: skip
+            said.close()
+        end, codes = time.monotonic() + limit, []
+        for process in processes:
+            try:
+                codes.append(process.wait(timeout=max(0.1, end - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                codes.append(process.wait())
+        rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+        if any(codes):
+            first = next(i for i, code in enumerate(codes) if code)
+            words = " ".join((Path(folder) / f"{first}.txt").read_text().split()[-40:])
+            rows.append({"skipped": f"process {first} ended with {codes[first]}: {words}"})
+    return rows
+
+
+def with_floors(rows: list[Row], threads: int) -> list[Row]:
+    """Adds floors: bytes at the rate at which negation, in place, moves those of the same rows; products at the machine's rate."""
+    head = next((r for r in rows if "products_s" in r), {"products_s": 0})
+    products_s = head["products_s"] * max(1, threads)
+    pace = {
+        (r["row_size"], r["ring"], r["items"]): r["pipe_s"] / r["bytes"]
+        for r in rows
+        if r.get("operation") == "neg" and r["parts"] == 1
+    }
+    for r in rows:
+        a_byte = pace.get((r.get("row_size"), r.get("ring"), r.get("items")))
+        if "bytes" in r and a_byte and r["operation"] != "neg":
+            r["floor_s"] = max(r["bytes"] * a_byte, r["products"] / products_s if products_s else 0)
+    return rows
+
+
+def show(row: Row) -> None:
+    """One line for a person."""
+    if "skipped" in row:
+        print("skipped:", row["skipped"], flush=True)
+    elif "level" in row:
+        where = f"{row['device']} {row['edition']}" + (f" x{row['threads']}" if row["threads"] else "")
+        where += f" {row['ranks']} ranks {row['layout']}" if row["ranks"] else ""
+        what = f"{row['level']} {row['operation']}, {row['row_size']:,}{' (ring)' if row['ring'] else ''} x{row['items']}"
+        floor = f" floor {row['floor_s'] * 1e6:11.2f}" if "floor_s" in row else ""
+        moved = f" moved {row['moved'] + row.get('dealt', 0):.3g} B" if row["ranks"] else ""
+        print(f"{where:34} {what:52} {row['median_s'] * 1e6:11.2f} us{floor}{moved}", flush=True)
+
+
+def main() -> None:
+    """Parses the command line and writes the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, required=True, help="the built benchmarks/cpp/doublecrt")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda: the first GPU alone, and one for each rank")
+    parser.add_argument("--ranks", help="comma-separated numbers of processes; default: 1,2,4,8 on cores, none on a GPU")
+    parser.add_argument("--editions", default="w64,w32")
+    parser.add_argument("--rows", type=int, default=8, help="rows of an object, a prime each")
+    parser.add_argument("--seconds", type=float, default=0.02, help="time for each line")
+    parser.add_argument("--limit", type=float, default=120, help="seconds after which a run is ended")
+    parser.add_argument("--quick", action="store_true", help="one small size, for tests")
+    options = parser.parse_args()
+    on_cores = options.device.split("/")[0].startswith("cpu")
+    given = options.ranks if options.ranks is not None else "1,2,4,8" if on_cores else ""
+    ranks = [int(count) for count in given.split(",") if count]
+    more = ["--rows", str(options.rows), "--seconds", str(options.seconds)]
+    found: Row = run.machine() | ({} if on_cores else nvml.Gpus().describe())
+    rows: list[Row] = []
+    report: Row = {
+        "kind": "doublecrt",
+        "date": "",
+        "commit": run.commit(),
+        "machine": found,
+        "rows": options.rows,
+        "results": rows,
+    }
+    alone = "cuda:0" if options.device == "cuda" else options.device
+    for plan in plans(options.device, found["cores"], ranks, options.editions.split(",")):
+        single = plan if plan.ranks else Plan(alone, plan.edition, plan.threads, options=plan.options)
+        for row in with_floors(
+            measure(options.program, single, more + list(QUICK if options.quick else ()), options.limit), plan.threads
+        ):
+            if "description" in row:
+                found.setdefault("device", f"{row['device']}: {row['description']}")
+            rows.append(row | plan.mark)
+            show(rows[-1])
+        report["date"] = datetime.now(UTC).isoformat(timespec="seconds")
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""Markdown of results of benchmarks/doublecrt.py: the thesis's figures, HElib's on a machine of ours, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from doublecrt_facts import SIZES, TABLES, TITLES, TOTIENTS
+
+Row = dict[str, Any]
+Reports = dict[str, Row]
+Time = Callable[[float | None], str]
+OPERATIONS = ("add", "sub", "mul")
+PHASES = {"set-up": "setup_s", "in": "in_s", "compute": "compute_s", "out": "out_s"}
+
+
+def is_doublecrt(report: Row) -> bool:
+    """Whether it is of this runner, or of the peer's program."""
+    return str(report.get("kind", "")).startswith("doublecrt")
+
+
+def table(heads: list[str], lines: list[list[str]]) -> list[str]:
+    """A table of Markdown with an empty line behind it; none without lines."""
+    if not lines:
+        return []
+    return ["| " + " | ".join(row) + " |" if row else "|" + "---|" * len(heads) for row in (heads, [], *lines)] + [""]
+
+
+def size(value: float) -> str:
+    """Bytes with three figures."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+class Found:
+    """All lines of all files."""
+
+    def __init__(self, reports: Reports) -> None:
+        self.peers = [r for report in reports.values() if report["kind"] == "doublecrt-peer" for r in report["results"]]
+        self.peer = next((report["peer"] for report in reports.values() if report["kind"] == "doublecrt-peer"), "")
+        self.rows: list[Row] = []
+        for report in reports.values():
+            if report["kind"] == "doublecrt":
+                gpu = str(report["machine"].get("gpu") or "").removeprefix("NVIDIA ")
+                self.rows += [r | {"where": self.where(r, gpu)} for r in report["results"] if "level" in r]
+
+    @staticmethod
+    def where(row: Row, gpu: str) -> str:
+        """One core, two cores, a GPU's name; ranks and their layout."""
+        if row["ranks"]:
+            kind = gpu or "core"
+            return f"{row['ranks']} rank{'s' if row['ranks'] > 1 else ''} of one {kind}, {row['layout']}"
+        place = f"one {gpu}" if gpu else {1: "one core", 2: "two cores"}.get(row["threads"], row["device"])
+        return place + ("" if row["edition"] == "w64" else ", 32-bit words")
+
+    def places(self, ranks: bool) -> list[str]:
+        """Where there are lines of, in order."""
+        return list(dict.fromkeys(r["where"] for r in self.rows if bool(r["ranks"]) == ranks))
+
+    def by_size(self, level: str, operation: str, where: str, ring: bool = False, items: int = 1) -> dict[int, Row]:
+        """Lines by the size of a row."""
+        wanted = {"level": level, "operation": operation, "where": where, "ring": ring, "items": items}
+        return {r["row_size"]: r for r in self.rows if all(r[key] == value for key, value in wanted.items())}
+
+    def helib(self, level: str, operation: str) -> dict[int, Row]:
+        """The peer's, at the size its row is nearest to."""
+        rows = [r for r in self.peers if (r["level"], r["operation"]) == (level, operation)]
+        return {min(SIZES, key=lambda s: abs(s - r["row_size"])): r for r in rows}
+
+
+def thesis(number: str, line: str, seconds: Time) -> list[str]:
+    """A line of one of its tables."""
+    return [f"{line}: thesis, {TITLES[number][1].split(', mul')[0]} ({number})", *map(seconds, TABLES[number][line])]
+
+
+def cells(rows: dict[int, Row], key: str, seconds: Time, columns: tuple[int, ...] = SIZES) -> list[str]:
+    """A time at each size."""
+    return [seconds(rows[c].get(key)) if c in rows else "-" for c in columns]
+
+
+def over(rows: dict[int, Row], key: str, peer: dict[int, Row]) -> list[str]:
+    """How many times faster than the peer."""
+    return [f"{peer[c]['median_s'] / rows[c][key]:.1f}" if c in rows and c in peer else "-" for c in SIZES]
+
+
+HEADS = ["residues in a row", *(f"{s:,}" for s in SIZES)]
+
+
+def function_level(f: Found, seconds: Time) -> Iterator[str]:
+    """Tables 5.3, 5.4 and 5.12 to 5.15, and the same with constants, which the thesis leaves out."""
+    lines: list[list[str]] = []
+    for op in (*OPERATIONS, *(f"{op} constant" for op in OPERATIONS)):
+        for number in ("5.3", "5.4", "5.13", "5.14", "5.15") if op in OPERATIONS else ():
+            lines.append(thesis(number, op, seconds))
+        peer = f.helib("function", op)
+        if peer:
+            lines.append([f"{op}: {f.peer}, one core", *cells(peer, "median_s", seconds)])
+        for where in f.places(False):
+            rows = f.by_size("function", op, where)
+            if not rows:
+                continue
+            lines.append([f"**{op}: here, {where}**", *cells(rows, "median_s", seconds)])
+            if where == "one core" or not where.endswith(("core", "cores", "words")):
+                lines.append([f"{op}: {where}, among many", *cells(rows, "pipe_s", seconds)])
+                lines.append([f"{op}: {where}, floor", *cells(rows, "floor_s", seconds)])
+                if peer:
+                    lines.append([f"{op}: {where}, among many, times faster than HElib", *over(rows, "pipe_s", peer)])
+    yield "### Function level (tables 5.3, 5.4, 5.12 to 5.15)\n"
+    yield from table(HEADS, lines)
+
+
+def circuit_level(f: Found, seconds: Time) -> Iterator[str]:
+    """Tables 5.1, 5.2 and 5.8 to 5.11."""
+    lines: list[list[str]] = []
+    for op, name, raw in (("add", "add", "add"), ("sub", "sub", "sub"), ("mul", "multiply", "tensor")):
+        lines += [thesis(number, op, seconds) for number in ("5.1", "5.2", "5.9", "5.10", "5.11")]
+        peer = f.helib("circuit", name)
+        if peer:
+            lines.append([f"{op}: {f.peer}, one core", *cells(peer, "median_s", seconds)])
+        for where in f.places(False):
+            rows = f.by_size("circuit", raw, where)
+            if rows:
+                what = f"{op}, product of three parts" if raw == "tensor" else op
+                lines.append([f"**{what}: here, {where}**", *cells(rows, "median_s", seconds)])
+                lines.append([f"{what}: {where}, floor", *cells(rows, "floor_s", seconds)])
+    yield "### Circuit level (tables 5.1, 5.2, 5.8 to 5.11)\n"
+    yield from table(HEADS, lines)
+    rings = tuple(sorted({r["row_size"] for r in f.rows if r["ring"] and not r["ranks"]}))
+    lines = []
+    for op in ("add", "sub", "multiply"):
+        for where in f.places(False):
+            rows = f.by_size("circuit", op, where, ring=True)
+            if rows:
+                lines.append([f"{op}: {where}", *cells(rows, "median_s", seconds, rings)])
+                lines.append([f"{op}: {where}, floor", *cells(rows, "floor_s", seconds, rings)])
+    yield from table(["BGV's ciphertexts, multiplied and relinearized; N", *(f"{n:,}" for n in rings)], lines)
+
+
+def phase_level(f: Found, seconds: Time) -> Iterator[str]:
+    """Tables 5.5 to 5.7."""
+    lines: list[list[str]] = []
+    for number, op in (("5.5", "add"), ("5.6", "sub"), ("5.7", "mul")):
+        for phase, key in PHASES.items():
+            lines.append([f"{op}, {phase}: thesis, GPUHElib ({number})", *map(seconds, TABLES[number][phase])])
+            for where in f.places(False):
+                rows = f.by_size("phase", op, where)
+                if rows:
+                    lines.append([f"{op}, {phase}: here, {where}", *cells(rows, key, seconds)])
+    yield "### Phase level (tables 5.5 to 5.7)\n"
+    yield from table(HEADS, lines)
+
+
+def over_ranks(f: Found, seconds: Time) -> Iterator[str]:
+    """Tables 5.16 to 5.21: in and out of ranks, and what it costs where data stays."""
+    places = f.places(True)
+    lines: list[list[str]] = []
+    for op in OPERATIONS:
+        for nodes, distribute, sync in ((4, "5.16", "5.17"), (8, "5.18", "5.19"), (16, "5.20", "5.21")):
+            lines.append([f"{op}: thesis, {nodes} nodes, distribute ({distribute})", *map(seconds, TABLES[distribute][op])])
+            lines.append([f"{op}: thesis, {nodes} nodes, sync ({sync})", *map(seconds, TABLES[sync][op])])
+        for where in places:
+            copied, resident = f.by_size("phase", op, where), f.by_size("function", op, where)
+            if not copied:
+                continue
+            if where.endswith("limb"):
+                lines.append([f"{op}: here, {where} (rolling round-robin), copied in", *cells(copied, "in_s", seconds)])
+                both = {s: r | {"sync_s": r["compute_s"] + r["out_s"]} for s, r in copied.items()}
+                lines.append(
+                    [f"{op}: here, {where} (rolling round-robin), computed and copied out", *cells(both, "sync_s", seconds)]
+                )
+            lines.append([f"**{op}: here, {where}, resident**", *cells(resident, "pipe_s", seconds)])
+    if not places:
+        return
+    yield "### Over ranks (tables 5.16 to 5.21)\n"
+    yield from table(HEADS, lines)
+    most = max(r["row_size"] for r in f.rows if r["ranks"] and not r["ring"])
+    lines = []
+    for where in places:
+        copied, resident = (f.by_size(level, "mul", where).get(most) for level in ("phase", "function"))
+        if copied and resident:
+            lines.append(
+                [
+                    where,
+                    seconds(copied["median_s"]),
+                    size(copied["dealt"] + copied["moved"]),
+                    seconds(resident["pipe_s"]),
+                    size(resident["moved"]),
+                    f"{copied['median_s'] / resident['pipe_s']:.0f}",
+                ]
+            )
+    heads = [f"one product of objects of {most:,} residues a row", "copied around", "bytes between ranks", "resident"]
+    yield from table([*heads, "bytes between ranks", "times faster"], lines)
+    lines = []
+    first: dict[tuple[int, int], float] = {}
+    for r in (r for r in f.rows if r["ranks"] and r["level"] == "circuit" and r["operation"] == "multiply"):
+        if r["ranks"] == 1:
+            first[r["row_size"], r["items"]] = r["median_s"]
+        one = first.get((r["row_size"], r["items"]))
+        speedup = f"{one / r['median_s']:.2f}" if one else "-"
+        lines.append([f"{r['items']}, N={r['row_size']:,}", r["where"], seconds(r["median_s"]), speedup, size(r["moved"])])
+    lines.sort(key=lambda line: line[0])
+    yield from table(
+        ["multiplications + relinearizations", "where", "time", "times faster than one rank", "bytes between ranks"], lines
+    )
+
+
+def whole(reports: Reports, seconds: Time) -> list[str]:
+    """All tables."""
+    f = Found(reports)
+    lines = [
+        f"The thesis's sizes are HElib's m; its rows had {', '.join(f'{t:,}' for t in TOTIENTS)} residues.",
+        "",
+    ]
+    for part in (function_level, circuit_level, phase_level, over_ranks):
+        lines += part(f, seconds)
+    skipped = [r["skipped"] for report in reports.values() for r in report["results"] if "skipped" in r]
+    lines += [f"Not measured: {why}" for why in skipped]
+    return lines if lines[-1] else lines[:-1]

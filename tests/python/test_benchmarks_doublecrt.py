@@ -1,0 +1,114 @@
+"""The benchmark of DoubleCRT objects: processes, floors and tables, with a made-up program; the thesis's figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+
+#: Says what it was told, as benchmarks/cpp/doublecrt.cpp would; a third rank fails.
+PROGRAM = """#!{python}
+import json, os, sys
+given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+rank = int(os.environ.get("HELIOGRAPH_RANK", "0"))
+if rank == 2: sys.exit("no third")
+if "--json" not in given: sys.exit(0)
+n = int(given["--sizes"])
+common = {{"row_size": n, "ring": False, "items": 1, "runs": 3, "moved": 0}}
+one = common | {{"parts": 1, "products": 0}}
+lines = [
+    {{"device": given["--device"], "description": "D", "products_s": 1e9, "edition": given["--edition"]}},
+    one | {{"level": "function", "operation": "add", "median_s": 4e-6, "pipe_s": 3e-6, "bytes": 300}},
+    one | {{"level": "function", "operation": "mul", "median_s": 5e-6, "pipe_s": 5e-6, "bytes": 300, "products": 1e4}},
+    one | {{"level": "function", "operation": "neg", "median_s": 2e-6, "pipe_s": 1e-6, "bytes": 200}},
+    common | {{"level": "phase", "operation": "mul", "parts": 1, "setup_s": 1e-6, "in_s": 2e-6, "compute_s": 3e-6,
+               "out_s": 4e-6, "median_s": 1e-5, "dealt": 1500}},
+    common | {{"level": "circuit", "operation": "multiply", "parts": 2, "ring": True, "row_size": 8192,
+               "median_s": 1e-3 / int(os.environ.get("HELIOGRAPH_RANKS", "1")), "pipe_s": 1e-3, "bytes": 1, "products": 1}},
+]
+open(given["--json"], "w").write("\\n".join(map(json.dumps, lines)))
+"""
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmarks' own modules, as their runner finds them."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on cores, alone and as one, two and three ranks."""
+    folder = tmp_path_factory.mktemp("doublecrt")
+    program = folder / "doublecrt"
+    program.write_text(PROGRAM.format(python=sys.executable))
+    program.chmod(0o755)
+    out = folder / "mine.json"
+    command = [sys.executable, str(FOLDER / "doublecrt.py"), "--program", str(program), "--out", str(out)]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_")}
+    subprocess.run([*command, "--quick", "--ranks", "1,2,3"], check=True, capture_output=True, env=env)
+    return out
+
+
+def test_a_run_has_one_line_for_each_process_layout_and_edition(file: Path) -> None:
+    """Ranks find each other; a rank that fails is told, and the others' lines are kept."""
+    report = json.loads(file.read_text())
+    assert (report["kind"], report["rows"]) == ("doublecrt", 8)
+    assert report["commit"]
+    rows = report["results"]
+    adds = [r for r in rows if r.get("operation") == "add"]
+    assert {(r["edition"], r["threads"]) for r in adds if not r["ranks"]} >= {("w64", 1), ("w32", 1)}
+    layouts = {(r["ranks"], r["layout"]) for r in adds if r["ranks"]}
+    assert layouts == {(n, layout) for n in (1, 2, 3) for layout in ("batch", "limb", "coefficient")}
+    heads = {r["device"] for r in rows if r.get("ranks") == 2 and "description" in r}
+    assert heads == {"cpu"}
+    skipped = [r for r in rows if "skipped" in r]
+    assert {r["ranks"] for r in skipped} == {3}
+    assert all("process 2 ended with 1: no third" in r["skipped"] for r in skipped)
+
+
+def test_floors_are_of_bytes_and_of_products(file: Path) -> None:
+    """Negation's pace for the bytes of a sum; the machine's rate for products where they take longer."""
+    rows = [r for r in json.loads(file.read_text())["results"] if r.get("level") == "function" and r["threads"] == 1]
+    floors = {r["operation"]: r.get("floor_s") for r in rows}
+    assert floors == {"add": pytest.approx(1.5e-6), "mul": pytest.approx(1e-5), "neg": None}
+
+
+def test_the_thesis_has_six_sizes_in_all_tables() -> None:
+    """21 tables; rows of phi(m) residues take one time a residue."""
+    from doublecrt_facts import SIZES, TABLES, TITLES, TOTIENTS
+
+    assert list(TABLES) == list(TITLES) == [f"5.{i}" for i in range(1, 22)]
+    assert all(len(line) == len(SIZES) == 6 for lines in TABLES.values() for line in lines.values())
+    each = [time / phi for time, phi in zip(TABLES["5.3"]["mul"], TOTIENTS, strict=True)]
+    assert max(each) / min(each) < 1.05
+
+
+def test_tables_have_the_thesis_the_peer_and_ours(file: Path, tmp_path: Path) -> None:
+    """Side by side, by size; bytes and speed-ups of ranks."""
+    peer: dict[str, Any] = json.loads(file.read_text()) | {"kind": "doublecrt-peer", "peer": "HElib 0"}
+    peer["results"] = [{"level": "function", "operation": "mul", "row_size": 1008, "rows": 8, "median_s": 2.5e-5}]
+    (tmp_path / "peer.json").write_text(json.dumps(peer))
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- doublecrt figures -->\nold\n<!-- end of doublecrt figures -->\nb\n")
+    table = [sys.executable, str(FOLDER / "table.py"), str(file), str(tmp_path / "peer.json")]
+    subprocess.run([*table, "--into", str(page)], check=True)
+    text = page.read_text()
+    assert text.startswith("a\n<!-- doublecrt figures -->\n**mine.json**: ")
+    assert "| mul: thesis, serial HElib (5.3) | 29 us | 283 us | 2.88 ms | 5.86 ms | 5.86 ms | 11.8 ms |" in text
+    assert "| mul: HElib 0, one core | 25 us | - | - | - | - | - |" in text
+    assert "| **mul: here, one core** | 5 us | - | - | - | - | - |" in text
+    assert "| mul: one core, floor | 10 us | - | - | - | - | - |" in text
+    assert "| mul: one core, among many, times faster than HElib | 5.0 | - | - | - | - | - |" in text
+    assert "| mul, in: here, one core | 2 us | - | - | - | - | - |" in text
+    assert "| 2 ranks of one core, limb | 10 us | 1.5 kB | 5 us | 0 B | 2 |" in text
+    assert "| 1, N=8,192 | 2 ranks of one core, batch | 500 us | 2.00 | 0 B |" in text
+    assert "Not measured: process 2 ended with 1: no third" in text
+    assert "thesis, GPUHElib (5.7)" in subprocess.run(table, capture_output=True, text=True, check=True).stdout
