@@ -427,7 +427,7 @@ def heading(name: str, report: dict[str, Any]) -> str:
     """Of one file: where and when."""
     machine = report["machine"]
     cores = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
-    apart = is_gpu(report) or is_mesh(report) or "gpu" in machine
+    apart = "gpu" in machine or (not doublecrt_tables.is_doublecrt(report) and (is_gpu(report) or is_mesh(report)))
     where = f"{gpu_machine(report)} (host: {cores})" if apart else cores
     load = f"; load {' to '.join(map(str, report['load']))}" if report.get("load") and not apart else ""
     return f"**{name}**: {where}; commit {report['commit'][:12]}; {report['date']}{load}"

@@ -112,3 +112,28 @@ def test_tables_have_the_thesis_the_peer_and_ours(file: Path, tmp_path: Path) ->
     assert "| 1, N=8,192 | 2 ranks of one core, batch | 500 us | 2.00 | 0 B |" in text
     assert "Not measured: process 2 ended with 1: no third" in text
     assert "thesis, GPUHElib (5.7)" in subprocess.run(table, capture_output=True, text=True, check=True).stdout
+
+
+def built() -> Path | None:
+    """The program, where the C++ tests or benchmarks were built: the newest."""
+    build = FOLDER.parent / "build"
+    found = [*build.glob("*/tests/cpp/bench_doublecrt"), *build.glob("*/benchmarks/doublecrt")]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
+@pytest.mark.skipif(built() is None, reason="the program is not built (make test builds it)")
+def test_two_ranks_compute_and_move_nothing_that_is_resident(tmp_path: Path) -> None:
+    """The program compares every result itself; rows dealt out in turn cross between ranks, resident ones do not."""
+    out = tmp_path / "ranks.json"
+    command = [sys.executable, str(FOLDER / "doublecrt.py"), "--program", str(built()), "--out", str(out), "--quick"]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_")}
+    subprocess.run([*command, "--ranks", "2", "--editions", "w32", "--rows", "3"], check=True, capture_output=True, env=env)
+    rows = [r for r in json.loads(out.read_text())["results"] if r["ranks"]]
+    assert [r["skipped"] for r in rows if "skipped" in r] == []
+    resident = [r["moved"] for r in rows if r.get("level") in ("function", "circuit")]
+    assert len(resident) > 20
+    assert set(resident) == {0}
+    dealt = {(r["layout"], r["dealt"]) for r in rows if r.get("level") == "phase" and r["operation"] == "mul"}
+    row = 1024 * 4
+    assert ("batch", 0) in dealt
+    assert all(3 * row <= d <= 6 * row for layout, d in dealt if layout != "batch")  # one or two of three rows, three times
