@@ -144,6 +144,12 @@ def with_floors(rows: list[Row], threads: int) -> list[Row]:
     return rows
 
 
+def text_of(report: Row) -> str:
+    """JSON with a line for each result: there are many."""
+    head = json.dumps(report | {"results": []}, indent=1).removesuffix("[]\n}")
+    return head + "[\n" + ",\n".join("  " + json.dumps(row) for row in report["results"]) + "\n ]\n}\n"
+
+
 def show(row: Row) -> None:
     """One line for a person."""
     if "skipped" in row:
@@ -195,7 +201,7 @@ def main() -> None:
             rows.append(row | plan.mark)
             show(rows[-1])
         report["date"] = datetime.now(UTC).isoformat(timespec="seconds")
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        options.out.write_text(text_of(report), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ class Found:
     def where(row: Row, gpu: str) -> str:
         """One core, two cores, a GPU's name; ranks and their layout."""
         if row["ranks"]:
-            kind = gpu or "core"
+            kind = gpu or "thread"
             return f"{row['ranks']} rank{'s' if row['ranks'] > 1 else ''} of one {kind}, {row['layout']}"
         place = f"one {gpu}" if gpu else {1: "one core", 2: "two cores"}.get(row["threads"], row["device"])
         return place + ("" if row["edition"] == "w64" else ", 32-bit words")

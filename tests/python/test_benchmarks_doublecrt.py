@@ -108,8 +108,8 @@ def test_tables_have_the_thesis_the_peer_and_ours(file: Path, tmp_path: Path) ->
     assert "| mul: one core, floor | 10 us | - | - | - | - | - |" in text
     assert "| mul: one core, among many, times faster than HElib | 5.0 | - | - | - | - | - |" in text
     assert "| mul, in: here, one core | 2 us | - | - | - | - | - |" in text
-    assert "| 2 ranks of one core, limb | 10 us | 1.5 kB | 5 us | 0 B | 2 |" in text
-    assert "| 1, N=8,192 | 2 ranks of one core, batch | 500 us | 2.00 | 0 B |" in text
+    assert "| 2 ranks of one thread, limb | 10 us | 1.5 kB | 5 us | 0 B | 2 |" in text
+    assert "| 1, N=8,192 | 2 ranks of one thread, batch | 500 us | 2.00 | 0 B |" in text
     assert "Not measured: process 2 ended with 1: no third" in text
     assert "thesis, GPUHElib (5.7)" in subprocess.run(table, capture_output=True, text=True, check=True).stdout
 
