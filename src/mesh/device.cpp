@@ -397,31 +397,33 @@ class MeshDevice final : public Mesh {
     if (!state_->over_ranks()) return Device::scatter(queue, from, bytes, to);
     if (bytes == 0) return;
     state_->require_sound();
-    const Copies copies = copies_of(to, bytes);
+    Copies copies = copies_of(to, bytes);
     std::vector<std::vector<std::byte>> each(ranks());
     if (rank() == 0) {
       require<InternalError>(from.size() == bytes, "a keeper scatters all bytes");
-      for (std::size_t m = 0; m < size(); ++m) pack(from.data(), copies[m], each[state_->rank_of(m)]);
+      for (std::size_t m = 0; m < size(); ++m) {
+        if (!state_->here(m)) pack(from.data(), copies[m], each[state_->rank_of(m)]);
+      }
     }
-    const std::vector<std::byte> packed = state_->transport().scatter(each);
-    std::vector<std::byte> host(bytes);
-    std::size_t at = 0;
-    for (std::size_t m = 0; m < size(); ++m) {
-      if (state_->here(m)) unpack(packed, at, copies[m], host.data());
+    const std::vector<std::byte> packed = state_->transport().scatter(std::move(each));
+    if (rank() != 0) {
+      require<DeviceError>(repack(copies) == packed.size(), "a rank does not run the same program");
+      from = packed;
     }
-    transfer(queue, copies, to, [&](device::Device& d, Queue& q, const Copy& c) {
-      d.upload(q, std::span<const std::byte>(host).subspan(c.host, c.bytes), c.here);
-    });
+    transfer(queue, copies, to,
+             [&](device::Device& d, Queue& q, const Copy& c) { d.upload(q, from.subspan(c.host, c.bytes), c.here); });
   }
   void collect(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) override {
     if (!state_->over_ranks()) return Device::collect(queue, from, bytes, to);
-    std::vector<std::byte> host(rank() == 0 ? 0 : bytes);
-    const std::span<std::byte> all = rank() == 0 ? to : std::span<std::byte>(host);
-    require<InternalError>(all.size() == bytes, "a keeper collects all bytes");
     if (bytes > 0) {
-      const Copies copies = fetch(queue, from, bytes, all);
-      const auto of_ranks =
-          state_->transport().collect(rank() == 0 ? std::vector<std::byte>() : packed_here(all.data(), copies));
+      state_->require_sound();
+      Copies copies = copies_of(const_cast<std::byte*>(from), bytes);
+      std::vector<std::byte> packed(rank() == 0 ? 0 : repack(copies));
+      const std::span<std::byte> host = rank() == 0 ? to : std::span<std::byte>(packed);
+      require<InternalError>(rank() != 0 || to.size() == bytes, "a keeper collects all bytes");
+      transfer(queue, copies, nullptr,
+               [&](device::Device& d, Queue& q, const Copy& c) { d.download(q, c.here, host.subspan(c.host, c.bytes)); });
+      const auto of_ranks = state_->transport().collect(std::move(packed));
       if (rank() == 0) unpack_others(of_ranks, copies, to.data());
     }
     queue.wait();
@@ -565,7 +567,19 @@ class MeshDevice final : public Mesh {
 
   // The bytes of one rank's members are packed one copy after the other.
   static void pack(const std::byte* host, const std::vector<Copy>& copies, std::vector<std::byte>& packed) {
+    std::size_t bytes = packed.size();
+    for (const Copy& c : copies) bytes += c.bytes;
+    packed.reserve(bytes);
     for (const Copy& c : copies) packed.insert(packed.end(), host + c.host, host + c.host + c.bytes);
+  }
+  /// Lets this rank's copies show where they lie in what is packed; how many bytes that is.
+  std::size_t repack(Copies& copies) {
+    std::size_t at = 0;
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (!state_->here(m)) continue;
+      for (Copy& c : copies[m]) c.host = at, at += c.bytes;
+    }
+    return at;
   }
   static void unpack(const std::vector<std::byte>& packed, std::size_t& at, const std::vector<Copy>& copies,
                      std::byte* host) {

@@ -43,8 +43,12 @@ class ChannelTransport final : public Transport {
   }
   bool is_staged() const override { return false; }
   void agree(std::span<std::byte> bytes) override { sockets_->agree(bytes); }
-  std::vector<std::byte> scatter(std::span<const std::vector<std::byte>> each) override { return sockets_->scatter(each); }
-  std::vector<std::vector<std::byte>> collect(std::span<const std::byte> mine) override { return sockets_->collect(mine); }
+  std::vector<std::byte> scatter(std::vector<std::vector<std::byte>> each) override {
+    return sockets_->scatter(std::move(each));
+  }
+  std::vector<std::vector<std::byte>> collect(std::vector<std::byte> mine) override {
+    return sockets_->collect(std::move(mine));
+  }
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) override { return sockets_->gather(mine); }
   void fail(std::exception_ptr error) noexcept override { sockets_->fail(std::move(error)); }
   void require_sound() const override { sockets_->require_sound(); }

@@ -15,8 +15,8 @@ class LocalTransport final : public Transport {
   }
   bool is_staged() const override { return false; }
   void agree(std::span<std::byte>) override {}
-  std::vector<std::byte> scatter(std::span<const std::vector<std::byte>> each) override { return each.front(); }
-  std::vector<std::vector<std::byte>> collect(std::span<const std::byte> mine) override { return gather(mine); }
+  std::vector<std::byte> scatter(std::vector<std::vector<std::byte>> each) override { return std::move(each.front()); }
+  std::vector<std::vector<std::byte>> collect(std::vector<std::byte> mine) override { return {std::move(mine)}; }
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) override {
     return {std::vector<std::byte>(mine.begin(), mine.end())};
   }

@@ -365,22 +365,23 @@ void SocketTransport::agree(std::span<std::byte> bytes) {
   for (std::size_t r = 1; r < peers_.size(); ++r) send(r, {.kind = kHost, .number = number}, bytes);
 }
 
-std::vector<std::byte> SocketTransport::scatter(std::span<const std::vector<std::byte>> each) {
+std::vector<std::byte> SocketTransport::scatter(std::vector<std::vector<std::byte>> each) {
   const std::lock_guard lock(host_mutex_);
   const u64 number = host_number_++;
   if (rank_ != 0) return receive(0, peers_[0]->hosts, number, nullptr);
-  for (std::size_t r = 1; r < peers_.size(); ++r) send(r, {.kind = kHost, .number = number}, each[r]);
-  return each[0];
+  for (std::size_t r = 1; r < peers_.size(); ++r) send(r, {.kind = kHost, .number = number}, std::move(each[r]));
+  return std::move(each[0]);
 }
 
-std::vector<std::vector<std::byte>> SocketTransport::collect(std::span<const std::byte> mine) {
+std::vector<std::vector<std::byte>> SocketTransport::collect(std::vector<std::byte> mine) {
   const std::lock_guard lock(host_mutex_);
   const u64 number = host_number_++;
   if (rank_ != 0) {
-    send(0, {.kind = kHost, .number = number}, mine);
+    send(0, {.kind = kHost, .number = number}, std::move(mine));
     return {};
   }
-  std::vector<Bytes> all = {Bytes(mine.begin(), mine.end())};
+  std::vector<Bytes> all;
+  all.push_back(std::move(mine));
   for (std::size_t r = 1; r < peers_.size(); ++r) all.push_back(receive(r, peers_[r]->hosts, number, nullptr));
   return all;
 }

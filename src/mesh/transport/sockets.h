@@ -33,8 +33,8 @@ class SocketTransport final : public Transport {
                 std::span<const Part> receives) override;
   bool is_staged() const override { return true; }
   void agree(std::span<std::byte> bytes) override;
-  std::vector<std::byte> scatter(std::span<const std::vector<std::byte>> each) override;
-  std::vector<std::vector<std::byte>> collect(std::span<const std::byte> mine) override;
+  std::vector<std::byte> scatter(std::vector<std::vector<std::byte>> each) override;
+  std::vector<std::vector<std::byte>> collect(std::vector<std::byte> mine) override;
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) override;
   void fail(std::exception_ptr error) noexcept override;
   void require_sound() const override;

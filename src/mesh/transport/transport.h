@@ -37,9 +37,9 @@ class Transport {
   /// Rank 0's bytes on every rank.
   virtual void agree(std::span<std::byte> bytes) = 0;
   /// On rank 0: each rank's bytes for it. Returns this rank's (elsewhere `each` is not looked at).
-  virtual std::vector<std::byte> scatter(std::span<const std::vector<std::byte>> each) = 0;
+  virtual std::vector<std::byte> scatter(std::vector<std::vector<std::byte>> each) = 0;
   /// Every rank's bytes on rank 0; nothing elsewhere.
-  virtual std::vector<std::vector<std::byte>> collect(std::span<const std::byte> mine) = 0;
+  virtual std::vector<std::vector<std::byte>> collect(std::vector<std::byte> mine) = 0;
   /// Every rank's bytes on every rank.
   virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) = 0;
   void barrier() { gather({}); }
