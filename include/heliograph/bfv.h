@@ -189,6 +189,7 @@ class PublicKey {
 };
 
 struct SecretKeyData;
+/// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.
 class SecretKey {
  public:
   explicit SecretKey(std::shared_ptr<const SecretKeyData> data) : data_(std::move(data)) {}

@@ -133,6 +133,7 @@ class EvaluationKeys {
 };
 
 struct SecretKeyData;
+/// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.
 class SecretKey {
  public:
   explicit SecretKey(std::shared_ptr<const SecretKeyData> data) : data_(std::move(data)) {}

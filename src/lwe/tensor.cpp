@@ -89,6 +89,15 @@ std::vector<math::u64> download(const Tensor& a) {
   return words;
 }
 
+std::vector<math::u64> collect(const Tensor& a) {
+  const Tensor d = a.contiguous();
+  device::Device& device = d.session()->device();
+  std::vector<math::u64> words(device.keeper() != nullptr ? d.view().words() : 0);
+  if (d.bytes() > 0)
+    device.collect(d.session()->queue(), d.view().data, d.bytes(), std::as_writable_bytes(std::span(words)));
+  return words;
+}
+
 void upload(const Tensor& to, std::span<const math::u64> from) {
   require<InternalError>(to.dense() && from.size_bytes() == to.bytes(), "an upload needs a dense tensor of its size");
   if (!from.empty()) to.session()->device().upload(to.session()->queue(), std::as_bytes(from), to.view().data);

@@ -174,4 +174,6 @@ device::Device& default_device() {
   return *opened;
 }
 
+bool over_ranks() { return own_seat().has_value(); }
+
 }  // namespace heliograph::mesh

@@ -2,23 +2,23 @@
 
 #include <cstring>
 
+#include "base/errors.h"
+
 namespace heliograph::ring {
 
 math::Key256 Entropy::next() {
-  if (!fixed_) {
-    math::Key256 key{};
-    const std::vector<std::byte> bytes = device_->told([] {
-      const math::Key256 drawn = math::system_entropy();
-      const auto all = std::as_bytes(std::span(drawn));
-      return std::vector<std::byte>(all.begin(), all.end());
-    });
-    std::memcpy(key.data(), bytes.data(), key.size());
-    return key;
-  }
+  if (!fixed_) return math::system_entropy();
   const auto block = math::chacha20_block(*fixed_, count_++, {0, 0, 0});
   math::Key256 key;
   std::memcpy(key.data(), block.data(), key.size());
   return key;
+}
+
+math::Key256 test_seed(const std::string& text) {
+  math::Key256 seed{};
+  require<ParameterError>(text.size() == seed.size(), "a test seed has 32 bytes");
+  std::memcpy(seed.data(), text.data(), seed.size());
+  return seed;
 }
 
 KeyId new_id(Entropy& entropy) {

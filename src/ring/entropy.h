@@ -5,26 +5,26 @@
 #include <optional>
 #include <string>
 
-#include "device/device.h"
 #include "math/sampler.h"
 
 namespace heliograph::ring {
 
-/// The operating system, except in tests that need known answers. What goes into tensors must be the same in all processes
-/// that share a device, so it is drawn for that device.
+/// The operating system, except in tests that need known answers. Of a device of several processes the keeper alone draws
+/// (device/device.h), and what others must have, the seed of masks say, is told with what was made of it.
 class Entropy {
  public:
-  /// `device` must outlive it.
-  explicit Entropy(device::Device& device) : device_(&device) {}
+  Entropy() = default;
   /// Test only: every key drawn from `seed` by counting.
   explicit Entropy(const math::Key256& seed) : fixed_(seed) {}
   math::Key256 next();
 
  private:
-  device::Device* device_ = nullptr;
   std::optional<math::Key256> fixed_;
   math::u32 count_ = 0;
 };
+
+/// Test only: the 32 bytes of a text. ParameterError.
+math::Key256 test_seed(const std::string& text);
 
 /// A key's or key set's name: 16 random bytes.
 using KeyId = std::array<unsigned char, 16>;

@@ -1,6 +1,7 @@
 #include "rlwe/files.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "io/sha256.h"
 
@@ -26,7 +27,7 @@ const char* dtype_of(Word word) { return word == Word::w64 ? "u64" : "u32"; }
 void Payload::add(const std::string& name, const RnsTensor& t) {
   std::vector<std::size_t> shape = t.shape();
   shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
-  add(name, dtype_of(t.view().word), std::move(shape), std::make_shared<const Bytes>(ring::download(t)));
+  add(name, dtype_of(t.view().word), std::move(shape), std::make_shared<const Bytes>(read(t)));
 }
 
 void Payload::add(const std::string& name, const char* dtype, std::vector<std::size_t> shape,
@@ -59,6 +60,13 @@ KeyId key_of(const io::Container& from) { return io::bytes_from_hex<16>(from.hea
 
 math::Key256 seed_from(const io::Json& json, std::string_view what) {
   return io::bytes_from_hex<32>(json.as_string(what, 64), "a seed");
+}
+
+SecretKey read_secret_key(const io::Container& from, std::shared_ptr<Context> context) {
+  const std::span<const std::byte> raw = from.array("secret", "i8", {context->parameters().n}).data;
+  std::vector<signed char> coefficients(raw.size());
+  std::memcpy(coefficients.data(), raw.data(), raw.size());
+  return SecretKey(std::move(context), std::move(coefficients), key_of(from));
 }
 
 }  // namespace heliograph::rlwe

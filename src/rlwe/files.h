@@ -2,7 +2,7 @@
 #pragma once
 
 #include "io/container.h"
-#include "rlwe/context.h"
+#include "rlwe/keys.h"
 
 namespace heliograph::rlwe {
 
@@ -12,7 +12,10 @@ const char* dtype_of(Word word);
 /// A container and the words it shows, alive until it is written.
 struct Payload {
   using Bytes = std::vector<std::byte>;
+  using Read = Bytes (*)(const RnsTensor&);
 
+  /// ring::download, or collect (rlwe/keeper.h) where the keeper alone is to write it.
+  Read read = ring::download;
   io::Container container;
   std::vector<std::shared_ptr<const Bytes>> pieces;
 
@@ -31,5 +34,7 @@ RnsTensor read_tensor(const io::Container& from, const std::string& name, const 
 /// The header's key id. DamagedFileError.
 KeyId key_of(const io::Container& from);
 math::Key256 seed_from(const io::Json& json, std::string_view what);
+/// The key of that id and of the array "secret". DamagedFileError.
+SecretKey read_secret_key(const io::Container& from, std::shared_ptr<Context> context);
 
 }  // namespace heliograph::rlwe

@@ -16,9 +16,13 @@ enum Purpose : unsigned char { kMask = 1, kSecret = 2, kError = 3, kKeyMask = 4,
 
 using ring::Entropy;
 
+/// Of a device of several processes a secret key lies in one, the keeper (device/device.h), in a context of the keeper's own;
+/// the others know its name.
 class SecretKey {
  public:
   static SecretKey generate(std::shared_ptr<Context> context, Entropy& entropy);
+  /// A key that another process has: no context, no coefficients.
+  explicit SecretKey(const KeyId& id) : id_(id) {}
   /// From coefficients in {-1, 0, 1}. Throws DamagedFileError for others.
   SecretKey(std::shared_ptr<Context> context, std::vector<signed char> coefficients, KeyId id);
 
@@ -63,10 +67,11 @@ class SwitchKey {
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy);
 SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entropy);
 
+/// It encrypts what the keeper alone knows, so it lies where the secret keys do: elsewhere it is its id.
 struct PublicKey {
   std::shared_ptr<Context> context;
   KeyId id;
-  Key256 seed;
+  Key256 seed{};
   RnsTensor pair;  // components (b, a), NTT domain, chain primes
 };
 PublicKey make_public_key(const SecretKey& secret, Entropy& entropy);

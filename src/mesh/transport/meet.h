@@ -44,7 +44,7 @@ struct Guest {
 /// Joins all ranks, each with each. `terms` must be the same on every rank: pairs of what it is and what it says.
 /// `trouble`: why this rank cannot take part; it comes all the same, so that the others need not wait.
 /// Throws MismatchError on every rank where they disagree, DeviceError where one does not come or is in trouble.
-/// Who can reach the port can take part, and seeds of secret keys go over these connections: for a trusted network.
+/// Who can reach the port can take part, and what is decrypted goes over these connections: for a trusted network.
 std::vector<Guest> meet(Rendezvous& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
                         const std::vector<MemberCard>& members, const std::string& trouble);
 

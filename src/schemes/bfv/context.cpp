@@ -129,6 +129,7 @@ void require_whole(const CiphertextData& a, const char* purpose) {
 std::shared_ptr<Context> open_context(const Spec& spec) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Context>> open;
+  ring::confirm_parameters(spec.scheme + " of N = " + std::to_string(spec.n), hash_of(spec));
   const std::lock_guard lock(mutex);
   std::weak_ptr<Context>& slot = open[text_of(spec)];
   std::shared_ptr<Context> context = slot.lock();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "heliograph/bfv.h"
+#include "rlwe/keeper.h"
 #include "schemes/exact/rules.h"
 
 namespace heliograph::bfv {
@@ -27,6 +28,8 @@ class Context {
   const std::shared_ptr<rlwe::Context>& rlwe_shared() const { return rlwe_; }
   ring::Engine& engine() { return *rlwe_->engine(); }
   exact::Rules& rules() { return *rules_; }
+  /// The same set where the secrets are: this one in one process, null in processes that have none.
+  Context* keeper() { return sibling_.of(*this); }
   std::size_t parts() const { return plain_.size(); }
   const PlainModulus& plain(std::size_t part) const { return plain_[part]; }
   bool has_slots() const { return !slot_positions_.empty(); }
@@ -46,6 +49,7 @@ class Context {
   std::unique_ptr<exact::Rules> rules_;
   std::vector<PlainModulus> plain_;
   std::vector<math::u32> slot_positions_;
+  rlwe::Sibling<Context> sibling_;
 };
 
 struct CiphertextData {
@@ -84,13 +88,13 @@ struct PlaintextData {
 
 struct SecretKeyData {
   std::shared_ptr<Context> context;
-  rlwe::SecretKey key;
-  std::shared_ptr<rlwe::Entropy> entropy;
+  rlwe::SecretKey key;                     // of context->keeper()
+  std::shared_ptr<rlwe::Entropy> entropy;  // asked by the keeper alone
 };
 
 struct PublicKeyData {
   std::shared_ptr<Context> context;
-  rlwe::PublicKey key;
+  rlwe::PublicKey key;  // of context->keeper()
 };
 
 struct EvaluationKeysData {

@@ -1,5 +1,4 @@
 // Objects as files and bytes (io/container.h). Everything read is checked before it is used.
-#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -29,8 +28,8 @@ std::string kind_in(const std::string& type) {
   return "";
 }
 
-Payload start(const char* kind, Context& c, const rlwe::KeyId& key) {
-  Payload p;
+Payload start(const char* kind, Context& c, const rlwe::KeyId& key, Payload::Read read = ring::download) {
+  Payload p{.read = read};
   io::Container& k = p.container;
   k.type = type_of(c.spec().scheme, kind);
   k.header =
@@ -72,9 +71,9 @@ std::vector<u64> factors_of(const io::Container& k, const Context& c, bool fresh
   return factors;
 }
 
-Payload describe(const CiphertextData& x) {
+Payload describe(const CiphertextData& x, Payload::Read read) {
   require_whole(x, "saving");
-  Payload payload = start("ciphertext", *x.context, x.key);
+  Payload payload = start("ciphertext", *x.context, x.key, read);
   io::Container& k = payload.container;
   k.header["shape"] = io::Json::array_of(x.shape());
   k.header["degree"] = x.degree();
@@ -150,6 +149,7 @@ Ciphertext read_ciphertext(const io::Container& k) {
 
 // Keys
 
+/// In the keeper, which has the key.
 Payload describe(const PublicKeyData& p) {
   Payload payload = start("public-key", *p.context, p.key.id);
   payload.container.header["seed"] = hex(p.key.seed);
@@ -160,9 +160,12 @@ Payload describe(const PublicKeyData& p) {
 PublicKey read_public_key(const io::Container& k) {
   const std::shared_ptr<Context> c = context_of(k, "public-key");
   k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
-  const RnsTensor body = rlwe::read_tensor(k, "body", c->rlwe(), {}, 1, c->rlwe().chain(c->rlwe().top_level()), Domain::ntt);
-  return PublicKey(std::make_shared<PublicKeyData>(
-      PublicKeyData{c, rlwe::expand_public_key(c->rlwe_shared(), key_of(k), seed_from(k.header.at("seed"), "seed"), body)}));
+  rlwe::PublicKey key = rlwe::told_public_key(c->engine().device(), key_of(k), [&] {
+    const std::shared_ptr<rlwe::Context>& own = c->keeper()->rlwe_shared();
+    const RnsTensor body = rlwe::read_tensor(k, "body", *own, {}, 1, own->chain(own->top_level()), Domain::ntt);
+    return rlwe::expand_public_key(own, key_of(k), seed_from(k.header.at("seed"), "seed"), body);
+  });
+  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{c, std::move(key)}));
 }
 
 Payload describe(const EvaluationKeysData& d) {
@@ -217,66 +220,53 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
   return EvaluationKeys(std::move(d));
 }
 
-template <class Data>
-Bytes bytes_of(const Data& data) {
-  return io::to_bytes(describe(data).container);
-}
-
-template <class Data>
-void save_as(const std::string& path, const Data& data) {
-  io::save(path, describe(data).container);
-}
-
 }  // namespace
 
-Bytes Ciphertext::to_bytes() const { return bytes_of(*data_); }
-void Ciphertext::save(const std::string& path) const { save_as(path, *data_); }
-Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(io::from_bytes(bytes, false)); }
-Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(io::load(path)); }
+Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_, ring::download).container); }
+void Ciphertext::save(const std::string& path) const {
+  ring::save(data_->context->engine().device(), path, describe(*data_, rlwe::collect).container);
+}
+Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(ring::from_bytes(bytes)); }
+Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(ring::load(path)); }
 
-Bytes PublicKey::to_bytes() const { return bytes_of(*data_); }
-void PublicKey::save(const std::string& path) const { save_as(path, *data_); }
-PublicKey PublicKey::from_bytes(const Bytes& bytes) { return read_public_key(io::from_bytes(bytes, false)); }
-PublicKey PublicKey::load(const std::string& path) { return read_public_key(io::load(path)); }
+Bytes PublicKey::to_bytes() const {
+  Bytes bytes;
+  ring::tell(data_->context->engine().device(), bytes, [&] { bytes = io::to_bytes(describe(*data_).container); });
+  return bytes;
+}
+void PublicKey::save(const std::string& path) const {
+  ring::tell(data_->context->engine().device(), std::span<std::byte>(), [&] { io::save(path, describe(*data_).container); });
+}
+PublicKey PublicKey::from_bytes(const Bytes& bytes) { return read_public_key(ring::from_bytes(bytes)); }
+PublicKey PublicKey::load(const std::string& path) { return read_public_key(ring::load(path)); }
 
-Bytes EvaluationKeys::to_bytes() const { return bytes_of(*data_); }
-void EvaluationKeys::save(const std::string& path) const { save_as(path, *data_); }
-EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_evaluation_keys(io::from_bytes(bytes, false)); }
-EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(io::load(path)); }
+Bytes EvaluationKeys::to_bytes() const { return io::to_bytes(describe(*data_).container); }
+void EvaluationKeys::save(const std::string& path) const {
+  ring::save(data_->context->engine().device(), path, describe(*data_).container);
+}
+EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_evaluation_keys(ring::from_bytes(bytes)); }
+EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(ring::load(path)); }
 
 void SecretKey::save(const std::string& path) const {
   io::Container k = start("secret-key", *data_->context, data_->key.id()).container;
   const std::vector<signed char>& s = data_->key.coefficients();
   k.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
-  io::save(path, k, true);
+  ring::save(data_->context->engine().device(), path, k, true);
 }
 
 SecretKey SecretKey::load(const std::string& path) {
-  const io::Container k = io::load(path, true);
+  const io::Container k = ring::load_secret(path);
   const std::shared_ptr<Context> c = context_of(k, "secret-key");
   k.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
-  const std::span<const std::byte> raw = k.array("secret", "i8", std::vector<std::size_t>{c->spec().n}).data;
-  std::vector<signed char> s(raw.size());
-  std::memcpy(s.data(), raw.data(), raw.size());
-  return SecretKey(
-      std::make_shared<SecretKeyData>(SecretKeyData{c, rlwe::SecretKey(c->rlwe_shared(), std::move(s), key_of(k)),
-                                                    std::make_shared<rlwe::Entropy>(c->engine().device())}));
+  rlwe::SecretKey key =
+      rlwe::told_secret_key(c->engine().device(), [&] { return rlwe::read_secret_key(k, c->keeper()->rlwe_shared()); });
+  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, std::move(key), std::make_shared<rlwe::Entropy>()}));
 }
 
-std::string inspect(const std::string& path) {
-  const io::Container k = io::peek(path);
-  io::Json j = io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}});
-  io::Json arrays = io::Json::array();
-  for (const io::Array& a : k.arrays) {
-    arrays.push_back(io::Json::object(
-        {{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
-  }
-  j["arrays"] = arrays;
-  return j.dump();
-}
+std::string inspect(const std::string& path) { return ring::inspect(path); }
 
 std::string kind_of(const std::string& path) {
-  const std::string type = io::peek(path).type, kind = kind_in(type);
+  const std::string type = ring::file_type(path), kind = kind_in(type);
   if (kind.empty()) throw FormatError("this file holds an object of kind " + type + ", which this version does not read");
   return kind;
 }

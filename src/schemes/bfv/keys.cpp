@@ -12,69 +12,85 @@ namespace {
 /// Items encrypted or decrypted in one go: bounds the scratch beside the result.
 constexpr std::size_t kStretch = 32;
 
-template <class EncryptZero>
-Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const Values& values, Packing packing,
-                   Moduli moduli, bool public_key, const Progress& progress, EncryptZero encrypt_zero) {
-  check_values(*c, values, packing);
-  const std::size_t items = ring::element_count(values.shape), level = c->rlwe().top_level();
+/// `draw` draws for one plaintext modulus and returns the masks' seed, or nothing that means anything with a public key;
+/// `encrypt_zero` then encrypts. Both are called in the keeper, which has the values as well.
+template <class Draw, class EncryptZero>
+Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& own,
+                   const Values& values, Packing packing, Moduli moduli, bool public_key, const Progress& progress,
+                   Draw draw, EncryptZero encrypt_zero) {
+  device::Device& device = c->engine().device();
+  Shape shape;
+  ring::tell(device, shape, [&] {
+    check_values(*c, values, packing);
+    shape = values.shape, shape.push_back(values.width);
+  });
+  auto data = std::make_shared<CiphertextData>();
+  data->width = shape.back(), shape.pop_back();
+  const std::size_t items = ring::element_count(shape), level = c->rlwe().top_level();
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
   const std::size_t each = 2 * level * c->spec().n * math::word_bytes(c->rlwe().parameters().word);
   require<ParameterError>(moduli.first < c->parts() && moduli.count <= c->parts() - moduli.first,
                           "the set has no such plaintext moduli");
   const std::size_t parts = moduli.count ? moduli.count : c->parts() - moduli.first;
   c->engine().require_memory(items * parts * each, "encrypting this array");
-  auto data = std::make_shared<CiphertextData>();
-  data->context = c, data->key = key, data->packing = packing, data->width = values.width;
+  data->context = c, data->key = key, data->packing = packing;
   data->first_part = moduli.first;
   data->independent = data->distinct = c->rules().independent();
   data->fresh = true;
-  ring::Engine& e = c->engine();
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t modulus = moduli.first + part;
     const Domain home = c->rules().home();
     const RnsTensor all(c->rlwe().engine(), {items}, 2, c->rlwe().chain(level), home);
+    Key256 seed{};
+    if (items > 0) ring::tell(device, std::span(&seed, 1), [&] { seed = draw(); });
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
-      const RnsTensor out = all.slice(0, first, 1, count);  // coefficients first, whatever the domain it is to have
-      encrypt_zero(part, static_cast<math::u32>(first), c->rules().error_multiplier(modulus), out);
-      const PlainBatch plain = make_plain_batch(*c, count);
-      upload_values(*c, modulus, values, packing, first, plain);
-      const RnsTensor message = scale_up(*c, modulus, plain, level, 1), body = out.with_components(0, 1);
-      e.kernels().add(e.queue(), e.prepared(), body.primes(), body.view(), message.view(), body.view());
-      if (home == Domain::ntt) e.kernels().forward_ntt(e.queue(), e.prepared(), out.primes(), out.view(), out.view());
+      rlwe::keeper_writes(all.slice(0, first, 1, count), public_key ? 2 : 1, own, [&](const RnsTensor& out) {
+        Context& k = *c->keeper();
+        ring::Engine& e = k.engine();  // coefficients first, whatever the domain it is to have
+        encrypt_zero(seed, static_cast<math::u32>(first), k.rules().error_multiplier(modulus), out);
+        const PlainBatch plain = make_plain_batch(k, count);
+        upload_values(k, modulus, values, packing, first, plain);
+        const RnsTensor message = scale_up(k, modulus, plain, level, 1), body = out.with_components(0, 1);
+        e.kernels().add(e.queue(), e.prepared(), body.primes(), body.view(), message.view(), body.view());
+        if (home == Domain::ntt) e.kernels().forward_ntt(e.queue(), e.prepared(), out.primes(), out.view(), out.view());
+      });
       if (progress)
         progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
                  static_cast<double>(parts));
     }
-    data->parts.push_back(all.reshape(values.shape));
+    if (!public_key) rlwe::keeper_left_masks(all, seed);
+    if (!public_key && items > 0) data->seeds.push_back(seed);
+    data->parts.push_back(all.reshape(shape));
     data->factors.push_back(1);
     data->noise.push_back(c->rules().fresh_noise(modulus, public_key));
   }
   return Ciphertext(std::move(data));
 }
 
+SecretKey generate(const Parameters& parameters, std::shared_ptr<rlwe::Entropy> entropy) {
+  const std::shared_ptr<Context>& c = parameters.context();
+  rlwe::SecretKey key = rlwe::told_secret_key(
+      c->engine().device(), [&] { return rlwe::SecretKey::generate(c->keeper()->rlwe_shared(), *entropy); });
+  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, std::move(key), std::move(entropy)}));
+}
+
 }  // namespace
 
 SecretKey SecretKey::generate(const Parameters& parameters) {
-  auto entropy = std::make_shared<rlwe::Entropy>(parameters.context()->engine().device());
-  rlwe::SecretKey key = rlwe::SecretKey::generate(parameters.context()->rlwe_shared(), *entropy);
-  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{parameters.context(), std::move(key), entropy}));
+  return bfv::generate(parameters, std::make_shared<rlwe::Entropy>());
 }
 
 SecretKey SecretKey::generate_for_test(const Parameters& parameters, const std::string& seed) {
-  Key256 bytes{};
-  require<ParameterError>(seed.size() == bytes.size(), "a test seed has 32 bytes");
-  std::memcpy(bytes.data(), seed.data(), bytes.size());
-  auto entropy = std::make_shared<rlwe::Entropy>(bytes);
-  rlwe::SecretKey key = rlwe::SecretKey::generate(parameters.context()->rlwe_shared(), *entropy);
-  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{parameters.context(), std::move(key), entropy}));
+  return bfv::generate(parameters, std::make_shared<rlwe::Entropy>(ring::test_seed(seed)));
 }
 
 std::string SecretKey::key_id() const { return rlwe::to_string(data_->key.id()); }
 
 PublicKey SecretKey::public_key() const {
-  return PublicKey(
-      std::make_shared<PublicKeyData>(PublicKeyData{data_->context, rlwe::make_public_key(data_->key, *data_->entropy)}));
+  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{
+      data_->context, rlwe::told_public_key(data_->context->engine().device(), data_->key.id(),
+                                            [&] { return rlwe::make_public_key(data_->key, *data_->entropy); })}));
 }
 
 std::string PublicKey::key_id() const { return rlwe::to_string(data_->key.id); }
@@ -99,9 +115,15 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
   const auto tick = [&] {
     if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));
   };
-  if (relinearize) data->keys.relinearization = rlwe::make_relinearization_key(data_->key, *data_->entropy), tick();
-  for (u64 g : galois)
-    data->keys.rotations.insert_or_assign(g, rlwe::make_rotation_key(data_->key, g, *data_->entropy)), tick();
+  const auto made = [&](const std::function<rlwe::SwitchKey()>& make) { return rlwe::told_key(c.rlwe_shared(), make); };
+  if (relinearize) {
+    data->keys.relinearization = made([&] { return rlwe::make_relinearization_key(data_->key, *data_->entropy); });
+    tick();
+  }
+  for (u64 g : galois) {
+    data->keys.rotations.insert_or_assign(g, made([&] { return rlwe::make_rotation_key(data_->key, g, *data_->entropy); }));
+    tick();
+  }
   return EvaluationKeys(std::move(data));
 }
 
@@ -126,27 +148,28 @@ std::size_t EvaluationKeys::bytes() const {
 }
 
 Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
-  const std::shared_ptr<Context>& c = data_->context;
-  std::vector<Key256> seeds;
   Key256 errors{};
-  Ciphertext out = bfv::encrypt(c, data_->key.id(), values, packing, moduli, false, progress,
-                                [&](std::size_t part, math::u32 first, u64 times, const RnsTensor& target) {
-                                  if (first == 0) seeds.push_back(data_->entropy->next()), errors = data_->entropy->next();
-                                  rlwe::encrypt_zero(data_->key, seeds[part], errors, first, target, times);
-                                });
-  auto data = std::make_shared<CiphertextData>(out.data());
-  if (seeds.size() == data->parts.size()) data->seeds = seeds;
-  return Ciphertext(std::move(data));
+  const auto draw = [&] {
+    const Key256 seed = data_->entropy->next();
+    errors = data_->entropy->next();
+    return seed;
+  };
+  return bfv::encrypt(data_->context, data_->key.id(), data_->key.context(), values, packing, moduli, false, progress, draw,
+                      [&](const Key256& seed, math::u32 first, u64 times, const RnsTensor& out) {
+                        rlwe::encrypt_zero(data_->key, seed, errors, first, out, times);
+                      });
 }
 
 Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
-  const std::shared_ptr<Context>& c = data_->context;
-  rlwe::Entropy entropy(c->engine().device());
-  Key256 seed{};
-  return bfv::encrypt(c, data_->key.id, values, packing, moduli, true, progress,
-                      [&](std::size_t, math::u32 first, u64 times, const RnsTensor& target) {
-                        if (first == 0) seed = entropy.next();
-                        rlwe::encrypt_zero(data_->key, seed, first, target, times);
+  rlwe::Entropy entropy;
+  Key256 secret{};
+  const auto draw = [&] {
+    secret = entropy.next();
+    return Key256{};
+  };
+  return bfv::encrypt(data_->context, data_->key.id, data_->key.context, values, packing, moduli, true, progress, draw,
+                      [&](const Key256&, math::u32 first, u64 times, const RnsTensor& out) {
+                        rlwe::encrypt_zero(data_->key, secret, first, out, times);
                       });
 }
 
@@ -188,7 +211,6 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
   require_same(x, data_->context, data_->key.id(), "this secret key");
   require_whole(x, "decrypting");
   Context& c = *data_->context;
-  ring::Engine& e = c.engine();
   const std::size_t items = x.front().items();
   const std::vector<u64> moduli = c.rlwe().moduli(x.front().primes());
   std::vector<std::uint64_t> out(c.parts() * items * x.width);
@@ -196,16 +218,20 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
     const RnsTensor flat = x.parts[part].reshape({items});
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
-      const RnsTensor phase = rlwe::phase(data_->key, flat.slice(0, first, 1, count));
-      if (!e.device().counter()) require_decryptable(phase, moduli, c.rules().noise_multiplier(part));
-      const PlainBatch plain = make_plain_batch(c, count);
-      e.kernels().convert(e.queue(), c.rules().decoding(part, x.level()), phase.view(), nullptr, plain.view);
       const std::span<u64> values(out.data() + (part * items + first) * x.width, count * x.width);
-      download_values(c, part, x.packing, x.width, plain, values.data());
-      if (x.factors[part] != 1) {
-        const u64 t = c.plain(part).t, inverse = math::inverse_mod(x.factors[part], t);
-        for (u64& v : values) v = math::mul_mod(v, inverse, t);
-      }
+      rlwe::keeper_reads(flat.slice(0, first, 1, count), data_->key.context(), values, [&](const RnsTensor& some) {
+        Context& k = *c.keeper();
+        ring::Engine& e = k.engine();
+        const RnsTensor phase = rlwe::phase(data_->key, some);
+        if (!e.device().counter()) require_decryptable(phase, moduli, k.rules().noise_multiplier(part));
+        const PlainBatch plain = make_plain_batch(k, count);
+        e.kernels().convert(e.queue(), k.rules().decoding(part, x.level()), phase.view(), nullptr, plain.view);
+        download_values(k, part, x.packing, x.width, plain, values.data());
+        if (x.factors[part] != 1) {
+          const u64 t = k.plain(part).t, inverse = math::inverse_mod(x.factors[part], t);
+          for (u64& v : values) v = math::mul_mod(v, inverse, t);
+        }
+      });
       if (progress)
         progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
                  static_cast<double>(c.parts()));
@@ -225,8 +251,11 @@ double SecretKey::noise_budget(const Ciphertext& ciphertext) const {
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     const RnsTensor flat = x.parts[part].reshape({items});
     for (std::size_t i = 0; i < items; ++i) {
-      const std::vector<u64> words = widened(rlwe::phase(data_->key, flat.slice(0, i, 1, 1)));
-      const double noise = rlwe::log2_largest(words.data(), n, moduli, c.rules().noise_multiplier(x.first_part + part));
+      double noise = 0;
+      rlwe::keeper_reads(flat.slice(0, i, 1, 1), data_->key.context(), std::span(&noise, 1), [&](const RnsTensor& one) {
+        const std::vector<u64> words = widened(rlwe::phase(data_->key, one));
+        noise = rlwe::log2_largest(words.data(), n, moduli, c.rules().noise_multiplier(x.first_part + part));
+      });
       worst = std::min(worst, whole - 1 - noise);
     }
   }

@@ -157,6 +157,7 @@ void require_same(const CiphertextData& a, const std::shared_ptr<Context>& conte
 std::shared_ptr<Context> open_context(const Spec& spec) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Context>> open;
+  ring::confirm_parameters("ckks of N = " + std::to_string(spec.n), hash_of(spec));
   const std::lock_guard lock(mutex);
   std::weak_ptr<Context>& slot = open[text_of(spec)];
   std::shared_ptr<Context> context = slot.lock();

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "heliograph/ckks.h"
-#include "rlwe/keys.h"
+#include "rlwe/keeper.h"
 #include "rlwe/noise.h"
 #include "schemes/ckks/embedding.h"
 
@@ -24,6 +24,8 @@ class Context {
   rlwe::Context& rlwe() { return *rlwe_; }
   const std::shared_ptr<rlwe::Context>& rlwe_shared() const { return rlwe_; }
   ring::Engine& engine() { return *rlwe_->engine(); }
+  /// The same set where the secrets are: this one in one process, null in processes that have none.
+  Context* keeper() { return sibling_.of(*this); }
   const rlwe::NoiseModel& noise() const { return noise_; }
   const Embedding& embedding() const { return embedding_; }
 
@@ -66,6 +68,7 @@ class Context {
   std::vector<double> scales_, ratios_, log_moduli_;  // level 1 first
   std::mutex mutex_;
   RnsTensor imaginary_unit_;
+  rlwe::Sibling<Context> sibling_;
 };
 
 struct CiphertextData {
@@ -97,13 +100,13 @@ struct PlaintextData {
 
 struct SecretKeyData {
   std::shared_ptr<Context> context;
-  rlwe::SecretKey key;
-  std::shared_ptr<rlwe::Entropy> entropy;
+  rlwe::SecretKey key;                     // of context->keeper()
+  std::shared_ptr<rlwe::Entropy> entropy;  // asked by the keeper alone
 };
 
 struct PublicKeyData {
   std::shared_ptr<Context> context;
-  rlwe::PublicKey key;
+  rlwe::PublicKey key;  // of context->keeper()
 };
 
 struct EvaluationKeysData {

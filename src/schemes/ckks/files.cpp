@@ -1,6 +1,5 @@
 // Objects as files and bytes (io/container.h). Everything read is checked before it is used.
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "io/sha256.h"
@@ -19,8 +18,8 @@ using rlwe::Payload;
 constexpr std::size_t kMaxItems = std::size_t{1} << 32;
 constexpr std::string_view kPrefix = "heliograph.ckks.";
 
-Payload start(const char* kind, Context& c, const rlwe::KeyId& key) {
-  Payload p;
+Payload start(const char* kind, Context& c, const rlwe::KeyId& key, Payload::Read read = ring::download) {
+  Payload p{.read = read};
   p.container.type = std::string(kPrefix) + kind;
   p.container.header =
       io::Json::object({{"parameters", to_json(c.spec())}, {"parameter_hash", c.hash()}, {"key", rlwe::to_string(key)}});
@@ -45,8 +44,8 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
 // Ciphertexts: what is not an array is in the header. No noise figure travels, nor how large the values are: a fresh
 // encryption's noise follows from the model, any other's is unknown.
 
-Payload describe(const CiphertextData& x) {
-  Payload p = start("ciphertext", *x.context, x.key);
+Payload describe(const CiphertextData& x, Payload::Read read) {
+  Payload p = start("ciphertext", *x.context, x.key, read);
   io::Json& h = p.container.header;
   h["shape"] = io::Json::array_of(x.shape());
   h["degree"] = x.degree();
@@ -110,6 +109,7 @@ Ciphertext read_ciphertext(const io::Container& k) {
 
 // Keys
 
+/// In the keeper, which has the key.
 Payload describe(const PublicKeyData& d) {
   Payload p = start("public-key", *d.context, d.key.id);
   p.container.header["seed"] = io::to_hex(d.key.seed);
@@ -121,10 +121,13 @@ PublicKey read_public_key(const io::Container& k) {
   const std::shared_ptr<Context> c = context_of(k, "public-key");
   k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
   require<DamagedFileError>(k.arrays.size() == 1, "a public key has one array");
-  const RnsTensor body =
-      rlwe::read_tensor(k, "body", c->rlwe(), {}, 1, device::PrimeList::range(0, c->spec().chain.size()), Domain::ntt);
-  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{
-      c, rlwe::expand_public_key(c->rlwe_shared(), key_of(k), rlwe::seed_from(k.header.at("seed"), "a seed"), body)}));
+  rlwe::PublicKey key = rlwe::told_public_key(c->engine().device(), key_of(k), [&] {
+    const std::shared_ptr<rlwe::Context>& own = c->keeper()->rlwe_shared();
+    const device::PrimeList chain = device::PrimeList::range(0, c->spec().chain.size());
+    const RnsTensor body = rlwe::read_tensor(k, "body", *own, {}, 1, chain, Domain::ntt);
+    return rlwe::expand_public_key(own, key_of(k), rlwe::seed_from(k.header.at("seed"), "a seed"), body);
+  });
+  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{c, std::move(key)}));
 }
 
 Payload describe(const EvaluationKeysData& d) {
@@ -183,50 +186,47 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
 
 }  // namespace
 
-Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_).container); }
-void Ciphertext::save(const std::string& path) const { io::save(path, describe(*data_).container); }
-Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(io::from_bytes(bytes, false)); }
-Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(io::load(path)); }
+Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_, ring::download).container); }
+void Ciphertext::save(const std::string& path) const {
+  ring::save(data_->context->engine().device(), path, describe(*data_, rlwe::collect).container);
+}
+Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(ring::from_bytes(bytes)); }
+Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(ring::load(path)); }
 
-Bytes PublicKey::to_bytes() const { return io::to_bytes(describe(*data_).container); }
-void PublicKey::save(const std::string& path) const { io::save(path, describe(*data_).container); }
-PublicKey PublicKey::from_bytes(const Bytes& bytes) { return read_public_key(io::from_bytes(bytes, false)); }
-PublicKey PublicKey::load(const std::string& path) { return read_public_key(io::load(path)); }
+Bytes PublicKey::to_bytes() const {
+  Bytes bytes;
+  ring::tell(data_->context->engine().device(), bytes, [&] { bytes = io::to_bytes(describe(*data_).container); });
+  return bytes;
+}
+void PublicKey::save(const std::string& path) const {
+  ring::tell(data_->context->engine().device(), std::span<std::byte>(), [&] { io::save(path, describe(*data_).container); });
+}
+PublicKey PublicKey::from_bytes(const Bytes& bytes) { return read_public_key(ring::from_bytes(bytes)); }
+PublicKey PublicKey::load(const std::string& path) { return read_public_key(ring::load(path)); }
 
 Bytes EvaluationKeys::to_bytes() const { return io::to_bytes(describe(*data_).container); }
-void EvaluationKeys::save(const std::string& path) const { io::save(path, describe(*data_).container); }
-EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_evaluation_keys(io::from_bytes(bytes, false)); }
-EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(io::load(path)); }
+void EvaluationKeys::save(const std::string& path) const {
+  ring::save(data_->context->engine().device(), path, describe(*data_).container);
+}
+EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_evaluation_keys(ring::from_bytes(bytes)); }
+EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(ring::load(path)); }
 
 void SecretKey::save(const std::string& path) const {
   Payload p = start("secret-key", *data_->context, data_->key.id());
   const std::vector<signed char>& s = data_->key.coefficients();
   p.container.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
-  io::save(path, p.container, true);
+  ring::save(data_->context->engine().device(), path, p.container, true);
 }
 
 SecretKey SecretKey::load(const std::string& path) {
-  const io::Container k = io::load(path, true);
+  const io::Container k = ring::load_secret(path);
   const std::shared_ptr<Context> c = context_of(k, "secret-key");
   k.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
-  const std::span<const std::byte> raw = k.array("secret", "i8", std::vector<std::size_t>{c->spec().n}).data;
-  std::vector<signed char> s(raw.size());
-  std::memcpy(s.data(), raw.data(), raw.size());
-  return SecretKey(
-      std::make_shared<SecretKeyData>(SecretKeyData{c, rlwe::SecretKey(c->rlwe_shared(), std::move(s), key_of(k)),
-                                                    std::make_shared<rlwe::Entropy>(c->engine().device())}));
+  rlwe::SecretKey key =
+      rlwe::told_secret_key(c->engine().device(), [&] { return rlwe::read_secret_key(k, c->keeper()->rlwe_shared()); });
+  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, std::move(key), std::make_shared<rlwe::Entropy>()}));
 }
 
-std::string inspect(const std::string& path) {
-  const io::Container k = io::peek(path);
-  io::Json j = io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}});
-  io::Json arrays = io::Json::array();
-  for (const io::Array& a : k.arrays) {
-    arrays.push_back(io::Json::object(
-        {{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
-  }
-  j["arrays"] = arrays;
-  return j.dump();
-}
+std::string inspect(const std::string& path) { return ring::inspect(path); }
 
 }  // namespace heliograph::ckks

@@ -1,7 +1,6 @@
 // Keys, encryption, decryption.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "schemes/ckks/decrypt.h"
 
@@ -9,60 +8,85 @@ namespace heliograph::ckks {
 
 namespace {
 
+/// What of the values all processes know: the keeper alone has them.
+struct Described {
+  std::size_t width = 0;
+  double bound = 0;
+  bool complex = false;
+};
+
+/// `encrypt_zero` is called in the keeper. `seed`: of the masks, where they have one.
 template <class EncryptZero>
-CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const Values& values, std::size_t level,
-                       double fresh_noise, const Progress& progress, EncryptZero encrypt_zero) {
+CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& own,
+                       const Values& values, std::size_t level, double fresh_noise, const std::optional<Key256>& seed,
+                       const Progress& progress, EncryptZero encrypt_zero) {
   CiphertextData data;
   data.level = c->require_level(level);
   data.scale = c->scale(data.level);
-  check_values(*c, values, data.level, data.scale);
-  const std::size_t items = ring::element_count(values.shape);
+  device::Device& device = c->engine().device();
+  Shape shape;
+  ring::tell(device, shape, [&] {
+    check_values(*c, values, data.level, data.scale);
+    shape = values.shape;
+  });
+  const auto described = ring::told<Described>(device, [&] {
+    return Described{.width = values.width,
+                     .bound = std::max(0.0, std::log2(std::max(largest_of(values), 1.0))),
+                     .complex = values.complex};
+  });
+  const std::size_t items = ring::element_count(shape);
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
   const device::PrimeList chain = c->rlwe().chain(data.level);
   c->engine().require_memory(items * 2 * chain.size() * c->spec().n * math::word_bytes(c->rlwe().parameters().word),
                              "encrypting this array");
-  data.context = c, data.key = key, data.width = values.width, data.complex = values.complex, data.fresh = true;
-  ring::Engine& e = c->engine();
+  data.context = c, data.key = key, data.width = described.width, data.complex = described.complex, data.fresh = true;
   const RnsTensor all(c->rlwe().engine(), {items}, 2, chain, Domain::ntt);
   const std::size_t stretch = encoding_stretch(*c, chain.size());
   for (std::size_t first = 0; first < items; first += stretch) {
     const std::size_t count = std::min(stretch, items - first);
-    const RnsTensor zero(c->rlwe().engine(), {count}, 2, chain, Domain::coefficient);
-    encrypt_zero(static_cast<math::u32>(first), zero);
-    const RnsTensor body = zero.with_components(0, 1);
-    const RnsTensor message = upload_polynomials(*c, rounded_polynomials(*c, values, data.scale, first, count), chain);
-    e.kernels().add(e.queue(), e.prepared(), chain, body.view(), message.view(), body.view());
-    e.kernels().forward_ntt(e.queue(), e.prepared(), chain, zero.view(), all.slice(0, first, 1, count).view());
+    rlwe::keeper_writes(all.slice(0, first, 1, count), seed ? 1 : 2, own, [&](const RnsTensor& out) {
+      Context& k = *c->keeper();
+      ring::Engine& e = k.engine();
+      const RnsTensor zero(k.rlwe().engine(), {count}, 2, chain, Domain::coefficient);
+      encrypt_zero(static_cast<math::u32>(first), zero);
+      const RnsTensor body = zero.with_components(0, 1);
+      const RnsTensor message = upload_polynomials(k, rounded_polynomials(k, values, data.scale, first, count), chain);
+      e.kernels().add(e.queue(), e.prepared(), chain, body.view(), message.view(), body.view());
+      e.kernels().forward_ntt(e.queue(), e.prepared(), chain, zero.view(), out.view());
+    });
     if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
   }
-  data.tensor = all.reshape(values.shape);
+  if (seed) rlwe::keeper_left_masks(all, *seed);
+  data.tensor = all.reshape(shape);
   data.noise = rlwe::log2_sum(fresh_noise, c->noise().rounding());
-  data.bound = std::max(0.0, std::log2(std::max(largest_of(values), 1.0)));
+  data.bound = described.bound;
+  data.seed = seed;
   return data;
+}
+
+SecretKey generate(const Parameters& parameters, std::shared_ptr<rlwe::Entropy> entropy) {
+  const std::shared_ptr<Context>& c = parameters.context();
+  rlwe::SecretKey key = rlwe::told_secret_key(
+      c->engine().device(), [&] { return rlwe::SecretKey::generate(c->keeper()->rlwe_shared(), *entropy); });
+  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, std::move(key), std::move(entropy)}));
 }
 
 }  // namespace
 
 SecretKey SecretKey::generate(const Parameters& parameters) {
-  auto entropy = std::make_shared<rlwe::Entropy>(parameters.context()->engine().device());
-  rlwe::SecretKey key = rlwe::SecretKey::generate(parameters.context()->rlwe_shared(), *entropy);
-  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{parameters.context(), std::move(key), entropy}));
+  return ckks::generate(parameters, std::make_shared<rlwe::Entropy>());
 }
 
 SecretKey SecretKey::generate_for_test(const Parameters& parameters, const std::string& seed) {
-  Key256 bytes{};
-  require<ParameterError>(seed.size() == bytes.size(), "a test seed has 32 bytes");
-  std::memcpy(bytes.data(), seed.data(), bytes.size());
-  auto entropy = std::make_shared<rlwe::Entropy>(bytes);
-  rlwe::SecretKey key = rlwe::SecretKey::generate(parameters.context()->rlwe_shared(), *entropy);
-  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{parameters.context(), std::move(key), entropy}));
+  return ckks::generate(parameters, std::make_shared<rlwe::Entropy>(ring::test_seed(seed)));
 }
 
 std::string SecretKey::key_id() const { return rlwe::to_string(data_->key.id()); }
 
 PublicKey SecretKey::public_key() const {
-  return PublicKey(
-      std::make_shared<PublicKeyData>(PublicKeyData{data_->context, rlwe::make_public_key(data_->key, *data_->entropy)}));
+  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{
+      data_->context, rlwe::told_public_key(data_->context->engine().device(), data_->key.id(),
+                                            [&] { return rlwe::make_public_key(data_->key, *data_->entropy); })}));
 }
 
 std::string PublicKey::key_id() const { return rlwe::to_string(data_->key.id); }
@@ -86,8 +110,15 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
   const auto tick = [&] {
     if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));
   };
-  if (relinearize) data->keys.relinearization = rlwe::make_relinearization_key(data_->key, *data_->entropy), tick();
-  for (u64 g : galois) data->keys.rotations.emplace(g, rlwe::make_rotation_key(data_->key, g, *data_->entropy)), tick();
+  const auto made = [&](const std::function<rlwe::SwitchKey()>& make) { return rlwe::told_key(c.rlwe_shared(), make); };
+  if (relinearize) {
+    data->keys.relinearization = made([&] { return rlwe::make_relinearization_key(data_->key, *data_->entropy); });
+    tick();
+  }
+  for (u64 g : galois) {
+    data->keys.rotations.emplace(g, made([&] { return rlwe::make_rotation_key(data_->key, g, *data_->entropy); }));
+    tick();
+  }
   return EvaluationKeys(std::move(data));
 }
 
@@ -113,21 +144,24 @@ std::size_t EvaluationKeys::bytes() const {
 
 Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress) const {
   const std::shared_ptr<Context>& c = data_->context;
-  const Key256 seed = data_->entropy->next(), errors = data_->entropy->next();
-  CiphertextData x = ckks::encrypt(
-      c, data_->key.id(), values, level, c->noise().fresh_secret_key(), progress,
-      [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, seed, errors, first, out); });
-  x.seed = seed;
-  return finish(std::move(x));
+  Key256 errors{};
+  const auto seed = ring::told<Key256>(c->engine().device(), [&] {
+    const Key256 masks = data_->entropy->next();
+    errors = data_->entropy->next();
+    return masks;
+  });
+  return finish(ckks::encrypt(
+      c, data_->key.id(), data_->key.context(), values, level, c->noise().fresh_secret_key(), seed, progress,
+      [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, seed, errors, first, out); }));
 }
 
 Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Progress& progress) const {
   const std::shared_ptr<Context>& c = data_->context;
-  rlwe::Entropy entropy(c->engine().device());
-  const Key256 seed = entropy.next();
-  return finish(
-      ckks::encrypt(c, data_->key.id, values, level, c->noise().fresh_public_key(), progress,
-                    [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, seed, first, out); }));
+  rlwe::Entropy entropy;
+  const Key256 secret = entropy.next();  // of which only the keeper makes use
+  return finish(ckks::encrypt(
+      c, data_->key.id, data_->key.context, values, level, c->noise().fresh_public_key(), std::nullopt, progress,
+      [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, secret, first, out); }));
 }
 
 Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress,
@@ -143,9 +177,12 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
   for (std::size_t first = 0; first < items; first += stretch) {
     const std::size_t count = std::min(stretch, items - first);
     const RnsTensor some = ring::limbs_of(flat.slice(0, first, 1, count), primes);
-    std::vector<double> polynomials = download_polynomials(c, rlwe::phase(key.key, some));
-    if (disturb) disturb(polynomials);
-    read_slots(c, polynomials, x.scale, x.width, x.complex, v.data.data() + first * x.width);
+    const std::span<std::complex<double>> slots(v.data.data() + first * x.width, count * x.width);
+    rlwe::keeper_reads(some, key.key.context(), slots, [&](const RnsTensor& mine) {
+      std::vector<double> polynomials = download_polynomials(*c.keeper(), rlwe::phase(key.key, mine));
+      if (disturb) disturb(polynomials);
+      read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data());
+    });
     if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
   }
   return v;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <optional>
 #include <utility>
 
 #include "schemes/ckks/decrypt.h"
@@ -61,9 +62,10 @@ Values SecretKey::decrypt_for_publication(const Ciphertext& ciphertext, double n
   if (after >= std::log2(x.scale))
     throw NoiseError("noise of 2^" + std::to_string(static_cast<int>(std::ceil(after - std::log2(x.scale)))) +
                      " would be added to each value: nothing would be left. Ask for fewer bits, or take a larger scale");
-  Gaussian gaussian(data_->entropy->next(), std::exp2(log_sigma));
+  std::optional<Gaussian> gaussian;  // drawn and made in the keeper
   return decrypted(*data_, x, progress, [&](std::vector<double>& polynomials) {
-    for (double& v : polynomials) v += gaussian();
+    if (!gaussian) gaussian.emplace(data_->entropy->next(), std::exp2(log_sigma));
+    for (double& v : polynomials) v += (*gaussian)();
   });
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "mesh/mesh.h"
+#include "ring/keeper.h"
 #include "schemes/tfhe/run.h"
 #include "schemes/tfhe/spec_text.h"
 
@@ -154,6 +155,8 @@ Spec canonical(const Spec& spec) {
 }  // namespace
 
 std::shared_ptr<Context> open_context(const Spec& given) {
+  const std::string hash = hash_of(given);
+  ring::confirm_parameters("tfhe, " + (given.name.empty() ? "unnamed" : given.name), hash);
   const Spec spec = canonical(given);
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Context>> open;

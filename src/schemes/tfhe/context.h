@@ -59,12 +59,13 @@ struct CiphertextData {
   Shape shape() const { return tensor.shape(); }
 };
 
+/// Of a device of several processes the keeper alone has the key (device/device.h); the others know its id.
 struct SecretKeyData {
   std::shared_ptr<Context> context;
   KeyId id{};
   lwe::SecretKey key;
-  std::vector<u64> masks;  // the wide key as lwe::dot takes it
-  std::shared_ptr<ring::Entropy> entropy;
+  std::vector<u64> masks;                  // the wide key as lwe::dot takes it
+  std::shared_ptr<ring::Entropy> entropy;  // asked by the keeper alone
 };
 
 /// Both keys on a device.

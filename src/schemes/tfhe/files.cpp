@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "io/container.h"
 #include "io/sha256.h"
+#include "ring/keeper.h"
 #include "schemes/tfhe/context.h"
 #include "schemes/tfhe/encoding.h"
 #include "schemes/tfhe/spec_text.h"
@@ -54,7 +55,8 @@ struct CiphertextWords {
   std::vector<u64> words;
 };
 
-std::unique_ptr<CiphertextWords> describe(const CiphertextData& x) {
+/// `read`: lwe::download, or lwe::collect where the keeper alone is to write it.
+std::unique_ptr<CiphertextWords> describe(const CiphertextData& x, std::vector<u64> (*read)(const lwe::Tensor&)) {
   auto out = std::make_unique<CiphertextWords>();
   io::Container& k = out->container;
   const std::size_t kept = x.seed ? 1 : x.context->lwe().wide() + 1, from = x.context->lwe().wide() + 1 - kept;
@@ -63,7 +65,7 @@ std::unique_ptr<CiphertextWords> describe(const CiphertextData& x) {
   k.header["type"] = x.type.text();
   k.header["shape"] = io::Json::array_of(x.shape());
   if (x.seed) k.header["seed"] = io::to_hex(*x.seed);
-  out->words = lwe::download(x.tensor);
+  out->words = read(x.tensor);
   const std::size_t words = x.context->words(), count = out->words.size() / words;
   for (std::size_t i = 0; i < count; ++i)
     std::copy_n(out->words.data() + i * words + from, kept, out->words.data() + i * kept);
@@ -151,15 +153,19 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
 
 }  // namespace
 
-Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_)->container); }
-void Ciphertext::save(const std::string& path) const { io::save(path, describe(*data_)->container); }
-Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(io::from_bytes(bytes, false)); }
-Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(io::load(path)); }
+Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_, lwe::download)->container); }
+void Ciphertext::save(const std::string& path) const {
+  ring::save(data_->context->session().device(), path, describe(*data_, lwe::collect)->container);
+}
+Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(ring::from_bytes(bytes)); }
+Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(ring::load(path)); }
 
 Bytes EvaluationKeys::to_bytes() const { return io::to_bytes(describe(*data_)); }
-void EvaluationKeys::save(const std::string& path) const { io::save(path, describe(*data_)); }
-EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_evaluation_keys(io::from_bytes(bytes, false)); }
-EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(io::load(path)); }
+void EvaluationKeys::save(const std::string& path) const {
+  ring::save(data_->context->session().device(), path, describe(*data_));
+}
+EvaluationKeys EvaluationKeys::from_bytes(const Bytes& bytes) { return read_evaluation_keys(ring::from_bytes(bytes)); }
+EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evaluation_keys(ring::load(path)); }
 
 void SecretKey::save(const std::string& path) const {
   const Context& c = *data_->context;
@@ -167,36 +173,30 @@ void SecretKey::save(const std::string& path) const {
   k.header["key"] = ring::key_text(data_->id);
   k.arrays.push_back(io::Array::of("narrow", {c.lwe().narrow()}, std::span<const unsigned char>(data_->key.narrow)));
   k.arrays.push_back(io::Array::of("wide", {c.lwe().wide()}, std::span<const unsigned char>(data_->key.wide)));
-  io::save(path, k, true);
+  ring::save(c.session().device(), path, k, true);
 }
 
 SecretKey SecretKey::load(const std::string& path) {
-  const io::Container k = io::load(path, true);
-  const std::shared_ptr<Context> c = context_of(k, "secret-key");
+  const io::Container k = ring::load_secret(path);
+  auto data = std::make_shared<SecretKeyData>();
+  data->context = context_of(k, "secret-key"), data->entropy = std::make_shared<ring::Entropy>();
+  const lwe::Parameters& p = data->context->lwe();
   k.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
-  require_arrays(k, 2);
-  const auto bits = [&](const char* name, std::size_t count) {
-    const auto raw = k.array(name, "u8", {count}).values<unsigned char>();
-    require<DamagedFileError>(std::all_of(raw.begin(), raw.end(), [](unsigned char bit) { return bit <= 1; }),
-                              "a secret key's coefficients are 0 and 1");
-    return std::vector<unsigned char>(raw.begin(), raw.end());
-  };
-  lwe::SecretKey key{bits("narrow", c->lwe().narrow()), bits("wide", c->lwe().wide())};
-  std::vector<u64> masks = key.wide_masks();
-  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, key_of(k), std::move(key), std::move(masks),
-                                                                 std::make_shared<ring::Entropy>(c->session().device())}));
+  data->id = key_of(k);
+  ring::tell(data->context->session().device(), std::span<std::byte>(), [&] {
+    require_arrays(k, 2);
+    const auto bits = [&](const char* name, std::size_t count) {
+      const auto raw = k.array(name, "u8", {count}).values<unsigned char>();
+      require<DamagedFileError>(std::all_of(raw.begin(), raw.end(), [](unsigned char bit) { return bit <= 1; }),
+                                "a secret key's coefficients are 0 and 1");
+      return std::vector<unsigned char>(raw.begin(), raw.end());
+    };
+    data->key = {bits("narrow", p.narrow()), bits("wide", p.wide())};
+    data->masks = data->key.wide_masks();
+  });
+  return SecretKey(std::move(data));
 }
 
-std::string inspect(const std::string& path) {
-  const io::Container k = io::peek(path);
-  io::Json j = io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}});
-  io::Json arrays = io::Json::array();
-  for (const io::Array& a : k.arrays) {
-    arrays.push_back(io::Json::object(
-        {{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
-  }
-  j["arrays"] = arrays;
-  return j.dump();
-}
+std::string inspect(const std::string& path) { return ring::inspect(path); }
 
 }  // namespace heliograph::tfhe

@@ -1,9 +1,9 @@
 // Keys, encryption, decryption.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/checked.h"
+#include "ring/keeper.h"
 #include "schemes/tfhe/context.h"
 #include "schemes/tfhe/encoding.h"
 
@@ -16,10 +16,14 @@ constexpr std::size_t kStretch = 4096;
 
 SecretKey generate(const Parameters& parameters, std::shared_ptr<ring::Entropy> entropy) {
   const std::shared_ptr<Context>& c = parameters.context();
-  lwe::SecretKey key = lwe::SecretKey::generate(c->lwe(), entropy->next());
-  std::vector<u64> masks = key.wide_masks();
-  const KeyId id = ring::new_id(*entropy);
-  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, id, std::move(key), std::move(masks), entropy}));
+  auto data = std::make_shared<SecretKeyData>();
+  data->context = c, data->entropy = std::move(entropy);
+  ring::tell(c->session().device(), std::span(&data->id, 1), [&] {
+    data->key = lwe::SecretKey::generate(c->lwe(), data->entropy->next());
+    data->masks = data->key.wide_masks();
+    data->id = ring::new_id(*data->entropy);
+  });
+  return SecretKey(std::move(data));
 }
 
 std::vector<u64> messages_of(const Spec& spec, const std::vector<std::uint64_t>& values, const Shape& shape,
@@ -51,38 +55,55 @@ void in_stretches(std::size_t items, std::size_t wires, const Progress& progress
 }  // namespace
 
 SecretKey SecretKey::generate(const Parameters& parameters) {
-  return tfhe::generate(parameters, std::make_shared<ring::Entropy>(parameters.context()->session().device()));
+  return tfhe::generate(parameters, std::make_shared<ring::Entropy>());
 }
 
 SecretKey SecretKey::generate_for_test(const Parameters& parameters, const std::string& seed) {
-  Key256 bytes{};
-  require<ParameterError>(seed.size() == bytes.size(), "a test seed has 32 bytes");
-  std::memcpy(bytes.data(), seed.data(), bytes.size());
-  return tfhe::generate(parameters, std::make_shared<ring::Entropy>(bytes));
+  return tfhe::generate(parameters, std::make_shared<ring::Entropy>(ring::test_seed(seed)));
 }
 
 EvaluationKeys SecretKey::evaluation_keys(const Progress& progress) const {
+  device::Device& device = data_->context->session().device();
   auto data = std::make_shared<EvaluationKeysData>();
   data->context = data_->context;
   data->id = data_->id;
-  const Key256 seed = data_->entropy->next(), secret_seed = data_->entropy->next();
-  data->keys = lwe::make_evaluation_keys(data_->context->lwe(), data_->key, seed, secret_seed, progress);
+  ring::tell(device, data->keys.bootstrap, [&] {
+    const Key256 seed = data_->entropy->next(), secret_seed = data_->entropy->next();
+    data->keys = lwe::make_evaluation_keys(data_->context->lwe(), data_->key, seed, secret_seed, progress);
+  });
+  ring::tell(device, data->keys.key_switch, [] {});
+  ring::tell(device, std::span(&data->keys.seed, 1), [] {});
   return EvaluationKeys(std::move(data));
 }
 
-Ciphertext SecretKey::encrypt(const std::vector<std::uint64_t>& values, const Shape& shape, Type type,
+Ciphertext SecretKey::encrypt(const std::vector<std::uint64_t>& values, const Shape& given, Type type,
                               const Progress& progress) const {
   Context& c = *data_->context;
-  const std::vector<u64> messages = messages_of(c.spec(), values, shape, type);
-  const std::size_t items = values.size(), wires = wires_of(c.spec(), type), words = c.words();
-  c.session().require_memory(messages.size() * words * sizeof(u64), "encrypting this array");
-  const Key256 seed = data_->entropy->next(), error_seed = data_->entropy->next();
+  device::Device& device = c.session().device();
+  std::vector<u64> messages;  // the keeper's
+  Shape shape;
+  ring::tell(device, shape, [&] { messages = messages_of(c.spec(), values, given, type), shape = given; });
+  const std::size_t items = device::element_count(shape), wires = wires_of(c.spec(), type), words = c.words();
+  c.session().require_memory(items * wires * words * sizeof(u64), "encrypting this array");
+  Key256 error_seed{};
+  const auto seed = ring::told<Key256>(device, [&] {
+    const Key256 masks = data_->entropy->next();
+    error_seed = data_->entropy->next();
+    return masks;
+  });
   const lwe::Tensor all = c.tensor({items}, wires);
-  std::vector<u64> stretch;
+  const bool whole = ring::is_whole(device);
+  std::vector<u64> stretch, bodies;
   in_stretches(items, wires, progress, [&](std::size_t first, std::size_t count) {
+    const auto first_item = static_cast<u32>(first * wires);
     stretch.resize(count * wires * words);
-    lwe::encrypt(c.lwe(), data_->masks, std::span(messages).subspan(first * wires, count * wires), seed, error_seed,
-                 static_cast<u32>(first * wires), stretch);
+    bodies.resize(whole ? 0 : count * wires);  // what the others need: masks follow from the seed
+    ring::tell(device, std::span(bodies), [&] {
+      lwe::encrypt(c.lwe(), data_->masks, std::span(messages).subspan(first * wires, count * wires), seed, error_seed,
+                   first_item, stretch);
+      for (std::size_t i = 0; i < bodies.size(); ++i) bodies[i] = stretch[i * words + c.lwe().wide()];
+    });
+    if (device.keeper() == nullptr) lwe::expand(c.lwe(), bodies, seed, first_item, stretch);
     lwe::upload(all.slice(0, first, 1, count), stretch);
   });
   return Ciphertext(
@@ -91,17 +112,19 @@ Ciphertext SecretKey::encrypt(const std::vector<std::uint64_t>& values, const Sh
 
 namespace {
 
-std::vector<u64> phases(const SecretKeyData& key, const CiphertextData& x, const Progress& progress) {
+/// Calls `read` in the keeper with the phases of each stretch of items and with what of `out`, `each` of an item, is theirs.
+template <class T>
+void read_phases(const SecretKeyData& key, const CiphertextData& x, std::vector<T>& out, std::size_t each,
+                 const Progress& progress, const std::function<void(const std::vector<u64>&, std::span<T>)>& read) {
   require_same(x, key.context, key.id, "this secret key");
   const lwe::Tensor flat = x.tensor.reshape({x.tensor.items()});
-  std::vector<u64> all;
-  all.reserve(flat.items() * flat.wires());
+  out.resize(flat.items() * each);
   in_stretches(flat.items(), flat.wires(), progress, [&](std::size_t first, std::size_t count) {
-    const std::vector<u64> words = lwe::download(flat.slice(0, first, 1, count));
-    const std::vector<u64> part = lwe::phases(key.context->lwe(), key.masks, words);
-    all.insert(all.end(), part.begin(), part.end());
+    const std::vector<u64> words = lwe::collect(flat.slice(0, first, 1, count));
+    const std::span<T> part = std::span(out).subspan(first * each, count * each);
+    ring::tell(key.context->session().device(), part,
+               [&] { read(lwe::phases(key.context->lwe(), key.masks, words), part); });
   });
-  return all;
 }
 
 }  // namespace
@@ -109,24 +132,27 @@ std::vector<u64> phases(const SecretKeyData& key, const CiphertextData& x, const
 std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress) const {
   const CiphertextData& x = ciphertext.data();
   const Spec& spec = data_->context->spec();
-  const std::vector<u64> p = phases(*data_, x, progress);
   const double limit = 0.98 * static_cast<double>(spec.message_bits == 0 ? unit_of(spec) : unit_of(spec) / 2);
   const bool computes = data_->context->session().device().counter() == nullptr;
-  for (std::size_t i = 0; computes && i < p.size(); ++i) {
-    if (std::abs(static_cast<double>(error_of(spec, p[i]))) > limit)
-      throw NoiseError("the noise of this ciphertext is exhausted: it no longer decrypts");
-  }
   const std::size_t wires = x.tensor.wires();
-  std::vector<std::uint64_t> values(x.tensor.items());
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = decode(spec, x.type, p.data() + i * wires);
+  std::vector<std::uint64_t> values;
+  read_phases<std::uint64_t>(*data_, x, values, 1, progress, [&](const std::vector<u64>& p, std::span<std::uint64_t> out) {
+    for (std::size_t i = 0; computes && i < p.size(); ++i) {
+      if (std::abs(static_cast<double>(error_of(spec, p[i]))) > limit)
+        throw NoiseError("the noise of this ciphertext is exhausted: it no longer decrypts");
+    }
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = decode(spec, x.type, p.data() + i * wires);
+  });
   return values;
 }
 
 std::vector<double> SecretKey::errors(const Ciphertext& ciphertext) const {
-  const std::vector<u64> p = phases(*data_, ciphertext.data(), {});
-  std::vector<double> errors(p.size());
-  std::transform(p.begin(), p.end(), errors.begin(),
-                 [&](u64 x) { return static_cast<double>(error_of(data_->context->spec(), x)) * 0x1p-64; });
+  const CiphertextData& x = ciphertext.data();
+  std::vector<double> errors;
+  read_phases<double>(*data_, x, errors, x.tensor.wires(), {}, [&](const std::vector<u64>& p, std::span<double> out) {
+    std::transform(p.begin(), p.end(), out.begin(),
+                   [&](u64 v) { return static_cast<double>(error_of(data_->context->spec(), v)) * 0x1p-64; });
+  });
   return errors;
 }
 

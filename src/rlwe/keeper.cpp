@@ -1,0 +1,81 @@
+#include "rlwe/keeper.h"
+
+namespace heliograph::rlwe {
+
+void keeper_writes(const RnsTensor& to, std::size_t components, const std::shared_ptr<Context>& own,
+                   const std::function<void(const RnsTensor&)>& write) {
+  ring::Engine& e = *to.engine();
+  if (ring::is_whole(e.device())) return write(to);
+  std::vector<std::byte> words;
+  ring::tell(e.device(), std::span<std::byte>(), [&] {
+    const RnsTensor mine(own->engine(), to.shape(), to.components(), to.primes(), to.domain());
+    write(mine);
+    words = ring::download(mine.with_components(0, components));
+  });
+  // Its place of each item, or of all at once where nothing lies between them.
+  const RnsTensor target = to.with_components(0, components);
+  const std::size_t pieces = target.dense() ? 1 : target.items(), each = target.bytes() / std::max<std::size_t>(1, pieces);
+  for (std::size_t i = 0; i < pieces && each > 0; ++i) {
+    const std::span<const std::byte> piece =
+        words.empty() ? std::span<const std::byte>() : std::span(words).subspan(i * each, each);
+    e.device().scatter(e.queue(), piece, each, (pieces == 1 ? target.view() : target.view().item(i)).data);
+  }
+}
+
+void keeper_left_masks(const RnsTensor& to, const Key256& seed) {
+  ring::Engine& e = *to.engine();
+  if (ring::is_whole(e.device()) || to.items() == 0) return;
+  const RnsTensor masks = to.with_components(1, 1);
+  fill_masks(masks, seed, 0);
+  if (to.domain() == Domain::ntt)
+    e.kernels().forward_ntt(e.queue(), e.prepared(), masks.primes(), masks.view(), masks.view());
+}
+
+std::vector<std::byte> collect(const RnsTensor& a) {
+  const RnsTensor d = a.contiguous();
+  ring::Engine& e = *d.engine();
+  std::vector<std::byte> words(e.device().keeper() != nullptr ? d.bytes() : 0);
+  e.device().collect(e.queue(), d.view().data, d.bytes(), words);
+  return words;
+}
+
+Collected::Collected(const RnsTensor& from) : from_(from) {
+  if (!ring::is_whole(from.engine()->device())) words_ = collect(from);
+}
+
+RnsTensor Collected::on(const std::shared_ptr<Context>& own) const {
+  if (ring::is_whole(from_.engine()->device())) return from_;
+  const RnsTensor mine(own->engine(), from_.shape(), from_.components(), from_.primes(), from_.domain());
+  ring::upload(mine, words_);
+  return mine;
+}
+
+SecretKey told_secret_key(device::Device& device, const std::function<SecretKey()>& make) {
+  std::optional<SecretKey> key;
+  const auto id = ring::told<KeyId>(device, [&] {
+    key = make();
+    return key->id();
+  });
+  return key ? *key : SecretKey(id);
+}
+
+PublicKey told_public_key(device::Device& device, const KeyId& id, const std::function<PublicKey()>& make) {
+  PublicKey key{.id = id};
+  ring::tell(device, std::span<std::byte>(), [&] { key = make(); });
+  return key;
+}
+
+SwitchKey told_key(const std::shared_ptr<Context>& context, const std::function<SwitchKey()>& make) {
+  device::Device& device = context->engine()->device();
+  if (ring::is_whole(device)) return make();
+  Key256 seed{};
+  SwitchKey::Bytes bodies;
+  ring::tell(device, bodies, [&] {
+    const SwitchKey key = make();
+    seed = key.seed(), bodies = *key.bodies();
+  });
+  ring::tell(device, std::span(&seed, 1), [] {});
+  return SwitchKey(*context, seed, std::move(bodies));
+}
+
+}  // namespace heliograph::rlwe
