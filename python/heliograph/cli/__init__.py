@@ -8,21 +8,37 @@ from collections.abc import Sequence
 _INTERRUPTED = 130
 
 
+def invoke(arguments: Sequence[str] | None = None) -> int:
+    """The command with these arguments (default: the process's); its exit status. Errors come as exceptions."""
+    import typer
+
+    from heliograph.cli.commands import commands
+
+    status = typer.main.get_command(commands)(
+        args=None if arguments is None else list(arguments),
+        prog_name="heliograph",
+        standalone_mode=False,
+    )
+    return int(status or 0)
+
+
+def is_plain(error: BaseException) -> bool:
+    """Whether an error's text is all that a user needs: no traceback."""
+    import heliograph as hg
+
+    return isinstance(error, hg.HeliographError | OSError | MemoryError) or hasattr(error, "show")
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """The command with these arguments (default: the process's); its exit status. Errors are one line, no traceback."""
     import typer
 
     import heliograph as hg
-    from heliograph.cli.commands import commands
     from heliograph.cli.screen import complain
 
     try:
-        status = typer.main.get_command(commands)(
-            args=None if arguments is None else list(arguments),
-            prog_name="heliograph",
-            standalone_mode=False,
-        )
-        return _interrupted() if status == _INTERRUPTED else int(status or 0)
+        status = invoke(arguments)
+        return _interrupted() if status == _INTERRUPTED else status
     except KeyboardInterrupt:
         return _interrupted()
     except typer.Abort:  # what the command library makes of Ctrl-C
@@ -35,13 +51,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         complain(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         return 1
-    except (hg.HeliographError, MemoryError) as error:
-        complain(str(error) or type(error).__name__)
-        return 1
     except Exception as error:
+        if not is_plain(error):
+            raise
         show = getattr(error, "show", None)  # a usage error of the command library
         if show is None:
-            raise
+            complain(str(error) or type(error).__name__)
+            return 1
         show()
         return int(getattr(error, "exit_code", 2))
 

@@ -294,6 +294,44 @@ def decrypt(
             screen.say(f"{right:,} of {len(known):,} right")
 
 
+@commands.command(
+    short_help="One program in several processes, on one host or several.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def run(
+    program: Annotated[
+        list[str],
+        typer.Argument(help="A Python program, an executable, or heliograph and one of its commands; then its arguments."),
+    ],
+    ranks: Annotated[
+        int | None, typer.Option("-n", "--ranks", help="How many processes; by default the hosts' slots.")
+    ] = None,
+    hosts: Annotated[
+        str | None, typer.Option("--hosts", help="Where, and how many ranks on each: alpha,beta:2. Without it, here.")
+    ] = None,
+    module: Annotated[bool, typer.Option("-m", help="PROGRAM is the name of a Python module.")] = False,
+    device: Annotated[str | None, typer.Option("--device", help="HELIOGRAPH_DEVICE of every rank.")] = None,
+    timeout: Annotated[
+        int | None, typer.Option("--timeout", min=1, help="Seconds that a rank waits for another: HELIOGRAPH_TIMEOUT.")
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", help="first: rank 0's standard output. all: every rank's, each line with its rank.")
+    ] = "first",
+) -> None:
+    """Run a program in several processes (ranks), on one host or several, as one: they share one mesh of devices.
+
+    All end when one fails. The exit status is 0 where all ranks ended with 0; else that of the rank that failed first: its
+    own, 1 for an exception, 128 and the signal's number for a signal; 1 where a rank was lost, stood still or did not start;
+    130 after Ctrl-C. Needs Open MPI's mpirun, and on other hosts the same paths, reached by ssh.
+    """
+    from heliograph.cli import launch
+    from heliograph.cli.roles import CommandError
+
+    if output not in ("first", "all"):
+        raise CommandError(f'--output is first or all, not "{output}"')
+    raise typer.Exit(launch.run(launch.make_job(program, ranks, hosts, module, timeout, device, output == "all")))
+
+
 @commands.command(short_help="What there is to compute on.")
 def devices() -> None:
     """What the engine found to compute on."""
