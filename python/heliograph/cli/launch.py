@@ -36,6 +36,7 @@ _DECIDE_SECONDS = 0.5  # after the first trouble, for its cause to be told too
 _LAST_SECONDS = 1.0  # for mpirun to end by itself; then the same again after SIGTERM
 _HANDSHAKE_SECONDS = 5.0
 _MOST_OF_MPIRUN = 1 << 14  # characters kept of what mpirun says
+_MOST_LINES = 6  # of it shown
 _INTERFACE_ADDRESS = 0x8915  # SIOCGIFADDR
 _FORWARDED = ("HELIOGRAPH_", "PYTHON", "NCCL_")  # beginnings of the variables that ranks on other hosts get too
 _OF_ONE_RANK = ("HELIOGRAPH_RANKS", "HELIOGRAPH_RANK")
@@ -411,9 +412,7 @@ class Launcher:
 
     def _fail_without_cause(self, text: str) -> NoReturn:
         """What mpirun has said is all that there is to say."""
-        lines = [line.strip() for line in self._mpirun_said.splitlines()]
-        lines = [line for line in lines if line.strip("-")]
-        for line in lines:
+        for line in _essence(self._mpirun_said):
             print(f"mpirun: {line}", file=sys.stderr)
         raise hg.DeviceError(text)
 
@@ -443,6 +442,14 @@ class Launcher:
             guest.send(rank_side.message(order="end", interrupt=True))
         with contextlib.suppress(subprocess.TimeoutExpired):
             mpirun.wait(2 * rank_side.BEAT_SECONDS + _LAST_SECONDS)
+
+
+def _essence(said: str) -> list[str]:
+    """What the shell or the system said; without that, the beginning of mpirun's own explanation, a text between rules."""
+    parts = re.split(r"^-{10,}\n", said, flags=re.MULTILINE)
+    plain, explained = ("\n".join(part).splitlines() for part in (parts[::2], parts[1::2]))
+    outside, inside = ([line.strip() for line in lines if line.strip()] for lines in (plain, explained))
+    return outside[:_MOST_LINES] or inside[:_MOST_LINES]
 
 
 def _ending(code: int) -> str:

@@ -1,0 +1,121 @@
+"""Hosts made of network namespaces on one bridge, each with a name of its own; mpirun reaches them by an agent in ssh's place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_AGENT = """#!/bin/sh
+# HOST COMMAND...: the command on that host.
+host=$1
+shift
+exec ip netns exec "$host" unshare --uts sh -c 'hostname "$1" && shift && eval "$*"' sh "$host" "$@"
+"""
+
+
+def _ip(line: str) -> None:
+    subprocess.run(["ip", *line.split()], check=True, capture_output=True, text=True)
+
+
+def reason_for_none() -> str | None:
+    """Why hosts cannot be made here; None where they can."""
+    for tool in ("ip", "unshare", "mpirun"):
+        if shutil.which(tool) is None:
+            return f"there is no {tool}"
+    if os.geteuid() != 0:
+        return "only root makes network namespaces"
+    name = f"hgtry{os.getpid()}"
+    try:
+        _ip(f"link add {name} type bridge")
+        _ip(f"link del {name}")
+        _ip(f"netns add {name}")
+        try:
+            inside = ["ip", "netns", "exec", name, "unshare", "--uts", "hostname", name]
+            subprocess.run(inside, check=True, capture_output=True, text=True)
+        finally:
+            _ip(f"netns del {name}")
+    except subprocess.CalledProcessError as error:
+        return f"network namespaces are not permitted here: {error.stderr.strip()}"
+    return None
+
+
+class Hosts:
+    """Names and links of hosts that are there."""
+
+    def __init__(self, names: list[str], links: dict[str, str], agent: Path) -> None:
+        self.names, self.links, self.agent = names, links, agent
+
+    def environment(self) -> dict[str, str]:
+        """For a launcher that is to reach them."""
+        return {"OMPI_MCA_plm_rsh_agent": str(self.agent)}
+
+    def cut(self, name: str) -> None:
+        """Takes a host's link down."""
+        _ip(f"link set {self.links[name]} down")
+
+    def counted(self, name: str) -> tuple[int, int]:
+        """Bytes and packets that have crossed a host's link, both ways."""
+        folder = Path("/sys/class/net") / self.links[name] / "statistics"
+        read = {what: int((folder / what).read_text()) for what in ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")}
+        return read["rx_bytes"] + read["tx_bytes"], read["rx_packets"] + read["tx_packets"]
+
+    def processes(self) -> list[int]:
+        """What runs there."""
+        found = []
+        for name in self.names:
+            done = subprocess.run(["ip", "netns", "pids", name], check=True, capture_output=True, text=True)
+            found += [int(word) for word in done.stdout.split()]
+        return found
+
+
+@contextmanager
+def hosts(count: int, folder: Path) -> Iterator[Hosts]:
+    """That many hosts; gone at the end, with all that runs there."""
+    mark = f"{os.getpid() % 100000}"
+    bridge, names = f"hgb{mark}", [f"hg{mark}{'abcdefgh'[k]}" for k in range(count)]
+    links = {name: f"v{name}" for name in names}
+    agent = folder / "agent.sh"
+    agent.write_text(_AGENT)
+    agent.chmod(0o755)
+    made = Hosts(names, links, agent)
+    network = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
+    try:
+        _ip(f"link add {bridge} type bridge")
+        _ip(f"addr add {network}.254/24 dev {bridge}")
+        _ip(f"link set {bridge} up")
+        for number, name in enumerate(names, 1):
+            _ip(f"netns add {name}")
+            _ip(f"link add {links[name]} type veth peer name eth0 netns {name}")
+            _ip(f"link set {links[name]} master {bridge}")
+            _ip(f"link set {links[name]} up")
+            _ip(f"-n {name} link set lo up")
+            _ip(f"-n {name} addr add {network}.{number}/24 dev eth0")
+            _ip(f"-n {name} link set eth0 up")
+        yield made
+    finally:
+        _remove(made, bridge)
+
+
+def _remove(made: Hosts, bridge: str) -> None:
+    there = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False).stdout.split()
+    made.names = [name for name in made.names if name in there]
+    for _ in range(20):
+        running = made.processes()
+        for process in running:
+            try:
+                os.kill(process, 9)
+            except ProcessLookupError:
+                continue
+        if not running:
+            break
+        time.sleep(0.1)
+    for name in made.names:
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+    # A namespace whose connections still hope for an answer lives on for a while, and its link with it.
+    for link in [*made.links.values(), bridge]:
+        subprocess.run(["ip", "link", "del", link], capture_output=True, check=False)

@@ -1,0 +1,129 @@
+"""What test_run.py starts as ranks: ranks_program.py WHAT ARGUMENTS..."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ckks_rig
+import heliograph as hg
+import rigs
+import tfhe_rig
+from heliograph import _core
+
+RANK = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
+
+
+def digest(tensor: Any) -> str:
+    """Of a tensor's file."""
+    return hashlib.sha256(tensor.to_bytes()).hexdigest()[:16]
+
+
+def integers() -> None:
+    """BFV and BGV: ciphertexts' digests, and what they decrypt to."""
+    values = np.arange(5 * rigs.N).reshape(5, rigs.N) % 251
+    for name, face in (("w64", hg.bfv), ("bgv", hg.bgv)):
+        secret = rigs.secret_for_test(face.Parameters(_core.Parameters(rigs.specs(name))))
+        server = hg.Server(secret.evaluation_keys(rotations=[1]))
+        x = server.bind(secret.encrypt(values))
+        y = hg.rotate_rows(hg.relinearize(x * x[::-1]), 1) + x
+        print(name, digest(x), digest(y), int(np.abs(secret.decrypt(y)).sum()))
+
+
+def reals() -> None:
+    """CKKS."""
+    parameters = ckks_rig.parameters()
+    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, rigs.SEED))
+    server = hg.Server(secret.evaluation_keys(rotations=[1]))
+    x = server.bind(secret.encrypt(np.linspace(-1, 1, 3 * ckks_rig.SLOTS).reshape(3, -1)))
+    y = x * x
+    print("ckks", digest(x), digest(y), secret.decrypt(y).round(4).sum().round(2))
+
+
+def numbers() -> None:
+    """TFHE: the values alone, since its noise is drawn anew."""
+    secret = hg.SecretKey.generate(tfhe_rig.parameters("digits"))
+    server = hg.Server(secret.evaluation_keys())
+    a, b = np.array([[3, 250, 77], [1, 2, 200]], dtype=np.uint8)
+    x, y = (server.bind(secret.encrypt(v)) for v in (a, b))
+    results = [secret.decrypt(t).tolist() for t in (x + y, x * y, hg.tfhe.select(x < y, x, y))]
+    assert results == [(a + b).tolist(), (a * b).tolist(), np.minimum(a, b).tolist()]
+    print("tfhe", results)
+
+
+def same() -> None:
+    """Every scheme."""
+    integers()
+    reals()
+    numbers()
+
+
+class Party:
+    """A batch at a server."""
+
+    def __init__(self, n: int = 2048, items: int = 6) -> None:
+        spec = _core.make_spec(n, 120, 1, [65537], "w64", 0, True)
+        self.secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
+        self.server = hg.Server(self.secret.evaluation_keys())
+        self.x = self.server.bind(self.secret.encrypt(np.arange(items * n).reshape(items, n) % 100 - 50))
+
+
+def work(what: str = "", rank: str = "1") -> None:
+    """Computes until something ends it: `what`, on that rank."""
+    mine = int(rank) == RANK
+    print("running", flush=True)
+    p = Party()
+    print("computing", flush=True)
+    for step in range(1 << 20):
+        if step == 3 and mine and what == "raise":
+            raise ValueError("out of luck")
+        if step == 3 and mine and what == "leave":
+            return
+        if step == 3 and mine and what == "status":
+            sys.exit(7)
+        p.secret.decrypt(p.x * p.x)
+
+
+def everyone_raises() -> None:
+    """The same on all ranks."""
+    raise hg.NoiseError("the same noise everywhere")
+
+
+def told() -> None:
+    """What a program sees of how it was started."""
+    print(__name__, sys.argv[1:], Path(sys.path[0]).name, os.environ["HELIOGRAPH_THREADS"], "HELIOGRAPH_RUN" in os.environ)
+    print("standard error", file=sys.stderr)
+    print("terminal", sys.stdout.isatty())
+    if RANK == 0:
+        print("standard input", sys.stdin.read())
+
+
+def count(folder: str) -> None:
+    """A batch laid over the hosts; then, when the folder has a file "go", products, and a file "done"."""
+    p = Party(8192, 32)
+    products = hg.relinearize(p.x * p.x)
+    products.wait()
+    pause, before = Path(folder), _core.device_moved()["bytes"]
+    (pause / f"ready{RANK}").touch()
+    while not (pause / "go").exists():
+        time.sleep(0.02)
+    for _ in range(4):
+        products = hg.relinearize(p.x * p.x)
+    products.wait()
+    moved = _core.device_moved()["bytes"] - before
+    (pause / f"done{RANK}").write_text(f"{moved} {products.nbytes}")
+    while not (pause / "counted").exists():
+        time.sleep(0.02)
+    values = p.secret.decrypt(p.x)
+    assert (p.secret.decrypt(products) == values * values).all()
+    print("right")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
