@@ -5,6 +5,16 @@
 source "$(dirname "$0")/common.sh"
 
 export PATH=$PWD/$venv/bin:$PATH CMAKE_BUILD_PARALLEL_LEVEL=$jobs
+# Several processes and hosts are tested where Open MPI and iproute2 are; the build finds MPI only if it is there before.
+if [ "$1" = test ]; then
+  wanted=()
+  command -v mpicc >/dev/null && command -v mpirun >/dev/null || wanted+=(openmpi-bin libopenmpi-dev)
+  command -v ip >/dev/null || wanted+=(iproute2)
+  if [ ${#wanted[@]} != 0 ] && ! { can_apt && (quiet "install ${wanted[*]}" apt_install "${wanted[@]}"); }; then
+    say "without ${wanted[*]} the tests of several hosts are skipped; run: sudo apt-get install ${wanted[*]}"
+  fi
+fi
+
 with=() folder=build/python
 if wants_gpu; then
   find_nvcc

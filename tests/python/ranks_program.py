@@ -97,8 +97,9 @@ def everyone_raises() -> None:
 
 def told() -> None:
     """What a program sees of how it was started."""
-    print(__name__, sys.argv[1:], Path(sys.path[0]).name, os.environ["HELIOGRAPH_THREADS"], "HELIOGRAPH_RUN" in os.environ)
+    print(__name__, sys.argv[1:], Path(sys.path[0]).name, "HELIOGRAPH_RUN" in os.environ)
     print("standard error", file=sys.stderr)
+    print(hg.devices()[0].split(" thread")[0])
     print("terminal", sys.stdout.isatty())
     if RANK == 0:
         print("standard input", sys.stdin.read())

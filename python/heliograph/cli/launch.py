@@ -39,7 +39,7 @@ _MOST_OF_MPIRUN = 1 << 14  # characters kept of what mpirun says
 _MOST_LINES = 6  # of it shown
 _INTERFACE_ADDRESS = 0x8915  # SIOCGIFADDR
 _FORWARDED = ("HELIOGRAPH_", "PYTHON", "NCCL_")  # beginnings of the variables that ranks on other hosts get too
-_OF_ONE_RANK = ("HELIOGRAPH_RANKS", "HELIOGRAPH_RANK")
+_OF_ONE_RANK = ("HELIOGRAPH_RANKS", "HELIOGRAPH_RANK")  # mpirun says these
 #: What mpirun is told where the user's environment does not: connections of its daemons that notice a lost host, a shell
 #: that asks no questions, no warnings of networks that are not there.
 _MPIRUN_DEFAULTS = {
@@ -48,6 +48,7 @@ _MPIRUN_DEFAULTS = {
     "OMPI_MCA_oob_tcp_keepalive_probes": "3",
     "OMPI_MCA_btl": "^openib",
     "OMPI_MCA_btl_base_warn_component_unused": "0",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",  # what containers forbid, and what complains when a rank has died
 }
 _SSH_DEFAULTS = {"OMPI_MCA_plm_rsh_args": "-o BatchMode=yes -o ConnectTimeout=10"}
 
@@ -384,11 +385,10 @@ class Launcher:
     def _start_programs(self) -> None:
         job = self._job
         environment = {}
-        if not os.environ.get("HELIOGRAPH_MEET"):
+        if not hg._core.has_mpi() and not os.environ.get("HELIOGRAPH_MEET"):
             environment["HELIOGRAPH_MEET"] = f"{self._meeting_address()}:{self._guests[0].port}"
         for rank, guest in self._guests.items():
             shown = rank == 0 or job.all_output
-            own = {"HELIOGRAPH_RANKS": str(job.ranks), "HELIOGRAPH_RANK": str(rank)}
             guest.send(
                 rank_side.message(
                     order="start",
@@ -396,7 +396,7 @@ class Launcher:
                     target=job.target,
                     arguments=job.arguments,
                     folder=str(Path.cwd()),
-                    environment=environment | own,
+                    environment=environment,
                     shown=shown,
                     terminal=_terminal() if shown and not job.all_output else None,
                 )

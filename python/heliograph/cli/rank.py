@@ -93,7 +93,7 @@ def proof(token: str, who: str, challenge: str) -> str:
     return hmac.new(token.encode(), f"{who} {challenge}".encode(), hashlib.sha256).hexdigest()
 
 
-def _connect(place: dict[str, Any], rank: int, ranks: int) -> socket.socket:
+def _connect(place: dict[str, Any], rank: int) -> socket.socket:
     """To the launcher, by the first of its addresses where it proves to be there. Raises OSError."""
     trouble: OSError = ConnectionError("it has no address")
     for address in place["addresses"]:
@@ -113,7 +113,6 @@ def _connect(place: dict[str, Any], rank: int, ranks: int) -> socket.socket:
                     proof=proof(place["token"], "rank", str(said.get("challenge"))),
                     protocol=PROTOCOL,
                     rank=rank,
-                    ranks=ranks,
                     host=socket.gethostname(),
                     process=os.getpid(),
                     port=_free_port() if rank == 0 else None,
@@ -135,8 +134,7 @@ def _free_port() -> int:
 class Rank:
     """Looks after one program."""
 
-    def __init__(self, connection: socket.socket, rank: int, ranks: int, local_ranks: int) -> None:
-        self._rank, self._ranks, self._local_ranks = rank, ranks, local_ranks
+    def __init__(self, connection: socket.socket) -> None:
         self._parent = os.getppid()
         self._connection = connection
         self._splitter = Splitter()
@@ -237,9 +235,6 @@ class Rank:
     def _start(self, order: dict[str, Any]) -> None:
         os.chdir(order["folder"])
         environment = os.environ | order["environment"]
-        if not environment.get("HELIOGRAPH_THREADS"):
-            cores = len(os.sched_getaffinity(0))
-            environment["HELIOGRAPH_THREADS"] = str(max(1, cores // self._local_ranks))
         status, status_end = os.pipe()
         out, out_end = self._output(order)
         err, err_end = os.pipe()
@@ -325,14 +320,14 @@ class Rank:
 def main() -> int:
     """The process that mpirun starts; its exit status."""
     place = json.loads(os.environ.pop(VARIABLE))
-    rank, ranks, local_ranks = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE", "LOCAL_SIZE"))
+    rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
     try:
-        connection = _connect(place, rank, ranks)
+        connection = _connect(place, rank)
     except OSError as error:
         where = ", ".join(f"{address}:{place['port']}" for address in place["addresses"])
         print(f"rank {rank} ({socket.gethostname()}) cannot reach heliograph run at {where}: {error}", file=sys.stderr)
         return 1
-    return Rank(connection, rank, ranks, local_ranks).watch()
+    return Rank(connection).watch()
 
 
 if __name__ == "__main__":

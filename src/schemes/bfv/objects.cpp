@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "mesh/mesh.h"
+#include "mesh/transport/mpi.h"
 #include "schemes/bfv/context.h"
 #include "schemes/bfv/spec_text.h"
 
@@ -133,6 +134,7 @@ Ranks device_ranks() {
 }
 
 void meet_ranks() { mesh::default_device().confirm("the barrier", ""); }
+bool has_mpi() { return mesh::mpi::is_built(); }
 
 std::vector<std::string> describe_devices() { return mesh::default_device().report(); }
 
