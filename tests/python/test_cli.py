@@ -252,7 +252,20 @@ def test_what_cannot_be_done_is_one_line(case: str, made: Path, here: Path, caps
 
 
 MISUSED = ["bogus", "params --depth x", "classify", "demo --count 0", "encrypt --digits 1797 --keys k --out o"]
-COMMANDS = ["", "demo", "mnist", "keygen", "encrypt", "classify", "decrypt", "devices", "selftest", "params", "inspect"]
+COMMANDS = [
+    "",
+    "demo",
+    "mnist",
+    "run",
+    "keygen",
+    "encrypt",
+    "classify",
+    "decrypt",
+    "devices",
+    "selftest",
+    "params",
+    "inspect",
+]
 
 
 @pytest.mark.parametrize("line", MISUSED)

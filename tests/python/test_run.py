@@ -19,12 +19,14 @@ import pytest
 
 import heliograph as hg
 import net_rig
+from heliograph import _core
 from heliograph.cli import launch
 from heliograph.cli import run as command
 from heliograph.cli.launch import Job, make_job
 from heliograph.cli.roles import CommandError
 
 PROGRAM = Path(__file__).with_name("ranks_program.py")
+EXAMPLES = PROGRAM.parents[2] / "examples"
 COMMAND = [sys.executable, "-m", "heliograph.cli", "run"]
 MARK = "HELIOGRAPH_TEST_MARK"
 QUICK = "cpu/uncalibrated"
@@ -153,6 +155,38 @@ def test_ranks_compute_what_one_process_computes(ranks: int, device: str, alone:
         mine = [line.removeprefix(f"rank {rank}: ") for line in lines if line.startswith(f"rank {rank}: ")]
         assert mine == alone.splitlines()
     assert len(lines) == ranks * len(alone.splitlines())
+
+
+@needs_mpirun
+def test_ranks_that_meet_by_tcp(alone: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """As in a build without MPI: the launcher finds them a place."""
+    monkeypatch.setattr(_core, "has_mpi", lambda: False)
+    monkeypatch.setenv("HELIOGRAPH_DEVICE", QUICK)
+    assert launch.run(make_job([str(PROGRAM), "same"], 2, None, False, None, None, False)) == 0
+    assert capfd.readouterr() == (alone, "")
+
+
+@needs_mpirun
+def test_mpirun_alone_starts_ranks(alone: str) -> None:
+    """One mesh, no launcher."""
+    if not _core.has_mpi():
+        pytest.skip("this build has no MPI")
+    line = [launch.find_mpirun(), "-n", "2", "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+    environment = os.environ | {"HELIOGRAPH_DEVICE": QUICK}
+    line += [sys.executable, str(PROGRAM), "same"]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert sorted(done.stdout.splitlines()) == sorted(2 * alone.splitlines())
+
+
+@needs_mpirun
+def test_examples() -> None:
+    """The programs that docs/ranks.md names."""
+    run = finished("-n", 2, EXAMPLES / "ranks.py")
+    assert run.process.returncode == 0, run.err
+    assert "all right" in run.out
+    run = finished("-n", 2, EXAMPLES / "tfhe_batch.py", "--count", 2, "--bits", 8)
+    assert run.process.returncode == 0, run.err
+    assert run.out.endswith("every product right\n")
 
 
 @needs_mpirun
@@ -389,12 +423,20 @@ def nets() -> None:
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_hosts_compute_what_one_process_computes(count: int, nets: None, tmp_path: Path, alone: str) -> None:
+@pytest.mark.parametrize(("count", "by_mpi"), [(2, True), (3, True), (2, False)])
+def test_hosts_compute_what_one_process_computes(
+    count: int, by_mpi: bool, nets: None, tmp_path: Path, alone: str, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """Separate networks, names of their own."""
+    if by_mpi and not _core.has_mpi():
+        pytest.skip("this build has no MPI")
     with net_rig.hosts(count, tmp_path) as net:
-        run = finished("--hosts", ",".join(net.names), PROGRAM, "same", environment=net.environment())
-        assert (run.process.returncode, run.err, run.out) == (0, "", alone)
+        for name, value in (net.environment() | {"HELIOGRAPH_DEVICE": QUICK}).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(_core, "has_mpi", lambda: by_mpi)
+        assert launch.run(make_job([str(PROGRAM), "same"], None, ",".join(net.names), False, None, None, False)) == 0
+        assert capfd.readouterr() == (alone, "")
         crossed, _ = net.counted(net.names[-1])
         assert crossed > 1 << 16, "nothing went over the network that was made for it"
 
