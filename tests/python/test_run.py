@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import pty
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +24,7 @@ import heliograph as hg
 import net_rig
 from heliograph import _core
 from heliograph.cli import launch
+from heliograph.cli import rank as rank_side
 from heliograph.cli import run as command
 from heliograph.cli.launch import Job, make_job
 from heliograph.cli.roles import CommandError
@@ -101,6 +105,15 @@ class Run:
     def last(self) -> str:
         """The last line on standard error."""
         return self.err.splitlines()[-1] if self.err else ""
+
+
+def read_variable(process: int, name: str) -> str | None:
+    """Of a process's environment as it began."""
+    try:
+        variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:  # gone
+        return None
+    return next((v.decode().partition("=")[2] for v in variables if v.startswith(f"{name}=".encode())), None)
 
 
 @contextmanager
@@ -350,6 +363,28 @@ def test_a_killed_mpirun_ends_all() -> None:
         os.kill(int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
         assert run.end(LIMIT) == 1
     assert run.last == "heliograph: mpirun ended (by SIGKILL) before its ranks"
+
+
+@needs_mpirun
+def test_strangers_change_nothing() -> None:
+    """What knocks at the launcher's door without the token is not let in, says what it may."""
+    with started("-n", 2, PROGRAM, "work") as run:
+        run.read_until("computing")
+        places = [read_variable(process, "HELIOGRAPH_RUN") for process in run.processes()]
+        port = next(json.loads(place)["port"] for place in places if place)
+        claim = {"proof": "0" * 64, "protocol": rank_side.PROTOCOL, "rank": 1, "host": "h", "process": 1, "port": None}
+        for sent in (b"", b"GET / HTTP/1.1\r\n\r\n", rank_side.message(challenge="x") + rank_side.message(**claim)):
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                stranger.sendall(sent)
+                if not sent:
+                    stranger.shutdown(socket.SHUT_WR)
+                stranger.settimeout(10)
+                with contextlib.suppress(ConnectionError):
+                    while stranger.recv(4096):  # until the door is closed
+                        pass
+        os.kill(run.program(1), signal.SIGKILL)
+        assert run.end(LIMIT) == 128 + signal.SIGKILL
+    assert run.last.startswith("heliograph: rank 1 of 2 (")
 
 
 @needs_mpirun
