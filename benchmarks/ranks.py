@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import heliograph as hg
-from heliograph import _core
+from heliograph import _core, nn
 
 Row = dict[str, Any]
 Prepared = tuple[Callable[[], Any], Callable[[Any], bool], Row]  # a call, a check of its result, the parameters
@@ -81,6 +81,22 @@ def _integers(items: int) -> Prepared:
     )
 
 
+def _network(images: int) -> Prepared:
+    """HCNN-5 as `heliograph mnist --network paper` evaluates it; logits of the first images are compared with the clear ones."""
+    setup = nn.setup("hcnn5-paper")
+    network, params = setup.load(), setup.parameters()
+    secret = hg.SecretKey.generate(params)
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    pictures = np.random.default_rng(14).integers(0, 256, (params.slots, 28, 28), dtype=np.uint8)
+    x = server.bind(secret.encrypt(network.arrange(pictures), slots=-1))
+    expected = network.clear_logits(pictures[:images])
+
+    def right(result: Any) -> bool:
+        return bool(np.array_equal(secret.decrypt(result).T[:images], expected))
+
+    return lambda: network.evaluate(x), right, {"set": repr(params), "log_qp": params.log_qp, "items": params.slots}
+
+
 @dataclass(frozen=True)
 class Case:
     """A batch of independent work, and how often it is done."""
@@ -100,11 +116,14 @@ CORES = {
         "16 BGV multiplications + relinearizations", lambda: _product(hg.bgv.parameters(depth=6, plain_bits=17), 16), 7
     ),
     "ckks-multiply-x16": Case("16 CKKS multiplications, relinearized and rescaled", partial(_approximate, 16), 7),
+    "hcnn5-paper": Case("HCNN-5 (paper) of as many images as there are slots", partial(_network, 4), 3),
     "tfhe-multiply-u32-x4": Case("4 TFHE products of 32-bit integers", partial(_integers, 4), 3),
 }
+QUICK = {"bgv-multiply-2^12-x3": Case("3 BGV multiplications", lambda: _product(hg.bgv.parameters(depth=1, plain_bits=17), 3), 1)}  # fmt: skip
 GPUS = {
     "hvmul-2^15-x250": Case("HVMul: 250 BFV multiplications + relinearizations", lambda: _product(hg.bfv.parameters("hvmul-2020"), 250), 40),
     "ckks-multiply-x64": Case("64 CKKS multiplications, relinearized and rescaled", partial(_approximate, 64), 40),
+    "hcnn5-paper": Case("HCNN-5 (paper) of as many images as there are slots", partial(_network, 4), 20),
     "tfhe-multiply-u32-x256": Case("256 TFHE products of 32-bit integers", partial(_integers, 256), 5),
 }  # fmt: skip
 
@@ -197,16 +216,17 @@ def main() -> None:
     parser.add_argument("--start", default="run", choices=("run", "sockets"), help="how ranks are started")
     parser.add_argument("--limit", type=float, default=300, help="seconds for one set of processes")
     parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--quick", action="store_true", help="one small case, for tests")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    cases = GPUS if options.device == "cuda" else CORES
+    cases = QUICK if options.quick else GPUS if options.device == "cuda" else CORES
     names = [n for n in cases if not options.only or n.startswith(tuple(options.only.split(",")))]
     if options.child:
         child(names, cases, options.child)
         return
     import run
 
-    words = ["--device", options.device, "--only", options.only]
+    words = ["--device", options.device, "--only", options.only, *(["--quick"] if options.quick else [])]
     threads = "1" if options.device == "cpu" else ""
     rows: list[Row] = []
     one: dict[str, float] = {}
@@ -230,7 +250,7 @@ def main() -> None:
                     f"  sent {row['sent_bytes']} bytes  {'right' if row['correct'] else 'WRONG'}",
                     flush=True,
                 )
-            run.write(options.out, run.machine() | {"devices": rows[-1]["devices"]}, rows)
+            run.write(options.out, run.machine() | {"ranks": rows[-1]["devices"]}, rows)
     if not all(row["correct"] for row in rows):
         raise SystemExit("wrong results")
 

@@ -6,6 +6,7 @@ python benchmarks/table.py GPU.json --into docs/benchmarks.md --whole  # every c
 python benchmarks/table.py MESH.json [MESH.json ...] --into docs/benchmarks.md  # of several GPUs; the files of one machine are one
 python benchmarks/table.py LEVELLED.json [LEVELLED.json ...] --into README.md [--whole]  # of CKKS's and BGV's cases alone
 python benchmarks/table.py DOUBLECRT.json HELIB.json --into docs/benchmarks.md  # of benchmarks/doublecrt.py, and its peer
+python benchmarks/table.py RANKS.json [RANKS.json ...] --into docs/benchmarks.md  # of benchmarks/ranks.py
 python benchmarks/table.py TFHE.json [TFHE.json ...] --into README.md [--whole]  # of benchmarks/tfhe.py: machines side by side
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import doublecrt_tables
+import ranks_tables
 import levelled_tables
 import tfhe_tables
 
@@ -445,6 +447,9 @@ def main() -> None:
     crt = {name: every.pop(name) for name in list(every) if doublecrt_tables.is_doublecrt(every[name])}
     crt_lines = [line for name, report in crt.items() for line in (heading(name, report), "")]
     crt_lines += doublecrt_tables.whole(crt, seconds) if crt else []
+    ranks = {name: every.pop(name) for name in list(every) if ranks_tables.is_ranks(every[name])}
+    ranks_lines = [line for name, report in ranks.items() for line in (heading(name, report), "")]
+    ranks_lines += ranks_tables.whole(ranks, seconds)
     bits = {name: report for name, report in every.items() if is_tfhe(report)}
     levelled = {name: report for name, report in every.items() if levelled_tables.is_levelled(report)}
     reports = {name: report for name, report in every.items() if name not in bits and name not in levelled}
@@ -467,6 +472,8 @@ def main() -> None:
             replace_figures(target, levelled_tables.screen(levelled, seconds), "levelled figures")
         if crt:
             replace_figures(target, crt_lines, "doublecrt figures")
+        if ranks:
+            replace_figures(target, ranks_lines, "ranks figures")
         if cores:
             replace_figures(target, first_screen(cores), "figures")
         if meshes:
@@ -486,6 +493,8 @@ def main() -> None:
         print("\n".join(mesh_rows_of(meshes)) + "\n")
     if crt:
         print("\n".join(crt_lines) + "\n")
+    if ranks:
+        print("\n".join(ranks_lines) + "\n")
     if bits:
         print("\n".join([heading(name, report) for name, report in bits.items()]) + "\n")
         print("\n".join(tfhe_tables.whole(bits, seconds)) + "\n")

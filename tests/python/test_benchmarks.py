@@ -542,3 +542,16 @@ def test_tables_of_tfhe(tmp_path: Path) -> None:
     assert "| NANDs in a batch, a second | boolean | - | 131,072 | - |" in text
     assert "| 32-bit addition | 2_2 | 300 ms | - | 1 core 573 ms |" in text
     assert "zen.json" in subprocess.run(table, capture_output=True, text=True, check=True).stdout
+
+
+def test_ranks_are_measured_beside_one_process(tmp_path: Path) -> None:
+    """A right result, nothing sent for a batch of products, a line of the table."""
+    out = tmp_path / "ranks.json"
+    command = [sys.executable, str(FOLDER / "ranks.py"), "--counts", "1,2", "--quick", "--start", "sockets"]
+    done = subprocess.run([*command, "--out", str(out)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(out.read_text())["results"]
+    assert [(r["form"], r["count"]) for r in rows] == [("one process", 1), ("ranks", 2), ("one process", 2)]
+    assert all(r["correct"] and r["sent_bytes"] == 0 and r["exchanged_bytes"] == 0 for r in rows)
+    table = subprocess.run([sys.executable, str(FOLDER / "table.py"), str(out)], capture_output=True, text=True, check=True)
+    assert "| 3 BGV multiplications | 2 |" in table.stdout
