@@ -172,6 +172,8 @@ def child(names: list[str], cases: dict[str, Case], folder: Path) -> None:
 def start(ranks: int, device: str, how: str, words: list[str], threads: str, limit: float) -> None:
     """Runs the children; raises SystemExit where they do not end well."""
     env = os.environ | {"HELIOGRAPH_DEVICE": device} | ({"HELIOGRAPH_THREADS": threads} if threads else {})
+    if device == "cuda":
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(ranks)))  # one for each
     command = [sys.executable, str(Path(__file__).resolve()), *words]
     if ranks == 1:
         done = subprocess.run(command, env=env, timeout=limit, check=False).returncode

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import doublecrt_tables
-import ranks_tables
 import levelled_tables
+import ranks_tables
 import tfhe_tables
 
 

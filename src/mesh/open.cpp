@@ -76,8 +76,16 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
   return o;
 }
 
-/// "3*cpu" is three; a kind that found_devices lists with numbers is all of these.
-std::vector<std::string> members_of(const std::string& list) {
+/// The devices of a host are dealt out among its ranks; where there are too few, several have one.
+std::vector<std::string> share_of(const Seat& seat, const std::vector<std::string>& all) {
+  if (all.size() < seat.local_ranks) return {all[seat.local_rank % all.size()]};
+  const std::size_t begin = seat.local_rank * all.size() / seat.local_ranks,
+                    end = (seat.local_rank + 1) * all.size() / seat.local_ranks;
+  return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+/// "3*cpu" is three; a kind that found_devices lists with numbers is all of these, over ranks this rank's share.
+std::vector<std::string> members_of(const std::string& list, const std::optional<Seat>& seat) {
   std::vector<std::string> names;
   for (const std::string& word : split(list, ',')) {
     const std::size_t star = word.find('*');
@@ -89,11 +97,11 @@ std::vector<std::string> members_of(const std::string& list) {
       names.insert(names.end(), static_cast<std::size_t>(count), word.substr(star + 1));
       continue;
     }
-    const std::size_t before = names.size();
-    for (const std::string& found : device::found_devices()) {
-      if (found.starts_with(word + ":")) names.push_back(found);
-    }
-    if (names.size() == before) names.push_back(word);
+    std::vector<std::string> of_kind = device::found_devices();
+    std::erase_if(of_kind, [&](const std::string& found) { return !found.starts_with(word + ":"); });
+    if (of_kind.empty()) of_kind = {word};
+    if (seat && of_kind.size() > 1) of_kind = share_of(*seat, of_kind);
+    names.insert(names.end(), of_kind.begin(), of_kind.end());
   }
   return names;
 }
@@ -114,10 +122,10 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
   };
   // A device that counts instead of computing has nothing to share.
   if (std::optional<Rendezvous> meeting = name == "null" ? std::nullopt : rendezvous_from_environment()) {
-    const auto open = [&] { return Own{open_all(members_of(words[0])), options()}; };
+    const auto open = [&] { return Own{open_all(members_of(words[0], meeting->seat)), options()}; };
     return join_ranks(std::move(*meeting), open, name.substr(words[0].size()));
   }
-  const std::vector<std::string> members = members_of(words[0]);
+  const std::vector<std::string> members = members_of(words[0], {});
   if (members.size() == 1 && words.size() == 1 && words[0].find('*') == std::string::npos)
     return device::open_device(members[0]);
   return make_mesh(open_all(members), options());
@@ -125,15 +133,7 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
 
 namespace {
 
-/// The devices of a host are dealt out among its ranks; where there are too few, several have one.
-std::vector<std::string> share_of(const Seat& seat, const std::vector<std::string>& all) {
-  if (all.size() < seat.local_ranks) return {all[seat.local_rank % all.size()]};
-  const std::size_t begin = seat.local_rank * all.size() / seat.local_ranks,
-                    end = (seat.local_rank + 1) * all.size() / seat.local_ranks;
-  return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
-}
-
-/// So are its cores, unless somebody has said how many threads, or which cores, a rank has.
+/// The cores of a host are dealt out among its ranks, unless somebody has said how many threads, or which cores, a rank has.
 void share_cores(const Seat& seat) {
   if (!seat.launched || std::getenv("HELIOGRAPH_THREADS") != nullptr) return;
   cpu_set_t mine;

@@ -272,6 +272,13 @@ TEST(RankBody, DISABLED_WaitsForOneThatIsStopped) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
+TEST(RankBody, DISABLED_SharesTheGpusOfAHost) {
+  const std::vector<std::string> found = device::found_devices();
+  const auto mesh = open_mesh("cuda/uncalibrated");
+  EXPECT_EQ(mesh->size(), std::max(found.size(), seat().ranks));
+  for (const std::string& line : mesh->report()) std::printf("%s\n", line.c_str());
+}
+
 TEST(RankBody, DISABLED_MovesLongMessages) {
   const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
   const auto queue = mesh->make_queue();
@@ -586,6 +593,7 @@ TEST_F(GpuRanks, EncryptAlike) {
   expect_passed(outcomes);
   EXPECT_NE(common_line(outcomes, "/limb: key"), "");
 }
+TEST_F(GpuRanks, ShareTheGpusOfAHost) { expect_passed(run_ranks("SharesTheGpusOfAHost", 2)); }
 TEST_F(GpuRanks, ChooseAlike) {
   const auto outcomes = run_ranks("ChoosesAlike", 2, a_gpu_each("/limb"));
   expect_passed(outcomes);
