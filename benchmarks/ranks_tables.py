@@ -13,6 +13,12 @@ def is_ranks(report: dict[str, Any]) -> bool:
     return any(row.get("form") == "ranks" for row in report["results"])
 
 
+def device_of(report: dict[str, Any]) -> str:
+    """What the ranks compute on, as their first device calls itself."""
+    first: str = report["machine"]["ranks"][0]
+    return first.partition(": ")[2].partition(",")[0]
+
+
 def whole(reports: dict[str, dict[str, Any]], seconds: Callable[[float], str]) -> list[str]:
     """A table for each file: a line for each case and number of ranks."""
     lines: list[str] = []

@@ -430,6 +430,10 @@ def heading(name: str, report: dict[str, Any]) -> str:
     machine = report["machine"]
     cores = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
     apart = "gpu" in machine or (not doublecrt_tables.is_doublecrt(report) and (is_gpu(report) or is_mesh(report)))
+    if ranks_tables.is_ranks(report):
+        return (
+            f"**{name}**: {ranks_tables.device_of(report)} (host: {cores}); commit {report['commit'][:12]}; {report['date']}"
+        )
     where = f"{gpu_machine(report)} (host: {cores})" if apart else cores
     load = f"; load {' to '.join(map(str, report['load']))}" if report.get("load") and not apart else ""
     return f"**{name}**: {where}; commit {report['commit'][:12]}; {report['date']}{load}"

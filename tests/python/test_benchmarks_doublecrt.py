@@ -52,7 +52,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program.chmod(0o755)
     out = folder / "mine.json"
     command = [sys.executable, str(FOLDER / "doublecrt.py"), "--program", str(program), "--out", str(out)]
-    env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_")}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_") or k == "HELIOGRAPH_COMMIT"}
     subprocess.run([*command, "--quick", "--ranks", "1,2,3"], check=True, capture_output=True, env=env)
     return out
 
@@ -126,7 +126,7 @@ def test_two_ranks_compute_and_move_nothing_that_is_resident(tmp_path: Path) -> 
     """The program compares every result itself; rows dealt out in turn cross between ranks, resident ones do not."""
     out = tmp_path / "ranks.json"
     command = [sys.executable, str(FOLDER / "doublecrt.py"), "--program", str(built()), "--out", str(out), "--quick"]
-    env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_")}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_") or k == "HELIOGRAPH_COMMIT"}
     subprocess.run([*command, "--ranks", "2", "--editions", "w32", "--rows", "3"], check=True, capture_output=True, env=env)
     rows = [r for r in json.loads(out.read_text())["results"] if r["ranks"]]
     assert [r["skipped"] for r in rows if "skipped" in r] == []
