@@ -51,7 +51,7 @@ from heliograph.functions import (
     sum_pool2d,
 )
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, load
-from heliograph.ranks import barrier, ranks
+from heliograph.ranks import barrier, ranks, sent_bytes
 from heliograph.tensor import Plaintext, Tensor, encode
 
 __version__ = "0.1.0"
@@ -105,6 +105,7 @@ __all__ = [
     "rescale",
     "rotate_columns",
     "rotate_rows",
+    "sent_bytes",
     "shrink",
     "split_moduli",
     "square",

@@ -25,3 +25,8 @@ def ranks() -> Ranks:
 def barrier() -> None:
     """Returns when all ranks have called it. Raises DeviceError where one is gone."""
     _core.meet_ranks()
+
+
+def sent_bytes() -> int:
+    """What this process has sent to other ranks since it joined them: words of tensors and all else a program asks for. 0 alone."""
+    return int(_core.device_moved()["sent_bytes"])

@@ -317,6 +317,7 @@ class MeshDevice final : public Mesh {
         tfhe_(state_) {
     state_->residents = &residents();
     state_->calibrate();
+    measuring_ = moved_in_all();
   }
   ~MeshDevice() override { state_->residents = nullptr; }
 
@@ -458,10 +459,11 @@ class MeshDevice final : public Mesh {
   std::size_t ranks() const override { return state_->transport().size(); }
   std::size_t rank() const override { return state_->transport().rank(); }
   Moved moved() const override {
-    return {.exchanges = state_->exchanges,
-            .bytes = state_->exchanged_bytes,
-            .staged_bytes = state_->staged_bytes,
-            .sent_bytes = state_->transport().sent_bytes()};
+    const Moved all = moved_in_all();
+    return {.exchanges = all.exchanges - measuring_.exchanges,
+            .bytes = all.bytes - measuring_.bytes,
+            .staged_bytes = all.staged_bytes - measuring_.staged_bytes,
+            .sent_bytes = all.sent_bytes - measuring_.sent_bytes};
   }
   Buffer reshard(const View& from, const PrimeList& primes, Layout to, Queue& queue) override {
     const std::vector<std::size_t> batch(from.shape.begin(), from.shape.begin() + from.axes);
@@ -474,6 +476,13 @@ class MeshDevice final : public Mesh {
   std::vector<std::string> report() override { return mesh::report(*state_); }
 
  private:
+  Moved moved_in_all() const {
+    return {.exchanges = state_->exchanges,
+            .bytes = state_->exchanged_bytes,
+            .staged_bytes = state_->staged_bytes,
+            .sent_bytes = state_->transport().sent_bytes()};
+  }
+
   double sum_of(double (device::Device::*what)()) {
     double sum = 0;
     for (std::size_t m = 0; m < size(); ++m) {
@@ -605,6 +614,7 @@ class MeshDevice final : public Mesh {
   }
 
   std::shared_ptr<State> state_;
+  Moved measuring_;                         // what its own measurements moved
   std::shared_ptr<device::Device> keeper_;  // rank 0's, over ranks; made at first use
   MeshKernels kernels_;
   MeshTfheKernels tfhe_;

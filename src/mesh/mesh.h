@@ -41,7 +41,7 @@ struct Options {
 };
 
 /// What moved between the members of all ranks; through this rank's host; from this rank to others, words of members and
-/// what was told, scattered and collected.
+/// what was told, scattered and collected. The mesh's own measurements do not count.
 struct Moved {
   device::u64 exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
 };
