@@ -110,12 +110,12 @@ CORES = {
     "bfv-multiply-2^14-x16": Case(
         "16 BFV multiplications + relinearizations, N=2^14",
         lambda: _product(hg.bfv.parameters(depth=6, plain_bits=17), 16),
-        7,
+        21,
     ),
     "bgv-multiply-2^14-x16": Case(
-        "16 BGV multiplications + relinearizations", lambda: _product(hg.bgv.parameters(depth=6, plain_bits=17), 16), 7
+        "16 BGV multiplications + relinearizations", lambda: _product(hg.bgv.parameters(depth=6, plain_bits=17), 16), 21
     ),
-    "ckks-multiply-x16": Case("16 CKKS multiplications, relinearized and rescaled", partial(_approximate, 16), 7),
+    "ckks-multiply-x16": Case("16 CKKS multiplications, relinearized and rescaled", partial(_approximate, 16), 21),
     "hcnn5-paper": Case("HCNN-5 (paper) of as many images as there are slots", partial(_network, 4), 3),
     "tfhe-multiply-u32-x4": Case("4 TFHE products of 32-bit integers", partial(_integers, 4), 3),
 }
