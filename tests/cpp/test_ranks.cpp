@@ -381,7 +381,7 @@ TEST(Ranks, FourHaveTheBitsOfRef) {
 
 TEST(Ranks, WithChannelsHaveTheBitsOfRef) {
   const Folder folder;
-  expect_passed(run_ranks("HasTheBitsOfRef", 2, folder.with(devices({"2*channels/limb", "channels/batch"}))));
+  expect_passed(run_ranks("HasTheBitsOfRef", 2, folder.with(devices({"2*channels/limb", "channels/limb"}))));
 }
 TEST(Ranks, ADeadOneEndsTheOthersChannels) {
   const Folder folder;
