@@ -11,7 +11,7 @@ class Ranks(NamedTuple):
     """Which process this is, from 0, of how many."""
 
     rank: int
-    count: int
+    size: int
 
 
 def ranks() -> Ranks:
