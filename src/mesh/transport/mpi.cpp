@@ -281,7 +281,7 @@ class MpiLink final : public Link {
         });
         return true;
       }
-      std::memcpy(in.body.data(), in.head.data() + sizeof in.envelope, in.body.size());
+      std::copy_n(in.head.begin() + sizeof in.envelope, in.body.size(), in.body.begin());
     }
     in.in_body = false;
     Bytes body;
