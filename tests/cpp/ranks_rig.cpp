@@ -137,6 +137,7 @@ Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string
   std::vector<Process> one = {start("mpirun", words,
                                     {{"HELIOGRAPH_TEST_DEVICES", devices},
                                      {"HELIOGRAPH_THREADS", "1"},
+                                     {"ASAN_OPTIONS", "detect_leaks=0"},  // Open MPI's own
                                      {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                                      {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}})};
   Outcome o = outcomes_of(one, limit, begin).front();
