@@ -146,7 +146,7 @@ class MpiLink final : public Link {
   }
   ~MpiLink() override {
     try {
-      Engine::one().call([this] { close(); }, kLastWords, "closing a mesh");
+      Engine::one().call([this] { close(); }, 2 * kLastWords, "closing a mesh");
     } catch (...) {  // the thread does not answer any more: the process is about to end
     }
   }
@@ -224,6 +224,8 @@ class MpiLink final : public Link {
     const Clock::time_point end = Clock::now() + kLastWords;
     for (bool urgent = false; !has_sent() && !engine.has_given_up() && Clock::now() < end;) engine.progress(urgent);
     engine.links().remove(this);
+    // What has not gone MPI may still read: it stays for the rest of the process.
+    if (!sending_.empty()) new std::list<std::shared_ptr<Outgoing>>(std::move(sending_));
     for (Incoming& in : from_) {
       for (MPI_Request& request : in.requests) {
         if (request == MPI_REQUEST_NULL) continue;
