@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "base/checked.h"
 
@@ -19,33 +19,37 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kCheckEvery = std::size_t{32} << 20;
-constexpr std::size_t kLarge = std::size_t{64} << 20;
+/// Blocks below go to the C library, blocks from kWhole on are whole huge pages, at most an eighth of them unused.
+constexpr std::size_t kSmall = std::size_t{64} << 10;
+constexpr std::size_t kWhole = std::size_t{16} << 20;
 
-/// Eight classes an octave, so at most an eighth is wasted; large blocks are whole pages.
-std::size_t size_class(std::size_t bytes) {
-  const std::size_t size = std::max<std::size_t>(bytes, 64);
-  const std::size_t step = std::max<std::size_t>(std::bit_floor(size - 1) / 8, 64);
-  const std::size_t unit = size >= kHugePage ? std::max<std::size_t>(step, 4096) : step;
-  return checked_add(size, unit - 1) / unit * unit;
+std::size_t round_up(std::size_t size, std::size_t unit) { return checked_add(size, unit - 1) / unit * unit; }
+
+std::size_t rounded(std::size_t bytes) {
+  if (bytes < kSmall) return std::max<std::size_t>(round_up(bytes, 64), 64);
+  return round_up(bytes, bytes < kWhole ? kSmall : kHugePage);
 }
 
-/// Address space of `size` bytes that starts at a huge page; no page is touched.
+std::size_t alignment_of(std::size_t size) { return size < kWhole ? kSmall : kHugePage; }
+
+/// Bytes from `address` up to the next multiple of `unit`.
+std::size_t misfit(const char* address, std::size_t unit) {
+  const auto over = reinterpret_cast<std::uintptr_t>(address) % unit;
+  return over ? unit - over : 0;
+}
+
+/// Address space of `size` bytes, whole huge pages from the first byte on; no page is touched.
 char* reserve(std::size_t size) {
   const std::size_t span = size + kHugePage;
   void* raw = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   char* const begin = static_cast<char*>(raw);
-  const auto misfit = reinterpret_cast<std::uintptr_t>(begin) % kHugePage;
-  char* const aligned = begin + (misfit ? kHugePage - misfit : 0);
+  char* const aligned = begin + misfit(begin, kHugePage);
   if (aligned != begin) munmap(begin, static_cast<std::size_t>(aligned - begin));
   char* const end = aligned + size;
   if (end != begin + span) munmap(end, static_cast<std::size_t>(begin + span - end));
   madvise(aligned, size, MADV_HUGEPAGE);
   return aligned;
-}
-
-void release(void* address, std::size_t size) {
-  size >= kHugePage ? static_cast<void>(munmap(address, size)) : std::free(address);
 }
 
 /// A figure of /proc/meminfo in bytes, 0 where it is not there.
@@ -133,7 +137,7 @@ device::Buffer MemoryPool::allocate(std::size_t bytes) {
   if (std::size_t left = countdown_.load(); left != 0 && countdown_.fetch_sub(1) == 1) {
     throw OutOfMemoryError("an allocation of " + std::to_string(bytes) + " bytes was told to fail");
   }
-  const std::size_t size = size_class(bytes);
+  const std::size_t size = rounded(bytes);
   void* const address = take(size);
   try {
     return std::make_shared<Block>(address, bytes, size, shared_from_this());
@@ -146,15 +150,74 @@ device::Buffer MemoryPool::allocate(std::size_t bytes) {
 void* MemoryPool::take(std::size_t size) {
   {
     const std::lock_guard lock(mutex_);
-    const auto found = kept_.find(size);
-    if (found != kept_.end() && !found->second.empty()) {
-      void* const address = found->second.back();
+    if (const auto found = recent_.find(size); found != recent_.end() && !found->second.empty()) {
+      char* const address = found->second.back();
       found->second.pop_back();
       kept_bytes_ -= size;
       return address;
     }
+    if (size >= kSmall) {
+      join_recent();
+      if (char* const address = cut(size)) return address;
+    }
   }
   return fresh(size);
+}
+
+void MemoryPool::join_recent() {
+  for (auto it = recent_.lower_bound(kSmall); it != recent_.end(); it = recent_.erase(it)) {
+    for (; !it->second.empty(); it->second.pop_back()) {
+      join(it->second.back(), it->first);
+      kept_bytes_ -= it->first;
+    }
+  }
+}
+
+void MemoryPool::join(char* begin, std::size_t size) {
+  const auto next = by_address_.upper_bound(begin);
+  if (next != by_address_.begin()) {
+    const auto [before, more] = *std::prev(next);
+    if (before + more == begin) {
+      remove(before, more);
+      begin = before, size += more;
+    }
+  }
+  if (const auto behind = by_address_.find(begin + size); behind != by_address_.end()) {
+    const std::size_t more = behind->second;
+    remove(begin + size, more);
+    size += more;
+  }
+  insert(begin, size);
+}
+
+char* MemoryPool::cut(std::size_t size) {
+  const std::size_t unit = alignment_of(size);
+  for (auto it = by_size_.lower_bound({size, nullptr}); it != by_size_.end(); ++it) {
+    const auto [have, begin] = *it;
+    const std::size_t skipped = misfit(begin, unit);
+    if (skipped > have || have - skipped < size) continue;
+    remove_part(begin, have, skipped, size);
+    return begin + skipped;
+  }
+  return nullptr;
+}
+
+void MemoryPool::remove_part(char* begin, std::size_t have, std::size_t skipped, std::size_t size) {
+  remove(begin, have);
+  if (skipped) insert(begin, skipped);
+  if (const std::size_t rest = have - skipped - size) insert(begin + skipped + size, rest);
+}
+
+void MemoryPool::insert(char* begin, std::size_t size) {
+  by_address_.emplace(begin, size);
+  by_size_.emplace(size, begin);
+  kept_bytes_ += size;
+}
+
+void MemoryPool::remove(char* begin, std::size_t size) {
+  by_address_.erase(begin);
+  by_size_.erase({size, begin});
+  kept_bytes_ -= size;
 }
 
 void MemoryPool::check_room(std::size_t size) {
@@ -166,76 +229,91 @@ void MemoryPool::check_room(std::size_t size) {
 }
 
 void* MemoryPool::fresh(std::size_t size) {
-  bool check = size >= kCheckEvery;
-  if (size >= kLarge) {
-    if (void* const address = stitch(size)) return address;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    since_check_ = check ? size : since_check_ + size;
-    if (since_check_ >= kCheckEvery) check = true, since_check_ = 0;
-  }
-  if (check) check_room(size);
-  const auto attempt = [size] { return size >= kHugePage ? reserve(size) : std::aligned_alloc(64, size); };
+  const std::size_t span = size < kSmall ? size : round_up(size, kHugePage);
+  const auto attempt = [&]() -> void* { return size < kSmall ? std::aligned_alloc(64, size) : reserve(span); };
   void* address = attempt();
   if (!address) {
     trim(0);
     address = attempt();
   }
   if (!address) out_of_memory(size, available_memory());
+  const std::size_t missing = size < kSmall ? size : span - gather(static_cast<char*>(address), span);
+  try {
+    bool check = missing >= kCheckEvery;
+    {
+      const std::lock_guard lock(mutex_);
+      since_check_ = check ? missing : since_check_ + missing;
+      if (since_check_ >= kCheckEvery) check = true, since_check_ = 0;
+    }
+    if (check) check_room(missing);
+  } catch (...) {
+    size < kSmall ? std::free(address) : static_cast<void>(munmap(address, span));
+    throw;
+  }
+  if (span > size) {
+    const std::lock_guard lock(mutex_);
+    insert(static_cast<char*>(address) + size, span - size);
+  }
   return address;
 }
 
-void* MemoryPool::stitch(std::size_t size) {
-  const std::lock_guard lock(mutex_);
-  if (kept_bytes_ < kLarge) return nullptr;
-  char* const target = reserve(size);
-  if (!target) return nullptr;
-  std::size_t done = 0;
-  while (done < size) {
-    const auto largest = std::find_if(kept_.rbegin(), kept_.rend(), [](const auto& kept) { return !kept.second.empty(); });
-    if (largest == kept_.rend() || largest->first < kHugePage) break;
-    char* const block = static_cast<char*>(largest->second.back());
-    const std::size_t have = largest->first, take = std::min(have, size - done) / kHugePage * kHugePage;
-    if (take == 0) break;
-    if (mremap(block, take, take, MREMAP_MAYMOVE | MREMAP_FIXED, target + done) == MAP_FAILED) break;
-    largest->second.pop_back();
-    kept_bytes_ -= have;
-    done += take;
-    if (have - take >= kHugePage) {
-      kept_[have - take].push_back(block + take);
-      kept_bytes_ += have - take;
-    } else if (have > take) {
-      munmap(block + take, have - take);
-    }
+template <class F>
+void MemoryPool::each_whole_page(F&& take) {
+  std::vector<std::pair<std::size_t, char*>> ranges(by_size_.rbegin(), by_size_.rend());  // the largest first
+  for (const auto& [have, begin] : ranges) {
+    if (have < kHugePage) break;
+    const std::size_t skipped = misfit(begin, kHugePage);
+    if (skipped > have || have - skipped < kHugePage) continue;
+    const std::size_t taken = take(begin + skipped, (have - skipped) / kHugePage * kHugePage);
+    if (taken == 0) break;
+    remove_part(begin, have, skipped, taken);
   }
-  return target;
+}
+
+std::size_t MemoryPool::gather(char* to, std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  std::size_t done = 0;
+  each_whole_page([&](char* from, std::size_t whole) {
+    std::size_t moved = 0;
+    // Page by page: a range may consist of several mappings, and one call moves no more than one of them.
+    for (; moved < whole && done < size; moved += kHugePage, done += kHugePage) {
+      if (mremap(from + moved, kHugePage, kHugePage, MREMAP_MAYMOVE | MREMAP_FIXED, to + done) == MAP_FAILED) break;
+    }
+    return moved;
+  });
+  return done;
 }
 
 void MemoryPool::put(void* address, std::size_t size) noexcept {
-  // Kept blocks stay within half of what the machine has.
+  // Kept memory stays within half of what the machine has.
   static const std::size_t bound = physical_memory() / 2;
-  {
+  try {
     const std::lock_guard lock(mutex_);
-    if (kept_bytes_ + size <= bound) {
-      try {
-        kept_[size].push_back(address);
-        kept_bytes_ += size;
-        return;
-      } catch (const std::bad_alloc&) {  // no room even for the list: give the block back
-      }
-    }
+    recent_[size].push_back(static_cast<char*>(address));
+    kept_bytes_ += size;
+    if (kept_bytes_ > bound) trim_locked(bound);
+  } catch (const std::bad_alloc&) {  // no room even for the list: the address is lost, its pages go back to the system
+    if (size >= kSmall) madvise(address, size, MADV_DONTNEED);
   }
-  release(address, size);
 }
 
 void MemoryPool::trim(std::size_t keep) {
   const std::lock_guard lock(mutex_);
-  for (auto it = kept_.rbegin(); it != kept_.rend() && kept_bytes_ > keep; ++it) {
-    while (!it->second.empty() && kept_bytes_ > keep) {
-      release(it->second.back(), it->first);
-      it->second.pop_back();
-      kept_bytes_ -= it->first;
+  trim_locked(keep);
+}
+
+void MemoryPool::trim_locked(std::size_t keep) {
+  if (kept_bytes_ <= keep) return;
+  join_recent();
+  each_whole_page([&](char* from, std::size_t whole) -> std::size_t {
+    if (kept_bytes_ <= keep) return 0;
+    const std::size_t some = std::min(whole, round_up(kept_bytes_ - keep, kHugePage));
+    return munmap(from, some) == 0 ? some : 0;
+  });
+  for (auto& [size, blocks] : recent_) {  // those of the C library are left
+    for (; !blocks.empty() && kept_bytes_ > keep; blocks.pop_back()) {
+      std::free(blocks.back());
+      kept_bytes_ -= size;
     }
   }
 }
