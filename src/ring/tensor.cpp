@@ -56,6 +56,21 @@ RnsTensor RnsTensor::reshape(const Shape& target) const {
 
 RnsTensor RnsTensor::contiguous() const { return dense() ? *this : copy(*this); }
 
+Stack::Stack(const RnsTensor& like, std::size_t count, bool axis) {
+  Shape shape = like.shape();
+  const std::size_t last = shape.size();
+  if (axis) shape.push_back(count);
+  whole_ = RnsTensor(like.engine(), shape, like.components(), like.primes(), like.domain());
+  if (!axis) {
+    entries_.push_back(whole_);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) entries_.push_back(whole_.drop_axis(last, i));
+  std::vector<std::size_t> order = {last};
+  for (std::size_t i = 0; i < last; ++i) order.push_back(i);
+  whole_ = whole_.transpose(order);
+}
+
 void for_stretches(const Engine& engine, const std::vector<View>& views,
                    const std::function<std::size_t(std::size_t)>& bytes, const Progress& progress,
                    const std::function<void(const std::vector<View>&, device::Workspace)>& step) {

@@ -57,6 +57,20 @@ class RnsTensor {
   Domain domain_ = Domain::coefficient;
 };
 
+/// Room for several results of `like`'s shape, components, primes and domain, to be written one by one. Side by side in
+/// memory lie the results of one item, so that a batch spread over devices keeps its items where they are.
+class Stack {
+ public:
+  /// `axis`: the whole has a first axis for the results; without it there is one result.
+  Stack(const RnsTensor& like, std::size_t count, bool axis);
+  const std::vector<RnsTensor>& entries() const { return entries_; }
+  const RnsTensor& whole() const { return whole_; }
+
+ private:
+  RnsTensor whole_;
+  std::vector<RnsTensor> entries_;
+};
+
 // Element-wise with broadcasting; operands share primes and domain (MismatchError otherwise). Where one operand has more
 // components, add and sub take the missing ones as zero.
 RnsTensor add(const RnsTensor& a, const RnsTensor& b);

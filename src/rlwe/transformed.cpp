@@ -23,13 +23,12 @@ RnsTensor scaled(const RnsTensor& x, const device::LimbConstants* scale) {
 }
 
 /// One rotation: nothing is kept for another, so that the digits need not be stored transformed.
-RnsTensor rotate_once(Context& context, const RnsTensor& x, math::u64 galois, const SwitchKey& key,
-                      const device::KeySwitchPlan& plan, const device::LimbConstants* scale, const Progress& progress) {
-  ring::Engine& e = *context.engine();
+void rotate_once(const RnsTensor& x, math::u64 galois, const SwitchKey& key, const RnsTensor& out,
+                 const device::KeySwitchPlan& plan, const device::LimbConstants* scale, const Progress& progress) {
+  ring::Engine& e = *x.engine();
   const auto& turn = e.automorphism(galois, Domain::ntt);
   const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
   const RnsTensor from = scaled(x.with_components(1, 1), scale);
-  RnsTensor out(context.engine(), x.shape(), 2, plan.chain, Domain::ntt);
   ring::for_stretches(
       e, {out.view(), x.view(), from.view()},
       [&](std::size_t items) { return Kernels::key_switch_ntt_workspace(plan, items, true); }, progress,
@@ -37,7 +36,6 @@ RnsTensor rotate_once(Context& context, const RnsTensor& x, math::u64 galois, co
         const View body = v[1].with_components(0, 1);
         e.kernels().key_switch_ntt(e.queue(), plan, v[2], pairs.view(), &body, v[0], w, &turn);
       });
-  return out;
 }
 
 }  // namespace
@@ -84,23 +82,16 @@ RnsTensor switch_last(Context& context, const RnsTensor& x, const SwitchKey& key
   return out;
 }
 
-std::vector<RnsTensor> rotate(Context& context, const RnsTensor& x, const std::vector<math::u64>& galois,
-                              const std::vector<const SwitchKey*>& keys, std::size_t level,
-                              const device::LimbConstants* scale, math::u64 times, const Progress& progress) {
+void rotate(Context& context, const RnsTensor& x, const std::vector<math::u64>& galois,
+            const std::vector<const SwitchKey*>& keys, const std::vector<RnsTensor>& out, std::size_t level,
+            const device::LimbConstants* scale, math::u64 times, const Progress& progress) {
   require_transformed(x);
   ring::Engine& e = *context.engine();
   auto& k = e.kernels();
   const device::KeySwitchPlan& plan = context.ntt_switch_plan(level, level, times);
-  std::vector<RnsTensor> out;
-  if (galois.size() == 1 && galois[0] != 1) {
-    out.push_back(rotate_once(context, x, galois[0], *keys[0], plan, scale, progress));
-    return out;
-  }
+  if (galois.size() == 1 && galois[0] != 1) return rotate_once(x, galois[0], *keys[0], out[0], plan, scale, progress);
   std::vector<View> views = {x.view()};
-  for (std::size_t i = 0; i < galois.size(); ++i) {
-    out.emplace_back(context.engine(), x.shape(), 2, plan.chain, Domain::ntt);
-    views.push_back(out.back().view());
-  }
+  for (const RnsTensor& result : out) views.push_back(result.view());
   const std::size_t digits = plan.digits.size(), n = context.parameters().n, all = std::max<std::size_t>(1, x.items());
   const auto word = context.parameters().word;
   const std::size_t each = Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
@@ -129,7 +120,6 @@ std::vector<RnsTensor> rotate(Context& context, const RnsTensor& x, const std::v
                       Workspace(workspace ? workspace->address() : nullptr, scratch), &turn);
     }
   });
-  return out;
 }
 
 }  // namespace heliograph::rlwe

@@ -18,11 +18,11 @@ RnsTensor divide(Context& context, const RnsTensor& x, std::size_t level, std::s
 RnsTensor switch_last(Context& context, const RnsTensor& x, const SwitchKey& key, std::size_t level, std::size_t to_level,
                       math::u64 times = 1, const Progress& progress = {}, const device::LimbConstants* scale = nullptr);
 
-/// Applies automorphisms to every item (two components), one result for each, from one decomposition; Galois element 1
-/// gives a copy. `keys` has null for it. `scale` multiplies what is decomposed, `times` what comes back (BGV: t^-1 and t).
-std::vector<RnsTensor> rotate(Context& context, const RnsTensor& x, const std::vector<math::u64>& galois,
-                              const std::vector<const SwitchKey*>& keys, std::size_t level,
-                              const device::LimbConstants* scale = nullptr, math::u64 times = 1,
-                              const Progress& progress = {});
+/// Applies automorphisms to every item (two components), from one decomposition, and writes one result for each to `out`;
+/// Galois element 1 gives a copy. `keys` has null for it. `scale` multiplies what is decomposed, `times` what comes back
+/// (BGV: t^-1 and t).
+void rotate(Context& context, const RnsTensor& x, const std::vector<math::u64>& galois,
+            const std::vector<const SwitchKey*>& keys, const std::vector<RnsTensor>& out, std::size_t level,
+            const device::LimbConstants* scale = nullptr, math::u64 times = 1, const Progress& progress = {});
 
 }  // namespace heliograph::rlwe

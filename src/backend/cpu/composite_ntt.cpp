@@ -8,6 +8,7 @@ namespace heliograph::backend::cpu {
 
 using device::DividePlan;
 using device::KeySwitchPlan;
+using device::PreparedPermutation;
 
 namespace {
 
@@ -16,6 +17,9 @@ namespace {
 constexpr std::size_t kFewSources = 2;
 
 constexpr std::size_t kBlock = 512;
+
+/// So many digits are turned block by block beside the sum, in the first cache.
+constexpr std::size_t kMostTurned = 16;
 
 }  // namespace
 
@@ -101,31 +105,35 @@ void CpuKernels::divide_fused(Queue& q, const DividePlan& plan, const View& x, c
   });
 }
 
+bool CpuKernels::fuses(const KeySwitchPlan& plan, const PreparedPermutation* turn) {
+  return plan.down.simple() && (!turn || plan.digits.size() <= kMostTurned);
+}
+
 void CpuKernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                                  const View& out, Workspace w, const device::PreparedPermutation* turn) {
-  if (turn || !plan.down.simple()) return Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w, turn);
+                                  const View& out, Workspace w, const PreparedPermutation* turn) {
+  if (!fuses(plan, turn)) return Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w, turn);
   each_item(out.items(), apply_key_ntt_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
     const View more = add ? add->item(i) : View{};
     const View all = digits.item(i);
-    apply_key_fused(q, plan, nullptr, all, key, add ? &more : nullptr, out.item(i), part);
+    apply_key_fused(q, plan, nullptr, all, key, add ? &more : nullptr, out.item(i), part, turn);
   });
 }
 
 void CpuKernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                                   const View& out, Workspace w, const device::PreparedPermutation* turn) {
-  if (turn || !plan.down.simple()) return Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w, turn);
+                                   const View& out, Workspace w, const PreparedPermutation* turn) {
+  if (!fuses(plan, turn)) return Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w, turn);
   each_item(out.items(), key_switch_ntt_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
     const View more = add ? add->item(i) : View{};
     const View one = x.item(i);
     const View low = part.take(out.word, 1, 1, plan.chain.size(), out.n);
     do_inverse_ntt(q, *plan.ring, plan.chain, one, low);
-    apply_key_fused(q, plan, &one, low, key, add ? &more : nullptr, out.item(i), part);
+    apply_key_fused(q, plan, &one, low, key, add ? &more : nullptr, out.item(i), part, turn);
   });
 }
 
-/// `x` null: `given` has the digits. Else `given` has x's coefficients.
+/// `x` null: `given` has the digits. Else `given` has x's coefficients. `turn` permutes the digits and `add` as they are read.
 void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View* x, const View& given, const View& key,
-                                 const View* add, const View& out, Workspace w) {
+                                 const View* add, const View& out, Workspace w, const PreparedPermutation* turn) {
   const CpuRing& ring = own(*plan.ring);
   const DividePlan& down = plan.down;
   const std::size_t kept = down.out.size(), divisors = down.divisors(), count = plan.digits.size(), word = out.word_size();
@@ -159,11 +167,28 @@ void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View
       for (std::size_t c = 0; c < 2; ++c) t.key[c][j] = address(key, 0, 2 * j + c, plan.key_limbs[l]);
     }
   };
-  const auto sum_block = [&](const Limb& limb, const Terms& t, std::size_t c, std::size_t first, void* to) {
-    const void* left[device::kMaxLimbs];
+  // A block of a limb, turned into `room` where there is a turn. An automorphism of the NTT domain takes blocks of a power
+  // of two to such blocks, so that what is gathered lies together.
+  const CpuPermutation* const permutation = turn ? &own(*turn) : nullptr;
+  struct Room {
+    alignas(64) u64 words[kBlock];
+  };
+  const auto block_of = [&](const Limb& limb, const std::byte* from, std::size_t first, Room& room) -> const void* {
+    if (!permutation) return from + first * word;
+    permutation->gather(*limb.ops, limb.modulus, from, first, room.words, block);
+    return room.words;
+  };
+  struct Block {
+    const void* digits[device::kMaxLimbs];
+    Room rooms[kMostTurned];
+  };
+  const auto digits_of = [&](const Limb& limb, const Terms& t, std::size_t first, Block& b) {
+    for (std::size_t j = 0; j < count; ++j) b.digits[j] = block_of(limb, t.x[j], first, b.rooms[permutation ? j : 0]);
+  };
+  const auto sum_block = [&](const Limb& limb, const Terms& t, const Block& b, std::size_t c, std::size_t first, void* to) {
     const void* right[device::kMaxLimbs];
-    for (std::size_t j = 0; j < count; ++j) left[j] = t.x[j] + first * word, right[j] = t.key[c][j] + first * word;
-    limb.ops->dot(limb.modulus, count, left, right, nullptr, to, block);
+    for (std::size_t j = 0; j < count; ++j) right[j] = t.key[c][j] + first * word;
+    limb.ops->dot(limb.modulus, count, b.digits, right, nullptr, to, block);
   };
   const auto added = [&](std::size_t c, std::size_t l) {
     return add && c < add->components && l < plan.chain.size() ? address(*add, 0, c, l) : nullptr;
@@ -173,13 +198,16 @@ void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View
     const std::size_t l = kept + i;
     const Limb& limb = ring.limb(plan.extended[l]);
     Terms t;
+    Block b;
+    Room room;
     terms_of(limb, l, t);
     for (std::size_t first = 0; first < out.n; first += block) {
+      digits_of(limb, t, first, b);
       for (std::size_t c = 0; c < 2; ++c) {
         std::byte* const to = address(last, 0, c, i) + first * word;
-        sum_block(limb, t, c, first, to);
+        sum_block(limb, t, b, c, first, to);
         if (const std::byte* const more = added(c, l)) {
-          const void* const addend = more + first * word;
+          const void* const addend = block_of(limb, more, first, room);
           limb.ops->scaled_sum(limb.modulus, 1, &addend, &plan.weight[l], to, to, block);
         }
       }
@@ -191,16 +219,19 @@ void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View
   threads_.parallel_for(kept, grain(kept), [&](std::size_t l, std::size_t) {
     const Limb& limb = ring.limb(plan.extended[l]);
     Terms t;
+    Block b;
+    Room room;
     terms_of(limb, l, t);
     for (std::size_t c = 0; c < 2; ++c) rest.finish(c, l);
     const u64 factors[2] = {down.own[l], math::mul_mod(down.own[l], plan.weight[l], limb.modulus.q)};
     alignas(64) u64 sum[kBlock];
     for (std::size_t first = 0; first < out.n; first += block) {
+      digits_of(limb, t, first, b);
       for (std::size_t c = 0; c < 2; ++c) {
         std::byte* const to = address(out, 0, c, l) + first * word;
         const std::byte* const more = added(c, l);
-        sum_block(limb, t, c, first, sum);
-        const void* const scaled[2] = {sum, more ? more + first * word : nullptr};
+        sum_block(limb, t, b, c, first, sum);
+        const void* const scaled[2] = {sum, more ? block_of(limb, more, first, room) : nullptr};
         limb.ops->scaled_sum(limb.modulus, more ? 2 : 1, scaled, factors, to, to, block);
       }
     }

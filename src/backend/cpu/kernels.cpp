@@ -139,17 +139,11 @@ void CpuKernels::do_inverse_ntt(Queue&, const Ring& ring, const Primes& primes, 
 void CpuKernels::do_permute(Queue&, const Ring& ring, const Primes& primes, const PreparedPermutation& permutation,
                             const View& a, const View& out) {
   const CpuRing& r = own(ring);
-  const auto* const mine = dynamic_cast<const CpuPermutation*>(&permutation);
-  require<MismatchError>(mine != nullptr, "a permutation prepared for another device");
+  const CpuPermutation& mine = own(permutation);
   each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(primes[p.limb]);
-    if (mine->in_eights() && limb.ops->permute_eights && first % 8 == 0) {
-      limb.ops->permute_eights(address(a, p.item, p.component, p.limb), mine->block() + first / 8, mine->lanes() + first / 8,
-                               stretch(out, p.item, p.component, p.limb, first), count);
-      return;
-    }
-    limb.ops->permute(limb.modulus, address(a, p.item, p.component, p.limb), mine->source() + first,
-                      stretch(out, p.item, p.component, p.limb, first), count);
+    mine.gather(*limb.ops, limb.modulus, address(a, p.item, p.component, p.limb), first,
+                stretch(out, p.item, p.component, p.limb, first), count);
   });
 }
 

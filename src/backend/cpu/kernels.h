@@ -102,8 +102,9 @@ class CpuKernels final : public device::Kernels {
   void decompose_fused(Queue&, const device::KeySwitchPlan&, const View& x, const View& digits);
   class Rest;
   void divide_fused(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace);
+  static bool fuses(const device::KeySwitchPlan&, const device::PreparedPermutation* turn);
   void apply_key_fused(Queue&, const device::KeySwitchPlan&, const View* x, const View& digits, const View& key,
-                       const View* add, const View& out, Workspace);
+                       const View* add, const View& out, Workspace, const device::PreparedPermutation* turn);
   void uniform(const CpuRing&, const Primes&, const device::Draw&, const View& out);
   void small(const CpuRing&, const Primes&, const device::Draw&, const View& out);
 

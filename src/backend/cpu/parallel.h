@@ -30,6 +30,12 @@ inline const CpuConversion& own(const device::PreparedConversion& conversion) {
   return *mine;
 }
 
+inline const CpuPermutation& own(const device::PreparedPermutation& permutation) {
+  const auto* mine = dynamic_cast<const CpuPermutation*>(&permutation);
+  require<MismatchError>(mine != nullptr, "a permutation prepared for another device");
+  return *mine;
+}
+
 /// Address of a stretch; a view with one component serves every component of a result.
 inline std::byte* stretch(const device::View& v, std::size_t item, std::size_t component, std::size_t limb,
                           std::size_t first) {

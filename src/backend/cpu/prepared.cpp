@@ -140,6 +140,15 @@ CpuPermutation::CpuPermutation(device::Permutation given) : PreparedPermutation(
   }
 }
 
+void CpuPermutation::gather(const LimbOps& ops, const Modulus& modulus, const void* a, std::size_t first, void* out,
+                            std::size_t count) const {
+  if (!block_.empty() && ops.permute_eights && first % 8 == 0) {
+    ops.permute_eights(a, block_.data() + first / 8, lanes_.data() + first / 8, out, count);
+  } else {
+    ops.permute(modulus, a, source_.data() + first, out, count);
+  }
+}
+
 CpuProduct::CpuProduct(device::GatheredProduct given, const Level& level)
     : PreparedProduct(std::move(given)), level_(level) {
   const device::GatheredProduct& g = product();

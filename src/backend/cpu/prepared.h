@@ -46,16 +46,15 @@ class CpuConversion : public device::PreparedConversion {
 class CpuPermutation : public device::PreparedPermutation {
  public:
   explicit CpuPermutation(device::Permutation permutation);
-  /// Source index times two, plus one where the sign changes.
-  const u32* source() const { return source_.data(); }
-  /// Whether aligned runs of eight come from such runs, no sign changing: automorphisms of the NTT domain.
-  bool in_eights() const { return !block_.empty(); }
-  /// First source of each run, and the places within it, a byte each.
-  const u32* block() const { return block_.data(); }
-  const u64* lanes() const { return lanes_.data(); }
+  /// out[i] = a[source of first + i], i < count; `a` is a whole limb.
+  void gather(const LimbOps& ops, const Modulus& modulus, const void* a, std::size_t first, void* out,
+              std::size_t count) const;
 
  private:
-  std::vector<u32> source_, block_;
+  std::vector<u32> source_;  // index times two, plus one where the sign changes
+  // Where aligned runs of eight come from such runs and no sign changes, as in automorphisms of the NTT domain: the first
+  // source of each run, and the places within it, a byte each.
+  std::vector<u32> block_;
   std::vector<u64> lanes_;
 };
 

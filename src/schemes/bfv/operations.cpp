@@ -237,18 +237,12 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
   CiphertextData r = derived(a.data());
   r.width = c.spec().n;  // values move into slots that were padding
   r.independent = r.distinct = false;
-  Shape one = a.shape();
-  one.insert(one.begin(), 1);
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
     const RnsTensor p = ring::to_domain(a.data().parts[part], c.rules().home());
-    std::vector<RnsTensor> turned = c.rules().rotate(modulus, p, galois, switch_keys, progress);
-    if (stack) {
-      for (RnsTensor& t : turned) t = t.reshape(one);
-      r.parts.push_back(turned.size() == 1 ? turned[0] : ring::concatenate(turned, 0));
-    } else {
-      r.parts.push_back(turned[0]);
-    }
+    const ring::Stack out(p, galois.size(), stack);
+    c.rules().rotate(modulus, p, galois, switch_keys, out.entries(), progress);
+    r.parts.push_back(out.whole());
     r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().key_switch_noise(modulus, a.level()));
   }
   return finish(std::move(r));

@@ -63,17 +63,14 @@ class BfvRules : public exact::Rules {
     return out;
   }
 
-  std::vector<RnsTensor> rotate(std::size_t, const RnsTensor& x, const std::vector<u64>& galois,
-                                const std::vector<const rlwe::SwitchKey*>& keys, const Progress& progress) override {
+  void rotate(std::size_t, const RnsTensor& x, const std::vector<u64>& galois,
+              const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out,
+              const Progress& progress) override {
     ring::Engine& e = engine();
     auto& k = e.kernels();
     const device::KeySwitchPlan& plan = rlwe().key_switch_plan(x.primes().size());
-    std::vector<RnsTensor> out;
     std::vector<device::View> views = {x.view()};
-    for (std::size_t i = 0; i < galois.size(); ++i) {
-      out.emplace_back(rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
-      views.push_back(out.back().view());
-    }
+    for (const RnsTensor& result : out) views.push_back(result.view());
     const auto word = rlwe().parameters().word;
     const std::size_t digits = plan.digits.size(), n = rlwe().parameters().n, all = std::max<std::size_t>(1, x.items());
     const std::size_t each = 2 * device::Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
@@ -103,7 +100,6 @@ class BfvRules : public exact::Rules {
                     device::Workspace(workspace ? workspace->address() : nullptr, scratch));
       }
     });
-    return out;
   }
 
   RnsTensor switch_level(std::size_t, const RnsTensor& x, std::size_t level) override {

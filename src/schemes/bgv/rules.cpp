@@ -56,9 +56,10 @@ class BgvRules : public exact::Rules {
     return rlwe::switch_last(rlwe(), x, key, x.primes().size(), x.primes().size(), plain(part), progress, &inverses_[part]);
   }
 
-  std::vector<RnsTensor> rotate(std::size_t part, const RnsTensor& x, const std::vector<u64>& galois,
-                                const std::vector<const rlwe::SwitchKey*>& keys, const Progress& progress) override {
-    return rlwe::rotate(rlwe(), x, galois, keys, x.primes().size(), &inverses_[part], plain(part), progress);
+  void rotate(std::size_t part, const RnsTensor& x, const std::vector<u64>& galois,
+              const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out,
+              const Progress& progress) override {
+    rlwe::rotate(rlwe(), x, galois, keys, out, x.primes().size(), &inverses_[part], plain(part), progress);
   }
 
   RnsTensor switch_level(std::size_t part, const RnsTensor& x, std::size_t level) override {

@@ -21,10 +21,9 @@ const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std:
                         (list.empty() ? "none" : list));
 }
 
-/// The automorphisms of every item, and what the results have in common.
-std::pair<CiphertextData, std::vector<RnsTensor>> turned(const Ciphertext& x, const std::vector<u64>& galois,
-                                                         const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
-                                                         const Progress& progress) {
+/// The automorphisms of every item, along a new first axis where they are to be stacked.
+CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
+                      const EvaluationKeys& keys, bool stack, const Progress& progress) {
   require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
   Context& c = *x.data().context;
   std::vector<const rlwe::SwitchKey*> switch_keys;
@@ -33,7 +32,10 @@ std::pair<CiphertextData, std::vector<RnsTensor>> turned(const Ciphertext& x, co
   const Ciphertext a = of_degree_one(x, keys);
   CiphertextData r = derived(a.data());
   r.noise = rlwe::log2_sum(r.noise, c.key_switch_noise(r.level));
-  return {r, rlwe::rotate(c.rlwe(), a.data().tensor, galois, switch_keys, r.level, nullptr, 1, progress)};
+  const ring::Stack out(a.data().tensor, galois.size(), stack);
+  rlwe::rotate(c.rlwe(), a.data().tensor, galois, switch_keys, out.entries(), r.level, nullptr, 1, progress);
+  r.tensor = out.whole();
+  return r;
 }
 
 /// Sums along an axis, which goes. Sums of residues: no order changes a bit.
@@ -100,19 +102,13 @@ Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, c
   require<ShapeError>(!steps.empty(), "no steps to rotate by");
   std::vector<u64> galois;
   for (std::int64_t s : steps) galois.push_back(a.data().context->galois(s));
-  auto [r, results] = turned(a, galois, steps, keys, progress);
+  CiphertextData r = turned(a, galois, steps, keys, true, progress);
   r.width = r.context->slots();  // values move into slots that were padding
-  Shape one = a.shape();
-  one.insert(one.begin(), 1);
-  for (RnsTensor& t : results) t = t.reshape(one);
-  r.tensor = results.size() == 1 ? results[0] : ring::concatenate(results, 0);
   return finish(std::move(r));
 }
 
 Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
-  auto [r, results] = turned(a, {a.data().context->conjugation()}, {0}, keys, progress);
-  r.tensor = results[0];
-  return finish(std::move(r));
+  return finish(turned(a, {a.data().context->conjugation()}, {0}, keys, false, progress));
 }
 
 Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const Progress& progress) {

@@ -48,9 +48,11 @@ class Rules {
   virtual RnsTensor multiply(std::size_t part, const RnsTensor& a, const RnsTensor& b, const Progress& progress) = 0;
   virtual RnsTensor relinearize(std::size_t part, const RnsTensor& x, const rlwe::SwitchKey& key,
                                 const Progress& progress) = 0;
-  /// One result for each Galois element; 1 has no key and gives a copy.
-  virtual std::vector<RnsTensor> rotate(std::size_t part, const RnsTensor& x, const std::vector<u64>& galois,
-                                        const std::vector<const rlwe::SwitchKey*>& keys, const Progress& progress) = 0;
+  /// One result for each Galois element, written to `out` (of x's shape and primes, in the home domain); 1 has no key and
+  /// gives a copy.
+  virtual void rotate(std::size_t part, const RnsTensor& x, const std::vector<u64>& galois,
+                      const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out,
+                      const Progress& progress) = 0;
   /// In any domain.
   virtual RnsTensor switch_level(std::size_t part, const RnsTensor& x, std::size_t level) = 0;
   /// What switch_level multiplies the factor by.
