@@ -63,6 +63,18 @@ class Gpus:
             "gpu_memory_gib": round(memory.total / 2**30, 1) if known else None,
         }
 
+    def used_bytes(self) -> int | None:
+        """Memory in use on all of them, by whomever."""
+        if self._library is None:
+            return None
+        total = 0
+        for handle in self._handles:
+            memory = _Memory()
+            if self._library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
+                return None
+            total += memory.used
+        return total
+
     def joules(self) -> float | None:
         """Energy the whole boards have used since the driver was loaded. A counter moves some ten times a second."""
         if self._library is None:

@@ -33,10 +33,16 @@ HERE = Path(__file__).resolve().parent
 def machine() -> dict[str, Any]:
     """What this machine is."""
     info = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    model = next((line.split(":", 1)[1].strip() for line in info.splitlines() if line.startswith("model name")), "?")
+
+    def told(name: str) -> str:
+        return next(
+            (line.split(":", 1)[1].strip() for line in info.splitlines() if line.split("\t")[0].strip() == name), "?"
+        )
+
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "processor": model,
+        "processor": told("model name"),
+        "family": f"{told('vendor_id')} family {told('cpu family')} model {told('model')}",
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory / 2**30, 1),
         "system": platform.platform(),
