@@ -119,11 +119,15 @@ class Ciphertext {
   std::size_t slots() const;
   Packing packing() const;
   bool seeded() const;
+  bool fresh() const;  // an encryption that nothing was computed on, or said to be one by the file it came from
+  /// Whether nothing in it came from a file, evaluation and public keys included: noise_budget is then this process's own
+  /// bound; else what it is if all files are what they say.
+  bool vouched() const;
   /// Those of the set's plaintext moduli that it holds: all, unless it was taken apart.
   std::vector<std::uint64_t> plain_moduli() const;
   std::size_t first_modulus() const;  // which of the set's the first of them is
-  /// Bits left before decryption fails: a bound from the model. NaN for what was loaded and not fresh: files carry no noise.
-  /// Negative: exhausted by that much.
+  /// Bits left before decryption fails: a bound from the model, of what was loaded if its file is what it says. NaN where
+  /// the file does not tell. Negative: exhausted by that much.
   double noise_budget() const;
   std::size_t bytes() const;
   /// Blocks until it is computed, on a device that computes while its caller goes on. Only a stopwatch needs it.
@@ -205,10 +209,13 @@ class SecretKey {
   /// Seeded: the uniform half travels as 32 bytes. For some `moduli`, where memory does not hold all at once.
   Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {}) const;
   /// Residues modulo each plaintext modulus in turn, [moduli][items][width], canonical. Throws WrongKeyError, MismatchError
-  /// where moduli are missing, NoiseError.
-  std::vector<std::uint64_t> decrypt(const Ciphertext& ciphertext, const Progress& progress = {}) const;
-  /// Bits left, measured: the least over all ciphertexts and plaintext moduli.
-  double noise_budget(const Ciphertext& ciphertext) const;
+  /// where moduli are missing; NoiseError where the noise estimate is exhausted, and where the noise measured is beyond it.
+  /// `beyond_estimate`: an exhausted estimate is no error, which is a bound and no measurement; only noise measured, where it
+  /// leaves less than a bit, is one then, and most wrong results of few different values pass (docs/adr/0014).
+  std::vector<std::uint64_t> decrypt(const Ciphertext& ciphertext, const Progress& progress = {},
+                                     bool beyond_estimate = false) const;
+  /// Bits left, measured: the least over all ciphertexts and plaintext moduli; 0 where decrypt would throw NoiseError.
+  double noise_budget(const Ciphertext& ciphertext, bool beyond_estimate = false) const;
   /// Explicit, mode 0600.
   void save(const std::string& path) const;
   static SecretKey load(const std::string& path);
@@ -245,7 +252,8 @@ Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& ste
                        const Progress& progress = {});
 /// The two rows exchanged.
 Ciphertext rotate_columns(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
-/// A smaller modulus with the same value: fewer bytes. `level` primes stay; 0: as few as the noise estimate allows.
+/// A smaller modulus with the same value: fewer bytes. `level` primes stay; 0: as few as the noise estimate allows
+/// (NoiseError where there is none).
 Ciphertext switch_level(const Ciphertext& a, std::size_t level);
 
 /// weights [rows, columns] times ciphertexts (columns, ...): ONE modular matrix product. `bias` is empty, or one for each

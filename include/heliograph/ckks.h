@@ -116,8 +116,10 @@ class Ciphertext {
   std::size_t slots() const;
   bool complex() const;
   bool seeded() const;
-  /// Bits after the binary point that are right: a bound from the noise model and the magnitude of what was encrypted here
-  /// (of what was loaded: the largest that the lowest level holds). NaN for what was loaded and not fresh.
+  bool fresh() const;  // an encryption that nothing was computed on, or said to be one by the file it came from
+  /// Bits after the binary point that are right: a bound from the noise model and the magnitude of what was encrypted here,
+  /// 0 at least. It promises nothing where something came from a file, evaluation and public keys included (NaN), nor where
+  /// values of that magnitude may have outgrown their modulus on the way (minus infinity).
   double precision() const;
   std::size_t bytes() const;
   void wait() const;
@@ -179,7 +181,7 @@ class PublicKey {
   const PublicKeyData& data() const { return *data_; }
   Parameters parameters() const;
   std::string key_id() const;
-  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}) const;
+  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, double bound = 0) const;
   Bytes to_bytes() const;
   void save(const std::string& path) const;
   static PublicKey from_bytes(const Bytes& bytes);
@@ -188,6 +190,10 @@ class PublicKey {
  private:
   std::shared_ptr<const PublicKeyData> data_;
 };
+
+/// What decryption refuses with a RoomError: nothing; values whose size is known here to have outgrown their modulus perhaps,
+/// and those that visibly did; or also those of which files do not say that they fit.
+enum class Checked : unsigned char { nothing, vouched, assumed };
 
 struct SecretKeyData;
 /// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.
@@ -203,18 +209,20 @@ class SecretKey {
   PublicKey public_key() const;
   EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
                                  const Progress& progress = {}) const;
-  /// Seeded: the uniform half travels as 32 bytes. Level 0: the top.
-  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}) const;
-  /// Throws WrongKeyError, MismatchError.
-  Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}) const;
+  /// Seeded: the uniform half travels as 32 bytes. Level 0: the top. `bound`: no |value| is larger, PlaintextRangeError
+  /// where one is. It is public and travels in files, grown as operations may let values grow. 0: about the largest that the
+  /// lowest level holds.
+  Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, double bound = 0) const;
+  /// Throws WrongKeyError, MismatchError; RoomError where values may have outgrown their modulus.
+  Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}, Checked checked = Checked::vouched) const;
   /// Decryption for publication: a fresh Gaussian of `noise_bits` bits above the bound on the ciphertext's own noise is added
   /// to the phase before decoding (noise flooding against IND-CPA-D; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
-  /// `precision`: bits after the binary point that the caller knows to be right, for a tensor whose own bound a file did not
-  /// keep; NaN: the tensor's; the lower of both counts. NoiseError where no bound is known, or nothing would be left of the
-  /// values.
+  /// `precision`: bits after the binary point that the caller knows to be right, for a tensor that came from a file, whatever
+  /// it says; NaN: the tensor's; the lower of both counts. NoiseError where no bound is known, or nothing would be left of
+  /// the values; RoomError as decrypt.
   Values decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits,
                                  double precision = std::numeric_limits<double>::quiet_NaN(),
-                                 const Progress& progress = {}) const;
+                                 const Progress& progress = {}, Checked checked = Checked::vouched) const;
   /// Explicit, mode 0600.
   void save(const std::string& path) const;
   static SecretKey load(const std::string& path);
@@ -243,7 +251,8 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
 /// Times the imaginary unit, exactly.
 Ciphertext multiply_i(const Ciphertext& a);
 Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
-/// Down one level, divided by the ratio of the moduli. LevelError at level 1.
+/// Down one level, divided by the ratio of the moduli. LevelError at level 1; ScaleError where the scale would be below the
+/// rounding error and the level's own: nothing was multiplied.
 Ciphertext rescale(const Ciphertext& a, const Progress& progress = {});
 /// relinearize and rescale in one rounding: an operation of its own, with bits of its own.
 Ciphertext relinearize_rescale(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});

@@ -28,6 +28,7 @@ HELIOGRAPH_ERROR(ShapeError, Error)              // axes that do not fit
 HELIOGRAPH_ERROR(DtypeError, Error)              // an array of the wrong element type
 HELIOGRAPH_ERROR(SlotsError, Error)              // batching or rotation where there are no slots
 HELIOGRAPH_ERROR(NoiseError, Error)              // noise exhausted
+HELIOGRAPH_ERROR(RoomError, NoiseError)          // CKKS values that may have outgrown their modulus
 HELIOGRAPH_ERROR(LevelError, Error)              // no modulus left to drop
 HELIOGRAPH_ERROR(ScaleError, Error)              // CKKS scales that do not fit
 HELIOGRAPH_ERROR(FormatError, Error)             // a file that is not one of ours

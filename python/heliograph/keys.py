@@ -237,19 +237,25 @@ class SecretKey:
         array, packing = _values(self.parameters, values, slots, coefficients, pad, count)
         return Tensor(self._core.encrypt(array, packing, progress, first, count))
 
-    def decrypt(self, tensor: Tensor, *, slots: int = -1, progress: Progress | None = None) -> npt.NDArray[Any]:
+    def decrypt(
+        self, tensor: Tensor, *, slots: int = -1, beyond_estimate: bool = False, progress: Progress | None = None
+    ) -> npt.NDArray[Any]:
         """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis.
 
-        Raises WrongKeyError, NoiseError, MismatchError (also where plaintext moduli are missing: `join_moduli`).
+        Raises WrongKeyError, MismatchError (also where plaintext moduli are missing: `join_moduli`); NoiseError where the noise
+        estimate (`Tensor.noise_budget`) is exhausted, and where the noise measured is beyond it. The estimate is a bound: a
+        result may be right beyond it. ``beyond_estimate=True`` decrypts it, and raises NoiseError only where the noise measured
+        leaves less than a bit. It is no proof: noise of few different values (of constant data, doubled often) may have wrapped
+        and show nothing.
         """
         if not isinstance(tensor, Tensor):
             raise _core.DtypeError(f"decrypt takes a tensor, not {type(tensor).__name__}")
-        residues: Any = self._core.decrypt(tensor._core, progress)
+        residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate))
         return np.moveaxis(from_residues(residues, self.parameters.plain_moduli), -1, slots)
 
-    def noise_budget(self, tensor: Tensor) -> float:
-        """Bits of noise left, measured: the least over all ciphertexts of the tensor."""
-        return self._core.noise_budget(tensor._core)
+    def noise_budget(self, tensor: Tensor, *, beyond_estimate: bool = False) -> float:
+        """Bits of noise left, measured: the least over all ciphertexts of the tensor. 0 where `decrypt` raises NoiseError."""
+        return self._core.noise_budget(tensor._core, bool(beyond_estimate))
 
     def save(self, path: Any) -> None:
         """Writes the key to a file only its owner can read (mode 0600)."""

@@ -58,20 +58,33 @@ class Tensor(Shaped):
         return Parameters(self._core.parameters)
 
     @property
+    def fresh(self) -> bool:
+        """Whether nothing was computed on it since it was encrypted, or its file says so."""
+        return bool(self._core.fresh)
+
+    @property
+    def vouched(self) -> bool:
+        """Whether nothing in it came from a file, keys included: `noise_budget` is then this process's own bound."""
+        return bool(self._core.vouched)
+
+    @property
     def plain_moduli(self) -> list[int]:
         """Those of the set's plaintext moduli that it holds: all, unless it was split (`split_moduli`)."""
         return list(self._core.plain_moduli)
 
     @property
     def noise_budget(self) -> float | None:
-        """Bits of noise left, an estimate (a bound, from the model); None where unknown: loaded and not fresh."""
+        """Bits of noise left, an estimate: a bound, from the model, 0 where it is exhausted and decryption refuses. Of what was
+        loaded it holds if its file is what it says (`vouched`); None where the file does not tell (format 1, not fresh).
+        """
         bits = float(self._core.noise_budget)
         return None if math.isnan(bits) else max(0.0, bits)
 
     def __repr__(self) -> str:
         p = self.parameters
         budget = self.noise_budget
-        noise = "noise unknown (loaded)" if budget is None else f"noise budget {budget:.0f} bits (estimate)"
+        estimate = "estimate" if self.vouched else "estimate, if files are what they say"
+        noise = "noise unknown (loaded)" if budget is None else f"noise budget {budget:.0f} bits ({estimate})"
         kind = "slots" if self._core.packing == "slots" else "coefficients"
         seeded = ", seeded" if self._core.seeded else ""
         held, moduli = len(self.plain_moduli), len(p.plain_moduli)

@@ -135,6 +135,8 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("plain_moduli", &Ciphertext::plain_moduli)
       .def_prop_ro("first_modulus", &Ciphertext::first_modulus)
       .def_prop_ro("noise_budget", &Ciphertext::noise_budget)
+      .def_prop_ro("fresh", &Ciphertext::fresh)
+      .def_prop_ro("vouched", &Ciphertext::vouched)
       .def_prop_ro("nbytes", &Ciphertext::bytes)
       .def("wait", &Ciphertext::wait, Unlocked())
       .def("to_bytes", &written<Ciphertext>)
@@ -203,21 +205,20 @@ void bind_keys(nb::module_& m) {
           "relinearize"_a, "rotations"_a, "columns"_a, "progress"_a = nb::none())
       .def(
           "decrypt",
-          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress) {
+          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, bool beyond_estimate) {
             const Progress p = progress_of(progress);
             std::vector<std::uint64_t> residues;
             {
               nb::gil_scoped_release release;
-              residues = k.decrypt(c, p);
+              residues = k.decrypt(c, p, beyond_estimate);
             }
             Shape shape = c.shape();
             shape.insert(shape.begin(), c.parameters().spec().plain_moduli.size());
             shape.push_back(c.slots());
             return array_of(std::move(residues), shape);
           },
-          "ciphertext"_a, "progress"_a = nb::none())
-      .def("noise_budget", nb::overload_cast<const Ciphertext&>(&SecretKey::noise_budget, nb::const_), "ciphertext"_a,
-           Unlocked());
+          "ciphertext"_a, "progress"_a = nb::none(), "beyond_estimate"_a = false)
+      .def("noise_budget", &SecretKey::noise_budget, "ciphertext"_a, "beyond_estimate"_a = false, Unlocked());
   m.def("ciphertext_from_bytes", &parse<Ciphertext>);
   m.def("public_key_from_bytes", &parse<PublicKey>);
   m.def("evaluation_keys_from_bytes", &parse<EvaluationKeys>);

@@ -112,6 +112,7 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("complex", &Ciphertext::complex)
       .def_prop_ro("seeded", &Ciphertext::seeded)
       .def_prop_ro("precision", &Ciphertext::precision)
+      .def_prop_ro("fresh", &Ciphertext::fresh)
       .def_prop_ro("nbytes", &Ciphertext::bytes)
       .def("wait", &Ciphertext::wait, Unlocked())
       .def("to_bytes", &written<Ciphertext>)
@@ -133,18 +134,25 @@ void bind_ciphertext(nb::module_& m) {
       "parameters"_a, "values"_a, "complex"_a, "level"_a = 0, "scale"_a = 0.0);
 }
 
+/// None: what is known here; True: what files say too; False: nothing.
+ckks::Checked checked_of(std::optional<bool> checked) {
+  if (!checked) return ckks::Checked::vouched;
+  return *checked ? ckks::Checked::assumed : ckks::Checked::nothing;
+}
+
 /// encrypt, to_bytes and save, which both keys have.
 template <class Key>
 void bind_encryption(nb::class_<Key>& k) {
   k.def(
       "encrypt",
-      [](const Key& key, const Complexes& values, bool complex, std::size_t level, const nb::object& progress) {
+      [](const Key& key, const Complexes& values, bool complex, std::size_t level, const nb::object& progress,
+         double bound) {
         const Values v = values_of(values, complex);
         const Progress p = progress_of(progress);
         nb::gil_scoped_release release;
-        return key.encrypt(v, level, p);
+        return key.encrypt(v, level, p, bound);
       },
-      "values"_a, "complex"_a, "level"_a = 0, "progress"_a = nb::none());
+      "values"_a, "complex"_a, "level"_a = 0, "progress"_a = nb::none(), "bound"_a = 0.0);
   k.def_prop_ro("parameters", &Key::parameters);
   k.def_prop_ro("key_id", &Key::key_id);
   k.def("save", &Key::save, "path"_a, Unlocked());
@@ -170,28 +178,29 @@ void bind_secret_key(nb::module_& m) {
           "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none())
       .def(
           "decrypt",
-          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress) {
+          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, std::optional<bool> checked) {
             const Progress p = progress_of(progress);
             Values values;
             {
               nb::gil_scoped_release release;
-              values = k.decrypt(c, p);
+              values = k.decrypt(c, p, checked_of(checked));
             }
             return array_from(std::move(values));
           },
-          "ciphertext"_a, "progress"_a = nb::none())
+          "ciphertext"_a, "progress"_a = nb::none(), "checked"_a = nb::none())
       .def(
           "decrypt_for_publication",
-          [](const SecretKey& k, const Ciphertext& c, double noise_bits, double precision, const nb::object& progress) {
+          [](const SecretKey& k, const Ciphertext& c, double noise_bits, double precision, const nb::object& progress,
+             std::optional<bool> checked) {
             const Progress p = progress_of(progress);
             Values values;
             {
               nb::gil_scoped_release release;
-              values = k.decrypt_for_publication(c, noise_bits, precision, p);
+              values = k.decrypt_for_publication(c, noise_bits, precision, p, checked_of(checked));
             }
             return array_from(std::move(values));
           },
-          "ciphertext"_a, "noise_bits"_a, "precision"_a, "progress"_a = nb::none());
+          "ciphertext"_a, "noise_bits"_a, "precision"_a, "progress"_a = nb::none(), "checked"_a = nb::none());
   m.def("ckks_load_secret_key", &SecretKey::load, "path"_a, Unlocked());
 }
 

@@ -27,7 +27,8 @@ void bind_errors(nb::module_& m) {
   declare<ShapeError>(m, "ShapeError", error);
   declare<DtypeError>(m, "DtypeError", error);
   declare<SlotsError>(m, "SlotsError", error);
-  declare<NoiseError>(m, "NoiseError", error);
+  const nb::object noise = declare<NoiseError>(m, "NoiseError", error);
+  declare<RoomError>(m, "RoomError", noise);
   declare<LevelError>(m, "LevelError", error);
   declare<ScaleError>(m, "ScaleError", error);
   const nb::object format = declare<FormatError>(m, "FormatError", error);

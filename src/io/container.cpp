@@ -175,9 +175,9 @@ Prefix read_prefix(std::span<const std::byte> first, std::size_t size) {
   };
   if (first.size() < 12) truncated(prefix_bytes);
   const auto version = load_le<std::uint32_t>(first, 8);
-  if (version != format_version) {
+  if (version < 1 || version > format_version) {
     throw VersionError("a Heliograph file of format version " + std::to_string(version) +
-                       "; this Heliograph reads version 1");
+                       "; this Heliograph reads versions 1 and 2");
   }
   if (first.size() < prefix_bytes) truncated(prefix_bytes);
   if (load_le<std::uint32_t>(first, 12) != 0) damaged("the reserved field is not zero");
@@ -190,7 +190,7 @@ Prefix read_prefix(std::span<const std::byte> first, std::size_t size) {
   if (size > total) {
     throw DamagedFileError("oversized: " + std::to_string(size) + " bytes where the file says " + std::to_string(total));
   }
-  return {header, total};
+  return {header, total, version};
 }
 
 Container read_header(std::span<const std::byte> text, const Prefix& prefix, std::vector<std::size_t>& offsets) {
@@ -212,6 +212,7 @@ Container read_header(std::span<const std::byte> text, const Prefix& prefix, std
   }
   if (offset != end) damaged("the arrays do not fill the file");
   container.file_bytes = prefix.total_bytes;
+  container.version = prefix.version;
   return container;
 }
 

@@ -56,6 +56,8 @@ struct Array {
   void check_values(const char* expected_dtype) const;
 };
 
+inline constexpr std::uint32_t format_version = 2;  // written; versions read: 1 and 2
+
 struct Container {
   std::string type;              // what is inside: "bfv.ciphertexts", ...; 1 to 64 bytes
   Json header = Json::object();  // an object; its meaning belongs to the type
@@ -63,13 +65,12 @@ struct Container {
   std::shared_ptr<const void> storage;  // keeps the arrays' bytes alive where they are the container's own
   bool verified = true;                 // false after peek(): neither arrays nor digest were read
   std::size_t file_bytes = 0;           // length of what was read; 0 for a container made by hand
+  std::uint32_t version = format_version;  // of what was read; what is written has this Heliograph's
 
   /// The array of that name; DamagedFileError where it is absent or has another dtype or shape.
   const Array& array(std::string_view name, std::string_view dtype, const std::vector<std::size_t>& expected_shape) const;
   const Array* find(std::string_view name) const;  // null where absent
 };
-
-inline constexpr std::uint32_t format_version = 1;  // written; versions read: 1
 
 /// The exact length of the container's bytes, told before the work starts.
 std::size_t byte_size(const Container& container);

@@ -52,6 +52,7 @@ void emit(const Container& container, const Plan& plan, Sink sink) {
 
 struct Prefix {
   std::size_t header_bytes, total_bytes;
+  std::uint32_t version;
 };
 /// Checks the first bytes of a file of `size` bytes: `first` holds min(size, prefix_bytes) of them.
 Prefix read_prefix(std::span<const std::byte> first, std::size_t size);

@@ -1,9 +1,11 @@
 #include "rlwe/files.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "io/sha256.h"
+#include "rlwe/noise.h"
 
 namespace heliograph::rlwe {
 
@@ -54,6 +56,29 @@ RnsTensor read_tensor(const io::Container& from, const std::string& name, const 
   RnsTensor t(c.engine(), shape, components, primes, domain);
   ring::upload(t, words);
   return t;
+}
+
+std::optional<io::Json> stored_figures(const std::vector<double>& figures) {
+  io::Json stored = io::Json::array();
+  for (const double figure : figures) {
+    if (std::isnan(figure)) return std::nullopt;
+    stored.push_back(stored_figure(figure));
+  }
+  return stored;
+}
+
+std::vector<double> figures_from(const io::Container& from, const char* name, std::size_t count) {
+  if (from.version < 2 || !from.header.find(name)) return std::vector<double>(count, std::nan(""));
+  std::vector<double> figures;
+  for (const u64 stored : from.header.unsigned_array_at(name, count, kMostStored)) figures.push_back(figure_from(stored));
+  if (figures.size() != count) throw DamagedFileError(std::string("the file has another number of figures of ") + name);
+  return figures;
+}
+
+void check_hash(const io::Container& from, const std::function<std::string(bool named)>& hash) {
+  const std::string& stored = from.header.string_at("parameter_hash", 64);
+  if (stored != hash(false) && (from.version > 1 || stored != hash(true)))
+    throw DamagedFileError("the parameters do not match their hash");
 }
 
 KeyId key_of(const io::Container& from) { return io::bytes_from_hex<16>(from.header.string_at("key", 32), "the key id"); }

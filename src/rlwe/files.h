@@ -1,6 +1,9 @@
 // Residue tensors, key ids and seeds in files: what BFV, BGV and CKKS write and read alike.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "io/container.h"
 #include "rlwe/keys.h"
 
@@ -30,6 +33,16 @@ std::span<const std::byte> read_words(const io::Container& from, const std::stri
 /// The same on the device.
 RnsTensor read_tensor(const io::Container& from, const std::string& name, const Context& c, const Shape& shape,
                       std::size_t components, const PrimeList& primes, Domain domain);
+
+/// Figures of noise or size (rlwe/noise.h) as a file has them: one for each part, nothing where one is unknown.
+std::optional<io::Json> stored_figures(const std::vector<double>& figures);
+/// The header's figures of that name, `count` of them; unknown (NaN) where there are none. What a file says is assumed, never
+/// vouched for. DamagedFileError.
+std::vector<double> figures_from(const io::Container& from, const char* name, std::size_t count);
+
+/// The header's hash is that of the numbers: `hash(false)` without the set's name, as format 2 takes it, or in files of format
+/// 1 `hash(true)` with it. DamagedFileError.
+void check_hash(const io::Container& from, const std::function<std::string(bool named)>& hash);
 
 /// The header's key id. DamagedFileError.
 KeyId key_of(const io::Container& from);

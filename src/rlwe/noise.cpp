@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "math/sampler.h"
 
@@ -10,7 +11,7 @@ namespace heliograph::rlwe {
 
 namespace {
 
-constexpr double kDeviations = 8;
+constexpr double kDeviations = 8, kNone = std::numeric_limits<double>::infinity();
 
 using math::u128;
 
@@ -72,9 +73,24 @@ double log2_of(const Big& a) {
 
 }  // namespace
 
+double log2_times(double a, double b) { return a == kNone || b == kNone ? kNone : a + b; }
+
 double log2_sum(double a, double b) {
+  if (a == kNone || b == kNone) return kNone;
+  if (std::isnan(a) || std::isnan(b)) return a + b;
   const double high = std::max(a, b), low = std::min(a, b);
-  return high + std::log2(1 + std::exp2(low - high));
+  return high == low ? high + 1 : high + std::log2(1 + std::exp2(low - high));  // two of minus infinity have no difference
+}
+
+double log2_max(double a, double b) { return a == kNone || b == kNone || std::isnan(a + b) ? log2_sum(a, b) : std::max(a, b); }
+
+std::uint64_t stored_figure(double figure) {
+  const double sixteenths = std::ceil(std::max(0.0, figure) * 16 - 0x1p-10);
+  return sixteenths < static_cast<double>(kMostStored) ? static_cast<std::uint64_t>(sixteenths) : kMostStored;
+}
+
+double figure_from(std::uint64_t stored) {
+  return stored < kMostStored ? static_cast<double>(stored) / 16 : kNone;
 }
 
 double NoiseModel::random(double log_variance) const { return std::log2(kDeviations) + (std::log2(n_) + log_variance) / 2; }
@@ -169,17 +185,23 @@ double log2_largest(const u64* words, std::size_t n, const std::vector<u64>& mod
 }
 
 double largest_fraction(const u64* words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier) {
+  // x_i times the constant [multiplier (Q / q_i)^-1]_(q_i) / q_i, summed modulo 1: the constant has 128 bits, the sum 64, and
+  // both drop whole turns by overflowing. No reduction, no division, no comparison.
   const std::vector<u64> constants = reconstruction_constants(moduli, multiplier);
-  double worst = 0;
-  for (std::size_t c = 0; c < n; ++c) {
-    double turns = 0;
-    for (std::size_t i = 0; i < moduli.size(); ++i) {
-      turns +=
-          static_cast<double>(math::mul_mod(words[i * n + c], constants[i], moduli[i])) / static_cast<double>(moduli[i]);
-    }
-    worst = std::max(worst, std::abs(turns - std::round(turns)));
+  std::vector<u64> turns(n);
+  for (std::size_t i = 0; i < moduli.size(); ++i) {
+    const u128 high = (u128{constants[i]} << 64) / moduli[i], rest = (u128{constants[i]} << 64) % moduli[i];
+    const u64 upper = static_cast<u64>(high), lower = static_cast<u64>((rest << 64) / moduli[i]);
+    const u64* const x = words + i * n;
+    for (std::size_t c = 0; c < n; ++c) turns[c] += x[c] * upper + static_cast<u64>(u128{x[c]} * lower >> 64);
   }
-  return worst;
+  math::i64 worst = 0;
+  for (const u64 turn : turns) {  // in units of 2^-63: a half is 2^62
+    const math::i64 signed_turn = static_cast<math::i64>(turn) >> 1, sign = signed_turn >> 63;
+    const math::i64 more = ((signed_turn ^ sign) - sign) - worst;
+    worst += more & ~(more >> 63);
+  }
+  return std::ldexp(static_cast<double>(worst), -63);
 }
 
 }  // namespace heliograph::rlwe

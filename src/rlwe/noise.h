@@ -7,6 +7,7 @@
 // ciphertext words are taken as uniform and independent. All values are log2.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "rlwe/parameters.h"
@@ -17,8 +18,35 @@ namespace heliograph::rlwe {
 /// bits), so a rounding error reaches 1/2 + 2^-20 and noise may fill 1/2 - 2^-20: log2 of 1 + 2^-19, with room.
 inline constexpr double kRoundingSlack = 0x1p-18;
 
+// Bounds, log2. NaN is unknown and makes all it meets unknown, but for infinity: where no bound holds any more, none will.
+/// a + b
+double log2_times(double a, double b);
 /// log2(2^a + 2^b)
 double log2_sum(double a, double b);
+/// The larger.
+double log2_max(double a, double b);
+
+/// A bound kept twice.
+struct Figure {
+  double vouched;  // answered for by this process: nothing it rests on came from a file
+  double assumed;  // true if files are what they say
+
+  Figure(double both) : vouched(both), assumed(both) {}  // NOLINT(google-explicit-constructor): a number is a bound
+  Figure(double vouched, double assumed) : vouched(vouched), assumed(assumed) {}
+};
+inline Figure operator+(Figure a, Figure b) {
+  return {log2_times(a.vouched, b.vouched), log2_times(a.assumed, b.assumed)};
+}
+inline Figure operator-(Figure a, double b) { return {a.vouched - b, a.assumed - b}; }
+inline Figure& operator+=(Figure& a, Figure b) { return a = a + b; }
+inline Figure log2_sum(Figure a, Figure b) { return {log2_sum(a.vouched, b.vouched), log2_sum(a.assumed, b.assumed)}; }
+inline Figure log2_max(Figure a, Figure b) { return {log2_max(a.vouched, b.vouched), log2_max(a.assumed, b.assumed)}; }
+
+/// Figures in files are sixteenths of a bit, 0 to kMostStored, which stands for all above it and for infinity.
+inline constexpr std::uint64_t kMostStored = std::uint64_t{1} << 20;
+/// Rounded up, and so far from a tie that no other machine's logarithms give another number. `figure` is known.
+std::uint64_t stored_figure(double figure);
+double figure_from(std::uint64_t stored);
 
 class NoiseModel {
  public:
@@ -58,7 +86,8 @@ class CanonicalNorm {
 /// 0 gives -1. Exact big-integer arithmetic.
 double log2_largest(const u64* words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier);
 
-/// The largest distance of multiplier * x / Q from an integer, 0 to 1/2, to about 2^-40.
+/// The largest distance of multiplier * x / Q from an integer, 0 to 1/2, to 2^-55. In time and memory accesses that do not
+/// depend on the words, which tell of the secret key.
 double largest_fraction(const u64* words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier);
 
 }  // namespace heliograph::rlwe

@@ -165,7 +165,7 @@ TEST(ContainerDamage, EverySingleBitFlipped) {
     if (at < 8) {
       expect_error<FormatError>(flipped, "not a Heliograph file");
     } else if (at < 12) {
-      expect_error<VersionError>(flipped, "reads version 1");
+      expect_error<VersionError>(flipped, "reads versions 1 and 2");
     } else {
       expect_error<DamagedFileError>(flipped, at >= 32 ? "digest" : "");
     }
@@ -220,10 +220,10 @@ TEST(ContainerDamage, ForeignFiles) {
 
 TEST(ContainerDamage, PrefixFields) {
   const Bytes good = to_bytes(sample());
-  for (const std::uint32_t version : {0u, 2u, 256u, 0xffffffffu}) {
+  for (const std::uint32_t version : {0u, 3u, 256u, 0xffffffffu}) {
     Bytes bytes = good;
     put_u32(bytes, 8, version);
-    expect_error<VersionError>(sign(bytes), "version " + std::to_string(version) + "; this Heliograph reads version 1");
+    expect_error<VersionError>(sign(bytes), "version " + std::to_string(version) + "; this Heliograph reads versions 1 and 2");
   }
   Bytes bytes = good;
   put_u32(bytes, 12, 1);

@@ -581,12 +581,14 @@ class Container:
     type: str
     header: dict[str, Any]
     arrays: dict[str, npt.NDArray[Any]]
+    version: int = 2
 
 
 def parse(data: bytes) -> Container:
     """Reads a container, checking its lengths, offsets and digest."""
     magic, version, reserved, header_bytes, total = struct.unpack_from("<8sIIQQ", data)
-    assert (magic, version, reserved, total) == (b"\x89HELIO\r\n", 1, 0, len(data))
+    assert (magic, reserved, total) == (b"\x89HELIO\r\n", 0, len(data))
+    assert version in (1, 2)
     assert hashlib.sha256(data[:-32]).digest() == data[-32:]
     head = json.loads(data[32 : 32 + header_bytes])
     assert set(head) == {"type", "header", "arrays"}
@@ -598,7 +600,7 @@ def parse(data: bytes) -> Container:
         arrays[a["name"]] = np.frombuffer(data, dtype, math.prod(a["shape"]), offset).reshape(a["shape"])
         offset += -(-a["bytes"] // 64) * 64
     assert offset == len(data) - 32
-    return Container(head["type"], head["header"], arrays)
+    return Container(head["type"], head["header"], arrays, version)
 
 
 def canonical(value: Any) -> bytes:
@@ -624,6 +626,6 @@ def build(container: Container, header_text: bytes | None = None) -> bytes:
             break
         text = new
     total = start + len(payload) + 32
-    prefix = struct.pack("<8sIIQQ", b"\x89HELIO\r\n", 1, 0, len(text), total)
+    prefix = struct.pack("<8sIIQQ", b"\x89HELIO\r\n", container.version, 0, len(text), total)
     body = (prefix + text).ljust(start, b"\0") + payload
     return body + hashlib.sha256(body).digest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -97,11 +98,23 @@ def test_equal_programs_take_equal_levels() -> None:
     assert (a.level, a.noise_budget) == (b.level, b.noise_budget)
 
 
-def test_loaded_tensors_stay_at_their_level() -> None:
-    """Files carry no noise: nothing is switched unless it is asked for."""
+def test_loaded_tensors_go_on_as_they_would_have() -> None:
+    """Files carry the estimate, and levels follow from it."""
     w = world("w64")
     square = hg.relinearize(w.x * w.x)
-    loaded = w.server.from_bytes(hg.relinearize(square * square).to_bytes())
+    fourth = hg.relinearize(square * square)
+    loaded = w.server.from_bytes(fourth.to_bytes())
+    assert (loaded * loaded).level == (fourth * fourth).level < loaded.level
+    w.check(hg.relinearize(loaded * loaded), w.values.astype(object) ** 8)
+
+
+def test_tensors_of_unknown_noise_stay_at_their_level() -> None:
+    """Files of format 1 carry no noise: nothing is switched unless it is asked for."""
+    w = world("w64")
+    square = hg.relinearize(w.x * w.x)
+    old = parse(hg.relinearize(square * square).to_bytes())
+    del old.header["noise"]
+    loaded = w.server.from_bytes(build(dataclasses.replace(old, version=1)))
     assert loaded.noise_budget is None
     product = loaded * loaded
     assert product.level == loaded.level

@@ -1,10 +1,11 @@
-"""Known answers: files of format 1 that stay readable, and whose bytes follow from their seed on every device.
+"""Known answers: files of formats 1 and 2 that stay readable, and whose bytes follow from their seed on every device.
 
 `python tests/python/test_formats.py` writes the files that are not there; those that are there are never written again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -23,12 +24,12 @@ from heliograph import _core
 from model import KEY_MASK, MASK, Model, build, centred, crt, from_ntt, parse, times, turned, uniform
 from rigs import N
 
-DATA = Path(__file__).with_name("data") / "format-v1"
+DATA = Path(__file__).with_name("data")
 SEED = b"a seed for known answers, public"
 VALUES = np.arange(-512, 512)
 
 # SHA-256 of each file. One that changes is a change of the format or of a draw: bump the version.
-DIGESTS: dict[str, str] = {
+DIGESTS_1: dict[str, str] = {
     "secret-key-w32.hg": "0fcdf958d51f648b623e293b1bb2b3a5ca6080ade437cfc1a767f4ec1d03cd15",
     "evaluation-keys-w32.hg": "d3ae65ac49dad259f424321992a95bf8e8fbb6e056a7386e3fa676ebabfaef47",
     "ciphertext-w32.hg": "b31e93c51a9f3e4a312538131c23657def5d7641d5f94e4f77cf2ff0287bd627",
@@ -59,6 +60,44 @@ DIGESTS: dict[str, str] = {
     "ckks-product-w64.hg": "e1f8e83735045b11874da55c1f58f1ddade750fce708e16fbe9dcc9ab5e4ad24",
     "ckks-public-key-w64.hg": "8142d646c40295dd24ce49e734e9c59a1f3f3b1eb0a1e02cf70893922f7ecf1a",
 }
+DIGESTS_2: dict[str, str] = {
+    "secret-key-w32.hg": "59a15c7577fe8a19d470706e44031f0549ab12ecb7911bcd3bf5ba5c118cbce1",
+    "evaluation-keys-w32.hg": "e2153a7ee70f25a6f4becf30493a7718d19903b6a99886e750fe6654727130ae",
+    "ciphertext-w32.hg": "92bdb35e8abf63c454209fe37542b322f24a654972cd5b4ba71ac93460a96023",
+    "degree-two-w32.hg": "720f54462f1f6b20f13dbfb2f5bf439ca5dfcc6b061385a1e202adf4be967ea6",
+    "public-key-w32.hg": "c88c8f0a26767d7e484619e85815a742b413fa9171718dec6e83151cc4082a76",
+    "bgv-secret-key-w32.hg": "ba568304d7ff4e212883a210a63402a59e21983e79a71a8029bb96fa7fd2cafc",
+    "bgv-ciphertext-w32.hg": "27356498807f3ed98ca4677ebd00818404987147a32651b3c4f8bb2993aa3154",
+    "bgv-switched-w32.hg": "ca911c27d88755e5b3ac95d6039ee4b17787035604678a61ccb0474296b6092f",
+    "bgv-evaluation-keys-w32.hg": "c067e55bb40519fa09da477f6ca902b26e8f8a5108be9071e2e21d7ee5430200",
+    "bgv-product-w32.hg": "98f4ea0dce8589078a086083bc54130395217004dc442b6a04766ee7de40a40a",
+    "ckks-secret-key-w32.hg": "474ee2e695ccd79159c7d9868f87396a62d44940834ac8f64677f99b7f0cbb71",
+    "ckks-evaluation-keys-w32.hg": "86e426ab6bf1e67a99db8ca72121a198672e182e6e58b36f3403eaa3f057823f",
+    "ckks-ciphertext-w32.hg": "c7cf0373dce7648f37099753864eae1c788d83958da74ffeacfb9b8bbe3d61b8",
+    "ckks-product-w32.hg": "28615eda0954f06447a8045d1a093fcee4ca9da73db26765d47a01af1fdc71df",
+    "ckks-public-key-w32.hg": "45104b2dc9008d07eae94f6bf646938d74495b611724476712e46feb43615312",
+    "ckks-degree-two-w32.hg": "442736705fbc9c8bc007e3e51e54b367e9df87586e6c46450a81863006b86098",
+    "secret-key-w64.hg": "65a185fe14d088d4ffb432d68a9c6f05d4d5c74586dcec6efe18570229b7363e",
+    "evaluation-keys-w64.hg": "0cfe94ef5fff9d82a7a030d2c232101bdf9699bfad2e0470c11cc7ca50ba1758",
+    "ciphertext-w64.hg": "c0fc56fcc090f8c545e8514ac40b52b0278b54b632641ce6416f5fa1367b1e2c",
+    "degree-two-w64.hg": "83fe71a79ec990f53641f81e564fbba47185940b34b277272cfa596a51d7d90c",
+    "public-key-w64.hg": "c739d5ff6aa4495b0647efdf61bec2b5477a38729c9a3ea82349094c37f1621f",
+    "bgv-secret-key-w64.hg": "988d03620a9a3f1733ddfd7895111645cea6bacb7c3fadb4b2ebee0b47cd446b",
+    "bgv-ciphertext-w64.hg": "ab9bfa18d58f33ba6b81a4be0c19712aed74529007a8e5eeabae8258304c5f43",
+    "bgv-switched-w64.hg": "252643e80d36c59ce68a3c17363686b7814a71f4cbb0bdc598e9216062e1f737",
+    "ckks-secret-key-w64.hg": "581f5994855f623eccf1592e9dac8a0ad4fc8b711e89eba7f329132d0167717e",
+    "ckks-evaluation-keys-w64.hg": "40c6571525b4527b08b584b9f786e7a00119109bc6306562d148694243421720",
+    "ckks-ciphertext-w64.hg": "984d6b7647f80c2edfac6e08c2af6ad0bb5e8ae5a38576455498ea5bba6d4546",
+    "ckks-product-w64.hg": "b4f2613ceaa026f66bcfe4481b766a57b07c2c3fe4686e157bda61917143a4a9",
+    "ckks-public-key-w64.hg": "992c5badab38997aad9e56ea8dec262b322d330407c00a8081591c5150f58992",
+}
+FILES = [(1, name) for name in DIGESTS_1] + [(2, name) for name in DIGESTS_2]
+VERSIONS = pytest.mark.parametrize("version", [1, 2])
+
+
+def folder(version: int) -> Path:
+    """The files of a version."""
+    return DATA / f"format-v{version}"
 
 
 def small_set(edition: str, moduli: list[int], special: int) -> hg.bfv.Parameters:
@@ -141,42 +180,52 @@ def all_made() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", DIGESTS)
-def test_known_file(name: str, tmp_path: Path) -> None:
-    """Its digest, and the same bytes made again from the seed."""
-    data = (DATA / name).read_bytes()
-    assert hashlib.sha256(data).hexdigest() == DIGESTS[name]
+@pytest.mark.parametrize(("version", "name"), FILES)
+def test_known_file(version: int, name: str, tmp_path: Path) -> None:
+    """Its digest, and what is made again from the seed: the same bytes, or in format 1 the same without figures of noise."""
+    data = (folder(version) / name).read_bytes()
+    assert hashlib.sha256(data).hexdigest() == (DIGESTS_1 if version == 1 else DIGESTS_2)[name]
     all_made()[name].save(tmp_path / name)
-    assert (tmp_path / name).read_bytes() == data
-    assert build(parse(data)) == data
+    again, kept = (tmp_path / name).read_bytes(), parse(data)
+    if version == 1:
+        made_now = parse(again)
+        made_now.header = {k: v for k, v in made_now.header.items() if k not in ("noise", "bound")}
+        again = build(dataclasses.replace(made_now, version=1))
+    assert again == data
+    assert build(kept) == data
 
 
 def test_nothing_is_forgotten() -> None:
     """Each file has a digest and each digest a file; together they stay small."""
-    files = list(DATA.iterdir())
-    assert {f.name for f in files} == set(DIGESTS) == set(all_made())
-    assert sum(f.stat().st_size for f in files) < 600_000
+    for version, digests in ((1, DIGESTS_1), (2, DIGESTS_2)):
+        files = list(folder(version).iterdir())
+        assert {f.name for f in files} == set(digests) == set(all_made())
+        assert sum(f.stat().st_size for f in files) < 600_000
 
 
+@VERSIONS
 @pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_old_files_are_read(edition: str) -> None:
+def test_old_files_are_read(version: int, edition: str) -> None:
     """What the files hold: keys that decrypt the ciphertexts, and evaluation keys that compute on them."""
-    secret = hg.SecretKey.load(DATA / f"secret-key-{edition}.hg")
-    keys, x = hg.load(DATA / f"evaluation-keys-{edition}.hg"), hg.load(DATA / f"ciphertext-{edition}.hg")
-    public, product = hg.load(DATA / f"public-key-{edition}.hg"), hg.load(DATA / f"degree-two-{edition}.hg")
+    secret = hg.SecretKey.load(folder(version) / f"secret-key-{edition}.hg")
+    keys, x = hg.load(folder(version) / f"evaluation-keys-{edition}.hg"), hg.load(folder(version) / f"ciphertext-{edition}.hg")
+    public, product = hg.load(folder(version) / f"public-key-{edition}.hg"), hg.load(folder(version) / f"degree-two-{edition}.hg")
     assert isinstance(keys, hg.EvaluationKeys)
     assert isinstance(public, hg.PublicKey)
     assert isinstance(x, hg.Tensor)
     assert isinstance(product, hg.Tensor)
     assert secret.id == keys.id == public.id == x.key_id == product.key_id
     assert (product.degree, x.degree) == (2, 1)
-    assert product.noise_budget is None  # files carry no noise
+    assert (product.noise_budget is None) == (version == 1)  # which carries no noise
     assert x.noise_budget is not None
+    assert not x.vouched
+    assert not product.vouched
+    assert (x.fresh, product.fresh) == (True, False)
     np.testing.assert_array_equal(secret.decrypt(x), VALUES)
     clear = rigs.Clear(VALUES, secret.parameters.plain_modulus, "slots" if edition == "w32" else "coefficients")
     np.testing.assert_array_equal(secret.decrypt(product), (clear * clear).centred())
     server = hg.Server(keys)
-    again = server.load(DATA / f"ciphertext-{edition}.hg")
+    again = server.load(folder(version) / f"ciphertext-{edition}.hg")
     assert hg.relinearize(again * again).degree == 1
     packing = {"coefficients": 0} if edition == "w64" else {}
     np.testing.assert_array_equal(secret.decrypt(public.encrypt(VALUES, **packing)), VALUES)
@@ -186,19 +235,20 @@ def test_old_files_are_read(edition: str) -> None:
         )
 
 
+@VERSIONS
 @pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_old_files_of_bgv_are_read(edition: str) -> None:
+def test_old_files_of_bgv_are_read(version: int, edition: str) -> None:
     """Factors, products and rotations too."""
-    secret = hg.SecretKey.load(DATA / f"bgv-secret-key-{edition}.hg")
+    secret = hg.SecretKey.load(folder(version) / f"bgv-secret-key-{edition}.hg")
     assert secret.parameters.scheme == "BGV"
-    x, switched = (hg.load(DATA / f"bgv-{name}-{edition}.hg") for name in ("ciphertext", "switched"))
-    assert parse((DATA / f"bgv-switched-{edition}.hg").read_bytes()).header["factors"] != [1] * len(x.plain_moduli)
+    x, switched = (hg.load(folder(version) / f"bgv-{name}-{edition}.hg") for name in ("ciphertext", "switched"))
+    assert parse((folder(version) / f"bgv-switched-{edition}.hg").read_bytes()).header["factors"] != [1] * len(x.plain_moduli)
     clear = rigs.Clear(VALUES, secret.parameters.plain_modulus, "slots" if edition == "w32" else "coefficients")
     np.testing.assert_array_equal(secret.decrypt(x), VALUES)
     np.testing.assert_array_equal(secret.decrypt(switched), (clear * 2).centred())
     np.testing.assert_array_equal(secret.decrypt(switched - x), VALUES)
     if edition == "w32":
-        product, server = hg.load(DATA / "bgv-product-w32.hg"), hg.Server(hg.load(DATA / "bgv-evaluation-keys-w32.hg"))
+        product, server = hg.load(folder(version) / "bgv-product-w32.hg"), hg.Server(hg.load(folder(version) / "bgv-evaluation-keys-w32.hg"))
         np.testing.assert_array_equal(secret.decrypt(product), (clear * clear).centred())
         np.testing.assert_array_equal(secret.decrypt(hg.relinearize(server.bind(x) * x)), (clear * clear).centred())
         np.testing.assert_array_equal(
@@ -206,38 +256,40 @@ def test_old_files_of_bgv_are_read(edition: str) -> None:
         )
 
 
+@VERSIONS
 @pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_old_files_of_ckks_are_read(edition: str) -> None:
+def test_old_files_of_ckks_are_read(version: int, edition: str) -> None:
     """Scales, levels, keys that compute."""
-    secret = hg.SecretKey.load(DATA / f"ckks-secret-key-{edition}.hg")
+    secret = hg.SecretKey.load(folder(version) / f"ckks-secret-key-{edition}.hg")
     assert isinstance(secret, hg.ckks.SecretKey)
     names = ("ciphertext", "product", "public-key", "evaluation-keys")
-    x, product, public, keys = (hg.load(DATA / f"ckks-{name}-{edition}.hg") for name in names)
+    x, product, public, keys = (hg.load(folder(version) / f"ckks-{name}-{edition}.hg") for name in names)
     assert isinstance(public, hg.ckks.PublicKey)
     assert isinstance(keys, hg.ckks.EvaluationKeys)
     assert secret.id == keys.id == public.id == x.key_id == product.key_id
     assert (x.level, product.level) == (2, 1)
     assert (x.degree, product.degree) == (1, 1)
     assert x.scale == x.parameters.scale(x.level)
-    assert product.precision is None  # files carry no noise
-    assert x.precision is not None
+    assert product.precision is None  # nothing from a file is vouched for
+    assert x.precision is None
     near: dict[str, Any] = {"rtol": 0, "atol": 1e-3}
     for tensor, expected in ((x, REALS), (product, REALS**2), (public.encrypt(REALS), REALS)):
         np.testing.assert_allclose(secret.decrypt(tensor), expected, **near)
     bound = hg.Server(keys).bind(x)
     np.testing.assert_allclose(secret.decrypt(bound * bound), REALS**2, **near)
     if edition == "w32":
-        two = hg.load(DATA / "ckks-degree-two-w32.hg")
+        two = hg.load(folder(version) / "ckks-degree-two-w32.hg")
         assert (two.degree, two.level, two.scale) == (2, 2, x.scale * x.scale)
         np.testing.assert_allclose(secret.decrypt(two), REALS**2, **near)
     else:
         np.testing.assert_allclose(secret.decrypt(hg.ckks.rotate(bound, 3)), np.roll(REALS, -3), **near)
 
 
+@VERSIONS
 @pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_the_model_knows_the_files(edition: str) -> None:
+def test_the_model_knows_the_files(version: int, edition: str) -> None:
     """The secret's coefficients and the ciphertext's words, from the seed, by the model alone."""
-    files = {n: parse((DATA / f"{n}-{edition}.hg").read_bytes()) for n in ("secret-key", "ciphertext", "evaluation-keys")}
+    files = {n: parse((folder(version) / f"{n}-{edition}.hg").read_bytes()) for n in ("secret-key", "ciphertext", "evaluation-keys")}
     parameters = files["ciphertext"].header["parameters"]
     spec = _core.Spec()
     for field in ("n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots"):
@@ -253,11 +305,12 @@ def test_the_model_knows_the_files(edition: str) -> None:
         np.testing.assert_array_equal(files["ciphertext"].arrays[f"part{part}"], words[:1])
 
 
+@VERSIONS
 @pytest.mark.parametrize("edition", ["w32", "w64"])
-def test_the_format_tells_what_files_of_ckks_hold(edition: str) -> None:
+def test_the_format_tells_what_files_of_ckks_hold(version: int, edition: str) -> None:
     """docs/format.md alone: the values at the 5^s-th roots, and what a rotation key's rows encrypt."""
     files = {
-        n: parse((DATA / f"ckks-{n}-{edition}.hg").read_bytes()) for n in ("secret-key", "ciphertext", "evaluation-keys")
+        n: parse((folder(version) / f"ckks-{n}-{edition}.hg").read_bytes()) for n in ("secret-key", "ciphertext", "evaluation-keys")
     }
     cipher, keys = files["ciphertext"], files["evaluation-keys"]
     p, secret = cipher.header["parameters"], files["secret-key"].arrays["secret"].astype(object)
@@ -283,30 +336,31 @@ def test_the_format_tells_what_files_of_ckks_hold(edition: str) -> None:
     assert 0 < max(abs(error)) < 29  # the longest draw of the Gaussian is 28
 
 
-@pytest.mark.parametrize("name", DIGESTS)
-def test_inspect(name: str) -> None:
+@pytest.mark.parametrize(("version", "name"), FILES)
+def test_inspect(version: int, name: str) -> None:
     """What a file is, without its words."""
-    told = json.loads(_core.inspect(str(DATA / name)))
+    told = json.loads(_core.inspect(str(folder(version) / name)))
     scheme = name.split("-")[0] if name.startswith(("bgv", "ckks")) else "bfv"
     if scheme == "ckks":
         assert told["type"] in {
             f"heliograph.ckks.{k}" for k in ("ciphertext", "secret-key", "public-key", "evaluation-keys")
         }
     else:
-        assert told["type"] == f"heliograph.{scheme}.{_core.kind_of(str(DATA / name))}"
-    assert told["file_bytes"] == (DATA / name).stat().st_size
+        assert told["type"] == f"heliograph.{scheme}.{_core.kind_of(str(folder(version) / name))}"
+    assert told["file_bytes"] == (folder(version) / name).stat().st_size
     assert told["header"]["parameters"]["n"] == N
 
 
 def write() -> None:
-    """Writes the files that are not there and prints the digests of all."""
-    DATA.mkdir(parents=True, exist_ok=True)
+    """Writes the files of the newest format that are not there and prints the digests of all."""
+    newest = folder(2)
+    newest.mkdir(parents=True, exist_ok=True)
     for name, thing in all_made().items():
         save: Callable[[Path], None] = thing.save
-        if not (DATA / name).exists():
-            save(DATA / name)
-        (DATA / name).chmod(0o644)
-        print(f'    "{name}": "{hashlib.sha256((DATA / name).read_bytes()).hexdigest()}",')
+        if not (newest / name).exists():
+            save(newest / name)
+        (newest / name).chmod(0o644)
+        print(f'    "{name}": "{hashlib.sha256((newest / name).read_bytes()).hexdigest()}",')
 
 
 if __name__ == "__main__":

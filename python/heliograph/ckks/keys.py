@@ -16,8 +16,18 @@ from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.tensor import Progress, Tensor, level_of
 
 
-def _encrypted(core: Any, values: Any, slots: int, pad: bool, level: int | None, progress: Progress | None) -> Tensor:
+def _encrypted(
+    core: Any,
+    values: Any,
+    slots: int,
+    pad: bool,
+    level: int | None,
+    bound: float | None,
+    progress: Progress | None,
+) -> Tensor:
     """What both keys do with the values to encrypt."""
+    if bound is not None and not (isinstance(bound, (int, float, np.number)) and 0 < bound < math.inf):
+        raise _core.ParameterError(f"a bound on values is a number above 0, not {bound!r}")
     parameters = Parameters(core.parameters)
     at = level_of(parameters, level)
     if isinstance(values, np.ndarray) and -values.ndim <= slots < values.ndim:
@@ -33,7 +43,7 @@ def _encrypted(core: Any, values: Any, slots: int, pad: bool, level: int | None,
         raise _core.ShapeError(f"{have:,} values for {room:,} slots")
     if have < room and not pad:
         raise _core.ShapeError(f"{have:,} values for {room:,} slots; say pad=True to leave the rest empty")
-    return Tensor(core.encrypt(array, is_complex, at, progress))
+    return Tensor(core.encrypt(array, is_complex, at, progress, 0.0 if bound is None else float(bound)))
 
 
 class PublicKey:
@@ -53,10 +63,17 @@ class PublicKey:
         return self._core.key_id
 
     def encrypt(
-        self, values: Any, *, slots: int = -1, pad: bool = False, level: int | None = None, progress: Progress | None = None
+        self,
+        values: Any,
+        *,
+        slots: int = -1,
+        pad: bool = False,
+        level: int | None = None,
+        bound: float | None = None,
+        progress: Progress | None = None,
     ) -> Tensor:
         """As `SecretKey.encrypt`."""
-        return _encrypted(self._core, values, slots, pad, level, progress)
+        return _encrypted(self._core, values, slots, pad, level, bound, progress)
 
     def to_bytes(self) -> bytes:
         """The key as a file's bytes."""
@@ -180,16 +197,25 @@ class SecretKey:
         return EvaluationKeys(self._core.evaluation_keys(bool(relinearize), steps, bool(conjugate), progress))
 
     def encrypt(
-        self, values: Any, *, slots: int = -1, pad: bool = False, level: int | None = None, progress: Progress | None = None
+        self,
+        values: Any,
+        *,
+        slots: int = -1,
+        pad: bool = False,
+        level: int | None = None,
+        bound: float | None = None,
+        progress: Progress | None = None,
     ) -> Tensor:
         """Encrypts real or complex numbers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the
         tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0).
 
         `level`: lower than the top where fewer multiplications follow: smaller and faster. The result is seeded: half the
-        bytes when saved. Raises DtypeError, ShapeError, PlaintextRangeError (too large, infinite), LevelError,
-        OutOfMemoryError (before anything is computed).
+        bytes when saved. `bound`: no value is larger in magnitude. It is public: it travels in files, and what operations make of
+        it tells whether a result surely fits its modulus (``decrypt(..., checked=True)``). Without it, about the largest that the
+        lowest level holds. Raises DtypeError, ShapeError, PlaintextRangeError (a value too large, above the bound, infinite),
+        LevelError, OutOfMemoryError (before anything is computed).
         """
-        return _encrypted(self._core, values, slots, pad, level, progress)
+        return _encrypted(self._core, values, slots, pad, level, bound, progress)
 
     def decrypt(
         self,
@@ -198,6 +224,7 @@ class SecretKey:
         slots: int = -1,
         publish_bits: float | None = None,
         precision: float | None = None,
+        checked: bool | None = None,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
         """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis.
@@ -209,21 +236,26 @@ class SecretKey:
         T published ciphertexts then tell at most T 2^(-2 publish_bits - 1) of the error (Kullback-Leibler divergence); how many bits
         there is room for follows from the scale (docs/ckks.md).
 
-        A file keeps no bound. For a tensor that was computed elsewhere say what `precision` the same computation has: the owner's
-        own tensors tell (`Tensor.precision`, on fresh encryptions of any values as large).
+        No bound is taken from a file. For a tensor that was loaded say what `precision` the same computation has: the owner's own
+        tensors tell (`Tensor.precision`, on fresh encryptions of any values as large, with keys that were not loaded).
 
-        Raises WrongKeyError, MismatchError; with `publish_bits` NoiseError where no bound is known or nothing would be left of the
-        values.
+        Values that outgrow their modulus decrypt to anything. RoomError is raised where those encrypted in this process are so
+        large that they may have, and where a coefficient shows it. ``checked=True`` asks for more, what is to be asked of files:
+        that values of the `bound` they were encrypted with cannot have, if files are what they say. ``checked=False`` asks for
+        nothing: sizes are bounds, and values may have stayed far below them.
+
+        Raises WrongKeyError, MismatchError, RoomError; with `publish_bits` NoiseError where no bound is known or nothing would be
+        left of the values.
         """
         if not isinstance(tensor, Tensor):
             raise _core.DtypeError(f"decrypt takes a tensor of CKKS, not {type(tensor).__name__}")
         if publish_bits is None:
-            values: Any = self._core.decrypt(tensor._core, progress)
+            values: Any = self._core.decrypt(tensor._core, progress, checked)
         else:
             if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
                 raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {publish_bits!r}")
             known = float("nan") if precision is None else float(precision)
-            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress)
+            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, checked)
         return np.moveaxis(np.asarray(values), -1, slots)
 
     def save(self, path: Any) -> None:

@@ -72,11 +72,17 @@ class Tensor(Shaped):
 
     @property
     def precision(self) -> float | None:
-        """Bits after the binary point that are right: a bound from the noise model, an estimate. None where unknown: loaded
-        and not fresh.
+        """Bits after the binary point that are right: a bound from the noise model and the size of what was encrypted here; 0
+        where it is less than one. None where nothing can be promised: where anything came from a file, keys included, or where
+        values may have outgrown their modulus on the way.
         """
         bits = float(self._core.precision)
-        return None if math.isnan(bits) else bits
+        return bits if math.isfinite(bits) else None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing was computed on it since it was encrypted, or its file says so."""
+        return bool(self._core.fresh)
 
     @property
     def parameters(self) -> Parameters:
@@ -85,7 +91,8 @@ class Tensor(Shaped):
 
     def __repr__(self) -> str:
         p, bits = self.parameters, self.precision
-        right = "precision unknown (loaded)" if bits is None else f"{bits:.0f} bits after the point (estimate)"
+        none = "precision unknown (loaded)" if math.isnan(self._core.precision) else "no bit right (outgrown)"
+        right = none if bits is None else f"{bits:.0f} bits after the point (estimate)"
         seeded = ", seeded" if self._core.seeded else ""
         return (
             f"<CKKS tensor {self.shape} x {self.slots:,} {self.dtype}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, "

@@ -228,11 +228,13 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
         have = "yes" if header.get("relinearization") else "no"
         return [("relinearization", have), ("rotations", f"{len(rotations or {})} keys")]
     if kind == "ciphertext":
-        return [
+        rows = [
             (label, str(header[label]))
             for label in ("shape", "degree", "level", "packing", "width", "scale", "complex")
             if label in header
         ]
+        says = [(label, header[label]) for label in ("noise", "bound") if label in header]
+        return rows + [(label, f"at most 2^{max(figures) / 16:.1f}, if the file is what it says") for label, figures in says]
     return []
 
 

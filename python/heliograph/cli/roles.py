@@ -119,7 +119,7 @@ def load_answer(path: Path) -> hg.Tensor:
     answer = hg.load(path)
     if not isinstance(answer, hg.Tensor):
         raise hg.FormatError(f"{path} holds no answer")
-    if answer.noise_budget is not None:
+    if answer.fresh:
         raise hg.FormatError(f"{path} is a request, no answer: nothing was computed on it")
     return answer
 
@@ -180,7 +180,7 @@ def answer(
         if held[0].shape != _request_shape(setup):
             shapes = f"its shape is {held[0].shape}, not {_request_shape(setup)}"
             raise hg.ShapeError(f"{request} is no request to {setup.name}: {shapes}")
-        if held[0].noise_budget is None:
+        if not held[0].fresh:
             raise hg.FormatError(f"{request} is the result of a computation, no fresh request")
         lap("load request")
         result = run(held.pop())

@@ -109,11 +109,19 @@ Plan plan_of(const Coefficients& p, std::size_t depth, Basis basis) {
   return *best;
 }
 
-/// Values known to be at most 2^bound, whatever the operations that made them could have given.
-Ciphertext bounded(const Ciphertext& a, double bound) {
+/// Values known to be at most 1, whatever the operations that made them could have given.
+Ciphertext within_one(const Ciphertext& a) {
   CiphertextData data = a.data();
-  data.bound = std::min(data.bound, bound);
+  data.bound = {std::min(data.bound.vouched, 0.0), std::min(data.bound.assumed, 0.0)};
   return finish(std::move(data));
+}
+
+/// An argument that its caller says is at most 1. Nobody here vouches for what comes of one that could be larger.
+Ciphertext argument(const Ciphertext& a) {
+  constexpr double rounded = 0x1p-30;
+  CiphertextData data = a.data();
+  if (data.bound.vouched > rounded) data.noise.vouched = rlwe::log2_sum(data.noise.vouched, std::nan(""));
+  return within_one(finish(std::move(data)));
 }
 
 Values number(double value) { return {{value}, {}, 1, false}; }
@@ -122,7 +130,7 @@ class Evaluation {
  public:
   Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress)
       : x_(x), parameters_(x.parameters()), basis_(basis), keys_(keys), progress_(progress) {
-    powers_.emplace(std::pair(std::size_t{1}, x.level()), basis == Basis::chebyshev ? bounded(x, 0) : x);
+    powers_.emplace(std::pair(std::size_t{1}, x.level()), basis == Basis::chebyshev ? argument(x) : x);
   }
 
   Ciphertext run(const Plan& plan) {
@@ -168,7 +176,7 @@ class Evaluation {
         product = add(product, times(a - b, -1, level, product.scale()));
     }
     Ciphertext result = relinearize_rescale(product, keys_);
-    if (basis_ == Basis::chebyshev) result = bounded(result, 0);  // on [-1, 1]
+    if (basis_ == Basis::chebyshev) result = within_one(result);  // on [-1, 1]
     powers_.insert_or_assign(std::pair(power, level - 1), std::move(result));
     step();
   }

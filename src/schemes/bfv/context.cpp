@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "heliograph/bgv.h"
 #include "math/primes.h"
 #include "mesh/mesh.h"
 #include "schemes/bfv/rules.h"
@@ -126,12 +127,29 @@ void require_whole(const CiphertextData& a, const char* purpose) {
   if (!a.whole()) throw MismatchError("this tensor holds " + moduli_text(a) + ": join them before " + purpose);
 }
 
-std::shared_ptr<Context> open_context(const Spec& spec) {
+namespace {
+
+/// The set by its numbers alone: under the name we know them by, marked insecure only where it is.
+Spec canonical(const Spec& given) {
+  Spec s = given;
+  s.insecure = s.insecure && !rlwe::is_secure(ring_parameters(s));
+  const bool bgv = s.scheme == "bgv";
+  for (const std::string& base : bgv ? bgv::named_specs() : named_specs()) {
+    const std::string name = base + (s.edition == "w32" ? "/w32" : "");
+    if (hash_of(bgv ? bgv::named_spec(name, true) : named_spec(name, true)) == hash_of(s)) s.name = name;
+  }
+  return s;
+}
+
+}  // namespace
+
+std::shared_ptr<Context> open_context(const Spec& given) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Context>> open;
+  const Spec spec = canonical(given);
   ring::confirm_parameters(spec.scheme + " of N = " + std::to_string(spec.n), hash_of(spec));
   const std::lock_guard lock(mutex);
-  std::weak_ptr<Context>& slot = open[text_of(spec)];
+  std::weak_ptr<Context>& slot = open[hash_of(spec)];
   std::shared_ptr<Context> context = slot.lock();
   if (!context) slot = context = std::make_shared<Context>(spec, nullptr);
   return context;

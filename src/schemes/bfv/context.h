@@ -60,7 +60,8 @@ struct CiphertextData {
   Packing packing = Packing::slots;
   std::size_t width = 0;      // values used in each ciphertext
   std::vector<u64> factors;   // what each part's message is multiplied by, modulo t: 1 but for BGV's switched ones
-  std::vector<double> noise;  // log2 of the model's bound, one for each part; NaN: unknown
+  std::vector<double> noise;  // log2 of the model's bound if files are what they say, one for each part; NaN: unknown
+  bool vouched = true;        // nothing came from a file, keys included: the bound is this process's own
   std::vector<Key256> seeds;  // masks' seeds of fresh secret-key encryptions, one for each part; else empty
   bool fresh = false;         // an encryption nothing was computed on
   /// Whether the items' noises may be taken as independent (sums then grow with the root of the squared weights), and
@@ -95,11 +96,13 @@ struct SecretKeyData {
 struct PublicKeyData {
   std::shared_ptr<Context> context;
   rlwe::PublicKey key;  // of context->keeper()
+  bool vouched = true;  // made here, not read
 };
 
 struct EvaluationKeysData {
   std::shared_ptr<Context> context;
   rlwe::EvaluationKeys keys;
+  bool vouched = true;  // made here, not read
 };
 
 /// The interned context of a spec on the process's device.

@@ -1,5 +1,4 @@
 // Objects as files and bytes (io/container.h). Everything read is checked before it is used.
-#include <limits>
 #include <numeric>
 
 #include "io/sha256.h"
@@ -41,8 +40,7 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
   if (const std::string have = kind_in(k.type); have != kind)
     throw FormatError("this file holds an object of kind " + (have.empty() ? k.type : have) + ", not " + kind);
   const Spec spec = spec_from_json(k.header.object_at("parameters"));
-  if (hash_of(spec) != k.header.string_at("parameter_hash", 64))
-    throw DamagedFileError("the parameters do not match their hash");
+  rlwe::check_hash(k, [&](bool named) { return hash_of(spec, named); });
   if (k.type != type_of(spec.scheme, kind)) throw DamagedFileError("the parameters are of another scheme");
   try {
     return open_context(spec);
@@ -53,8 +51,8 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
 
 std::string hex(const Key256& key) { return io::to_hex(key); }
 
-// Ciphertexts: what is not an array is in the header. No noise figure travels: a fresh encryption's follows from the
-// model, any other's is unknown until the secret key measures it.
+// Ciphertexts: what is not an array is in the header. Of noise the estimate travels: a fresh encryption's follows from the
+// model, any other's is in the file. It is assumed where it was read, never vouched for.
 
 /// Whether ciphertexts' factors can be other than 1.
 bool has_factors(const Context& c) { return c.spec().scheme == "bgv"; }
@@ -83,6 +81,7 @@ Payload describe(const CiphertextData& x, Payload::Read read) {
   k.header["width"] = x.width;
   k.header["fresh"] = x.fresh;
   if (has_factors(*x.context)) k.header["factors"] = io::Json::array_of(x.factors);
+  if (const auto noise = rlwe::stored_figures(x.noise); noise && !x.fresh) k.header["noise"] = *noise;
   io::Json seeds = io::Json::array();
   for (const Key256& s : x.seeds) seeds.push_back(hex(s));
   k.header["seeds"] = seeds;
@@ -115,7 +114,7 @@ Ciphertext read_ciphertext(const io::Container& k) {
   x.context = context_of(k, "ciphertext");
   Context& c = *x.context;
   k.header.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width",
-                         "fresh", "seeds", has_factors(c) ? "factors" : "seeds"},
+                         "fresh", "seeds", has_factors(c) ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds"},
                         "a ciphertext");
   x.key = key_of(k);
   Shape shape;
@@ -137,10 +136,13 @@ Ciphertext read_ciphertext(const io::Container& k) {
   if (!x.seeds.empty() && (x.seeds.size() != c.parts() || !x.fresh || domain != Domain::coefficient)) {
     throw DamagedFileError("only fresh ciphertexts are seeded, once for each plaintext modulus");
   }
+  if (x.fresh && k.header.find("noise")) throw DamagedFileError("a fresh ciphertext's noise follows from its parameters");
+  x.noise = rlwe::figures_from(k, "noise", c.parts());
+  x.vouched = false;
   if (k.arrays.size() != c.parts()) throw DamagedFileError("the file has another number of parts than plaintext moduli");
   for (std::size_t part = 0; part < c.parts(); ++part) {
     x.parts.push_back(read_part(k, c, shape, part, degree + 1, level, domain, x.seeds));
-    x.noise.push_back(x.fresh ? c.rules().fresh_noise(part, x.seeds.empty()) : std::numeric_limits<double>::quiet_NaN());
+    if (x.fresh) x.noise[part] = c.rules().fresh_noise(part, x.seeds.empty());
   }
   x.factors = factors_of(k, c, x.fresh);
   x.independent = x.distinct = x.fresh && c.rules().independent();
@@ -165,7 +167,7 @@ PublicKey read_public_key(const io::Container& k) {
     const RnsTensor body = rlwe::read_tensor(k, "body", *own, {}, 1, own->chain(own->top_level()), Domain::ntt);
     return rlwe::expand_public_key(own, key_of(k), seed_from(k.header.at("seed"), "seed"), body);
   });
-  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{c, std::move(key)}));
+  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{c, std::move(key), false}));
 }
 
 Payload describe(const EvaluationKeysData& d) {
@@ -196,6 +198,7 @@ rlwe::SwitchKey read_switch_key(const io::Container& k, Context& c, const std::s
 
 EvaluationKeys read_evaluation_keys(const io::Container& k) {
   auto d = std::make_shared<EvaluationKeysData>();
+  d->vouched = false;
   d->context = context_of(k, "evaluation-keys");
   Context& c = *d->context;
   k.header.require_only({"parameters", "parameter_hash", "key", "rotations", "relinearization"}, "evaluation keys");

@@ -17,7 +17,7 @@ constexpr std::size_t kStretch = 32;
 template <class Draw, class EncryptZero>
 Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& own,
                    const Values& values, Packing packing, Moduli moduli, bool public_key, const Progress& progress,
-                   Draw draw, EncryptZero encrypt_zero) {
+                   Draw draw, EncryptZero encrypt_zero, bool vouched = true) {
   device::Device& device = c->engine().device();
   Shape shape;
   ring::tell(device, shape, [&] {
@@ -36,7 +36,7 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
   data->context = c, data->key = key, data->packing = packing;
   data->first_part = moduli.first;
   data->independent = data->distinct = c->rules().independent();
-  data->fresh = true;
+  data->fresh = true, data->vouched = vouched;
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t modulus = moduli.first + part;
     const Domain home = c->rules().home();
@@ -167,10 +167,12 @@ Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progr
     secret = entropy.next();
     return Key256{};
   };
-  return bfv::encrypt(data_->context, data_->key.id, data_->key.context, values, packing, moduli, true, progress, draw,
-                      [&](const Key256&, math::u32 first, u64 times, const RnsTensor& out) {
-                        rlwe::encrypt_zero(data_->key, secret, first, out, times);
-                      });
+  return bfv::encrypt(
+      data_->context, data_->key.id, data_->key.context, values, packing, moduli, true, progress, draw,
+      [&](const Key256&, math::u32 first, u64 times, const RnsTensor& out) {
+        rlwe::encrypt_zero(data_->key, secret, first, out, times);
+      },
+      data_->vouched);
 }
 
 namespace {
@@ -191,25 +193,55 @@ std::vector<u64> widened(const RnsTensor& phase) {
   return words;
 }
 
-/// Throws NoiseError where a coefficient lies so near a rounding boundary that noise must have reached it.
-void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli, u64 multiplier) {
+/// Bits that the estimate leaves to one part; NaN: unknown.
+double estimated_budget(const CiphertextData& x, std::size_t part) {
+  return x.context->rules().noise_limit(x.first_part + part, x.level()) - x.noise[part];
+}
+
+/// Bits that noise measured must leave to one part, in whatever coefficient: what the estimate leaves, for noise beyond an
+/// honest estimate has another cause than chance. Where there is none, or it is not to count, one bit: noise that wrapped in
+/// few values often comes near the limit in none of them (docs/adr/0014).
+double required_budget(const CiphertextData& x, std::size_t part) {
+  constexpr double unknown = 1, least = 0.03, finest = 40;
+  const double budget = estimated_budget(x, part);
+  return budget >= 0 ? std::clamp(budget, least, finest) : unknown;
+}
+
+/// Throws NoiseError where the estimate says that noise is exhausted.
+void require_budget(const CiphertextData& x) {
+  for (std::size_t part = 0; part < x.parts.size(); ++part) {
+    const double budget = estimated_budget(x, part);
+    if (budget < 0) {
+      throw NoiseError("the noise of this ciphertext is exhausted: by the estimate " +
+                       std::to_string(static_cast<int>(std::ceil(std::min(-budget, 1e6)))) +
+                       " more bits are needed, and it may decrypt to anything. Fewer multiplications, or a larger set, are "
+                       "needed; or say that the noise measured is to decide, not its estimate (beyond_estimate)");
+    }
+  }
+}
+
+/// Throws NoiseError where noise measured leaves a coefficient less than so many bits.
+void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli, u64 multiplier, double budget) {
   const std::size_t n = phase.view().n, each = n * moduli.size();
   const std::vector<u64> words = widened(phase);
-  for (std::size_t i = 0; i < phase.items(); ++i) {
-    if (rlwe::largest_fraction(words.data() + i * each, n, moduli, multiplier) > 0.49) {
-      throw NoiseError(
-          "the noise of this ciphertext is exhausted: it no longer decrypts. Fewer multiplications, or a larger set, are "
-          "needed");
-    }
+  double largest = 0;
+  for (std::size_t i = 0; i < phase.items(); ++i)
+    largest = std::max(largest, rlwe::largest_fraction(words.data() + i * each, n, moduli, multiplier));
+  if (largest > std::exp2(-1 - budget)) {
+    throw NoiseError(
+        "the noise of this ciphertext is exhausted, or not what its estimate says: it no longer decrypts. Fewer "
+        "multiplications, or a larger set, are needed, and ciphertexts and keys that are what their files say");
   }
 }
 
 }  // namespace
 
-std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress) const {
+std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress,
+                                              bool beyond_estimate) const {
   const CiphertextData& x = ciphertext.data();
   require_same(x, data_->context, data_->key.id(), "this secret key");
   require_whole(x, "decrypting");
+  if (!beyond_estimate) require_budget(x);
   Context& c = *data_->context;
   const std::size_t items = x.front().items();
   const std::vector<u64> moduli = c.rlwe().moduli(x.front().primes());
@@ -223,7 +255,8 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
         Context& k = *c.keeper();
         ring::Engine& e = k.engine();
         const RnsTensor phase = rlwe::phase(data_->key, some);
-        if (!e.device().counter()) require_decryptable(phase, moduli, k.rules().noise_multiplier(part));
+        if (!e.device().counter())
+          require_decryptable(phase, moduli, k.rules().noise_multiplier(part), required_budget(x, part));
         const PlainBatch plain = make_plain_batch(k, count);
         e.kernels().convert(e.queue(), k.rules().decoding(part, x.level()), phase.view(), nullptr, plain.view);
         download_values(k, part, x.packing, x.width, plain, values.data());
@@ -240,7 +273,7 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
   return out;
 }
 
-double SecretKey::noise_budget(const Ciphertext& ciphertext) const {
+double SecretKey::noise_budget(const Ciphertext& ciphertext, bool beyond_estimate) const {
   const CiphertextData& x = ciphertext.data();
   require_same(x, data_->context, data_->key.id(), "this secret key");
   Context& c = *data_->context;
@@ -249,6 +282,7 @@ double SecretKey::noise_budget(const Ciphertext& ciphertext) const {
   const double whole = c.rules().log_modulus(x.level());
   double worst = whole;
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
+    if (!beyond_estimate && estimated_budget(x, part) < 0) return 0;
     const RnsTensor flat = x.parts[part].reshape({items});
     for (std::size_t i = 0; i < items; ++i) {
       double noise = 0;
@@ -256,10 +290,12 @@ double SecretKey::noise_budget(const Ciphertext& ciphertext) const {
         const std::vector<u64> words = widened(rlwe::phase(data_->key, one));
         noise = rlwe::log2_largest(words.data(), n, moduli, c.rules().noise_multiplier(x.first_part + part));
       });
-      worst = std::min(worst, whole - 1 - noise);
+      const double budget = whole - 1 - noise;
+      if (budget < required_budget(x, part)) return 0;  // decryption refuses it
+      worst = std::min(worst, budget);
     }
   }
-  return std::max(0.0, worst);
+  return worst;
 }
 
 }  // namespace heliograph::bfv

@@ -293,13 +293,14 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
     level = std::min(level, p.level());
   }
   CiphertextData r = derived(switch_level(first, level).data());
+  for (const Ciphertext& p : parts) r.vouched = r.vouched && p.vouched();
   r.distinct = r.independent = false;
   for (std::size_t part = 0; part < first.data().parts.size(); ++part) {
     std::vector<RnsTensor> pieces;
     for (const Ciphertext& p : parts) {
       const Ciphertext low = of_factor(switch_level(p, level), part, r.factors[part]);
       pieces.push_back(ring::to_domain(low.data().parts[part], first.data().parts[part].domain()));
-      r.noise[part] = std::max(r.noise[part], low.data().noise[part]);
+      r.noise[part] = rlwe::log2_max(r.noise[part], low.data().noise[part]);
       r.width = std::max(r.width, p.data().width);
     }
     r.parts.push_back(ring::concatenate(pieces, axis));

@@ -57,6 +57,7 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
     if (seeded) r.seeds.insert(r.seeds.end(), x.seeds.begin(), x.seeds.end());
     r.width = std::max(r.width, x.width);
     r.fresh = r.fresh && x.fresh;
+    r.vouched = r.vouched && x.vouched;
     r.independent = r.independent && x.independent;
     r.distinct = r.distinct && x.distinct;
   }

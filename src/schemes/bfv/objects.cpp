@@ -75,6 +75,8 @@ std::size_t Ciphertext::degree() const { return data_->degree(); }
 std::size_t Ciphertext::level() const { return data_->level(); }
 std::size_t Ciphertext::slots() const { return data_->width; }
 Packing Ciphertext::packing() const { return data_->packing; }
+bool Ciphertext::fresh() const { return data_->fresh; }
+bool Ciphertext::vouched() const { return data_->vouched; }
 bool Ciphertext::seeded() const { return !data_->seeds.empty(); }
 
 std::size_t Ciphertext::first_modulus() const { return data_->first_part; }

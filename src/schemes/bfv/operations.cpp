@@ -13,7 +13,7 @@ namespace heliograph::bfv {
 CiphertextData derived(const CiphertextData& a) {
   CiphertextData r;
   r.context = a.context, r.key = a.key, r.packing = a.packing, r.width = a.width;
-  r.noise = a.noise, r.independent = a.independent, r.distinct = a.distinct, r.first_part = a.first_part;
+  r.noise = a.noise, r.vouched = a.vouched, r.independent = a.independent, r.distinct = a.distinct, r.first_part = a.first_part;
   r.factors = a.factors;
   return r;
 }
@@ -85,6 +85,7 @@ std::pair<Ciphertext, Ciphertext> aligned(const Ciphertext& a, const Ciphertext&
 CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
+  r.vouched = a.vouched && b.vouched;
   for (std::size_t i = 0; i < r.noise.size(); ++i) r.noise[i] = rlwe::log2_sum(a.noise[i], b.noise[i]);
   r.independent = false;
   r.distinct = a.distinct && b.distinct && a.shape() == b.shape();
@@ -201,6 +202,7 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
     throw MissingKeyError("these evaluation keys have no relinearization key (make them with relinearize=True)");
   Context& c = *a.data().context;
   CiphertextData r = derived(a.data());
+  r.vouched = r.vouched && keys.data().vouched;
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
     const RnsTensor x = ring::to_domain(a.data().parts[part], c.rules().home());
@@ -236,6 +238,7 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
   const Ciphertext a = of_degree_one(x, &keys, {});
   CiphertextData r = derived(a.data());
   r.width = c.spec().n;  // values move into slots that were padding
+  r.vouched = r.vouched && keys.data().vouched;
   r.independent = r.distinct = false;
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
@@ -270,6 +273,12 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
                           : x.noise[part];
   };
   if (level == 0) {  // the fewest primes that leave two bits by the estimate
+    for (const double noise : x.noise) {
+      if (std::isnan(noise))
+        throw NoiseError(
+            "nobody knows this ciphertext's noise (it was read from a file that does not tell), so none knows how small a "
+            "modulus leaves it enough: say the level");
+    }
     const auto enough = [&](std::size_t to) {
       for (std::size_t part = 0; part < x.parts.size(); ++part) {
         if (c.rules().noise_limit(x.first_part + part, to) - noise_at(to, part) < 2) return false;

@@ -45,7 +45,11 @@ Spec spec_from_json(const io::Json& j) {
 
 std::string text_of(const Spec& spec) { return to_json(spec).dump(); }
 
-std::string hash_of(const Spec& spec) { return io::to_hex(io::sha256(text_of(spec))); }
+std::string hash_of(const Spec& spec, bool named) {
+  Spec numbers = spec;
+  if (!named) numbers.name.clear();
+  return io::to_hex(io::sha256(text_of(numbers)));
+}
 
 std::string short_text(const Spec& s) {
   const std::string name = s.name.empty() ? "" : s.name + " ";

@@ -85,7 +85,7 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
   if (std::any_of(numbers.begin(), numbers.end(),
                   [&](const auto& v) { return std::rint(v.real() * scale) != v.real() * scale; }))
     r.noise = rlwe::log2_sum(r.noise, x.bound + std::log2(x.scale) - 1);
-  r.bound = std::max(0.0, x.bound + std::log2(std::max(largest, 0x1p-60)));
+  r.bound = rlwe::log2_max(0.0, x.bound + std::log2(std::max(largest, 0x1p-60)));
   const RnsTensor in = x.tensor.broadcast_to(shape);
   if (uniform(numbers)) {
     r.tensor = numbers.empty() ? in : times_whole(c, in, std::rint(numbers[0].real() * scale));
@@ -144,8 +144,8 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
     settle_scale(x, r.scale);
     r.width = std::max(r.width, x.width);
     r.complex = r.complex || x.complex;
-    r.noise = std::isnan(x.noise) ? x.noise : std::max(r.noise, x.noise);
-    r.bound = std::max(r.bound, x.bound);
+    r.noise = rlwe::log2_max(r.noise, x.noise);
+    r.bound = rlwe::log2_max(r.bound, x.bound);
     tensors.push_back(low.data().tensor);
   }
   r.tensor = ring::concatenate(tensors, axis);

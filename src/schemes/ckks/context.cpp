@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "mesh/mesh.h"
+#include "schemes/ckks/spec_parts.h"
 #include "schemes/ckks/spec_text.h"
 
 namespace heliograph::ckks {
@@ -93,6 +95,22 @@ device::PrimeList Context::primes_up_to(std::size_t level) const {
   return primes;
 }
 
+device::PrimeList Context::decoding_primes(std::size_t level, double scale) const {
+  const double need = std::log2(scale) + 65;
+  double have = 0;
+  device::PrimeList some;
+  for (const math::PrimeIndex p : rlwe_->chain(level)) {
+    if (have >= need) break;
+    some.push_back(p);
+    have += std::log2(static_cast<double>(spec_.chain[p]));
+  }
+  return some;
+}
+
+double Context::decoding_room(std::size_t level, double scale) const {
+  return rlwe::log2_product(rlwe_->moduli(decoding_primes(level, scale)));
+}
+
 std::size_t Context::period() const { return std::has_single_bit(slots()) ? slots() : spec_.n / 2; }
 
 double Context::rounding_noise(std::size_t components) const {
@@ -154,12 +172,25 @@ void require_same(const CiphertextData& a, const std::shared_ptr<Context>& conte
   }
 }
 
-std::shared_ptr<Context> open_context(const Spec& spec) {
+namespace {
+
+/// The set by its numbers alone: under the name we know them by, marked insecure only where it is.
+Spec canonical(const Spec& given) {
+  Spec s = given;
+  s.insecure = s.insecure && !rlwe::is_secure(ring_parameters(s));
+  if (const std::string name = known_name(s); !name.empty()) s.name = name;
+  return s;
+}
+
+}  // namespace
+
+std::shared_ptr<Context> open_context(const Spec& given) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Context>> open;
+  const Spec spec = canonical(given);
   ring::confirm_parameters("ckks of N = " + std::to_string(spec.n), hash_of(spec));
   const std::lock_guard lock(mutex);
-  std::weak_ptr<Context>& slot = open[text_of(spec)];
+  std::weak_ptr<Context>& slot = open[hash_of(spec)];
   std::shared_ptr<Context> context = slot.lock();
   if (!context) slot = context = std::make_shared<Context>(spec, nullptr);
   return context;
@@ -173,6 +204,20 @@ CiphertextData derived(const CiphertextData& a) {
   return r;
 }
 
-Ciphertext finish(CiphertextData data) { return Ciphertext(std::make_shared<const CiphertextData>(std::move(data))); }
+bool outgrown(double bound, double noise, double scale, double log_modulus) {
+  const double values = bound + std::log2(scale);
+  return (std::isnan(noise) ? values : rlwe::log2_sum(values, noise)) > log_modulus - 1;
+}
+
+Ciphertext finish(CiphertextData data) {
+  const double room = data.context->log_modulus(data.level), none = std::numeric_limits<double>::infinity();
+  if (outgrown(data.bound.vouched, data.noise.vouched, data.scale, room)) data.noise.vouched = none;
+  if (outgrown(data.bound.assumed, data.noise.assumed, data.scale, room)) data.noise.assumed = none;
+  return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
+}
+
+rlwe::Figure after_keys(rlwe::Figure noise, const EvaluationKeysData& keys) {
+  return keys.vouched ? noise : rlwe::Figure(rlwe::log2_sum(noise.vouched, std::nan("")), noise.assumed);
+}
 
 }  // namespace heliograph::ckks

@@ -41,6 +41,13 @@ class Context {
   device::PrimeList primes_up_to(std::size_t level) const;
   /// log2 of the largest values that fit the lowest level.
   double room() const { return log_moduli_[0] - 1 - std::log2(scales_[0]); }
+  /// log2 of how large values are taken to be of whose size nothing is said in public: so that they fit the lowest level with
+  /// their noise.
+  double public_bound() const { return room() - 0.25; }
+  /// Primes whose product holds a phase of values below 2^64 at a scale: the first few of a level's.
+  device::PrimeList decoding_primes(std::size_t level, double scale) const;
+  /// log2 of their product.
+  double decoding_room(std::size_t level, double scale) const;
 
   std::size_t slots() const { return spec_.slots ? spec_.slots : spec_.n / 2; }
   /// The slots repeat with this period, and rotations turn it: the slots where they are a power of two, else N/2.
@@ -79,8 +86,8 @@ struct CiphertextData {
   double scale = 0;
   std::size_t width = 0;  // slots used
   bool complex = false;
-  double noise = 0;            // log2 of the model's bound on the error's canonical norm, at the scale; NaN: unknown
-  double bound = 0;            // log2 of a bound on the values, 0 at least
+  rlwe::Figure noise = 0;      // log2 of the model's bound on the error's canonical norm, at the scale
+  rlwe::Figure bound = 0;      // log2 of a bound on the values, 0 at least; vouched: from what was encrypted here, so secret
   std::optional<Key256> seed;  // the mask's, of fresh secret-key encryptions
   bool fresh = false;          // an encryption nothing was computed on
 
@@ -107,11 +114,13 @@ struct SecretKeyData {
 struct PublicKeyData {
   std::shared_ptr<Context> context;
   rlwe::PublicKey key;  // of context->keeper()
+  bool vouched = true;  // made here, not read
 };
 
 struct EvaluationKeysData {
   std::shared_ptr<Context> context;
   rlwe::EvaluationKeys keys;
+  bool vouched = true;  // made here, not read
 };
 
 /// The interned context of a spec on the process's device.
@@ -122,6 +131,12 @@ void require_same(const CiphertextData& a, const std::shared_ptr<Context>& conte
 
 /// Everything but the tensor and what makes an encryption fresh.
 CiphertextData derived(const CiphertextData& a);
+/// The ciphertext, whose noise is infinite from here on where its values may not fit its level.
 Ciphertext finish(CiphertextData data);
+/// Noise as it is after a use of keys: what a file's keys add nobody vouches for.
+rlwe::Figure after_keys(rlwe::Figure noise, const EvaluationKeysData& keys);
+/// Whether values and noise of these sizes, log2, may exceed a modulus at a scale. Unknown values do not, unknown noise does
+/// not count.
+bool outgrown(double bound, double noise, double scale, double log_modulus);
 
 }  // namespace heliograph::ckks

@@ -172,18 +172,6 @@ std::vector<double> download_polynomials(Context& c, const RnsTensor& phase) {
   return out;
 }
 
-device::PrimeList decoding_primes(Context& c, std::size_t level, double scale) {
-  const double need = std::log2(scale) + 65;
-  double have = 0;
-  device::PrimeList some;
-  for (math::PrimeIndex p : c.rlwe().chain(level)) {
-    if (have >= need) break;
-    some.push_back(p);
-    have += std::log2(static_cast<double>(c.spec().chain[p]));
-  }
-  return some;
-}
-
 std::size_t encoding_stretch(const Context& c, std::size_t limbs) {
   constexpr std::size_t room = std::size_t{1} << 26;  // bytes on the host
   return std::max<std::size_t>(1, room / (c.spec().n * limbs * sizeof(u64)));

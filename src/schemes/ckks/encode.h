@@ -22,8 +22,6 @@ RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials,
 /// The coefficients of each item, one component, coefficient domain, centred: exact integers, rounded to doubles once
 /// where they are below 2^126.
 std::vector<double> download_polynomials(Context& c, const RnsTensor& phase);
-/// Primes of a level, enough for values below 2^64 at `scale`.
-device::PrimeList decoding_primes(Context& c, std::size_t level, double scale);
 /// Items that are encoded in one go.
 std::size_t encoding_stretch(const Context& c, std::size_t limbs);
 /// The polynomials' slots, `width` of each item, to out[first ...].

@@ -1,6 +1,5 @@
 // Objects as files and bytes (io/container.h). Everything read is checked before it is used.
 #include <cmath>
-#include <limits>
 
 #include "io/sha256.h"
 #include "rlwe/files.h"
@@ -32,8 +31,7 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
     throw FormatError("this file holds an object of kind " + have + ", not " + kind);
   }
   const Spec spec = spec_from_json(k.header.object_at("parameters"));
-  if (hash_of(spec) != k.header.string_at("parameter_hash", 64))
-    throw DamagedFileError("the parameters do not match their hash");
+  rlwe::check_hash(k, [&](bool named) { return hash_of(spec, named); });
   try {
     return open_context(spec);
   } catch (const ParameterError& e) {
@@ -41,8 +39,8 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
   }
 }
 
-// Ciphertexts: what is not an array is in the header. No noise figure travels, nor how large the values are: a fresh
-// encryption's noise follows from the model, any other's is unknown.
+// Ciphertexts: what is not an array is in the header. Of noise and size the figures travel that follow from operations and
+// from what is public, nothing that tells of values. They are assumed where they were read, never vouched for.
 
 Payload describe(const CiphertextData& x, Payload::Read read) {
   Payload p = start("ciphertext", *x.context, x.key, read);
@@ -54,6 +52,8 @@ Payload describe(const CiphertextData& x, Payload::Read read) {
   h["width"] = x.width;
   h["complex"] = x.complex;
   h["fresh"] = x.fresh;
+  if (const auto noise = rlwe::stored_figures({x.noise.assumed}); noise && !x.fresh) h["noise"] = *noise;
+  if (const auto bound = rlwe::stored_figures({x.bound.assumed})) h["bound"] = *bound;
   if (x.seed) h["seed"] = io::to_hex(*x.seed);
   p.add("words", x.seed ? x.tensor.with_components(0, 1) : x.tensor);
   return p;
@@ -78,9 +78,10 @@ Ciphertext read_ciphertext(const io::Container& k) {
   x.context = context_of(k, "ciphertext");
   Context& c = *x.context;
   const io::Json& h = k.header;
-  h.require_only(
-      {"parameters", "parameter_hash", "key", "shape", "degree", "level", "scale", "width", "complex", "fresh", "seed"},
-      "a ciphertext");
+  const bool figures = k.version > 1;
+  h.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "scale", "width", "complex", "fresh",
+                  "seed", figures ? "noise" : "seed", figures ? "bound" : "seed"},
+                 "a ciphertext");
   require<DamagedFileError>(k.arrays.size() == 1, "a ciphertext has one array");
   x.key = key_of(k);
   Shape shape;
@@ -98,12 +99,13 @@ Ciphertext read_ciphertext(const io::Container& k) {
                             "a fresh ciphertext has degree 1 and its level's scale");
   if (const io::Json* seed = h.find("seed")) x.seed = rlwe::seed_from(*seed, "a seed");
   require<DamagedFileError>(x.fresh || !x.seed, "only fresh ciphertexts are seeded");
+  require<DamagedFileError>(!x.fresh || !h.contains("noise"), "a fresh ciphertext's noise follows from its parameters");
   const device::PrimeList chain = c.rlwe().chain(x.level);
   x.tensor = rlwe::read_tensor(k, "words", c.rlwe(), shape, x.seed ? 1 : degree + 1, chain, Domain::ntt);
   if (x.seed) x.tensor = with_mask(c, x.tensor, *x.seed);
   const double fresh = x.seed ? c.noise().fresh_secret_key() : c.noise().fresh_public_key();
-  x.noise = x.fresh ? rlwe::log2_sum(fresh, c.noise().rounding()) : std::numeric_limits<double>::quiet_NaN();
-  x.bound = std::max(0.0, c.room());  // nobody tells how large the values are, but the lowest level must hold them
+  x.noise = {std::nan(""), x.fresh ? rlwe::log2_sum(fresh, c.noise().rounding()) : rlwe::figures_from(k, "noise", 1)[0]};
+  x.bound = {std::nan(""), rlwe::figures_from(k, "bound", 1)[0]};
   return finish(std::move(x));
 }
 
@@ -127,7 +129,7 @@ PublicKey read_public_key(const io::Container& k) {
     const RnsTensor body = rlwe::read_tensor(k, "body", *own, {}, 1, chain, Domain::ntt);
     return rlwe::expand_public_key(own, key_of(k), rlwe::seed_from(k.header.at("seed"), "a seed"), body);
   });
-  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{c, std::move(key)}));
+  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{c, std::move(key), false}));
 }
 
 Payload describe(const EvaluationKeysData& d) {
@@ -165,6 +167,7 @@ u64 galois_from(const std::string& text, std::size_t n) {
 
 EvaluationKeys read_evaluation_keys(const io::Container& k) {
   auto d = std::make_shared<EvaluationKeysData>();
+  d->vouched = false;
   d->context = context_of(k, "evaluation-keys");
   Context& c = *d->context;
   k.header.require_only({"parameters", "parameter_hash", "key", "rotations", "relinearization"}, "evaluation keys");

@@ -15,11 +15,27 @@ struct Described {
   bool complex = false;
 };
 
+/// log2 of what all may know of the values' size. Throws PlaintextRangeError where they are larger, or it fits no level.
+double public_bound(const Context& c, double largest, double bound, std::size_t level) {
+  require<ParameterError>(bound >= 0 && std::isfinite(bound), "a bound on values is a number above 0");
+  const double log_bound = bound == 0 ? c.public_bound() : std::log2(std::max(bound, 1.0));
+  if (log_bound + std::log2(c.scale(level)) > c.log_modulus(level) - 1)
+    throw PlaintextRangeError("values of 2^" + std::to_string(log_bound) + " do not fit level " + std::to_string(level));
+  if (largest > (bound == 0 ? std::exp2(log_bound) : bound)) {
+    throw PlaintextRangeError(
+        "a value of magnitude " + std::to_string(largest) + " is beyond the " +
+        (bound == 0 ? "2^" + std::to_string(log_bound) + " that the lowest level of these parameters holds: say a bound "
+                                                         "(which is public) that holds for all values encrypted so"
+                    : "bound given, " + std::to_string(bound)));
+  }
+  return log_bound;
+}
+
 /// `encrypt_zero` is called in the keeper. `seed`: of the masks, where they have one.
 template <class EncryptZero>
 CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& own,
-                       const Values& values, std::size_t level, double fresh_noise, const std::optional<Key256>& seed,
-                       const Progress& progress, EncryptZero encrypt_zero) {
+                       const Values& values, std::size_t level, double bound, rlwe::Figure fresh_noise,
+                       const std::optional<Key256>& seed, const Progress& progress, EncryptZero encrypt_zero) {
   CiphertextData data;
   data.level = c->require_level(level);
   data.scale = c->scale(data.level);
@@ -30,8 +46,10 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
     shape = values.shape;
   });
   const auto described = ring::told<Described>(device, [&] {
+    const double largest = largest_of(values);
+    public_bound(*c, largest, bound, data.level);
     return Described{.width = values.width,
-                     .bound = std::max(0.0, std::log2(std::max(largest_of(values), 1.0))),
+                     .bound = std::log2(std::max(largest, 1.0)),
                      .complex = values.complex};
   });
   const std::size_t items = ring::element_count(shape);
@@ -59,7 +77,8 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
   if (seed) rlwe::keeper_left_masks(all, *seed);
   data.tensor = all.reshape(shape);
   data.noise = rlwe::log2_sum(fresh_noise, c->noise().rounding());
-  data.bound = described.bound;
+  const double assumed = public_bound(*c, 0, bound, data.level);
+  data.bound = {described.bound, rlwe::figure_from(rlwe::stored_figure(assumed))};  // as in a file: equal bytes, loaded or not
   data.seed = seed;
   return data;
 }
@@ -142,7 +161,7 @@ std::size_t EvaluationKeys::bytes() const {
   return total;
 }
 
-Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress) const {
+Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress, double bound) const {
   const std::shared_ptr<Context>& c = data_->context;
   Key256 errors{};
   const auto seed = ring::told<Key256>(c->engine().device(), [&] {
@@ -151,27 +170,58 @@ Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Pro
     return masks;
   });
   return finish(ckks::encrypt(
-      c, data_->key.id(), data_->key.context(), values, level, c->noise().fresh_secret_key(), seed, progress,
+      c, data_->key.id(), data_->key.context(), values, level, bound, c->noise().fresh_secret_key(), seed, progress,
       [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, seed, errors, first, out); }));
 }
 
-Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Progress& progress) const {
+Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Progress& progress, double bound) const {
   const std::shared_ptr<Context>& c = data_->context;
   rlwe::Entropy entropy;
   const Key256 secret = entropy.next();  // of which only the keeper makes use
+  const double noise = c->noise().fresh_public_key();
+  const rlwe::Figure fresh(data_->vouched ? noise : std::nan(""), noise);
   return finish(ckks::encrypt(
-      c, data_->key.id, data_->key.context, values, level, c->noise().fresh_public_key(), std::nullopt, progress,
+      c, data_->key.id, data_->key.context, values, level, bound, fresh, std::nullopt, progress,
       [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, secret, first, out); }));
 }
 
-Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress,
+namespace {
+
+[[noreturn]] void no_room(const std::string& why) {
+  throw RoomError("the values of this ciphertext may have outgrown their modulus and decrypt to anything: " + why);
+}
+
+/// Throws RoomError where a coefficient lies at the very edge of the modulus: what wrapped is spread over all of it.
+void require_inside(const std::vector<double>& polynomials, double log_modulus) {
+  double largest = 0;
+  for (const double v : polynomials) largest = std::max(largest, std::abs(v));
+  if (largest > 0.98 * std::exp2(log_modulus - 1)) no_room("a coefficient lies at the edge of it");
+}
+
+}  // namespace
+
+void require_room_for_values(const CiphertextData& x, Checked checked) {
+  const double room = x.context->decoding_room(x.level, x.scale);
+  const auto full = [&](double bound, double noise) { return std::isinf(noise) || outgrown(bound, noise, x.scale, room); };
+  if (checked != Checked::nothing && full(x.bound.vouched, x.noise.vouched))
+    no_room("what was encrypted and computed here could exceed it. Take parameters with more room (integer_bits), or smaller "
+            "values; or say that nothing is to be checked");
+  if (checked != Checked::assumed) return;
+  if (std::isnan(x.bound.assumed) || std::isnan(x.noise.assumed)) no_room("the file it came from does not tell their size");
+  if (full(x.bound.assumed, x.noise.assumed))
+    no_room("values of the bound that they were encrypted with could exceed it. A smaller bound can be said there, where it holds");
+}
+
+Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress, Checked checked,
                  const std::function<void(std::vector<double>&)>& disturb) {
   require_same(x, key.context, key.key.id(), "this secret key");
   Context& c = *key.context;
   Values v{.shape = x.shape(), .width = x.width, .complex = x.complex};
   const std::size_t items = x.tensor.items();
   v.data.resize(items * x.width);
-  const device::PrimeList primes = decoding_primes(c, x.level, x.scale);
+  require_room_for_values(x, checked);
+  const device::PrimeList primes = c.decoding_primes(x.level, x.scale);
+  const double room = c.decoding_room(x.level, x.scale);
   const RnsTensor flat = x.tensor.reshape({items});
   const std::size_t stretch = encoding_stretch(c, primes.size());
   for (std::size_t first = 0; first < items; first += stretch) {
@@ -180,6 +230,7 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
     const std::span<std::complex<double>> slots(v.data.data() + first * x.width, count * x.width);
     rlwe::keeper_reads(some, key.key.context(), slots, [&](const RnsTensor& mine) {
       std::vector<double> polynomials = download_polynomials(*c.keeper(), rlwe::phase(key.key, mine));
+      if (checked != Checked::nothing && !c.engine().device().counter()) require_inside(polynomials, room);
       if (disturb) disturb(polynomials);
       read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data());
     });
@@ -188,8 +239,8 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
   return v;
 }
 
-Values SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress) const {
-  return decrypted(*data_, ciphertext.data(), progress, {});
+Values SecretKey::decrypt(const Ciphertext& ciphertext, const Progress& progress, Checked checked) const {
+  return decrypted(*data_, ciphertext.data(), progress, checked, {});
 }
 
 }  // namespace heliograph::ckks

@@ -1,6 +1,7 @@
 // What the handles tell of themselves.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "mesh/mesh.h"
 #include "schemes/ckks/context.h"
@@ -83,8 +84,13 @@ double Ciphertext::scale() const { return data_->scale; }
 std::size_t Ciphertext::slots() const { return data_->width; }
 bool Ciphertext::complex() const { return data_->complex; }
 bool Ciphertext::seeded() const { return data_->seed.has_value(); }
+bool Ciphertext::fresh() const { return data_->fresh; }
+
 double Ciphertext::precision() const {
-  const double bits = std::log2(data_->scale) - data_->noise;
+  const CiphertextData& x = *data_;
+  const double noise = x.noise.vouched, room = x.context->decoding_room(x.level, x.scale);
+  if (std::isinf(noise) || outgrown(x.bound.vouched, noise, x.scale, room)) return -std::numeric_limits<double>::infinity();
+  const double bits = std::log2(x.scale) - noise;
   return bits < 0 ? 0 : bits;  // NaN stays
 }
 std::size_t Ciphertext::bytes() const { return data_->tensor.bytes(); }

@@ -30,7 +30,7 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
 }
 
 /// The other summand at scale `scale` of r.
-void add_noise(CiphertextData& r, double noise, double bound, double scale) {
+void add_noise(CiphertextData& r, rlwe::Figure noise, rlwe::Figure bound, double scale) {
   r.noise = rlwe::log2_sum(r.noise, noise);
   if (const double off = std::abs(scale / r.scale - 1); off > 0)
     r.noise = rlwe::log2_sum(r.noise, bound + std::log2(r.scale) + std::log2(off));
@@ -91,6 +91,15 @@ void settle_scale(CiphertextData& x, double scale) {
   x.scale = scale;
 }
 
+void require_scale(const Context& c, std::size_t level, double scale) {
+  const double least = std::min(c.scale(level), std::exp2(c.rounding_noise(2)));
+  if (scale >= least * (1 - kScaleTolerance)) return;
+  throw ScaleError("rescaling would leave a scale of " + bits_of(scale) + " at level " + std::to_string(level) +
+                   ", and of the values nothing but its rounding error: nothing was multiplied since the last time. The "
+                   "smallest scale there is " +
+                   bits_of(least));
+}
+
 void require_room(const CiphertextData& x, double scale) {
   if (std::log2(scale) + 1 <= x.context->log_modulus(x.level)) return;
   throw LevelError("no room is left for this product at level " + std::to_string(x.level) + " of " +
@@ -126,7 +135,7 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y) {
                          "a factor is itself a product of ciphertexts: relinearize it first");
   require_room(a, a.scale * b.scale);
   CiphertextData r = derived(a, b);
-  const double la = a.bound + std::log2(a.scale), lb = b.bound + std::log2(b.scale);
+  const rlwe::Figure la = a.bound + std::log2(a.scale), lb = b.bound + std::log2(b.scale);
   r.noise = rlwe::log2_sum(rlwe::log2_sum(a.noise + lb, b.noise + la), a.noise + b.noise);
   r.bound = a.bound + b.bound;
   r.scale = a.scale * b.scale;
@@ -142,7 +151,7 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   CiphertextData r = derived(a, b);
   const double rounding = a.context->noise().rounding(), norm = rlwe::log2_sum(b.bound + std::log2(b.scale), rounding);
   r.noise = rlwe::log2_sum(a.noise + norm, a.bound + std::log2(a.scale) + rounding);
-  r.bound = std::max(0.0, a.bound + b.bound);
+  r.bound = rlwe::log2_max(0.0, a.bound + b.bound);
   r.scale = a.scale * b.scale;
   r.tensor = ring::multiply_polynomial(a.tensor, m);
   return finish(std::move(r));
@@ -172,7 +181,7 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
   if (a.degree() == 1) return a;
   const rlwe::SwitchKey& key = relinearization_key(keys);
   CiphertextData r = derived(x);
-  r.noise = rlwe::log2_sum(x.noise, x.context->key_switch_noise(x.level));
+  r.noise = after_keys(rlwe::log2_sum(x.noise, x.context->key_switch_noise(x.level)), keys.data());
   r.tensor = rlwe::switch_last(x.context->rlwe(), x.tensor, key, x.level, x.level, 1, progress);
   return finish(std::move(r));
 }
@@ -188,7 +197,7 @@ CiphertextData rescaled(const CiphertextData& x, std::size_t components, double 
   const double ratio = c.ratio(x.level);
   r.level = x.level - 1;
   r.scale = x.scale / ratio;
-  require<ScaleError>(r.scale >= 1, "rescaling would leave a scale below 1: nothing was multiplied since the last time");
+  require_scale(c, r.level, r.scale);
   r.noise = rlwe::log2_sum(rlwe::log2_sum(x.noise, extra) - std::log2(ratio), c.rounding_noise(components));
   // A product of numbers at their level's scale is at the next one's but for roundings of the division above.
   if (std::abs(r.scale / c.scale(r.level) - 1) < 0x1p-40) settle_scale(r, c.scale(r.level));
@@ -210,6 +219,7 @@ Ciphertext relinearize_rescale(const Ciphertext& a, const EvaluationKeys& keys, 
   if (a.degree() == 1) return rescale(a, progress);
   const rlwe::SwitchKey& key = relinearization_key(keys);
   CiphertextData r = rescaled(x, 2, x.context->key_product_noise(x.level));
+  r.noise = after_keys(r.noise, keys.data());
   r.tensor = rlwe::switch_last(x.context->rlwe(), x.tensor, key, x.level, r.level, 1, progress);
   return finish(std::move(r));
 }

@@ -12,6 +12,8 @@ inline constexpr double kScaleTolerance = 0x1p-30;
 void require_scales(double a, double b);
 /// The ciphertext said to be at `scale`: the difference becomes noise.
 void settle_scale(CiphertextData& x, double scale);
+/// Throws ScaleError where a rescaling to that level and scale would leave nothing but its rounding error.
+void require_scale(const Context& c, std::size_t level, double scale);
 /// Throws LevelError unless `scale` leaves room at the ciphertext's level.
 void require_room(const CiphertextData& x, double scale);
 /// All limbs times `whole`.

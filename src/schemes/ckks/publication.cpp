@@ -45,12 +45,14 @@ class Gaussian {
 }  // namespace
 
 Values SecretKey::decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits, double precision,
-                                          const Progress& progress) const {
+                                          const Progress& progress, Checked checked) const {
   const CiphertextData& x = ciphertext.data();
   require_same(x, data_->context, data_->key.id(), "this secret key");
   require<ParameterError>(noise_bits >= 0 && noise_bits <= 128, "the noise for publication has 0 to 128 bits");
+  require_room_for_values(x, checked);
   const double given = std::log2(x.scale) - precision;  // NaN where nothing was given
-  const double bound = std::isnan(x.noise) || given > x.noise ? given : x.noise;
+  const double known = x.noise.vouched;                 // never what a file says
+  const double bound = std::isnan(known) || given > known ? given : known;
   if (std::isnan(bound))
     throw NoiseError(
         "the noise of this ciphertext is not known, so no noise is known to hide it: say what precision the same "
@@ -60,10 +62,10 @@ Values SecretKey::decrypt_for_publication(const Ciphertext& ciphertext, double n
   const double log_sigma = bound + noise_bits;
   const double after = data_->context->noise().random(2 * log_sigma);
   if (after >= std::log2(x.scale))
-    throw NoiseError("noise of 2^" + std::to_string(static_cast<int>(std::ceil(after - std::log2(x.scale)))) +
+    throw NoiseError("noise of 2^" + std::to_string(static_cast<int>(std::ceil(std::min(after - std::log2(x.scale), 1e6)))) +
                      " would be added to each value: nothing would be left. Ask for fewer bits, or take a larger scale");
   std::optional<Gaussian> gaussian;  // drawn and made in the keeper
-  return decrypted(*data_, x, progress, [&](std::vector<double>& polynomials) {
+  return decrypted(*data_, x, progress, checked, [&](std::vector<double>& polynomials) {
     if (!gaussian) gaussian.emplace(data_->entropy->next(), std::exp2(log_sigma));
     for (double& v : polynomials) v += (*gaussian)();
   });

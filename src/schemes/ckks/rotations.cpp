@@ -31,7 +31,7 @@ CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const
     switch_keys.push_back(galois[i] == 1 ? nullptr : &rotation_key(keys, galois[i], steps[i]));
   const Ciphertext a = of_degree_one(x, keys);
   CiphertextData r = derived(a.data());
-  r.noise = rlwe::log2_sum(r.noise, c.key_switch_noise(r.level));
+  r.noise = after_keys(rlwe::log2_sum(r.noise, c.key_switch_noise(r.level)), keys.data());
   const ring::Stack out(a.data().tensor, galois.size(), stack);
   rlwe::rotate(c.rlwe(), a.data().tensor, galois, switch_keys, out.entries(), r.level, nullptr, 1, progress);
   r.tensor = out.whole();

@@ -135,6 +135,16 @@ Spec named_spec(const std::string& name, bool insecure) {
   throw ParameterError("there is no parameter set \"" + name + "\"; there are " + known + " (each also with /w32)");
 }
 
+std::string known_name(const Spec& spec) {
+  const std::size_t levels = spec.levels.empty() ? spec.chain.size() : spec.levels.size();
+  for (const NamedSet& set : named_sets()) {
+    if (std::size_t{1} << set.log_n != spec.n || (spec.edition == "w32" ? set.w32 : set.w64).levels != levels) continue;
+    const std::string name = std::string(set.name) + (spec.edition == "w32" ? "/w32" : "");
+    if (hash_of(named_spec(name)) == hash_of(spec)) return name;
+  }
+  return "";
+}
+
 namespace {
 
 /// Noise of one operation at most: an encryption, a rescaling, a key switch. Absolute, log2.

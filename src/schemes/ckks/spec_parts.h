@@ -13,4 +13,7 @@ Spec spec_of_short_words(std::size_t n, std::size_t levels, double log_scale, in
 /// more than its rounding does, where they can be so long.
 void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest);
 
+/// The name of the named set that has these numbers; empty where none has.
+std::string known_name(const Spec& spec);
+
 }  // namespace heliograph::ckks

@@ -10,7 +10,8 @@ io::Json to_json(const Spec& spec);
 /// Throws DamagedFileError for fields that are missing, of a wrong type or beyond bounds.
 Spec spec_from_json(const io::Json& json);
 std::string text_of(const Spec& spec);
-std::string hash_of(const Spec& spec);
+/// SHA-256 of the numbers; `named`: of the name too, as files of format 1 may have it.
+std::string hash_of(const Spec& spec, bool named = false);
 /// "n16-l24 (N=2^16, 24 levels, w64)"
 std::string short_text(const Spec& spec);
 

@@ -1,0 +1,97 @@
+// Bounds that are unknown or gone, and how far a phase lies from where noise must not reach.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "math/primes.h"
+#include "rlwe/noise.h"
+
+namespace heliograph::rlwe {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+const double kUnknown = std::nan("");
+
+TEST(Bounds, AddUp) {
+  EXPECT_DOUBLE_EQ(log2_sum(3, 3), 4);
+  EXPECT_DOUBLE_EQ(log2_sum(1, 0), std::log2(3));
+  EXPECT_EQ(log2_sum(-kNone, -kNone), -kNone);
+  EXPECT_EQ(log2_sum(-kNone, 5), 5);
+  EXPECT_EQ(log2_max(2, 7), 7);
+}
+
+TEST(Bounds, UnknownIsInfectiousInEitherOrder) {
+  for (const double known : {-kNone, 0.0, 7.5}) {
+    EXPECT_TRUE(std::isnan(log2_sum(known, kUnknown)));
+    EXPECT_TRUE(std::isnan(log2_sum(kUnknown, known)));
+    EXPECT_TRUE(std::isnan(log2_max(known, kUnknown)));
+    EXPECT_TRUE(std::isnan(log2_max(kUnknown, known)));
+    EXPECT_TRUE(std::isnan(log2_times(known, kUnknown)));
+  }
+}
+
+TEST(Bounds, WhatIsLostStaysLost) {
+  for (const double other : {-kNone, 3.0, kNone, kUnknown}) {
+    EXPECT_EQ(log2_sum(other, kNone), kNone);
+    EXPECT_EQ(log2_sum(kNone, other), kNone);
+    EXPECT_EQ(log2_max(other, kNone), kNone);
+    EXPECT_EQ(log2_times(kNone, other), kNone);
+  }
+}
+
+TEST(Bounds, AreStoredRoundedUp) {
+  for (const double figure : {-3.0, -kNone, 0.0, 0.01, 1.0, 1.06, 41.9999, 65535.5}) {
+    const double read = figure_from(stored_figure(figure));
+    EXPECT_GE(read + 0x1p-13, figure);
+    EXPECT_LE(read, std::max(0.0, figure) + 1.0 / 16);
+    EXPECT_EQ(stored_figure(read), stored_figure(figure));  // a second file says the same
+    EXPECT_EQ(stored_figure(figure + 1e-9), stored_figure(figure));  // so does a machine of other logarithms
+  }
+  EXPECT_EQ(stored_figure(kNone), kMostStored);
+  EXPECT_EQ(stored_figure(1e300), kMostStored);
+  EXPECT_EQ(figure_from(kMostStored), kNone);
+}
+
+/// As the largest of |[multiplier x]_Q| tells it.
+double exact_fraction(const std::vector<u64>& words, std::size_t n, const std::vector<u64>& moduli, u64 multiplier) {
+  const double largest = log2_largest(words.data(), n, moduli, multiplier);
+  return largest < 0 ? 0 : std::exp2(largest - log2_product(moduli));
+}
+
+TEST(LargestFraction, IsThatOfExactIntegers) {
+  std::mt19937_64 random(1);
+  for (const int bits : {30, 50, 60}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{7}}) {
+      const std::vector<u64> moduli = math::largest_primes(bits, count, 2048);
+      for (const u64 multiplier : {u64{1}, u64{65537}, (u64{1} << 59) + 1}) {
+        for (const std::size_t n : {std::size_t{1}, std::size_t{3}}) {
+          std::vector<u64> words;
+          for (const u64 q : moduli)
+            for (std::size_t c = 0; c < n; ++c) words.push_back(random() % q);
+          EXPECT_NEAR(largest_fraction(words.data(), n, moduli, multiplier), exact_fraction(words, n, moduli, multiplier), 0x1p-45);
+        }
+      }
+    }
+  }
+}
+
+TEST(LargestFraction, OfSmallAndOfHalfValues) {
+  const std::vector<u64> moduli = math::largest_primes(50, 3, 2048);
+  const auto residues = [&](std::int64_t v) {
+    std::vector<u64> words;
+    for (const u64 q : moduli) words.push_back(math::signed_mod(v, q));
+    return words;
+  };
+  EXPECT_EQ(largest_fraction(residues(0).data(), 1, moduli, 3), 0);
+  for (const std::int64_t small : {1, -1, 1000, -123456789}) EXPECT_LT(largest_fraction(residues(small).data(), 1, moduli, 1), 0x1p-55);
+  // (Q - 1) / 2 and (Q + 1) / 2 modulo an odd prime q of Q
+  std::vector<u64> below, above;
+  for (const u64 q : moduli) below.push_back((q - 1) / 2), above.push_back((q + 1) / 2);
+  EXPECT_NEAR(largest_fraction(below.data(), 1, moduli, 1), 0.5, 0x1p-50);
+  EXPECT_NEAR(largest_fraction(above.data(), 1, moduli, 1), 0.5, 0x1p-50);
+}
+
+}  // namespace
+}  // namespace heliograph::rlwe

@@ -1,0 +1,224 @@
+"""Exhausted noise and values that outgrew their modulus: errors instead of garbage, however few values the noise has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from exhausted import Case, outcome, party, word_of
+from model import Container, build, parse
+
+EXACT = pytest.mark.parametrize("scheme", ["bfv", "bgv"])
+
+
+@pytest.mark.parametrize("number", range(54))
+def test_no_exhausted_ciphertext_decrypts_wrongly(number: int) -> None:
+    """A sample of what `exhausted.py` counts: every scheme, operation and kind of data, saved and loaded or not."""
+    case = Case(number)
+    assert outcome(case, **word_of(case)) == "error"
+
+
+@EXACT
+def test_the_measured_budget_promises_nothing_for_a_wrong_value(scheme: str) -> None:
+    """Where decryption refuses it is 0, of loaded tensors too."""
+    for number in range({"bfv": 0, "bgv": 1}[scheme], 36, 6):
+        for n in (number, number + 3):
+            case = Case(n)
+            x, _ = case.run()
+            assert case.loaded == (n % 6 > 2)
+            assert x.noise_budget == 0
+            assert party(scheme)[0].noise_budget(x) == 0
+
+
+@EXACT
+@pytest.mark.parametrize("loaded", [False, True])
+def test_what_is_right_is_decrypted(scheme: str, loaded: bool) -> None:
+    """Up to the end of the estimate nothing is refused, and the measured budget is never below it."""
+    secret, server = party(scheme)
+    values = np.full(secret.parameters.slots, 7)
+    x, expected, steps = server.bind(secret.encrypt(values)), 7, 0
+    while (following := x + x).noise_budget:
+        x, expected, steps = following, expected * 2 % secret.parameters.plain_modulus, steps + 1
+    if loaded:
+        x = server.from_bytes(x.to_bytes())
+    assert steps > 10
+    assert np.all(secret.decrypt(x) % secret.parameters.plain_modulus == expected)
+    assert secret.noise_budget(x) >= x.noise_budget > 0
+
+
+@EXACT
+def test_beyond_the_estimate(scheme: str) -> None:
+    """The estimate is a bound: a word decrypts what it calls exhausted, as long as the noise measured leaves a bit."""
+    secret, server = party(scheme)
+    values = np.arange(secret.parameters.slots)
+    x, expected = server.bind(secret.encrypt(values)), values.astype(object)
+    while x.noise_budget:
+        x, expected = x + x, expected * 2
+    with pytest.raises(hg.NoiseError, match=r"by the estimate \d+ more bits"):
+        secret.decrypt(x)
+    assert secret.noise_budget(x) == 0
+    assert secret.noise_budget(x, beyond_estimate=True) > 1
+    t = secret.parameters.plain_modulus
+    np.testing.assert_array_equal(secret.decrypt(x, beyond_estimate=True) % t, expected % t)
+    for _ in range(30):
+        x = x + x
+    assert secret.noise_budget(x, beyond_estimate=True) == 0
+    with pytest.raises(hg.NoiseError, match="no longer decrypts"):
+        secret.decrypt(x, beyond_estimate=True)
+
+
+def without_figures(data: bytes) -> bytes:
+    """The same ciphertext from a file that does not tell its noise, as those of format 1."""
+    container = parse(data)
+    header = {k: v for k, v in container.header.items() if k != "noise"}
+    return build(Container(container.type, header, container.arrays))
+
+
+@EXACT
+@pytest.mark.parametrize(("factor", "most"), [(1000, 6), (3, 6), (2, 24)])
+def test_few_valued_noise_of_no_estimate(scheme: str, factor: int, most: int) -> None:
+    """The noise of a constant is a dozen multiples of one number, and nothing but it tells: one in thirty is missed, and of
+    doubled ones, which wrap by nearly whole turns of moduli near powers of two, one in five; not most of them.
+    """
+    secret, server = party(scheme)
+    x, tried, missed = server.bind(secret.encrypt(np.full(secret.parameters.slots, 7))), 0, 0
+    while tried < 60:
+        x = x * factor
+        if x._core.noise_budget > -6:
+            continue
+        tried += 1
+        y = server.from_bytes(without_figures(x.to_bytes()))
+        assert y.noise_budget is None
+        try:
+            secret.decrypt(y)
+            missed += 1
+        except hg.NoiseError:
+            assert secret.noise_budget(y) == 0
+    assert missed <= most
+
+
+@EXACT
+def test_noise_beyond_a_files_estimate(scheme: str) -> None:
+    """A file that promises more than its words keep is refused by what is measured, long before the limit."""
+    secret, server = party(scheme)
+    x = server.bind(secret.encrypt(np.arange(secret.parameters.slots)))
+    y = x
+    for _ in range(40):
+        y = y + y
+    container = parse(y.to_bytes())
+    container.header["noise"] = [n - 16 * 20 for n in container.header["noise"]]
+    lie = server.from_bytes(build(container))
+    assert lie.noise_budget > y.noise_budget
+    with pytest.raises(hg.NoiseError, match="not what its estimate says"):
+        secret.decrypt(lie)
+    assert secret.noise_budget(lie) == 0
+    t = secret.parameters.plain_modulus
+    np.testing.assert_array_equal(secret.decrypt(y) % t, np.arange(x.slots) * (2**40 % t) % t)
+
+
+def test_shrink_with_nothing_to_go_by() -> None:
+    """An error, not one prime; with a level it does as it is told."""
+    secret, server = party("bfv")
+    x = server.bind(secret.encrypt(np.arange(secret.parameters.slots)))
+    y = server.from_bytes(without_figures((x + x).to_bytes()))
+    for unknown in (y, y + x, x + y, hg.concatenate([x[None], y[None]]), hg.concatenate([y[None], x[None]])):
+        assert unknown.noise_budget is None
+        with pytest.raises(hg.NoiseError, match="say the level"):
+            hg.shrink(unknown)
+    assert hg.shrink(y, 1).level == 1
+    assert hg.shrink(server.from_bytes((x + x).to_bytes())).level < x.level
+
+
+# CKKS
+
+
+def ckks(values: Any, **options: Any) -> hg.ckks.Tensor:
+    """Encrypted for a server that multiplies."""
+    secret, server = party("ckks")
+    return server.bind(secret.encrypt(values, pad=True, **options))
+
+
+def reloaded(x: hg.ckks.Tensor) -> hg.ckks.Tensor:
+    """Through a file."""
+    return party("ckks")[1].from_bytes(x.to_bytes())
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_values_that_outgrow_their_modulus(count: int) -> None:
+    """300^3 in a room of 2^11: nothing is promised, and decryption refuses; of a loaded answer, where it is asked to check."""
+    secret, _ = party("ckks")
+    x = ckks(np.full(count, 300.0))
+    cube = x * x * x
+    assert cube.precision is None
+    assert "outgrown" in repr(cube)
+    with pytest.raises(hg.RoomError):
+        secret.decrypt(cube)
+    with pytest.raises(hg.RoomError):
+        secret.decrypt(reloaded(cube), checked=True)
+    with pytest.raises(hg.RoomError):
+        secret.decrypt(cube, publish_bits=1)
+    assert (x * x).precision
+    np.testing.assert_allclose(secret.decrypt(reloaded(x * x), checked=True)[:count], 90_000, rtol=1e-4)
+
+
+def test_what_is_lost_stays_lost() -> None:
+    """Values that wrapped are not saved by a small factor afterwards."""
+    secret, _ = party("ckks")
+    x = ckks(np.full(4, 1000.0), level=2)
+    for _ in range(60):
+        x = x + x
+    low = x * 1e-25
+    assert low.precision is None
+    for lost in (low, reloaded(low), low + ckks(np.ones(4)), ckks(np.ones(4)) + low):
+        with pytest.raises(hg.RoomError):
+            secret.decrypt(lost, checked=True)
+
+
+def test_wrapped_values_show_by_themselves() -> None:
+    """Many different values that wrapped reach the edge of the modulus: refused though nobody knows how large they were."""
+    secret, _ = party("ckks")
+    x = ckks(np.random.default_rng(3).normal(0, 300, secret.parameters.slots))
+    cube = reloaded(x * x * x)
+    with pytest.raises(hg.RoomError, match="edge"):
+        secret.decrypt(cube)
+    secret.decrypt(cube, checked=False)  # garbage, as asked for
+
+
+def test_a_public_bound() -> None:
+    """What was said at encryption tells whether a loaded answer fits; it does not follow from the values."""
+    secret, server = party("ckks")
+    values = np.linspace(-2, 2, secret.parameters.slots)
+    small, plain = ckks(values, bound=2.5), ckks(values)
+    answer = small * small * small
+    np.testing.assert_allclose(secret.decrypt(reloaded(answer), checked=True), values**3, atol=1e-2)
+    np.testing.assert_allclose(secret.decrypt(reloaded(plain * plain * plain)), values**3, atol=1e-2)
+    with pytest.raises(hg.RoomError, match="smaller bound"):
+        secret.decrypt(reloaded(plain * plain * plain), checked=True)
+    np.testing.assert_allclose(secret.decrypt(plain * plain * plain), values**3, atol=1e-2)
+    headers = [parse(ckks(v).to_bytes()).header for v in (values, values / 1000, values * 0)]
+    assert len({h["bound"][0] for h in headers}) == 1
+    for options in ({"bound": 1.5}, {"bound": 1e40}):
+        with pytest.raises(hg.PlaintextRangeError):
+            ckks(values, **options)
+    with pytest.raises(hg.PlaintextRangeError, match="say a bound"):
+        ckks(values * 1e4)
+    assert np.abs(secret.decrypt(ckks(values * 1e4, bound=3e4)) - values * 1e4).max() < 1
+    for bound in (0, -1, float("nan"), float("inf"), "2"):
+        with pytest.raises(hg.ParameterError):
+            ckks(values, bound=bound)
+    assert server.bind(secret.public_key().encrypt(values, bound=2)).fresh
+
+
+def test_rescaling_to_nothing() -> None:
+    """A scale that leaves the rounding error alone is refused, twice by hand or at once."""
+    x = ckks(np.ones(4))
+    low = hg.ckks.rescale
+    with pytest.raises(hg.ScaleError, match="smallest scale"):
+        low(low(x))
+    with pytest.raises(hg.ScaleError, match="smallest scale"):
+        low(hg.ckks.multiply(x, hg.ckks.encode(x.parameters, [0.5], scale=2.0), rescale=False))
+    product = hg.ckks.multiply(x, x, rescale=False)
+    assert low(product).scale == x.parameters.scale(low(product).level)
