@@ -213,7 +213,7 @@ TEST_P(Bfv, GivesTheBitsOfRef) {
   }
 }
 
-/// BGV's products want their operands at a lower level, BFV's never; what is loaded stays where it is.
+/// BGV's products want their operands at a lower level, BFV's never; what is loaded goes by its file's estimate.
 TEST_P(Bfv, ChoosesTheLevelOfProducts) {
   const Parameters parameters(spec(300, {kPlain}));
   const SecretKey secret = SecretKey::generate(parameters);
@@ -225,7 +225,9 @@ TEST_P(Bfv, ChoosesTheLevelOfProducts) {
   const bool switches = std::string(GetParam().scheme) == "bgv";
   EXPECT_EQ(product_level(z, z) < z.level(), switches);
   const Ciphertext loaded = Ciphertext::from_bytes(z.to_bytes());
-  EXPECT_EQ(product_level(loaded, z), z.level());
+  EXPECT_EQ(product_level(loaded, z), product_level(z, z));
+  EXPECT_TRUE(z.vouched());
+  EXPECT_FALSE(loaded.vouched() || add(z, loaded).vouched() || add(loaded, z).vouched());
   const Ciphertext w = multiply_switched(z, z, &keys);
   EXPECT_GE(w.noise_budget(), multiply(z, z, &keys).noise_budget() - 0.5);
   EXPECT_LE(w.noise_budget(), secret.noise_budget(w));

@@ -112,7 +112,7 @@ TEST_F(ContainerFile, DamagedFilesAreNamed) {
   bad[0] = std::byte{0};
   refused(static_cast<FormatError*>(nullptr), bad);
   bad = good;
-  bad[8] = std::byte{2};
+  bad[8] = std::byte{3};
   refused(static_cast<VersionError*>(nullptr), bad);
   bad = good;
   bad[good.size() - 1] ^= std::byte{1};

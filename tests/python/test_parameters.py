@@ -76,7 +76,7 @@ def test_every_named_set() -> None:
         for edition in ("", "/w32", "/w64"):
             p = hg.bfv.parameters(name + edition, insecure=name == "hcnn11-2020")
             require_sound(p)
-            assert p.name == name + edition
+            assert p.name == name + edition.removesuffix("/w64")  # one set, one name
             assert p.edition == (edition[1:] or "w64")
             assert ("insecure" in p.security) == (name == "hcnn11-2020")
             assert p.name in repr(p)
@@ -303,7 +303,7 @@ def test_repr_tells() -> None:
     ):
         assert text in repr(x)
     assert f"noise budget {x.noise_budget:.0f} bits (estimate)" in repr(x)
-    assert "noise unknown" in repr(hg.Tensor(_core.ciphertext_from_bytes((x + x).to_bytes())))
+    assert "bits (estimate, if files are what they say)" in repr(hg.Tensor(_core.ciphertext_from_bytes((x + x).to_bytes())))
     for text in ("evaluation keys", "relinearize", "rotations [1, 3]", "columns", secret.id[:8]):
         assert text in repr(keys)
     assert "none" in repr(secret.evaluation_keys(relinearize=False))
