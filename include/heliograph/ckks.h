@@ -221,8 +221,8 @@ class SecretKey {
   /// it says; NaN: the tensor's; the lower of both counts. NoiseError where no bound is known, or nothing would be left of
   /// the values; RoomError as decrypt.
   Values decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits,
-                                 double precision = std::numeric_limits<double>::quiet_NaN(),
-                                 const Progress& progress = {}, Checked checked = Checked::vouched) const;
+                                 double precision = std::numeric_limits<double>::quiet_NaN(), const Progress& progress = {},
+                                 Checked checked = Checked::vouched) const;
   /// Explicit, mode 0600.
   void save(const std::string& path) const;
   static SecretKey load(const std::string& path);

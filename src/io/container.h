@@ -62,9 +62,9 @@ struct Container {
   std::string type;              // what is inside: "bfv.ciphertexts", ...; 1 to 64 bytes
   Json header = Json::object();  // an object; its meaning belongs to the type
   std::vector<Array> arrays;
-  std::shared_ptr<const void> storage;  // keeps the arrays' bytes alive where they are the container's own
-  bool verified = true;                 // false after peek(): neither arrays nor digest were read
-  std::size_t file_bytes = 0;           // length of what was read; 0 for a container made by hand
+  std::shared_ptr<const void> storage;     // keeps the arrays' bytes alive where they are the container's own
+  bool verified = true;                    // false after peek(): neither arrays nor digest were read
+  std::size_t file_bytes = 0;              // length of what was read; 0 for a container made by hand
   std::uint32_t version = format_version;  // of what was read; what is written has this Heliograph's
 
   /// The array of that name; DamagedFileError where it is absent or has another dtype or shape.

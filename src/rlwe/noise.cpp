@@ -82,16 +82,16 @@ double log2_sum(double a, double b) {
   return high == low ? high + 1 : high + std::log2(1 + std::exp2(low - high));  // two of minus infinity have no difference
 }
 
-double log2_max(double a, double b) { return a == kNone || b == kNone || std::isnan(a + b) ? log2_sum(a, b) : std::max(a, b); }
+double log2_max(double a, double b) {
+  return a == kNone || b == kNone || std::isnan(a + b) ? log2_sum(a, b) : std::max(a, b);
+}
 
 std::uint64_t stored_figure(double figure) {
   const double sixteenths = std::ceil(std::max(0.0, figure) * 16 - 0x1p-10);
   return sixteenths < static_cast<double>(kMostStored) ? static_cast<std::uint64_t>(sixteenths) : kMostStored;
 }
 
-double figure_from(std::uint64_t stored) {
-  return stored < kMostStored ? static_cast<double>(stored) / 16 : kNone;
-}
+double figure_from(std::uint64_t stored) { return stored < kMostStored ? static_cast<double>(stored) / 16 : kNone; }
 
 double NoiseModel::random(double log_variance) const { return std::log2(kDeviations) + (std::log2(n_) + log_variance) / 2; }
 

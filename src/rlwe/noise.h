@@ -34,9 +34,7 @@ struct Figure {
   Figure(double both) : vouched(both), assumed(both) {}  // NOLINT(google-explicit-constructor): a number is a bound
   Figure(double vouched, double assumed) : vouched(vouched), assumed(assumed) {}
 };
-inline Figure operator+(Figure a, Figure b) {
-  return {log2_times(a.vouched, b.vouched), log2_times(a.assumed, b.assumed)};
-}
+inline Figure operator+(Figure a, Figure b) { return {log2_times(a.vouched, b.vouched), log2_times(a.assumed, b.assumed)}; }
 inline Figure operator-(Figure a, double b) { return {a.vouched - b, a.assumed - b}; }
 inline Figure& operator+=(Figure& a, Figure b) { return a = a + b; }
 inline Figure log2_sum(Figure a, Figure b) { return {log2_sum(a.vouched, b.vouched), log2_sum(a.assumed, b.assumed)}; }

@@ -223,7 +223,8 @@ TEST(ContainerDamage, PrefixFields) {
   for (const std::uint32_t version : {0u, 3u, 256u, 0xffffffffu}) {
     Bytes bytes = good;
     put_u32(bytes, 8, version);
-    expect_error<VersionError>(sign(bytes), "version " + std::to_string(version) + "; this Heliograph reads versions 1 and 2");
+    expect_error<VersionError>(sign(bytes),
+                               "version " + std::to_string(version) + "; this Heliograph reads versions 1 and 2");
   }
   Bytes bytes = good;
   put_u32(bytes, 12, 1);

@@ -46,7 +46,7 @@ TEST(Bounds, AreStoredRoundedUp) {
     const double read = figure_from(stored_figure(figure));
     EXPECT_GE(read + 0x1p-13, figure);
     EXPECT_LE(read, std::max(0.0, figure) + 1.0 / 16);
-    EXPECT_EQ(stored_figure(read), stored_figure(figure));  // a second file says the same
+    EXPECT_EQ(stored_figure(read), stored_figure(figure));           // a second file says the same
     EXPECT_EQ(stored_figure(figure + 1e-9), stored_figure(figure));  // so does a machine of other logarithms
   }
   EXPECT_EQ(stored_figure(kNone), kMostStored);
@@ -70,7 +70,8 @@ TEST(LargestFraction, IsThatOfExactIntegers) {
           std::vector<u64> words;
           for (const u64 q : moduli)
             for (std::size_t c = 0; c < n; ++c) words.push_back(random() % q);
-          EXPECT_NEAR(largest_fraction(words.data(), n, moduli, multiplier), exact_fraction(words, n, moduli, multiplier), 0x1p-45);
+          EXPECT_NEAR(largest_fraction(words.data(), n, moduli, multiplier), exact_fraction(words, n, moduli, multiplier),
+                      0x1p-45);
         }
       }
     }
@@ -85,7 +86,8 @@ TEST(LargestFraction, OfSmallAndOfHalfValues) {
     return words;
   };
   EXPECT_EQ(largest_fraction(residues(0).data(), 1, moduli, 3), 0);
-  for (const std::int64_t small : {1, -1, 1000, -123456789}) EXPECT_LT(largest_fraction(residues(small).data(), 1, moduli, 1), 0x1p-55);
+  for (const std::int64_t small : {1, -1, 1000, -123456789})
+    EXPECT_LT(largest_fraction(residues(small).data(), 1, moduli, 1), 0x1p-55);
   // (Q - 1) / 2 and (Q + 1) / 2 modulo an odd prime q of Q
   std::vector<u64> below, above;
   for (const u64 q : moduli) below.push_back((q - 1) / 2), above.push_back((q + 1) / 2);

@@ -208,8 +208,14 @@ def test_nothing_is_forgotten() -> None:
 def test_old_files_are_read(version: int, edition: str) -> None:
     """What the files hold: keys that decrypt the ciphertexts, and evaluation keys that compute on them."""
     secret = hg.SecretKey.load(folder(version) / f"secret-key-{edition}.hg")
-    keys, x = hg.load(folder(version) / f"evaluation-keys-{edition}.hg"), hg.load(folder(version) / f"ciphertext-{edition}.hg")
-    public, product = hg.load(folder(version) / f"public-key-{edition}.hg"), hg.load(folder(version) / f"degree-two-{edition}.hg")
+    keys, x = (
+        hg.load(folder(version) / f"evaluation-keys-{edition}.hg"),
+        hg.load(folder(version) / f"ciphertext-{edition}.hg"),
+    )
+    public, product = (
+        hg.load(folder(version) / f"public-key-{edition}.hg"),
+        hg.load(folder(version) / f"degree-two-{edition}.hg"),
+    )
     assert isinstance(keys, hg.EvaluationKeys)
     assert isinstance(public, hg.PublicKey)
     assert isinstance(x, hg.Tensor)
@@ -242,13 +248,18 @@ def test_old_files_of_bgv_are_read(version: int, edition: str) -> None:
     secret = hg.SecretKey.load(folder(version) / f"bgv-secret-key-{edition}.hg")
     assert secret.parameters.scheme == "BGV"
     x, switched = (hg.load(folder(version) / f"bgv-{name}-{edition}.hg") for name in ("ciphertext", "switched"))
-    assert parse((folder(version) / f"bgv-switched-{edition}.hg").read_bytes()).header["factors"] != [1] * len(x.plain_moduli)
+    assert parse((folder(version) / f"bgv-switched-{edition}.hg").read_bytes()).header["factors"] != [1] * len(
+        x.plain_moduli
+    )
     clear = rigs.Clear(VALUES, secret.parameters.plain_modulus, "slots" if edition == "w32" else "coefficients")
     np.testing.assert_array_equal(secret.decrypt(x), VALUES)
     np.testing.assert_array_equal(secret.decrypt(switched), (clear * 2).centred())
     np.testing.assert_array_equal(secret.decrypt(switched - x), VALUES)
     if edition == "w32":
-        product, server = hg.load(folder(version) / "bgv-product-w32.hg"), hg.Server(hg.load(folder(version) / "bgv-evaluation-keys-w32.hg"))
+        product, server = (
+            hg.load(folder(version) / "bgv-product-w32.hg"),
+            hg.Server(hg.load(folder(version) / "bgv-evaluation-keys-w32.hg")),
+        )
         np.testing.assert_array_equal(secret.decrypt(product), (clear * clear).centred())
         np.testing.assert_array_equal(secret.decrypt(hg.relinearize(server.bind(x) * x)), (clear * clear).centred())
         np.testing.assert_array_equal(
@@ -289,7 +300,10 @@ def test_old_files_of_ckks_are_read(version: int, edition: str) -> None:
 @pytest.mark.parametrize("edition", ["w32", "w64"])
 def test_the_model_knows_the_files(version: int, edition: str) -> None:
     """The secret's coefficients and the ciphertext's words, from the seed, by the model alone."""
-    files = {n: parse((folder(version) / f"{n}-{edition}.hg").read_bytes()) for n in ("secret-key", "ciphertext", "evaluation-keys")}
+    files = {
+        n: parse((folder(version) / f"{n}-{edition}.hg").read_bytes())
+        for n in ("secret-key", "ciphertext", "evaluation-keys")
+    }
     parameters = files["ciphertext"].header["parameters"]
     spec = _core.Spec()
     for field in ("n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots"):
@@ -310,7 +324,8 @@ def test_the_model_knows_the_files(version: int, edition: str) -> None:
 def test_the_format_tells_what_files_of_ckks_hold(version: int, edition: str) -> None:
     """docs/format.md alone: the values at the 5^s-th roots, and what a rotation key's rows encrypt."""
     files = {
-        n: parse((folder(version) / f"ckks-{n}-{edition}.hg").read_bytes()) for n in ("secret-key", "ciphertext", "evaluation-keys")
+        n: parse((folder(version) / f"ckks-{n}-{edition}.hg").read_bytes())
+        for n in ("secret-key", "ciphertext", "evaluation-keys")
     }
     cipher, keys = files["ciphertext"], files["evaluation-keys"]
     p, secret = cipher.header["parameters"], files["secret-key"].arrays["secret"].astype(object)

@@ -13,7 +13,8 @@ namespace heliograph::bfv {
 CiphertextData derived(const CiphertextData& a) {
   CiphertextData r;
   r.context = a.context, r.key = a.key, r.packing = a.packing, r.width = a.width;
-  r.noise = a.noise, r.vouched = a.vouched, r.independent = a.independent, r.distinct = a.distinct, r.first_part = a.first_part;
+  r.noise = a.noise, r.vouched = a.vouched, r.independent = a.independent, r.distinct = a.distinct,
+  r.first_part = a.first_part;
   r.factors = a.factors;
   return r;
 }

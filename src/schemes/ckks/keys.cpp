@@ -22,11 +22,11 @@ double public_bound(const Context& c, double largest, double bound, std::size_t 
   if (log_bound + std::log2(c.scale(level)) > c.log_modulus(level) - 1)
     throw PlaintextRangeError("values of 2^" + std::to_string(log_bound) + " do not fit level " + std::to_string(level));
   if (largest > (bound == 0 ? std::exp2(log_bound) : bound)) {
-    throw PlaintextRangeError(
-        "a value of magnitude " + std::to_string(largest) + " is beyond the " +
-        (bound == 0 ? "2^" + std::to_string(log_bound) + " that the lowest level of these parameters holds: say a bound "
-                                                         "(which is public) that holds for all values encrypted so"
-                    : "bound given, " + std::to_string(bound)));
+    throw PlaintextRangeError("a value of magnitude " + std::to_string(largest) + " is beyond the " +
+                              (bound == 0 ? "2^" + std::to_string(log_bound) +
+                                                " that the lowest level of these parameters holds: say a bound "
+                                                "(which is public) that holds for all values encrypted so"
+                                          : "bound given, " + std::to_string(bound)));
   }
   return log_bound;
 }
@@ -48,9 +48,7 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
   const auto described = ring::told<Described>(device, [&] {
     const double largest = largest_of(values);
     public_bound(*c, largest, bound, data.level);
-    return Described{.width = values.width,
-                     .bound = std::log2(std::max(largest, 1.0)),
-                     .complex = values.complex};
+    return Described{.width = values.width, .bound = std::log2(std::max(largest, 1.0)), .complex = values.complex};
   });
   const std::size_t items = ring::element_count(shape);
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
@@ -78,7 +76,8 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
   data.tensor = all.reshape(shape);
   data.noise = rlwe::log2_sum(fresh_noise, c->noise().rounding());
   const double assumed = public_bound(*c, 0, bound, data.level);
-  data.bound = {described.bound, rlwe::figure_from(rlwe::stored_figure(assumed))};  // as in a file: equal bytes, loaded or not
+  data.bound = {described.bound,
+                rlwe::figure_from(rlwe::stored_figure(assumed))};  // as in a file: equal bytes, loaded or not
   data.seed = seed;
   return data;
 }
@@ -180,9 +179,9 @@ Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Pro
   const Key256 secret = entropy.next();  // of which only the keeper makes use
   const double noise = c->noise().fresh_public_key();
   const rlwe::Figure fresh(data_->vouched ? noise : std::nan(""), noise);
-  return finish(ckks::encrypt(
-      c, data_->key.id, data_->key.context, values, level, bound, fresh, std::nullopt, progress,
-      [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, secret, first, out); }));
+  return finish(
+      ckks::encrypt(c, data_->key.id, data_->key.context, values, level, bound, fresh, std::nullopt, progress,
+                    [&](math::u32 first, const RnsTensor& out) { rlwe::encrypt_zero(data_->key, secret, first, out); }));
 }
 
 namespace {
@@ -204,12 +203,15 @@ void require_room_for_values(const CiphertextData& x, Checked checked) {
   const double room = x.context->decoding_room(x.level, x.scale);
   const auto full = [&](double bound, double noise) { return std::isinf(noise) || outgrown(bound, noise, x.scale, room); };
   if (checked != Checked::nothing && full(x.bound.vouched, x.noise.vouched))
-    no_room("what was encrypted and computed here could exceed it. Take parameters with more room (integer_bits), or smaller "
-            "values; or say that nothing is to be checked");
+    no_room(
+        "what was encrypted and computed here could exceed it. Take parameters with more room (integer_bits), or smaller "
+        "values; or say that nothing is to be checked");
   if (checked != Checked::assumed) return;
   if (std::isnan(x.bound.assumed) || std::isnan(x.noise.assumed)) no_room("the file it came from does not tell their size");
   if (full(x.bound.assumed, x.noise.assumed))
-    no_room("values of the bound that they were encrypted with could exceed it. A smaller bound can be said there, where it holds");
+    no_room(
+        "values of the bound that they were encrypted with could exceed it. A smaller bound can be said there, where it "
+        "holds");
 }
 
 Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress, Checked checked,
