@@ -246,6 +246,7 @@ Ciphertext subtract(const Ciphertext& a, const Plaintext& b);
 Ciphertext multiply(const Ciphertext& a, const Plaintext& b);
 /// Integers, one for each ciphertext (broadcast), without encoding. `values.width` is 1.
 Ciphertext add_integers(const Ciphertext& a, const Values& values);
+Ciphertext subtract_integers(const Ciphertext& a, const Values& values);
 Ciphertext multiply_integers(const Ciphertext& a, const Values& values);
 /// Rows of N/2 slots turned left by `steps`, one result for each step, stacked on a new first axis: decomposed once.
 Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,

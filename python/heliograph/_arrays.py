@@ -45,9 +45,23 @@ def integers(values: Any, what: str) -> Int64Array:
     return np.asarray(array, dtype=np.int64, order="C")
 
 
+def largest(values: Int64Array) -> int:
+    """The largest absolute value; of -2^63 too, which NumPy's `abs` leaves negative."""
+    return max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
+
+
+def absolute_sums(rows: Int64Array) -> list[int]:
+    """The sum of absolute values of each row, whatever its length."""
+    flat = rows.reshape(len(rows), -1) if rows.size else np.zeros((len(rows), 1), dtype=np.int64)
+    if largest(flat) * flat.shape[1] >= 1 << 63:
+        flat = flat.astype(object)
+    return [int(total) for total in np.abs(flat).sum(1)]
+
+
 def centred(values: Int64Array, modulus: int) -> Int64Array:
     """Residues in -(modulus // 2) ... modulus // 2, the odd one at the upper end."""
-    rest = values - values // modulus * modulus
+    with np.errstate(over="ignore"):  # of the product, for a single number; the difference is right
+        rest = values - values // modulus * modulus
     result: Int64Array = np.where(rest > modulus // 2, rest - modulus, rest)
     return result
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import Int64Array, axis_of, centred, integers, residues
+from heliograph._arrays import Int64Array, absolute_sums, axis_of, centred, integers, largest, residues
 
 
 class ClearTensor:
@@ -62,7 +62,7 @@ class ClearTensor:
 
     def bound(self) -> int:
         """Largest absolute value."""
-        return _largest(self.values)
+        return largest(self.values)
 
     def _operand(self, other: Any) -> Int64Array:
         if isinstance(other, ClearTensor):
@@ -74,7 +74,7 @@ class ClearTensor:
     def _summand(self, other: Any) -> Int64Array:
         operand = self._operand(other)
         _require_fit(self.shape, operand.shape[:-1])
-        _require_range(self.bound() + _largest(operand))
+        _require_range(self.bound() + largest(operand))
         return operand
 
     def __add__(self, other: Any) -> ClearTensor:
@@ -89,6 +89,7 @@ class ClearTensor:
         return self._made(self._summand(other) - self.values)
 
     def __neg__(self) -> ClearTensor:
+        _require_range(self.bound())
         return self._made(-self.values)
 
     def __pos__(self) -> ClearTensor:
@@ -97,7 +98,7 @@ class ClearTensor:
     def __mul__(self, other: Any) -> ClearTensor:
         operand = self._operand(other)
         _require_fit(self.shape, operand.shape[:-1])
-        _require_range(self.bound() * _largest(operand))
+        _require_range(self.bound() * largest(operand))
         return self._made(self.values * operand)
 
     __rmul__ = __mul__
@@ -171,7 +172,7 @@ class ClearTensor:
         if self.ndim == 0 or weights.shape[1] != self.shape[0]:
             raise _core.ShapeError(f"weights of shape {weights.shape} do not multiply a tensor of shape {self.shape}")
         weights, bias = self._integers(weights, "the weights"), self._bias(bias, len(weights))
-        _require_range(self.bound() * int(np.abs(weights).sum(1).max(initial=0)) + int(np.abs(bias).max(initial=0)))
+        _require_range(self.bound() * max(absolute_sums(weights), default=0) + largest(bias))
         out = _exact_product(weights, self.values.reshape(self.shape[0], -1))
         if bias.size:
             out = out + bias[:, None]
@@ -200,9 +201,7 @@ class ClearTensor:
             columns = block.transpose(0, 4, 5, 1, 2, 3)
             flat = np.ascontiguousarray(columns).reshape(w.shape[1], -1)
             parts.append(_exact_product(w, flat).reshape(w.shape[0], *columns.shape[3:]))
-        _require_range(
-            self.bound() * int(np.abs(weights).reshape(outputs, -1).sum(1).max()) + int(np.abs(bias).max(initial=0))
-        )
+        _require_range(self.bound() * max(absolute_sums(weights), default=0) + largest(bias))
         out = np.concatenate(parts)
         return self._made(out + bias[:, None, None, None] if bias.size else out)
 
@@ -220,11 +219,6 @@ class ClearTensor:
         return f"<clear tensor {self.shape} x {self.slots:,} slots, largest {self.bound()}>"
 
 
-def _largest(values: Int64Array) -> int:
-    """Largest absolute value."""
-    return max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
-
-
 def _require_fit(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     """Raises ShapeError unless both shapes broadcast."""
     try:
@@ -240,9 +234,11 @@ def _require_range(bound: int) -> None:
 
 def _exact_product(weights: Int64Array, x: Int64Array) -> npt.NDArray[np.int64]:
     """weights @ x, by floating-point BLAS where every partial sum is exact."""
-    bound = int(np.abs(weights).sum(1).max(initial=0)) * max(abs(int(x.max(initial=0))), abs(int(x.min(initial=0))))
-    if bound < 1 << 53:
+    most = largest(x)
+    if max(absolute_sums(weights), default=0) * most < 1 << 53:
         return (weights.astype(np.float64) @ x.astype(np.float64)).astype(np.int64)
+    if most < 1 << 24:  # halves of x would be no smaller: integers, modulo 2^64
+        return weights @ x
     high = x >> 24  # both halves of x stay exact in turn
     low = x - (high << 24)
     return (_exact_product(weights, high) << 24) + _exact_product(weights, low)

@@ -104,8 +104,8 @@ class Tensor(Shaped):
             return self._with((_core.subtract if negative else _core.add)(self._core, other._core), other)
         if isinstance(other, Plaintext):
             return self._wrap((_core.subtract_plain if negative else _core.add_plain)(self._core, other._core))
-        values = integers(other, "the values added")
-        return self._wrap(_core.add_integers(self._core, (-values if negative else values)[..., None].copy()))
+        values = integers(other, "the values added")[..., None].copy()
+        return self._wrap((_core.subtract_integers if negative else _core.add_integers)(self._core, values))
 
     def __add__(self, other: Any) -> Tensor:
         return self._add(other, negative=False)

@@ -25,6 +25,11 @@ void bind_arithmetic(nb::module_& m) {
     nb::gil_scoped_release release;
     return bfv::add_integers(a, values);
   });
+  m.def("subtract_integers", [](const Ciphertext& a, const Integers& v) {
+    const bfv::Values values = values_of(v);
+    nb::gil_scoped_release release;
+    return bfv::subtract_integers(a, values);
+  });
   m.def("multiply_integers", [](const Ciphertext& a, const Integers& v) {
     const bfv::Values values = values_of(v);
     nb::gil_scoped_release release;

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, bfv
-from heliograph._arrays import Int64Array, from_residues
+from heliograph._arrays import Int64Array, absolute_sums, from_residues
 from heliograph.clear import ClearTensor
 from heliograph.functions import (
     AnyTensor,
@@ -83,8 +83,8 @@ class Layer:
 
     def bound(self, largest: int) -> int:
         """What no output's absolute value exceeds where no input's exceeds `largest`."""
-        rows = np.abs(self.weight).reshape(len(self.weight), -1).sum(1)
-        linear = max(int(row) * largest + abs(int(b)) for row, b in zip(rows, self.bias, strict=True))
+        rows = absolute_sums(self.weight)
+        linear = max(row * largest + abs(int(b)) for row, b in zip(rows, self.bias, strict=True))
         return (linear * linear if self.square else linear) * self.pool**2
 
 

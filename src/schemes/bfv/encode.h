@@ -22,7 +22,7 @@ void upload_values(Context& c, std::size_t part, const Values& values, Packing p
 /// The first `width` values of each item, canonical modulo t. Overwrites the batch.
 void download_values(Context& c, std::size_t part, Packing packing, std::size_t width, const PlainBatch& from, u64* out);
 /// What adds the integer v to a ciphertext of this level and factor, in each limb.
-device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, u64 factor, std::int64_t value);
+device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, u64 factor, u64 residue);
 /// What adds the polynomials, coefficient domain.
 RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level, u64 factor);
 

@@ -93,7 +93,8 @@ RnsTensor product_of(const CiphertextData& x, std::size_t part, const GatheredPr
   for (std::size_t i = 0; i < rows && out.items() > 0; ++i) {
     if (values[i] == 0) continue;
     const std::size_t inner = out.items() / rows;
-    ring::add_constant_in_place(out, i * inner, inner, scaled_constant(c, modulus, x.level(), x.factors[part], values[i]));
+    const u64 residue = math::signed_mod(values[i], c.plain(modulus).t);
+    ring::add_constant_in_place(out, i * inner, inner, scaled_constant(c, modulus, x.level(), x.factors[part], residue));
   }
   return out;
 }

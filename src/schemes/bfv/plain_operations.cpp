@@ -75,15 +75,17 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   return finish(std::move(r));
 }
 
-device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, u64 factor, std::int64_t value) {
-  const auto residues =
-      math::evaluate(c.rules().encoding(part, level, factor).conversion(), {math::signed_mod(value, c.plain(part).t)});
+device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, u64 factor, u64 residue) {
+  const auto residues = math::evaluate(c.rules().encoding(part, level, factor).conversion(), {residue});
   device::LimbConstants constants{};
   std::copy(residues.begin(), residues.end(), constants.begin());
   return constants;
 }
 
-Ciphertext add_integers(const Ciphertext& x, const Values& values) {
+namespace {
+
+/// The integers are negated as residues: 64 bits hold no negative of -2^63, and t/2 is none of an even t's values.
+Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative) {
   const CiphertextData& a = x.data();
   Context& c = *a.context;
   check_values(c, values, Packing::coefficients);
@@ -93,17 +95,25 @@ Ciphertext add_integers(const Ciphertext& x, const Values& values) {
   if (shape != a.shape()) r.distinct = r.independent = false;
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const std::size_t modulus = a.first_part + part;
+    const u64 t = c.plain(modulus).t;
     const RnsTensor out = ring::copy(a.parts[part].broadcast_to(shape));
     for (std::size_t i = 0, end; i < scalars.size(); i = end) {  // runs of one integer
       for (end = i + 1; end < scalars.size() && scalars[end] == scalars[i];) ++end;
-      if (scalars[i] != 0)
-        ring::add_constant_in_place(out, i, end - i, scaled_constant(c, modulus, a.level(), a.factors[part], scalars[i]));
+      const u64 residue = math::signed_mod(scalars[i], t);
+      if (residue == 0) continue;
+      ring::add_constant_in_place(out, i, end - i,
+                                  scaled_constant(c, modulus, a.level(), a.factors[part], negative ? t - residue : residue));
     }
     r.parts.push_back(out);
     r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().integer_noise(modulus));
   }
   return finish(std::move(r));
 }
+
+}  // namespace
+
+Ciphertext add_integers(const Ciphertext& a, const Values& values) { return add_scalars(a, values, false); }
+Ciphertext subtract_integers(const Ciphertext& a, const Values& values) { return add_scalars(a, values, true); }
 
 Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
   const CiphertextData& a = x.data();
