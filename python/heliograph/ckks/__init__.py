@@ -27,6 +27,7 @@ from heliograph.ckks.functions import (
 )
 from heliograph.ckks.keys import EvaluationKeys, PublicKey, SecretKey
 from heliograph.ckks.parameters import Parameters, named, parameters
+from heliograph.ckks.statistics import corrcoef, cov, mean, var
 from heliograph.ckks.tensor import Plaintext, Tensor, encode
 
 __all__ = [
@@ -39,11 +40,14 @@ __all__ = [
     "Tensor",
     "concatenate",
     "conjugate",
+    "corrcoef",
+    "cov",
     "dot",
     "encode",
     "inner_product",
     "lower",
     "matmul",
+    "mean",
     "multiply",
     "named",
     "parameters",
@@ -58,4 +62,5 @@ __all__ = [
     "sum",
     "sum_rotations",
     "sum_slots",
+    "var",
 ]

@@ -12,7 +12,7 @@ from heliograph._arrays import axis_of, complexes, whole
 from heliograph._shapes import joined
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.parameters import Parameters
-from heliograph.ckks.tensor import Plaintext, Progress, Tensor, keys_of, level_of, product, require_tensor
+from heliograph.ckks.tensor import Plaintext, Progress, Tensor, factor_scale, keys_of, level_of, product, require_tensor
 
 
 def multiply(
@@ -155,8 +155,7 @@ def inner_product(
             raise _core.ShapeError(
                 f"factors of shape {array.shape} do not broadcast to {a.shape} ciphertexts of {a.slots} slots"
             ) from None
-        level_scale = a.parameters.scale(a.level)
-        plain = _core.ckks_encode(a._core.parameters, array, is_complex, a.level, level_scale * level_scale / a.scale)
+        plain = _core.ckks_encode(a._core.parameters, array, is_complex, a.level, factor_scale(a))
     return Tensor(_core.ckks_inner_product_plain(a._core, plain, along, _count(count), found._core, progress), found)
 
 

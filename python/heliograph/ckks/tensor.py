@@ -300,6 +300,19 @@ def product(
     return made._wrap(_core.ckks_rescale(made._core, progress)) if rescale else made
 
 
+def factor_scale(x: Tensor) -> float:
+    """The scale of clear factors with which the rescaled product is at its level's scale. Raises ScaleError for a tensor at the
+    scale of a product: so few bits would be left of the factors that they would vanish.
+    """
+    level_scale = x.parameters.scale(x.level)
+    if x.scale > 2 * level_scale:
+        raise _core.ScaleError(
+            f"this tensor has a scale of 2^{math.log2(x.scale):.1f}, its level one of 2^{math.log2(level_scale):.1f}: rescale "
+            "products before they are multiplied by clear numbers"
+        )
+    return level_scale * level_scale / x.scale
+
+
 def _times_clear(x: Tensor, values: Any) -> tuple[Tensor, bool]:
     """The product with clear numbers, and whether its scale has grown."""
     if isinstance(values, complex) and values in _ONES:
@@ -309,9 +322,7 @@ def _times_clear(x: Tensor, values: Any) -> tuple[Tensor, bool]:
     integral = np.asarray(values).dtype.kind in "iubO"
     if each and integral:
         return x._wrap(_core.ckks_multiply_constants(x._core, array, 1.0)), False
-    # With this scale the rescaled product is at its level's scale.
-    level_scale = x._core.parameters.scale(x.level)
-    scale = level_scale * level_scale / x.scale
+    scale = factor_scale(x)
     if not each:
         plain = _core.ckks_encode(x._core.parameters, array, is_complex, x.level, scale)
         return x._wrap(_core.ckks_multiply_plain(x._core, plain)), True

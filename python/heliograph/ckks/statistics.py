@@ -1,0 +1,199 @@
+"""Statistics of encrypted numbers: over the values that each ciphertext really has, `slots` of them, of any number.
+
+What lies behind these values in a ciphertext is not looked at: zeros of `pad=True`, or whatever a sum has moved there. Results
+are in every slot. All need the rotations `sum_rotations(parameters.period)`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from heliograph import _core
+from heliograph._arrays import axis_of, whole
+from heliograph.ckks.functions import (
+    concatenate,
+    conjugate,
+    lower,
+    polynomial,
+    polynomial_depth,
+    relinearize,
+    rescale,
+    sum,
+    sum_slots,
+)
+from heliograph.ckks.keys import EvaluationKeys
+from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale, keys_of, product, require_tensor
+
+
+def mean(x: Tensor, axis: int | None = None, *, keys: EvaluationKeys | None = None) -> Tensor:
+    """The mean of each ciphertext's values; with `axis` of all values along that ciphertext axis, which goes. One level.
+
+    Raises LevelError, MissingKeyError, ShapeError.
+    """
+    x, along, count = _sample(x, axis, "mean", 1, keys)
+    return _mean(x, along, count, x.slots)
+
+
+def var(x: Tensor, axis: int | None = None, *, ddof: int = 0, keys: EvaluationKeys | None = None) -> Tensor:
+    """The mean squared distance from the mean, values taken together as by `mean`; divided by their number less `ddof`, as
+    NumPy's. Two levels where the slots are as many as the set's `period`, else three. Complex values need the conjugation key.
+
+    Raises LevelError, MissingKeyError, ShapeError, ParameterError for as many degrees of freedom as values.
+    """
+    x, along, count = _sample(x, axis, "var", 1 + _centring(x), keys)
+    z = _centred(x, along, count, 1 / math.sqrt(_freedom(count, ddof)))
+    return _products(z, conjugate(z) if z.dtype == np.complex128 else z, along)
+
+
+def cov(x: Tensor, y: Tensor | None = None, *, ddof: int = 1, keys: EvaluationKeys | None = None) -> Tensor:
+    """The covariances of variables, each a ciphertext whose slots are the observations: x of shape (variables,), or () for one,
+    and y's after them. Shape (variables, variables), or () of one alone, as `numpy.cov`. Levels and errors as `var`.
+    """
+    v, count = _variables(x, y, "cov", 1 + _centring(x), keys)
+    c = _gram(_centred(v, None, count, 1 / math.sqrt(_freedom(count, ddof))))
+    return c[0, 0] if c.size == 1 else c
+
+
+def corrcoef(
+    x: Tensor,
+    y: Tensor | None = None,
+    *,
+    variances: tuple[float, float],
+    degree: int = 15,
+    keys: EvaluationKeys | None = None,
+) -> Tensor:
+    """The correlation coefficients of real variables, given as to `cov`, as `numpy.corrcoef`.
+
+    `variances` = (low, high): between them lie the variances of all variables; 1/sqrt(variance) is a polynomial of `degree`
+    there, so that coefficients are right to about 2 / (1 + 2 / (sqrt(high / low) - 1)) ** degree; nothing notices a variance
+    outside. It takes `polynomial_depth(degree)` and two levels more than `cov`: where the coefficients are only decrypted, the
+    owner of the key had better divide what `cov` decrypts to.
+
+    Raises LevelError, MissingKeyError, ShapeError, ParameterError, DtypeError for complex values.
+    """
+    low, high = _interval(variances)
+    if whole(degree, "a degree") < 1:
+        raise _core.ParameterError(f"a degree is at least 1 here, not {degree}")
+    v, count = _variables(x, y, "corrcoef", 3 + _centring(x) + polynomial_depth(degree), keys)
+    if v.dtype == np.complex128:
+        raise _core.DtypeError("corrcoef takes real variables: of complex ones divide what cov decrypts to")
+    # Scaled so that the sum of squares, less `middle`, lies in [-1, 1].
+    z = _centred(v, None, count, math.sqrt(2 / ((high - low) * count)))
+    middle = (high + low) / (high - low)
+    inverse_root = chebyshev.chebinterpolate(lambda u: 1 / np.sqrt(u + middle), degree)
+    c = _gram(z * polynomial(_products(z, z, None) - middle, inverse_root, "chebyshev"))
+    return c[0, 0] if c.size == 1 else c
+
+
+def _interval(variances: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in variances)
+    except (TypeError, ValueError):
+        raise _core.ParameterError(f"variances are between two numbers, not {variances!r}") from None
+    if not 0 < low < high < math.inf:
+        raise _core.ParameterError(f"variances lie between two positive numbers, the lower one first, not {variances!r}")
+    return low, high
+
+
+def _freedom(count: int, ddof: Any) -> int:
+    if whole(ddof, "ddof") >= count:
+        raise _core.ParameterError(f"ddof is {ddof} for {count:,} values: nothing is left to divide by")
+    return count - int(ddof)
+
+
+def _sample(
+    x: Tensor, axis: int | None, what: str, levels: int, keys: EvaluationKeys | None
+) -> tuple[Tensor, int | None, int]:
+    """x with keys, of degree one; the axis from the front; how many values are taken together."""
+    require_tensor(x, what)
+    if x.level <= levels:
+        raise _core.LevelError(
+            f"{what} takes {levels} level{'s' if levels > 1 else ''} here, and this tensor is at level {x.level} of "
+            f"{x.parameters.levels}, where {x.level - 1} can be taken. Choose parameters of greater depth"
+        )
+    along = None if axis is None else axis_of(axis, x.ndim, f"a tensor of shape {x.shape}")
+    count = x.slots * (1 if along is None else x.shape[along])
+    if count == 0:
+        raise _core.ShapeError(f"{what} of no values: the tensor's shape is {x.shape}")
+    found = keys_of((x,), keys, what)
+    return Tensor(relinearize(x, keys=found)._core, found), along, count
+
+
+def _variables(x: Tensor, y: Tensor | None, what: str, levels: int, keys: EvaluationKeys | None) -> tuple[Tensor, int]:
+    """The ciphertexts of both in a row, and how many values each has."""
+    given = [x] if y is None else [x, y]
+    for t in given:
+        require_tensor(t, what)
+        if t.ndim > 1 or t.slots != x.slots or t.size == 0:
+            shapes = " and ".join(f"{t.shape} of {t.slots:,} slots" for t in given)
+            raise _core.ShapeError(f"{what} takes variables along one axis at most, of as many slots each, not {shapes}")
+    found = keys_of(tuple(given), keys, what)
+    level = min(t.level for t in given)
+    rows = [_sample(lower(t, level), None, what, levels, found)[0].reshape(-1) for t in given]
+    return concatenate(rows), x.slots
+
+
+def _centring(x: Any) -> int:
+    """Levels that `_centred` takes."""
+    require_tensor(x, "a statistic")
+    return 1 if x.slots == x.parameters.period else 2
+
+
+def _weighted(x: Tensor, weight: float, slots: int) -> Tensor:
+    """x times a number in the first `slots` slots and 0 in the others, not rescaled: sums of it are rescaled once."""
+    if slots == x.parameters.period:
+        return product(x, weight, rescale=False)
+    values = np.full(slots, weight, dtype=np.complex128)  # zeros behind them
+    plain = _core.ckks_encode(x._core.parameters, values, False, x.level, factor_scale(x))
+    return product(x, Plaintext(plain), rescale=False)
+
+
+def _total(x: Tensor, along: int | None) -> Tensor:
+    return sum_slots(x if along is None else sum(x, along))
+
+
+def _mean(x: Tensor, along: int | None, count: int, slots: int) -> Tensor:
+    return rescale(_total(_weighted(x, 1 / count, slots), along))
+
+
+def _kept(x: Tensor, along: int | None) -> Tensor:
+    """The axis that a sum took away, of length 1."""
+    return x if along is None else x.reshape(*x.shape[:along], 1, *x.shape[along:])
+
+
+def _centred(x: Tensor, along: int | None, count: int, factor: float) -> Tensor:
+    """(x - mean) * factor in x's slots, 0 in the others. The factor comes before squares are summed: it costs no level there."""
+    slots = x.slots
+    if slots == x.parameters.period:  # in one level: nothing has to be hidden between the mean and its difference
+        means = product(_kept(_total(x, along), along), factor / count, rescale=False)
+        return rescale(product(x, factor, rescale=False) - means)
+    return rescale(_weighted(x - _kept(_mean(x, along, count, slots), along), factor, slots))
+
+
+def _products(a: Tensor, b: Tensor, along: int | None) -> Tensor:
+    """The sum of a * b over slots and the axis: rescaled last, so that the sum has one rounding error and not one a slot."""
+    products = product(a, b, relinearize=False, rescale=False)
+    return rescale(sum_slots(relinearize(products if along is None else sum(products, along))))
+
+
+def _gram(z: Tensor) -> Tensor:
+    """The sums over slots of z[i] * conj(z[j]), of shape (variables, variables): a product for each pair."""
+    count, is_complex = z.size, z.dtype == np.complex128
+    other = conjugate(z) if is_complex else z
+    left = concatenate([z[i : i + 1].broadcast_to((count - i,)) for i in range(count)])
+    right = concatenate([other[i:] for i in range(count)])
+    upper = _products(left, right, None)
+    mirrored = conjugate(upper) if is_complex else upper
+    place = np.zeros((count, count), dtype=int)
+    place[np.triu_indices(count)] = np.arange(upper.size)
+    entries = [
+        (upper if i <= j else mirrored)[at : at + 1]
+        for i in range(count)
+        for j in range(count)
+        for at in [int(place[min(i, j), max(i, j)])]
+    ]
+    return concatenate(entries).reshape(count, count)

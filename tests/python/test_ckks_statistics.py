@@ -1,0 +1,170 @@
+"""Means, variances, covariances and correlations of encrypted numbers against NumPy's, for any number of values."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import heliograph as hg
+from ckks_rig import SLOTS, Party, parameters
+
+COUNTS = (1, 2, 300, SLOTS)
+ERROR = 1e-7
+
+
+@functools.cache
+def party(slots: int = 0, n: int = 2 * SLOTS) -> Party:
+    """With the keys that statistics need, and levels for a correlation."""
+    p = parameters(levels=11, slots=slots, n=n)
+    return Party(p, rotations=tuple(hg.ckks.sum_rotations(p.period)))
+
+
+def sample(count: int, *shape: int, seed: int = 1) -> npt.NDArray[np.float64]:
+    """Heights: far from their mean's distance from zero."""
+    return np.random.default_rng(seed).normal(1.75, 0.1, (*shape, count))
+
+
+def check(p: Party, found: hg.ckks.Tensor, expected: Any, error: float = ERROR) -> None:
+    """NumPy's answer, in every slot."""
+    values = p.secret.decrypt(found)
+    assert values.shape[:-1] == np.shape(expected)
+    np.testing.assert_allclose(values, np.broadcast_to(np.asarray(expected)[..., None], values.shape), atol=error, rtol=0)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_mean_and_variance(count: int) -> None:
+    """Of the values that were encrypted, however many slots there are; each level that they take is told."""
+    p, a = party(), sample(count)
+    x = p.tensor(a, pad=True)
+    mean, var = hg.ckks.mean(x), hg.ckks.var(x)
+    check(p, mean, a.mean())
+    check(p, var, a.var())
+    assert x.level - mean.level == 1
+    assert x.level - var.level == (2 if count == SLOTS else 3)
+    if count > 1:
+        check(p, hg.ckks.var(x, ddof=1), a.var(ddof=1))
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_what_lies_behind_the_values_does_not_count(count: int) -> None:
+    """An addition reaches the places behind the values too."""
+    p, a = party(), sample(count)
+    x = 1000 - p.tensor(a, pad=True) * 3
+    check(p, hg.ckks.mean(x), 1000 - 3 * a.mean(), 1e-5)
+    check(p, hg.ckks.var(x), 9 * a.var(), 1e-5)
+
+
+def test_a_thousand_rows() -> None:
+    """A set of 1,000 slots, whose rotations turn all N/2: the number that a naive sum divides wrongly."""
+    p, a = party(slots=1000, n=2048), sample(1000)
+    x = p.tensor(a)
+    check(p, hg.ckks.mean(x), a.mean())
+    check(p, hg.ckks.var(x), a.var())
+    b = 2 * a + sample(1000, seed=2)
+    check(p, hg.ckks.cov(x, p.tensor(b)), np.cov(a, b))
+
+
+def test_a_period_below_half_the_ring() -> None:
+    """16 slots that repeat."""
+    p, a = party(slots=16), sample(16)
+    check(p, hg.ckks.var(p.tensor(a)), a.var())
+    check(p, hg.ckks.var(p.tensor(a[:5], pad=True)), a[:5].var())
+
+
+@pytest.mark.parametrize("count", [1, 300, SLOTS])
+def test_batches(count: int) -> None:
+    """Each ciphertext by itself, or all along an axis together."""
+    p, a = party(), sample(count, 2, 3)
+    x = p.tensor(a, pad=True)
+    check(p, hg.ckks.mean(x), a.mean(2))
+    check(p, hg.ckks.var(x), a.var(2))
+    check(p, hg.ckks.mean(x, axis=0), a.mean((0, 2)))
+    check(p, hg.ckks.var(x, axis=-1, ddof=1), a.var((1, 2), ddof=1))
+
+
+@pytest.mark.parametrize("count", [2, 300, SLOTS])
+def test_covariances(count: int) -> None:
+    """Of one tensor's ciphertexts, of two tensors at different levels, of one variable alone."""
+    p, a = party(), sample(count, 3)
+    a[1] += 2 * a[0]
+    x = p.tensor(a, pad=True)
+    check(p, hg.ckks.cov(x), np.cov(a))
+    check(p, hg.ckks.cov(x[0], hg.ckks.lower(x[1:], 6), ddof=0), np.cov(a, ddof=0))
+    check(p, hg.ckks.cov(x[2]), np.cov(a[2]))
+
+
+@pytest.mark.parametrize("count", [300, SLOTS])
+def test_correlations(count: int) -> None:
+    """Within the error that is stated for a degree and an interval of variances."""
+    p, a = party(), sample(count, 3) * 10
+    a[1] = (a[1] + 0.5 * a[0]) * 1.2
+    x = p.tensor(a, pad=True)
+    variances, expected = (0.5, 2.5), np.corrcoef(a)
+    assert 0.5 < a.var(1).min() < a.var(1).max() < 2.5
+    for degree, levels in ((7, 3), (15, 4)):
+        found = hg.ckks.corrcoef(x, variances=variances, degree=degree)
+        check(p, found, expected, 2 / (1 + 2 / (5**0.5 - 1)) ** degree + 1e-6)
+        assert x.level - found.level == (1 if count == SLOTS else 2) + 3 + levels
+    check(p, hg.ckks.corrcoef(x[0], x[1], variances=variances), expected[:2, :2], 1e-5)
+    check(p, hg.ckks.corrcoef(x[2], variances=variances), 1.0, 1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 300, SLOTS])
+def test_complex_values(count: int) -> None:
+    """The variance is real, a covariance conjugates its second variable."""
+    p, a = party(), sample(count, 2) + 1j * sample(count, 2, seed=7)
+    x = p.tensor(a, pad=True)
+    check(p, hg.ckks.mean(x), a.mean(1))
+    check(p, hg.ckks.var(x), a.var(1))
+    if count > 1:
+        check(p, hg.ckks.cov(x), np.cov(a))
+        with pytest.raises(hg.DtypeError, match="real variables"):
+            hg.ckks.corrcoef(x, variances=(1, 2))
+
+
+def test_errors() -> None:
+    """Typed and early."""
+    p = party()
+    x = p.tensor(sample(300, 2), pad=True)
+    with pytest.raises(hg.LevelError, match=r"mean takes 1 level here.*level 1 of 11"):
+        hg.ckks.mean(hg.ckks.lower(x, 1))
+    with pytest.raises(hg.LevelError, match=r"var takes 3 levels here.*where 2 can be taken"):
+        hg.ckks.var(hg.ckks.lower(x, 3))
+    with pytest.raises(hg.LevelError, match="cov takes 3 levels"):
+        hg.ckks.cov(x, hg.ckks.lower(x, 3))
+    with pytest.raises(hg.LevelError, match="corrcoef takes 9 levels"):
+        hg.ckks.corrcoef(hg.ckks.lower(x, 9), variances=(1, 2))
+    with pytest.raises(hg.ParameterError, match="ddof is 300 for 300 values"):
+        hg.ckks.var(x, ddof=300)
+    with pytest.raises(hg.ShapeError, match="no axis 1"):
+        hg.ckks.mean(x, axis=1)
+    with pytest.raises(hg.ShapeError, match="of no values"):
+        hg.ckks.mean(x[:0], axis=0)
+    with pytest.raises(hg.ShapeError, match="as many slots each"):
+        hg.ckks.cov(x, p.tensor(sample(299), pad=True))
+    with pytest.raises(hg.ShapeError, match="one axis at most"):
+        hg.ckks.cov(x.reshape(2, 1))
+    for variances in ((2, 1), (0, 1), (1, float("inf")), 3, "ab"):
+        with pytest.raises(hg.ParameterError, match="variances"):
+            hg.ckks.corrcoef(x, variances=variances)  # type: ignore[arg-type]
+    with pytest.raises(hg.DtypeError, match="takes a tensor of CKKS"):
+        hg.ckks.mean(sample(3))  # type: ignore[arg-type]
+    with pytest.raises(hg.MissingKeyError, match="mean needs evaluation keys"):
+        hg.ckks.mean(p.secret.encrypt(sample(SLOTS)))
+    with pytest.raises(hg.MissingKeyError, match="rotation 2 is not among the keys"):
+        hg.ckks.mean(hg.Server(p.secret.evaluation_keys(rotations=[1])).bind(p.secret.encrypt(sample(SLOTS))))
+
+
+def test_products_that_nobody_rescaled() -> None:
+    """Clear factors have no bits left beside the scale of a product: once they became 0 without a word."""
+    p, a = party(), sample(SLOTS)
+    x = p.tensor(a)
+    square = hg.ckks.multiply(x, x, rescale=False)
+    for use in (lambda t: t * 0.3, lambda t: t / a, lambda t: hg.ckks.inner_product(t[None], a[None]), hg.ckks.mean):
+        with pytest.raises(hg.ScaleError, match="rescale products before"):
+            use(square)
+    np.testing.assert_allclose(p.secret.decrypt(hg.ckks.rescale(square) * 0.3), a * a * 0.3, atol=1e-6)
