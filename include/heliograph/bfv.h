@@ -324,7 +324,8 @@ struct Ranks {
 Ranks device_ranks();
 /// Returns when all of them have called it. Throws DeviceError where one is gone.
 void meet_ranks();
-/// Whether this build has MPI, by which processes that mpirun started find each other without being told a place.
+/// Whether MPI can be used, by which processes that mpirun started find each other without being told a place: this build has
+/// it, and its library loads.
 bool has_mpi();
 /// Modular products a second of one core, or of a whole GPU, with operands in registers, measured: the roof benchmarks
 /// compare with.

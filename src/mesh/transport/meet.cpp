@@ -329,11 +329,10 @@ std::optional<Rendezvous> rendezvous_from_environment() {
   const char* const given = std::getenv("HELIOGRAPH_MEET");
   const std::string place = given != nullptr ? given : "";
   if (place.empty() && seat->launched) {
-    if (!mpi::is_built()) {
+    if (const std::string trouble = mpi::trouble(); !trouble.empty()) {
       throw DeviceError("mpirun started this process as rank " + std::to_string(seat->rank) + " of " +
-                        std::to_string(seat->ranks) +
-                        ", but this build has no MPI (on Debian: install libopenmpi-dev and build again); `heliograph run` "
-                        "starts ranks without it, and so does HELIOGRAPH_MEET=host:port");
+                        std::to_string(seat->ranks) + ", but " + trouble +
+                        "; `heliograph run` starts ranks without it, and so does HELIOGRAPH_MEET=host:port");
     }
     agree_by_mpi(m);
     return m;

@@ -1,9 +1,9 @@
-// All calls of MPI are made by one thread of the process: no more than MPI_THREAD_FUNNELED is asked of it, and whoever waits
+// The module that mpi_loader.cpp loads. All calls of MPI are made by one thread of the process: no more than MPI_THREAD_FUNNELED is asked of it, and whoever waits
 // for it does so with a time-out.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
-#include "mesh/transport/mpi.h"
+#include "mesh/transport/mpi_module.h"
 
 #include <algorithm>
 #include <atomic>
@@ -361,13 +361,9 @@ void Engine::finish() noexcept {
   }
 }
 
-}  // namespace
+void start_ranks(const Seat& seat, milliseconds limit) { Engine::one().start(seat, limit); }
 
-bool is_built() { return true; }
-
-void start(const Seat& seat, milliseconds limit) { Engine::one().start(seat, limit); }
-
-std::string told(std::string text, milliseconds limit) {
+std::string tell_ranks(std::string text, milliseconds limit) {
   if (text.size() >= kText) throw InternalError("a text for all ranks is too long");
   text.resize(kText, '\0');
   const auto shared = std::make_shared<std::string>(std::move(text));
@@ -387,10 +383,15 @@ std::string told(std::string text, milliseconds limit) {
       2 * limit, "meeting");
 }
 
-std::unique_ptr<Link> make_link(std::size_t rank, std::size_t ranks, Link::Ear ear, milliseconds limit) {
+std::unique_ptr<Link> link_ranks(std::size_t rank, std::size_t ranks, Link::Ear ear, milliseconds limit) {
   return std::make_unique<MpiLink>(rank, ranks, std::move(ear), limit);
 }
 
-void give_up() { Engine::one().give_up(); }
+void give_ranks_up() { Engine::one().give_up(); }
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default")))
+const Calls heliograph_mpi_calls{start_ranks, tell_ranks, link_ranks, give_ranks_up};
 
 }  // namespace heliograph::mesh::mpi

@@ -1,4 +1,4 @@
-// MPI, where the build has it: how the processes that mpirun started find each other, and carry words.
+// MPI, where it is: how the processes that mpirun started find each other, and carry words.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace heliograph::mesh::mpi {
 
-/// Whether this build has MPI.
-bool is_built();
+/// Why MPI cannot be used: the build has none, or its library does not load. Empty where it can; the others ask first.
+std::string trouble();
 /// Joins the processes of the launcher that gave `seat`. Throws DeviceError where they do not all come within `limit`, or
 /// where the launcher is of another MPI than the build's. May be called again.
 void start(const Seat& seat, std::chrono::milliseconds limit);

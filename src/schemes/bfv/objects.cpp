@@ -136,7 +136,7 @@ Ranks device_ranks() {
 }
 
 void meet_ranks() { mesh::default_device().confirm("the barrier", ""); }
-bool has_mpi() { return mesh::mpi::is_built(); }
+bool has_mpi() { return mesh::mpi::trouble().empty(); }
 
 std::vector<std::string> describe_devices() { return mesh::default_device().report(); }
 

@@ -1,0 +1,18 @@
+// Between the engine and its MPI module (mpi_loader.cpp, mpi.cpp).
+#pragma once
+
+#include "mesh/transport/mpi.h"
+
+namespace heliograph::mesh::mpi {
+
+/// What the module does: the functions of mpi.h.
+struct Calls {
+  void (*start)(const Seat& seat, std::chrono::milliseconds limit);
+  std::string (*told)(std::string text, std::chrono::milliseconds limit);
+  std::unique_ptr<Link> (*make_link)(std::size_t rank, std::size_t ranks, Link::Ear ear, std::chrono::milliseconds limit);
+  void (*give_up)();
+};
+/// The name that they have in the module.
+inline constexpr const char* kCallsName = "heliograph_mpi_calls";
+
+}  // namespace heliograph::mesh::mpi
