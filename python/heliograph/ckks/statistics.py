@@ -84,8 +84,12 @@ def corrcoef(
     # Scaled so that the sum of squares, less `middle`, lies in [-1, 1].
     z = _centred(v, None, count, math.sqrt(2 / ((high - low) * count)))
     middle = (high + low) / (high - low)
-    inverse_root = chebyshev.chebinterpolate(lambda u: 1 / np.sqrt(u + middle), degree)
-    c = _gram(z * polynomial(_products(z, z, None) - middle, inverse_root, "chebyshev"))
+
+    def inverse_root(u: Any) -> Any:
+        return 1 / np.sqrt(u + middle)
+
+    coefficients = chebyshev.chebinterpolate(inverse_root, degree)
+    c = _gram(z * polynomial(_products(z, z, None) - middle, coefficients, "chebyshev"))
     return c[0, 0] if c.size == 1 else c
 
 

@@ -53,7 +53,7 @@ def folders(keep: Path | None) -> Iterator[Folders]:
 def all_digits() -> tuple[DigitArray, DigitArray]:
     """scikit-learn's digits, [count, 8, 8] of 0 ... 16, and their labels."""
     try:
-        from sklearn.datasets import load_digits  # type: ignore[import-untyped,unused-ignore]
+        from sklearn.datasets import load_digits  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         raise hg.HeliographError("the digits come with scikit-learn: pip install 'heliograph[demo]'") from None
     digits = load_digits()

@@ -180,7 +180,7 @@ struct Network {
     }
   }
 
-  /// Brings values that grew over the stages back, for arithmetics that let them grow (A::kRefresh).
+  /// Brings values that grew over the stages back, for an arithmetic that lets them grow (A::kRefresh).
   HELIOGRAPH_INLINE V refreshed(V x) const {
     if constexpr (A::kRefresh)
       return f.refresh(x);
