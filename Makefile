@@ -14,6 +14,7 @@ export GPU := $(if $(gpu),1,0)
 export ARCHITECTURES
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 .PHONY: help demo test build bench lint format sanitize clean always
 
 sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard include) src python -type f -not -name '*.pyc' -not -name '*.so')
@@ -28,36 +29,47 @@ help:
 	@echo "make lint      all checks of .pre-commit-config.yaml    make format  apply the formatters"
 	@echo "make clean     remove build/ and .venv/"
 
-# A stamp says that heliograph[EXTRA] was installed from the present sources.
-.venv/.setup: scripts/setup.sh scripts/common.sh
-	@PYTHON=$(PYTHON) scripts/setup.sh
+# Where the environment was made: a copied or moved one is made anew.
+.venv/.place: always
+	@mkdir -p .venv
+	@[ "$$(cat $@ 2>/dev/null)" -ef . ] || pwd -P >$@
+.venv/.setup: .venv/.place scripts/setup.sh scripts/common.sh
+	@PYTHON='$(PYTHON)' scripts/setup.sh
 	@touch $@
 # With which backends; changed only where that changes.
 .venv/.gpu: .venv/.setup always
 	@echo '$(variant)' | cmp -s - $@ || echo '$(variant)' >$@
-.venv/.installed-%: .venv/.setup .venv/.gpu scripts/install.sh $(sources)
-	@scripts/install.sh $*
+# A stamp says that the package was installed from the present sources, another that an extra's requirements are there.
+.venv/.package: .venv/.setup .venv/.gpu scripts/install.sh $(sources)
+	@scripts/install.sh
+	@touch $@
+.venv/.extra-%: .venv/.package scripts/extra.sh
+	@scripts/extra.sh $*
+	@touch $@
+# Before the package: the build finds MPI only if it is there.
+.venv/.hosts: .venv/.setup scripts/hosts.sh
+	@scripts/hosts.sh
 	@touch $@
 
-build: .venv/.installed-demo
+build: .venv/.extra-demo
 
-demo: .venv/.installed-demo
-	@.venv/bin/heliograph demo $(ARGS)
+demo: .venv/.extra-demo
+	@.venv/bin/python -m heliograph.cli demo $(ARGS)
 
-test: .venv/.installed-test
+test: .venv/.hosts .venv/.extra-test
 	@scripts/test.sh $(PRESET)
 
 sanitize: .venv/.setup
 	@scripts/cpp-tests.sh sanitize
 
-bench: .venv/.installed-demo
-	@PATH=$(CURDIR)/.venv/bin:$$PATH python benchmarks/run.py $(ARGS)
+bench: .venv/.extra-demo
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python benchmarks/run.py $(ARGS)
 
-lint: .venv/.installed-lint
-	@.venv/bin/pre-commit run --all-files
+lint: .venv/.extra-lint
+	@.venv/bin/python -m pre_commit run --all-files
 
-format: .venv/.installed-lint
-	@for hook in clang-format gersemi ruff ruff-format; do .venv/bin/pre-commit run $$hook --all-files || true; done
+format: .venv/.extra-lint
+	@for hook in clang-format gersemi ruff ruff-format; do .venv/bin/python -m pre_commit run $$hook --all-files || true; done
 
 clean:
 	rm -rf build .venv dist

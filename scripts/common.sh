@@ -8,6 +8,9 @@ logs=build/logs
 mkdir -p "$logs"
 jobs=${JOBS:-$(nproc)}
 
+# Programs of the environment are called as its modules: their files name the folder that they were installed in.
+python=$venv/bin/python
+
 say() { printf '%s\n' "heliograph: $*"; }
 fail() { say "$@" >&2; exit 1; }
 
@@ -24,6 +27,15 @@ quiet() {
     tail -n 60 "$log" >&2
     fail "$label failed; its whole output is in $log"
   fi
+}
+
+# own_build FOLDER: a build folder remembers where it was configured; one that came with a copied or moved clone goes.
+own_build() {
+  local cache=$1/CMakeCache.txt
+  [ -f "$cache" ] || return 0
+  [ "$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")" -ef . ] && return 0
+  say "$1 was configured in another folder; it is built anew"
+  rm -rf "$1"
 }
 
 # Whether the CUDA backend is to be built.

@@ -19,6 +19,7 @@ if [ "$preset" = cuda ]; then
   find_nvcc
   [ -z "${ARCHITECTURES:-}" ] || for_gpus=("-DCMAKE_CUDA_ARCHITECTURES=$ARCHITECTURES")
 fi
+own_build "build/$preset"
 quiet "configure the C++ tests ($preset)" cmake --preset "$preset" "${for_gpus[@]}"
 quiet "build the C++ tests ($preset)" cmake --build --preset "$preset" -j "$jobs"
 quiet "run the C++ tests ($preset)" ctest --preset "$preset" -j "$jobs"

@@ -12,7 +12,7 @@ case $cpp in
   *) cpp_line="C++: FAILED" failed=1 ;;
 esac
 
-"$venv/bin/python" -m pytest -q -rs tests/python | tee "$logs/pytest.log" || failed=1
+"$python" -m pytest -q -rs tests/python | tee "$logs/pytest.log" || failed=1
 python_line="Python: $(tail -n 1 "$logs/pytest.log" | tr -d '=' | xargs)"
 
 [ $failed = 0 ] && result="all tests passed" || result="TESTS FAILED"

@@ -1,0 +1,174 @@
+"""What is installed works where less is installed, and the scripts notice an environment that was made elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from heliograph import _core
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def python(program: str, **variables: str) -> str:
+    """What a program prints in a process of its own."""
+    line = [sys.executable, "-c", program]
+    return subprocess.run(line, env=os.environ | variables, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+# MPI
+
+ALONE = {"HELIOGRAPH_RANKS": "1", "HELIOGRAPH_RANK": "0"}  # whoever started the tests
+
+
+def test_importing_loads_no_mpi() -> None:
+    """Nor does computing: whoever meets by it asks for it."""
+    program = (
+        "import heliograph as hg; hg.devices()\n"
+        "print('libmpi' in open('/proc/self/maps').read(), hg._core.has_mpi(), 'libmpi' in open('/proc/self/maps').read())"
+    )
+    assert python(program, **ALONE).split()[-3:] == (["False", "True", "True"] if _core.has_mpi() else ["False"] * 3)
+
+
+def test_a_machine_without_the_library(tmp_path: Path) -> None:
+    """Everything but MPI works, and whoever needs MPI reads what is missing."""
+    if not _core.has_mpi():
+        pytest.skip("this build has no MPI")
+    name = re.search(r"libmpi[a-z_]*\.so(\.\d+)?", Path("/proc/self/maps").read_text())
+    assert name is not None
+    (tmp_path / name[0]).touch()  # found first, and no library
+    program = (
+        "import heliograph as hg\n"
+        "assert not hg._core.has_mpi()\n"
+        "try:\n"
+        "    hg.devices()\n"
+        "except hg.DeviceError as error:\n"
+        "    print(error)\n"
+    )
+    hidden = {"LD_LIBRARY_PATH": str(tmp_path)}
+    assert python(program, **hidden, **ALONE) == ""
+    said = python(program, **hidden, OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="2", HELIOGRAPH_RANKS="")
+    assert said.startswith("mpirun started this process as rank 0 of 2, but the MPI that it was built with cannot be loaded")
+    assert name[0] in said
+    assert "HELIOGRAPH_MEET=host:port" in said
+
+
+# Scripts
+
+
+def bash(folder: Path, command: str) -> str:
+    """What a command says in a folder."""
+    line = ["bash", "-euo", "pipefail", "-c", command]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The scripts alone, with an environment of programs that do nothing and a Python that makes such ones."""
+    folder = tmp_path / "a clone"
+    shutil.copytree(ROOT / "scripts", folder / "scripts")
+    shutil.copy(ROOT / "Makefile", folder)
+    for name in ("CMakeLists.txt", "pyproject.toml", "README.md", "python", "src"):
+        (folder / name).mkdir() if "." not in name else (folder / name).touch()
+    fake = folder / "fake-python"
+    fake.write_text(
+        "#!/bin/sh\n"
+        '[ "$1 $2" != "-m venv" ] || { mkdir -p .venv/bin && cp "$0" .venv/bin/python && '
+        'echo "#!$(pwd -P)/.venv/bin/python3" >.venv/bin/pip; }\n'
+    )
+    fake.chmod(0o755)
+    return folder
+
+
+def set_up(folder: Path) -> str:
+    """What setup.sh says."""
+    return bash(folder, 'PYTHON="$PWD/fake-python" CXX=true scripts/setup.sh')
+
+
+def test_an_environment_of_another_folder_is_made_anew(clone: Path, tmp_path: Path) -> None:
+    """A clone that was copied or moved with its .venv; one that stays keeps it."""
+    assert "make a virtual environment" in set_up(clone)
+    (clone / ".venv/kept").touch()
+    assert "another folder" not in set_up(clone)
+    assert (clone / ".venv/kept").exists()
+    link = tmp_path / "link"
+    link.symlink_to(clone)
+    assert "another folder" not in set_up(link)
+    copy = tmp_path / "copy"
+    shutil.copytree(clone, copy)
+    assert ".venv was made in another folder; it is made anew" in set_up(copy)
+    assert not (copy / ".venv/kept").exists()
+    assert (copy / ".venv/bin/pip").read_text() == f"#!{copy}/.venv/bin/python3\n"
+    assert (clone / ".venv/kept").exists()
+
+
+def test_make_notices_it_too(clone: Path, tmp_path: Path) -> None:
+    """Though the stamp of the set-up is newer than all that it depends on."""
+    make = 'make PYTHON="$PWD/fake-python" CXX=true .venv/.setup'
+    assert "make a virtual environment" in bash(clone, make)
+    assert "heliograph:" not in bash(clone, make)
+    copy = tmp_path / "copy"
+    shutil.copytree(clone, copy)  # with its times
+    assert "was made in another folder" in bash(copy, make)
+    assert "heliograph:" not in bash(copy, make)
+
+
+def test_requirements_do_not_build_the_package_again(clone: Path) -> None:
+    """Once it is installed from the present sources; what tests of several hosts need comes before it is."""
+    for name in ("install", "extra", "hosts", "test"):
+        (clone / f"scripts/{name}.sh").write_text(f"#!/bin/sh\necho {name} $*\n")
+
+    def make(goal: str) -> list[str]:
+        return re.findall(
+            "^(?:install|extra|hosts|test).*", bash(clone, f'make {goal} PYTHON="$PWD/fake-python" CXX=true'), re.M
+        )
+
+    assert make("build") == ["install", "extra demo"]
+    assert make("lint") == ["extra lint"]
+    assert make("build") == []
+    assert make("test") == ["hosts", "extra test", "test release"]
+    (clone / "src/new.cpp").touch()
+    assert make("lint") == ["install", "extra lint"]
+
+
+def test_build_folders_of_another_clone_are_begun_anew(clone: Path, tmp_path: Path) -> None:
+    """CMake would refuse them."""
+    for name, home in (("own", clone), ("other", tmp_path / "gone")):
+        (clone / "build" / name).mkdir(parents=True)
+        (clone / "build" / name / "CMakeCache.txt").write_text(f"A:STRING=b\nCMAKE_HOME_DIRECTORY:INTERNAL={home}\n")
+    said = bash(clone, "source scripts/common.sh; for f in own other none; do own_build build/$f; done")
+    assert said == "heliograph: build/other was configured in another folder; it is built anew\n"
+    assert (clone / "build/own").exists()
+    assert not (clone / "build/other").exists()
+
+
+# Documents
+
+
+def test_programs_of_the_documents_are_built() -> None:
+    """Each program in C++ is one of examples/cpp, which the C++ tests link and run."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    shown = [block for page in pages for block in re.findall(r"```(?:cpp|c\+\+)\n(.*?)```", page.read_text(), re.S)]
+    programs = [path.read_text() for path in (ROOT / "examples/cpp").glob("*.cpp")]
+    assert sorted(shown) == sorted(programs)
+    tests = (ROOT / "tests/cpp/CMakeLists.txt").read_text()
+    for path in (ROOT / "examples/cpp").glob("*.cpp"):
+        assert f"prints_{path.stem} " in tests
+
+
+def test_the_first_programs_on_ckks(capsys: pytest.CaptureFixture[str]) -> None:
+    """They print what they say beside it."""
+    for page in ("README.md", "docs/ckks.md"):
+        blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+        program = next(block for block in blocks if "hg.ckks.var" in block)
+        exec(program, {"np": __import__("numpy"), "hg": __import__("heliograph")})
+        promised = re.search(r"print\(.*\)  # ([0-9.]+) ([0-9.]+)", program)
+        assert promised is not None
+        found = [float(word) for word in capsys.readouterr().out.split()]
+        assert found == pytest.approx([float(promised[1]), float(promised[2])], abs=1e-8)
