@@ -31,6 +31,17 @@ template <class V>
   step(a, b, d, 16), step(c, d, b, 12), step(a, b, d, 8), step(c, d, b, 7);
 }
 
+/// Lane i of `out` is lane `from[i]` of a and b, one after the other.
+template <class V>
+[[gnu::always_inline]] inline void shuffle(const V& a, const V& b, const V& from, V& out) {
+#ifdef __clang__  // its own builtin takes constants alone
+  constexpr u32 lanes = sizeof(V) / 4;
+  for (u32 i = 0; i < lanes; ++i) out[i] = from[i] < lanes ? a[from[i]] : b[from[i] - lanes];
+#else
+  out = __builtin_shuffle(a, b, from);
+#endif
+}
+
 /// Transposes a square of lanes: halves change places at every distance.
 template <class V>
 [[gnu::always_inline]] inline void transpose(V* rows) {
@@ -44,8 +55,8 @@ template <class V>
     for (u32 i = 0; i < lanes; ++i) {
       if (i & h) continue;
       const V a = rows[i], b = rows[i + h];
-      rows[i] = __builtin_shuffle(a, b, low);
-      rows[i + h] = __builtin_shuffle(a, b, high);
+      shuffle(a, b, low, rows[i]);
+      shuffle(a, b, high, rows[i + h]);
     }
   }
 }

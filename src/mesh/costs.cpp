@@ -93,14 +93,14 @@ double exchange_time(MeshKernels& kernels, MeshQueue& queue, std::size_t items, 
 }
 
 /// Between these members, all others idle.
-Costs::Links links_among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& members) {
+Links links_among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& members) {
   const auto before = state->weigh([&](std::vector<double>& weights) {
     weights.assign(weights.size(), 0);
     for (const std::size_t m : members) weights[m] = 1;
   });
   MeshKernels kernels(state);
   MeshQueue queue(state);
-  Costs::Links links;
+  Links links;
   const std::size_t count = members.size();
   links.exchange_seconds = exchange_time(kernels, queue, count, 1024, 20);
   constexpr std::size_t kLong = std::size_t{1} << 17;
@@ -132,12 +132,12 @@ Json read_cache() {
   return Json::object({{"format", kFormat}, {"meshes", Json::object()}});
 }
 
-Json to_json(const Costs::Links& l) {
+Json to_json(const Links& l) {
   return Json::object({{"bytes_a_second", l.bytes_a_second}, {"exchange_seconds", l.exchange_seconds}});
 }
 
 /// False where they cannot be meant.
-bool read_links(const Json& json, Costs::Links& l) {
+bool read_links(const Json& json, Links& l) {
   l = {.bytes_a_second = json.double_at("bytes_a_second"), .exchange_seconds = json.double_at("exchange_seconds")};
   return l.bytes_a_second > 0 && std::isfinite(l.bytes_a_second) && l.exchange_seconds > 0 &&
          std::isfinite(l.exchange_seconds);
@@ -243,14 +243,14 @@ void equalize(std::vector<double>& rates, const std::vector<std::string>& descri
 /// Rank 0's numbers on every rank: all must choose alike.
 void agree(State& state, Costs& costs) {
   std::vector<double> numbers = costs.limbs_a_second;
-  for (const Costs::Links& l : {costs.all, costs.inside.value_or(Costs::Links())})
+  for (const Links& l : {costs.all, costs.inside.value_or(Links())})
     numbers.insert(numbers.end(), {l.bytes_a_second, l.exchange_seconds});
   state.transport().agree(std::as_writable_bytes(std::span(numbers)));
-  const auto take = [&](Costs::Links& l) {
+  const auto take = [&](Links& l) {
     l.exchange_seconds = numbers.back(), numbers.pop_back();
     l.bytes_a_second = numbers.back(), numbers.pop_back();
   };
-  Costs::Links inside;
+  Links inside;
   take(inside), take(costs.all);
   if (!costs.group.empty()) costs.inside = inside;
   costs.limbs_a_second = numbers;
@@ -301,7 +301,7 @@ std::vector<std::string> report(State& state) {
     for (std::size_t b = 0; b < state.size(); ++b)
       staged = staged || (state.here(a) && state.here(b) ? !state.reaches(a, b) : state.transport().is_staged());
   }
-  const auto say = [&](const char* which, const Costs::Links& l, const std::string& how) {
+  const auto say = [&](const char* which, const Links& l, const std::string& how) {
     std::snprintf(text, sizeof text, "%s: %.3g GB/s read by each, %.3g us an exchange", which, l.bytes_a_second / 1e9,
                   l.exchange_seconds * 1e6);
     lines.push_back(text + how);

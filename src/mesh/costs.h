@@ -10,16 +10,18 @@
 
 namespace heliograph::mesh {
 
+/// What exchanges between members cost.
+struct Links {
+  double bytes_a_second = 300e9;    // what a member reads from the others
+  double exchange_seconds = 12e-6;  // of an exchange of nothing, queue to queue
+};
+
 struct Costs {
   std::vector<double> weights;         // shares of work, about 1 in the mean
   std::vector<double> limbs_a_second;  // transforms of limbs of 2^14 64-bit words, each member
-  struct Links {
-    double bytes_a_second = 300e9;    // what a member reads from the others
-    double exchange_seconds = 12e-6;  // of an exchange of nothing, queue to queue
-  };
-  Links all;                       // where all members take part
-  std::optional<Links> inside;     // where those of `group` alone do
-  std::vector<std::size_t> group;  // the most members that one of several hosts has; empty where there is one host
+  Links all;                           // where all members take part
+  std::optional<Links> inside;         // where those of `group` alone do
+  std::vector<std::size_t> group;      // the most members that one of several hosts has; empty where there is one host
   bool measured = false;
 
   /// Seconds of a BFV multiplication and relinearization of one ciphertext: on one member, and over the limbs of `members`.

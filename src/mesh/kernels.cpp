@@ -381,7 +381,7 @@ bool MeshKernels::prefers_transpose(const MeshConversion& c, const View& x, cons
   const double moved_by_broadcast = limb * static_cast<double>(x.limbs) * share;
   const double moved_by_transpose =
       limb * static_cast<double>(x.limbs + (own ? out.limbs : 0) + c.conversion().targets()) * share / members;
-  const Costs::Links& links = costs.limb_links();
+  const Links& links = costs.limb_links();
   return moved_by_transpose / links.bytes_a_second + links.exchange_seconds < moved_by_broadcast / links.bytes_a_second;
 }
 

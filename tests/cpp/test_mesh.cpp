@@ -205,7 +205,7 @@ TEST(Mesh, LimbsStayOnOneHostWhereTheLinksBetweenHostsAreSlow) {
   costs.weights = {1, 1, 1, 1, 1};
   costs.limbs_a_second.assign(5, 7e6);
   costs.group = {1, 2, 4};
-  costs.inside = mesh::Costs::Links{.bytes_a_second = 300e9, .exchange_seconds = 12e-6};
+  costs.inside = mesh::Links{.bytes_a_second = 300e9, .exchange_seconds = 12e-6};
   costs.all = {.bytes_a_second = 1e9, .exchange_seconds = 50e-6};
   EXPECT_EQ(costs.limb_weights(), (std::vector<double>{0, 1, 1, 0, 1}));
   EXPECT_EQ(costs.limb_members(), 3U);
