@@ -12,6 +12,7 @@ from heliograph import _core
 
 Int64Array = npt.NDArray[np.int64]
 E = TypeVar("E", bound=np.generic)
+K = TypeVar("K")
 
 
 class Encrypted:
@@ -124,6 +125,21 @@ def whole(value: Any, what: str) -> int:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value)
     raise _core.DtypeError(f"{what} must be an integer, not {value!r}")
+
+
+def of_kind(value: Any, kind: type[K], what: str) -> K:
+    """`value` as it is. Raises DtypeError for anything but a `kind`: `what` says what it is taken for."""
+    if isinstance(value, kind):
+        return value
+    scheme = kind.__module__.split(".")[1]
+    raise _core.DtypeError(f"{what} hg.{scheme}.{kind.__name__}, not {type(value).__name__}")
+
+
+def flag(value: Any, what: str) -> bool:
+    """`value` as a bool. Raises DtypeError for anything but True and False."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise _core.DtypeError(f"{what} is True or False, not {type(value).__name__}")
 
 
 def axis_of(axis: Any, ndim: int, what: str) -> int:

@@ -62,6 +62,8 @@ def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[A
     if key is None:
         return calls.reshape(core, [*shape[:axis], 1, *shape[axis:]]), axis + 1
     if isinstance(key, slice):
+        if key.step == 0:
+            raise _core.ShapeError("a slice's step is not 0")
         start, stop, step = key.indices(shape[axis])
         count = len(range(start, stop, step))
         if (start, step, count) == (0, 1, shape[axis]):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks, tfhe
-from heliograph._arrays import from_residues, last_axis, readable_bytes, whole
+from heliograph._arrays import flag, from_residues, last_axis, of_kind, readable_bytes, whole
 from heliograph.bfv import Parameters
 from heliograph.tensor import Progress, Tensor, encode, packing_axis
 
@@ -38,11 +38,15 @@ def _values(
         each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * moduli
         parameters._core.require_memory(items * each + 16 * values.size, "encrypting this array")
     array = last_axis(values, axis, "the values to encrypt")
+    pad = flag(pad, "pad")
     room = parameters.slots if packing == "slots" else parameters.n
     have = array.shape[-1]
     if have < room and not pad:
         raise _core.ShapeError(f"{have:,} values for {room:,} {packing}; say pad=True to leave the rest empty")
     return array, packing
+
+
+_FROM = "a secret key is generated from"
 
 
 class PublicKey:
@@ -187,7 +191,7 @@ class SecretKey:
             return tfhe.SecretKey.generate(parameters)
         if isinstance(parameters, ckks.Parameters):
             return ckks.SecretKey.generate(parameters)
-        return SecretKey(_core.SecretKey.generate(parameters._core))
+        return SecretKey(_core.SecretKey.generate(of_kind(parameters, Parameters, _FROM)._core))
 
     @property
     def parameters(self) -> Parameters:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from heliograph import _core
-from heliograph._arrays import integers, last_axis, readable_bytes
+from heliograph._arrays import integers, last_axis, of_kind, readable_bytes, whole
 from heliograph._shapes import ShapeCalls, Shaped
 from heliograph.bfv import Parameters
 
@@ -184,7 +184,7 @@ def encode(parameters: Parameters, values: Any, *, slots: int | None = None, coe
 
     Fewer values than slots are filled up with zeros. Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError.
     """
-    axis, packing = packing_axis(parameters, slots, coefficients)
+    axis, packing = packing_axis(of_kind(parameters, Parameters, "integers are encoded by"), slots, coefficients)
     return Plaintext(_core.encode(parameters._core, last_axis(values, axis, "the values"), packing))
 
 
@@ -193,9 +193,9 @@ def packing_axis(parameters: Parameters, slots: int | None, coefficients: int | 
     if slots is not None and coefficients is not None:
         raise _core.ParameterError("values lie in slots or in coefficients, not both")
     if coefficients is not None:
-        return coefficients, "coefficients"
+        return whole(coefficients, "the axis of coefficients"), "coefficients"
     if not parameters.has_slots:
         raise _core.SlotsError(
             "this set has no slots; say coefficients=axis to place values in the polynomial's coefficients"
         )
-    return -1 if slots is None else slots, "slots"
+    return -1 if slots is None else whole(slots, "the slot axis"), "slots"

@@ -538,3 +538,25 @@ def test_the_tree_of_errors() -> None:
     assert issubclass(hg.SecurityError, hg.ParameterError)
     assert issubclass(hg.DamagedFileError, hg.FormatError)
     assert issubclass(hg.VersionError, hg.FormatError)
+
+
+def test_arguments_of_another_kind() -> None:
+    """What is no parameter set, no flag and no axis is said, whatever is asked of it."""
+    for generate in (hg.SecretKey.generate, hg.ckks.SecretKey.generate, hg.tfhe.SecretKey.generate):
+        for wrong in (7, None, "2_2", [1]):
+            with pytest.raises(hg.DtypeError, match="generated from hg"):
+                generate(wrong)
+    for encode in (hg.encode, hg.ckks.encode):
+        with pytest.raises(hg.DtypeError, match=r"by hg\.(bfv|ckks)\.Parameters, not int"):
+            encode(3, [1])
+    with pytest.raises(hg.DtypeError, match=r"by hg\.tfhe\.EvaluationKeys"):
+        hg.tfhe.trivial(3, [True])
+    p = party()
+    with pytest.raises(hg.DtypeError, match="pad is True or False"):
+        p.secret.encrypt(ONES, pad=np.zeros(2))
+    for axis in ("slots", "coefficients"):
+        with pytest.raises(hg.DtypeError, match="axis"):
+            p.secret.encrypt(ONES, **{axis: np.zeros(2)})
+    with pytest.raises(hg.ShapeError, match="step"):
+        p.x[::0]
+    p.check()

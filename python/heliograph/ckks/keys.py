@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import complexes, moved_last, readable_bytes, whole
+from heliograph._arrays import complexes, flag, moved_last, of_kind, readable_bytes, whole
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.tensor import Progress, Tensor, level_of
 
@@ -29,7 +29,7 @@ def _encrypted(
     if bound is not None and not (isinstance(bound, (int, float, np.number)) and 0 < bound < math.inf):
         raise _core.ParameterError(f"a bound on values is a number above 0, not {bound!r}")
     parameters = Parameters(core.parameters)
-    at = level_of(parameters, level)
+    at, slots, pad = level_of(parameters, level), whole(slots, "the slot axis"), flag(pad, "pad")
     if isinstance(values, np.ndarray) and -values.ndim <= slots < values.ndim:
         # a broadcast view may stand for far more than it is
         items = math.prod(values.shape) // max(1, values.shape[slots])
@@ -37,7 +37,7 @@ def _encrypted(
             items * parameters.ciphertext_bytes(1, at) + 16 * values.size, "encrypting this array"
         )
     array, is_complex = complexes(values, "the values to encrypt")
-    array = moved_last(array, whole(slots, "the slot axis"), "the values to encrypt")
+    array = moved_last(array, slots, "the values to encrypt")
     have, room = array.shape[-1], parameters.slots
     if have > room:
         raise _core.ShapeError(f"{have:,} values for {room:,} slots")
@@ -166,7 +166,9 @@ class SecretKey:
     @staticmethod
     def generate(parameters: Parameters) -> SecretKey:
         """A new key from the operating system's randomness."""
-        return SecretKey(_core.CkksSecretKey.generate(parameters._core))
+        return SecretKey(
+            _core.CkksSecretKey.generate(of_kind(parameters, Parameters, "a secret key of CKKS is generated from")._core)
+        )
 
     @property
     def parameters(self) -> Parameters:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import complexes, moved_last, readable_bytes, whole
+from heliograph._arrays import complexes, moved_last, of_kind, readable_bytes, whole
 from heliograph._shapes import ShapeCalls, Shaped
 from heliograph.ckks.parameters import Parameters
 
@@ -229,6 +229,7 @@ def encode(
 
     Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, LevelError, ScaleError.
     """
+    parameters = of_kind(parameters, Parameters, "CKKS encodes by")
     array, is_complex = complexes(values, "the values")
     array = moved_last(array, whole(slots, "the slot axis"), "the values")
     at = level_of(parameters, level)

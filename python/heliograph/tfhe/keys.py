@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import readable_bytes
+from heliograph._arrays import of_kind, readable_bytes
 from heliograph.tfhe.dtypes import array_of, name_of, values_of, words_of
 from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.tensor import Tensor
@@ -71,7 +71,9 @@ class SecretKey:
     @staticmethod
     def generate(parameters: Parameters) -> SecretKey:
         """A new key from the operating system's randomness."""
-        return SecretKey(_core.TfheSecretKey.generate(parameters._core))
+        return SecretKey(
+            _core.TfheSecretKey.generate(of_kind(parameters, Parameters, "a secret key of TFHE is generated from")._core)
+        )
 
     @property
     def parameters(self) -> Parameters:
@@ -123,6 +125,7 @@ class SecretKey:
 
 def trivial(keys: EvaluationKeys, values: Any, dtype: Any = None) -> Tensor:
     """Clear values as a tensor to compute with; anyone can read them. Raises DtypeError, PlaintextRangeError."""
+    keys = of_kind(keys, EvaluationKeys, "clear values become tensors by")
     array = array_of(values, "the values")
     name = name_of(array.dtype if dtype is None else dtype)
     return Tensor(_core.tfhe_trivial(keys._core, words_of(array, name, "the values"), name), keys)
