@@ -1,0 +1,506 @@
+"""Files that lie, signed again: valid containers with one to four things changed, whose lengths, text and digest then fit.
+
+What is changed gets past the container to the readers of objects; what they let through is used. Everything must end, soon and
+in bounded memory, with a result or a typed error.
+
+    python tests/python/resign.py --cases 100000 --seed 7    # in child processes; faults are written out as files
+    python tests/python/resign.py --seed 7 --case 1234       # one case again, in this process
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import random
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+NUMBERS: list[Any] = [0, 1, -1, 2, 3, 63, 64, 1023, 1024, 2048, 2**17, 2**17 + 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**60 - 1]
+NUMBERS += [2**60, 2**61, 2**62, 2**63 - 1, -(2**63), 2**63, 2**64 - 1, 2**64, 0.0, -0.0, 0.5, -1.5, 1e300, -1e300, 5e-324]
+NUMBERS += [math.nan, math.inf, -math.inf]
+TEXTS = ["", "a", "slots", "coefficients", "w32", "w64", "bfv", "bgv", "ckks", "tfhe", "bool", "int8", "uint8", "uint64"]
+TEXTS += ["int0", "uint65", "uint18446744073709551617", "NaN", "0", "-1", "03", "3", "1023", "2047", "99999999999999999999"]
+TEXTS += ["\n", '"\\', "\u00e9", "\U0001f600", "\x00", "\x7f", "f" * 64, "0" * 32, "A" * 32, "x" * 700]
+AXES = [0, 0, 0, 0, 1, 1, 2, 3, 4, 2**16, 2**31, 2**32, 2**53, 2**61, 2**62, 2**63 - 1, 2**64 - 1]
+SIZES = {"u8": 1, "i8": 1, "u32": 4, "u64": 8, "i64": 8}
+SCHEMES, KINDS = ["bfv", "bgv", "ckks", "tfhe"], ["ciphertext", "public-key", "evaluation-keys", "secret-key"]
+ROOM = 1 << 18  # bytes of arrays
+
+
+@dataclass
+class Piece:
+    """An array: what the header says of it, and its bytes. `offset` and `bytes` are made to fit where they are missing."""
+
+    entry: dict[str, Any]
+    data: bytes
+
+
+@dataclass
+class Document:
+    """A container taken apart."""
+
+    type: Any
+    header: Any
+    arrays: list[Piece] = field(default_factory=list)
+
+
+def take_apart(data: bytes) -> Document:
+    """A valid container."""
+    length = struct.unpack_from("<Q", data, 16)[0]
+    head = json.loads(data[32 : 32 + length])
+    arrays = []
+    for entry in head["arrays"]:
+        offset, size = entry.pop("offset"), entry.pop("bytes")
+        arrays.append(Piece(entry, data[offset : offset + size]))
+    return Document(head["type"], head["header"], arrays)
+
+
+def double_text(value: float) -> str:
+    """The shorter of the fixed and the scientific text of the fewest digits, as std::to_chars has it; the fixed one of two."""
+    if not math.isfinite(value):
+        return str(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    text, power = "".join(map(str, digits)), len(digits) - 1 + exponent
+    scientific = text[0] + ("." + text[1:] if len(text) > 1 else "") + f"e{power:+03d}"
+    fixed = str(int(abs(value))) if exponent >= 0 else f"{abs(Decimal(repr(value))):f}"
+    shortest = (scientific if len(scientific) < len(fixed) else fixed) if value else "0"
+    return "-" * sign + shortest + ("" if set(shortest) & set(".e") else ".0")
+
+
+def canonical_text(value: Any) -> str:
+    """The one JSON text of a value."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{canonical_text(k)}:{canonical_text(value[k])}" for k in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical_text, value)) + "]"
+    return double_text(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def canonical(value: Any) -> bytes:
+    """Its bytes."""
+    return canonical_text(value).encode()
+
+
+def padded(size: int) -> int:
+    """Up to a multiple of 64."""
+    return -(-size // 64) * 64
+
+
+def signed(d: Document, change: Callable[[bytes], bytes] = lambda text: text) -> bytes:
+    """Its bytes, with lengths and digest that fit; `change` is applied to the header's text."""
+    text = b""
+    while True:
+        offset, entries = padded(32 + len(text)), []
+        for piece in d.arrays:
+            entries.append({"offset": offset, "bytes": len(piece.data)} | piece.entry)
+            offset += padded(len(piece.data))
+        new = canonical({"type": d.type, "header": d.header, "arrays": entries})
+        if len(new) == len(text):
+            break
+        text = new
+    text = change(new)
+    body = b"".join(piece.data.ljust(padded(len(piece.data)), b"\0") for piece in d.arrays)
+    start = padded(32 + len(text))
+    head = struct.pack("<8sIIQQ", b"\x89HELIO\r\n", 1, 0, len(text), start + len(body) + 32) + text
+    whole = head.ljust(start, b"\0") + body
+    return whole + hashlib.sha256(whole).digest()
+
+
+def axes_of(holder: dict[str, Any]) -> list[Any]:
+    """Its shape, where it has one."""
+    shape = holder.get("shape")
+    return list(shape) if isinstance(shape, list) else []
+
+
+class Mutator:
+    """Draws changes."""
+
+    def __init__(self, seed: str) -> None:
+        self.random = random.Random(seed)
+
+    def one_in(self, count: int) -> bool:
+        """Now and then."""
+        return self.random.randrange(count) == 0
+
+    def nasty(self) -> Any:
+        """A value that readers get wrong."""
+        r = self.random
+        made: list[Callable[[], Any]] = [
+            lambda: None,
+            lambda: self.one_in(2),
+            lambda: r.choice(TEXTS),
+            list,
+            dict,
+            lambda: [r.choice(NUMBERS), r.choice(NUMBERS)],
+            lambda: [r.choice(AXES) for _ in range(r.randrange(20))],
+        ]
+        return r.choice(NUMBERS) if self.one_in(2) else r.choice(made)()
+
+    def changed(self, value: Any) -> Any:
+        """The value with one thing changed somewhere in it."""
+        r = self.random
+        if isinstance(value, dict) and value and not self.one_in(64):
+            return self._changed_object(dict(value))
+        if isinstance(value, list) and value and not self.one_in(16):
+            return self._changed_list(list(value))
+        if isinstance(value, bool):
+            return not value if self.one_in(2) else self.nasty()
+        if isinstance(value, int) and self.one_in(3):
+            return value * r.choice([1, 1, 2]) + r.choice([-2, -1, 0, 1, 2])
+        if isinstance(value, float) and self.one_in(2):
+            return value * r.choice([-1, 0, 0.5, 1 + 2**-40, 2, 1e10])
+        if isinstance(value, str) and value and self.one_in(2):
+            at = r.randrange(len(value))
+            return value[:at] + r.choice("0123456789abcdefG") + value[at + 1 :] if self.one_in(2) else value[:at]
+        return r.choice(TEXTS) if isinstance(value, str) and self.one_in(2) else self.nasty()
+
+    def _changed_object(self, value: dict[str, Any]) -> dict[str, Any]:
+        r = self.random
+        key = r.choice(list(value))
+        how = r.randrange(16)
+        if how == 0:
+            del value[key]
+        elif how == 1:
+            value[r.choice(TEXTS)] = value[key]
+        elif how == 2:
+            other = r.choice(list(value))
+            value[key], value[other] = value[other], value[key]
+        else:
+            value[key] = self.changed(value[key])
+        return value
+
+    def _changed_list(self, value: list[Any]) -> list[Any]:
+        r = self.random
+        at, how = r.randrange(len(value)), r.randrange(7)
+        if how == 0:
+            value.insert(at, r.choice(NUMBERS))
+        elif how == 1:
+            del value[at]
+        elif how == 2:
+            value.append(value[at])
+        elif how == 3:
+            other = r.randrange(len(value))
+            value[at], value[other] = value[other], value[at]
+        else:
+            value[at] = self.changed(value[at])
+        return value
+
+    def axes(self, axes: list[Any]) -> list[Any]:
+        """A shape near another."""
+        r, axes = self.random, list(axes)
+        how = r.randrange(5) if axes else 0
+        if how == 0:
+            axes.insert(r.randrange(len(axes) + 1), r.choice(AXES))
+        elif how == 1:
+            del axes[r.randrange(len(axes))]
+        elif how == 2:
+            r.shuffle(axes)
+        else:
+            axes[r.randrange(len(axes))] = r.choice(AXES)
+        return axes
+
+    def reshape(self, piece: Piece, axes: list[Any]) -> None:
+        """Its shape, and data so long where there is room."""
+        piece.entry["shape"] = axes
+        lengths = [a if isinstance(a, int) and a >= 0 else 1 for a in axes]
+        size = math.prod(lengths) * SIZES.get(str(piece.entry.get("dtype")), 1)
+        if size <= ROOM:
+            piece.data = (piece.data * (size // max(1, len(piece.data)) + 1))[:size].ljust(size, b"\0")
+
+    # Changes of a whole document
+
+    def _shape(self, d: Document) -> None:
+        """A tensor's shape in the header and in front of its arrays', so that they agree."""
+        before = d.header.get("shape")
+        if not isinstance(before, list):
+            return
+        after = before
+        for _ in range(self.random.randrange(1, 4)):
+            after = self.axes(after)
+        d.header["shape"] = after
+        for piece in d.arrays:
+            self.reshape(piece, after + axes_of(piece.entry)[len(before) :])
+
+    def _kind(self, d: Document) -> None:
+        """Degree or level, with the axis that follows from it."""
+        r, value = self.random, self.random.randrange(1, 4)
+        name, axis = r.choice([("level", -2), ("degree", -3)])
+        d.header[name], d.header["fresh"] = value, False
+        if "seeds" in d.header:
+            d.header["seeds"] = []
+        d.header.pop("seed", None)
+        for piece in d.arrays:
+            axes = axes_of(piece.entry)
+            if len(axes) >= 3:
+                axes[-3] = 2 if name == "level" else value + 1
+                axes[axis] = value if name == "level" else value + 1
+                self.reshape(piece, axes)
+
+    def _words(self, d: Document) -> None:
+        r = self.random
+        pieces = [p for p in d.arrays if p.data]
+        if not pieces:
+            return
+        piece = r.choice(pieces)
+        data = bytearray(piece.data)
+        parameters = d.header.get("parameters")
+        chain = parameters.get("chain") if isinstance(parameters, dict) else None
+        primes = [q for q in chain if isinstance(q, int)] if isinstance(chain, list) else []
+        words = [0, 1, 2, 0x7F, 0x80, 0xFF, 2**32 - 1, 2**64 - 1] + [q + e for q in primes for e in (-1, 0, 1)]
+        for _ in range(r.randrange(1, 6)):
+            size = min(r.choice([1, 2, 4, 8]), len(data))
+            word = (r.choice(words) if not self.one_in(4) else r.getrandbits(64)) % 2 ** (8 * size)
+            at = r.randrange(len(data) // size) * size
+            data[at : at + size] = word.to_bytes(size, "little")
+        piece.data = bytes(data)
+
+    def _arrays(self, d: Document) -> None:
+        r = self.random
+        if not d.arrays:
+            d.arrays.append(Piece({"name": "words", "dtype": "u32", "shape": [0]}, b""))
+            return
+        at = r.randrange(len(d.arrays))
+        piece, how = d.arrays[at], r.randrange(9)
+        if how == 0:
+            del d.arrays[at]
+        elif how == 1:
+            d.arrays.insert(at, Piece(dict(piece.entry), piece.data))
+        elif how == 2:
+            r.shuffle(d.arrays)
+        elif how == 3:
+            piece.entry["name"] = f"rotation{r.randrange(5000)}" if self.one_in(2) else r.choice(TEXTS)
+        elif how == 4:
+            piece.entry["dtype"] = r.choice([*SIZES, "f64", ""])
+            self.reshape(piece, axes_of(piece.entry))
+        elif how == 5:
+            piece.entry[r.choice(["name", "dtype", "shape", "offset", "bytes"])] = self.nasty()
+        elif how == 6:
+            piece.data = (piece.data * 2)[: r.randrange(2 * len(piece.data) + 8)]
+        else:
+            self.reshape(piece, self.axes(axes_of(piece.entry)))
+
+    def _rotations(self, d: Document) -> None:
+        """An array more, or another name for one, with the field that names it."""
+        r = self.random
+        if not isinstance(d.header.get("rotations"), dict) or not d.arrays:
+            return
+        name = str(r.randrange(1 << 20) if self.one_in(4) else 2 * r.randrange(1024) + 1)
+        piece = r.choice(d.arrays)
+        d.header["rotations"][name] = "7" * 64
+        copy = Piece(piece.entry | {"name": f"rotation{name}"}, piece.data)
+        if self.one_in(2):
+            d.arrays.append(copy)
+        else:
+            d.arrays[r.randrange(len(d.arrays))] = copy
+
+    def _parameters(self, d: Document) -> None:
+        if "parameters" in d.header:
+            d.header["parameters"] = self.changed(d.header["parameters"])
+
+    def _header(self, d: Document) -> None:
+        d.header = self.changed(d.header)
+
+    def _type(self, d: Document) -> None:
+        r = self.random
+        d.type = self.nasty() if self.one_in(4) else f"heliograph.{r.choice(SCHEMES)}.{r.choice([*KINDS, ''])}"
+
+    def text(self, text: bytes) -> bytes:
+        """Now and then, a text that is not canonical, or no JSON."""
+        r = self.random
+        if not self.one_in(24):
+            return text
+        at = r.randrange(len(text))
+        made = [
+            text[:at] + text[at + 1 :],
+            text[:at] + bytes([r.randrange(256)]) + text[at + 1 :],
+            text.replace(b'"key":', b'"key":"' + b"0" * 32 + b'","key":', 1),
+            text.replace(b'"shape":[', b'"shape":[ ', 1),
+            text.replace(b"heliograph", b"\\u0068eliograph", 1),
+            text.replace(b"1024", r.choice([b"1024.0", b"1.024e3", b"01024", b"NaN", b"1e999", b"-0"]), 1),
+            b"[" * r.choice([31, 32, 33, 100_000]) + text,
+        ]
+        return r.choice(made)
+
+    def case(self, base: bytes) -> bytes:
+        """A base changed and signed again."""
+        r, d = self.random, take_apart(base)
+        ways = [
+            self._shape,
+            self._kind,
+            self._words,
+            self._arrays,
+            self._parameters,
+            self._header,
+            self._rotations,
+            self._type,
+        ]
+        for _ in range(r.randrange(1, 5)):
+            if isinstance(d.header, dict):
+                r.choices(ways, weights=[5, 4, 4, 4, 6, 8, 2, 1])[0](d)
+        if isinstance(d.header, dict) and "parameters" in d.header and not self.one_in(32):
+            numbers = d.header["parameters"]
+            if isinstance(numbers, dict) and "name" in numbers and self.one_in(2):
+                numbers = numbers | {"name": ""}
+            d.header["parameter_hash"] = hashlib.sha256(canonical(numbers)).hexdigest()
+        return signed(d, self.text)
+
+
+def case(bases: dict[str, bytes], seed: int, number: int) -> tuple[str, bytes]:
+    """A kind of object and its bytes: the same for a seed and a number."""
+    mutator = Mutator(f"{seed}:{number}")
+    name = mutator.random.choice(sorted(bases))
+    return name, mutator.case(bases[name])
+
+
+# Children, each with a stretch of the cases
+
+
+@dataclass
+class Fault:
+    """What one case did."""
+
+    number: int
+    what: str
+
+
+@dataclass
+class Report:
+    """What a run found."""
+
+    cases: int = 0
+    seconds: float = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{name} {count:,}" for name, count in sorted(self.counts.items()))
+        return f"{self.cases:,} cases in {self.seconds:.0f} s: {len(self.faults)} faults; {each}"
+
+
+def limited(memory: int, seconds: int) -> None:
+    """Bounds this process; `signal.alarm` bounds each case."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.alarm(seconds)
+
+
+def work(seed: int, numbers: range, deadline: float) -> None:
+    """A child: a line for each case begun, one for each fault and one with the counts."""
+    from resign_uses import bases, use
+
+    limited(MEMORY, 60)
+    found = bases()
+    counts: Counter[str] = Counter()
+    for number in numbers:
+        if time.time() > deadline:
+            break
+        signal.alarm(SECONDS)
+        print(f"case {number}", flush=True)
+        name, data = case(found, seed, number)
+        try:
+            counts.update(use(name, data, random.Random(number)))
+        except Exception as e:
+            print("fault " + json.dumps([number, f"{name}: {type(e).__name__}: {e}"]), flush=True)
+    signal.alarm(0)
+    print("counts " + json.dumps(counts), flush=True)
+
+
+MEMORY, SECONDS = 4 << 30, 20  # of a child; of one case
+
+
+def run(seed: int, numbers: range, deadline: float, report: Report) -> Iterator[Fault]:
+    """Runs cases in children, each begun anew after the case that ended the one before."""
+    first = numbers.start
+    while first < numbers.stop and time.time() < deadline:
+        command = [sys.executable, str(Path(__file__).resolve()), "--work", f"{seed}:{first}:{numbers.stop}:{deadline}"]
+        environment = os.environ | {"HELIOGRAPH_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        last = first - 1
+        with (
+            tempfile.TemporaryFile("w+") as errors,
+            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as child,
+        ):
+            assert child.stdout is not None
+            finished = False
+            for line in child.stdout:
+                word, _, rest = line.partition(" ")
+                if word == "case":
+                    last, report.cases = int(rest), report.cases + 1
+                elif word == "fault":
+                    yield Fault(*json.loads(rest))
+                elif word == "counts":
+                    report.counts.update(json.loads(rest))
+                    finished = True
+            status = child.wait()
+            errors.seek(0)
+            said = errors.read().strip()[-2000:]
+        if finished and status == 0:
+            return
+        if last < first:
+            raise RuntimeError(f"a child did not begin (status {status}): {said}")
+        how = signal.Signals(-status).name if status < 0 else f"status {status}"
+        yield Fault(last, f"ended the process by {how}" + (f" after {SECONDS} s" if how == "SIGALRM" else "") + f": {said}")
+        first = last + 1
+
+
+def campaign(seed: int, cases: int, seconds: float = math.inf, folder: Path | None = None) -> Report:
+    """So many cases, or as many as there is time for; faulty files into `folder`."""
+    report, start = Report(), time.time()
+    for fault in run(seed, range(cases), start + seconds, report):
+        report.faults.append(fault)
+        print(f"case {fault.number}: {fault.what}", flush=True)
+        if folder is not None:
+            from resign_uses import bases
+
+            (folder / f"resigned-{seed}-{fault.number}.hg").write_bytes(case(bases(), seed, fault.number)[1])
+    report.seconds = time.time() - start
+    return report
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--case", type=int, help="this one alone, in this process")
+    parser.add_argument("--folder", type=Path, default=Path(), help="where faulty files go")
+    parser.add_argument("--json", type=Path, help="a file for the counts")
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.work is not None:
+        seed, first, stop, deadline = given.work.split(":")
+        work(int(seed), range(int(first), int(stop)), float(deadline))
+        return 0
+    if given.case is not None:
+        from resign_uses import bases, use
+
+        name, data = case(bases(), given.seed, given.case)
+        print(name, len(data), "bytes; the header:", data[32:2000].split(b"\0")[0].decode(errors="replace"))
+        print(use(name, data, random.Random(given.case)))
+        return 0
+    print(f"seed {given.seed}", flush=True)
+    report = campaign(given.seed, given.cases, given.seconds, given.folder)
+    print(report)
+    if given.json is not None:
+        told = {"seed": given.seed, "cases": report.cases, "seconds": round(report.seconds), "faults": len(report.faults)}
+        given.json.write_text(json.dumps(told | {"counts": dict(sorted(report.counts.items()))}, indent=1) + "\n")
+    return 1 if report.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,300 @@
+"""Small objects of every kind, and everything that can be done with one that was read from a file."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import heliograph as hg
+from heliograph import _core
+
+SEED = bytes(range(32))
+N = 1024
+Use = Callable[[], Any]
+
+
+class Party:
+    """A key from a fixed seed, and what belongs to it."""
+
+    def __init__(self, secret: Any, keys: Any, x: Any) -> None:
+        self.secret, self.keys, self.server, self.x = secret, keys, hg.Server(keys), x
+        self.parameters = secret.parameters
+
+
+def _exact(scheme: str, edition: str, moduli: list[int], log_q: int) -> Party:
+    spec = _core.make_spec(N, log_q, 1, moduli, edition, 0, True, scheme)
+    parameters = hg.bfv.Parameters(_core.Parameters(spec))
+    secret = hg.SecretKey(_core.SecretKey.generate_for_test(parameters._core, SEED))
+    x = secret.encrypt(np.arange(2 * N).reshape(2, N) % 7)
+    return Party(secret, secret.evaluation_keys(rotations=[1], columns=True), x)
+
+
+def _ckks(edition: str) -> Party:
+    scale = 26 if edition == "w32" else 30
+    parameters = hg.ckks.parameters(
+        n=N, levels=2, log_scale=scale, base_bits=scale + 3, edition=edition, slots=16, insecure=True
+    )
+    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, SEED))
+    return Party(
+        secret, secret.evaluation_keys(rotations=[1], conjugate=True), secret.encrypt(np.linspace(-1, 1, 32).reshape(2, 16))
+    )
+
+
+def _tfhe(message_bits: int) -> Party:
+    parameters = hg.tfhe.parameters(
+        n=4, k=1, degree=256, lwe_noise=("gaussian", -22), glwe_noise=("gaussian", -40), bootstrap=(18, 1), switch=(4, 4),
+        group=2, message_bits=message_bits, carry_bits=message_bits, norm=5, insecure=True,
+    )  # fmt: skip
+    secret = hg.tfhe.SecretKey(_core.TfheSecretKey.generate_for_test(parameters._core, SEED))
+    return Party(secret, secret.evaluation_keys(), secret.encrypt(np.array([[200, 7]], dtype=np.uint8)))
+
+
+@functools.cache
+def parties() -> dict[str, Party]:
+    """One of each scheme and edition."""
+    moduli = _core.batching_primes(N, 30, 2)
+    return {
+        "bfv": _exact("bfv", "w32", [12289], 54),
+        "bfv two moduli": _exact("bfv", "w64", moduli, 90),
+        "bgv": _exact("bgv", "w32", [12289], 54),
+        "bgv two moduli": _exact("bgv", "w64", moduli, 90),
+        "ckks": _ckks("w32"),
+        "ckks w64": _ckks("w64"),
+        "tfhe": _tfhe(1),
+        "tfhe bits": _tfhe(0),
+    }
+
+
+def saved(secret: Any) -> bytes:
+    """What can be saved to a path alone."""
+    path = f"/tmp/heliograph-resign-{os.getpid()}.hg"
+    secret.save(path)
+    with open(path, "rb") as file:  # noqa: PTH123
+        data = file.read()
+    os.unlink(path)  # noqa: PTH108
+    return data
+
+
+def _ciphertexts(p: Party) -> dict[str, Any]:
+    x = p.server.bind(p.x)
+    found: dict[str, Any] = {"seeded": x, "empty": x[:0], "scalar": x.reshape(-1)[0]}
+    if isinstance(x, hg.tfhe.Tensor):
+        bits = p.server.bind(p.secret.encrypt(np.array([True, False])))
+        return found | {
+            "computed": hg.tfhe.not_(bits),
+            "bits": bits,
+            "clear": hg.tfhe.trivial(p.keys, np.array([1, 2], np.uint8)),
+        }
+    if isinstance(x, hg.ckks.Tensor):
+        return found | {"computed": x + x, "degree two": hg.ckks.multiply(x[0], x[0], relinearize=False, rescale=False)}
+    return found | {"computed": x + x, "low": hg.shrink(x[0], 1), "degree two": x[0] * x[0]}
+
+
+@functools.cache
+def bases() -> dict[str, bytes]:
+    """Valid files by what they are: "bfv/ciphertext/seeded" and so on."""
+    found = {}
+    for name, p in parties().items():
+        for which, tensor in _ciphertexts(p).items():
+            found[f"{name}/ciphertext/{which}"] = tensor.to_bytes()
+        found[f"{name}/evaluation-keys"] = p.keys.to_bytes()
+        found[f"{name}/secret-key"] = saved(p.secret)
+        if not name.startswith("tfhe"):
+            found[f"{name}/public-key"] = p.secret.public_key().to_bytes()
+    return found
+
+
+# Uses
+
+#: Ciphertexts beyond these take time that is theirs: results of axes of length zero can be as large as a file says.
+MOST = 256
+
+
+def _views(x: Any) -> list[Use]:
+    count = math.prod(x.shape)
+    return [
+        lambda: repr(x),
+        lambda: (x.shape, x.ndim, x.size, x.nbytes, x.key_id, x.parameters, x.parameters.hash),
+        lambda: str(x.parameters) + getattr(x.parameters, "explain", str)(),
+        lambda: x.reshape(-1),
+        lambda: x.reshape(count).reshape(1, count, 1),
+        lambda: x.reshape(0, 2**62),
+        lambda: x.T.transpose(),
+        lambda: x[::-1],
+        lambda: x[1:],
+        lambda: x[..., None, ::2],
+        lambda: x[0],
+        lambda: x[-1],
+        lambda: x[2**63 - 1],
+        lambda: x[-(2**63) :: 2**62],
+        lambda: x[:0].to_bytes(),
+        lambda: x.broadcast_to((2, *x.shape))[1],
+        lambda: x.broadcast_to((2**32, 2**31, *x.shape)),
+        lambda: _again(x),
+    ]
+
+
+def _again(x: Any) -> None:
+    data = x.to_bytes()
+    parse = {hg.tfhe.Tensor: "tfhe_", hg.ckks.Tensor: "ckks_"}.get(type(x), "")
+    again = getattr(_core, f"{parse}ciphertext_from_bytes")(data).to_bytes()
+    assert again == data, "what was read is written otherwise"
+
+
+def _arithmetic(x: Any, p: Party) -> list[Use]:
+    """Costly ones: one or two of them for a tensor."""
+    bound, other = p.server.bind, p.x
+    uses: list[Use] = [
+        lambda: p.secret.decrypt(x),
+        lambda: bound(x) + other,
+        lambda: bound(x) - x,
+        lambda: -x,
+        lambda: bound(x) * bound(x),
+        lambda: bound(x) * 3,
+        lambda: bound(x) + 1,
+        lambda: hg.concatenate([x, x]),
+        lambda: hg.stack([x, other]),
+        lambda: p.server.bind(x[::-1]) + bound(other[::-1]),
+    ]
+    if isinstance(x, hg.tfhe.Tensor):
+        return [
+            *uses,
+            lambda: bound(x).sum(),
+            lambda: bound(x) < 3,
+            lambda: bound(x) == bound(x)[::-1],
+            lambda: hg.tfhe.select(bound(x) > 1, bound(x), 0),
+            lambda: ~bound(x),
+            lambda: bound(x).astype("uint16"),
+            lambda: bound(x) << 1,
+            lambda: bound(x) @ bound(x).T,
+        ]
+    if isinstance(x, hg.ckks.Tensor):
+        return [
+            *uses,
+            lambda: (x.precision, x.scale, x.level, x.degree, x.dtype),
+            lambda: hg.ckks.sum(x),
+            lambda: hg.ckks.sum(x, 0),
+            lambda: hg.ckks.rotate(bound(x), 1),
+            lambda: hg.ckks.conjugate(bound(x)),
+            lambda: hg.rescale(x),
+            lambda: hg.ckks.lower(x, 1),
+            lambda: hg.relinearize(bound(x)),
+            lambda: hg.ckks.sum_slots(bound(x), 2),
+            lambda: hg.ckks.multiply(x, hg.ckks.encode(x.parameters, [0.5] * x.slots), relinearize=False),
+            lambda: p.secret.decrypt(x, publish_bits=4, precision=8),
+        ]
+    return [
+        *uses,
+        lambda: (x.noise_budget, x.degree, x.level, x.slots, x.plain_moduli),
+        lambda: p.secret.noise_budget(x),
+        lambda: hg.sum(x),
+        lambda: hg.sum(x, 0),
+        lambda: hg.relinearize(bound(x)),
+        lambda: hg.rotate_rows(bound(x), 1),
+        lambda: hg.rotate_columns(bound(x)),
+        lambda: hg.shrink(x),
+        lambda: hg.shrink(x, 1),
+        lambda: hg.square(bound(x)),
+        lambda: hg.dot(bound(x), bound(x)),
+        lambda: hg.matmul([[1, -2]], x, [3]),
+        lambda: hg.join_moduli(hg.split_moduli(x)),
+        lambda: hg.sum_pool2d(x, 2),
+        lambda: hg.conv2d(x, np.ones((1, 1, 1, 2), dtype=np.int64)),
+        lambda: x * hg.encode(x.parameters, [1, 2, 3], coefficients=0),
+    ]
+
+
+def _keys(keys: Any, p: Party) -> list[Use]:
+    """Evaluation keys of any scheme."""
+
+    def serve(use: Callable[[Any], Any]) -> Use:
+        return lambda: use(hg.Server(keys).bind(p.x))
+
+    uses: list[Use] = [
+        lambda: repr(keys),
+        lambda: (keys.nbytes, keys.id, repr(keys.parameters), keys.parameters.hash),
+        lambda: type(keys).from_bytes(keys.to_bytes()),
+        lambda: repr(hg.Server(keys)),
+        serve(lambda x: x * x * x),
+    ]
+    if isinstance(keys, hg.tfhe.EvaluationKeys):
+        clear = functools.partial(hg.tfhe.trivial, keys)
+        return [*uses, lambda: hg.tfhe.and_(clear(np.array([True, False])), clear(np.array([True, True])))]
+    uses.append(lambda: (keys.relinearize, keys.rotations))
+    if isinstance(keys, hg.ckks.EvaluationKeys):
+        return [*uses, serve(lambda x: hg.ckks.rotate(x, keys.rotations)), serve(hg.ckks.conjugate)]
+    return [*uses, serve(lambda x: hg.rotate_rows(x, keys.rotations)), serve(hg.rotate_columns)]
+
+
+def _key(key: Any, p: Party) -> list[Use]:
+    """Public and secret keys."""
+    uses: list[Use] = [lambda: repr(key), lambda: (key.id, repr(key.parameters), key.parameters.hash)]
+    values = np.array([True]) if isinstance(key, hg.tfhe.SecretKey) else np.ones((1, getattr(key.parameters, "slots", 1)))
+    if isinstance(key, (hg.SecretKey, hg.PublicKey)):
+        values = values.astype(np.int64)
+    uses.append(lambda: p.secret.decrypt(key.encrypt(values)))
+    if isinstance(key, (hg.PublicKey, hg.ckks.PublicKey)):
+        return [*uses, lambda: type(key).from_bytes(key.to_bytes())]
+    uses += [lambda: key.decrypt(p.x), lambda: key.decrypt(key.encrypt(values)), lambda: key.evaluation_keys().to_bytes()]
+    return uses if isinstance(key, hg.tfhe.SecretKey) else [*uses, lambda: key.decrypt(key.public_key().encrypt(values))]
+
+
+def _read(name: str, data: bytes, p: Party, by_path: bool) -> Any:
+    """The object, the way its user would read it."""
+    secret = name.split("/")[1] == "secret-key"
+    if not secret and not by_path:
+        if "/ciphertext" in name:
+            return p.server.from_bytes(data)
+        own = {"tfhe": hg.tfhe, "ckks": hg.ckks}.get(name.split("/")[0].split()[0], hg)
+        return (own.PublicKey if "/public-key" in name else own.EvaluationKeys).from_bytes(data)
+    file = os.memfd_create("resigned")
+    try:
+        os.write(file, data)
+        path = f"/proc/self/fd/{file}"
+        json.loads(_core.inspect(path))
+        return hg.SecretKey.load(path) if secret else hg.load(path)
+    finally:
+        os.close(file)
+
+
+def _small(shape: tuple[int, ...]) -> bool:
+    return math.prod(max(1, s) for s in shape) <= MOST
+
+
+def uses_of(thing: Any, p: Party, draw: random.Random) -> list[Use]:
+    """All that costs little, and some of what costs more."""
+    if isinstance(thing, (hg.Tensor, hg.ckks.Tensor, hg.tfhe.Tensor)):
+        more = _arithmetic(thing, p) if _small(thing.shape) else []
+        return _views(thing) + draw.sample(more, min(3, len(more)))
+    if isinstance(thing, (hg.EvaluationKeys, hg.ckks.EvaluationKeys, hg.tfhe.EvaluationKeys)):
+        return _keys(thing, p)
+    return _key(thing, p)
+
+
+def use(name: str, data: bytes, draw: random.Random) -> Counter[str]:
+    """Reads and uses what should be a file of that kind; counts how that ended. Lets through what is no typed error."""
+    p = parties()[name.split("/")[0]]
+    try:
+        thing = _read(name, data, p, draw.random() < 0.3)
+    except hg.InternalError:
+        raise
+    except hg.HeliographError as e:
+        return Counter({type(e).__name__: 1})
+    found = Counter({"read": 1})
+    for each in uses_of(thing, p, draw):
+        try:
+            each()
+            found["uses done"] += 1
+        except hg.InternalError:
+            raise
+        except hg.HeliographError:
+            found["uses refused"] += 1
+    return found

@@ -1,0 +1,78 @@
+"""Files changed and signed again (resign.py): for a while, from a seed that is said."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import heliograph as hg
+import resign
+from resign_uses import bases, parties, use, uses_of
+
+#: What CI gives it; `python tests/python/resign.py` takes any.
+SECONDS = 45
+
+
+def test_what_is_not_changed() -> None:
+    """The writer of these tests is the engine's, and a valid file's uses are done: the others are refused for a reason."""
+    for name, data in bases().items():
+        assert resign.signed(resign.take_apart(data)) == data, name
+        for draw in range(4):
+            found = use(name, data, random.Random(draw))
+            assert found["read"] == 1, name
+            assert found["uses done"] >= 3, name
+
+
+def test_cases_are_of_their_seed() -> None:
+    """What is found can be made again."""
+    assert [resign.case(bases(), 5, i) for i in range(50)] == [resign.case(bases(), 5, i) for i in range(50)]
+    assert len({resign.case(bases(), 5, i)[1] for i in range(50)}) > 45
+
+
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [("import os; os.kill(os.getpid(), 11)", "SIGSEGV"), ("raise ValueError('not typed')", "ValueError")],
+)
+def test_faults_are_seen(body: str, how: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that crashes, and an error that is no typed one, are told with their case; the others go on."""
+    script = f"""
+import resign, resign_uses
+true = resign_uses.use
+def use(name, data, draw):
+    if data == resign.case(resign_uses.bases(), 3, 4)[1]:
+        {body}
+    return true(name, data, draw)
+resign_uses.use = use
+resign.work(3, range(FIRST, 8), 1e12)
+"""
+    real = resign.subprocess.Popen
+
+    def begin(command: list[str], **options: object) -> object:
+        first = command[-1].split(":")[1]
+        return real([command[0], "-c", script.replace("FIRST", first)], **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(resign.subprocess, "Popen", begin)
+    report = resign.campaign(3, 8)
+    assert [fault.number for fault in report.faults] == [4]
+    assert how in report.faults[0].what
+    assert report.cases == 8
+
+
+def test_resigned_files() -> None:
+    """No crash, no hang, no untyped error."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    report = resign.campaign(seed, 1_000_000, SECONDS)
+    print(f"seed {seed}: {report}")
+    assert not report.faults, f"seed {seed}: " + "\n".join(f"case {f.number}: {f.what}" for f in report.faults)
+    assert report.cases > 500
+    assert report.counts["read"] > report.cases / 20  # the readers are not all that is tested
+    assert report.counts["DamagedFileError"] > report.cases / 10
+
+
+def test_uses_of_every_kind() -> None:
+    """Each class of object has uses of its own."""
+    p = parties()["bfv"]
+    for thing in (p.x, p.keys, p.secret, p.secret.public_key()):
+        assert len(uses_of(thing, p, random.Random(0))) >= 4
+    assert isinstance(p.x, hg.Tensor)
