@@ -2,6 +2,7 @@
 #   PYTHON=python3.x  the interpreter to build for     PRESET=release|dev  the C++ tests' build
 #   JOBS=n            processes to build with          ARGS="..."          passed on by demo and bench
 #   GPU=1             with the CUDA backend, from then on until GPU=0; needs nvcc (docs/gpu.md)
+#   SECONDS=n         how long make fuzz runs
 #   ARCHITECTURES=... with GPU=1: the GPUs to build for, in CMake's words (native: this machine's; empty: the default)
 PYTHON ?= python3
 remembered := $(shell cat .venv/.gpu 2>/dev/null)
@@ -15,7 +16,7 @@ export ARCHITECTURES
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test build bench lint format sanitize clean always
+.PHONY: help demo test build bench lint format sanitize fuzz clean always
 
 sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard include) src python -type f -not -name '*.pyc' -not -name '*.so')
 
@@ -26,6 +27,7 @@ help:
 	@echo "make build GPU=1   the same with the CUDA backend (nvcc is needed; docs/gpu.md)"
 	@echo "make bench     measure; figures beside their floors"
 	@echo "make sanitize  the C++ tests labelled sanitize under the address and undefined-behaviour sanitizers"
+	@echo "make fuzz      the fuzz targets by clang and libFuzzer, SECONDS=60 of each, side by side (docs/fuzzing.md)"
 	@echo "make lint      all checks of .pre-commit-config.yaml    make format  apply the formatters"
 	@echo "make clean     remove build/ and .venv/"
 
@@ -61,6 +63,9 @@ test: .venv/.hosts .venv/.extra-test
 
 sanitize: .venv/.setup
 	@scripts/cpp-tests.sh sanitize
+
+fuzz:
+	@scripts/fuzz.sh $(or $(filter-out 0,$(SECONDS)),60)
 
 bench: .venv/.extra-demo
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python benchmarks/run.py $(ARGS)
