@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/errors.h"
+#include "base/shared.h"
 #include "io/json.h"
 #include "io/sha256.h"
 
@@ -309,6 +310,24 @@ TEST(Hex, BothWays) {
   EXPECT_EQ(from_hex("0001abff"), (std::vector<unsigned char>{0, 1, 0xab, 0xff}));
   EXPECT_TRUE(from_hex("").empty());
   for (const char* bad : {"0", "0g", "AB", "0 ", " 0", "0x", "-1"}) EXPECT_THROW(from_hex(bad), DamagedFileError) << bad;
+}
+
+TEST(Shared, HoldsWhatIsHeldAndForgetsTheRest) {
+  Shared<int> shared;
+  int made = 0;
+  const auto make = [&] { return std::make_shared<int>(++made); };
+  const std::shared_ptr<int> first = shared.open("first", make);
+  EXPECT_EQ(shared.open("first", make), first);
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(*shared.open("name " + std::to_string(i), make), made);  // nobody keeps it
+    EXPECT_THROW(shared.open("bad " + std::to_string(i), []() -> std::shared_ptr<int> { throw ParameterError("no"); }),
+                 ParameterError);
+  }
+  EXPECT_LE(shared.size(), 2u);
+  EXPECT_EQ(shared.open("first", make), first);
+  const std::shared_ptr<int> again = shared.open("name 0", make);
+  EXPECT_EQ(*again, 1002);
+  EXPECT_EQ(shared.size(), 2u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/shared.h"
 #include "heliograph/bgv.h"
 #include "math/primes.h"
 #include "mesh/mesh.h"
@@ -129,30 +130,33 @@ void require_whole(const CiphertextData& a, const char* purpose) {
 
 namespace {
 
+/// The sets that have names, by their numbers' hashes.
+std::map<std::string, std::string> known_names() {
+  std::map<std::string, std::string> names;
+  for (const char* edition : {"", "/w32"}) {
+    for (const std::string& name : named_specs()) names.emplace(hash_of(named_spec(name + edition, true)), name + edition);
+    for (const std::string& name : bgv::named_specs())
+      names.emplace(hash_of(bgv::named_spec(name + edition, true)), name + edition);
+  }
+  return names;
+}
+
 /// The set by its numbers alone: under the name we know them by, marked insecure only where it is.
 Spec canonical(const Spec& given) {
+  static const std::map<std::string, std::string> known = known_names();
   Spec s = given;
   s.insecure = s.insecure && !rlwe::is_secure(ring_parameters(s));
-  const bool bgv = s.scheme == "bgv";
-  for (const std::string& base : bgv ? bgv::named_specs() : named_specs()) {
-    const std::string name = base + (s.edition == "w32" ? "/w32" : "");
-    if (hash_of(bgv ? bgv::named_spec(name, true) : named_spec(name, true)) == hash_of(s)) s.name = name;
-  }
+  if (const auto found = known.find(hash_of(s)); found != known.end()) s.name = found->second;
   return s;
 }
 
 }  // namespace
 
 std::shared_ptr<Context> open_context(const Spec& given) {
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<Context>> open;
+  static Shared<Context> open;
   const Spec spec = canonical(given);
   ring::confirm_parameters(spec.scheme + " of N = " + std::to_string(spec.n), hash_of(spec));
-  const std::lock_guard lock(mutex);
-  std::weak_ptr<Context>& slot = open[hash_of(spec)];
-  std::shared_ptr<Context> context = slot.lock();
-  if (!context) slot = context = std::make_shared<Context>(spec, nullptr);
-  return context;
+  return open.open(hash_of(spec), [&] { return std::make_shared<Context>(spec, nullptr); });
 }
 
 }  // namespace heliograph::bfv

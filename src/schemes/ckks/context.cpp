@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/shared.h"
 #include "mesh/mesh.h"
 #include "schemes/ckks/spec_parts.h"
 #include "schemes/ckks/spec_text.h"
@@ -185,15 +186,10 @@ Spec canonical(const Spec& given) {
 }  // namespace
 
 std::shared_ptr<Context> open_context(const Spec& given) {
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<Context>> open;
+  static Shared<Context> open;
   const Spec spec = canonical(given);
   ring::confirm_parameters("ckks of N = " + std::to_string(spec.n), hash_of(spec));
-  const std::lock_guard lock(mutex);
-  std::weak_ptr<Context>& slot = open[hash_of(spec)];
-  std::shared_ptr<Context> context = slot.lock();
-  if (!context) slot = context = std::make_shared<Context>(spec, nullptr);
-  return context;
+  return open.open(hash_of(spec), [&] { return std::make_shared<Context>(spec, nullptr); });
 }
 
 CiphertextData derived(const CiphertextData& a) {

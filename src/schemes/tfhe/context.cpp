@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/shared.h"
 #include "mesh/mesh.h"
 #include "ring/keeper.h"
 #include "schemes/tfhe/run.h"
@@ -158,13 +159,8 @@ std::shared_ptr<Context> open_context(const Spec& given) {
   const std::string hash = hash_of(given);
   ring::confirm_parameters("tfhe, " + (given.name.empty() ? "unnamed" : given.name), hash);
   const Spec spec = canonical(given);
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<Context>> open;
-  const std::lock_guard lock(mutex);
-  std::weak_ptr<Context>& slot = open[hash_of(spec)];
-  std::shared_ptr<Context> context = slot.lock();
-  if (!context) slot = context = std::make_shared<Context>(spec, nullptr);
-  return context;
+  static Shared<Context> open;
+  return open.open(hash_of(spec), [&] { return std::make_shared<Context>(spec, nullptr); });
 }
 
 void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const KeyId& key, const char* what) {

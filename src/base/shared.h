@@ -1,0 +1,39 @@
+// Things that all who open them by one name share, as long as somebody holds one.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace heliograph {
+
+template <class T>
+class Shared {
+ public:
+  /// What is held under `name`, or what `make()` makes. What `make` throws leaves nothing behind.
+  template <class Make>
+  std::shared_ptr<T> open(const std::string& name, Make make) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = open_.find(name); found != open_.end()) {
+      if (std::shared_ptr<T> held = found->second.lock()) return held;
+    }
+    // Names come from files too: any number of them, each for a moment.
+    std::erase_if(open_, [](const auto& entry) { return entry.second.expired(); });
+    std::shared_ptr<T> made = make();
+    open_.emplace(name, made);
+    return made;
+  }
+  /// Names that are kept.
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return open_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<T>> open_;
+};
+
+}  // namespace heliograph
