@@ -354,6 +354,7 @@ void change_rotations(Document& d, Random& r) {
 void change_type(Document& d, Random& r) {
   static constexpr std::array<const char*, 4> schemes = {"bfv", "bgv", "ckks", "tfhe"};
   static constexpr std::array<const char*, 5> kinds = {"ciphertext", "public-key", "evaluation-keys", "secret-key", ""};
+  if (r.one_in(8)) d.version = static_cast<std::uint32_t>(r.below(4));
   d.type = r.one_in(4) ? nasty(r) : Json(std::string("heliograph.") + pick(schemes, r) + "." + pick(kinds, r));
 }
 

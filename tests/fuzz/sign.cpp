@@ -40,6 +40,7 @@ std::optional<Document> open(std::span<const std::byte> bytes) {
   try {
     const io::Container c = io::from_bytes(bytes);
     Document d{.type = c.type, .header = c.header};
+    std::memcpy(&d.version, bytes.data() + 8, sizeof d.version);
     for (const io::Array& a : c.arrays) {
       io::Json entry = io::Json::object({{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}});
       d.arrays.push_back({std::move(entry), Bytes(a.data.begin(), a.data.end())});
@@ -63,7 +64,7 @@ Bytes sign(const Document& d) {
   Bytes out(total);
   static constexpr unsigned char kMagic[] = {0x89, 'H', 'E', 'L', 'I', 'O', '\r', '\n'};
   std::memcpy(out.data(), kMagic, sizeof kMagic);
-  store<std::uint32_t>(out, 8, io::format_version);
+  store<std::uint32_t>(out, 8, d.version);
   store<std::uint64_t>(out, 16, text.size());
   std::memcpy(out.data() + kPrefix, text.data(), text.size());
   std::size_t offset = aligned(kPrefix + text.size());

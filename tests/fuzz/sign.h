@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -21,6 +22,7 @@ struct Piece {
 struct Document {
   io::Json type, header;
   std::vector<Piece> arrays;
+  std::uint32_t version = 0;  // of the format
 };
 
 /// A container that io/ reads; nothing for other bytes.

@@ -55,18 +55,19 @@ class Document:
 
     type: Any
     header: Any
-    arrays: list[Piece] = field(default_factory=list)
+    arrays: list[Piece]
+    version: int
 
 
 def take_apart(data: bytes) -> Document:
     """A valid container."""
-    length = struct.unpack_from("<Q", data, 16)[0]
+    version, _, length = struct.unpack_from("<IIQ", data, 8)
     head = json.loads(data[32 : 32 + length])
     arrays = []
     for entry in head["arrays"]:
         offset, size = entry.pop("offset"), entry.pop("bytes")
         arrays.append(Piece(entry, data[offset : offset + size]))
-    return Document(head["type"], head["header"], arrays)
+    return Document(head["type"], head["header"], arrays, version)
 
 
 def double_text(value: float) -> str:
@@ -116,7 +117,7 @@ def signed(d: Document, change: Callable[[bytes], bytes] = lambda text: text) ->
     text = change(new)
     body = b"".join(piece.data.ljust(padded(len(piece.data)), b"\0") for piece in d.arrays)
     start = padded(32 + len(text))
-    head = struct.pack("<8sIIQQ", b"\x89HELIO\r\n", 1, 0, len(text), start + len(body) + 32) + text
+    head = struct.pack("<8sIIQQ", b"\x89HELIO\r\n", d.version, 0, len(text), start + len(body) + 32) + text
     whole = head.ljust(start, b"\0") + body
     return whole + hashlib.sha256(whole).digest()
 
@@ -317,6 +318,8 @@ class Mutator:
 
     def _type(self, d: Document) -> None:
         r = self.random
+        if self.one_in(8):
+            d.version = r.choice([0, 1, 2, 3, 2**32 - 1])
         d.type = self.nasty() if self.one_in(4) else f"heliograph.{r.choice(SCHEMES)}.{r.choice([*KINDS, ''])}"
 
     def text(self, text: bytes) -> bytes:
