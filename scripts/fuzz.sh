@@ -6,7 +6,7 @@
 source "$(dirname "$0")/common.sh"
 what=${1:-60}
 program=build/fuzz/tests/fuzz/heliograph_fuzz
-campaign="python3 tests/fuzz/campaign.py"
+campaign=(python3 tests/fuzz/campaign.py)
 
 if ! command -v clang++ >/dev/null; then
   can_apt || fail "fuzzing needs clang; run: sudo apt-get install clang libclang-rt-14-dev llvm"
@@ -28,15 +28,15 @@ coverage() {
   "$(command -v llvm-profdata llvm-profdata-14 | head -n 1)" merge -o "$out/all.profdata" "$out"/*.profraw
   "$(command -v llvm-cov llvm-cov-14 | head -n 1)" export -summary-only "$counted" -instr-profile "$out/all.profdata" \
     src/io src/rlwe/files.cpp src/schemes/*/files.cpp src/schemes/*/spec_text.cpp >"$out/coverage.json"
-  $campaign coverage "$out/coverage.json"
+  "${campaign[@]}" coverage "$out/coverage.json"
 }
 
 case $what in
-  keep) $campaign keep "$program" --work build/fuzz/work ;;
+  keep) "${campaign[@]}" keep "$program" --work build/fuzz/work ;;
   coverage) coverage "${2:-20000}" ;;
   *)
     quiet "configure the fuzz targets" cmake --preset fuzz
     quiet "build the fuzz targets" cmake --build --preset fuzz -j "$jobs" --target heliograph_fuzz
-    $campaign run "$program" --seconds "$what" --work build/fuzz/work
+    "${campaign[@]}" run "$program" --seconds "$what" --work build/fuzz/work
     ;;
 esac

@@ -4,6 +4,7 @@
     campaign.py run PROGRAM --seconds 600 --work DIR [--processes json=4,container=3] [--json counts.json]
     campaign.py keep PROGRAM --work DIR      # what adds coverage and is small, into tests/fuzz/corpus
     campaign.py coverage FILE                # of llvm-cov export, into benchmarks/results/fuzz.json
+    campaign.py add "files signed again" 100000 0    # cases and faults of the Python runs, into the same
     campaign.py page                         # the counts of benchmarks/results/fuzz.json into docs/fuzzing.md
 
 Counts of several runs into one file add up. The exit status is 1 where something was found; DIR/TARGET/faults has the inputs.
@@ -162,7 +163,7 @@ def table(told: dict[str, Any]) -> str:
     faults = sum(c["faults"] for c in told["targets"].values())
     rows.append(f"| all | {executions:,} | | | {faults} |")
     for what, c in sorted(told.get("python", {}).items()):
-        rows.append(f"\nPython, {what}: {c['cases']:,} cases, {c['faults']} faults.")
+        rows.append(f"\nPython, {what}: {c['executions']:,} cases, {c['faults']} faults.")
     if "coverage" in told:
         rows += ["", "| file | lines run |", "|---|---|"]
         rows += [f"| {name} | {share:.1f}% |" for name, share in sorted(told["coverage"].items())]
@@ -202,9 +203,14 @@ def main() -> int:
             each.add_argument("--json", type=Path)
             each.add_argument("--commit", default="")
     verbs.add_parser("page")
+    added = verbs.add_parser("add")
+    added.add_argument("what")
+    added.add_argument("cases", type=int)
+    added.add_argument("faults", type=int)
     verbs.add_parser("coverage").add_argument("file", type=Path)
     given = parser.parse_args()
     actions: dict[str, Callable[[], int]] = {"run": lambda: _run(given), "keep": lambda: _keep(given), "page": _page}
+    actions["add"] = lambda: _add(given.what, given.cases, given.faults)
     actions["coverage"] = lambda: _coverage(given.file)
     return actions[given.verb]()
 
@@ -223,12 +229,28 @@ def _keep(given: argparse.Namespace) -> int:
     return 0
 
 
+def _results() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"targets": {}}
+    return found
+
+
+def _keep_results(told: dict[str, Any]) -> None:
+    RESULTS.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+
+
+def _add(what: str, cases: int, faults: int) -> int:
+    told = _results()
+    told["python"] = merged(told.get("python", {}), {what: {"executions": cases, "faults": faults}})
+    _keep_results(told)
+    return 0
+
+
 def _coverage(file: Path) -> int:
-    told: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"targets": {}}
+    told = _results()
     told["coverage"] = shares(json.loads(file.read_text()))
     for name, share in sorted(told["coverage"].items()):
         print(f"{share:6.1f}%  {name}")
-    RESULTS.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+    _keep_results(told)
     return 0
 
 

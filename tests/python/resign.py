@@ -482,7 +482,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--case", type=int, help="this one alone, in this process")
     parser.add_argument("--folder", type=Path, default=Path(), help="where faulty files go")
-    parser.add_argument("--json", type=Path, help="a file for the counts")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work is not None:
@@ -499,9 +498,6 @@ def main() -> int:
     print(f"seed {given.seed}", flush=True)
     report = campaign(given.seed, given.cases, given.seconds, given.folder)
     print(report)
-    if given.json is not None:
-        told = {"seed": given.seed, "cases": report.cases, "seconds": round(report.seconds), "faults": len(report.faults)}
-        given.json.write_text(json.dumps(told | {"counts": dict(sorted(report.counts.items()))}, indent=1) + "\n")
     return 1 if report.faults else 0
 
 
