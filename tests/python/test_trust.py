@@ -96,6 +96,22 @@ def test_publication_takes_no_files_word() -> None:
 
 
 @EXACT
+def test_what_is_called_fresh_is_measured(scheme: str) -> None:
+    """An exhausted ciphertext re-signed as fresh: its noise is far beyond a fresh one's, whatever values it has."""
+    secret, keys, *_ = own(scheme)
+    x = hg.Server(keys).bind(secret.encrypt(np.full(N, 3)))
+    for _ in range(400):
+        x = x + x
+        if x._core.noise_budget < -1:
+            said = reloaded(x, fresh=True, noise=None)
+            assert said.noise_budget > 200
+            assert not said.vouched
+            assert secret.noise_budget(said) == 0
+            with pytest.raises(hg.NoiseError):
+                secret.decrypt(said)
+
+
+@EXACT
 def test_answers_keep_their_estimate(scheme: str) -> None:
     """The same to a sixteenth of a bit; a server chooses levels by it, and so does `shrink`."""
     secret, _, _, x = own(scheme)
@@ -132,6 +148,7 @@ def test_figures_that_cannot_be(scheme: str, wrong: Any) -> None:
     """Whole numbers, as many as there are parts, 0 to 2^20."""
     *_, x = own(scheme)
     for field in ["noise", "bound"] if scheme == "ckks" else ["noise"]:
+        assert reloaded(x + 1, **{field: parse((x + 1).to_bytes()).header[field]}).slots == x.slots
         with pytest.raises(hg.DamagedFileError):
             reloaded(x + 1, **{field: wrong})
 
