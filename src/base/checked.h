@@ -25,4 +25,10 @@ inline std::size_t checked_product(std::size_t first, Sizes... rest) {
   return first;
 }
 
+template <class... Sizes>
+inline std::size_t checked_sum(std::size_t first, Sizes... rest) {
+  ((first = checked_add(first, rest)), ...);
+  return first;
+}
+
 }  // namespace heliograph

@@ -14,7 +14,7 @@ Shared shared(const lwe::Tensor& a, const lwe::Tensor& b) {
   for (int k = 0; k < x.axes; ++k) {
     const auto axis = static_cast<std::size_t>(k);
     const auto last = static_cast<std::ptrdiff_t>(x.shape[axis]) - 1;
-    const auto step = static_cast<std::ptrdiff_t>(x.stride[axis]) - static_cast<std::ptrdiff_t>(y.stride[axis]);
+    const std::ptrdiff_t step = x.stride[axis] - y.stride[axis];
     if (last <= 0 || step == 0) continue;
     (step < 0 ? low : high) += step * last;
     divisor = std::gcd(divisor, step);

@@ -59,6 +59,8 @@ Ciphertext cannon(const EvaluationKeys& keys, const Ciphertext& a, const Ciphert
     throw ShapeError("Cannon's algorithm multiplies square matrices of one size");
   Operation product = operation;
   product.name = "multiply";
+  if (a.data().tensor.items() == 0 || b.data().tensor.items() == 0)  // of the same shape, and there is nothing to turn
+    return compute(keys, product, {a, b})[0];
   const Operation add{.name = "add", .goal = operation.goal};
   const double share = 1.0 / static_cast<double>(n);
   // Skewed matrices are copies: of one matrix they would meet themselves unknown.
@@ -105,9 +107,7 @@ Ciphertext sum(const EvaluationKeys& keys, const Ciphertext& a, std::size_t axis
   if (length == 0) {
     Shape shape = a.shape();
     shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-    std::size_t items = 1;
-    for (std::size_t s : shape) items *= s;
-    return trivial(keys, std::vector<std::uint64_t>(items), shape, result);
+    return broadcast_to(trivial(keys, {0}, {}, result), shape);
   }
   const Operation add{.name = "sum", .type = result};
   if (length > 1 && a.data().tensor.view().stride[axis] == 0) {  // one element again and again: copies of one noise

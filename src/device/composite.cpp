@@ -1,13 +1,15 @@
 // The composite kernels' definition: each is this sequence of small kernels, on every backend.
 #include "device/composite.h"
 
+#include "base/checked.h"
+
 namespace heliograph::device {
 
 namespace {
 
 /// Workspace of a composite for `items`: independent of how a backend cuts the batch.
 std::size_t polynomials(const PreparedRing& ring, std::size_t items, std::size_t count) {
-  return items * Workspace::bytes(ring.ring().word(), 1, 1, count, ring.ring().n());
+  return checked_mul(items, Workspace::bytes(ring.ring().word(), 1, 1, count, ring.ring().n()));
 }
 
 bool same_operand(const View& a, const View& b) {
@@ -23,7 +25,8 @@ std::size_t Kernels::apply_key_workspace(const KeySwitchPlan& plan, std::size_t 
 }
 
 std::size_t Kernels::key_switch_workspace(const KeySwitchPlan& plan, std::size_t items) {
-  return polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()) + apply_key_workspace(plan, items);
+  return checked_add(polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()),
+                     apply_key_workspace(plan, items));
 }
 
 std::size_t DividePlan::divisors() const {
@@ -38,30 +41,29 @@ bool DividePlan::simple() const {
 }
 
 std::size_t Kernels::divide_workspace(const DividePlan& plan, std::size_t items, std::size_t components) {
-  return plan.rest ? polynomials(*plan.ring, items * components, plan.divisors()) +
-                         polynomials(*plan.ring, items * components, plan.out.size())
-                   : 0;
+  if (!plan.rest) return 0;
+  const std::size_t all = checked_mul(items, components);
+  return checked_add(polynomials(*plan.ring, all, plan.divisors()), polynomials(*plan.ring, all, plan.out.size()));
 }
 
 std::size_t Kernels::apply_key_ntt_workspace(const KeySwitchPlan& plan, std::size_t items, bool turns) {
-  const std::size_t turned = turns ? polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()) +
-                                         polynomials(*plan.ring, items, 2 * plan.chain.size())
-                                   : 0;
-  return polynomials(*plan.ring, items, 2 * plan.extended.size()) + polynomials(*plan.ring, items, 2 * plan.chain.size()) +
-         divide_workspace(plan.down, items, 2) + turned;
+  const auto room = [&](std::size_t limbs) { return polynomials(*plan.ring, items, limbs); };
+  const std::size_t chain = room(2 * plan.chain.size());
+  const std::size_t turned = turns ? checked_add(room(plan.digits.size() * plan.extended.size()), chain) : 0;
+  return checked_sum(room(2 * plan.extended.size()), chain, divide_workspace(plan.down, items, 2), turned);
 }
 
 std::size_t Kernels::key_switch_ntt_workspace(const KeySwitchPlan& plan, std::size_t items, bool turns) {
-  return polynomials(*plan.ring, items, plan.chain.size()) +
-         polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()) +
-         apply_key_ntt_workspace(plan, items, turns);
+  return checked_sum(polynomials(*plan.ring, items, plan.chain.size()),
+                     polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()),
+                     apply_key_ntt_workspace(plan, items, turns));
 }
 
 std::size_t Kernels::bfv_multiply_workspace(const MultiplyPlan& plan, std::size_t items, std::size_t a, std::size_t b) {
   // One stretch for each take() of do_bfv_multiply: each is rounded up on its own.
   const std::size_t extended = plan.extended.size(), result = a + b - 1;
-  return polynomials(*plan.ring, items, a * extended) + polynomials(*plan.ring, items, b * extended) +
-         polynomials(*plan.ring, items, result * extended) + polynomials(*plan.ring, items, result * plan.auxiliary.size());
+  const auto room = [&](std::size_t limbs) { return polynomials(*plan.ring, items, limbs); };
+  return checked_sum(room(a * extended), room(b * extended), room(result * extended), room(result * plan.auxiliary.size()));
 }
 
 void Kernels::do_tensor(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,

@@ -14,9 +14,7 @@ std::string readable_bytes(std::size_t bytes) {
   return text;
 }
 
-Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) {
-  return allocate(shape.words() * shape.word_size(), queue);
-}
+Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) { return allocate(shape.bytes(), queue); }
 
 std::unique_ptr<Channel> Device::connect(std::span<const std::byte>, std::size_t, std::size_t, const Patience&) {
   throw DeviceError("devices of this kind have no channels between processes");

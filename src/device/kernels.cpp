@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/checked.h"
 #include "device/composite.h"
 
 namespace heliograph::device {
@@ -36,7 +37,7 @@ void check_slice(const PreparedRing& ring, const PrimeList& primes, const View& 
 /// A result has memory of its own for each item.
 void check_result(const View& out) {
   for (int i = 0; i < out.axes; ++i)
-    require<ShapeError>(out.stride[i] != 0 || out.shape[i] <= 1, "a result cannot broadcast");
+    require<ShapeError>(out.stride[i] != 0 || out.shape[i] <= 1 || out.items() == 0, "a result cannot broadcast");
 }
 
 void check_batch(const View& a, const View& out) {
@@ -86,7 +87,7 @@ View Workspace::take(Word word, std::size_t items, std::size_t components, std::
 }
 
 std::size_t Workspace::bytes(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n) {
-  return (items * components * limbs * n * math::word_bytes(word) + 63) / 64 * 64;
+  return checked_add(checked_product(items, components, limbs, n, math::word_bytes(word)), 63) / 64 * 64;
 }
 
 Workspace Workspace::split(std::size_t bytes) {

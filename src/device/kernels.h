@@ -2,8 +2,9 @@
 // protected virtual of the same name. Words are canonical residues; every result is exact and the same on every backend.
 //
 // Common rules. `primes` names the prime of each limb of every operand unless said otherwise. Operands have the ring's
-// word and n. Inputs may broadcast over the batch (stride 0); `out` may be an input of the same shape (element-wise
-// kernels, ntt) and otherwise must not overlap one. A call neither blocks, allocates, synchronises nor uploads.
+// word and n. Batch axes may be reversed (negative strides), those of inputs broadcast (stride 0); `out` may be an input of
+// the same shape (element-wise kernels, ntt) and otherwise must not overlap one. A call neither blocks, allocates,
+// synchronises nor uploads.
 //
 // Kernels that take each coefficient (or value) alone also work on a slice of them: n of all operands may be the same
 // multiple of 64 below the ring's degree, each limb lying at a multiple of 64 bytes. These are add, sub, neg, mul,

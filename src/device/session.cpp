@@ -25,7 +25,7 @@ Buffer Session::allocate(std::size_t bytes) const {
 }
 
 Buffer Session::allocate(const View& shape, const PrimeList& primes) const {
-  return with_room(shape.words() * shape.word_size(), [&] { return device_.allocate(shape, primes, queue()); });
+  return with_room(shape.bytes(), [&] { return device_.allocate(shape, primes, queue()); });
 }
 
 std::size_t Session::free_memory() const {
@@ -46,6 +46,11 @@ void Session::require_memory(std::size_t bytes, const char* purpose) const {
                              readable_bytes(have + device_.residents().evictable_bytes()));
     }
   }
+}
+
+void Session::require_host_memory(std::size_t bytes, const char* purpose) const {
+  constexpr std::size_t kLittle = std::size_t{1} << 26;
+  if (bytes > kLittle && device_.in_host_memory()) require_memory(bytes, purpose);
 }
 
 }  // namespace heliograph::device

@@ -1,6 +1,10 @@
 // Work on a device: a queue, and memory with what may leave the device making room.
 #pragma once
 
+#include <new>
+#include <stdexcept>
+
+#include "base/checked.h"
 #include "device/device.h"
 
 namespace heliograph::device {
@@ -22,6 +26,20 @@ class Session {
   std::size_t free_memory() const;
   /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had. Makes room as `allocate`.
   void require_memory(std::size_t bytes, const char* purpose) const;
+  /// The same for memory of the host, as far as the device knows of it; little is not asked for.
+  void require_host_memory(std::size_t bytes, const char* purpose) const;
+  /// `count` zeros on the host. Throws OutOfMemoryError.
+  template <class T>
+  std::vector<T> host_array(std::size_t count, const char* purpose) const {
+    const std::size_t bytes = checked_mul(count, sizeof(T));
+    require_host_memory(bytes, purpose);
+    try {
+      return std::vector<T>(count);
+    } catch (const std::bad_alloc&) {
+    } catch (const std::length_error&) {
+    }
+    throw OutOfMemoryError(std::string(purpose) + " needs " + readable_bytes(bytes) + " on the host");
+  }
 
   /// What `attempt` returns, tried again as long as it runs out of memory and room can be made.
   template <class Attempt>

@@ -5,11 +5,8 @@
 namespace heliograph::device {
 
 std::size_t element_count(const Shape& shape) {
-  std::size_t count = 1;
-  for (std::size_t s : shape) {
-    if (__builtin_mul_overflow(count, s, &count)) throw ShapeError("a shape has too many elements");
-  }
-  return count;
+  const std::size_t count = bounded_product(1, shape);
+  return std::find(shape.begin(), shape.end(), std::size_t{0}) == shape.end() ? count : 0;
 }
 
 std::string to_string(const Shape& shape) {
@@ -49,6 +46,7 @@ View broadcast_view(const View& view, const Shape& target) {
     r.shape[i] = target[i];
     r.stride[i] = own && view.shape[i - added] == target[i] ? view.stride[i - added] : 0;
   }
+  r.check_extent();
   return r;
 }
 
@@ -65,14 +63,17 @@ View transpose_view(const View& view, const std::vector<std::size_t>& order) {
   return r;
 }
 
-View slice_view(const View& view, std::size_t axis, std::size_t start, std::size_t step, std::size_t count) {
+View slice_view(const View& view, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) {
   require<ShapeError>(axis < static_cast<std::size_t>(view.axes), "no such axis");
   View r = view;
   r.shape[axis] = count;
   if (count == 0) return r;
-  require<ShapeError>(start + (count - 1) * step < view.shape[axis], "a slice leaves its axis");
-  r.data += start * view.stride[axis] * view.word_size();
-  r.stride[axis] = view.stride[axis] * step;
+  const std::size_t length = view.shape[axis], room = step < 0 ? start : length - 1 - start;
+  const std::size_t each = step < 0 ? std::size_t{0} - static_cast<std::size_t>(step) : static_cast<std::size_t>(step);
+  require<ShapeError>(start < length && (count == 1 || (each > 0 && count - 1 <= room / each)), "a slice leaves its axis");
+  if (view.items() == 0) return r;  // there is no item to point at
+  r.data += static_cast<std::ptrdiff_t>(start) * view.stride[axis] * static_cast<std::ptrdiff_t>(view.word_size());
+  if (count > 1) r.stride[axis] *= step;
   return r;
 }
 
@@ -90,22 +91,23 @@ std::optional<View> reshape_view(const View& view, const Shape& target) {
   require<ShapeError>(target.size() <= kMaxAxes, "a ciphertext tensor has at most 6 axes");
   if (element_count(target) != view.items())
     throw ShapeError("shape " + to_string(shape_of(view)) + " cannot become " + to_string(target));
-  // The batch axes collapse into one wherever each stride is the next axis's whole extent.
-  std::size_t step = 0;
-  for (int i = view.axes - 1, seen = 0; i >= 0; --i) {
+  // The batch axes collapse into one wherever each stride is the next axis's whole extent. (Of no items none matters.)
+  std::ptrdiff_t step = 0;
+  for (int i = view.axes - 1, seen = 0; i >= 0 && view.items() > 0; --i) {
     if (view.shape[i] == 1) continue;
     if (!seen++) step = view.stride[i];
     std::size_t inner = 1;
     for (int k = i + 1; k < view.axes; ++k) inner *= view.shape[k];
-    if (view.stride[i] != step * inner) return std::nullopt;
+    if (view.stride[i] != step * static_cast<std::ptrdiff_t>(inner)) return std::nullopt;
   }
   View r = view;
   r.axes = static_cast<int>(target.size());
   for (int i = r.axes - 1; i >= 0; --i) {
     r.shape[i] = target[i];
     r.stride[i] = step;
-    step *= target[i];
+    step *= static_cast<std::ptrdiff_t>(target[i]);
   }
+  r.check_extent();
   return r;
 }
 

@@ -11,7 +11,7 @@ namespace heliograph::device {
 
 using Shape = std::vector<std::size_t>;
 
-/// Throws ShapeError where it overflows.
+/// Throws ShapeError as bounded_product.
 std::size_t element_count(const Shape& shape);
 /// NumPy's rule. Throws ShapeError naming both shapes.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
@@ -25,8 +25,8 @@ bool is_dense(const View& view);
 // ShapeError for what does not fit.
 View broadcast_view(const View& view, const Shape& shape);
 View transpose_view(const View& view, const std::vector<std::size_t>& order);
-/// start, step (not negative: strides are unsigned) and count along one axis
-View slice_view(const View& view, std::size_t axis, std::size_t start, std::size_t step, std::size_t count);
+/// start, step (which may be negative) and count along one axis
+View slice_view(const View& view, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count);
 View drop_axis_view(const View& view, std::size_t axis, std::size_t index);
 /// Nothing where the strides do not allow it.
 std::optional<View> reshape_view(const View& view, const Shape& shape);

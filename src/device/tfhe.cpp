@@ -57,14 +57,15 @@ namespace {
 
 void check_wires(const PreparedLevel& level, const View& wires, std::size_t dimension) {
   require<ShapeError>(wires.word == Word::w64 && wires.axes == 1 && wires.limbs == 1 &&
-                          (dimension == 0 || wires.n == lwe_words(dimension)) && wires.n % 64 == 0,
-                      "wires are LWE ciphertexts [item][wire] of 64-bit words");
+                          (dimension == 0 || wires.n == lwe_words(dimension)) && wires.n % 64 == 0 && wires.stride[0] >= 0,
+                      "wires are LWE ciphertexts [item][wire] of 64-bit words, the first item first");
   require<ShapeError>(wires.components >= level.level().wires(), "the level has more wires than there is room for");
 }
 
 void check_narrow(const PreparedLevel& level, const View& wires, const View& narrow, std::size_t dimension) {
-  require<ShapeError>(narrow.word == Word::w32 && narrow.axes == 1 && narrow.limbs == 1 && narrow.n == lwe_words(dimension),
-                      "narrow ciphertexts are LWE ciphertexts [item][row] of 32-bit words");
+  require<ShapeError>(narrow.word == Word::w32 && narrow.axes == 1 && narrow.limbs == 1 &&
+                          narrow.n == lwe_words(dimension) && narrow.stride[0] >= 0,
+                      "narrow ciphertexts are LWE ciphertexts [item][row] of 32-bit words, the first item first");
   require<ShapeError>(narrow.items() == wires.items() && narrow.components >= level.level().rows(),
                       "there is less room for narrow ciphertexts than rows");
 }

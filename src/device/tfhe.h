@@ -120,7 +120,7 @@ class TfheKernels {
   virtual std::shared_ptr<const PreparedKeySwitch> prepare(const KeySwitchShape&, std::span<const u32> key) = 0;
   virtual std::shared_ptr<const PreparedLevel> prepare(GateLevel level) = 0;
 
-  // `wires`: 64-bit words, one batch axis of items, a component for each wire, one limb, n = lwe_words(k * N).
+  // `wires`: 64-bit words, one batch axis of items (not reversed), a component for each wire, one limb, n = lwe_words(k * N).
   // `narrow`: 32-bit words, one batch axis of as many items, a component for each row, one limb, n = lwe_words(n).
 
   /// The linear combination of each row of each item, into the row's first target.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "math/ring.h"
@@ -17,6 +18,11 @@ using math::Word;
 
 inline constexpr int kMaxAxes = 6;
 inline constexpr std::size_t kMaxLimbs = 128;
+/// No view shows more, which no memory holds: offsets in a view, and sizes with a few more of its items, do not wrap.
+inline constexpr std::size_t kMaxViewBytes = std::size_t{1} << 52;
+
+/// `each` times all axes but those of length zero, which an operation may drop. ShapeError beyond kMaxViewBytes.
+std::size_t bounded_product(std::size_t each, std::span<const std::size_t> axes);
 
 /// Which primes the limbs of an operand belong to, in order.
 class PrimeList {
@@ -55,13 +61,16 @@ class PrimeList {
   std::size_t count_ = 0;
 };
 
-/// [batch axes..., component, limb, n] words. Strides count words; an input's batch stride may be 0 (broadcast).
-/// The words of one limb are contiguous. `data` is an address that only its own device understands.
+/// [batch axes..., component, limb, n] words. Strides count words; a batch stride may be negative (reversed), an input's 0
+/// (broadcast). The words of one limb are contiguous. `data` is the address of item 0, which only its own device understands.
+/// Axes come from `dense`, broadcast_view and reshape_view alone, which bound their product; all else makes them fewer or
+/// shorter.
 struct View {
   std::byte* data = nullptr;
   Word word = Word::w64;
   int axes = 0;
-  std::array<std::size_t, kMaxAxes> shape{}, stride{};
+  std::array<std::size_t, kMaxAxes> shape{};
+  std::array<std::ptrdiff_t, kMaxAxes> stride{};
   std::size_t components = 1, component_stride = 0;
   std::size_t limbs = 1, limb_stride = 0;
   std::size_t n = 0;
@@ -73,26 +82,33 @@ struct View {
     return r;
   }
   /// Word offset of flat batch index `item`, the last axis fastest.
-  std::size_t item_offset(std::size_t item) const {
-    std::size_t offset = 0;
+  std::ptrdiff_t item_offset(std::size_t item) const {
+    std::ptrdiff_t offset = 0;
     for (int i = axes - 1; i >= 0; --i) {
-      offset += item % shape[i] * stride[i];
+      offset += static_cast<std::ptrdiff_t>(item % shape[i]) * stride[i];
       item /= shape[i];
     }
     return offset;
   }
-  std::size_t offset(std::size_t item, std::size_t component, std::size_t limb) const {
-    return item_offset(item) + component * component_stride + limb * limb_stride;
+  std::ptrdiff_t offset(std::size_t item, std::size_t component, std::size_t limb) const {
+    return item_offset(item) + static_cast<std::ptrdiff_t>(component * component_stride + limb * limb_stride);
   }
   template <class T>
   T* at(std::size_t item, std::size_t component, std::size_t limb) const {
     return reinterpret_cast<T*>(data) + offset(item, component, limb);
   }
+  /// The same, whatever the word.
+  std::byte* address(std::size_t item, std::size_t component, std::size_t limb) const {
+    return data + offset(item, component, limb) * static_cast<std::ptrdiff_t>(word_size());
+  }
   std::size_t word_size() const { return math::word_bytes(word); }
   /// Words of all limbs of all components of all items (broadcast items counted once each time).
   std::size_t words() const { return items() * components * limbs * n; }
+  std::size_t bytes() const { return words() * word_size(); }
+  /// Throws ShapeError where the items, an axis of length zero left out, show more than kMaxViewBytes.
+  void check_extent() const;
 
-  /// A packed view: strides of a dense array in axis order.
+  /// A packed view: strides of a dense array in axis order. ShapeError as check_extent.
   static View dense(std::byte* data, Word word, const std::vector<std::size_t>& batch, std::size_t components,
                     std::size_t limbs, std::size_t n);
   View with_components(std::size_t first, std::size_t count) const;

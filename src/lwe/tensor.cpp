@@ -4,7 +4,6 @@ namespace heliograph::lwe {
 
 Tensor::Tensor(std::shared_ptr<Session> session, const Shape& shape, std::size_t wires, std::size_t words)
     : session_(std::move(session)) {
-  device::element_count(shape);  // refuses what overflows
   view_ = View::dense(nullptr, math::Word::w64, shape, wires, 1, words);
   buffer_ = session_->allocate(view_, device::PrimeList::range(0, 1));
   view_.data = buffer_->address();
@@ -27,12 +26,7 @@ Tensor Tensor::transpose(const std::vector<std::size_t>& order) const {
 }
 
 Tensor Tensor::slice(std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) const {
-  if (step >= 0 || count == 0)
-    return with_view(device::slice_view(view_, axis, start, step < 0 ? 0 : static_cast<std::size_t>(step), count));
-  std::vector<Tensor> parts;  // strides are unsigned: a reversed axis is gathered
-  for (std::size_t i = 0; i < count; ++i)
-    parts.push_back(slice(axis, start + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(i) * step), 1, 1));
-  return concatenate(parts, axis);
+  return with_view(device::slice_view(view_, axis, start, step, count));
 }
 
 Tensor Tensor::drop_axis(std::size_t axis, std::size_t index) const {
@@ -83,7 +77,7 @@ Tensor concatenate(const std::vector<Tensor>& parts, std::size_t axis) {
 
 std::vector<math::u64> download(const Tensor& a) {
   const Tensor d = a.contiguous();
-  std::vector<math::u64> words(d.view().words());
+  std::vector<math::u64> words = d.session()->host_array<math::u64>(d.view().words(), "reading a tensor");
   if (!words.empty())
     d.session()->device().download(d.session()->queue(), d.view().data, std::as_writable_bytes(std::span(words)));
   return words;
@@ -92,7 +86,8 @@ std::vector<math::u64> download(const Tensor& a) {
 std::vector<math::u64> collect(const Tensor& a) {
   const Tensor d = a.contiguous();
   device::Device& device = d.session()->device();
-  std::vector<math::u64> words(device.keeper() != nullptr ? d.view().words() : 0);
+  std::vector<math::u64> words =
+      d.session()->host_array<math::u64>(device.keeper() != nullptr ? d.view().words() : 0, "reading a tensor");
   if (d.bytes() > 0)
     device.collect(d.session()->queue(), d.view().data, d.bytes(), std::as_writable_bytes(std::span(words)));
   return words;

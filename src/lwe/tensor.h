@@ -17,7 +17,8 @@ using device::View;
 class Tensor {
  public:
   Tensor() = default;
-  /// Uninitialised storage on the session's device, for ciphertexts of `words` words.
+  /// Uninitialised storage on the session's device, for ciphertexts of `words` words. Throws ShapeError as View::dense,
+  /// OutOfMemoryError.
   Tensor(std::shared_ptr<Session> session, const Shape& shape, std::size_t wires, std::size_t words);
 
   bool empty() const { return session_ == nullptr; }
@@ -27,7 +28,7 @@ class Tensor {
   std::size_t wires() const { return view_.components; }
   const View& view() const { return view_; }
   /// Bytes of the words it shows (a broadcast or slice may share storage).
-  std::size_t bytes() const { return view_.words() * view_.word_size(); }
+  std::size_t bytes() const { return view_.bytes(); }
   bool dense() const { return device::is_dense(view_); }
   bool shares_storage(const Tensor& other) const { return buffer_ && buffer_ == other.buffer_; }
 
@@ -35,7 +36,7 @@ class Tensor {
   Tensor with_wires(std::size_t first, std::size_t count) const;
   Tensor broadcast_to(const Shape& shape) const;
   Tensor transpose(const std::vector<std::size_t>& order) const;
-  /// start, step and count along one axis; a step below 0 copies
+  /// start, step and count along one axis
   Tensor slice(std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) const;
   Tensor drop_axis(std::size_t axis, std::size_t index) const;
   /// A view where the strides allow it, else a copy.

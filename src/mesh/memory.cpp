@@ -23,24 +23,37 @@ Origin origin_of(const View& shape, const View& v) {
       (v.components < 2 || v.component_stride % component == 0) && (v.limbs < 2 || v.limb_stride % limb == 0),
       "a view is not of whole limbs");
   for (int i = 0; i < v.axes; ++i)
-    require<InternalError>(v.shape[i] < 2 || v.stride[i] % item == 0, "a view is not of whole items");
+    require<InternalError>(v.shape[i] < 2 || v.stride[i] % static_cast<std::ptrdiff_t>(item) == 0,
+                           "a view is not of whole items");
   return o;
 }
 
-/// Consecutive items of a view that lie at one stride, in items of its tensor.
+/// Consecutive items of a view that lie at one stride, in items of its tensor: back to front where `step` is negative.
 struct Row {
-  std::size_t first, count, item, step;
+  std::size_t first, count;
+  std::ptrdiff_t item, step;
+
+  std::ptrdiff_t last() const { return item + static_cast<std::ptrdiff_t>(count - 1) * step; }
+  /// How many of the first ones lie before item `bound`; where the step is negative, at it or behind it.
+  std::size_t until(std::size_t bound) const {
+    const auto ahead = step < 0 ? item - static_cast<std::ptrdiff_t>(bound) + 1 : static_cast<std::ptrdiff_t>(bound) - item;
+    if (ahead <= 0) return 0;
+    if (step == 0) return count;
+    const std::ptrdiff_t each = std::abs(step);
+    return std::min(count, static_cast<std::size_t>((ahead + each - 1) / each));
+  }
 };
 
 std::vector<Row> rows_of(const View& v, std::size_t item_words, std::size_t origin) {
   struct Axis {
-    std::size_t count, step;
+    std::size_t count;
+    std::ptrdiff_t step;
   };
   std::vector<Axis> axes;
   for (int i = 0; i < v.axes; ++i) {
     if (v.shape[i] == 1) continue;
-    const Axis axis{v.shape[i], v.stride[i] / item_words};
-    if (!axes.empty() && axes.back().step == axis.step * axis.count) {
+    const Axis axis{v.shape[i], v.stride[i] / static_cast<std::ptrdiff_t>(item_words)};
+    if (!axes.empty() && axes.back().step == axis.step * static_cast<std::ptrdiff_t>(axis.count)) {
       axes.back() = {axes.back().count * axis.count, axis.step};
     } else {
       axes.push_back(axis);
@@ -51,9 +64,10 @@ std::vector<Row> rows_of(const View& v, std::size_t item_words, std::size_t orig
   for (std::size_t i = 0; i + 1 < axes.size(); ++i) outer *= axes[i].count;
   std::vector<Row> rows;
   for (std::size_t r = 0; r < outer; ++r) {
-    std::size_t item = origin, rest = r;
+    auto item = static_cast<std::ptrdiff_t>(origin);
+    std::size_t rest = r;
     for (std::size_t i = axes.size() - 1; i-- > 0;) {
-      item += rest % axes[i].count * axes[i].step;
+      item += static_cast<std::ptrdiff_t>(rest % axes[i].count) * axes[i].step;
       rest /= axes[i].count;
     }
     rows.push_back({r * axes.back().count, axes.back().count, item, axes.back().step});
@@ -65,7 +79,7 @@ std::vector<Row> rows_of(const View& v, std::size_t item_words, std::size_t orig
 
 MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, const PrimeList& primes, Layout layout,
                        const std::vector<Queue*>& queues)
-    : Memory(nullptr, shape.words() * shape.word_size()), state_(std::move(state)), shape_(shape), layout_(layout) {
+    : Memory(nullptr, shape.bytes()), state_(std::move(state)), shape_(shape), layout_(layout) {
   const std::size_t members = state_->size();
   local_.resize(members);
   const std::size_t items = shape_.items(), limb_words = shape_.components * shape_.n;
@@ -172,7 +186,8 @@ Block MeshMemory::block_of(const View& v, std::size_t m) const {
   b.view.limbs = b.limbs.size();
   b.view.limb_stride = step * n;
   b.view.component_stride = o.component_step * component;
-  for (int i = 0; i < v.axes; ++i) b.view.stride[i] = v.stride[i] / item_words * item;
+  for (int i = 0; i < v.axes; ++i)
+    b.view.stride[i] = v.stride[i] / static_cast<std::ptrdiff_t>(item_words) * static_cast<std::ptrdiff_t>(item);
   const std::size_t skipped = layout_ == Layout::batch ? bounds_[m] : 0;
   // May lie before the member's own words where its items come later: `blocks` cuts those off.
   const auto words =
@@ -200,10 +215,13 @@ std::vector<Block> MeshMemory::blocks(const View& v, bool in_rows) const {
   const std::vector<Row> rows = rows_of(v, item_words, o.item);
   if (layout_ == Layout::batch) {
     // All on one member: the view as it is.
-    std::size_t least = ~std::size_t{0}, most = 0;
-    for (const Row& r : rows) least = std::min(least, r.item), most = std::max(most, r.item + (r.count - 1) * r.step);
+    std::ptrdiff_t least = rows.front().item, most = least;
+    for (const Row& r : rows) {
+      least = std::min({least, r.item, r.last()}), most = std::max({most, r.item, r.last()});
+    }
     for (std::size_t m = 0; m < local_.size() && !in_rows; ++m) {
-      if (bounds_[m] <= least && most < bounds_[m + 1]) return {whole[m]};
+      if (bounds_[m] <= static_cast<std::size_t>(least) && static_cast<std::size_t>(most) < bounds_[m + 1])
+        return {whole[m]};
     }
   }
   const auto cut = [&](std::size_t m, const Row& row, std::size_t k0, std::size_t k1) {
@@ -211,10 +229,10 @@ std::vector<Block> MeshMemory::blocks(const View& v, bool in_rows) const {
     Block b = whole[m];
     const std::size_t item = local_[m].words;
     b.first = row.first + k0, b.count = k1 - k0;
-    const auto ahead = static_cast<std::ptrdiff_t>(row.item + k0 * row.step) - static_cast<std::ptrdiff_t>(o.item);
+    const auto ahead = row.item + static_cast<std::ptrdiff_t>(k0) * row.step - static_cast<std::ptrdiff_t>(o.item);
     b.view.data += ahead * static_cast<std::ptrdiff_t>(item * v.word_size());
     b.view.axes = 1;
-    b.view.shape[0] = b.count, b.view.stride[0] = row.step * item;
+    b.view.shape[0] = b.count, b.view.stride[0] = row.step * static_cast<std::ptrdiff_t>(item);
     result.push_back(std::move(b));
   };
   for (const Row& row : rows) {
@@ -225,12 +243,8 @@ std::vector<Block> MeshMemory::blocks(const View& v, bool in_rows) const {
         continue;
       }
       // Items row.item + k * row.step of [bounds[m], bounds[m + 1]).
-      const auto before = [&](std::size_t bound) {
-        if (bound <= row.item) return std::size_t{0};
-        if (row.step == 0) return row.count;
-        return std::min(row.count, (bound - row.item + row.step - 1) / row.step);
-      };
-      cut(m, row, before(bounds_[m]), before(bounds_[m + 1]));
+      const std::size_t low = row.until(bounds_[m]), high = row.until(bounds_[m + 1]);
+      cut(m, row, std::min(low, high), std::max(low, high));
     }
   }
   return result;

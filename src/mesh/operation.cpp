@@ -106,7 +106,7 @@ std::vector<Block> Operation::room(const std::vector<Block>& parts, std::size_t 
   std::vector<Block> result = parts;
   for (Block& b : result) {
     const View shape = dense(nullptr, b, components, word);
-    b.view = dense(scratch(b.member, shape.words() * shape.word_size()), b, components, word);
+    b.view = dense(scratch(b.member, shape.bytes()), b, components, word);
   }
   return result;
 }
@@ -160,7 +160,7 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
       continue;
     }
     const View shape = dense(nullptr, wanted, v.components, v.word);
-    Buffer buffer = allocate(part.member, shape.words() * shape.word_size());
+    Buffer buffer = allocate(part.member, shape.bytes());
     wanted.view = dense(buffer->address(), wanted, v.components, v.word);
     temporary_[part.member].push_back(buffer);
     if (rows.empty()) {
@@ -218,7 +218,7 @@ void Operation::exchange(const std::vector<Move>& moves) {
   std::vector<Move> staged, shipped;
   u64 bytes = 0;
   for (const Move& m : moves) {
-    if (m.from != m.to) bytes += m.pair.to.words() * m.pair.to.word_size();
+    if (m.from != m.to) bytes += m.pair.to.bytes();
     if (!state_.here(m.from) || !state_.here(m.to)) {
       shipped.push_back(m);
       continue;
@@ -289,7 +289,7 @@ void Operation::exchange(const std::vector<Move>& moves) {
 void Operation::stage(const std::vector<Move>& moves) {
   for (const Move& m : moves) {
     const View& to = m.pair.to;
-    const std::size_t bytes = to.words() * to.word_size();
+    const std::size_t bytes = to.bytes();
     state_.staged_bytes += bytes;
     std::vector<std::size_t> batch(to.shape.begin(), to.shape.begin() + to.axes);
     const View packed_from = View::dense(scratch(m.from, bytes), to.word, batch, to.components, to.limbs, to.n);
@@ -319,7 +319,7 @@ bool is_packed(const View& v) {
   if (v.components > 1 && v.component_stride != step) return false;
   step *= v.components;
   for (int i = v.axes - 1; i >= 0; --i) {
-    if (v.shape[i] > 1 && v.stride[i] != step) return false;
+    if (v.shape[i] > 1 && v.stride[i] != static_cast<std::ptrdiff_t>(step)) return false;
     step *= v.shape[i];
   }
   return true;
@@ -346,7 +346,7 @@ void Operation::ship(const std::vector<Move>& moves) {
     if (state_.here(m.from)) add_to(out[m.from], m.to, m.pair.from);
     if (state_.here(m.to)) add_to(in[m.to], m.from, m.pair.to);
     if ((state_.here(m.from) || state_.here(m.to)) && state_.transport().is_staged())
-      state_.staged_bytes += m.pair.to.words() * m.pair.to.word_size();
+      state_.staged_bytes += m.pair.to.bytes();
   }
   for (std::size_t m = 0; m < state_.size(); ++m) {
     if (out[m].empty() && in[m].empty()) continue;
@@ -358,11 +358,11 @@ void Operation::ship(const std::vector<Move>& moves) {
       std::vector<std::size_t> at;
       for (const View& v : parcel.views) {
         at.push_back((bytes + kApart - 1) / kApart * kApart);
-        bytes = at.back() + v.words() * v.word_size();
+        bytes = at.back() + v.bytes();
       }
       const View& only = parcel.views.front();
       if (parcel.views.size() == 1 && is_packed(only)) {
-        (outward ? sends : receives).push_back({parcel.other, only.data, only.words() * only.word_size()});
+        (outward ? sends : receives).push_back({parcel.other, only.data, only.bytes()});
         return;
       }
       std::byte* const box = scratch(m, bytes);

@@ -182,7 +182,7 @@ RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::Prepar
 
 std::vector<std::byte> download(const RnsTensor& a) {
   const RnsTensor d = a.contiguous();
-  std::vector<std::byte> bytes(d.bytes());
+  std::vector<std::byte> bytes = d.engine()->host_array<std::byte>(d.bytes(), "reading a tensor");
   d.engine()->device().download(d.engine()->queue(), d.view().data, bytes);
   return bytes;
 }

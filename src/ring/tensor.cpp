@@ -9,7 +9,6 @@ RnsTensor::RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::si
     : engine_(std::move(engine)), primes_(primes), domain_(domain) {
   const math::Ring& ring = engine_->ring();
   view_ = View::dense(nullptr, ring.word(), shape, components, primes.size(), ring.n());
-  element_count(shape);  // refuses what overflows
   buffer_ = engine_->allocate(view_, primes);
   view_.data = buffer_->address();
 }
@@ -37,12 +36,7 @@ RnsTensor RnsTensor::transpose(const std::vector<std::size_t>& order) const {
 }
 
 RnsTensor RnsTensor::slice(std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) const {
-  if (step >= 0 || count == 0)
-    return with_view(device::slice_view(view_, axis, start, step < 0 ? 0 : static_cast<std::size_t>(step), count));
-  std::vector<RnsTensor> parts;  // strides are unsigned: a reversed axis is gathered
-  for (std::size_t i = 0; i < count; ++i)
-    parts.push_back(slice(axis, start + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(i) * step), 1, 1));
-  return concatenate(parts, axis);
+  return with_view(device::slice_view(view_, axis, start, step, count));
 }
 
 RnsTensor RnsTensor::drop_axis(std::size_t axis, std::size_t index) const {

@@ -18,7 +18,7 @@ using device::to_string;
 class RnsTensor {
  public:
   RnsTensor() = default;
-  /// Uninitialised storage on the engine's device.
+  /// Uninitialised storage on the engine's device. Throws ShapeError as View::dense, OutOfMemoryError.
   RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes, Domain domain);
 
   bool empty() const { return engine_ == nullptr; }
@@ -30,7 +30,7 @@ class RnsTensor {
   Domain domain() const { return domain_; }
   const View& view() const { return view_; }
   /// Bytes of the residues it shows (a broadcast or slice may share storage).
-  std::size_t bytes() const { return view_.words() * view_.word_size(); }
+  std::size_t bytes() const { return view_.bytes(); }
   bool dense() const { return device::is_dense(view_); }
   /// Whether another tensor shows the same storage.
   bool shared() const { return buffer_.use_count() > 1; }

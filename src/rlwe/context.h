@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "base/checked.h"
 #include "ring/tensor.h"
 #include "rlwe/parameters.h"
 
@@ -26,6 +27,10 @@ class Context {
   std::size_t top_level() const { return parameters_.levels.empty() ? parameters_.chain.size() : parameters_.levels.size(); }
   PrimeList chain(std::size_t level) const {
     return parameters_.levels.empty() ? PrimeList::range(0, level) : PrimeList(parameters_.levels[level - 1]);
+  }
+  /// Bytes of a polynomial of so many limbs.
+  std::size_t polynomial_bytes(std::size_t limbs) const {
+    return checked_product(limbs, parameters_.n, math::word_bytes(parameters_.word));
   }
   PrimeList special() const { return PrimeList::range(parameters_.chain.size(), parameters_.special.size()); }
   /// The first `count` auxiliary primes.

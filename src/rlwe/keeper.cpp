@@ -34,7 +34,7 @@ void keeper_left_masks(const RnsTensor& to, const Key256& seed) {
 std::vector<std::byte> collect(const RnsTensor& a) {
   const RnsTensor d = a.contiguous();
   ring::Engine& e = *d.engine();
-  std::vector<std::byte> words(e.device().keeper() != nullptr ? d.bytes() : 0);
+  std::vector<std::byte> words = e.host_array<std::byte>(e.device().keeper() != nullptr ? d.bytes() : 0, "reading a tensor");
   e.device().collect(e.queue(), d.view().data, d.bytes(), words);
   return words;
 }

@@ -70,6 +70,11 @@ void same_word(std::vector<OpCase>& cases, const Field& field) {
   cases.push_back(convert_case(u));
   u.name = w + " extend, broadcast", u.shape.layout = Layout::broadcast, u.n = 4;
   cases.push_back(convert_case(u));
+  u.name = w + " extend, reversed", u.shape.layout = Layout::reversed, u.out = Layout::packed, u.n = 128;
+  cases.push_back(convert_case(u));
+  u = use("divide, reversed", math::divide_and_round({p[1], p[2]}, {p[0], p[5]}));
+  u.shape = {{5}, 1}, u.out = Layout::reversed;
+  cases.push_back(convert_case(u));
   u = use("extend to placed limbs", math::extend_base({p[1], p[2]}, {p[0], p[5], p[3]}));
   u.place = {0, 4, 2}, u.limbs = 6, u.out = Layout::sliced;
   cases.push_back(convert_case(u));

@@ -58,6 +58,9 @@ std::vector<Setting> settings() {
     all.push_back({w + " n=4096 values 0 and q-1", f, 4096, {3}, {1}, 2, Layout::packed, Layout::sliced, Fill::edges});
     all.push_back(
         {w + " n=1024 no axes, all q-1", f, 1024, {0, 1, 2, 3, 4, 5}, {}, 2, Layout::packed, Layout::packed, Fill::top});
+    all.push_back({w + " n=1024, reversed beside", f, 1024, {3, 1}, {3, 2}, 2, Layout::packed, Layout::reversed});
+    all.push_back({w + " n=512 reversed and broadcast", f, 512, {0, 4}, {5}, 1, Layout::reversed, Layout::broadcast_last});
+    all.push_back({w + " n=64 reversed and sliced", f, 64, {0, 4}, {2, 7}, 3, Layout::reversed, Layout::sliced});
     all.push_back({w + " n=8 sliced", f, 8, {5, 0, 2}, {7}, 2, Layout::sliced, Layout::sliced, Fill::edges});
     all.push_back({w + " n=2", f, 2, {0, 5}, {3}, 1, Layout::sliced, Layout::packed, Fill::edges});
     all.push_back({w + " empty batch", f, 64, {0, 1}, {0}, 2});
@@ -218,6 +221,10 @@ void gather_cases(std::vector<OpCase>& cases, const Field& f) {
   piece({64, 2, {{3, 2}, 2, Layout::broadcast}});
   piece({320, 1, {{2, 3}, 3, Layout::broadcast_last}, Layout::transposed});
   piece({128, 4, {{}, 2, Layout::sliced}, Layout::sliced});
+  piece({192, 3, {{3, 5}, 2, Layout::reversed}});
+  piece({64, 2, {{2, 3}, 2, Layout::reversed}, Layout::transposed});
+  piece({128, 2, {{4}, 1, Layout::sliced}, Layout::reversed});
+  piece({64, 1, {{6}, 1, Layout::reversed}, Layout::reversed});
   done("layouts");
 
   piece({1, 2, {{3}, 1}});
@@ -225,6 +232,7 @@ void gather_cases(std::vector<OpCase>& cases, const Field& f) {
   piece({7, 3, {{5}, 2}, Layout::sliced});
   piece({63, 2, {{2}, 1, Layout::broadcast}});
   piece({65, 2, {{2, 3}, 2, Layout::transposed}});
+  piece({5, 1, {{7}, 1, Layout::reversed}});
   piece({1025, 1, {{1}, 2}});
   piece({64, 2, {{3}, 2}});
   done("odd n");

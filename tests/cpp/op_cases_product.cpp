@@ -120,7 +120,12 @@ void matrices(std::vector<OpCase>& cases, const Field& field) {
   Matrix dense{1024, 1, 10, 1, 100, 100, 15}, single{256, 1, 1, 1, 1, 1, 20}, least{2, 1, 4, 2, 3, 5, 40};
   dense.layout = Layout::sliced, least.layout = Layout::broadcast, single.fill = Fill::edges;
   add(dense), add(single), add(least);
-  add({64, 1, 2, 2, 0, 3, 8});  // no terms: zeros
+  add({64, 1, 2, 2, 0, 3, 8});          // no terms: zeros
+  for (const int bits : {4, 15, 40}) {  // each way of the backends
+    Matrix backwards{128, 1, 6, 3, 30, 11, bits};
+    backwards.padding = true, backwards.layout = Layout::reversed, backwards.components = 2;
+    add(backwards);
+  }
   for (const std::size_t n : {64, 192, 320, 832}) {
     for (const int bits : {4, 15, 40}) {  // each way of the backends
       Matrix slice{n, 1, 6, 3, 30, 11, bits};
@@ -167,12 +172,14 @@ void product_cases(std::vector<OpCase>& cases) {
     cases.push_back(inner_case(*f, 16, 40, 2, {{2}, 1, Layout::sliced}, Fill::top, Layout::sliced));
     cases.push_back(inner_case(*f, 2048, 3, 1, {{3, 5}, 1, Layout::transposed}, Fill::edges, Layout::sliced));
     cases.push_back(inner_case(*f, 512, 5, 3, {{3}, 1, Layout::broadcast}, Fill::random, Layout::packed));
+    cases.push_back(inner_case(*f, 256, 3, 2, {{2, 3}, 1, Layout::reversed}, Fill::random, Layout::packed));
     cases.push_back(inner_case(*f, 4, 2, 2, {{}, 1}, Fill::random, Layout::packed));
 
     cases.push_back(tensor_case(*f, 1024, 2, 2, {3}, Layout::packed, Fill::random, false));
     cases.push_back(tensor_case(*f, 1024, 2, 2, {5}, Layout::packed, Fill::top, true));
     cases.push_back(tensor_case(*f, 512, 3, 2, {3, 5}, Layout::broadcast_last, Fill::edges, false));
     cases.push_back(tensor_case(*f, 2048, 3, 3, {1}, Layout::packed, Fill::random, true));
+    cases.push_back(tensor_case(*f, 256, 2, 2, {2, 3}, Layout::reversed, Fill::random, false));
     cases.push_back(tensor_case(*f, 64, 1, 3, {3}, Layout::broadcast, Fill::random, false));
     cases.push_back(tensor_case(*f, 2, 2, 2, {3}, Layout::packed, Fill::top, false));
 

@@ -24,6 +24,7 @@ OpCase ntt_case(const std::string& kernel, Transform call, const Field& field, s
   name += fill == Fill::top ? " all q-1" : fill == Fill::edges ? " 0 and q-1" : "";
   for (const std::size_t extent : in.batch) name += extent == 0 ? " empty batch" : "";
   name += in.layout == Layout::sliced ? " sliced" : in.layout == Layout::transposed ? " transposed" : "";
+  name += in.layout == Layout::reversed ? " reversed" : "";
   const bool many = !in.batch.empty() && in.batch[0] > 100;
   name += many ? " many" : "";
   return {kernel, name + (in.layout == Layout::broadcast ? " broadcast" : "") + (in_place ? " in place" : ""),
@@ -42,6 +43,8 @@ void ntt_cases(std::vector<OpCase>& cases, const std::string& kernel, Transform 
     add(1024, {2, 0}, {{3, 5}, 2, Layout::transposed}, {{3, 5}, 2}, Fill::random, false);
     add(2048, {0, 1, 2}, {{5}, 1, Layout::broadcast}, {{5}, 1}, Fill::random, false);
     add(4096, {0, 1, 2}, {{2}, 3, Layout::sliced}, {{2}, 3, Layout::sliced}, Fill::random, true);
+    add(512, {0, 2}, {{3, 5}, 2, Layout::reversed}, {{3, 5}, 2}, Fill::random, false);
+    add(8192, {1}, {{3}, 2, Layout::reversed}, {{3}, 2, Layout::reversed}, Fill::random, true);
     add(64, {0}, {{0}, 1}, {{0}, 1}, Fill::random, true);
     add(8192, {0, 1}, {{1}, 1}, {{1}, 1}, Fill::top, true);
     // 2^23 words: on a GPU threads take several polynomials each; here some are left over.
@@ -88,6 +91,7 @@ void permute_cases(std::vector<OpCase>& cases) {
       cases.push_back(permute_case(*f, 2048, 4095, d, {{3, 5}, 1, Layout::transposed}, {{3, 5}, 1}, Fill::edges));
       cases.push_back(
           permute_case(*f, 4096, 5 * 5 * 5, d, {{5}, 1, Layout::broadcast}, {{5}, 1, Layout::sliced}, Fill::random));
+      cases.push_back(permute_case(*f, 1024, 25, d, {{2, 3}, 2, Layout::reversed}, {{2, 3}, 2}, Fill::random));
       cases.push_back(permute_case(*f, 8, 5, d, {{3}, 3, Layout::sliced}, {{3}, 3, Layout::sliced}, Fill::edges));
     }
   }

@@ -101,7 +101,8 @@ const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = {{1024, {3}, Layout::packed, 0, Fill::random},
                                            {512, {3, 5}, Layout::sliced, 1, Fill::random},
                                            {256, {5}, Layout::broadcast, 2, Fill::edges},
-                                           {8, {}, Layout::packed, 2, Fill::top}};
+                                           {8, {}, Layout::packed, 2, Fill::top},
+                                           {32, {2, 3}, Layout::reversed, 1, Fill::random}};
   return all;
 }
 
@@ -109,7 +110,8 @@ const std::vector<Setting>& wide_settings() {
   static const std::vector<Setting> all = {{2048, {3, 2}, Layout::sliced, 1, Fill::edges},
                                            {4096, {3}, Layout::broadcast, 2, Fill::top},
                                            {8192, {2}, Layout::packed, 2, Fill::random},
-                                           {32768, {}, Layout::packed, 1, Fill::edges}};
+                                           {32768, {}, Layout::packed, 1, Fill::edges},
+                                           {4096, {3}, Layout::reversed, 1, Fill::random}};
   return all;
 }
 

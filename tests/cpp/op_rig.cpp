@@ -82,6 +82,10 @@ View lay_out(Word word, std::size_t n, std::size_t limbs, const Shape& shape, st
   whole = v;
   if (sliced && !bytes.empty()) v = v.with_components(1, shape.components).with_limbs(1, limbs);
   if (shape.layout == Layout::transposed) std::reverse(v.stride.begin(), v.stride.begin() + v.axes);
+  if (shape.layout == Layout::reversed) {
+    v.data = v.items() > 0 ? v.address(v.items() - 1, 0, 0) : v.data;
+    for (int i = 0; i < v.axes; ++i) v.stride[i] = -v.stride[i];
+  }
   for (int i = 0; i < v.axes; ++i) {
     v.shape[i] = shape.batch[i];
     if (sliced) v.stride[i] *= 2;

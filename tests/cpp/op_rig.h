@@ -42,6 +42,7 @@ enum class Layout {
   packed,
   sliced,          // every second item, inner components and limbs of a larger tensor
   transposed,      // batch axes in the other order
+  reversed,        // back to front along each batch axis
   broadcast,       // one item for the whole batch
   broadcast_last,  // one item along the last axis
 };

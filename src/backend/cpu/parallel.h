@@ -15,7 +15,7 @@ inline constexpr std::size_t kWorthSharing = 16384;
 inline constexpr std::size_t kLeastVector = 64;
 
 inline std::byte* address(const device::View& v, std::size_t item, std::size_t component, std::size_t limb) {
-  return v.data + v.offset(item, component, limb) * v.word_size();
+  return v.address(item, component, limb);
 }
 
 inline const CpuRing& own(const device::PreparedRing& ring) {

@@ -10,11 +10,11 @@ namespace {
 /// Results beyond so many bytes leave the caches before they are read again.
 constexpr std::size_t kCached = std::size_t{32} << 20;
 
-/// Where each item of a view starts, in words; kept by the thread.
-const std::vector<std::size_t>& item_offsets(const device::View& v, std::vector<std::size_t>& offsets) {
-  offsets.resize(v.items());
-  for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] = v.item_offset(i);
-  return offsets;
+/// Where each item of a view starts; kept by the thread.
+const std::vector<std::byte*>& item_starts(const device::View& v, std::vector<std::byte*>& starts) {
+  starts.resize(v.items());
+  for (std::size_t i = 0; i < starts.size(); ++i) starts[i] = v.address(i, 0, 0);
+  return starts;
 }
 
 }  // namespace
@@ -25,10 +25,10 @@ void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, cons
   const auto* const mine = dynamic_cast<const CpuProduct*>(&prepared);
   require<MismatchError>(mine != nullptr, "a matrix product prepared for another device");
   const device::GatheredProduct& g = mine->product();
-  static thread_local std::vector<std::size_t> in_kept, out_kept;
-  const std::vector<std::size_t>& in_offsets = item_offsets(in, in_kept);
-  const std::vector<std::size_t>& out_offsets = item_offsets(out, out_kept);
-  if (out_offsets.empty()) return;
+  static thread_local std::vector<std::byte*> in_kept, out_kept;
+  const std::vector<std::byte*>& in_starts = item_starts(in, in_kept);
+  const std::vector<std::byte*>& out_starts = item_starts(out, out_kept);
+  if (out_starts.empty()) return;
 
   const bool tiny = out.n < kLeastVector;
   std::size_t block = out.n;
@@ -48,7 +48,7 @@ void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, cons
     void** const to = reinterpret_cast<void**>(scratch) + g.inputs;
     const std::size_t in_start = component * in.component_stride + limb * in.limb_stride + first;
     const std::size_t out_start = component * out.component_stride + limb * out.limb_stride + first;
-    for (std::size_t i = 0; i < g.inputs; ++i) from[i] = in.data + (in_offsets[i] + in_start) * word;
+    for (std::size_t i = 0; i < g.inputs; ++i) from[i] = in_starts[i] + in_start * word;
     ProductBlock part{.modulus = &modulus,
                       .outputs = g.outputs,
                       .positions = g.positions,
@@ -63,7 +63,7 @@ void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, cons
                       .stream = out.words() * word > kCached};
     if (ops.gather) ops.gather(part);
     for (std::size_t group = 0; group < g.groups; ++group) {
-      for (std::size_t i = 0; i < per_group; ++i) to[i] = out.data + (out_offsets[group * per_group + i] + out_start) * word;
+      for (std::size_t i = 0; i < per_group; ++i) to[i] = out_starts[group * per_group + i] + out_start * word;
       part.weights = mine->weights(ops, group);
       part.index = g.index.data() + group * g.positions * g.terms;
       ops.run(part);

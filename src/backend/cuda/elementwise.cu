@@ -283,7 +283,8 @@ bool lies_at(const View& v, std::size_t bytes) {
   const std::size_t word = v.word_size();
   bool good = reinterpret_cast<std::uintptr_t>(v.data) % bytes == 0;
   for (std::size_t words : {v.n, v.limb_stride, v.component_stride}) good = good && words * word % bytes == 0;
-  for (int i = 0; i < v.axes; ++i) good = good && v.stride[i] * word % bytes == 0;
+  for (int i = 0; i < v.axes; ++i)
+    good = good && v.stride[i] * static_cast<std::ptrdiff_t>(word) % static_cast<std::ptrdiff_t>(bytes) == 0;
   return good;
 }
 

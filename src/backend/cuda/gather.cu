@@ -24,7 +24,7 @@ struct Part {
   u32 first_block, units, axes;
   Divisor run;  // units that lie together on both sides
   Divisor shape[kMostAxes];
-  u64 from_stride[kMostAxes], to_stride[kMostAxes];
+  math::i64 from_stride[kMostAxes], to_stride[kMostAxes];
 };
 struct Arguments {
   u32 count;      // of parts
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(const __grid_constant_
     const u32 i = first + k * kThreads;
     if (i >= part.units) continue;
     u32 within = i, run = part.run.divide(within);
-    u64 from_offset = within, to_offset = within;
+    math::i64 from_offset = within, to_offset = within;
 #pragma unroll
     for (u32 d = 0; d < kMostAxes; ++d) {
       if (d >= part.axes) break;
@@ -75,16 +75,18 @@ struct Layout {
   std::byte* to;
   u64 run;
   u32 axes = 0;
-  u64 shape[kMostAxes], from_stride[kMostAxes], to_stride[kMostAxes];
+  u64 shape[kMostAxes];
+  math::i64 from_stride[kMostAxes], to_stride[kMostAxes];
 
   /// False where there are too many axes.
-  bool add(u64 extent, u64 from_step, u64 to_step) {
+  bool add(u64 extent, math::i64 from_step, math::i64 to_step) {
     if (extent == 1) return true;
-    if (axes == 0 && from_step == run && to_step == run) return run *= extent, true;
+    const auto end = static_cast<math::i64>(run);
+    if (axes == 0 && from_step == end && to_step == end) return run *= extent, true;
     if (axes > 0) {
       const u32 last = axes - 1;
-      if (from_step == shape[last] * from_stride[last] && to_step == shape[last] * to_stride[last])
-        return shape[last] *= extent, true;
+      const auto length = static_cast<math::i64>(shape[last]);
+      if (from_step == length * from_stride[last] && to_step == length * to_stride[last]) return shape[last] *= extent, true;
     }
     if (axes == kMostAxes) return false;
     shape[axes] = extent, from_stride[axes] = from_step, to_stride[axes] = to_step;
@@ -92,9 +94,10 @@ struct Layout {
     return true;
   }
   /// Whether all of it lies at multiples of `unit`.
-  bool aligned(u64 unit) const {
+  bool aligned(math::i64 unit) const {
     bool good =
-        run % unit == 0 && (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to)) % unit == 0;
+        run % static_cast<u64>(unit) == 0 &&
+        (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to)) % static_cast<u64>(unit) == 0;
     for (u32 d = 0; d < axes; ++d) good = good && from_stride[d] % unit == 0 && to_stride[d] % unit == 0;
     return good;
   }
@@ -108,10 +111,11 @@ struct Layout {
 /// Nothing where the piece needs a launch of its own: the batches differ in their axes, or there are too many.
 std::optional<Layout> layout_of(const device::Piece& piece) {
   const View &from = piece.from, &to = piece.to;
-  const u64 word = to.word_size();
-  Layout l{.from = from.data, .to = to.data, .run = to.n * word};
-  bool good = l.add(to.limbs, from.limb_stride * word, to.limb_stride * word) &&
-              l.add(to.components, from.component_stride * word, to.component_stride * word);
+  const auto word = static_cast<math::i64>(to.word_size());
+  Layout l{.from = from.data, .to = to.data, .run = to.n * to.word_size()};
+  const auto bytes = [&](std::size_t words) { return static_cast<math::i64>(words) * word; };
+  bool good = l.add(to.limbs, bytes(from.limb_stride), bytes(to.limb_stride)) &&
+              l.add(to.components, bytes(from.component_stride), bytes(to.component_stride));
   if (from.axes != to.axes) return std::nullopt;
   for (int i = to.axes - 1; i >= 0 && good; --i)
     good = from.shape[i] == to.shape[i] && l.add(to.shape[i], from.stride[i] * word, to.stride[i] * word);
@@ -133,8 +137,8 @@ class Batch {
     part.run = Divisor(static_cast<u32>(l.run / sizeof(Unit)));
     for (u32 d = 0; d < l.axes; ++d) {
       part.shape[d] = Divisor(static_cast<u32>(l.shape[d]));
-      part.from_stride[d] = l.from_stride[d] / sizeof(Unit);
-      part.to_stride[d] = l.to_stride[d] / sizeof(Unit);
+      part.from_stride[d] = l.from_stride[d] / static_cast<math::i64>(sizeof(Unit));
+      part.to_stride[d] = l.to_stride[d] / static_cast<math::i64>(sizeof(Unit));
     }
     a_.blocks += static_cast<u32>(blocks);
   }

@@ -41,7 +41,7 @@ struct ProductArguments {
   const void* weights;  // in the way's form
   u32 groups, outputs, positions, terms, padded;
   u32 n, components, limbs;
-  u32 input_bytes;  // from one input to the next, where that is one step below 2^32
+  u32 input_bytes;  // from one input to the next, where that is one step forward below 2^32
   u32 blocks;       // tiles of outputs
   u32 tiles;        // stretches of a limb
 };
@@ -88,11 +88,12 @@ __device__ __forceinline__ typename Lane<kBytes>::Type gather(const ProductArgum
   using L = typename Lane<kBytes>::Type;
   L value{};
   if (item != kNone) {
-    u64 offset;
+    math::i64 offset;
     if constexpr (kRegular) {
-      offset = u64{item} * a.input_bytes;
+      offset = static_cast<math::i64>(u64{item} * a.input_bytes);
     } else {
-      offset = static_cast<u64>(limb_of<std::byte>(a.in, item, 0, 0) - a.in.data) * a.in.word_bytes;  // it counts words
+      offset =
+          (limb_of<std::byte>(a.in, item, 0, 0) - a.in.data) * static_cast<math::i64>(a.in.word_bytes);  // it counts words
     }
     value = *reinterpret_cast<const L*>(base + offset);
   }
@@ -583,7 +584,7 @@ Way CudaProduct::way(FieldKind kind) const {
 bool lanes_fit(const device::View& v) {
   const std::size_t words = kLaneBytes / v.word_size();
   bool fit = v.n % words == 0 && reinterpret_cast<std::uintptr_t>(v.data) % kLaneBytes == 0;
-  for (int i = 0; i < v.axes; ++i) fit = fit && v.stride[i] % words == 0;
+  for (int i = 0; i < v.axes; ++i) fit = fit && v.stride[i] % static_cast<std::ptrdiff_t>(words) == 0;
   return fit && v.component_stride % words == 0 && v.limb_stride % words == 0;
 }
 
@@ -668,8 +669,8 @@ void CudaKernels::do_product(Queue& queue, const Ring& given, const Primes& prim
   a.groups = static_cast<u32>(g.groups), a.outputs = static_cast<u32>(g.outputs);
   a.positions = static_cast<u32>(g.positions), a.terms = static_cast<u32>(g.terms), a.padded = product.padded();
   a.n = static_cast<u32>(out.n), a.components = static_cast<u32>(out.components), a.limbs = static_cast<u32>(out.limbs);
-  const u64 input_bytes = a.in.axes > 0 ? a.in.stride[0] * a.in.word_bytes : 0;
-  call.regular = a.in.axes <= 1 && input_bytes < u64{1} << 32;
+  const math::i64 input_bytes = a.in.axes > 0 ? a.in.stride[0] * static_cast<math::i64>(a.in.word_bytes) : 0;
+  call.regular = a.in.axes <= 1 && input_bytes >= 0 && input_bytes < math::i64{1} << 32;
   a.input_bytes = static_cast<u32>(input_bytes);
 
   const bool narrow = kind == FieldKind::field32;

@@ -32,15 +32,15 @@ struct Strided {
   std::byte* data;
   u32 axes, word_bytes;
   Divisor shape[device::kMaxAxes];
-  u64 stride[device::kMaxAxes];  // words
-  u64 component, limb;           // words
+  math::i64 stride[device::kMaxAxes];  // words; negative: reversed
+  u64 component, limb;                 // words
 };
 
 Strided strided(const device::View& v);
 
 template <class T>
 __device__ __forceinline__ T* limb_of(const Strided& v, u32 item, u32 component, u32 limb) {
-  u64 offset = component * v.component + limb * v.limb;
+  auto offset = static_cast<math::i64>(component * v.component + limb * v.limb);
 #pragma unroll 1
   for (u32 i = v.axes; i-- > 1;) {
     u32 at = item;

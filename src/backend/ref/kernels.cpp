@@ -56,7 +56,7 @@ const RefRing::Tables& tables(const PreparedRing& ring, PrimeIndex i) {
 class Row {
  public:
   Row(const device::View& v, std::size_t item, std::size_t component, std::size_t limb)
-      : word_(v.word), data_(v.data + v.offset(item, component, limb) * v.word_size()) {}
+      : word_(v.word), data_(v.address(item, component, limb)) {}
 
   u64 get(std::size_t i) const {
     return word_ == Word::w32 ? reinterpret_cast<const u32*>(data_)[i] : reinterpret_cast<const u64*>(data_)[i];

@@ -79,8 +79,8 @@ CiphertextData described_sum(const CiphertextData& x, std::size_t count) {
 /// sum over `axis` of op(a, b), products in stretches: all of them at once might be more than there is memory for.
 template <class Factor, class Multiply>
 Ciphertext summed_products(const Ciphertext& a, const Factor& b, std::size_t axis, Multiply product_of) {
-  constexpr std::size_t stretch = 16;
   const std::size_t count = a.shape()[axis];
+  const std::size_t stretch = a.data().tensor.items() > 0 ? 16 : std::max<std::size_t>(1, count);  // of nothing: at once
   Ciphertext total;
   for (std::size_t first = 0; first < count || first == 0; first += stretch) {
     const std::size_t some = std::min(stretch, count - first);
