@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -125,8 +126,9 @@ class Ciphertext {
   void wait() const;
   Bytes to_bytes() const;
   void save(const std::string& path) const;
-  static Ciphertext from_bytes(const Bytes& bytes);
-  static Ciphertext load(const std::string& path);
+  /// Throws FormatError and its kinds; MismatchError and LimitError for what is not allowed.
+  static Ciphertext from_bytes(std::span<const std::byte> bytes, const Allowed& allowed = {});
+  static Ciphertext load(const std::string& path, const Allowed& allowed = {});
 
  private:
   std::shared_ptr<const CiphertextData> data_;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace heliograph {
@@ -11,5 +12,11 @@ using Shape = std::vector<std::size_t>;
 using Bytes = std::vector<std::byte>;
 /// Called now and then with the share done, 0 to 1; may throw CancelledError to stop.
 using Progress = std::function<void(double)>;
+
+/// What is taken from others. A file or message that asks for more is refused before memory is taken for it.
+struct Allowed {
+  std::size_t bytes = ~std::size_t{0};  // of a tensor in memory, seeds expanded; and of what follows its file's header
+  std::string parameters = {};          // their hash; empty: any
+};
 
 }  // namespace heliograph

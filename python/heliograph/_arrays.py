@@ -176,3 +176,12 @@ def readable_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError
+
+
+#: The largest number of bytes the engine counts.
+WORD = 2**64 - 1
+
+
+def require_memory(parameters: Any, count: int, purpose: str) -> None:
+    """Raises OutOfMemoryError where the device of the parameters has fewer bytes left, however many `count` are."""
+    parameters._core.require_memory(min(count, WORD), purpose)

@@ -34,8 +34,16 @@ def lengths_of(shape: Sequence[Any], size: int) -> list[int]:
     if lengths.count(-1) == 1:
         known = -math.prod(lengths)
         lengths[lengths.index(-1)] = size // known if known else 0
+    return whole_lengths(lengths)
+
+
+def whole_lengths(shape: Any) -> list[int]:
+    """A shape as the engine takes it. Raises ShapeError for lengths that no axis has."""
+    lengths: list[int] = [int(shape)] if isinstance(shape, (int, np.integer)) else list(shape)
     if any(length < 0 for length in lengths):
         raise _core.ShapeError(f"a shape has no negative lengths: {tuple(lengths)}")
+    if any(length >= 1 << 63 for length in lengths):
+        raise _core.ShapeError(f"a shape has too many elements: {tuple(lengths)}")
     return lengths
 
 
@@ -68,7 +76,7 @@ def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[A
         count = len(range(start, stop, step))
         if (start, step, count) == (0, 1, shape[axis]):
             return core, axis + 1
-        return calls.slice(core, axis, start if count else 0, step, count), axis + 1
+        return calls.slice(core, axis, start if count else 0, step if count > 1 else 1, count), axis + 1
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         position = int(key) + (shape[axis] if key < 0 else 0)
         if not 0 <= position < shape[axis]:
@@ -154,7 +162,7 @@ class Shaped(Encrypted):
 
     def broadcast_to(self, shape: Any) -> Self:
         """Repeated along new or unit axes; nothing is copied."""
-        return self._wrap(self._calls.broadcast_to(self._core, list(shape)))
+        return self._wrap(self._calls.broadcast_to(self._core, whole_lengths(shape)))
 
     def __getitem__(self, key: Any) -> Self:
         return self._wrap(take(self._core, key, self._calls))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks, tfhe
-from heliograph._arrays import flag, from_residues, last_axis, of_kind, readable_bytes, whole
+from heliograph._arrays import WORD, flag, from_residues, last_axis, of_kind, readable_bytes, require_memory, whole
 from heliograph.bfv import Parameters
 from heliograph.tensor import Progress, Tensor, encode, packing_axis
 
@@ -36,7 +36,7 @@ def _values(
     ):  # a broadcast view may stand for far more than it is
         items = math.prod(values.shape) // max(1, values.shape[axis])
         each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * moduli
-        parameters._core.require_memory(items * each + 16 * values.size, "encrypting this array")
+        require_memory(parameters, items * each + 16 * math.prod(values.shape), "encrypting this array")
     array = last_axis(values, axis, "the values to encrypt")
     pad = flag(pad, "pad")
     room = parameters.slots if packing == "slots" else parameters.n
@@ -136,11 +136,11 @@ class EvaluationKeys:
     def _for_rotations(self, steps: Sequence[int], columns: bool = False) -> _core.EvaluationKeys:
         return self._core  # the engine says what is missing
 
-    def _load(self, path: str) -> Tensor:
-        return Tensor(_core.load_ciphertext(path))
+    def _load(self, path: str, limit: int) -> Tensor:
+        return Tensor(_core.load_ciphertext(path, limit, self.parameters.hash))
 
-    def _parse(self, data: bytes) -> Tensor:
-        return Tensor(_core.ciphertext_from_bytes(data))
+    def _parse(self, data: bytes, limit: int) -> Tensor:
+        return Tensor(_core.ciphertext_from_bytes(data, limit, self.parameters.hash))
 
     def to_bytes(self) -> bytes:
         """The keys as a file's bytes."""
@@ -292,12 +292,21 @@ _NAMES = {"ciphertext": "Tensor", "public-key": "PublicKey", "evaluation-keys": 
 
 
 class Server:
-    """A party that computes: it holds evaluation keys and no secret. Of any scheme."""
+    """A party that computes: it holds evaluation keys and no secret. Of any scheme.
 
-    def __init__(self, keys: EvaluationKeys | tfhe.EvaluationKeys | ckks.EvaluationKeys) -> None:
+    `limit` is how many bytes of memory one tensor from a file or message may take (`Tensor.nbytes`: seeds expanded; an axis of
+    length zero counts as one); None: as many as the device has left at the time. What the file holds is within it too.
+    """
+
+    def __init__(
+        self, keys: EvaluationKeys | tfhe.EvaluationKeys | ckks.EvaluationKeys, *, limit: int | None = None
+    ) -> None:
         if not isinstance(keys, (EvaluationKeys, tfhe.EvaluationKeys, ckks.EvaluationKeys)):
             raise _core.DtypeError(f"a server is made from evaluation keys, not {type(keys).__name__}")
+        if limit is not None and whole(limit, "a limit") < 0:
+            raise _core.ParameterError(f"a limit counts bytes, not {limit}")
         self.keys: Any = keys  # of the scheme its user knows
+        self.limit = limit
 
     @property
     def parameters(self) -> Any:
@@ -318,13 +327,21 @@ class Server:
             )
         return type(tensor)(tensor._core, self.keys)
 
+    def _allowed(self) -> int:
+        """Bytes, as the engine counts them."""
+        left: int = self.parameters.free_memory if self.limit is None else self.limit
+        return min(left, WORD)
+
     def load(self, path: Any) -> Any:
-        """A tensor from a file, bound to the keys."""
-        return self.bind(self.keys._load(os.fspath(path)))
+        """A tensor from a file, bound to the keys.
+
+        Raises FormatError and its kinds, MismatchError, WrongKeyError; LimitError, before memory is taken, beyond the limit.
+        """
+        return self.bind(self.keys._load(os.fspath(path), self._allowed()))
 
     def from_bytes(self, data: bytes) -> Any:
-        """A tensor from bytes, bound to the keys."""
-        return self.bind(self.keys._parse(data))
+        """A tensor from bytes, bound to the keys. Raises as `load`."""
+        return self.bind(self.keys._parse(data, self._allowed()))
 
     def encode(
         self,

@@ -8,6 +8,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <span>
+
 #include "heliograph/bfv.h"
 
 namespace heliograph::binding {
@@ -73,6 +75,26 @@ T parse(const nb::bytes& b) {
   const Bytes raw = bytes_from(b);
   nb::gil_scoped_release release;
   return T::from_bytes(raw);
+}
+
+/// Tensors from files and messages, without the GIL and without a copy of the message.
+template <class T>
+void bind_reading(nb::module_& m, const std::string& prefix) {
+  using namespace nb::literals;
+  constexpr std::size_t kAny = Allowed{}.bytes;
+  m.def((prefix + "ciphertext_from_bytes").c_str(),
+        [](const nb::bytes& data, std::size_t limit, const std::string& parameters) {
+          const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data.c_str()), data.size());
+          nb::gil_scoped_release release;
+          return T::from_bytes(bytes, {limit, parameters});
+        },
+        "data"_a, "limit"_a = kAny, "parameters"_a = "");
+  m.def((prefix + "load_ciphertext").c_str(),
+        [](const std::string& path, std::size_t limit, const std::string& parameters) {
+          nb::gil_scoped_release release;
+          return T::load(path, {limit, parameters});
+        },
+        "path"_a, "limit"_a = kAny, "parameters"_a = "");
 }
 
 /// What a null device has counted, by kernel.

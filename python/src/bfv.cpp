@@ -219,10 +219,9 @@ void bind_keys(nb::module_& m) {
           },
           "ciphertext"_a, "progress"_a = nb::none(), "beyond_estimate"_a = false)
       .def("noise_budget", &SecretKey::noise_budget, "ciphertext"_a, "beyond_estimate"_a = false, Unlocked());
-  m.def("ciphertext_from_bytes", &parse<Ciphertext>);
+  bind_reading<Ciphertext>(m, "");
   m.def("public_key_from_bytes", &parse<PublicKey>);
   m.def("evaluation_keys_from_bytes", &parse<EvaluationKeys>);
-  m.def("load_ciphertext", &Ciphertext::load, "path"_a, Unlocked());
   m.def("load_public_key", &PublicKey::load, "path"_a, Unlocked());
   m.def("load_evaluation_keys", &EvaluationKeys::load, "path"_a, Unlocked());
   m.def("load_secret_key", &SecretKey::load, "path"_a, Unlocked());

@@ -117,8 +117,7 @@ void bind_ciphertext(nb::module_& m) {
       .def("wait", &Ciphertext::wait, Unlocked())
       .def("to_bytes", &written<Ciphertext>)
       .def("save", &Ciphertext::save, "path"_a, Unlocked());
-  m.def("ckks_ciphertext_from_bytes", &parse<Ciphertext>);
-  m.def("ckks_load_ciphertext", &Ciphertext::load, "path"_a, Unlocked());
+  bind_reading<Ciphertext>(m, "ckks_");
   nb::class_<Plaintext>(m, "CkksPlaintext")
       .def_prop_ro("shape", &Plaintext::shape)
       .def_prop_ro("parameters", &Plaintext::parameters)

@@ -34,7 +34,8 @@ void bind_errors(nb::module_& m) {
   const nb::object format = declare<FormatError>(m, "FormatError", error);
   declare<DamagedFileError>(m, "DamagedFileError", format);
   declare<VersionError>(m, "VersionError", format);
-  declare<OutOfMemoryError>(m, "OutOfMemoryError", error);
+  const nb::object memory = declare<OutOfMemoryError>(m, "OutOfMemoryError", error);
+  declare<LimitError>(m, "LimitError", memory);
   declare<DeviceError>(m, "DeviceError", error);
   declare<CancelledError>(m, "CancelledError", error);
   declare<ForkError>(m, "ForkError", error);

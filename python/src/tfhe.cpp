@@ -127,8 +127,7 @@ void bind_ciphertext(nb::module_& m) {
       .def("wait", &Ciphertext::wait, Unlocked())
       .def("to_bytes", &written<Ciphertext>)
       .def("save", &Ciphertext::save, "path"_a, Unlocked());
-  m.def("tfhe_ciphertext_from_bytes", &parse<Ciphertext>);
-  m.def("tfhe_load_ciphertext", &Ciphertext::load, "path"_a, Unlocked());
+  bind_reading<Ciphertext>(m, "tfhe_");
 }
 
 void bind_keys(nb::module_& m) {

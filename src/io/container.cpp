@@ -193,6 +193,13 @@ Prefix read_prefix(std::span<const std::byte> first, std::size_t size) {
   return {header, total, version};
 }
 
+void require_within(const Prefix& prefix, std::size_t most_bytes) {
+  const std::size_t arrays = prefix.total_bytes - digest_bytes - aligned(prefix_bytes + prefix.header_bytes);
+  if (arrays > most_bytes)
+    throw LimitError("a file of " + std::to_string(prefix.total_bytes) + " bytes, " + std::to_string(most_bytes) +
+                     " beside its header are allowed");
+}
+
 Container read_header(std::span<const std::byte> text, const Prefix& prefix, std::vector<std::size_t>& offsets) {
   const std::string_view view(reinterpret_cast<const char*>(text.data()), text.size());
   const Json root = Json::parse(view);
@@ -283,8 +290,9 @@ std::vector<std::byte> to_bytes(const Container& container) {
   }
 }
 
-Container from_bytes(std::span<const std::byte> bytes, bool copy) {
+Container from_bytes(std::span<const std::byte> bytes, bool copy, std::size_t most_bytes) {
   const auto prefix = layout::read_prefix(bytes.first(std::min(bytes.size(), layout::prefix_bytes)), bytes.size());
+  layout::require_within(prefix, most_bytes);
   std::shared_ptr<std::byte> storage;
   if (copy || reinterpret_cast<std::uintptr_t>(bytes.data()) % 8 != 0) {
     storage = layout::allocate(bytes.size(), false);

@@ -72,6 +72,8 @@ struct Container {
   const Array* find(std::string_view name) const;  // null where absent
 };
 
+inline constexpr std::size_t kAnyBytes = ~std::size_t{0};
+
 /// The exact length of the container's bytes, told before the work starts.
 std::size_t byte_size(const Container& container);
 /// Writes the container into `out`, whose length must be byte_size().
@@ -81,13 +83,14 @@ std::vector<std::byte> to_bytes(const Container& container);
 /// Reads and checks everything, digest included. With `copy` false the arrays lie in `bytes`, which must outlive them and stay
 /// unchanged, unless `bytes` does not start at a multiple of 8: then, and with `copy` true, in aligned memory of their own.
 /// FormatError: not a Heliograph file. VersionError: a version not read. DamagedFileError: all else. OutOfMemoryError.
-Container from_bytes(std::span<const std::byte> bytes, bool copy = true);
+/// LimitError: more than `most_bytes` between header and digest, told before memory is taken.
+Container from_bytes(std::span<const std::byte> bytes, bool copy = true, std::size_t most_bytes = kAnyBytes);
 
 /// Writes a temporary file beside `path`, then renames it: on any error `path` is as it was. `secret`: mode 0600 from its
 /// creation, and on disk before the rename. FileError.
 void save(const std::string& path, const Container& container, bool secret = false);
 /// Reads and checks everything, as from_bytes. `secret`: the memory is wiped when its last owner goes. FileError besides.
-Container load(const std::string& path, bool secret = false);
+Container load(const std::string& path, bool secret = false, std::size_t most_bytes = kAnyBytes);
 /// Header, names and shapes of a file of any size; arrays have no data and the digest is not checked: `verified` is false.
 Container peek(const std::string& path);
 

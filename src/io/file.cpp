@@ -159,12 +159,13 @@ void save(const std::string& path, const Container& container, bool secret) {
   temporary.move_to_target(secret);
 }
 
-Container load(const std::string& path, bool secret) {
+Container load(const std::string& path, bool secret, std::size_t most_bytes) {
   // Read, not mapped: a file cut short or changed by another process is then an error, not a signal or a surprise.
   return naming(path, [&] {
     Input input(path);
     std::array<std::byte, layout::prefix_bytes> first{};
     const layout::Prefix prefix = input.read_prefix(first);
+    layout::require_within(prefix, most_bytes);
     const std::shared_ptr<std::byte> storage = layout::allocate(prefix.total_bytes, secret);
     const std::span<std::byte> whole(storage.get(), prefix.total_bytes);
     std::copy(first.begin(), first.end(), whole.begin());

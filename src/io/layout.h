@@ -56,6 +56,8 @@ struct Prefix {
 };
 /// Checks the first bytes of a file of `size` bytes: `first` holds min(size, prefix_bytes) of them.
 Prefix read_prefix(std::span<const std::byte> first, std::size_t size);
+/// Throws LimitError where the arrays take more than `most_bytes`.
+void require_within(const Prefix& prefix, std::size_t most_bytes);
 
 /// Checks the header against itself and the lengths; the arrays get no data. `text`: the header's bytes.
 Container read_header(std::span<const std::byte> text, const Prefix& prefix, std::vector<std::size_t>& offsets);

@@ -28,9 +28,9 @@ std::string told_text(const std::function<std::string()>& make) {
 
 }  // namespace
 
-io::Container load(const std::string& path) {
-  if (!mesh::over_ranks()) return io::load(path);
-  return io::from_bytes(told_by_own([&] { return io::to_bytes(io::load(path)); }));
+io::Container load(const std::string& path, std::size_t most_bytes) {
+  if (!mesh::over_ranks()) return io::load(path, false, most_bytes);
+  return io::from_bytes(told_by_own([&] { return io::to_bytes(io::load(path, false, most_bytes)); }));
 }
 
 io::Container load_secret(const std::string& path) {
@@ -45,9 +45,9 @@ io::Container load_secret(const std::string& path) {
   return mesh::default_device().keeper() != nullptr ? whole : io::from_bytes(open);
 }
 
-io::Container from_bytes(std::span<const std::byte> bytes) {
+io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_bytes) {
   if (mesh::over_ranks()) mesh::default_device().confirm("bytes of digest", io::to_hex(io::sha256(bytes)));
-  return io::from_bytes(bytes, false);
+  return io::from_bytes(bytes, false, most_bytes);
 }
 
 void save(device::Device& device, const std::string& path, const io::Container& container, bool secret) {

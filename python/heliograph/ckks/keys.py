@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import complexes, flag, moved_last, of_kind, readable_bytes, whole
+from heliograph._arrays import complexes, flag, moved_last, of_kind, readable_bytes, require_memory, whole
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.tensor import Progress, Tensor, level_of
 
@@ -33,8 +33,10 @@ def _encrypted(
     if isinstance(values, np.ndarray) and -values.ndim <= slots < values.ndim:
         # a broadcast view may stand for far more than it is
         items = math.prod(values.shape) // max(1, values.shape[slots])
-        parameters._core.require_memory(
-            items * parameters.ciphertext_bytes(1, at) + 16 * values.size, "encrypting this array"
+        require_memory(
+            parameters,
+            items * parameters.ciphertext_bytes(1, at) + 16 * math.prod(values.shape),
+            "encrypting this array",
         )
     array, is_complex = complexes(values, "the values to encrypt")
     array = moved_last(array, slots, "the values to encrypt")
@@ -128,11 +130,11 @@ class EvaluationKeys:
         """Bytes in memory; a file takes half of it."""
         return self._core.nbytes
 
-    def _load(self, path: str) -> Tensor:
-        return Tensor(_core.ckks_load_ciphertext(path))
+    def _load(self, path: str, limit: int) -> Tensor:
+        return Tensor(_core.ckks_load_ciphertext(path, limit, self.parameters.hash))
 
-    def _parse(self, data: bytes) -> Tensor:
-        return Tensor(_core.ckks_ciphertext_from_bytes(data))
+    def _parse(self, data: bytes, limit: int) -> Tensor:
+        return Tensor(_core.ckks_ciphertext_from_bytes(data, limit, self.parameters.hash))
 
     def to_bytes(self) -> bytes:
         """The keys as a file's bytes."""

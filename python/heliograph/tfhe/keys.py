@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import of_kind, readable_bytes
+from heliograph._arrays import of_kind, readable_bytes, require_memory
 from heliograph.tfhe.dtypes import array_of, name_of, values_of, words_of
 from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.tensor import Tensor
@@ -39,11 +39,11 @@ class EvaluationKeys:
         """Bytes in memory."""
         return self._core.nbytes
 
-    def _load(self, path: str) -> Tensor:
-        return Tensor(_core.tfhe_load_ciphertext(path))
+    def _load(self, path: str, limit: int) -> Tensor:
+        return Tensor(_core.tfhe_load_ciphertext(path, limit, self.parameters.hash))
 
-    def _parse(self, data: bytes) -> Tensor:
-        return Tensor(_core.tfhe_ciphertext_from_bytes(data))
+    def _parse(self, data: bytes, limit: int) -> Tensor:
+        return Tensor(_core.tfhe_ciphertext_from_bytes(data, limit, self.parameters.hash))
 
     def to_bytes(self) -> bytes:
         """The keys as a file's bytes."""
@@ -99,8 +99,7 @@ class SecretKey:
         if dtype is None and array.dtype == object:
             raise _core.PlaintextRangeError("the values to encrypt are beyond 64 bits")
         name = name_of(array.dtype if dtype is None else dtype)
-        size = array.size * self.parameters.ciphertext_bytes(name)
-        self.parameters._core.require_memory(size, "encrypting this array")
+        require_memory(self.parameters, array.size * self.parameters.ciphertext_bytes(name), "encrypting this array")
         return Tensor(self._core.encrypt(words_of(array, name, "the values to encrypt"), name, progress))
 
     def decrypt(self, tensor: Tensor, *, progress: Progress | None = None) -> npt.NDArray[Any]:

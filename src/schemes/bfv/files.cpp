@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "io/sha256.h"
+#include "ring/files.h"
 #include "rlwe/files.h"
 #include "schemes/bfv/derive.h"
 #include "schemes/bfv/spec_text.h"
@@ -14,8 +15,6 @@ using rlwe::dtype_of;
 using rlwe::key_of;
 using rlwe::Payload;
 using rlwe::seed_from;
-
-constexpr std::size_t kMaxItems = std::size_t{1} << 32;
 
 std::string type_of(const std::string& scheme, const std::string& kind) { return "heliograph." + scheme + "." + kind; }
 
@@ -36,11 +35,12 @@ Payload start(const char* kind, Context& c, const rlwe::KeyId& key, Payload::Rea
   return p;
 }
 
-std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
+std::shared_ptr<Context> context_of(const io::Container& k, const char* kind, const std::string& wanted = {}) {
   if (const std::string have = kind_in(k.type); have != kind)
     throw FormatError("this file holds an object of kind " + (have.empty() ? k.type : have) + ", not " + kind);
   const Spec spec = spec_from_json(k.header.object_at("parameters"));
   rlwe::check_hash(k, [&](bool named) { return hash_of(spec, named); });
+  ring::require_parameters(hash_of(spec), wanted);
   if (k.type != type_of(spec.scheme, kind)) throw DamagedFileError("the parameters are of another scheme");
   try {
     return open_context(spec);
@@ -109,18 +109,18 @@ RnsTensor read_part(const io::Container& k, Context& c, const Shape& shape, std:
   return ring::to_domain(whole, c.rules().home()).reshape(shape);
 }
 
-Ciphertext read_ciphertext(const io::Container& k) {
+Ciphertext read_ciphertext(const io::Container& k, const Allowed& allowed) {
   CiphertextData x;
-  x.context = context_of(k, "ciphertext");
+  x.context = context_of(k, "ciphertext", allowed.parameters);
   Context& c = *x.context;
   k.header.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width",
                          "fresh", "seeds", has_factors(c) ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds"},
                         "a ciphertext");
   x.key = key_of(k);
-  Shape shape;
-  for (u64 s : k.header.unsigned_array_at("shape", device::kMaxAxes, kMaxItems)) shape.push_back(s);
   const std::size_t degree = k.header.unsigned_at("degree", 2), level = k.header.unsigned_at("level", c.rlwe().top_level());
   if (degree < 1 || level < 1) throw DamagedFileError("a ciphertext has degree 1 or 2 and at least one prime");
+  const Shape shape =
+      ring::read_shape(k, c.parts() * c.rlwe().polynomial_bytes(level) * (degree + 1), allowed.bytes, c.engine());
   const std::string& packing = k.header.string_at("packing", 16);
   if (packing != "slots" && packing != "coefficients")
     throw DamagedFileError("the packing is neither slots nor coefficients");
@@ -229,8 +229,12 @@ Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_, ring::
 void Ciphertext::save(const std::string& path) const {
   ring::save(data_->context->engine().device(), path, describe(*data_, rlwe::collect).container);
 }
-Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(ring::from_bytes(bytes)); }
-Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(ring::load(path)); }
+Ciphertext Ciphertext::from_bytes(std::span<const std::byte> bytes, const Allowed& allowed) {
+  return read_ciphertext(ring::from_bytes(bytes, allowed.bytes), allowed);
+}
+Ciphertext Ciphertext::load(const std::string& path, const Allowed& allowed) {
+  return read_ciphertext(ring::load(path, allowed.bytes), allowed);
+}
 
 Bytes PublicKey::to_bytes() const {
   Bytes bytes;

@@ -28,11 +28,11 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
   data->width = shape.back(), shape.pop_back();
   const std::size_t items = ring::element_count(shape), level = c->rlwe().top_level();
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
-  const std::size_t each = 2 * level * c->spec().n * math::word_bytes(c->rlwe().parameters().word);
   require<ParameterError>(moduli.first < c->parts() && moduli.count <= c->parts() - moduli.first,
                           "the set has no such plaintext moduli");
   const std::size_t parts = moduli.count ? moduli.count : c->parts() - moduli.first;
-  c->engine().require_memory(items * parts * each, "encrypting this array");
+  c->engine().require_memory(checked_product(items, parts, std::size_t{2}, c->rlwe().polynomial_bytes(level)),
+                             "encrypting this array");
   data->context = c, data->key = key, data->packing = packing;
   data->first_part = moduli.first;
   data->independent = data->distinct = c->rules().independent();
@@ -245,7 +245,8 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
   Context& c = *data_->context;
   const std::size_t items = x.front().items();
   const std::vector<u64> moduli = c.rlwe().moduli(x.front().primes());
-  std::vector<std::uint64_t> out(c.parts() * items * x.width);
+  std::vector<std::uint64_t> out =
+      c.engine().host_array<std::uint64_t>(checked_product(c.parts(), items, x.width), "decrypting this tensor");
   for (std::size_t part = 0; part < c.parts(); ++part) {
     const RnsTensor flat = x.parts[part].reshape({items});
     for (std::size_t first = 0; first < items; first += kStretch) {

@@ -50,7 +50,7 @@ Progress third_of(const Progress& watch, int which) {
 Ciphertext convolved_stretch(const Ciphertext& x, const Stretch& some, CiphertextData like, const Shape& shape,
                              const Progress& watch) {
   const Ciphertext from = slice(x, 0, some.first_input, 1, some.inputs);
-  const GatheredProduct product = convolution_product(from.shape(), some.weights, some.shape);
+  const GatheredProduct product = convolution_product(*x.data().context, from.shape(), some.weights, some.shape);
   like.parts = {product_of(from.data(), 0, product, shape, some.bias, third_of(watch, 0))};
   return finish(std::move(like));
 }
@@ -76,7 +76,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
   if (in.size() != 3) throw ShapeError("this layer takes (channels, H, W), not " + ring::to_string(in));
   require<ShapeError>(s.outputs > 0, "a layer has at least one output");
   check_bias(c, bias, s.outputs);
-  const CiphertextData convolved = derived_by(a, convolution_product(in, weights, s), !bias.empty());
+  const CiphertextData convolved = derived_by(a, convolution_product(c, in, weights, s), !bias.empty());
   const Shape plane = convolution_shape(in, s);
   if (pool == 0 || plane[1] % pool != 0 || plane[2] % pool != 0)
     throw ShapeError("windows of " + std::to_string(pool) + " x " + std::to_string(pool) +
@@ -86,13 +86,13 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
   for (std::size_t part = 0; part < a.parts.size() && a.degree() > 1; ++part)
     squared.noise[part] = rlwe::log2_sum(squared.noise[part], c.rules().key_switch_noise(a.first_part + part, a.level()));
   const std::size_t level = product_level(squared, x.level(), squared, x.level());
-  const std::size_t parts = a.parts.size(),
-                    component = a.front().primes().size() * c.spec().n * a.front().view().word_size();
-  const std::size_t each = plane[1] * plane[2] * component * (a.degree() + 1 + 3);  // outputs and squares
-  const std::size_t results = parts * ring::element_count(pooled) * component * 2, free = c.engine().free_memory();
+  const std::size_t parts = a.parts.size(), component = c.rlwe().polynomial_bytes(a.front().primes().size());
+  const std::size_t each = checked_product(plane[1], plane[2], component, a.degree() + 1 + 3);  // outputs and squares
+  const std::size_t results = checked_product(parts, ring::element_count(pooled), component, std::size_t{2});
+  const std::size_t free = c.engine().free_memory();
   const std::size_t unit = s.groups > 1 ? s.outputs / s.groups : 1;
-  c.engine().require_memory(results + each * unit, "this layer");
-  const std::size_t room = stretch ? stretch * each : (free - std::min(free, results)) / 2;
+  c.engine().require_memory(checked_add(results, checked_mul(each, unit)), "this layer");
+  const std::size_t room = stretch ? checked_mul(std::min(stretch, s.outputs), each) : (free - std::min(free, results)) / 2;
   const std::size_t most = channels_in(room, each, s.outputs, unit), stretches = (s.outputs + most - 1) / most;
 
   std::vector<Ciphertext> done;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/checked.h"
 #include "schemes/bfv/encode.h"
 #include "schemes/bfv/linear.h"
 
@@ -60,6 +61,18 @@ GatheredProduct reduced(GatheredProduct product, u64 t) {
   return product;
 }
 
+/// Room for the indices of a product whose sizes are there. Throws ShapeError for more inputs than an index counts (a
+/// broadcast tensor costs nothing, its indices do), OutOfMemoryError.
+void reserve_index(Context& c, GatheredProduct& p) {
+  require<ShapeError>(p.inputs <= GatheredProduct::kNone / 2, "a matrix product has too many inputs");
+  const std::size_t entries = checked_product(p.groups, p.positions, p.terms);
+  // Beside them pointers to the inputs, and the windows that are compared with each other.
+  const std::size_t beside = checked_add(checked_mul(p.inputs, 32), checked_mul(p.positions, 128));
+  c.engine().require_host_memory(checked_add(checked_mul(entries, 3 * sizeof(math::u32)), beside), "this matrix product");
+  p.index = c.engine().host_array<math::u32>(entries, "this matrix product");
+  p.index.clear();
+}
+
 Ciphertext apply(const Ciphertext& x, const GatheredProduct& product, const Shape& shape,
                  const std::vector<std::int64_t>& bias, const Progress& progress) {
   CiphertextData r = derived_by(x.data(), product, !bias.empty());
@@ -109,7 +122,7 @@ void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t r
 Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, std::size_t columns, const Ciphertext& x,
                   const std::vector<std::int64_t>& bias, const Progress& progress) {
   const Shape in = x.shape();
-  require<ShapeError>(weights.size() == rows * columns, "the weights do not fill their matrix");
+  require<ShapeError>(weights.size() == checked_mul(rows, columns), "the weights do not fill their matrix");
   if (in.empty() || in[0] != columns) {
     throw ShapeError("weights of shape " + ring::to_string({rows, columns}) + " do not multiply a tensor of shape " +
                      ring::to_string(in));
@@ -122,6 +135,7 @@ Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, st
                     .terms = columns,
                     .inputs = columns * positions,
                     .weights = weights};
+  reserve_index(*x.data().context, p);
   for (std::size_t at = 0; at < positions; ++at) {
     for (std::size_t k = 0; k < columns; ++k) p.index.push_back(static_cast<math::u32>(k * positions + at));
   }
@@ -135,6 +149,8 @@ namespace {
 struct Image {
   std::size_t channels, height, width;
 };
+
+std::size_t padded(std::size_t length, const Convolution& s) { return checked_add(length, checked_mul(2, s.padding)); }
 
 /// Flat input index of each term of each output position: one group.
 void append_windows(GatheredProduct& p, const Convolution& s, const Image& image, std::size_t group, std::size_t out_height,
@@ -159,31 +175,34 @@ void append_windows(GatheredProduct& p, const Convolution& s, const Image& image
 Ciphertext convolve_one(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& s,
                         const std::vector<std::int64_t>& bias, const Progress& progress) {
   const Shape in = x.shape();
-  return apply(x, convolution_product(in, weights, s), convolution_shape(in, s), bias, progress);
+  const GatheredProduct product = convolution_product(*x.data().context, in, weights, s);  // refuses before shapes are made
+  return apply(x, product, convolution_shape(in, s), bias, progress);
 }
 
 }  // namespace
 
 Shape convolution_shape(const Shape& in, const Convolution& s) {
-  return {s.outputs, (in[1] + 2 * s.padding - s.height) / s.stride + 1, (in[2] + 2 * s.padding - s.width) / s.stride + 1};
+  return {s.outputs, (padded(in[1], s) - s.height) / s.stride + 1, (padded(in[2], s) - s.width) / s.stride + 1};
 }
 
-GatheredProduct convolution_product(const Shape& in, const std::vector<std::int64_t>& weights, const Convolution& s) {
-  require<ShapeError>(weights.size() == s.outputs * s.inputs_per_group * s.height * s.width,
+GatheredProduct convolution_product(Context& c, const Shape& in, const std::vector<std::int64_t>& weights,
+                                    const Convolution& s) {
+  require<ShapeError>(weights.size() == checked_product(s.outputs, s.inputs_per_group, s.height, s.width),
                       "the weights do not fill their shape");
   const Image image{in[0], in[1], in[2]};
   if (s.groups == 0 || s.stride == 0 || image.channels != s.groups * s.inputs_per_group || s.outputs % s.groups != 0 ||
-      image.height + 2 * s.padding < s.height || image.width + 2 * s.padding < s.width || s.height * s.width == 0) {
+      padded(image.height, s) < s.height || padded(image.width, s) < s.width || s.height * s.width == 0) {
     throw ShapeError("weights of shape " + ring::to_string({s.outputs, s.inputs_per_group, s.height, s.width}) + " in " +
                      std::to_string(s.groups) + " group(s) do not convolve a tensor of shape " + ring::to_string(in));
   }
   const Shape out = convolution_shape(in, s);
   GatheredProduct p{.groups = s.groups,
                     .outputs = s.outputs / s.groups,
-                    .positions = out[1] * out[2],
+                    .positions = checked_mul(out[1], out[2]),
                     .terms = s.inputs_per_group * s.height * s.width,
                     .inputs = ring::element_count(in),
                     .weights = weights};
+  reserve_index(c, p);
   for (std::size_t g = 0; g < s.groups; ++g) append_windows(p, s, image, g, out[1], out[2]);
   return p;
 }
@@ -198,6 +217,7 @@ Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights,
   std::vector<Ciphertext> parts;
   for (std::size_t i = 0; i < in[0]; ++i) {
     const Ciphertext y = convolve_one(index(x, 0, i), weights, s, bias, progress);
+    if (i == 0) x.data().context->engine().require_memory(checked_mul(in[0], y.bytes()), "this convolution");
     Shape one = y.shape();
     one.insert(one.begin(), 1);
     parts.push_back(reshape(y, one));
@@ -213,8 +233,10 @@ Ciphertext sum(const Ciphertext& a, std::size_t axis) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (i != axis) order.push_back(i);
   }
-  const Ciphertext lead = transpose(a, order);
   require<ShapeError>(length > 0, "an empty axis cannot be summed");
+  if (ring::element_count(shape) == 0) return index(a, axis, 0);
+  const Ciphertext lead = transpose(a, order);
+  a.data().context->engine().require_host_memory(checked_mul(length, 3 * sizeof(std::int64_t)), "this sum");
   Ciphertext r = matmul(std::vector<std::int64_t>(length, 1), 1, length, lead, {});
   return index(r, 0, 0);
 }
@@ -233,9 +255,10 @@ Ciphertext sum_pool2d(const Ciphertext& a, std::size_t size) {
                     .outputs = 1,
                     .positions = ring::element_count(out),
                     .terms = size * size,
-                    .inputs = ring::element_count(in),
-                    .weights = std::vector<std::int64_t>(size * size, 1)};
-  p.index.reserve(p.inputs);
+                    .inputs = ring::element_count(in)};
+  if (p.inputs == 0) return reshape(slice(a, 0, 0, 1, in[0]), out);
+  reserve_index(*a.data().context, p);
+  p.weights.assign(p.terms, 1);
   for (std::size_t at = 0; at < p.positions; ++at) {
     const std::size_t x = at % (width / size), row = at / (width / size);  // rows of all planes lie below each other
     for (std::size_t i = 0; i < size * size; ++i)

@@ -7,8 +7,10 @@ namespace heliograph::bfv {
 
 using device::GatheredProduct;
 
-/// The product that convolves one image (channels, H, W). Throws ShapeError where the weights do not fit it.
-GatheredProduct convolution_product(const Shape& image, const std::vector<std::int64_t>& weights, const Convolution& s);
+/// The product that convolves one image (channels, H, W). Throws ShapeError where the weights do not fit it,
+/// OutOfMemoryError.
+GatheredProduct convolution_product(Context& c, const Shape& image, const std::vector<std::int64_t>& weights,
+                                    const Convolution& s);
 /// (outputs, height, width) of that product's result.
 Shape convolution_shape(const Shape& image, const Convolution& s);
 /// A bias is empty, or one integer for each row, or for each plaintext modulus of the set and row. Throws ShapeError,

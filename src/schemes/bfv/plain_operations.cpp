@@ -36,10 +36,13 @@ Ciphertext add_encoded(const Ciphertext& x, const Plaintext& y, bool negative) {
 /// The scalar centred modulo t.
 std::int64_t centered_scalar(std::int64_t v, u64 t) { return math::centered(math::signed_mod(v, t), t); }
 
-/// The integer of each item of `shape`, `values` broadcast to it.
-std::vector<std::int64_t> broadcast_integers(const Values& values, const Shape& shape) {
+/// The integer of each item of `wide`, `values` broadcast to it. Throws OutOfMemoryError where there is no room for a result of
+/// so many items.
+std::vector<std::int64_t> broadcast_integers(const Values& values, const RnsTensor& wide) {
   require<ShapeError>(values.width == 1, "one integer for each ciphertext is wanted");
-  std::vector<std::int64_t> out(ring::element_count(shape));
+  const Shape shape = wide.shape();
+  wide.engine()->require_host_memory(wide.bytes(), "the result");
+  auto out = wide.engine()->host_array<std::int64_t>(wide.items(), "the result");
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::size_t rest = i, from = 0, step = 1;
     for (std::size_t axis = shape.size(); axis-- > 0;) {
@@ -90,7 +93,7 @@ Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative)
   Context& c = *a.context;
   check_values(c, values, Packing::coefficients);
   const Shape shape = ring::broadcast_shapes(a.shape(), values.shape);
-  const std::vector<std::int64_t> scalars = broadcast_integers(values, shape);
+  const std::vector<std::int64_t> scalars = broadcast_integers(values, a.parts.front().broadcast_to(shape));
   CiphertextData r = derived(a);
   if (shape != a.shape()) r.distinct = r.independent = false;
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
@@ -120,7 +123,7 @@ Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
   Context& c = *a.context;
   check_values(c, values, Packing::coefficients);
   const Shape shape = ring::broadcast_shapes(a.shape(), values.shape);
-  const std::vector<std::int64_t> scalars = broadcast_integers(values, shape);
+  const std::vector<std::int64_t> scalars = broadcast_integers(values, a.parts.front().broadcast_to(shape));
   ring::Engine& e = c.engine();
   CiphertextData r = derived(a);
   if (shape != a.shape() || std::count(scalars.begin(), scalars.end(), 0) > 0) r.distinct = r.independent = false;

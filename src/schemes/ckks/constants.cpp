@@ -8,11 +8,14 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// The number of each item of `shape`, `values` broadcast to it.
-std::vector<std::complex<double>> broadcast_numbers(const Values& values, const Shape& shape) {
+/// The number of each item of `wide`, `values` broadcast to it. Throws OutOfMemoryError where there is no room for a result of
+/// so many items.
+std::vector<std::complex<double>> broadcast_numbers(const Values& values, const RnsTensor& wide) {
+  const Shape shape = wide.shape();
   require<ShapeError>(values.width == 1, "one number for each ciphertext is wanted");
   require<ShapeError>(values.data.size() == ring::element_count(values.shape), "values and shape do not agree");
-  std::vector<std::complex<double>> out(ring::element_count(shape));
+  wide.engine()->require_host_memory(wide.bytes(), "the result");
+  auto out = wide.engine()->host_array<std::complex<double>>(wide.items(), "the result");
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::size_t rest = i, from = 0, step = 1;
     for (std::size_t axis = shape.size(); axis-- > 0;) {
@@ -37,7 +40,7 @@ Ciphertext add_constants(const Ciphertext& a, const Values& values) {
   const CiphertextData& x = a.data();
   Context& c = *x.context;
   const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
-  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, shape);
+  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, x.tensor.broadcast_to(shape));
   check_values(c, values, x.level, x.scale);
   CiphertextData r = derived(x);
   r.complex = x.complex || values.complex;
@@ -68,7 +71,8 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
   const CiphertextData& x = a.data();
   Context& c = *x.context;
   const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
-  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, shape);
+  const RnsTensor in = x.tensor.broadcast_to(shape);
+  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, in);
   if (scale == 0) {
     if (x.level == 1) throw LevelError("level 1 is the lowest: no multiplication is left but by integers (scale=1)");
     scale = c.ratio(x.level) * (c.scale(x.level - 1) / x.scale);
@@ -86,7 +90,6 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
                   [&](const auto& v) { return std::rint(v.real() * scale) != v.real() * scale; }))
     r.noise = rlwe::log2_sum(r.noise, x.bound + std::log2(x.scale) - 1);
   r.bound = rlwe::log2_max(0.0, x.bound + std::log2(std::max(largest, 0x1p-60)));
-  const RnsTensor in = x.tensor.broadcast_to(shape);
   if (uniform(numbers)) {
     r.tensor = numbers.empty() ? in : times_whole(c, in, std::rint(numbers[0].real() * scale));
     return finish(std::move(r));

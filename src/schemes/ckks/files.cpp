@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "io/sha256.h"
+#include "ring/files.h"
 #include "rlwe/files.h"
 #include "schemes/ckks/context.h"
 #include "schemes/ckks/spec_text.h"
@@ -14,7 +15,6 @@ using rlwe::dtype_of;
 using rlwe::key_of;
 using rlwe::Payload;
 
-constexpr std::size_t kMaxItems = std::size_t{1} << 32;
 constexpr std::string_view kPrefix = "heliograph.ckks.";
 
 Payload start(const char* kind, Context& c, const rlwe::KeyId& key, Payload::Read read = ring::download) {
@@ -25,13 +25,14 @@ Payload start(const char* kind, Context& c, const rlwe::KeyId& key, Payload::Rea
   return p;
 }
 
-std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
+std::shared_ptr<Context> context_of(const io::Container& k, const char* kind, const std::string& wanted = {}) {
   if (k.type != std::string(kPrefix) + kind) {
     const std::string have = k.type.starts_with(kPrefix) ? k.type.substr(kPrefix.size()) : k.type;
     throw FormatError("this file holds an object of kind " + have + ", not " + kind);
   }
   const Spec spec = spec_from_json(k.header.object_at("parameters"));
   rlwe::check_hash(k, [&](bool named) { return hash_of(spec, named); });
+  ring::require_parameters(hash_of(spec), wanted);
   try {
     return open_context(spec);
   } catch (const ParameterError& e) {
@@ -73,9 +74,9 @@ RnsTensor with_mask(Context& c, const RnsTensor& body, const Key256& seed) {
   return whole.reshape(body.shape());
 }
 
-Ciphertext read_ciphertext(const io::Container& k) {
+Ciphertext read_ciphertext(const io::Container& k, const Allowed& allowed) {
   CiphertextData x;
-  x.context = context_of(k, "ciphertext");
+  x.context = context_of(k, "ciphertext", allowed.parameters);
   Context& c = *x.context;
   const io::Json& h = k.header;
   const bool figures = k.version > 1;
@@ -84,8 +85,6 @@ Ciphertext read_ciphertext(const io::Container& k) {
                  "a ciphertext");
   require<DamagedFileError>(k.arrays.size() == 1, "a ciphertext has one array");
   x.key = key_of(k);
-  Shape shape;
-  for (u64 s : h.unsigned_array_at("shape", device::kMaxAxes, kMaxItems)) shape.push_back(s);
   const std::size_t degree = h.unsigned_at("degree", 2);
   x.level = h.unsigned_at("level", c.top_level());
   require<DamagedFileError>(degree >= 1 && x.level >= 1, "a ciphertext has degree 1 or 2 and a level of 1 at least");
@@ -101,6 +100,7 @@ Ciphertext read_ciphertext(const io::Container& k) {
   require<DamagedFileError>(x.fresh || !x.seed, "only fresh ciphertexts are seeded");
   require<DamagedFileError>(!x.fresh || !h.contains("noise"), "a fresh ciphertext's noise follows from its parameters");
   const device::PrimeList chain = c.rlwe().chain(x.level);
+  const Shape shape = ring::read_shape(k, c.rlwe().polynomial_bytes(chain.size()) * (degree + 1), allowed.bytes, c.engine());
   x.tensor = rlwe::read_tensor(k, "words", c.rlwe(), shape, x.seed ? 1 : degree + 1, chain, Domain::ntt);
   if (x.seed) x.tensor = with_mask(c, x.tensor, *x.seed);
   const double fresh = x.seed ? c.noise().fresh_secret_key() : c.noise().fresh_public_key();
@@ -193,8 +193,12 @@ Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_, ring::
 void Ciphertext::save(const std::string& path) const {
   ring::save(data_->context->engine().device(), path, describe(*data_, rlwe::collect).container);
 }
-Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(ring::from_bytes(bytes)); }
-Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(ring::load(path)); }
+Ciphertext Ciphertext::from_bytes(std::span<const std::byte> bytes, const Allowed& allowed) {
+  return read_ciphertext(ring::from_bytes(bytes, allowed.bytes), allowed);
+}
+Ciphertext Ciphertext::load(const std::string& path, const Allowed& allowed) {
+  return read_ciphertext(ring::load(path, allowed.bytes), allowed);
+}
 
 Bytes PublicKey::to_bytes() const {
   Bytes bytes;

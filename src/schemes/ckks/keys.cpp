@@ -53,7 +53,7 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
   const std::size_t items = ring::element_count(shape);
   require<ShapeError>(items < (std::size_t{1} << 32), "one call encrypts fewer than 2^32 ciphertexts");
   const device::PrimeList chain = c->rlwe().chain(data.level);
-  c->engine().require_memory(items * 2 * chain.size() * c->spec().n * math::word_bytes(c->rlwe().parameters().word),
+  c->engine().require_memory(checked_product(items, std::size_t{2}, c->rlwe().polynomial_bytes(chain.size())),
                              "encrypting this array");
   data.context = c, data.key = key, data.width = described.width, data.complex = described.complex, data.fresh = true;
   const RnsTensor all(c->rlwe().engine(), {items}, 2, chain, Domain::ntt);
@@ -220,7 +220,7 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
   Context& c = *key.context;
   Values v{.shape = x.shape(), .width = x.width, .complex = x.complex};
   const std::size_t items = x.tensor.items();
-  v.data.resize(items * x.width);
+  v.data = c.engine().host_array<std::complex<double>>(checked_mul(items, x.width), "decrypting this tensor");
   require_room_for_values(x, checked);
   const device::PrimeList primes = c.decoding_primes(x.level, x.scale);
   const double room = c.decoding_room(x.level, x.scale);

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/checked.h"
 #include "io/container.h"
 #include "io/sha256.h"
+#include "ring/files.h"
 #include "ring/keeper.h"
 #include "schemes/tfhe/context.h"
 #include "schemes/tfhe/encoding.h"
@@ -14,7 +14,6 @@ namespace heliograph::tfhe {
 
 namespace {
 
-constexpr std::size_t kMaxItems = std::size_t{1} << 32;
 constexpr const char* kPrefix = "heliograph.tfhe.";
 
 std::string file_type(const char* kind) { return std::string(kPrefix) + kind; }
@@ -26,7 +25,7 @@ io::Container start(const char* kind, const Context& c) {
   return k;
 }
 
-std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
+std::shared_ptr<Context> context_of(const io::Container& k, const char* kind, const std::string& wanted = {}) {
   if (k.type != file_type(kind)) {
     const std::string have = k.type.starts_with(kPrefix) ? k.type.substr(std::strlen(kPrefix)) : k.type;
     throw FormatError("this file holds an object of kind " + have + ", not " + kind);
@@ -34,6 +33,7 @@ std::shared_ptr<Context> context_of(const io::Container& k, const char* kind) {
   const Spec spec = spec_from_json(k.header.object_at("parameters"));
   if (hash_of(spec) != k.header.string_at("parameter_hash", 64))
     throw DamagedFileError("the parameters do not match their hash");
+  ring::require_parameters(hash_of(spec), wanted);
   try {
     return open_context(spec);
   } catch (const ParameterError& e) {
@@ -86,9 +86,9 @@ Type type_from(const io::Container& k, const Spec& spec) {
   }
 }
 
-Ciphertext read_ciphertext(const io::Container& k) {
+Ciphertext read_ciphertext(const io::Container& k, const Allowed& allowed) {
   CiphertextData x;
-  x.context = context_of(k, "ciphertext");
+  x.context = context_of(k, "ciphertext", allowed.parameters);
   const Context& c = *x.context;
   k.header.require_only({"parameters", "parameter_hash", "key", "type", "shape", "seed"}, "a ciphertext");
   require_arrays(k, 1);
@@ -96,15 +96,13 @@ Ciphertext read_ciphertext(const io::Container& k) {
   if (k.header.contains("seed")) x.seed = seed_of(k);
   if (x.seed && !x.key) throw DamagedFileError("only encryptions are seeded");
   x.type = type_from(k, c.spec());
-  Shape shape;
-  for (u64 s : k.header.unsigned_array_at("shape", device::kMaxAxes, kMaxItems)) shape.push_back(s);
   const std::size_t wires = wires_of(c.spec(), x.type), kept = x.seed ? 1 : c.lwe().wide() + 1;
+  const Shape shape = ring::read_shape(k, wires * c.words() * sizeof(u64), allowed.bytes, c.session());
   std::vector<std::size_t> expected = shape;
   expected.insert(expected.end(), {wires, kept});
   const std::span<const u64> words = k.array("words", "u64", expected).values<u64>();
   const std::size_t items = device::element_count(shape);
-  require<DamagedFileError>(checked_mul(items, wires) < kMaxItems, "a file holds fewer than 2^32 LWE ciphertexts");
-  c.session().require_memory(checked_product(items, wires, c.words(), sizeof(u64)), "loading these ciphertexts");
+  require<DamagedFileError>(items * wires < std::size_t{1} << 32, "a file holds fewer than 2^32 LWE ciphertexts");
   const lwe::Tensor all = c.tensor({items}, wires);
   const std::size_t step = std::max<std::size_t>(1, 4096 / wires);
   std::vector<u64> stretch;
@@ -157,8 +155,12 @@ Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_, lwe::d
 void Ciphertext::save(const std::string& path) const {
   ring::save(data_->context->session().device(), path, describe(*data_, lwe::collect)->container);
 }
-Ciphertext Ciphertext::from_bytes(const Bytes& bytes) { return read_ciphertext(ring::from_bytes(bytes)); }
-Ciphertext Ciphertext::load(const std::string& path) { return read_ciphertext(ring::load(path)); }
+Ciphertext Ciphertext::from_bytes(std::span<const std::byte> bytes, const Allowed& allowed) {
+  return read_ciphertext(ring::from_bytes(bytes, allowed.bytes), allowed);
+}
+Ciphertext Ciphertext::load(const std::string& path, const Allowed& allowed) {
+  return read_ciphertext(ring::load(path, allowed.bytes), allowed);
+}
 
 Bytes EvaluationKeys::to_bytes() const { return io::to_bytes(describe(*data_)); }
 void EvaluationKeys::save(const std::string& path) const {

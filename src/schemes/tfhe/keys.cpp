@@ -84,7 +84,7 @@ Ciphertext SecretKey::encrypt(const std::vector<std::uint64_t>& values, const Sh
   Shape shape;
   ring::tell(device, shape, [&] { messages = messages_of(c.spec(), values, given, type), shape = given; });
   const std::size_t items = device::element_count(shape), wires = wires_of(c.spec(), type), words = c.words();
-  c.session().require_memory(items * wires * words * sizeof(u64), "encrypting this array");
+  c.session().require_memory(checked_product(items, wires, words, sizeof(u64)), "encrypting this array");
   Key256 error_seed{};
   const auto seed = ring::told<Key256>(device, [&] {
     const Key256 masks = data_->entropy->next();
@@ -118,7 +118,7 @@ void read_phases(const SecretKeyData& key, const CiphertextData& x, std::vector<
                  const Progress& progress, const std::function<void(const std::vector<u64>&, std::span<T>)>& read) {
   require_same(x, key.context, key.id, "this secret key");
   const lwe::Tensor flat = x.tensor.reshape({x.tensor.items()});
-  out.resize(flat.items() * each);
+  out = key.context->session().host_array<T>(checked_mul(flat.items(), each), "decrypting this tensor");
   in_stretches(flat.items(), flat.wires(), progress, [&](std::size_t first, std::size_t count) {
     const std::vector<u64> words = lwe::collect(flat.slice(0, first, 1, count));
     const std::span<T> part = std::span(out).subspan(first * each, count * each);
