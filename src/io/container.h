@@ -86,10 +86,11 @@ std::vector<std::byte> to_bytes(const Container& container);
 /// LimitError: more than `most_bytes` between header and digest, told before memory is taken.
 Container from_bytes(std::span<const std::byte> bytes, bool copy = true, std::size_t most_bytes = kAnyBytes);
 
-/// Writes a temporary file beside `path`, then renames it: on any error `path` is as it was. `secret`: mode 0600 from its
-/// creation, and on disk before the rename. FileError.
+/// Writes a file without a name in the folder of `path`, then gives it that name: on any error `path` is as it was, and a
+/// process that is killed leaves nothing else (but on file systems without such files). `secret`: mode 0600 from its creation,
+/// and on disk before it has the name. FileError.
 void save(const std::string& path, const Container& container, bool secret = false);
-/// Reads and checks everything, as from_bytes. `secret`: the memory is wiped when its last owner goes. FileError besides.
+/// Reads and checks everything, as from_bytes. `secret`: its memory is base/secret.h's. FileError besides.
 Container load(const std::string& path, bool secret = false, std::size_t most_bytes = kAnyBytes);
 /// Header, names and shapes of a file of any size; arrays have no data and the digest is not checked: `verified` is false.
 Container peek(const std::string& path);

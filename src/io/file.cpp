@@ -1,11 +1,13 @@
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <optional>
 #include <system_error>
 
 #include "io/layout.h"
@@ -30,6 +32,7 @@ class File {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
   int get() const { return descriptor_; }
+  void swap(File& other) { std::swap(descriptor_, other.descriptor_); }
   int close() { return ::close(std::exchange(descriptor_, -1)); }
 
  private:
@@ -105,22 +108,74 @@ std::string target_of(const std::string& path) {
   return real != nullptr ? std::string(real.get()) : path;
 }
 
-/// A new file beside the target that disappears unless it is moved there.
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == path.npos ? "." : path.substr(0, slash + 1);
+}
+
+/// What two names are made of: nobody else's.
+std::string random_name(const std::string& path, const std::string& folder) {
+  std::array<unsigned char, 8> random;
+  std::size_t have = 0;
+  while (have < random.size()) {
+    const ssize_t got = ::getrandom(random.data() + have, random.size() - have, 0);
+    if (got < 0 && errno != EINTR) fail("write", path, errno);
+    if (got > 0) have += static_cast<std::size_t>(got);
+  }
+  return folder + "/.heliograph-" + to_hex(random) + ".tmp";
+}
+
+/// Gives the file at `from` (a link to an open one) the name `target`, whatever had it. No call does that with a file that has
+/// no name, so it gets one for a moment. Returns an errno.
+int link_over(const char* from, const char* between, const char* target) {
+  if (::linkat(AT_FDCWD, from, AT_FDCWD, between, AT_SYMLINK_FOLLOW) != 0) return errno;
+  if (::rename(between, target) == 0) return 0;
+  const int code = errno;
+  ::unlink(between);
+  return code;
+}
+
+/// The same from a process of its own, which shares this one's memory and is waited for: killed, this process leaves no whole
+/// secret under the name between. Only what kills both, a control group or the machine, can do that within those microseconds.
+int link_over_apart(const char* from, const char* between, const char* target) {
+  struct Names {
+    const char *from, *between, *target;
+  } names{from, between, target};
+  const auto run = [](void* given) {
+    const auto* const n = static_cast<const Names*>(given);
+    return link_over(n->from, n->between, n->target);
+  };
+  constexpr std::size_t stack_bytes = std::size_t{1} << 16;
+  const std::unique_ptr<std::byte[]> stack(new std::byte[stack_bytes]);
+  sigset_t all, before;  // no handler of this process may run in that one
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  // Its end signals nothing: a host that waits for children of its own does not see it.
+  const pid_t helper = ::clone(run, stack.get() + stack_bytes, CLONE_VM | CLONE_VFORK, &names);
+  int status = 0;
+  pid_t waited = -1;
+  while (helper > 0 && (waited = ::waitpid(helper, &status, __WCLONE)) < 0 && errno == EINTR) {
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (helper < 0) return link_over(from, between, target);  // no more processes, or not allowed
+  return waited == helper && WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+}
+
+/// A new file that disappears unless it gets the target's name. It has no name before, where the target's file system has
+/// such files (O_TMPFILE: ext4, xfs, btrfs, tmpfs); else one beside the target that a killed process leaves there.
 class Temporary {
  public:
-  Temporary(const std::string& path, bool secret) : path_(path), target_(target_of(path)) {
-    const std::size_t slash = target_.rfind('/');
-    const std::string folder = slash == target_.npos ? "" : target_.substr(0, slash + 1);
-    int descriptor = -1;
-    for (int attempt = 0; descriptor < 0 && attempt < 100; ++attempt) {
-      std::array<unsigned char, 8> random;
-      if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) continue;
-      name_ = folder + ".heliograph-" + to_hex(random) + ".tmp";
-      descriptor = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, secret ? 0600 : 0666);
-      if (descriptor < 0 && errno != EEXIST && errno != EINTR) fail("write", path_, errno);
+  Temporary(const std::string& path, bool secret)
+      : path_(path), target_(target_of(path)), folder_(folder_of(target_)), file_(open_nameless(secret)) {
+    if (file_.get() >= 0) return;
+    name_ = random_name(path_, folder_);
+    File named(::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode(secret)));
+    if (named.get() < 0) {
+      const int code = errno;
+      name_.clear();
+      fail("write", path_, code);
     }
-    if (descriptor < 0) fail("write", path_, EEXIST);
-    file_.emplace(descriptor);
+    file_.swap(named);
   }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
@@ -130,7 +185,7 @@ class Temporary {
 
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-      const ssize_t done = ::write(file_->get(), bytes.data(), bytes.size());
+      const ssize_t done = ::write(file_.get(), bytes.data(), bytes.size());
       if (done < 0 && errno == EINTR) continue;
       if (done < 0) fail("write", path_, errno);
       bytes = bytes.subspan(static_cast<std::size_t>(done));
@@ -138,16 +193,34 @@ class Temporary {
   }
 
   void move_to_target(bool to_disk) {
-    if (to_disk && ::fsync(file_->get()) != 0) fail("write", path_, errno);
-    if (file_->close() != 0) fail("write", path_, errno);
+    if (to_disk && ::fsync(file_.get()) != 0) fail("write", path_, errno);
+    if (name_.empty()) return give_name();
+    if (file_.close() != 0) fail("write", path_, errno);
     if (::rename(name_.c_str(), target_.c_str()) != 0) fail("write", path_, errno);
     name_.clear();
   }
 
  private:
+  static mode_t mode(bool secret) { return secret ? 0600 : 0666; }
+
+  int open_nameless(bool secret) const {
+    if (::faccessat(AT_FDCWD, "/proc/self/fd", X_OK, AT_EACCESS) != 0) return -1;  // what names it
+    // Where it is for another reason that there is none, the attempt with a name says so.
+    return ::open(folder_.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode(secret));
+  }
+
+  void give_name() {
+    const std::string link = "/proc/self/fd/" + std::to_string(file_.get());
+    if (::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, target_.c_str(), AT_SYMLINK_FOLLOW) == 0) return;
+    int code = errno;
+    if (code == EEXIST) code = link_over_apart(link.c_str(), random_name(path_, folder_).c_str(), target_.c_str());
+    if (code != 0) fail("write", path_, code);
+  }
+
   const std::string& path_;
-  std::string target_, name_;
-  std::optional<File> file_;
+  std::string target_, folder_;
+  std::string name_;  // empty: it has none
+  File file_;
 };
 
 }  // namespace

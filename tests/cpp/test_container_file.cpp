@@ -1,15 +1,19 @@
 // Containers on disk: saving, loading, and everything a file system can do to them.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <thread>
 
 #include "base/errors.h"
 #include "container_sample.h"
@@ -207,6 +211,81 @@ TEST_F(ContainerFile, AFailedSaveLeavesTheOldFile) {
   EXPECT_EQ(entries(), 1u);  // neither a temporary file nor a new one
   save(path("a.hg"), c);
   EXPECT_TRUE(same(load(path("a.hg")), c));
+}
+
+/// Saves that are killed at any moment. On tmpfs, where there is one: with no disk to wait for, a kill hits every step.
+class KilledSave : public ContainerFile {
+ protected:
+  void SetUp() override {
+    const fs::path quick = "/dev/shm";
+    std::string name = ((::access(quick.c_str(), W_OK) == 0 ? quick : fs::temp_directory_path()) / "heliograph-io-XXXXXX");
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    const int nameless = ::open(folder_.c_str(), O_WRONLY | O_TMPFILE, 0600);
+    if (nameless < 0) GTEST_SKIP() << "the file system has no nameless files";
+    ::close(nameless);
+  }
+  static Container version(const std::vector<std::uint8_t>& words, const char* type) {
+    Container c = sample();
+    c.type = type;
+    c.arrays.push_back(Array::of<std::uint8_t>("key", {words.size()}, words));
+    return c;
+  }
+  /// Calls `save_again` in a child until it is killed; then waits for the process that may still give a file its name.
+  template <class Save>
+  void kill_while(Save save_again, std::size_t round) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      for (;;) save_again();
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(1000 + 137 * round % 3000));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    for (int wait = 0; wait < 200 && entries() > 1; ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  static constexpr std::size_t kRounds = 200;
+  const std::vector<std::uint8_t> words_ = std::vector<std::uint8_t>(200'000, 0xa7);
+};
+
+TEST_F(KilledSave, LeavesTheOldFileOrTheNewOneAndNothingElse) {
+  const Container a = version(words_, "test.a"), b = version(words_, "test.b");
+  save(path("key.hg"), a, true);
+  std::size_t changed = 0;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    std::size_t turn = 0;
+    kill_while([&] { save(path("key.hg"), ++turn % 2 ? b : a, true); }, round);
+    ASSERT_EQ(entries(), 1u) << "round " << round;
+    const Container c = load(path("key.hg"), true);
+    changed += c.type == "test.b";
+    ASSERT_TRUE(same(c, c.type == "test.a" ? a : b)) << "round " << round;
+  }
+  EXPECT_GT(changed, 0u);
+}
+
+TEST_F(KilledSave, LeavesNothingOfANewFileButTheWhole) {
+  const Container a = version(words_, "test.a");
+  std::size_t there = 0;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    kill_while([&] { fs::remove(path("key.hg")), save(path("key.hg"), a, true); }, round);
+    ASSERT_EQ(entries(), fs::exists(path("key.hg")) ? 1u : 0u) << "round " << round;
+    if (!fs::exists(path("key.hg"))) continue;
+    ASSERT_TRUE(same(load(path("key.hg"), true), a)) << "round " << round;
+    ++there;
+  }
+  EXPECT_GT(there, 0u);
+}
+
+// A host that waits for all its children must not meet one of ours, and its handlers must not run elsewhere.
+TEST_F(ContainerFile, ReplacingIsNoChildOfTheHost) {
+  static volatile std::sig_atomic_t ended = 0;
+  const auto handler = std::signal(SIGCHLD, [](int) { ended = ended + 1; });
+  save(path("a.hg"), sample());
+  save(path("a.hg"), sample(), true);
+  std::signal(SIGCHLD, handler);
+  EXPECT_EQ(ended, 0);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG | __WALL), -1);
+  EXPECT_EQ(entries(), 1u);
 }
 
 TEST_F(ContainerFile, TheOldFileStaysReadableWhileItsOwnArraysAreSaved) {
