@@ -14,6 +14,10 @@ if ! has_gtest; then
     exit 77
   fi
 fi
+# Without it the tests of constant time say that they are skipped.
+if [ "$preset" != sanitize ] && ! command -v valgrind >/dev/null && can_apt; then
+  quiet "install valgrind" apt_install valgrind
+fi
 for_gpus=()
 if [ "$preset" = cuda ]; then
   find_nvcc

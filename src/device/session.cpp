@@ -2,7 +2,54 @@
 
 #include <unistd.h>
 
+#include "base/secret.h"
+#include "device/kernels.h"
+
 namespace heliograph::device {
+
+namespace {
+
+/// Pages of their own on the host.
+class SecretPages final : public Memory {
+ public:
+  explicit SecretPages(std::size_t bytes) : Memory(static_cast<std::byte*>(allocate_secret(bytes)), bytes) {}
+  ~SecretPages() override { free_secret(address_, bytes_); }
+};
+
+/// Memory of a device that is wiped before it goes back.
+class Wiped final : public Memory {
+ public:
+  Wiped(Buffer inner, View whole, Device& device, std::shared_ptr<Queue> queue)
+      : Memory(inner->address(), inner->bytes()),
+        inner_(std::move(inner)),
+        whole_(std::move(whole)),
+        device_(device),
+        queue_(std::move(queue)),
+        in_host_memory_(device.in_host_memory()),
+        process_(getpid()) {
+    whole_.data = address_;
+  }
+  ~Wiped() override {
+    if (in_host_memory_) {  // whose kernels are done when they return
+      wipe(address_, bytes_);
+    } else if (getpid() == process_) {  // the child of a fork has no device
+      try {
+        device_.kernels().zero(*queue_, whole_);
+      } catch (...) {  // a device that has failed computes nothing any more, and says so elsewhere
+      }
+    }
+  }
+
+ private:
+  Buffer inner_;
+  View whole_;
+  Device& device_;
+  std::shared_ptr<Queue> queue_;
+  bool in_host_memory_;
+  long process_;
+};
+
+}  // namespace
 
 Session::Session(Device& device) : device_(device), queue_(device.make_queue()), process_(getpid()) {}
 
@@ -24,8 +71,13 @@ Buffer Session::allocate(std::size_t bytes) const {
   return with_room(bytes, [&] { return device_.allocate(bytes, queue()); });
 }
 
-Buffer Session::allocate(const View& shape, const PrimeList& primes) const {
-  return with_room(shape.bytes(), [&] { return device_.allocate(shape, primes, queue()); });
+Buffer Session::allocate(const View& shape, const PrimeList& primes, Secrecy secrecy) const {
+  const std::size_t bytes = shape.bytes();
+  if (secrecy == Secrecy::lasting && device_.in_host_memory()) return std::make_shared<SecretPages>(bytes);
+  Buffer buffer = with_room(bytes, [&] { return device_.allocate(shape, primes, queue()); });
+  // A device that only counts holds no words.
+  if (secrecy == Secrecy::open || bytes == 0 || device_.counter() != nullptr) return buffer;
+  return std::make_shared<Wiped>(std::move(buffer), shape, device_, queue_);
 }
 
 std::size_t Session::free_memory() const {

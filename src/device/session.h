@@ -9,6 +9,10 @@
 
 namespace heliograph::device {
 
+/// What becomes of memory when it is freed, and what may be made of it before. `passing`: wiped, in the queue's order, before
+/// it returns to the pool. `lasting`, for keys: besides, where it is the host's, in pages that are in no dump (base/secret.h).
+enum class Secrecy : unsigned char { open, passing, lasting };
+
 class Session {
  public:
   /// `device` must outlive the session (the process's own do).
@@ -21,7 +25,7 @@ class Session {
   /// Where memory is short, what may leave the device makes room first: the least recently used, of any parameter set.
   /// Throws OutOfMemoryError where that is not enough.
   Buffer allocate(std::size_t bytes) const;
-  Buffer allocate(const View& shape, const PrimeList& primes) const;
+  Buffer allocate(const View& shape, const PrimeList& primes, Secrecy secrecy = Secrecy::open) const;
   /// Bytes that can be had now, what may leave the device for them included.
   std::size_t free_memory() const;
   /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had. Makes room as `allocate`.
@@ -29,12 +33,12 @@ class Session {
   /// The same for memory of the host, as far as the device knows of it; little is not asked for.
   void require_host_memory(std::size_t bytes, const char* purpose) const;
   /// `count` zeros on the host. Throws OutOfMemoryError.
-  template <class T>
-  std::vector<T> host_array(std::size_t count, const char* purpose) const {
+  template <class T, class Vector = std::vector<T>>
+  Vector host_array(std::size_t count, const char* purpose) const {
     const std::size_t bytes = checked_mul(count, sizeof(T));
     require_host_memory(bytes, purpose);
     try {
-      return std::vector<T>(count);
+      return Vector(count);
     } catch (const std::bad_alloc&) {
     } catch (const std::length_error&) {
     }
@@ -59,7 +63,7 @@ class Session {
   bool make_room(std::size_t bytes, std::size_t missing, u64 seen) const;
 
   Device& device_;
-  std::unique_ptr<Queue> queue_;
+  std::shared_ptr<Queue> queue_;  // memory to be wiped may go after the session
   long process_;
 };
 

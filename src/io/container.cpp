@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/checked.h"
+#include "base/secret.h"
 #include "io/layout.h"
 #include "io/utf8.h"
 
@@ -242,20 +243,18 @@ Container read_whole(std::span<const std::byte> whole, const Prefix& prefix, con
   return container;
 }
 
-std::shared_ptr<std::byte> allocate(std::size_t bytes, bool wipe) {
+std::shared_ptr<std::byte> allocate(std::size_t bytes, bool secret) {
+  if (secret) {
+    void* const memory = allocate_secret(bytes);
+    return {static_cast<std::byte*>(memory), [bytes](std::byte* owned) { free_secret(owned, bytes); }};
+  }
   static constexpr std::size_t huge = std::size_t{1} << 21;
   const std::size_t unit = bytes >= 4 * huge ? huge : alignment;
   const std::size_t room = checked_mul(std::max<std::size_t>(1, checked_add(bytes, unit - 1) / unit), unit);
   void* memory = std::aligned_alloc(unit, room);
   if (memory == nullptr) throw OutOfMemoryError("no memory for a file of " + std::to_string(bytes) + " bytes");
   if (unit == huge) ::madvise(memory, room, MADV_HUGEPAGE);  // a hint; fewer page faults
-  return {static_cast<std::byte*>(memory), [bytes, wipe](std::byte* owned) {
-            if (wipe) {
-              std::memset(owned, 0, bytes);
-              asm volatile("" : : "r"(owned) : "memory");  // the memset is not dead
-            }
-            std::free(owned);
-          }};
+  return {static_cast<std::byte*>(memory), [](std::byte* owned) { std::free(owned); }};
 }
 
 }  // namespace layout

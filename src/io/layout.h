@@ -66,7 +66,7 @@ Container read_header(std::span<const std::byte> text, const Prefix& prefix, std
 /// `digest`: what SHA-256 of all before the last 32 bytes has given.
 Container read_whole(std::span<const std::byte> whole, const Prefix& prefix, const Digest& digest);
 
-/// Memory aligned to 64 bytes, not initialised, and wiped before it is freed where `wipe` is set. OutOfMemoryError.
-std::shared_ptr<std::byte> allocate(std::size_t bytes, bool wipe);
+/// Memory aligned to 64 bytes, not initialised; base/secret.h's where it is for a secret. OutOfMemoryError.
+std::shared_ptr<std::byte> allocate(std::size_t bytes, bool secret);
 
 }  // namespace heliograph::io::layout

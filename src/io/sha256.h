@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/secret.h"
 #include "heliograph/errors.h"
 
 namespace heliograph::io {
@@ -28,6 +29,9 @@ class Sha256 {
  public:
   Sha256();                                  // the fastest way this processor has
   explicit Sha256(Sha256Compress compress);  // one chosen way (tests)
+  Sha256(const Sha256&) = default;
+  Sha256& operator=(const Sha256&) = default;
+  ~Sha256() { wipe(block_.data(), block_.size()); }  // bytes of a secret key, maybe
   void update(std::span<const std::byte> bytes);
   Digest finish();  // once; the object is spent
 

@@ -5,6 +5,7 @@
 
 #include "lwe/parallel.h"
 #include "lwe/products.h"
+#include "math/reducer.h"
 
 namespace heliograph::lwe {
 
@@ -37,14 +38,14 @@ void fill_switch_mask(const Key256& seed, std::size_t row, std::span<u32> out) {
 }  // namespace
 
 SecretKey SecretKey::generate(const Parameters& p, const Key256& seed) {
-  SecretKey s{std::vector<unsigned char>(p.narrow()), std::vector<unsigned char>(p.wide())};
+  SecretKey s{SecretVector<unsigned char>(p.narrow()), SecretVector<unsigned char>(p.wide())};
   fill_binary(seed, {.purpose = kNarrowSecret}, s.narrow);
   fill_binary(seed, {.purpose = kWideSecret}, s.wide);
   return s;
 }
 
-std::vector<u64> SecretKey::wide_masks() const {
-  std::vector<u64> masks(wide.size());
+SecretVector<u64> SecretKey::wide_masks() const {
+  SecretVector<u64> masks(wide.size());
   std::transform(wide.begin(), wide.end(), masks.begin(), [](unsigned char bit) { return u64{0} - bit; });
   return masks;
 }
@@ -58,7 +59,7 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
   std::vector<BinaryPolynomial> polynomials;
   for (std::size_t c = 0; c < b.k; ++c) polynomials.emplace_back(std::span(secret.wide).subspan(c * n, n));
 
-  in_steps(row_count, b.k * n * n / 8, 0, 0.9, progress, [&](std::size_t row) {
+  in_steps(row_count, b.k * n * 64, 0, 0.9, progress, [&](std::size_t row) {
     const std::size_t level = row % b.gadget.levels, r = row / b.gadget.levels % (b.k + 1);
     const std::size_t value = row / b.rows() % b.values(), group = row / b.rows() / b.values();
     const std::span<u64> body = std::span(keys.bootstrap).subspan(row * n, n);
@@ -69,11 +70,12 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
       fill_bootstrap_mask(seed, row, c, mask);
       polynomials[c].multiply_add(mask, body);
     }
+    // Whether the group's bits are this value: all ones, or 0. No branch tells.
     std::size_t actual = 0;
     for (std::size_t j = 0; j < b.group; ++j) actual |= std::size_t{secret.narrow[group * b.group + j]} << j;
-    if (actual != value) return;
+    const u64 here = math::mask_of(actual == value);
     // What belongs into mask r is subtracted from the body times S_r instead: masks stay the seed's.
-    const u64 scale = u64{1} << (64 - b.gadget.log_base * (level + 1));
+    const u64 scale = here & u64{1} << (64 - b.gadget.log_base * (level + 1));
     if (r == b.k) {
       body[0] += scale;
     } else {
@@ -81,7 +83,7 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
     }
   });
 
-  std::vector<u32> narrow(s.to);
+  SecretVector<u32> narrow(s.to);
   std::transform(secret.narrow.begin(), secret.narrow.end(), narrow.begin(), [](unsigned char bit) { return u32{0} - bit; });
   in_steps(keys.key_switch.size(), s.to, 0.9, 1, progress, [&](std::size_t row) {
     const std::size_t level = row % s.gadget.levels, i = row / s.gadget.levels;
@@ -142,9 +144,9 @@ void expand(const Parameters& p, std::span<const u64> bodies, const Key256& seed
   });
 }
 
-std::vector<u64> phases(const Parameters& p, std::span<const u64> wide_masks, std::span<const u64> ciphertexts) {
+SecretVector<u64> phases(const Parameters& p, std::span<const u64> wide_masks, std::span<const u64> ciphertexts) {
   const std::size_t each = device::lwe_words(p.wide());
-  std::vector<u64> out(ciphertexts.size() / each);
+  SecretVector<u64> out(ciphertexts.size() / each);
   parallel_for(out.size(), ciphertexts.size(), [&](std::size_t i) {
     const u64* const c = ciphertexts.data() + i * each;
     out[i] = c[p.wide()] - dot(std::span<const u64>(c, p.wide()), wide_masks);

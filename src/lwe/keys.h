@@ -1,6 +1,7 @@
 // Keys of LWE and GLWE over the torus, and encryption under them. Seeds that travel make masks alone.
 #pragma once
 
+#include "base/secret.h"
 #include "device/tfhe.h"
 #include "lwe/sampling.h"
 #include "ring/entropy.h"
@@ -21,11 +22,11 @@ struct Parameters {
 
 /// Both keys: bits.
 struct SecretKey {
-  std::vector<unsigned char> narrow, wide;
+  SecretVector<unsigned char> narrow, wide;
 
   static SecretKey generate(const Parameters& parameters, const Key256& seed);
   /// The wide key as masks for dot(): all ones where the bit is 1.
-  std::vector<u64> wide_masks() const;
+  SecretVector<u64> wide_masks() const;
 };
 
 /// Bodies of a seeded bootstrapping key, [group][value][r][level][N], and of a key-switching key, [from][level].
@@ -49,6 +50,6 @@ void encrypt(const Parameters& parameters, std::span<const u64> wide_masks, std:
 void expand(const Parameters& parameters, std::span<const u64> bodies, const Key256& seed, u32 first_item,
             std::span<u64> out);
 /// b - <a, s> of ciphertexts of lwe_words(k * N) words each.
-std::vector<u64> phases(const Parameters& parameters, std::span<const u64> wide_masks, std::span<const u64> ciphertexts);
+SecretVector<u64> phases(const Parameters& parameters, std::span<const u64> wide_masks, std::span<const u64> ciphertexts);
 
 }  // namespace heliograph::lwe

@@ -1,7 +1,13 @@
 #include "lwe/products.h"
 
-#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <numbers>
+
+#include "base/errors.h"
 
 namespace heliograph::lwe {
 
@@ -14,61 +20,131 @@ T dot_of(std::span<const T> a, std::span<const T> s) {
   return sum;
 }
 
-// Compiled for several instruction sets from one body.
-typedef u64 Words2 __attribute__((vector_size(16)));
-typedef u64 Words4 __attribute__((vector_size(32)));
-typedef u64 Words8 __attribute__((vector_size(64)));
+// A polynomial modulo X^N + 1 as its values at the roots of X^N = -1: X^(2t) - z^2 splits into X^t - z and X^t + z, as the
+// transforms of the rings do (math/ring.h), here in complex doubles. Compiled for several instruction sets from one body.
+typedef double Doubles2 __attribute__((vector_size(16)));
+typedef double Doubles4 __attribute__((vector_size(32)));
+typedef double Doubles8 __attribute__((vector_size(64)));
 
-/// sum += the words at `from`, of any alignment.
+struct Complexes {
+  double *re, *im;
+};
+struct ConstComplexes {
+  const double *re, *im;
+};
+
 template <class V>
-[[gnu::always_inline]] inline void add_words(const u64* from, V& sum) {
-  V words;
-  std::memcpy(&words, from, sizeof words);
-  sum += words;
+[[gnu::always_inline]] inline void load(const double* from, V& v) {  // no vector is returned: older processors have none
+  std::memcpy(&v, from, sizeof v);
+}
+template <class V>
+[[gnu::always_inline]] inline void store(double* to, const V& v) {
+  std::memcpy(to, &v, sizeof v);
 }
 
-/// out[i] += sum over exponents e of twice[degree + i - e], twice = (-a, a). Eight vectors of the result stay in registers.
 template <class V>
-[[gnu::always_inline]] inline void shift_add_of(const u64* twice, std::size_t degree, const u32* ones, std::size_t count,
-                                                u64* out) {
-  constexpr std::size_t lanes = sizeof(V) / 8;
-  for (std::size_t first = 0; first < degree; first += 8 * lanes) {
-    V sum[8] = {};
-    const u64* const from = twice + degree + first;
-    for (std::size_t k = 0; k < count; ++k) {
-#pragma GCC unroll 8
-      for (std::size_t i = 0; i < 8; ++i) add_words(from - ones[k] + i * lanes, sum[i]);
+[[gnu::always_inline]] inline void forward_step(double* re, double* im, std::size_t t, double c, double s) {
+  V a, b, x, y;
+  load(re, a), load(im, b), load(re + t, x), load(im + t, y);
+  const V u = x * c - y * s, v = x * s + y * c;
+  store<V>(re, a + u), store<V>(im, b + v), store<V>(re + t, a - u), store<V>(im + t, b - v);
+}
+template <class V>
+[[gnu::always_inline]] inline void inverse_step(double* re, double* im, std::size_t t, double c, double s) {
+  V a, b, x, y;
+  load(re, a), load(im, b), load(re + t, x), load(im + t, y);
+  const V u = a - x, v = b - y;
+  store<V>(re, a + x), store<V>(im, b + y), store<V>(re + t, u * c + v * s), store<V>(im + t, v * c - u * s);
+}
+
+/// z of split m + i of the m of a stage in w[m + i].
+template <class V>
+[[gnu::always_inline]] inline void forward_of(std::size_t n, const ConstComplexes& w, const Complexes& x) {
+  constexpr std::size_t lanes = sizeof(V) / sizeof(double);
+  for (std::size_t m = 1, t = n / 2; m < n; m *= 2, t /= 2) {
+    for (std::size_t i = 0; i < m; ++i) {
+      const std::size_t first = 2 * i * t, step = t < lanes ? 1 : lanes;
+      for (std::size_t j = first; j < first + t; j += step) {
+        t < lanes ? forward_step<double>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i])
+                  : forward_step<V>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i]);
+      }
     }
-#pragma GCC unroll 8
-    for (std::size_t i = 0; i < 8; ++i) {
-      add_words(out + first + i * lanes, sum[i]);
-      std::memcpy(out + first + i * lanes, &sum[i], sizeof(V));
+  }
+}
+/// The same undone, but for a factor n.
+template <class V>
+[[gnu::always_inline]] inline void inverse_of(std::size_t n, const ConstComplexes& w, const Complexes& x) {
+  constexpr std::size_t lanes = sizeof(V) / sizeof(double);
+  for (std::size_t m = n / 2, t = 1; m >= 1; m /= 2, t *= 2) {
+    for (std::size_t i = 0; i < m; ++i) {
+      const std::size_t first = 2 * i * t, step = t < lanes ? 1 : lanes;
+      for (std::size_t j = first; j < first + t; j += step) {
+        t < lanes ? inverse_step<double>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i])
+                  : inverse_step<V>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i]);
+      }
     }
   }
 }
 
-using ShiftAdd = void (*)(const u64* twice, std::size_t degree, const u32* ones, std::size_t count, u64* out);
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) void shift_add_avx2(const u64* twice, std::size_t degree, const u32* ones, std::size_t count,
-                                                    u64* out) {
-  shift_add_of<Words4>(twice, degree, ones, count, out);
+/// x = the product of x with what `factor` are the values of, times n.
+template <class V>
+[[gnu::always_inline]] inline void multiply_of(std::size_t n, const ConstComplexes& w, const ConstComplexes& factor,
+                                               const Complexes& x) {
+  constexpr std::size_t lanes = sizeof(V) / sizeof(double);
+  forward_of<V>(n, w, x);
+  for (std::size_t j = 0; j < n; j += lanes) {
+    V a, b, c, d;
+    load(x.re + j, a), load(x.im + j, b), load(factor.re + j, c), load(factor.im + j, d);
+    store<V>(x.re + j, a * c - b * d), store<V>(x.im + j, a * d + b * c);
+  }
+  inverse_of<V>(n, w, x);
 }
-__attribute__((target("avx512f"))) void shift_add_avx512(const u64* twice, std::size_t degree, const u32* ones,
-                                                         std::size_t count, u64* out) {
-  shift_add_of<Words8>(twice, degree, ones, count, out);
+
+using Multiply = void (*)(std::size_t n, const ConstComplexes& w, const ConstComplexes& factor, const Complexes& x);
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) void multiply_avx2(std::size_t n, const ConstComplexes& w, const ConstComplexes& factor,
+                                                       const Complexes& x) {
+  multiply_of<Doubles4>(n, w, factor, x);
+}
+__attribute__((target("avx512f"))) void multiply_avx512(std::size_t n, const ConstComplexes& w, const ConstComplexes& factor,
+                                                        const Complexes& x) {
+  multiply_of<Doubles8>(n, w, factor, x);
 }
 #endif
 
-void shift_add_plain(const u64* twice, std::size_t degree, const u32* ones, std::size_t count, u64* out) {
-  shift_add_of<Words2>(twice, degree, ones, count, out);
+void multiply_plain(std::size_t n, const ConstComplexes& w, const ConstComplexes& factor, const Complexes& x) {
+  multiply_of<Doubles2>(n, w, factor, x);
 }
 
-ShiftAdd best_shift_add() {
+Multiply best_multiply() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return shift_add_avx512;
-  if (__builtin_cpu_supports("avx2")) return shift_add_avx2;
+  if (__builtin_cpu_supports("avx512f")) return multiply_avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiply_avx2;
 #endif
-  return shift_add_plain;
+  return multiply_plain;
+}
+
+/// Real parts, then imaginary parts, of z of every split: z = exp(i pi angle / 2) where X^(2t) = exp(i pi angle).
+const std::vector<double>& roots(std::size_t n) {
+  static std::mutex mutex;
+  static std::map<std::size_t, std::vector<double>> made;
+  const std::lock_guard lock(mutex);
+  std::vector<double>& w = made[n];
+  if (w.empty()) {
+    std::vector<double> angle(n);
+    angle[1] = 1;
+    for (std::size_t k = 2; k < n; ++k) angle[k] = angle[k / 2] / 2 + static_cast<double>(k % 2);
+    w.resize(2 * n);
+    for (std::size_t k = 1; k < n; ++k)
+      w[k] = std::cos(std::numbers::pi * angle[k] / 2), w[n + k] = std::sin(std::numbers::pi * angle[k] / 2);
+  }
+  return w;
+}
+
+/// The nearest integer, |x| < 2^51.
+u64 rounded(double x) {
+  constexpr double shift = 0x1.8p52;
+  return std::bit_cast<u64>(x + shift) - std::bit_cast<u64>(shift);
 }
 
 }  // namespace
@@ -76,19 +152,31 @@ ShiftAdd best_shift_add() {
 u64 dot(std::span<const u64> a, std::span<const u64> s) { return dot_of(a, s); }
 u32 dot(std::span<const u32> a, std::span<const u32> s) { return dot_of(a, s); }
 
-BinaryPolynomial::BinaryPolynomial(std::span<const unsigned char> coefficients) : degree_(coefficients.size()) {
-  for (std::size_t i = 0; i < degree_; ++i) {
-    if (coefficients[i]) ones_.push_back(static_cast<u32>(i));
-  }
+BinaryPolynomial::BinaryPolynomial(std::span<const unsigned char> coefficients)
+    : degree_(coefficients.size()), roots_(roots(degree_)), values_(2 * degree_) {
+  require<InternalError>(std::has_single_bit(degree_) && degree_ >= 8 && degree_ <= kMostCoefficients,
+                         "a binary polynomial has 2^3 to 2^12 coefficients");
+  for (std::size_t i = 0; i < degree_; ++i) values_[i] = static_cast<double>(coefficients[i]);
+  const Complexes x{values_.data(), values_.data() + degree_};
+  forward_of<Doubles2>(degree_, {roots_.data(), roots_.data() + degree_}, x);
 }
 
 void BinaryPolynomial::multiply_add(std::span<const u64> a, std::span<u64> out) const {
-  static const ShiftAdd shift_add = best_shift_add();
-  thread_local std::vector<u64> twice;
-  twice.resize(2 * degree_);
-  for (std::size_t i = 0; i < degree_; ++i) twice[i] = -a[i];
-  std::copy(a.begin(), a.end(), twice.begin() + static_cast<std::ptrdiff_t>(degree_));
-  shift_add(twice.data(), degree_, ones_.data(), ones_.size(), out.data());
+  static const Multiply multiply = best_multiply();
+  const std::size_t n = degree_;
+  std::array<double, 2 * kMostCoefficients> words;
+  const Complexes x{words.data(), words.data() + n};
+  // The low half of each word, as a number from -2^31, is the real part, what is left the imaginary part. With a real factor
+  // neither meets the other.
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto low = static_cast<std::int32_t>(a[i]);
+    x.re[i] = low;
+    x.im[i] = static_cast<std::int32_t>((a[i] - static_cast<u64>(std::int64_t{low})) >> 32);
+  }
+  multiply(n, {roots_.data(), roots_.data() + n}, {values_.data(), values_.data() + n}, x);
+  const double scale = 1 / static_cast<double>(n);
+  for (std::size_t i = 0; i < n; ++i) out[i] += rounded(x.re[i] * scale) + (rounded(x.im[i] * scale) << 32);
+  wipe(words.data(), 2 * n * sizeof(double));  // the product with a known polynomial is as good as the key
 }
 
 }  // namespace heliograph::lwe

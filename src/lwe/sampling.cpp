@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numbers>
 #include <vector>
 
 #include "base/errors.h"
+#include "base/secret.h"
+#include "lwe/gaussian.h"
 
 namespace heliograph::lwe {
 
@@ -108,22 +109,23 @@ Blocks best_blocks() {
 void stream(const Key256& key, const Position& at, std::byte* out, std::size_t bytes) {
   static const Blocks blocks = best_blocks();
   std::array<u32, 16> start = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
+  const WipeAtEnd end(start);
   std::memcpy(&start[4], key.data(), 32);
   const auto nonce = math::draw_nonce(at.purpose, at.component, 0, at.object, at.item);
   std::copy(nonce.begin(), nonce.end(), &start[13]);
   if (bytes <= 64) {
-    const auto block = math::chacha20_block(key, 0, nonce);
+    auto block = math::chacha20_block(key, 0, nonce);
+    const WipeAtEnd block_end(block);
     std::memcpy(out, block.data(), bytes);
     return;
   }
   alignas(64) std::array<u32, kStreamWords> block;
+  const WipeAtEnd block_end(block);
   for (std::size_t done = 0; done < bytes; done += sizeof block) {
     blocks(start.data(), static_cast<u32>(done / 64), block.data());
     std::memcpy(out + done, block.data(), std::min(sizeof block, bytes - done));
   }
 }
-
-double open_uniform(u64 draw) { return (static_cast<double>(draw >> 11) + 0.5) * 0x1p-53; }
 
 }  // namespace
 
@@ -140,7 +142,7 @@ void fill_uniform(const Key256& key, const Position& at, std::span<u32> out) {
 }
 
 void fill_binary(const Key256& key, const Position& at, std::span<unsigned char> out) {
-  std::vector<std::byte> bits((out.size() + 7) / 8);
+  SecretVector<std::byte> bits((out.size() + 7) / 8);
   stream(key, at, bits.data(), bits.size());
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<unsigned char>(bits[i / 8] >> (i % 8)) & 1;
 }
@@ -157,11 +159,9 @@ void fill_errors(const Key256& key, const Position& at, const Noise& noise, std:
   const double sigma = std::exp2(noise.value + 64);
   std::vector<u64> draws(2 * out.size());
   fill_uniform(key, at, std::span<u64>(draws));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const double radius = std::sqrt(-2 * std::log(open_uniform(draws[2 * i])));
-    out[i] =
-        static_cast<u64>(std::llround(sigma * radius * std::cos(2 * std::numbers::pi * open_uniform(draws[2 * i + 1]))));
-  }
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = nearest_word(sigma * deviates_from(draws[2 * i], draws[2 * i + 1]).first);
+  wipe(draws.data(), draws.size() * sizeof(u64));
 }
 
 }  // namespace heliograph::lwe

@@ -45,7 +45,8 @@ void fill_uniform(const Key256& key, const Position& at, std::span<u64> out);
 void fill_uniform(const Key256& key, const Position& at, std::span<u32> out);
 /// 0 or 1: bits of the stream, the lowest of each byte first.
 void fill_binary(const Key256& key, const Position& at, std::span<unsigned char> out);
-/// Errors modulo 2^64: TUniform takes 8 bytes of the stream each, a Gaussian 16 (Box and Muller, the cosine alone).
+/// Errors modulo 2^64: TUniform takes 8 bytes of the stream each, a Gaussian 16 (lwe/gaussian.h, the first of two). Without a
+/// branch that depends on them.
 void fill_errors(const Key256& key, const Position& at, const Noise& noise, std::span<u64> out);
 
 }  // namespace heliograph::lwe

@@ -47,7 +47,8 @@ inline int gaussian_from(u64 draw) {
   const u64 position = draw >> 1;
   int magnitude = 0;
   for (u64 entry : kGaussianTable) magnitude += position >= entry;
-  return (draw & 1) != 0 ? -magnitude : magnitude;
+  const int sign = -static_cast<int>(draw & 1);
+  return (magnitude ^ sign) - sign;
 }
 
 }  // namespace heliograph::math

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/secret.h"
+
 namespace heliograph::mesh {
 
 // ---- prepared constants
@@ -216,9 +218,11 @@ void MeshKernels::do_tensor(Queue& q, const PreparedRing& ring, const PrimeList&
       q, &ring, primes, {a, b}, out, true, false, HELIOGRAPH_MESH_STEP { k.tensor(queue, *r, p, in[0], in[1], o); });
 }
 void MeshKernels::do_sample(Queue& q, const PreparedRing& ring, const PrimeList& primes, const Draw& draw, const View& out) {
+  const Secret<Draw> whole(draw);  // a task that waits in a queue is wiped as well
   by_parts(
       q, &ring, primes, {}, out, true, false, HELIOGRAPH_MESH_STEP {
-        Draw mine_of_it = draw;
+        Draw mine_of_it = whole;
+        const WipeAtEnd end(mine_of_it.key);
         mine_of_it.first_item += static_cast<math::u32>(part.first);
         k.sample(queue, *r, p, mine_of_it, o);
       });

@@ -14,6 +14,13 @@ math::Key256 Entropy::next() {
   return key;
 }
 
+Secret<math::Key256> Entropy::next_secret() {
+  Secret<math::Key256> seed;
+  seed.get() = next();
+  mark_secret(&seed.get(), sizeof seed);
+  return seed;
+}
+
 math::Key256 test_seed(const std::string& text) {
   math::Key256 seed{};
   require<ParameterError>(text.size() == seed.size(), "a test seed has 32 bytes");

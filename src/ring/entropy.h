@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/secret.h"
 #include "math/sampler.h"
 
 namespace heliograph::ring {
@@ -16,7 +17,10 @@ class Entropy {
   Entropy() = default;
   /// Test only: every key drawn from `seed` by counting.
   explicit Entropy(const math::Key256& seed) : fixed_(seed) {}
+  /// A seed that may be known.
   math::Key256 next();
+  /// A seed of secrets or errors.
+  Secret<math::Key256> next_secret();
 
  private:
   std::optional<math::Key256> fixed_;

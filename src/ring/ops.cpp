@@ -13,6 +13,10 @@ void require_alike(const RnsTensor& a, const RnsTensor& b) {
   require<InternalError>(a.domain() == b.domain(), "the operands are in different domains");
 }
 
+/// Of what is made from one tensor, or from two.
+Secrecy passed_on(const RnsTensor& a) { return a.secret() ? Secrecy::passing : Secrecy::open; }
+Secrecy passed_on(const RnsTensor& a, const RnsTensor& b) { return a.secret() ? Secrecy::passing : passed_on(b); }
+
 /// out = a op b for the components both have; the rest of the longer operand by `rest`.
 template <class Both, class Rest>
 RnsTensor combine(const RnsTensor& a, const RnsTensor& b, Both both, Rest rest) {
@@ -20,7 +24,7 @@ RnsTensor combine(const RnsTensor& a, const RnsTensor& b, Both both, Rest rest) 
   const Shape shape = broadcast_shapes(a.shape(), b.shape());
   const RnsTensor x = a.broadcast_to(shape), y = b.broadcast_to(shape);
   const std::size_t common = std::min(x.components(), y.components()), all = std::max(x.components(), y.components());
-  RnsTensor out(a.engine(), shape, all, a.primes(), a.domain());
+  RnsTensor out(a.engine(), shape, all, a.primes(), a.domain(), passed_on(a, b));
   if (out.items() == 0) return out;
   both(x.view().with_components(0, common), y.view().with_components(0, common), out.view().with_components(0, common));
   if (all > common) {
@@ -57,7 +61,7 @@ RnsTensor subtract(const RnsTensor& a, const RnsTensor& b) {
 
 RnsTensor negate(const RnsTensor& a) {
   Engine& e = *a.engine();
-  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain());
+  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain(), passed_on(a));
   if (a.items()) e.kernels().neg(e.queue(), e.prepared(), a.primes(), a.view(), out.view());
   return out;
 }
@@ -65,7 +69,7 @@ RnsTensor negate(const RnsTensor& a) {
 RnsTensor to_domain(const RnsTensor& a, Domain domain) {
   if (a.domain() == domain) return a;
   Engine& e = *a.engine();
-  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), domain);
+  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), domain, passed_on(a));
   if (a.items() == 0) return out;
   if (domain == Domain::ntt) {
     e.kernels().forward_ntt(e.queue(), e.prepared(), a.primes(), a.view(), out.view());
@@ -84,7 +88,7 @@ RnsTensor limbs_of(const RnsTensor& a, const PrimeList& primes) {
   bool together = true;
   for (std::size_t i = 1; i < at.size(); ++i) together = together && at[i] == at[i - 1] + 1;
   if (together) return a.with_limbs(at.empty() ? 0 : at[0], at.size());
-  RnsTensor out(a.engine(), a.shape(), a.components(), primes, a.domain());
+  RnsTensor out(a.engine(), a.shape(), a.components(), primes, a.domain(), passed_on(a));
   Engine& e = *a.engine();
   for (std::size_t i = 0; i < at.size(); ++i)
     e.kernels().copy(e.queue(), a.with_limbs(at[i], 1).view(), out.with_limbs(i, 1).view());
@@ -93,7 +97,7 @@ RnsTensor limbs_of(const RnsTensor& a, const PrimeList& primes) {
 
 RnsTensor copy(const RnsTensor& a) {
   Engine& e = *a.engine();
-  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain());
+  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain(), passed_on(a));
   if (a.items()) e.kernels().copy(e.queue(), a.view(), out.view());
   return out;
 }
@@ -114,7 +118,8 @@ RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis) {
   }
   shape[axis] = length;
   const RnsTensor& lead = parts.front();
-  RnsTensor out(lead.engine(), shape, components, lead.primes(), lead.domain());
+  const bool secret = std::any_of(parts.begin(), parts.end(), [](const RnsTensor& p) { return p.secret(); });
+  RnsTensor out(lead.engine(), shape, components, lead.primes(), lead.domain(), secret ? Secrecy::passing : Secrecy::open);
   Engine& e = *lead.engine();
   std::size_t at = 0;
   for (const RnsTensor& p : parts) {
@@ -132,7 +137,7 @@ RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis) {
 RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b) {
   require_alike(a, b);
   const Shape shape = broadcast_shapes(a.shape(), b.shape());
-  RnsTensor out(a.engine(), shape, a.components(), a.primes(), Domain::ntt);
+  RnsTensor out(a.engine(), shape, a.components(), a.primes(), Domain::ntt, passed_on(a, b));
   Engine& e = *a.engine();
   if (out.items()) {
     e.kernels().mul(e.queue(), e.prepared(), a.primes(), a.broadcast_to(shape).view(), b.broadcast_to(shape).view(),
@@ -151,7 +156,7 @@ void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t co
 
 RnsTensor automorphism(const RnsTensor& a, u64 galois) {
   Engine& e = *a.engine();
-  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain());
+  RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain(), passed_on(a));
   if (a.items())
     e.kernels().permute(e.queue(), e.prepared(), a.primes(), e.automorphism(galois, a.domain()), a.view(), out.view());
   return out;
@@ -160,7 +165,7 @@ RnsTensor automorphism(const RnsTensor& a, u64 galois) {
 RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& product, const Shape& shape,
                            const Progress& progress) {
   Engine& e = *a.engine();
-  RnsTensor out(a.engine(), shape, a.components(), a.primes(), a.domain());
+  RnsTensor out(a.engine(), shape, a.components(), a.primes(), a.domain(), passed_on(a));
   const std::size_t limbs = a.primes().size();
   // Limb by limb only where somebody watches: a whole call keeps the device busy, and is one exchange of several devices.
   const std::size_t step = progress && !e.kernels().brings_scratch() ? 1 : limbs;
@@ -175,17 +180,25 @@ RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& pr
 RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::PreparedConversion& c,
                   std::shared_ptr<Engine> target, PrimeList primes) {
   Engine& e = *a.engine();
-  RnsTensor out(std::move(target), a.shape(), a.components(), primes, Domain::coefficient);
+  RnsTensor out(std::move(target), a.shape(), a.components(), primes, Domain::coefficient, passed_on(a));
   if (a.items()) e.kernels().convert(e.queue(), c, a.view(), own ? &own->view() : nullptr, out.view());
   return out;
 }
 
-std::vector<std::byte> download(const RnsTensor& a) {
+namespace {
+
+template <class Bytes>
+Bytes downloaded(const RnsTensor& a) {
   const RnsTensor d = a.contiguous();
-  std::vector<std::byte> bytes = d.engine()->host_array<std::byte>(d.bytes(), "reading a tensor");
+  Bytes bytes = d.engine()->template host_array<std::byte, Bytes>(d.bytes(), "reading a tensor");
   d.engine()->device().download(d.engine()->queue(), d.view().data, bytes);
   return bytes;
 }
+
+}  // namespace
+
+std::vector<std::byte> download(const RnsTensor& a) { return downloaded<std::vector<std::byte>>(a); }
+SecretVector<std::byte> download_secret(const RnsTensor& a) { return downloaded<SecretVector<std::byte>>(a); }
 
 void upload(const RnsTensor& to, std::span<const std::byte> from) {
   require<InternalError>(to.dense() && from.size() == to.bytes(), "an upload needs a dense tensor of its size");

@@ -5,11 +5,11 @@
 namespace heliograph::ring {
 
 RnsTensor::RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes,
-                     Domain domain)
-    : engine_(std::move(engine)), primes_(primes), domain_(domain) {
+                     Domain domain, Secrecy secrecy)
+    : engine_(std::move(engine)), primes_(primes), domain_(domain), secret_(secrecy != Secrecy::open) {
   const math::Ring& ring = engine_->ring();
   view_ = View::dense(nullptr, ring.word(), shape, components, primes.size(), ring.n());
-  buffer_ = engine_->allocate(view_, primes);
+  buffer_ = engine_->allocate(view_, primes, secrecy);
   view_.data = buffer_->address();
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/secret.h"
 #include "device/shape.h"
 #include "ring/engine.h"
 
@@ -12,14 +13,17 @@ namespace heliograph::ring {
 
 using device::broadcast_shapes;
 using device::element_count;
+using device::Secrecy;
 using device::Shape;
 using device::to_string;
 
 class RnsTensor {
  public:
   RnsTensor() = default;
-  /// Uninitialised storage on the engine's device. Throws ShapeError as View::dense, OutOfMemoryError.
-  RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes, Domain domain);
+  /// Uninitialised storage on the engine's device. What the operations below make of a secret tensor is secret (passing). Throws
+  /// ShapeError as View::dense, OutOfMemoryError.
+  RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes, Domain domain,
+            Secrecy secrecy = Secrecy::open);
 
   bool empty() const { return engine_ == nullptr; }
   const std::shared_ptr<Engine>& engine() const { return engine_; }
@@ -28,6 +32,7 @@ class RnsTensor {
   std::size_t components() const { return view_.components; }
   const PrimeList& primes() const { return primes_; }
   Domain domain() const { return domain_; }
+  bool secret() const { return secret_; }
   const View& view() const { return view_; }
   /// Bytes of the residues it shows (a broadcast or slice may share storage).
   std::size_t bytes() const { return view_.bytes(); }
@@ -55,6 +60,7 @@ class RnsTensor {
   View view_;
   PrimeList primes_;
   Domain domain_ = Domain::coefficient;
+  bool secret_ = false;
 };
 
 /// Room for several results of `like`'s shape, components, primes and domain, to be written one by one. Side by side in
@@ -95,6 +101,7 @@ RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::Prepar
                   std::shared_ptr<Engine> target, PrimeList primes);
 /// The residues, item by item, component by component, limb by limb. Waits.
 std::vector<std::byte> download(const RnsTensor& a);
+SecretVector<std::byte> download_secret(const RnsTensor& a);
 void upload(const RnsTensor& to, std::span<const std::byte> from);
 
 /// Calls `step` on stretches of the batch with scratch of `bytes(items)` for each, as the device likes them: see

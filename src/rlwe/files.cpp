@@ -89,8 +89,9 @@ math::Key256 seed_from(const io::Json& json, std::string_view what) {
 
 SecretKey read_secret_key(const io::Container& from, std::shared_ptr<Context> context) {
   const std::span<const std::byte> raw = from.array("secret", "i8", {context->parameters().n}).data;
-  std::vector<signed char> coefficients(raw.size());
+  SecretVector<signed char> coefficients(raw.size());
   std::memcpy(coefficients.data(), raw.data(), raw.size());
+  mark_secret(coefficients.data(), coefficients.size());
   return SecretKey(std::move(context), std::move(coefficients), key_of(from));
 }
 

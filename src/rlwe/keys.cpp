@@ -9,37 +9,43 @@ namespace heliograph::rlwe {
 namespace {
 
 using device::Distribution;
+using ring::Secrecy;
 
 void sample(ring::Engine& e, const RnsTensor& out, const Key256& key, Distribution distribution, Purpose purpose,
             math::u32 object, math::u32 first_item) {
-  const device::Draw draw{
+  device::Draw draw{
       .key = key, .distribution = distribution, .purpose = purpose, .object = object, .first_item = first_item};
+  const WipeAtEnd end(draw.key);
   e.kernels().sample(e.queue(), e.prepared(), out.primes(), draw, out.view());
 }
 
+/// A secret: an error, or what is to be one.
 RnsTensor sampled(Context& c, const Shape& shape, const PrimeList& primes, const Key256& key, Distribution distribution,
                   Purpose purpose, math::u32 object, math::u32 first_item = 0) {
-  RnsTensor out(c.engine(), shape, 1, primes, Domain::coefficient);
+  RnsTensor out(c.engine(), shape, 1, primes, Domain::coefficient, Secrecy::passing);
   sample(*c.engine(), out, key, distribution, purpose, object, first_item);
   return out;
 }
 
 template <class T>
-std::vector<std::byte> residues(const std::vector<signed char>& small, const std::vector<u64>& moduli) {
-  std::vector<T> words;
-  words.reserve(small.size() * moduli.size());
+void upload_residues(const SecretVector<signed char>& ternary, const std::vector<u64>& moduli, const RnsTensor& to) {
+  SecretVector<T> words(ternary.size() * moduli.size());
+  auto out = words.begin();
   for (u64 q : moduli) {
-    for (signed char v : small) words.push_back(static_cast<T>(math::signed_mod(v, q)));
+    for (signed char v : ternary) *out++ = static_cast<T>(math::ternary_mod(v, q));
   }
-  std::vector<std::byte> bytes(words.size() * sizeof(T));
-  std::memcpy(bytes.data(), words.data(), bytes.size());
-  return bytes;
+  ring::upload(to, std::as_bytes(std::span(words)));
 }
 
-RnsTensor small_polynomial(Context& c, const std::vector<signed char>& small, const PrimeList& primes) {
-  RnsTensor out(c.engine(), {}, 1, primes, Domain::coefficient);
+/// A polynomial of coefficients -1, 0 and 1, in the NTT domain, to be kept.
+RnsTensor kept_polynomial(Context& c, const SecretVector<signed char>& ternary, const PrimeList& primes) {
+  RnsTensor out(c.engine(), {}, 1, primes, Domain::ntt, Secrecy::lasting);
+  const RnsTensor residues(c.engine(), {}, 1, primes, Domain::coefficient, Secrecy::passing);
   const std::vector<u64> moduli = c.moduli(primes);
-  ring::upload(out, c.parameters().word == Word::w32 ? residues<math::u32>(small, moduli) : residues<u64>(small, moduli));
+  c.parameters().word == Word::w32 ? upload_residues<math::u32>(ternary, moduli, residues)
+                                   : upload_residues<u64>(ternary, moduli, residues);
+  ring::Engine& e = *c.engine();
+  e.kernels().forward_ntt(e.queue(), e.prepared(), primes, residues.view(), out.view());
   return out;
 }
 
@@ -78,8 +84,8 @@ SwitchKey make_switch_key(const SecretKey& secret, const RnsTensor& target, Entr
   const Key256 seed = entropy.next();
   RnsTensor pairs(c.engine(), {}, 2 * digits, primes, Domain::ntt);
   fill_key_masks(pairs, seed);
-  const Key256 error_seed = entropy.next();
-  RnsTensor scaled(c.engine(), {}, 1, primes, Domain::ntt);
+  const Secret<Key256> error_seed = entropy.next_secret();
+  const RnsTensor scaled(c.engine(), {}, 1, primes, Domain::ntt, Secrecy::passing);
   for (std::size_t j = 0; j < digits; ++j) {
     const RnsTensor error = ring::to_domain(
         sampled(c, {}, primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(j)), Domain::ntt);
@@ -95,10 +101,10 @@ SwitchKey make_switch_key(const SecretKey& secret, const RnsTensor& target, Entr
 
 SecretKey SecretKey::generate(std::shared_ptr<Context> context, Entropy& entropy) {
   const PrimeList one = PrimeList::range(0, 1);
-  const RnsTensor s = sampled(*context, {}, one, entropy.next(), Distribution::ternary, kSecret, 0);
-  const std::vector<std::byte> bytes = ring::download(s);
+  const RnsTensor s = sampled(*context, {}, one, entropy.next_secret(), Distribution::ternary, kSecret, 0);
+  const SecretVector<std::byte> bytes = ring::download_secret(s);
   const u64 q = context->parameters().chain[0];
-  std::vector<signed char> coefficients(context->parameters().n);
+  SecretVector<signed char> coefficients(context->parameters().n);
   for (std::size_t i = 0; i < coefficients.size(); ++i) {
     u64 word = 0;
     std::memcpy(&word, bytes.data() + i * s.view().word_size(), s.view().word_size());
@@ -107,12 +113,13 @@ SecretKey SecretKey::generate(std::shared_ptr<Context> context, Entropy& entropy
   return SecretKey(std::move(context), std::move(coefficients), ring::new_id(entropy));
 }
 
-SecretKey::SecretKey(std::shared_ptr<Context> context, std::vector<signed char> coefficients, KeyId id)
+SecretKey::SecretKey(std::shared_ptr<Context> context, SecretVector<signed char> coefficients, KeyId id)
     : context_(std::move(context)), id_(id), coefficients_(std::move(coefficients)) {
   require<DamagedFileError>(coefficients_.size() == context_->parameters().n, "a secret key has the wrong length");
-  for (signed char v : coefficients_)
-    require<DamagedFileError>(v >= -1 && v <= 1, "a secret key's coefficients are -1, 0 and 1");
-  transformed_ = ring::to_domain(small_polynomial(*context_, coefficients_, context_->key_primes()), Domain::ntt);
+  unsigned others = 0;  // all are looked at before anything is said: no branch on one of them
+  for (signed char v : coefficients_) others |= static_cast<unsigned>(v + 1) & ~3U, others |= static_cast<unsigned>(v == 2);
+  require<DamagedFileError>(declassified(others) == 0, "a secret key's coefficients are -1, 0 and 1");
+  transformed_ = kept_polynomial(*context_, coefficients_, context_->key_primes());
 }
 
 /// The pairs of one key, on the device or not.
@@ -241,7 +248,7 @@ std::shared_ptr<const SwitchKey::Bytes> SwitchKey::bodies() const { return pairs
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy) {
   ring::Engine& e = *secret.context()->engine();
   const RnsTensor& s = secret.transformed();
-  RnsTensor square(secret.context()->engine(), {}, 1, s.primes(), Domain::ntt);
+  const RnsTensor square(secret.context()->engine(), {}, 1, s.primes(), Domain::ntt, Secrecy::passing);
   e.kernels().mul(e.queue(), e.prepared(), s.primes(), s.view(), s.view(), square.view());
   return make_switch_key(secret, square, entropy);
 }
@@ -258,7 +265,7 @@ PublicKey make_public_key(const SecretKey& secret, Entropy& entropy) {
                 .seed = entropy.next(),
                 .pair = RnsTensor(c.engine(), {}, 2, chain, Domain::ntt)};
   sample(*c.engine(), key.pair.with_components(1, 1), key.seed, Distribution::uniform, kKeyMask, 0xffffffffU, 0);
-  const RnsTensor error = sampled(c, {}, chain, entropy.next(), Distribution::gaussian, kKeyError, 0xffffffffU);
+  const RnsTensor error = sampled(c, {}, chain, entropy.next_secret(), Distribution::gaussian, kKeyError, 0xffffffffU);
   finish_body(*c.engine(), key.pair.with_components(1, 1), ring::limbs_of(secret.transformed(), chain),
               ring::to_domain(error, Domain::ntt), key.pair.with_components(0, 1));
   return key;
@@ -317,7 +324,7 @@ void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 fir
   const RnsTensor pair = ring::limbs_of(key.pair, chain).broadcast_to(out.shape());
   k.mul(e.queue(), e.prepared(), chain, pair.view(), u.view(), out.view());
   k.inverse_ntt(e.queue(), e.prepared(), chain, out.view(), out.view());
-  RnsTensor errors(c.engine(), out.shape(), 2, chain, Domain::coefficient);
+  const RnsTensor errors(c.engine(), out.shape(), 2, chain, Domain::coefficient, Secrecy::passing);
   sample(e, errors, secret_seed, Distribution::gaussian, kError, 0, first_item);  // its two components are drawn apart
   k.add(e.queue(), e.prepared(), chain, out.view(), errors.view(), out.view());
   multiply_in_place(out, times);

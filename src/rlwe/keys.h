@@ -24,18 +24,18 @@ class SecretKey {
   /// A key that another process has: no context, no coefficients.
   explicit SecretKey(const KeyId& id) : id_(id) {}
   /// From coefficients in {-1, 0, 1}. Throws DamagedFileError for others.
-  SecretKey(std::shared_ptr<Context> context, std::vector<signed char> coefficients, KeyId id);
+  SecretKey(std::shared_ptr<Context> context, SecretVector<signed char> coefficients, KeyId id);
 
   const std::shared_ptr<Context>& context() const { return context_; }
   const KeyId& id() const { return id_; }
-  const std::vector<signed char>& coefficients() const { return coefficients_; }
+  const SecretVector<signed char>& coefficients() const { return coefficients_; }
   /// s in the NTT domain, over the chain and the special primes.
   const RnsTensor& transformed() const { return transformed_; }
 
  private:
   std::shared_ptr<Context> context_;
   KeyId id_;
-  std::vector<signed char> coefficients_;
+  SecretVector<signed char> coefficients_;
   RnsTensor transformed_;
 };
 
@@ -94,7 +94,7 @@ void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 fir
 /// The masks of a seeded encryption: component 1 of encrypt_zero.
 void fill_masks(const RnsTensor& target, const Key256& seed, math::u32 first_item);
 
-/// c_0 + c_1 s + c_2 s^2 + ..., coefficient domain, one component.
+/// c_0 + c_1 s + c_2 s^2 + ..., coefficient domain, one component; secret.
 RnsTensor phase(const SecretKey& secret, const RnsTensor& ciphertext);
 
 }  // namespace heliograph::rlwe

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/secret.h"
 #include "math/sampler.h"
 
 namespace heliograph::rlwe {
@@ -188,7 +189,7 @@ double largest_fraction(const u64* words, std::size_t n, const std::vector<u64>&
   // x_i times the constant [multiplier (Q / q_i)^-1]_(q_i) / q_i, summed modulo 1: the constant has 128 bits, the sum 64, and
   // both drop whole turns by overflowing. No reduction, no division, no comparison.
   const std::vector<u64> constants = reconstruction_constants(moduli, multiplier);
-  std::vector<u64> turns(n);
+  SecretVector<u64> turns(n);
   for (std::size_t i = 0; i < moduli.size(); ++i) {
     const u128 high = (u128{constants[i]} << 64) / moduli[i], rest = (u128{constants[i]} << 64) % moduli[i];
     const u64 upper = static_cast<u64>(high), lower = static_cast<u64>((rest << 64) / moduli[i]);
@@ -201,7 +202,7 @@ double largest_fraction(const u64* words, std::size_t n, const std::vector<u64>&
     const math::i64 more = ((signed_turn ^ sign) - sign) - worst;
     worst += more & ~(more >> 63);
   }
-  return std::ldexp(static_cast<double>(worst), -63);
+  return static_cast<double>(worst) * 0x1p-63;
 }
 
 }  // namespace heliograph::rlwe

@@ -145,8 +145,8 @@ std::string told(const std::function<std::string()>& make) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-template <class T>
-std::string raw(const std::vector<T>& values) {
+template <class T, class Allocator>
+std::string raw(const std::vector<T, Allocator>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/cpu/parallel.h"
+#include "base/secret.h"
 #include "math/sampler.h"
 
 namespace heliograph::backend::cpu {
@@ -54,14 +55,15 @@ void CpuKernels::small(const CpuRing& ring, const Primes& primes, const device::
   threads_.parallel_for(
       units, units * length < kWorthSharing / 4 ? std::max<std::size_t>(units, 1) : 1, [&](std::size_t i, std::size_t) {
         const std::size_t part = i % parts, component = i / parts % out.components, item = i / parts / out.components;
-        const Stream stream(draw, component, math::kSmallPolynomial, item);
+        Stream stream(draw, component, math::kSmallPolynomial, item);
         alignas(64) u32 words[16 * kBlocks];
         alignas(64) i32 values[kEach * kBlocks];
+        alignas(64) u64 draws[kEach * kBlocks];
+        const WipeAtEnd end[] = {WipeAtEnd(stream), WipeAtEnd(words), WipeAtEnd(values), WipeAtEnd(draws)};  // all secret
         for (std::size_t done = 0; done < length; done += kEach * kBlocks) {
           const std::size_t start = part * length + done, count = std::min(length - done, kEach * kBlocks);
           const std::size_t blocks = (count + kEach - 1) / kEach, padded = (blocks * kEach + 15) / 16 * 16;
           level_.chacha(stream.key, static_cast<u32>(start / kEach), stream.nonce, blocks, words);
-          alignas(64) u64 draws[kEach * kBlocks];
           std::memcpy(draws, words, sizeof draws);
           if (draw.distribution == device::Distribution::ternary) {
             level_.ternary(draws, values, padded);

@@ -6,10 +6,10 @@
 
 namespace heliograph::bfv {
 
-PlainBatch make_plain_batch(Context& c, std::size_t items) {
+PlainBatch make_plain_batch(Context& c, std::size_t items, ring::Secrecy secrecy) {
   const std::size_t n = c.spec().n;
-  PlainBatch b{.buffer = {}, .view = device::View::dense(nullptr, math::Word::w64, {items}, 1, 1, n)};
-  b.buffer = c.engine().allocate(b.view, device::PrimeList{0});
+  PlainBatch b{.buffer = {}, .view = device::View::dense(nullptr, math::Word::w64, {items}, 1, 1, n), .secrecy = secrecy};
+  b.buffer = c.engine().allocate(b.view, device::PrimeList{0}, secrecy);
   b.view.data = b.buffer->address();
   return b;
 }
@@ -47,7 +47,7 @@ void upload_values(Context& c, std::size_t part, const Values& values, Packing p
                    const PlainBatch& to) {
   const std::size_t n = c.spec().n, items = to.view.items();
   const u64 t = c.plain(part).t;
-  std::vector<u64> words(items * n);
+  SecretVector<u64> words(items * n);
   for (std::size_t i = 0; i < items; ++i) {
     const std::int64_t* source = values.data.data() + (first + i) * values.width;
     u64* target = words.data() + i * n;
@@ -71,7 +71,7 @@ void download_values(Context& c, std::size_t part, Packing packing, std::size_t 
   if (packing == Packing::slots) {
     e.kernels().forward_ntt(e.queue(), *c.plain(part).ring, device::PrimeList{0}, from.view, from.view);
   }
-  std::vector<u64> words(items * n);
+  SecretVector<u64> words(items * n);
   e.device().download(e.queue(), from.view.data, std::as_writable_bytes(std::span(words)));
   for (std::size_t i = 0; i < items; ++i) {
     for (std::size_t k = 0; k < width; ++k) {
@@ -107,7 +107,7 @@ double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
 
 RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level, u64 factor) {
   ring::Engine& e = c.engine();
-  RnsTensor out(c.rlwe().engine(), {b.view.items()}, 1, c.rlwe().chain(level), Domain::coefficient);
+  RnsTensor out(c.rlwe().engine(), {b.view.items()}, 1, c.rlwe().chain(level), Domain::coefficient, b.secrecy);
   if (out.items()) e.kernels().convert(e.queue(), c.rules().encoding(part, level, factor), b.view, nullptr, out.view());
   return out;
 }
@@ -121,7 +121,7 @@ Plaintext encode(const Parameters& parameters, const Values& values, Packing pac
   ring::Engine& e = c->engine();
   const auto chain = c->rlwe().chain(c->rlwe().top_level());
   for (std::size_t part = 0; part < c->parts(); ++part) {
-    const PlainBatch b = make_plain_batch(*c, items);
+    const PlainBatch b = make_plain_batch(*c, items, ring::Secrecy::open);
     if (items) upload_values(*c, part, values, packing, 0, b);
     data->log_norm.push_back(log_norm_of(*c, b, c->plain(part).t));
     RnsTensor lifted(c->rlwe().engine(), {items}, 1, chain, Domain::coefficient);

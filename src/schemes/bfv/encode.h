@@ -9,9 +9,10 @@ namespace heliograph::bfv {
 struct PlainBatch {
   device::Buffer buffer;
   device::View view;
+  ring::Secrecy secrecy;
 };
 
-PlainBatch make_plain_batch(Context& c, std::size_t items);
+PlainBatch make_plain_batch(Context& c, std::size_t items, ring::Secrecy secrecy);
 /// Throws SlotsError where the set has no slots and they are wanted.
 void require_packing(const Context& c, Packing packing);
 /// Throws SlotsError, ShapeError, PlaintextRangeError.
@@ -23,7 +24,7 @@ void upload_values(Context& c, std::size_t part, const Values& values, Packing p
 void download_values(Context& c, std::size_t part, Packing packing, std::size_t width, const PlainBatch& from, u64* out);
 /// What adds the integer v to a ciphertext of this level and factor, in each limb.
 device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, u64 factor, u64 residue);
-/// What adds the polynomials, coefficient domain.
+/// What adds the polynomials, coefficient domain; as secret as they are.
 RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level, u64 factor);
 
 }  // namespace heliograph::bfv

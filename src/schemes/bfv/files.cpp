@@ -256,7 +256,7 @@ EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evalu
 
 void SecretKey::save(const std::string& path) const {
   io::Container k = start("secret-key", *data_->context, data_->key.id()).container;
-  const std::vector<signed char>& s = data_->key.coefficients();
+  const SecretVector<signed char>& s = data_->key.coefficients();
   k.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
   ring::save(data_->context->engine().device(), path, k, true);
 }

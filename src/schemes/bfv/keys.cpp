@@ -49,7 +49,7 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
         Context& k = *c->keeper();
         ring::Engine& e = k.engine();  // coefficients first, whatever the domain it is to have
         encrypt_zero(seed, static_cast<math::u32>(first), k.rules().error_multiplier(modulus), out);
-        const PlainBatch plain = make_plain_batch(k, count);
+        const PlainBatch plain = make_plain_batch(k, count, ring::Secrecy::passing);
         upload_values(k, modulus, values, packing, first, plain);
         const RnsTensor message = scale_up(k, modulus, plain, level, 1), body = out.with_components(0, 1);
         e.kernels().add(e.queue(), e.prepared(), body.primes(), body.view(), message.view(), body.view());
@@ -148,10 +148,10 @@ std::size_t EvaluationKeys::bytes() const {
 }
 
 Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
-  Key256 errors{};
+  Secret<Key256> errors;
   const auto draw = [&] {
     const Key256 seed = data_->entropy->next();
-    errors = data_->entropy->next();
+    errors = data_->entropy->next_secret();
     return seed;
   };
   return bfv::encrypt(data_->context, data_->key.id(), data_->key.context(), values, packing, moduli, false, progress, draw,
@@ -162,9 +162,9 @@ Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progr
 
 Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
   rlwe::Entropy entropy;
-  Key256 secret{};
+  Secret<Key256> secret;
   const auto draw = [&] {
-    secret = entropy.next();
+    secret = entropy.next_secret();
     return Key256{};
   };
   return bfv::encrypt(
@@ -178,9 +178,9 @@ Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progr
 namespace {
 
 /// Residues of each item of a phase, 64-bit whatever the edition's word.
-std::vector<u64> widened(const RnsTensor& phase) {
-  const std::vector<std::byte> bytes = ring::download(phase);
-  std::vector<u64> words(bytes.size() / phase.view().word_size());
+SecretVector<u64> widened(const RnsTensor& phase) {
+  const SecretVector<std::byte> bytes = ring::download_secret(phase);
+  SecretVector<u64> words(bytes.size() / phase.view().word_size());
   if (phase.view().word == math::Word::w64) {
     std::memcpy(words.data(), bytes.data(), bytes.size());
   } else {
@@ -223,11 +223,11 @@ void require_budget(const CiphertextData& x) {
 /// Throws NoiseError where noise measured leaves a coefficient less than so many bits.
 void require_decryptable(const RnsTensor& phase, const std::vector<u64>& moduli, u64 multiplier, double budget) {
   const std::size_t n = phase.view().n, each = n * moduli.size();
-  const std::vector<u64> words = widened(phase);
+  const SecretVector<u64> words = widened(phase);
   double largest = 0;
   for (std::size_t i = 0; i < phase.items(); ++i)
     largest = std::max(largest, rlwe::largest_fraction(words.data() + i * each, n, moduli, multiplier));
-  if (largest > std::exp2(-1 - budget)) {
+  if (declassified(largest > std::exp2(-1 - budget))) {
     throw NoiseError(
         "the noise of this ciphertext is exhausted, or not what its estimate says: it no longer decrypts. Fewer "
         "multiplications, or a larger set, are needed, and ciphertexts and keys that are what their files say");
@@ -258,7 +258,7 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
         const RnsTensor phase = rlwe::phase(data_->key, some);
         if (!e.device().counter())
           require_decryptable(phase, moduli, k.rules().noise_multiplier(part), required_budget(x, part));
-        const PlainBatch plain = make_plain_batch(k, count);
+        const PlainBatch plain = make_plain_batch(k, count, ring::Secrecy::passing);
         e.kernels().convert(e.queue(), k.rules().decoding(part, x.level()), phase.view(), nullptr, plain.view);
         download_values(k, part, x.packing, x.width, plain, values.data());
         if (x.factors[part] != 1) {
@@ -288,7 +288,7 @@ double SecretKey::noise_budget(const Ciphertext& ciphertext, bool beyond_estimat
     for (std::size_t i = 0; i < items; ++i) {
       double noise = 0;
       rlwe::keeper_reads(flat.slice(0, i, 1, 1), data_->key.context(), std::span(&noise, 1), [&](const RnsTensor& one) {
-        const std::vector<u64> words = widened(rlwe::phase(data_->key, one));
+        const SecretVector<u64> words = widened(rlwe::phase(data_->key, one));
         noise = rlwe::log2_largest(words.data(), n, moduli, c.rules().noise_multiplier(x.first_part + part));
       });
       const double budget = whole - 1 - noise;

@@ -11,6 +11,6 @@ namespace heliograph::ckks {
 void require_room_for_values(const CiphertextData& x, Checked checked);
 /// `disturb` (or null) sees each stretch's coefficients before they are decoded.
 Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress, Checked checked,
-                 const std::function<void(std::vector<double>&)>& disturb);
+                 const std::function<void(std::span<double>)>& disturb);
 
 }  // namespace heliograph::ckks

@@ -1,10 +1,12 @@
 #include "schemes/ckks/encode.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "lwe/parallel.h"
+#include "math/reducer.h"
 
 namespace heliograph::ckks {
 
@@ -31,52 +33,72 @@ void write_residues(const double* x, std::size_t n, u64 q, T* out) {
   }
 }
 
+/// The nearest double, |x| < 2^126, as static_cast<double>(x), which branches on x.
+double nearest_double(i128 x) {
+  constexpr u64 low53 = (u64{1} << 53) - 1;
+  const auto sign = static_cast<u64>(x >> 127);  // all ones for a negative value
+  const i128 signs = static_cast<i64>(sign);
+  const auto a = static_cast<math::u128>((x ^ signs) - signs);
+  const auto piece = [&](int from) { return static_cast<double>(static_cast<i64>(static_cast<u64>(a >> from) & low53)); };
+  // Two pieces of 53 bits are exact, and their sum is rounded once. Of a larger value the bits below its pieces count as one
+  // that is lower than any that rounding looks at.
+  const double small = piece(53) * 0x1p53 + piece(0);
+  const u64 rest = (static_cast<u64>(a >> 21) & low53) | static_cast<u64>((static_cast<u64>(a) & ((u64{1} << 21) - 1)) != 0);
+  const double large = piece(74) * 0x1p74 + static_cast<double>(static_cast<i64>(rest)) * 0x1p21;
+  const u64 is_large = math::mask_of(static_cast<u64>(a >> 106) != 0);
+  const u64 bits = (std::bit_cast<u64>(large) & is_large) | (std::bit_cast<u64>(small) & ~is_large);
+  return std::bit_cast<double>(bits | (sign & (u64{1} << 63)));
+}
+
 /// Balanced mixed radix (Garner): x = d_0 + d_1 q_0 + d_2 q_0 q_1 + ..., |d_i| < q_i / 2.
 class MixedRadix {
  public:
-  explicit MixedRadix(std::vector<u64> moduli) : q_(std::move(moduli)), inverse_(q_.size()) {
+  explicit MixedRadix(const std::vector<u64>& moduli) : q_(moduli.begin(), moduli.end()), inverse_(q_.size()) {
     double bits = 0;
     for (std::size_t i = 0; i < q_.size(); ++i) {
-      for (std::size_t k = 0; k < i; ++k) inverse_[i].push_back(math::inverse_mod(q_[k] % q_[i], q_[i]));
-      bits += std::log2(static_cast<double>(q_[i]));
+      for (std::size_t k = 0; k < i; ++k)
+        inverse_[i].push_back(q_[i].factor(math::inverse_mod(moduli[k] % moduli[i], moduli[i])));
+      bits += std::log2(static_cast<double>(moduli[i]));
       if (bits < 126) exact_ = i + 1;
     }
   }
 
   /// `residues` is overwritten.
-  double operator()(std::vector<u64>& residues) const {
-    std::vector<u64>& d = residues;
-    std::size_t last = 0;  // the highest digit that is not 0
+  double operator()(std::span<u64> residues) const {
+    const std::span<u64> d = residues;
+    u64 beyond = 0;  // not 0 where a digit is that 128 bits do not hold
     for (std::size_t i = 0; i < q_.size(); ++i) {
-      const u64 q = q_[i];
       for (std::size_t k = 0; k < i; ++k)
-        d[i] = math::mul_mod(math::sub_mod(d[i], math::signed_mod(math::centered(d[k], q_[k]), q), q), inverse_[i][k], q);
-      if (d[i] != 0) last = i;
+        d[i] = q_[i].multiply(q_[i].subtract(d[i], q_[i].of_signed(centered(d[k], k))), inverse_[i][k]);
+      beyond |= d[i] & math::mask_of(i >= exact_);
     }
-    if (last < exact_) {
-      i128 sum = math::centered(d[last], q_[last]);
-      for (std::size_t i = last; i-- > 0;) sum = sum * static_cast<i128>(q_[i]) + math::centered(d[i], q_[i]);
-      return static_cast<double>(sum);
-    }
-    auto sum = static_cast<double>(math::centered(d[last], q_[last]));
-    for (std::size_t i = last; i-- > 0;)
-      sum = sum * static_cast<double>(q_[i]) + static_cast<double>(math::centered(d[i], q_[i]));
-    return sum;
+    i128 whole = 0;
+    for (std::size_t i = exact_; i-- > 0;) whole = whole * static_cast<i128>(q_[i].modulus()) + centered(d[i], i);
+    const double exact = nearest_double(whole);
+    if (exact_ == q_.size()) return exact;
+    double sum = 0;
+    for (std::size_t i = q_.size(); i-- > 0;)
+      sum = sum * static_cast<double>(q_[i].modulus()) + static_cast<double>(centered(d[i], i));
+    const u64 outside = math::mask_of(beyond != 0);
+    return std::bit_cast<double>((std::bit_cast<u64>(sum) & outside) | (std::bit_cast<u64>(exact) & ~outside));
   }
 
  private:
-  std::vector<u64> q_;
-  std::vector<std::vector<u64>> inverse_;
+  i64 centered(u64 digit, std::size_t i) const { return math::centered(digit, q_[i].modulus()); }
+
+  std::vector<math::Reducer> q_;
+  std::vector<std::vector<math::Reducer::Factor>> inverse_;
   std::size_t exact_ = 0;  // so many digits fit 128 bits
 };
 
 template <class T>
-void read_integers(const std::vector<std::byte>& bytes, std::size_t items, std::size_t n, const std::vector<u64>& moduli,
-                   std::vector<double>& out) {
+void read_integers(std::span<const std::byte> bytes, std::size_t items, std::size_t n, const std::vector<u64>& moduli,
+                   std::span<double> out) {
   const MixedRadix radix(moduli);
   const std::size_t limbs = moduli.size(), piece = std::min<std::size_t>(n, 1024);
   lwe::parallel_for(items * n / piece, items * n * limbs * limbs, [&](std::size_t job) {
-    std::vector<u64> residues(limbs);
+    std::array<u64, device::kMaxLimbs> residues;
+    const WipeAtEnd end(residues);
     const std::size_t item = job / (n / piece), start = job % (n / piece) * piece;
     const std::byte* const words = bytes.data() + item * limbs * n * sizeof(T);
     for (std::size_t k = start; k < start + piece; ++k) {
@@ -85,7 +107,7 @@ void read_integers(const std::vector<std::byte>& bytes, std::size_t items, std::
         std::memcpy(&word, words + (l * n + k) * sizeof(T), sizeof(T));
         residues[l] = word;
       }
-      out[item * n + k] = radix(residues);
+      out[item * n + k] = radix(std::span(residues).first(limbs));
     }
   });
 }
@@ -147,9 +169,10 @@ device::LimbConstants constants_of(double whole, const std::vector<u64>& moduli)
   return constants;
 }
 
-RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes) {
+RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes,
+                             ring::Secrecy secrecy) {
   const std::size_t n = c.spec().n, items = polynomials.size() / n, limbs = primes.size();
-  RnsTensor out(c.rlwe().engine(), {items}, 1, primes, Domain::coefficient);
+  RnsTensor out(c.rlwe().engine(), {items}, 1, primes, Domain::coefficient, secrecy);
   const std::vector<u64> moduli = c.rlwe().moduli(primes);
   const auto fill = [&](auto zero) {
     std::vector<decltype(zero)> words(items * limbs * n);
@@ -162,11 +185,11 @@ RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials,
   return out;
 }
 
-std::vector<double> download_polynomials(Context& c, const RnsTensor& phase) {
+SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase) {
   const std::size_t n = c.spec().n, items = phase.items();
   const std::vector<u64> moduli = c.rlwe().moduli(phase.primes());
-  const std::vector<std::byte> bytes = ring::download(phase);
-  std::vector<double> out(items * n);
+  const SecretVector<std::byte> bytes = ring::download_secret(phase);
+  SecretVector<double> out(items * n);
   phase.view().word == math::Word::w64 ? read_integers<u64>(bytes, items, n, moduli, out)
                                        : read_integers<math::u32>(bytes, items, n, moduli, out);
   return out;
@@ -177,7 +200,7 @@ std::size_t encoding_stretch(const Context& c, std::size_t limbs) {
   return std::max<std::size_t>(1, room / (c.spec().n * limbs * sizeof(u64)));
 }
 
-void read_slots(const Context& c, const std::vector<double>& polynomials, double scale, std::size_t width, bool complex,
+void read_slots(const Context& c, std::span<const double> polynomials, double scale, std::size_t width, bool complex,
                 std::complex<double>* out) {
   const std::size_t n = c.spec().n, items = polynomials.size() / n;
   lwe::parallel_for(items, items * n * 16, [&](std::size_t i) {

@@ -18,14 +18,15 @@ u64 residue_of(double whole, u64 q);
 /// `whole` in each limb.
 device::LimbConstants constants_of(double whole, const std::vector<u64>& moduli);
 /// Whole coefficients [items][N] on the device, coefficient domain.
-RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes);
+RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes,
+                             ring::Secrecy secrecy = ring::Secrecy::open);
 /// The coefficients of each item, one component, coefficient domain, centred: exact integers, rounded to doubles once
-/// where they are below 2^126.
-std::vector<double> download_polynomials(Context& c, const RnsTensor& phase);
+/// where they are below 2^126. Without a branch or a division that depends on them: they are a phase, noise and all.
+SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase);
 /// Items that are encoded in one go.
 std::size_t encoding_stretch(const Context& c, std::size_t limbs);
 /// The polynomials' slots, `width` of each item, to out[first ...].
-void read_slots(const Context& c, const std::vector<double>& polynomials, double scale, std::size_t width, bool complex,
+void read_slots(const Context& c, std::span<const double> polynomials, double scale, std::size_t width, bool complex,
                 std::complex<double>* out);
 
 }  // namespace heliograph::ckks

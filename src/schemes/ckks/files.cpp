@@ -220,7 +220,7 @@ EvaluationKeys EvaluationKeys::load(const std::string& path) { return read_evalu
 
 void SecretKey::save(const std::string& path) const {
   Payload p = start("secret-key", *data_->context, data_->key.id());
-  const std::vector<signed char>& s = data_->key.coefficients();
+  const SecretVector<signed char>& s = data_->key.coefficients();
   p.container.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
   ring::save(data_->context->engine().device(), path, p.container, true);
 }

@@ -66,7 +66,8 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
       const RnsTensor zero(k.rlwe().engine(), {count}, 2, chain, Domain::coefficient);
       encrypt_zero(static_cast<math::u32>(first), zero);
       const RnsTensor body = zero.with_components(0, 1);
-      const RnsTensor message = upload_polynomials(k, rounded_polynomials(k, values, data.scale, first, count), chain);
+      const RnsTensor message =
+          upload_polynomials(k, rounded_polynomials(k, values, data.scale, first, count), chain, ring::Secrecy::passing);
       e.kernels().add(e.queue(), e.prepared(), chain, body.view(), message.view(), body.view());
       e.kernels().forward_ntt(e.queue(), e.prepared(), chain, zero.view(), out.view());
     });
@@ -162,10 +163,10 @@ std::size_t EvaluationKeys::bytes() const {
 
 Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress, double bound) const {
   const std::shared_ptr<Context>& c = data_->context;
-  Key256 errors{};
+  Secret<Key256> errors;
   const auto seed = ring::told<Key256>(c->engine().device(), [&] {
     const Key256 masks = data_->entropy->next();
-    errors = data_->entropy->next();
+    errors = data_->entropy->next_secret();
     return masks;
   });
   return finish(ckks::encrypt(
@@ -176,7 +177,7 @@ Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Pro
 Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Progress& progress, double bound) const {
   const std::shared_ptr<Context>& c = data_->context;
   rlwe::Entropy entropy;
-  const Key256 secret = entropy.next();  // of which only the keeper makes use
+  const Secret<Key256> secret = entropy.next_secret();  // of which only the keeper makes use
   const double noise = c->noise().fresh_public_key();
   const rlwe::Figure fresh(data_->vouched ? noise : std::nan(""), noise);
   return finish(
@@ -191,10 +192,10 @@ namespace {
 }
 
 /// Throws RoomError where a coefficient lies at the very edge of the modulus: what wrapped is spread over all of it.
-void require_inside(const std::vector<double>& polynomials, double log_modulus) {
+void require_inside(std::span<const double> polynomials, double log_modulus) {
   double largest = 0;
   for (const double v : polynomials) largest = std::max(largest, std::abs(v));
-  if (largest > 0.98 * std::exp2(log_modulus - 1)) no_room("a coefficient lies at the edge of it");
+  if (declassified(largest > 0.98 * std::exp2(log_modulus - 1))) no_room("a coefficient lies at the edge of it");
 }
 
 }  // namespace
@@ -215,7 +216,7 @@ void require_room_for_values(const CiphertextData& x, Checked checked) {
 }
 
 Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progress& progress, Checked checked,
-                 const std::function<void(std::vector<double>&)>& disturb) {
+                 const std::function<void(std::span<double>)>& disturb) {
   require_same(x, key.context, key.key.id(), "this secret key");
   Context& c = *key.context;
   Values v{.shape = x.shape(), .width = x.width, .complex = x.complex};
@@ -231,7 +232,7 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
     const RnsTensor some = ring::limbs_of(flat.slice(0, first, 1, count), primes);
     const std::span<std::complex<double>> slots(v.data.data() + first * x.width, count * x.width);
     rlwe::keeper_reads(some, key.key.context(), slots, [&](const RnsTensor& mine) {
-      std::vector<double> polynomials = download_polynomials(*c.keeper(), rlwe::phase(key.key, mine));
+      SecretVector<double> polynomials = download_polynomials(*c.keeper(), rlwe::phase(key.key, mine));
       if (checked != Checked::nothing && !c.engine().device().counter()) require_inside(polynomials, room);
       if (disturb) disturb(polynomials);
       read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data());

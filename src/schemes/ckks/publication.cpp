@@ -1,45 +1,49 @@
 // Decryption whose results may be published: noise flooding.
 #include <cmath>
 #include <cstring>
-#include <numbers>
 #include <optional>
-#include <utility>
 
+#include "lwe/gaussian.h"
 #include "schemes/ckks/decrypt.h"
 
 namespace heliograph::ckks {
 
 namespace {
 
-/// Whole numbers near a Gaussian, from a ChaCha20 stream nobody else reads. Box and Muller's, which needs no table.
+/// Whole numbers near a Gaussian, from a ChaCha20 stream nobody else reads.
 class Gaussian {
  public:
   Gaussian(const Key256& key, double sigma) : key_(key), sigma_(sigma) {}
+  ~Gaussian() { wipe(words_.data(), sizeof words_); }
 
   double operator()() {
-    if (!std::isnan(second_)) return std::exchange(second_, std::nan(""));
-    const double radius = sigma_ * std::sqrt(-2 * std::log(uniform())), angle = 2 * std::numbers::pi * uniform();
-    second_ = std::rint(radius * std::sin(angle));
-    return std::rint(radius * std::cos(angle));
+    has_second_ = !has_second_;
+    if (!has_second_) return second_.get();
+    const u64 radius = next();
+    const lwe::Deviates two = lwe::deviates_from(radius, next());
+    second_ = Secret(lwe::nearest_whole(sigma_ * two.second));
+    return lwe::nearest_whole(sigma_ * two.first);
   }
 
  private:
-  /// In (0, 1], a multiple of 2^-53.
-  double uniform() {
-    if (left_ == 0) {
-      block_ = math::chacha20_block(key_, static_cast<math::u32>(blocks_), {static_cast<math::u32>(blocks_ >> 32), 0, 0});
-      ++blocks_, left_ = sizeof(block_) / sizeof(u64);
+  u64 next() {
+    if (used_ == words_.size()) {
+      auto block =
+          math::chacha20_block(key_, static_cast<math::u32>(blocks_), {static_cast<math::u32>(blocks_ >> 32), 0, 0});
+      const WipeAtEnd end(block);
+      std::memcpy(words_.data(), block.data(), sizeof block);
+      ++blocks_, used_ = 0;
     }
-    u64 word;
-    std::memcpy(&word, reinterpret_cast<const std::byte*>(block_.data()) + --left_ * sizeof(u64), sizeof(u64));
-    return std::ldexp(static_cast<double>((word >> 11) + 1), -53);
+    return words_[used_++];
   }
 
-  Key256 key_;
-  double sigma_, second_ = std::nan("");
+  Secret<Key256> key_;
+  double sigma_;
+  bool has_second_ = false;
+  Secret<double> second_;
+  std::array<u64, 8> words_{};  // of a block
+  std::size_t used_ = words_.size();
   u64 blocks_ = 0;
-  std::size_t left_ = 0;
-  decltype(math::chacha20_block({}, 0, {0, 0, 0})) block_{};
 };
 
 }  // namespace
@@ -65,8 +69,8 @@ Values SecretKey::decrypt_for_publication(const Ciphertext& ciphertext, double n
     throw NoiseError("noise of 2^" + std::to_string(static_cast<int>(std::ceil(std::min(after - std::log2(x.scale), 1e6)))) +
                      " would be added to each value: nothing would be left. Ask for fewer bits, or take a larger scale");
   std::optional<Gaussian> gaussian;  // drawn and made in the keeper
-  return decrypted(*data_, x, progress, checked, [&](std::vector<double>& polynomials) {
-    if (!gaussian) gaussian.emplace(data_->entropy->next(), std::exp2(log_sigma));
+  return decrypted(*data_, x, progress, checked, [&](std::span<double> polynomials) {
+    if (!gaussian) gaussian.emplace(data_->entropy->next_secret(), std::exp2(log_sigma));
     for (double& v : polynomials) v += (*gaussian)();
   });
 }

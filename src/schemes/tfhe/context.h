@@ -64,7 +64,7 @@ struct SecretKeyData {
   std::shared_ptr<Context> context;
   KeyId id{};
   lwe::SecretKey key;
-  std::vector<u64> masks;                  // the wide key as lwe::dot takes it
+  SecretVector<u64> masks;                 // the wide key as lwe::dot takes it
   std::shared_ptr<ring::Entropy> entropy;  // asked by the keeper alone
 };
 

@@ -10,6 +10,14 @@ using u64 = std::uint64_t;
 
 unsigned bits_a_wire(const Spec& spec) { return spec.message_bits ? spec.message_bits : 1; }
 
+// Phases and values are secrets: nothing here branches on them.
+
+/// The number that the low `bits` bits are, as the type has it.
+u64 extended(const Type& type, u64 value) {
+  if (!type.is_signed || type.bits == 64) return value;
+  return value | (u64{0} - (value >> (type.bits - 1) & 1)) << type.bits;
+}
+
 /// The nearest multiple of the unit, modulo one turn.
 u64 digit_of(const Spec& spec, u64 phase) {
   const u64 unit = unit_of(spec);
@@ -39,7 +47,7 @@ void encode(const Spec& spec, const Type& type, u64 value, u64* out) {
   const std::size_t wires = wires_of(spec, type);
   for (std::size_t w = 0; w < wires; ++w) {
     const u64 digit = type.boolean ? (value & 1) : (value >> (w * each)) & ((u64{1} << each) - 1);
-    out[w] = spec.message_bits == 0 ? (digit ? unit : u64{0} - unit) : digit * unit;
+    out[w] = spec.message_bits == 0 ? (2 * digit - 1) * unit : digit * unit;
   }
 }
 
@@ -47,21 +55,19 @@ u64 decode(const Spec& spec, const Type& type, const u64* phases) {
   const std::size_t wires = wires_of(spec, type);
   if (spec.message_bits == 0) {
     u64 value = 0;
-    for (std::size_t w = 0; w < wires; ++w) value |= u64{phases[w] >> 63 == 0} << w;
-    if (type.boolean) return value;
-    return type.is_signed && type.bits < 64 && (value >> (type.bits - 1)) ? value | ~u64{0} << type.bits : value;
+    for (std::size_t w = 0; w < wires; ++w) value |= (~phases[w] >> 63) << w;
+    return type.boolean ? value : extended(type, value);
   }
   if (type.boolean) return digit_of(spec, phases[0]) & 1;
   u64 value = 0;
   for (std::size_t w = 0; w < wires; ++w) value += digit_of(spec, phases[w]) << (w * spec.message_bits);
   if (type.bits == 64) return value;
-  value &= (u64{1} << type.bits) - 1;
-  return type.is_signed && (value >> (type.bits - 1)) ? value | ~u64{0} << type.bits : value;
+  return extended(type, value & ((u64{1} << type.bits) - 1));
 }
 
 std::int64_t error_of(const Spec& spec, u64 phase) {
   const u64 unit = unit_of(spec);
-  if (spec.message_bits == 0) return static_cast<std::int64_t>(phase - (phase >> 63 ? u64{0} - unit : unit));
+  if (spec.message_bits == 0) return static_cast<std::int64_t>(phase - (1 - 2 * (phase >> 63)) * unit);
   return static_cast<std::int64_t>(phase - digit_of(spec, phase) * unit);
 }
 

@@ -189,9 +189,12 @@ SecretKey SecretKey::load(const std::string& path) {
     require_arrays(k, 2);
     const auto bits = [&](const char* name, std::size_t count) {
       const auto raw = k.array(name, "u8", {count}).values<unsigned char>();
-      require<DamagedFileError>(std::all_of(raw.begin(), raw.end(), [](unsigned char bit) { return bit <= 1; }),
-                                "a secret key's coefficients are 0 and 1");
-      return std::vector<unsigned char>(raw.begin(), raw.end());
+      SecretVector<unsigned char> key(raw.begin(), raw.end());
+      mark_secret(key.data(), key.size());
+      unsigned others = 0;
+      for (unsigned char bit : key) others |= bit & ~1U;
+      require<DamagedFileError>(declassified(others) == 0, "a secret key's coefficients are 0 and 1");
+      return key;
     };
     data->key = {bits("narrow", p.narrow()), bits("wide", p.wide())};
     data->masks = data->key.wide_masks();

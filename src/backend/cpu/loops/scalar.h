@@ -8,7 +8,11 @@ namespace heliograph::backend::cpu {
 namespace {
 
 HELIOGRAPH_INLINE u64 high64(u64 a, u64 b) { return static_cast<u64>((u128{a} * b) >> 64); }
-HELIOGRAPH_INLINE u64 fold(u64 x, u64 q) { return x >= q ? x - q : x; }
+/// x or x - q, whichever is from 0 to q - 1 for x < 2q; x, q < 2^63. By the sign: of a comparison compilers make branches.
+HELIOGRAPH_INLINE u64 fold(u64 x, u64 q) {
+  const u64 less = x - q;
+  return less + (q & (u64{0} - (less >> 63)));
+}
 HELIOGRAPH_INLINE u64 shoup64(u64 w, u64 q) { return static_cast<u64>((u128{w} << 64) / q); }
 /// y * w mod q below 2q, for any y.
 HELIOGRAPH_INLINE u64 mul_lazy(u64 y, u64 w, u64 w_shoup, u64 q) { return y * w - high64(y, w_shoup) * q; }
@@ -78,7 +82,7 @@ struct Scalar {
   V broadcast(u64 c) const { return c; }
   V add(V a, V b) const { return fold(a + b, q); }
   V sub(V a, V b) const { return fold(a + q - b, q); }
-  V neg(V a) const { return a == 0 ? 0 : q - a; }
+  V neg(V a) const { return fold(q - a, q); }
   V mul(V a, V b) const { return reduce128(u128{a} * b, m); }
   Factor factor(u64 c) const { return {c, shoup64(c, q)}; }
   V mul_factor(V a, Factor f) const { return fold(mul_lazy(a, f.w, f.w_shoup, q), q); }

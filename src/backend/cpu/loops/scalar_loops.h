@@ -127,11 +127,13 @@ void scalar_uniform(const Modulus& m, const u32* stream, void* out, std::size_t 
   }
 }
 
+/// What is spread is secret: no division, no branch.
 template <class Word>
 void scalar_spread(const Modulus& m, const i32* small, void* out, std::size_t count) {
+  const u64 q = m.q, shift = (u64{1} << 31) / q * q + q;  // makes any of them positive
   for (std::size_t i = 0; i < count; ++i) {
-    const i64 r = static_cast<i64>(small[i]) % static_cast<i64>(m.q);
-    static_cast<Word*>(out)[i] = static_cast<Word>(r < 0 ? r + static_cast<i64>(m.q) : r);
+    const u64 x = static_cast<u64>(static_cast<i64>(small[i])) + shift;
+    static_cast<Word*>(out)[i] = static_cast<Word>(fold(x - high64(x, m.one_shoup64) * q, q));
   }
 }
 

@@ -1,0 +1,198 @@
+// Whether time or addresses follow secrets: under valgrind's memcheck every secret draw is marked as undefined, so that each
+// branch, each address and each division's check that depends on one is an error. Run by ctest with several instruction sets;
+// HELIOGRAPH_CPU says which. The errors say where.
+#include <gtest/gtest.h>
+#include <valgrind/memcheck.h>
+
+#include "heliograph/bgv.h"
+#include "schemes/bfv/context.h"
+#include "schemes/ckks/context.h"
+#include "schemes/tfhe/context.h"
+
+namespace heliograph::test {
+namespace {
+
+constexpr std::size_t kN = 1024;
+
+void make_secret(const void* data, std::size_t bytes) { static_cast<void>(VALGRIND_MAKE_MEM_UNDEFINED(data, bytes)); }
+void make_open(const void* data, std::size_t bytes) { static_cast<void>(VALGRIND_MAKE_MEM_DEFINED(data, bytes)); }
+
+/// The user has them.
+template <class T>
+std::vector<T> opened(std::vector<T> values) {
+  make_open(values.data(), values.size() * sizeof(T));
+  return values;
+}
+
+/// Whether memcheck takes any bit there for undefined.
+bool is_secret(const void* data, std::size_t bytes) {
+  std::vector<unsigned char> bits(bytes);
+  VALGRIND_GET_VBITS(data, bits.data(), bytes);
+  return std::any_of(bits.begin(), bits.end(), [](unsigned char b) { return b != 0; });
+}
+
+/// Errors that memcheck sees in `work`.
+template <class Work>
+unsigned long errors_of(Work work) {
+  const unsigned long before = VALGRIND_COUNT_ERRORS;
+  work();
+  return VALGRIND_COUNT_ERRORS - before;
+}
+
+class ConstantTime : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!RUNNING_ON_VALGRIND) GTEST_SKIP() << "to be run by valgrind";
+    secret_marks = {.secret = make_secret, .open = make_open};
+  }
+  void TearDown() override { secret_marks = {}; }
+};
+
+template <class Work>
+void expect_blind(const char* what, Work work) {
+  EXPECT_EQ(errors_of(work), 0u) << what << " depends on secrets: valgrind's errors above say where";
+}
+
+/// A whole life of keys and values.
+void exact_life(const char* scheme, const char* word) {
+  SCOPED_TRACE(std::string(scheme) + " " + word);
+  const auto make = std::string(scheme) == "bgv" ? bgv::make_spec : bfv::make_spec;
+  const bfv::Parameters set(make(kN, 100, 1, {12289}, word, 0, true));
+  bfv::Values values{.data = {}, .shape = {2}, .width = kN};
+  for (std::size_t i = 0; i < 2 * kN; ++i) values.data.push_back(static_cast<std::int64_t>(i % 100));
+  const std::vector<std::uint64_t> expected(values.data.begin(), values.data.end());
+
+  std::optional<bfv::SecretKey> secret;
+  expect_blind("generating a key", [&] { secret = bfv::SecretKey::generate(set); });
+  EXPECT_TRUE(is_secret(secret->data().key.coefficients().data(), kN));
+  std::optional<bfv::PublicKey> key;
+  expect_blind("generating a public key", [&] { key = secret->public_key(); });
+  expect_blind("generating evaluation keys", [&] { secret->evaluation_keys(true, {1}, false); });
+  std::optional<bfv::Ciphertext> x, y;
+  expect_blind("encrypting", [&] { x = secret->encrypt(values, bfv::Packing::slots); });
+  expect_blind("encrypting with a public key", [&] { y = key->encrypt(values, bfv::Packing::slots); });
+  std::vector<std::uint64_t> back, again;
+  expect_blind("decrypting", [&] { back = secret->decrypt(*x), again = secret->decrypt(*y); });
+  EXPECT_EQ(opened(back), expected);
+  EXPECT_EQ(opened(again), expected);
+}
+
+TEST_F(ConstantTime, Bfv) {
+  exact_life("bfv", "w64");
+  exact_life("bfv", "w32");
+}
+
+TEST_F(ConstantTime, Bgv) {
+  exact_life("bgv", "w64");
+  exact_life("bgv", "w32");
+}
+
+TEST_F(ConstantTime, Ckks) {
+  for (const char* word : {"w64", "w32"}) {
+    SCOPED_TRACE(word);
+    const ckks::Parameters set(ckks::make_spec(kN, 3, word[1] == '6' ? 30 : 28, word[1] == '6' ? 45 : 50, 1, word, 0, true));
+    const ckks::Values values{.data = std::vector<std::complex<double>>(2 * set.slots(), {0.5, -1.25}),
+                              .shape = {2},
+                              .width = set.slots(),
+                              .complex = true};
+    std::optional<ckks::SecretKey> secret;
+    expect_blind("generating a key", [&] { secret = ckks::SecretKey::generate(set); });
+    EXPECT_TRUE(is_secret(secret->data().key.coefficients().data(), kN));
+    std::optional<ckks::PublicKey> key;
+    expect_blind("generating a public key", [&] { key = secret->public_key(); });
+    expect_blind("generating evaluation keys", [&] { secret->evaluation_keys(true, {1}, true); });
+    std::optional<ckks::Ciphertext> x, y;
+    expect_blind("encrypting", [&] { x = secret->encrypt(values, 0); });
+    expect_blind("encrypting with a public key", [&] { y = key->encrypt(values, 0); });
+    for (const ckks::Ciphertext* c : {&*x, &*y}) {
+      ckks::Values back, published;
+      expect_blind("decrypting", [&] { back = secret->decrypt(*c); });
+      expect_blind("decrypting for publication",
+                   [&] { published = secret->decrypt_for_publication(*c, 2, c->precision()); });
+      for (const std::complex<double>& v : opened(back.data)) ASSERT_LT(std::abs(v - values.data[0]), 0x1p-8);
+      for (const std::complex<double>& v : opened(published.data)) ASSERT_LT(std::abs(v - values.data[0]), 1);
+    }
+  }
+}
+
+TEST_F(ConstantTime, Tfhe) {
+  // Both kinds of noise, and both encodings: bits, and digits of two bits with two bits of carry.
+  for (const bool gaussian : {true, false}) {
+    for (const unsigned bits : {0U, 2U}) {
+      SCOPED_TRACE(std::to_string(bits) + (gaussian ? " bits, Gaussian" : " bits, TUniform"));
+      const tfhe::Parameters set(tfhe::Spec{.name = "small",
+                                            .n = 16,
+                                            .k = 1,
+                                            .degree = 256,
+                                            .lwe_noise = gaussian ? tfhe::Noise{false, -22} : tfhe::Noise{true, 40},
+                                            .glwe_noise = gaussian ? tfhe::Noise{false, -40} : tfhe::Noise{true, 20},
+                                            .bootstrap_log_base = 18,
+                                            .bootstrap_levels = 1,
+                                            .switch_log_base = 4,
+                                            .switch_levels = 4,
+                                            .group = 2,
+                                            .message_bits = bits,
+                                            .carry_bits = bits,
+                                            .norm = 3,
+                                            .insecure = true});
+      std::optional<tfhe::SecretKey> secret;
+      expect_blind("generating a key", [&] { secret = tfhe::SecretKey::generate(set); });
+      EXPECT_TRUE(is_secret(secret->data().key.wide.data(), 256));
+      EXPECT_TRUE(is_secret(secret->data().key.narrow.data(), 16));
+      expect_blind("generating evaluation keys", [&] { secret->evaluation_keys(); });
+      const tfhe::Type type{.boolean = false, .bits = 8, .is_signed = true};
+      const std::vector<std::uint64_t> values{5, 0, ~std::uint64_t{0}};
+      std::optional<tfhe::Ciphertext> x;
+      expect_blind("encrypting", [&] { x = secret->encrypt(values, {3}, type); });
+      std::vector<std::uint64_t> back;
+      expect_blind("decrypting", [&] { back = secret->decrypt(*x); });
+      EXPECT_EQ(opened(back), values);
+    }
+  }
+}
+
+TEST_F(ConstantTime, KeysFromFiles) {
+  const std::string file = testing::TempDir() + "heliograph-constant-time-" + std::to_string(::getpid()) + ".hg";
+  const bfv::Parameters set(bfv::make_spec(kN, 100, 1, {12289}, "w64", 0, true));
+  secret_marks = {};  // a file tells its bytes to the system
+  bfv::SecretKey::generate(set).save(file);
+  secret_marks = {.secret = make_secret, .open = make_open};
+  std::optional<bfv::SecretKey> secret;
+  expect_blind("loading a key", [&] { secret = bfv::SecretKey::load(file); });
+  EXPECT_TRUE(is_secret(secret->data().key.coefficients().data(), kN));
+  std::remove(file.c_str());
+}
+
+// The marks are where the secrets are, and what depends on them is seen.
+
+TEST_F(ConstantTime, SeesABranchOnASeed) {
+  ring::Entropy entropy;
+  const Secret<math::Key256> seed = entropy.next_secret();
+  volatile int taken = 0;
+  const unsigned char* const bytes = static_cast<const math::Key256&>(seed).data();
+  EXPECT_GT(errors_of([&] {
+              if (bytes[0] & 1) taken = taken + 1;
+            }),
+            0u);
+}
+
+TEST_F(ConstantTime, SeesARangeCheckThatStopsAtTheFirst) {
+  const bfv::Parameters set(bfv::make_spec(kN, 100, 1, {12289}, "w64", 0, true));
+  const bfv::SecretKey secret = bfv::SecretKey::generate(set);
+  EXPECT_GT(errors_of([&] {
+              for (signed char v : secret.data().key.coefficients())
+                require<DamagedFileError>(v >= -1 && v <= 1, "a secret key's coefficients are -1, 0 and 1");
+            }),
+            0u);
+}
+
+TEST_F(ConstantTime, SeesATableReadAtASecret) {
+  const bfv::Parameters set(bfv::make_spec(kN, 100, 1, {12289}, "w64", 0, true));
+  const bfv::SecretKey secret = bfv::SecretKey::generate(set);
+  static constexpr int table[3] = {1, 5, 7};
+  volatile int sum = 0;
+  EXPECT_GT(errors_of([&] { sum = sum + table[secret.data().key.coefficients()[0] + 1]; }), 0u);
+}
+
+}  // namespace
+}  // namespace heliograph::test
