@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "base/random.h"
 #include "io/layout.h"
 
 namespace heliograph::io {
@@ -114,14 +114,9 @@ std::string folder_of(const std::string& path) {
 }
 
 /// What two names are made of: nobody else's.
-std::string random_name(const std::string& path, const std::string& folder) {
+std::string random_name(const std::string& folder) {
   std::array<unsigned char, 8> random;
-  std::size_t have = 0;
-  while (have < random.size()) {
-    const ssize_t got = ::getrandom(random.data() + have, random.size() - have, 0);
-    if (got < 0 && errno != EINTR) fail("write", path, errno);
-    if (got > 0) have += static_cast<std::size_t>(got);
-  }
+  fill_random(random);
   return folder + "/.heliograph-" + to_hex(random) + ".tmp";
 }
 
@@ -168,14 +163,15 @@ class Temporary {
   Temporary(const std::string& path, bool secret)
       : path_(path), target_(target_of(path)), folder_(folder_of(target_)), file_(open_nameless(secret)) {
     if (file_.get() >= 0) return;
-    name_ = random_name(path_, folder_);
-    File named(::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode(secret)));
-    if (named.get() < 0) {
+    for (int attempt = 0; file_.get() < 0; ++attempt) {  // a name that somebody has is another's
+      name_ = random_name(folder_);
+      File named(::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode(secret)));
       const int code = errno;
+      file_.swap(named);
+      if (file_.get() >= 0 || ((code == EEXIST || code == EINTR) && attempt < 100)) continue;
       name_.clear();
       fail("write", path_, code);
     }
-    file_.swap(named);
   }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
@@ -213,7 +209,7 @@ class Temporary {
     const std::string link = "/proc/self/fd/" + std::to_string(file_.get());
     if (::linkat(AT_FDCWD, link.c_str(), AT_FDCWD, target_.c_str(), AT_SYMLINK_FOLLOW) == 0) return;
     int code = errno;
-    if (code == EEXIST) code = link_over_apart(link.c_str(), random_name(path_, folder_).c_str(), target_.c_str());
+    if (code == EEXIST) code = link_over_apart(link.c_str(), random_name(folder_).c_str(), target_.c_str());
     if (code != 0) fail("write", path_, code);
   }
 

@@ -1,8 +1,9 @@
 #include "math/sampler.h"
 
-#include <sys/random.h>
 #include <bit>
 #include <cstring>
+
+#include "base/random.h"
 
 namespace heliograph::math {
 
@@ -33,12 +34,7 @@ std::array<u32, 16> chacha20_block(const Key256& key, u32 counter, const std::ar
 
 Key256 system_entropy() {
   Key256 key;
-  std::size_t have = 0;
-  while (have < key.size()) {
-    const ssize_t got = getrandom(key.data() + have, key.size() - have, 0);
-    if (got <= 0) throw Error("the operating system gave no randomness");
-    have += static_cast<std::size_t>(got);
-  }
+  fill_random(key);
   return key;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <future>
 
+#include "base/threads.h"
+
 namespace heliograph::mesh {
 
 namespace {
@@ -27,7 +29,8 @@ std::vector<std::shared_ptr<const Base>> MeshTfheKernels::on_every_member(const 
   state_->guarded([&] {
     std::vector<std::pair<std::size_t, std::future<std::shared_ptr<const Base>>>> running;
     for (std::size_t m = 0; m < state_->size(); ++m) {
-      if (state_->here(m)) running.emplace_back(m, std::async(std::launch::async, prepare_on, m));
+      if (!state_->here(m)) continue;
+      running.emplace_back(m, starting_threads([&] { return std::async(std::launch::async, prepare_on, m); }));
     }
     for (auto& [m, result] : running) result.wait();  // a throw below must leave nobody reading the key
     for (auto& [m, result] : running) {

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "base/threads.h"
+
 namespace heliograph::mesh {
 
 namespace {
@@ -35,7 +37,11 @@ void Signal::wait() {
 
 Worker::Worker(std::chrono::microseconds spin, double slowdown, std::size_t most,
                std::function<void(std::exception_ptr)> on_error)
-    : spin_(spin), slowdown_(slowdown), most_(most), on_error_(std::move(on_error)), thread_([this] { run(); }) {}
+    : spin_(spin),
+      slowdown_(slowdown),
+      most_(most),
+      on_error_(std::move(on_error)),
+      thread_(start_thread([this] { run(); })) {}
 
 Worker::~Worker() {
   {

@@ -14,6 +14,7 @@ namespace heliograph::backend::cpu {
 
 class ThreadPool {
  public:
+  /// Throws DeviceError where the operating system does not start so many threads.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -46,6 +47,7 @@ class ThreadPool {
     std::exception_ptr error;
   };
 
+  void stop();
   static bool& inside();
   void run(std::size_t count, std::size_t grain, Call call, void* body);
   void work(Job& job, std::size_t worker);

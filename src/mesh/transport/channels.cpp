@@ -1,5 +1,7 @@
 #include "mesh/transport/channels.h"
 
+#include "base/threads.h"
+
 namespace heliograph::mesh {
 
 namespace {
@@ -10,12 +12,21 @@ class ChannelTransport final : public Transport {
  public:
   ChannelTransport(std::unique_ptr<SocketTransport> sockets, std::vector<std::unique_ptr<Channel>> channels,
                    std::size_t first)
-      : sockets_(std::move(sockets)), channels_(std::move(channels)), first_(first), watcher_([this] { watch(); }) {}
+      : sockets_(std::move(sockets)),
+        channels_(std::move(channels)),
+        first_(first),
+        watcher_(start_thread([this] { watch(); })) {}
   ~ChannelTransport() override {
     stopping_ = true;
     watcher_.join();
     std::vector<std::thread> threads;  // an end may wait for the others', also for those of this process
-    for (auto& c : channels_) threads.emplace_back([&c] { c.reset(); });
+    for (auto& c : channels_) {
+      try {
+        threads.push_back(start_thread([&c] { c.reset(); }));
+      } catch (const DeviceError&) {  // nobody waits in it then
+        c->abort();
+      }
+    }
     for (std::thread& t : threads) t.join();
   }
 
@@ -102,13 +113,19 @@ std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTranspor
   std::vector<std::unique_ptr<Channel>> channels(mine.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < mine.size(); ++i) {
-    threads.emplace_back([&, i] {
+    const auto connect = [&, i] {
       try {
         channels[i] = mine[i]->connect(invitation, first + i, members, patience);
       } catch (...) {
         sockets->fail(std::current_exception());
       }
-    });
+    };
+    try {
+      threads.push_back(start_thread(connect));
+    } catch (...) {  // those that connect already end with this error
+      sockets->fail(std::current_exception());
+      break;
+    }
   }
   for (std::thread& t : threads) t.join();
   sockets->require_sound();

@@ -18,7 +18,7 @@
 
 #include <unistd.h>
 
-#include "heliograph/errors.h"
+#include "base/threads.h"
 
 namespace heliograph::mesh::mpi {
 
@@ -97,7 +97,7 @@ class Engine {
   bool progress(bool& urgent);  // on the thread
 
  private:
-  Engine() : process_(getpid()), thread_([this] { run(); }) { thread_.detach(); }
+  Engine() : process_(getpid()), thread_(start_thread([this] { run(); })) { thread_.detach(); }
 
   void begin(const Seat& seat) {
     int had = 0, level = MPI_THREAD_SINGLE;

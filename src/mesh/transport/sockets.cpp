@@ -1,12 +1,13 @@
 #include "mesh/transport/sockets.h"
 
-#include "mesh/transport/mpi.h"
-
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <set>
+
+#include "base/threads.h"
+#include "mesh/transport/mpi.h"
 
 namespace heliograph::mesh {
 
@@ -60,8 +61,15 @@ SocketTransport::SocketTransport(const Rendezvous& meeting, std::vector<Guest> g
     peers_.push_back(std::move(peer));
     rank_of_.insert(rank_of_.end(), guests[r].members.size(), r);
   }
-  for (std::size_t r = 0; r < peers_.size(); ++r) {
-    if (r != rank_) peers_[r]->reader = std::thread([this, r] { read_from(r); });
+  try {
+    for (std::size_t r = 0; r < peers_.size(); ++r) {
+      if (r != rank_) peers_[r]->reader = start_thread([this, r] { read_from(r); });
+    }
+  } catch (...) {
+    end(std::current_exception());  // the other ranks hear of it
+    stopping_ = true;
+    join_readers();
+    throw;
   }
   static const int registered = std::atexit(&say_goodbye_at_exit);
   (void)registered;
@@ -83,6 +91,10 @@ SocketTransport::~SocketTransport() {
   stopping_ = true;
   say_goodbye();
   link_ = nullptr;
+  join_readers();
+}
+
+void SocketTransport::join_readers() {
   for (auto& p : peers_) {
     if (p->reader.joinable()) p->reader.join();
   }

@@ -68,6 +68,7 @@ class SocketTransport final : public Transport {
 
   std::string called(std::size_t rank) const;
   void read_from(std::size_t rank);
+  void join_readers();
   void take_in(std::size_t rank, const Header& header, Bytes bytes);
   void send(std::size_t rank, Header header, std::span<const std::byte> bytes) {
     sent_ += bytes.size();
