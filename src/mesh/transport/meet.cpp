@@ -29,7 +29,7 @@ using wire::Clock;
 using wire::Socket;
 
 constexpr const char* kGreeting = "heliograph ranks";
-constexpr milliseconds kHello{5000};         // from a stranger
+constexpr milliseconds kHello{5000};         // from who comes, a stranger perhaps
 constexpr milliseconds kRetry{50};           // between two knocks
 constexpr milliseconds kOneOfSeveral{2000};  // for an address of several
 constexpr milliseconds kLatecomers{5000};    // who are still told why nothing comes of it
@@ -84,9 +84,9 @@ struct Arrival {
 };
 
 /// Null where what came is none of ours.
-std::optional<Arrival> welcome(Socket socket, milliseconds limit) {
+std::optional<Arrival> welcome(const std::string& said, Socket socket) {
   try {
-    Json hello = Json::parse(socket.receive_text(limit));
+    Json hello = Json::parse(said);
     if (hello.string_at("greeting", 64) != kGreeting) return {};
     const std::size_t rank = hello.unsigned_at("rank", kMostRanks);
     hello.unsigned_at("ranks", kMostRanks), hello.string_at("name", 512), hello.string_at("host", 256),
@@ -170,6 +170,7 @@ Json guest_json(const Json& hello, const std::string& address, const std::string
 std::vector<Guest> host(Rendezvous& m, const Json& mine) {
   Clock::time_point until = Clock::now() + m.arrival;
   const Socket door = m.door ? std::move(m.door) : listen_by(m, until);
+  wire::Reception reception(door, kHello);
   std::vector<Arrival> arrivals;
   Refusal refusal;
   if (const std::string& trouble = mine.string_at("trouble", 4096); !trouble.empty())
@@ -177,9 +178,9 @@ std::vector<Guest> host(Rendezvous& m, const Json& mine) {
   bool hurried = false;
   for (std::size_t expected = m.seat.ranks; arrivals.size() + 1 < expected;) {
     if (!refusal.text.empty() && !hurried) until = std::min(until, Clock::now() + kLatecomers), hurried = true;
-    Socket socket = wire::accept(door, until);
-    if (!socket) break;
-    std::optional<Arrival> a = welcome(std::move(socket), kHello);
+    auto come = reception.next(until);
+    if (!come) break;
+    std::optional<Arrival> a = welcome(come->first, std::move(come->second));
     if (!a) continue;
     expected = std::max<std::size_t>(expected, a->hello.unsigned_at("ranks"));
     arrivals.push_back(std::move(*a));
@@ -258,14 +259,16 @@ std::vector<Guest> join(const Rendezvous& m, Json mine) {
     guests[r].socket.send_text(Json::object({{"key", key}, {"rank", m.seat.rank}}).dump(), m.arrival);
   }
   const Clock::time_point end = Clock::now() + m.arrival;
+  wire::Reception reception(door, kHello);
   for (std::size_t missing = m.seat.ranks - 1 - m.seat.rank; missing > 0;) {
-    Socket s = wire::accept(door, end);
-    if (!s) throw DeviceError("a rank did not come to " + named(m.seat.rank, own_name()) + " within " + seconds(m.arrival));
+    auto come = reception.next(end);
+    if (!come)
+      throw DeviceError("a rank did not come to " + named(m.seat.rank, own_name()) + " within " + seconds(m.arrival));
     try {
-      const Json hello = Json::parse(s.receive_text(kHello));
+      const Json hello = Json::parse(come->first);
       const std::size_t r = hello.unsigned_at("rank", m.seat.ranks - 1);
       if (hello.string_at("key", 64) != key || r <= m.seat.rank || guests[r].socket) continue;
-      guests[r].socket = std::move(s);
+      guests[r].socket = std::move(come->second);
       --missing;
     } catch (const Error&) {  // a stranger
     }

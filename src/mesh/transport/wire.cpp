@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 namespace heliograph::mesh::wire {
 
@@ -20,6 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSlice{50};  // between two looks at whether anybody still wants it
 constexpr std::size_t kLongestText = std::size_t{1} << 20;
+constexpr std::size_t kMostVisitors = 256;  // at a time; the first to come is the first to go
 
 std::string reason(int code) { return std::strerror(code); }
 
@@ -152,6 +154,26 @@ std::string Socket::receive_text(milliseconds limit) const {
   return text;
 }
 
+bool IncomingText::take() {
+  for (;;) {
+    if (taken_ >= sizeof size_ && text_.size() == size_) return true;
+    char piece[4096];
+    const std::size_t left = taken_ < sizeof size_ ? sizeof size_ - taken_ : size_ - text_.size();
+    const ssize_t n = ::recv(from_.fd(), piece, std::min(left, sizeof piece), 0);
+    if (n == 0) throw Closed("the connection was closed");
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    if (n < 0) throw Closed("the connection was lost: " + reason(errno));
+    const auto count = static_cast<std::size_t>(n);
+    if (taken_ < sizeof size_)
+      std::memcpy(reinterpret_cast<char*>(&size_) + taken_, piece, count);
+    else
+      text_.append(piece, count);  // as it comes: a length alone takes no memory
+    taken_ += count;
+    if (taken_ == sizeof size_ && size_ > kLongestText) throw DeviceError("what came is too long to be meant");
+  }
+}
+
 Socket listen(const std::string& host, const std::string& port) {
   const Addresses addresses(host, port, true);
   int code = 0;
@@ -165,16 +187,41 @@ Socket listen(const std::string& host, const std::string& port) {
   throw DeviceError("cannot listen at " + host + ":" + port + ": " + reason(code));
 }
 
-Socket accept(const Socket& listening, Clock::time_point until) {
+void Reception::admit() {
   for (;;) {
-    if (!ready(listening.fd(), POLLIN, left_until(until))) return {};
-    Socket s(::accept4(listening.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!s) {  // gone again
-      if (Clock::now() > until) return {};
-      continue;
+    Socket s(::accept4(door_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!s) {
+      const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (full && !visitors_.empty()) visitors_.pop_front();
+      if (full) std::this_thread::sleep_for(milliseconds(10));  // the door stays ready
+      return;
     }
     tune(s);
-    return s;
+    if (visitors_.size() >= kMostVisitors) visitors_.pop_front();
+    visitors_.push_back({.text = IncomingText(std::move(s)), .until = Clock::now() + patience_});
+  }
+}
+
+std::optional<std::pair<std::string, Socket>> Reception::next(Clock::time_point until) {
+  for (;;) {
+    std::optional<std::pair<std::string, Socket>> come;
+    std::erase_if(visitors_, [&](Visitor& v) {
+      try {
+        if (come || !v.text.take()) return Clock::now() > v.until;
+      } catch (const DeviceError&) {  // none of ours
+        return true;
+      }
+      come.emplace(v.text.text(), std::move(v.text.from()));
+      return true;
+    });
+    const Clock::time_point now = Clock::now();
+    if (come || now >= until) return come;
+    std::vector<pollfd> watched = {{.fd = door_.fd(), .events = POLLIN, .revents = 0}};
+    for (const Visitor& v : visitors_) watched.push_back({.fd = v.text.fd(), .events = POLLIN, .revents = 0});
+    const Clock::time_point wake = visitors_.empty() ? until : std::min(until, visitors_.front().until);
+    const int n = ::poll(watched.data(), watched.size(), static_cast<int>(left_until(wake).count()) + 1);
+    if (n < 0 && errno != EINTR) throw DeviceError("waiting for a connection: " + reason(errno));
+    if (n > 0 && watched.front().revents != 0) admit();
   }
 }
 

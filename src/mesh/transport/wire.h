@@ -3,7 +3,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -58,10 +61,46 @@ class Socket {
   int fd_ = -1;
 };
 
+/// A text (`Socket::send_text`) as it comes in pieces, for who listens to several connections at once.
+class IncomingText {
+ public:
+  explicit IncomingText(Socket from) : from_(std::move(from)) {}
+  int fd() const { return from_.fd(); }
+  /// Takes what is there, without waiting. True when all of it has come. Throws Closed, DeviceError for what is too long.
+  bool take();
+  const std::string& text() const { return text_; }
+  Socket& from() { return from_; }
+
+ private:
+  Socket from_;
+  std::uint32_t size_ = 0;
+  std::size_t taken_ = 0;  // of the length and the text
+  std::string text_;
+};
+
+/// Receives a text of each who comes to a door, from all of them side by side: who says nothing, or says it slowly, keeps
+/// nobody waiting.
+class Reception {
+ public:
+  /// `patience`: how long each may take.
+  Reception(const Socket& door, std::chrono::milliseconds patience) : door_(door), patience_(patience) {}
+  /// The next text that has come whole, and its connection; nothing where none does by then.
+  std::optional<std::pair<std::string, Socket>> next(Clock::time_point until);
+
+ private:
+  struct Visitor {
+    IncomingText text;
+    Clock::time_point until;
+  };
+  void admit();
+
+  const Socket& door_;
+  const std::chrono::milliseconds patience_;
+  std::deque<Visitor> visitors_;  // in the order in which they came
+};
+
 /// Listens on that address; "0" is any port. Throws DeviceError.
 Socket listen(const std::string& host, const std::string& port);
-/// Who came by then; none where nobody did.
-Socket accept(const Socket& listening, Clock::time_point until);
 /// None where nobody listens there now. Throws DeviceError where the name means nothing.
 Socket connect(const std::string& host, const std::string& port, std::chrono::milliseconds limit);
 

@@ -1,0 +1,118 @@
+// The ranks' meeting where others come to its door too.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "mesh/transport/meet.h"
+#include "ranks_rig.h"
+
+namespace heliograph::mesh {
+namespace {
+
+using test::free_port;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+Rendezvous meeting_of(std::size_t rank, std::size_t ranks, const std::string& port, milliseconds arrival) {
+  Rendezvous m{.seat = {.rank = rank, .ranks = ranks}, .hosts = {"127.0.0.1"}, .port = port};
+  m.arrival = arrival;
+  return m;
+}
+
+wire::Socket knock(const std::string& port) {
+  for (;;) {
+    if (wire::Socket s = wire::connect("127.0.0.1", port, milliseconds(1000))) return s;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
+/// A few bytes, as a stranger sends them.
+void say(const wire::Socket& s, const std::string& bytes) {
+  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(bytes))};
+  s.send(parts, milliseconds(1000));
+}
+
+TEST(Meeting, StrangersKeepNobodyWaiting) {
+  const std::string port = std::to_string(free_port());
+  const auto start = Clock::now();
+  std::vector<std::vector<Guest>> found(3);
+  std::vector<std::thread> ranks;
+  const auto join = [&](std::size_t r) {
+    Rendezvous m = meeting_of(r, 3, port, milliseconds(20000));
+    found[r] = meet(m, {}, {}, "");
+  };
+  ranks.emplace_back(join, 0);
+  std::vector<wire::Socket> strangers;
+  for (int i = 0; i < 20; ++i) strangers.push_back(knock(port));  // and say nothing
+  strangers.push_back(knock(port)), say(strangers.back(), "GET / HTTP/1.0\r\n\r\n");
+  strangers.push_back(knock(port)), say(strangers.back(), {"\x05\0\0\0{", 5});   // and no more of it
+  strangers.push_back(knock(port)), say(strangers.back(), {"\x02\0\0\0[]", 6});  // nothing of ours
+  strangers.push_back(knock(port)), say(strangers.back(), "\xff\xff\xff\xff");   // far too long
+  knock(port);                                                                   // and goes
+  ranks.emplace_back(join, 1), ranks.emplace_back(join, 2);
+  for (std::thread& t : ranks) t.join();
+  EXPECT_LT(seconds_since(start), 4);
+  for (std::size_t r = 0; r < 3; ++r) {
+    ASSERT_EQ(found[r].size(), 3U);
+    for (std::size_t other = 0; other < 3; ++other) EXPECT_EQ(static_cast<bool>(found[r][other].socket), other != r);
+  }
+}
+
+TEST(Meeting, WhoSpeaksSlowlyIsHeard) {
+  const std::string port = std::to_string(free_port());
+  std::string said;
+  std::thread host([&] {
+    Rendezvous m = meeting_of(0, 2, port, milliseconds(10000));
+    try {
+      meet(m, {}, {}, "");
+    } catch (const DeviceError& e) {
+      said = e.what();
+    }
+  });
+  const wire::Socket slow = knock(port);
+  const std::string hello =
+      R"({"greeting":"heliograph ranks","rank":1,"ranks":2,"name":"slow","host":"h","terms":{},"members":[],"trouble":"it is tired"})";
+  const auto size = static_cast<std::uint32_t>(hello.size());
+  say(slow, std::string(reinterpret_cast<const char*>(&size), 4));
+  for (std::size_t at = 0; at < hello.size(); at += 7) {
+    say(slow, hello.substr(at, 7));
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_NE(slow.receive_text(milliseconds(9000)).find("it is tired"), std::string::npos);
+  host.join();
+  EXPECT_NE(said.find("rank 1 (slow) cannot take part: it is tired"), said.npos) << said;
+}
+
+TEST(Meeting, EndsInTimeWhoeverKnocks) {
+  const std::string port = std::to_string(free_port());
+  std::atomic<bool> over{false};
+  std::vector<wire::Socket> strangers;
+  std::thread flood([&] {
+    while (!over) {
+      if (wire::Socket s = wire::connect("127.0.0.1", port, milliseconds(100))) strangers.push_back(std::move(s));
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  });
+  const auto start = Clock::now();
+  Rendezvous m = meeting_of(0, 2, port, milliseconds(1000));
+  std::string said;
+  try {
+    meet(m, {}, {}, "");
+  } catch (const DeviceError& e) {
+    said = e.what();
+  }
+  const double took = seconds_since(start);
+  over = true;
+  flood.join();
+  EXPECT_NE(said.find("rank 1 did not come"), said.npos) << said;
+  EXPECT_GT(took, 0.9);
+  EXPECT_LT(took, 2);
+}
+
+}  // namespace
+}  // namespace heliograph::mesh
