@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/secret.h"
 #include "device/kernels.h"
 
@@ -63,8 +65,10 @@ bool Session::make_room(std::size_t bytes, std::size_t missing, u64 seen) const 
   Residents& residents = device_.residents();
   const MemoryState m = device_.memory();
   // A hopeless wish costs nobody their memory.
-  if (bytes > m.available + m.pooled + residents.evictable_bytes()) return residents.evicted_bytes() != seen;
-  return residents.make_room(missing, seen);
+  const std::size_t have = m.available + m.pooled;
+  if (bytes > have + residents.evictable_bytes()) return residents.evicted_bytes() != seen;
+  // What is there need not be made: whoever leaves takes long to come back.
+  return residents.make_room(bytes > have ? std::min(missing, bytes - have) : missing, seen);
 }
 
 Buffer Session::allocate(std::size_t bytes) const {

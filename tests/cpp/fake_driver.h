@@ -64,6 +64,11 @@ class FakeDriver final : public backend::cuda::Driver {
     const std::lock_guard lock(mutex_);
     return calls_;
   }
+  /// What was asked of the last trim.
+  std::size_t trimmed() const {
+    const std::lock_guard lock(mutex_);
+    return trimmed_;
+  }
   std::size_t count(const std::string& what) const {
     const std::lock_guard lock(mutex_);
     const auto found = counts_.find(what);
@@ -170,8 +175,9 @@ class FakeDriver final : public backend::cuda::Driver {
     }
     return status;
   }
-  Status trim() override {
+  Status trim(std::size_t bytes) override {
     const std::lock_guard lock(mutex_);
+    trimmed_ = bytes;
     return enter("trim");
   }
   Status upload(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
@@ -335,7 +341,7 @@ class FakeDriver final : public backend::cuda::Driver {
   bool seen_at_once_ = false, hurt_ = false, faulted_ = false;
   Handles streams_, events_, graphs_, capturing_;  // capturing_: whether all of it could be captured
   std::map<void*, std::size_t> memory_;
-  std::size_t allocated_ = 0;
+  std::size_t allocated_ = 0, trimmed_ = 0;
   std::atomic<std::size_t> uploaded_{0}, downloaded_{0};
   std::vector<Call> calls_;
   std::map<std::string, std::size_t> counts_;

@@ -211,6 +211,30 @@ TEST_F(FakeGpu, WhatIsKeptServesEveryNeed) {
   EXPECT_GT(driver_->count("trim"), 0u);
 }
 
+// What was at hand before a wish that cannot come true is at hand afterwards: nothing is mapped anew.
+TEST_F(FakeGpu, AHopelessWishLetsNothingGo) {
+  const auto queue = device_->make_queue();
+  const device::Buffer held = device_->allocate(FakeDriver::kMemory / 2, *queue);
+  device_->allocate(1 << 20, *queue);  // and is kept
+  const auto calls = [&] { return std::tuple(driver_->count("free"), driver_->count("trim")); };
+  const auto before = calls();
+  EXPECT_THROW(device_->allocate(FakeDriver::kMemory / 4 * 3, *queue), OutOfMemoryError);
+  EXPECT_EQ(calls(), before);
+  const std::size_t allocations = driver_->count("allocate");
+  device_->allocate(1 << 20, *queue);
+  EXPECT_EQ(driver_->count("allocate"), allocations);
+}
+
+// The driver gives back what is lacking, and only if that is not enough all it has.
+TEST_F(FakeGpu, NoMoreIsGivenBackThanIsLacking) {
+  const auto queue = device_->make_queue();
+  const device::Buffer held = device_->allocate(FakeDriver::kMemory / 2, *queue);
+  device_->allocate(FakeDriver::kMemory / 4, *queue);
+  device_->allocate(FakeDriver::kMemory / 2, *queue);
+  EXPECT_EQ(driver_->count("trim"), 1u);
+  EXPECT_LT(driver_->trimmed(), FakeDriver::kMemory / 2);
+}
+
 TEST_F(FakeGpu, MoreThanThereIsIsRefused) {
   Work w(*device_);
   for (const std::size_t bytes : {FakeDriver::kMemory + 1, ~std::size_t{0} / 2, ~std::size_t{0}}) {

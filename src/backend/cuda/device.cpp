@@ -63,6 +63,8 @@ void Pool::release_all(Driver& driver) {
 
 namespace {
 
+constexpr std::size_t kSlack = std::size_t{64} << 20;  // the driver maps memory by pages of some MiB
+
 /// A switch of the environment; `unset`: what it is where it is not set.
 bool switched(const char* name, bool unset) {
   const char* const given = std::getenv(name);
@@ -160,8 +162,6 @@ Status State::allocate(std::size_t bytes, StreamHandle stream, void** address) {
   ++counts.allocations;
   const Status status = driver_->allocate(address, bytes, stream);
   if (status == 0 || !driver_->is_out_of_memory(status)) return status;
-  // What is kept for other sizes and other queues serves this one once the work that used it is done.
-  pool_.release_all(*driver_);
   std::vector<StreamHandle> streams = {stream};
   {
     const std::lock_guard lock(mutex_);
@@ -169,13 +169,31 @@ Status State::allocate(std::size_t bytes, StreamHandle stream, void** address) {
       if (other != stream) streams.push_back(other);
     }
   }
-  ++counts.allocations;
-  for (StreamHandle each : streams) {
-    ++counts.waits;
-    if (const Status waited = driver_->synchronize(each)) return waited;
+  const auto wait_for_all = [&]() -> Status {
+    for (StreamHandle each : streams) {
+      ++counts.waits;
+      if (const Status waited = driver_->synchronize(each)) return waited;
+    }
+    return 0;
+  };
+  if (const Status waited = wait_for_all()) return waited;
+  // Mapping memory anew takes far longer than computing on it: a hopeless wish lets nothing go, another one no more than it
+  // lacks.
+  std::size_t available = 0, total = 0, pooled = 0;
+  if (const Status asked = driver_->memory(&available, &total, &pooled)) return asked;
+  if (bytes > available + pooled + pool_.kept()) return status;
+  // What is kept for other sizes and other queues serves this one once it has come back.
+  pool_.release_all(*driver_);
+  if (const Status waited = wait_for_all()) return waited;
+  const std::size_t room = bytes + kSlack, all = ~std::size_t{0};
+  Status again = status;
+  for (const std::size_t lacking : {room > available ? room - available : std::size_t{0}, all}) {
+    ++counts.allocations;
+    if (lacking > 0) driver_->trim(lacking);
+    again = driver_->allocate(address, bytes, stream);
+    if (again == 0 || !driver_->is_out_of_memory(again)) break;
   }
-  driver_->trim();
-  return driver_->allocate(address, bytes, stream);
+  return again;
 }
 
 void State::require_sound() const {

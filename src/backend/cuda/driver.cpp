@@ -79,7 +79,12 @@ class Runtime final : public Driver {
     return status;
   }
   Status free(void* p, StreamHandle s) override { return bind(), cudaFreeAsync(p, stream(s)); }
-  Status trim() override { return bind(), cudaMemPoolTrimTo(pool_, 0); }
+  Status trim(std::size_t bytes) override {
+    bind();
+    std::uint64_t reserved = 0;
+    cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &reserved);
+    return cudaMemPoolTrimTo(pool_, reserved > bytes ? reserved - bytes : 0);
+  }
   Status upload(void* to, const void* from, std::size_t bytes, StreamHandle s) override {
     return bind(), cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream(s));
   }

@@ -48,8 +48,8 @@ class Driver {
   virtual Status synchronize(StreamHandle) = 0;
   virtual Status allocate(void**, std::size_t bytes, StreamHandle) = 0;
   virtual Status free(void*, StreamHandle) = 0;
-  /// Gives what the pool holds and nobody uses back to the system.
-  virtual Status trim() = 0;
+  /// Gives at least so many bytes that the pool holds and nobody uses back to the system, or all of them.
+  virtual Status trim(std::size_t bytes) = 0;
   virtual Status upload(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
   virtual Status download(void* to, const void* from, std::size_t bytes, StreamHandle) = 0;
   virtual Status launch(const Launch&, StreamHandle) = 0;
