@@ -79,6 +79,8 @@ std::unique_ptr<device::Device> open_device(const std::string& name);
 /// The device of this process, opened at first use: all GPUs this build can use as one, else the processor's cores; or what
 /// HELIOGRAPH_DEVICE names. Over ranks one GPU a rank, in turn. Throws ForkError in a child of the process that opened it.
 device::Device& default_device();
+/// Throws ForkError in a child of the process that opened it. Opens nothing, waits for nobody.
+void require_own_process();
 /// Whether that device is to be several processes: what the environment says, without opening it.
 bool over_ranks();
 

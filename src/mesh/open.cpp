@@ -145,14 +145,25 @@ void share_cores(const Seat& seat) {
 
 }  // namespace
 
+namespace {
+
+std::atomic<pid_t> owner{0};  // of the device; set before it opens: a child of a fork never waits for the mutex
+
+[[noreturn]] void refuse_fork() {
+  throw ForkError("this process was forked after Heliograph had opened its device; start workers with spawn instead");
+}
+
+}  // namespace
+
+void require_own_process() {
+  if (const pid_t who = owner; who != 0 && who != getpid()) refuse_fork();
+}
+
 device::Device& default_device() {
-  static std::atomic<pid_t> owner{0};  // set before the device opens: a child of a fork never waits for the mutex
   static std::mutex mutex;
   static device::Device* opened = nullptr;  // never closed: buffers may outlive every static object
   pid_t expected = 0;
-  if (!owner.compare_exchange_strong(expected, getpid()) && expected != getpid()) {
-    throw ForkError("this process was forked after Heliograph had opened its device; start workers with spawn instead");
-  }
+  if (!owner.compare_exchange_strong(expected, getpid()) && expected != getpid()) refuse_fork();
   const std::lock_guard lock(mutex);
   if (opened == nullptr) {
     const char* const given = std::getenv("HELIOGRAPH_DEVICE");

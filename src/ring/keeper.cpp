@@ -8,6 +8,8 @@
 
 namespace heliograph::ring {
 
+void require_own_process() { mesh::require_own_process(); }
+
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -73,6 +75,7 @@ std::string file_type(const std::string& path) {
 }
 
 void confirm_parameters(const std::string& what, const std::string& hash) {
+  require_own_process();
   if (!mesh::over_ranks()) return;
   static std::mutex mutex;
   static std::set<std::string> confirmed;

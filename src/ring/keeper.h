@@ -14,6 +14,9 @@
 
 namespace heliograph::ring {
 
+/// Throws ForkError in a child of the process that opened the device.
+void require_own_process();
+
 /// Whether all of the device is this process's.
 inline bool is_whole(device::Device& device) { return device.keeper() == &device; }
 
@@ -21,6 +24,7 @@ inline bool is_whole(device::Device& device) { return device.keeper() == &device
 template <class T>
 void tell(device::Device& device, std::span<T> out, const std::function<void()>& compute) {
   static_assert(std::is_trivially_copyable_v<T>);
+  require_own_process();
   if (is_whole(device)) return compute();
   const auto bytes = std::as_writable_bytes(out);
   const std::vector<std::byte> told = device.told([&] {

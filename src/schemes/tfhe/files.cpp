@@ -162,7 +162,10 @@ Ciphertext Ciphertext::load(const std::string& path, const Allowed& allowed) {
   return read_ciphertext(ring::load(path, allowed.bytes), allowed);
 }
 
-Bytes EvaluationKeys::to_bytes() const { return io::to_bytes(describe(*data_)); }
+Bytes EvaluationKeys::to_bytes() const {
+  ring::require_own_process();
+  return io::to_bytes(describe(*data_));
+}
 void EvaluationKeys::save(const std::string& path) const {
   ring::save(data_->context->session().device(), path, describe(*data_));
 }
