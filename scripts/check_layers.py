@@ -31,7 +31,7 @@ FLOORS = (
 )
 HIDDEN = {"backend"}  # reached through device/ only
 APART = {("lwe", "rlwe"), ("math", "io")}  # neighbours that do not know each other
-PUBLIC = {"errors.h": "base"}  # the floor of a public header; the others belong to schemes/
+PUBLIC = {"errors.h": "base", "interrupt.h": "base"}  # the floors of public headers; the others belong to schemes/
 
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 COMMENT = re.compile(r"//.*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"")

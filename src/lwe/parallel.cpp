@@ -5,8 +5,11 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "heliograph/interrupt.h"
 
 namespace heliograph::lwe {
 
@@ -28,7 +31,7 @@ void parallel_for(std::size_t count, std::size_t words, const std::function<void
   std::mutex mutex;
   const auto work = [&] {
     try {
-      for (std::size_t i; (i = next++) < count;) f(i);
+      for (std::size_t i; (i = next++) < count;) Interruptible::heed(), f(i);
     } catch (...) {
       next = count;
       const std::lock_guard lock(mutex);
@@ -37,7 +40,10 @@ void parallel_for(std::size_t count, std::size_t words, const std::function<void
   };
   {
     std::vector<std::jthread> others;
-    for (std::size_t t = 1; t < wanted; ++t) others.emplace_back(work);
+    try {
+      for (std::size_t t = 1; t < wanted; ++t) others.emplace_back(work);
+    } catch (const std::system_error&) {  // no more threads: those there are do the work
+    }
     work();
   }
   if (error) std::rethrow_exception(error);

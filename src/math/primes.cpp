@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "heliograph/interrupt.h"
+
 namespace heliograph::math {
 
 u64 inverse_mod(u64 a, u64 q) {
@@ -47,10 +49,12 @@ bool is_prime(u64 n) {
 
 std::vector<u64> largest_primes(int bits, std::size_t count, u64 step, const std::vector<u64>& taken) {
   require<ParameterError>(bits >= 2 && bits <= 60, "a prime has 2 to 60 bits");
+  require<ParameterError>(step >= 1, "primes are 1 modulo a number of at least 1");
   std::vector<u64> found;
   const u64 top = u64{1} << bits, bottom = u64{1} << (bits - 1);
   if (step < top) {
     for (u64 p = (top - 2) / step * step + 1; p > bottom && found.size() < count; p -= step) {
+      Interruptible::heed();
       if (is_prime(p) && std::find(taken.begin(), taken.end(), p) == taken.end()) found.push_back(p);
       if (p < step) break;
     }
@@ -63,7 +67,8 @@ std::vector<u64> largest_primes(int bits, std::size_t count, u64 step, const std
 }
 
 std::vector<u64> prime_chain(std::size_t n, int log_q, int max_bits, const std::vector<u64>& taken) {
-  require<ParameterError>(log_q > 1, "log q must be at least 2");
+  require<ParameterError>(log_q > 1 && log_q <= kLongestChain, "log q lies between 2 and 10000");
+  require<ParameterError>(std::has_single_bit(n) && n <= (std::size_t{1} << 17), "N must be a power of two up to 2^17");
   const int count = (log_q + max_bits - 1) / max_bits;
   const int small_bits = log_q / count, longer = log_q % count;
   std::vector<u64> chain = longer ? largest_primes(small_bits + 1, longer, 2 * n, taken) : std::vector<u64>{};

@@ -14,6 +14,8 @@ bool is_prime(u64 n);
 /// Throws ParameterError where there are not so many of that bit length.
 std::vector<u64> largest_primes(int bits, std::size_t count, u64 step, const std::vector<u64>& taken = {});
 
+constexpr int kLongestChain = 10000;  // bits; the longest secure one at N = 2^17 has 3523
+
 /// A prime chain whose product is just below 2^log_q: ceil(log_q / max_bits) primes of nearly equal
 /// length, the longer first, all 1 modulo 2n. Throws ParameterError where n is too large for that length.
 std::vector<u64> prime_chain(std::size_t n, int log_q, int max_bits, const std::vector<u64>& taken = {});

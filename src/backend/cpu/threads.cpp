@@ -5,6 +5,9 @@
 #include <memory>
 #include <new>
 
+#include "base/threads.h"
+#include "heliograph/interrupt.h"
+
 namespace heliograph::backend::cpu {
 
 namespace {
@@ -30,10 +33,18 @@ bool spin(F&& ready) {
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { loop(static_cast<std::size_t>(i)); });
+  workers_.reserve(static_cast<std::size_t>(threads - 1));
+  try {
+    for (int i = 1; i < threads; ++i) workers_.push_back(start_thread([this, i] { loop(static_cast<std::size_t>(i)); }));
+  } catch (...) {
+    stop();  // nobody else lets those go that have started
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -54,6 +65,7 @@ void ThreadPool::work(Job& job, std::size_t worker) {
     for (;;) {
       const std::size_t first = job.next.fetch_add(job.grain, std::memory_order_relaxed);
       if (first >= job.count) break;
+      if (worker == 0) Interruptible::heed();  // the caller's own thread
       const std::size_t last = std::min(job.count, first + job.grain);
       for (std::size_t i = first; i < last; ++i) job.call(job.body, i, worker);
     }
@@ -69,7 +81,10 @@ void ThreadPool::run(std::size_t count, std::size_t grain, Call call, void* body
   if (count == 0) return;
   std::unique_lock turn(turn_, std::defer_lock);
   if (workers_.empty() || count <= grain || inside() || !turn.try_lock()) {
-    for (std::size_t i = 0; i < count; ++i) call(body, i, 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i % grain == 0 && !inside()) Interruptible::heed();
+      call(body, i, 0);
+    }
     return;
   }
   Job job{.call = call, .body = body, .count = count, .grain = grain};

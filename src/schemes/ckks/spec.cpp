@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "device/view.h"
+#include "heliograph/interrupt.h"
 #include "math/primes.h"
 #include "math/sampler.h"
 #include "rlwe/noise.h"
@@ -26,6 +27,7 @@ u64 nearest_prime(double target, std::size_t n, int bits, const std::vector<u64>
   };
   const u64 middle = static_cast<u64>(target) / step * step + 1;
   for (u64 away = 0; away < limit; away += step) {
+    Interruptible::heed();
     if (fits(middle + away)) return middle + away;
     if (away <= middle && fits(middle - away)) return middle - away;
   }

@@ -1,6 +1,7 @@
 #include "schemes/exact/spec.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "math/primes.h"
@@ -22,10 +23,21 @@ double log2_largest_of(const std::vector<u64>& values) {
   return std::log2(static_cast<double>(*std::max_element(values.begin(), values.end())));
 }
 
+namespace {
+
+void require_degree(std::size_t n) {
+  require<ParameterError>(std::has_single_bit(n) && n >= 1024 && n <= (std::size_t{1} << 17),
+                          "N is a power of two, 2^10 to 2^17");
+}
+
+}  // namespace
+
 Spec make_spec(const std::string& scheme, std::size_t n, int log_q, std::size_t special_count, std::vector<u64> plain_moduli,
                const std::string& edition, std::size_t slots, bool insecure) {
   if (plain_moduli.empty()) throw ParameterError("a set of exact integers needs a plaintext modulus");
   const int longest = longest_prime(edition);
+  require_degree(n);
+  require<ParameterError>(special_count <= 64, "a set has at most 64 special primes");
   Spec s{.scheme = scheme,
          .edition = edition,
          .n = n,
@@ -48,6 +60,7 @@ double key_switch_noise(const Spec& s, std::size_t level) {
 }
 
 std::vector<u64> batching_primes(std::size_t n, int bits, std::size_t count) {
+  require_degree(n);
   if (bits < 2 || bits > 1200) throw ParameterError("plain_bits must lie between 2 and 1200");
   if (count == 0) count = static_cast<std::size_t>((bits + 58) / 59);
   const int each = std::max((bits + static_cast<int>(count)) / static_cast<int>(count), math::bit_length(2 * n) + 1);
@@ -124,9 +137,10 @@ Spec choose(const Family& family, const Request& r) {
   if (r.depth < 0) throw ParameterError("depth must not be negative");
   if (r.plain_bits <= 0 && r.plain_moduli.empty()) throw ParameterError("say plain_bits or plain_modulus");
   if (r.slots > (std::size_t{1} << 17)) throw ParameterError("there are at most 2^17 slots");
+  if (r.terms < 1) throw ParameterError("a level sums at least one term");
   for (int log_n = 11; log_n <= 17; ++log_n) {
     const std::size_t n = std::size_t{1} << log_n;
-    if (n < r.slots) continue;
+    if (n < r.slots || r.depth > rlwe::largest_secure_log_qp(n)) continue;  // each level takes a bit at the least
     Spec best;
     bool any = false;
     const std::size_t fewest = r.plain_moduli.empty() ? static_cast<std::size_t>((r.plain_bits + 58) / 59) : 1;
