@@ -30,7 +30,6 @@ from heliograph._core import (
     VersionError,
     WrongKeyError,
 )
-from heliograph._core import describe_devices as devices
 from heliograph.choose import parameters_for
 from heliograph.clear import ClearTensor
 from heliograph.functions import (
@@ -53,7 +52,7 @@ from heliograph.functions import (
     sum_pool2d,
 )
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, load
-from heliograph.ranks import barrier, ranks, sent_bytes
+from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.tensor import Plaintext, Tensor, encode
 
 __version__ = "0.1.0"

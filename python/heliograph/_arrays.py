@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy.typing as npt
 
 from heliograph import _core
 
+#: What from_bytes reads: bytes in a row.
+Buffer = bytes | bytearray | memoryview
 Int64Array = npt.NDArray[np.int64]
 E = TypeVar("E", bound=np.generic)
 K = TypeVar("K")
@@ -121,10 +124,85 @@ def complexes(values: Any, what: str) -> tuple[npt.NDArray[np.complex128], bool]
 
 
 def whole(value: Any, what: str) -> int:
-    """`value` as an int. Raises DtypeError for anything but integers."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+    """`value` as an int. Raises DtypeError for anything but integers of 64 bits."""
+    if is_whole(value) and -(1 << 63) <= value < 1 << 63:
         return int(value)
-    raise _core.DtypeError(f"{what} must be an integer, not {value!r}")
+    raise _core.DtypeError(f"{what} must be an integer of at most 64 bits, not {described(value)}")
+
+
+def whole_numbers(values: Any, what: str) -> list[int]:
+    """Several integers, or one alone, as a list. Raises DtypeError for anything else."""
+    several = listed(values)
+    return [whole(value, what) for value in ([values] if several is None else several)]
+
+
+def exponent_of(value: Any) -> int:
+    """What a tensor is raised to. Raises ParameterError for anything but integers of at least 1."""
+    if is_whole(value) and 1 <= value < 1 << 63:
+        return int(value)
+    raise _core.ParameterError(f"a tensor can be raised to integers of at least 1, not to {described(value)}")
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is an integer, and no truth value."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def real(value: Any, what: str) -> float:
+    """`value` as a float. Raises DtypeError for what is no real number, or beyond floats."""
+    try:
+        if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+            return float(value)
+    except OverflowError:
+        pass
+    raise _core.DtypeError(f"{what} must be a real number, not {described(value)}")
+
+
+def text_of(value: Any, what: str, known: Sequence[str]) -> str:
+    """One of some words. Raises ParameterError."""
+    if isinstance(value, str) and value in known:
+        return value
+    raise _core.ParameterError(f"{what} is {' or '.join(known)}, not {described(value)}")
+
+
+def listed(value: Any) -> list[Any] | None:
+    """What there are several of, as a list; None for one thing alone."""
+    if isinstance(value, np.ndarray):
+        return list(value) if value.ndim else None
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else None
+
+
+def count_of(value: Any, what: str, least: int = 0) -> int:
+    """A number of a parameter set as an int. Raises ParameterError for anything but integers from `least` to 2^31 - 1."""
+    if is_whole(value) and least <= value < 1 << 31:
+        return int(value)
+    raise _core.ParameterError(f"{what} must be an integer of at least {least} and below 2^31, not {described(value)}")
+
+
+def described(value: Any) -> str:
+    """A value as an error tells it: short, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # an integer of thousands of digits has none
+        text = ""
+    return text if 0 < len(text) <= 300 else f"a long {type(value).__name__}"
+
+
+def path_of(path: Any) -> str:
+    """A path as the engine takes it. Raises DtypeError for what is none, bytes too: those are read by from_bytes."""
+    try:
+        name = os.fspath(path)
+    except TypeError:
+        name = path
+    if not isinstance(name, str):
+        raise _core.DtypeError(
+            f"a path is a text or an os.PathLike, not {type(path).__name__}; bytes of a file are read by from_bytes"
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise _core.DtypeError(f"a path is a text of whole characters, not {printable(name)}") from None
+    return name
 
 
 def of_kind(value: Any, kind: type[K], what: str) -> K:
@@ -164,9 +242,25 @@ def last_axis(values: Any, axis: int, what: str) -> Int64Array:
 
 def moved_last(array: npt.NDArray[E], axis: int, what: str) -> npt.NDArray[E]:
     """`array` with `axis` moved to the end. Raises ShapeError where there is no such axis."""
-    if not -array.ndim <= axis < array.ndim:
+    if not -array.ndim <= whole(axis, "an axis") < array.ndim:
         raise _core.ShapeError(f"{what} of shape {array.shape} have no axis {axis}")
     return np.ascontiguousarray(np.moveaxis(array, axis, -1))
+
+
+def moved_from_last(array: npt.NDArray[E], axis: Any) -> npt.NDArray[E]:
+    """`array` with its last axis moved to `axis`. Raises ShapeError where there is no such axis."""
+    if not -array.ndim <= whole(axis, "an axis") < array.ndim:
+        raise _core.ShapeError(f"values of shape {array.shape} have no axis {axis}")
+    return np.moveaxis(array, -1, axis)
+
+
+def printable(text: str) -> str:
+    """`text` as a terminal may show it: what files and other ranks say may hold more than letters. As Python's repr, escapes
+    control characters, marks of direction and the like.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def readable_bytes(count: float) -> str:

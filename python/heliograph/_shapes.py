@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import Encrypted, axis_of
+from heliograph._arrays import Encrypted, axis_of, described, path_of, whole_numbers
 
 C = TypeVar("C")
 
@@ -30,7 +29,7 @@ class ShapeCalls(Generic[C]):
 
 def lengths_of(shape: Sequence[Any], size: int) -> list[int]:
     """The arguments of `reshape` as lengths; one of them may be -1. Raises ShapeError."""
-    lengths = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+    lengths = whole_numbers(shape[0] if len(shape) == 1 else shape, "a length")
     if lengths.count(-1) == 1:
         known = -math.prod(lengths)
         lengths[lengths.index(-1)] = size // known if known else 0
@@ -70,9 +69,10 @@ def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[A
     if key is None:
         return calls.reshape(core, [*shape[:axis], 1, *shape[axis:]]), axis + 1
     if isinstance(key, slice):
-        if key.step == 0:
-            raise _core.ShapeError("a slice's step is not 0")
-        start, stop, step = key.indices(shape[axis])
+        try:
+            start, stop, step = key.indices(shape[axis])
+        except (TypeError, ValueError):  # what is no integer, a step of 0
+            raise _core.ShapeError(f"a slice is made of integers and its step is not 0: {described(key)}") from None
         count = len(range(start, stop, step))
         if (start, step, count) == (0, 1, shape[axis]):
             return core, axis + 1
@@ -80,15 +80,49 @@ def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[A
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         position = int(key) + (shape[axis] if key < 0 else 0)
         if not 0 <= position < shape[axis]:
-            raise _core.ShapeError(f"index {key} is out of range for an axis of {shape[axis]}")
+            raise _core.ShapeError(f"index {described(key)} is out of range for an axis of {shape[axis]}")
         return calls.index(core, axis, position), axis
     raise _core.ShapeError(f"a tensor is indexed by integers, slices, None and ..., not {type(key).__name__}")
+
+
+#: NumPy's name of an operator: its methods here, of the left and of the right operand.
+_OPERATORS = {
+    **{name: (f"__{name}__", f"__r{name}__") for name in ("divmod", "matmul")},
+    "add": ("__add__", "__radd__"),
+    "subtract": ("__sub__", "__rsub__"),
+    "multiply": ("__mul__", "__rmul__"),
+    "divide": ("__truediv__", "__rtruediv__"),
+    "floor_divide": ("__floordiv__", "__rfloordiv__"),
+    "remainder": ("__mod__", "__rmod__"),
+    "bitwise_and": ("__and__", "__rand__"),
+    "bitwise_or": ("__or__", "__ror__"),
+    "bitwise_xor": ("__xor__", "__rxor__"),
+    "left_shift": ("__lshift__", "__rlshift__"),
+    "right_shift": ("__rshift__", "__rrshift__"),
+    "equal": ("__eq__", "__eq__"),
+    "not_equal": ("__ne__", "__ne__"),
+    "less": ("__lt__", "__gt__"),
+    "less_equal": ("__le__", "__ge__"),
+    "greater": ("__gt__", "__lt__"),
+    "greater_equal": ("__ge__", "__le__"),
+}
+#: NumPy's functions that have a counterpart here under another name than their own.
+_COUNTERPARTS = {"add.reduce": "sum", "inner": "dot"}
+
+
+def _instead(name: str) -> str:
+    """Why NumPy's function is not for encrypted tensors, and what is."""
+    import heliograph as hg
+
+    own = _COUNTERPARTS.get(name, name)
+    modules = (("hg", hg), ("hg.tfhe", hg.tfhe), ("hg.ckks", hg.ckks))
+    place = next((f"; there is {prefix}.{own}" for prefix, module in modules if own in module.__all__), "")
+    return f"NumPy's {name} does not compute on encrypted tensors{place}"
 
 
 class Shaped(Encrypted):
     """An array of ciphertexts: what tensors of every scheme share. Nothing here computes."""
 
-    __array_ufunc__ = None  # NumPy leaves its operators to ours
     __slots__ = ("_core", "_keys")
     _calls: ClassVar[ShapeCalls[Any]]
     _core: Any
@@ -142,6 +176,25 @@ class Shaped(Encrypted):
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 
+    # NumPy's functions
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's operators are ours: ``array + x`` asks x. Raises DtypeError for its other functions."""
+        names = _OPERATORS.get(function.__name__)
+        if method == "__call__" and not options and names is not None and len(inputs) == 2:
+            a, b = inputs
+            own, other, name = (a, b, names[0]) if isinstance(a, Shaped) else (b, a, names[1])
+            operator = getattr(type(own), name, None)
+            if operator is not None:
+                return operator(own, other)
+        raise _core.DtypeError(_instead(function.__name__ if method == "__call__" else f"{function.__name__}.{method}"))
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        raise _core.DtypeError(_instead(function.__name__))
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise _core.DtypeError("an encrypted tensor has no values for an array: only the secret key's decrypt has")
+
     def __pos__(self) -> Self:
         return self
 
@@ -152,7 +205,8 @@ class Shaped(Encrypted):
     def transpose(self, order: Any = None) -> Self:
         """Axes in another order; without one, reversed."""
         what = f"a tensor of shape {self.shape}"
-        axes = list(range(self.ndim))[::-1] if order is None else [axis_of(a, self.ndim, what) for a in order]
+        given = range(self.ndim)[::-1] if order is None else whole_numbers(order, "an axis")
+        axes = [axis_of(a, self.ndim, what) for a in given]
         return self._wrap(self._calls.transpose(self._core, axes))
 
     @property
@@ -174,7 +228,7 @@ class Shaped(Encrypted):
 
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing."""
-        self._core.save(os.fspath(path))
+        self._core.save(path_of(path))
 
 
 S = TypeVar("S", bound=Shaped)

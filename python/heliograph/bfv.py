@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from heliograph import _core
-from heliograph._arrays import readable_bytes
+from heliograph._arrays import count_of, described, is_whole, listed, printable, readable_bytes
 
 
 class Parameters:
@@ -111,7 +109,7 @@ class Parameters:
         packing = f"{self.slots:,} slots" if self.has_slots else f"{s.n:,} coefficients, no slots"
         gadget = f"{len(s.digits)} digits of {max(s.digits)} prime(s), {len(s.special)} special"
         rows = [
-            ("scheme", f"{self.scheme}{' ' + s.name if s.name else ''}, edition {s.edition}"),
+            ("scheme", f"{self.scheme}{' ' + printable(s.name) if s.name else ''}, edition {s.edition}"),
             ("ring degree", f"N = {s.n:,}"),
             ("modulus", f"log q = {self.log_q:.1f} in {len(s.chain)} primes"),
             ("gadget", f"{gadget}; log QP = {self.log_qp:.1f}"),
@@ -131,7 +129,7 @@ class Parameters:
         return "\n".join(f"{label:>14}  {text}" for label, text in rows)
 
     def __repr__(self) -> str:
-        name = f" {self.name}" if self.name else ""
+        name = f" {printable(self.name)}" if self.name else ""
         packing = f"{self.slots:,} slots" if self.has_slots else "no slots"
         return (
             f"<{self.scheme} parameters{name}: N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.security}, "
@@ -149,10 +147,12 @@ def given_moduli(plain_modulus: int | Sequence[int] | None) -> list[int]:
     """A set's plaintext moduli as the caller gives them. Raises ParameterError."""
     if plain_modulus is None:
         return []
-    values = list(plain_modulus) if isinstance(plain_modulus, Iterable) else [plain_modulus]
-    if any(not isinstance(t, int) or not 2 <= t < 1 << 60 for t in values):
-        raise _core.ParameterError("a plaintext modulus is an integer between 2 and 2^60")
-    return values
+    several = listed(plain_modulus)
+    values: list[Any] = [plain_modulus] if several is None else several
+    for t in values:
+        if not is_whole(t) or not 2 <= t < 1 << 60:
+            raise _core.ParameterError(f"a plaintext modulus is an integer between 2 and 2^60, not {described(t)}")
+    return [int(t) for t in values]
 
 
 def parameters(
@@ -194,20 +194,19 @@ def _found(
 ) -> Parameters:
     """`parameters` of a scheme."""
     moduli = given_moduli(plain_modulus)
-    for label, count in wanted.items():
-        if count is not None and not (isinstance(count, (int, np.integer)) and count >= 0):
-            raise _core.ParameterError(f"{label} must be an integer of at least 0, not {count!r}")
+    wanted = {label: None if count is None else count_of(count, label) for label, count in wanted.items()}
+    bits = count_of(plain_bits, "plain_bits")
     if name is not None:
         return Parameters(_core.Parameters(_core.named_spec(name, insecure, scheme)))
     n, log_q, depth, slots = wanted["n"], wanted["log_q"], wanted["depth"], wanted["slots"]
     if n is not None and log_q is not None:
         if not moduli:
-            moduli = _core.batching_primes(n, plain_bits or 20)
+            moduli = _core.batching_primes(n, bits or 20)
         spec = _core.make_spec(n, log_q, wanted["special"], moduli, edition, slots, insecure, scheme)
         return Parameters(_core.Parameters(spec))
     if depth is None:
         raise _core.ParameterError("say a name, or depth and plain_bits, or n and log_q")
-    spec = _core.choose(depth, plain_bits, moduli, slots, wanted["terms"], edition, scheme)
+    spec = _core.choose(depth, bits, moduli, slots, wanted["terms"], edition, scheme)
     return Parameters(_core.Parameters(spec))
 
 

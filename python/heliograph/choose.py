@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heliograph import _core
-from heliograph._arrays import last_axis
+from heliograph._arrays import count_of, last_axis, text_of
 from heliograph.bfv import Parameters, given_moduli
 from heliograph.clear import ClearTensor
 from heliograph.keys import EvaluationKeys
@@ -52,13 +52,21 @@ def parameters_for(
     it needs, the counted products which gadget is cheapest. `needs` of the result tells the keys it used.
     Raises ParameterError where no N up to 2^17 (or not the `n` given) suffices.
     """
+    edition = text_of(edition, "the edition", list(_LONGEST))
+    scheme = text_of(scheme, "the scheme", ["bfv", "bgv"])
+    if n is not None and not _core.largest_secure_log_qp(n := count_of(n, "n")):
+        raise _core.ParameterError(f"N is a power of two, 2^10 to 2^17, not {n}")
+    margin_bits = count_of(margin_bits, "margin_bits")
     values = last_axis(example, -1 if slots is None else slots, "the example")
     moduli = given_moduli(plain_modulus)
     if moduli:
         plain_bits = math.prod(moduli).bit_length() - 1
     elif plain_bits is None:
         result = function(ClearTensor(values))
+        if not isinstance(result, ClearTensor):
+            raise _core.DtypeError(f"the function returns a tensor, not {type(result).__name__}")
         plain_bits = result.bound().bit_length() + margin_bits
+    plain_bits = count_of(plain_bits, "plain_bits", 1)
     width = values.shape[-1]
     sizes = [n] if n else [1 << k for k in range(12, 18) if 1 << k >= width]
     for size in sizes:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import Int64Array, absolute_sums, axis_of, centred, integers, largest, residues
+from heliograph._arrays import Int64Array, absolute_sums, axis_of, centred, described, integers, is_whole, largest, residues
 
 
 class ClearTensor:
@@ -22,8 +22,8 @@ class ClearTensor:
     __slots__ = ("modulus", "values")
 
     def __init__(self, values: Any, modulus: int | None = None) -> None:
-        if modulus is not None and not 2 <= modulus < 1 << 31:
-            raise _core.ParameterError(f"a clear tensor's modulus lies between 2 and 2^31, not at {modulus}")
+        if modulus is not None and not (is_whole(modulus) and 2 <= modulus < 1 << 31):
+            raise _core.ParameterError(f"a clear tensor's modulus lies between 2 and 2^31, not at {described(modulus)}")
         self.modulus = modulus
         self.values: Int64Array = self._integers(values, "clear values")
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from heliograph import _core, ckks, tfhe
-from heliograph._arrays import axis_of, integers, long_integers, residues, whole
+from heliograph._arrays import axis_of, described, integers, listed, long_integers, residues, whole, whole_numbers
 from heliograph._shapes import joined
 from heliograph.clear import ClearTensor
 from heliograph.keys import EvaluationKeys
@@ -35,7 +35,7 @@ def _bias(bias: Any, x: Tensor | ClearTensor) -> Any:
     parameters = x.parameters
     largest = max(abs(v) for v in values)
     if 2 * largest > parameters.plain_modulus:
-        raise _core.PlaintextRangeError(f"the bias holds {largest}, beyond half the plaintext modulus")
+        raise _core.PlaintextRangeError(f"the bias holds {described(largest)}, beyond half the plaintext modulus")
     return np.stack([residues(values, t, "the bias") for t in parameters.plain_moduli])
 
 
@@ -50,7 +50,7 @@ def _require_bfv(x: Any, what: str, instead: str = "") -> None:
 
 
 def _keys(x: Tensor, keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
-    found = keys or x._keys
+    found = _only(keys, EvaluationKeys) or x._keys
     if found is None:
         raise _core.MissingKeyError(f"{what} needs evaluation keys: load the tensor through a Server, or pass keys=")
     return found
@@ -93,7 +93,7 @@ def _only(keys: Any, kind: type[Keys]) -> Keys | None:
     """Raises MismatchError for another scheme's keys."""
     if keys is None or isinstance(keys, kind):
         return keys
-    raise _core.MismatchError(f"{keys!r} are not of the tensor's scheme")
+    raise _core.MismatchError(f"{described(keys)} are no evaluation keys of the tensor's scheme")
 
 
 def rescale(x: Any, *, progress: Progress | None = None) -> ckks.Tensor:
@@ -267,15 +267,13 @@ def rotate_rows(
     for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
     """
     _require_bfv(x, "rotate_rows", "concatenate of slices; rotate_left turns the bits of integers")
-    alone = not isinstance(steps, (Sequence, np.ndarray))
-    listed: Any = [steps] if alone else steps
-    several = [whole(s, "a rotation") for s in listed]
+    several = whole_numbers(steps, "a rotation")
     if isinstance(x, ClearTensor):
         turned = x.rotate_rows(several)
     else:
         found = _keys(x, keys, "a rotation")
         turned = Tensor(_core.rotate_rows(x._core, several, found._for_rotations(several), progress), found)
-    return turned[0] if alone else turned
+    return turned[0] if listed(steps) is None else turned
 
 
 def rotate_columns(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> AnyTensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, overload
 
@@ -12,7 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, ckks, tfhe
-from heliograph._arrays import WORD, flag, from_residues, last_axis, of_kind, readable_bytes, require_memory, whole
+from heliograph._arrays import (
+    WORD,
+    Buffer,
+    described,
+    flag,
+    from_residues,
+    last_axis,
+    moved_from_last,
+    of_kind,
+    path_of,
+    printable,
+    readable_bytes,
+    require_memory,
+    whole,
+    whole_numbers,
+)
 from heliograph.bfv import Parameters
 from heliograph.tensor import Progress, Tensor, encode, packing_axis
 
@@ -23,7 +37,7 @@ def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
     if moduli is None:
         return 0, have
     if not isinstance(moduli, range) or moduli.step != 1 or not 0 <= moduli.start < moduli.stop <= have:
-        raise _core.ParameterError(f"{moduli!r} is no range of this set's {have} plaintext moduli")
+        raise _core.ParameterError(f"{described(moduli)} is no range of this set's {have} plaintext moduli")
     return moduli.start, len(moduli)
 
 
@@ -85,13 +99,13 @@ class PublicKey:
         return self._core.to_bytes()
 
     @staticmethod
-    def from_bytes(data: bytes) -> PublicKey:
+    def from_bytes(data: Buffer) -> PublicKey:
         """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
         return PublicKey(_core.public_key_from_bytes(data))
 
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing."""
-        self._core.save(os.fspath(path))
+        self._core.save(path_of(path))
 
     def __repr__(self) -> str:
         return f"<{self.parameters.scheme} public key {self.id[:8]}: {self.parameters!r}>"
@@ -139,7 +153,7 @@ class EvaluationKeys:
     def _load(self, path: str, limit: int) -> Tensor:
         return Tensor(_core.load_ciphertext(path, limit, self.parameters.hash))
 
-    def _parse(self, data: bytes, limit: int) -> Tensor:
+    def _parse(self, data: Buffer, limit: int) -> Tensor:
         return Tensor(_core.ciphertext_from_bytes(data, limit, self.parameters.hash))
 
     def to_bytes(self) -> bytes:
@@ -147,13 +161,13 @@ class EvaluationKeys:
         return self._core.to_bytes()
 
     @staticmethod
-    def from_bytes(data: bytes) -> EvaluationKeys:
+    def from_bytes(data: Buffer) -> EvaluationKeys:
         """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
         return EvaluationKeys(_core.evaluation_keys_from_bytes(data))
 
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing."""
-        self._core.save(os.fspath(path))
+        self._core.save(path_of(path))
 
     def __repr__(self) -> str:
         have = (["relinearize"] if self.relinearize else []) + [f"rotations {self.rotations}"] * bool(self.rotations)
@@ -217,7 +231,7 @@ class SecretKey:
     ) -> EvaluationKeys:
         """What a server gets: a relinearization key, a key for each row step, one to exchange the rows."""
         return EvaluationKeys(
-            self._core.evaluation_keys(relinearize, [whole(r, "a rotation") for r in rotations], columns, progress)
+            self._core.evaluation_keys(relinearize, whole_numbers(rotations, "a rotation"), columns, progress)
         )
 
     def encrypt(
@@ -255,7 +269,7 @@ class SecretKey:
         if not isinstance(tensor, Tensor):
             raise _core.DtypeError(f"decrypt takes a tensor, not {type(tensor).__name__}")
         residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate))
-        return np.moveaxis(from_residues(residues, self.parameters.plain_moduli), -1, slots)
+        return moved_from_last(from_residues(residues, self.parameters.plain_moduli), slots)
 
     def noise_budget(self, tensor: Tensor, *, beyond_estimate: bool = False) -> float:
         """Bits of noise left, measured: the least over all ciphertexts of the tensor. 0 where `decrypt` raises NoiseError."""
@@ -263,7 +277,7 @@ class SecretKey:
 
     def save(self, path: Any) -> None:
         """Writes the key to a file only its owner can read (mode 0600)."""
-        self._core.save(os.fspath(path))
+        self._core.save(path_of(path))
 
     @staticmethod
     def load(path: Any) -> Any:
@@ -271,7 +285,7 @@ class SecretKey:
         scheme = _OTHERS.get(_scheme_of(path))
         if scheme is not None:
             return scheme.SecretKey.load(path)
-        return SecretKey(_core.load_secret_key(os.fspath(path)))
+        return SecretKey(_core.load_secret_key(path_of(path)))
 
     def __repr__(self) -> str:
         return f"<{self.parameters.scheme} secret key {self.id[:8]}: {self.parameters!r}>"
@@ -337,9 +351,9 @@ class Server:
 
         Raises FormatError and its kinds, MismatchError, WrongKeyError; LimitError, before memory is taken, beyond the limit.
         """
-        return self.bind(self.keys._load(os.fspath(path), self._allowed()))
+        return self.bind(self.keys._load(path_of(path), self._allowed()))
 
-    def from_bytes(self, data: bytes) -> Any:
+    def from_bytes(self, data: Buffer) -> Any:
         """A tensor from bytes, bound to the keys. Raises as `load`."""
         return self.bind(self.keys._parse(data, self._allowed()))
 
@@ -372,14 +386,14 @@ class Server:
 
 def _scheme_of(path: Any) -> str:
     """ "bfv", "tfhe", "ckks": whose object a file holds."""
-    kind: str = json.loads(_core.inspect(os.fspath(path)))["type"]
+    kind: str = json.loads(_core.inspect(path_of(path)))["type"]
     scheme = kind.split(".")[-2:-1]
     return scheme[0] if scheme and scheme[0] in _OTHERS else "bfv"
 
 
 def load(path: Any) -> Any:
     """What a file holds, of any scheme: a tensor, a public key, evaluation keys. Secret keys only by `SecretKey.load`."""
-    name = os.fspath(path)
+    name = path_of(path)
     scheme = _scheme_of(name)
     if scheme in _OTHERS:
         return _load_other(name, scheme)
@@ -390,11 +404,11 @@ def load(path: Any) -> Any:
         return PublicKey(_core.load_public_key(name))
     if kind == "evaluation-keys":
         return EvaluationKeys(_core.load_evaluation_keys(name))
-    raise _core.FormatError(f"{name} holds a {kind}; secret keys are read by SecretKey.load alone")
+    raise _core.FormatError(f"{printable(name)} holds a {printable(kind)}; secret keys are read by SecretKey.load alone")
 
 
 def _load_other(name: str, scheme: str) -> Any:
     kind = json.loads(_core.inspect(name))["type"].rsplit(".", 1)[-1]
     if kind in _CALLS[scheme]:
         return getattr(_OTHERS[scheme], _NAMES[kind])(_CALLS[scheme][kind](name))
-    raise _core.FormatError(f"{name} holds a {kind}; secret keys are read by SecretKey.load alone")
+    raise _core.FormatError(f"{printable(name)} holds a {printable(kind)}; secret keys are read by SecretKey.load alone")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from heliograph import _core
+from heliograph._arrays import printable
 
 
 class Ranks(NamedTuple):
@@ -25,6 +26,11 @@ def ranks() -> Ranks:
 def barrier() -> None:
     """Returns when all ranks have called it. Raises DeviceError where one is gone."""
     _core.meet_ranks()
+
+
+def devices() -> list[str]:
+    """What was found to compute on, and what the process's device is: a line each, for people."""
+    return [printable(line) for line in _core.describe_devices()]
 
 
 def sent_bytes() -> int:

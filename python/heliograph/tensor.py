@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from heliograph import _core
-from heliograph._arrays import integers, last_axis, of_kind, readable_bytes, whole
+from heliograph._arrays import exponent_of, integers, last_axis, of_kind, readable_bytes, whole
 from heliograph._shapes import ShapeCalls, Shaped
 from heliograph.bfv import Parameters
 
@@ -138,8 +138,7 @@ class Tensor(Shaped):
     __rmul__ = __mul__
 
     def __pow__(self, exponent: int) -> Tensor:
-        if not isinstance(exponent, int) or exponent < 1:
-            raise _core.ParameterError("a tensor can be raised to integers of at least 1")
+        exponent = exponent_of(exponent)
         if exponent == 1:
             return self
         half = self ** (exponent // 2)

@@ -1,6 +1,8 @@
 // NumPy arrays, progress and the GIL.
 #pragma once
 
+#include <optional>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -11,6 +13,7 @@
 #include <span>
 
 #include "heliograph/bfv.h"
+#include "heliograph/interrupt.h"
 
 namespace heliograph::binding {
 
@@ -31,8 +34,33 @@ inline bfv::Values values_of(const Integers& a) {
 
 inline std::vector<std::int64_t> flat(const Integers& a) { return {a.data(), a.data() + a.size()}; }
 
+/// With the GIL: raises KeyboardInterrupt where Ctrl-C was pressed. From a thread without the GIL.
+inline void look_for_signals() {
+  nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+/// Whether this is the thread that Python handles signals in. Asks Python once, as the module is loaded; needs no GIL then.
+bool is_main_thread();
+
+/// While the engine works: others may have the GIL, and Ctrl-C ends the work, also inside one long step of it.
+class Released {
+ public:
+  Released() {
+    if (is_main_thread()) signals_.emplace(&look_for_signals);
+  }
+
+ private:
+  std::optional<Interruptible> signals_;
+  nb::gil_scoped_release release_;
+};
+using Unlocked = nb::call_guard<Released>;
+
 /// Calls `callback` (None: nobody) with the GIL; looks for Ctrl-C each time. Works from a thread without the GIL.
+/// Throws DtypeError for what cannot be called.
 inline Progress progress_of(const nb::object& callback) {
+  if (!callback.is_none() && PyCallable_Check(callback.ptr()) == 0)
+    throw DtypeError(std::string("progress is a function of the share done, not ") + Py_TYPE(callback.ptr())->tp_name);
   return [callback](double share) {
     nb::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -54,9 +82,18 @@ nb::object array_of(std::vector<T> data, std::vector<std::size_t> shape) {
 }
 
 inline nb::bytes bytes_of(const Bytes& b) { return nb::bytes(b.data(), b.size()); }
-inline Bytes bytes_from(const nb::bytes& b) {
-  const auto* first = reinterpret_cast<const std::byte*>(b.c_str());
-  return Bytes(first, first + b.size());
+/// Of bytes, a bytearray, a memoryview: whatever has bytes in a row. Throws DtypeError.
+inline Bytes bytes_from(const nb::object& given) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(given.ptr(), &view, PyBUF_SIMPLE) != 0) {
+    PyErr_Clear();
+    throw DtypeError(std::string("bytes are read from bytes, a bytearray or a memoryview in a row, not from ") +
+                     Py_TYPE(given.ptr())->tp_name + "; load reads files by their paths");
+  }
+  const auto* const first = static_cast<const std::byte*>(view.buf);
+  Bytes b(first, first + view.len);
+  PyBuffer_Release(&view);
+  return b;
 }
 
 /// to_bytes and from_bytes of keys and tensors, without the GIL.
@@ -64,16 +101,16 @@ template <class T>
 nb::bytes written(const T& object) {
   Bytes b;
   {
-    nb::gil_scoped_release release;
+    const Released released;
     b = object.to_bytes();
   }
   return bytes_of(b);
 }
 
 template <class T>
-T parse(const nb::bytes& b) {
+T parse(const nb::object& b) {
   const Bytes raw = bytes_from(b);
-  nb::gil_scoped_release release;
+  const Released released;
   return T::from_bytes(raw);
 }
 

@@ -8,7 +8,6 @@ using namespace nb::literals;
 using namespace heliograph;
 using namespace heliograph::binding;
 using bfv::Ciphertext;
-using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
 namespace {
 
@@ -148,7 +147,7 @@ void bind_ciphertext(nb::module_& m) {
       "encode",
       [](const bfv::Parameters& p, const Integers& values, const std::string& packing) {
         const bfv::Values v = values_of(values);
-        nb::gil_scoped_release release;
+        const Released released;
         return bfv::encode(p, v, packing_of(packing));
       },
       "parameters"_a, "values"_a, "packing"_a);
@@ -163,7 +162,7 @@ void bind_encryption(nb::class_<Key>& k) {
          std::size_t first_modulus, std::size_t moduli) {
         const bfv::Values v = values_of(values);
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return key.encrypt(v, packing_of(packing), p, {first_modulus, moduli});
       },
       "values"_a, "packing"_a, "progress"_a = nb::none(), "first_modulus"_a = 0, "moduli"_a = 0);
@@ -199,7 +198,7 @@ void bind_keys(nb::module_& m) {
           [](const SecretKey& k, bool relinearize, std::vector<std::int64_t> rotations, bool columns,
              const nb::object& progress) {
             const Progress p = progress_of(progress);
-            nb::gil_scoped_release release;
+            const Released released;
             return k.evaluation_keys(relinearize, rotations, columns, p);
           },
           "relinearize"_a, "rotations"_a, "columns"_a, "progress"_a = nb::none())
@@ -209,7 +208,7 @@ void bind_keys(nb::module_& m) {
             const Progress p = progress_of(progress);
             std::vector<std::uint64_t> residues;
             {
-              nb::gil_scoped_release release;
+              const Released released;
               residues = k.decrypt(c, p, beyond_estimate);
             }
             Shape shape = c.shape();

@@ -8,7 +8,6 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace heliograph;
 using namespace heliograph::binding;
-using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
 namespace {
 
@@ -127,7 +126,7 @@ void bind_ciphertext(nb::module_& m) {
       "ckks_encode",
       [](const Parameters& p, const Complexes& values, bool complex, std::size_t level, double scale) {
         const Values v = values_of(values, complex);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::encode(p, v, level, scale);
       },
       "parameters"_a, "values"_a, "complex"_a, "level"_a = 0, "scale"_a = 0.0);
@@ -148,7 +147,7 @@ void bind_encryption(nb::class_<Key>& k) {
          double bound) {
         const Values v = values_of(values, complex);
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return key.encrypt(v, level, p, bound);
       },
       "values"_a, "complex"_a, "level"_a = 0, "progress"_a = nb::none(), "bound"_a = 0.0);
@@ -171,7 +170,7 @@ void bind_secret_key(nb::module_& m) {
           [](const SecretKey& k, bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
              const nb::object& progress) {
             const Progress p = progress_of(progress);
-            nb::gil_scoped_release release;
+            const Released released;
             return k.evaluation_keys(relinearize, rotations, conjugate, p);
           },
           "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none())
@@ -181,7 +180,7 @@ void bind_secret_key(nb::module_& m) {
             const Progress p = progress_of(progress);
             Values values;
             {
-              nb::gil_scoped_release release;
+              const Released released;
               values = k.decrypt(c, p, checked_of(checked));
             }
             return array_from(std::move(values));
@@ -194,7 +193,7 @@ void bind_secret_key(nb::module_& m) {
             const Progress p = progress_of(progress);
             Values values;
             {
-              nb::gil_scoped_release release;
+              const Released released;
               values = k.decrypt_for_publication(c, noise_bits, precision, p, checked_of(checked));
             }
             return array_from(std::move(values));
@@ -236,7 +235,7 @@ void bind_arithmetic(nb::module_& m) {
       "ckks_add_constants",
       [](const Ciphertext& a, const Complexes& v, bool complex) {
         const Values values = values_of(v, complex);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::add_constants(a, values);
       },
       "a"_a, "values"_a, "complex"_a);
@@ -244,7 +243,7 @@ void bind_arithmetic(nb::module_& m) {
       "ckks_multiply_constants",
       [](const Ciphertext& a, const Complexes& v, double scale) {
         const Values values = values_of(v, false);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::multiply_constants(a, values, scale);
       },
       "a"_a, "values"_a, "scale"_a = 0.0);
@@ -254,7 +253,7 @@ void bind_arithmetic(nb::module_& m) {
       "ckks_rescale",
       [](const Ciphertext& a, const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::rescale(a, p);
       },
       "a"_a, "progress"_a = nb::none());
@@ -267,7 +266,7 @@ void bind_keyed(nb::module_& m, const char* name, KeyedOperation operation) {
       name,
       [operation](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return operation(a, keys, p);
       },
       "a"_a, "keys"_a, "progress"_a = nb::none());
@@ -281,7 +280,7 @@ void bind_key_switches(nb::module_& m) {
       "ckks_multiply_rescale",
       [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys& keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::multiply_rescale(a, b, keys, p);
       },
       "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
@@ -290,7 +289,7 @@ void bind_key_switches(nb::module_& m) {
       [](const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
          const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::rotate(a, steps, keys, p);
       },
       "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
@@ -298,7 +297,7 @@ void bind_key_switches(nb::module_& m) {
       "ckks_sum_slots",
       [](const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::sum_slots(a, count, keys, p);
       },
       "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
@@ -311,7 +310,7 @@ void bind_inner_product(nb::module_& m, const char* name) {
       [](const Ciphertext& a, const Other& b, std::size_t axis, std::size_t count, const EvaluationKeys& keys,
          const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::inner_product(a, b, axis, count, keys, p);
       },
       "a"_a, "b"_a, "axis"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
@@ -326,7 +325,7 @@ void bind_circuits(nb::module_& m) {
       [](const Ciphertext& x, const std::vector<double>& coefficients, bool chebyshev, const EvaluationKeys& keys,
          const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::evaluate_polynomial(x, coefficients, chebyshev ? ckks::Basis::chebyshev : ckks::Basis::monomial, keys,
                                          p);
       },
@@ -346,7 +345,7 @@ void bind_circuits(nb::module_& m) {
           const auto* first = diagonals.data() + i * length;
           all.emplace(numbers[i], std::vector<std::complex<double>>(first, first + length));
         }
-        nb::gil_scoped_release release;
+        const Released released;
         return LinearTransform(p, all, size, level, baby, width);
       },
       "parameters"_a, "numbers"_a, "diagonals"_a, "size"_a, "level"_a, "baby"_a, "width"_a);
@@ -354,7 +353,7 @@ void bind_circuits(nb::module_& m) {
       "ckks_apply",
       [](const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return ckks::apply(transform, a, keys, p);
       },
       "transform"_a, "a"_a, "keys"_a, "progress"_a = nb::none());

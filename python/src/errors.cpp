@@ -1,6 +1,12 @@
 // C++ exceptions as Python exceptions of the same names.
 #include "bindings.h"
 
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
 #include "heliograph/errors.h"
 
 namespace nb = nanobind;
@@ -8,9 +14,37 @@ using namespace heliograph;
 
 namespace {
 
+/// A message as a terminal may show it: names from files and texts of other ranks stand in some. What Python's repr escapes,
+/// and what is no UTF-8, is escaped here too.
+nb::object shown(const char* message) {
+  nb::object text =
+      nb::steal(PyUnicode_DecodeUTF8(message, static_cast<Py_ssize_t>(std::strlen(message)), "backslashreplace"));
+  if (!text.is_valid()) throw nb::python_error();
+  if (nb::cast<bool>(text.attr("isprintable")())) return text;
+  nb::list parts;
+  for (nb::handle c : text) {
+    const bool plain = nb::cast<bool>(c.attr("isprintable")());
+    parts.append(plain ? nb::borrow(c) : c.attr("encode")("unicode_escape").attr("decode")());
+  }
+  return nb::str("").attr("join")(parts);
+}
+
 template <class E>
 nb::object declare(nb::module_& m, const char* name, nb::handle base) {
-  return nb::exception<E>(m, name, base);
+  const std::string full = nb::cast<std::string>(m.attr("__name__")) + "." + name;
+  const nb::object type = nb::steal(PyErr_NewException(full.c_str(), base.ptr(), nullptr));
+  if (!type.is_valid()) throw nb::python_error();
+  m.attr(name) = type;
+  nb::register_exception_translator(
+      [](const std::exception_ptr& p, void* raised) {
+        try {
+          std::rethrow_exception(p);
+        } catch (const E& e) {
+          PyErr_SetObject(static_cast<PyObject*>(raised), shown(e.what()).ptr());
+        }
+      },
+      type.ptr());
+  return type;
 }
 
 }  // namespace
@@ -34,8 +68,8 @@ void bind_errors(nb::module_& m) {
   const nb::object format = declare<FormatError>(m, "FormatError", error);
   declare<DamagedFileError>(m, "DamagedFileError", format);
   declare<VersionError>(m, "VersionError", format);
-  const nb::object memory = declare<OutOfMemoryError>(m, "OutOfMemoryError", error);
-  declare<LimitError>(m, "LimitError", memory);
+  const nb::object out_of_memory = declare<OutOfMemoryError>(m, "OutOfMemoryError", error);
+  declare<LimitError>(m, "LimitError", out_of_memory);
   declare<DeviceError>(m, "DeviceError", error);
   declare<CancelledError>(m, "CancelledError", error);
   declare<ForkError>(m, "ForkError", error);
@@ -44,7 +78,19 @@ void bind_errors(nb::module_& m) {
     try {
       std::rethrow_exception(p);
     } catch (const FileError& e) {
-      PyErr_SetObject(PyExc_OSError, nb::make_tuple(e.code(), e.what()).ptr());
+      PyErr_SetObject(PyExc_OSError, nb::make_tuple(e.code(), shown(e.what())).ptr());
     }
   });
+  // The host's memory; what is too large to be asked for at all is no other case.
+  nb::register_exception_translator(
+      [](const std::exception_ptr& p, void* raised) {
+        try {
+          std::rethrow_exception(p);
+        } catch (const std::bad_alloc&) {
+          PyErr_SetString(static_cast<PyObject*>(raised), "the host has no memory left for this");
+        } catch (const std::length_error&) {
+          PyErr_SetString(static_cast<PyObject*>(raised), "the host has no memory for so much");
+        }
+      },
+      out_of_memory.ptr());
 }

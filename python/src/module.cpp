@@ -1,10 +1,19 @@
+#include "arrays.h"
 #include "bindings.h"
 
+bool heliograph::binding::is_main_thread() {
+  static const auto main = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  return PyThread_get_thread_ident() == main;
+}
+
 NB_MODULE(_core, m) {
+  heliograph::binding::is_main_thread();
   m.doc() = "Heliograph's engine.";
   bind_errors(m);
   bind_bfv(m);
   bind_operations(m);
   bind_tfhe(m);
   bind_ckks(m);
+  // The stub is made of the module alone: it tells what calls take, not that others are refused.
+  if (nanobind::cast<std::string>(m.attr("__name__")).find('.') != std::string::npos) refuse_other_arguments(m);
 }

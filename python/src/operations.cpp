@@ -8,7 +8,6 @@ using namespace heliograph;
 using namespace heliograph::binding;
 using bfv::Ciphertext;
 using bfv::EvaluationKeys;
-using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
 namespace {
 
@@ -22,7 +21,7 @@ void bind_arithmetic(nb::module_& m) {
   // Integers come with a last axis of one value.
   m.def("add_integers", [](const Ciphertext& a, const Integers& v) {
     const bfv::Values values = values_of(v);
-    nb::gil_scoped_release release;
+    const Released released;
     return bfv::add_integers(a, values);
   });
   m.def("subtract_integers", [](const Ciphertext& a, const Integers& v) {
@@ -32,14 +31,14 @@ void bind_arithmetic(nb::module_& m) {
   });
   m.def("multiply_integers", [](const Ciphertext& a, const Integers& v) {
     const bfv::Values values = values_of(v);
-    nb::gil_scoped_release release;
+    const Released released;
     return bfv::multiply_integers(a, values);
   });
   m.def(
       "multiply",
       [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return bfv::multiply(a, b, keys, p);
       },
       "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
@@ -47,7 +46,7 @@ void bind_arithmetic(nb::module_& m) {
       "multiply_switched",
       [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return bfv::multiply_switched(a, b, keys, p);
       },
       "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
@@ -56,7 +55,7 @@ void bind_arithmetic(nb::module_& m) {
       "relinearize",
       [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return bfv::relinearize(a, keys, p);
       },
       "a"_a, "keys"_a, "progress"_a = nb::none());
@@ -65,7 +64,7 @@ void bind_arithmetic(nb::module_& m) {
       [](const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
          const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return bfv::rotate_rows(a, steps, keys, p);
       },
       "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
@@ -73,7 +72,7 @@ void bind_arithmetic(nb::module_& m) {
       "rotate_columns",
       [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return bfv::rotate_columns(a, keys, p);
       },
       "a"_a, "keys"_a, "progress"_a = nb::none());
@@ -87,7 +86,7 @@ void bind_linear(nb::module_& m) {
         const auto weights = flat(w), b = flat(bias);
         const std::size_t rows = w.shape(0), columns = w.shape(1);
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return bfv::matmul(weights, rows, columns, x, b, p);
       },
       "weights"_a, "x"_a, "bias"_a, "progress"_a = nb::none());
@@ -98,7 +97,7 @@ void bind_linear(nb::module_& m) {
         const auto weights = flat(w), b = flat(bias);
         const bfv::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return bfv::conv2d(x, weights, shape, b, p);
       },
       "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "progress"_a = nb::none());
@@ -109,7 +108,7 @@ void bind_linear(nb::module_& m) {
         const auto weights = flat(w), b = flat(bias);
         const bfv::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return bfv::conv2d_square_pool(x, weights, shape, b, pool, keys, p, stretch);
       },
       "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "pool"_a, "keys"_a, "progress"_a = nb::none(),

@@ -8,7 +8,6 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace heliograph;
 using namespace heliograph::binding;
-using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
 namespace {
 
@@ -102,7 +101,7 @@ void bind_parameters(nb::module_& m) {
             for (const std::string& t : operands) types.push_back(tfhe::type_of(t));
             tfhe::Cost c;
             {
-              nb::gil_scoped_release release;
+              const Released released;
               c = tfhe::cost(p, o, types);
             }
             return std::pair(c.bootstraps, c.levels);
@@ -152,7 +151,7 @@ void bind_keys(nb::module_& m) {
           "evaluation_keys",
           [](const SecretKey& k, const nb::object& progress) {
             const Progress p = progress_of(progress);
-            nb::gil_scoped_release release;
+            const Released released;
             return k.evaluation_keys(p);
           },
           "progress"_a = nb::none())
@@ -162,7 +161,7 @@ void bind_keys(nb::module_& m) {
             const auto words = words_of(values);
             const Shape shape = shape_of(values);
             const Progress p = progress_of(progress);
-            nb::gil_scoped_release release;
+            const Released released;
             return k.encrypt(words, shape, tfhe::type_of(type), p);
           },
           "values"_a, "type"_a, "progress"_a = nb::none())
@@ -172,7 +171,7 @@ void bind_keys(nb::module_& m) {
             const Progress p = progress_of(progress);
             std::vector<std::uint64_t> words;
             {
-              nb::gil_scoped_release release;
+              const Released released;
               words = k.decrypt(c, p);
             }
             return array_of(std::move(words), c.shape());
@@ -183,7 +182,7 @@ void bind_keys(nb::module_& m) {
           [](const SecretKey& k, const Ciphertext& c) {
             std::vector<double> errors;
             {
-              nb::gil_scoped_release release;
+              const Released released;
               errors = k.errors(c);
             }
             Shape shape = c.shape();
@@ -201,7 +200,7 @@ void bind_computing(nb::module_& m) {
       [](const EvaluationKeys& keys, const Words& values, const std::string& type) {
         const auto words = words_of(values);
         const Shape shape = shape_of(values);
-        nb::gil_scoped_release release;
+        const Released released;
         return tfhe::trivial(keys, words, shape, tfhe::type_of(type));
       },
       "keys"_a, "values"_a, "type"_a);
@@ -212,7 +211,7 @@ void bind_computing(nb::module_& m) {
          const nb::object& progress) {
         const Operation o = operation_of(name, std::move(arguments), type, variant, goal);
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return tfhe::compute(keys, o, operands, p);
       },
       "keys"_a, "name"_a, "operands"_a, "arguments"_a = std::vector<std::int64_t>{}, "type"_a = "", "variant"_a = "",
@@ -222,7 +221,7 @@ void bind_computing(nb::module_& m) {
       [](const EvaluationKeys& keys, const Ciphertext& a, std::size_t axis, const std::string& type,
          const nb::object& progress) {
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return tfhe::sum(keys, a, axis, tfhe::type_of(type), p);
       },
       "keys"_a, "a"_a, "axis"_a, "type"_a, "progress"_a = nb::none());
@@ -232,7 +231,7 @@ void bind_computing(nb::module_& m) {
          const std::string& variant, const std::string& goal, const nb::object& progress) {
         const Operation o = operation_of("", {}, "", variant, goal);
         const Progress p = progress_of(progress);
-        nb::gil_scoped_release release;
+        const Released released;
         return tfhe::matmul(keys, a, b, algorithm, o, p);
       },
       "keys"_a, "a"_a, "b"_a, "algorithm"_a = "", "variant"_a = "", "goal"_a = "", "progress"_a = nb::none());

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import axis_of, complexes, whole
+from heliograph._arrays import axis_of, complexes, described, listed, whole, whole_numbers
 from heliograph._shapes import joined
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.parameters import Parameters
@@ -77,12 +77,10 @@ def rotate(
     keys for.
     """
     require_tensor(x, "rotate")
-    alone = not isinstance(steps, (Sequence, np.ndarray))
-    listed: Any = [steps] if alone else steps
-    several = [whole(s, "a rotation") for s in listed]
+    several = whole_numbers(steps, "a rotation")
     found = keys_of((x,), keys, "a rotation")
     turned = Tensor(_core.ckks_rotate(relinearize(x, keys=found)._core, several, found._core, progress), found)
-    return turned[0] if alone else turned
+    return turned[0] if listed(steps) is None else turned
 
 
 def conjugate(x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
@@ -289,7 +287,7 @@ def polynomial(
     """
     require_tensor(x, "polynomial")
     if basis not in ("chebyshev", "monomial"):
-        raise _core.ParameterError(f'a basis is "chebyshev" or "monomial", not {basis!r}')
+        raise _core.ParameterError(f'a basis is "chebyshev" or "monomial", not {described(basis)}')
     values, is_complex = complexes(coefficients, "the coefficients")
     if is_complex:
         raise _core.DtypeError("coefficients of a polynomial are real")

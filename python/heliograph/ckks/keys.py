@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import complexes, flag, moved_last, of_kind, readable_bytes, require_memory, whole
+from heliograph._arrays import (
+    Buffer,
+    complexes,
+    described,
+    flag,
+    moved_from_last,
+    moved_last,
+    of_kind,
+    path_of,
+    readable_bytes,
+    real,
+    require_memory,
+    whole,
+    whole_numbers,
+)
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.tensor import Progress, Tensor, level_of
 
@@ -26,8 +39,8 @@ def _encrypted(
     progress: Progress | None,
 ) -> Tensor:
     """What both keys do with the values to encrypt."""
-    if bound is not None and not (isinstance(bound, (int, float, np.number)) and 0 < bound < math.inf):
-        raise _core.ParameterError(f"a bound on values is a number above 0, not {bound!r}")
+    if bound is not None and not (0 < real(bound, "a bound on values") < math.inf):
+        raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
     parameters = Parameters(core.parameters)
     at, slots, pad = level_of(parameters, level), whole(slots, "the slot axis"), flag(pad, "pad")
     if isinstance(values, np.ndarray) and -values.ndim <= slots < values.ndim:
@@ -82,13 +95,13 @@ class PublicKey:
         return self._core.to_bytes()
 
     @staticmethod
-    def from_bytes(data: bytes) -> PublicKey:
+    def from_bytes(data: Buffer) -> PublicKey:
         """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
         return PublicKey(_core.ckks_public_key_from_bytes(data))
 
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing."""
-        self._core.save(os.fspath(path))
+        self._core.save(path_of(path))
 
     def __repr__(self) -> str:
         return f"<CKKS public key {self.id[:8]}: {self.parameters!r}>"
@@ -133,7 +146,7 @@ class EvaluationKeys:
     def _load(self, path: str, limit: int) -> Tensor:
         return Tensor(_core.ckks_load_ciphertext(path, limit, self.parameters.hash))
 
-    def _parse(self, data: bytes, limit: int) -> Tensor:
+    def _parse(self, data: Buffer, limit: int) -> Tensor:
         return Tensor(_core.ckks_ciphertext_from_bytes(data, limit, self.parameters.hash))
 
     def to_bytes(self) -> bytes:
@@ -141,13 +154,13 @@ class EvaluationKeys:
         return self._core.to_bytes()
 
     @staticmethod
-    def from_bytes(data: bytes) -> EvaluationKeys:
+    def from_bytes(data: Buffer) -> EvaluationKeys:
         """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
         return EvaluationKeys(_core.ckks_evaluation_keys_from_bytes(data))
 
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing."""
-        self._core.save(os.fspath(path))
+        self._core.save(path_of(path))
 
     def __repr__(self) -> str:
         parts = ["relinearization"] if self.relinearize else []
@@ -197,7 +210,7 @@ class SecretKey:
         """What a server gets: a relinearization key, a key for each rotation (steps to the left; negative ones to the right),
         one to conjugate. `LinearTransform.rotations` and `sum_rotations` tell the steps that matrices and sums need.
         """
-        steps = sorted({whole(r, "a rotation") for r in rotations})
+        steps = sorted(set(whole_numbers(rotations, "a rotation")))
         return EvaluationKeys(self._core.evaluation_keys(bool(relinearize), steps, bool(conjugate), progress))
 
     def encrypt(
@@ -257,19 +270,19 @@ class SecretKey:
             values: Any = self._core.decrypt(tensor._core, progress, checked)
         else:
             if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
-                raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {publish_bits!r}")
-            known = float("nan") if precision is None else float(precision)
+                raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {described(publish_bits)}")
+            known = float("nan") if precision is None else real(precision, "the precision")
             values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, checked)
-        return np.moveaxis(np.asarray(values), -1, slots)
+        return moved_from_last(np.asarray(values), slots)
 
     def save(self, path: Any) -> None:
         """Writes the key to a file only its owner can read (mode 0600)."""
-        self._core.save(os.fspath(path))
+        self._core.save(path_of(path))
 
     @staticmethod
     def load(path: Any) -> SecretKey:
         """Reads `save`. Raises FormatError, DamagedFileError, VersionError."""
-        return SecretKey(_core.ckks_load_secret_key(os.fspath(path)))
+        return SecretKey(_core.ckks_load_secret_key(path_of(path)))
 
     def __repr__(self) -> str:
         return f"<CKKS secret key {self.id[:8]}: {self.parameters!r}>"

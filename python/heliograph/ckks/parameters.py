@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import readable_bytes
+from heliograph._arrays import count_of, described, printable, readable_bytes
 
 
 class Parameters:
@@ -105,7 +104,7 @@ class Parameters:
         digit = max(s.digits) if s.digits else 0
         room = _log2_product(self._core, 1)
         rows = [
-            ("scheme", f"CKKS{' ' + s.name if s.name else ''}, edition {s.edition}"),
+            ("scheme", f"CKKS{' ' + printable(s.name) if s.name else ''}, edition {s.edition}"),
             ("ring degree", f"N = {s.n:,}"),
             ("modulus", f"log q = {self.log_q:.1f} in {len(s.chain)} primes"),
             (
@@ -136,7 +135,7 @@ class Parameters:
         return self.explain()
 
     def __repr__(self) -> str:
-        name = f" {self.name}" if self.name else ""
+        name = f" {printable(self.name)}" if self.name else ""
         return (
             f"<CKKS parameters{name}: N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.depth} multiplications, "
             f"scale 2^{self.log_scale:.1f}, {self.slots:,} slots, {self.security}, {self.edition}>"
@@ -181,15 +180,14 @@ def parameters(
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
     """
-    counts: dict[str, Any] = {
-        **{"depth": depth, "precision": precision, "integer_bits": integer_bits, "slots": slots, "n": n},
-        **{"levels": levels, "base_bits": base_bits, "special": special},
-    }
-    for label, count in counts.items():
-        if count is not None and not (isinstance(count, (int, np.integer)) and not isinstance(count, bool) and count >= 0):
-            raise _core.ParameterError(f"{label} must be an integer of at least 0, not {count!r}")
+    depth, n, levels = (
+        None if count is None else count_of(count, label)
+        for label, count in (("depth", depth), ("n", n), ("levels", levels))
+    )
+    precision, integer_bits = count_of(precision, "precision"), count_of(integer_bits, "integer_bits")
+    slots, base_bits, special = count_of(slots, "slots"), count_of(base_bits, "base_bits"), count_of(special, "special")
     if not isinstance(log_scale, (int, float, np.integer, np.floating)) or not 1 <= log_scale <= 1024:
-        raise _core.ParameterError(f"log_scale is a number of bits, not {log_scale!r}")
+        raise _core.ParameterError(f"log_scale is a number of bits, not {described(log_scale)}")
     if name is not None:
         return Parameters(_core.CkksParameters(_core.ckks_named_spec(name, insecure)))
     if n is not None and levels is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import complexes, moved_last, of_kind, readable_bytes, whole
+from heliograph._arrays import complexes, described, exponent_of, moved_last, of_kind, readable_bytes, real, whole
 from heliograph._shapes import ShapeCalls, Shaped
 from heliograph.ckks.parameters import Parameters
 
@@ -157,8 +157,6 @@ class Tensor(Shaped):
 
     def __pow__(self, exponent: int) -> Tensor:
         """In ceil(log2(exponent)) levels."""
-        if not isinstance(exponent, (int, np.integer)) or isinstance(exponent, bool) or exponent < 1:
-            raise _core.ParameterError("a tensor can be raised to integers of at least 1")
         powers = {1: self}
 
         def power(n: int) -> Tensor:
@@ -167,7 +165,7 @@ class Tensor(Shaped):
                 powers[n] = power(largest) * power(n - largest)
             return powers[n]
 
-        return power(int(exponent))
+        return power(exponent_of(exponent))
 
     def __matmul__(self, matrix: Any) -> Tensor:
         from heliograph.ckks.functions import matmul
@@ -231,9 +229,11 @@ def encode(
     """
     parameters = of_kind(parameters, Parameters, "CKKS encodes by")
     array, is_complex = complexes(values, "the values")
-    array = moved_last(array, whole(slots, "the slot axis"), "the values")
+    array = moved_last(array, slots, "the values")
     at = level_of(parameters, level)
-    return Plaintext(_core.ckks_encode(parameters._core, array, is_complex, at, 0.0 if scale is None else float(scale)))
+    return Plaintext(
+        _core.ckks_encode(parameters._core, array, is_complex, at, 0.0 if scale is None else real(scale, "the scale"))
+    )
 
 
 def level_of(parameters: Parameters, level: int | None) -> int:
@@ -261,7 +261,11 @@ def _operand(x: Tensor, values: Any, what: str) -> tuple[Any, bool, bool]:
 
 
 def keys_of(tensors: tuple[Tensor, ...], keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
-    """Any operand's keys. Raises MissingKeyError."""
+    """Any operand's keys. Raises MissingKeyError, MismatchError for another scheme's."""
+    from heliograph.ckks.keys import EvaluationKeys as Own
+
+    if keys is not None and not isinstance(keys, Own):
+        raise _core.MismatchError(f"{described(keys)} are no evaluation keys of the tensor's scheme")
     for found in (keys, *(t._keys for t in tensors)):
         if found is not None:
             return found

@@ -9,7 +9,7 @@ from typing import Any
 
 import heliograph as hg
 from heliograph import _core, nn
-from heliograph._arrays import readable_bytes
+from heliograph._arrays import printable, readable_bytes
 from heliograph.cli import roles, screen
 
 
@@ -150,7 +150,7 @@ def inspect(path: Path) -> bool:
             rows.append(("array", f"{array['name']}: {array['dtype']} {shape}, {readable_bytes(array['bytes'])}"))
     width = max(len(label) for label, _ in rows)
     for label, text in rows:
-        screen.say(f"{label:>{width}}  {text}")
+        screen.say(f"{label:>{width}}  {printable(text)}")  # no line of a file's own
     damage = _damage(path, kind)
     checked = "digest and shapes" if tfhe else "digest and every residue"
     whole = f"whole: {checked} checked" if damage is None else f"DAMAGED: {damage}"

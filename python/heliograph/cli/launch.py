@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import heliograph as hg
+from heliograph._arrays import printable
 from heliograph.cli import rank as rank_side
 from heliograph.cli.roles import CommandError
-from heliograph.cli.screen import complain
+from heliograph.cli.screen import complain, lines_of
 
 MOST_RANKS = 64
 _START_SECONDS = 60  # for all ranks to come, where --timeout does not say
@@ -168,12 +169,17 @@ class _Lines:
             self._put(data)
             return
         *whole, self._held = (self._held + data).split(b"\n")
-        self._put(b"".join(self._prefix + line + b"\n" for line in whole))
+        self._put(b"".join(self._line(line) for line in whole))
 
     def close(self) -> None:
         if self._held:
-            self._put(self._prefix + self._held + b"\n")
+            self._put(self._line(self._held))
             self._held = b""
+
+    def _line(self, line: bytes) -> bytes:
+        """With the rank's name, which nothing in the line can write over."""
+        text = line.removesuffix(b"\r").decode(errors="backslashreplace")
+        return self._prefix + lines_of(text.replace("\r", "\n")).encode().replace(b"\n", b"\n" + self._prefix) + b"\n"
 
     def _put(self, data: bytes) -> None:
         with self._lock:
@@ -415,7 +421,7 @@ class Launcher:
     def _fail_without_cause(self, text: str) -> NoReturn:
         """What mpirun has said is all that there is to say."""
         for line in _essence(self._mpirun_said):
-            print(f"mpirun: {line}", file=sys.stderr)
+            print(f"mpirun: {printable(line)}", file=sys.stderr)
         raise hg.DeviceError(text)
 
     def _conclude(self, mpirun: subprocess.Popen[bytes]) -> int:
@@ -431,7 +437,7 @@ class Launcher:
         cause = min(self._troubles, key=lambda trouble: trouble.weight)
         alike = [trouble for trouble in self._troubles if trouble.text == cause.text]
         if cause.traceback:
-            sys.stderr.write(cause.traceback)
+            sys.stderr.write(lines_of(cause.traceback))
         if len(alike) == job.ranks > 1:
             complain(f"all {job.ranks} ranks " + re.sub("^was ", "were ", cause.text))
         else:

@@ -15,6 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from heliograph._arrays import printable
+
 _PIPE_WIDTH = 200  # where nobody says how wide a line may be
 _SHADES, _PLAIN_SHADES = " ░▒▓█", " .:+#"
 
@@ -25,13 +27,18 @@ def console() -> Console:
 
 
 def say(text: str = "", style: str | None = None) -> None:
-    """One line, not interpreted."""
-    console().print(Text(text, style=style or ""))
+    """Lines, not interpreted."""
+    console().print(Text(lines_of(text), style=style or ""))
+
+
+def lines_of(text: str) -> str:
+    """A text of several lines as a terminal may show it."""
+    return "\n".join(printable(line.expandtabs()) for line in text.split("\n"))
 
 
 def complain(message: str) -> None:
     """One line on standard error."""
-    print("heliograph: " + " ".join(message.split()), file=sys.stderr)
+    print("heliograph: " + printable(" ".join(message.split())), file=sys.stderr)
 
 
 def drawn(image: npt.NDArray[np.integer], top: int) -> list[str]:
@@ -73,7 +80,7 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str | Text]
     for index, name in enumerate(header):
         grid.add_column(name, justify="left" if index == 0 else "right", no_wrap=True)
     for row in rows:
-        grid.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        grid.add_row(*(cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row))
     console().print(grid)
 
 

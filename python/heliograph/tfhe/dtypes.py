@@ -25,9 +25,9 @@ def name_of(dtype: Any) -> str:
             return dtype
     try:
         found = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError, OverflowError):
         raise _core.DtypeError(
-            f"there is no encrypted {dtype!r}: bool, uint8 to uint64, int8 to int64, uint24, int24"
+            f"there is no encrypted {_arrays.described(dtype)}: bool, uint8 to uint64, int8 to int64, uint24, int24"
         ) from None
     if found.kind == "b":
         return "bool"
@@ -72,7 +72,9 @@ def words_of(values: Any, name: str, what: str) -> Words:
         least, most = int(array.min()), int(array.max())
         if least < low or most > high:
             beyond = least if least < low else most
-            raise _core.PlaintextRangeError(f"{what}: {beyond} is out of range; {name} is {low} to {high}")
+            raise _core.PlaintextRangeError(
+                f"{what}: {_arrays.described(beyond)} is out of range; {name} is {low} to {high}"
+            )
     signed = array.astype(np.int64 if is_signed(name) else np.uint64)
     return np.asarray(signed, order="C").view(np.uint64)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import axis_of
+from heliograph._arrays import axis_of, listed
 from heliograph._shapes import joined
 from heliograph.tfhe.dtypes import array_of, name_of, words_of
 from heliograph.tfhe.tensor import Progress, Tensor, binaries, binary, clear, keys_of, require_tensors, run
@@ -130,7 +130,7 @@ def sum(
     """
     require_tensors([a], "sum")
     what = f"a tensor of shape {a.shape}"
-    axes = range(a.ndim) if axis is None else [axis] if isinstance(axis, (int, np.integer)) else axis
+    axes = range(a.ndim) if axis is None else [axis] if (several := listed(axis)) is None else several
     along = [axis_of(x, a.ndim, what) for x in axes]
     if len(set(along)) < len(along):
         raise _core.ShapeError(f"an axis is named twice: {tuple(along)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import of_kind, readable_bytes, require_memory
+from heliograph._arrays import Buffer, of_kind, path_of, readable_bytes, require_memory
 from heliograph.tfhe.dtypes import array_of, name_of, values_of, words_of
 from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.tensor import Tensor
@@ -42,7 +41,7 @@ class EvaluationKeys:
     def _load(self, path: str, limit: int) -> Tensor:
         return Tensor(_core.tfhe_load_ciphertext(path, limit, self.parameters.hash))
 
-    def _parse(self, data: bytes, limit: int) -> Tensor:
+    def _parse(self, data: Buffer, limit: int) -> Tensor:
         return Tensor(_core.tfhe_ciphertext_from_bytes(data, limit, self.parameters.hash))
 
     def to_bytes(self) -> bytes:
@@ -50,13 +49,13 @@ class EvaluationKeys:
         return self._core.to_bytes()
 
     @staticmethod
-    def from_bytes(data: bytes) -> EvaluationKeys:
+    def from_bytes(data: Buffer) -> EvaluationKeys:
         """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
         return EvaluationKeys(_core.tfhe_evaluation_keys_from_bytes(data))
 
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing."""
-        self._core.save(os.fspath(path))
+        self._core.save(path_of(path))
 
     def __repr__(self) -> str:
         return f"<TFHE evaluation keys {self.id[:8]}: {self.parameters!r}, {readable_bytes(self.nbytes)}>"
@@ -111,12 +110,12 @@ class SecretKey:
 
     def save(self, path: Any) -> None:
         """Writes the key to a file only its owner can read (mode 0600)."""
-        self._core.save(os.fspath(path))
+        self._core.save(path_of(path))
 
     @staticmethod
     def load(path: Any) -> SecretKey:
         """Reads `save`. Raises FormatError, DamagedFileError, VersionError."""
-        return SecretKey(_core.tfhe_load_secret_key(os.fspath(path)))
+        return SecretKey(_core.tfhe_load_secret_key(path_of(path)))
 
     def __repr__(self) -> str:
         return f"<TFHE secret key {self.id[:8]}: {self.parameters!r}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heliograph import _core
-from heliograph._arrays import readable_bytes
+from heliograph._arrays import count_of, described, printable, readable_bytes
 from heliograph.tfhe.dtypes import name_of
 
 
@@ -110,7 +110,7 @@ class Parameters:
         else:
             encoding = "bits as -1/8 and 1/8 of a turn"
         rows = [
-            ("scheme", f"TFHE{' ' + s.name if s.name else ''}"),
+            ("scheme", f"TFHE{' ' + printable(s.name) if s.name else ''}"),
             ("LWE", f"n = {s.n}, noise {_noise(s.lwe_noise)}"),
             ("GLWE", f"k = {s.k}, N = {s.degree:,}, noise {_noise(s.glwe_noise)}"),
             ("bootstrap", f"gadget 2^{s.bootstrap_log_base} x {s.bootstrap_levels}, {s.group} key bits a step"),
@@ -137,7 +137,7 @@ class Parameters:
     def __repr__(self) -> str:
         s = self._core.spec
         encoding = f"{s.message_bits}+{s.carry_bits}-bit digits" if s.message_bits else "bits"
-        name = f" {s.name}" if s.name else ""
+        name = f" {printable(s.name)}" if s.name else ""
         return (
             f"<TFHE parameters{name}: n={s.n}, k={s.k}, N={s.degree}, {encoding}, {self.security}, "
             f"failure 2^{self.log2_failure:.0f}>"
@@ -160,8 +160,10 @@ def _noise_of(value: Any, what: str) -> _core.TfheNoise:
     try:
         kind, number = value
         made.tuniform, made.value = {"tuniform": True, "gaussian": False}[kind], float(number)
-    except (TypeError, ValueError, KeyError):
-        raise _core.ParameterError(f'{what} is ("tuniform", b) or ("gaussian", log2 of a turn), not {value!r}') from None
+    except (TypeError, ValueError, KeyError, OverflowError):
+        raise _core.ParameterError(
+            f'{what} is ("tuniform", b) or ("gaussian", log2 of a turn), not {described(value)}'
+        ) from None
     return made
 
 
@@ -182,14 +184,15 @@ def parameters(name: str | None = None, *, insecure: bool = False, **numbers: An
         if key in ("lwe_noise", "glwe_noise"):
             setattr(spec, key, _noise_of(value, key))
         elif key in ("bootstrap", "switch"):
-            if not (isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, int) and v > 0 for v in value)):
-                raise _core.ParameterError(f"the gadget {key} is (log_base, levels), not {value!r}")
-            setattr(spec, f"{key}_log_base", value[0])
-            setattr(spec, f"{key}_levels", value[1])
+            if not (isinstance(value, tuple) and len(value) == 2):
+                raise _core.ParameterError(f"the gadget {key} is (log_base, levels), not {described(value)}")
+            setattr(spec, f"{key}_log_base", count_of(value[0], f"the gadget {key}'s log_base", 1))
+            setattr(spec, f"{key}_levels", count_of(value[1], f"the gadget {key}'s levels", 1))
         elif key in ("n", "k", "degree", "group", "message_bits", "carry_bits", "norm"):
-            if not isinstance(value, int) or not 0 <= value < 1 << 20:
-                raise _core.ParameterError(f"{key} is a small integer, not {value!r}")
-            setattr(spec, key, value)
+            count = count_of(value, key)
+            if count >= 1 << 20:
+                raise _core.ParameterError(f"{key} is below 2^20, not {count}")
+            setattr(spec, key, count)
         else:
             raise _core.ParameterError(f"a TFHE set has no number {key}")
     return Parameters(_core.TfheParameters(spec))

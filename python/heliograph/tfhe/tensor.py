@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import readable_bytes
+from heliograph._arrays import exponent_of, printable, readable_bytes
 from heliograph._shapes import ShapeCalls, Shaped
 from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, words_of
 from heliograph.tfhe.parameters import Parameters
@@ -75,7 +75,7 @@ class Tensor(Shaped):
 
     def __repr__(self) -> str:
         p, seeded = self.parameters, ", seeded" if self._core.seeded else ""
-        name = f" {p.name}" if p.name else ""
+        name = f" {printable(p.name)}" if p.name else ""
         key = f"key {self.key_id[:8]}" if self.key_id else "no key: clear values"
         return (
             f"<TFHE tensor {self.shape} of {self._name}:{name} n={p.n}, N={p.degree}, {p.security}, {self._core.wires} LWE an element, "
@@ -111,8 +111,7 @@ class Tensor(Shaped):
     __rmul__ = __mul__
 
     def __pow__(self, exponent: int) -> Tensor:
-        if not isinstance(exponent, int) or exponent < 1:
-            raise _core.ParameterError("a tensor can be raised to integers of at least 1")
+        exponent = exponent_of(exponent)
         if exponent == 1:
             return self
         half = self ** (exponent // 2)

@@ -1,0 +1,87 @@
+// Calls with arguments that the engine has no function for: a typed error in place of nanobind's list of signatures.
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <vector>
+
+#include "arrays.h"
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace heliograph;
+
+namespace {
+
+/// Any object, but only once conversions are tried: by then every real signature has refused without and with them.
+struct LastResort {
+  nb::handle given;
+};
+
+}  // namespace
+
+namespace nanobind::detail {
+
+template <>
+struct type_caster<LastResort> {
+  NB_TYPE_CASTER(LastResort, const_name("object"))
+  bool from_python(handle given, std::uint32_t flags, cleanup_list*) noexcept {
+    value.given = given;
+    return (flags & cast_flags::convert) != 0;
+  }
+  static handle from_cpp(const LastResort& v, rv_policy, cleanup_list*) noexcept { return v.given.inc_ref(); }
+};
+
+}  // namespace nanobind::detail
+
+namespace {
+
+/// A number or a short text as it is, anything else by its type.
+std::string described(nb::handle object) {
+  constexpr std::size_t kLongest = 40;
+  if (PyLong_CheckExact(object.ptr()) || PyFloat_CheckExact(object.ptr()) || PyUnicode_CheckExact(object.ptr())) {
+    try {
+      const std::string text = nb::repr(object).c_str();
+      if (text.size() <= kLongest) return text;
+    } catch (const nb::python_error&) {  // an integer of thousands of digits, half a character
+    }
+  }
+  const std::string name = Py_TYPE(object.ptr())->tp_name;
+  return name.substr(name.rfind('.') + 1);
+}
+
+[[noreturn]] void refuse(const std::string& name, const LastResort& first, const nb::args& others, const nb::kwargs& named) {
+  std::string list = described(first.given);
+  for (nb::handle other : others) list += ", " + described(other);
+  for (const auto [key, value] : named) list += ", " + nb::cast<std::string>(key) + "=" + described(value);
+  throw DtypeError(name + " does not take (" + list +
+                   "): something there is of another type or another scheme, or out of range");
+}
+
+/// A last overload of the function or method `name`.
+void refuse_others_of(nb::handle scope, const std::string& name, bool is_method) {
+  if (is_method) {
+    nb::cpp_function_def([name](nb::handle, const LastResort& first, const nb::args& others,
+                                const nb::kwargs& named) { refuse(name, first, others, named); },
+                         nb::scope(scope), nb::name(name.c_str()), nb::is_method(), nb::arg().none(), nb::arg("others"),
+                         nb::arg("named"));
+  } else {
+    nb::cpp_function_def([name](const LastResort& first, const nb::args& others,
+                                const nb::kwargs& named) { refuse(name, first, others, named); },
+                         nb::scope(scope), nb::name(name.c_str()), nb::arg().none(), nb::arg("others"), nb::arg("named"));
+  }
+}
+
+void refuse_others_in(nb::handle scope) {
+  std::vector<std::pair<std::string, bool>> found;  // names, and whether they are methods
+  for (const auto [key, value] : nb::borrow<nb::dict>(scope.attr("__dict__").attr("copy")())) {
+    const std::string name = nb::cast<std::string>(key), kind = Py_TYPE(value.ptr())->tp_name;
+    if (nb::isinstance<nb::type_object>(value)) refuse_others_in(value);
+    if (name.starts_with("__")) continue;  // operators answer for themselves
+    if (kind.ends_with("nb_func") || kind.ends_with("nb_method")) found.emplace_back(name, kind.ends_with("nb_method"));
+  }
+  for (const auto& [name, is_method] : found) refuse_others_of(scope, name, is_method);
+}
+
+}  // namespace
+
+void refuse_other_arguments(nb::module_& m) { refuse_others_in(m); }
