@@ -143,6 +143,11 @@ def exponent_of(value: Any) -> int:
     raise _core.ParameterError(f"a tensor can be raised to integers of at least 1, not to {described(value)}")
 
 
+def is_real(value: Any) -> bool:
+    """Whether it is a real number, and no truth value."""
+    return is_whole(value) or isinstance(value, (float, np.floating))
+
+
 def is_whole(value: Any) -> bool:
     """Whether it is an integer, and no truth value."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -151,7 +156,7 @@ def is_whole(value: Any) -> bool:
 def real(value: Any, what: str) -> float:
     """`value` as a float. Raises DtypeError for what is no real number, or beyond floats."""
     try:
-        if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        if is_real(value):
             return float(value)
     except OverflowError:
         pass

@@ -172,6 +172,8 @@ def ckks_calls() -> dict[str, Case]:
         "encrypt, slots": lambda v: party.secret.encrypt(values, slots=v),
         "encrypt, level": lambda v: party.secret.encrypt(values, level=v),
         "encrypt, values": lambda v: party.secret.encrypt([v] * ckks_rig.SLOTS),
+        "encrypt, bound": lambda v: party.secret.encrypt(values, bound=v),
+        "decrypt, checked": lambda v: party.secret.decrypt(x, checked=v),
         "encode, level": lambda v: hg.ckks.encode(party.parameters, values, level=v),
         "encode, scale": lambda v: hg.ckks.encode(party.parameters, values, scale=v),
         "decrypt, slots": lambda v: party.secret.decrypt(x, slots=v),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from heliograph._arrays import (
     complexes,
     described,
     flag,
+    is_real,
     moved_from_last,
     moved_last,
     of_kind,
@@ -39,7 +41,7 @@ def _encrypted(
     progress: Progress | None,
 ) -> Tensor:
     """What both keys do with the values to encrypt."""
-    if bound is not None and not (0 < real(bound, "a bound on values") < math.inf):
+    if bound is not None and not (is_real(bound) and 0 < bound <= sys.float_info.max):
         raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
     parameters = Parameters(core.parameters)
     at, slots, pad = level_of(parameters, level), whole(slots, "the slot axis"), flag(pad, "pad")
