@@ -154,8 +154,10 @@ TEST_P(Ckks, EncodesLargeNumbers) {
 }
 
 TEST_P(Ckks, GoesDownAllLevels) {
-  std::vector<Complex> expected = a_.data;
-  Ciphertext power = x_;
+  Values inside = a_;  // of the unit circle: sixteenth powers of sqrt(2) would need room for 2^8
+  for (Complex& v : inside.data) v *= 0.7;
+  std::vector<Complex> expected = inside.data;
+  Ciphertext power = secret_.encrypt(inside);
   for (std::size_t level = kLevels; level > 1; --level) {
     power = multiply_rescale(power, power, keys_);
     for (Complex& v : expected) v *= v;
@@ -270,6 +272,25 @@ TEST_P(Ckks, KeepsValuesThroughFiles) {
     EXPECT_THROW(Ciphertext::from_bytes(damaged), FormatError);
   }
   EXPECT_THROW(EvaluationKeys::from_bytes(bytes), FormatError);
+}
+
+/// A bound on values takes products at their worst: refused, though they may have stayed inside.
+TEST_P(Ckks, RefusesWhatMayHaveOutgrownItsModulus) {
+  std::vector<Complex> expected = a_.data;
+  Ciphertext power = x_;
+  for (std::size_t level = kLevels; level > 1; --level) {
+    power = multiply_rescale(power, power, keys_);
+    for (Complex& v : expected) v *= v;
+  }
+  const double room = GetParam().base_bits - GetParam().log_scale - 1;  // of values up to 2^8
+  if (room > 8.5) {
+    EXPECT_LE(worst(secret_.decrypt(power), expected), bound(power));
+  } else {
+    EXPECT_TRUE(std::isinf(power.precision()));
+    EXPECT_THROW(secret_.decrypt(power), RoomError);
+    EXPECT_THROW(secret_.decrypt_for_publication(power, 1), RoomError);
+    EXPECT_LE(worst(secret_.decrypt(power, {}, ckks::Checked::nothing), expected), 1e-3);
+  }
 }
 
 TEST_P(Ckks, NamesWhatIsWrong) {
