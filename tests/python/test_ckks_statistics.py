@@ -68,6 +68,18 @@ def test_a_thousand_rows() -> None:
     check(p, hg.ckks.cov(x, p.tensor(b)), np.cov(a, b))
 
 
+def test_what_is_computed_has_room() -> None:
+    """The bound on a variance is not of thousands of values of 1: it decrypts where the set has room for the values."""
+    parameters = hg.ckks.parameters(depth=3, precision=30, slots=1000)  # room for 2^15
+    p = Party(parameters, rotations=tuple(hg.ckks.sum_rotations(parameters.period)))
+    a = sample(1000) * np.array([[1], [2]])
+    x = p.tensor(a)
+    for found, expected in ((hg.ckks.mean(x), a.mean(1)), (hg.ckks.var(x), a.var(1)), (hg.ckks.cov(x), np.cov(a))):
+        check(p, found, expected)
+        assert found.precision is not None
+        assert found.precision > 0
+
+
 def test_a_period_below_half_the_ring() -> None:
     """16 slots that repeat."""
     p, a = party(slots=16), sample(16)

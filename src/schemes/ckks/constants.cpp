@@ -89,7 +89,7 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
   if (std::any_of(numbers.begin(), numbers.end(),
                   [&](const auto& v) { return std::rint(v.real() * scale) != v.real() * scale; }))
     r.noise = rlwe::log2_sum(r.noise, x.bound + std::log2(x.scale) - 1);
-  r.bound = rlwe::log2_max(0.0, x.bound + std::log2(std::max(largest, 0x1p-60)));
+  r.bound = x.bound + std::log2(std::max(largest, 0x1p-60));
   if (uniform(numbers)) {
     r.tensor = numbers.empty() ? in : times_whole(c, in, std::rint(numbers[0].real() * scale));
     return finish(std::move(r));

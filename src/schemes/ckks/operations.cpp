@@ -151,7 +151,7 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   CiphertextData r = derived(a, b);
   const double rounding = a.context->noise().rounding(), norm = rlwe::log2_sum(b.bound + std::log2(b.scale), rounding);
   r.noise = rlwe::log2_sum(a.noise + norm, a.bound + std::log2(a.scale) + rounding);
-  r.bound = rlwe::log2_max(0.0, a.bound + b.bound);
+  r.bound = a.bound + b.bound;  // below 0 for values below 1: sums of many such are not taken for more than they are
   r.scale = a.scale * b.scale;
   r.tensor = ring::multiply_polynomial(a.tensor, m);
   return finish(std::move(r));
