@@ -44,12 +44,20 @@ Coefficients divide(Coefficients& p, std::size_t g, Basis basis) {
   return quotient;
 }
 
+struct Product;
+
 /// A sum formed `depth` levels below x: numbers times powers, and quotients times powers of two.
 struct Sum {
   std::size_t depth = 0;
   double constant = 0;
   std::vector<std::pair<std::size_t, double>> terms;
-  std::vector<std::pair<std::size_t, Sum>> products;
+  std::vector<Product> products;
+};
+
+/// A quotient times a power.
+struct Product {
+  std::size_t power;
+  Sum quotient;
 };
 
 Sum sum_of(Coefficients p, std::size_t depth, std::size_t baby, Basis basis) {
@@ -63,7 +71,7 @@ Sum sum_of(Coefficients p, std::size_t depth, std::size_t baby, Basis basis) {
     if (quotient.size() == 1)
       sum.terms.emplace_back(g, quotient[0]);
     else
-      sum.products.emplace_back(g, sum_of(std::move(quotient), depth - 1, baby, basis));
+      sum.products.push_back({g, sum_of(std::move(quotient), depth - 1, baby, basis)});
   }
   sum.constant = p[0];
   for (std::size_t i = 1; i < p.size(); ++i)
