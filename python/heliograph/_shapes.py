@@ -38,11 +38,9 @@ def lengths_of(shape: Sequence[Any], size: int) -> list[int]:
 
 def whole_lengths(shape: Any) -> list[int]:
     """A shape as the engine takes it. Raises ShapeError for lengths that no axis has."""
-    lengths: list[int] = [int(shape)] if isinstance(shape, (int, np.integer)) else list(shape)
+    lengths = whole_numbers(shape, "a length")
     if any(length < 0 for length in lengths):
         raise _core.ShapeError(f"a shape has no negative lengths: {tuple(lengths)}")
-    if any(length >= 1 << 63 for length in lengths):
-        raise _core.ShapeError(f"a shape has too many elements: {tuple(lengths)}")
     return lengths
 
 

@@ -17,6 +17,7 @@ from heliograph._arrays import (
     described,
     flag,
     from_residues,
+    is_whole,
     last_axis,
     moved_from_last,
     of_kind,
@@ -24,7 +25,6 @@ from heliograph._arrays import (
     printable,
     readable_bytes,
     require_memory,
-    whole,
     whole_numbers,
 )
 from heliograph.bfv import Parameters
@@ -317,8 +317,10 @@ class Server:
     ) -> None:
         if not isinstance(keys, (EvaluationKeys, tfhe.EvaluationKeys, ckks.EvaluationKeys)):
             raise _core.DtypeError(f"a server is made from evaluation keys, not {type(keys).__name__}")
-        if limit is not None and whole(limit, "a limit") < 0:
-            raise _core.ParameterError(f"a limit counts bytes, not {limit}")
+        if limit is not None and not is_whole(limit):
+            raise _core.DtypeError(f"a limit is a number of bytes, not {described(limit)}")
+        if limit is not None and limit < 0:
+            raise _core.ParameterError(f"a limit counts bytes, not {described(limit)}")
         self.keys: Any = keys  # of the scheme its user knows
         self.limit = limit
 

@@ -114,21 +114,28 @@ T parse(const nb::object& b) {
   return T::from_bytes(raw);
 }
 
-/// Tensors from files and messages, without the GIL and without a copy of the message.
+/// Tensors from files and messages, without the GIL and without a copy of a message that cannot change.
 template <class T>
 void bind_reading(nb::module_& m, const std::string& prefix) {
   using namespace nb::literals;
   constexpr std::size_t kAny = Allowed{}.bytes;
   m.def((prefix + "ciphertext_from_bytes").c_str(),
-        [](const nb::bytes& data, std::size_t limit, const std::string& parameters) {
-          const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data.c_str()), data.size());
-          nb::gil_scoped_release release;
+        [](const nb::object& data, std::size_t limit, const std::string& parameters) {
+          Bytes copied;  // of what others may change meanwhile
+          std::span<const std::byte> bytes;
+          if (PyBytes_Check(data.ptr())) {
+            bytes = {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(data.ptr())),
+                     static_cast<std::size_t>(PyBytes_GET_SIZE(data.ptr()))};
+          } else {
+            bytes = copied = bytes_from(data);
+          }
+          const Released released;
           return T::from_bytes(bytes, {limit, parameters});
         },
         "data"_a, "limit"_a = kAny, "parameters"_a = "");
   m.def((prefix + "load_ciphertext").c_str(),
         [](const std::string& path, std::size_t limit, const std::string& parameters) {
-          nb::gil_scoped_release release;
+          const Released released;
           return T::load(path, {limit, parameters});
         },
         "path"_a, "limit"_a = kAny, "parameters"_a = "");

@@ -116,7 +116,7 @@ class Rig {
   std::unique_ptr<device::Device> device;
   std::shared_ptr<Session> session;
   SecretKey secret;
-  std::vector<u64> masks;
+  SecretVector<u64> masks;
   EvaluationKeys keys;
   std::shared_ptr<const device::PreparedKeySwitch> key_switch;
   std::shared_ptr<const device::PreparedBootstrap> bootstrap;
@@ -137,7 +137,7 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
   fill_uniform(key_of(99), {.purpose = kMask, .object = 77}, std::span<u64>(messages));
   encrypt(p, rig.masks, messages, key_of(50), key_of(51), 0, flat);
   for (std::size_t i = 0; i < count; ++i) std::copy_n(flat.data() + i * words, words, ciphertexts.data() + 2 * i * words);
-  const std::vector<u64> phases_in = phases(p, rig.masks, flat);
+  const auto phases_in = phases(p, rig.masks, flat);
   const Tensor wires(rig.session, {count}, 2, words);
   upload(wires, ciphertexts);
   View narrow = View::dense(nullptr, math::Word::w32, {count}, 1, 1, narrow_words);

@@ -294,7 +294,7 @@ def test_every_use_after_a_fork_is_refused() -> None:
         exact = dict(n=1024, log_q=60, plain_modulus=12289, insecure=True)
         prepare("bfv", hg.bfv.parameters(**exact), np.ones(1024, dtype=int))
         prepare("bgv", hg.bgv.parameters(**exact), np.ones(1024, dtype=int))
-        prepare("ckks", ckks_rig.parameters(), np.ones(ckks_rig.SLOTS))
+        prepare("ckks", ckks_rig.parameters(), np.ones(64))
         prepare("tfhe", tfhe_rig.parameters("digits"), np.array([1, 2], dtype=np.uint8))
         attempts["a new set"] = lambda: hg.tfhe.parameters()
         attempts["a search"] = lambda: hg.parameters_for(lambda x: x + x, np.ones((1, 16), dtype=int), n=2048)
@@ -332,9 +332,10 @@ def named_sets() -> dict[str, Any]:
     exact, ckks, tfhe = rigs.specs("w64"), ckks_rig.parameters()._core.spec, tfhe_rig.parameters("bits")._core.spec
     for spec in (exact, ckks, tfhe):
         spec.name = NAME
+    exact.slots = ckks.slots = 64  # numbers of their own: equal ones are one set, whatever its name
     return {
-        "bfv": (hg.bfv.Parameters(_core.Parameters(exact)), np.ones(N, dtype=int)),
-        "ckks": (hg.ckks.Parameters(_core.CkksParameters(ckks)), np.ones(ckks_rig.SLOTS)),
+        "bfv": (hg.bfv.Parameters(_core.Parameters(exact)), np.ones(64, dtype=int)),
+        "ckks": (hg.ckks.Parameters(_core.CkksParameters(ckks)), np.ones(64)),
         "tfhe": (hg.tfhe.Parameters(_core.TfheParameters(tfhe)), np.array([True])),
     }
 
