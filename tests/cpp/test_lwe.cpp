@@ -137,7 +137,7 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
   fill_uniform(key_of(99), {.purpose = kMask, .object = 77}, std::span<u64>(messages));
   encrypt(p, rig.masks, messages, key_of(50), key_of(51), 0, flat);
   for (std::size_t i = 0; i < count; ++i) std::copy_n(flat.data() + i * words, words, ciphertexts.data() + 2 * i * words);
-  const auto phases_in = phases(p, rig.masks, flat);
+  const SecretVector<u64> phases_in = phases(p, rig.masks, flat);
   const Tensor wires(rig.session, {count}, 2, words);
   upload(wires, ciphertexts);
   View narrow = View::dense(nullptr, math::Word::w32, {count}, 1, 1, narrow_words);
