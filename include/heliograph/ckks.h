@@ -193,9 +193,10 @@ class PublicKey {
   std::shared_ptr<const PublicKeyData> data_;
 };
 
-/// What decryption refuses with a RoomError: nothing; values whose size is known here to have outgrown their modulus perhaps,
-/// and those that visibly did; or also those of which files do not say that they fit.
-enum class Checked : unsigned char { nothing, vouched, assumed };
+/// What decryption refuses with a RoomError: values that visibly outgrew their modulus; also those whose size is known here to
+/// have outgrown it perhaps, by bounds that take every sum and product at its worst; or also those of which files do not say
+/// that they fit.
+enum class Checked : unsigned char { visible, vouched, assumed };
 
 struct SecretKeyData;
 /// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.
@@ -215,8 +216,8 @@ class SecretKey {
   /// where one is. It is public and travels in files, grown as operations may let values grow. 0: about the largest that the
   /// lowest level holds.
   Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, double bound = 0) const;
-  /// Throws WrongKeyError, MismatchError; RoomError where values may have outgrown their modulus.
-  Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}, Checked checked = Checked::vouched) const;
+  /// Throws WrongKeyError, MismatchError; RoomError where values have outgrown their modulus, as far as `checked` asks.
+  Values decrypt(const Ciphertext& ciphertext, const Progress& progress = {}, Checked checked = Checked::visible) const;
   /// Decryption for publication: a fresh Gaussian of `noise_bits` bits above the bound on the ciphertext's own noise is added
   /// to the phase before decoding (noise flooding against IND-CPA-D; Li, Micciancio, Schultz, Sorrell, ePrint 2022/816).
   /// `precision`: bits after the binary point that the caller knows to be right, for a tensor that came from a file, whatever

@@ -132,12 +132,6 @@ void bind_ciphertext(nb::module_& m) {
       "parameters"_a, "values"_a, "complex"_a, "level"_a = 0, "scale"_a = 0.0);
 }
 
-/// None: what is known here; True: what files say too; False: nothing.
-ckks::Checked checked_of(std::optional<bool> checked) {
-  if (!checked) return ckks::Checked::vouched;
-  return *checked ? ckks::Checked::assumed : ckks::Checked::nothing;
-}
-
 /// encrypt, to_bytes and save, which both keys have.
 template <class Key>
 void bind_encryption(nb::class_<Key>& k) {
@@ -176,29 +170,30 @@ void bind_secret_key(nb::module_& m) {
           "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none())
       .def(
           "decrypt",
-          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, std::optional<bool> checked) {
+          [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, bool checked) {
             const Progress p = progress_of(progress);
             Values values;
             {
               const Released released;
-              values = k.decrypt(c, p, checked_of(checked));
+              values = k.decrypt(c, p, checked ? ckks::Checked::assumed : ckks::Checked::visible);
             }
             return array_from(std::move(values));
           },
-          "ciphertext"_a, "progress"_a = nb::none(), "checked"_a = nb::none())
+          "ciphertext"_a, "progress"_a = nb::none(), "checked"_a = false)
       .def(
           "decrypt_for_publication",
           [](const SecretKey& k, const Ciphertext& c, double noise_bits, double precision, const nb::object& progress,
-             std::optional<bool> checked) {
+             bool checked) {
             const Progress p = progress_of(progress);
             Values values;
             {
               const Released released;
-              values = k.decrypt_for_publication(c, noise_bits, precision, p, checked_of(checked));
+              values = k.decrypt_for_publication(c, noise_bits, precision, p,
+                                                 checked ? ckks::Checked::assumed : ckks::Checked::vouched);
             }
             return array_from(std::move(values));
           },
-          "ciphertext"_a, "noise_bits"_a, "precision"_a, "progress"_a = nb::none(), "checked"_a = nb::none());
+          "ciphertext"_a, "noise_bits"_a, "precision"_a, "progress"_a = nb::none(), "checked"_a = false);
   m.def("ckks_load_secret_key", &SecretKey::load, "path"_a, Unlocked());
 }
 

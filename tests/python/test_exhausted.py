@@ -154,10 +154,9 @@ def test_values_that_outgrow_their_modulus(count: int) -> None:
     cube = x * x * x
     assert cube.precision is None
     assert "outgrown" in repr(cube)
-    with pytest.raises(hg.RoomError):
-        secret.decrypt(cube)
-    with pytest.raises(hg.RoomError):
-        secret.decrypt(reloaded(cube), checked=True)
+    for lost in (cube, reloaded(cube)):
+        with pytest.raises(hg.RoomError):
+            secret.decrypt(lost, checked=True)
     with pytest.raises(hg.RoomError):
         secret.decrypt(cube, publish_bits=1)
     assert (x * x).precision
@@ -184,7 +183,6 @@ def test_wrapped_values_show_by_themselves() -> None:
     cube = reloaded(x * x * x)
     with pytest.raises(hg.RoomError, match="edge"):
         secret.decrypt(cube)
-    secret.decrypt(cube, checked=False)  # garbage, as asked for
 
 
 def test_a_public_bound() -> None:

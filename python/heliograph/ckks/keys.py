@@ -243,7 +243,7 @@ class SecretKey:
         slots: int = -1,
         publish_bits: float | None = None,
         precision: float | None = None,
-        checked: bool | None = None,
+        checked: bool = False,
         progress: Progress | None = None,
     ) -> npt.NDArray[Any]:
         """The values: float64, or complex128 where the tensor's are complex. `slots` places the slot axis.
@@ -258,10 +258,10 @@ class SecretKey:
         No bound is taken from a file. For a tensor that was loaded say what `precision` the same computation has: the owner's own
         tensors tell (`Tensor.precision`, on fresh encryptions of any values as large, with keys that were not loaded).
 
-        Values that outgrow their modulus decrypt to anything. RoomError is raised where those encrypted in this process are so
-        large that they may have, and where a coefficient shows it. ``checked=True`` asks for more, what is to be asked of files:
-        that values of the `bound` they were encrypted with cannot have, if files are what they say. ``checked=False`` asks for
-        nothing: sizes are bounds, and values may have stayed far below them.
+        Values that outgrow their modulus decrypt to anything. RoomError is raised where a coefficient shows it, as wrapped values
+        of many kinds do, a constant not. ``checked=True`` asks for a proof: RoomError unless values as large as those encrypted in
+        this process cannot have outgrown it, nor, if files are what they say, values of the `bound` they were encrypted with.
+        Bounds take every sum and product at its worst: a result that is refused may have stayed far below.
 
         Raises WrongKeyError, MismatchError, RoomError; with `publish_bits` NoiseError where no bound is known or nothing would be
         left of the values.
@@ -269,12 +269,12 @@ class SecretKey:
         if not isinstance(tensor, Tensor):
             raise _core.DtypeError(f"decrypt takes a tensor of CKKS, not {type(tensor).__name__}")
         if publish_bits is None:
-            values: Any = self._core.decrypt(tensor._core, progress, checked)
+            values: Any = self._core.decrypt(tensor._core, progress, flag(checked, "checked"))
         else:
             if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
                 raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {described(publish_bits)}")
             known = float("nan") if precision is None else real(precision, "the precision")
-            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, checked)
+            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, flag(checked, "checked"))
         return moved_from_last(np.asarray(values), slots)
 
     def save(self, path: Any) -> None:

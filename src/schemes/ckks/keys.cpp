@@ -203,10 +203,10 @@ void require_inside(std::span<const double> polynomials, double log_modulus) {
 void require_room_for_values(const CiphertextData& x, Checked checked) {
   const double room = x.context->decoding_room(x.level, x.scale);
   const auto full = [&](double bound, double noise) { return std::isinf(noise) || outgrown(bound, noise, x.scale, room); };
-  if (checked != Checked::nothing && full(x.bound.vouched, x.noise.vouched))
+  if (checked != Checked::visible && full(x.bound.vouched, x.noise.vouched))
     no_room(
         "what was encrypted and computed here could exceed it. Take parameters with more room (integer_bits), or smaller "
-        "values; or say that nothing is to be checked");
+        "values, or do not ask for a check: bounds take every sum and product at its worst");
   if (checked != Checked::assumed) return;
   if (std::isnan(x.bound.assumed) || std::isnan(x.noise.assumed)) no_room("the file it came from does not tell their size");
   if (full(x.bound.assumed, x.noise.assumed))
@@ -233,7 +233,7 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
     const std::span<std::complex<double>> slots(v.data.data() + first * x.width, count * x.width);
     rlwe::keeper_reads(some, key.key.context(), slots, [&](const RnsTensor& mine) {
       SecretVector<double> polynomials = download_polynomials(*c.keeper(), rlwe::phase(key.key, mine));
-      if (checked != Checked::nothing && !c.engine().device().counter()) require_inside(polynomials, room);
+      if (!c.engine().device().counter()) require_inside(polynomials, room);
       if (disturb) disturb(polynomials);
       read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data());
     });
