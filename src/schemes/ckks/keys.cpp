@@ -1,6 +1,7 @@
 // Keys, encryption, decryption.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "schemes/ckks/decrypt.h"
 
@@ -15,18 +16,26 @@ struct Described {
   bool complex = false;
 };
 
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
 /// log2 of what all may know of the values' size. Throws PlaintextRangeError where they are larger, or it fits no level.
 double public_bound(const Context& c, double largest, double bound, std::size_t level) {
   require<ParameterError>(bound >= 0 && std::isfinite(bound), "a bound on values is a number above 0");
   const double log_bound = bound == 0 ? c.public_bound() : std::log2(std::max(bound, 1.0));
   if (log_bound + std::log2(c.scale(level)) > c.log_modulus(level) - 1)
-    throw PlaintextRangeError("values of 2^" + std::to_string(log_bound) + " do not fit level " + std::to_string(level));
-  if (largest > (bound == 0 ? std::exp2(log_bound) : bound)) {
-    throw PlaintextRangeError("a value of magnitude " + std::to_string(largest) + " is beyond the " +
-                              (bound == 0 ? "2^" + std::to_string(log_bound) +
-                                                " that the lowest level of these parameters holds: say a bound "
-                                                "(which is public) that holds for all values encrypted so"
-                                          : "bound given, " + std::to_string(bound)));
+    throw PlaintextRangeError("values up to " + short_number(std::exp2(log_bound)) + " do not fit level " +
+                              std::to_string(level));
+  const double most = bound == 0 ? std::exp2(log_bound) : bound;
+  if (largest > most) {
+    throw PlaintextRangeError("a value of magnitude " + short_number(largest) + " is beyond " + short_number(most) +
+                              (bound == 0
+                                   ? ", the room of the lowest level: take parameters with more integer_bits, or, where "
+                                     "results stay above that level, say a bound (it is public)"
+                                   : ", the bound given"));
   }
   return log_bound;
 }
