@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import Encrypted, axis_of, described, path_of, whole_numbers
+from heliograph._arrays import Encrypted, axis_of, described, is_whole, listed, path_of, whole_numbers
 
 C = TypeVar("C")
 
@@ -38,10 +38,14 @@ def lengths_of(shape: Sequence[Any], size: int) -> list[int]:
 
 def whole_lengths(shape: Any) -> list[int]:
     """A shape as the engine takes it. Raises ShapeError for lengths that no axis has."""
-    lengths = whole_numbers(shape, "a length")
-    if any(length < 0 for length in lengths):
-        raise _core.ShapeError(f"a shape has no negative lengths: {tuple(lengths)}")
-    return lengths
+    several = listed(shape)
+    lengths: list[int] = [shape] if several is None else several
+    for length in lengths:
+        if not is_whole(length):
+            raise _core.DtypeError(f"a length must be an integer, not {described(length)}")
+        if not 0 <= length < 1 << 63:
+            raise _core.ShapeError(f"no axis has a length of {described(length)}")
+    return [int(length) for length in lengths]
 
 
 def take(core: Any, key: Any, calls: ShapeCalls[Any]) -> Any:

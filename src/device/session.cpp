@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/host_memory.h"
 #include "base/secret.h"
 #include "device/kernels.h"
 
@@ -106,7 +107,12 @@ void Session::require_memory(std::size_t bytes, const char* purpose) const {
 
 void Session::require_host_memory(std::size_t bytes, const char* purpose) const {
   constexpr std::size_t kLittle = std::size_t{1} << 26;
-  if (bytes > kLittle && device_.in_host_memory()) require_memory(bytes, purpose);
+  if (bytes <= kLittle) return;
+  if (device_.in_host_memory()) return require_memory(bytes, purpose);
+  if (const std::size_t have = available_host_memory(); bytes > have) {
+    throw OutOfMemoryError(std::string(purpose) + " needs " + readable_bytes(bytes) + " on the host, you have " +
+                           readable_bytes(have));
+  }
 }
 
 }  // namespace heliograph::device

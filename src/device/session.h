@@ -30,7 +30,7 @@ class Session {
   std::size_t free_memory() const;
   /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had. Makes room as `allocate`.
   void require_memory(std::size_t bytes, const char* purpose) const;
-  /// The same for memory of the host, as far as the device knows of it; little is not asked for.
+  /// The same for memory of the host; little is not asked for.
   void require_host_memory(std::size_t bytes, const char* purpose) const;
   /// `count` zeros on the host. Throws OutOfMemoryError.
   template <class T, class Vector = std::vector<T>>

@@ -91,21 +91,30 @@ std::optional<View> reshape_view(const View& view, const Shape& target) {
   require<ShapeError>(target.size() <= kMaxAxes, "a ciphertext tensor has at most 6 axes");
   if (element_count(target) != view.items())
     throw ShapeError("shape " + to_string(shape_of(view)) + " cannot become " + to_string(target));
-  // The batch axes collapse into one wherever each stride is the next axis's whole extent. (Of no items none matters.)
-  std::ptrdiff_t step = 0;
-  for (int i = view.axes - 1, seen = 0; i >= 0 && view.items() > 0; --i) {
-    if (view.shape[i] == 1) continue;
-    if (!seen++) step = view.stride[i];
-    std::size_t inner = 1;
-    for (int k = i + 1; k < view.axes; ++k) inner *= view.shape[k];
-    if (view.stride[i] != step * static_cast<std::ptrdiff_t>(inner)) return std::nullopt;
-  }
   View r = view;
   r.axes = static_cast<int>(target.size());
-  for (int i = r.axes - 1; i >= 0; --i) {
-    r.shape[i] = target[i];
-    r.stride[i] = step;
-    step *= static_cast<std::ptrdiff_t>(target[i]);
+  std::copy(target.begin(), target.end(), r.shape.begin());
+  std::fill(r.stride.begin(), r.stride.begin() + r.axes, 0);
+  std::array<int, kMaxAxes> axis{};  // the view's, without those of length 1
+  int axes = 0;
+  for (int i = 0; i < view.axes; ++i) {
+    if (view.shape[i] != 1) axis[axes++] = i;
+  }
+  // Both shapes in groups of neighbouring axes with as many items. A group of the view's must run through its items in even
+  // steps; the result's axes then take these. (Of no items no step matters.)
+  for (int from = 0, to = 0; view.items() > 0 && from < axes;) {
+    const int first = from, place = to;
+    std::size_t have = view.shape[axis[from++]], want = target[to++];
+    while (have != want) have < want ? have *= view.shape[axis[from++]] : want *= target[to++];
+    for (int i = first; i + 1 < from; ++i) {
+      const int outer = axis[i], inner = axis[i + 1];
+      if (view.stride[outer] != view.stride[inner] * static_cast<std::ptrdiff_t>(view.shape[inner])) return std::nullopt;
+    }
+    std::ptrdiff_t step = view.stride[axis[from - 1]];
+    for (int i = to - 1; i >= place; --i) {
+      r.stride[i] = step;
+      step *= static_cast<std::ptrdiff_t>(target[i]);
+    }
   }
   r.check_extent();
   return r;

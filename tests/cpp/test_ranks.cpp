@@ -468,7 +468,8 @@ TEST_F(MpiRanks, ADeadOneEndsTheOthers) {
   const Outcome o = run_by_mpi("OutlivesAnother", 3, "cpu/limb/uncalibrated");
   EXPECT_FALSE(o.passed);
   EXPECT_LT(o.seconds, 15);
-  EXPECT_TRUE(holds(o.text, "rank 1") && holds(o.text, "signal 9")) << o.text;
+  // mpirun tells of the end that it noticed first: of the dead one, or of one that left because of it.
+  EXPECT_TRUE((holds(o.text, "rank 1") && holds(o.text, "signal 9")) || holds(o.text, "exiting improperly")) << o.text;
 }
 TEST_F(MpiRanks, AStoppedOneIsGivenUp) {
   const Outcome o = run_by_mpi("WaitsForOneThatIsStopped", 3, "cpu/limb/uncalibrated");

@@ -54,6 +54,29 @@ TEST_F(Views, SlicesGoEitherWay) {
   EXPECT_EQ(items(broadcast_view(slice_view(v, 0, 1, -1, 2), {2, 2})), (Items{1, 0, 1, 0}));
 }
 
+/// As NumPy's: a view wherever the axes that are joined run in even steps, and always the same items in the same order.
+TEST_F(Views, AreReshapedWithoutACopyWhereTheStepsAllowIt) {
+  const View swapped = transpose_view(view({4, 3}), {1, 0});  // (3, 4) in steps (1, 3)
+  for (const device::Shape& shape :
+       {device::Shape{3, 4}, device::Shape{3, 1, 4}, device::Shape{1, 3, 4, 1}, device::Shape{3, 2, 2}}) {
+    const std::optional<View> r = reshape_view(swapped, shape);
+    ASSERT_TRUE(r) << device::to_string(shape);
+    EXPECT_EQ(shape_of(*r), shape);
+    EXPECT_EQ(items(*r), items(swapped)) << device::to_string(shape);
+  }
+  for (const device::Shape& shape : {device::Shape{12}, device::Shape{4, 3}, device::Shape{2, 6}, device::Shape{6, 2}})
+    EXPECT_FALSE(reshape_view(swapped, shape));
+  const View one = view({1, 1});
+  ASSERT_TRUE(reshape_view(one, {}));
+  ASSERT_TRUE(reshape_view(one, {1, 1, 1}));
+  const View repeated = broadcast_view(view({4}), {3, 4});
+  EXPECT_EQ(items(*reshape_view(repeated, {3, 2, 2})), items(repeated));
+  EXPECT_FALSE(reshape_view(repeated, {12}));
+  EXPECT_EQ(items(*reshape_view(broadcast_view(view({1}), {3, 4}), {6, 2})), (Items(12, 0)));
+  EXPECT_THROW(reshape_view(swapped, {5}), ShapeError);
+  EXPECT_EQ(shape_of(*reshape_view(view({0, 7}), {3, 0})), (device::Shape{3, 0}));
+}
+
 TEST_F(Views, SlicesStayOnTheirAxis) {
   const View v = view({12});
   const auto far = static_cast<std::ptrdiff_t>(std::size_t{1} << 62);

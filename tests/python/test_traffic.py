@@ -81,13 +81,13 @@ OPERATIONS: dict[str, Operation] = {
     "shrink": lambda p: hg.shrink(p.x, p.x.level - 1),
     "shrink by the estimate": lambda p: hg.shrink(p.x),
     "levels meet": lambda p: p.x + hg.shrink(p.y, p.y.level - 1),
-    "reverse": lambda p: p.x[::-1],
     "slice and add": lambda p: p.x[::2] + p.y[1],
     "reshape and add": lambda p: p.x.reshape(3, 1) + p.y.reshape(1, 3),
     "transpose and multiply": lambda p: p.x.reshape(3, 1).T * p.y,
 }
 VIEWS: dict[str, Operation] = {
     "slice": lambda p: p.x[::2],
+    "reverse": lambda p: p.x[::-1],
     "index": lambda p: p.x[1],
     "reshape": lambda p: p.x.reshape(1, 3, 1),
     "transpose": lambda p: p.image.T,

@@ -274,7 +274,9 @@ class SecretKey:
             if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
                 raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {described(publish_bits)}")
             known = float("nan") if precision is None else real(precision, "the precision")
-            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, flag(checked, "checked"))
+            values = self._core.decrypt_for_publication(
+                tensor._core, float(publish_bits), known, progress, flag(checked, "checked")
+            )
         return moved_from_last(np.asarray(values), slots)
 
     def save(self, path: Any) -> None:

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "base/checked.h"
+#include "base/host_memory.h"
 
 namespace heliograph::backend::cpu {
 
@@ -50,58 +49,6 @@ char* reserve(std::size_t size) {
   if (end != begin + span) munmap(end, static_cast<std::size_t>(begin + span - end));
   madvise(aligned, size, MADV_HUGEPAGE);
   return aligned;
-}
-
-/// A figure of /proc/meminfo in bytes, 0 where it is not there.
-std::size_t meminfo(const std::string& key) {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(key + ":")) return std::strtoull(line.c_str() + key.size() + 1, nullptr, 10) * 1024;
-  }
-  return 0;
-}
-
-std::size_t read_number(const char* path) {
-  std::ifstream file(path);
-  std::size_t value = 0;
-  return file >> value ? value : std::numeric_limits<std::size_t>::max();
-}
-
-/// What the control group would drop rather than refuse a page: cached files and the kernel's own caches.
-std::size_t reclaimable(const char* path) {
-  std::ifstream file(path);
-  std::string key;
-  std::size_t sum = 0;
-  for (std::size_t value = 0; file >> key >> value;) {
-    if (key == "inactive_file" || key == "active_file" || key == "slab_reclaimable") sum += value;
-  }
-  return sum;
-}
-
-/// What the control group leaves (v2, then v1); the largest number where there is no limit.
-std::size_t group_room() {
-  constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-  struct Files {
-    const char *limit, *usage, *detail;
-  };
-  for (const Files& f : {Files{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"},
-                         Files{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-                               "/sys/fs/cgroup/memory/memory.stat"}}) {
-    const std::size_t limit = read_number(f.limit), usage = read_number(f.usage);
-    if (limit == none || usage == none) continue;
-    const std::size_t used = usage - std::min(usage, reclaimable(f.detail));
-    return limit > used ? limit - used : 0;
-  }
-  return none;
-}
-
-std::size_t physical_memory() {
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-std::size_t available_memory() {
-  const std::size_t free = meminfo("MemAvailable"), all = physical_memory();
-  return std::min({free ? free : all, group_room(), all});
 }
 
 std::string size_text(std::size_t bytes) {
@@ -221,10 +168,10 @@ void MemoryPool::remove(char* begin, std::size_t size) {
 }
 
 void MemoryPool::check_room(std::size_t size) {
-  std::size_t available = available_memory();
+  std::size_t available = available_host_memory();
   if (size <= available) return;
   trim(0);
-  available = available_memory();
+  available = available_host_memory();
   if (size > available) out_of_memory(size, available);
 }
 
@@ -236,7 +183,7 @@ void* MemoryPool::fresh(std::size_t size) {
     trim(0);
     address = attempt();
   }
-  if (!address) out_of_memory(size, available_memory());
+  if (!address) out_of_memory(size, available_host_memory());
   const std::size_t missing = size < kSmall ? size : span - gather(static_cast<char*>(address), span);
   try {
     bool check = missing >= kCheckEvery;
@@ -286,7 +233,7 @@ std::size_t MemoryPool::gather(char* to, std::size_t size) {
 
 void MemoryPool::put(void* address, std::size_t size) noexcept {
   // Kept memory stays within half of what the machine has.
-  static const std::size_t bound = physical_memory() / 2;
+  static const std::size_t bound = host_memory() / 2;
   try {
     const std::lock_guard lock(mutex_);
     recent_[size].push_back(static_cast<char*>(address));
@@ -320,7 +267,7 @@ void MemoryPool::trim_locked(std::size_t keep) {
 
 device::MemoryState MemoryPool::state() const {
   const std::lock_guard lock(mutex_);
-  return {.total = physical_memory(), .available = available_memory(), .pooled = kept_bytes_};
+  return {.total = host_memory(), .available = available_host_memory(), .pooled = kept_bytes_};
 }
 
 }  // namespace heliograph::backend::cpu
