@@ -245,8 +245,10 @@ class KilledSave : public ContainerFile {
   }
   /// Files in the folder once the process that gives a file its name has, if there is one, done so: it may start late.
   std::size_t settled_entries() {
-    for (int wait = 0; wait < 400 && entries() > 1; ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    return entries();
+    std::size_t seen = entries();
+    for (int wait = 0; wait < 400 && seen > 1; ++wait, seen = entries())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return seen;
   }
   static constexpr std::size_t kRounds = 200;
   const std::vector<std::uint8_t> words_ = std::vector<std::uint8_t>(200'000, 0xa7);
