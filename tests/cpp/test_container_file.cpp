@@ -273,7 +273,12 @@ TEST_F(KilledSave, LeavesNothingOfANewFileButTheWhole) {
   const Container a = version(words_, "test.a");
   std::size_t there = 0;
   for (std::size_t round = 0; round < kRounds; ++round) {
-    kill_while([&] { fs::remove(path("key.hg")), save(path("key.hg"), a, true); }, round);
+    kill_while(
+        [&] {
+          fs::remove(path("key.hg")), save(path("key.hg"), a, true);
+          std::this_thread::sleep_for(std::chrono::microseconds(300));
+        },
+        round);
     ASSERT_EQ(entries(), fs::exists(path("key.hg")) ? 1u : 0u) << "round " << round;
     if (!fs::exists(path("key.hg"))) continue;
     ASSERT_TRUE(same(load(path("key.hg"), true), a)) << "round " << round;
