@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "heliograph/errors.h"
+#include "heliograph/handle.h"
 #include "heliograph/types.h"
 
 namespace heliograph {
@@ -140,7 +141,7 @@ class Ciphertext {
   static Ciphertext load(const std::string& path, const Allowed& allowed = {});
 
  private:
-  std::shared_ptr<const CiphertextData> data_;
+  Handle<CiphertextData> data_;
 };
 
 struct PlaintextData;
@@ -152,7 +153,7 @@ class Plaintext {
   Parameters parameters() const;
 
  private:
-  std::shared_ptr<const PlaintextData> data_;
+  Handle<PlaintextData> data_;
 };
 /// Throws PlaintextRangeError, ShapeError, SlotsError.
 Plaintext encode(const Parameters& parameters, const Values& values, Packing packing);
@@ -174,7 +175,7 @@ class EvaluationKeys {
   static EvaluationKeys load(const std::string& path);
 
  private:
-  std::shared_ptr<const EvaluationKeysData> data_;
+  Handle<EvaluationKeysData> data_;
 };
 
 struct PublicKeyData;
@@ -191,7 +192,7 @@ class PublicKey {
   static PublicKey load(const std::string& path);
 
  private:
-  std::shared_ptr<const PublicKeyData> data_;
+  Handle<PublicKeyData> data_;
 };
 
 struct SecretKeyData;
@@ -223,7 +224,7 @@ class SecretKey {
   static SecretKey load(const std::string& path);
 
  private:
-  std::shared_ptr<const SecretKeyData> data_;
+  Handle<SecretKeyData> data_;
 };
 
 // Arithmetic. Shapes broadcast as in NumPy. Operands of one key and one set, else WrongKeyError or MismatchError; operands

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "heliograph/errors.h"
+#include "heliograph/handle.h"
 #include "heliograph/types.h"
 
 namespace heliograph::ckks {
@@ -131,7 +132,7 @@ class Ciphertext {
   static Ciphertext load(const std::string& path, const Allowed& allowed = {});
 
  private:
-  std::shared_ptr<const CiphertextData> data_;
+  Handle<CiphertextData> data_;
 };
 
 struct PlaintextData;
@@ -145,7 +146,7 @@ class Plaintext {
   double scale() const;
 
  private:
-  std::shared_ptr<const PlaintextData> data_;
+  Handle<PlaintextData> data_;
 };
 /// At a level (0: the top) with a scale (0: that level's); slot s is the value at exp(i pi 5^s / N). Throws
 /// PlaintextRangeError where a value, times the scale, does not fit the level's modulus or is not finite, ShapeError,
@@ -173,7 +174,7 @@ class EvaluationKeys {
   static EvaluationKeys load(const std::string& path);
 
  private:
-  std::shared_ptr<const EvaluationKeysData> data_;
+  Handle<EvaluationKeysData> data_;
 };
 
 struct PublicKeyData;
@@ -190,7 +191,7 @@ class PublicKey {
   static PublicKey load(const std::string& path);
 
  private:
-  std::shared_ptr<const PublicKeyData> data_;
+  Handle<PublicKeyData> data_;
 };
 
 /// What decryption refuses with a RoomError: values that visibly outgrew their modulus; also those whose size is known here to
@@ -231,7 +232,7 @@ class SecretKey {
   static SecretKey load(const std::string& path);
 
  private:
-  std::shared_ptr<const SecretKeyData> data_;
+  Handle<SecretKeyData> data_;
 };
 
 // Arithmetic. Shapes broadcast as in NumPy. Operands of one key and one set, else WrongKeyError or MismatchError; operands of
@@ -299,7 +300,7 @@ class LinearTransform {
   const LinearTransformData& data() const { return *data_; }
 
  private:
-  std::shared_ptr<const LinearTransformData> data_;
+  Handle<LinearTransformData> data_;
 };
 /// One level.
 Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys,

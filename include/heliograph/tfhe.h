@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "heliograph/errors.h"
+#include "heliograph/handle.h"
 #include "heliograph/types.h"
 
 namespace heliograph {
@@ -113,7 +114,7 @@ class Ciphertext {
   static Ciphertext load(const std::string& path, const Allowed& allowed = {});
 
  private:
-  std::shared_ptr<const CiphertextData> data_;
+  Handle<CiphertextData> data_;
 };
 
 struct EvaluationKeysData;
@@ -131,7 +132,7 @@ class EvaluationKeys {
   static EvaluationKeys load(const std::string& path);
 
  private:
-  std::shared_ptr<const EvaluationKeysData> data_;
+  Handle<EvaluationKeysData> data_;
 };
 
 struct SecretKeyData;
@@ -158,7 +159,7 @@ class SecretKey {
   static SecretKey load(const std::string& path);
 
  private:
-  std::shared_ptr<const SecretKeyData> data_;
+  Handle<SecretKeyData> data_;
 };
 
 /// Clear values as a tensor that needs no key to read: an operand (noiseless, no secret; every key's).

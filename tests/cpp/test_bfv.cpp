@@ -137,6 +137,16 @@ TEST_P(Bfv, NamesWhatIsWrong) {
   EXPECT_THROW(add(x, foreign.encrypt(a, Packing::slots)), MismatchError);
 }
 
+TEST_P(Bfv, RefusesEmptyObjects) {
+  Ciphertext x = secret_.encrypt(random_values({}, kN, 5), Packing::slots), moved = std::move(x);
+  const Ciphertext none;
+  EXPECT_THROW(secret_.decrypt(none), ParameterError);
+  EXPECT_THROW(none.shape(), ParameterError);
+  EXPECT_THROW(add(moved, none), ParameterError);
+  EXPECT_THROW(secret_.decrypt(x), ParameterError);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(decrypt(moved).size(), kN);
+}
+
 /// Products in sequence, sums of operands from different levels, and both plaintext moduli.
 TEST_P(Bfv, ComputesDeep) {
   const Parameters parameters(spec(300, {kPlain, 40961}));

@@ -297,6 +297,7 @@ TEST_P(Ckks, NamesWhatIsWrong) {
   const SecretKey other = SecretKey::generate(parameters_);
   EXPECT_THROW(other.decrypt(x_), WrongKeyError);
   EXPECT_THROW(add(x_, other.encrypt(a_)), WrongKeyError);
+  EXPECT_THROW(add(x_, Ciphertext()), ParameterError);
   EXPECT_THROW(relinearize(multiply(x_, y_), other.evaluation_keys(true, {}, false)), WrongKeyError);
   EXPECT_THROW(relinearize(multiply(x_, y_), secret_.evaluation_keys(false, {}, false)), MissingKeyError);
   EXPECT_THROW(conjugate(x_, secret_.evaluation_keys(false, {1}, false)), MissingKeyError);

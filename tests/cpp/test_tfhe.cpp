@@ -146,6 +146,7 @@ TEST(TfheErrors, AreTypedAndEarly) {
   const Ciphertext a = secret.encrypt({1}, {}, {});
   EXPECT_THROW(stranger.decrypt(a), WrongKeyError);
   EXPECT_THROW(elsewhere.decrypt(a), MismatchError);
+  EXPECT_THROW(secret.decrypt(Ciphertext()), ParameterError);
   EXPECT_THROW(concatenate({reshape(a, {1}), reshape(stranger.encrypt({1}, {}, {}), {1})}, 0), WrongKeyError);
   EXPECT_THROW(secret.encrypt({2}, {}, {}), PlaintextRangeError);
   EXPECT_THROW(secret.encrypt({1, 1}, {3}, {}), ShapeError);

@@ -1,12 +1,14 @@
 // Runs one target for some seconds on mutated inputs, without a fuzzer's guidance and without clang: for g++'s sanitizers, and for
 // machines with many cores. blind TARGET SECONDS [SEED]: the same seed, the same inputs. Faulty ones are written to the folder.
+#include <execinfo.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "mutate.h"
 #include "targets.h"
@@ -21,9 +23,41 @@ constexpr unsigned kHangSeconds = 30;
 Bytes current;  // what runs now
 std::string fault_name;
 
+/// Also from a signal: system calls only.
 void write_current() {
-  std::ofstream out(fault_name, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(current.data()), static_cast<std::streamsize>(current.size()));
+  const int file = ::open(fault_name.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  std::span<const std::byte> left(current);
+  while (!left.empty()) {
+    const ssize_t written = ::write(file, left.data(), left.size());
+    if (written <= 0) break;
+    left = left.subspan(static_cast<std::size_t>(written));
+  }
+  ::close(file);
+}
+
+extern "C" void died(int signal) {
+  static constexpr char kText[] = "died of a signal; its input is written; the calls were\n";
+  write_current();
+  (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
+  void* frames[64];
+  ::backtrace_symbols_fd(frames, ::backtrace(frames, 64), STDERR_FILENO);
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+/// What kills leaves its input and where it was, even without stack; the address sanitizer does so itself, but for hangs.
+void leave_traces() {
+  void* first[1];
+  ::backtrace(first, 1);  // loads what it needs, which a signal must not
+  static char room[1 << 16];
+  const stack_t stack = {.ss_sp = room, .ss_flags = 0, .ss_size = sizeof room};
+  ::sigaltstack(&stack, nullptr);
+  struct sigaction action = {};
+  action.sa_handler = died;
+  action.sa_flags = SA_ONSTACK | SA_NODEFER;
+  ::sigaction(SIGALRM, &action, nullptr);
+  if (__asan_set_death_callback) return;
+  for (const int s : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) ::sigaction(s, &action, nullptr);
 }
 
 /// Some bytes set, removed, repeated or brought from another input.
@@ -84,6 +118,7 @@ int run(const Target& target, double seconds, std::uint64_t seed) {
       continue;
     }
     ++executions;
+    fault_name = "crash-" + target.name + "-" + std::to_string(seed) + "-" + std::to_string(executions);
     ::alarm(kHangSeconds);
     try {
       target.run(current);
@@ -113,6 +148,7 @@ int main(int argc, char** argv) {
   }
   const std::uint64_t seed = argc == 4 ? std::strtoull(argv[3], nullptr, 10) : 1;
   fault_name = "crash-" + std::string(argv[1]) + "-" + std::to_string(seed);
+  leave_traces();
   if (__asan_set_death_callback) __asan_set_death_callback(write_current);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {

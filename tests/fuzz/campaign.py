@@ -5,6 +5,7 @@
     campaign.py keep PROGRAM --work DIR      # what adds coverage and is small, into tests/fuzz/corpus
     campaign.py coverage FILE                # of llvm-cov export, into benchmarks/results/fuzz.json
     campaign.py add "files signed again" 100000 0    # cases and faults of the Python runs, into the same
+    campaign.py blind plain|sanitized --on MACHINE --commit COMMIT LOG...   # what fuzz_blind printed, into the same
     campaign.py page                         # the counts of benchmarks/results/fuzz.json into docs/fuzzing.md
 
 Counts of several runs into one file add up. The exit status is 1 where something was found; DIR/TARGET/faults has the inputs.
@@ -154,6 +155,19 @@ def keep(program: Path, work: Path) -> None:
 # Telling
 
 
+def blind_table(blind: dict[str, Any]) -> list[str]:
+    """Of the runs without guidance: a build as users run it, and one under both sanitizers."""
+    rows = ["| target | without guidance | of them under sanitizers | faults |", "|---|---|---|---|"]
+
+    def row(name: str, of: list[str]) -> str:
+        plain, checked = ([blind.get(kind, {}).get(n, {}) for n in of] for kind in ("plain", "sanitized"))
+        every, under = (sum(c.get("executions", 0) for c in counts) for counts in (plain + checked, checked))
+        return f"| {name} | {every:,} | {under:,} | {sum(c.get('faults', 0) for c in plain + checked)} |"
+
+    names = sorted(set(blind.get("plain", {})) | set(blind.get("sanitized", {})))
+    return ["", *rows, *(row(name, [name]) for name in names), row("all", names), "", f"Ran at {'; '.join(blind['ran'])}."]
+
+
 def table(told: dict[str, Any]) -> str:
     """The counts as the page has them."""
     rows = ["| target | executions | edges | features | faults |", "|---|---|---|---|---|"]
@@ -162,6 +176,8 @@ def table(told: dict[str, Any]) -> str:
     executions = sum(c["executions"] for c in told["targets"].values())
     faults = sum(c["faults"] for c in told["targets"].values())
     rows.append(f"| all | {executions:,} | | | {faults} |")
+    if "blind" in told:
+        rows += blind_table(told["blind"])
     for what, c in sorted(told.get("python", {}).items()):
         rows.append(f"\nPython, {what}: {c['executions']:,} cases, {c['faults']} faults.")
     if "coverage" in told:
@@ -207,10 +223,16 @@ def main() -> int:
     added.add_argument("what")
     added.add_argument("cases", type=int)
     added.add_argument("faults", type=int)
+    blind = verbs.add_parser("blind")
+    for field in ("on", "commit"):
+        blind.add_argument(f"--{field}", required=True)
+    blind.add_argument("kind", choices=("plain", "sanitized"))
+    blind.add_argument("logs", type=Path, nargs="+")
     verbs.add_parser("coverage").add_argument("file", type=Path)
     given = parser.parse_args()
     actions: dict[str, Callable[[], int]] = {"run": lambda: _run(given), "keep": lambda: _keep(given), "page": _page}
     actions["add"] = lambda: _add(given.what, given.cases, given.faults)
+    actions["blind"] = lambda: _blind(given.kind, given.logs, given.on, given.commit)
     actions["coverage"] = lambda: _coverage(given.file)
     return actions[given.verb]()
 
@@ -241,6 +263,21 @@ def _keep_results(told: dict[str, Any]) -> None:
 def _add(what: str, cases: int, faults: int) -> int:
     told = _results()
     told["python"] = merged(told.get("python", {}), {what: {"executions": cases, "faults": faults}})
+    _keep_results(told)
+    return 0
+
+
+def _blind(kind: str, logs: list[Path], machine: str, commit: str) -> int:
+    told, found = _results(), {}
+    for log in logs:
+        for name, executions, faults, seconds in re.findall(
+            r"^([a-z-]+) executions (\d+) faults (\d+) seconds (\d+)", log.read_text(), re.M
+        ):
+            each = {"executions": int(executions), "faults": int(faults), "seconds": int(seconds)}
+            found = merged(found, {name: each})
+    blind = told.setdefault("blind", {})
+    blind["ran"] = sorted({*blind.get("ran", []), f"{commit}, {machine}"})
+    blind[kind] = merged(blind.get(kind, {}), found)
     _keep_results(told)
     return 0
 

@@ -118,10 +118,8 @@ void run_public_key(std::span<const std::byte> input) {
     const PublicKey key = PublicKey::from_bytes(Bytes(input.begin(), input.end()));
     expect(PublicKey::from_bytes(key.to_bytes()).to_bytes() == key.to_bytes(), "a public key is written otherwise");
     if (choice(input, 16) != 0) return;
-    Ciphertext x;
     for (const Packing packing : {Packing::slots, Packing::coefficients})
-      attempt([&] { x = key.encrypt(values({2}), packing); });
-    attempt([&] { p.secret.decrypt(x); });
+      attempt([&] { p.secret.decrypt(key.encrypt(values({2}), packing)); });
   });
 }
 
