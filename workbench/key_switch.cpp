@@ -12,7 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "device/composite.h"
+#include "device/expand.h"
+#include "device/kernels.h"
 #include "math/primes.h"
 #include "report.h"
 
@@ -78,12 +79,12 @@ class Bench {
     return View::dense(memory(Workspace::bytes(ring.word(), items, components, limbs, ring.n())), ring.word(), batch,
                        components, limbs, ring.n());
   }
-  View uniform(const device::PreparedRing& ring, const PrimeList& primes, const std::vector<std::size_t>& batch,
+  View uniform(const device::RingHandle& ring, const PrimeList& primes, const std::vector<std::size_t>& batch,
                std::size_t components, device::u32 object) {
-    const View v = view(ring.ring(), batch, components, primes.size());
+    const View v = view(ring->ring(), batch, components, primes.size());
     device::Draw draw;
     draw.object = object;
-    kernels().sample(queue(), ring, primes, draw, v);
+    queue().enqueue(device::Sample{ring, primes, heliograph::Secret(draw), v});
     return v;
   }
 
@@ -174,15 +175,15 @@ struct Set {
   }
 };
 
-void time_transforms(Bench& bench, Report& report, const Set& set, const device::PreparedRing& ring) {
+void time_transforms(Bench& bench, Report& report, const Set& set, const device::RingHandle& ring) {
   const PrimeList primes = PrimeList::range(0, set.chain.size());
   const std::size_t bytes = Workspace::bytes(set.edition.word, 1, 1, primes.size(), set.size.n);
   const std::size_t items = bench.copies(bytes);
   const View x = bench.uniform(ring, primes, {items}, 1, 1);
   for (const bool inverse : {false, true}) {
     const Bench::Times t = bench.time([&](std::size_t) {
-      inverse ? bench.kernels().inverse_ntt(bench.queue(), ring, primes, x, x)
-              : bench.kernels().forward_ntt(bench.queue(), ring, primes, x, x);
+      inverse ? bench.queue().enqueue(device::InverseNtt{ring, primes, x, x})
+              : bench.queue().enqueue(device::ForwardNtt{ring, primes, x, x});
     });
     const double limbs = static_cast<double>(items * primes.size()) / t.among;
     const double bits =
@@ -208,15 +209,18 @@ void time_key_switch(Bench& bench, Report& report, const Set& set, const device:
   std::vector<View> keys, inputs, outputs;
   for (std::size_t i = 0, copies = bench.copies(bytes); i < copies; ++i) {
     const auto object = static_cast<device::u32>(2 * i);
-    keys.push_back(bench.uniform(*plan.ring, plan.extended, {}, components, object));
-    inputs.push_back(bench.uniform(*plan.ring, plan.chain, {items}, 1, object + 1));
+    keys.push_back(bench.uniform(plan.ring, plan.extended, {}, components, object));
+    inputs.push_back(bench.uniform(plan.ring, plan.chain, {items}, 1, object + 1));
     outputs.push_back(bench.view(ring, {items}, 2, set.chain.size()));
   }
-  const std::size_t scratch = device::Kernels::key_switch_workspace(plan, items);
+  const auto shared = std::make_shared<const device::KeySwitchPlan>(plan);
+  const std::size_t scratch =
+      device::scratch_bytes(device::KeySwitch{.plan = shared, .domain = math::Domain::coefficient}, items);
   std::byte* const workspace = bench.memory(scratch);
   const auto call = [&](std::size_t i) {
     const std::size_t k = i % keys.size();
-    bench.kernels().key_switch(bench.queue(), plan, inputs[k], keys[k], nullptr, outputs[k], Workspace(workspace, scratch));
+    bench.queue().enqueue(device::KeySwitch{shared, math::Domain::coefficient, inputs[k], keys[k], std::nullopt, outputs[k],
+                                            Workspace(workspace, scratch)});
   };
   call(0);
   const std::string digest = bench.digest(outputs[0]);
@@ -260,7 +264,7 @@ int run(int argc, char** argv) {
       all.insert(all.end(), set.special.begin(), set.special.end());
       const auto ring = bench.kernels().prepare(std::make_shared<const math::Ring>(size.n, edition.word, all));
       const device::KeySwitchPlan plan = make_plan(bench.kernels(), ring, set.chain, set.special);
-      time_transforms(bench, report, set, *ring);
+      time_transforms(bench, report, set, ring);
       for (const std::size_t items : kBatches) time_key_switch(bench, report, set, plan, items);
     }
   }

@@ -169,13 +169,13 @@ class Rows {
     LimbConstants c = constants_;
     if (op.constant && op.kind == Kind::sub)
       for (std::size_t r = 0; r < list.size(); ++r) c[r] = c[r] ? ring_->primes()[r] - c[r] : 0;
-    if (op.kind == Kind::neg) return k.neg(q, *prepared_, list, a, out);
-    if (op.kind == Kind::tensor) return k.tensor(q, *prepared_, list, a, b, out);
-    if (op.constant && op.kind == Kind::mul) return k.mul_constants(q, *prepared_, list, a, c, out);
-    if (op.constant) return k.add_constants(q, *prepared_, list, a, c, math::Domain::ntt, out);
-    if (op.kind == Kind::add) return k.add(q, *prepared_, list, a, b, out);
-    if (op.kind == Kind::sub) return k.sub(q, *prepared_, list, a, b, out);
-    k.mul(q, *prepared_, list, a, b, out);
+    if (op.kind == Kind::neg) return q.enqueue(device::Neg{prepared_, list, a, out});
+    if (op.kind == Kind::tensor) return q.enqueue(device::Tensor{prepared_, list, a, b, out});
+    if (op.constant && op.kind == Kind::mul) return q.enqueue(device::MulConstants{prepared_, list, a, c, out});
+    if (op.constant) return q.enqueue(device::AddConstants{prepared_, list, a, c, math::Domain::ntt, out});
+    if (op.kind == Kind::add) return q.enqueue(device::Add{prepared_, list, a, b, out});
+    if (op.kind == Kind::sub) return q.enqueue(device::Sub{prepared_, list, a, b, out});
+    q.enqueue(device::Mul{prepared_, list, a, b, out});
   }
 
  private:

@@ -131,7 +131,7 @@ class Bench {
     const Buffer any = mesh_->allocate(t.view, t.primes, *queue_);
     View from = t.view;
     from.data = any->address();
-    mesh_->kernels().zero(*queue_, from);
+    queue_->enqueue(device::Zero{from});
     t.buffer = mesh_->reshard(from, t.primes, layout, *queue_);
     t.view.data = t.buffer->address();
     queue_->wait();
@@ -194,8 +194,8 @@ class Bench {
       const std::size_t n = std::size_t{1} << s.log_columns;
       const Tensor rows = tensor(Layout::limb, s.word, 1, s.rows, n),
                    columns = tensor(Layout::coefficient, s.word, 1, s.rows, n);
-      const auto there = [&] { mesh_->kernels().copy(*queue_, rows.view, columns.view); };
-      const auto back = [&] { mesh_->kernels().copy(*queue_, columns.view, rows.view); };
+      const auto there = [&] { queue_->enqueue(device::Copy{rows.view, columns.view}); };
+      const auto back = [&] { queue_->enqueue(device::Copy{columns.view, rows.view}); };
       check("rows to columns", rows, columns, 1, there);
       check("columns to rows", columns, rows, 1, back);
       const std::size_t bytes = rows.view.words() * rows.view.word_size();
@@ -222,8 +222,8 @@ class Bench {
       for (const Layout layout : {Layout::limb, Layout::coefficient}) {
         const std::string what = layout == Layout::limb ? "items to limbs" : "items to columns";
         const Tensor to = tensor(layout, Word::w64, count_, limbs, n);
-        const auto there = [&] { mesh_->kernels().copy(*queue_, items.view, to.view); };
-        const auto back = [&] { mesh_->kernels().copy(*queue_, to.view, items.view); };
+        const auto there = [&] { queue_->enqueue(device::Copy{items.view, to.view}); };
+        const auto back = [&] { queue_->enqueue(device::Copy{to.view, items.view}); };
         check(what, items, to, 1, there);
         print("exchange", what, bytes, shape, timed(there, back));
       }
@@ -234,7 +234,7 @@ class Bench {
       repeated.shape[0] = repeated.shape[1] = into.shape[0] = into.shape[1] = count_;
       repeated.stride[0] = 0, repeated.stride[1] = limbs * n;
       into.stride[0] = count_ * limbs * n, into.stride[1] = limbs * n;
-      const auto gather = [&] { mesh_->kernels().copy(*queue_, repeated, into); };
+      const auto gather = [&] { queue_->enqueue(device::Copy{repeated, into}); };
       check("items to all", items, all, count_, gather);
       print("exchange", "items to all", bytes, shape, timed(gather, {}));
     }
@@ -258,7 +258,7 @@ class Bench {
         e.from = mesh_->member(m).allocate(n * 8, *e.queue), e.to = mesh_->member(m).allocate(n * 8, *e.queue);
         e.source = View::dense(e.from->address(), Word::w64, {1}, 1, 1, n);
         e.target = View::dense(e.to->address(), Word::w64, {1}, 1, 1, n);
-        mesh_->member(m).kernels().zero(*e.queue, e.source);
+        e.queue->enqueue(device::Zero{e.source});
         e.queue->wait();
       }
       char shape[48];
@@ -271,7 +271,7 @@ class Bench {
         const auto call = [&] {
           for (std::size_t m = 0; m < readers; ++m) {
             const device::Piece piece{ends[(m + distance) % count_].source, ends[m].target};
-            mesh_->member(m).kernels().gather(*ends[m].queue, std::span(&piece, 1));
+            ends[m].queue->enqueue(device::Gather{{piece}});
           }
         };
         const auto wait = [&] {

@@ -188,7 +188,7 @@ void run(device::Device& device, const Named& shape, const std::vector<std::size
     device.upload(*queue, std::as_bytes(std::span(inputs)), wires.data);
     if (device.counter()) {
       device.counter()->reset();
-      kernels.evaluate(*queue, *key_switch, *bootstrap, *gates, wires, narrow);
+      queue->enqueue(device::Evaluate{key_switch, bootstrap, gates, wires, narrow});
       std::printf("{\"shape\": \"%s\", \"n\": %zu, \"k\": %zu, \"degree\": %zu, \"group\": %u, \"count\": %zu", shape.name,
                   b.n, b.k, b.degree, b.group, count);
       print_counts(*device.counter());
@@ -201,10 +201,10 @@ void run(device::Device& device, const Named& shape, const std::vector<std::size
         queue->wait();
       });
     };
-    const double combine = time([&] { kernels.combine(*queue, *gates, wires); });
-    const double switched = time([&] { kernels.key_switch(*queue, *key_switch, *gates, wires, narrow); });
-    const double rotated = time([&] { kernels.bootstrap(*queue, *bootstrap, *gates, narrow, wires); });
-    const double all = time([&] { kernels.evaluate(*queue, *key_switch, *bootstrap, *gates, wires, narrow); });
+    const double combine = time([&] { queue->enqueue(device::Combine{gates, wires}); });
+    const double switched = time([&] { queue->enqueue(device::LweKeySwitch{key_switch, gates, wires, narrow}); });
+    const double rotated = time([&] { queue->enqueue(device::Bootstrap{bootstrap, gates, narrow, wires}); });
+    const double all = time([&] { queue->enqueue(device::Evaluate{key_switch, bootstrap, gates, wires, narrow}); });
     each_us = all / static_cast<double>(count);
     std::printf(
         "{\"shape\": \"%s\", \"device\": \"%s\", \"count\": %zu, \"combine_us\": %.2f, \"key_switch_us\": %.2f, "

@@ -35,4 +35,71 @@ void for_chunks(std::vector<View> views, std::size_t preferred, const Progress& 
   walk(views);
 }
 
+namespace {
+
+template <class C>
+View result_of(const C& call) {
+  View out;
+  C::each(call, [&](const View& v, Access access) {
+    if (access != Access::read) out = v;
+  });
+  return out;
+}
+
+/// The operands that have the result's batch axes.
+template <class C>
+std::vector<View*> batched(C& call) {
+  const View out = result_of(call);
+  std::vector<View*> found;
+  C::each(call, [&](View& v, Access) {
+    if (v.axes == out.axes && v.shape == out.shape) found.push_back(&v);
+  });
+  return found;
+}
+
+}  // namespace
+
+std::size_t items_of(const Call& call) {
+  return std::visit([](const auto& c) { return result_of(c).items(); }, call);
+}
+
+std::size_t stretch_of(const Call& call, std::size_t preferred) {
+  return std::visit(
+      [&]<class C>(const C& c) {
+        const View out = result_of(c);
+        const std::size_t all = std::max<std::size_t>(1, out.items());
+        bool alike = true;
+        C::each(c, [&](const View& v, Access) {
+          alike = alike && (v.items() == 1 || (v.axes == out.axes && v.shape == out.shape));
+        });
+        return alike ? std::clamp<std::size_t>(preferred, 1, all) : all;
+      },
+      call);
+}
+
+void for_stretches(const Call& call, std::size_t preferred, const Progress& progress,
+                   const std::function<void(Call&)>& step) {
+  std::visit(
+      [&]<class C>(C whole) {
+        std::vector<View> views;
+        for (const View* v : batched(whole)) views.push_back(*v);
+        for_chunks(std::move(views), preferred, progress, [&](const std::vector<View>& stretch) {
+          C part = whole;
+          const std::vector<View*> to = batched(part);
+          for (std::size_t i = 0; i < to.size(); ++i) *to[i] = stretch[i];
+          Call one = std::move(part);
+          step(one);
+        });
+      },
+      call);
+}
+
+void give_scratch(Call& call, std::byte* begin, std::size_t bytes) {
+  std::visit(
+      [&](auto& c) {
+        if constexpr (requires { c.scratch; }) c.scratch = Workspace(begin, bytes);
+      },
+      call);
+}
+
 }  // namespace heliograph::device

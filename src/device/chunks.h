@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "device/view.h"
+#include "device/call.h"
 
 namespace heliograph::device {
 
@@ -14,5 +14,16 @@ using Progress = std::function<void(double)>;
 /// Calls `step` on stretches of the batch of about `preferred` items. All views have the same batch shape.
 void for_chunks(std::vector<View> views, std::size_t preferred, const Progress& progress,
                 const std::function<void(const std::vector<View>&)>& step);
+
+/// Items of a call's batch: those of its result.
+std::size_t items_of(const Call& call);
+/// How many of them a stretch has where about `preferred` are wished: all, where items lie along other axes in one operand
+/// than in another.
+std::size_t stretch_of(const Call& call, std::size_t preferred);
+/// The same with a call for each stretch; operands that serve every item, keys, are in each.
+void for_stretches(const Call& call, std::size_t preferred, const Progress& progress,
+                   const std::function<void(Call&)>& step);
+/// Scratch for a composite; nothing for a call that takes none.
+void give_scratch(Call& call, std::byte* begin, std::size_t bytes);
 
 }  // namespace heliograph::device

@@ -2,6 +2,9 @@
 
 #include <cstdio>
 
+#include "device/expand.h"
+#include "device/kernels.h"
+
 namespace heliograph::device {
 
 std::string readable_bytes(std::size_t bytes) {
@@ -12,6 +15,15 @@ std::string readable_bytes(std::size_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
   return text;
+}
+
+void Queue::enqueue(const Call& call) {
+  check(call);
+  if (!idle(call)) perform(call);
+}
+
+void Queue::expand(const Call& call) {
+  for (const Call& part : device::expand(call)) perform(part);
 }
 
 Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) { return allocate(shape.bytes(), queue); }

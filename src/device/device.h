@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "device/call.h"
 #include "device/channel.h"
 #include "device/residents.h"
 #include "device/view.h"
+#include "device/work.h"
 
 namespace heliograph::device {
 
@@ -46,6 +48,10 @@ class Event {
 class Queue {
  public:
   virtual ~Queue() = default;
+  /// Checks a call (device/call.h) and performs it, in order. Throws what `check` throws.
+  void enqueue(const Call& call);
+  /// Performs what a composite stands for, in smaller calls: for a backend that has nothing faster. Not checked again.
+  void expand(const Call& call);
   virtual std::shared_ptr<Event> record() = 0;
   /// Work enqueued here afterwards starts after `event`, of any device of this kind.
   virtual void after(const Event& event) = 0;
@@ -53,6 +59,9 @@ class Queue {
   virtual void uses(const Buffer& buffer) = 0;
   /// Blocks until all work enqueued so far is done; throws DeviceError naming the first failed kernel.
   virtual void wait() = 0;
+
+ protected:
+  virtual void perform(const Call& call) = 0;
 };
 
 /// Where queues of several devices meet without the host.
@@ -74,18 +83,7 @@ struct Traffic {
   u64 launches = 0, allocations = 0, waits = 0;
 };
 
-/// What a counting device (backend/null) has seen, for one kernel or for all.
-struct Count {
-  u64 calls = 0;
-  u64 bytes_read = 0, bytes_written = 0;  // a broadcast input once, an operand used twice in a call once
-  u64 products = 0;                       // modular products; an NTT has n/2 log2 n a limb
-
-  Count& operator+=(const Count& o) {
-    calls += o.calls, bytes_read += o.bytes_read, bytes_written += o.bytes_written, products += o.products;
-    return *this;
-  }
-};
-
+/// What a counting device (backend/null) has seen.
 class Counter {
  public:
   virtual ~Counter() = default;

@@ -67,12 +67,15 @@ struct GatheredProduct {
 
 class PreparedProduct {
  public:
-  explicit PreparedProduct(GatheredProduct p) : product_(std::move(p)) { product_.check(); }
+  explicit PreparedProduct(GatheredProduct p);
   virtual ~PreparedProduct() = default;
   const GatheredProduct& product() const { return product_; }
+  /// Pairs of a weight and an input, padding left out, in one component of one limb.
+  math::u64 pairs() const { return gathered_ * product_.outputs; }
 
  private:
   GatheredProduct product_;
+  math::u64 gathered_ = 0;
 };
 
 }  // namespace heliograph::device

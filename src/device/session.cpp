@@ -6,7 +6,8 @@
 
 #include "base/host_memory.h"
 #include "base/secret.h"
-#include "device/kernels.h"
+#include "device/chunks.h"
+#include "device/expand.h"
 
 namespace heliograph::device {
 
@@ -37,7 +38,7 @@ class Wiped final : public Memory {
       wipe(address_, bytes_);
     } else if (getpid() == process_) {  // the child of a fork has no device
       try {
-        device_.kernels().zero(*queue_, whole_);
+        queue_->enqueue(Zero{whole_});
       } catch (...) {  // a device that has failed computes nothing any more, and says so elsewhere
       }
     }
@@ -60,6 +61,21 @@ Queue& Session::queue() const {
   if (getpid() != process_)
     throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
   return *queue_;
+}
+
+void Session::enqueue(Call call, const Progress& progress) const {
+  const std::size_t items = items_of(call);
+  if (scratch_bytes(call, 1) == 0 && !progress) return queue().enqueue(call);
+  std::size_t preferred = items;
+  Buffer scratch;
+  if (!kernels().brings_scratch()) {
+    preferred = stretch_of(call, kernels().preferred_items(scratch_bytes(call, 1)));
+    scratch = allocate(scratch_bytes(call, preferred));
+  }
+  for_stretches(call, preferred, progress, [&](Call& part) {
+    if (scratch) give_scratch(part, scratch->address(), scratch->bytes());
+    queue().enqueue(part);
+  });
 }
 
 bool Session::make_room(std::size_t bytes, std::size_t missing, u64 seen) const {

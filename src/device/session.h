@@ -5,7 +5,9 @@
 #include <stdexcept>
 
 #include "base/checked.h"
+#include "device/chunks.h"
 #include "device/device.h"
+#include "device/kernels.h"
 
 namespace heliograph::device {
 
@@ -22,6 +24,9 @@ class Session {
   Kernels& kernels() const { return device_.kernels(); }
   /// The queue work is enqueued on. Throws ForkError in a child of the process that made the session.
   Queue& queue() const;
+  /// Enqueues a call. A composite's scratch is found here, and its batch is cut as the device likes it: `progress` is called
+  /// after each stretch with the share done.
+  void enqueue(Call call, const Progress& progress = {}) const;
   /// Where memory is short, what may leave the device makes room first: the least recently used, of any parameter set.
   /// Throws OutOfMemoryError where that is not enough.
   Buffer allocate(std::size_t bytes) const;

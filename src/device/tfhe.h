@@ -1,7 +1,6 @@
-// The contract of TFHE's kernels: LWE ciphertexts over the torus, held modulo 2^64, through linear combinations, key switch
-// and bootstrap. As with device/kernels.h a public call checks its arguments (device/tfhe.cpp), then enqueues through the
-// protected virtual of the same name; it neither blocks nor uploads. combine and key_switch are exact, the same on every
-// backend; bootstrap uses a floating-point FFT and has a tolerance: its noise is predicted (lwe/noise.h) and tested.
+// TFHE's constants: LWE ciphertexts over the torus, held modulo 2^64, go through linear combinations, key switch and bootstrap
+// (device/call.h). Combine and LweKeySwitch are exact, the same on every backend; Bootstrap uses a floating-point FFT and has
+// a tolerance: its noise is predicted (lwe/noise.h) and tested.
 //
 // Layout. An LWE ciphertext of dimension d is the words a_0 .. a_(d-1), b, padded to a multiple of 64 words (lwe_words);
 // b = sum a_i s_i + m + e. Wide ciphertexts (dimension k*N, 64-bit words) are what a user holds; narrow ones (dimension n,
@@ -13,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "device/device.h"
+#include "device/view.h"
 
 namespace heliograph::device {
 
@@ -108,48 +107,6 @@ class PreparedLevel {
 
  private:
   GateLevel level_;
-};
-
-class TfheKernels {
- public:
-  virtual ~TfheKernels() = default;
-
-  // Preparing constants (may allocate, upload and wait; never inside a computation). Keys are as the shapes say, in host
-  // memory that may go when the call returns.
-  virtual std::shared_ptr<const PreparedBootstrap> prepare(const BootstrapShape&, std::span<const u64> key) = 0;
-  virtual std::shared_ptr<const PreparedKeySwitch> prepare(const KeySwitchShape&, std::span<const u32> key) = 0;
-  virtual std::shared_ptr<const PreparedLevel> prepare(GateLevel level) = 0;
-
-  // `wires`: 64-bit words, one batch axis of items (not reversed), a component for each wire, one limb, n = lwe_words(k * N).
-  // `narrow`: 32-bit words, one batch axis of as many items, a component for each row, one limb, n = lwe_words(n).
-
-  /// The linear combination of each row of each item, into the row's first target.
-  void combine(Queue&, const PreparedLevel&, const View& wires);
-  /// The row's first target, switched to the narrow key:
-  ///   (0, .., 0, round(b / 2^32)) - sum over i, level of digit(a_i, level) * key[i][level]   modulo 2^32.
-  void key_switch(Queue&, const PreparedKeySwitch&, const PreparedLevel&, const View& wires, const View& narrow);
-  /// Modulus switch, blind rotation and sample extraction (Chillotti et al., ePrint 2018/421).
-  /// Modulus switch to 2N: a'_i = round(2N a_i / 2^32), and b' = round(2N (b - floor(E / 2)) / 2^32), E the sum of the
-  /// signed errors a_i - 2^32 a'_i / 2N: what half of the key's bits is expected to add is taken away (drift mitigation,
-  /// ePrint 2024/1718). Blind rotation: acc = X^(-b') * (0, .., 0, table); then for each group
-  ///   acc_c = sum over r, level of digit(acc_r, level) * (sum over values v of X^(sum of a'_i over the bits of v) key[g][v][r][level][c]).
-  /// Result o: coefficient o * N / outputs of acc as an LWE ciphertext.
-  void bootstrap(Queue&, const PreparedBootstrap&, const PreparedLevel&, const View& narrow, const View& wires);
-  /// All of a level: combine, and for what is not linear key_switch and bootstrap, with `narrow` as scratch.
-  void evaluate(Queue&, const PreparedKeySwitch&, const PreparedBootstrap&, const PreparedLevel&, const View& wires,
-                const View& narrow);
-
-  /// So many bootstraps at once keep the whole device busy; fewer take no less time.
-  virtual std::size_t parallel_bootstraps(const BootstrapShape&) const = 0;
-
- protected:
-  virtual void do_combine(Queue&, const PreparedLevel&, const View& wires) = 0;
-  virtual void do_key_switch(Queue&, const PreparedKeySwitch&, const PreparedLevel&, const View& wires,
-                             const View& narrow) = 0;
-  virtual void do_bootstrap(Queue&, const PreparedBootstrap&, const PreparedLevel&, const View& narrow,
-                            const View& wires) = 0;
-  virtual void do_evaluate(Queue&, const PreparedKeySwitch&, const PreparedBootstrap&, const PreparedLevel&,
-                           const View& wires, const View& narrow);
 };
 
 // The arithmetic of the contract, as every backend's scalar code does it.

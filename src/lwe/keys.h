@@ -1,6 +1,7 @@
 // Keys of LWE and GLWE over the torus, and encryption under them. Seeds that travel make masks alone.
 #pragma once
 
+#include <functional>
 #include "base/secret.h"
 #include "device/tfhe.h"
 #include "lwe/sampling.h"

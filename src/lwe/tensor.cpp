@@ -42,7 +42,7 @@ Tensor Tensor::contiguous() const { return dense() ? *this : copy(*this); }
 
 Tensor copy(const Tensor& a) {
   Tensor out(a.session(), a.shape(), a.wires(), a.view().n);
-  if (a.items()) a.session()->kernels().copy(a.session()->queue(), a.view(), out.view());
+  if (a.items()) a.session()->enqueue(device::Copy{a.view(), out.view()});
   return out;
 }
 
@@ -69,7 +69,7 @@ Tensor concatenate(const std::vector<Tensor>& parts, std::size_t axis) {
   for (const Tensor& p : parts) {
     const std::size_t count = p.shape()[axis];
     if (p.items() == 0) continue;
-    lead.session()->kernels().copy(lead.session()->queue(), p.view(), out.slice(axis, at, 1, count).view());
+    lead.session()->enqueue(device::Copy{p.view(), out.slice(axis, at, 1, count).view()});
     at += count;
   }
   return out;

@@ -60,9 +60,9 @@ double transforms_a_second(Member& member, const std::shared_ptr<const math::Rin
     const std::size_t limbs = items * primes.size();
     const Buffer buffer = d.allocate(limbs * kDegree * 8, *queue);
     const View v = View::dense(buffer->address(), Word::w64, {items}, 1, primes.size(), kDegree);
-    d.kernels().zero(*queue, v);
+    queue->enqueue(Zero{v});
     const double time = timed(member, [&] {
-      d.kernels().forward_ntt(*queue, *prepared, primes, v, v);
+      queue->enqueue(ForwardNtt{prepared, primes, v, v});
       queue->wait();
     });
     rate = static_cast<double>(limbs) / time;
@@ -72,20 +72,20 @@ double transforms_a_second(Member& member, const std::shared_ptr<const math::Rin
 }
 
 /// Seconds of an exchange in which every member reads from all others, `limbs` limbs a member in all.
-double exchange_time(MeshKernels& kernels, MeshQueue& queue, std::size_t items, std::size_t n, int repeats) {
+double exchange_time(MeshQueue& queue, std::size_t items, std::size_t n, int repeats) {
   const auto memory = [&](Layout layout) {
     const View shape = View::dense(nullptr, Word::w64, {items}, 1, 1, n);
     return std::make_shared<MeshMemory>(queue.shared_state(), shape, PrimeList{0}, layout, queue.queues());
   };
   const auto from = memory(Layout::batch), to = memory(Layout::coefficient);
   View a = from->shape(), b = to->shape();
-  kernels.zero(queue, a);
-  kernels.copy(queue, a, b);
+  queue.enqueue(Zero{a});
+  queue.enqueue(Copy{a, b});
   queue.wait();
   std::vector<double> times;
   for (int i = 0; i < 5; ++i) {
     const auto start = Clock::now();
-    for (int k = 0; k < repeats; ++k) kernels.copy(queue, a, b);
+    for (int k = 0; k < repeats; ++k) queue.enqueue(Copy{a, b});
     queue.wait();
     times.push_back(seconds(start) / repeats);
   }
@@ -98,14 +98,13 @@ Links links_among(const std::shared_ptr<State>& state, const std::vector<std::si
     weights.assign(weights.size(), 0);
     for (const std::size_t m : members) weights[m] = 1;
   });
-  MeshKernels kernels(state);
   MeshQueue queue(state);
   Links links;
   const std::size_t count = members.size();
-  links.exchange_seconds = exchange_time(kernels, queue, count, 1024, 20);
+  links.exchange_seconds = exchange_time(queue, count, 1024, 20);
   constexpr std::size_t kLong = std::size_t{1} << 17;
   const std::size_t items = 16 * count;  // 16 MiB a member
-  const double time = exchange_time(kernels, queue, items, kLong, 3);
+  const double time = exchange_time(queue, items, kLong, 3);
   const double read =
       static_cast<double>(items / count * kLong * 8) * static_cast<double>(count - 1) / static_cast<double>(count);
   links.bytes_a_second = read / std::max(1e-6, time - links.exchange_seconds / 2);

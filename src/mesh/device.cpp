@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "device/perform.h"
 #include "mesh/kernels.h"
 #include "mesh/ranks.h"
 #include "mesh/tfhe.h"
@@ -223,9 +224,14 @@ class MeshEvent final : public device::Event {
 
 }  // namespace
 
-MeshQueue::MeshQueue(std::shared_ptr<State> state) : state_(std::move(state)) {
+MeshQueue::MeshQueue(std::shared_ptr<State> state)
+    : state_(std::move(state)),
+      ring_(std::make_unique<MeshKernels>(state_)),
+      lwe_(std::make_unique<MeshTfheKernels>(state_)) {
   for (std::size_t m = 0; m < state_->size(); ++m) queues_.push_back(state_->member(m).device->make_queue());
 }
+
+void MeshQueue::perform(const device::Call& call) { device::perform(*this, call, *ring_, *lwe_); }
 
 MeshQueue::~MeshQueue() {
   // The members' queues outlive what was posted.
@@ -470,7 +476,7 @@ class MeshDevice final : public Mesh {
     View target = View::dense(nullptr, from.word, batch, from.components, from.limbs, from.n);
     auto memory = std::make_shared<MeshMemory>(state_, target, primes, to, own(queue).queues());
     target.data = memory->address();
-    kernels_.copy(queue, from, target);
+    queue.enqueue(device::Copy{from, target});
     return memory;
   }
   std::vector<std::string> report() override { return mesh::report(*state_); }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/secret.h"
-
 namespace heliograph::mesh {
 
 // ---- prepared constants
@@ -112,57 +110,36 @@ std::shared_ptr<const PreparedProduct> MeshProduct::on(std::size_t m) const {
 
 // ---- calls that each part makes by itself
 
-void MeshKernels::by_parts(Queue& q, const PreparedRing* ring, const PrimeList& primes, const Inputs& inputs,
-                           const View& out, bool whole_limbs, bool reads_out, Step step) {
+template <class C, class Adapt>
+void MeshKernels::by_parts(Queue& q, const C& call, bool whole_limbs, Adapt adapt) {
+  const View& out = call.out;
   if (out.items() == 0) return;
   Operation op(*state_, q);
   const bool away = whole_limbs && op.home(out) == Layout::coefficient;
+  PrimeList primes;
+  if constexpr (requires { call.primes; }) primes = call.primes;
   std::vector<Block> parts = away ? op.parts(out, primes, Layout::limb) : op.parts(out);
   std::vector<std::vector<Block>> fetched;
-  for (const View& v : inputs) fetched.push_back(op.fetch(v, parts));
-  if (away) parts = reads_out ? op.fetch(out, parts) : op.room(parts, out.components, out.word);
+  bool adds = false;  // to what is there already
+  C::each(call, [&](const View& v, Access access) {
+    if (access == Access::read) fetched.push_back(op.fetch(v, parts));
+    if (access == Access::read_write) adds = true;
+  });
+  if (away) parts = adds ? op.fetch(out, parts) : op.room(parts, out.components, out.word);
   op.writes(out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Block& part = parts[i];
-    Inputs views;
-    for (const auto& f : fetched) views.push_back(f[i].view);
-    std::shared_ptr<const PreparedRing> there;
-    if (ring) there = mine<MeshRing>(*ring).shared(part.member);
-    op.post(part.member,
-            [step, there, list = ring ? primes_of(part, primes) : PrimeList(), views = std::move(views), part](
-                device::Device& d, Queue& queue) { step(d.kernels(), queue, there.get(), list, views, part.view, part); });
+    C mine_of_it = call;
+    if constexpr (requires { call.ring; }) {
+      mine_of_it.ring = mine<MeshRing>(*call.ring).shared(part.member);
+      mine_of_it.primes = primes_of(part, primes);
+    }
+    std::size_t input = 0;
+    C::each(mine_of_it, [&](View& v, Access access) { v = access == Access::read ? fetched[input++][i].view : part.view; });
+    adapt(mine_of_it, part);
+    op.post(part.member, std::move(mine_of_it));
   }
   if (away) op.store(parts, out);
-}
-
-#define HELIOGRAPH_MESH_STEP                                                                 \
-  [=]([[maybe_unused]] Kernels & k, Queue & queue, [[maybe_unused]] const PreparedRing* r,   \
-      [[maybe_unused]] const PrimeList& p, [[maybe_unused]] const Inputs& in, const View& o, \
-      [[maybe_unused]] const Block& part)
-
-void MeshKernels::do_add(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,
-                         const View& out) {
-  by_parts(
-      q, &ring, primes, {a, b}, out, false, false, HELIOGRAPH_MESH_STEP { k.add(queue, *r, p, in[0], in[1], o); });
-}
-void MeshKernels::do_sub(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,
-                         const View& out) {
-  by_parts(
-      q, &ring, primes, {a, b}, out, false, false, HELIOGRAPH_MESH_STEP { k.sub(queue, *r, p, in[0], in[1], o); });
-}
-void MeshKernels::do_neg(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& out) {
-  by_parts(
-      q, &ring, primes, {a}, out, false, false, HELIOGRAPH_MESH_STEP { k.neg(queue, *r, p, in[0], o); });
-}
-void MeshKernels::do_mul(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,
-                         const View& out) {
-  by_parts(
-      q, &ring, primes, {a, b}, out, false, false, HELIOGRAPH_MESH_STEP { k.mul(queue, *r, p, in[0], in[1], o); });
-}
-void MeshKernels::do_mul_accumulate(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
-                                    const View& b, const View& out) {
-  by_parts(
-      q, &ring, primes, {a, b}, out, false, true, HELIOGRAPH_MESH_STEP { k.mul_accumulate(queue, *r, p, in[0], in[1], o); });
 }
 
 namespace {
@@ -175,74 +152,59 @@ LimbConstants of_part(const LimbConstants& c, const Block& part) {
 
 }  // namespace
 
-void MeshKernels::do_mul_constants(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
-                                   const LimbConstants& c, const View& out) {
-  by_parts(
-      q, &ring, primes, {a}, out, false, false,
-      HELIOGRAPH_MESH_STEP { k.mul_constants(queue, *r, p, in[0], of_part(c, part), o); });
-}
-void MeshKernels::do_add_constants(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
-                                   const LimbConstants& c, math::Domain domain, const View& out) {
-  by_parts(
-      q, &ring, primes, {a}, out, domain == math::Domain::coefficient, false,
-      HELIOGRAPH_MESH_STEP { k.add_constants(queue, *r, p, in[0], of_part(c, part), domain, o); });
-}
-void MeshKernels::do_forward_ntt(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
-                                 const View& out) {
-  by_parts(
-      q, &ring, primes, {a}, out, true, false, HELIOGRAPH_MESH_STEP { k.forward_ntt(queue, *r, p, in[0], o); });
-}
-void MeshKernels::do_inverse_ntt(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a,
-                                 const View& out) {
-  by_parts(
-      q, &ring, primes, {a}, out, true, false, HELIOGRAPH_MESH_STEP { k.inverse_ntt(queue, *r, p, in[0], o); });
-}
-void MeshKernels::do_permute(Queue& q, const PreparedRing& ring, const PrimeList& primes,
-                             const PreparedPermutation& prepared, const View& a, const View& out) {
-  const auto& permutation = mine<MeshPermutation>(prepared);
-  std::vector<std::shared_ptr<const PreparedPermutation>> there(state_->size());  // on the members that will ask
-  {
-    Operation op(*state_, q);
-    const bool away = op.home(out) == Layout::coefficient;
-    for (const Block& b : away ? op.parts(out, primes, Layout::limb) : op.parts(out)) {
-      if (!there[b.member]) there[b.member] = permutation.shared(b.member);
-    }
-  }
-  by_parts(
-      q, &ring, primes, {a}, out, true, false,
-      HELIOGRAPH_MESH_STEP { k.permute(queue, *r, p, *there[part.member], in[0], o); });
-}
-void MeshKernels::do_tensor(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& a, const View& b,
-                            const View& out) {
-  by_parts(
-      q, &ring, primes, {a, b}, out, true, false, HELIOGRAPH_MESH_STEP { k.tensor(queue, *r, p, in[0], in[1], o); });
-}
-void MeshKernels::do_sample(Queue& q, const PreparedRing& ring, const PrimeList& primes, const Draw& draw, const View& out) {
-  const Secret<Draw> whole(draw);  // a task that waits in a queue is wiped as well
-  by_parts(
-      q, &ring, primes, {}, out, true, false, HELIOGRAPH_MESH_STEP {
-        Draw mine_of_it = whole;
-        const WipeAtEnd end(mine_of_it.key);
-        mine_of_it.first_item += static_cast<math::u32>(part.first);
-        k.sample(queue, *r, p, mine_of_it, o);
-      });
-}
-void MeshKernels::do_copy(Queue& q, const View& a, const View& out) {
-  if (out.items() == 0) return;
-  Operation op(*state_, q);
-  const std::vector<Block> from = op.rows(a);  // read before the copies of `out` are let go: it may be `a`
-  op.writes(out);
-  op.store(from, out);
-}
-void MeshKernels::do_gather(Queue& q, std::span<const device::Piece> pieces) {
-  for (const device::Piece& p : pieces) do_copy(q, p.from, p.to);
-}
-void MeshKernels::do_zero(Queue& q, const View& out) {
-  by_parts(
-      q, nullptr, {}, {}, out, false, false, HELIOGRAPH_MESH_STEP { k.zero(queue, o); });
+void MeshKernels::run(Queue& q, const Add& c) { by_parts(q, c, false); }
+void MeshKernels::run(Queue& q, const Sub& c) { by_parts(q, c, false); }
+void MeshKernels::run(Queue& q, const Neg& c) { by_parts(q, c, false); }
+void MeshKernels::run(Queue& q, const Mul& c) { by_parts(q, c, false); }
+void MeshKernels::run(Queue& q, const MulAccumulate& c) { by_parts(q, c, false); }
+void MeshKernels::run(Queue& q, const Zero& c) { by_parts(q, c, false); }
+void MeshKernels::run(Queue& q, const ForwardNtt& c) { by_parts(q, c, true); }
+void MeshKernels::run(Queue& q, const InverseNtt& c) { by_parts(q, c, true); }
+void MeshKernels::run(Queue& q, const Tensor& c) { by_parts(q, c, true); }
+
+void MeshKernels::run(Queue& q, const MulConstants& c) {
+  by_parts(q, c, false, [&](MulConstants& mine, const Block& part) { mine.c = of_part(c.c, part); });
 }
 
-#undef HELIOGRAPH_MESH_STEP
+void MeshKernels::run(Queue& q, const AddConstants& c) {
+  by_parts(q, c, c.domain == math::Domain::coefficient,
+           [&](AddConstants& mine, const Block& part) { mine.c = of_part(c.c, part); });
+}
+
+void MeshKernels::run(Queue& q, const Permute& c) {
+  std::vector<PermutationHandle> there;
+  if (c.out.items() > 0) {
+    const Operation op(*state_, q);
+    const bool away = op.home(c.out) == Layout::coefficient;
+    there = turns_of(c.permutation, away ? op.parts(c.out, c.primes, Layout::limb) : op.parts(c.out));
+  }
+  by_parts(q, c, true, [&](Permute& mine, const Block& part) { mine.permutation = there[part.member]; });
+}
+
+void MeshKernels::run(Queue& q, const Sample& c) {
+  by_parts(q, c, true,
+           [](Sample& mine, const Block& part) { mine.draw.get().first_item += static_cast<math::u32>(part.first); });
+}
+
+std::vector<PermutationHandle> MeshKernels::turns_of(const PermutationHandle& turn, const std::vector<Block>& parts) const {
+  std::vector<PermutationHandle> turns(state_->size());
+  if (!turn) return turns;
+  const auto& permutation = mine<MeshPermutation>(*turn);
+  for (const Block& b : parts) {
+    if (!turns[b.member]) turns[b.member] = permutation.shared(b.member);
+  }
+  return turns;
+}
+
+// ---- copies
+
+void MeshKernels::run(Queue& q, const Copy& c) {
+  if (c.out.items() == 0) return;
+  Operation op(*state_, q);
+  const std::vector<Block> from = op.rows(c.a);  // read before the copies of `out` are let go: it may be `a`
+  op.writes(c.out);
+  op.store(from, c.out);
+}
 
 // ---- calls that need limbs or items of each other
 
@@ -271,60 +233,53 @@ std::vector<MeshKernels::LocalKey> MeshKernels::fetch_key(Operation& op, const V
   return result;
 }
 
-void MeshKernels::do_inner_product(Queue& q, const PreparedRing& ring, const PrimeList& primes, const View& digits,
-                                   const View& key, const PrimeList& key_limbs, const View& out) {
-  if (out.items() == 0) return;
+void MeshKernels::run(Queue& q, const InnerProduct& c) {
+  if (c.out.items() == 0) return;
   Operation op(*state_, q);
-  const bool away = op.home(out) == Layout::coefficient;
-  std::vector<Block> parts = away ? op.parts(out, primes, Layout::limb) : op.parts(out);
-  const std::vector<Block> in = op.fetch(digits, parts);
-  const std::vector<LocalKey> keys = fetch_key(op, key, key_limbs, parts);
-  if (away) parts = op.room(parts, out.components, out.word);
-  op.writes(out);
+  const bool away = op.home(c.out) == Layout::coefficient;
+  std::vector<Block> parts = away ? op.parts(c.out, c.primes, Layout::limb) : op.parts(c.out);
+  const std::vector<Block> in = op.fetch(c.digits, parts);
+  const std::vector<LocalKey> keys = fetch_key(op, c.key, c.key_limbs, parts);
+  if (away) parts = op.room(parts, c.out.components, c.out.word);
+  op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    op.post(parts[i].member, [there = mine<MeshRing>(ring).shared(parts[i].member), list = primes_of(parts[i], primes),
-                              in = in[i].view, key = keys[i], o = parts[i].view](device::Device& d, Queue& queue) {
-      d.kernels().inner_product(queue, *there, list, in, key.view, key.limbs, o);
-    });
+    op.post(parts[i].member, InnerProduct{mine<MeshRing>(*c.ring).shared(parts[i].member), primes_of(parts[i], c.primes),
+                                          in[i].view, keys[i].view, keys[i].limbs, parts[i].view});
   }
-  if (away) op.store(parts, out);
+  if (away) op.store(parts, c.out);
 }
 
-void MeshKernels::do_product(Queue& q, const PreparedRing& ring, const PrimeList& primes, const PreparedProduct& prepared,
-                             const View& in, const View& out) {
-  if (out.items() == 0) return;
-  const auto& product = mine<MeshProduct>(prepared);
+void MeshKernels::run(Queue& q, const Product& c) {
+  if (c.out.items() == 0) return;
+  const auto& product = mine<MeshProduct>(*c.product);
   Operation op(*state_, q);
-  std::vector<Block> parts = op.parts(out);
+  std::vector<Block> parts = op.parts(c.out);
   bool away = false;
-  if (op.home(out) == Layout::batch) {
-    if (product_by_rows(op, ring, primes, product, in, out)) return;
+  if (op.home(c.out) == Layout::batch) {
+    if (product_by_rows(op, c)) return;
     // Each output wants inputs of every member, unless all lie on one.
-    const std::vector<Block> inputs = op.parts(in);
-    away =
-        parts.size() != 1 || inputs.size() != 1 || parts[0].member != inputs[0].member || inputs[0].limbs.size() != in.limbs;
-    if (away) parts = op.parts(out, primes, Layout::coefficient);
+    const std::vector<Block> inputs = op.parts(c.in);
+    away = parts.size() != 1 || inputs.size() != 1 || parts[0].member != inputs[0].member ||
+           inputs[0].limbs.size() != c.in.limbs;
+    if (away) parts = op.parts(c.out, c.primes, Layout::coefficient);
   }
-  const std::vector<Block> from = op.fetch(in, with_items(parts, in.items()), true);
-  if (away) parts = op.room(parts, out.components, out.word);
-  op.writes(out);
+  const std::vector<Block> from = op.fetch(c.in, with_items(parts, c.in.items()), true);
+  if (away) parts = op.room(parts, c.out.components, c.out.word);
+  op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    op.post(parts[i].member,
-            [there = mine<MeshRing>(ring).shared(parts[i].member), list = primes_of(parts[i], primes),
-             product = product.on(parts[i].member), in = from[i].view, o = parts[i].view](device::Device& d, Queue& queue) {
-              d.kernels().product(queue, *there, list, *product, in, o);
-            });
+    const std::size_t m = parts[i].member;
+    op.post(m, Product{mine<MeshRing>(*c.ring).shared(m), primes_of(parts[i], c.primes), product.on(m), from[i].view,
+                       parts[i].view});
   }
-  if (away) op.store(parts, out);
+  if (away) op.store(parts, c.out);
 }
 
 /// Where each member's outputs want a stretch of the inputs that lies there but for its ends - windows, sums -, each makes
 /// its own. False where they do not.
-bool MeshKernels::product_by_rows(Operation& op, const PreparedRing& ring, const PrimeList& primes,
-                                  const MeshProduct& product, const View& in, const View& out) {
-  const device::GatheredProduct& p = product.product();
-  if (p.groups != 1 || p.outputs != 1) return false;
-  const std::vector<Block> parts = op.parts(out);
+bool MeshKernels::product_by_rows(Operation& op, const Product& c) {
+  const auto& product = mine<MeshProduct>(*c.product);
+  if (product.product().groups != 1 || product.product().outputs != 1) return false;
+  const std::vector<Block> parts = op.parts(c.out);
   std::vector<MeshProduct::Rows> rows;
   std::vector<Block> wanted;
   std::size_t total = 0;
@@ -336,55 +291,48 @@ bool MeshKernels::product_by_rows(Operation& op, const PreparedRing& ring, const
     rows.push_back(r);
     wanted.push_back(std::move(b));
   }
-  if (total > in.items() + in.items() / 4) return false;  // they share more than ends
-  const std::vector<Block> from = op.fetch(in, wanted);
-  op.writes(out);
+  if (total > c.in.items() + c.in.items() / 4) return false;  // they share more than ends
+  const std::vector<Block> from = op.fetch(c.in, wanted);
+  op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    op.post(parts[i].member,
-            [there = mine<MeshRing>(ring).shared(parts[i].member), list = primes_of(parts[i], primes),
-             product = product.on(parts[i].member, rows[i]), in = from[i].view, o = parts[i].view](
-                device::Device& d, Queue& queue) { d.kernels().product(queue, *there, list, *product, in, o); });
+    const std::size_t m = parts[i].member;
+    op.post(m, Product{mine<MeshRing>(*c.ring).shared(m), primes_of(parts[i], c.primes), product.on(m, rows[i]),
+                       from[i].view, parts[i].view});
   }
   return true;
 }
 
-void MeshKernels::do_convert(Queue& q, const PreparedConversion& prepared, const View& x, const View* own, const View& out,
-                             const PrimeList* place) {
-  if (out.items() == 0) return;
-  const auto& conversion = mine<MeshConversion>(prepared);
+void MeshKernels::run(Queue& q, const Convert& c) {
+  if (c.out.items() == 0) return;
+  const auto& conversion = mine<MeshConversion>(*c.conversion);
   {
     Operation op(*state_, q);
-    if (op.home(out) != Layout::limb) {
+    if (op.home(c.out) != Layout::limb) {
       // Each part has all limbs.
-      const std::vector<Block> parts = op.parts(out);
-      const std::vector<Block> in = op.fetch(x, with_limbs(parts, range(0, x.limbs)));
-      std::vector<Block> mine_own;
-      if (own) mine_own = op.fetch(*own, parts);
-      op.writes(out);
+      const std::vector<Block> parts = op.parts(c.out);
+      const std::vector<Block> in = op.fetch(c.x, with_limbs(parts, range(0, c.x.limbs)));
+      std::vector<Block> own;
+      if (c.own) own = op.fetch(*c.own, parts);
+      op.writes(c.out);
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        op.post(parts[i].member, [there = conversion.on(parts[i].member), in = in[i].view,
-                                  own = own ? std::optional<View>(mine_own[i].view) : std::nullopt,
-                                  place = place ? std::optional<PrimeList>(*place) : std::nullopt,
-                                  o = parts[i].view](device::Device& d, Queue& queue) {
-          d.kernels().convert(queue, *there, in, own ? &*own : nullptr, o, place ? &*place : nullptr);
-        });
+        op.post(parts[i].member, Convert{conversion.on(parts[i].member), in[i].view,
+                                         c.own ? std::optional(own[i].view) : std::nullopt, parts[i].view, c.place});
       }
       return;
     }
   }
-  prefers_transpose(conversion, x, own, out) ? convert_by_transpose(q, conversion, x, own, out, place)
-                                             : convert_by_broadcast(q, conversion, x, own, out, place);
+  prefers_transpose(c) ? convert_by_transpose(q, c) : convert_by_broadcast(q, c);
 }
 
 /// Whether a conversion over limbs moves less by way of the coefficient layout.
-bool MeshKernels::prefers_transpose(const MeshConversion& c, const View& x, const View* own, const View& out) const {
+bool MeshKernels::prefers_transpose(const Convert& c) const {
   if (state_->options().exchange != Exchange::automatic) return state_->options().exchange == Exchange::transpose;
-  const double limb = static_cast<double>(out.items() * out.components * out.n * out.word_size());
+  const double limb = static_cast<double>(c.out.items() * c.out.components * c.out.n * c.out.word_size());
   const Costs& costs = state_->costs();
   const double members = static_cast<double>(costs.limb_members()), share = (members - 1) / members;
-  const double moved_by_broadcast = limb * static_cast<double>(x.limbs) * share;
-  const double moved_by_transpose =
-      limb * static_cast<double>(x.limbs + (own ? out.limbs : 0) + c.conversion().targets()) * share / members;
+  const double moved_by_broadcast = limb * static_cast<double>(c.x.limbs) * share;
+  const std::size_t limbs = c.x.limbs + (c.own ? c.out.limbs : 0) + c.conversion->conversion().targets();
+  const double moved_by_transpose = limb * static_cast<double>(limbs) * share / members;
   const Links& links = costs.limb_links();
   return moved_by_transpose / links.bytes_a_second + links.exchange_seconds < moved_by_broadcast / links.bytes_a_second;
 }
@@ -397,10 +345,12 @@ struct Targets {
   PrimeList place;
 };
 
-/// Whether target j is limb j, and there are no other limbs.
-bool is_straight(const PrimeList& place, const View& out) { return place == PrimeList::range(0, out.limbs); }
+/// None where target j is limb j, and there are no other limbs.
+std::optional<PrimeList> unless_straight(const PrimeList& place, const View& out) {
+  return place == PrimeList::range(0, out.limbs) ? std::nullopt : std::optional(place);
+}
 
-Targets targets_of(const Block& part, std::size_t count, const PrimeList* place) {
+Targets targets_of(const Block& part, std::size_t count, const std::optional<PrimeList>& place) {
   Targets t;
   for (std::size_t j = 0; j < count; ++j) {
     const std::size_t limb = place ? (*place)[j] : j;
@@ -414,46 +364,42 @@ Targets targets_of(const Block& part, std::size_t count, const PrimeList* place)
 
 }  // namespace
 
-void MeshKernels::convert_by_broadcast(Queue& q, const MeshConversion& c, const View& x, const View* own, const View& out,
-                                       const PrimeList* place) {
+void MeshKernels::convert_by_broadcast(Queue& q, const Convert& c) {
+  const auto& conversion = mine<MeshConversion>(*c.conversion);
   Operation op(*state_, q);
-  const std::vector<Block> parts = op.parts(out);
-  const std::vector<Block> in = op.fetch(x, with_limbs(parts, range(0, x.limbs)));
-  std::vector<Block> mine_own;
-  if (own) mine_own = op.fetch(*own, parts);
-  op.writes(out);
+  const std::vector<Block> parts = op.parts(c.out);
+  const std::vector<Block> in = op.fetch(c.x, with_limbs(parts, range(0, c.x.limbs)));
+  std::vector<Block> own;
+  if (c.own) own = op.fetch(*c.own, parts);
+  op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Targets t = targets_of(parts[i], c.conversion().targets(), place);
+    const Targets t = targets_of(parts[i], conversion.conversion().targets(), c.place);
     if (t.targets.empty()) continue;
-    op.post(parts[i].member, [there = c.on(parts[i].member, t.targets), in = in[i].view,
-                              own = own ? std::optional<View>(mine_own[i].view) : std::nullopt, place = t.place,
-                              o = parts[i].view](device::Device& d, Queue& queue) {
-      d.kernels().convert(queue, *there, in, own ? &*own : nullptr, o, is_straight(place, o) ? nullptr : &place);
-    });
+    op.post(parts[i].member,
+            Convert{conversion.on(parts[i].member, t.targets), in[i].view, c.own ? std::optional(own[i].view) : std::nullopt,
+                    parts[i].view, unless_straight(t.place, parts[i].view)});
   }
 }
 
-void MeshKernels::convert_by_transpose(Queue& q, const MeshConversion& c, const View& x, const View* own, const View& out,
-                                       const PrimeList* place) {
+void MeshKernels::convert_by_transpose(Queue& q, const Convert& c) {
+  const auto& conversion = mine<MeshConversion>(*c.conversion);
   Operation op(*state_, q);
-  std::vector<std::size_t> limbs = range(0, out.limbs);
-  if (place) limbs.assign(place->begin(), place->end());
+  std::vector<std::size_t> limbs = range(0, c.out.limbs);
+  if (c.place) limbs.assign(c.place->begin(), c.place->end());
   std::sort(limbs.begin(), limbs.end());
-  std::vector<Block> parts = with_limbs(op.parts(out, {}, Layout::coefficient), limbs);
-  const std::vector<Block> in = op.fetch(x, with_limbs(parts, range(0, x.limbs)));
-  std::vector<Block> mine_own;
-  if (own) mine_own = op.fetch(*own, parts);
-  parts = op.room(parts, out.components, out.word);
-  op.writes(out);
+  std::vector<Block> parts = with_limbs(op.parts(c.out, {}, Layout::coefficient), limbs);
+  const std::vector<Block> in = op.fetch(c.x, with_limbs(parts, range(0, c.x.limbs)));
+  std::vector<Block> own;
+  if (c.own) own = op.fetch(*c.own, parts);
+  parts = op.room(parts, c.out.components, c.out.word);
+  op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Targets t = targets_of(parts[i], c.conversion().targets(), place);
-    op.post(parts[i].member, [there = c.on(parts[i].member), in = in[i].view,
-                              own = own ? std::optional<View>(mine_own[i].view) : std::nullopt, place = t.place,
-                              o = parts[i].view](device::Device& d, Queue& queue) {
-      d.kernels().convert(queue, *there, in, own ? &*own : nullptr, o, is_straight(place, o) ? nullptr : &place);
-    });
+    const Targets t = targets_of(parts[i], conversion.conversion().targets(), c.place);
+    op.post(parts[i].member,
+            Convert{conversion.on(parts[i].member), in[i].view, c.own ? std::optional(own[i].view) : std::nullopt,
+                    parts[i].view, unless_straight(t.place, parts[i].view)});
   }
-  op.store(parts, out);
+  op.store(parts, c.out);
 }
 
 }  // namespace heliograph::mesh

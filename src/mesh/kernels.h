@@ -1,21 +1,11 @@
-// The contract of device/kernels.h over the members of a mesh.
+// The kernels of device/call.h over the members of a mesh: each call becomes calls of the members, with exchanges between.
 #pragma once
 
-#include "device/composite.h"
 #include "mesh/operation.h"
 
 namespace heliograph::mesh {
 
-using device::Draw;
-using device::Kernels;
-using device::KeySwitchPlan;
-using device::LimbConstants;
-using device::MultiplyPlan;
-using device::PreparedConversion;
-using device::PreparedPermutation;
-using device::PreparedProduct;
-using device::PreparedRing;
-using device::Workspace;
+using namespace device;  // NOLINT: a mesh speaks of calls by the names of the list
 
 /// Something prepared on each member that uses it; null on those of other ranks.
 template <class Base, class Source>
@@ -86,52 +76,41 @@ class MeshKernels final : public Kernels {
   bool brings_scratch() const override { return true; }
   std::size_t preferred_items(std::size_t bytes_an_item) const override;
 
- protected:
-  void do_add(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b, const View& out) override;
-  void do_sub(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b, const View& out) override;
-  void do_neg(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& out) override;
-  void do_mul(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b, const View& out) override;
-  void do_mul_accumulate(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b,
-                         const View& out) override;
-  void do_mul_constants(Queue&, const PreparedRing&, const PrimeList&, const View& a, const LimbConstants&,
-                        const View& out) override;
-  void do_add_constants(Queue&, const PreparedRing&, const PrimeList&, const View& a, const LimbConstants&, math::Domain,
-                        const View& out) override;
-  void do_forward_ntt(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& out) override;
-  void do_inverse_ntt(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& out) override;
-  void do_permute(Queue&, const PreparedRing&, const PrimeList&, const PreparedPermutation&, const View& a,
-                  const View& out) override;
-  void do_convert(Queue&, const PreparedConversion&, const View& x, const View* own, const View& out,
-                  const PrimeList* place) override;
-  void do_inner_product(Queue&, const PreparedRing&, const PrimeList&, const View& digits, const View& key,
-                        const PrimeList& key_limbs, const View& out) override;
-  void do_tensor(Queue&, const PreparedRing&, const PrimeList&, const View& a, const View& b, const View& out) override;
-  void do_product(Queue&, const PreparedRing&, const PrimeList&, const PreparedProduct&, const View& in,
-                  const View& out) override;
-  void do_sample(Queue&, const PreparedRing&, const PrimeList&, const Draw&, const View& out) override;
-  void do_copy(Queue&, const View& a, const View& out) override;
-  void do_gather(Queue&, std::span<const device::Piece> pieces) override;
-  void do_zero(Queue&, const View& out) override;
-
-  void do_decompose(Queue&, const KeySwitchPlan&, const View& x, const View& digits, Workspace) override;
-  void do_apply_key(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add, const View& out,
-                    Workspace) override;
-  void do_key_switch(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
-                     Workspace) override;
-  void do_divide(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace) override;
-  void do_apply_key_ntt(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add, const View& out,
-                        Workspace, const PreparedPermutation* turn) override;
-  void do_key_switch_ntt(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
-                         Workspace, const PreparedPermutation* turn) override;
-  void do_bfv_multiply(Queue&, const MultiplyPlan&, const View& a, const View& b, const View& out, Workspace) override;
+  void run(Queue&, const Add& c);
+  void run(Queue&, const Sub& c);
+  void run(Queue&, const Neg& c);
+  void run(Queue&, const Mul& c);
+  void run(Queue&, const MulAccumulate& c);
+  void run(Queue&, const MulConstants& c);
+  void run(Queue&, const AddConstants& c);
+  void run(Queue&, const ForwardNtt& c);
+  void run(Queue&, const InverseNtt& c);
+  void run(Queue&, const Permute& c);
+  void run(Queue&, const Convert& c);
+  void run(Queue&, const InnerProduct& c);
+  void run(Queue&, const Tensor& c);
+  void run(Queue&, const Product& c);
+  void run(Queue&, const Sample& c);
+  void run(Queue&, const Copy& c);
+  void run(Queue&, const Zero& c);
+  void run(Queue&, const Decompose& c);
+  void run(Queue&, const ApplyKey& c);
+  void run(Queue&, const KeySwitch& c);
+  void run(Queue&, const Divide& c);
+  void run(Queue&, const BfvMultiply& c);
 
  private:
-  using Inputs = std::vector<View>;
-  using Step = std::function<void(Kernels&, Queue&, const PreparedRing*, const PrimeList&, const Inputs&, const View& out,
-                                  const Block& part)>;
-  /// `step` on each part of `out`. `whole_limbs`: it needs all words of a limb. `reads_out`: it adds to `out`.
-  void by_parts(Queue&, const PreparedRing*, const PrimeList&, const Inputs& inputs, const View& out, bool whole_limbs,
-                bool reads_out, Step step);
+  /// A call that each part of its result makes by itself, with the words of its inputs there. `whole_limbs`: it needs all
+  /// words of a limb. `adapt(call, part)`: what else differs between the parts.
+  template <class C, class Adapt>
+  void by_parts(Queue&, const C& call, bool whole_limbs, Adapt adapt);
+  template <class C>
+  void by_parts(Queue& q, const C& call, bool whole_limbs) {
+    by_parts(q, call, whole_limbs, [](C&, const Block&) {});
+  }
+  /// A composite on the members that hold whole items; false where its result lies otherwise.
+  template <class C>
+  bool by_items(Queue&, const C& call);
 
   /// A tensor over the limbs' owners, gone when the call is posted.
   struct Temporary {
@@ -139,34 +118,21 @@ class MeshKernels final : public Kernels {
     View view;
   };
   Temporary over_limbs(Queue&, const View& like, std::size_t components, const PrimeList& primes);
-  bool prefers_transpose(const MeshConversion&, const View& x, const View* own, const View& out) const;
-  void convert_by_broadcast(Queue&, const MeshConversion&, const View& x, const View* own, const View& out,
-                            const PrimeList* place);
-  void convert_by_transpose(Queue&, const MeshConversion&, const View& x, const View* own, const View& out,
-                            const PrimeList* place);
+  bool prefers_transpose(const Convert&) const;
+  void convert_by_broadcast(Queue&, const Convert&);
+  void convert_by_transpose(Queue&, const Convert&);
   void multiply_over_limbs(Queue&, const MultiplyPlan&, const View& a, const View& b, const View& out);
   void decompose_over_limbs(Queue&, const KeySwitchPlan&, const View& x, const View& digits);
   void apply_key_over_limbs(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add,
                             const View& out);
-  /// One of the calls that switch keys, on the members that hold whole items; false where `out` has another layout.
-  using SwitchCall = void (Kernels::*)(Queue&, const KeySwitchPlan&, const View&, const View&, const View*, const View&,
-                                       Workspace);
-  using SwitchBytes = std::function<std::size_t(const KeySwitchPlan&, std::size_t items)>;
-  bool switch_whole(Queue&, const KeySwitchPlan&, const View& in, const View& key, const View* add, const View& out,
-                    SwitchCall call, const SwitchBytes& bytes);
-  /// The same for a call that also wants to know its member.
-  using MemberCall = std::function<void(Kernels&, std::size_t member, Queue&, const KeySwitchPlan&, const View&, const View&,
-                                        const View*, const View&, Workspace)>;
-  bool switch_members(Queue&, const KeySwitchPlan&, const View& in, const View& key, const View* add, const View& out,
-                      const MemberCall& call, const SwitchBytes& bytes);
-  std::vector<std::shared_ptr<const PreparedPermutation>> turns_of(Queue&, const PreparedPermutation* turn, const View& out);
+  /// What permutes, on the members that have some of the parts; all null for null.
+  std::vector<PermutationHandle> turns_of(const PermutationHandle& turn, const std::vector<Block>& parts) const;
   void sum_over_limbs(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View& sum);
   void divide_over_limbs(Queue&, const device::DividePlan&, const View& x, const View& out);
   void add_weighted(Queue&, const KeySwitchPlan&, const View& added, const View& sum);
-  void finish_key_switch(Queue&, const KeySwitchPlan&, const View& sum, const View* add, const View& out);
+  void finish_key_switch(Queue&, const KeySwitchPlan&, const View& sum, const std::optional<View>& add, const View& out);
   void aggregate_outputs(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View& sum);
-  bool product_by_rows(Operation& op, const PreparedRing&, const PrimeList&, const MeshProduct&, const View& in,
-                       const View& out);
+  bool product_by_rows(Operation& op, const Product&);
   /// The key's limbs that each part needs, and where they are in the view there.
   struct LocalKey {
     View view;

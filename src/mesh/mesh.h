@@ -19,7 +19,7 @@ enum class Exchange : unsigned char {
   transpose,  // to the coefficient layout and back (Al Badawi 2020, Algorithms 1 and 2)
 };
 /// How a key switch runs over a limb layout (Cinnamon; Kim 2025).
-enum class KeySwitch : unsigned char {
+enum class SwitchMethod : unsigned char {
   automatic,
   input,   // input broadcast: the polynomial is gathered, keys and sums are split by limbs
   output,  // output aggregation: keys are split by digits, the sums over Q and P are added up
@@ -35,7 +35,7 @@ struct Options {
   std::vector<double> slowdown;  // makes members slow
   std::vector<double> hosts;     // members of one number count as of one host, which a forced layout then respects
   Exchange exchange = Exchange::automatic;
-  KeySwitch key_switch = KeySwitch::automatic;
+  SwitchMethod key_switch = SwitchMethod::automatic;
   bool calibrate = true;  // false: equal members, and links as on NVSwitch
   bool sockets = false;   // between processes: no channels of the devices
 };

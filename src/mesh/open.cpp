@@ -54,9 +54,9 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
     } else if (w == "transpose") {
       o.exchange = Exchange::transpose;
     } else if (w == "input") {
-      o.key_switch = KeySwitch::input;
+      o.key_switch = SwitchMethod::input;
     } else if (w == "output") {
-      o.key_switch = KeySwitch::output;
+      o.key_switch = SwitchMethod::output;
     } else if (w == "uncalibrated") {
       o.calibrate = false;
     } else if (w == "sockets") {

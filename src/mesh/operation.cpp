@@ -67,9 +67,13 @@ Operation::~Operation() {
   }
 }
 
-void Operation::post(std::size_t m, Call call) {
+void Operation::post(std::size_t m, Task task) {
   state_.post(
-      m, [&device = *state_.member(m).device, &queue = queue_.queue(m), call = std::move(call)] { call(device, queue); });
+      m, [&device = *state_.member(m).device, &queue = queue_.queue(m), task = std::move(task)] { task(device, queue); });
+}
+
+void Operation::post(std::size_t m, device::Call call) {
+  state_.post(m, [&queue = queue_.queue(m), call = std::move(call)] { queue.enqueue(call); });
 }
 
 Buffer Operation::allocate(std::size_t m, std::size_t bytes) {
@@ -240,9 +244,9 @@ void Operation::exchange(const std::vector<Move>& moves) {
   }
   if (everyone && queue_.meeting()) {
     for (std::size_t m = 0; m < members; ++m) {
-      post(m, [list = std::move(pieces[m]), meeting = queue_.meeting(), m](device::Device& device, Queue& q) {
+      post(m, [list = std::move(pieces[m]), meeting = queue_.meeting(), m](device::Device&, Queue& q) {
         meeting->meet(m, q);
-        if (!list.empty()) device.kernels().gather(q, list);
+        if (!list.empty()) q.enqueue(device::Gather{list});
         meeting->meet(m, q);
       });
     }
@@ -271,13 +275,13 @@ void Operation::exchange(const std::vector<Move>& moves) {
       if (reads[other][m]) task.readers.push_back(done[other]);
     }
     if (task.pieces.empty() && !task.ready) continue;
-    post(m, [task = std::move(task)](device::Device& device, Queue& q) {
+    post(m, [task = std::move(task)](device::Device&, Queue& q) {
       const auto after = [&](const std::shared_ptr<Mark>& mark) {
         if (const auto& event = mark->get()) q.after(*event);
       };
       if (task.ready) task.ready->set(q.record());
       for (const auto& mark : task.sources) after(mark);
-      if (!task.pieces.empty()) device.kernels().gather(q, task.pieces);
+      if (!task.pieces.empty()) q.enqueue(device::Gather{task.pieces});
       if (task.done) task.done->set(q.record());
       for (const auto& mark : task.readers) after(mark);
     });
@@ -298,13 +302,13 @@ void Operation::stage(const std::vector<Move>& moves) {
     const auto arrived = std::make_shared<Mark>();
     post(m.from, [from = m.pair.from, packed_from, host, setter = std::make_shared<Setter>(arrived)](device::Device& device,
                                                                                                      Queue& q) {
-      device.kernels().copy(q, from, packed_from);
+      q.enqueue(device::Copy{from, packed_from});
       device.download(q, packed_from.data, *host);
     });
     post(m.to, [to, packed_to, host, arrived](device::Device& device, Queue& q) {
       arrived->get();
       device.upload(q, *host, packed_to.data);
-      device.kernels().copy(q, packed_to, to);
+      q.enqueue(device::Copy{packed_to, to});
     });
   }
 }
@@ -378,9 +382,9 @@ void Operation::ship(const std::vector<Move>& moves) {
     for (const Parcel& p : in[m]) wrap(p, false);
     post(m, [number, m, &transport = state_.transport(), sends = std::move(sends), receives = std::move(receives),
              packed = std::move(packed), unpacked = std::move(unpacked)](device::Device& device, Queue& q) {
-      if (!packed.empty()) device.kernels().gather(q, packed);
+      if (!packed.empty()) q.enqueue(device::Gather{packed});
       transport.exchange(number, m, device, q, sends, receives);
-      if (!unpacked.empty()) device.kernels().gather(q, unpacked);
+      if (!unpacked.empty()) q.enqueue(device::Gather{unpacked});
     });
   }
 }

@@ -38,8 +38,10 @@ class Operation {
   /// Scratch on a member, for calls posted to it by this operation.
   std::byte* scratch(std::size_t member, std::size_t bytes);
 
-  using Call = std::function<void(device::Device&, Queue&)>;
-  void post(std::size_t member, Call call);
+  using Task = std::function<void(device::Device&, Queue&)>;
+  void post(std::size_t member, Task task);
+  /// A call on a member's views.
+  void post(std::size_t member, device::Call call);
 
  private:
   struct Move {

@@ -1,5 +1,7 @@
 #include "mesh/plans.h"
 
+#include "device/chunks.h"
+
 namespace heliograph::mesh {
 
 namespace {
@@ -49,6 +51,20 @@ std::shared_ptr<MultiplyPlan> plan_on(const MultiplyPlan& plan, std::size_t m) {
   mine->lift = conversion_on(plan.lift, m), mine->scale = conversion_on(plan.scale, m);
   mine->lower = conversion_on(plan.lower, m);
   return mine;
+}
+
+void post_in_stretches(Operation& op, std::size_t m, const Call& call) {
+  if (!op.state().here(m)) return;
+  const std::size_t each = scratch_bytes(call, 1);
+  if (each == 0) return op.post(m, call);
+  const std::size_t items = stretch_of(call, op.state().member(m).device->kernels().preferred_items(each));
+  const std::size_t bytes = scratch_bytes(call, items);
+  op.post(m, [call, items, bytes, scratch = op.scratch(m, bytes)](Device&, Queue& queue) {
+    for_stretches(call, items, {}, [&](Call& part) {
+      give_scratch(part, scratch, bytes);
+      queue.enqueue(part);
+    });
+  });
 }
 
 }  // namespace heliograph::mesh

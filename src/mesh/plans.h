@@ -1,8 +1,7 @@
-// Plans of composites and their scratch as one member has them.
+// Composites as one member has them: their plans, and their calls on whole items.
 #pragma once
 
-#include <algorithm>
-
+#include "device/expand.h"
 #include "mesh/kernels.h"
 
 namespace heliograph::mesh {
@@ -16,21 +15,65 @@ std::shared_ptr<device::DividePlan> plan_on(const device::DividePlan& plan, std:
 std::shared_ptr<KeySwitchPlan> plan_on(const KeySwitchPlan& plan, std::size_t m);
 std::shared_ptr<MultiplyPlan> plan_on(const MultiplyPlan& plan, std::size_t m);
 
-/// Scratch of a part's call and the items it takes at a time.
-struct Scratch {
-  std::byte* address;
-  std::size_t bytes, items;
-};
+/// A composite on a member, its batch cut as the member likes it, with scratch there.
+void post_in_stretches(Operation& op, std::size_t m, const Call& call);
 
-/// `bytes`: what so many items need.
-template <class Bytes>
-Scratch scratch_for(Operation& op, const Block& part, Bytes bytes) {
-  if (!op.state().here(part.member)) return {.address = nullptr, .bytes = 0, .items = 1};
-  const std::size_t preferred = op.state().member(part.member).device->kernels().preferred_items(bytes(1));
-  Scratch s{.address = nullptr, .bytes = 0, .items = std::clamp<std::size_t>(preferred, 1, part.count)};
-  s.bytes = bytes(s.items);
-  s.address = op.scratch(part.member, s.bytes);
-  return s;
+template <class C>
+bool MeshKernels::by_items(Queue& q, const C& call) {
+  const View& out = [&]() -> const View& {
+    if constexpr (requires {
+                    call.digits;
+                    call.x;
+                  })
+      return call.digits;
+    else
+      return call.out;
+  }();
+  if (out.items() == 0) return true;
+  Operation op(*state_, q);
+  if (runs_over_limbs(op, out)) return false;
+  const std::vector<Block> parts = op.parts(out);
+  // Each input once, however often it is named.
+  std::vector<const View*> inputs;
+  std::vector<std::vector<Block>> fetched;
+  std::vector<LocalKey> keys;
+  C::each(call, [&](const View& v, Access access) {
+    if (access != Access::read) return;
+    inputs.push_back(&v);
+    fetched.emplace_back();
+    if constexpr (requires { call.key; }) {
+      if (&v == &call.key) {
+        keys = fetch_key(op, v, call.plan->key_limbs, with_limbs(parts, range(0, call.plan->extended.size())));
+        return;
+      }
+    }
+    for (std::size_t i = 0; i + 1 < inputs.size(); ++i) {
+      if (same_operand(*inputs[i], v)) fetched.back() = fetched[i];
+    }
+    if (fetched.back().empty()) fetched.back() = op.fetch(v, with_limbs(parts, range(0, v.limbs)));
+  });
+  std::vector<PermutationHandle> turns;
+  if constexpr (requires { call.turn; }) turns = turns_of(call.turn, parts);
+  op.writes(out);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t m = parts[i].member;
+    const auto plan = plan_on(*call.plan, m);
+    C mine = call;
+    std::size_t input = 0;
+    C::each(mine, [&](View& v, Access access) {
+      if (access != Access::read) {
+        v = parts[i].view;
+      } else {
+        if (!fetched[input].empty()) v = fetched[input][i].view;
+        ++input;
+      }
+    });
+    if constexpr (requires { call.key; }) mine.key = keys[i].view, plan->key_limbs = keys[i].limbs;
+    if constexpr (requires { call.turn; }) mine.turn = turns[m];
+    mine.plan = plan;
+    post_in_stretches(op, m, mine);
+  }
+  return true;
 }
 
 }  // namespace heliograph::mesh

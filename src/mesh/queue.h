@@ -39,6 +39,9 @@ class Setter {
   std::shared_ptr<Mark> mark_;
 };
 
+class MeshKernels;
+class MeshTfheKernels;
+
 class MeshQueue final : public Queue {
  public:
   explicit MeshQueue(std::shared_ptr<State> state);
@@ -60,8 +63,13 @@ class MeshQueue final : public Queue {
   /// Work posted to a member from now on starts after `mark`, of member `from`.
   void after(std::size_t member, std::size_t from, std::shared_ptr<Mark> mark);
 
+ protected:
+  void perform(const device::Call& call) override;
+
  private:
   std::shared_ptr<State> state_;
+  std::unique_ptr<MeshKernels> ring_;
+  std::unique_ptr<MeshTfheKernels> lwe_;
   std::vector<std::shared_ptr<Queue>> queues_;
   std::optional<std::shared_ptr<device::Meeting>> meeting_;
 };

@@ -23,15 +23,18 @@ class NowhereMemory final : public device::Memory {
   explicit NowhereMemory(std::size_t bytes) : Memory(reinterpret_cast<std::byte*>(std::size_t{1} << 48), bytes) {}
 };
 
+[[noreturn]] void misuse() { throw InternalError("a device of another rank was told to work"); }
+
 class IdleQueue final : public device::Queue {
  public:
   std::shared_ptr<device::Event> record() override { return nullptr; }
   void after(const device::Event&) override {}
   void uses(const device::Buffer&) override {}
   void wait() override {}
-};
 
-[[noreturn]] void misuse() { throw InternalError("a device of another rank was told to work"); }
+ protected:
+  [[noreturn]] void perform(const device::Call&) override { misuse(); }
+};
 
 }  // namespace
 

@@ -191,48 +191,48 @@ std::vector<Block> to_write(Operation& op, const View& v, const std::vector<Bloc
 
 }  // namespace
 
-void MeshTfheKernels::do_combine(Queue& q, const PreparedLevel& prepared, const View& wires) {
-  const auto& level = mine<MeshLevel>(prepared);
+void MeshTfheKernels::run(Queue& q, const Combine& c) {
+  const auto& level = mine<MeshLevel>(*c.level);
   Operation op(*state_, q);
-  Items items(op, wires);
+  Items items(op, c.wires);
   for (const Block& part : items.parts()) {
-    op.post(part.member, [there = level.on(part.member), w = part.view](device::Device& d, Queue& queue) {
-      d.tfhe().combine(queue, *there, w);
+    op.post(part.member, [there = level.on(part.member), w = part.view](Device&, Queue& queue) {
+      queue.enqueue(Combine{there, w});
     });
   }
   items.changed();
 }
 
-void MeshTfheKernels::do_key_switch(Queue& q, const PreparedKeySwitch& switch_key, const PreparedLevel& prepared,
-                                    const View& wires, const View& narrow) {
-  const auto& key = mine<MeshSwitchKey>(switch_key);
-  const auto& level = mine<MeshLevel>(prepared);
+void MeshTfheKernels::run(Queue& q, const LweKeySwitch& c) {
+  const auto& key = mine<MeshSwitchKey>(*c.key);
+  const auto& level = mine<MeshLevel>(*c.level);
   Operation op(*state_, q);
-  const Items items(op, wires);
+  const Items items(op, c.wires);
   std::vector<Block> elsewhere;
-  const View rows = narrow.with_components(0, level.level().rows());  // what is behind them stays as it is
+  const View rows = c.narrow.with_components(0, level.level().rows());  // what is behind them stays as it is
   const std::vector<Block> out = to_write(op, rows, items.parts(), elsewhere);
   op.writes(rows);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t m = out[i].member;
-    op.post(m, [there = level.on(m), key = key.on(m), w = items.parts()[i].view, o = out[i].view](
-                   device::Device& d, Queue& queue) { d.tfhe().key_switch(queue, *key, *there, w, o); });
+    op.post(m, [there = level.on(m), key = key.on(m), w = items.parts()[i].view, o = out[i].view](Device&, Queue& queue) {
+      queue.enqueue(LweKeySwitch{key, there, w, o});
+    });
   }
   op.store(elsewhere, rows);
 }
 
-void MeshTfheKernels::do_bootstrap(Queue& q, const PreparedBootstrap& bootstrap_key, const PreparedLevel& prepared,
-                                   const View& narrow, const View& wires) {
-  const auto& key = mine<MeshBootstrapKey>(bootstrap_key);
-  const auto& level = mine<MeshLevel>(prepared);
+void MeshTfheKernels::run(Queue& q, const Bootstrap& c) {
+  const auto& key = mine<MeshBootstrapKey>(*c.key);
+  const auto& level = mine<MeshLevel>(*c.level);
   Operation op(*state_, q);
-  Items items(op, wires);
-  const View rows = narrow.with_components(0, level.level().rows());
+  Items items(op, c.wires);
+  const View rows = c.narrow.with_components(0, level.level().rows());
   const std::vector<Block> in = op.fetch(rows, like(items.parts(), rows));
   for (std::size_t i = 0; i < in.size(); ++i) {
     const std::size_t m = in[i].member;
-    op.post(m, [there = level.on(m), key = key.on(m), n = in[i].view, w = items.parts()[i].view](
-                   device::Device& d, Queue& queue) { d.tfhe().bootstrap(queue, *key, *there, n, w); });
+    op.post(m, [there = level.on(m), key = key.on(m), n = in[i].view, w = items.parts()[i].view](Device&, Queue& queue) {
+      queue.enqueue(Bootstrap{key, there, n, w});
+    });
   }
   items.changed();
 }
@@ -326,17 +326,17 @@ constexpr std::size_t kMostRuns = 64;
 
 }  // namespace
 
-void MeshTfheKernels::do_evaluate(Queue& q, const PreparedKeySwitch& switch_key, const PreparedBootstrap& bootstrap_key,
-                                  const PreparedLevel& prepared, const View& wires, const View& narrow) {
-  const auto& level = mine<MeshLevel>(prepared);
-  const auto& to_narrow = mine<MeshSwitchKey>(switch_key);
-  const auto& to_wide = mine<MeshBootstrapKey>(bootstrap_key);
+void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
+  if (c.level->level().linear()) return run(q, Combine{c.level, c.wires});
+  const auto& level = mine<MeshLevel>(*c.level);
+  const auto& to_narrow = mine<MeshSwitchKey>(*c.switch_key);
+  const auto& to_wide = mine<MeshBootstrapKey>(*c.key);
   const GateLevel& gates = level.level();
   Operation op(*state_, q);
-  Items items(op, wires);
+  Items items(op, c.wires);
   std::vector<Block> elsewhere;  // scratch: never stored
-  const std::vector<Block> scratch = to_write(op, narrow.with_components(0, gates.rows()), items.parts(), elsewhere);
-  op.writes(narrow);
+  const std::vector<Block> scratch = to_write(op, c.narrow.with_components(0, gates.rows()), items.parts(), elsewhere);
+  op.writes(c.narrow);
   std::vector<std::size_t> own(items.parts().size(), gates.rows());  // rows that stay with the items
   std::vector<Help> helps;
   if (!items.away()) {
@@ -348,7 +348,7 @@ void MeshTfheKernels::do_evaluate(Queue& q, const PreparedKeySwitch& switch_key,
         if (bounds[k] == bounds[k + 1]) continue;
         Help h(gates, bounds[k], bounds[k + 1] - bounds[k]);
         h.wires = items.parts()[i], h.wires.member = members[k];
-        h.narrow = like({h.wires}, narrow).front();
+        h.narrow = like({h.wires}, c.narrow).front();
         team.push_back(std::move(h));
       }
       const bool scattered = std::any_of(team.begin(), team.end(),
@@ -361,8 +361,11 @@ void MeshTfheKernels::do_evaluate(Queue& q, const PreparedKeySwitch& switch_key,
   for (std::size_t i = 0; i < own.size(); ++i) {
     const std::size_t m = items.parts()[i].member;
     op.post(m, [there = level.on(m), ks = to_narrow.on(m), bk = to_wide.on(m), w = items.parts()[i].view,
-                n = scratch[i].view, alone = own[i] == gates.rows()](device::Device& d, Queue& queue) {
-      alone ? d.tfhe().evaluate(queue, *ks, *bk, *there, w, n) : d.tfhe().combine(queue, *there, w);
+                n = scratch[i].view, alone = own[i] == gates.rows()](Device&, Queue& queue) {
+      if (alone)
+        queue.enqueue(Evaluate{ks, bk, there, w, n});
+      else
+        queue.enqueue(Combine{there, w});
     });
   }
   items.changed();
@@ -373,34 +376,34 @@ void MeshTfheKernels::do_evaluate(Queue& q, const PreparedKeySwitch& switch_key,
     const std::size_t m = h.wires.member;
     std::vector<device::Piece> pieces;
     const Block wanted = h.wires;
-    h.wires = op.room({wanted}, h.count * outputs, wires.word).front();
-    h.narrow = op.room({h.narrow}, h.count, narrow.word).front();
+    h.wires = op.room({wanted}, h.count * outputs, c.wires.word).front();
+    h.narrow = op.room({h.narrow}, h.count, c.narrow.word).front();
     for (const Run& r : h.in) {
-      const Block from = op.fetch(every(wires, r.first, r.count, r.step), {wanted}).front();
+      const Block from = op.fetch(every(c.wires, r.first, r.count, r.step), {wanted}).front();
       pieces.push_back({from.view, every(h.wires.view, r.at * outputs, r.count, outputs)});
     }
     op.post(m, [there = level.rows_on(m, h.first, h.count, true), ks = to_narrow.on(m), bk = to_wide.on(m),
-                pieces = std::move(pieces), w = h.wires.view, n = h.narrow.view](device::Device& d, Queue& queue) {
-      d.kernels().gather(queue, pieces);
-      d.tfhe().key_switch(queue, *ks, *there, w, n);
-      d.tfhe().bootstrap(queue, *bk, *there, n, w);
+                pieces = std::move(pieces), w = h.wires.view, n = h.narrow.view](Device&, Queue& queue) {
+      queue.enqueue(Gather{pieces});
+      queue.enqueue(LweKeySwitch{ks, there, w, n});
+      queue.enqueue(Bootstrap{bk, there, n, w});
     });
   }
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (own[i] == gates.rows()) continue;
     const std::size_t m = items.parts()[i].member;
     op.post(m, [there = level.rows_on(m, 0, own[i], false), ks = to_narrow.on(m), bk = to_wide.on(m),
-                w = items.parts()[i].view, n = scratch[i].view](device::Device& d, Queue& queue) {
-      d.tfhe().key_switch(queue, *ks, *there, w, n);
-      d.tfhe().bootstrap(queue, *bk, *there, n, w);
+                w = items.parts()[i].view, n = scratch[i].view](Device&, Queue& queue) {
+      queue.enqueue(LweKeySwitch{ks, there, w, n});
+      queue.enqueue(Bootstrap{bk, there, n, w});
     });
   }
-  op.writes(wires);  // the combinations that were fetched are no longer there
+  op.writes(c.wires);  // the combinations that were fetched are no longer there
   for (const Help& h : helps) {
     for (const Run& r : h.out) {
       Block from = h.wires;
       from.view = every(h.wires.view, r.at, r.count, 1);
-      op.store({from}, every(wires, r.first, r.count, r.step));
+      op.store({from}, every(c.wires, r.first, r.count, r.step));
     }
   }
 }

@@ -1,19 +1,14 @@
-// The contract of device/tfhe.h over the members of a mesh. Keys are on every member. Each member evaluates a level for the
+// TFHE's kernels of device/call.h over the members of a mesh. Keys are on every member. Each member evaluates a level for the
 // items that lie on it; where items are fewer than members and a level has more rows than keep those busy, the idle ones
 // take rows.
 #pragma once
 
-#include "device/tfhe.h"
+#include "device/kernels.h"
 #include "mesh/operation.h"
 
 namespace heliograph::mesh {
 
-using device::BootstrapShape;
-using device::GateLevel;
-using device::KeySwitchShape;
-using device::PreparedBootstrap;
-using device::PreparedKeySwitch;
-using device::PreparedLevel;
+using namespace device;  // NOLINT: a mesh speaks of calls by the names of the list
 
 /// A key as each member of this rank prepared it; null on those of other ranks.
 template <class Base, class Shape>
@@ -59,12 +54,10 @@ class MeshTfheKernels final : public device::TfheKernels {
   /// Of all members, on all ranks: every rank asks for the same shapes in the same order.
   std::size_t parallel_bootstraps(const BootstrapShape&) const override;
 
- protected:
-  void do_combine(Queue&, const PreparedLevel&, const View& wires) override;
-  void do_key_switch(Queue&, const PreparedKeySwitch&, const PreparedLevel&, const View& wires, const View& narrow) override;
-  void do_bootstrap(Queue&, const PreparedBootstrap&, const PreparedLevel&, const View& narrow, const View& wires) override;
-  void do_evaluate(Queue&, const PreparedKeySwitch&, const PreparedBootstrap&, const PreparedLevel&, const View& wires,
-                   const View& narrow) override;
+  void run(Queue&, const Combine& c);
+  void run(Queue&, const LweKeySwitch& c);
+  void run(Queue&, const Bootstrap& c);
+  void run(Queue&, const Evaluate& c);
 
  private:
   template <class Base, class Shape, class Word>

@@ -23,13 +23,13 @@ device::Permutation automorphism_permutation(const math::Ring& ring, u64 galois,
 
 }  // namespace
 
-const device::PreparedPermutation& Engine::automorphism(u64 galois, Domain domain) {
+device::PermutationHandle Engine::automorphism(u64 galois, Domain domain) {
   const std::lock_guard lock(mutex_);
   auto& slot = automorphisms_[{galois, domain}];
   if (!slot) {
     slot = with_room(8 * ring().n(), [&] { return kernels().prepare(automorphism_permutation(ring(), galois, domain)); });
   }
-  return *slot;
+  return slot;
 }
 
 std::shared_ptr<const device::PreparedProduct> Engine::product(device::GatheredProduct product) {

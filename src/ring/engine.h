@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "device/chunks.h"
-#include "device/composite.h"
 #include "device/kernels.h"
 #include "device/session.h"
 
@@ -27,10 +26,9 @@ class Engine : public device::Session {
   Engine(device::Device& device, std::shared_ptr<const math::Ring> ring);
 
   const math::Ring& ring() const { return prepared_->ring(); }
-  const device::PreparedRing& prepared() const { return *prepared_; }
-  std::shared_ptr<const device::PreparedRing> prepared_shared() const { return prepared_; }
+  const device::RingHandle& prepared() const { return prepared_; }
   /// The permutation of X -> X^galois in `domain`, prepared once.
-  const device::PreparedPermutation& automorphism(u64 galois, Domain domain);
+  device::PermutationHandle automorphism(u64 galois, Domain domain);
   /// A matrix product prepared once, whoever asks for these very weights again: the last few are kept.
   std::shared_ptr<const device::PreparedProduct> product(device::GatheredProduct product);
 

@@ -42,9 +42,11 @@ RnsTensor add(const RnsTensor& a, const RnsTensor& b) {
   return combine(
       a, b,
       [&](const View& x, const View& y, const View& out) {
-        e.kernels().add(e.queue(), e.prepared(), a.primes(), x, y, out);
+        e.enqueue(device::Add{e.prepared(), a.primes(), x, y, out});
       },
-      [&](const View& x, const View& out, bool) { e.kernels().copy(e.queue(), x, out); });
+      [&](const View& x, const View& out, bool) {
+        e.enqueue(device::Copy{x, out});
+      });
 }
 
 RnsTensor subtract(const RnsTensor& a, const RnsTensor& b) {
@@ -52,17 +54,17 @@ RnsTensor subtract(const RnsTensor& a, const RnsTensor& b) {
   return combine(
       a, b,
       [&](const View& x, const View& y, const View& out) {
-        e.kernels().sub(e.queue(), e.prepared(), a.primes(), x, y, out);
+        e.enqueue(device::Sub{e.prepared(), a.primes(), x, y, out});
       },
       [&](const View& x, const View& out, bool from_a) {
-        from_a ? e.kernels().copy(e.queue(), x, out) : e.kernels().neg(e.queue(), e.prepared(), a.primes(), x, out);
+        from_a ? e.enqueue(device::Copy{x, out}) : e.enqueue(device::Neg{e.prepared(), a.primes(), x, out});
       });
 }
 
 RnsTensor negate(const RnsTensor& a) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain(), passed_on(a));
-  if (a.items()) e.kernels().neg(e.queue(), e.prepared(), a.primes(), a.view(), out.view());
+  if (a.items()) e.enqueue(device::Neg{e.prepared(), a.primes(), a.view(), out.view()});
   return out;
 }
 
@@ -72,9 +74,9 @@ RnsTensor to_domain(const RnsTensor& a, Domain domain) {
   RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), domain, passed_on(a));
   if (a.items() == 0) return out;
   if (domain == Domain::ntt) {
-    e.kernels().forward_ntt(e.queue(), e.prepared(), a.primes(), a.view(), out.view());
+    e.enqueue(device::ForwardNtt{e.prepared(), a.primes(), a.view(), out.view()});
   } else {
-    e.kernels().inverse_ntt(e.queue(), e.prepared(), a.primes(), a.view(), out.view());
+    e.enqueue(device::InverseNtt{e.prepared(), a.primes(), a.view(), out.view()});
   }
   return out;
 }
@@ -91,14 +93,14 @@ RnsTensor limbs_of(const RnsTensor& a, const PrimeList& primes) {
   RnsTensor out(a.engine(), a.shape(), a.components(), primes, a.domain(), passed_on(a));
   Engine& e = *a.engine();
   for (std::size_t i = 0; i < at.size(); ++i)
-    e.kernels().copy(e.queue(), a.with_limbs(at[i], 1).view(), out.with_limbs(i, 1).view());
+    e.enqueue(device::Copy{a.with_limbs(at[i], 1).view(), out.with_limbs(i, 1).view()});
   return out;
 }
 
 RnsTensor copy(const RnsTensor& a) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain(), passed_on(a));
-  if (a.items()) e.kernels().copy(e.queue(), a.view(), out.view());
+  if (a.items()) e.enqueue(device::Copy{a.view(), out.view()});
   return out;
 }
 
@@ -126,9 +128,9 @@ RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis) {
     const std::size_t count = p.shape()[axis];
     if (p.items() == 0) continue;
     const View target = out.slice(axis, at, 1, count).view();
-    e.kernels().copy(e.queue(), p.view(), target.with_components(0, p.components()));
+    e.enqueue(device::Copy{p.view(), target.with_components(0, p.components())});
     if (p.components() < components)
-      e.kernels().zero(e.queue(), target.with_components(p.components(), components - p.components()));
+      e.enqueue(device::Zero{target.with_components(p.components(), components - p.components())});
     at += count;
   }
   return out;
@@ -140,8 +142,7 @@ RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b) {
   RnsTensor out(a.engine(), shape, a.components(), a.primes(), Domain::ntt, passed_on(a, b));
   Engine& e = *a.engine();
   if (out.items()) {
-    e.kernels().mul(e.queue(), e.prepared(), a.primes(), a.broadcast_to(shape).view(), b.broadcast_to(shape).view(),
-                    out.view());
+    e.enqueue(device::Mul{e.prepared(), a.primes(), a.broadcast_to(shape).view(), b.broadcast_to(shape).view(), out.view()});
   }
   return out;
 }
@@ -151,19 +152,19 @@ void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t co
   require<InternalError>(a.dense(), "an addition in place needs a dense tensor");
   Engine& e = *a.engine();
   const View part = a.reshape({a.items()}).slice(0, first, 1, count).view().with_components(0, 1);
-  if (count) e.kernels().add_constants(e.queue(), e.prepared(), a.primes(), part, constants, a.domain(), part);
+  if (count) e.enqueue(device::AddConstants{e.prepared(), a.primes(), part, constants, a.domain(), part});
 }
 
 RnsTensor automorphism(const RnsTensor& a, u64 galois) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain(), passed_on(a));
   if (a.items())
-    e.kernels().permute(e.queue(), e.prepared(), a.primes(), e.automorphism(galois, a.domain()), a.view(), out.view());
+    e.enqueue(device::Permute{e.prepared(), a.primes(), e.automorphism(galois, a.domain()), a.view(), out.view()});
   return out;
 }
 
-RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& product, const Shape& shape,
-                           const Progress& progress) {
+RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::PreparedProduct>& product,
+                           const Shape& shape, const Progress& progress) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), shape, a.components(), a.primes(), a.domain(), passed_on(a));
   const std::size_t limbs = a.primes().size();
@@ -171,17 +172,17 @@ RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& pr
   const std::size_t step = progress && !e.kernels().brings_scratch() ? 1 : limbs;
   for (std::size_t first = 0; first < limbs && out.items() > 0; first += step) {
     const RnsTensor in = a.with_limbs(first, step), part = out.with_limbs(first, step);
-    e.kernels().product(e.queue(), e.prepared(), in.primes(), product, in.view(), part.view());
+    e.enqueue(device::Product{e.prepared(), in.primes(), product, in.view(), part.view()});
     if (progress) progress(static_cast<double>(first + step) / static_cast<double>(limbs));
   }
   return out;
 }
 
-RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::PreparedConversion& c,
+RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const std::shared_ptr<const device::PreparedConversion>& c,
                   std::shared_ptr<Engine> target, PrimeList primes) {
   Engine& e = *a.engine();
   RnsTensor out(std::move(target), a.shape(), a.components(), primes, Domain::coefficient, passed_on(a));
-  if (a.items()) e.kernels().convert(e.queue(), c, a.view(), own ? &own->view() : nullptr, out.view());
+  if (a.items()) e.enqueue(device::Convert{c, a.view(), own ? std::optional(own->view()) : std::nullopt, out.view()});
   return out;
 }
 

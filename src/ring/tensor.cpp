@@ -65,18 +65,4 @@ Stack::Stack(const RnsTensor& like, std::size_t count, bool axis) {
   whole_ = whole_.transpose(order);
 }
 
-void for_stretches(const Engine& engine, const std::vector<View>& views,
-                   const std::function<std::size_t(std::size_t)>& bytes, const Progress& progress,
-                   const std::function<void(const std::vector<View>&, device::Workspace)>& step) {
-  const std::size_t all = std::max<std::size_t>(1, views.front().items());
-  if (engine.kernels().brings_scratch()) {
-    device::for_chunks(views, all, progress, [&](const std::vector<View>& v) { step(v, device::Workspace(nullptr, 0)); });
-    return;
-  }
-  const std::size_t preferred = std::min(engine.kernels().preferred_items(bytes(1)), all), scratch = bytes(preferred);
-  const device::Buffer workspace = engine.allocate(scratch);
-  device::for_chunks(views, preferred, progress,
-                     [&](const std::vector<View>& v) { step(v, device::Workspace(workspace->address(), scratch)); });
-}
-
 }  // namespace heliograph::ring

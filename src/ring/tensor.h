@@ -95,19 +95,14 @@ RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b);
 void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t count, const device::LimbConstants& constants);
 RnsTensor automorphism(const RnsTensor& a, u64 galois);
 /// One modular matrix product; `shape` is the result's.
-RnsTensor gathered_product(const RnsTensor& a, const device::PreparedProduct& product, const Shape& shape, const Progress&);
+RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::PreparedProduct>& product,
+                           const Shape& shape, const Progress&);
 /// Coefficient domain; see math/conversion.h.
-RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const device::PreparedConversion& c,
+RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const std::shared_ptr<const device::PreparedConversion>& c,
                   std::shared_ptr<Engine> target, PrimeList primes);
 /// The residues, item by item, component by component, limb by limb. Waits.
 std::vector<std::byte> download(const RnsTensor& a);
 SecretVector<std::byte> download_secret(const RnsTensor& a);
 void upload(const RnsTensor& to, std::span<const std::byte> from);
-
-/// Calls `step` on stretches of the batch with scratch of `bytes(items)` for each, as the device likes them: see
-/// Kernels::preferred_items. All views have the same batch shape.
-void for_stretches(const Engine& engine, const std::vector<View>& views,
-                   const std::function<std::size_t(std::size_t)>& bytes, const Progress& progress,
-                   const std::function<void(const std::vector<View>&, device::Workspace)>& step);
 
 }  // namespace heliograph::ring

@@ -28,7 +28,7 @@ std::vector<u64> Context::moduli(const PrimeList& primes) const {
 }
 
 device::KeySwitchPlan Context::switch_plan(std::size_t level) {
-  device::KeySwitchPlan plan{.ring = engine_->prepared_shared(), .chain = chain(level), .special = special()};
+  device::KeySwitchPlan plan{.ring = engine_->prepared(), .chain = chain(level), .special = special()};
   plan.extended = plan.chain;
   plan.extended.append(plan.special);
   plan.key_limbs = plan.extended;  // keys hold the chain, then the special primes
@@ -51,7 +51,7 @@ device::KeySwitchPlan Context::switch_plan(std::size_t level) {
   return plan;
 }
 
-const device::KeySwitchPlan& Context::key_switch_plan(std::size_t level) {
+const std::shared_ptr<const device::KeySwitchPlan>& Context::key_switch_plan(std::size_t level) {
   const std::lock_guard lock(mutex_);
   const auto found = plans_.find(level);
   if (found != plans_.end()) return found->second;
@@ -59,11 +59,11 @@ const device::KeySwitchPlan& Context::key_switch_plan(std::size_t level) {
   if (plan.special.size() > 0) {
     plan.mod_down = engine_->kernels().prepare(math::divide_and_round(moduli(plan.special), moduli(plan.chain)));
   }
-  return plans_.emplace(level, std::move(plan)).first->second;
+  return plans_.emplace(level, std::make_shared<const device::KeySwitchPlan>(std::move(plan))).first->second;
 }
 
 device::DividePlan Context::division(const PrimeList& from, const PrimeList& to, u64 times, u64 keep) {
-  device::DividePlan plan{.ring = engine_->prepared_shared(), .primes = from, .out = to};
+  device::DividePlan plan{.ring = engine_->prepared(), .primes = from, .out = to};
   const auto extend = [](std::vector<device::DividePlan::Run>& runs, std::size_t at, std::size_t place) {
     if (!runs.empty() && runs.back().from + runs.back().count == at && runs.back().to + runs.back().count == place) {
       ++runs.back().count;
@@ -95,7 +95,8 @@ device::DividePlan Context::division(const PrimeList& from, const PrimeList& to,
   return plan;
 }
 
-const device::KeySwitchPlan& Context::ntt_switch_plan(std::size_t level, std::size_t to_level, u64 times) {
+const std::shared_ptr<const device::KeySwitchPlan>& Context::ntt_switch_plan(std::size_t level, std::size_t to_level,
+                                                                             u64 times) {
   const std::lock_guard lock(mutex_);
   const auto found = ntt_plans_.find({level, to_level, times});
   if (found != ntt_plans_.end()) return found->second;
@@ -108,25 +109,28 @@ const device::KeySwitchPlan& Context::ntt_switch_plan(std::size_t level, std::si
     for (u64 p : parameters_.special) weight = math::mul_mod(weight, p % q, q);
     plan.weight[l] = math::mul_mod(weight, math::inverse_mod(times % q, q), q);
   }
-  return ntt_plans_.emplace(std::tuple{level, to_level, times}, std::move(plan)).first->second;
-}
-
-const device::DividePlan& Context::divide_plan(std::size_t from_level, std::size_t to_level, u64 keep) {
-  const std::lock_guard lock(mutex_);
-  const auto found = divisions_.find({from_level, to_level, keep});
-  if (found != divisions_.end()) return found->second;
-  return divisions_.emplace(std::tuple{from_level, to_level, keep}, division(chain(from_level), chain(to_level), 1, keep))
+  return ntt_plans_
+      .emplace(std::tuple{level, to_level, times}, std::make_shared<const device::KeySwitchPlan>(std::move(plan)))
       .first->second;
 }
 
-const device::PreparedConversion& Context::drop_plan(std::size_t from_level, std::size_t to_level) {
+const std::shared_ptr<const device::DividePlan>& Context::divide_plan(std::size_t from_level, std::size_t to_level,
+                                                                      u64 keep) {
+  const std::lock_guard lock(mutex_);
+  const auto found = divisions_.find({from_level, to_level, keep});
+  if (found != divisions_.end()) return found->second;
+  auto plan = std::make_shared<const device::DividePlan>(division(chain(from_level), chain(to_level), 1, keep));
+  return divisions_.emplace(std::tuple{from_level, to_level, keep}, std::move(plan)).first->second;
+}
+
+const std::shared_ptr<const device::PreparedConversion>& Context::drop_plan(std::size_t from_level, std::size_t to_level) {
   const std::lock_guard lock(mutex_);
   auto& plan = drops_[{from_level, to_level}];
   if (!plan) {
     plan = engine_->kernels().prepare(
         math::divide_and_round(moduli(PrimeList::range(to_level, from_level - to_level)), moduli(chain(to_level))));
   }
-  return *plan;
+  return plan;
 }
 
 RnsTensor switch_level(Context& context, const RnsTensor& x, std::size_t to_level) {

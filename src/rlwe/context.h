@@ -39,15 +39,16 @@ class Context {
   PrimeList key_primes() const;
   std::vector<u64> moduli(const PrimeList& primes) const;
 
-  const device::KeySwitchPlan& key_switch_plan(std::size_t level);
+  const std::shared_ptr<const device::KeySwitchPlan>& key_switch_plan(std::size_t level);
   /// For polynomials in the NTT domain: the result is `times` the switched one, at `to_level`, divided by P and by the ratio
   /// of the two levels' moduli in one rounding. `times` is 1 where the levels differ.
-  const device::KeySwitchPlan& ntt_switch_plan(std::size_t level, std::size_t to_level, u64 times = 1);
+  const std::shared_ptr<const device::KeySwitchPlan>& ntt_switch_plan(std::size_t level, std::size_t to_level,
+                                                                      u64 times = 1);
   /// From one level to a lower one in the NTT domain: divided by the ratio of their moduli and rounded, or (`keep` above 1)
   /// so that what is taken away is 0 modulo `keep`: math::divide_keeping.
-  const device::DividePlan& divide_plan(std::size_t from_level, std::size_t to_level, u64 keep = 1);
+  const std::shared_ptr<const device::DividePlan>& divide_plan(std::size_t from_level, std::size_t to_level, u64 keep = 1);
   /// Division by the last prime of `level`, rounded.
-  const device::PreparedConversion& drop_plan(std::size_t from_level, std::size_t to_level);
+  const std::shared_ptr<const device::PreparedConversion>& drop_plan(std::size_t from_level, std::size_t to_level);
 
  private:
   RingParameters parameters_;
@@ -57,9 +58,9 @@ class Context {
   device::KeySwitchPlan switch_plan(std::size_t level);
   device::DividePlan division(const PrimeList& from, const PrimeList& to, u64 times, u64 keep);
 
-  std::map<std::size_t, device::KeySwitchPlan> plans_;
-  std::map<std::tuple<std::size_t, std::size_t, u64>, device::KeySwitchPlan> ntt_plans_;
-  std::map<std::tuple<std::size_t, std::size_t, u64>, device::DividePlan> divisions_;
+  std::map<std::size_t, std::shared_ptr<const device::KeySwitchPlan>> plans_;
+  std::map<std::tuple<std::size_t, std::size_t, u64>, std::shared_ptr<const device::KeySwitchPlan>> ntt_plans_;
+  std::map<std::tuple<std::size_t, std::size_t, u64>, std::shared_ptr<const device::DividePlan>> divisions_;
   std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const device::PreparedConversion>> drops_;
 };
 

@@ -27,8 +27,7 @@ void keeper_left_masks(const RnsTensor& to, const Key256& seed) {
   if (ring::is_whole(e.device()) || to.items() == 0) return;
   const RnsTensor masks = to.with_components(1, 1);
   fill_masks(masks, seed, 0);
-  if (to.domain() == Domain::ntt)
-    e.kernels().forward_ntt(e.queue(), e.prepared(), masks.primes(), masks.view(), masks.view());
+  if (to.domain() == Domain::ntt) e.enqueue(device::ForwardNtt{e.prepared(), masks.primes(), masks.view(), masks.view()});
 }
 
 std::vector<std::byte> collect(const RnsTensor& a) {

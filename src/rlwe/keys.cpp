@@ -16,7 +16,7 @@ void sample(ring::Engine& e, const RnsTensor& out, const Key256& key, Distributi
   device::Draw draw{
       .key = key, .distribution = distribution, .purpose = purpose, .object = object, .first_item = first_item};
   const WipeAtEnd end(draw.key);
-  e.kernels().sample(e.queue(), e.prepared(), out.primes(), draw, out.view());
+  e.enqueue(device::Sample{e.prepared(), out.primes(), Secret(draw), out.view()});
 }
 
 /// A secret: an error, or what is to be one.
@@ -45,15 +45,14 @@ RnsTensor kept_polynomial(Context& c, const SecretVector<signed char>& ternary, 
   c.parameters().word == Word::w32 ? upload_residues<math::u32>(ternary, moduli, residues)
                                    : upload_residues<u64>(ternary, moduli, residues);
   ring::Engine& e = *c.engine();
-  e.kernels().forward_ntt(e.queue(), e.prepared(), primes, residues.view(), out.view());
+  e.enqueue(device::ForwardNtt{e.prepared(), primes, residues.view(), out.view()});
   return out;
 }
 
 /// body = error - mask * s (+ addend), all in the NTT domain
 void finish_body(ring::Engine& e, const RnsTensor& mask, const RnsTensor& s, const RnsTensor& error, const RnsTensor& body) {
-  auto& k = e.kernels();
-  k.mul(e.queue(), e.prepared(), body.primes(), mask.view(), s.view(), body.view());
-  k.sub(e.queue(), e.prepared(), body.primes(), error.view(), body.view(), body.view());
+  e.enqueue(device::Mul{e.prepared(), body.primes(), mask.view(), s.view(), body.view()});
+  e.enqueue(device::Sub{e.prepared(), body.primes(), error.view(), body.view(), body.view()});
 }
 
 void fill_key_masks(const RnsTensor& pairs, const Key256& seed) {
@@ -91,8 +90,8 @@ SwitchKey make_switch_key(const SecretKey& secret, const RnsTensor& target, Entr
         sampled(c, {}, primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(j)), Domain::ntt);
     const RnsTensor body = pairs.with_components(2 * j, 1);
     finish_body(e, pairs.with_components(2 * j + 1, 1), secret.transformed(), error, body);
-    e.kernels().mul_constants(e.queue(), e.prepared(), primes, target.view(), gadget_constants(c, j), scaled.view());
-    e.kernels().add(e.queue(), e.prepared(), primes, body.view(), scaled.view(), body.view());
+    e.enqueue(device::MulConstants{e.prepared(), primes, target.view(), gadget_constants(c, j), scaled.view()});
+    e.enqueue(device::Add{e.prepared(), primes, body.view(), scaled.view(), body.view()});
   }
   return SwitchKey(seed, std::move(pairs));
 }
@@ -249,7 +248,7 @@ SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy) {
   ring::Engine& e = *secret.context()->engine();
   const RnsTensor& s = secret.transformed();
   const RnsTensor square(secret.context()->engine(), {}, 1, s.primes(), Domain::ntt, Secrecy::passing);
-  e.kernels().mul(e.queue(), e.prepared(), s.primes(), s.view(), s.view(), square.view());
+  e.enqueue(device::Mul{e.prepared(), s.primes(), s.view(), s.view(), square.view()});
   return make_switch_key(secret, square, entropy);
 }
 
@@ -276,7 +275,7 @@ PublicKey expand_public_key(std::shared_ptr<Context> context, KeyId id, const Ke
       .context = context, .id = id, .seed = seed, .pair = RnsTensor(context->engine(), {}, 2, body.primes(), Domain::ntt)};
   sample(*context->engine(), key.pair.with_components(1, 1), seed, Distribution::uniform, kKeyMask, 0xffffffffU, 0);
   ring::Engine& e = *context->engine();
-  e.kernels().copy(e.queue(), body.view(), key.pair.with_components(0, 1).view());
+  e.enqueue(device::Copy{body.view(), key.pair.with_components(0, 1).view()});
   return key;
 }
 
@@ -288,7 +287,7 @@ void multiply_in_place(const RnsTensor& x, u64 times) {
   ring::Engine& e = *x.engine();
   device::LimbConstants constants{};
   for (std::size_t l = 0; l < x.primes().size(); ++l) constants[l] = times % e.ring().prime(x.primes()[l]);
-  e.kernels().mul_constants(e.queue(), e.prepared(), x.primes(), x.view(), constants, x.view());
+  e.enqueue(device::MulConstants{e.prepared(), x.primes(), x.view(), constants, x.view()});
 }
 
 }  // namespace
@@ -301,32 +300,30 @@ void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& err
                   const RnsTensor& out, u64 times) {
   Context& c = *secret.context();
   ring::Engine& e = *c.engine();
-  auto& k = e.kernels();
   const PrimeList& chain = out.primes();
   const RnsTensor body = out.with_components(0, 1), mask = out.with_components(1, 1);
   const RnsTensor s = ring::limbs_of(secret.transformed(), chain).broadcast_to(out.shape());
   fill_masks(mask, seed, first_item);
-  k.forward_ntt(e.queue(), e.prepared(), chain, mask.view(), body.view());
-  k.mul(e.queue(), e.prepared(), chain, body.view(), s.view(), body.view());
-  k.inverse_ntt(e.queue(), e.prepared(), chain, body.view(), body.view());
+  e.enqueue(device::ForwardNtt{e.prepared(), chain, mask.view(), body.view()});
+  e.enqueue(device::Mul{e.prepared(), chain, body.view(), s.view(), body.view()});
+  e.enqueue(device::InverseNtt{e.prepared(), chain, body.view(), body.view()});
   const RnsTensor error = sampled(c, out.shape(), chain, error_seed, Distribution::gaussian, kError, 0, first_item);
   multiply_in_place(error, times);
-  k.sub(e.queue(), e.prepared(), chain, error.view(), body.view(), body.view());
+  e.enqueue(device::Sub{e.prepared(), chain, error.view(), body.view(), body.view()});
 }
 
 void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out, u64 times) {
   Context& c = *key.context;
   ring::Engine& e = *c.engine();
-  auto& k = e.kernels();
   const PrimeList& chain = out.primes();
   const RnsTensor u = ring::to_domain(
       sampled(c, out.shape(), chain, secret_seed, Distribution::ternary, kEphemeral, 0, first_item), Domain::ntt);
   const RnsTensor pair = ring::limbs_of(key.pair, chain).broadcast_to(out.shape());
-  k.mul(e.queue(), e.prepared(), chain, pair.view(), u.view(), out.view());
-  k.inverse_ntt(e.queue(), e.prepared(), chain, out.view(), out.view());
+  e.enqueue(device::Mul{e.prepared(), chain, pair.view(), u.view(), out.view()});
+  e.enqueue(device::InverseNtt{e.prepared(), chain, out.view(), out.view()});
   const RnsTensor errors(c.engine(), out.shape(), 2, chain, Domain::coefficient, Secrecy::passing);
   sample(e, errors, secret_seed, Distribution::gaussian, kError, 0, first_item);  // its two components are drawn apart
-  k.add(e.queue(), e.prepared(), chain, out.view(), errors.view(), out.view());
+  e.enqueue(device::Add{e.prepared(), chain, out.view(), errors.view(), out.view()});
   multiply_in_place(out, times);
 }
 

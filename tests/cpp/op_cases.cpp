@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <map>
-#include <string_view>
+#include <set>
 
 namespace heliograph::test {
 
@@ -24,13 +23,11 @@ const std::vector<OpCase>& op_cases() {
 }
 
 std::vector<std::string> contract_kernels() {
-  constexpr std::string_view kBefore = "  void ", kAfter = "(Queue&";
-  std::ifstream header(HELIOGRAPH_KERNELS_HEADER);
   std::vector<std::string> names;
-  for (std::string line; std::getline(header, line);) {
-    const std::size_t end = line.find(kAfter);
-    if (line.starts_with(kBefore) && end != std::string::npos)
-      names.push_back(line.substr(kBefore.size(), end - kBefore.size()));
+  for (const char* name : device::kernel_names()) {
+    // TFHE's have tests of their own (test_tfhe_kernels.cpp): not all of their bits are defined.
+    static const std::set<std::string> tfhe = {"combine", "lwe_key_switch", "bootstrap", "evaluate"};
+    if (!tfhe.contains(name)) names.push_back(name);
   }
   return names;
 }

@@ -7,7 +7,7 @@
 namespace heliograph::test {
 
 struct OpCase {
-  std::string kernel;  // as in device/kernels.h
+  std::string kernel;  // its name in device/call.h
   std::string name;
   bool large = false;  // too slow for a build with sanitizers
   /// Makes the operands; what it returns enqueues the call and may be called again where the case has no in_out.
@@ -16,7 +16,7 @@ struct OpCase {
 
 /// All cases, by kernel.
 const std::vector<OpCase>& op_cases();
-/// The public calls of device::Kernels that enqueue work, read from the header itself.
+/// The ring's kernels, of device/call.h.
 std::vector<std::string> contract_kernels();
 
 /// The outputs of a case on a device, with all that lies around them.

@@ -18,8 +18,7 @@ void decompose_case(std::vector<OpCase>& cases, const Field& field, const Switch
     const auto plan = switch_plan(rig, ring, shape);
     const View x = rig.input(*ring, plan->chain, {s.batch, 1, s.layout}, s.fill);
     const View digits = rig.output(*ring, plan->extended, {s.batch, plan->digits.size(), out_layout(s)});
-    const auto scratch = rig.workspace(Kernels::decompose_workspace(*plan, items(s)));
-    return [=, &rig] { rig.kernels().decompose(rig.queue(), *plan, x, digits, scratch); };
+    return [=, &rig] { rig.queue().enqueue(device::Decompose{plan, x, digits}); };
   };
   cases.push_back({"decompose", describe(field, shape, s), s.n > 4096, declare});
 }
@@ -34,17 +33,11 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
     const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * plan->digits.size()}, s.fill);
     const View add = s.added > 0 ? rig.input(*ring, plan->chain, {s.batch, s.added, s.layout}, s.fill) : View{};
     const View out = rig.output(*ring, plan->chain, {s.batch, 2, out_layout(s)});
-    const std::size_t need =
-        whole ? Kernels::key_switch_workspace(*plan, items(s)) : Kernels::apply_key_workspace(*plan, items(s));
-    const auto scratch = rig.workspace(need);
-    return [=, &rig] {
-      const View* added = s.added > 0 ? &add : nullptr;
-      if (whole) {
-        rig.kernels().key_switch(rig.queue(), *plan, in, key, added, out, scratch);
-      } else {
-        rig.kernels().apply_key(rig.queue(), *plan, in, key, added, out, scratch);
-      }
-    };
+    const auto added = s.added > 0 ? std::optional(add) : std::nullopt;
+    const device::Call call = whole
+                                  ? rig.with_scratch(device::KeySwitch{plan, math::Domain::coefficient, in, key, added, out})
+                                  : rig.with_scratch(device::ApplyKey{plan, math::Domain::coefficient, in, key, added, out});
+    return [=, &rig] { rig.queue().enqueue(call); };
   };
   cases.push_back({whole ? "key_switch" : "apply_key", describe(field, shape, s), s.n > 4096, declare});
 }
@@ -71,8 +64,8 @@ void multiply_case(std::vector<OpCase>& cases, const Field& field, const Multipl
     const View a = rig.input(*ring, m.chain, {s.batch, m.a_components, s.layout}, s.fill);
     const View b = m.square ? a : rig.input(*ring, m.chain, {s.batch, m.b_components, Layout::packed}, s.fill);
     const View out = rig.output(*ring, m.chain, {s.batch, m.a_components + m.b_components - 1, out_layout(s)});
-    const auto scratch = rig.workspace(Kernels::bfv_multiply_workspace(*plan, items(s), m.a_components, m.b_components));
-    return [=, &rig] { rig.kernels().bfv_multiply(rig.queue(), *plan, a, b, out, scratch); };
+    const device::Call call = rig.with_scratch(device::BfvMultiply{plan, a, b, out});
+    return [=, &rig] { rig.queue().enqueue(call); };
   };
   cases.push_back(
       {"bfv_multiply", std::string(field.name) + " n=" + std::to_string(s.n) + " " + m.name, s.n > 4096, declare});

@@ -32,8 +32,8 @@ OpCase convert_case(const Use& use) {
     const View own = k.own.empty() ? View{} : seen(rig.input(use.to, use.n, held, shape, use.fill));
     const View out = seen(rig.output(use.to, use.n, held.size(), shape));
     return [=, &rig] {
-      rig.kernels().convert(rig.queue(), *prepared, x, use.conversion.own.empty() ? nullptr : &own, out,
-                            use.place.size() > 0 ? &use.place : nullptr);
+      rig.queue().enqueue(device::Convert{prepared, x, use.conversion.own.empty() ? std::nullopt : std::optional(own), out,
+                                          use.place.size() > 0 ? std::optional(use.place) : std::nullopt});
     };
   };
   return {"convert", use.name, false, declare};

@@ -71,9 +71,6 @@ std::vector<Setting> settings() {
   return all;
 }
 
-using Binary = void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&,
-                                 const View&);
-
 std::shared_ptr<const math::Ring> ring_for(const Setting& s) {
   return s.rows ? rows_of(*s.field, s.n, 6) : ring_of(*s.field, s.n, 6);
 }
@@ -102,7 +99,7 @@ OpCase binary(const std::string& kernel, Binary call, const Setting& s, int shar
     const View b = input(rig, s, {s.batch, shared == 2 ? 1 : s.components, s.second});
     const Shape shape{s.batch, s.components, s.layout};
     const View out = kernel == "mul_accumulate" ? in_out(rig, s, shape) : output(rig, s, shape);
-    return [=, &rig] { (rig.kernels().*call)(rig.queue(), *prepared, s.primes, a, b, out); };
+    return [=, &rig] { rig.queue().enqueue(call(prepared, s.primes, a, b, out)); };
   };
   return {kernel, s.name + (shared ? (shared == 1 ? ", first shared" : ", second shared") : ""), false, declare};
 }
@@ -116,7 +113,7 @@ OpCase aliased(const std::string& kernel, Binary call, const Setting& s, Alias a
     const View other = input(rig, s, {s.batch, s.components, s.second});
     const View& a = alias == Alias::first || alias == Alias::all ? changed : other;
     const View& b = alias == Alias::second || alias == Alias::all ? changed : other;
-    return [=, &rig] { (rig.kernels().*call)(rig.queue(), *prepared, s.primes, a, b, changed); };
+    return [=, &rig] { rig.queue().enqueue(call(prepared, s.primes, a, b, changed)); };
   };
   return {kernel, s.name + ", " + name, false, declare};
 }
@@ -139,24 +136,24 @@ void binary_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary 
 }
 
 /// Kernels of one operand: `call(rig, prepared, setting, a, out)`; in place too.
-using Unary = std::function<void(Rig&, const device::PreparedRing&, const Setting&, const View& a, const View& out)>;
+using OneInput = std::function<void(Rig&, const device::RingHandle&, const Setting&, const View& a, const View& out)>;
 
 constexpr const char* kCoefficients = ", coefficients";  // what add_constants adds to
 
-void unary_cases(std::vector<OpCase>& cases, const std::string& kernel, const Unary& call, const std::string& more = "") {
+void unary_cases(std::vector<OpCase>& cases, const std::string& kernel, const OneInput& call, const std::string& more = "") {
   for (const Setting& s : settings()) {
     if ((s.slice > 0 || s.rows) && more == kCoefficients) continue;  // coefficient 0 is not in every slice
     const auto declare = [=](Rig& rig) -> std::function<void()> {
       const auto prepared = rig.prepare(ring_for(s));
       const View a = input(rig, s, {s.batch, s.components, s.second});
       const View out = output(rig, s, {s.batch, s.components, s.layout});
-      return [=, &rig] { call(rig, *prepared, s, a, out); };
+      return [=, &rig] { call(rig, prepared, s, a, out); };
     };
     cases.push_back({kernel, s.name + more, false, declare});
     const auto in_place = [=](Rig& rig) -> std::function<void()> {
       const auto prepared = rig.prepare(ring_for(s));
       const View a = in_out(rig, s, {s.batch, s.components, s.layout});
-      return [=, &rig] { call(rig, *prepared, s, a, a); };
+      return [=, &rig] { call(rig, prepared, s, a, a); };
     };
     if (kernel != "copy" && kernel != "zero") cases.push_back({kernel, s.name + more + ", in place", false, in_place});
   }
@@ -181,7 +178,7 @@ OpCase gather_case(const std::string& name, const Field& field, const std::vecto
       if (p.count > 0) from = coefficients(from, p.from_first, p.count), to = coefficients(to, p.to_first, p.count);
       list.push_back({from, to});
     }
-    return [=, &rig] { rig.kernels().gather(rig.queue(), list); };
+    return [=, &rig] { rig.queue().enqueue(device::Gather{list}); };
   };
   return {"gather", std::string(field.name) + " " + name, false, declare};
 }
@@ -197,7 +194,7 @@ OpCase joined_case(const Field& field) {
       list.push_back({rig.input(field.word, count, moduli, {{2, 3}, 2}), coefficients(out, first, count)});
       first += count;
     }
-    return [=, &rig] { rig.kernels().gather(rig.queue(), list); };
+    return [=, &rig] { rig.queue().enqueue(device::Gather{list}); };
   };
   return {"gather", std::string(field.name) + " slices to a whole", false, declare};
 }
@@ -273,37 +270,37 @@ device::LimbConstants constants(const math::Ring& ring, const PrimeList& primes)
   return c;
 }
 
-void add_constants_in(math::Domain domain, Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a,
+void add_constants_in(math::Domain domain, Rig& rig, const device::RingHandle& r, const Setting& s, const View& a,
                       const View& out) {
-  rig.kernels().add_constants(rig.queue(), r, s.primes, a, constants(r.ring(), s.primes), domain, out);
+  rig.queue().enqueue(device::AddConstants{r, s.primes, a, constants(r->ring(), s.primes), domain, out});
 }
 
 }  // namespace
 
 void elementwise_cases(std::vector<OpCase>& cases) {
-  binary_cases(cases, "add", &Kernels::add, false);
-  binary_cases(cases, "sub", &Kernels::sub, false);
-  binary_cases(cases, "mul", &Kernels::mul, true);
-  binary_cases(cases, "mul_accumulate", &Kernels::mul_accumulate, true);
-  unary_cases(cases, "neg", [](Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a, const View& out) {
-    rig.kernels().neg(rig.queue(), r, s.primes, a, out);
+  binary_cases(cases, "add", call_of<device::Add>, false);
+  binary_cases(cases, "sub", call_of<device::Sub>, false);
+  binary_cases(cases, "mul", call_of<device::Mul>, true);
+  binary_cases(cases, "mul_accumulate", call_of<device::MulAccumulate>, true);
+  unary_cases(cases, "neg", [](Rig& rig, const device::RingHandle& r, const Setting& s, const View& a, const View& out) {
+    rig.queue().enqueue(device::Neg{r, s.primes, a, out});
   });
   unary_cases(cases, "mul_constants",
-              [](Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a, const View& out) {
-                rig.kernels().mul_constants(rig.queue(), r, s.primes, a, constants(r.ring(), s.primes), out);
+              [](Rig& rig, const device::RingHandle& r, const Setting& s, const View& a, const View& out) {
+                rig.queue().enqueue(device::MulConstants{r, s.primes, a, constants(r->ring(), s.primes), out});
               });
   for (const math::Domain domain : {math::Domain::coefficient, math::Domain::ntt}) {
-    const auto call = [=](Rig& rig, const device::PreparedRing& r, const Setting& s, const View& a, const View& out) {
+    const auto call = [=](Rig& rig, const device::RingHandle& r, const Setting& s, const View& a, const View& out) {
       add_constants_in(domain, rig, r, s, a, out);
     };
     unary_cases(cases, "add_constants", call, domain == math::Domain::ntt ? ", values" : kCoefficients);
   }
-  unary_cases(cases, "copy", [](Rig& rig, const device::PreparedRing&, const Setting&, const View& a, const View& out) {
-    rig.kernels().copy(rig.queue(), a, out);
+  unary_cases(cases, "copy", [](Rig& rig, const device::RingHandle&, const Setting&, const View& a, const View& out) {
+    rig.queue().enqueue(device::Copy{a, out});
   });
   for (const Field* f : {&kField32, &kField60}) gather_cases(cases, *f);
-  unary_cases(cases, "zero", [](Rig& rig, const device::PreparedRing&, const Setting&, const View&, const View& out) {
-    rig.kernels().zero(rig.queue(), out);
+  unary_cases(cases, "zero", [](Rig& rig, const device::RingHandle&, const Setting&, const View&, const View& out) {
+    rig.queue().enqueue(device::Zero{out});
   });
 }
 

@@ -25,7 +25,7 @@ OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::si
     const View x = seen(rig.input(*ring, primes, s, fill));
     const View key = seen(rig.input(*ring, key_primes, {{}, digits * results + 1, key_layout}, fill));
     const View out = seen(rig.output(*ring, primes, {s.batch, results, Layout::sliced}));
-    return [=, &rig] { rig.kernels().inner_product(rig.queue(), *prepared, primes, x, key, key_limbs, out); };
+    return [=, &rig] { rig.queue().enqueue(device::InnerProduct{prepared, primes, x, key, key_limbs, out}); };
   };
   const std::string values = fill == Fill::top ? " all q-1" : "";
   return {"inner_product",
@@ -44,7 +44,7 @@ OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, 
     const View a = seen(rig.input(*ring, primes, {batch, a_components, Layout::sliced}, fill));
     const View b = square ? a : seen(rig.input(*ring, primes, {batch, b_components, b_layout}, fill));
     const View out = seen(rig.output(*ring, primes, {batch, a_components + b_components - 1, Layout::sliced}));
-    return [=, &rig] { rig.kernels().tensor(rig.queue(), *prepared, primes, a, b, out); };
+    return [=, &rig] { rig.queue().enqueue(device::Tensor{prepared, primes, a, b, out}); };
   };
   return {"tensor",
           std::string(field.name) + " n=" + text(n) + " " + text(a_components) + "x" + text(b_components) +
@@ -95,7 +95,7 @@ OpCase product_case(const Field& field, const Matrix& m) {
       const std::size_t first = 64 / in.word_size();
       in = coefficients(in, first, m.n), out = coefficients(out, first, m.n);
     }
-    return [=, &rig] { rig.kernels().product(rig.queue(), *prepared, primes, *p, in, out); };
+    return [=, &rig] { rig.queue().enqueue(device::Product{prepared, primes, p, in, out}); };
   };
   const std::string shape = text(m.groups) + "x" + text(m.outputs) + "x" + text(m.positions) + " K=" + text(m.terms);
   return {"product",
@@ -157,7 +157,7 @@ OpCase convolution_case(const Field& field) {
     const auto p = rig.kernels().prepare(g);
     const View in = rig.input(*ring, primes, {{kSide, kSide}, 2, Layout::packed});
     const View out = rig.output(*ring, primes, {{5, kOut, kOut}, 2, Layout::sliced});
-    return [=, &rig] { rig.kernels().product(rig.queue(), *prepared, primes, *p, in, out); };
+    return [=, &rig] { rig.queue().enqueue(device::Product{prepared, primes, p, in, out}); };
   };
   return {"product", std::string(field.name) + " convolution", false, declare};
 }

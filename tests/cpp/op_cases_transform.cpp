@@ -5,20 +5,18 @@ namespace heliograph::test {
 
 namespace {
 
-using Transform = void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&);
-
-OpCase ntt_case(const std::string& kernel, Transform call, const Field& field, std::size_t n, const PrimeList& primes,
+OpCase ntt_case(const std::string& kernel, Unary call, const Field& field, std::size_t n, const PrimeList& primes,
                 const Shape& in, const Shape& out_shape, Fill fill, bool in_place) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = ring_of(field, n, 3);
     const auto prepared = rig.prepare(ring);
     if (in_place) {
       const View a = rig.in_out(*ring, primes, in, fill);
-      return [=, &rig] { (rig.kernels().*call)(rig.queue(), *prepared, primes, a, a); };
+      return [=, &rig] { rig.queue().enqueue(call(prepared, primes, a, a)); };
     }
     const View a = rig.input(*ring, primes, in, fill);
     const View out = rig.output(*ring, primes, out_shape);
-    return [=, &rig] { (rig.kernels().*call)(rig.queue(), *prepared, primes, a, out); };
+    return [=, &rig] { rig.queue().enqueue(call(prepared, primes, a, out)); };
   };
   std::string name = std::string(field.name) + " n=" + std::to_string(n);
   name += fill == Fill::top ? " all q-1" : fill == Fill::edges ? " 0 and q-1" : "";
@@ -31,7 +29,7 @@ OpCase ntt_case(const std::string& kernel, Transform call, const Field& field, s
           many || n > 8192, declare};
 }
 
-void ntt_cases(std::vector<OpCase>& cases, const std::string& kernel, Transform call) {
+void ntt_cases(std::vector<OpCase>& cases, const std::string& kernel, Unary call) {
   for (const Field* f : main_fields()) {
     const auto add = [&](std::size_t n, const PrimeList& primes, const Shape& in, const Shape& out, Fill fill,
                          bool in_place) { cases.push_back(ntt_case(kernel, call, *f, n, primes, in, out, fill, in_place)); };
@@ -77,7 +75,7 @@ OpCase permute_case(const Field& field, std::size_t n, u64 g, math::Domain domai
     const auto p = rig.kernels().prepare(automorphism(n, g, domain));
     const View a = rig.input(*ring, primes, in, fill);
     const View out = rig.output(*ring, primes, out_shape);
-    return [=, &rig] { rig.kernels().permute(rig.queue(), *prepared, primes, *p, a, out); };
+    return [=, &rig] { rig.queue().enqueue(device::Permute{prepared, primes, p, a, out}); };
   };
   const char* where = domain == math::Domain::ntt ? " values" : " coefficients";
   return {"permute", std::string(field.name) + " n=" + std::to_string(n) + " g=" + std::to_string(g) + where, false,
@@ -103,7 +101,7 @@ OpCase sample_case(const Field& field, std::size_t n, const PrimeList& primes, c
     const auto ring = ring_of(field, n, 4);
     const auto prepared = rig.prepare(ring);
     const View out = rig.output(*ring, primes, shape);
-    return [=, &rig] { rig.kernels().sample(rig.queue(), *prepared, primes, draw, out); };
+    return [=, &rig] { rig.queue().enqueue(device::Sample{prepared, primes, Secret(draw), out}); };
   };
   return {"sample", std::string(field.name) + " n=" + std::to_string(n) + " " + name, false, declare};
 }
@@ -130,8 +128,8 @@ void sample_cases(std::vector<OpCase>& cases) {
 }  // namespace
 
 void transform_cases(std::vector<OpCase>& cases) {
-  ntt_cases(cases, "forward_ntt", &Kernels::forward_ntt);
-  ntt_cases(cases, "inverse_ntt", &Kernels::inverse_ntt);
+  ntt_cases(cases, "forward_ntt", call_of<device::ForwardNtt>);
+  ntt_cases(cases, "inverse_ntt", call_of<device::InverseNtt>);
   permute_cases(cases);
   sample_cases(cases);
 }

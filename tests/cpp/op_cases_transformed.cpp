@@ -49,8 +49,8 @@ void divide_case(std::vector<OpCase>& cases, const Field& field, const DivideSha
     const std::size_t components = 1 + s.added;
     const View x = rig.input(*ring, plan->primes, {s.batch, components, s.layout}, s.fill);
     const View out = rig.output(*ring, plan->out, {s.batch, components, out_layout(s)});
-    const auto scratch = rig.workspace(Kernels::divide_workspace(*plan, items(s), components));
-    return [=, &rig] { rig.kernels().divide(rig.queue(), *plan, x, out, scratch); };
+    const device::Call call = rig.with_scratch(device::Divide{plan, x, out});
+    return [=, &rig] { rig.queue().enqueue(call); };
   };
   const std::string name = std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name;
   cases.push_back({"divide", name + (items(s) == 0 ? ", empty batch" : ""), s.n > 4096, declare});
@@ -79,7 +79,7 @@ std::vector<Down> downs(const SwitchShape& shape) {
   return all;
 }
 
-/// apply_key_ntt from digits, or the whole key_switch_ntt from a polynomial. `galois`: the automorphism that turns what
+/// apply_key from digits, or the whole key_switch from a polynomial, in the NTT domain. `galois`: the automorphism that turns what
 /// is switched; 0: none.
 void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Down& down, const Setting& s,
               bool whole, u64 galois = 0) {
@@ -91,23 +91,17 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
     const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * plan->digits.size()}, s.fill);
     const View add = s.added > 0 ? rig.input(*ring, plan->chain, {s.batch, s.added, s.layout}, s.fill) : View{};
     const View out = rig.output(*ring, plan->down.out, {s.batch, 2, out_layout(s)});
-    const std::size_t need = whole ? Kernels::key_switch_ntt_workspace(*plan, items(s), galois > 0)
-                                   : Kernels::apply_key_ntt_workspace(*plan, items(s), galois > 0);
-    const auto scratch = rig.workspace(need);
     std::shared_ptr<const device::PreparedPermutation> turn;
     if (galois > 0) turn = rig.kernels().prepare(device::Permutation{math::automorphism_table(s.n, galois), {}});
-    return [=, &rig] {
-      const View* added = s.added > 0 ? &add : nullptr;
-      if (whole) {
-        rig.kernels().key_switch_ntt(rig.queue(), *plan, in, key, added, out, scratch, turn.get());
-      } else {
-        rig.kernels().apply_key_ntt(rig.queue(), *plan, in, key, added, out, scratch, turn.get());
-      }
-    };
+    const auto added = s.added > 0 ? std::optional(add) : std::nullopt;
+    const device::Call call =
+        whole ? rig.with_scratch(device::KeySwitch{plan, math::Domain::ntt, in, key, added, out, {}, turn})
+              : rig.with_scratch(device::ApplyKey{plan, math::Domain::ntt, in, key, added, out, {}, turn});
+    return [=, &rig] { rig.queue().enqueue(call); };
   };
-  cases.push_back({whole ? "key_switch_ntt" : "apply_key_ntt",
-                   std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name + ", " + down.name + ", added " +
-                       std::to_string(s.added) + (galois > 0 ? ", turned by " + std::to_string(galois) : ""),
+  cases.push_back({whole ? "key_switch" : "apply_key",
+                   std::string(field.name) + " ntt n=" + std::to_string(s.n) + " " + shape.name + ", " + down.name +
+                       ", added " + std::to_string(s.added) + (galois > 0 ? ", turned by " + std::to_string(galois) : ""),
                    s.n > 4096, declare});
 }
 

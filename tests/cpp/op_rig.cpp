@@ -199,6 +199,15 @@ device::Workspace Rig::workspace(std::size_t bytes) {
   return device::Workspace(buffer->address(), bytes);
 }
 
+device::Call Rig::with_scratch(device::Call call) {
+  std::visit(
+      [&](auto& c) {
+        if constexpr (requires { c.scratch; }) c.scratch = workspace(device::scratch_bytes(c, device::items_of(c)));
+      },
+      call);
+  return call;
+}
+
 std::vector<std::vector<std::byte>> Rig::results() {
   queue_->wait();
   std::vector<std::vector<std::byte>> all;

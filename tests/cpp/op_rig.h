@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "device/composite.h"
+#include "device/chunks.h"
+#include "device/expand.h"
 #include "device/kernels.h"
 
 namespace heliograph::test {
@@ -83,6 +84,8 @@ class Rig {
   View in_out(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill = Fill::random);
   View in_out(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill = Fill::random);
   device::Workspace workspace(std::size_t bytes);
+  /// The call with as much scratch as it wants.
+  device::Call with_scratch(device::Call call);
 
   /// Deterministic 64 bits, different each time.
   u64 random();
@@ -97,6 +100,25 @@ class Rig {
   std::vector<device::Buffer> inputs_, outputs_;
   u64 state_ = 1;
 };
+
+/// Makes calls of kernels that have these operands.
+using Unary = device::Call (*)(const device::RingHandle&, const PrimeList&, const View& a, const View& out);
+using Binary = device::Call (*)(const device::RingHandle&, const PrimeList&, const View& a, const View& b, const View& out);
+template <class Kernel>
+device::Call call_of(const device::RingHandle& ring, const PrimeList& primes, const View& a, const View& out) {
+  return Kernel{ring, primes, a, out};
+}
+template <class Kernel>
+device::Call call_of(const device::RingHandle& ring, const PrimeList& primes, const View& a, const View& b,
+                     const View& out) {
+  return Kernel{ring, primes, a, b, out};
+}
+
+/// A plan as calls hold it.
+template <class Plan>
+std::shared_ptr<const Plan> held(const Plan& plan) {
+  return std::make_shared<const Plan>(plan);
+}
 
 /// The coefficients [first, first + count) of all that a view holds.
 View coefficients(View v, std::size_t first, std::size_t count);

@@ -35,8 +35,8 @@ class Converter {
     };
     const View own_view = view(extra, to);
     const auto prepared = target_.device->kernels().prepare(c);
-    target_.device->kernels().convert(*queue_, *prepared, view(in, from), c.own.empty() ? nullptr : &own_view,
-                                      view(out, to));
+    queue_->enqueue(
+        device::Convert{prepared, view(in, from), c.own.empty() ? std::nullopt : std::optional(own_view), view(out, to)});
     std::vector<std::vector<u64>> rows(n, std::vector<u64>(to));
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t j = 0; j < to; ++j) rows[i][j] = out[j * n + i];
@@ -290,7 +290,7 @@ TEST(Transformed, DivisionHasTheBitsOfTheConversionOfCoefficients) {
       const device::DividePlan plan = divide_plan(rig, ring, from, to, times, keep);
       const Shape shape{{3}, 2};
       const View x = rig.input(*ring, from, shape), transformed = rig.output(*ring, to, shape);
-      k.divide(rig.queue(), plan, x, transformed, rig.workspace(Kernels::divide_workspace(plan, 3, 2)));
+      rig.queue().enqueue(rig.with_scratch(device::Divide{held(plan), x, transformed}));
 
       PrimeList divisors;
       std::vector<u64> added;
@@ -304,17 +304,17 @@ TEST(Transformed, DivisionHasTheBitsOfTheConversionOfCoefficients) {
       const auto c = k.prepare(keep > 1 ? math::divide_keeping(f, t, keep) : math::divide_and_round(f, t, added, times));
       const View rest = rig.input(*ring, divisors, shape), own = rig.input(*ring, to, shape);
       const View converted = rig.output(*ring, to, shape);
-      k.inverse_ntt(rig.queue(), *prepared, from, x, x);
+      rig.queue().enqueue(device::InverseNtt{prepared, from, x, x});
       const auto move = [&](const PrimeList& list, const View& out) {
         for (std::size_t i = 0; i < from.size(); ++i) {
           for (std::size_t j = 0; j < list.size(); ++j) {
-            if (from[i] == list[j]) k.copy(rig.queue(), x.with_limbs(i, 1), out.with_limbs(j, 1));
+            if (from[i] == list[j]) rig.queue().enqueue(device::Copy{x.with_limbs(i, 1), out.with_limbs(j, 1)});
           }
         }
       };
       move(divisors, rest), move(to, own);
-      k.convert(rig.queue(), *c, rest, &own, converted);
-      k.forward_ntt(rig.queue(), *prepared, to, converted, converted);
+      rig.queue().enqueue(device::Convert{c, rest, own, converted});
+      rig.queue().enqueue(device::ForwardNtt{prepared, to, converted, converted});
       const auto results = rig.results();
       EXPECT_TRUE(results[0] == results[1]) << field->name << ", from " << from.size() << " limbs to " << to.size();
     }
@@ -337,19 +337,20 @@ TEST(Transformed, AKeySwitchHasTheBitsOfThatOfCoefficients) {
           const View add = added > 0 ? rig.input(*ring, s.chain, {{3}, added}) : View{};
           const View want = rig.output(*ring, s.chain, {{3}, 2}), got = rig.output(*ring, s.chain, {{3}, 2});
           // times * switch(x) + add, all of coefficients
-          k.key_switch(rig.queue(), *plan, x, key, nullptr, want, rig.workspace(Kernels::key_switch_workspace(*plan, 3)));
+          rig.queue().enqueue(
+              rig.with_scratch(device::KeySwitch{plan, math::Domain::coefficient, x, key, std::nullopt, want}));
           device::LimbConstants c{};
           for (std::size_t l = 0; l < s.chain.size(); ++l) c[l] = times % ring->prime(s.chain[l]);
-          k.mul_constants(rig.queue(), *prepared, s.chain, want, c, want);
+          rig.queue().enqueue(device::MulConstants{prepared, s.chain, want, c, want});
           if (added > 0) {
             const View part = want.with_components(0, added);
-            k.add(rig.queue(), *prepared, s.chain, part, add, part);
-            k.forward_ntt(rig.queue(), *prepared, s.chain, add, add);
+            rig.queue().enqueue(device::Add{prepared, s.chain, part, add, part});
+            rig.queue().enqueue(device::ForwardNtt{prepared, s.chain, add, add});
           }
-          k.forward_ntt(rig.queue(), *prepared, s.chain, want, want);
-          k.forward_ntt(rig.queue(), *prepared, s.chain, x, x);
-          k.key_switch_ntt(rig.queue(), *transformed, x, key, added > 0 ? &add : nullptr, got,
-                           rig.workspace(Kernels::key_switch_ntt_workspace(*transformed, 3)));
+          rig.queue().enqueue(device::ForwardNtt{prepared, s.chain, want, want});
+          rig.queue().enqueue(device::ForwardNtt{prepared, s.chain, x, x});
+          rig.queue().enqueue(rig.with_scratch(device::KeySwitch{transformed, math::Domain::ntt, x, key,
+                                                                 added > 0 ? std::optional(add) : std::nullopt, got}));
           const auto results = rig.results();
           EXPECT_TRUE(results[0] == results[1]) << field->name << " " << s.name << ", times " << times << ", " << added;
         }
@@ -368,7 +369,7 @@ TEST(Transformed, ArgumentsAreChecked) {
   const device::DividePlan plan = divide_plan(rig, ring, {0, 1, 2, 3}, {0, 1, 2});
   const View x = in(plan.primes, 3, 2), quotient = in(plan.out, 3, 2);
   const auto divide = [&](const device::DividePlan& p, const View& a, const View& to, std::size_t room = 1 << 20) {
-    rig.kernels().divide(rig.queue(), p, a, to, rig.workspace(room));
+    rig.queue().enqueue(device::Divide{held(p), a, to, rig.workspace(room)});
   };
   EXPECT_NO_THROW(divide(plan, x, quotient));
   EXPECT_THROW(divide(plan, x, quotient, 64), InternalError);
@@ -392,33 +393,35 @@ TEST(Transformed, ArgumentsAreChecked) {
   const View key = in(PrimeList::range(0, 9), 1, 6), out = in({0, 1}, 3, 2), add = in(shape.chain, 3, 2);
   for (const bool whole : {false, true}) {
     const View digits = whole ? in(shape.chain, 3, 1) : in(switched->extended, 3, 3);
-    const auto run = [&](const device::KeySwitchPlan& p, const View& a, const View& with, const View* added, const View& to,
-                         std::size_t room = 1 << 20, const device::PreparedPermutation* turn = nullptr) {
-      whole ? rig.kernels().key_switch_ntt(rig.queue(), p, a, with, added, to, rig.workspace(room), turn)
-            : rig.kernels().apply_key_ntt(rig.queue(), p, a, with, added, to, rig.workspace(room), turn);
+    const auto run = [&](const device::KeySwitchPlan& p, const View& a, const View& with, const std::optional<View>& added,
+                         const View& to, std::size_t room = 1 << 20, const device::PermutationHandle& turn = nullptr) {
+      whole
+          ? rig.queue().enqueue(device::KeySwitch{held(p), math::Domain::ntt, a, with, added, to, rig.workspace(room), turn})
+          : rig.queue().enqueue(device::ApplyKey{held(p), math::Domain::ntt, a, with, added, to, rig.workspace(room), turn});
     };
     for (const std::size_t n : {std::size_t{64}, std::size_t{128}}) {
       const auto turn = rig.kernels().prepare(device::Permutation{math::automorphism_table(n, 3), {}});
       if (n == 64) {
-        EXPECT_NO_THROW(run(*switched, digits, key, &add, out, 1 << 20, turn.get()));
+        EXPECT_NO_THROW(run(*switched, digits, key, add, out, 1 << 20, turn));
       } else {
-        EXPECT_THROW(run(*switched, digits, key, &add, out, 1 << 20, turn.get()), ShapeError);
+        EXPECT_THROW(run(*switched, digits, key, add, out, 1 << 20, turn), ShapeError);
       }
     }
     const auto negating =
         rig.kernels().prepare(device::Permutation{math::automorphism_table(64, 3), std::vector<bool>(64, true)});
-    EXPECT_THROW(run(*switched, digits, key, &add, out, 1 << 20, negating.get()), ShapeError);
-    EXPECT_NO_THROW(run(*switched, digits, key, &add, out));
-    EXPECT_THROW(run(*switched, digits, key, &add, out, 64), InternalError);
-    EXPECT_THROW(run(*switched, add, key, nullptr, out), ShapeError);
-    EXPECT_THROW(run(*switched, digits, in(PrimeList::range(0, 9), 1, 5), nullptr, out), ShapeError);
-    EXPECT_THROW(run(*switched, digits, in({0, 1, 2}, 1, 6), nullptr, out), ShapeError);
-    EXPECT_THROW(run(*switched, digits, key, nullptr, add), ShapeError) << "not the limbs that are left";
-    EXPECT_THROW(run(*switched, digits, key, nullptr, in({0, 1}, 3, 1)), ShapeError);
-    EXPECT_THROW(run(*switched, digits, key, &out, out), ShapeError) << "added without the chain's last limb";
+    EXPECT_THROW(run(*switched, digits, key, add, out, 1 << 20, negating), ShapeError);
+    EXPECT_NO_THROW(run(*switched, digits, key, add, out));
+    EXPECT_THROW(run(*switched, digits, key, add, out, 64), InternalError);
+    EXPECT_THROW(run(*switched, add, key, std::nullopt, out), ShapeError);
+    EXPECT_THROW(run(*switched, digits, in(PrimeList::range(0, 9), 1, 5), std::nullopt, out), ShapeError);
+    EXPECT_THROW(run(*switched, digits, in({0, 1, 2}, 1, 6), std::nullopt, out), ShapeError);
+    EXPECT_THROW(run(*switched, digits, key, std::nullopt, add), ShapeError) << "not the limbs that are left";
+    EXPECT_THROW(run(*switched, digits, key, std::nullopt, in({0, 1}, 3, 1)), ShapeError);
+    EXPECT_THROW(run(*switched, digits, key, out, out), ShapeError) << "added without the chain's last limb";
     const View more = in(shape.chain, 3, 3);
-    EXPECT_THROW(run(*switched, digits, key, &more, out), ShapeError);
-    EXPECT_THROW(run(*switch_plan(rig, ring, shape), digits, key, nullptr, out), ShapeError) << "a plan of coefficients";
+    EXPECT_THROW(run(*switched, digits, key, more, out), ShapeError);
+    EXPECT_THROW(run(*switch_plan(rig, ring, shape), digits, key, std::nullopt, out), ShapeError)
+        << "a plan of coefficients";
   }
 }
 

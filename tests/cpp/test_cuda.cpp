@@ -78,9 +78,9 @@ struct Work {
     memory = d.allocate(x.words() * 8, *queue);
     x.data = memory->address();
   }
-  void add() { device.kernels().add(*queue, *ring, {0, 1, 2}, x, x, x); }
-  void mul() { device.kernels().mul(*queue, *ring, {0, 1, 2}, x, x, x); }
-  void neg() { device.kernels().neg(*queue, *ring, {0, 1, 2}, x, x); }
+  void add() { queue->enqueue(device::Add{ring, {0, 1, 2}, x, x, x}); }
+  void mul() { queue->enqueue(device::Mul{ring, {0, 1, 2}, x, x, x}); }
+  void neg() { queue->enqueue(device::Neg{ring, {0, 1, 2}, x, x}); }
 
   device::Device& device;
   std::unique_ptr<device::Queue> queue;
@@ -109,9 +109,9 @@ void everything(device::Device& d) {
   w.queue->after(*other->record());
   w.queue->uses(second);
   w.add();
-  k.permute(*w.queue, *w.ring, {0, 1, 2}, *permutation, w.x, y);
-  k.convert(*w.queue, *raise, w.x.with_limbs(0, 2), nullptr, y.with_limbs(2, 1));
-  k.product(*w.queue, *w.ring, {0, 1, 2}, *product, w.x, y);
+  w.queue->enqueue(device::Permute{w.ring, {0, 1, 2}, permutation, w.x, y});
+  w.queue->enqueue(device::Convert{raise, w.x.with_limbs(0, 2), std::nullopt, y.with_limbs(2, 1)});
+  w.queue->enqueue(device::Product{w.ring, {0, 1, 2}, product, w.x, y});
   w.queue->record()->wait();
   d.memory();
   d.download(*w.queue, y.data, bytes);
@@ -324,8 +324,7 @@ TEST_F(FakeGpu, WhatBelongsToAnotherDeviceIsRefused) {
   EXPECT_THROW(device_->allocate(100, *theirs.queue), MismatchError);
   EXPECT_THROW(w.queue->uses(theirs.memory), MismatchError);
   EXPECT_THROW(w.queue->after(*theirs.queue->record()), MismatchError);
-  EXPECT_THROW(device_->kernels().add(*w.queue, *theirs.ring, {0, 1, 2}, w.x, w.x, w.x), MismatchError);
-  EXPECT_THROW(device_->kernels().add(*theirs.queue, *w.ring, {0, 1, 2}, w.x, w.x, w.x), MismatchError);
+  EXPECT_THROW(w.queue->enqueue(device::Add{theirs.ring, {0, 1, 2}, w.x, w.x, w.x}), MismatchError);
   EXPECT_EQ(driver_->count("launch"), 0u);
 }
 
@@ -564,7 +563,7 @@ TEST_F(FakeGpu, AGatherIsOneLaunch) {
           {View::dense(from->address(), Word::w64, batch, 2, 3, n), View::dense(to->address(), Word::w64, batch, 2, 3, n)});
     }
     const std::size_t before = driver_->count("launch");
-    device_->kernels().gather(*queue, list);
+    queue->enqueue(device::Gather{list});
     return driver_->count("launch") - before;
   };
   EXPECT_EQ(launches(0, 64), 0u);
@@ -693,12 +692,12 @@ TEST_F(Gpu, MemoryWaitsForTheQueuesThatUseIt) {
     d.upload(*first, good, x.data);
     second->after(*first->record());
     second->uses(buffer);
-    for (int i = 0; i < 50; ++i) d.kernels().copy(*second, x, y);
+    for (int i = 0; i < 50; ++i) second->enqueue(device::Copy{x, y});
     buffer.reset();
     const device::Buffer next = d.allocate(bytes, *first);
     View z = x;
     z.data = next->address();
-    d.kernels().zero(*first, z);
+    first->enqueue(device::Zero{z});
     d.download(*second, y.data, got);
     ASSERT_TRUE(got == good) << "round " << round;
     first->wait();
@@ -714,7 +713,7 @@ TEST_F(Gpu, MemoryWaitsForTheQueuesThatUseIt) {
   const View nowhere = View::dense(nullptr, Word::w64, {3}, 2, 2, 1024);
   std::string said, later;
   said = message_of<DeviceError>([&] {
-    d->kernels().add(*queue, *ring, {0, 1}, nowhere, nowhere, nowhere);
+    queue->enqueue(device::Add{ring, {0, 1}, nowhere, nowhere, nowhere});
     queue->wait();
   });
   later = message_of<DeviceError>([&] { d->allocate(100, *queue); });

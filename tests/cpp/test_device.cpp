@@ -102,7 +102,7 @@ class Arguments : public testing::Test {
 TEST_F(Arguments, OperandsThatAreNotTheRings) {
   const View good = view(3, 2, 2);
   const View degree = view(3, 2, 2, Word::w32, 16), word = view(3, 2, 2, Word::w64), limbs = view(3, 2, 3);
-  const auto all = [&](const View& a, PrimeList primes) { k().add(q_, *ring_, primes, a, good, good); };
+  const auto all = [&](const View& a, PrimeList primes) { q_.enqueue(device::Add{ring_, primes, a, good, good}); };
   EXPECT_NO_THROW(all(good, two_));
   EXPECT_THROW(all(degree, two_), ShapeError);
   EXPECT_THROW(all(word, two_), MismatchError);
@@ -126,20 +126,44 @@ TEST_F(Arguments, Slices) {
   const auto of = [&](std::size_t n, std::size_t components = 1) { return view(3, components, 1, Word::w32, n); };
   using Call = std::function<void(const View& a, const View& b)>;
   const std::vector<Call> sliced = {
-      [&](const View& a, const View& b) { k().add(q_, *ring, one, a, b, b); },
-      [&](const View& a, const View& b) { k().sub(q_, *ring, one, b, a, b); },
-      [&](const View& a, const View& b) { k().neg(q_, *ring, one, a, b); },
-      [&](const View& a, const View& b) { k().mul(q_, *ring, one, a, b, b); },
-      [&](const View& a, const View& b) { k().mul_accumulate(q_, *ring, one, b, a, b); },
-      [&](const View& a, const View& b) { k().mul_constants(q_, *ring, one, a, constants, b); },
-      [&](const View& a, const View& b) { k().add_constants(q_, *ring, one, a, constants, math::Domain::ntt, b); },
-      [&](const View& a, const View& b) { k().convert(q_, *raise, a, nullptr, b); },
-      [&](const View& a, const View& b) { k().inner_product(q_, *ring, one, a, b.item(0), {0}, of(a.n)); },
-      [&](const View& a, const View& b) { k().tensor(q_, *ring, one, a, b, of(a.n)); },
-      [&](const View& a, const View& b) { k().product(q_, *ring, one, *matrix, a, b); },
-      [&](const View& a, const View& b) { k().copy(q_, a, b); },
       [&](const View& a, const View& b) {
-        k().gather(q_, std::vector<device::Piece>{{a, b}});
+        q_.enqueue(device::Add{ring, one, a, b, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::Sub{ring, one, b, a, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::Neg{ring, one, a, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::Mul{ring, one, a, b, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::MulAccumulate{ring, one, b, a, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::MulConstants{ring, one, a, constants, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::AddConstants{ring, one, a, constants, math::Domain::ntt, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::Convert{raise, a, std::nullopt, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::InnerProduct{ring, one, a, b.item(0), {0}, of(a.n)});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::Tensor{ring, one, a, b, of(a.n)});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::Product{ring, one, matrix, a, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::Copy{a, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::Gather{std::vector<device::Piece>{{a, b}}});
       },
   };
   for (std::size_t i = 0; i < sliced.size(); ++i) {
@@ -153,11 +177,21 @@ TEST_F(Arguments, Slices) {
     EXPECT_THROW(sliced[i](of(512), of(512)), ShapeError);
   }
   const std::vector<Call> whole = {
-      [&](const View& a, const View& b) { k().forward_ntt(q_, *ring, one, a, b); },
-      [&](const View& a, const View& b) { k().inverse_ntt(q_, *ring, one, a, b); },
-      [&](const View& a, const View& b) { k().permute(q_, *ring, one, *permutation, a, b); },
-      [&](const View& a, const View& b) { k().add_constants(q_, *ring, one, a, constants, math::Domain::coefficient, b); },
-      [&](const View&, const View& b) { k().sample(q_, *ring, one, {}, b); },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::ForwardNtt{ring, one, a, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::InverseNtt{ring, one, a, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::Permute{ring, one, permutation, a, b});
+      },
+      [&](const View& a, const View& b) {
+        q_.enqueue(device::AddConstants{ring, one, a, constants, math::Domain::coefficient, b});
+      },
+      [&](const View&, const View& b) {
+        q_.enqueue(device::Sample{ring, one, Secret(device::Draw{}), b});
+      },
   };
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NO_THROW(whole[i](of(256), of(256))) << i;
@@ -165,21 +199,22 @@ TEST_F(Arguments, Slices) {
   }
   // Rows of no polynomial are for the first kernels alone.
   const auto rows = k().prepare(rows_of(kField32, 192, 2));
-  EXPECT_NO_THROW(k().mul(q_, *rows, one, of(192), of(192), of(192)));
-  EXPECT_NO_THROW(k().add_constants(q_, *rows, one, of(192), constants, math::Domain::ntt, of(192)));
-  EXPECT_THROW(k().mul(q_, *rows, one, of(256), of(256), of(256)), ShapeError);
-  EXPECT_THROW(k().forward_ntt(q_, *rows, one, of(192), of(192)), ParameterError);
-  EXPECT_THROW(k().inverse_ntt(q_, *rows, one, of(192), of(192)), ParameterError);
-  EXPECT_THROW(k().add_constants(q_, *rows, one, of(192), constants, math::Domain::coefficient, of(192)), ParameterError);
-  EXPECT_THROW(k().sample(q_, *rows, one, {}, of(192)), ParameterError);
+  EXPECT_NO_THROW(q_.enqueue(device::Mul{rows, one, of(192), of(192), of(192)}));
+  EXPECT_NO_THROW(q_.enqueue(device::AddConstants{rows, one, of(192), constants, math::Domain::ntt, of(192)}));
+  EXPECT_THROW(q_.enqueue(device::Mul{rows, one, of(256), of(256), of(256)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::ForwardNtt{rows, one, of(192), of(192)}), ParameterError);
+  EXPECT_THROW(q_.enqueue(device::InverseNtt{rows, one, of(192), of(192)}), ParameterError);
+  EXPECT_THROW(q_.enqueue(device::AddConstants{rows, one, of(192), constants, math::Domain::coefficient, of(192)}),
+               ParameterError);
+  EXPECT_THROW(q_.enqueue(device::Sample{rows, one, Secret(device::Draw{}), of(192)}), ParameterError);
 }
 
 TEST_F(Arguments, Gathers) {
   const View a = view(3, 2, 2), out = view(3, 2, 2);
   const auto gather = [&](const View& from, const View& to) {
-    k().gather(q_, std::vector<device::Piece>{{a, out}, {from, to}});
+    q_.enqueue(device::Gather{std::vector<device::Piece>{{a, out}, {from, to}}});
   };
-  EXPECT_NO_THROW(k().gather(q_, {}));
+  EXPECT_NO_THROW(q_.enqueue(device::Gather{}));
   EXPECT_NO_THROW(gather(broadcast(a), view(3, 2, 2)));
   EXPECT_NO_THROW(gather(view(1, 1, 1, Word::w64, 3), view(1, 1, 1, Word::w64, 3)));  // pieces need not be alike
   EXPECT_THROW(gather(a, broadcast(out)), ShapeError);
@@ -191,31 +226,30 @@ TEST_F(Arguments, Gathers) {
 }
 
 TEST_F(Arguments, BinaryKernels) {
-  using Binary =
-      void (Kernels::*)(device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&, const View&);
   const View good = view(3, 2, 2), one = view(3, 1, 2), three = view(3, 3, 2), batch = view(2, 2, 2),
              word = view(3, 2, 2, Word::w64);
-  for (const Binary call : {static_cast<Binary>(&Kernels::add), static_cast<Binary>(&Kernels::sub),
-                            static_cast<Binary>(&Kernels::mul), static_cast<Binary>(&Kernels::mul_accumulate)}) {
-    const bool shares = call == static_cast<Binary>(&Kernels::mul) || call == static_cast<Binary>(&Kernels::mul_accumulate);
-    const auto run = [&](const View& a, const View& b, const View& out) { (k().*call)(q_, *ring_, two_, a, b, out); };
-    EXPECT_NO_THROW(run(good, broadcast(good), good));
-    for (const View& bad : {three, batch}) {
-      EXPECT_THROW(run(bad, good, good), ShapeError);
-      EXPECT_THROW(run(good, bad, good), ShapeError);
-      EXPECT_THROW(run(good, good, bad), ShapeError);
-    }
-    EXPECT_THROW(run(word, good, good), MismatchError);
-    EXPECT_THROW(run(good, word, good), MismatchError);
-    EXPECT_THROW(run(good, good, word), MismatchError);
-    EXPECT_THROW(run(good, good, broadcast(good)), ShapeError);
-    if (shares) {
-      EXPECT_NO_THROW(run(one, good, good));
-      EXPECT_NO_THROW(run(good, one, good));
-      EXPECT_THROW(run(good, good, one), ShapeError);
-    } else {
-      EXPECT_THROW(run(one, good, good), ShapeError);
-      EXPECT_THROW(run(good, one, good), ShapeError);
+  for (const bool shares : {false, true}) {
+    for (const Binary call : shares ? std::vector<Binary>{call_of<device::Mul>, call_of<device::MulAccumulate>}
+                                    : std::vector<Binary>{call_of<device::Add>, call_of<device::Sub>}) {
+      const auto run = [&](const View& a, const View& b, const View& out) { q_.enqueue(call(ring_, two_, a, b, out)); };
+      EXPECT_NO_THROW(run(good, broadcast(good), good));
+      for (const View& bad : {three, batch}) {
+        EXPECT_THROW(run(bad, good, good), ShapeError);
+        EXPECT_THROW(run(good, bad, good), ShapeError);
+        EXPECT_THROW(run(good, good, bad), ShapeError);
+      }
+      EXPECT_THROW(run(word, good, good), MismatchError);
+      EXPECT_THROW(run(good, word, good), MismatchError);
+      EXPECT_THROW(run(good, good, word), MismatchError);
+      EXPECT_THROW(run(good, good, broadcast(good)), ShapeError);
+      if (shares) {
+        EXPECT_NO_THROW(run(one, good, good));
+        EXPECT_NO_THROW(run(good, one, good));
+        EXPECT_THROW(run(good, good, one), ShapeError);
+      } else {
+        EXPECT_THROW(run(one, good, good), ShapeError);
+        EXPECT_THROW(run(good, one, good), ShapeError);
+      }
     }
   }
 }
@@ -227,13 +261,27 @@ TEST_F(Arguments, UnaryKernels) {
   using Call = std::function<void(const View&, const View&)>;
   const auto identity = k().prepare(device::Permutation{{0, 1, 2, 3, 4, 5, 6, 7}, {}});
   const std::vector<Call> calls = {
-      [&](const View& a, const View& out) { k().neg(q_, *ring_, two_, a, out); },
-      [&](const View& a, const View& out) { k().mul_constants(q_, *ring_, two_, a, fine, out); },
-      [&](const View& a, const View& out) { k().add_constants(q_, *ring_, two_, a, fine, math::Domain::ntt, out); },
-      [&](const View& a, const View& out) { k().forward_ntt(q_, *ring_, two_, a, out); },
-      [&](const View& a, const View& out) { k().inverse_ntt(q_, *ring_, two_, a, out); },
-      [&](const View& a, const View& out) { k().permute(q_, *ring_, two_, *identity, a, out); },
-      [&](const View& a, const View& out) { k().copy(q_, a, out); },
+      [&](const View& a, const View& out) {
+        q_.enqueue(device::Neg{ring_, two_, a, out});
+      },
+      [&](const View& a, const View& out) {
+        q_.enqueue(device::MulConstants{ring_, two_, a, fine, out});
+      },
+      [&](const View& a, const View& out) {
+        q_.enqueue(device::AddConstants{ring_, two_, a, fine, math::Domain::ntt, out});
+      },
+      [&](const View& a, const View& out) {
+        q_.enqueue(device::ForwardNtt{ring_, two_, a, out});
+      },
+      [&](const View& a, const View& out) {
+        q_.enqueue(device::InverseNtt{ring_, two_, a, out});
+      },
+      [&](const View& a, const View& out) {
+        q_.enqueue(device::Permute{ring_, two_, identity, a, out});
+      },
+      [&](const View& a, const View& out) {
+        q_.enqueue(device::Copy{a, out});
+      },
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {
     EXPECT_NO_THROW(calls[i](good, other)) << i;
@@ -245,17 +293,17 @@ TEST_F(Arguments, UnaryKernels) {
     EXPECT_THROW(calls[i](good, view(3, 2, 2, Word::w32, 16)), ShapeError) << i;
     EXPECT_THROW(calls[i](good, view(3, 2, 2, Word::w64)), Error) << i;
   }
-  EXPECT_THROW(k().mul_constants(q_, *ring_, two_, good, large, good), ShapeError);
-  EXPECT_THROW(k().add_constants(q_, *ring_, two_, good, large, math::Domain::ntt, good), ShapeError);
-  EXPECT_THROW(k().zero(q_, broadcast(good)), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::MulConstants{ring_, two_, good, large, good}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::AddConstants{ring_, two_, good, large, math::Domain::ntt, good}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Zero{broadcast(good)}), ShapeError);
 }
 
 TEST_F(Arguments, Permutations) {
   const View a = view(3, 2, 2), out = view(3, 2, 2);
   const auto four = k().prepare(device::Permutation{{0, 1, 2, 3}, {}});
   const auto eight = k().prepare(device::Permutation{{0, 1, 2, 3, 4, 5, 6, 7}, {}});
-  EXPECT_THROW(k().permute(q_, *ring_, two_, *four, a, out), ShapeError);
-  EXPECT_THROW(k().permute(q_, *ring_, two_, *eight, a, a), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Permute{ring_, two_, four, a, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Permute{ring_, two_, eight, a, a}), ShapeError);
   EXPECT_THROW(k().prepare(device::Permutation{{0, 2}, {}}), ShapeError);
   EXPECT_THROW(k().prepare(device::Permutation{{0, 1}, {true}}), ShapeError);
 }
@@ -264,56 +312,56 @@ TEST_F(Arguments, Conversions) {
   const auto raise = k().prepare(math::extend_base({p_[0], p_[1]}, {p_[2]}));
   const auto divide = k().prepare(math::divide_and_round({p_[0], p_[1]}, {p_[2]}));
   const View x = view(3, 2, 2), one = view(3, 2, 1);
-  EXPECT_NO_THROW(k().convert(q_, *raise, x, nullptr, one));
-  EXPECT_NO_THROW(k().convert(q_, *divide, x, &one, view(3, 2, 1)));
-  EXPECT_THROW(k().convert(q_, *raise, one, nullptr, one), ShapeError);            // sources
-  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2)), ShapeError);    // targets
-  EXPECT_THROW(k().convert(q_, *raise, view(2, 2, 2), nullptr, one), ShapeError);  // batch
-  EXPECT_THROW(k().convert(q_, *raise, view(3, 1, 2), nullptr, one), ShapeError);  // components
-  EXPECT_THROW(k().convert(q_, *raise, view(3, 2, 2, Word::w32, 16), nullptr, one), ShapeError);
-  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, broadcast(one)), ShapeError);
-  EXPECT_THROW(k().convert(q_, *raise, x, &one, one), ShapeError);      // own not wanted
-  EXPECT_THROW(k().convert(q_, *divide, x, nullptr, one), ShapeError);  // own missing
+  EXPECT_NO_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, one}));
+  EXPECT_NO_THROW(q_.enqueue(device::Convert{divide, x, one, view(3, 2, 1)}));
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, one, std::nullopt, one}), ShapeError);            // sources
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, view(3, 2, 2)}), ShapeError);    // targets
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, view(2, 2, 2), std::nullopt, one}), ShapeError);  // batch
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, view(3, 1, 2), std::nullopt, one}), ShapeError);  // components
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, view(3, 2, 2, Word::w32, 16), std::nullopt, one}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, broadcast(one)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, x, one, one}), ShapeError);            // own not wanted
+  EXPECT_THROW(q_.enqueue(device::Convert{divide, x, std::nullopt, one}), ShapeError);  // own missing
   for (const View& own :
        {view(3, 2, 2), view(3, 1, 1), view(2, 2, 1), view(3, 2, 1, Word::w64), view(3, 2, 1, Word::w32, 16)}) {
-    EXPECT_THROW(k().convert(q_, *divide, x, &own, one), ShapeError);
+    EXPECT_THROW(q_.enqueue(device::Convert{divide, x, own, one}), ShapeError);
   }
   const PrimeList second{1}, beyond{2}, both{0, 1};
-  EXPECT_NO_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2), &second));
-  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2), &beyond), ShapeError);
-  EXPECT_THROW(k().convert(q_, *raise, x, nullptr, view(3, 2, 2), &both), ShapeError);
+  EXPECT_NO_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, view(3, 2, 2), second}));
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, view(3, 2, 2), beyond}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Convert{raise, x, std::nullopt, view(3, 2, 2), both}), ShapeError);
   const u64 wide = math::largest_primes(40, 1, 16)[0];
   const auto widen = k().prepare(math::extend_base({p_[0], p_[1]}, {wide})),
              narrow = k().prepare(math::extend_base({wide}, {p_[0]}));
-  EXPECT_THROW(k().convert(q_, *widen, x, nullptr, one), MismatchError);
-  EXPECT_THROW(k().convert(q_, *narrow, one, nullptr, view(3, 2, 1)), MismatchError);
-  EXPECT_NO_THROW(k().convert(q_, *widen, x, nullptr, view(3, 2, 1, Word::w64)));
+  EXPECT_THROW(q_.enqueue(device::Convert{widen, x, std::nullopt, one}), MismatchError);
+  EXPECT_THROW(q_.enqueue(device::Convert{narrow, one, std::nullopt, view(3, 2, 1)}), MismatchError);
+  EXPECT_NO_THROW(q_.enqueue(device::Convert{widen, x, std::nullopt, view(3, 2, 1, Word::w64)}));
 }
 
 TEST_F(Arguments, InnerProduct) {
   const View digits = view(3, 2, 2), out = view(3, 2, 2), key = view(1, 4, 3);
   const PrimeList limbs{0, 2};
-  EXPECT_NO_THROW(k().inner_product(q_, *ring_, two_, digits, key, limbs, out));
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, view(2, 2, 2), key, limbs, out), ShapeError);
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, view(3, 2, 1), key, limbs, out), ShapeError);
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, key, limbs, view(3, 2, 2, Word::w64)), MismatchError);
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, key, limbs, broadcast(out)), ShapeError);
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, view(2, 4, 3), limbs, out), ShapeError);
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, view(1, 3, 3), limbs, out), ShapeError);
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, view(1, 4, 3, Word::w32, 16), limbs, out), ShapeError);
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, view(1, 4, 3, Word::w64), limbs, out), MismatchError);
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, key, {0}, out), ShapeError);
-  EXPECT_THROW(k().inner_product(q_, *ring_, two_, digits, key, {0, 3}, out), ShapeError);
+  EXPECT_NO_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, limbs, out}));
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, view(2, 2, 2), key, limbs, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, view(3, 2, 1), key, limbs, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, limbs, view(3, 2, 2, Word::w64)}), MismatchError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, limbs, broadcast(out)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, view(2, 4, 3), limbs, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, view(1, 3, 3), limbs, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, view(1, 4, 3, Word::w32, 16), limbs, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, view(1, 4, 3, Word::w64), limbs, out}), MismatchError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, {0}, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, {0, 3}, out}), ShapeError);
 }
 
 TEST_F(Arguments, Tensor) {
   const View a = view(3, 2, 2), out = view(3, 3, 2);
-  EXPECT_NO_THROW(k().tensor(q_, *ring_, two_, a, a, out));
-  EXPECT_THROW(k().tensor(q_, *ring_, two_, a, a, view(3, 2, 2)), ShapeError);
-  EXPECT_THROW(k().tensor(q_, *ring_, two_, a, view(2, 2, 2), out), ShapeError);
-  EXPECT_THROW(k().tensor(q_, *ring_, two_, view(3, 2, 1), a, out), ShapeError);
-  EXPECT_THROW(k().tensor(q_, *ring_, two_, a, view(3, 2, 2, Word::w64), out), MismatchError);
-  EXPECT_THROW(k().tensor(q_, *ring_, two_, a, a, broadcast(out)), ShapeError);
+  EXPECT_NO_THROW(q_.enqueue(device::Tensor{ring_, two_, a, a, out}));
+  EXPECT_THROW(q_.enqueue(device::Tensor{ring_, two_, a, a, view(3, 2, 2)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Tensor{ring_, two_, a, view(2, 2, 2), out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Tensor{ring_, two_, view(3, 2, 1), a, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Tensor{ring_, two_, a, view(3, 2, 2, Word::w64), out}), MismatchError);
+  EXPECT_THROW(q_.enqueue(device::Tensor{ring_, two_, a, a, broadcast(out)}), ShapeError);
 }
 
 TEST_F(Arguments, MatrixProducts) {
@@ -321,13 +369,13 @@ TEST_F(Arguments, MatrixProducts) {
       .groups = 1, .outputs = 2, .positions = 2, .terms = 1, .inputs = 3, .weights = {1, -8}, .index = {0, 2}};
   EXPECT_EQ(g.weight_bits(), 4);
   const auto p = k().prepare(g);
-  EXPECT_NO_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 2), view(4, 1, 2)));
-  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(2, 1, 2), view(4, 1, 2)), ShapeError);
-  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 2), view(3, 1, 2)), ShapeError);
-  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 2, 2), view(4, 1, 2)), ShapeError);
-  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 3), view(4, 1, 2)), ShapeError);
-  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 2), view(4, 1, 2, Word::w64)), MismatchError);
-  EXPECT_THROW(k().product(q_, *ring_, two_, *p, view(3, 1, 2), broadcast(view(4, 1, 2))), ShapeError);
+  EXPECT_NO_THROW(q_.enqueue(device::Product{ring_, two_, p, view(3, 1, 2), view(4, 1, 2)}));
+  EXPECT_THROW(q_.enqueue(device::Product{ring_, two_, p, view(2, 1, 2), view(4, 1, 2)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Product{ring_, two_, p, view(3, 1, 2), view(3, 1, 2)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Product{ring_, two_, p, view(3, 2, 2), view(4, 1, 2)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Product{ring_, two_, p, view(3, 1, 3), view(4, 1, 2)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Product{ring_, two_, p, view(3, 1, 2), view(4, 1, 2, Word::w64)}), MismatchError);
+  EXPECT_THROW(q_.enqueue(device::Product{ring_, two_, p, view(3, 1, 2), broadcast(view(4, 1, 2))}), ShapeError);
   for (int wrong = 0; wrong < 4; ++wrong) {
     GatheredProduct bad = g;
     if (wrong == 0) bad.weights.push_back(1);
@@ -346,12 +394,12 @@ TEST_F(Arguments, MatrixProducts) {
 
 TEST_F(Arguments, Draws) {
   const View out = view(3, 1, 2);
-  EXPECT_NO_THROW(k().sample(q_, *ring_, two_, {}, out));
-  EXPECT_THROW(k().sample(q_, *ring_, {0}, {}, out), ShapeError);
-  EXPECT_THROW(k().sample(q_, *ring_, two_, {}, broadcast(out)), ShapeError);
-  EXPECT_THROW(k().sample(q_, *ring_, two_, {}, view(1, 257, 2)), ShapeError);
-  EXPECT_NO_THROW(k().sample(q_, *ring_, two_, {.first_item = ~u32{0} - 2}, out));
-  EXPECT_THROW(k().sample(q_, *ring_, two_, {.first_item = ~u32{0} - 1}, out), ShapeError);
+  EXPECT_NO_THROW(q_.enqueue(device::Sample{ring_, two_, Secret(device::Draw{}), out}));
+  EXPECT_THROW(q_.enqueue(device::Sample{ring_, {0}, Secret(device::Draw{}), out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Sample{ring_, two_, Secret(device::Draw{}), broadcast(out)}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::Sample{ring_, two_, Secret(device::Draw{}), view(1, 257, 2)}), ShapeError);
+  EXPECT_NO_THROW(q_.enqueue(device::Sample{ring_, two_, Secret(device::Draw{.first_item = ~u32{0} - 2}), out}));
+  EXPECT_THROW(q_.enqueue(device::Sample{ring_, two_, Secret(device::Draw{.first_item = ~u32{0} - 1}), out}), ShapeError);
 }
 
 TEST_F(Arguments, KeySwitches) {
@@ -361,11 +409,12 @@ TEST_F(Arguments, KeySwitches) {
                  {1, 1, {0, 2}, k().prepare(math::extend_base({p_[2]}, {p_[0], p_[3]}))}};
   plan.mod_down = k().prepare(math::divide_and_round({p_[3]}, {p_[0], p_[2]}));
   const View x = view(3, 1, 2), digits = view(3, 2, 3), key = view(1, 4, 3), out = view(3, 2, 2), add = view(3, 1, 2);
-  std::vector<std::byte> bytes(Kernels::key_switch_workspace(plan, 3) + 64);
+  std::vector<std::byte> bytes(
+      device::scratch_bytes(device::KeySwitch{.plan = held(plan), .domain = math::Domain::coefficient}, 3) + 64);
   const device::Buffer buffer = device_->allocate(bytes.size(), q_);
   const Workspace w(buffer->address(), bytes.size()), small(buffer->address(), 64);
 
-  const auto decompose = [&](const View& in, const View& to) { k().decompose(q_, plan, in, to, w); };
+  const auto decompose = [&](const View& in, const View& to) { q_.enqueue(device::Decompose{held(plan), in, to}); };
   EXPECT_NO_THROW(decompose(x, digits));
   EXPECT_THROW(decompose(view(3, 2, 2), digits), ShapeError);
   EXPECT_THROW(decompose(x, view(3, 3, 3)), ShapeError);
@@ -376,26 +425,28 @@ TEST_F(Arguments, KeySwitches) {
   EXPECT_THROW(decompose(x, broadcast(digits)), ShapeError);
 
   for (const bool whole : {false, true}) {
-    const auto run = [&](const View& in, const View& with, const View* added, const View& to, const Workspace& scratch) {
-      whole ? k().key_switch(q_, plan, in, with, added, to, scratch) : k().apply_key(q_, plan, in, with, added, to, scratch);
+    const auto run = [&](const View& in, const View& with, const std::optional<View>& added, const View& to,
+                         const Workspace& scratch) {
+      whole ? q_.enqueue(device::KeySwitch{held(plan), math::Domain::coefficient, in, with, added, to, scratch})
+            : q_.enqueue(device::ApplyKey{held(plan), math::Domain::coefficient, in, with, added, to, scratch});
     };
     const View& in = whole ? x : digits;
-    EXPECT_NO_THROW(run(in, key, &add, out, w));
-    EXPECT_THROW(run(in, key, &add, out, small), InternalError);
-    EXPECT_THROW(run(whole ? digits : x, key, nullptr, out, w), ShapeError);
-    EXPECT_THROW(run(whole ? view(3, 2, 2) : view(3, 3, 3), key, nullptr, out, w), ShapeError);
-    EXPECT_THROW(run(whole ? view(2, 1, 2) : view(2, 2, 3), key, nullptr, out, w), ShapeError);
-    EXPECT_THROW(run(in, view(1, 3, 3), nullptr, out, w), ShapeError);
-    EXPECT_THROW(run(in, view(1, 4, 2), nullptr, out, w), ShapeError);
-    EXPECT_THROW(run(in, view(2, 4, 3), nullptr, out, w), ShapeError);
-    EXPECT_THROW(run(in, view(1, 4, 3, Word::w64), nullptr, out, w), MismatchError);
-    EXPECT_THROW(run(in, key, nullptr, view(3, 1, 2), w), ShapeError);
-    EXPECT_THROW(run(in, key, nullptr, view(3, 2, 3), w), ShapeError);
-    EXPECT_THROW(run(in, key, nullptr, broadcast(out), w), ShapeError);
+    EXPECT_NO_THROW(run(in, key, add, out, w));
+    EXPECT_THROW(run(in, key, add, out, small), InternalError);
+    EXPECT_THROW(run(whole ? digits : x, key, std::nullopt, out, w), ShapeError);
+    EXPECT_THROW(run(whole ? view(3, 2, 2) : view(3, 3, 3), key, std::nullopt, out, w), ShapeError);
+    EXPECT_THROW(run(whole ? view(2, 1, 2) : view(2, 2, 3), key, std::nullopt, out, w), ShapeError);
+    EXPECT_THROW(run(in, view(1, 3, 3), std::nullopt, out, w), ShapeError);
+    EXPECT_THROW(run(in, view(1, 4, 2), std::nullopt, out, w), ShapeError);
+    EXPECT_THROW(run(in, view(2, 4, 3), std::nullopt, out, w), ShapeError);
+    EXPECT_THROW(run(in, view(1, 4, 3, Word::w64), std::nullopt, out, w), MismatchError);
+    EXPECT_THROW(run(in, key, std::nullopt, view(3, 1, 2), w), ShapeError);
+    EXPECT_THROW(run(in, key, std::nullopt, view(3, 2, 3), w), ShapeError);
+    EXPECT_THROW(run(in, key, std::nullopt, broadcast(out), w), ShapeError);
     for (const View& wrong : {view(3, 3, 2), view(2, 1, 2), view(3, 1, 3)})
-      EXPECT_THROW(run(in, key, &wrong, out, w), ShapeError);
+      EXPECT_THROW(run(in, key, wrong, out, w), ShapeError);
     const View word = view(3, 1, 2, Word::w64);
-    EXPECT_THROW(run(in, key, &word, out, w), MismatchError);
+    EXPECT_THROW(run(in, key, word, out, w), MismatchError);
   }
 }
 
@@ -405,16 +456,16 @@ TEST_F(Arguments, Multiplications) {
   plan.scale = k().prepare(math::divide_and_round({p_[0]}, {p_[1], p_[2]}, 17));
   plan.lower = k().prepare(math::extend_base({p_[1], p_[2]}, {p_[0]}));
   const View a = view(3, 2, 1), out = view(3, 3, 1);
-  const std::size_t need = Kernels::bfv_multiply_workspace(plan, 3, 2, 2);
+  const std::size_t need = device::scratch_bytes(device::BfvMultiply{.plan = held(plan), .a = a, .b = a}, 3);
   const device::Buffer buffer = device_->allocate(need, q_);
   const Workspace w(buffer->address(), need), small(buffer->address(), 64);
-  EXPECT_NO_THROW(k().bfv_multiply(q_, plan, a, view(3, 2, 1), out, w));
-  EXPECT_THROW(k().bfv_multiply(q_, plan, a, a, out, small), InternalError);
-  EXPECT_THROW(k().bfv_multiply(q_, plan, a, a, view(3, 2, 1), w), ShapeError);
-  EXPECT_THROW(k().bfv_multiply(q_, plan, a, view(2, 2, 1), out, w), ShapeError);
-  EXPECT_THROW(k().bfv_multiply(q_, plan, view(3, 2, 2), a, out, w), ShapeError);
-  EXPECT_THROW(k().bfv_multiply(q_, plan, a, a, view(3, 3, 1, Word::w64), w), MismatchError);
-  EXPECT_THROW(k().bfv_multiply(q_, plan, a, a, broadcast(out), w), ShapeError);
+  EXPECT_NO_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, view(3, 2, 1), out, w}));
+  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, out, small}), InternalError);
+  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, view(3, 2, 1), w}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, view(2, 2, 1), out, w}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), view(3, 2, 2), a, out, w}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, view(3, 3, 1, Word::w64), w}), MismatchError);
+  EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, broadcast(out), w}), ShapeError);
 }
 
 TEST(Ref, MemoryAndQueues) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "device/tfhe.h"
+#include "device/kernels.h"
 #include "schemes/tfhe/run.h"
 
 namespace heliograph::tfhe {
@@ -59,8 +59,8 @@ std::vector<u32> switched(const std::string& name, const device::KeySwitchShape&
   std::vector<u64> words(wires.words());
   for (u64& w : words) w = random();
   device->upload(*queue, std::as_bytes(std::span(words)), wires.data);
-  kernels.combine(*queue, *gates, wires);
-  kernels.key_switch(*queue, *prepared, *gates, wires, narrow);
+  queue->enqueue(device::Combine{gates, wires});
+  queue->enqueue(device::LweKeySwitch{prepared, gates, wires, narrow});
   std::vector<u32> out(narrow.words());
   device->download(*queue, narrow.data, std::as_writable_bytes(std::span(out)));
   std::vector<u32> kept;

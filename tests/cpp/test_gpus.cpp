@@ -114,13 +114,13 @@ TEST_F(FakeGpus, AFaultOfOneDoesNotEndTheOther) {
   const OneOfSome a, b;
   const Operand x(*a.device, *a.queue);
   a.driver->fault(1);
-  a.device->kernels().zero(*a.queue, x.view);
+  a.queue->enqueue(device::Zero{x.view});
   const auto event = a.queue->record();
   EXPECT_THROW(a.queue->wait(), DeviceError);
   expect_in("zero", message_of<DeviceError>([&] { b.queue->after(*event); }));
   EXPECT_THROW(a.device->reaches(*b.device), DeviceError);
   const Operand y(*b.device, *b.queue);
-  EXPECT_NO_THROW(b.device->kernels().zero(*b.queue, y.view));
+  EXPECT_NO_THROW(b.queue->enqueue(device::Zero{y.view}));
   EXPECT_NO_THROW(b.queue->wait());
 }
 
@@ -140,13 +140,13 @@ TEST(Gpus, ReadEachOthersMemory) {
     std::optional<Operand> x(std::in_place, *far, *there, kItems, kN);
     std::fill(sent.begin(), sent.end(), static_cast<std::byte>(round + 1));
     far->upload(*there, sent, x->view.data);
-    for (int i = 0; i < 50; ++i) near->kernels().copy(*here, y.view, y.view);  // keeps it from starting
+    for (int i = 0; i < 50; ++i) here->enqueue(device::Copy{y.view, y.view});  // keeps it from starting
     here->after(*there->record());
     here->uses(x->buffer);
-    near->kernels().gather(*here, std::vector<device::Piece>{{x->view, y.view}});
+    here->enqueue(device::Gather{std::vector<device::Piece>{{x->view, y.view}}});
     x.reset();
     const Operand next(*far, *there, kItems, kN);
-    far->kernels().zero(*there, next.view);
+    there->enqueue(device::Zero{next.view});
     near->download(*here, y.view.data, got);
     ASSERT_TRUE(got == sent) << "round " << round;
     there->wait();

@@ -149,11 +149,11 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
   const auto level = rig.level(table);
   device::TfheKernels& kernels = rig.device->tfhe();
   device::Queue& queue = rig.session->queue();
-  kernels.combine(queue, *level, wires.view());
-  kernels.key_switch(queue, *rig.key_switch, *level, wires.view(), narrow);
+  queue.enqueue(device::Combine{level, wires.view()});
+  queue.enqueue(device::LweKeySwitch{rig.key_switch, level, wires.view(), narrow});
   std::vector<u32> switched(count * narrow_words);
   rig.device->download(queue, narrow.data, std::as_writable_bytes(std::span(switched)));
-  kernels.bootstrap(queue, *rig.bootstrap, *level, narrow, wires.view());
+  queue.enqueue(device::Bootstrap{rig.bootstrap, level, narrow, wires.view()});
   const std::vector<u64> out = download(wires);
 
   const auto log_modulus = static_cast<unsigned>(std::countr_zero(2 * p.bootstrap.degree));

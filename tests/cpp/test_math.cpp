@@ -192,8 +192,7 @@ class Ref {
   const math::Ring& ring() const { return *ring_; }
   u64 q() const { return ring_->prime(1); }
 
-  using Step =
-      std::function<void(Kernels&, device::Queue&, const device::PreparedRing&, PrimeList, const View&, const View&)>;
+  using Step = std::function<void(device::Queue&, const device::RingHandle&, PrimeList, const View&, const View&)>;
   std::vector<u64> apply(const std::vector<u64>& in, const Step& step) {
     const std::size_t n = ring_->n(), bytes = n * math::word_bytes(ring_->word());
     const device::Buffer a = target_.device->allocate(bytes, *queue_), b = target_.device->allocate(bytes, *queue_);
@@ -202,18 +201,20 @@ class Ref {
     const bool narrow = ring_->word() == Word::w32;
     for (std::size_t i = 0; i < n; ++i)
       narrow ? void(va.at<u32>(0, 0, 0)[i] = static_cast<u32>(in[i])) : void(va.at<u64>(0, 0, 0)[i] = in[i]);
-    step(kernels(), *queue_, *prepared_, {1}, va, vb);
+    step(*queue_, prepared_, {1}, va, vb);
     std::vector<u64> out(n);
     for (std::size_t i = 0; i < n; ++i) out[i] = narrow ? vb.at<u32>(0, 0, 0)[i] : vb.at<u64>(0, 0, 0)[i];
     return out;
   }
   std::vector<u64> forward(const std::vector<u64>& a) {
-    return apply(a, [](Kernels& k, device::Queue& q, const device::PreparedRing& r, PrimeList p, const View& x,
-                       const View& y) { k.forward_ntt(q, r, p, x, y); });
+    return apply(a, [](device::Queue& q, const device::RingHandle& r, PrimeList p, const View& x, const View& y) {
+      q.enqueue(device::ForwardNtt{r, p, x, y});
+    });
   }
   std::vector<u64> inverse(const std::vector<u64>& a) {
-    return apply(a, [](Kernels& k, device::Queue& q, const device::PreparedRing& r, PrimeList p, const View& x,
-                       const View& y) { k.inverse_ntt(q, r, p, x, y); });
+    return apply(a, [](device::Queue& q, const device::RingHandle& r, PrimeList p, const View& x, const View& y) {
+      q.enqueue(device::InverseNtt{r, p, x, y});
+    });
   }
 
  private:

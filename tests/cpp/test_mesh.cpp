@@ -123,18 +123,18 @@ TEST(Mesh, WholeItemsMeetWithoutMoving) {
   const auto ring = m->kernels().prepare(ring_of(kField50, 1024, 2));
   const Words a = words(*m, *q, 7, 2, 1024, 0), b = words(*m, *q, 7, 2, 1024, 5);
   const Words out = words(*m, *q, 7, 2, 1024, 0);
-  m->kernels().add(*q, *ring, PrimeList::range(0, 2), a.view, b.view, out.view);
+  q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, b.view, out.view});
   q->wait();
   EXPECT_EQ(m->moved().exchanges, 0u);
   // One item for all is fetched once by the members that have it not, and kept until it changes.
   View one = b.view;
   one.stride[0] = 0;
-  for (int i = 0; i < 3; ++i) m->kernels().add(*q, *ring, PrimeList::range(0, 2), a.view, one, out.view);
+  for (int i = 0; i < 3; ++i) q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, one, out.view});
   q->wait();
   EXPECT_EQ(m->moved().exchanges, 1u);
   EXPECT_EQ(m->moved().bytes, 2u * 2 * 1024 * 8);
-  m->kernels().neg(*q, *ring, PrimeList::range(0, 2), b.view, b.view);
-  m->kernels().add(*q, *ring, PrimeList::range(0, 2), a.view, one, out.view);
+  q->enqueue(device::Neg{ring, PrimeList::range(0, 2), b.view, b.view});
+  q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, one, out.view});
   q->wait();
   EXPECT_EQ(m->moved().exchanges, 2u);
 }
@@ -148,7 +148,7 @@ TEST(Mesh, OverLimbsADivisionMovesOnlyTheLimbsDividedBy) {
   {
     const device::DividePlan plan = divide_plan(rig, ring, PrimeList::range(0, 6), PrimeList::range(0, 4));
     const View x = rig.input(*ring, plan.primes, {{kItems}, 2}), out = rig.output(*ring, plan.out, {{kItems}, 2});
-    rig.kernels().divide(rig.queue(), plan, x, out, rig.workspace(0));
+    rig.queue().enqueue(device::Divide{held(plan), x, out});
     rig.queue().wait();
     EXPECT_EQ(m.moved().exchanges, 1u);
     EXPECT_EQ(m.moved().bytes, 2 * 2 * 2 * kLimb);  // two limbs of two components to two members
@@ -157,7 +157,7 @@ TEST(Mesh, OverLimbsADivisionMovesOnlyTheLimbsDividedBy) {
   const auto plan = ntt_switch_plan(rig, ring, {"", {0, 1, 2}, {6}, {1, 1, 1}}, PrimeList::range(0, 3));
   const View x = rig.input(*ring, plan->chain, {{kItems}, 1}), add = rig.input(*ring, plan->chain, {{kItems}, 2});
   const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 6}), out = rig.output(*ring, plan->chain, {{kItems}, 2});
-  rig.kernels().key_switch_ntt(rig.queue(), *plan, x, key, &add, out, rig.workspace(0));
+  rig.queue().enqueue(device::KeySwitch{plan, math::Domain::ntt, x, key, add, out});
   rig.queue().wait();
   EXPECT_EQ(m.moved().exchanges - before.exchanges, 2u);
   EXPECT_EQ(m.moved().bytes - before.bytes, (3 * 2 + 2 * 2) * kLimb);  // the input's limbs, and P's of two components
@@ -259,7 +259,7 @@ TEST(Mesh, WhatOneMemberHasNoRoomForLiesOnTheNext) {
   const Words a = words(*m, *q, 1, 2, 1024, 7);
   backend::cpu::fail_allocation(m->member(0), 1);
   const Words b = words(*m, *q, 1, 2, 1024, 40);
-  m->kernels().add(*q, *ring, PrimeList::range(0, 2), a.view, b.view, a.view);  // they meet where the result lies
+  q->enqueue(device::Add{ring, PrimeList::range(0, 2), a.view, b.view, a.view});  // they meet where the result lies
   EXPECT_EQ(read(*m, *q, a.view, 1, 1)[0], 8u + 41u);
   EXPECT_EQ(m->moved().bytes, 2u * 1024 * 8);
 }
@@ -286,8 +286,8 @@ TEST(Mesh, ThreadsMayShareIt) {
         const device::Buffer moved = m->reshard(a.view, primes, mesh::Layout::coefficient, *q);
         View v = a.view;
         v.data = moved->address();
-        m->kernels().neg(*q, *ring, primes, v, v);
-        m->kernels().neg(*q, *ring, primes, v, a.view);
+        q->enqueue(device::Neg{ring, primes, v, v});
+        q->enqueue(device::Neg{ring, primes, v, a.view});
       }
       const std::vector<u64> got = read(*m, *q, a.view, 0, 2 * 3 * 1024);
       right += got.front() == first && got.back() == first + got.size() - 1;

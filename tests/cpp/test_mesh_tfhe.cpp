@@ -156,25 +156,25 @@ Tensor narrow_of(Rig& r, const Case& c) { return r.tensor(Word::w32, c.items, c.
 
 Words combine(Rig& r, const Case& c) {
   const Tensor wires = wires_of(r, c);
-  r.device->tfhe().combine(*r.queue, *r.device->tfhe().prepare(c.level), wires.view);
+  r.queue->enqueue(device::Combine{r.device->tfhe().prepare(c.level), wires.view});
   return r.read(wires, kSwitch.from + 1);
 }
 Words key_switch(Rig& r, const Case& c) {
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
-  r.device->tfhe().key_switch(*r.queue, *r.to_narrow, *r.device->tfhe().prepare(c.level), wires.view, narrow.view);
+  r.queue->enqueue(device::LweKeySwitch{r.to_narrow, r.device->tfhe().prepare(c.level), wires.view, narrow.view});
   return r.read(narrow, kSwitch.to + 1);
 }
 Words bootstrap(Rig& r, const Case& c) {
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
-  r.device->tfhe().bootstrap(*r.queue, *r.to_wide, *r.device->tfhe().prepare(c.level), narrow.view, wires.view);
+  r.queue->enqueue(device::Bootstrap{r.to_wide, r.device->tfhe().prepare(c.level), narrow.view, wires.view});
   return r.read(wires, kSwitch.from + 1);
 }
 Words evaluate_times(Rig& r, const Case& c, int times) {
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
   const auto level = r.device->tfhe().prepare(c.level);
   for (int i = 0; i < times; ++i) {
-    if (i > 0) r.device->kernels().copy(*r.queue, wires.view.with_components(kInputs, 2), wires.view.with_components(1, 2));
-    r.device->tfhe().evaluate(*r.queue, *r.to_narrow, *r.to_wide, *level, wires.view, narrow.view);
+    if (i > 0) r.queue->enqueue(device::Copy{wires.view.with_components(kInputs, 2), wires.view.with_components(1, 2)});
+    r.queue->enqueue(device::Evaluate{r.to_narrow, r.to_wide, level, wires.view, narrow.view});
   }
   return r.read(wires, kSwitch.from + 1);
 }
@@ -294,11 +294,11 @@ TEST(MeshTfhe, WiresMayLieInAnyLayout) {
         const device::Buffer there = mesh_of(r).reshard(moved.all, PrimeList{0}, layout, *r.queue);
         moved.view.data = moved.all.data = there->address();
         auto& k = r.device->tfhe();
-        k.combine(*r.queue, *level, wires.view);
-        k.key_switch(*r.queue, *r.to_narrow, *level, wires.view, narrow.view);
-        k.bootstrap(*r.queue, *r.to_wide, *level, narrow.view, wires.view);
-        r.device->kernels().copy(*r.queue, wires.view.with_components(kInputs, 2), wires.view.with_components(1, 2));
-        k.evaluate(*r.queue, *r.to_narrow, *r.to_wide, *level, wires.view, narrow.view);
+        r.queue->enqueue(device::Combine{level, wires.view});
+        r.queue->enqueue(device::LweKeySwitch{r.to_narrow, level, wires.view, narrow.view});
+        r.queue->enqueue(device::Bootstrap{r.to_wide, level, narrow.view, wires.view});
+        r.queue->enqueue(device::Copy{wires.view.with_components(kInputs, 2), wires.view.with_components(1, 2)});
+        r.queue->enqueue(device::Evaluate{r.to_narrow, r.to_wide, level, wires.view, narrow.view});
         EXPECT_EQ(r.read(wires, kSwitch.from + 1), alone("ref", evaluate, c)) << to_string(layout) << wide;
       }
     }
@@ -311,12 +311,12 @@ TEST(MeshTfhe, SaysWhatIsWrong) {
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
   auto& k = r.device->tfhe();
   const auto level = k.prepare(c.level);
-  EXPECT_THROW(k.combine(*r.queue, *other.device->tfhe().prepare(c.level), wires.view), MismatchError);
-  EXPECT_THROW(k.key_switch(*r.queue, *other.to_narrow, *level, wires.view, narrow.view), MismatchError);
-  EXPECT_THROW(k.bootstrap(*r.queue, *other.to_wide, *level, narrow.view, wires.view), MismatchError);
+  EXPECT_THROW(r.queue->enqueue(device::Combine{other.device->tfhe().prepare(c.level), wires.view}), MismatchError);
+  EXPECT_THROW(r.queue->enqueue(device::LweKeySwitch{other.to_narrow, level, wires.view, narrow.view}), MismatchError);
+  EXPECT_THROW(r.queue->enqueue(device::Bootstrap{other.to_wide, level, narrow.view, wires.view}), MismatchError);
   EXPECT_THROW(k.prepare(kBootstrap, std::vector<u64>(7)), ShapeError);
   EXPECT_THROW(k.prepare(kSwitch, std::vector<u32>(7)), ShapeError);
-  EXPECT_THROW(k.combine(*r.queue, *level, wires.view.with_components(0, kInputs)), ShapeError);
+  EXPECT_THROW(r.queue->enqueue(device::Combine{level, wires.view.with_components(0, kInputs)}), ShapeError);
   // It goes on after all of them.
   EXPECT_EQ(evaluate(r, c), alone("ref", evaluate, c));
 }

@@ -48,21 +48,21 @@ TEST_F(Null, ElementWise) {
   const View a = view({3}, 2, 2), b = view({3}, 2, 2), out = view({3}, 2, 2);
   View shared = view({}, 2, 2);  // one item for all three
   shared.axes = 1, shared.shape[0] = 3;
-  kernels().add(*queue_, *prepared_, primes, a, b, out);
+  queue_->enqueue(device::Add{prepared_, primes, a, b, out});
   expect(count("add"), 24 * kLimb, 12 * kLimb, 0);
-  kernels().mul(*queue_, *prepared_, primes, a, shared, out);
+  queue_->enqueue(device::Mul{prepared_, primes, a, shared, out});
   expect(count("mul"), 16 * kLimb, 12 * kLimb, 12 * 1024);
-  kernels().mul(*queue_, *prepared_, primes, a, a, out);
+  queue_->enqueue(device::Mul{prepared_, primes, a, a, out});
   expect(count("mul"), 12 * kLimb, 12 * kLimb, 12 * 1024);
-  kernels().mul_accumulate(*queue_, *prepared_, primes, a, b, out);
+  queue_->enqueue(device::MulAccumulate{prepared_, primes, a, b, out});
   expect(count("mul_accumulate"), 36 * kLimb, 12 * kLimb, 12 * 1024);
-  kernels().zero(*queue_, out);
+  queue_->enqueue(device::Zero{out});
   expect(count("zero"), 0, 12 * kLimb, 0);
 }
 
 TEST_F(Null, Transforms) {
   const View a = view({3}, 1, 4);
-  kernels().forward_ntt(*queue_, *prepared_, PrimeList::range(0, 4), a, a);
+  queue_->enqueue(device::ForwardNtt{prepared_, PrimeList::range(0, 4), a, a});
   expect(count("forward_ntt"), 12 * kLimb, 12 * kLimb, 12 * 512 * 10);
 }
 
@@ -70,21 +70,21 @@ TEST_F(Null, Conversions) {
   const auto& p = ring_->primes();
   const View x = view({5}, 2, 2), out = view({5}, 2, 2), own = view({5}, 2, 2);
   const auto raise = kernels().prepare(math::extend_base({p[0], p[1]}, {p[2], p[3]}));
-  kernels().convert(*queue_, *raise, x, nullptr, out);
+  queue_->enqueue(device::Convert{raise, x, std::nullopt, out});
   expect(count("convert"), 20 * kLimb, 20 * kLimb, 10 * 1024 * (2 + 4));
   const auto divide = kernels().prepare(math::divide_and_round({p[0], p[1]}, {p[2], p[3]}));
-  kernels().convert(*queue_, *divide, x, &own, out);
+  queue_->enqueue(device::Convert{divide, x, own, out});
   expect(count("convert"), 40 * kLimb, 20 * kLimb, 10 * 1024 * (2 + 4 + 2));
 }
 
 TEST_F(Null, Products) {
   const PrimeList primes{0, 3};
   const View digits = view({5}, 3, 2), key = view({}, 6, 4), out = view({5}, 2, 2);
-  kernels().inner_product(*queue_, *prepared_, primes, digits, key, primes, out);
+  queue_->enqueue(device::InnerProduct{prepared_, primes, digits, key, primes, out});
   expect(count("inner_product"), (30 + 12) * kLimb, 20 * kLimb, 3 * 20 * 1024);
 
   const View a = view({5}, 2, 2), b = view({5}, 2, 2), product = view({5}, 3, 2);
-  kernels().tensor(*queue_, *prepared_, primes, a, b, product);
+  queue_->enqueue(device::Tensor{prepared_, primes, a, b, product});
   expect(count("tensor"), 40 * kLimb, 30 * kLimb, 4 * 10 * 1024);
 
   constexpr u32 kNone = device::GatheredProduct::kNone;
@@ -96,7 +96,7 @@ TEST_F(Null, Products) {
                                                                 .weights = std::vector<math::i64>(12, 1),
                                                                 .index = {0, 1, kNone, 2, 3, 4}});
   const View results = view({8}, 2, 2);
-  kernels().product(*queue_, *prepared_, primes, *matrix, a, results);
+  queue_->enqueue(device::Product{prepared_, primes, matrix, a, results});
   expect(count("product"), 20 * kLimb, 32 * kLimb, 4 * 5 * 4 * 1024);
 }
 
@@ -153,8 +153,8 @@ TEST_F(Null, BuffersMayOutliveTheDevice) {
 
 TEST_F(Null, TotalIsTheSum) {
   const View a = view({3}, 2, 2);
-  kernels().zero(*queue_, a);
-  kernels().neg(*queue_, *prepared_, {0, 1}, a, a);
+  queue_->enqueue(device::Zero{a});
+  queue_->enqueue(device::Neg{prepared_, {0, 1}, a, a});
   const Count total = device_->total();
   EXPECT_EQ(total.calls, 2u);
   EXPECT_EQ(total.bytes_read, 12 * kLimb);

@@ -75,13 +75,13 @@ void shuffle(mesh::Mesh& mesh, device::Queue& queue, int rounds, const std::func
   const device::Buffer from = mesh.allocate(shape, primes, queue);
   View v = shape;
   v.data = from->address();
-  mesh.kernels().zero(queue, v);
+  queue.enqueue(device::Zero{v});
   for (int i = 0; i < rounds; ++i) {
     if (between) between(i);
     const device::Buffer to = mesh.reshard(v, primes, mesh::Layout::coefficient, queue);
     View w = shape;
     w.data = to->address();
-    mesh.kernels().copy(queue, w, v);
+    queue.enqueue(device::Copy{w, v});
     queue.wait();
   }
 }

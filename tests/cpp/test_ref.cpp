@@ -39,40 +39,41 @@ class SmallRef : public Ref {
 
 TEST_F(SmallRef, ElementWise) {
   Words a = {3, 16}, b = {15, 16}, out(2);
-  const auto apply = [&](auto call) {
-    (k().*call)(q_, *prepared_, {0}, of(a, 1), of(b, 1), of(out, 1));
+  const auto apply = [&](Binary call) {
+    q_.enqueue(call(prepared_, {0}, of(a, 1), of(b, 1), of(out, 1)));
     return out;
   };
-  EXPECT_EQ(apply(&Kernels::add), (Words{1, 15}));
-  EXPECT_EQ(apply(&Kernels::sub), (Words{5, 0}));
-  EXPECT_EQ(apply(&Kernels::mul), (Words{11, 1}));
-  EXPECT_EQ(apply(&Kernels::mul_accumulate), (Words{5, 2}));
-  k().neg(q_, *prepared_, {0}, of(a, 1), of(out, 1));
+  EXPECT_EQ(apply(call_of<device::Add>), (Words{1, 15}));
+  EXPECT_EQ(apply(call_of<device::Sub>), (Words{5, 0}));
+  EXPECT_EQ(apply(call_of<device::Mul>), (Words{11, 1}));
+  EXPECT_EQ(apply(call_of<device::MulAccumulate>), (Words{5, 2}));
+  q_.enqueue(device::Neg{prepared_, {0}, of(a, 1), of(out, 1)});
   EXPECT_EQ(out, (Words{14, 1}));
-  k().mul_constants(q_, *prepared_, {0}, of(a, 1), {6}, of(out, 1));
+  q_.enqueue(device::MulConstants{prepared_, {0}, of(a, 1), device::LimbConstants{6}, of(out, 1)});
   EXPECT_EQ(out, (Words{1, 11}));
-  k().add_constants(q_, *prepared_, {0}, of(a, 1), {6}, math::Domain::coefficient, of(out, 1));
+  q_.enqueue(
+      device::AddConstants{prepared_, {0}, of(a, 1), device::LimbConstants{6}, math::Domain::coefficient, of(out, 1)});
   EXPECT_EQ(out, (Words{9, 16}));
-  k().add_constants(q_, *prepared_, {0}, of(a, 1), {6}, math::Domain::ntt, of(out, 1));
+  q_.enqueue(device::AddConstants{prepared_, {0}, of(a, 1), device::LimbConstants{6}, math::Domain::ntt, of(out, 1)});
   EXPECT_EQ(out, (Words{9, 5}));
-  k().add(q_, *prepared_, {1}, of(a, 1), of(a, 1), of(out, 1));  // the limb's prime is the one named
+  q_.enqueue(device::Add{prepared_, {1}, of(a, 1), of(a, 1), of(out, 1)});  // the limb's prime is the one named
   EXPECT_EQ(out, (Words{6, 6}));
-  k().copy(q_, of(a, 1), of(out, 1));
+  q_.enqueue(device::Copy{of(a, 1), of(out, 1)});
   EXPECT_EQ(out, a);
-  k().zero(q_, of(out, 1));
+  q_.enqueue(device::Zero{of(out, 1)});
   EXPECT_EQ(out, (Words{0, 0}));
 }
 
 TEST_F(SmallRef, OneComponentServesAll) {
   Words a = {1, 2, 3, 4}, b = {5, 6}, out(4);
-  k().mul(q_, *prepared_, {0}, of(a, 2), of(b, 1), of(out, 2));
+  q_.enqueue(device::Mul{prepared_, {0}, of(a, 2), of(b, 1), of(out, 2)});
   EXPECT_EQ(out, (Words{5, 12, 15, 7}));
 }
 
 TEST_F(SmallRef, PermuteTakesFromItsSources) {
   Words a = {3, 5}, out(2);
   const auto p = k().prepare(device::Permutation{{1, 0}, {true, false}});
-  k().permute(q_, *prepared_, {0}, *p, of(a, 1), of(out, 1));
+  q_.enqueue(device::Permute{prepared_, {0}, p, of(a, 1), of(out, 1)});
   EXPECT_EQ(out, (Words{12, 3}));
 }
 
@@ -82,14 +83,14 @@ TEST_F(SmallRef, InnerProductPicksTheKeysLimbs) {
   for (u64 component = 0; component < 4; ++component) {
     for (u64 limb = 0; limb < 3; ++limb) key.push_back((10 * component + limb) % 17), key.push_back(1);
   }
-  k().inner_product(q_, *prepared_, {0}, of(digits, 2), view(key, *ring_, 1, 4, 3), {2}, of(out, 2));
+  q_.enqueue(device::InnerProduct{prepared_, {0}, of(digits, 2), view(key, *ring_, 1, 4, 3), {2}, of(out, 2)});
   // digit 0 (1, 2) with components 0, 1; digit 1 (3, 4) with components 2, 3; limb 2
   EXPECT_EQ(out, (Words{(1 * 2 + 3 * 22) % 17, 6, (1 * 12 + 3 * 32) % 17, 6}));
 }
 
 TEST_F(SmallRef, TensorMultipliesPolynomialsInTheSecret) {
   Words a = {1, 1, 2, 2}, b = {3, 1, 5, 2}, out(6);
-  k().tensor(q_, *prepared_, {0}, of(a, 2), of(b, 2), of(out, 3));
+  q_.enqueue(device::Tensor{prepared_, {0}, of(a, 2), of(b, 2), of(out, 3)});
   EXPECT_EQ(out, (Words{3, 1, 5 + 6, 2 + 2, 10, 4}));
 }
 
@@ -104,12 +105,12 @@ TEST_F(SmallRef, ProductGathers) {
                                              .inputs = 3,
                                              .weights = {2, -1, 1, 1},
                                              .index = {0, 2, kNone, 1}});
-  k().product(q_, *prepared_, {0}, *p, of(in, 1), of(out, 1));
+  q_.enqueue(device::Product{prepared_, {0}, p, of(in, 1), of(out, 1)});
   EXPECT_EQ(out, (Words{14, 15, 14, 13, 6, 8, 3, 4}));
   Words grouped(2 * 2);
   const auto two = k().prepare(GatheredProduct{
       .groups = 2, .outputs = 1, .positions = 1, .terms = 1, .inputs = 3, .weights = {3, -2}, .index = {0, 1}});
-  k().product(q_, *prepared_, {0}, *two, of(in, 1), of(grouped, 1));
+  q_.enqueue(device::Product{prepared_, {0}, two, of(in, 1), of(grouped, 1)});
   EXPECT_EQ(grouped, (Words{3, 6, 11, 9}));
 }
 
@@ -117,7 +118,7 @@ TEST_F(SmallRef, ConvertWritesOnlyWhereItIsPlaced) {
   const auto c = k().prepare(math::extend_base({17}, {13, 5}));
   Words x = {3, 16}, out(2 * 4, 99);  // 3 and -1
   const PrimeList place{2, 0};
-  k().convert(q_, *c, of(x, 1), nullptr, view(out, *ring_, 1, 1, 4), &place);
+  q_.enqueue(device::Convert{c, of(x, 1), std::nullopt, view(out, *ring_, 1, 1, 4), place});
   EXPECT_EQ(out, (Words{3, 4, 99, 99, 3, 12, 99, 99}));
 }
 
@@ -126,7 +127,7 @@ TEST_F(SmallRef, ConvertReadsItsOwnOperandWhereItWrites) {
   Words x = {20 % 17, 53 % 17}, own = {20 % 5, 53 % 5, 9, 9, 20 % 13, 53 % 13}, out(2 * 3, 99);
   const PrimeList place{2, 0};
   const View vo = view(own, *ring_, 1, 1, 3);
-  k().convert(q_, *c, of(x, 1), &vo, view(out, *ring_, 1, 1, 3), &place);
+  q_.enqueue(device::Convert{c, of(x, 1), vo, view(out, *ring_, 1, 1, 3), place});
   EXPECT_EQ(out, (Words{1, 3, 99, 99, 1, 3}));  // round(20 / 17), round(53 / 17)
 }
 
@@ -146,7 +147,7 @@ class CompositeRef : public Ref {
       const i64 value = static_cast<i64>(seed * (i + 3) * (i + 7) % static_cast<u64>(2 * bound + 1)) - bound;
       for (std::size_t l = 0; l < primes.size(); ++l) v.at<u64>(0, 0, l)[i] = math::signed_mod(value, p_[primes[l]]);
     }
-    k().forward_ntt(q_, *prepared_, primes, v, v);
+    q_.enqueue(device::ForwardNtt{prepared_, primes, v, v});
     return words;
   }
 };
@@ -166,30 +167,37 @@ TEST_F(CompositeRef, AKeySwitchMultipliesByWhatTheKeyHides) {
   const View keys = view(key, *ring_, 1, 4, 6);
   for (std::size_t j = 0; j < 2; ++j) {
     const View b = keys.with_components(2 * j, 1), a = keys.with_components(2 * j + 1, 1);
-    k().sample(q_, *prepared_, plan.extended, {.object = static_cast<u32>(j)}, a);
+    q_.enqueue(device::Sample{prepared_, plan.extended, Secret(device::Draw{.object = static_cast<u32>(j)}), a});
     Words product;
     const View as = view(product, *ring_, 1, 1, 6);
-    k().mul(q_, *prepared_, plan.extended, a, whole(secret), as);
+    q_.enqueue(device::Mul{prepared_, plan.extended, a, whole(secret), as});
     device::LimbConstants gadget{};
     for (std::size_t l = 2 * j; l < 2 * j + 2; ++l) gadget[l] = math::mul_mod(p_[6], p_[7], p_[chain[l]]);
-    k().mul_constants(q_, *prepared_, plan.extended, whole(hidden), gadget, b);
-    k().add(q_, *prepared_, plan.extended, b, whole(error), b);
-    k().sub(q_, *prepared_, plan.extended, b, as, b);
+    q_.enqueue(device::MulConstants{prepared_, plan.extended, whole(hidden), gadget, b});
+    q_.enqueue(device::Add{prepared_, plan.extended, b, whole(error), b});
+    q_.enqueue(device::Sub{prepared_, plan.extended, b, as, b});
   }
 
-  Words x, out, scratch(Kernels::key_switch_workspace(plan, 1) / 8);
+  Words x, out,
+      scratch(device::scratch_bytes(device::KeySwitch{.plan = held(plan), .domain = math::Domain::coefficient}, 1) / 8);
   const View vx = view(x, *ring_, 1, 1, 4), result = view(out, *ring_, 1, 2, 4);
-  k().sample(q_, *prepared_, chain, {.object = 9}, vx);
-  k().key_switch(q_, plan, vx, keys, nullptr, result, {reinterpret_cast<std::byte*>(scratch.data()), scratch.size() * 8});
+  q_.enqueue(device::Sample{prepared_, chain, Secret(device::Draw{.object = 9}), vx});
+  q_.enqueue(device::KeySwitch{held(plan),
+                               math::Domain::coefficient,
+                               vx,
+                               keys,
+                               std::nullopt,
+                               result,
+                               {reinterpret_cast<std::byte*>(scratch.data()), scratch.size() * 8}});
 
   // result_0 + result_1 secret - x hidden is small, and the same integer in every limb.
-  k().forward_ntt(q_, *prepared_, chain, vx, vx);
-  k().forward_ntt(q_, *prepared_, chain, result, result);
+  q_.enqueue(device::ForwardNtt{prepared_, chain, vx, vx});
+  q_.enqueue(device::ForwardNtt{prepared_, chain, result, result});
   const View phase = result.with_components(0, 1);
-  k().mul_accumulate(q_, *prepared_, chain, result.with_components(1, 1), whole(secret).with_limbs(0, 4), phase);
-  k().mul(q_, *prepared_, chain, vx, whole(hidden).with_limbs(0, 4), vx);
-  k().sub(q_, *prepared_, chain, phase, vx, phase);
-  k().inverse_ntt(q_, *prepared_, chain, phase, phase);
+  q_.enqueue(device::MulAccumulate{prepared_, chain, result.with_components(1, 1), whole(secret).with_limbs(0, 4), phase});
+  q_.enqueue(device::Mul{prepared_, chain, vx, whole(hidden).with_limbs(0, 4), vx});
+  q_.enqueue(device::Sub{prepared_, chain, phase, vx, phase});
+  q_.enqueue(device::InverseNtt{prepared_, chain, phase, phase});
   bool all_zero = true;
   for (std::size_t i = 0; i < kN; ++i) {
     const i64 noise = math::centered(phase.at<u64>(0, 0, 0)[i], p_[0]);
@@ -220,12 +228,13 @@ TEST_F(CompositeRef, ABfvProductIsTheProductOfTheMessages) {
   // Ciphertexts without a mask: the message is all there is.
   const View va = view(a, *ring_, 1, 2, 2), vb = view(b, *ring_, 1, 2, 2), vo = view(out, *ring_, 1, 3, 2);
   const auto encode = k().prepare(math::scale_from_plain(t, q)), decode = k().prepare(math::scale_to_plain(q, t));
-  k().convert(q_, *encode, view(m1, *ring_, 1, 1, 1), nullptr, va.with_components(0, 1));
-  k().convert(q_, *encode, view(m2, *ring_, 1, 1, 1), nullptr, vb.with_components(0, 1));
-  Words scratch(Kernels::bfv_multiply_workspace(plan, 1, 2, 2) / 8);
-  k().bfv_multiply(q_, plan, va, vb, vo, {reinterpret_cast<std::byte*>(scratch.data()), scratch.size() * 8});
+  q_.enqueue(device::Convert{encode, view(m1, *ring_, 1, 1, 1), std::nullopt, va.with_components(0, 1)});
+  q_.enqueue(device::Convert{encode, view(m2, *ring_, 1, 1, 1), std::nullopt, vb.with_components(0, 1)});
+  Words scratch(device::scratch_bytes(device::BfvMultiply{.plan = held(plan), .a = va, .b = vb}, 1) / 8);
+  q_.enqueue(
+      device::BfvMultiply{held(plan), va, vb, vo, {reinterpret_cast<std::byte*>(scratch.data()), scratch.size() * 8}});
   const View plain = view(decoded, *ring_, 1, 1, 1);
-  k().convert(q_, *decode, vo.with_components(0, 1), nullptr, plain);
+  q_.enqueue(device::Convert{decode, vo.with_components(0, 1), std::nullopt, plain});
   EXPECT_EQ(decoded, expected);
   EXPECT_EQ(Words(out.begin() + 2 * kN, out.end()), Words(4 * kN, 0));
 }

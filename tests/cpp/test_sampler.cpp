@@ -190,7 +190,7 @@ std::vector<u64> sampled(const math::Ring& ring, const PrimeList& primes, const 
   const View v =
       View::dense(reinterpret_cast<std::byte*>(words.data()), Word::w64, {items}, components, primes.size(), ring.n());
   const auto prepared = device->kernels().prepare(std::make_shared<math::Ring>(ring));
-  device->kernels().sample(*queue, *prepared, primes, draw, v);
+  queue->enqueue(device::Sample{prepared, primes, Secret(draw), v});
   return words;
 }
 

@@ -1,4 +1,4 @@
-// The kernels of device/tfhe.h: the exact ones bit for bit against ref, bootstraps by the phases of their results under keys
+// TFHE's kernels of device/call.h: the exact ones bit for bit against ref, bootstraps by the phases of their results under keys
 // without noise, where all that is left is the gadget's rounding.
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 
 #include "backend/cpu/cpu.h"
-#include "device/tfhe.h"
+#include "device/kernels.h"
 
 namespace heliograph {
 namespace {
@@ -204,7 +204,7 @@ TEST(TfheKernels, CombineHasTheBitsOfRef) {
         Rig rig(name);
         const View wires = rig.view(Word::w64, items, level.wires(), dimension);
         fill<u64>(wires, dimension, 2);
-        rig.kernels().combine(rig.queue(), *rig.kernels().prepare(level), wires);
+        rig.queue().enqueue(device::Combine{rig.kernels().prepare(level), wires});
         return words<u64>(wires, dimension);
       };
       const auto expected = run("ref");
@@ -223,7 +223,7 @@ TEST(TfheKernels, CombineMeansWhatTheContractSays) {
   level.target = {2};
   const View wires = rig.view(Word::w64, 2, 3, 256);
   fill<u64>(wires, 256, 3);
-  rig.kernels().combine(rig.queue(), *rig.kernels().prepare(level), wires);
+  rig.queue().enqueue(device::Combine{rig.kernels().prepare(level), wires});
   for (std::size_t item = 0; item < 2; ++item) {
     const u64 *a = wires.at<u64>(item, 0, 0), *b = wires.at<u64>(item, 1, 0), *sum = wires.at<u64>(item, 2, 0);
     for (std::size_t i = 0; i < 256; ++i) ASSERT_EQ(sum[i], 2 * a[i] - 3 * b[i]);
@@ -246,7 +246,7 @@ TEST(TfheKernels, KeySwitchHasTheBitsOfRef) {
           const View narrow = rig.view(Word::w32, items, rows + 1, shape.to);
           fill<u64>(wires, shape.from, 7);
           const auto prepared = rig.kernels().prepare(shape, key);
-          rig.kernels().key_switch(rig.queue(), *prepared, *rig.kernels().prepare(level), wires, narrow);
+          rig.queue().enqueue(device::LweKeySwitch{prepared, rig.kernels().prepare(level), wires, narrow});
           return words<u32>(narrow, shape.to);
         };
         const auto expected = run(device::open_device("ref"));
@@ -285,7 +285,8 @@ TEST(TfheKernels, KeySwitchKeepsThePhase) {
     const GateLevel level = linear_level(1, 1, 9);
     const View wires = rig.view(Word::w64, 1, 2, shape.from), narrow = rig.view(Word::w32, 1, 1, shape.to);
     fill<u64>(wires, shape.from, 10);
-    rig.kernels().key_switch(rig.queue(), *rig.kernels().prepare(shape, key), *rig.kernels().prepare(level), wires, narrow);
+    rig.queue().enqueue(
+        device::LweKeySwitch{rig.kernels().prepare(shape, key), rig.kernels().prepare(level), wires, narrow});
     u64 before = wires.at<u64>(0, 1, 0)[shape.from];
     for (std::size_t i = 0; i < shape.from; ++i) before -= wires.at<u64>(0, 1, 0)[i] * wide_key[i];
     const double off = distance(before, u64{phase(narrow.at<u32>(0, 0, 0))} << 32);
@@ -321,8 +322,8 @@ TEST_P(TfheBootstrap, GivesTheTablesValueAtThePhase) {
     const View wires = rig.view(Word::w64, kItems, level.wires(), shape.wide());
     const View narrow = rig.view(Word::w32, kItems, kRows, shape.n);
     fill<u32>(narrow, shape.n, 14);
-    rig.kernels().bootstrap(rig.queue(), *rig.kernels().prepare(shape, keys.words), *rig.kernels().prepare(level), narrow,
-                            wires);
+    rig.queue().enqueue(
+        device::Bootstrap{rig.kernels().prepare(shape, keys.words), rig.kernels().prepare(level), narrow, wires});
     double squares = 0;
     for (std::size_t item = 0; item < kItems; ++item) {
       for (std::size_t row = 0; row < kRows; ++row) {
@@ -364,8 +365,8 @@ TEST(TfheKernels, BootstrapsAgreeWithRef) {
     Rig rig(name);
     const View wires = rig.view(Word::w64, 3, level.wires(), shape.wide()), narrow = rig.view(Word::w32, 3, 3, shape.n);
     fill<u32>(narrow, shape.n, 18);
-    rig.kernels().bootstrap(rig.queue(), *rig.kernels().prepare(shape, keys.words), *rig.kernels().prepare(level), narrow,
-                            wires);
+    rig.queue().enqueue(
+        device::Bootstrap{rig.kernels().prepare(shape, keys.words), rig.kernels().prepare(level), narrow, wires});
     std::vector<u64> phases;
     for (std::size_t item = 0; item < 3; ++item) {
       for (u32 w : level.target) phases.push_back(keys.phase(wires.at<u64>(item, w, 0)));
@@ -395,7 +396,7 @@ TEST(TfheKernels, BitsDoNotDependOnBatchOrThreads) {
       const auto prepared = rig.kernels().prepare(level);
       for (std::size_t i = 0; i < kItems; i += at_once) {
         const std::size_t count = std::min(at_once, kItems - i);
-        rig.kernels().bootstrap(rig.queue(), *key, *prepared, narrow.with_leading(i, count), wires.with_leading(i, count));
+        rig.queue().enqueue(device::Bootstrap{key, prepared, narrow.with_leading(i, count), wires.with_leading(i, count)});
       }
       return words<u64>(wires, shape.wide());
     };
@@ -417,8 +418,8 @@ TEST(TfheKernels, OneCiphertextServesManyItems) {
     View narrow = rig.view(Word::w32, 1, 2, shape.n);
     fill<u32>(narrow, shape.n, 26);
     narrow.shape[0] = 3, narrow.stride[0] = 0;
-    rig.kernels().bootstrap(rig.queue(), *rig.kernels().prepare(shape, keys.words), *rig.kernels().prepare(level), narrow,
-                            wires);
+    rig.queue().enqueue(
+        device::Bootstrap{rig.kernels().prepare(shape, keys.words), rig.kernels().prepare(level), narrow, wires});
     for (std::size_t item = 0; item < 3; ++item) {
       for (std::size_t row = 0; row < 2; ++row) {
         const u64 expected = keys.expected(narrow.at<u32>(0, row, 0), level.tables.data() + level.lut[row] * 256, 0, 1);
@@ -442,10 +443,10 @@ TEST(TfheKernels, EvaluateIsItsParts) {
   const View a = rig.view(Word::w64, 2, level.wires(), 256), b = rig.view(Word::w64, 2, level.wires(), 256);
   const View narrow = rig.view(Word::w32, 2, 4, 6);
   fill<u64>(a, 256, 31), fill<u64>(b, 256, 31);
-  k.combine(rig.queue(), *prepared, a);
-  k.key_switch(rig.queue(), *key_switch, *prepared, a, narrow);
-  k.bootstrap(rig.queue(), *bootstrap, *prepared, narrow, a);
-  k.evaluate(rig.queue(), *key_switch, *bootstrap, *prepared, b, narrow);
+  rig.queue().enqueue(device::Combine{prepared, a});
+  rig.queue().enqueue(device::LweKeySwitch{key_switch, prepared, a, narrow});
+  rig.queue().enqueue(device::Bootstrap{bootstrap, prepared, narrow, a});
+  rig.queue().enqueue(device::Evaluate{key_switch, bootstrap, prepared, b, narrow});
   EXPECT_EQ(words<u64>(a, 256), words<u64>(b, 256));
   EXPECT_GE(k.parallel_bootstraps(shape), 1u);
 }
@@ -503,15 +504,15 @@ TEST(TfheKernels, NullCountsBytesAndProducts) {
   const GateLevel level = with_tables(linear_level(4, 3, 39), 256, 2, 2, 40);
   const View wires = View::dense(nullptr, Word::w64, {5}, level.wires(), 1, device::lwe_words(512));
   const View narrow = View::dense(nullptr, Word::w32, {5}, 4, 1, device::lwe_words(6));
-  k.evaluate(*queue, *k.prepare(switch_shape, std::vector<u32>(switch_shape.words())),
-             *k.prepare(shape, std::vector<u64>(shape.words())), *k.prepare(level), wires, narrow);
+  queue->enqueue(device::Evaluate{k.prepare(switch_shape, std::vector<u32>(switch_shape.words())),
+                                  k.prepare(shape, std::vector<u64>(shape.words())), k.prepare(level), wires, narrow});
   const auto counts = device->counter()->counts();
   ASSERT_EQ(counts.size(), 3u);
   EXPECT_EQ(counts.at("combine").products, 5 * level.source.size() * 513);
   EXPECT_EQ(counts.at("combine").bytes_written, 5u * 4 * 513 * 8);
-  EXPECT_EQ(counts.at("key_switch").products, 20u * 512 * 4 * 7);
-  EXPECT_EQ(counts.at("key_switch").bytes_read, 20u * 513 * 8 + 512 * 4 * 7 * 4);
-  EXPECT_EQ(counts.at("key_switch").bytes_written, 20u * 7 * 4);
+  EXPECT_EQ(counts.at("lwe_key_switch").products, 20u * 512 * 4 * 7);
+  EXPECT_EQ(counts.at("lwe_key_switch").bytes_read, 20u * 513 * 8 + 512 * 4 * 7 * 4);
+  EXPECT_EQ(counts.at("lwe_key_switch").bytes_written, 20u * 7 * 4);
   EXPECT_EQ(counts.at("bootstrap").products, 20u * 3 * ((6 * 3 * 4 + 3) * 4 * 128 + (6 + 3) * 2 * 128 * 7));
   EXPECT_EQ(counts.at("bootstrap").bytes_read, 20u * 7 * 4 + (3 * 4 * 6 * 3 * 256 + 2 * 256) * 8);
   EXPECT_EQ(counts.at("bootstrap").bytes_written, 40u * 513 * 8);
@@ -547,13 +548,13 @@ TEST(TfheKernels, RefusesWhatDoesNotFit) {
       return View::dense(nullptr, word, {items}, components, 1, device::lwe_words(dimension));
     };
     const View wires = view(Word::w64, 2, 3, 256), narrow = view(Word::w32, 2, 2, 4);
-    EXPECT_THROW(k.combine(*queue, *prepared, view(Word::w64, 2, 2, 256)), ShapeError);
-    EXPECT_THROW(k.combine(*queue, *prepared, view(Word::w32, 2, 3, 256)), ShapeError);
-    EXPECT_THROW(k.key_switch(*queue, *key_switch, *prepared, wires, view(Word::w32, 1, 2, 4)), ShapeError);
-    EXPECT_THROW(k.key_switch(*queue, *key_switch, *prepared, wires, view(Word::w32, 2, 1, 4)), ShapeError);
-    EXPECT_THROW(k.bootstrap(*queue, *bootstrap, *prepared, narrow, view(Word::w64, 2, 3, 512)), ShapeError);
-    EXPECT_THROW(k.bootstrap(*queue, *bootstrap, *prepared, view(Word::w32, 2, 2, 64), wires), ShapeError);
-    EXPECT_THROW(k.bootstrap(*queue, *bootstrap, *k.prepare(linear_level(2, 1, 36)), narrow, wires), ShapeError);
+    EXPECT_THROW(queue->enqueue(device::Combine{prepared, view(Word::w64, 2, 2, 256)}), ShapeError);
+    EXPECT_THROW(queue->enqueue(device::Combine{prepared, view(Word::w32, 2, 3, 256)}), ShapeError);
+    EXPECT_THROW(queue->enqueue(device::LweKeySwitch{key_switch, prepared, wires, view(Word::w32, 1, 2, 4)}), ShapeError);
+    EXPECT_THROW(queue->enqueue(device::LweKeySwitch{key_switch, prepared, wires, view(Word::w32, 2, 1, 4)}), ShapeError);
+    EXPECT_THROW(queue->enqueue(device::Bootstrap{bootstrap, prepared, narrow, view(Word::w64, 2, 3, 512)}), ShapeError);
+    EXPECT_THROW(queue->enqueue(device::Bootstrap{bootstrap, prepared, view(Word::w32, 2, 2, 64), wires}), ShapeError);
+    EXPECT_THROW(queue->enqueue(device::Bootstrap{bootstrap, k.prepare(linear_level(2, 1, 36)), narrow, wires}), ShapeError);
   }
 }
 
@@ -567,8 +568,8 @@ TEST(TfheKernels, RefusesKeysOfAnotherDevice) {
     const auto bootstrap = other->kernels().prepare(shape, std::vector<u64>(shape.words()));
     const auto key_switch = other->kernels().prepare(switch_shape, std::vector<u32>(switch_shape.words()));
     const auto prepared = own->kernels().prepare(level);
-    EXPECT_THROW(own->kernels().bootstrap(own->queue(), *bootstrap, *prepared, narrow, wires), MismatchError);
-    EXPECT_THROW(own->kernels().key_switch(own->queue(), *key_switch, *prepared, wires, narrow), MismatchError);
+    EXPECT_THROW(own->queue().enqueue(device::Bootstrap{bootstrap, prepared, narrow, wires}), MismatchError);
+    EXPECT_THROW(own->queue().enqueue(device::LweKeySwitch{key_switch, prepared, wires, narrow}), MismatchError);
   }
 }
 

@@ -3,39 +3,43 @@
 #include <cstring>
 
 #include "backend/cpu/parallel.h"
+#include "device/expand.h"
 
 namespace heliograph::backend::cpu {
 
+using device::ApplyKey;
+using device::BfvMultiply;
+using device::Decompose;
+using device::KeySwitch;
 using device::KeySwitchPlan;
 using device::MultiplyPlan;
 using device::PrimeList;
 
-void CpuKernels::do_decompose(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits, Workspace w) {
-  each_item(x.items(), decompose_workspace(plan, 1), w,
-            [&](std::size_t i, Workspace) { decompose_fused(q, plan, x.item(i), digits.item(i)); });
+void CpuKernels::run(Queue& q, const Decompose& c) {
+  each_item(c, [&](const Decompose& one) { decompose_fused(q, *one.plan, one.x, one.digits); });
 }
 
-void CpuKernels::do_apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                              const View& out, Workspace w) {
-  each_item(out.items(), apply_key_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
-    const View more = add ? add->item(i) : View{};
-    Kernels::do_apply_key(q, plan, digits.item(i), key, add ? &more : nullptr, out.item(i), part);
+void CpuKernels::run(Queue& q, const ApplyKey& c) {
+  const bool fused = c.domain == math::Domain::ntt;
+  if (fused && !fuses(*c.plan, c.turn)) return q.expand(c);
+  each_item(c,
+            [&](const ApplyKey& one) { fused ? apply_key_fused(q, one, nullptr, one.digits, one.scratch) : q.expand(one); });
+}
+
+void CpuKernels::run(Queue& q, const KeySwitch& c) {
+  if (c.domain == math::Domain::coefficient) return each_item(c, [&](const KeySwitch& one) { key_switch_fused(q, one); });
+  if (!fuses(*c.plan, c.turn)) return q.expand(c);
+  each_item(c, [&](const KeySwitch& one) {
+    Workspace w = one.scratch;
+    const View low = w.take(one.out.word, 1, 1, one.plan->chain.size(), one.out.n);
+    run(q, device::InverseNtt{one.plan->ring, one.plan->chain, one.x, low});
+    apply_key_fused(q, one, &one.x, low, w);
   });
 }
 
-void CpuKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                               const View& out, Workspace w) {
-  each_item(out.items(), key_switch_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
-    const View more = add ? add->item(i) : View{};
-    key_switch_fused(q, plan, x.item(i), key, add ? &more : nullptr, out.item(i), part);
-  });
-}
-
-void CpuKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out,
-                                 Workspace w) {
-  each_item(out.items(), bfv_multiply_workspace(plan, 1, a.components, b.components), w, [&](std::size_t i, Workspace part) {
-    const View x = a.item(i), y = b.item(i), product = out.item(i);
-    if (!multiply_fused(q, plan, x, y, product, part)) Kernels::do_bfv_multiply(q, plan, x, y, product, part);
+void CpuKernels::run(Queue& q, const BfvMultiply& c) {
+  each_item(c, [&](const BfvMultiply& one) {
+    if (!multiply_fused(q, one)) q.expand(one);
   });
 }
 
@@ -47,8 +51,8 @@ void CpuKernels::decompose_fused(Queue& q, const KeySwitchPlan& plan, const View
   for (std::size_t j = 0; j < plan.digits.size(); ++j) {
     const KeySwitchPlan::Digit& digit = plan.digits[j];
     if (digit.others.size() == 0) continue;
-    do_convert(q, *digit.raise, x.with_limbs(digit.first, digit.count), nullptr, digits.with_components(j, 1),
-               &digit.others);
+    run(q, device::Convert{digit.raise, x.with_limbs(digit.first, digit.count), std::nullopt, digits.with_components(j, 1),
+                           digit.others});
   }
   threads_.parallel_for(units, digits.n * units < kWorthSharing ? units : 1, [&](std::size_t unit, std::size_t) {
     const std::size_t j = unit % plan.digits.size(), l = unit / plan.digits.size();  // neighbours have the same twiddles
@@ -61,8 +65,10 @@ void CpuKernels::decompose_fused(Queue& q, const KeySwitchPlan& plan, const View
 }
 
 /// Limb by limb, so that it stays in the second cache: every digit's transform, the products with the key, back.
-void CpuKernels::key_switch_fused(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                                  const View& out, Workspace w) {
+void CpuKernels::key_switch_fused(Queue& q, const KeySwitch& one) {
+  const KeySwitchPlan& plan = *one.plan;
+  const View &x = one.x, &key = one.key, &out = one.out;
+  Workspace w = one.scratch;
   const CpuRing& ring = own(*plan.ring);
   const std::size_t chain = plan.chain.size(), limbs = plan.extended.size(), count = plan.digits.size();
   const View digits = w.take(out.word, 1, count, limbs, out.n);
@@ -70,8 +76,8 @@ void CpuKernels::key_switch_fused(Queue& q, const KeySwitchPlan& plan, const Vie
   for (std::size_t j = 0; j < count; ++j) {
     const KeySwitchPlan::Digit& digit = plan.digits[j];
     if (digit.others.size() == 0) continue;
-    do_convert(q, *digit.raise, x.with_limbs(digit.first, digit.count), nullptr, digits.with_components(j, 1),
-               &digit.others);
+    run(q, device::Convert{digit.raise, x.with_limbs(digit.first, digit.count), std::nullopt, digits.with_components(j, 1),
+                           digit.others});
   }
   threads_.parallel_for(limbs, out.n * limbs < kWorthSharing ? limbs : 1, [&](std::size_t l, std::size_t) {
     const Limb& limb = ring.limb(plan.extended[l]);
@@ -82,16 +88,16 @@ void CpuKernels::key_switch_fused(Queue& q, const KeySwitchPlan& plan, const Vie
     }
     PrimeList prime, place;
     prime.push_back(plan.extended[l]), place.push_back(plan.key_limbs[l]);
-    do_inner_product(q, *plan.ring, prime, digits.with_limbs(l, 1), key, place, sum.with_limbs(l, 1));
+    run(q, device::InnerProduct{plan.ring, prime, digits.with_limbs(l, 1), key, place, sum.with_limbs(l, 1)});
     for (std::size_t c = 0; c < 2; ++c) limb.ops->inverse(limb, address(sum, 0, c, l), address(sum, 0, c, l));
   });
   if (plan.mod_down) {
     const View beside = sum.with_limbs(0, chain);
-    do_convert(q, *plan.mod_down, sum.with_limbs(chain, plan.special.size()), &beside, out, nullptr);
+    run(q, device::Convert{plan.mod_down, sum.with_limbs(chain, plan.special.size()), beside, out});
   }
-  if (add) {
-    const View part = out.with_components(0, add->components);
-    do_add(q, *plan.ring, plan.chain, part, *add, part);
+  if (one.add) {
+    const View part = out.with_components(0, one.add->components);
+    run(q, device::Add{plan.ring, plan.chain, part, *one.add, part});
   }
 }
 
@@ -112,16 +118,18 @@ void CpuKernels::tensor_limb(const Limb& limb, std::byte* const* a, std::byte* c
   }
 }
 
-bool CpuKernels::multiply_fused(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out,
-                                Workspace w) {
+bool CpuKernels::multiply_fused(Queue& q, const BfvMultiply& one) {
+  const MultiplyPlan& plan = *one.plan;
+  const View &a = one.a, &b = one.b, &out = one.out;
+  Workspace w = one.scratch;
   if (a.components != 2 || b.components != 2) return false;
   const CpuRing& ring = own(*plan.ring);
-  const bool square = a.data == b.data && a.component_stride == b.component_stride && a.limb_stride == b.limb_stride;
+  const bool square = device::same_operand(a, b);
   const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size(), limbs = chain + auxiliary;
   // a0, a1, then b0, b1 or room for the third component of a square.
   const View e = w.take(out.word, 1, square ? 3 : 4, limbs, out.n);
-  do_convert(q, *plan.lift, a, nullptr, e.with_components(0, 2).with_limbs(chain, auxiliary), nullptr);
-  if (!square) do_convert(q, *plan.lift, b, nullptr, e.with_components(2, 2).with_limbs(chain, auxiliary), nullptr);
+  run(q, device::Convert{plan.lift, a, std::nullopt, e.with_components(0, 2).with_limbs(chain, auxiliary)});
+  if (!square) run(q, device::Convert{plan.lift, b, std::nullopt, e.with_components(2, 2).with_limbs(chain, auxiliary)});
   threads_.parallel_for(limbs, out.n * limbs < kWorthSharing ? limbs : 1, [&](std::size_t l, std::size_t) {
     const Limb& limb = ring.limb(plan.extended[l]);
     std::byte* at[4];

@@ -6,9 +6,9 @@
 
 namespace heliograph::backend::cpu {
 
+using device::Divide;
 using device::DividePlan;
 using device::KeySwitchPlan;
-using device::PreparedPermutation;
 
 namespace {
 
@@ -31,7 +31,7 @@ class CpuKernels::Rest {
       : kernels_(kernels), ring_(own(*plan.ring)), plan_(plan), out_(out), y_(last) {
     limb_wise_ = out.word == math::Word::w64 && plan.divisors() <= kFewSources && out.n >= kLeastVector;
     if (!limb_wise_) {
-      kernels.do_convert(q, *plan.rest, last, nullptr, out, nullptr);
+      kernels.run(q, device::Convert{plan.rest, last, std::nullopt, out});
       return;
     }
     v_ = w.take(math::Word::w64, 1, out.components, 1, out.n);
@@ -77,10 +77,9 @@ class CpuKernels::Rest {
   bool limb_wise_;
 };
 
-void CpuKernels::do_divide(Queue& q, const DividePlan& plan, const View& x, const View& out, Workspace w) {
-  if (!plan.simple() || !plan.rest->conversion().rounded) return Kernels::do_divide(q, plan, x, out, w);
-  each_item(out.items(), divide_workspace(plan, 1, x.components), w,
-            [&](std::size_t i, Workspace part) { divide_fused(q, plan, x.item(i), out.item(i), part); });
+void CpuKernels::run(Queue& q, const Divide& c) {
+  if (!c.plan->simple() || !c.plan->rest->conversion().rounded) return q.expand(c);
+  each_item(c, [&](const Divide& one) { divide_fused(q, *one.plan, one.x, one.out, one.scratch); });
 }
 
 void CpuKernels::divide_fused(Queue& q, const DividePlan& plan, const View& x, const View& out, Workspace w) {
@@ -105,35 +104,16 @@ void CpuKernels::divide_fused(Queue& q, const DividePlan& plan, const View& x, c
   });
 }
 
-bool CpuKernels::fuses(const KeySwitchPlan& plan, const PreparedPermutation* turn) {
+bool CpuKernels::fuses(const KeySwitchPlan& plan, const device::PermutationHandle& turn) {
   return plan.down.simple() && (!turn || plan.digits.size() <= kMostTurned);
 }
 
-void CpuKernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                                  const View& out, Workspace w, const PreparedPermutation* turn) {
-  if (!fuses(plan, turn)) return Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w, turn);
-  each_item(out.items(), apply_key_ntt_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
-    const View more = add ? add->item(i) : View{};
-    const View all = digits.item(i);
-    apply_key_fused(q, plan, nullptr, all, key, add ? &more : nullptr, out.item(i), part, turn);
-  });
-}
-
-void CpuKernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                                   const View& out, Workspace w, const PreparedPermutation* turn) {
-  if (!fuses(plan, turn)) return Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w, turn);
-  each_item(out.items(), key_switch_ntt_workspace(plan, 1), w, [&](std::size_t i, Workspace part) {
-    const View more = add ? add->item(i) : View{};
-    const View one = x.item(i);
-    const View low = part.take(out.word, 1, 1, plan.chain.size(), out.n);
-    do_inverse_ntt(q, *plan.ring, plan.chain, one, low);
-    apply_key_fused(q, plan, &one, low, key, add ? &more : nullptr, out.item(i), part, turn);
-  });
-}
-
-/// `x` null: `given` has the digits. Else `given` has x's coefficients. `turn` permutes the digits and `add` as they are read.
-void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View* x, const View& given, const View& key,
-                                 const View* add, const View& out, Workspace w, const PreparedPermutation* turn) {
+/// `x` null: `given` has the digits. Else `given` has x's coefficients. A turn permutes the digits and what is added as they
+/// are read.
+template <class Switch>
+void CpuKernels::apply_key_fused(Queue& q, const Switch& one, const View* x, const View& given, Workspace w) {
+  const KeySwitchPlan& plan = *one.plan;
+  const View &key = one.key, &out = one.out;
   const CpuRing& ring = own(*plan.ring);
   const DividePlan& down = plan.down;
   const std::size_t kept = down.out.size(), divisors = down.divisors(), count = plan.digits.size(), word = out.word_size();
@@ -145,8 +125,8 @@ void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View
   for (std::size_t j = 0; x && j < count; ++j) {
     const KeySwitchPlan::Digit& digit = plan.digits[j];
     if (digit.others.size() == 0) continue;
-    do_convert(q, *digit.raise, given.with_limbs(digit.first, digit.count), nullptr, digits.with_components(j, 1),
-               &digit.others);
+    run(q, device::Convert{digit.raise, given.with_limbs(digit.first, digit.count), std::nullopt,
+                           digits.with_components(j, 1), digit.others});
   }
 
   // Operands of the sums at limb l, the digits transformed.
@@ -169,7 +149,7 @@ void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View
   };
   // A block of a limb, turned into `room` where there is a turn. An automorphism of the NTT domain takes blocks of a power
   // of two to such blocks, so that what is gathered lies together.
-  const CpuPermutation* const permutation = turn ? &own(*turn) : nullptr;
+  const CpuPermutation* const permutation = one.turn ? &own(*one.turn) : nullptr;
   struct Room {
     alignas(64) u64 words[kBlock];
   };
@@ -191,7 +171,7 @@ void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View
     limb.ops->dot(limb.modulus, count, b.digits, right, nullptr, to, block);
   };
   const auto added = [&](std::size_t c, std::size_t l) {
-    return add && c < add->components && l < plan.chain.size() ? address(*add, 0, c, l) : nullptr;
+    return one.add && c < one.add->components && l < plan.chain.size() ? address(*one.add, 0, c, l) : nullptr;
   };
 
   threads_.parallel_for(divisors, grain(divisors), [&](std::size_t i, std::size_t) {
@@ -237,5 +217,8 @@ void CpuKernels::apply_key_fused(Queue& q, const KeySwitchPlan& plan, const View
     }
   });
 }
+
+template void CpuKernels::apply_key_fused(Queue&, const device::ApplyKey&, const View*, const View&, Workspace);
+template void CpuKernels::apply_key_fused(Queue&, const device::KeySwitch&, const View*, const View&, Workspace);
 
 }  // namespace heliograph::backend::cpu

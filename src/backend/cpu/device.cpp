@@ -39,7 +39,9 @@ class CpuDevice final : public device::Device {
   }
   device::MemoryState memory() const override { return pool_->state(); }
   device::Buffer allocate(std::size_t bytes, device::Queue&) override { return pool_->allocate(bytes); }
-  std::unique_ptr<device::Queue> make_queue() override { return std::make_unique<InlineQueue>(); }
+  std::unique_ptr<device::Queue> make_queue() override {
+    return std::make_unique<InlineQueue<CpuKernels, CpuTfheKernels>>(kernels_, tfhe_);
+  }
   void upload(device::Queue&, std::span<const std::byte> from, std::byte* to) override {
     if (!from.empty()) std::memcpy(to, from.data(), from.size());
   }

@@ -35,138 +35,136 @@ std::shared_ptr<const PreparedProduct> CpuKernels::prepare(device::GatheredProdu
 
 // ---- element-wise
 
-void CpuKernels::do_add(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  const CpuRing& r = own(ring);
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->add(limb.modulus, stretch(a, p.item, p.component, p.limb, first),
-                  stretch(b, p.item, p.component, p.limb, first), stretch(out, p.item, p.component, p.limb, first), count);
+void CpuKernels::run(Queue&, const Add& c) {
+  const CpuRing& r = own(*c.ring);
+  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(c.primes[p.limb]);
+    limb.ops->add(limb.modulus, stretch(c.a, p.item, p.component, p.limb, first),
+                  stretch(c.b, p.item, p.component, p.limb, first), stretch(c.out, p.item, p.component, p.limb, first),
+                  count);
   });
 }
 
-void CpuKernels::do_sub(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  const CpuRing& r = own(ring);
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->sub(limb.modulus, stretch(a, p.item, p.component, p.limb, first),
-                  stretch(b, p.item, p.component, p.limb, first), stretch(out, p.item, p.component, p.limb, first), count);
+void CpuKernels::run(Queue&, const Sub& c) {
+  const CpuRing& r = own(*c.ring);
+  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(c.primes[p.limb]);
+    limb.ops->sub(limb.modulus, stretch(c.a, p.item, p.component, p.limb, first),
+                  stretch(c.b, p.item, p.component, p.limb, first), stretch(c.out, p.item, p.component, p.limb, first),
+                  count);
   });
 }
 
-void CpuKernels::do_neg(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  const CpuRing& r = own(ring);
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->neg(limb.modulus, stretch(a, p.item, p.component, p.limb, first),
-                  stretch(out, p.item, p.component, p.limb, first), count);
+void CpuKernels::run(Queue&, const Neg& c) {
+  const CpuRing& r = own(*c.ring);
+  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(c.primes[p.limb]);
+    limb.ops->neg(limb.modulus, stretch(c.a, p.item, p.component, p.limb, first),
+                  stretch(c.out, p.item, p.component, p.limb, first), count);
   });
 }
 
-void CpuKernels::do_mul(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  const CpuRing& r = own(ring);
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->mul(limb.modulus, stretch(a, p.item, p.component, p.limb, first),
-                  stretch(b, p.item, p.component, p.limb, first), stretch(out, p.item, p.component, p.limb, first), count);
+void CpuKernels::run(Queue&, const Mul& c) {
+  const CpuRing& r = own(*c.ring);
+  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(c.primes[p.limb]);
+    limb.ops->mul(limb.modulus, stretch(c.a, p.item, p.component, p.limb, first),
+                  stretch(c.b, p.item, p.component, p.limb, first), stretch(c.out, p.item, p.component, p.limb, first),
+                  count);
   });
 }
 
-void CpuKernels::do_mul_accumulate(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b,
-                                   const View& out) {
-  const CpuRing& r = own(ring);
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    const void* const x = stretch(a, p.item, p.component, p.limb, first);
-    const void* const y = stretch(b, p.item, p.component, p.limb, first);
-    void* const sum = stretch(out, p.item, p.component, p.limb, first);
+void CpuKernels::run(Queue&, const MulAccumulate& c) {
+  const CpuRing& r = own(*c.ring);
+  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(c.primes[p.limb]);
+    const void* const x = stretch(c.a, p.item, p.component, p.limb, first);
+    const void* const y = stretch(c.b, p.item, p.component, p.limb, first);
+    void* const sum = stretch(c.out, p.item, p.component, p.limb, first);
     limb.ops->dot(limb.modulus, 1, &x, &y, sum, sum, count);
   });
 }
 
-void CpuKernels::do_mul_constants(Queue&, const Ring& ring, const Primes& primes, const View& a, const LimbConstants& c,
-                                  const View& out) {
-  const CpuRing& r = own(ring);
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->mul_constant(limb.modulus, stretch(a, p.item, p.component, p.limb, first), c[p.limb],
-                           stretch(out, p.item, p.component, p.limb, first), count);
+void CpuKernels::run(Queue&, const MulConstants& call) {
+  const CpuRing& r = own(*call.ring);
+  each_stretch(call.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(call.primes[p.limb]);
+    limb.ops->mul_constant(limb.modulus, stretch(call.a, p.item, p.component, p.limb, first), call.c[p.limb],
+                           stretch(call.out, p.item, p.component, p.limb, first), count);
   });
 }
 
-void CpuKernels::do_add_constants(Queue& q, const Ring& ring, const Primes& primes, const View& a, const LimbConstants& c,
-                                  math::Domain domain, const View& out) {
-  const CpuRing& r = own(ring);
-  if (domain == math::Domain::coefficient) {
-    do_copy(q, a, out);
-    each_limb(out, [&](Place p) {
-      const u64 prime = r.limb(primes[p.limb]).modulus.q;
-      std::byte* const at = address(out, p.item, p.component, p.limb);
-      if (out.word == Word::w32) {
+void CpuKernels::run(Queue& q, const AddConstants& call) {
+  const CpuRing& r = own(*call.ring);
+  if (call.domain == math::Domain::coefficient) {
+    run(q, device::Copy{call.a, call.out});
+    each_limb(call.out, [&](Place p) {
+      const u64 prime = r.limb(call.primes[p.limb]).modulus.q;
+      std::byte* const at = address(call.out, p.item, p.component, p.limb);
+      if (call.out.word == Word::w32) {
         u32& x = *reinterpret_cast<u32*>(at);
-        x = static_cast<u32>(math::add_mod(x, c[p.limb], prime));
+        x = static_cast<u32>(math::add_mod(x, call.c[p.limb], prime));
       } else {
         u64& x = *reinterpret_cast<u64*>(at);
-        x = math::add_mod(x, c[p.limb], prime);
+        x = math::add_mod(x, call.c[p.limb], prime);
       }
     });
     return;
   }
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->add_constant(limb.modulus, stretch(a, p.item, p.component, p.limb, first), c[p.limb],
-                           stretch(out, p.item, p.component, p.limb, first), count);
+  each_stretch(call.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(call.primes[p.limb]);
+    limb.ops->add_constant(limb.modulus, stretch(call.a, p.item, p.component, p.limb, first), call.c[p.limb],
+                           stretch(call.out, p.item, p.component, p.limb, first), count);
   });
 }
 
 // ---- transforms
 
-void CpuKernels::do_forward_ntt(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  const CpuRing& r = own(ring);
-  each_limb(out, [&](Place p) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->forward(limb, address(a, p.item, p.component, p.limb), address(out, p.item, p.component, p.limb));
+void CpuKernels::run(Queue&, const ForwardNtt& c) {
+  const CpuRing& r = own(*c.ring);
+  each_limb(c.out, [&](Place p) {
+    const Limb& limb = r.limb(c.primes[p.limb]);
+    limb.ops->forward(limb, address(c.a, p.item, p.component, p.limb), address(c.out, p.item, p.component, p.limb));
   });
 }
 
-void CpuKernels::do_inverse_ntt(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  const CpuRing& r = own(ring);
-  each_limb(out, [&](Place p) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    limb.ops->inverse(limb, address(a, p.item, p.component, p.limb), address(out, p.item, p.component, p.limb));
+void CpuKernels::run(Queue&, const InverseNtt& c) {
+  const CpuRing& r = own(*c.ring);
+  each_limb(c.out, [&](Place p) {
+    const Limb& limb = r.limb(c.primes[p.limb]);
+    limb.ops->inverse(limb, address(c.a, p.item, p.component, p.limb), address(c.out, p.item, p.component, p.limb));
   });
 }
 
-void CpuKernels::do_permute(Queue&, const Ring& ring, const Primes& primes, const PreparedPermutation& permutation,
-                            const View& a, const View& out) {
-  const CpuRing& r = own(ring);
-  const CpuPermutation& mine = own(permutation);
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    mine.gather(*limb.ops, limb.modulus, address(a, p.item, p.component, p.limb), first,
-                stretch(out, p.item, p.component, p.limb, first), count);
+void CpuKernels::run(Queue&, const Permute& c) {
+  const CpuRing& r = own(*c.ring);
+  const CpuPermutation& mine = own(*c.permutation);
+  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(c.primes[p.limb]);
+    mine.gather(*limb.ops, limb.modulus, address(c.a, p.item, p.component, p.limb), first,
+                stretch(c.out, p.item, p.component, p.limb, first), count);
   });
 }
 
 // ---- products
 
-void CpuKernels::do_inner_product(Queue&, const Ring& ring, const Primes& primes, const View& digits, const View& key,
-                                  const Primes& key_limbs, const View& out) {
+void CpuKernels::run(Queue&, const InnerProduct& call) {
   constexpr std::size_t kBlock = 512, kDigits = 64;
-  const CpuRing& r = own(ring);
-  each_stretch(out.with_components(0, 1), [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    const std::size_t word = out.word_size();
+  const CpuRing& r = own(*call.ring);
+  each_stretch(call.out.with_components(0, 1), [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(call.primes[p.limb]);
+    const std::size_t word = call.out.word_size();
     for (std::size_t start = first; start < first + count; start += kBlock) {
       const std::size_t length = std::min(kBlock, first + count - start);
-      for (std::size_t c = 0; c < out.components; ++c) {
-        void* const sum = address(out, p.item, c, p.limb) + start * word;
-        for (std::size_t j = 0; j < digits.components; j += kDigits) {
-          const std::size_t terms = std::min(kDigits, digits.components - j);
+      for (std::size_t c = 0; c < call.out.components; ++c) {
+        void* const sum = address(call.out, p.item, c, p.limb) + start * word;
+        for (std::size_t j = 0; j < call.digits.components; j += kDigits) {
+          const std::size_t terms = std::min(kDigits, call.digits.components - j);
           const void* x[kDigits];
           const void* y[kDigits];
           for (std::size_t k = 0; k < terms; ++k) {
-            x[k] = address(digits, p.item, j + k, p.limb) + start * word;
-            y[k] = address(key, 0, (j + k) * out.components + c, key_limbs[p.limb]) + start * word;
+            x[k] = address(call.digits, p.item, j + k, p.limb) + start * word;
+            y[k] = address(call.key, 0, (j + k) * call.out.components + c, call.key_limbs[p.limb]) + start * word;
           }
           limb.ops->dot(limb.modulus, terms, x, y, j ? sum : nullptr, sum, length);
         }
@@ -175,24 +173,25 @@ void CpuKernels::do_inner_product(Queue&, const Ring& ring, const Primes& primes
   });
 }
 
-void CpuKernels::do_tensor(Queue& q, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
+void CpuKernels::run(Queue& q, const Tensor& call) {
   constexpr std::size_t kBlock = 512, kTerms = 16;
-  if (std::min(a.components, b.components) > kTerms) return Kernels::do_tensor(q, ring, primes, a, b, out);
-  const CpuRing& r = own(ring);
-  each_stretch(out.with_components(0, 1), [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(primes[p.limb]);
-    const std::size_t word = out.word_size();
+  if (std::min(call.a.components, call.b.components) > kTerms) return q.expand(call);
+  const CpuRing& r = own(*call.ring);
+  each_stretch(call.out.with_components(0, 1), [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(call.primes[p.limb]);
+    const std::size_t word = call.out.word_size();
     for (std::size_t start = first; start < first + count; start += kBlock) {
       const std::size_t length = std::min(kBlock, first + count - start);
-      for (std::size_t c = 0; c < out.components; ++c) {
+      for (std::size_t c = 0; c < call.out.components; ++c) {
         const void* x[kTerms];
         const void* y[kTerms];
         std::size_t terms = 0;
-        for (std::size_t i = c < b.components ? 0 : c - b.components + 1; i < a.components && i <= c; ++i, ++terms) {
-          x[terms] = address(a, p.item, i, p.limb) + start * word;
-          y[terms] = address(b, p.item, c - i, p.limb) + start * word;
+        for (std::size_t i = c < call.b.components ? 0 : c - call.b.components + 1; i < call.a.components && i <= c;
+             ++i, ++terms) {
+          x[terms] = address(call.a, p.item, i, p.limb) + start * word;
+          y[terms] = address(call.b, p.item, c - i, p.limb) + start * word;
         }
-        limb.ops->dot(limb.modulus, terms, x, y, nullptr, address(out, p.item, c, p.limb) + start * word, length);
+        limb.ops->dot(limb.modulus, terms, x, y, nullptr, address(call.out, p.item, c, p.limb) + start * word, length);
       }
     }
   });
@@ -227,32 +226,31 @@ void CpuKernels::convert_block(const ConvertBlock& b) const {
   }
 }
 
-void CpuKernels::do_convert(Queue&, const PreparedConversion& conversion, const View& x, const View* own_words,
-                            const View& out, const PrimeList* place) {
-  const CpuConversion& mine = own(conversion);
-  const std::size_t sources = conversion.conversion().sources(), targets = conversion.conversion().targets();
-  const std::size_t block = convert_block_words(sources, out.n);
-  const std::size_t blocks = (out.n + block - 1) / block, units = out.items() * out.components * blocks;
+void CpuKernels::run(Queue&, const Convert& c) {
+  const CpuConversion& mine = own(*c.conversion);
+  const std::size_t sources = c.conversion->conversion().sources(), targets = c.conversion->conversion().targets();
+  const std::size_t block = convert_block_words(sources, c.out.n);
+  const std::size_t blocks = (c.out.n + block - 1) / block, units = c.out.items() * c.out.components * blocks;
   const std::size_t grain =
       units * block * (sources + targets) < kWorthSharing ? units : std::max<std::size_t>(1, 4096 / block);
   threads_.parallel_for(units, std::max<std::size_t>(grain, 1), [&](std::size_t unit, std::size_t) {
-    const std::size_t first = unit % blocks * block, component = unit / blocks % out.components,
-                      item = unit / blocks / out.components;
+    const std::size_t first = unit % blocks * block, component = unit / blocks % c.out.components,
+                      item = unit / blocks / c.out.components;
     const std::byte* from[kMaxSources];
     const std::byte* beside[device::kMaxLimbs];
     std::byte* to[device::kMaxLimbs];
-    for (std::size_t i = 0; i < sources; ++i) from[i] = stretch(x, item, component, i, first);
+    for (std::size_t i = 0; i < sources; ++i) from[i] = stretch(c.x, item, component, i, first);
     for (std::size_t j = 0; j < targets; ++j) {
-      const std::size_t limb = place ? (*place)[j] : j;
-      if (own_words) beside[j] = stretch(*own_words, item, component, limb, first);
-      to[j] = stretch(out, item, component, limb, first);
+      const std::size_t limb = c.place ? (*c.place)[j] : j;
+      if (c.own) beside[j] = stretch(*c.own, item, component, limb, first);
+      to[j] = stretch(c.out, item, component, limb, first);
     }
     convert_block({.conversion = mine,
-                   .wide_in = x.word == Word::w64,
-                   .wide_out = out.word == Word::w64,
-                   .count = std::min(block, out.n - first),
+                   .wide_in = c.x.word == Word::w64,
+                   .wide_out = c.out.word == Word::w64,
+                   .count = std::min(block, c.out.n - first),
                    .x = from,
-                   .own = own_words ? beside : nullptr,
+                   .own = c.own ? beside : nullptr,
                    .out = to,
                    .scratch = static_cast<u64*>(thread_scratch((sources + 1) * block * sizeof(u64)))});
   });
@@ -260,20 +258,17 @@ void CpuKernels::do_convert(Queue&, const PreparedConversion& conversion, const 
 
 // ---- memory
 
-void CpuKernels::do_copy(Queue&, const View& a, const View& out) {
-  if (a.data == out.data && a.shape == out.shape && a.stride == out.stride && a.component_stride == out.component_stride &&
-      a.limb_stride == out.limb_stride) {
-    return;
-  }
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    std::memcpy(address(out, p.item, p.component, p.limb) + first * out.word_size(),
-                address(a, p.item, p.component, p.limb) + first * out.word_size(), count * out.word_size());
+void CpuKernels::run(Queue&, const Copy& c) {
+  if (device::same_operand(c.a, c.out)) return;
+  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
+    std::memcpy(address(c.out, p.item, p.component, p.limb) + first * c.out.word_size(),
+                address(c.a, p.item, p.component, p.limb) + first * c.out.word_size(), count * c.out.word_size());
   });
 }
 
-void CpuKernels::do_zero(Queue&, const View& out) {
-  each_stretch(out, [&](Place p, std::size_t first, std::size_t count) {
-    std::memset(address(out, p.item, p.component, p.limb) + first * out.word_size(), 0, count * out.word_size());
+void CpuKernels::run(Queue&, const Zero& c) {
+  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
+    std::memset(address(c.out, p.item, p.component, p.limb) + first * c.out.word_size(), 0, count * c.out.word_size());
   });
 }
 

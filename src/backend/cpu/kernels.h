@@ -1,10 +1,11 @@
-// The contract of device/kernels.h on the processor: cuts work into (item, component, limb) units for the threads and calls
+// The kernels of device/call.h on the processor: cuts work into (item, component, limb) units for the threads and calls
 // an instruction set's loops on each.
 #pragma once
 
 #include "backend/cpu/prepared.h"
 #include "backend/cpu/threads.h"
-#include "device/composite.h"
+#include "backend/inline_queue.h"
+#include "device/kernels.h"
 
 namespace heliograph::backend::cpu {
 
@@ -21,49 +22,35 @@ class CpuKernels final : public device::Kernels {
   std::shared_ptr<const device::PreparedProduct> prepare(device::GatheredProduct product) override;
   std::size_t preferred_items(std::size_t) const override { return static_cast<std::size_t>(threads_.threads()); }
 
- protected:
   using Queue = device::Queue;
   using Ring = device::PreparedRing;
   using Primes = device::PrimeList;
   using View = device::View;
   using Workspace = device::Workspace;
 
-  void do_add(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_sub(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_neg(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
-  void do_mul(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_mul_accumulate(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_mul_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&,
-                        const View& out) override;
-  void do_add_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&, math::Domain,
-                        const View& out) override;
-  void do_forward_ntt(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
-  void do_inverse_ntt(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
-  void do_permute(Queue&, const Ring&, const Primes&, const device::PreparedPermutation&, const View& a,
-                  const View& out) override;
-  void do_convert(Queue&, const device::PreparedConversion&, const View& x, const View* own, const View& out,
-                  const Primes* place) override;
-  void do_inner_product(Queue&, const Ring&, const Primes&, const View& digits, const View& key, const Primes& key_limbs,
-                        const View& out) override;
-  void do_tensor(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_product(Queue&, const Ring&, const Primes&, const device::PreparedProduct&, const View& in,
-                  const View& out) override;
-  void do_sample(Queue&, const Ring&, const Primes&, const device::Draw&, const View& out) override;
-  void do_copy(Queue&, const View& a, const View& out) override;
-  void do_zero(Queue&, const View& out) override;
+  void run(Queue&, const Add& c);
+  void run(Queue&, const Sub& c);
+  void run(Queue&, const Neg& c);
+  void run(Queue&, const Mul& c);
+  void run(Queue&, const MulAccumulate& c);
+  void run(Queue&, const MulConstants& c);
+  void run(Queue&, const AddConstants& c);
+  void run(Queue&, const ForwardNtt& c);
+  void run(Queue&, const InverseNtt& c);
+  void run(Queue&, const Permute& c);
+  void run(Queue&, const Convert& c);
+  void run(Queue&, const InnerProduct& c);
+  void run(Queue&, const Tensor& c);
+  void run(Queue&, const Product& c);
+  void run(Queue&, const Sample& c);
+  void run(Queue&, const Copy& c);
+  void run(Queue&, const Zero& c);
 
-  void do_decompose(Queue&, const device::KeySwitchPlan&, const View& x, const View& digits, Workspace) override;
-  void do_apply_key(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add,
-                    const View& out, Workspace) override;
-  void do_key_switch(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add, const View& out,
-                     Workspace) override;
-  void do_divide(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace) override;
-  void do_apply_key_ntt(Queue&, const device::KeySwitchPlan&, const View& digits, const View& key, const View* add,
-                        const View& out, Workspace, const device::PreparedPermutation* turn) override;
-  void do_key_switch_ntt(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add,
-                         const View& out, Workspace, const device::PreparedPermutation* turn) override;
-  void do_bfv_multiply(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out,
-                       Workspace) override;
+  void run(Queue&, const Decompose& c);
+  void run(Queue&, const ApplyKey& c);
+  void run(Queue&, const KeySwitch& c);
+  void run(Queue&, const Divide& c);
+  void run(Queue&, const BfvMultiply& c);
 
  private:
   struct Place {
@@ -75,10 +62,10 @@ class CpuKernels final : public device::Kernels {
   /// f(place, first, count) for stretches of each limb of `out`.
   template <class F>
   void each_stretch(const View& out, F&& f);
-  /// f(item, workspace) for each item of a composite: whole items in parallel while there is one for each thread, then
-  /// the rest one after another, each on all threads. `bytes` is one item's workspace.
-  template <class F>
-  void each_item(std::size_t items, std::size_t bytes, Workspace w, F&& f);
+  /// f(call) on each item of a composite: whole items in parallel while there is one for each thread, then the rest one
+  /// after another, each on all threads.
+  template <class C, class F>
+  void each_item(const C& c, F&& f);
 
   /// One coefficient block of a conversion: source i at x[i], own and out of target j at own[j], out[j].
   struct ConvertBlock {
@@ -94,17 +81,16 @@ class CpuKernels final : public device::Kernels {
   static std::size_t convert_block_words(std::size_t sources, std::size_t n);
 
   // Composites of one item, fused where that keeps data in the caches; false: not of the fused shape.
-  bool multiply_fused(Queue&, const device::MultiplyPlan&, const View& a, const View& b, const View& out, Workspace);
+  bool multiply_fused(Queue&, const device::BfvMultiply& one);
   void tensor_limb(const Limb&, std::byte* const* a, std::byte* const* b, std::byte* third, bool square);
   void scale_and_lower(const device::MultiplyPlan&, const View& product, const View& out);
-  void key_switch_fused(Queue&, const device::KeySwitchPlan&, const View& x, const View& key, const View* add,
-                        const View& out, Workspace);
+  void key_switch_fused(Queue&, const device::KeySwitch& one);
   void decompose_fused(Queue&, const device::KeySwitchPlan&, const View& x, const View& digits);
   class Rest;
   void divide_fused(Queue&, const device::DividePlan&, const View& x, const View& out, Workspace);
-  static bool fuses(const device::KeySwitchPlan&, const device::PreparedPermutation* turn);
-  void apply_key_fused(Queue&, const device::KeySwitchPlan&, const View* x, const View& digits, const View& key,
-                       const View* add, const View& out, Workspace, const device::PreparedPermutation* turn);
+  static bool fuses(const device::KeySwitchPlan&, const device::PermutationHandle& turn);
+  template <class Switch>
+  void apply_key_fused(Queue&, const Switch& one, const View* x, const View& given, Workspace);
   void uniform(const CpuRing&, const Primes&, const device::Draw&, const View& out);
   void small(const CpuRing&, const Primes&, const device::Draw&, const View& out);
 

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "backend/cpu/kernels.h"
+#include "device/chunks.h"
+#include "device/expand.h"
 
 namespace heliograph::backend::cpu {
 
@@ -69,15 +71,32 @@ void CpuKernels::each_stretch(const View& out, F&& f) {
   });
 }
 
-template <class F>
-void CpuKernels::each_item(std::size_t items, std::size_t bytes, Workspace w, F&& f) {
-  const std::size_t threads = static_cast<std::size_t>(threads_.usable()), whole = items / threads * threads;
-  std::vector<Workspace> slots(threads, w);
+template <class C>
+Workspace scratch_of(const C& c) {
+  if constexpr (requires { c.scratch; })
+    return c.scratch;
+  else
+    return {};
+}
+
+/// `f` on the call of each item, with scratch of its own: what serves every item stays as it is.
+template <class C, class F>
+void CpuKernels::each_item(const C& c, F&& f) {
+  const std::size_t items = device::items_of(c), threads = static_cast<std::size_t>(threads_.usable());
+  const std::size_t whole = items / threads * threads, bytes = device::scratch_bytes(c, 1);
+  Workspace all = scratch_of(c);
+  std::vector<Workspace> slots(threads, all);
   if (whole > 0) {
-    for (Workspace& slot : slots) slot = w.split(bytes);
+    for (Workspace& slot : slots) slot = all.split(bytes);
   }
-  threads_.parallel_for(whole, 1, [&](std::size_t item, std::size_t worker) { f(item, slots[worker]); });
-  for (std::size_t item = whole; item < items; ++item) f(item, slots[0]);
+  const auto run_one = [&](std::size_t item, std::size_t worker) {
+    C one = c;
+    C::each(one, [&](View& v, device::Access) { v = v.item(v.items() == 1 ? 0 : item); });
+    if constexpr (requires { one.scratch; }) one.scratch = slots[worker];
+    f(one);
+  };
+  threads_.parallel_for(whole, 1, run_one);
+  for (std::size_t item = whole; item < items; ++item) run_one(item, 0);
 }
 
 }  // namespace heliograph::backend::cpu

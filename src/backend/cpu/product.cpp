@@ -19,35 +19,36 @@ const std::vector<std::byte*>& item_starts(const device::View& v, std::vector<st
 
 }  // namespace
 
-void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, const device::PreparedProduct& prepared,
-                            const View& in, const View& out) {
-  const CpuRing& r = own(ring);
-  const auto* const mine = dynamic_cast<const CpuProduct*>(&prepared);
+void CpuKernels::run(Queue&, const Product& c) {
+  const CpuRing& r = own(*c.ring);
+  const auto* const mine = dynamic_cast<const CpuProduct*>(c.product.get());
   require<MismatchError>(mine != nullptr, "a matrix product prepared for another device");
   const device::GatheredProduct& g = mine->product();
   static thread_local std::vector<std::byte*> in_kept, out_kept;
-  const std::vector<std::byte*>& in_starts = item_starts(in, in_kept);
-  const std::vector<std::byte*>& out_starts = item_starts(out, out_kept);
+  const std::vector<std::byte*>& in_starts = item_starts(c.in, in_kept);
+  const std::vector<std::byte*>& out_starts = item_starts(c.out, out_kept);
   if (out_starts.empty()) return;
 
-  const bool tiny = out.n < kLeastVector;
-  std::size_t block = out.n;
-  for (math::PrimeIndex prime : primes) block = std::min(block, mine->ops(out.word, size_of(r.limb(prime).modulus.q)).block);
-  const std::size_t blocks = (out.n + block - 1) / block, units = out.components * out.limbs * blocks,
-                    word = out.word_size();
+  const bool tiny = c.out.n < kLeastVector;
+  std::size_t block = c.out.n;
+  for (math::PrimeIndex prime : c.primes)
+    block = std::min(block, mine->ops(c.out.word, size_of(r.limb(prime).modulus.q)).block);
+  const std::size_t blocks = (c.out.n + block - 1) / block, units = c.out.components * c.out.limbs * blocks,
+                    word = c.out.word_size();
   const std::size_t work = units * block * g.groups * g.outputs * g.positions;
   threads_.parallel_for(units, work < kWorthSharing ? units : 1, [&](std::size_t unit, std::size_t) {
-    const std::size_t first = unit % blocks * block, limb = unit / blocks % out.limbs, component = unit / blocks / out.limbs;
-    const Modulus& modulus = r.limb(primes[limb]).modulus;
-    const ProductOps& ops = tiny ? *scalar_level().any_product[word == 8] : mine->ops(out.word, size_of(modulus.q));
+    const std::size_t first = unit % blocks * block, limb = unit / blocks % c.out.limbs,
+                      component = unit / blocks / c.out.limbs;
+    const Modulus& modulus = r.limb(c.primes[limb]).modulus;
+    const ProductOps& ops = tiny ? *scalar_level().any_product[word == 8] : mine->ops(c.out.word, size_of(modulus.q));
     const std::size_t per_group = g.outputs * g.positions;
     const std::size_t pointers = (g.inputs + per_group) * sizeof(void*) / 64 * 64 + 64;
     std::byte* const scratch =
         static_cast<std::byte*>(thread_scratch(pointers + ops.scratch_bytes(g.outputs, g.terms, g.inputs, block)));
     const void** const from = reinterpret_cast<const void**>(scratch);
     void** const to = reinterpret_cast<void**>(scratch) + g.inputs;
-    const std::size_t in_start = component * in.component_stride + limb * in.limb_stride + first;
-    const std::size_t out_start = component * out.component_stride + limb * out.limb_stride + first;
+    const std::size_t in_start = component * c.in.component_stride + limb * c.in.limb_stride + first;
+    const std::size_t out_start = component * c.out.component_stride + limb * c.out.limb_stride + first;
     for (std::size_t i = 0; i < g.inputs; ++i) from[i] = in_starts[i] + in_start * word;
     ProductBlock part{.modulus = &modulus,
                       .outputs = g.outputs,
@@ -58,9 +59,9 @@ void CpuKernels::do_product(Queue&, const Ring& ring, const Primes& primes, cons
                       .index = nullptr,
                       .in = from,
                       .out = to,
-                      .count = std::min(block, out.n - first),
+                      .count = std::min(block, c.out.n - first),
                       .scratch = scratch + pointers,
-                      .stream = out.words() * word > kCached};
+                      .stream = c.out.words() * word > kCached};
     if (ops.gather) ops.gather(part);
     for (std::size_t group = 0; group < g.groups; ++group) {
       for (std::size_t i = 0; i < per_group; ++i) to[i] = out_starts[group * per_group + i] + out_start * word;

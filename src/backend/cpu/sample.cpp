@@ -24,9 +24,10 @@ struct Stream {
 
 }  // namespace
 
-void CpuKernels::do_sample(Queue&, const Ring& ring, const Primes& primes, const device::Draw& draw, const View& out) {
-  draw.distribution == device::Distribution::uniform ? uniform(own(ring), primes, draw, out)
-                                                     : small(own(ring), primes, draw, out);
+void CpuKernels::run(Queue&, const Sample& c) {
+  const Draw& draw = c.draw;
+  draw.distribution == device::Distribution::uniform ? uniform(own(*c.ring), c.primes, draw, c.out)
+                                                     : small(own(*c.ring), c.primes, draw, c.out);
 }
 
 void CpuKernels::uniform(const CpuRing& ring, const Primes& primes, const device::Draw& draw, const View& out) {

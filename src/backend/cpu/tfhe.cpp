@@ -74,32 +74,32 @@ std::size_t CpuTfheKernels::parallel_bootstraps(const BootstrapShape& shape) con
   return static_cast<std::size_t>(threads_.threads()) * std::min<std::size_t>(block_samples(shape), 8);
 }
 
-void CpuTfheKernels::do_combine(Queue&, const PreparedLevel& prepared, const View& wires) {
+void CpuTfheKernels::run(Queue&, const Combine& c) {
   constexpr std::size_t kTerms = 16;
-  const GateLevel& level = prepared.level();
-  const std::size_t body = wires.n - 64, rows = level.rows();  // the wide dimension is a multiple of 64
-  threads_.parallel_for(wires.items() * rows, std::max<std::size_t>(1, 16384 / wires.n), [&](std::size_t i, std::size_t) {
-    const std::size_t item = i / rows, row = i % rows, first = level.first[row], terms = level.first[row + 1] - first;
-    u64* const out = wires.at<u64>(item, level.target[row * level.outputs], 0);
-    u64 sum = level.constant[row];
-    const u64* few[kTerms];
-    std::vector<const u64*> many(terms > kTerms ? terms : 0);
-    const u64** const in = terms > kTerms ? many.data() : few;
-    for (std::size_t t = 0; t < terms; ++t) {
-      in[t] = wires.at<u64>(item, level.source[first + t], 0);
-      sum += static_cast<u64>(i64{level.weight[first + t]}) * in[t][body];
-    }
-    ops_.combine(terms, in, level.weight.data() + first, out, body);
-    out[body] = sum;
-  });
+  const GateLevel& level = c.level->level();
+  const std::size_t body = c.wires.n - 64, rows = level.rows();  // the wide dimension is a multiple of 64
+  threads_.parallel_for(
+      c.wires.items() * rows, std::max<std::size_t>(1, 16384 / c.wires.n), [&](std::size_t i, std::size_t) {
+        const std::size_t item = i / rows, row = i % rows, first = level.first[row], terms = level.first[row + 1] - first;
+        u64* const out = c.wires.at<u64>(item, level.target[row * level.outputs], 0);
+        u64 sum = level.constant[row];
+        const u64* few[kTerms];
+        std::vector<const u64*> many(terms > kTerms ? terms : 0);
+        const u64** const in = terms > kTerms ? many.data() : few;
+        for (std::size_t t = 0; t < terms; ++t) {
+          in[t] = c.wires.at<u64>(item, level.source[first + t], 0);
+          sum += static_cast<u64>(i64{level.weight[first + t]}) * in[t][body];
+        }
+        ops_.combine(terms, in, level.weight.data() + first, out, body);
+        out[body] = sum;
+      });
 }
 
-void CpuTfheKernels::do_key_switch(Queue&, const PreparedKeySwitch& prepared, const PreparedLevel& prepared_level,
-                                   const View& wires, const View& narrow) {
-  const CpuKeySwitch& key = own<CpuKeySwitch>(prepared);
+void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
+  const CpuKeySwitch& key = own<CpuKeySwitch>(*c.key);
   const KeySwitchShape& s = key.shape();
-  const GateLevel& level = prepared_level.level();
-  const std::size_t rows = level.rows(), samples = wires.items() * rows, levels = s.gadget.levels;
+  const GateLevel& level = c.level->level();
+  const std::size_t rows = level.rows(), samples = c.wires.items() * rows, levels = s.gadget.levels;
   // Whole samples for each thread, or where there are fewer of them than threads, columns.
   const std::size_t threads = static_cast<std::size_t>(threads_.usable());
   const std::size_t parts = samples >= threads ? threads * ceil_div(samples, threads * kSwitchSamples) : samples;
@@ -116,7 +116,7 @@ void CpuTfheKernels::do_key_switch(Queue&, const PreparedKeySwitch& prepared, co
     u64* const rest = pieces.take<u64>(key.chunk());
     const auto in = [&](std::size_t i) {
       const std::size_t row = (first + i) % rows;
-      return wires.at<u64>((first + i) / rows, level.target[row * level.outputs], 0);
+      return c.wires.at<u64>((first + i) / rows, level.target[row * level.outputs], 0);
     };
     std::memset(acc, 0, count * width * sizeof(u32));
     for (std::size_t from = 0; from < s.from; from += key.chunk()) {
@@ -136,7 +136,7 @@ void CpuTfheKernels::do_key_switch(Queue&, const PreparedKeySwitch& prepared, co
     }
     const std::size_t column = first_tile * kSwitchTile, columns = std::min(width, s.to + 1 - column);
     for (std::size_t i = 0; i < count; ++i) {
-      u32* const out = narrow.at<u32>((first + i) / rows, (first + i) % rows, 0);
+      u32* const out = c.narrow.at<u32>((first + i) / rows, (first + i) % rows, 0);
       if (column + columns > s.to) {
         acc[i * width + s.to - column] += static_cast<u32>((in(i)[s.from] + (u64{1} << 31)) >> 32);
       }
@@ -145,13 +145,12 @@ void CpuTfheKernels::do_key_switch(Queue&, const PreparedKeySwitch& prepared, co
   });
 }
 
-void CpuTfheKernels::do_bootstrap(Queue&, const PreparedBootstrap& prepared, const PreparedLevel& prepared_level,
-                                  const View& narrow, const View& wires) {
-  const CpuBootstrap& key = own<CpuBootstrap>(prepared);
+void CpuTfheKernels::run(Queue&, const Bootstrap& call) {
+  const CpuBootstrap& key = own<CpuBootstrap>(*call.key);
   const BootstrapShape& s = key.shape();
   const FourierPlan& plan = key.plan();
-  const GateLevel& level = prepared_level.level();
-  const std::size_t rows = level.rows(), samples = wires.items() * rows, n = s.degree;
+  const GateLevel& level = call.level->level();
+  const std::size_t rows = level.rows(), samples = call.wires.items() * rows, n = s.degree;
   const std::size_t threads = static_cast<std::size_t>(threads_.usable());
   const std::size_t parts = std::min(samples, threads * ceil_div(samples, threads * block_samples(s)));
   threads_.parallel_for(parts, 1, [&](std::size_t part, std::size_t) {
@@ -166,7 +165,7 @@ void CpuTfheKernels::do_bootstrap(Queue&, const PreparedBootstrap& prepared, con
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t item = (first + i) / rows, row = (first + i) % rows;
       const std::span<u32> own_exponents(exponents + i * (s.n + 1), s.n + 1);
-      device::switch_modulus({narrow.at<u32>(item, row, 0), s.n + 1}, static_cast<unsigned>(std::countr_zero(2 * n)),
+      device::switch_modulus({call.narrow.at<u32>(item, row, 0), s.n + 1}, static_cast<unsigned>(std::countr_zero(2 * n)),
                              own_exponents);
       const auto component = [&](std::size_t c) { return state + i * key.state() + c * s.gadget.levels * plan.polynomial; };
       for (std::size_t c = 0; c < s.k; ++c) std::fill_n(component(c), n, 0.0);
@@ -191,7 +190,7 @@ void CpuTfheKernels::do_bootstrap(Queue&, const PreparedBootstrap& prepared, con
       }
       for (unsigned o = 0; o < level.outputs; ++o) {
         const std::size_t at = o * n / level.outputs;
-        u64* const out = wires.at<u64>(item, level.target[row * level.outputs + o], 0);
+        u64* const out = call.wires.at<u64>(item, level.target[row * level.outputs + o], 0);
         for (std::size_t r = 0; r < s.k; ++r) {
           const u64* const from = words + r * n;
           for (std::size_t j = 0; j <= at; ++j) out[r * n + j] = from[at - j];

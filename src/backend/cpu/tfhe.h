@@ -1,11 +1,12 @@
-// The contract of device/tfhe.h on the processor: cuts batches into blocks of samples for the threads and calls an
+// TFHE's kernels of device/call.h on the processor: cuts batches into blocks of samples for the threads and calls an
 // instruction set's loops on each.
 #pragma once
 
 #include "backend/cpu/pool.h"
 #include "backend/cpu/tfhe_ops.h"
 #include "backend/cpu/threads.h"
-#include "device/tfhe.h"
+#include "backend/inline_queue.h"
+#include "device/kernels.h"
 
 namespace heliograph::backend::cpu {
 
@@ -22,14 +23,11 @@ class CpuTfheKernels final : public device::TfheKernels {
   std::shared_ptr<const device::PreparedLevel> prepare(device::GateLevel level) override;
   std::size_t parallel_bootstraps(const device::BootstrapShape& shape) const override;
 
- protected:
   using View = device::View;
 
-  void do_combine(device::Queue&, const device::PreparedLevel&, const View& wires) override;
-  void do_key_switch(device::Queue&, const device::PreparedKeySwitch&, const device::PreparedLevel&, const View& wires,
-                     const View& narrow) override;
-  void do_bootstrap(device::Queue&, const device::PreparedBootstrap&, const device::PreparedLevel&, const View& narrow,
-                    const View& wires) override;
+  void run(Queue&, const Combine& c);
+  void run(Queue&, const LweKeySwitch& c);
+  void run(Queue&, const Bootstrap& c);
 
  private:
   const TfheOps& ops_;

@@ -53,7 +53,7 @@ void raise(Queue& q, const char* name, const KeySwitchPlan& plan, const View& x,
     pass.steps.push_back(
         {.conversion = &own_as<CudaConversion>(*digit.raise), .first = first, .skip_at = first, .skip = own});
   }
-  run(q, pass, digits.word, digits);
+  run_pass(q, pass, digits.word, digits);
 }
 
 PrimeList divided_primes(const DividePlan& plan) {
@@ -64,8 +64,8 @@ PrimeList divided_primes(const DividePlan& plan) {
 void finish_divide(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& beside,
                    const View& rest, const View& out) {
   const CudaRing& ring = own_ring(*plan.ring);
-  run(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(*plan.rest)}}},
-      out.word, rest);
+  run_pass(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(*plan.rest)}}},
+           out.word, rest);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
     forward_columns<F>(q, name, ring, plan.out, plain_source(rest), rest);
@@ -75,166 +75,178 @@ void finish_divide(Queue& q, const char* name, const DividePlan& plan, const Vie
 
 }  // namespace
 
-void CudaKernels::do_bfv_multiply(Queue& q, const MultiplyPlan& plan, const View& a, const View& b, const View& out,
-                                  Workspace w) {
-  const CudaRing& ring = own_ring(*plan.ring);
-  if (a.components != 2 || b.components != 2 || !has_columns(out.n) || out.items() == 0 ||
-      !all_of(ring.kind(), {plan.lift.get(), plan.scale.get(), plan.lower.get()})) {
-    if (out.items() > 0) Kernels::do_bfv_multiply(q, plan, a, b, out, w);
+void CudaKernels::run(Queue& q, const BfvMultiply& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (c.a.components != 2 || c.b.components != 2 || !has_columns(c.out.n) || c.out.items() == 0 ||
+      !all_of(ring.kind(), {c.plan->lift.get(), c.plan->scale.get(), c.plan->lower.get()})) {
+    if (c.out.items() > 0) q.expand(c);
     return;
   }
   constexpr const char* kName = "bfv_multiply";
-  const bool square = same_operand(a, b);
-  const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size(), factors = square ? 2 : 4;
-  const View e = w.take(out.word, out.items(), square ? 3 : 4, chain + auxiliary, out.n);
+  const bool square = same_operand(c.a, c.b);
+  const std::size_t chain = c.plan->chain.size(), auxiliary = c.plan->auxiliary.size(), factors = square ? 2 : 4;
+  const View e = w.take(c.out.word, c.out.items(), square ? 3 : 4, chain + auxiliary, c.out.n);
   const View raised = e.with_components(0, factors), product = e.with_components(0, 3);
   Source source{};
   source.kind = Source::product;
   source.split = 2;
   source.chain = static_cast<u32>(chain);
-  source.a = strided(a), source.b = strided(b), source.raised = strided(e);
-  run(q, {.name = kName, .x = source, .steps = {{.conversion = &own_as<CudaConversion>(*plan.lift)}}}, out.word,
-      raised.with_limbs(chain, auxiliary));
+  source.a = strided(c.a), source.b = strided(c.b), source.raised = strided(e);
+  run_pass(q, {.name = kName, .x = source, .steps = {{.conversion = &own_as<CudaConversion>(*c.plan->lift)}}}, c.out.word,
+           raised.with_limbs(chain, auxiliary));
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
-    forward_columns<F>(q, kName, ring, plan.extended, source, raised);
-    tensor_rows<F>(q, ring, plan.extended, e, square);
-    inverse_columns<F>(q, kName, ring, plan.extended, product, product);
+    forward_columns<F>(q, kName, ring, c.plan->extended, source, raised);
+    tensor_rows<F>(q, ring, c.plan->extended, e, square);
+    inverse_columns<F>(q, kName, ring, c.plan->extended, product, product);
   });
   const View own = product.with_limbs(chain, auxiliary);
-  run(q,
-      {.name = kName,
-       .x = plain_source(product),
-       .steps = {{.conversion = &own_as<CudaConversion>(*plan.scale)}},
-       .lower = &own_as<CudaConversion>(*plan.lower),
-       .own = &own},
-      out.word, out);
+  run_pass(q,
+           {.name = kName,
+            .x = plain_source(product),
+            .steps = {{.conversion = &own_as<CudaConversion>(*c.plan->scale)}},
+            .lower = &own_as<CudaConversion>(*c.plan->lower),
+            .own = &own},
+           c.out.word, c.out);
 }
 
-void CudaKernels::do_decompose(Queue& q, const KeySwitchPlan& plan, const View& x, const View& digits, Workspace w) {
-  const CudaRing& ring = own_ring(*plan.ring);
-  if (!has_columns(digits.n) || !raises_at_once(ring, plan)) {
-    if (digits.items() > 0) Kernels::do_decompose(q, plan, x, digits, w);
+void CudaKernels::run(Queue& q, const Decompose& c) {
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (!has_columns(c.digits.n) || !raises_at_once(ring, *c.plan)) {
+    if (c.digits.items() > 0) q.expand(c);
     return;
   }
-  if (digits.items() == 0) return;
+  if (c.digits.items() == 0) return;
   constexpr const char* kName = "decompose";
-  raise(q, kName, plan, x, digits);
+  raise(q, kName, *c.plan, c.x, c.digits);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
-    forward_columns<F>(q, kName, ring, plan.extended, digit_source(plan, Source::digits, x, digits), digits);
-    forward_rows<F>(q, kName, ring, plan.extended, digits);
+    forward_columns<F>(q, kName, ring, c.plan->extended, digit_source(*c.plan, Source::digits, c.x, c.digits), c.digits);
+    forward_rows<F>(q, kName, ring, c.plan->extended, c.digits);
   });
 }
 
-void CudaKernels::do_key_switch(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                                const View& out, Workspace w) {
-  const CudaRing& ring = own_ring(*plan.ring);
-  if (!has_columns(out.n) || !raises_at_once(ring, plan) || (plan.mod_down && !all_of(ring.kind(), {plan.mod_down.get()}))) {
-    if (out.items() > 0) Kernels::do_key_switch(q, plan, x, key, add, out, w);
+void CudaKernels::run(Queue& q, const KeySwitch& c) {
+  c.domain == math::Domain::ntt ? key_switch_ntt(q, c) : key_switch_coefficients(q, c);
+}
+
+void CudaKernels::run(Queue& q, const ApplyKey& c) {
+  c.domain == math::Domain::ntt ? apply_key_ntt(q, c) : apply_key_coefficients(q, c);
+}
+
+void CudaKernels::key_switch_coefficients(Queue& q, const KeySwitch& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (!has_columns(c.out.n) || !raises_at_once(ring, *c.plan) ||
+      (c.plan->mod_down && !all_of(ring.kind(), {c.plan->mod_down.get()}))) {
+    if (c.out.items() > 0) q.expand(c);
     return;
   }
-  if (out.items() == 0) return;
+  if (c.out.items() == 0) return;
   constexpr const char* kName = "key_switch";
-  const std::size_t limbs = plan.extended.size(), count = plan.digits.size();
-  const View digits = w.take(out.word, out.items(), count, limbs, out.n);
-  const View sum = w.take(out.word, out.items(), 2, limbs, out.n);
-  raise(q, kName, plan, x, digits);
+  const std::size_t limbs = c.plan->extended.size(), count = c.plan->digits.size();
+  const View digits = w.take(c.out.word, c.out.items(), count, limbs, c.out.n);
+  const View sum = w.take(c.out.word, c.out.items(), 2, limbs, c.out.n);
+  raise(q, kName, *c.plan, c.x, digits);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
-    forward_columns<F>(q, kName, ring, plan.extended, digit_source(plan, Source::digits, x, digits), digits);
-    key_rows<F>(q, kName, ring, plan.extended, digits, false, key, plan.key_limbs, sum);
+    forward_columns<F>(q, kName, ring, c.plan->extended, digit_source(*c.plan, Source::digits, c.x, digits), digits);
+    key_rows<F>(q, kName, ring, c.plan->extended, digits, false, c.key, c.plan->key_limbs, sum);
   });
-  finish_key_switch(q, kName, plan, add, out, sum);
+  finish_key_switch(q, kName, *c.plan, c.add, c.out, sum);
 }
 
-void CudaKernels::do_apply_key(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                               const View& out, Workspace w) {
-  const CudaRing& ring = own_ring(*plan.ring);
-  if (out.items() == 0) return;
-  if (!has_columns(out.n) || (plan.mod_down && !all_of(ring.kind(), {plan.mod_down.get()}))) {
-    Kernels::do_apply_key(q, plan, digits, key, add, out, w);
+void CudaKernels::apply_key_coefficients(Queue& q, const ApplyKey& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (c.out.items() == 0) return;
+  if (!has_columns(c.out.n) || (c.plan->mod_down && !all_of(ring.kind(), {c.plan->mod_down.get()}))) {
+    q.expand(c);
     return;
   }
   constexpr const char* kName = "apply_key";
-  const View sum = w.take(out.word, out.items(), 2, plan.extended.size(), out.n);
-  with_field(ring.kind(),
-             [&](auto f) { key_rows<decltype(f)>(q, kName, ring, plan.extended, digits, true, key, plan.key_limbs, sum); });
-  finish_key_switch(q, kName, plan, add, out, sum);
+  const View sum = w.take(c.out.word, c.out.items(), 2, c.plan->extended.size(), c.out.n);
+  with_field(ring.kind(), [&](auto f) {
+    key_rows<decltype(f)>(q, kName, ring, c.plan->extended, c.digits, true, c.key, c.plan->key_limbs, sum);
+  });
+  finish_key_switch(q, kName, *c.plan, c.add, c.out, sum);
 }
 
 /// From the rows of the two sums to the result.
-void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchPlan& plan, const View* add, const View& out,
-                                    const View& sum) {
+void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchPlan& plan, const std::optional<View>& add,
+                                    const View& out, const View& sum) {
   const CudaRing& ring = own_ring(*plan.ring);
   const View whole = plan.mod_down ? sum : out;
   with_field(ring.kind(), [&](auto f) { inverse_columns<decltype(f)>(q, name, ring, plan.extended, sum, whole); });
   if (plan.mod_down) {
     const std::size_t chain = plan.chain.size();
     const View own = sum.with_limbs(0, chain);
-    run(q,
-        {.name = name,
-         .x = plain_source(sum.with_limbs(chain, plan.special.size())),
-         .steps = {{.conversion = &own_as<CudaConversion>(*plan.mod_down)}},
-         .own = &own,
-         .add = add},
-        out.word, out);
+    run_pass(q,
+             {.name = name,
+              .x = plain_source(sum.with_limbs(chain, plan.special.size())),
+              .steps = {{.conversion = &own_as<CudaConversion>(*plan.mod_down)}},
+              .own = &own,
+              .add = add ? &*add : nullptr},
+             out.word, out);
   } else if (add) {
     const View part = out.with_components(0, add->components);
-    do_add(q, *plan.ring, plan.chain, part, *add, part);
+    run(q, Add{plan.ring, plan.chain, part, *add, part});
   }
 }
 
-void CudaKernels::do_divide(Queue& q, const DividePlan& plan, const View& x, const View& out, Workspace w) {
-  const CudaRing& ring = own_ring(*plan.ring);
-  if (!divides_at_once(ring, plan, out.n)) {
-    if (out.items() > 0) Kernels::do_divide(q, plan, x, out, w);
+void CudaKernels::run(Queue& q, const Divide& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (!divides_at_once(ring, *c.plan, c.out.n)) {
+    if (c.out.items() > 0) q.expand(c);
     return;
   }
-  if (out.items() == 0) return;
+  if (c.out.items() == 0) return;
   constexpr const char* kName = "divide";
-  const std::size_t stay = plan.out.size(), divisors = plan.divisors();
-  const View last = w.take(out.word, x.items(), x.components, divisors, out.n);
+  const std::size_t stay = c.plan->out.size(), divisors = c.plan->divisors();
+  const View last = w.take(c.out.word, c.x.items(), c.x.components, divisors, c.out.n);
   with_field(ring.kind(), [&](auto f) {
-    cuda::inverse_ntt<decltype(f)>(q, kName, ring, divided_primes(plan), x.with_limbs(stay, divisors), last);
+    cuda::inverse_ntt<decltype(f)>(q, kName, ring, divided_primes(*c.plan), c.x.with_limbs(stay, divisors), last);
   });
-  finish_divide(q, kName, plan, last, x.with_limbs(0, stay), out, out);
+  finish_divide(q, kName, *c.plan, last, c.x.with_limbs(0, stay), c.out, c.out);
 }
 
-void CudaKernels::do_key_switch_ntt(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View* add,
-                                    const View& out, Workspace w, const device::PreparedPermutation* turn) {
-  const CudaRing& ring = own_ring(*plan.ring);
-  if (!divides_at_once(ring, plan.down, out.n) || !raises_at_once(ring, plan)) {
-    if (out.items() > 0) Kernels::do_key_switch_ntt(q, plan, x, key, add, out, w, turn);
+void CudaKernels::key_switch_ntt(Queue& q, const KeySwitch& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (!divides_at_once(ring, c.plan->down, c.out.n) || !raises_at_once(ring, *c.plan)) {
+    if (c.out.items() > 0) q.expand(c);
     return;
   }
-  if (out.items() == 0) return;
-  constexpr const char* kName = "key_switch_ntt";
-  const View coefficients = w.take(out.word, x.items(), 1, plan.chain.size(), out.n);
-  const View digits = w.take(out.word, x.items(), plan.digits.size(), plan.extended.size(), out.n);
-  with_field(ring.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, kName, ring, plan.chain, x, coefficients); });
-  raise(q, kName, plan, coefficients, digits);
+  if (c.out.items() == 0) return;
+  constexpr const char* kName = "key_switch";
+  const View coefficients = w.take(c.out.word, c.x.items(), 1, c.plan->chain.size(), c.out.n);
+  const View digits = w.take(c.out.word, c.x.items(), c.plan->digits.size(), c.plan->extended.size(), c.out.n);
+  with_field(ring.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, kName, ring, c.plan->chain, c.x, coefficients); });
+  raise(q, kName, *c.plan, coefficients, digits);
   with_field(ring.kind(), [&](auto f) {
-    forward_columns<decltype(f)>(q, kName, ring, plan.extended, digit_source(plan, Source::others, x, digits), digits);
+    forward_columns<decltype(f)>(q, kName, ring, c.plan->extended, digit_source(*c.plan, Source::others, c.x, digits),
+                                 digits);
   });
-  finish_key_switch_ntt(q, kName, plan, digits, &x, turn, key, add, out, w);
+  finish_key_switch_ntt(q, kName, *c.plan, digits, &c.x, c.turn, c.key, c.add, c.out, w);
 }
 
-void CudaKernels::do_apply_key_ntt(Queue& q, const KeySwitchPlan& plan, const View& digits, const View& key, const View* add,
-                                   const View& out, Workspace w, const device::PreparedPermutation* turn) {
-  if (!divides_at_once(own_ring(*plan.ring), plan.down, out.n)) {
-    if (out.items() > 0) Kernels::do_apply_key_ntt(q, plan, digits, key, add, out, w, turn);
+void CudaKernels::apply_key_ntt(Queue& q, const ApplyKey& c) {
+  Workspace w = c.scratch;
+  if (!divides_at_once(own_ring(*c.plan->ring), c.plan->down, c.out.n)) {
+    if (c.out.items() > 0) q.expand(c);
     return;
   }
-  if (out.items() == 0) return;
-  finish_key_switch_ntt(q, "apply_key_ntt", plan, digits, nullptr, turn, key, add, out, w);
+  if (c.out.items() == 0) return;
+  finish_key_switch_ntt(q, "apply_key", *c.plan, c.digits, nullptr, c.turn, c.key, c.add, c.out, w);
 }
 
 /// From the digits to the result: `own` null says that they are transformed, else it holds their own limbs. `turn` permutes
 /// them, and `own` and `add`.
 void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwitchPlan& plan, const View& digits,
-                                        const View* own, const device::PreparedPermutation* turn, const View& key,
-                                        const View* add, const View& out, Workspace& w) {
+                                        const View* own, const device::PermutationHandle& turn, const View& key,
+                                        const std::optional<View>& add, const View& out, Workspace& w) {
   const CudaRing& ring = own_ring(*plan.ring);
   const View divided = w.take(out.word, out.items(), 2, plan.down.divisors(), out.n);
   const View rest = w.take(out.word, out.items(), 2, plan.down.out.size(), out.n);
@@ -247,7 +259,7 @@ void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwi
                     .own = own,
                     .turn = turn ? own_as<CudaPermutation>(*turn).table().as<u32>() : nullptr,
                     .key = key,
-                    .add = add,
+                    .add = add ? &*add : nullptr,
                     .kept = out,
                     .divided = divided});
     inverse_columns<F>(q, name, ring, divided_primes(plan.down), divided, divided);

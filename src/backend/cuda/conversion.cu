@@ -392,7 +392,7 @@ void run_in(Queue& queue, const ConvertPass& pass, math::Word from, const View& 
 
 }  // namespace
 
-void run(Queue& queue, const ConvertPass& pass, math::Word from, const View& out) {
+void run_pass(Queue& queue, const ConvertPass& pass, math::Word from, const View& out) {
   if (out.items() == 0) return;
   require<InternalError>(!pass.steps.empty() && pass.steps.size() <= kMostSteps, "a conversion pass of too many digits");
   FieldKind kind = pass.steps.front().conversion->kind();
@@ -400,13 +400,16 @@ void run(Queue& queue, const ConvertPass& pass, math::Word from, const View& out
   with_field(kind, [&](auto f) { run_in<decltype(f)>(queue, pass, from, out); });
 }
 
-void CudaKernels::do_convert(Queue& q, const device::PreparedConversion& prepared, const View& x, const View* own,
-                             const View& out, const Primes* place) {
-  const auto& c = own_as<CudaConversion>(prepared);
-  ConvertPass pass{.name = "convert", .x = {}, .steps = {{.conversion = &c}}, .own = own, .place = place};
+void CudaKernels::run(Queue& q, const Convert& call) {
+  const auto& c = own_as<CudaConversion>(*call.conversion);
+  ConvertPass pass{.name = "convert",
+                   .x = {},
+                   .steps = {{.conversion = &c}},
+                   .own = call.own ? &*call.own : nullptr,
+                   .place = call.place ? &*call.place : nullptr};
   pass.x.kind = Source::plain;
-  pass.x.a = strided(x);
-  run(q, pass, x.word, out);
+  pass.x.a = strided(call.x);
+  run_pass(q, pass, call.x.word, call.out);
 }
 
 }  // namespace heliograph::backend::cuda

@@ -23,6 +23,6 @@ struct ConvertPass {
   const device::View* add = nullptr;  // added to the first components of the result
   const device::PrimeList* place = nullptr;
 };
-void run(device::Queue& queue, const ConvertPass& pass, math::Word from, const device::View& out);
+void run_pass(device::Queue& queue, const ConvertPass& pass, math::Word from, const device::View& out);
 
 }  // namespace heliograph::backend::cuda

@@ -1,4 +1,4 @@
-// The CUDA backend: the contract of device/kernels.h on a GPU. A build without CUDA has stub.cpp in its place.
+// The CUDA backend: the kernels of device/call.h on a GPU. A build without CUDA has stub.cpp in its place.
 #pragma once
 
 #include <functional>

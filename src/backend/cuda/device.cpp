@@ -9,6 +9,7 @@
 #include "backend/cuda/meeting.h"
 #include "backend/cuda/nccl.h"
 #include "backend/cuda/tfhe.h"
+#include "device/perform.h"
 
 namespace heliograph::backend::cuda {
 
@@ -317,7 +318,15 @@ class CudaGraph final : public Graph {
 
 }  // namespace
 
-CudaQueue::CudaQueue(std::shared_ptr<State> state) : state_(std::move(state)), stream_(std::make_shared<Stream>(state_)) {}
+CudaQueue::CudaQueue(std::shared_ptr<State> state)
+    : state_(std::move(state)),
+      stream_(std::make_shared<Stream>(state_)),
+      ring_(std::make_unique<CudaKernels>(state_)),
+      lwe_(std::make_unique<CudaTfhe>(state_)) {}
+
+CudaQueue::~CudaQueue() = default;
+
+void CudaQueue::perform(const device::Call& call) { device::perform(*this, call, *ring_, *lwe_); }
 
 std::shared_ptr<device::Event> CudaQueue::record() {
   state_->require_sound();

@@ -121,9 +121,13 @@ struct Recent {
   std::string text() const;
 };
 
+class CudaKernels;
+class CudaTfhe;
+
 class CudaQueue final : public device::Queue {
  public:
   explicit CudaQueue(std::shared_ptr<State> state);
+  ~CudaQueue() override;
   std::shared_ptr<device::Event> record() override;
   void after(const device::Event& event) override;
   void uses(const device::Buffer& buffer) override;
@@ -138,9 +142,14 @@ class CudaQueue final : public device::Queue {
   /// Throws where `status` is an error of `what`, a call on this queue; a fault is blamed on the kernels before it.
   void check(Status status, const std::string& what) const;
 
+ protected:
+  void perform(const device::Call& call) override;
+
  private:
   std::shared_ptr<State> state_;
   std::shared_ptr<Stream> stream_;
+  std::unique_ptr<CudaKernels> ring_;
+  std::unique_ptr<CudaTfhe> lwe_;
 
   mutable std::mutex mutex_;
   Recent recent_;

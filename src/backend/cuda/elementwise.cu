@@ -40,7 +40,7 @@ __device__ __forceinline__ u64 modulus(const typename F::Prime& p) {
   return static_cast<u64>(p.q);
 }
 
-struct Add {
+struct Adds {
   static constexpr bool kTwo = true, kOut = false;
   template <class F, class Word>
   static __device__ __forceinline__ Word apply(F, Word a, Word b, Word, const typename F::Prime& p) {
@@ -48,7 +48,7 @@ struct Add {
     return least<Word>(a + b, a + b - q);
   }
 };
-struct Sub {
+struct Subtracts {
   static constexpr bool kTwo = true, kOut = false;
   template <class F, class Word>
   static __device__ __forceinline__ Word apply(F, Word a, Word b, Word, const typename F::Prime& p) {
@@ -56,25 +56,25 @@ struct Sub {
     return least<Word>(a - b, a - b + q);
   }
 };
-struct Neg {
+struct Negates {
   static constexpr bool kTwo = false, kOut = false;
   template <class F, class Word>
   static __device__ __forceinline__ Word apply(F, Word a, Word, Word, const typename F::Prime& p) {
     return a == 0 ? a : static_cast<Word>(modulus<F>(p)) - a;
   }
 };
-struct Mul {
+struct Multiplies {
   static constexpr bool kTwo = true, kOut = false;
   template <class F, class Word>
   static __device__ __forceinline__ Word apply(F, Word a, Word b, Word, const typename F::Prime& p) {
     return F::canonical(F::mul_reduced(F::load(a), F::load(b), p), p);
   }
 };
-struct MulAccumulate {
+struct MultipliesOnto {
   static constexpr bool kTwo = true, kOut = true;
   template <class F, class Word>
   static __device__ __forceinline__ Word apply(F f, Word a, Word b, Word out, const typename F::Prime& p) {
-    return Add::apply(f, Mul::apply(f, a, b, out, p), out, out, p);
+    return Adds::apply(f, Multiplies::apply(f, a, b, out, p), out, out, p);
   }
 };
 
@@ -133,9 +133,9 @@ __global__ void __launch_bounds__(kThreads) constants_kernel(const __grid_consta
     const u32 i = first + k * kThreads;
     if (i >= g.n) continue;
     if constexpr (MULTIPLY) {
-      out[i] = Mul::apply(F{}, x[k], constant, x[k], p);
+      out[i] = Multiplies::apply(F{}, x[k], constant, x[k], p);
     } else {
-      out[i] = c.everywhere || i == 0 ? Add::apply(F{}, x[k], constant, x[k], p) : x[k];
+      out[i] = c.everywhere || i == 0 ? Adds::apply(F{}, x[k], constant, x[k], p) : x[k];
     }
   }
 }
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kThreads) permute_kernel(const __grid_constant
 #pragma unroll
   for (u32 k = 0; k < kUnroll; ++k) {
     const u32 i = first + k * kThreads;
-    if (i < g.n) out[i] = from[k] & 1 ? Neg::apply(F{}, x[k], x[k], x[k], p) : x[k];
+    if (i < g.n) out[i] = from[k] & 1 ? Negates::apply(F{}, x[k], x[k], x[k], p) : x[k];
   }
 }
 
@@ -318,57 +318,52 @@ __global__ void ceiling_kernel(double* out, double q, u32 rounds) {
 
 }  // namespace
 
-void CudaKernels::do_add(Queue& q, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  elementwise<Add>(q, "add", ring, primes, a, &b, out);
+void CudaKernels::run(Queue& q, const device::Add& c) { elementwise<Adds>(q, "add", *c.ring, c.primes, c.a, &c.b, c.out); }
+void CudaKernels::run(Queue& q, const device::Sub& c) {
+  elementwise<Subtracts>(q, "sub", *c.ring, c.primes, c.a, &c.b, c.out);
 }
-void CudaKernels::do_sub(Queue& q, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  elementwise<Sub>(q, "sub", ring, primes, a, &b, out);
+void CudaKernels::run(Queue& q, const device::Neg& c) {
+  elementwise<Negates>(q, "neg", *c.ring, c.primes, c.a, nullptr, c.out);
 }
-void CudaKernels::do_neg(Queue& q, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  elementwise<Neg>(q, "neg", ring, primes, a, nullptr, out);
+void CudaKernels::run(Queue& q, const device::Mul& c) {
+  elementwise<Multiplies>(q, "mul", *c.ring, c.primes, c.a, &c.b, c.out);
 }
-void CudaKernels::do_mul(Queue& q, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  elementwise<Mul>(q, "mul", ring, primes, a, &b, out);
+void CudaKernels::run(Queue& q, const device::MulAccumulate& c) {
+  elementwise<MultipliesOnto>(q, "mul_accumulate", *c.ring, c.primes, c.a, &c.b, c.out);
 }
-void CudaKernels::do_mul_accumulate(Queue& q, const Ring& ring, const Primes& primes, const View& a, const View& b,
-                                    const View& out) {
-  elementwise<MulAccumulate>(q, "mul_accumulate", ring, primes, a, &b, out);
+void CudaKernels::run(Queue& q, const device::MulConstants& call) {
+  with_constants<true>(q, "mul_constants", *call.ring, call.primes, call.a, call.c, true, call.out);
 }
-void CudaKernels::do_mul_constants(Queue& q, const Ring& ring, const Primes& primes, const View& a,
-                                   const device::LimbConstants& c, const View& out) {
-  with_constants<true>(q, "mul_constants", ring, primes, a, c, true, out);
-}
-void CudaKernels::do_add_constants(Queue& q, const Ring& ring, const Primes& primes, const View& a,
-                                   const device::LimbConstants& c, math::Domain domain, const View& out) {
-  with_constants<false>(q, "add_constants", ring, primes, a, c, domain == math::Domain::ntt, out);
+void CudaKernels::run(Queue& q, const device::AddConstants& call) {
+  with_constants<false>(q, "add_constants", *call.ring, call.primes, call.a, call.c, call.domain == math::Domain::ntt,
+                        call.out);
 }
 
-void CudaKernels::do_permute(Queue& q, const Ring& prepared, const Primes& primes,
-                             const device::PreparedPermutation& permutation, const View& a, const View& out) {
-  const CudaRing& ring = own_ring(prepared);
-  const u32* const table = own_as<CudaPermutation>(permutation).table().as<u32>();
+void CudaKernels::run(Queue& q, const device::Permute& c) {
+  const CudaRing& ring = own_ring(*c.ring);
+  const u32* const table = own_as<CudaPermutation>(*c.permutation).table().as<u32>();
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
-    const auto g = arguments<F>(ring, primes, a, nullptr, out, parts_of(out.n, kThreads * kUnroll));
+    const auto g = arguments<F>(ring, c.primes, c.a, nullptr, c.out, parts_of(c.out.n, kThreads * kUnroll));
     launch(q, "permute", &permute_kernel<F>, g.grid.blocks(), kThreads, 0, g, table);
   });
 }
 
-void CudaKernels::do_inner_product(Queue& q, const Ring& prepared, const Primes& primes, const View& digits, const View& key,
-                                   const Primes& key_limbs, const View& out) {
-  const CudaRing& ring = own_ring(prepared);
+void CudaKernels::run(Queue& q, const device::InnerProduct& call) {
+  const CudaRing& ring = own_ring(*call.ring);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
-    InnerArguments<F> c{.common = arguments<F>(ring, primes, digits, &key, out, parts_of(out.n, kThreads)),
-                        .key_limbs = primes_of(key_limbs),
-                        .count = static_cast<u32>(digits.components),
-                        .outputs = static_cast<u32>(out.components)};
+    InnerArguments<F> c{
+        .common = arguments<F>(ring, call.primes, call.digits, &call.key, call.out, parts_of(call.out.n, kThreads)),
+        .key_limbs = primes_of(call.key_limbs),
+        .count = static_cast<u32>(call.digits.components),
+        .outputs = static_cast<u32>(call.out.components)};
     launch(q, "inner_product", &inner_product_kernel<F>, c.common.grid.blocks(), kThreads, 0, c);
   });
 }
 
-void CudaKernels::do_copy(Queue& q, const View& a, const View& out) { copy_words(q, "copy", &a, out); }
-void CudaKernels::do_zero(Queue& q, const View& out) { copy_words(q, "zero", nullptr, out); }
+void CudaKernels::run(Queue& q, const device::Copy& c) { copy_words(q, "copy", &c.a, c.out); }
+void CudaKernels::run(Queue& q, const device::Zero& c) { copy_words(q, "zero", nullptr, c.out); }
 
 double CudaKernels::product_ceiling() {
   constexpr u32 kRounds = 4096;

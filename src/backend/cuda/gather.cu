@@ -157,15 +157,15 @@ class Batch {
 
 }  // namespace
 
-void CudaKernels::do_gather(Queue& q, std::span<const device::Piece> pieces) {
+void CudaKernels::run(Queue& q, const Gather& c) {
   Batch<uint4> whole(q);
   Batch<u32> words(q);
-  for (const device::Piece& piece : pieces) {
+  for (const device::Piece& piece : c.pieces) {
     if (piece.to.words() == 0) continue;
     if (const std::optional<Layout> l = layout_of(piece)) {
       l->aligned(16) ? whole.add(*l) : words.add(*l);
     } else {
-      do_copy(q, piece.from, piece.to);
+      run(q, Copy{piece.from, piece.to});
     }
   }
   whole.flush();

@@ -210,20 +210,19 @@ CudaKeySwitch::CudaKeySwitch(const std::shared_ptr<State>& state, const device::
   planes_ = std::make_unique<Table>(state, planes.data(), planes.size());
 }
 
-void CudaTfhe::do_key_switch(Queue& queue, const device::PreparedKeySwitch& key, const device::PreparedLevel& level,
-                             const View& wires, const View& narrow) {
-  const auto& mine = own_as<CudaKeySwitch>(key);
-  const auto& rows = own_as<CudaLevel>(level);
-  const device::KeySwitchShape& shape = key.shape();
-  const u64 count = u64{wires.items()} * rows.level().rows();
+void CudaTfhe::run(Queue& queue, const device::LweKeySwitch& c) {
+  const auto& mine = own_as<CudaKeySwitch>(*c.key);
+  const auto& rows = own_as<CudaLevel>(*c.level);
+  const device::KeySwitchShape& shape = c.key->shape();
+  const u64 count = u64{c.wires.items()} * rows.level().rows();
   require<ShapeError>(count < u64{1} << 31, "one call holds too much for a GPU launch; split the batch");
-  SwitchArguments a{.wires = wires.at<u64>(0, 0, 0),
+  SwitchArguments a{.wires = c.wires.at<u64>(0, 0, 0),
                     .target = rows.target(),
-                    .narrow = narrow.at<u32>(0, 0, 0),
-                    .item = static_cast<u64>(wires.stride[0]),
-                    .wire = wires.component_stride,
-                    .narrow_item = static_cast<u64>(narrow.stride[0]),
-                    .narrow_row = narrow.component_stride,
+                    .narrow = c.narrow.at<u32>(0, 0, 0),
+                    .item = static_cast<u64>(c.wires.stride[0]),
+                    .wire = c.wires.component_stride,
+                    .narrow_item = static_cast<u64>(c.narrow.stride[0]),
+                    .narrow_row = c.narrow.component_stride,
                     .rows = static_cast<u32>(rows.level().rows()),
                     .outputs = rows.level().outputs,
                     .count = static_cast<u32>(count),

@@ -4,16 +4,16 @@
 
 namespace heliograph::backend::cuda {
 
-void CudaKernels::do_forward_ntt(Queue& q, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  const CudaRing& r = own_ring(ring);
-  if (out.items() == 0) return;
-  with_field(r.kind(), [&](auto f) { cuda::forward_ntt<decltype(f)>(q, r, primes, a, out); });
+void CudaKernels::run(Queue& q, const ForwardNtt& c) {
+  const CudaRing& r = own_ring(*c.ring);
+  if (c.out.items() == 0) return;
+  with_field(r.kind(), [&](auto f) { cuda::forward_ntt<decltype(f)>(q, r, c.primes, c.a, c.out); });
 }
 
-void CudaKernels::do_inverse_ntt(Queue& q, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  const CudaRing& r = own_ring(ring);
-  if (out.items() == 0) return;
-  with_field(r.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, "inverse_ntt", r, primes, a, out); });
+void CudaKernels::run(Queue& q, const InverseNtt& c) {
+  const CudaRing& r = own_ring(*c.ring);
+  if (c.out.items() == 0) return;
+  with_field(r.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, "inverse_ntt", r, c.primes, c.a, c.out); });
 }
 
 }  // namespace heliograph::backend::cuda

@@ -3,17 +3,12 @@
 
 #include "backend/cuda/ntt.cuh"
 #include "backend/cuda/prepared.h"
-#include "device/composite.h"
+#include "device/kernels.h"
 
 namespace heliograph::backend::cuda {
 
 /// Whether rings of this degree are transformed in columns and rows (composites are fused then).
 inline bool has_columns(std::size_t n) { return n >= 4 * kRow; }
-
-inline bool same_operand(const View& a, const View& b) {
-  return a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
-         a.component_stride == b.component_stride && a.limb_stride == b.limb_stride;
-}
 
 // Defined for each field in a file of its own.
 template <class F>

@@ -588,7 +588,7 @@ bool lanes_fit(const device::View& v) {
   return fit && v.component_stride % words == 0 && v.limb_stride % words == 0;
 }
 
-struct Call {
+struct Launcher {
   device::Queue& queue;
   const CudaProduct& product;
   ProductArguments arguments;
@@ -650,25 +650,25 @@ std::shared_ptr<const device::PreparedProduct> CudaKernels::prepare(GatheredProd
   return std::make_shared<CudaProduct>(state_, std::move(product));
 }
 
-void CudaKernels::do_product(Queue& queue, const Ring& given, const Primes& primes, const device::PreparedProduct& prepared,
-                             const View& in, const View& out) {
-  if (out.words() == 0) return;
-  const CudaRing& ring = own_ring(given);
-  const CudaProduct& product = own_as<CudaProduct>(prepared);
+void CudaKernels::run(Queue& queue, const Product& c) {
+  if (c.out.words() == 0) return;
+  const CudaRing& ring = own_ring(*c.ring);
+  const CudaProduct& product = own_as<CudaProduct>(*c.product);
   const GatheredProduct& g = product.product();
   const FieldKind kind = ring.kind();
-  const Way way = lanes_fit(in) && lanes_fit(out) ? product.way(kind) : Way::general;
+  const Way way = lanes_fit(c.in) && lanes_fit(c.out) ? product.way(kind) : Way::general;
 
-  Call call{queue, product, {}, false};
+  Launcher call{queue, product, {}, false};
   ProductArguments& a = call.arguments;
-  a.in = strided(in), a.out = strided(out);
-  a.primes = primes_of(primes);
+  a.in = strided(c.in), a.out = strided(c.out);
+  a.primes = primes_of(c.primes);
   a.table = ring.any_primes().as<Field60::Prime>();
   a.index = product.index().as<u32>();
   a.weights = product.weights(way).as<void>();
   a.groups = static_cast<u32>(g.groups), a.outputs = static_cast<u32>(g.outputs);
   a.positions = static_cast<u32>(g.positions), a.terms = static_cast<u32>(g.terms), a.padded = product.padded();
-  a.n = static_cast<u32>(out.n), a.components = static_cast<u32>(out.components), a.limbs = static_cast<u32>(out.limbs);
+  a.n = static_cast<u32>(c.out.n), a.components = static_cast<u32>(c.out.components),
+  a.limbs = static_cast<u32>(c.out.limbs);
   const math::i64 input_bytes = a.in.axes > 0 ? a.in.stride[0] * static_cast<math::i64>(a.in.word_bytes) : 0;
   call.regular = a.in.axes <= 1 && input_bytes >= 0 && input_bytes < math::i64{1} << 32;
   a.input_bytes = static_cast<u32>(input_bytes);
@@ -676,7 +676,7 @@ void CudaKernels::do_product(Queue& queue, const Ring& given, const Primes& prim
   const bool narrow = kind == FieldKind::field32;
   switch (way) {
     case Way::general:
-      return call.general(out, narrow);
+      return call.general(c.out, narrow);
     case Way::sums:
       if (narrow) return product.sums_fit(30) ? call.sums<Split32>() : call.sums<Narrow32>();
       if (kind == FieldKind::field50 && product.sums_fit(25)) return call.sums<Split50>();

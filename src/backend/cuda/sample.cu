@@ -112,25 +112,25 @@ __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__
 
 }  // namespace
 
-void CudaKernels::do_sample(Queue& q, const Ring& prepared, const Primes& primes, const device::Draw& draw,
-                            const View& out) {
-  const CudaRing& ring = own_ring(prepared);
+void CudaKernels::run(Queue& q, const Sample& c) {
+  const CudaRing& ring = own_ring(*c.ring);
+  const device::Draw& draw = c.draw;
   const bool uniform = draw.distribution == device::Distribution::uniform;
-  const u32 each = uniform ? 4 : 8, blocks = static_cast<u32>((out.n + each - 1) / each);
-  Arguments a{.out = strided(out),
-              .grid = Grid((blocks + kThreads - 1) / kThreads, out),
-              .primes = primes_of(primes),
+  const u32 each = uniform ? 4 : 8, blocks = static_cast<u32>((c.out.n + each - 1) / each);
+  Arguments a{.out = strided(c.out),
+              .grid = Grid((blocks + kThreads - 1) / kThreads, c.out),
+              .primes = primes_of(c.primes),
               .table = ring.any_primes().as<Field60::Prime>(),
               .purpose = draw.purpose,
               .object = draw.object,
               .first_item = draw.first_item,
-              .n = static_cast<u32>(out.n),
-              .limbs = static_cast<u32>(out.limbs),
+              .n = static_cast<u32>(c.out.n),
+              .limbs = static_cast<u32>(c.out.limbs),
               .gaussian = draw.distribution == device::Distribution::gaussian};
   static_assert(sizeof a.key == sizeof draw.key);
   std::memcpy(a.key, draw.key.data(), sizeof a.key);
-  if (!uniform && out.limbs > 0) a.grid.limbs = Divisor(1);
-  const bool wide = out.word == math::Word::w64;
+  if (!uniform && c.out.limbs > 0) a.grid.limbs = Divisor(1);
+  const bool wide = c.out.word == math::Word::w64;
   if (uniform) {
     wide ? launch(q, "sample", &uniform_kernel<u64>, a.grid.blocks(), kThreads, 0, a)
          : launch(q, "sample", &uniform_kernel<u32>, a.grid.blocks(), kThreads, 0, a);

@@ -73,22 +73,21 @@ __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant_
 
 }  // namespace
 
-void CudaKernels::do_tensor(Queue& q, const Ring& prepared, const Primes& primes, const View& a, const View& b,
-                            const View& out) {
-  if (out.items() == 0) return;
-  if (a.components != 2 || b.components != 2) return Kernels::do_tensor(q, prepared, primes, a, b, out);
-  const CudaRing& ring = own_ring(prepared);
-  const bool square = same_operand(a, b);
+void CudaKernels::run(Queue& q, const Tensor& c) {
+  if (c.out.items() == 0) return;
+  if (c.a.components != 2 || c.b.components != 2) return q.expand(c);
+  const CudaRing& ring = own_ring(*c.ring);
+  const bool square = same_operand(c.a, c.b);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
     constexpr u32 kPack = 16 / sizeof(typename F::Word);
-    const bool packed = out.n % kPack == 0;
-    const u32 packs = static_cast<u32>(out.n / (packed ? kPack : 1)), each = kThreads * kUnroll;
-    Arguments<F> g{.a = strided(a),
-                   .b = strided(b),
-                   .out = strided(out),
-                   .grid = Grid((packs + each - 1) / each, out),
-                   .primes = primes_of(primes),
+    const bool packed = c.out.n % kPack == 0;
+    const u32 packs = static_cast<u32>(c.out.n / (packed ? kPack : 1)), each = kThreads * kUnroll;
+    Arguments<F> g{.a = strided(c.a),
+                   .b = strided(c.b),
+                   .out = strided(c.out),
+                   .grid = Grid((packs + each - 1) / each, c.out),
+                   .primes = primes_of(c.primes),
                    .table = ring.primes().as<typename F::Prime>(),
                    .packs = packs};
     g.grid.components = Divisor(1);  // a thread makes all three

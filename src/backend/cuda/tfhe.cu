@@ -106,35 +106,34 @@ std::size_t CudaTfhe::parallel_bootstraps(const device::BootstrapShape& shape) c
          static_cast<std::size_t>(state_->properties().processors);
 }
 
-void CudaTfhe::do_combine(Queue& queue, const device::PreparedLevel& level, const View& wires) {
-  const auto& mine = own_as<CudaLevel>(level);
+void CudaTfhe::run(Queue& queue, const device::Combine& c) {
+  const auto& mine = own_as<CudaLevel>(*c.level);
   const device::GateLevel& l = mine.level();
-  const u32 parts = static_cast<u32>((wires.n + kCombineThreads - 1) / kCombineThreads);
+  const u32 parts = static_cast<u32>((c.wires.n + kCombineThreads - 1) / kCombineThreads);
   // All words of an LWE ciphertext are alike but the body: the last of lwe_words(d) = d + 64 words that is not padding.
   const CombineArguments a{.first = mine.first(),
                            .source = mine.source(),
                            .target = mine.target(),
                            .weight = mine.weight(),
                            .constant = mine.constant(),
-                           .wires = wires.at<u64>(0, 0, 0),
-                           .item = static_cast<u64>(wires.stride[0]),
-                           .wire = wires.component_stride,
+                           .wires = c.wires.at<u64>(0, 0, 0),
+                           .item = static_cast<u64>(c.wires.stride[0]),
+                           .wire = c.wires.component_stride,
                            .rows = static_cast<u32>(l.rows()),
                            .outputs = l.outputs,
-                           .words = static_cast<u32>(wires.n),
-                           .body = static_cast<u32>(wires.n - 64),
+                           .words = static_cast<u32>(c.wires.n),
+                           .body = static_cast<u32>(c.wires.n - 64),
                            .parts = parts};
-  launch(queue, "combine", combine_kernel, u64{parts} * l.rows() * wires.items(), kCombineThreads, 0, a);
+  launch(queue, "combine", combine_kernel, u64{parts} * l.rows() * c.wires.items(), kCombineThreads, 0, a);
 }
 
-void CudaTfhe::do_bootstrap(Queue& queue, const device::PreparedBootstrap& key, const device::PreparedLevel& level,
-                            const View& narrow, const View& wires) {
-  const auto& mine = own_as<CudaBootstrap>(key);
-  const auto& rows = own_as<CudaLevel>(level);
-  const device::BootstrapShape& shape = key.shape();
+void CudaTfhe::run(Queue& queue, const device::Bootstrap& c) {
+  const auto& mine = own_as<CudaBootstrap>(*c.key);
+  const auto& rows = own_as<CudaLevel>(*c.level);
+  const device::BootstrapShape& shape = c.key->shape();
   u32 log_degree = 0;
   while ((std::size_t{1} << log_degree) < shape.degree) ++log_degree;
-  const u64 count = u64{wires.items()} * rows.level().rows();
+  const u64 count = u64{c.wires.items()} * rows.level().rows();
   require<ShapeError>(count < u64{1} << 31, "one call holds too much for a GPU launch; split the batch");
   const BlindArguments a{.key = mine.key(),
                          .twiddles = blind_kernel(shape).twiddles ? mine.twiddles() : nullptr,
@@ -142,12 +141,12 @@ void CudaTfhe::do_bootstrap(Queue& queue, const device::PreparedBootstrap& key, 
                          .tables = rows.tables(),
                          .lut = rows.lut(),
                          .target = rows.target(),
-                         .narrow = narrow.at<u32>(0, 0, 0),
-                         .wires = wires.at<u64>(0, 0, 0),
-                         .narrow_item = static_cast<u64>(narrow.stride[0]),
-                         .narrow_row = narrow.component_stride,
-                         .wire_item = static_cast<u64>(wires.stride[0]),
-                         .wire = wires.component_stride,
+                         .narrow = c.narrow.at<u32>(0, 0, 0),
+                         .wires = c.wires.at<u64>(0, 0, 0),
+                         .narrow_item = static_cast<u64>(c.narrow.stride[0]),
+                         .narrow_row = c.narrow.component_stride,
+                         .wire_item = static_cast<u64>(c.wires.stride[0]),
+                         .wire = c.wires.component_stride,
                          .n = static_cast<u32>(shape.n),
                          .rows = static_cast<u32>(rows.level().rows()),
                          .count = static_cast<u32>(count),

@@ -1,8 +1,9 @@
-// The contract of device/tfhe.h on a GPU.
+// TFHE's kernels of device/call.h on a GPU.
 #pragma once
 
 #include "backend/cuda/device.h"
-#include "device/tfhe.h"
+#include "device/call.h"
+#include "device/kernels.h"
 
 namespace heliograph::backend::cuda {
 
@@ -62,14 +63,11 @@ class CudaTfhe final : public device::TfheKernels {
   std::shared_ptr<const device::PreparedLevel> prepare(device::GateLevel level) override;
   std::size_t parallel_bootstraps(const device::BootstrapShape&) const override;
 
- protected:
   using Queue = device::Queue;
   using View = device::View;
-  void do_combine(Queue&, const device::PreparedLevel&, const View& wires) override;
-  void do_key_switch(Queue&, const device::PreparedKeySwitch&, const device::PreparedLevel&, const View& wires,
-                     const View& narrow) override;
-  void do_bootstrap(Queue&, const device::PreparedBootstrap&, const device::PreparedLevel&, const View& narrow,
-                    const View& wires) override;
+  void run(Queue&, const device::Combine& c);
+  void run(Queue&, const device::LweKeySwitch& c);
+  void run(Queue&, const device::Bootstrap& c);
 
  private:
   std::shared_ptr<State> state_;

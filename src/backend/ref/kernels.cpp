@@ -179,99 +179,86 @@ std::shared_ptr<const PreparedProduct> RefKernels::prepare(GatheredProduct produ
   return std::make_shared<PreparedProduct>(std::move(product));
 }
 
-void RefKernels::do_add(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  map(ring, primes, a, b, out, math::add_mod);
-}
+void RefKernels::run(Queue&, const Add& c) { map(*c.ring, c.primes, c.a, c.b, c.out, math::add_mod); }
 
-void RefKernels::do_sub(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  map(ring, primes, a, b, out, math::sub_mod);
-}
+void RefKernels::run(Queue&, const Sub& c) { map(*c.ring, c.primes, c.a, c.b, c.out, math::sub_mod); }
 
-void RefKernels::do_neg(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  map(ring, primes, a, out, math::neg_mod);
-}
+void RefKernels::run(Queue&, const Neg& c) { map(*c.ring, c.primes, c.a, c.out, math::neg_mod); }
 
-void RefKernels::do_mul(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b, const View& out) {
-  map(ring, primes, a, b, out, math::mul_mod);
-}
+void RefKernels::run(Queue&, const Mul& c) { map(*c.ring, c.primes, c.a, c.b, c.out, math::mul_mod); }
 
-void RefKernels::do_mul_accumulate(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& b,
-                                   const View& out) {
-  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
-    const Row x = p.row(a), y = p.row(b);
-    for (std::size_t i = 0; i < out.n; ++i) o.set(i, math::add_mod(o.get(i), math::mul_mod(x.get(i), y.get(i), p.q), p.q));
+void RefKernels::run(Queue&, const MulAccumulate& c) {
+  for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(c.a), y = p.row(c.b);
+    for (std::size_t i = 0; i < c.out.n; ++i) o.set(i, math::add_mod(o.get(i), math::mul_mod(x.get(i), y.get(i), p.q), p.q));
   });
 }
 
-void RefKernels::do_mul_constants(Queue&, const Ring& ring, const Primes& primes, const View& a, const LimbConstants& k,
-                                  const View& out) {
-  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
-    const Row x = p.row(a);
-    for (std::size_t i = 0; i < out.n; ++i) o.set(i, math::mul_mod(x.get(i), k[p.limb], p.q));
+void RefKernels::run(Queue&, const MulConstants& c) {
+  for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(c.a);
+    for (std::size_t i = 0; i < c.out.n; ++i) o.set(i, math::mul_mod(x.get(i), c.c[p.limb], p.q));
   });
 }
 
-void RefKernels::do_add_constants(Queue&, const Ring& ring, const Primes& primes, const View& a, const LimbConstants& k,
-                                  math::Domain domain, const View& out) {
-  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
-    const Row x = p.row(a);
-    for (std::size_t i = 0; i < out.n; ++i) {
-      const bool here = domain == math::Domain::ntt || i == 0;
-      o.set(i, here ? math::add_mod(x.get(i), k[p.limb], p.q) : x.get(i));
+void RefKernels::run(Queue&, const AddConstants& c) {
+  for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(c.a);
+    for (std::size_t i = 0; i < c.out.n; ++i) {
+      const bool here = c.domain == math::Domain::ntt || i == 0;
+      o.set(i, here ? math::add_mod(x.get(i), c.c[p.limb], p.q) : x.get(i));
     }
   });
 }
 
-void RefKernels::do_forward_ntt(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  transform_limbs(a, out, [&](std::vector<u64>& x, std::size_t l) {
-    forward(x, tables(ring, primes[l]).forward, ring.ring().prime(primes[l]));
+void RefKernels::run(Queue&, const ForwardNtt& c) {
+  transform_limbs(c.a, c.out, [&](std::vector<u64>& x, std::size_t l) {
+    forward(x, tables(*c.ring, c.primes[l]).forward, c.ring->ring().prime(c.primes[l]));
   });
 }
 
-void RefKernels::do_inverse_ntt(Queue&, const Ring& ring, const Primes& primes, const View& a, const View& out) {
-  transform_limbs(a, out, [&](std::vector<u64>& x, std::size_t l) {
-    inverse(x, tables(ring, primes[l]).inverse, ring.ring().prime(primes[l]));
+void RefKernels::run(Queue&, const InverseNtt& c) {
+  transform_limbs(c.a, c.out, [&](std::vector<u64>& x, std::size_t l) {
+    inverse(x, tables(*c.ring, c.primes[l]).inverse, c.ring->ring().prime(c.primes[l]));
   });
 }
 
-void RefKernels::do_permute(Queue&, const Ring& ring, const Primes& primes, const PreparedPermutation& prepared,
-                            const View& a, const View& out) {
-  const device::Permutation& k = prepared.permutation();
-  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
-    const Row x = p.row(a);
-    for (std::size_t i = 0; i < out.n; ++i) {
+void RefKernels::run(Queue&, const Permute& c) {
+  const device::Permutation& k = c.permutation->permutation();
+  for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
+    const Row x = p.row(c.a);
+    for (std::size_t i = 0; i < c.out.n; ++i) {
       const u64 v = x.get(k.source[i]);
       o.set(i, !k.negate.empty() && k.negate[i] ? math::neg_mod(v, p.q) : v);
     }
   });
 }
 
-void RefKernels::do_convert(Queue&, const PreparedConversion& prepared, const View& x, const View* own, const View& out,
-                            const Primes* place) {
-  const math::Conversion& k = prepared.conversion();
+void RefKernels::run(Queue&, const Convert& call) {
+  const math::Conversion& k = call.conversion->conversion();
   const std::size_t sources = k.sources();
-  const auto limb = [&](std::size_t j) -> std::size_t { return place ? (*place)[j] : j; };
-  std::vector<u64> y(sources * out.n), v(out.n);
-  for (std::size_t item = 0; item < out.items(); ++item) {
-    for (std::size_t c = 0; c < out.components; ++c) {
-      std::vector<u128> sum(out.n, 0);
+  const auto limb = [&](std::size_t j) -> std::size_t { return call.place ? (*call.place)[j] : j; };
+  std::vector<u64> y(sources * call.out.n), v(call.out.n);
+  for (std::size_t item = 0; item < call.out.items(); ++item) {
+    for (std::size_t c = 0; c < call.out.components; ++c) {
+      std::vector<u128> sum(call.out.n, 0);
       for (std::size_t s = 0; s < sources; ++s) {
-        const Row from(x, item, c, s);
-        for (std::size_t i = 0; i < out.n; ++i) {
-          y[s * out.n + i] = math::mul_mod(from.get(i), k.inverse[s], k.from[s]);
-          sum[i] += u128{y[s * out.n + i]} * k.fixed.fractions[s] >> k.fixed.shift;
+        const Row from(call.x, item, c, s);
+        for (std::size_t i = 0; i < call.out.n; ++i) {
+          y[s * call.out.n + i] = math::mul_mod(from.get(i), k.inverse[s], k.from[s]);
+          sum[i] += u128{y[s * call.out.n + i]} * k.fixed.fractions[s] >> k.fixed.shift;
         }
       }
       const u128 half = u128{1} << (k.fixed.bits - 1);
-      for (std::size_t i = 0; i < out.n; ++i) v[i] = k.rounded ? static_cast<u64>((sum[i] + half) >> k.fixed.bits) : 0;
+      for (std::size_t i = 0; i < call.out.n; ++i) v[i] = k.rounded ? static_cast<u64>((sum[i] + half) >> k.fixed.bits) : 0;
       for (std::size_t j = 0; j < k.targets(); ++j) {
         const u64 q = k.to[j];
-        const Row to(out, item, c, limb(j));
-        for (std::size_t i = 0; i < out.n; ++i) {
+        const Row to(call.out, item, c, limb(j));
+        for (std::size_t i = 0; i < call.out.n; ++i) {
           u64 r = math::mul_mod(v[i], k.wrap[j], q);
-          if (own) r = math::add_mod(r, math::mul_mod(Row(*own, item, c, limb(j)).get(i), k.own[j], q), q);
+          if (call.own) r = math::add_mod(r, math::mul_mod(Row(*call.own, item, c, limb(j)).get(i), k.own[j], q), q);
           for (std::size_t s = 0; s < sources; ++s) {
-            r = math::add_mod(r, math::mul_mod(y[s * out.n + i], k.matrix[j * sources + s], q), q);
+            r = math::add_mod(r, math::mul_mod(y[s * call.out.n + i], k.matrix[j * sources + s], q), q);
           }
           to.set(i, r);
         }
@@ -280,45 +267,44 @@ void RefKernels::do_convert(Queue&, const PreparedConversion& prepared, const Vi
   }
 }
 
-void RefKernels::do_inner_product(Queue&, const Ring& ring, const Primes& primes, const View& digits, const View& key,
-                                  const Primes& key_limbs, const View& out) {
-  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
-    std::vector<u64> sum(out.n, 0);
-    for (std::size_t j = 0; j < digits.components; ++j) {
-      const Row x(digits, p.item, j, p.limb), k(key, 0, j * out.components + p.component, key_limbs[p.limb]);
-      for (std::size_t i = 0; i < out.n; ++i) sum[i] = math::add_mod(sum[i], math::mul_mod(x.get(i), k.get(i), p.q), p.q);
+void RefKernels::run(Queue&, const InnerProduct& c) {
+  for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
+    std::vector<u64> sum(c.out.n, 0);
+    for (std::size_t j = 0; j < c.digits.components; ++j) {
+      const Row x(c.digits, p.item, j, p.limb), k(c.key, 0, j * c.out.components + p.component, c.key_limbs[p.limb]);
+      for (std::size_t i = 0; i < c.out.n; ++i) sum[i] = math::add_mod(sum[i], math::mul_mod(x.get(i), k.get(i), p.q), p.q);
     }
-    for (std::size_t i = 0; i < out.n; ++i) o.set(i, sum[i]);
+    for (std::size_t i = 0; i < c.out.n; ++i) o.set(i, sum[i]);
   });
 }
 
-void RefKernels::do_product(Queue&, const Ring& ring, const Primes& primes, const PreparedProduct& prepared, const View& in,
-                            const View& out) {
-  const GatheredProduct& g = prepared.product();
-  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
+void RefKernels::run(Queue&, const Product& c) {
+  const GatheredProduct& g = c.product->product();
+  for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
     const std::size_t position = p.item % g.positions, row = p.item / g.positions;  // row = group * outputs + output
     const std::size_t group = row / g.outputs;
-    std::vector<u64> sum(out.n, 0);
+    std::vector<u64> sum(c.out.n, 0);
     for (std::size_t k = 0; k < g.terms; ++k) {
       const u32 source = g.index[(group * g.positions + position) * g.terms + k];
       if (source == GatheredProduct::kNone) continue;
       const u64 weight = math::signed_mod(g.weights[row * g.terms + k], p.q);
-      const Row x(in, source, p.component, p.limb);
-      for (std::size_t i = 0; i < out.n; ++i) sum[i] = math::add_mod(sum[i], math::mul_mod(weight, x.get(i), p.q), p.q);
+      const Row x(c.in, source, p.component, p.limb);
+      for (std::size_t i = 0; i < c.out.n; ++i) sum[i] = math::add_mod(sum[i], math::mul_mod(weight, x.get(i), p.q), p.q);
     }
-    for (std::size_t i = 0; i < out.n; ++i) o.set(i, sum[i]);
+    for (std::size_t i = 0; i < c.out.n; ++i) o.set(i, sum[i]);
   });
 }
 
-void RefKernels::do_sample(Queue&, const Ring& ring, const Primes& primes, const Draw& draw, const View& out) {
+void RefKernels::run(Queue&, const Sample& c) {
+  const Draw& draw = c.draw;
   const bool uniform = draw.distribution == device::Distribution::uniform;
   const std::size_t words = uniform ? 4 : 2, per_block = 16 / words;  // 32-bit words a draw, draws a block
-  for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
-    const u32 stream = uniform ? primes[p.limb] : math::kSmallPolynomial;
+  for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
+    const u32 stream = uniform ? c.primes[p.limb] : math::kSmallPolynomial;
     const auto nonce =
         math::draw_nonce(draw.purpose, p.component, stream, draw.object, draw.first_item + static_cast<u32>(p.item));
     std::array<u32, 16> block{};
-    for (std::size_t i = 0; i < out.n; ++i) {
+    for (std::size_t i = 0; i < c.out.n; ++i) {
       if (i % per_block == 0) block = math::chacha20_block(draw.key, static_cast<u32>(i / per_block), nonce);
       const u32* d = &block[i % per_block * words];
       const u64 low = u64{d[1]} << 32 | d[0];
@@ -337,17 +323,17 @@ void RefKernels::do_sample(Queue&, const Ring& ring, const Primes& primes, const
   });
 }
 
-void RefKernels::do_copy(Queue&, const View& a, const View& out) {
-  for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
-    const Row from(a, item, c, l), to(out, item, c, l);
-    for (std::size_t i = 0; i < out.n; ++i) to.set(i, from.get(i));
+void RefKernels::run(Queue&, const Copy& call) {
+  for_each_limb(call.out, [&](std::size_t item, std::size_t c, std::size_t l) {
+    const Row from(call.a, item, c, l), to(call.out, item, c, l);
+    for (std::size_t i = 0; i < call.out.n; ++i) to.set(i, from.get(i));
   });
 }
 
-void RefKernels::do_zero(Queue&, const View& out) {
-  for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
-    const Row to(out, item, c, l);
-    for (std::size_t i = 0; i < out.n; ++i) to.set(i, 0);
+void RefKernels::run(Queue&, const Zero& call) {
+  for_each_limb(call.out, [&](std::size_t item, std::size_t c, std::size_t l) {
+    const Row to(call.out, item, c, l);
+    for (std::size_t i = 0; i < call.out.n; ++i) to.set(i, 0);
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "backend/inline_queue.h"
 #include "device/kernels.h"
 
 namespace heliograph::backend::ref {
@@ -13,34 +14,27 @@ class RefKernels final : public device::Kernels {
   std::shared_ptr<const device::PreparedProduct> prepare(device::GatheredProduct product) override;
   std::size_t preferred_items(std::size_t) const override { return 1; }
 
- protected:
   using Queue = device::Queue;
   using Ring = device::PreparedRing;
   using Primes = device::PrimeList;
   using View = device::View;
 
-  void do_add(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_sub(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_neg(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
-  void do_mul(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_mul_accumulate(Queue&, const Ring&, const Primes&, const View& a, const View& b, const View& out) override;
-  void do_mul_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&,
-                        const View& out) override;
-  void do_add_constants(Queue&, const Ring&, const Primes&, const View& a, const device::LimbConstants&, math::Domain,
-                        const View& out) override;
-  void do_forward_ntt(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
-  void do_inverse_ntt(Queue&, const Ring&, const Primes&, const View& a, const View& out) override;
-  void do_permute(Queue&, const Ring&, const Primes&, const device::PreparedPermutation&, const View& a,
-                  const View& out) override;
-  void do_convert(Queue&, const device::PreparedConversion&, const View& x, const View* own, const View& out,
-                  const Primes* place) override;
-  void do_inner_product(Queue&, const Ring&, const Primes&, const View& digits, const View& key, const Primes& key_limbs,
-                        const View& out) override;
-  void do_product(Queue&, const Ring&, const Primes&, const device::PreparedProduct&, const View& in,
-                  const View& out) override;
-  void do_sample(Queue&, const Ring&, const Primes&, const device::Draw&, const View& out) override;
-  void do_copy(Queue&, const View& a, const View& out) override;
-  void do_zero(Queue&, const View& out) override;
+  void run(Queue&, const Add& c);
+  void run(Queue&, const Sub& c);
+  void run(Queue&, const Neg& c);
+  void run(Queue&, const Mul& c);
+  void run(Queue&, const MulAccumulate& c);
+  void run(Queue&, const MulConstants& c);
+  void run(Queue&, const AddConstants& c);
+  void run(Queue&, const ForwardNtt& c);
+  void run(Queue&, const InverseNtt& c);
+  void run(Queue&, const Permute& c);
+  void run(Queue&, const Convert& c);
+  void run(Queue&, const InnerProduct& c);
+  void run(Queue&, const Product& c);
+  void run(Queue&, const Sample& c);
+  void run(Queue&, const Copy& c);
+  void run(Queue&, const Zero& c);
 };
 
 }  // namespace heliograph::backend::ref

@@ -43,7 +43,9 @@ class RefDevice final : public device::Device {
     return std::make_shared<HostMemory>(static_cast<std::byte*>(address), bytes);
   }
 
-  std::unique_ptr<Queue> make_queue() override { return std::make_unique<InlineQueue>(); }
+  std::unique_ptr<Queue> make_queue() override {
+    return std::make_unique<InlineQueue<RefKernels, RefTfheKernels>>(kernels_, tfhe_);
+  }
 
   void upload(Queue&, std::span<const std::byte> from, std::byte* to) override {
     if (!from.empty()) std::memcpy(to, from.data(), from.size());

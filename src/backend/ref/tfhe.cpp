@@ -127,16 +127,16 @@ std::shared_ptr<const PreparedLevel> RefTfheKernels::prepare(GateLevel level) {
   return std::make_shared<PreparedLevel>(std::move(level));
 }
 
-void RefTfheKernels::do_combine(Queue&, const PreparedLevel& prepared, const View& wires) {
-  const GateLevel& level = prepared.level();
-  const std::size_t body = wires.n - 64;  // the wide dimension is a multiple of 64
-  for (std::size_t item = 0; item < wires.items(); ++item) {
+void RefTfheKernels::run(Queue&, const Combine& c) {
+  const GateLevel& level = c.level->level();
+  const std::size_t body = c.wires.n - 64;  // the wide dimension is a multiple of 64
+  for (std::size_t item = 0; item < c.wires.items(); ++item) {
     for (std::size_t row = 0; row < level.rows(); ++row) {
-      u64* const out = wires.at<u64>(item, level.target[row * level.outputs], 0);
+      u64* const out = c.wires.at<u64>(item, level.target[row * level.outputs], 0);
       for (std::size_t i = 0; i <= body; ++i) {
         u64 sum = i == body ? level.constant[row] : 0;
         for (u32 t = level.first[row]; t < level.first[row + 1]; ++t) {
-          sum += static_cast<u64>(std::int64_t{level.weight[t]}) * wires.at<u64>(item, level.source[t], 0)[i];
+          sum += static_cast<u64>(std::int64_t{level.weight[t]}) * c.wires.at<u64>(item, level.source[t], 0)[i];
         }
         out[i] = sum;
       }
@@ -144,14 +144,13 @@ void RefTfheKernels::do_combine(Queue&, const PreparedLevel& prepared, const Vie
   }
 }
 
-void RefTfheKernels::do_key_switch(Queue&, const PreparedKeySwitch& prepared, const PreparedLevel& level, const View& wires,
-                                   const View& narrow) {
-  const RefKeySwitch& key = own<RefKeySwitch>(prepared);
+void RefTfheKernels::run(Queue&, const LweKeySwitch& c) {
+  const RefKeySwitch& key = own<RefKeySwitch>(*c.key);
   const KeySwitchShape& s = key.shape();
-  for (std::size_t item = 0; item < wires.items(); ++item) {
-    for (std::size_t row = 0; row < level.level().rows(); ++row) {
-      const u64* const in = wires.at<u64>(item, level.level().target[row * level.level().outputs], 0);
-      u32* const out = narrow.at<u32>(item, row, 0);
+  for (std::size_t item = 0; item < c.wires.items(); ++item) {
+    for (std::size_t row = 0; row < c.level->level().rows(); ++row) {
+      const u64* const in = c.wires.at<u64>(item, c.level->level().target[row * c.level->level().outputs], 0);
+      u32* const out = c.narrow.at<u32>(item, row, 0);
       for (std::size_t j = 0; j < s.to; ++j) out[j] = 0;
       out[s.to] = static_cast<u32>((in[s.from] + (u64{1} << 31)) >> 32);
       for (std::size_t i = 0; i < s.from; ++i) {
@@ -164,16 +163,15 @@ void RefTfheKernels::do_key_switch(Queue&, const PreparedKeySwitch& prepared, co
   }
 }
 
-void RefTfheKernels::do_bootstrap(Queue&, const PreparedBootstrap& prepared, const PreparedLevel& prepared_level,
-                                  const View& narrow, const View& wires) {
-  const RefBootstrap& key = own<RefBootstrap>(prepared);
+void RefTfheKernels::run(Queue&, const Bootstrap& c) {
+  const RefBootstrap& key = own<RefBootstrap>(*c.key);
   const BootstrapShape& s = key.shape();
-  const GateLevel& level = prepared_level.level();
+  const GateLevel& level = c.level->level();
   std::vector<u32> exponents(s.n + 1);
-  for (std::size_t item = 0; item < wires.items(); ++item) {
+  for (std::size_t item = 0; item < c.wires.items(); ++item) {
     for (std::size_t row = 0; row < level.rows(); ++row) {
-      device::switch_modulus({narrow.at<u32>(item, row, 0), s.n + 1}, static_cast<unsigned>(std::countr_zero(2 * s.degree)),
-                             exponents);
+      device::switch_modulus({c.narrow.at<u32>(item, row, 0), s.n + 1},
+                             static_cast<unsigned>(std::countr_zero(2 * s.degree)), exponents);
       std::vector<Polynomial> acc(s.k + 1, Polynomial(s.degree));
       add_rotated(level.tables.data() + level.lut[row] * s.degree, (2 * s.degree - exponents[s.n]) % (2 * s.degree),
                   acc[s.k]);
@@ -181,7 +179,7 @@ void RefTfheKernels::do_bootstrap(Queue&, const PreparedBootstrap& prepared, con
         acc = rotate_group(key, g, std::span(exponents).subspan(g * s.group, s.group), acc);
       }
       for (unsigned o = 0; o < level.outputs; ++o) {
-        extract(acc, o * s.degree / level.outputs, wires.at<u64>(item, level.target[row * level.outputs + o], 0));
+        extract(acc, o * s.degree / level.outputs, c.wires.at<u64>(item, level.target[row * level.outputs + o], 0));
       }
     }
   }

@@ -2,7 +2,8 @@
 // what the contract rounds.
 #pragma once
 
-#include "device/tfhe.h"
+#include "backend/inline_queue.h"
+#include "device/kernels.h"
 
 namespace heliograph::backend::ref {
 
@@ -16,12 +17,9 @@ class RefTfheKernels final : public device::TfheKernels {
   std::shared_ptr<const device::PreparedLevel> prepare(device::GateLevel level) override;
   std::size_t parallel_bootstraps(const device::BootstrapShape&) const override { return 1; }
 
- protected:
-  void do_combine(device::Queue&, const device::PreparedLevel&, const device::View& wires) override;
-  void do_key_switch(device::Queue&, const device::PreparedKeySwitch&, const device::PreparedLevel&,
-                     const device::View& wires, const device::View& narrow) override;
-  void do_bootstrap(device::Queue&, const device::PreparedBootstrap&, const device::PreparedLevel&,
-                    const device::View& narrow, const device::View& wires) override;
+  void run(Queue&, const Combine& c);
+  void run(Queue&, const LweKeySwitch& c);
+  void run(Queue&, const Bootstrap& c);
 };
 
 }  // namespace heliograph::backend::ref

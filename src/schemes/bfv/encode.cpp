@@ -61,7 +61,7 @@ void upload_values(Context& c, std::size_t part, const Values& values, Packing p
   ring::Engine& e = c.engine();
   e.device().upload(e.queue(), std::as_bytes(std::span(words)), to.view.data);
   if (packing == Packing::slots) {
-    e.kernels().inverse_ntt(e.queue(), *c.plain(part).ring, device::PrimeList{0}, to.view, to.view);
+    e.enqueue(device::InverseNtt{c.plain(part).ring, device::PrimeList{0}, to.view, to.view});
   }
 }
 
@@ -69,7 +69,7 @@ void download_values(Context& c, std::size_t part, Packing packing, std::size_t 
   const std::size_t n = c.spec().n, items = from.view.items();
   ring::Engine& e = c.engine();
   if (packing == Packing::slots) {
-    e.kernels().forward_ntt(e.queue(), *c.plain(part).ring, device::PrimeList{0}, from.view, from.view);
+    e.enqueue(device::ForwardNtt{c.plain(part).ring, device::PrimeList{0}, from.view, from.view});
   }
   SecretVector<u64> words(items * n);
   e.device().download(e.queue(), from.view.data, std::as_writable_bytes(std::span(words)));
@@ -108,7 +108,7 @@ double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
 RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level, u64 factor) {
   ring::Engine& e = c.engine();
   RnsTensor out(c.rlwe().engine(), {b.view.items()}, 1, c.rlwe().chain(level), Domain::coefficient, b.secrecy);
-  if (out.items()) e.kernels().convert(e.queue(), c.rules().encoding(part, level, factor), b.view, nullptr, out.view());
+  if (out.items()) e.enqueue(device::Convert{c.rules().encoding(part, level, factor), b.view, std::nullopt, out.view()});
   return out;
 }
 
@@ -125,7 +125,7 @@ Plaintext encode(const Parameters& parameters, const Values& values, Packing pac
     if (items) upload_values(*c, part, values, packing, 0, b);
     data->log_norm.push_back(log_norm_of(*c, b, c->plain(part).t));
     RnsTensor lifted(c->rlwe().engine(), {items}, 1, chain, Domain::coefficient);
-    if (items) e.kernels().convert(e.queue(), c->rules().lift(part), b.view, nullptr, lifted.view());
+    if (items) e.enqueue(device::Convert{c->rules().lift(part), b.view, std::nullopt, lifted.view()});
     data->lifted.push_back(ring::to_domain(lifted, Domain::ntt).reshape(values.shape));
     data->buffers.push_back(b.buffer);
     data->coefficients.push_back(b.view);

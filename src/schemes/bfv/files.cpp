@@ -103,7 +103,7 @@ RnsTensor read_part(const io::Container& k, Context& c, const Shape& shape, std:
   const RnsTensor whole(c.rlwe().engine(), {items}, 2, chain, domain);
   ring::Engine& e = c.engine();
   if (items) {
-    e.kernels().copy(e.queue(), body.reshape({items}).view(), whole.with_components(0, 1).view());
+    e.enqueue(device::Copy{body.reshape({items}).view(), whole.with_components(0, 1).view()});
     rlwe::fill_masks(whole.with_components(1, 1), seeds[part], 0);
   }
   return ring::to_domain(whole, c.rules().home()).reshape(shape);

@@ -52,8 +52,8 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
         const PlainBatch plain = make_plain_batch(k, count, ring::Secrecy::passing);
         upload_values(k, modulus, values, packing, first, plain);
         const RnsTensor message = scale_up(k, modulus, plain, level, 1), body = out.with_components(0, 1);
-        e.kernels().add(e.queue(), e.prepared(), body.primes(), body.view(), message.view(), body.view());
-        if (home == Domain::ntt) e.kernels().forward_ntt(e.queue(), e.prepared(), out.primes(), out.view(), out.view());
+        e.enqueue(device::Add{e.prepared(), body.primes(), body.view(), message.view(), body.view()});
+        if (home == Domain::ntt) e.enqueue(device::ForwardNtt{e.prepared(), out.primes(), out.view(), out.view()});
       });
       if (progress)
         progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
@@ -259,7 +259,7 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
         if (!e.device().counter())
           require_decryptable(phase, moduli, k.rules().noise_multiplier(part), required_budget(x, part));
         const PlainBatch plain = make_plain_batch(k, count, ring::Secrecy::passing);
-        e.kernels().convert(e.queue(), k.rules().decoding(part, x.level()), phase.view(), nullptr, plain.view);
+        e.enqueue(device::Convert{k.rules().decoding(part, x.level()), phase.view(), std::nullopt, plain.view});
         download_values(k, part, x.packing, x.width, plain, values.data());
         if (x.factors[part] != 1) {
           const u64 t = k.plain(part).t, inverse = math::inverse_mod(x.factors[part], t);

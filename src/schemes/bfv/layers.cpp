@@ -118,7 +118,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
       }
       if (out.empty()) out = RnsTensor(c.rlwe().engine(), pooled, 2, z.data().front().primes(), z.data().front().domain());
       ring::Engine& e = c.engine();
-      e.kernels().copy(e.queue(), z.data().front().view(), out.slice(0, first, 1, count).view());
+      e.enqueue(device::Copy{z.data().front().view(), out.slice(0, first, 1, count).view()});
       if (k + 1 < stretches) continue;
       CiphertextData r = z.data();
       r.parts = {out};

@@ -101,7 +101,7 @@ RnsTensor product_of(const CiphertextData& x, std::size_t part, const GatheredPr
   Context& c = *x.context;
   const std::size_t modulus = x.first_part + part, rows = bias.empty() ? 0 : shape.front();
   const auto prepared = c.engine().product(reduced(product, c.plain(modulus).t));
-  const RnsTensor out = ring::gathered_product(x.parts[part], *prepared, shape, progress);
+  const RnsTensor out = ring::gathered_product(x.parts[part], prepared, shape, progress);
   const std::int64_t* values = bias.data() + (bias.size() > rows ? modulus * rows : 0);
   for (std::size_t i = 0; i < rows && out.items() > 0; ++i) {
     if (values[i] == 0) continue;

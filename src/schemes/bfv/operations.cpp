@@ -33,7 +33,7 @@ Ciphertext rescaled(const Ciphertext& a, std::size_t part, std::int64_t times, u
   device::LimbConstants constants{};
   for (std::size_t l = 0; l < in.primes().size(); ++l) constants[l] = math::signed_mod(times, c.spec().chain[l]);
   ring::Engine& e = c.engine();
-  if (in.items()) e.kernels().mul_constants(e.queue(), e.prepared(), in.primes(), in.view(), constants, out.view());
+  if (in.items()) e.enqueue(device::MulConstants{e.prepared(), in.primes(), in.view(), constants, out.view()});
   r.parts[part] = out;
   r.factors[part] = factor;
   r.noise[part] += std::log2(std::abs(static_cast<double>(times)));

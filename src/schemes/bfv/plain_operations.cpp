@@ -79,7 +79,7 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
 }
 
 device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t level, u64 factor, u64 residue) {
-  const auto residues = math::evaluate(c.rules().encoding(part, level, factor).conversion(), {residue});
+  const auto residues = math::evaluate(c.rules().encoding(part, level, factor)->conversion(), {residue});
   device::LimbConstants constants{};
   std::copy(residues.begin(), residues.end(), constants.begin());
   return constants;
@@ -141,7 +141,7 @@ Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
       device::LimbConstants constants{};
       for (std::size_t l = 0; l < moduli.size(); ++l) constants[l] = math::signed_mod(s, moduli[l]);
       const device::View from = uniform ? in.view() : in.view().item(i), to = uniform ? out.view() : out.view().item(i);
-      e.kernels().mul_constants(e.queue(), e.prepared(), in.primes(), from, constants, to);
+      e.enqueue(device::MulConstants{e.prepared(), in.primes(), from, constants, to});
     }
     r.parts.push_back(out);
     r.noise[part] += std::log2(largest);

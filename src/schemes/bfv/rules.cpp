@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/composite.h"
+#include "device/expand.h"
 
 namespace heliograph::bfv {
 
@@ -22,12 +22,12 @@ class BfvRules : public exact::Rules {
 
   u64 error_multiplier(std::size_t) const override { return 1; }
 
-  const device::PreparedConversion& encoding(std::size_t part, std::size_t level, u64) override {
+  const std::shared_ptr<const device::PreparedConversion>& encoding(std::size_t part, std::size_t level, u64) override {
     return cached(Kind::encode, part, level, 1,
                   [&] { return math::scale_from_plain(plain(part), rlwe().moduli(rlwe().chain(level))); });
   }
 
-  const device::PreparedConversion& decoding(std::size_t part, std::size_t level) override {
+  const std::shared_ptr<const device::PreparedConversion>& decoding(std::size_t part, std::size_t level) override {
     return cached(Kind::decode, part, level, 1,
                   [&] { return math::scale_to_plain(rlwe().moduli(rlwe().chain(level)), plain(part)); });
   }
@@ -36,30 +36,20 @@ class BfvRules : public exact::Rules {
 
   RnsTensor multiply(std::size_t part, const RnsTensor& a, const RnsTensor& b, const Progress& progress) override {
     ring::Engine& e = engine();
-    const device::MultiplyPlan& plan = multiply_plan(a.primes().size(), part);
     RnsTensor out(rlwe().engine(), a.shape(), 3, a.primes(), Domain::coefficient);
-    ring::for_stretches(
-        e, {out.view(), a.view(), b.view()},
-        [&](std::size_t items) { return device::Kernels::bfv_multiply_workspace(plan, items, 2, 2); }, progress,
-        [&](const std::vector<device::View>& v, device::Workspace w) {
-          e.kernels().bfv_multiply(e.queue(), plan, v[1], v[2], v[0], w);
-        });
+    e.enqueue(device::BfvMultiply{multiply_plan(a.primes().size(), part), a.view(), b.view(), out.view()}, progress);
     return out;
   }
 
   RnsTensor relinearize(std::size_t, const RnsTensor& x, const rlwe::SwitchKey& key, const Progress& progress) override {
     ring::Engine& e = engine();
-    const device::KeySwitchPlan& plan = rlwe().key_switch_plan(x.primes().size());
     const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
     const std::size_t last = x.components() - 1;
     RnsTensor out(rlwe().engine(), x.shape(), 2, x.primes(), Domain::coefficient);
-    ring::for_stretches(
-        e, {out.view(), x.view()}, [&](std::size_t items) { return device::Kernels::key_switch_workspace(plan, items); },
-        progress,
-        [&](const std::vector<device::View>& v, device::Workspace w) {
-          const device::View rest = v[1].with_components(0, last);
-          e.kernels().key_switch(e.queue(), plan, v[1].with_components(last, 1), pairs.view(), &rest, v[0], w);
-        });
+    e.enqueue(
+        device::KeySwitch{rlwe().key_switch_plan(x.primes().size()), Domain::coefficient, x.with_components(last, 1).view(),
+                          pairs.view(), x.with_components(0, last).view(), out.view()},
+        progress);
     return out;
   }
 
@@ -67,37 +57,35 @@ class BfvRules : public exact::Rules {
               const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out,
               const Progress& progress) override {
     ring::Engine& e = engine();
-    auto& k = e.kernels();
-    const device::KeySwitchPlan& plan = rlwe().key_switch_plan(x.primes().size());
+    const device::Kernels& k = e.kernels();
+    const auto& handle = rlwe().key_switch_plan(x.primes().size());
+    const device::KeySwitchPlan& plan = *handle;
     std::vector<device::View> views = {x.view()};
     for (const RnsTensor& result : out) views.push_back(result.view());
     const auto word = rlwe().parameters().word;
     const std::size_t digits = plan.digits.size(), n = rlwe().parameters().n, all = std::max<std::size_t>(1, x.items());
     const std::size_t each = 2 * device::Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
                              device::Workspace::bytes(word, 1, 1, plan.chain.size(), n) +
-                             device::Kernels::apply_key_workspace(plan, 1);
+                             device::scratch_bytes(device::ApplyKey{.plan = handle, .domain = Domain::coefficient}, 1);
     const std::size_t preferred = k.brings_scratch() ? all : std::min(k.preferred_items(each), all);
     const RnsTensor raised(rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
     const RnsTensor turned(rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
     const RnsTensor body(rlwe().engine(), {preferred}, 1, plan.chain, Domain::coefficient);
-    const std::size_t scratch = k.brings_scratch() ? 0 : device::Kernels::apply_key_workspace(plan, preferred);
-    const device::Buffer workspace = scratch ? e.allocate(scratch) : nullptr;
     device::for_chunks(views, preferred, progress, [&](const std::vector<device::View>& v) {
       const auto first = [&](const RnsTensor& t) { return t.view().with_leading(0, v[0].items()); };
       const device::View up = first(raised), over = first(turned), rest = first(body);
-      k.decompose(e.queue(), plan, v[0].with_components(1, 1), up, device::Workspace(nullptr, 0));
+      e.enqueue(device::Decompose{handle, v[0].with_components(1, 1), up});
       for (std::size_t i = 0; i < galois.size(); ++i) {
         if (galois[i] == 1) {
-          k.copy(e.queue(), v[0], v[i + 1]);
+          e.enqueue(device::Copy{v[0], v[i + 1]});
           continue;
         }
-        k.permute(e.queue(), e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), up, over);
-        k.permute(e.queue(), e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient),
-                  v[0].with_components(0, 1), rest);
+        e.enqueue(device::Permute{e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), up, over});
+        e.enqueue(device::Permute{e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient),
+                                  v[0].with_components(0, 1), rest});
         // One key at a time is held: together they may be more than the device has room for.
         const RnsTensor pairs = keys[i]->pairs();
-        k.apply_key(e.queue(), plan, over, pairs.view(), &rest, v[i + 1],
-                    device::Workspace(workspace ? workspace->address() : nullptr, scratch));
+        e.enqueue(device::ApplyKey{handle, Domain::coefficient, over, pairs.view(), rest, v[i + 1]});
       }
     });
   }
@@ -136,7 +124,7 @@ class BfvRules : public exact::Rules {
   }
 
  private:
-  const device::MultiplyPlan& multiply_plan(std::size_t level, std::size_t part) {
+  const std::shared_ptr<const device::MultiplyPlan>& multiply_plan(std::size_t level, std::size_t part) {
     const std::lock_guard lock(mutex_);
     const auto found = multiply_plans_.find({level, part});
     if (found != multiply_plans_.end()) return found->second;
@@ -148,18 +136,19 @@ class BfvRules : public exact::Rules {
     while (have < need && count < p.auxiliary.size()) have += std::log2(static_cast<double>(p.auxiliary[count++]));
     require<ParameterError>(have >= need, "the set has too few auxiliary primes to multiply");
     rlwe::Context& c = rlwe();
-    device::MultiplyPlan plan{.ring = engine().prepared_shared(), .chain = c.chain(level), .auxiliary = c.auxiliary(count)};
+    device::MultiplyPlan plan{.ring = engine().prepared(), .chain = c.chain(level), .auxiliary = c.auxiliary(count)};
     plan.extended = plan.chain;
     plan.extended.append(plan.auxiliary);
     const std::vector<u64> q = c.moduli(plan.chain), r = c.moduli(plan.auxiliary);
     plan.lift = engine().kernels().prepare(math::extend_base(q, r));
     plan.scale = engine().kernels().prepare(math::divide_and_round(q, r, plain(part)));
     plan.lower = engine().kernels().prepare(math::extend_base(r, q));
-    return multiply_plans_.emplace(std::pair{level, part}, std::move(plan)).first->second;
+    return multiply_plans_.emplace(std::pair{level, part}, std::make_shared<const device::MultiplyPlan>(std::move(plan)))
+        .first->second;
   }
 
   std::mutex mutex_;
-  std::map<std::pair<std::size_t, std::size_t>, device::MultiplyPlan> multiply_plans_;
+  std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const device::MultiplyPlan>> multiply_plans_;
 };
 
 }  // namespace

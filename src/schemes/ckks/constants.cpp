@@ -98,8 +98,8 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
   const std::vector<u64> moduli = c.rlwe().moduli(in.primes());
   r.tensor = RnsTensor(c.rlwe().engine(), shape, in.components(), in.primes(), Domain::ntt);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    e.kernels().mul_constants(e.queue(), e.prepared(), in.primes(), in.view().item(i),
-                              constants_of(std::rint(numbers[i].real() * scale), moduli), r.tensor.view().item(i));
+    e.enqueue(device::MulConstants{e.prepared(), in.primes(), in.view().item(i),
+                                   constants_of(std::rint(numbers[i].real() * scale), moduli), r.tensor.view().item(i)});
   }
   return finish(std::move(r));
 }

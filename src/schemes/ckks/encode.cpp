@@ -244,7 +244,7 @@ Plaintext encode(const Parameters& parameters, const Values& values, std::size_t
   for (std::size_t first = 0; first < items; first += stretch) {
     const std::size_t count = std::min(stretch, items - first);
     const RnsTensor part = upload_polynomials(*c, rounded_polynomials(*c, values, scale, first, count), primes);
-    e.kernels().forward_ntt(e.queue(), e.prepared(), primes, part.view(), all.slice(0, first, 1, count).view());
+    e.enqueue(device::ForwardNtt{e.prepared(), primes, part.view(), all.slice(0, first, 1, count).view()});
   }
   data->tensor = all.reshape(values.shape);
   return Plaintext(std::move(data));

@@ -68,8 +68,8 @@ RnsTensor with_mask(Context& c, const RnsTensor& body, const Key256& seed) {
   if (items) {
     const RnsTensor mask(c.rlwe().engine(), {items}, 1, body.primes(), Domain::coefficient);
     rlwe::fill_masks(mask, seed, 0);
-    e.kernels().forward_ntt(e.queue(), e.prepared(), body.primes(), mask.view(), whole.with_components(1, 1).view());
-    e.kernels().copy(e.queue(), body.reshape({items}).view(), whole.with_components(0, 1).view());
+    e.enqueue(device::ForwardNtt{e.prepared(), body.primes(), mask.view(), whole.with_components(1, 1).view()});
+    e.enqueue(device::Copy{body.reshape({items}).view(), whole.with_components(0, 1).view()});
   }
   return whole.reshape(body.shape());
 }

@@ -77,8 +77,8 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
       const RnsTensor body = zero.with_components(0, 1);
       const RnsTensor message =
           upload_polynomials(k, rounded_polynomials(k, values, data.scale, first, count), chain, ring::Secrecy::passing);
-      e.kernels().add(e.queue(), e.prepared(), chain, body.view(), message.view(), body.view());
-      e.kernels().forward_ntt(e.queue(), e.prepared(), chain, zero.view(), out.view());
+      e.enqueue(device::Add{e.prepared(), chain, body.view(), message.view(), body.view()});
+      e.enqueue(device::ForwardNtt{e.prepared(), chain, zero.view(), out.view()});
     });
     if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
   }

@@ -111,8 +111,8 @@ RnsTensor times_whole(Context& c, const RnsTensor& x, double whole) {
   RnsTensor out(x.engine(), x.shape(), x.components(), x.primes(), x.domain());
   ring::Engine& e = c.engine();
   if (out.items()) {
-    e.kernels().mul_constants(e.queue(), e.prepared(), x.primes(), x.view(),
-                              constants_of(whole, c.rlwe().moduli(x.primes())), out.view());
+    e.enqueue(device::MulConstants{e.prepared(), x.primes(), x.view(), constants_of(whole, c.rlwe().moduli(x.primes())),
+                                   out.view()});
   }
   return out;
 }

@@ -200,7 +200,6 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
   const device::Buffer narrow_buffer = session.allocate(narrow, device::PrimeList::range(0, 1));
   narrow.data = narrow_buffer->address();
 
-  device::TfheKernels& kernels = session.device().tfhe();
   std::size_t done = 0;
   device::for_chunks(views, at_once, {}, [&](const std::vector<device::View>& part) {
     const std::size_t count = part.front().items();
@@ -208,15 +207,15 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
     const device::View shaped = *device::reshape_view(flat, device::shape_of(part.front()));
     std::size_t at = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      session.kernels().copy(session.queue(), part[i], shaped.with_components(at, wires[i]));
+      session.enqueue(device::Copy{part[i], shaped.with_components(at, wires[i])});
       at += wires[i];
     }
     for (std::size_t l = 0; l < prepared->launches().size(); ++l) {
-      const device::PreparedLevel& level = *prepared->launches()[l];
-      if (level.level().linear())
-        kernels.combine(session.queue(), level, flat);
+      const std::shared_ptr<const device::PreparedLevel>& level = prepared->launches()[l];
+      if (level->level().linear())
+        session.enqueue(device::Combine{level, flat});
       else
-        kernels.evaluate(session.queue(), *key->key_switch, *key->bootstrap, level, flat, scratch);
+        session.enqueue(device::Evaluate{key->key_switch, key->bootstrap, level, flat, scratch});
       if (progress) {
         progress((static_cast<double>(done) + static_cast<double>(count) * static_cast<double>(l + 1) /
                                                   static_cast<double>(prepared->launches().size())) /
@@ -225,7 +224,7 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
     }
     at = prepared->first_output();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      session.kernels().copy(session.queue(), shaped.with_components(at, outputs[i]), part[inputs.size() + i]);
+      session.enqueue(device::Copy{shaped.with_components(at, outputs[i]), part[inputs.size() + i]});
       at += outputs[i];
     }
     done += count;

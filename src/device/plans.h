@@ -1,9 +1,17 @@
 // Plans of the composite kernels: every constant they need, prepared for one device.
 #pragma once
 
-#include "device/kernels.h"
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "device/prepared.h"
+#include "device/view.h"
 
 namespace heliograph::device {
+
+/// One small constant for each limb.
+using LimbConstants = std::array<u64, kMaxLimbs>;
 
 /// Division in the NTT domain by the product F of some limbs' primes, rounded (rescaling, mod down):
 ///   out_j = own_j x_i + NTT(rest(divided limbs of x))_j     own_j is 0, and there is no x_i, for a limb that is added
@@ -46,6 +54,9 @@ struct KeySwitchPlan {
   LimbConstants weight{};
   DividePlan down;
 };
+
+/// The division at a key switch's end, which lives as long as its plan.
+std::shared_ptr<const DividePlan> division_of(const std::shared_ptr<const KeySwitchPlan>& plan);
 
 /// BFV multiplication with auxiliary primes R: the product is held modulo Q*R and must fit there.
 struct MultiplyPlan {

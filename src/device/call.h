@@ -1,0 +1,496 @@
+// THE list of kernels. A call is a value: the operands, constants and plan of one kernel, which a queue performs
+// (device/device.h), a counting device counts (device/work.h) and a composite's definition expands (device/expand.h).
+// Words are canonical residues; every result is exact and the same on every backend. TFHE's bootstrap alone has a tolerance.
+//
+// Common rules. `primes` names the prime of each limb of every operand unless said otherwise. Operands have the ring's
+// word and n. Batch axes may be reversed (negative strides), those of inputs broadcast (stride 0); `out` may be an input of
+// the same shape (element-wise kernels, transforms) and otherwise must not overlap one. Performing a call neither blocks,
+// synchronises nor uploads.
+//
+// Kernels that take each coefficient (or value) alone also work on a slice of them: n of all operands may be the same
+// multiple of 64 below the ring's degree, each limb lying at a multiple of 64 bytes. These are Add, Sub, Neg, Mul,
+// MulAccumulate, MulConstants, AddConstants (NTT domain), Convert, InnerProduct, Tensor, Product, Copy, Gather and Zero.
+// These alone take a ring of rows (math::Ring::rows), which has no transform.
+//
+// `each` of a struct shows a function every view of a call, in the order of the fields, and what the kernel does with it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/secret.h"
+#include "device/draw.h"
+#include "device/plans.h"
+#include "device/prepared.h"
+#include "device/tfhe.h"
+#include "device/view.h"
+
+namespace heliograph::device {
+
+/// What a kernel does with an operand.
+enum class Access : unsigned char { read, write, read_write };
+
+using RingHandle = std::shared_ptr<const PreparedRing>;
+using PermutationHandle = std::shared_ptr<const PreparedPermutation>;
+
+/// One small constant for each limb of a call, shared by all copies of it.
+class Constants {
+ public:
+  Constants(const LimbConstants& c) : values_(std::make_shared<const LimbConstants>(c)) {}
+  operator const LimbConstants&() const { return *values_; }
+  u64 operator[](std::size_t limb) const { return (*values_)[limb]; }
+
+ private:
+  std::shared_ptr<const LimbConstants> values_;
+};
+
+/// Scratch: a stretch of device memory handed out front to back.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(std::byte* begin, std::size_t bytes) : next_(begin), left_(bytes) {}
+  /// Throws InternalError where the declared size was too small.
+  View take(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n);
+  static std::size_t bytes(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n);
+  Workspace split(std::size_t bytes);
+
+ private:
+  std::byte* next_ = nullptr;
+  std::size_t left_ = 0;
+};
+
+// Element-wise, either domain.
+
+struct Add {
+  static constexpr const char* name = "add";
+  RingHandle ring;
+  PrimeList primes;
+  View a, b, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
+  }
+};
+
+struct Sub {
+  static constexpr const char* name = "sub";
+  RingHandle ring;
+  PrimeList primes;
+  View a, b, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
+  }
+};
+
+struct Neg {
+  static constexpr const char* name = "neg";
+  RingHandle ring;
+  PrimeList primes;
+  View a, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.out, Access::write);
+  }
+};
+
+/// `a` or `b` may have one component where out has more (it is used for each).
+struct Mul {
+  static constexpr const char* name = "mul";
+  RingHandle ring;
+  PrimeList primes;
+  View a, b, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
+  }
+};
+
+/// out += a * b, components as of Mul.
+struct MulAccumulate {
+  static constexpr const char* name = "mul_accumulate";
+  RingHandle ring;
+  PrimeList primes;
+  View a, b, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read);
+    f(c.b, Access::read);
+    f(c.out, Access::read_write);
+  }
+};
+
+/// out = a * c[limb]
+struct MulConstants {
+  static constexpr const char* name = "mul_constants";
+  RingHandle ring;
+  PrimeList primes;
+  View a;
+  Constants c;
+  View out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.out, Access::write);
+  }
+};
+
+/// out = a + the constant polynomial c[limb]: coefficient 0, or every position in the NTT domain.
+struct AddConstants {
+  static constexpr const char* name = "add_constants";
+  RingHandle ring;
+  PrimeList primes;
+  View a;
+  Constants c;
+  math::Domain domain;
+  View out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.out, Access::write);
+  }
+};
+
+// Transforms.
+
+struct ForwardNtt {
+  static constexpr const char* name = "forward_ntt";
+  RingHandle ring;
+  PrimeList primes;
+  View a, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.out, Access::write);
+  }
+};
+
+struct InverseNtt {
+  static constexpr const char* name = "inverse_ntt";
+  RingHandle ring;
+  PrimeList primes;
+  View a, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.out, Access::write);
+  }
+};
+
+/// out[i] = +-a[source[i]] in every limb.
+struct Permute {
+  static constexpr const char* name = "permute";
+  RingHandle ring;
+  PrimeList primes;
+  PermutationHandle permutation;
+  View a, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.out, Access::write);
+  }
+};
+
+/// See math/conversion.h. Coefficient domain. Limbs of `x` are the conversion's `from`, of `own` and `out` its `to`; there is an
+/// `own` exactly where the conversion has own constants. `x` and `out` may have different words.
+/// `place[j]` is the limb of `out` (and of `own`) for the conversion's target j; none: limb j.
+struct Convert {
+  static constexpr const char* name = "convert";
+  std::shared_ptr<const PreparedConversion> conversion;
+  View x;
+  std::optional<View> own;
+  View out;
+  std::optional<PrimeList> place = {};
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.x, Access::read);
+    if (c.own) f(*c.own, Access::read);
+    f(c.out, Access::write);
+  }
+};
+
+// Products.
+
+/// Key switching's product, NTT domain: out_c = sum_j digits_j * key_(j * C + c), C = out.components, over
+/// digits.components digits. `key_limbs[l]` is the position in `key` of the call's limb l.
+struct InnerProduct {
+  static constexpr const char* name = "inner_product";
+  RingHandle ring;
+  PrimeList primes;
+  View digits, key;
+  PrimeList key_limbs;
+  View out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.digits, Access::read);
+    f(c.key, Access::read);
+    f(c.out, Access::write);
+  }
+};
+
+/// Product of ciphertexts as polynomials in the secret, NTT domain: out_k = sum_(i+j=k) a_i * b_j.
+struct Tensor {
+  static constexpr const char* name = "tensor";
+  RingHandle ring;
+  PrimeList primes;
+  View a, b, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
+  }
+};
+
+/// A matrix product over the batch, see GatheredProduct.
+struct Product {
+  static constexpr const char* name = "product";
+  RingHandle ring;
+  PrimeList primes;
+  std::shared_ptr<const PreparedProduct> product;
+  View in, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.in, Access::read);
+    f(c.out, Access::write);
+  }
+};
+
+// Making and moving.
+
+struct Sample {
+  static constexpr const char* name = "sample";
+  RingHandle ring;
+  PrimeList primes;
+  Secret<Draw> draw;  // wiped with every copy of the call
+  View out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.out, Access::write);
+  }
+};
+
+struct Copy {
+  static constexpr const char* name = "copy";
+  View a, out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.out, Access::write);
+  }
+};
+
+/// One copy of a Gather.
+struct Piece {
+  View from, to;
+};
+
+/// Several copies as one call: each piece as Copy. A piece's `from` may lie on another device that this one reaches.
+struct Gather {
+  static constexpr const char* name = "gather";
+  std::vector<Piece> pieces;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    for (auto& p : c.pieces) f(p.from, Access::read), f(p.to, Access::write);
+  }
+};
+
+struct Zero {
+  static constexpr const char* name = "zero";
+  View out;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.out, Access::write);
+  }
+};
+
+// Composites: what they are is written once (device/expand.cpp); a backend may perform them otherwise, bit-equal.
+
+/// Digits of one polynomial, raised to all of the plan's primes and transformed. `x` is in the coefficient domain.
+struct Decompose {
+  static constexpr const char* name = "decompose";
+  static constexpr bool composite = true;
+  std::shared_ptr<const KeySwitchPlan> plan;
+  View x, digits;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.x, Access::read);
+    f(c.digits, Access::write);
+  }
+};
+
+/// From digits to the result of 2 components, in `domain`, as `add` (absent, or 1 or 2 components over the chain).
+/// Coefficient domain: mod down of the inner product of `digits` with `key`, plus `add`; over the chain.
+/// NTT domain: division by plan.down of the inner product plus plan.weight times `add`; over plan.down.out. `turn`, where
+/// given, permutes the digits and `add` first (a rotation: an automorphism of the NTT domain, which negates nothing).
+struct ApplyKey {
+  static constexpr const char* name = "apply_key";
+  static constexpr bool composite = true;
+  std::shared_ptr<const KeySwitchPlan> plan;
+  math::Domain domain;
+  View digits, key;
+  std::optional<View> add;
+  View out;
+  Workspace scratch;
+  PermutationHandle turn = nullptr;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.digits, Access::read);
+    f(c.key, Access::read);
+    if (c.add) f(*c.add, Access::read);
+    f(c.out, Access::write);
+  }
+};
+
+/// The same of one polynomial in `domain`, decomposed first.
+struct KeySwitch {
+  static constexpr const char* name = "key_switch";
+  static constexpr bool composite = true;
+  std::shared_ptr<const KeySwitchPlan> plan;
+  math::Domain domain;
+  View x, key;
+  std::optional<View> add;
+  View out;
+  Workspace scratch;
+  PermutationHandle turn = nullptr;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.x, Access::read);
+    f(c.key, Access::read);
+    if (c.add) f(*c.add, Access::read);
+    f(c.out, Access::write);
+  }
+};
+
+/// Division of polynomials in the NTT domain; see DividePlan.
+struct Divide {
+  static constexpr const char* name = "divide";
+  static constexpr bool composite = true;
+  std::shared_ptr<const DividePlan> plan;
+  View x, out;
+  Workspace scratch;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.x, Access::read);
+    f(c.out, Access::write);
+  }
+};
+
+/// BFV product before relinearization (HPS): lift, tensor, scale by t/Q. `b` may be `a` itself: a square.
+struct BfvMultiply {
+  static constexpr const char* name = "bfv_multiply";
+  static constexpr bool composite = true;
+  std::shared_ptr<const MultiplyPlan> plan;
+  View a, b, out;
+  Workspace scratch;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
+  }
+};
+
+// TFHE (device/tfhe.h). `wires`: 64-bit words, one batch axis of items (not reversed), a component for each wire, one limb,
+// n = lwe_words(k * N). `narrow`: 32-bit words, one batch axis of as many items, a component for each row, one limb,
+// n = lwe_words(n). Where there are no items or no rows nothing is performed.
+
+/// The linear combination of each row of each item, into the row's first target.
+struct Combine {
+  static constexpr const char* name = "combine";
+  std::shared_ptr<const PreparedLevel> level;
+  View wires;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.wires, Access::read_write);
+  }
+};
+
+/// The row's first target, switched to the narrow key:
+///   (0, .., 0, round(b / 2^32)) - sum over i, level of digit(a_i, level) * key[i][level]   modulo 2^32.
+struct LweKeySwitch {
+  static constexpr const char* name = "lwe_key_switch";
+  std::shared_ptr<const PreparedKeySwitch> key;
+  std::shared_ptr<const PreparedLevel> level;
+  View wires, narrow;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.wires, Access::read);
+    f(c.narrow, Access::write);
+  }
+};
+
+/// Modulus switch, blind rotation and sample extraction (Chillotti et al., ePrint 2018/421).
+/// Modulus switch to 2N: a'_i = round(2N a_i / 2^32), and b' = round(2N (b - floor(E / 2)) / 2^32), E the sum of the
+/// signed errors a_i - 2^32 a'_i / 2N: what half of the key's bits is expected to add is taken away (drift mitigation,
+/// ePrint 2024/1718). Blind rotation: acc = X^(-b') * (0, .., 0, table); then for each group
+///   acc_c = sum over r, level of digit(acc_r, level) * (sum over values v of X^(sum of a'_i over the bits of v) key[g][v][r][level][c]).
+/// Result o: coefficient o * N / outputs of acc as an LWE ciphertext.
+struct Bootstrap {
+  static constexpr const char* name = "bootstrap";
+  std::shared_ptr<const PreparedBootstrap> key;
+  std::shared_ptr<const PreparedLevel> level;
+  View narrow, wires;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.narrow, Access::read);
+    f(c.wires, Access::read_write);
+  }
+};
+
+/// All of a level: Combine, and for what is not linear LweKeySwitch and Bootstrap, with `narrow` as scratch.
+struct Evaluate {
+  static constexpr const char* name = "evaluate";
+  static constexpr bool composite = true;
+  std::shared_ptr<const PreparedKeySwitch> switch_key;
+  std::shared_ptr<const PreparedBootstrap> key;
+  std::shared_ptr<const PreparedLevel> level;
+  View wires, narrow;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.wires, Access::read_write);
+    f(c.narrow, Access::write);
+  }
+};
+
+using Call = std::variant<Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, ForwardNtt, InverseNtt, Permute,
+                          Convert, InnerProduct, Tensor, Product, Sample, Copy, Gather, Zero, Decompose, ApplyKey, KeySwitch,
+                          Divide, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate>;
+static_assert(sizeof(Call) <= 1024, "a call is copied into queues and programs");
+
+template <class C>
+concept Composite = requires {
+  C::composite;
+};
+
+/// "add", "key_switch": for a person and for counts.
+const char* name(const Call& call);
+/// The names of all kernels, in the order of the variant.
+std::vector<const char*> kernel_names();
+
+/// Throws ShapeError, MismatchError or ParameterError where the operands do not fit the kernel.
+void check(const Call& call);
+/// Whether performing it changes nothing, whatever the backend.
+bool idle(const Call& call);
+
+}  // namespace heliograph::device

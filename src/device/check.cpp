@@ -1,0 +1,323 @@
+// Whether a call's operands fit its kernel.
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+#include "base/checked.h"
+#include "device/call.h"
+
+namespace heliograph::device {
+
+namespace {
+
+constexpr std::size_t kSlice = 64;  // a slice of the coefficients is a multiple of so many words
+
+/// All but the degree.
+void check_limbs(const PreparedRing& ring, const PrimeList& primes, const View& v) {
+  require<MismatchError>(v.word == ring.ring().word(), "an operand's word is not the ring's");
+  require<ShapeError>(v.limbs == primes.size(), "an operand does not have one limb for each prime");
+  for (PrimeIndex p : primes) require<ShapeError>(p < ring.ring().primes().size(), "a prime index is beyond the ring's");
+}
+
+void check_ring(const PreparedRing& ring, const PrimeList& primes, const View& v) {
+  require<ParameterError>(ring.ring().transforms(), "rows of residues are no polynomials: this kernel is for a ring");
+  require<ShapeError>(v.n == ring.ring().n(), "an operand's degree is not the ring's");
+  check_limbs(ring, primes, v);
+}
+
+/// Of the ring, all of its coefficients or the slice that `out` has.
+void check_slice(const PreparedRing& ring, const PrimeList& primes, const View& v, const View& out) {
+  const std::size_t n = ring.ring().n();
+  require<ShapeError>(v.n == out.n && (v.n == n || (v.n < n && v.n > 0 && v.n % kSlice == 0)),
+                      "an operand's degree is not the ring's, nor are all operands the same multiple of 64 coefficients");
+  check_limbs(ring, primes, v);
+}
+
+/// A result has memory of its own for each item.
+void check_result(const View& out) {
+  for (int i = 0; i < out.axes; ++i)
+    require<ShapeError>(out.stride[i] != 0 || out.shape[i] <= 1 || out.items() == 0, "a result cannot broadcast");
+}
+
+void check_batch(const View& a, const View& out) {
+  require<ShapeError>(a.items() == out.items(), "operands have different batch sizes");
+  check_result(out);
+}
+
+void check_same(const View& a, const View& out) {
+  check_batch(a, out);
+  require<ShapeError>(a.components == out.components, "operands have different numbers of components");
+}
+
+void check_copy(const View& a, const View& out) {
+  check_same(a, out);
+  require<ShapeError>(a.limbs == out.limbs && a.n == out.n && a.word == out.word, "a copy's operands do not fit");
+}
+
+void check_word(const std::vector<u64>& moduli, const View& v) {
+  for (u64 q : moduli)
+    require<MismatchError>(v.word == Word::w64 || q <= u64{1} << 32, "a modulus does not fit its operand's word");
+}
+
+void check_key(const PreparedRing& ring, const View& key, const PrimeList& key_limbs, std::size_t limbs,
+               std::size_t components, std::size_t n) {
+  require<ShapeError>(key.n == n && key.items() == 1, "a key does not fit the ring");
+  require<MismatchError>(key.word == ring.ring().word(), "an operand's word is not the ring's");
+  require<ShapeError>(key.components >= components, "a key has too few digits");
+  require<ShapeError>(key_limbs.size() == limbs, "one key limb is needed for each prime");
+  for (PrimeIndex l : key_limbs) require<ShapeError>(l < key.limbs, "a key limb is out of range");
+}
+
+void check_added(const KeySwitchPlan& plan, const View& add, const View& out) {
+  check_ring(*plan.ring, plan.chain, add);
+  check_batch(add, out);
+  require<ShapeError>(add.components == 1 || add.components == 2, "a key switch adds one or two components");
+}
+
+/// Inputs and result of one shape: all coefficients or slices of them.
+void check_alike(const RingHandle& ring, const PrimeList& primes, std::initializer_list<const View*> views,
+                 const View& out) {
+  for (const View* v : views) check_slice(*ring, primes, *v, out), check_same(*v, out);
+}
+
+/// A factor of one component serves each of the result's.
+void check_factors(const RingHandle& ring, const PrimeList& primes, const View& a, const View& b, const View& out) {
+  for (const View* v : {&a, &b, &out}) check_slice(*ring, primes, *v, out), check_batch(*v, out);
+  for (const View* v : {&a, &b}) {
+    require<ShapeError>(v->components == out.components || v->components == 1,
+                        "operands have different numbers of components");
+  }
+}
+
+void check_constants(const RingHandle& ring, const PrimeList& primes, const Constants& c) {
+  for (std::size_t l = 0; l < primes.size(); ++l)
+    require<ShapeError>(c[l] < ring->ring().prime(primes[l]), "a constant is not reduced");
+}
+
+void check_transform(const RingHandle& ring, const PrimeList& primes, const View& a, const View& out) {
+  for (const View* v : {&a, &out}) check_ring(*ring, primes, *v), check_same(*v, out);
+}
+
+void check_divide(const DividePlan& plan, const View& out) {
+  check_ring(*plan.ring, plan.out, out);
+  std::size_t next = 0;
+  for (const auto& [from, to, count] : plan.kept) {
+    require<ShapeError>(from + count <= plan.primes.size() && to >= next && to + count <= plan.out.size(),
+                        "a division keeps limbs that are not there, or in another order");
+    next = to + count;
+  }
+  const std::size_t divisors = plan.divisors();
+  for (const auto& [from, to, count] : plan.divided) {
+    require<ShapeError>(from + count <= plan.primes.size() && to + count <= divisors,
+                        "a division divides by limbs that are not there");
+  }
+  require<ShapeError>((plan.rest != nullptr) == (divisors > 0), "a division's conversion is missing or not wanted");
+  if (!plan.rest) return;
+  const math::Conversion& c = plan.rest->conversion();
+  require<ShapeError>(c.own.empty() && c.sources() == divisors && c.targets() == plan.out.size(),
+                      "a division's conversion does not fit it");
+}
+
+void check_wires(const PreparedLevel& level, const View& wires, std::size_t dimension) {
+  require<ShapeError>(wires.word == Word::w64 && wires.axes == 1 && wires.limbs == 1 &&
+                          (dimension == 0 || wires.n == lwe_words(dimension)) && wires.n % 64 == 0 && wires.stride[0] >= 0,
+                      "wires are LWE ciphertexts [item][wire] of 64-bit words, the first item first");
+  require<ShapeError>(wires.components >= level.level().wires(), "the level has more wires than there is room for");
+}
+
+void check_narrow(const PreparedLevel& level, const View& wires, const View& narrow, std::size_t dimension) {
+  require<ShapeError>(narrow.word == Word::w32 && narrow.axes == 1 && narrow.limbs == 1 &&
+                          narrow.n == lwe_words(dimension) && narrow.stride[0] >= 0,
+                      "narrow ciphertexts are LWE ciphertexts [item][row] of 32-bit words, the first item first");
+  require<ShapeError>(narrow.items() == wires.items() && narrow.components >= level.level().rows(),
+                      "there is less room for narrow ciphertexts than rows");
+}
+
+// One function for each kernel.
+
+void check_call(const Add& c) { check_alike(c.ring, c.primes, {&c.a, &c.b, &c.out}, c.out); }
+void check_call(const Sub& c) { check_alike(c.ring, c.primes, {&c.a, &c.b, &c.out}, c.out); }
+void check_call(const Neg& c) { check_alike(c.ring, c.primes, {&c.a, &c.out}, c.out); }
+void check_call(const Mul& c) { check_factors(c.ring, c.primes, c.a, c.b, c.out); }
+void check_call(const MulAccumulate& c) { check_factors(c.ring, c.primes, c.a, c.b, c.out); }
+
+void check_call(const MulConstants& c) {
+  check_alike(c.ring, c.primes, {&c.a, &c.out}, c.out);
+  check_constants(c.ring, c.primes, c.c);
+}
+
+void check_call(const AddConstants& c) {
+  c.domain == math::Domain::ntt ? check_alike(c.ring, c.primes, {&c.a, &c.out}, c.out)
+                                : check_transform(c.ring, c.primes, c.a, c.out);
+  check_constants(c.ring, c.primes, c.c);
+}
+
+void check_call(const ForwardNtt& c) { check_transform(c.ring, c.primes, c.a, c.out); }
+void check_call(const InverseNtt& c) { check_transform(c.ring, c.primes, c.a, c.out); }
+
+void check_call(const Permute& c) {
+  check_transform(c.ring, c.primes, c.a, c.out);
+  require<ShapeError>(c.permutation->permutation().source.size() == c.out.n,
+                      "a permutation's length is not the ring's degree");
+  require<ShapeError>(c.a.data != c.out.data, "a permutation cannot work in place");
+}
+
+void check_call(const Convert& c) {
+  const math::Conversion& k = c.conversion->conversion();
+  require<ShapeError>(c.x.limbs == k.sources(), "a conversion's input does not have one limb for each source");
+  require<ShapeError>((c.place ? c.place->size() : c.out.limbs) == k.targets(),
+                      "a conversion's output does not have one limb for each target");
+  if (c.place) {
+    for (PrimeIndex l : *c.place) require<ShapeError>(l < c.out.limbs, "a conversion's output limb is out of range");
+  }
+  check_same(c.x, c.out);
+  require<ShapeError>(c.x.n == c.out.n, "a conversion does not change the degree");
+  require<ShapeError>(std::has_single_bit(c.out.n) || (c.out.n > 0 && c.out.n % kSlice == 0),
+                      "a conversion's operands are neither of a degree nor slices of multiples of 64 coefficients");
+  check_word(k.from, c.x);
+  check_word(k.to, c.out);
+  require<ShapeError>(c.own.has_value() == !k.own.empty(), "a conversion's own operand is missing or not wanted");
+  if (c.own) {
+    check_same(*c.own, c.out);
+    require<ShapeError>(c.own->limbs == c.out.limbs && c.own->word == c.out.word && c.own->n == c.out.n,
+                        "a conversion's own operand does not fit");
+  }
+}
+
+void check_call(const InnerProduct& c) {
+  for (const View* v : {&c.digits, &c.out}) check_slice(*c.ring, c.primes, *v, c.out), check_batch(*v, c.out);
+  check_key(*c.ring, c.key, c.key_limbs, c.primes.size(), c.digits.components * c.out.components, c.out.n);
+}
+
+/// Of polynomials in the secret.
+void check_degrees(const View& a, const View& b, const View& out) {
+  require<ShapeError>(a.components + b.components == out.components + 1,
+                      "a product has one component fewer than its factors together");
+}
+
+void check_call(const Tensor& c) {
+  for (const View* v : {&c.a, &c.b, &c.out}) check_slice(*c.ring, c.primes, *v, c.out), check_batch(*v, c.out);
+  check_degrees(c.a, c.b, c.out);
+}
+
+void check_call(const Product& c) {
+  for (const View* v : {&c.in, &c.out}) check_slice(*c.ring, c.primes, *v, c.out);
+  check_result(c.out);
+  const GatheredProduct& g = c.product->product();
+  require<ShapeError>(c.in.components == c.out.components, "operands have different numbers of components");
+  require<ShapeError>(c.in.items() == g.inputs, "a matrix product has another number of inputs");
+  require<ShapeError>(c.out.items() == g.groups * g.outputs * g.positions, "a matrix product has another number of outputs");
+}
+
+void check_call(const Sample& c) {
+  check_ring(*c.ring, c.primes, c.out);
+  check_result(c.out);
+  // Beyond these a draw would repeat another's block.
+  const Draw& draw = c.draw;
+  require<ShapeError>(c.out.components <= 256 && draw.first_item + c.out.items() <= u64{1} << 32,
+                      "a draw's position is out of range");
+}
+
+void check_call(const Copy& c) { check_copy(c.a, c.out); }
+void check_call(const Gather& c) {
+  for (const Piece& p : c.pieces) check_copy(p.from, p.to);
+}
+void check_call(const Zero& c) { check_result(c.out); }
+
+void check_call(const Decompose& c) {
+  check_ring(*c.plan->ring, c.plan->chain, c.x);
+  check_ring(*c.plan->ring, c.plan->extended, c.digits);
+  check_batch(c.x, c.digits);
+  require<ShapeError>(c.x.components == 1 && c.digits.components == c.plan->digits.size(),
+                      "one polynomial becomes one component a digit");
+}
+
+/// What both forms of a key switch want of key, addend and result.
+template <class Switch>
+void check_switch(const Switch& c) {
+  const KeySwitchPlan& plan = *c.plan;
+  require<ShapeError>(c.out.components == 2, "a key switch gives two components");
+  check_key(*plan.ring, c.key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size(), c.out.n);
+  if (c.add) check_added(plan, *c.add, c.out);
+  if (c.domain == math::Domain::coefficient) {
+    check_ring(*plan.ring, plan.chain, c.out);
+    require<ShapeError>(!c.turn, "in the coefficient domain a key switch turns nothing");
+    return;
+  }
+  require<ShapeError>(plan.down.primes == plan.extended, "a key switch's division is not of its sums");
+  check_divide(plan.down, c.out);
+  if (c.turn) {
+    const Permutation& p = c.turn->permutation();
+    require<ShapeError>(p.source.size() == c.out.n && p.negate.empty(),
+                        "not a permutation of the NTT domain of this degree");
+  }
+}
+
+void check_call(const ApplyKey& c) {
+  check_ring(*c.plan->ring, c.plan->extended, c.digits);
+  check_batch(c.digits, c.out);
+  require<ShapeError>(c.digits.components == c.plan->digits.size(), "a key switch takes one component a digit");
+  check_switch(c);
+}
+
+void check_call(const KeySwitch& c) {
+  check_ring(*c.plan->ring, c.plan->chain, c.x);
+  check_batch(c.x, c.out);
+  require<ShapeError>(c.x.components == 1, "a key switch takes one component");
+  check_switch(c);
+}
+
+void check_call(const Divide& c) {
+  check_ring(*c.plan->ring, c.plan->primes, c.x);
+  check_same(c.x, c.out);
+  check_divide(*c.plan, c.out);
+}
+
+void check_call(const BfvMultiply& c) {
+  for (const View* v : {&c.a, &c.b, &c.out}) check_ring(*c.plan->ring, c.plan->chain, *v), check_batch(*v, c.out);
+  check_degrees(c.a, c.b, c.out);
+}
+
+void check_call(const Combine& c) { check_wires(*c.level, c.wires, 0); }
+
+void check_call(const LweKeySwitch& c) {
+  check_wires(*c.level, c.wires, c.key->shape().from);
+  check_narrow(*c.level, c.wires, c.narrow, c.key->shape().to);
+}
+
+void check_call(const Bootstrap& c) {
+  check_wires(*c.level, c.wires, c.key->shape().wide());
+  check_narrow(*c.level, c.wires, c.narrow, c.key->shape().n);
+  require<ShapeError>(!c.level->level().linear() && c.level->level().degree == c.key->shape().degree,
+                      "a level's tables have the key's N coefficients");
+}
+
+void check_call(const Evaluate& c) {
+  if (c.level->level().linear()) return check_wires(*c.level, c.wires, 0);
+  check_wires(*c.level, c.wires, c.key->shape().wide());
+  check_narrow(*c.level, c.wires, c.narrow, c.key->shape().n);
+  require<ShapeError>(c.switch_key->shape().from == c.key->shape().wide() && c.switch_key->shape().to == c.key->shape().n,
+                      "the two keys do not belong together");
+  require<ShapeError>(c.level->level().degree == c.key->shape().degree, "a level's tables have the key's N coefficients");
+}
+
+}  // namespace
+
+void check(const Call& call) {
+  std::visit([](const auto& c) { check_call(c); }, call);
+}
+
+bool idle(const Call& call) {
+  return std::visit(
+      [](const auto& c) {
+        if constexpr (requires {
+                        c.level;
+                        c.wires;
+                      })
+          return c.wires.items() == 0 || c.level->level().rows() == 0;
+        return false;
+      },
+      call);
+}
+
+}  // namespace heliograph::device

@@ -1,0 +1,260 @@
+#include "device/expand.h"
+
+#include "base/checked.h"
+
+namespace heliograph::device {
+
+namespace {
+
+using math::Domain;
+
+/// Room for `count` polynomials of each item: independent of how a backend cuts the batch.
+std::size_t polynomials(const PreparedRing& ring, std::size_t items, std::size_t count) {
+  return checked_mul(items, Workspace::bytes(ring.ring().word(), 1, 1, count, ring.ring().n()));
+}
+
+template <class C>
+std::vector<Call> expansion(const C&) {
+  return {};
+}
+
+std::vector<Call> expansion(const Tensor& c) {
+  std::vector<Call> calls;
+  for (std::size_t k = 0; k < c.out.components; ++k) {
+    const View target = c.out.with_components(k, 1);
+    bool first = true;
+    for (std::size_t i = 0; i < c.a.components && i <= k; ++i) {
+      if (k - i >= c.b.components) continue;
+      const View x = c.a.with_components(i, 1), y = c.b.with_components(k - i, 1);
+      if (first)
+        calls.push_back(Mul{c.ring, c.primes, x, y, target});
+      else
+        calls.push_back(MulAccumulate{c.ring, c.primes, x, y, target});
+      first = false;
+    }
+  }
+  return calls;
+}
+
+std::vector<Call> expansion(const Gather& c) {
+  std::vector<Call> calls;
+  for (const Piece& p : c.pieces) calls.push_back(Copy{p.from, p.to});
+  return calls;
+}
+
+std::vector<Call> expansion(const Decompose& c) {
+  const KeySwitchPlan& plan = *c.plan;
+  std::vector<Call> calls;
+  for (std::size_t j = 0; j < plan.digits.size(); ++j) {
+    const KeySwitchPlan::Digit& digit = plan.digits[j];
+    const View source = c.x.with_limbs(digit.first, digit.count), target = c.digits.with_components(j, 1);
+    calls.push_back(Copy{source, target.with_limbs(digit.first, digit.count)});
+    if (digit.others.size() > 0) calls.push_back(Convert{digit.raise, source, std::nullopt, target, digit.others});
+  }
+  calls.push_back(ForwardNtt{plan.ring, plan.extended, c.digits, c.digits});
+  return calls;
+}
+
+std::vector<Call> apply_key_of_coefficients(const ApplyKey& c) {
+  const KeySwitchPlan& plan = *c.plan;
+  const math::Ring& ring = plan.ring->ring();
+  const std::size_t chain = plan.chain.size();
+  Workspace w = c.scratch;
+  const View sum = plan.mod_down ? w.take(ring.word(), c.out.items(), 2, plan.extended.size(), ring.n()) : c.out;
+  std::vector<Call> calls;
+  calls.push_back(InnerProduct{plan.ring, plan.extended, c.digits, c.key, plan.key_limbs, sum});
+  calls.push_back(InverseNtt{plan.ring, plan.extended, sum, sum});
+  if (plan.mod_down)
+    calls.push_back(Convert{plan.mod_down, sum.with_limbs(chain, plan.special.size()), sum.with_limbs(0, chain), c.out});
+  if (c.add) {
+    const View part = c.out.with_components(0, c.add->components);
+    calls.push_back(Add{plan.ring, plan.chain, part, *c.add, part});
+  }
+  return calls;
+}
+
+std::vector<Call> expansion(const ApplyKey& c) {
+  if (c.domain == Domain::coefficient) return apply_key_of_coefficients(c);
+  const KeySwitchPlan& plan = *c.plan;
+  const math::Ring& ring = plan.ring->ring();
+  Workspace w = c.scratch;
+  std::vector<Call> calls;
+  if (c.turn) {
+    const View turned = w.take(ring.word(), c.out.items(), c.digits.components, plan.extended.size(), ring.n());
+    calls.push_back(Permute{plan.ring, plan.extended, c.turn, c.digits, turned});
+    std::optional<View> more;
+    if (c.add) {
+      more = w.take(ring.word(), c.out.items(), c.add->components, plan.chain.size(), ring.n());
+      calls.push_back(Permute{plan.ring, plan.chain, c.turn, *c.add, *more});
+    }
+    calls.push_back(ApplyKey{c.plan, c.domain, turned, c.key, more, c.out, w});
+    return calls;
+  }
+  const View sum = w.take(ring.word(), c.out.items(), 2, plan.extended.size(), ring.n());
+  const View weighted = w.take(ring.word(), c.out.items(), 2, plan.chain.size(), ring.n());
+  calls.push_back(InnerProduct{plan.ring, plan.extended, c.digits, c.key, plan.key_limbs, sum});
+  if (c.add) {
+    const View more = weighted.with_components(0, c.add->components);
+    const View part = sum.with_components(0, c.add->components).with_limbs(0, plan.chain.size());
+    calls.push_back(MulConstants{plan.ring, plan.chain, *c.add, plan.weight, more});
+    calls.push_back(Add{plan.ring, plan.chain, part, more, part});
+  }
+  calls.push_back(Divide{division_of(c.plan), sum, c.out, w});
+  return calls;
+}
+
+std::vector<Call> expansion(const KeySwitch& c) {
+  const KeySwitchPlan& plan = *c.plan;
+  const math::Ring& ring = plan.ring->ring();
+  Workspace w = c.scratch;
+  std::vector<Call> calls;
+  View coefficients = c.x;
+  if (c.domain == Domain::ntt) {
+    coefficients = w.take(ring.word(), c.x.items(), 1, plan.chain.size(), ring.n());
+    calls.push_back(InverseNtt{plan.ring, plan.chain, c.x, coefficients});
+  }
+  const View digits = w.take(ring.word(), c.x.items(), plan.digits.size(), plan.extended.size(), ring.n());
+  calls.push_back(Decompose{c.plan, coefficients, digits});
+  calls.push_back(ApplyKey{c.plan, c.domain, digits, c.key, c.add, c.out, w, c.turn});
+  return calls;
+}
+
+std::vector<Call> expansion(const Divide& c) {
+  const DividePlan& plan = *c.plan;
+  const math::Ring& ring = plan.ring->ring();
+  Workspace w = c.scratch;
+  std::vector<Call> calls;
+  View rest;
+  if (plan.rest) {
+    const View last = w.take(ring.word(), c.x.items(), c.x.components, plan.divisors(), ring.n());
+    for (const auto& [from, to, count] : plan.divided) {
+      const PrimeList primes(plan.primes.begin() + from, count);
+      calls.push_back(InverseNtt{plan.ring, primes, c.x.with_limbs(from, count), last.with_limbs(to, count)});
+    }
+    rest = w.take(ring.word(), c.x.items(), c.x.components, plan.out.size(), ring.n());
+    calls.push_back(Convert{plan.rest, last, std::nullopt, rest});
+    calls.push_back(ForwardNtt{plan.ring, plan.out, rest, rest});
+  }
+  std::size_t next = 0;  // limb of the result; those before the next run are added ones
+  const auto fill_to = [&](std::size_t end) {
+    if (end > next) calls.push_back(Copy{rest.with_limbs(next, end - next), c.out.with_limbs(next, end - next)});
+  };
+  for (const auto& [from, to, count] : plan.kept) {
+    fill_to(to);
+    const PrimeList primes(plan.out.begin() + to, count);
+    LimbConstants own{};
+    for (std::size_t l = 0; l < count; ++l) own[l] = plan.own[to + l];
+    const View target = c.out.with_limbs(to, count);
+    calls.push_back(MulConstants{plan.ring, primes, c.x.with_limbs(from, count), own, target});
+    if (plan.rest) calls.push_back(Add{plan.ring, primes, target, rest.with_limbs(to, count), target});
+    next = to + count;
+  }
+  fill_to(plan.out.size());
+  return calls;
+}
+
+std::vector<Call> expansion(const BfvMultiply& c) {
+  const MultiplyPlan& plan = *c.plan;
+  const math::Ring& ring = plan.ring->ring();
+  const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size();
+  Workspace w = c.scratch;
+  std::vector<Call> calls;
+  const auto raise = [&](const View& x) {
+    const View extended = w.take(ring.word(), x.items(), x.components, chain + auxiliary, ring.n());
+    calls.push_back(Copy{x, extended.with_limbs(0, chain)});
+    calls.push_back(Convert{plan.lift, x, std::nullopt, extended.with_limbs(chain, auxiliary)});
+    calls.push_back(ForwardNtt{plan.ring, plan.extended, extended, extended});
+    return extended;
+  };
+  const View ea = raise(c.a);
+  const View eb = same_operand(c.a, c.b) ? ea : raise(c.b);
+  const View product = w.take(ring.word(), c.out.items(), c.out.components, chain + auxiliary, ring.n());
+  calls.push_back(Tensor{plan.ring, plan.extended, ea, eb, product});
+  calls.push_back(InverseNtt{plan.ring, plan.extended, product, product});
+  const View scaled = w.take(ring.word(), c.out.items(), c.out.components, auxiliary, ring.n());
+  calls.push_back(Convert{plan.scale, product.with_limbs(0, chain), product.with_limbs(chain, auxiliary), scaled});
+  calls.push_back(Convert{plan.lower, scaled, std::nullopt, c.out});
+  return calls;
+}
+
+std::vector<Call> expansion(const Evaluate& c) {
+  std::vector<Call> calls = {Combine{c.level, c.wires}};
+  if (c.level->level().linear()) return calls;
+  calls.push_back(LweKeySwitch{c.switch_key, c.level, c.wires, c.narrow});
+  calls.push_back(Bootstrap{c.key, c.level, c.narrow, c.wires});
+  return calls;
+}
+
+template <class C>
+std::size_t bytes_of(const C&, std::size_t) {
+  return 0;
+}
+
+std::size_t bytes_to_divide(const DividePlan& plan, std::size_t items, std::size_t components) {
+  if (!plan.rest) return 0;
+  const std::size_t all = checked_mul(items, components);
+  return checked_add(polynomials(*plan.ring, all, plan.divisors()), polynomials(*plan.ring, all, plan.out.size()));
+}
+
+std::size_t bytes_to_apply(const KeySwitchPlan& plan, Domain domain, bool turns, std::size_t items) {
+  const auto room = [&](std::size_t limbs) { return polynomials(*plan.ring, items, limbs); };
+  if (domain == Domain::coefficient) return room(2 * plan.extended.size());
+  const std::size_t chain = room(2 * plan.chain.size());
+  const std::size_t turned = turns ? checked_add(room(plan.digits.size() * plan.extended.size()), chain) : 0;
+  return checked_sum(room(2 * plan.extended.size()), chain, bytes_to_divide(plan.down, items, 2), turned);
+}
+
+std::size_t bytes_of(const Divide& c, std::size_t items) { return bytes_to_divide(*c.plan, items, c.x.components); }
+
+std::size_t bytes_of(const ApplyKey& c, std::size_t items) {
+  return bytes_to_apply(*c.plan, c.domain, c.turn != nullptr, items);
+}
+
+std::size_t bytes_of(const KeySwitch& c, std::size_t items) {
+  const KeySwitchPlan& plan = *c.plan;
+  const std::size_t coefficients = c.domain == Domain::ntt ? polynomials(*plan.ring, items, plan.chain.size()) : 0;
+  return checked_sum(coefficients, polynomials(*plan.ring, items, plan.digits.size() * plan.extended.size()),
+                     bytes_to_apply(plan, c.domain, c.turn != nullptr, items));
+}
+
+std::size_t bytes_of(const BfvMultiply& c, std::size_t items) {
+  // One stretch for each take() of the expansion: each is rounded up on its own.
+  const MultiplyPlan& plan = *c.plan;
+  const std::size_t extended = plan.extended.size(), result = c.a.components + c.b.components - 1;
+  const auto room = [&](std::size_t limbs) { return polynomials(*plan.ring, items, limbs); };
+  return checked_sum(room(c.a.components * extended), room(c.b.components * extended), room(result * extended),
+                     room(result * plan.auxiliary.size()));
+}
+
+}  // namespace
+
+bool same_operand(const View& a, const View& b) {
+  return a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
+         a.components == b.components && a.component_stride == b.component_stride && a.limbs == b.limbs &&
+         a.limb_stride == b.limb_stride;
+}
+
+std::size_t DividePlan::divisors() const {
+  std::size_t sum = 0;
+  for (const Run& run : divided) sum += run.count;
+  return sum;
+}
+
+bool DividePlan::simple() const {
+  return kept.size() == 1 && kept[0].from == 0 && kept[0].to == 0 && kept[0].count == out.size() && divided.size() == 1 &&
+         divided[0].from == out.size() && divided[0].count + out.size() == primes.size();
+}
+
+std::shared_ptr<const DividePlan> division_of(const std::shared_ptr<const KeySwitchPlan>& plan) {
+  return {plan, &plan->down};
+}
+
+std::vector<Call> expand(const Call& call) {
+  return std::visit([](const auto& c) { return expansion(c); }, call);
+}
+
+std::size_t scratch_bytes(const Call& call, std::size_t items) {
+  return std::visit([&](const auto& c) { return bytes_of(c, items); }, call);
+}
+
+}  // namespace heliograph::device

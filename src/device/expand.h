@@ -1,0 +1,18 @@
+// What a composite call is: a sequence of smaller calls, on every backend.
+#pragma once
+
+#include "device/call.h"
+
+namespace heliograph::device {
+
+/// The calls that a composite (or Tensor, or Gather) stands for, some of them composites; empty for the other kernels.
+/// Throws InternalError where its scratch is smaller than scratch_bytes says.
+std::vector<Call> expand(const Call& call);
+
+/// Bytes of scratch that a call wants for `items` items of its batch; 0 for what is no composite.
+std::size_t scratch_bytes(const Call& call, std::size_t items);
+
+/// Whether two operands are the same items and components of the same memory: one need not be read for the other.
+bool same_operand(const View& a, const View& b);
+
+}  // namespace heliograph::device

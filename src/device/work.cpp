@@ -1,0 +1,135 @@
+#include "device/work.h"
+
+#include <bit>
+
+#include "device/expand.h"
+
+namespace heliograph::device {
+
+namespace {
+
+/// The bytes a view covers, repeated ones once.
+u64 stored(const View& v) {
+  u64 words = v.limbs * v.n * (v.component_stride == 0 ? 1 : v.components);
+  for (int i = 0; i < v.axes; ++i) words *= v.stride[i] == 0 && v.shape[i] > 0 ? 1 : v.shape[i];
+  return words * v.word_size();
+}
+
+u64 stored_items(const View& v) { return v.stride[0] == 0 && v.shape[0] > 0 ? 1 : v.items(); }
+
+// Modular products of each kernel; the others have none.
+
+template <class C>
+u64 products(const C&) {
+  return 0;
+}
+u64 products(const Mul& c) { return c.out.words(); }
+u64 products(const MulAccumulate& c) { return c.out.words(); }
+u64 products(const MulConstants& c) { return c.out.words(); }
+u64 transform(const RingHandle& ring, const View& out) { return out.words() / 2 * static_cast<u64>(ring->ring().log_n()); }
+u64 products(const ForwardNtt& c) { return transform(c.ring, c.out); }
+u64 products(const InverseNtt& c) { return transform(c.ring, c.out); }
+u64 products(const Tensor& c) { return c.a.components * c.b.components * c.out.items() * c.primes.size() * c.out.n; }
+u64 products(const InnerProduct& c) { return c.digits.components * c.out.words(); }
+u64 products(const Product& c) { return c.product->pairs() * c.out.components * c.out.limbs * c.out.n; }
+u64 products(const Convert& c) {
+  const math::Conversion& k = c.conversion->conversion();
+  return c.out.items() * c.out.components * c.out.n * (k.sources() + k.sources() * k.targets() + (c.own ? k.targets() : 0));
+}
+
+// Where a kernel touches less than its views show.
+
+template <class C>
+Count counted(const C& call) {
+  Count count{.calls = 1, .products = products(call)};
+  std::vector<const View*> read;
+  C::each(call, [&](const View& v, Access access) {
+    if (access != Access::write) {
+      bool again = false;
+      for (const View* other : read) again = again || same_operand(*other, v);
+      if (!again) count.bytes_read += stored(v);
+      read.push_back(&v);
+    }
+    if (access != Access::read) count.bytes_written += stored(v);
+  });
+  return count;
+}
+
+Count counted(const Convert& c) {
+  // Only the targets' limbs of `own` and `out` are touched.
+  const std::size_t targets = c.conversion->conversion().targets();
+  return {.calls = 1,
+          .bytes_read = stored(c.x) + (c.own ? stored(c.own->with_limbs(0, targets)) : 0),
+          .bytes_written = stored(c.out.with_limbs(0, targets)),
+          .products = products(c)};
+}
+
+Count counted(const InnerProduct& c) {
+  const View key = c.key.with_components(0, c.digits.components * c.out.components).with_limbs(0, c.primes.size());
+  return {.calls = 1, .bytes_read = stored(c.digits) + stored(key), .bytes_written = stored(c.out), .products = products(c)};
+}
+
+Count counted(const Gather& c) {
+  Count count{.calls = 1};
+  for (const Piece& p : c.pieces) count.bytes_read += stored(p.from), count.bytes_written += stored(p.to);
+  return count;
+}
+
+// Of Combine and LweKeySwitch a product is one of words; of Bootstrap one real multiplication in double precision with the
+// addition it is fused with, in the formulation with Fourier transforms: with M = N / 2, 4 M a product of spectra and
+// 2 M log2(M) a transform, of which a group of the key takes rows * (k + 1) * 2^group + 2^group - 1 (bundle, its monomials,
+// and digits times bundle) and rows + k + 1. Keys and tables are read once a call.
+
+Count counted(const Combine& c) {
+  const GateLevel& level = c.level->level();
+  const u64 words = c.wires.n - 63;  // the wide dimension is a multiple of 64
+  std::vector<bool> read(level.wires());
+  u64 sources = 0;
+  for (u32 w : level.source) {
+    sources += !read[w];
+    read[w] = true;
+  }
+  return {.calls = 1,
+          .bytes_read = stored_items(c.wires) * sources * words * sizeof(u64),
+          .bytes_written = c.wires.items() * level.rows() * words * sizeof(u64),
+          .products = c.wires.items() * level.source.size() * words};
+}
+
+Count counted(const LweKeySwitch& c) {
+  const KeySwitchShape& s = c.key->shape();
+  const u64 rows = c.level->level().rows(), samples = c.wires.items() * rows;
+  return {.calls = 1,
+          .bytes_read = stored_items(c.wires) * rows * (s.from + 1) * sizeof(u64) + s.words() * sizeof(u32),
+          .bytes_written = samples * (s.to + 1) * sizeof(u32),
+          .products = samples * s.words()};
+}
+
+Count counted(const Bootstrap& c) {
+  const BootstrapShape& s = c.key->shape();
+  const GateLevel& level = c.level->level();
+  const u64 samples = c.wires.items() * level.rows(), m = s.degree / 2, log_m = static_cast<u64>(std::countr_zero(m));
+  const u64 spectra = s.rows() * (s.k + 1) * s.values() + s.values() - 1, transforms = s.rows() + s.k + 1;
+  return {.calls = 1,
+          .bytes_read = stored_items(c.narrow) * level.rows() * (s.n + 1) * sizeof(u32) +
+                        (s.words() + level.tables.size()) * sizeof(u64),
+          .bytes_written = samples * level.outputs * (s.wide() + 1) * sizeof(u64),
+          .products = samples * s.groups() * (spectra * 4 * m + transforms * 2 * m * log_m)};
+}
+
+}  // namespace
+
+Count work(const Call& call) {
+  return std::visit(
+      []<class C>(const C& c) {
+        if constexpr (Composite<C>) {
+          Count sum;
+          for (const Call& part : expand(c)) sum += work(part);
+          return sum;
+        } else {
+          return counted(c);
+        }
+      },
+      call);
+}
+
+}  // namespace heliograph::device
