@@ -21,7 +21,7 @@ void decompose_case(std::vector<OpCase>& cases, const Field& field, const Switch
     const auto scratch = rig.workspace(Kernels::decompose_workspace(*plan, items(s)));
     return [=, &rig] { rig.kernels().decompose(rig.queue(), *plan, x, digits, scratch); };
   };
-  cases.push_back({"decompose", describe(field, shape, s), s.n > 4096, declare});
+  cases.push_back({"decompose", describe(field, shape, s), kind_of(field, s), s.n > 4096, declare});
 }
 
 /// apply_key from digits, or the whole key_switch from a polynomial.
@@ -46,7 +46,7 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
       }
     };
   };
-  cases.push_back({whole ? "key_switch" : "apply_key", describe(field, shape, s), s.n > 4096, declare});
+  cases.push_back({whole ? "key_switch" : "apply_key", describe(field, shape, s), kind_of(field, s), s.n > 4096, declare});
 }
 
 struct MultiplyShape {
@@ -74,8 +74,8 @@ void multiply_case(std::vector<OpCase>& cases, const Field& field, const Multipl
     const auto scratch = rig.workspace(Kernels::bfv_multiply_workspace(*plan, items(s), m.a_components, m.b_components));
     return [=, &rig] { rig.kernels().bfv_multiply(rig.queue(), *plan, a, b, out, scratch); };
   };
-  cases.push_back(
-      {"bfv_multiply", std::string(field.name) + " n=" + std::to_string(s.n) + " " + m.name, s.n > 4096, declare});
+  cases.push_back({"bfv_multiply", std::string(field.name) + " n=" + std::to_string(s.n) + " " + m.name, kind_of(field, s),
+                   s.n > 4096, declare});
 }
 
 }  // namespace
