@@ -219,6 +219,7 @@ def test_a_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytes
     assert all("no such device" in row["skipped"] for row in rows)
 
 
+@pytest.mark.full
 def test_two_cpu_devices_are_measured_beside_one(tmp_path: Path) -> None:
     """Times faster than one, floors of half, what moved; the JSON of what there was where a case is missing."""
     out = tmp_path / "mesh.json"
