@@ -16,13 +16,14 @@ export ARCHITECTURES
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test build bench lint format sanitize fuzz clean always
+.PHONY: help demo test test-all build bench lint format sanitize fuzz clean always
 
 sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard include) src python -type f -not -name '*.pyc' -not -name '*.so')
 
 help:
 	@echo "make demo      build, then classify encrypted handwritten digits"
 	@echo "make test      build, then run the C++ and the Python tests"
+	@echo "make test-all  the same with the full matrix: every case on every mesh, over ranks and of every degree"
 	@echo "make build     build the package into .venv (then: .venv/bin/heliograph --help)"
 	@echo "make build GPU=1   the same with the CUDA backend (nvcc is needed; docs/gpu.md)"
 	@echo "make bench     measure; figures beside their floors"
@@ -60,6 +61,8 @@ demo: .venv/.extra-demo
 
 test: .venv/.hosts .venv/.extra-test
 	@scripts/test.sh $(PRESET)
+test-all: .venv/.hosts .venv/.extra-test
+	@MATRIX=full scripts/test.sh $(PRESET)
 
 sanitize: .venv/.setup
 	@scripts/cpp-tests.sh sanitize

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cpp-tests.sh PRESET: builds the C++ tests of a preset and runs them. Exit status 77: skipped, no GoogleTest.
+# cpp-tests.sh PRESET: builds the C++ tests of a preset and runs them; with MATRIX=full those of the full matrix too.
+# Exit status 77: skipped, no GoogleTest.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 preset=$1
@@ -26,7 +27,7 @@ fi
 own_build "build/$preset"
 quiet "configure the C++ tests ($preset)" cmake --preset "$preset" "${for_gpus[@]}"
 quiet "build the C++ tests ($preset)" cmake --build --preset "$preset" -j "$jobs"
-quiet "run the C++ tests ($preset)" ctest --preset "$preset" -j "$jobs"
+quiet "run the C++ tests ($preset)" ctest --preset "$preset" -j "$jobs" -C "${MATRIX:-usual}"
 # GoogleTest's own counts: one ctest entry runs many cases.
 count() { awk -v word="$1" '$1 == "[" && $2 == word && $3 == "]" { n += $4 } END { print n + 0 }' "build/$preset/Testing/Temporary/LastTest.log"; }
 summary="$(count PASSED) passed"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh PRESET: all tests, C++ then Python, and one closing line that sums them up.
+# test.sh PRESET: the tests, C++ then Python, and one closing line that sums them up; with MATRIX=full the long ones too.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 failed=0
@@ -12,7 +12,11 @@ case $cpp in
   *) cpp_line="C++: FAILED" failed=1 ;;
 esac
 
-"$python" -m pytest -q -rs tests/python | tee "$logs/pytest.log" || failed=1
+# As many processes as cores, each computing with one thread; on a GPU one, for its memory is not theirs to share.
+processes=$((jobs < 8 ? jobs : 8)) chosen=()
+if wants_gpu; then processes=0; fi
+[ "${MATRIX:-usual}" != full ] || chosen=(-m "")
+"$python" -m pytest -q -rs -n "$processes" --dist worksteal "${chosen[@]}" tests/python | tee "$logs/pytest.log" || failed=1
 python_line="Python: $(tail -n 1 "$logs/pytest.log" | tr -d '=' | xargs)"
 
 [ $failed = 0 ] && result="all tests passed" || result="TESTS FAILED"

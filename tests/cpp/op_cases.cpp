@@ -32,7 +32,9 @@ std::vector<std::string> contract_kernels() {
   return names;
 }
 
-std::vector<std::vector<std::byte>> run_case(Target& target, const OpCase& c) {
+Kind kind_in(const Field& field) { return &field == &kField32 || &field == &kField50 ? Kind::geometry : Kind::arithmetic; }
+
+Results run_case(Target& target, const OpCase& c) {
   Rig rig(target);
   c.declare(rig)();
   return rig.results();
@@ -66,18 +68,36 @@ const std::vector<std::string>& target_names() {
   return names;
 }
 
-const std::vector<std::vector<std::byte>>& results_of_ref(const OpCase& c) {
-  static Target ref = open_target("ref");
-  static std::map<const OpCase*, std::vector<std::vector<std::byte>>> known;
-  const auto found = known.find(&c);
-  return found != known.end() ? found->second : known[&c] = run_case(ref, c);
-}
+namespace {
 
+/// Above backend/ nobody makes slices of coefficients: a mesh makes them itself, and is not given any.
 bool is_slice(const OpCase& c) {
   for (const char* word : {"slice of", "slices to", "windows"}) {
     if (c.name.find(word) != std::string::npos) return true;
   }
   return false;
+}
+
+}  // namespace
+
+std::vector<const OpCase*> all_mesh_cases() {
+  std::vector<const OpCase*> chosen;
+  for (const OpCase& c : op_cases()) {
+    if (!c.large && !is_slice(c)) chosen.push_back(&c);
+  }
+  return chosen;
+}
+
+std::vector<const OpCase*> mesh_cases(std::size_t mesh) {
+  constexpr std::size_t kSample = 12;  // one of so many
+  std::vector<const OpCase*> chosen;
+  std::map<std::string, std::size_t> arithmetic;  // of each kernel
+  std::size_t number = mesh;
+  for (const OpCase* c : all_mesh_cases()) {
+    if (c->kind == Kind::arithmetic && arithmetic[c->kernel]++ % kSample != 0) continue;
+    if (number++ % kShares == 0) chosen.push_back(c);
+  }
+  return chosen;
 }
 
 }  // namespace heliograph::test

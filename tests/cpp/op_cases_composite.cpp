@@ -20,7 +20,7 @@ void decompose_case(std::vector<OpCase>& cases, const Field& field, const Switch
     const View digits = rig.output(*ring, plan->extended, {s.batch, plan->digits.size(), out_layout(s)});
     return [=, &rig] { rig.queue().enqueue(device::Decompose{plan, x, digits}); };
   };
-  cases.push_back({"decompose", describe(field, shape, s), s.n > 4096, declare});
+  cases.push_back({"decompose", describe(field, shape, s), kind_of(field, s), s.n > 4096, declare});
 }
 
 /// apply_key from digits, or the whole key_switch from a polynomial.
@@ -39,7 +39,7 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
                                   : rig.with_scratch(device::ApplyKey{plan, math::Domain::coefficient, in, key, added, out});
     return [=, &rig] { rig.queue().enqueue(call); };
   };
-  cases.push_back({whole ? "key_switch" : "apply_key", describe(field, shape, s), s.n > 4096, declare});
+  cases.push_back({whole ? "key_switch" : "apply_key", describe(field, shape, s), kind_of(field, s), s.n > 4096, declare});
 }
 
 struct MultiplyShape {
@@ -67,8 +67,8 @@ void multiply_case(std::vector<OpCase>& cases, const Field& field, const Multipl
     const device::Call call = rig.with_scratch(device::BfvMultiply{plan, a, b, out});
     return [=, &rig] { rig.queue().enqueue(call); };
   };
-  cases.push_back(
-      {"bfv_multiply", std::string(field.name) + " n=" + std::to_string(s.n) + " " + m.name, s.n > 4096, declare});
+  cases.push_back({"bfv_multiply", std::string(field.name) + " n=" + std::to_string(s.n) + " " + m.name, kind_of(field, s),
+                   s.n > 4096, declare});
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct Use {
   std::size_t limbs = 0;  // of the result, where `place` is given
   Word from = Word::w64, to = Word::w64;
   std::size_t window = 0;  // so many coefficients of operands of n; 0: all
+  Kind kind = Kind::arithmetic;
 };
 
 OpCase convert_case(const Use& use) {
@@ -36,7 +37,7 @@ OpCase convert_case(const Use& use) {
                                           use.place.size() > 0 ? std::optional(use.place) : std::nullopt});
     };
   };
-  return {"convert", use.name, false, declare};
+  return {"convert", use.name, use.kind, false, declare};
 }
 
 std::vector<u64> slice(const std::vector<u64>& v, std::size_t first, std::size_t count) {
@@ -49,7 +50,7 @@ void same_word(std::vector<OpCase>& cases, const Field& field) {
   const std::vector<u64> p = ring_of(field, 4096, 20)->primes();
   const Word word = field.word;
   const auto use = [&](const std::string& name, math::Conversion c) {
-    return Use{.name = w + " " + name, .conversion = std::move(c), .from = word, .to = word};
+    return Use{.name = w + " " + name, .conversion = std::move(c), .from = word, .to = word, .kind = kind_in(field)};
   };
   for (const Fill fill : {Fill::random, Fill::edges, Fill::top}) {
     const std::string values = fill == Fill::random ? "" : fill == Fill::edges ? ", 0 and q-1" : ", all q-1";
@@ -58,6 +59,7 @@ void same_word(std::vector<OpCase>& cases, const Field& field) {
       const std::vector<u64> f = slice(p, 0, from), t = slice(p, from, to);
       Use u = use("extend " + counts, math::extend_base(f, t));
       u.fill = fill;
+      if (fill != Fill::random) u.kind = Kind::arithmetic;
       cases.push_back(convert_case(u));
       u.name = w + " divide " + counts, u.conversion = math::divide_and_round(f, t, fill == Fill::edges ? 65537 : 1);
       cases.push_back(convert_case(u));
@@ -133,6 +135,7 @@ void plain_cases(std::vector<OpCase>& cases) {
               .from = f->word,
               .to = Word::w64};
         if (count == 3) u.fill = Fill::edges;
+        if (t == 65537 && count == 3) u.kind = kind_in(*f);
         cases.push_back(convert_case(u));
         u.name = name + " encode", u.conversion = math::scale_from_plain(t, slice(p, 0, count));
         u.from = Word::w64, u.to = f->word;
@@ -153,14 +156,17 @@ void conversion_cases(std::vector<OpCase>& cases) {
   many_sources(cases);
   plain_cases(cases);
   const std::vector<u64> narrow = ring_of(kField32, 1024, 4)->primes(), wide = ring_of(kField60, 1024, 3)->primes();
-  cases.push_back(convert_case({.name = "32 to 64 bits", .conversion = math::extend_base(narrow, wide), .from = Word::w32}));
+  cases.push_back(convert_case(
+      {.name = "32 to 64 bits", .conversion = math::extend_base(narrow, wide), .from = Word::w32, .kind = Kind::geometry}));
   cases.push_back(convert_case({.name = "slice of 576 coefficients, 32 to 64 bits",
                                 .conversion = math::extend_base(narrow, wide),
                                 .n = 1024,
                                 .from = Word::w32,
                                 .window = 576}));
-  cases.push_back(
-      convert_case({.name = "64 to 32 bits", .conversion = math::divide_and_round(wide, narrow), .to = Word::w32}));
+  cases.push_back(convert_case({.name = "64 to 32 bits",
+                                .conversion = math::divide_and_round(wide, narrow),
+                                .to = Word::w32,
+                                .kind = Kind::geometry}));
 }
 
 }  // namespace heliograph::test

@@ -101,7 +101,8 @@ OpCase binary(const std::string& kernel, Binary call, const Setting& s, int shar
     const View out = kernel == "mul_accumulate" ? in_out(rig, s, shape) : output(rig, s, shape);
     return [=, &rig] { rig.queue().enqueue(call(prepared, s.primes, a, b, out)); };
   };
-  return {kernel, s.name + (shared ? (shared == 1 ? ", first shared" : ", second shared") : ""), false, declare};
+  return {kernel, s.name + (shared ? (shared == 1 ? ", first shared" : ", second shared") : ""), kind_in(*s.field), false,
+          declare};
 }
 
 enum class Alias { first, second, both_inputs, all };
@@ -115,7 +116,7 @@ OpCase aliased(const std::string& kernel, Binary call, const Setting& s, Alias a
     const View& b = alias == Alias::second || alias == Alias::all ? changed : other;
     return [=, &rig] { rig.queue().enqueue(call(prepared, s.primes, a, b, changed)); };
   };
-  return {kernel, s.name + ", " + name, false, declare};
+  return {kernel, s.name + ", " + name, kind_in(*s.field), false, declare};
 }
 
 void binary_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary call, bool shares) {
@@ -149,13 +150,14 @@ void unary_cases(std::vector<OpCase>& cases, const std::string& kernel, const On
       const View out = output(rig, s, {s.batch, s.components, s.layout});
       return [=, &rig] { call(rig, prepared, s, a, out); };
     };
-    cases.push_back({kernel, s.name + more, false, declare});
+    cases.push_back({kernel, s.name + more, kind_in(*s.field), false, declare});
     const auto in_place = [=](Rig& rig) -> std::function<void()> {
       const auto prepared = rig.prepare(ring_for(s));
       const View a = in_out(rig, s, {s.batch, s.components, s.layout});
       return [=, &rig] { call(rig, prepared, s, a, a); };
     };
-    if (kernel != "copy" && kernel != "zero") cases.push_back({kernel, s.name + more + ", in place", false, in_place});
+    if (kernel != "copy" && kernel != "zero")
+      cases.push_back({kernel, s.name + more + ", in place", kind_in(*s.field), false, in_place});
   }
 }
 
@@ -180,7 +182,7 @@ OpCase gather_case(const std::string& name, const Field& field, const std::vecto
     }
     return [=, &rig] { rig.queue().enqueue(device::Gather{list}); };
   };
-  return {"gather", std::string(field.name) + " " + name, false, declare};
+  return {"gather", std::string(field.name) + " " + name, Kind::geometry, false, declare};
 }
 
 /// One result of all coefficients from slices that lie on their own, an eighth, a half and the rest of it.
@@ -196,7 +198,7 @@ OpCase joined_case(const Field& field) {
     }
     return [=, &rig] { rig.queue().enqueue(device::Gather{list}); };
   };
-  return {"gather", std::string(field.name) + " slices to a whole", false, declare};
+  return {"gather", std::string(field.name) + " slices to a whole", Kind::geometry, false, declare};
 }
 
 void gather_cases(std::vector<OpCase>& cases, const Field& f) {

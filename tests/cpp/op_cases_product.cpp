@@ -31,7 +31,7 @@ OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::si
   return {"inner_product",
           std::string(field.name) + " n=" + text(n) + " digits=" + text(digits) + " results=" + text(results) + values +
               (slice ? " slice of " + text(slice) : ""),
-          false, declare};
+          kind_in(field), false, declare};
 }
 
 OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, std::size_t b_components,
@@ -49,7 +49,7 @@ OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, 
   return {"tensor",
           std::string(field.name) + " n=" + text(n) + " " + text(a_components) + "x" + text(b_components) +
               (square ? " square" : "") + (slice ? " slice of " + text(slice) : ""),
-          false, declare};
+          kind_in(field), false, declare};
 }
 
 struct Matrix {
@@ -62,6 +62,7 @@ struct Matrix {
   Fill fill = Fill::random;
   std::size_t components = 1;
   bool slice = false, window = false;  // n of more coefficients; in operands that hold all
+  bool values = false;                 // another of this shape is there: this one has other weights
 };
 
 GatheredProduct gathered(Rig& rig, const Matrix& m) {
@@ -102,7 +103,7 @@ OpCase product_case(const Field& field, const Matrix& m) {
           std::string(field.name) + (m.slice ? " slice of " : " n=") + text(m.n) + (m.slice ? " coefficients " : " ") +
               shape + " bits=" + text(m.bits) + (m.padding ? " padded" : "") + (m.extreme ? " extreme" : "") +
               (m.window ? " in place of all" : ""),
-          false, declare};
+          m.values ? Kind::arithmetic : kind_in(field), false, declare};
 }
 
 void matrices(std::vector<OpCase>& cases, const Field& field) {
@@ -111,6 +112,7 @@ void matrices(std::vector<OpCase>& cases, const Field& field) {
     Matrix padded{256, 1, 5, 3, 9, 7, bits}, extreme{64, 1, 3, 1, 845, 845, bits};
     padded.padding = true, padded.components = 2;
     extreme.extreme = true, extreme.fill = Fill::top;
+    padded.values = bits != 15, extreme.values = true;
     add(padded), add(extreme);
   }
   Matrix grouped{128, 3, 2, 5, 25, 60, 8}, many{8, 5, 17, 3, 33, 40, 8};
@@ -159,7 +161,7 @@ OpCase convolution_case(const Field& field) {
     const View out = rig.output(*ring, primes, {{5, kOut, kOut}, 2, Layout::sliced});
     return [=, &rig] { rig.queue().enqueue(device::Product{prepared, primes, p, in, out}); };
   };
-  return {"product", std::string(field.name) + " convolution", false, declare};
+  return {"product", std::string(field.name) + " convolution", kind_in(field), false, declare};
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ OpCase ntt_case(const std::string& kernel, Unary call, const Field& field, std::
   const bool many = !in.batch.empty() && in.batch[0] > 100;
   name += many ? " many" : "";
   return {kernel, name + (in.layout == Layout::broadcast ? " broadcast" : "") + (in_place ? " in place" : ""),
-          many || n > 8192, declare};
+          n > 4096 ? Kind::arithmetic : kind_in(field), many || n > 8192, declare};
 }
 
 void ntt_cases(std::vector<OpCase>& cases, const std::string& kernel, Unary call) {
@@ -78,8 +78,8 @@ OpCase permute_case(const Field& field, std::size_t n, u64 g, math::Domain domai
     return [=, &rig] { rig.queue().enqueue(device::Permute{prepared, primes, p, a, out}); };
   };
   const char* where = domain == math::Domain::ntt ? " values" : " coefficients";
-  return {"permute", std::string(field.name) + " n=" + std::to_string(n) + " g=" + std::to_string(g) + where, false,
-          declare};
+  return {"permute", std::string(field.name) + " n=" + std::to_string(n) + " g=" + std::to_string(g) + where, kind_in(field),
+          false, declare};
 }
 
 void permute_cases(std::vector<OpCase>& cases) {
@@ -103,7 +103,7 @@ OpCase sample_case(const Field& field, std::size_t n, const PrimeList& primes, c
     const View out = rig.output(*ring, primes, shape);
     return [=, &rig] { rig.queue().enqueue(device::Sample{prepared, primes, Secret(draw), out}); };
   };
-  return {"sample", std::string(field.name) + " n=" + std::to_string(n) + " " + name, false, declare};
+  return {"sample", std::string(field.name) + " n=" + std::to_string(n) + " " + name, kind_in(field), false, declare};
 }
 
 void sample_cases(std::vector<OpCase>& cases) {

@@ -53,7 +53,7 @@ void divide_case(std::vector<OpCase>& cases, const Field& field, const DivideSha
     return [=, &rig] { rig.queue().enqueue(call); };
   };
   const std::string name = std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name;
-  cases.push_back({"divide", name + (items(s) == 0 ? ", empty batch" : ""), s.n > 4096, declare});
+  cases.push_back({"divide", name + (items(s) == 0 ? ", empty batch" : ""), kind_of(field, s), s.n > 4096, declare});
 }
 
 /// What a key switch's sums are divided down to.
@@ -102,7 +102,7 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
   cases.push_back({whole ? "key_switch" : "apply_key",
                    std::string(field.name) + " ntt n=" + std::to_string(s.n) + " " + shape.name + ", " + down.name +
                        ", added " + std::to_string(s.added) + (galois > 0 ? ", turned by " + std::to_string(galois) : ""),
-                   s.n > 4096, declare});
+                   kind_of(field, s), s.n > 4096, declare});
 }
 
 }  // namespace

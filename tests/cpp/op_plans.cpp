@@ -115,6 +115,8 @@ const std::vector<Setting>& wide_settings() {
   return all;
 }
 
+Kind kind_of(const Field& field, const Setting& s) { return s.n > 1024 ? Kind::arithmetic : kind_in(field); }
+
 Layout out_layout(const Setting& s) {
   return s.layout == Layout::broadcast || s.layout == Layout::broadcast_last ? Layout::packed : s.layout;
 }

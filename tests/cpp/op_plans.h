@@ -1,7 +1,7 @@
 // Plans of the composite kernels as the declared cases want them, from math/conversion.h alone; shapes and settings they share.
 #pragma once
 
-#include "op_rig.h"
+#include "op_cases.h"
 
 namespace heliograph::test {
 
@@ -36,6 +36,8 @@ struct Setting {
 const std::vector<Setting>& settings();
 /// Degrees whose composites a GPU computes in fused passes.
 const std::vector<Setting>& wide_settings();
+/// Wide ones are there for how they are computed.
+Kind kind_of(const Field& field, const Setting& s);
 Layout out_layout(const Setting& s);
 std::size_t items(const Setting& s);
 

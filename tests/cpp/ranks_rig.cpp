@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 struct Process {
   pid_t id = 0;
   int output = -1;
-  bool ended = false;
+  bool ended = false, stopped = false;
 };
 
 /// A program with this environment beside the present one; its output goes to a file of no name.
@@ -72,16 +72,22 @@ std::vector<Outcome> outcomes_of(std::vector<Process>& processes, double limit, 
   std::vector<Outcome> outcomes(processes.size());
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   for (std::size_t left = processes.size(); left > 0;) {
-    const bool late = seconds() > limit;
+    const bool alone = std::all_of(processes.begin(), processes.end(), [](auto& p) { return p.ended || p.stopped; });
+    const bool late = alone || seconds() > limit;
     for (std::size_t r = 0; r < processes.size(); ++r) {
       if (processes[r].ended) continue;
       if (late) kill(processes[r].id, SIGKILL);
       int status = 0;
-      if (waitpid(processes[r].id, &status, late ? 0 : WNOHANG) <= 0) continue;
+      if (waitpid(processes[r].id, &status, late ? 0 : WNOHANG | WUNTRACED) <= 0) continue;
+      if (WIFSTOPPED(status)) {
+        processes[r].stopped = true;
+        continue;
+      }
       processes[r].ended = true, --left;
       outcomes[r] = {.passed = WIFEXITED(status) && WEXITSTATUS(status) == 0,
                      .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-                     .text = text_of(processes[r].output) + (late ? "\n(killed: it ran too long)" : ""),
+                     .text = text_of(processes[r].output) +
+                             (late ? alone ? "\n(killed: it was stopped)" : "\n(killed: it ran too long)" : ""),
                      .seconds = seconds()};
       // A test that is not there passes too.
       outcomes[r].passed = outcomes[r].passed && outcomes[r].text.find("[  PASSED  ] 1 test") != std::string::npos;
@@ -129,17 +135,19 @@ std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
   return outcomes_of(processes, limit, begin);
 }
 
-Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string& devices, double limit) {
+Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string& devices, double limit,
+                   const Environment& extra) {
   std::vector<std::string> words = {"mpirun", "-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none"};
   for (const std::string& word : words_for(std::filesystem::read_symlink("/proc/self/exe").string(), body))
     words.push_back(word);
   const auto begin = Clock::now();
-  std::vector<Process> one = {start("mpirun", words,
-                                    {{"HELIOGRAPH_TEST_DEVICES", devices},
-                                     {"HELIOGRAPH_THREADS", "1"},
-                                     {"ASAN_OPTIONS", "detect_leaks=0"},  // Open MPI's own
-                                     {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}})};
+  Environment e = {{"HELIOGRAPH_TEST_DEVICES", devices},
+                   {"HELIOGRAPH_THREADS", "1"},
+                   {"ASAN_OPTIONS", "detect_leaks=0"},  // Open MPI's own
+                   {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                   {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  e.insert(extra.begin(), extra.end());
+  std::vector<Process> one = {start("mpirun", words, e)};
   Outcome o = outcomes_of(one, limit, begin).front();
   o.passed = o.passed && count_of(o.text, "[  PASSED  ] 1 test") == ranks;
   return o;

@@ -18,12 +18,14 @@ struct Outcome {
 };
 
 /// Runs the disabled test RankBody.DISABLED_`body` in `ranks` processes that find each other by the environment;
-/// `extra(rank)`: more of it. Those that still run after `limit` seconds are killed. `started`: how many of the ranks.
+/// `extra(rank)`: more of it. Those that still run after `limit` seconds are killed, and who is stopped once the
+/// others have ended. `started`: how many of the ranks.
 std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
                                const std::function<Environment(std::size_t)>& extra = {}, double limit = 300,
                                std::size_t started = 0);
 /// Runs it in `ranks` processes of mpirun, with these devices to test: one outcome, passed where all have.
-Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string& devices, double limit = 120);
+Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string& devices, double limit = 120,
+                   const Environment& extra = {});
 bool has_mpirun();
 /// How often `part` stands in a text.
 std::size_t count_of(const std::string& text, const std::string& part);

@@ -1,9 +1,13 @@
-"""Digests of many results from fixed seeds. Run by itself: what they are on the device the environment names."""
+"""Digests of many results from fixed seeds. Run by itself: what they are on the device the environment names.
+
+`python tests/python/bits.py "w64 digits" w32` computes those sets, without names all.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -52,17 +56,15 @@ def results(n: int, log_q: int, special: int, edition: str, batch: int, scheme: 
     return digests
 
 
-def all_results() -> dict[str, dict[str, str]]:
-    """Both editions, one and several special primes."""
-    return {
-        "w64": results(1024, 130, 1, "w64", 20),
-        "w64 digits": results(1024, 190, 2, "w64", 17),
-        "w32": results(1024, 110, 1, "w32", 20),
-        "w32 digits": results(2048, 100, 2, "w32", 16),
-        "bgv w64": results(1024, 190, 2, "w64", 17, "bgv"),
-        "bgv w32": results(2048, 170, 1, "w32", 16, "bgv"),
-    }
-
+#: Both editions, one and several special primes.
+SETS: dict[str, tuple[Any, ...]] = {
+    "w64": (1024, 130, 1, "w64", 20),
+    "w64 digits": (1024, 190, 2, "w64", 17),
+    "w32": (1024, 110, 1, "w32", 20),
+    "w32 digits": (2048, 100, 2, "w32", 16),
+    "bgv w64": (1024, 190, 2, "w64", 17, "bgv"),
+    "bgv w32": (2048, 170, 1, "w32", 16, "bgv"),
+}
 
 if __name__ == "__main__":
-    print(json.dumps(all_results()))
+    print(json.dumps({name: results(*SETS[name]) for name in sys.argv[1:] or SETS}))

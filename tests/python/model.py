@@ -42,16 +42,18 @@ def chacha_blocks(key: bytes, nonce: Sequence[int], count: int, first: int = 0) 
     def rotate(x: npt.NDArray[Any], by: int) -> npt.NDArray[Any]:
         return (x << np.uint32(by)) | (x >> np.uint32(32 - by))
 
-    def quarter(a: int, b: int, c: int, d: int) -> None:
+    def quarters(s: npt.NDArray[Any]) -> None:
+        a, b, c, d = s[:4], s[4:8], s[8:12], s[12:]  # four quarter rounds, side by side
         for p, q, r, by in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
-            s[p] += s[q]
-            s[r] = rotate(s[r] ^ s[p], by)
+            p += q
+            r[:] = rotate(r ^ p, by)
 
+    diagonals = np.array([4 * k + (i + k) % 4 for k in range(4) for i in range(4)])
     for _ in range(10):
-        for k in range(4):
-            quarter(k, 4 + k, 8 + k, 12 + k)
-        for k in range(4):
-            quarter(k, 4 + (k + 1) % 4, 8 + (k + 2) % 4, 12 + (k + 3) % 4)
+        quarters(s)
+        s = s[diagonals]
+        quarters(s)
+        s = s[np.argsort(diagonals)]
     return (s + start).T
 
 

@@ -208,10 +208,10 @@ def test_a_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytes
     )
     monkeypatch.setattr(mesh, "HERE", tmp_path)
     process = mesh.Process("cpu,cpu", 2, "limb", ("first", "breaks", "second", "hangs", "last"))
-    rows = [row for row in mesh.measure(process, 1, 1, None) if "case" in row]
+    rows = [row for row in mesh.measure(process, 1, 3, None) if "case" in row]
     assert [row["case"] for row in rows] == ["first", "breaks", "second", "hangs", "last"]
     assert "a reason" in rows[1]["skipped"]
-    assert rows[3]["skipped"] == "silent for 1 s"
+    assert rows[3]["skipped"] == "silent for 3 s"  # longer than any of them takes to start beside others
     assert all(row["layout"] == "limb" and row["devices"] == 2 for row in rows)
     (tmp_path / "run.py").write_text("raise SystemExit('no such device')")
     rows = list(mesh.measure(process, 1, 1, None))
@@ -219,6 +219,7 @@ def test_a_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytes
     assert all("no such device" in row["skipped"] for row in rows)
 
 
+@pytest.mark.full
 def test_two_cpu_devices_are_measured_beside_one(tmp_path: Path) -> None:
     """Times faster than one, floors of half, what moved; the JSON of what there was where a case is missing."""
     out = tmp_path / "mesh.json"

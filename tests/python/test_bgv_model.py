@@ -17,6 +17,7 @@ import heliograph as hg
 import rigs
 from heliograph import _core
 from model import ERROR, Cipher, Model, Plain, Poly, centred, gaussian, parse, product, rounded, smallest, times, turned
+from places import places
 
 N = rigs.N
 
@@ -260,17 +261,14 @@ def rig(name: str) -> Rig:
 @pytest.mark.parametrize(
     ("name", "device", "case"),
     [
-        (s, d, c)
+        pytest.param(s, *d.values, c, marks=d.marks)
         for s in SETS
-        for d in ("ref", "cpu", "3*cpu/uncalibrated", "cuda:0")
+        for d in places(*(["ref", "cpu", "3*cpu/uncalibrated", "cuda:0"] if s == "w64-digits" else ["cpu"]))
         for c in CASES
-        if s == "w64-digits" or d == "cpu"
     ],
 )
 def test_operation(name: str, device: str, case: str) -> None:
     """Words, factors, level and noise."""
-    if device not in rigs.open_devices():
-        pytest.skip(f"this machine does not run {device}")
     cipher, budget = rig(name).expected(case)
     secret, ours = rig(name).ours(device)
     result = CASES[case][0](ours)

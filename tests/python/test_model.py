@@ -13,6 +13,7 @@ import pytest
 import heliograph as hg
 import rigs
 from model import Cipher, chacha_blocks, from_ntt, gaussian_table, parse
+from places import places
 
 W = np.array([[1, -2], [3, 0], [-1, 1]])
 K = np.arange(-4, 4).reshape(2, 1, 2, 2)
@@ -120,7 +121,33 @@ def require_same_words(tensor: hg.Tensor, cipher: Cipher) -> None:
         np.testing.assert_array_equal(found.arrays[f"part{part}"], stored)
 
 
-PAIRS = [(s, d) for s in rigs.SETS for d in rigs.DEVICES if s in rigs.EVERYWHERE or d in ("ref", "cpu", "cuda:0")]
+#: What `make test` does on sets that are not EVERYWHERE: each kind of step that depends on a set's numbers.
+BRIEF = (
+    "encrypt",
+    "multiply",
+    "relinearize",
+    "third power",
+    "multiply plaintext",
+    "subtract plaintext",
+    "add signed integers",
+    "matmul",
+    "convolution in groups",
+    "concatenate levels",
+    "shrink far",
+    "relinearize below",
+    "rotate below",
+    "columns",
+)
+
+
+def places_of(name: str) -> list[Any]:
+    """Where a set is tested."""
+    return places(*([] if name in rigs.EVERYWHERE else ["ref", "cpu", "cuda:0"]))
+
+
+def pairs() -> list[Any]:
+    """Sets and the devices they are tested on."""
+    return [pytest.param(name, *place.values, marks=place.marks) for name in rigs.SETS for place in places_of(name)]
 
 
 def cases_of(name: str) -> dict[str, Case]:
@@ -129,16 +156,29 @@ def cases_of(name: str) -> dict[str, Case]:
     return cases if name in ("w64-t2", "w64-even-t") else cases | ROTATIONS
 
 
-def skip_missing(device: str) -> None:
-    """Skips where the processor has no such instructions, or there is no GPU."""
+def triples() -> list[Any]:
+    """The same with what is computed there."""
+    made = []
+    for pair in pairs():
+        name, _ = pair.values
+        for case in cases_of(name):
+            more = [] if name in rigs.EVERYWHERE or case in BRIEF else [pytest.mark.full]
+            made.append(pytest.param(*pair.values, case, marks=[*pair.marks, *more]))
+    return made
+
+
+@pytest.mark.parametrize("device", rigs.DEVICES)
+def test_devices(device: str) -> None:
+    """What this machine does not run is told once, here: other tests have parameters for what it runs alone."""
     if device not in rigs.open_devices():
         pytest.skip(f"this machine does not run {device}")
+    secret = rigs.secret_for_test(rigs.parameters_on(rigs.specs("w64"), device))
+    np.testing.assert_array_equal(secret.decrypt(secret.encrypt(np.arange(rigs.N))), np.arange(rigs.N))
 
 
-@pytest.mark.parametrize(("name", "device", "case"), [(s, d, c) for s, d in PAIRS for c in cases_of(s)])
+@pytest.mark.parametrize(("name", "device", "case"), triples())
 def test_operation(name: str, device: str, case: str) -> None:
     """One operation: the engine's words are the model's, and they decrypt to the clear result."""
-    skip_missing(device)
     rig = rigs.rig(name)
     secret, _, engine = rig.engine(device)
     operation = cases_of(name)[case]
@@ -153,10 +193,9 @@ def test_operation(name: str, device: str, case: str) -> None:
     np.testing.assert_array_equal(decrypted, expected.values)
 
 
-@pytest.mark.parametrize(("name", "device"), PAIRS)
+@pytest.mark.parametrize(("name", "device"), pairs())
 def test_keys(name: str, device: str) -> None:
     """Key id, secret, evaluation keys: each word follows from the seed as the model says."""
-    skip_missing(device)
     rig = rigs.rig(name)
     secret, keys, _ = rig.engine(device)
     assert secret.id == keys.id == rig.model.key_id
@@ -176,11 +215,10 @@ def test_keys(name: str, device: str) -> None:
                 np.testing.assert_array_equal(from_ntt(words, q), body % q)
 
 
-@pytest.mark.parametrize("device", rigs.DEVICES)
-@pytest.mark.parametrize("name", ["w64", "w32-digits"])
+@pytest.mark.parametrize("device", places())
+@pytest.mark.parametrize("name", rigs.EVERYWHERE)
 def test_public_key(name: str, device: str) -> None:
     """A public key's words; and what it encrypts decrypts."""
-    skip_missing(device)
     spec = rigs.specs(name)
     secret = rigs.secret_for_test(rigs.parameters_on(spec, device))
     model = rigs.Model(spec, rigs.SEED)
@@ -200,7 +238,7 @@ def test_public_key(name: str, device: str) -> None:
     assert not np.array_equal(words, parse(public.encrypt(np.stack([values, -values])).to_bytes()).arrays["part0"])
 
 
-@pytest.mark.parametrize("device", rigs.open_devices())
+@pytest.mark.parametrize("device", places())
 def test_encrypting_many(device: str) -> None:
     """More ciphertexts than one stretch encrypts at once: item i draws as item i of the whole."""
     spec = rigs.specs("w64")
@@ -236,7 +274,7 @@ def test_gaussian_table_is_a_distribution() -> None:
 def test_the_model_notices() -> None:
     """A comparison that could not fail would be no test: one changed word is found."""
     rig = rigs.rig("w64")
-    engine = rig.engine("ref")[2]
+    engine = rig.engine("cpu")[2]
     other = rig.cipher.x.mapped(lambda p, t: p + (np.arange(p.size).reshape(p.shape) == 5))
     other.seeds = rig.cipher.x.seeds
     with pytest.raises(AssertionError):

@@ -144,6 +144,7 @@ def test_a_batch_of_digits_runs_encrypted(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(run_batch(setup, images), expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["hcnn5", "hcnn5-paper"])
 def test_hcnn5_runs_encrypted(name: str) -> None:
     """A few images in one batch: every logit right."""
@@ -152,7 +153,10 @@ def test_hcnn5_runs_encrypted(name: str) -> None:
     np.testing.assert_array_equal(run_batch(setup, images), setup.load().clear_logits(images))
 
 
-@pytest.mark.parametrize("name", nn.SETUPS)
+LONG_SEARCHES = ("hcnn11", "hcnn5-paper")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] * (n in LONG_SEARCHES)) for n in nn.SETUPS])
 def test_sets_are_what_the_search_finds(name: str) -> None:
     """The recorded numbers are 128-bit and no larger than `parameters_for` finds; the keys cover what it saw used."""
     setup = nn.setup(name)

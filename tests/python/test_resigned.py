@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -10,8 +11,9 @@ import heliograph as hg
 import resign
 from resign_uses import bases, parties, use, uses_of
 
-#: What CI gives it; `python tests/python/resign.py` takes any.
+#: What the whole suite gives it, and the cases of the usual one; `python tests/python/resign.py` takes any.
 SECONDS = 45
+CASES = 600
 
 
 def test_what_is_not_changed() -> None:
@@ -59,10 +61,11 @@ resign.work(3, range(FIRST, 8), 1e12)
     assert report.cases == 8
 
 
-def test_resigned_files() -> None:
+@pytest.mark.parametrize(("cases", "seconds"), [(CASES, math.inf), pytest.param(1_000_000, SECONDS, marks=pytest.mark.full)])
+def test_resigned_files(cases: int, seconds: float) -> None:
     """No crash, no hang, no untyped error."""
     seed = random.SystemRandom().randrange(1 << 32)
-    report = resign.campaign(seed, 1_000_000, SECONDS)
+    report = resign.campaign(seed, cases, seconds)
     print(f"seed {seed}: {report}")
     assert not report.faults, f"seed {seed}: " + "\n".join(f"case {f.number}: {f.what}" for f in report.faults)
     assert report.cases > 500

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -18,8 +19,10 @@ SMALL = (selftest.Trial(1024, 130, 1, "w64", 9), selftest.Trial(1024, 110, 1, "w
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small rings alone."""
+    """Small rings alone, and few integers of TFHE."""
     monkeypatch.setattr(selftest, "QUICK", SMALL)
+    few = tuple(dataclasses.replace(trial, items=2) for trial in selftest_tfhe.QUICK)
+    monkeypatch.setattr(selftest_tfhe, "QUICK", few)
 
 
 def on_reference(side: selftest.Side) -> bool:
@@ -27,14 +30,18 @@ def on_reference(side: selftest.Side) -> bool:
     return side.x.parameters != hg.bfv.Parameters(_core.Parameters(side.x._core.parameters.spec))
 
 
-def test_a_sound_device_passes(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_a_sound_device_passes(large: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each operation of each ring, in both editions and on a large ring, with the device's name."""
+    if not large:
+        monkeypatch.setattr(selftest, "QUICK", tuple(trial for trial in selftest.QUICK if trial.n < 1 << 15))
     assert run(["selftest", "--quick"]) == 0
     said = capsys.readouterr().out
     rows = [line for line in said.splitlines() if line.startswith("2^")]
     assert len(rows) == len(selftest.QUICK) * (len(selftest.OPERATIONS) + 3)
     assert all(line.endswith(" ok") for line in rows)
-    for wanted in ("2^10 w64", "2^11 w32", "2^15 w64", *selftest.OPERATIONS, "keys", "encrypt", "decrypt"):
+    assert ("2^15 w64" in said) == large
+    for wanted in ("2^10 w64", "2^11 w32", *selftest.OPERATIONS, "keys", "encrypt", "decrypt"):
         assert wanted in said
     assert f"{_core.device_name()}: all {len(rows)} results equal" in said
     assert "FAILED" not in said
@@ -121,11 +128,13 @@ def test_wrong_products_are_seen_where_both_agree(
     assert "the products are wrong" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("device", ["ref", "cpu:scalar"])
+@pytest.mark.parametrize("device", ["ref", pytest.param("cpu:scalar", marks=pytest.mark.full)])
 def test_the_device_is_the_environments(device: str) -> None:
     """HELIOGRAPH_DEVICE chooses what is tested; the table names it."""
     short = (
-        "import sys; from heliograph.cli import run, selftest; selftest.QUICK = selftest.QUICK[:1]; "
+        "import dataclasses, sys; from heliograph.cli import run, selftest, selftest_tfhe; "
+        "selftest.QUICK = selftest.QUICK[:1]; "
+        "selftest_tfhe.QUICK = (dataclasses.replace(selftest_tfhe.QUICK[0], items=2),); "  # the reference takes its time
         "sys.exit(run(['selftest', '--quick']))"
     )
     environment = os.environ | {"HELIOGRAPH_DEVICE": device}

@@ -20,7 +20,7 @@ ROUNDS = 14
     not hg.devices()[0].startswith("cpu") and "PYTEST_XDIST_WORKER" in os.environ,
     reason="a GPU's bytes in use are those of all tests that run on it now",
 )
-@pytest.mark.parametrize("name", ["ckks:n15-l20", "bgv:bgv-n15"])
+@pytest.mark.parametrize("name", [pytest.param("ckks:n15-l20", marks=pytest.mark.full), "bgv:bgv-n15"])
 def test_memory_is_flat_over_a_mix(name: str, tmp_path: Path) -> None:
     """Blocks of every size come and go; what one operation freed must serve the next, whole or in pieces."""
     out = tmp_path / "mix.json"

@@ -11,26 +11,17 @@ import pytest
 
 import heliograph as hg
 import tfhe_rig
-from heliograph import _core
+from places import places
 from rigs import DEVICES
 
-SCALARS = ["cpu:scalar", "cpu:avx2", "cpu:avx512"]
+LARGE = [d for d in DEVICES if d != "ref" and not d.startswith("cpu:")]  # the others take too long for real sets
 
 
 @functools.cache
 def party(name: str, device: str) -> tfhe_rig.Party:
     """A key and a server whose tensors lie on `device`."""
     own = tfhe_rig.parameters(name) if name in tfhe_rig.NUMBERS else hg.tfhe.parameters(name)
-    try:
-        return tfhe_rig.Party(hg.tfhe.Parameters(own._core.on_device(device)))
-    except (_core.DeviceError, _core.ParameterError) as e:
-        pytest.skip(str(e))
-
-
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    """Each device."""
-    return str(request.param)
+    return tfhe_rig.Party(hg.tfhe.Parameters(own._core.on_device(device)))
 
 
 def operands(count: int, dtype: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -43,11 +34,15 @@ def operands(count: int, dtype: Any, seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 @pytest.mark.parametrize("name", ["digits", "bits"])
-@pytest.mark.parametrize("count", [2, 7])
-def test_integers_on_every_device(name: str, count: int, device: str) -> None:
+@pytest.mark.parametrize("device", places())
+def test_integers_on_every_device(name: str, device: str) -> None:
     """Sums, products, comparisons, selections and reductions are NumPy's."""
-    if device == "ref" and count > 2:
-        pytest.skip("the plain code takes its time")
+    for count in (2,) if device == "ref" else (2, 7):
+        check_integers(name, count, device)
+
+
+def check_integers(name: str, count: int, device: str) -> None:
+    """So many of them."""
     p = party(name, device)
     a, b = operands(count, np.int8, count)
     x, y = p.tensor(a), p.tensor(b)
@@ -61,23 +56,23 @@ def test_integers_on_every_device(name: str, count: int, device: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["2_2", "boolean"])
+@pytest.mark.parametrize("device", places(*LARGE, usual=("cpu", "cuda:0")))
 def test_real_sets_on_every_device(name: str, device: str) -> None:
     """The sets that are used."""
-    if device in ["ref", *SCALARS]:
-        pytest.skip("too slow for real sets")
     p = party(name, device)
     a, b = operands(5, np.uint8, 9)
     p.check(p.tensor(a) + p.tensor(b), a + b)
     p.check(p.tensor(a) > p.tensor(b), a > b)
 
 
-def test_very_many_gates() -> None:
-    """A million gates on a GPU, none wrong; some thousands on cores. HELIOGRAPH_TEST_GATES asks for another number."""
+@pytest.mark.parametrize("on_cores", [600, pytest.param(8_000, marks=pytest.mark.full)])
+def test_very_many_gates(on_cores: int) -> None:
+    """A million gates on a GPU, none wrong; fewer on cores. HELIOGRAPH_TEST_GATES asks for another number."""
     gpus = [d for d in hg.devices() if d.startswith("cuda")]
-    total = int(os.environ.get("HELIOGRAPH_TEST_GATES", 1_000_000 if gpus else 8_000))
+    total = int(os.environ.get("HELIOGRAPH_TEST_GATES", 1_000_000 if gpus else on_cores))
     p = party("boolean", "cuda" if gpus else "cpu")
     rng = np.random.default_rng(3)
-    batch = min(total, 100_000 if gpus else 2_000)
+    batch = min(total, 100_000 if gpus else on_cores // 3)
     a, b = (rng.integers(0, 2, size=batch).astype(bool) for _ in range(2))
     x, y = p.tensor(a), p.tensor(b)
     done = wrong = 0

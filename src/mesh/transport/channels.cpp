@@ -6,6 +6,8 @@ namespace heliograph::mesh {
 
 namespace {
 
+constexpr std::chrono::milliseconds kLook{20};  // between two looks at the channels and the ranks
+
 using device::Channel;
 
 class ChannelTransport final : public Transport {
@@ -67,17 +69,18 @@ class ChannelTransport final : public Transport {
  private:
   /// Who waits for a device that waits for another rank waits without end: the wait is ended here.
   void watch() {
+    const int asked = static_cast<int>(std::max<std::chrono::milliseconds::rep>(1, sockets_->waits().ask / kLook));
     for (int looks = 1; !stopping_; ++looks) {
       try {
         require_sound();
-        if (looks % 50 == 0) sockets_->look_for_the_silent();
+        if (looks % asked == 0) sockets_->look_for_the_silent();
         for (const auto& c : channels_) c->check();
       } catch (...) {
         fail(std::current_exception());  // before the abort: who wakes finds the reason
         for (const auto& c : channels_) c->abort();
         return;
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::this_thread::sleep_for(kLook);
     }
   }
 

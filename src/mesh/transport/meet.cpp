@@ -32,7 +32,6 @@ constexpr const char* kGreeting = "heliograph ranks";
 constexpr milliseconds kHello{5000};         // from who comes, a stranger perhaps
 constexpr milliseconds kRetry{50};           // between two knocks
 constexpr milliseconds kOneOfSeveral{2000};  // for an address of several
-constexpr milliseconds kLatecomers{5000};    // who are still told why nothing comes of it
 
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
@@ -177,7 +176,7 @@ std::vector<Guest> host(Rendezvous& m, const Json& mine) {
     refusal = {named(0, mine.string_at("name", 512)) + " cannot take part: " + trouble, false};
   bool hurried = false;
   for (std::size_t expected = m.seat.ranks; arrivals.size() + 1 < expected;) {
-    if (!refusal.text.empty() && !hurried) until = std::min(until, Clock::now() + kLatecomers), hurried = true;
+    if (!refusal.text.empty() && !hurried) until = std::min(until, Clock::now() + m.waits.latecomers), hurried = true;
     auto come = reception.next(until);
     if (!come) break;
     std::optional<Arrival> a = welcome(come->first, std::move(come->second));
@@ -234,7 +233,7 @@ std::vector<Guest> join(const Rendezvous& m, Json mine) {
         mine["port"] = door.own_port();
         to_host.send_text(mine.dump(), m.arrival);
         // Rank 0 began to wait before we came: it says how it ended a little after its own limit at the latest.
-        verdict = Json::parse(to_host.receive_text(m.arrival + kLatecomers));
+        verdict = Json::parse(to_host.receive_text(m.arrival + m.waits.latecomers));
         break;
       } catch (const wire::Closed&) {  // those who met there before were just leaving
       } catch (const wire::TimedOut&) {
@@ -321,10 +320,20 @@ void agree_by_mpi(Rendezvous& m) {
 
 }  // namespace
 
+Waits waits_from_environment() {
+  Waits w;
+  if (const char* const haste = std::getenv("HELIOGRAPH_HASTE"); haste != nullptr && *haste != '\0') {
+    const auto n = static_cast<milliseconds::rep>(number_in("HELIOGRAPH_HASTE", 1, 100));
+    for (milliseconds* const wait : {&w.ask, &w.nothing_moves, &w.latecomers}) *wait /= n;
+  }
+  return w;
+}
+
 std::optional<Rendezvous> rendezvous_from_environment() {
   const std::optional<Seat> seat = own_seat();
   if (!seat) return {};
   Rendezvous m{.seat = *seat};
+  m.waits = waits_from_environment();
   if (const char* const limit = std::getenv("HELIOGRAPH_TIMEOUT"); limit != nullptr && *limit != '\0') {
     m.limit = std::chrono::seconds(number_in("HELIOGRAPH_TIMEOUT", 1, 1000000));
     m.arrival = std::min(m.arrival, m.limit);

@@ -12,6 +12,16 @@ namespace heliograph::mesh {
 
 constexpr std::size_t kMostRanks = 64;
 
+/// How long a rank waits for what may never come. HELIOGRAPH_HASTE=n, for tests of silence alone, divides each by n.
+struct Waits {
+  std::chrono::milliseconds ask{1000};            // between two questions whether a rank is alive
+  int most_questions = 6;                         // without an answer
+  std::chrono::milliseconds nothing_moves{7000};  // at a rank's end: its threads take in all that comes
+  std::chrono::milliseconds latecomers{5000};     // who are still told why nothing comes of a meeting
+};
+/// Throws ParameterError.
+Waits waits_from_environment();
+
 /// Where and how the ranks meet: at HELIOGRAPH_MEET ("host:port", where rank 0 listens), or where rank 0 tells by MPI.
 struct Rendezvous {
   Seat seat;
@@ -21,6 +31,7 @@ struct Rendezvous {
   bool by_mpi = false;
   std::chrono::milliseconds arrival{60000};  // how long all may take to come
   std::chrono::milliseconds limit{600000};   // HELIOGRAPH_TIMEOUT: of every other wait for a rank that is alive
+  Waits waits;
 };
 /// None where this process is alone. With MPI, all ranks call it. Throws ParameterError, DeviceError.
 std::optional<Rendezvous> rendezvous_from_environment();

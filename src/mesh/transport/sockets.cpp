@@ -20,9 +20,6 @@ enum Kind : std::uint32_t { kPart = 1, kHost, kFailure, kGoodbye, kHangUp, kAliv
 enum Failure : std::uint32_t { kDevice, kMemory };
 constexpr milliseconds kForever = std::chrono::hours(100000);
 constexpr milliseconds kLastWords{1000};
-constexpr milliseconds kAsk{1000};                     // between two questions whether a rank is alive
-constexpr int kMostQuestions = 6;                      // without an answer
-constexpr milliseconds kNothingMoves{7000};            // at a rank's end: its threads take in all that comes
 constexpr std::size_t kAtOnce = std::size_t{4} << 20;  // bytes received before the sender counts as heard
 
 constexpr const char* kSilent = " does not answer: it stands still, or its host or the network is gone";
@@ -54,7 +51,7 @@ std::string what_of(const std::exception_ptr& error, Failure& kind) {
 }  // namespace
 
 SocketTransport::SocketTransport(const Rendezvous& meeting, std::vector<Guest> guests)
-    : rank_(meeting.seat.rank), limit_(meeting.limit), process_(getpid()) {
+    : rank_(meeting.seat.rank), limit_(meeting.limit), waits_(meeting.waits), process_(getpid()) {
   for (std::size_t r = 0; r < guests.size(); ++r) {
     auto peer = std::make_unique<Peer>();
     peer->name = guests[r].name, peer->socket = std::move(guests[r].socket);
@@ -183,7 +180,8 @@ void SocketTransport::read_from(std::size_t rank) {
       require<DeviceError>(header.magic == Header::kMagic, "what it sends cannot be understood");
       Bytes bytes(header.bytes);
       for (std::size_t at = 0; at < bytes.size(); at += kAtOnce) {
-        peer.socket.receive(std::span(bytes).subspan(at, std::min(kAtOnce, bytes.size() - at)), kNothingMoves, given_up);
+        peer.socket.receive(std::span(bytes).subspan(at, std::min(kAtOnce, bytes.size() - at)), waits_.nothing_moves,
+                            given_up);
         peer.unanswered = 0;
       }
       take_in(rank, header, std::move(bytes));
@@ -239,7 +237,7 @@ void SocketTransport::say(std::size_t rank, std::uint32_t kind) {
 }
 
 bool SocketTransport::is_silent(std::size_t rank) {
-  if (peers_[rank]->unanswered++ >= kMostQuestions) return true;
+  if (peers_[rank]->unanswered++ >= waits_.most_questions) return true;
   say(rank, kAlive);
   return false;
 }
@@ -271,7 +269,7 @@ SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 
     const Waiting waiting(link_.get());
     const Clock::time_point end = Clock::now() + limit_;
     while (!some && !silent && Clock::now() < end) {
-      some = condition_.wait_for(lock, std::min(kAsk, limit_), come);
+      some = condition_.wait_for(lock, std::min(waits_.ask, limit_), come);
       if (some) break;
       lock.unlock();
       silent = is_silent(rank);
@@ -326,7 +324,7 @@ void SocketTransport::send_by_socket(std::size_t rank, Header header, std::span<
   {
     const std::lock_guard lock(peer.writing);
     try {
-      peer.socket.send(parts, kNothingMoves, [this] { return failed_.load(); });
+      peer.socket.send(parts, waits_.nothing_moves, [this] { return failed_.load(); });
       return;
     } catch (const wire::TimedOut&) {
       trouble = called(rank) + kSilent;

@@ -40,10 +40,11 @@ class SocketTransport final : public Transport {
   void require_sound() const override;
 
   std::chrono::milliseconds limit() const { return limit_; }
+  const Waits& waits() const { return waits_; }
   /// From now on words go by this link, which tells `ear()` what comes.
   void use(std::unique_ptr<Link> link) { link_ = std::move(link); }
   Link::Ear ear();
-  /// Asks all ranks whether they are alive, for one who waits for them elsewhere: about once a second. Throws DeviceError
+  /// Asks all ranks whether they are alive, for one who waits for them elsewhere: about every `waits().ask`. Throws DeviceError
   /// where one has not answered for some seconds.
   void look_for_the_silent();
 
@@ -95,6 +96,7 @@ class SocketTransport final : public Transport {
 
   const std::size_t rank_;
   const std::chrono::milliseconds limit_;
+  const Waits waits_;
   const long process_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<std::size_t> rank_of_;  // each member's
