@@ -2,6 +2,7 @@
 #   PYTHON=python3.x  the interpreter to build for     PRESET=release|dev  the C++ tests' build
 #   JOBS=n            processes to build with          ARGS="..."          passed on by demo and bench
 #   GPU=1             with the CUDA backend, from then on until GPU=0; needs nvcc (docs/gpu.md)
+#   WERROR=1          compiler warnings are errors, from then on until WERROR=0
 #   SECONDS=n         how long make fuzz runs
 #   ARCHITECTURES=... with GPU=1: the GPUs to build for, in CMake's words (native: this machine's; empty: the default)
 PYTHON ?= python3

@@ -38,8 +38,22 @@ own_build() {
   rm -rf "$1"
 }
 
-# Whether the CUDA backend is to be built.
+# Whether the CUDA backend is to be built, and where: one build folder for the package and for its tests.
 wants_gpu() { [ -n "${GPU:-}" ] && [ "$GPU" != 0 ]; }
+tree=build/release
+if wants_gpu; then tree=build/cuda; fi
+# definitions PREFIX: what that folder is told besides, each with the prefix. What is not said stays as it was there.
+definitions() {
+  if wants_gpu; then
+    echo "$1HELIOGRAPH_CUDA=ON"
+    echo "$1CMAKE_CUDA_ARCHITECTURES=${ARCHITECTURES:-}" # empty: the default, whatever the folder had
+  fi
+  case ${WERROR:-} in
+    "") ;;
+    0) echo "$1HELIOGRAPH_WERROR=OFF" ;;
+    *) echo "$1HELIOGRAPH_WERROR=ON" ;;
+  esac
+}
 # The CUDA compiler, where CMake will look for it.
 find_nvcc() {
   local usual=/usr/local/cuda/bin/nvcc

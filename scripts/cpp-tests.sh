@@ -19,13 +19,17 @@ fi
 if [ "$preset" != sanitize ] && ! command -v valgrind >/dev/null && can_apt; then
   quiet "install valgrind" apt_install valgrind
 fi
-for_gpus=()
-if [ "$preset" = cuda ]; then
+configure=(cmake --preset "$preset")
+if [ "build/$preset" = "$tree" ]; then # the package's: the tests come on top
+  if wants_gpu; then find_nvcc; fi
+  mapfile -t with < <(definitions -D)
+  configure=(cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DHELIOGRAPH_TESTS=ON "${with[@]}")
+elif [ "$preset" = cuda ]; then
   find_nvcc
-  [ -z "${ARCHITECTURES:-}" ] || for_gpus=("-DCMAKE_CUDA_ARCHITECTURES=$ARCHITECTURES")
+  [ -z "${ARCHITECTURES:-}" ] || configure+=("-DCMAKE_CUDA_ARCHITECTURES=$ARCHITECTURES")
 fi
 own_build "build/$preset"
-quiet "configure the C++ tests ($preset)" cmake --preset "$preset" "${for_gpus[@]}"
+quiet "configure the C++ tests ($preset)" "${configure[@]}"
 quiet "build the C++ tests ($preset)" cmake --build --preset "$preset" -j "$jobs"
 quiet "run the C++ tests ($preset)" ctest --preset "$preset" -j "$jobs" -C "${MATRIX:-usual}"
 # GoogleTest's own counts: one ctest entry runs many cases.

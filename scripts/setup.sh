@@ -37,7 +37,7 @@ fi
 if ! "$python" -m pip --version >/dev/null 2>&1; then
   quiet "make a virtual environment in $venv" make_venv
   pwd -P >"$venv/.place"
-  rm -rf build/python build/python-gpu # they remember the old one
+  rm -rf build/release build/cuda # they remember the old one
 fi
 
 # The build's tools live in the environment, so that a second build starts from the first.

@@ -61,7 +61,7 @@ def test_a_machine_without_the_library(tmp_path: Path) -> None:
 
 # Scripts
 
-OF_MAKE = ("MFLAGS", "GPU", "ARCHITECTURES", "PRESET", "PYTHON")
+OF_MAKE = ("MFLAGS", "GPU", "ARCHITECTURES", "PRESET", "PYTHON", "WERROR")
 
 
 def bash(folder: Path, command: str) -> str:
@@ -149,6 +149,46 @@ def test_build_folders_of_another_clone_are_begun_anew(clone: Path, tmp_path: Pa
     assert said == "heliograph: build/other was configured in another folder; it is built anew\n"
     assert (clone / "build/own").exists()
     assert not (clone / "build/other").exists()
+
+
+def test_the_package_and_its_tests_are_one_build(clone: Path) -> None:
+    """In the folder of the backends they are built for, told the same; what is not said stays as it is there."""
+    (clone / "build/other").mkdir(parents=True)
+    cmake = clone / ".venv/bin/cmake"
+    cmake.parent.mkdir(parents=True)
+    cmake.write_text('#!/bin/sh\necho "$*" >>asked\n')
+    for name, says in (
+        ("ctest", "true"),
+        ("python", 'echo "$SKBUILD_BUILD_DIR $*" >>asked'),
+        ("c++", "true"),
+        ("valgrind", "true"),
+    ):
+        (clone / ".venv/bin" / name).write_text(f"#!/bin/sh\n{says}\n")
+    for program in cmake.parent.iterdir():
+        program.chmod(0o755)
+
+    def asked(preset: str, variables: str) -> list[str]:
+        (clone / "asked").unlink(missing_ok=True)
+        bash(
+            clone,
+            f"export CUDACXX=nvcc CXX=c++ PATH=$PWD/.venv/bin:$PATH {variables}; mkdir -p build/{preset}/Testing/Temporary\n"
+            f"touch build/{preset}/Testing/Temporary/LastTest.log; scripts/install.sh; scripts/cpp-tests.sh {preset}",
+        )
+        return (clone / "asked").read_text().splitlines()[:2]
+
+    package, tests = asked("release", "WERROR=1")
+    assert package.startswith("build/release ")
+    assert package.endswith("--config-settings=cmake.define.HELIOGRAPH_WERROR=ON .")
+    assert tests.endswith(
+        "-B build/release -G Ninja -DCMAKE_BUILD_TYPE=Release -DHELIOGRAPH_TESTS=ON -DHELIOGRAPH_WERROR=ON"
+    )
+    package, tests = asked("cuda", "GPU=1 ARCHITECTURES=native")
+    assert package.startswith("build/cuda ")
+    assert re.findall(r"cmake\.define\.(\S+)", package) == ["HELIOGRAPH_CUDA=ON", "CMAKE_CUDA_ARCHITECTURES=native"]
+    assert tests.endswith("-DHELIOGRAPH_TESTS=ON -DHELIOGRAPH_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native")
+    package, tests = asked("dev", "GPU=0")
+    assert "cmake.define" not in package
+    assert tests == "--preset dev"
 
 
 # Documents

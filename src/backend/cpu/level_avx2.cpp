@@ -1,9 +1,7 @@
 // AVX2 with FMA.
 #include "backend/cpu/limb_ops.h"
-#include "backend/cpu/loops/avx2_digits.h"
 #include "backend/cpu/loops/avx2_draws.h"
 #include "backend/cpu/loops/ceiling.h"
-#include "backend/cpu/loops/digit_product.h"
 #include "backend/cpu/loops/fp64.h"
 #include "backend/cpu/loops/mul32.h"
 #include "backend/cpu/loops/scalar_loops.h"
@@ -34,7 +32,6 @@ const Level& avx2_level() {
   static constexpr LimbOps below30 = with_draws<u32>(vector_ops<Mul32<Lanes32x8>, Mul32<Lanes32x8>>("AVX2"));
   static constexpr LimbOps below50 = with_draws<u64>(vector_ops<Fp64, Fp64Words>("AVX2 FP64"));
   static const LimbOps below60 = below60_ops(*scalar_level().limb[1][2]);
-  static constexpr ProductOps narrow[2] = {digit_ops<Avx2Digits, u32>("AVX2"), digit_ops<Avx2Digits, u64>("AVX2")};
   static const Level level = [] {
     Level l = scalar_level();
     l.name = "avx2";
@@ -45,7 +42,7 @@ const Level& avx2_level() {
     l.combine[0][0] = l.combine[0][1] = fp64_combine<u32>;
     l.combine[1][0] = l.combine[1][1] = fp64_combine<u64>;
     for (int word = 0; word < 2; ++word) {
-      for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &narrow[word];
+      for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &avx2_products(word);
     }
     l.chacha = avx2_chacha;
     l.product_ceiling = product_ceiling<Fp64>;

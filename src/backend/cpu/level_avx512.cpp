@@ -1,12 +1,9 @@
 // AVX-512 with IFMA and VNNI.
 #include "backend/cpu/limb_ops.h"
-#include "backend/cpu/loops/avx512_digits.h"
 #include "backend/cpu/loops/avx512_draws.h"
 #include "backend/cpu/loops/ceiling.h"
-#include "backend/cpu/loops/digit_product.h"
 #include "backend/cpu/loops/ifma.h"
 #include "backend/cpu/loops/ifma_loops.h"
-#include "backend/cpu/loops/mul32.h"
 #include "backend/cpu/loops/scalar_loops.h"
 #include "backend/cpu/loops/vector_ops.h"
 
@@ -23,27 +20,23 @@ constexpr LimbOps below60_ops(LimbOps ops) {
   return ops;
 }
 
-template <class Word>
 constexpr LimbOps with_draws(LimbOps ops) {
-  ops.uniform = ifma_uniform<Word>;
-  ops.spread = sizeof(Word) == 8 ? avx512_spread64 : avx512_spread32;
-  ops.permute_eights = sizeof(Word) == 8 ? permute_eights64 : permute_eights32;
+  ops.uniform = ifma_uniform<u64>;
+  ops.spread = avx512_spread64;
+  ops.permute_eights = permute_eights64;
   return ops;
 }
 
 }  // namespace
 
 const Level& avx512_level() {
-  static constexpr LimbOps below30 = with_draws<u32>(vector_ops<Mul32<Lanes32x16>, Mul32<Lanes32x16>>("AVX-512"));
-  static constexpr LimbOps below50 = with_draws<u64>(vector_ops<Ifma, Ifma>("AVX-512 IFMA"));
+  static constexpr LimbOps below50 = with_draws(vector_ops<Ifma, Ifma>("AVX-512 IFMA"));
   static const LimbOps below60 = below60_ops(*scalar_level().limb[1][2]);
-  static constexpr ProductOps narrow[2] = {digit_ops<Avx512Digits, u32>("AVX-512 VNNI"),
-                                           digit_ops<Avx512Digits, u64>("AVX-512 VNNI")};
   static const Level level = [] {
     Level l = scalar_level();
     l.name = "avx512";
     l.description = "AVX-512 IFMA";
-    l.limb[0][0] = &below30;
+    l.limb[0][0] = &avx512_below30();
     l.limb[1][0] = l.limb[1][1] = &below50;
     l.limb[1][2] = &below60;
     l.lift[0][0] = ifma_lift<u32, 0>, l.lift[0][1] = ifma_lift<u32, 52>;
@@ -51,7 +44,7 @@ const Level& avx512_level() {
     l.combine[0][0] = l.combine[0][1] = ifma_combine<u32>;
     l.combine[1][0] = l.combine[1][1] = ifma_combine<u64>;
     for (int word = 0; word < 2; ++word) {
-      for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &narrow[word];
+      for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &avx512_products(word);
     }
     l.chacha = avx512_chacha;
     l.ternary = avx512_ternary;

@@ -152,5 +152,9 @@ const Level& scalar_level();
 const LimbOps& tiny_ops(bool wide);
 const Level& avx2_level();
 const Level& avx512_level();
+/// Parts of these that have files of their own: templates of many loops, which take long to compile.
+const ProductOps& avx2_products(bool wide);
+const LimbOps& avx512_below30();
+const ProductOps& avx512_products(bool wide);
 
 }  // namespace heliograph::backend::cpu

@@ -1,0 +1,26 @@
+// AVX-512: residues in 32-bit words.
+#include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/avx512_draws.h"
+#include "backend/cpu/loops/ifma_loops.h"
+#include "backend/cpu/loops/mul32.h"
+#include "backend/cpu/loops/vector_ops.h"
+
+namespace heliograph::backend::cpu {
+
+namespace {
+
+constexpr LimbOps with_draws(LimbOps ops) {
+  ops.uniform = ifma_uniform<u32>;
+  ops.spread = avx512_spread32;
+  ops.permute_eights = permute_eights32;
+  return ops;
+}
+
+}  // namespace
+
+const LimbOps& avx512_below30() {
+  static constexpr LimbOps ops = with_draws(vector_ops<Mul32<Lanes32x16>, Mul32<Lanes32x16>>("AVX-512"));
+  return ops;
+}
+
+}  // namespace heliograph::backend::cpu

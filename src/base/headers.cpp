@@ -1,0 +1,1 @@
+// Nothing: the source of the target that has the precompiled header.
