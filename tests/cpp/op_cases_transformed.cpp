@@ -1,4 +1,4 @@
-// divide, apply_key_ntt, key_switch_ntt: divisions of every shape, alone and behind a key switch.
+// divide, apply_key, key_switch in the NTT domain: divisions of every shape, alone and behind a key switch.
 #include "op_cases.h"
 #include "op_plans.h"
 
