@@ -164,7 +164,6 @@ class Rows {
   }
 
   void enqueue(const Operation& op, device::Queue& q, const View& a, const View& b, const View& out) const {
-    device::Kernels& k = device_.kernels();
     const PrimeList list = primes();
     LimbConstants c = constants_;
     if (op.constant && op.kind == Kind::sub)

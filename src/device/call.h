@@ -56,6 +56,7 @@ class Workspace {
   View take(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n);
   static std::size_t bytes(Word word, std::size_t items, std::size_t components, std::size_t limbs, std::size_t n);
   Workspace split(std::size_t bytes);
+  bool empty() const { return left_ == 0; }
 
  private:
   std::byte* next_ = nullptr;

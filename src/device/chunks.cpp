@@ -94,10 +94,19 @@ void for_stretches(const Call& call, std::size_t preferred, const Progress& prog
       call);
 }
 
-void give_scratch(Call& call, std::byte* begin, std::size_t bytes) {
+Workspace scratch_of(const Call& call) {
+  return std::visit(
+      [](const auto& c) -> Workspace {
+        if constexpr (requires { c.scratch; }) return c.scratch;
+        return {};
+      },
+      call);
+}
+
+void give_scratch(Call& call, const Workspace& scratch) {
   std::visit(
       [&](auto& c) {
-        if constexpr (requires { c.scratch; }) c.scratch = Workspace(begin, bytes);
+        if constexpr (requires { c.scratch; }) c.scratch = scratch;
       },
       call);
 }

@@ -23,7 +23,9 @@ std::size_t stretch_of(const Call& call, std::size_t preferred);
 /// The same with a call for each stretch; operands that serve every item, keys, are in each.
 void for_stretches(const Call& call, std::size_t preferred, const Progress& progress,
                    const std::function<void(Call&)>& step);
+/// A call's scratch; empty where it has or takes none.
+Workspace scratch_of(const Call& call);
 /// Scratch for a composite; nothing for a call that takes none.
-void give_scratch(Call& call, std::byte* begin, std::size_t bytes);
+void give_scratch(Call& call, const Workspace& scratch);
 
 }  // namespace heliograph::device

@@ -63,17 +63,25 @@ Queue& Session::queue() const {
   return *queue_;
 }
 
+Scratch::Scratch(const Session& session, const Call& like, std::size_t items) {
+  const std::size_t bytes = session.kernels().brings_scratch() ? 0 : scratch_bytes(like, items);
+  if (bytes > 0) buffer_ = session.allocate(bytes);
+}
+
 void Session::enqueue(Call call, const Progress& progress) const {
-  const std::size_t items = items_of(call);
-  if (scratch_bytes(call, 1) == 0 && !progress) return queue().enqueue(call);
-  std::size_t preferred = items;
-  Buffer scratch;
-  if (!kernels().brings_scratch()) {
-    preferred = stretch_of(call, kernels().preferred_items(scratch_bytes(call, 1)));
-    scratch = allocate(scratch_bytes(call, preferred));
+  const bool finds_own = kernels().brings_scratch();
+  const std::size_t each = finds_own || !scratch_of(call).empty() ? 0 : scratch_bytes(call, 1);
+  const std::size_t items = each > 0 || progress ? items_of(call) : 0;
+  const std::size_t preferred = each > 0 ? stretch_of(call, kernels().preferred_items(each)) : items;
+  const Scratch scratch(*this, call, each > 0 ? preferred : 0);
+  if (each == 0 || preferred >= items) {  // as it is
+    if (each > 0) give_scratch(call, scratch.all());
+    if (each == 0 || items > 0) queue().enqueue(call);
+    if (progress && items > 0) progress(1);
+    return;
   }
   for_stretches(call, preferred, progress, [&](Call& part) {
-    if (scratch) give_scratch(part, scratch->address(), scratch->bytes());
+    give_scratch(part, scratch.all());
     queue().enqueue(part);
   });
 }

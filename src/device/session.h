@@ -15,6 +15,18 @@ namespace heliograph::device {
 /// it returns to the pool. `lasting`, for keys: besides, where it is the host's, in pages that are in no dump (base/secret.h).
 enum class Secrecy : unsigned char { open, passing, lasting };
 
+class Session;
+
+/// Scratch for several calls alike, `items` items each; none where the device finds its own.
+class Scratch {
+ public:
+  Scratch(const Session& session, const Call& like, std::size_t items);
+  Workspace all() const { return buffer_ ? Workspace(buffer_->address(), buffer_->bytes()) : Workspace(); }
+
+ private:
+  Buffer buffer_;
+};
+
 class Session {
  public:
   /// `device` must outlive the session (the process's own do).
@@ -24,8 +36,8 @@ class Session {
   Kernels& kernels() const { return device_.kernels(); }
   /// The queue work is enqueued on. Throws ForkError in a child of the process that made the session.
   Queue& queue() const;
-  /// Enqueues a call. A composite's scratch is found here, and its batch is cut as the device likes it: `progress` is called
-  /// after each stretch with the share done.
+  /// Enqueues a call. A composite that brings no scratch gets some here, and its batch is cut as the device likes it:
+  /// `progress` is called after each stretch with the share done.
   void enqueue(Call call, const Progress& progress = {}) const;
   /// Where memory is short, what may leave the device makes room first: the least recently used, of any parameter set.
   /// Throws OutOfMemoryError where that is not enough.

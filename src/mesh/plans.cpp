@@ -61,7 +61,7 @@ void post_in_stretches(Operation& op, std::size_t m, const Call& call) {
   const std::size_t bytes = scratch_bytes(call, items);
   op.post(m, [call, items, bytes, scratch = op.scratch(m, bytes)](Device&, Queue& queue) {
     for_stretches(call, items, {}, [&](Call& part) {
-      give_scratch(part, scratch, bytes);
+      give_scratch(part, Workspace(scratch, bytes));
       queue.enqueue(part);
     });
   });

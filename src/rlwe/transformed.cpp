@@ -91,12 +91,16 @@ void rotate(Context& context, const RnsTensor& x, const std::vector<math::u64>& 
   for (const RnsTensor& result : out) views.push_back(result.view());
   const std::size_t digits = plan.digits.size(), n = context.parameters().n, all = std::max<std::size_t>(1, x.items());
   const auto word = context.parameters().word;
+  const auto turned = std::find_if(galois.begin(), galois.end(), [](math::u64 g) { return g != 1; });
+  const device::ApplyKey like{.plan = handle,
+                              .domain = Domain::ntt,
+                              .turn = turned == galois.end() ? nullptr : e.automorphism(*turned, Domain::ntt)};
   const std::size_t each = Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
-                           Workspace::bytes(word, 1, 1, plan.chain.size(), n) +
-                           device::scratch_bytes(device::ApplyKey{.plan = handle, .domain = Domain::ntt}, 1);
+                           Workspace::bytes(word, 1, 1, plan.chain.size(), n) + device::scratch_bytes(like, 1);
   const std::size_t preferred = k.brings_scratch() ? all : std::min(k.preferred_items(each), all);
   const RnsTensor raised(context.engine(), {preferred}, digits, plan.extended, Domain::ntt);
   const RnsTensor mask(context.engine(), {preferred}, 1, plan.chain, Domain::coefficient);
+  const device::Scratch scratch(e, like, preferred);  // of every rotation
   device::for_chunks(views, preferred, progress, [&](const std::vector<View>& v) {
     const auto first = [&](const RnsTensor& t) { return t.view().with_leading(0, v[0].items()); };
     const View up = first(raised), low = first(mask), body = v[0].with_components(0, 1);
@@ -110,8 +114,8 @@ void rotate(Context& context, const RnsTensor& x, const std::vector<math::u64>& 
       }
       // One key at a time is held: together they may be more than the device has room for.
       const RnsTensor pairs = keys[i]->pairs();
-      e.enqueue(device::ApplyKey{
-          handle, Domain::ntt, up, pairs.view(), body, v[i + 1], {}, e.automorphism(galois[i], Domain::ntt)});
+      e.enqueue(device::ApplyKey{handle, Domain::ntt, up, pairs.view(), body, v[i + 1], scratch.all(),
+                                 e.automorphism(galois[i], Domain::ntt)});
     }
   });
 }

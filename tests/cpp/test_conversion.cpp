@@ -285,7 +285,6 @@ TEST(Transformed, DivisionHasTheBitsOfTheConversionOfCoefficients) {
     const auto ring = switch_ring(*field, 64);
     for (const auto& [from, to, times, keep] : cases) {
       Rig rig(ref);
-      Kernels& k = rig.kernels();
       const auto prepared = rig.prepare(ring);
       const device::DividePlan plan = divide_plan(rig, ring, from, to, times, keep);
       const Shape shape{{3}, 2};
@@ -329,7 +328,6 @@ TEST(Transformed, AKeySwitchHasTheBitsOfThatOfCoefficients) {
       for (const u64 times : {u64{1}, u64{65537}}) {
         for (const std::size_t added : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
           Rig rig(ref);
-          Kernels& k = rig.kernels();
           const auto prepared = rig.prepare(ring);
           const auto plan = switch_plan(rig, ring, s), transformed = ntt_switch_plan(rig, ring, s, s.chain, times);
           const View x = rig.input(*ring, s.chain, {{3}, 1});

@@ -147,7 +147,6 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
   std::vector<u64> table(p.bootstrap.degree);
   fill_uniform(key_of(60), {.purpose = kMask}, std::span<u64>(table));
   const auto level = rig.level(table);
-  device::TfheKernels& kernels = rig.device->tfhe();
   device::Queue& queue = rig.session->queue();
   queue.enqueue(device::Combine{level, wires.view()});
   queue.enqueue(device::LweKeySwitch{rig.key_switch, level, wires.view(), narrow});

@@ -293,7 +293,6 @@ TEST(MeshTfhe, WiresMayLieInAnyLayout) {
         Tensor& moved = wide ? wires : narrow;
         const device::Buffer there = mesh_of(r).reshard(moved.all, PrimeList{0}, layout, *r.queue);
         moved.view.data = moved.all.data = there->address();
-        auto& k = r.device->tfhe();
         r.queue->enqueue(device::Combine{level, wires.view});
         r.queue->enqueue(device::LweKeySwitch{r.to_narrow, level, wires.view, narrow.view});
         r.queue->enqueue(device::Bootstrap{r.to_wide, level, narrow.view, wires.view});

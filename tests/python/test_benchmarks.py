@@ -357,7 +357,7 @@ def counting(tmp_path: Path) -> Path:
         "for c in (1, 2):\n"
         "    row = {'shape': 'boolean', 'n': 688, 'k': 3, 'degree': 512, 'group': 2, 'count': c}\n"
         "    row['bootstrap_counts'] = {'products': 1000 * c, 'bytes': 400 + c}\n"
-        "    row['key_switch_counts'] = {'products': 10 * c, 'bytes': 40 + c}\n"
+        "    row['lwe_key_switch_counts'] = {'products': 10 * c, 'bytes': 40 + c}\n"
         "    row['combine_counts'] = {'products': 2 * c, 'bytes': 3 * c}\n"
         "    print(json.dumps(row))\n"
     )

@@ -71,20 +71,12 @@ void CpuKernels::each_stretch(const View& out, F&& f) {
   });
 }
 
-template <class C>
-Workspace scratch_of(const C& c) {
-  if constexpr (requires { c.scratch; })
-    return c.scratch;
-  else
-    return {};
-}
-
 /// `f` on the call of each item, with scratch of its own: what serves every item stays as it is.
 template <class C, class F>
 void CpuKernels::each_item(const C& c, F&& f) {
   const std::size_t items = device::items_of(c), threads = static_cast<std::size_t>(threads_.usable());
   const std::size_t whole = items / threads * threads, bytes = device::scratch_bytes(c, 1);
-  Workspace all = scratch_of(c);
+  Workspace all = device::scratch_of(c);
   std::vector<Workspace> slots(threads, all);
   if (whole > 0) {
     for (Workspace& slot : slots) slot = all.split(bytes);
