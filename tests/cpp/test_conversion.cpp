@@ -300,7 +300,8 @@ TEST(Transformed, DivisionHasTheBitsOfTheConversionOfCoefficients) {
         if (std::find(from.begin(), from.end(), p) == from.end()) added.push_back(ring->prime(p));
       }
       const std::vector<u64> f = moduli(*ring, divisors), t = moduli(*ring, to);
-      const auto c = rig.kernels().prepare(keep > 1 ? math::divide_keeping(f, t, keep) : math::divide_and_round(f, t, added, times));
+      const auto c =
+          rig.kernels().prepare(keep > 1 ? math::divide_keeping(f, t, keep) : math::divide_and_round(f, t, added, times));
       const View rest = rig.input(*ring, divisors, shape), own = rig.input(*ring, to, shape);
       const View converted = rig.output(*ring, to, shape);
       rig.queue().enqueue(device::InverseNtt{prepared, from, x, x});
