@@ -47,7 +47,7 @@ struct MultiplyShape {
   PrimeList chain, auxiliary;
   u64 t;
   std::size_t a_components, b_components;
-  bool square;
+  bool one_buffer;  // the first factor is the first components of the second: a square where they are all
 };
 
 void multiply_case(std::vector<OpCase>& cases, const Field& field, const MultiplyShape& m, const Setting& s) {
@@ -61,8 +61,10 @@ void multiply_case(std::vector<OpCase>& cases, const Field& field, const Multipl
     plan->lift = rig.kernels().prepare(math::extend_base(q, r));
     plan->scale = rig.kernels().prepare(math::divide_and_round(q, r, m.t));
     plan->lower = rig.kernels().prepare(math::extend_base(r, q));
-    const View a = rig.input(*ring, m.chain, {s.batch, m.a_components, s.layout}, s.fill);
-    const View b = m.square ? a : rig.input(*ring, m.chain, {s.batch, m.b_components, Layout::packed}, s.fill);
+    const View first =
+        rig.input(*ring, m.chain, {s.batch, m.one_buffer ? m.b_components : m.a_components, s.layout}, s.fill);
+    const View a = first.with_components(0, m.a_components);
+    const View b = m.one_buffer ? first : rig.input(*ring, m.chain, {s.batch, m.b_components, Layout::packed}, s.fill);
     const View out = rig.output(*ring, m.chain, {s.batch, m.a_components + m.b_components - 1, out_layout(s)});
     const device::Call call = rig.with_scratch(device::BfvMultiply{plan, a, b, out});
     return [=, &rig] { rig.queue().enqueue(call); };
@@ -81,6 +83,7 @@ void composite_cases(std::vector<OpCase>& cases) {
       {"one limb", {2}, {4, 5}, 257, 2, 2, false},
       {"large t", {0, 1, 2, 3}, {4, 5, 6, 7, 8}, (u64{1} << 43) - 57, 2, 2, false},
       {"square of degree two", {1, 3, 2}, {4, 5, 6, 7}, 2, 3, 3, true},
+      {"x[0:2] times x", {0, 1}, {4, 5, 6}, 65537, 2, 3, true},
   };
   for (const Field* f : main_fields()) {
     for (std::size_t i = 0; i < switch_shapes().size(); ++i) {
