@@ -1,10 +1,9 @@
 #include "device/session.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/host_memory.h"
+#include "base/process.h"
 #include "base/secret.h"
 #include "device/chunks.h"
 #include "device/expand.h"
@@ -29,14 +28,13 @@ class Wiped final : public Memory {
         whole_(std::move(whole)),
         device_(device),
         queue_(std::move(queue)),
-        in_host_memory_(device.in_host_memory()),
-        process_(getpid()) {
+        in_host_memory_(device.in_host_memory()) {
     whole_.data = address_;
   }
   ~Wiped() override {
     if (in_host_memory_) {  // whose kernels are done when they return
       wipe(address_, bytes_);
-    } else if (getpid() == process_) {  // the child of a fork has no device
+    } else if (process_.is_here()) {  // the child of a fork has no device
       try {
         queue_->enqueue(Zero{whole_});
       } catch (...) {  // a device that has failed computes nothing any more, and says so elsewhere
@@ -50,15 +48,15 @@ class Wiped final : public Memory {
   Device& device_;
   std::shared_ptr<Queue> queue_;
   bool in_host_memory_;
-  long process_;
+  ProcessMark process_;
 };
 
 }  // namespace
 
-Session::Session(Device& device) : device_(device), queue_(device.make_queue()), process_(getpid()) {}
+Session::Session(Device& device) : device_(device), queue_(device.make_queue()) {}
 
 Queue& Session::queue() const {
-  if (getpid() != process_)
+  if (!process_.is_here())
     throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
   return *queue_;
 }

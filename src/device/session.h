@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/checked.h"
+#include "base/process.h"
 #include "device/chunks.h"
 #include "device/device.h"
 #include "device/kernels.h"
@@ -81,7 +82,7 @@ class Session {
 
   Device& device_;
   std::shared_ptr<Queue> queue_;  // memory to be wiped may go after the session
-  long process_;
+  ProcessMark process_;
 };
 
 }  // namespace heliograph::device

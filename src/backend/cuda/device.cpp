@@ -198,7 +198,7 @@ Status State::allocate(std::size_t bytes, StreamHandle stream, void** address) {
 }
 
 void State::require_sound() const {
-  if (getpid() != process_)
+  if (!process_.is_here())
     throw ForkError("Heliograph cannot be used in a child process after a fork; start the child with 'spawn'");
   if (!poisoned_) return;
   const std::lock_guard lock(mutex_);

@@ -1,8 +1,6 @@
 // Queues and memory of one GPU.
 #pragma once
 
-#include <unistd.h>
-
 #include <array>
 #include <map>
 #include <mutex>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/driver.h"
+#include "base/process.h"
 #include "device/device.h"
 
 namespace heliograph::backend::cuda {
@@ -84,7 +83,7 @@ class State {
   Pool pool_;
   Properties properties_;
   bool waits_for_each_, uses_peers_;
-  long process_ = getpid();
+  ProcessMark process_;
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
   std::string fault_;
