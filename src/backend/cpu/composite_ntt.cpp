@@ -57,7 +57,7 @@ class CpuKernels::Rest {
       for (std::size_t i = 0; i < c.sources(); ++i) {
         const CpuConversion::Lift& lift = conversion.lifts()[i];
         u64* const x = y_.at<u64>(0, component, i) + first;
-        kernels_.level_.lift[1][static_cast<int>(lift.size)](lift.step, x, x, v, i == 0, block);
+        kernels_.instructions_.lift[1][static_cast<int>(lift.size)](lift.step, x, x, v, i == 0, block);
       }
       const u64 half = u64{1} << (c.fixed.bits - 1);
       for (std::size_t k = 0; k < block; ++k) v[k] = (v[k] + half) >> c.fixed.bits;
@@ -66,8 +66,8 @@ class CpuKernels::Rest {
 
   void combine(std::size_t component, std::size_t l, std::byte* to) const {
     const CpuConversion::Combine& step = own(*plan_.rest).combines()[l];
-    kernels_.level_.combine[1][static_cast<int>(step.size)](step.step, y_.at<u64>(0, component, 0), y_.limb_stride,
-                                                            v_.at<u64>(0, component, 0), nullptr, to, out_.n);
+    kernels_.instructions_.combine[1][static_cast<int>(step.size)](step.step, y_.at<u64>(0, component, 0), y_.limb_stride,
+                                                                   v_.at<u64>(0, component, 0), nullptr, to, out_.n);
   }
 
   CpuKernels& kernels_;

@@ -15,10 +15,10 @@ namespace {
 
 constexpr math::u64 kCeilingPrime = 1125899904679937;  // just below 2^50
 
-const TfheOps& tfhe_of(const Level& level) {
+const TfheOps& tfhe_of(const InstructionSet& set) {
 #if defined(__x86_64__)
-  // By name: to make a level is to run its instructions, which this processor need not have.
-  const std::string_view name = level.name;
+  // By name: to make an instruction set's loops is to run its instructions, which this processor need not have.
+  const std::string_view name = set.name;
   if (name == "avx2") return avx2_tfhe();
   if (name == "avx512") return avx512_tfhe();
 #endif
@@ -27,15 +27,15 @@ const TfheOps& tfhe_of(const Level& level) {
 
 class CpuDevice final : public device::Device {
  public:
-  CpuDevice(const Level& level, int threads)
+  CpuDevice(const InstructionSet& set, int threads)
       : pool_(std::make_shared<MemoryPool>()),
-        kernels_(level, threads, *pool_),
-        tfhe_(tfhe_of(level), kernels_.thread_pool(), *pool_) {}
+        kernels_(set, threads, *pool_),
+        tfhe_(tfhe_of(set), kernels_.thread_pool(), *pool_) {}
 
   std::string name() const override { return "cpu"; }
   std::string description() const override {
     const int n = kernels_.threads();
-    return std::to_string(n) + (n == 1 ? " thread, " : " threads, ") + kernels_.level().description;
+    return std::to_string(n) + (n == 1 ? " thread, " : " threads, ") + kernels_.instructions().description;
   }
   device::MemoryState memory() const override { return pool_->state(); }
   device::Buffer allocate(std::size_t bytes, device::Queue&) override { return pool_->allocate(bytes); }
@@ -52,8 +52,8 @@ class CpuDevice final : public device::Device {
   device::TfheKernels& tfhe() override { return tfhe_; }
   bool reaches(const device::Device& other) const override { return other.in_host_memory(); }
   bool in_host_memory() const override { return true; }
-  double product_ceiling() override { return kernels_.level().product_ceiling(make_modulus(kCeilingPrime)); }
-  double sum_ceiling() override { return kernels_.level().sum_ceiling(make_modulus(kCeilingPrime)); }
+  double product_ceiling() override { return kernels_.instructions().product_ceiling(make_modulus(kCeilingPrime)); }
+  double sum_ceiling() override { return kernels_.instructions().sum_ceiling(make_modulus(kCeilingPrime)); }
   MemoryPool& pool() { return *pool_; }
 
  private:
@@ -80,17 +80,17 @@ bool has_avx512() {
 #endif
 }
 
-const Level& choose_level(std::string wanted) {
+const InstructionSet& choose_instructions(std::string wanted) {
   if (wanted.empty()) {
     const char* const forced = std::getenv("HELIOGRAPH_CPU");
     if (forced) wanted = forced;
   }
   const std::string best = has_avx512() ? "avx512" : has_avx2() ? "avx2" : "scalar";
   if (wanted.empty()) wanted = best;
-  if (wanted == "scalar") return scalar_level();
+  if (wanted == "scalar") return scalar_instructions();
 #if defined(__x86_64__)
-  if (wanted == "avx2" && has_avx2()) return avx2_level();
-  if (wanted == "avx512" && has_avx512()) return avx512_level();
+  if (wanted == "avx2" && has_avx2()) return avx2_instructions();
+  if (wanted == "avx512" && has_avx512()) return avx512_instructions();
 #endif
   throw ParameterError("this processor does not run \"" + wanted + "\"; it has scalar" + (has_avx2() ? ", avx2" : "") +
                        (has_avx512() ? ", avx512" : ""));
@@ -118,8 +118,8 @@ int choose_threads(int wanted) {
 
 }  // namespace
 
-std::unique_ptr<device::Device> make_device(const std::string& level, int threads) {
-  return std::make_unique<CpuDevice>(choose_level(level), choose_threads(threads));
+std::unique_ptr<device::Device> make_device(const std::string& set, int threads) {
+  return std::make_unique<CpuDevice>(choose_instructions(set), choose_threads(threads));
 }
 
 void fail_allocation(device::Device& device, std::size_t k) {

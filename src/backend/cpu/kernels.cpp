@@ -18,7 +18,7 @@ using device::View;
 using math::Word;
 
 std::shared_ptr<const PreparedRing> CpuKernels::prepare(std::shared_ptr<const math::Ring> ring) {
-  return std::make_shared<CpuRing>(std::move(ring), level_, pool_, threads_);
+  return std::make_shared<CpuRing>(std::move(ring), instructions_, pool_, threads_);
 }
 
 std::shared_ptr<const PreparedConversion> CpuKernels::prepare(math::Conversion conversion) {
@@ -30,7 +30,7 @@ std::shared_ptr<const PreparedPermutation> CpuKernels::prepare(device::Permutati
 }
 
 std::shared_ptr<const PreparedProduct> CpuKernels::prepare(device::GatheredProduct product) {
-  return std::make_shared<CpuProduct>(std::move(product), level_);
+  return std::make_shared<CpuProduct>(std::move(product), instructions_);
 }
 
 // ---- element-wise
@@ -208,12 +208,12 @@ std::size_t CpuKernels::convert_block_words(std::size_t sources, std::size_t n) 
 
 void CpuKernels::convert_block(const ConvertBlock& b) const {
   const math::Conversion& c = b.conversion.conversion();
-  const Level& level = b.count < kLeastVector ? scalar_level() : level_;
+  const InstructionSet& set = b.count < kLeastVector ? scalar_instructions() : instructions_;
   u64* const y = b.scratch;
   u64* const v = c.rounded ? y + c.sources() * b.count : nullptr;
   for (std::size_t i = 0; i < c.sources(); ++i) {
     const CpuConversion::Lift& lift = b.conversion.lifts()[i];
-    level.lift[b.wide_in][static_cast<int>(lift.size)](lift.step, b.x[i], y + i * b.count, v, i == 0, b.count);
+    set.lift[b.wide_in][static_cast<int>(lift.size)](lift.step, b.x[i], y + i * b.count, v, i == 0, b.count);
   }
   if (v) {
     const u64 half = u64{1} << (c.fixed.bits - 1);
@@ -221,8 +221,8 @@ void CpuKernels::convert_block(const ConvertBlock& b) const {
   }
   for (std::size_t j = 0; j < c.targets(); ++j) {
     const CpuConversion::Combine& combine = b.conversion.combines()[j];
-    level.combine[b.wide_out][static_cast<int>(combine.size)](combine.step, y, b.count, v, b.own ? b.own[j] : nullptr,
-                                                              b.out[j], b.count);
+    set.combine[b.wide_out][static_cast<int>(combine.size)](combine.step, y, b.count, v, b.own ? b.own[j] : nullptr,
+                                                            b.out[j], b.count);
   }
 }
 

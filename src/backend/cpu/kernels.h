@@ -11,8 +11,9 @@ namespace heliograph::backend::cpu {
 
 class CpuKernels final : public device::Kernels {
  public:
-  CpuKernels(const Level& level, int threads, MemoryPool& pool) : level_(level), threads_(threads), pool_(pool) {}
-  const Level& level() const { return level_; }
+  CpuKernels(const InstructionSet& set, int threads, MemoryPool& pool)
+      : instructions_(set), threads_(threads), pool_(pool) {}
+  const InstructionSet& instructions() const { return instructions_; }
   int threads() const { return threads_.threads(); }
   ThreadPool& thread_pool() { return threads_; }
 
@@ -94,7 +95,7 @@ class CpuKernels final : public device::Kernels {
   void uniform(const CpuRing&, const Primes&, const device::Draw&, const View& out);
   void small(const CpuRing&, const Primes&, const device::Draw&, const View& out);
 
-  const Level& level_;
+  const InstructionSet& instructions_;
   ThreadPool threads_;
   MemoryPool& pool_;
 };

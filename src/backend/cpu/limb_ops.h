@@ -128,7 +128,7 @@ using CombineFunction = void (*)(const CombineStep&, const u64* y, std::size_t s
 enum class Size : unsigned char { below30 = 0, below50 = 1, below60 = 2 };
 
 /// Everything written for one instruction set. Index [0] is 32-bit words, [1] 64-bit words.
-struct Level {
+struct InstructionSet {
   const char* name;               // "scalar", "avx2", "avx512"
   const char* description;        // "AVX-512 IFMA"
   const LimbOps* limb[2][3];      // by word and size of the prime
@@ -147,11 +147,11 @@ struct Level {
   double (*sum_ceiling)(const Modulus&);  // of products summed before one reduction
 };
 
-const Level& scalar_level();
+const InstructionSet& scalar_instructions();
 /// For rings below the scalar loops' least degree, by word.
 const LimbOps& tiny_ops(bool wide);
-const Level& avx2_level();
-const Level& avx512_level();
+const InstructionSet& avx2_instructions();
+const InstructionSet& avx512_instructions();
 /// Parts of these that have files of their own: templates of many loops, which take long to compile.
 const ProductOps& avx2_products(bool wide);
 const LimbOps& avx512_below30();

@@ -20,9 +20,9 @@ u64 inverse_two52(u64 q) {
 
 u64 floor_div(int bits, u64 w, u64 q) { return static_cast<u64>((u128{w} << bits) / q); }
 
-const LimbOps& pick(const Level& level, math::Word word, u64 q, std::size_t n) {
+const LimbOps& pick(const InstructionSet& set, math::Word word, u64 q, std::size_t n) {
   const bool wide = word == math::Word::w64;
-  for (const Level* l : {&level, &scalar_level()}) {
+  for (const InstructionSet* l : {&set, &scalar_instructions()}) {
     const LimbOps& ops = *l->limb[wide][static_cast<int>(size_of(q))];
     if (n >= ops.least_degree) return ops;
   }
@@ -46,12 +46,12 @@ Modulus make_modulus(u64 q) {
 
 Size size_of(u64 q) { return q < (u64{1} << 30) ? Size::below30 : q < (u64{1} << 50) ? Size::below50 : Size::below60; }
 
-CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, MemoryPool& pool, ThreadPool& threads)
+CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads)
     : PreparedRing(ring) {
   std::vector<std::size_t> offsets;
   std::size_t bytes = 0;
   for (u64 q : ring->primes()) {
-    const LimbOps& ops = pick(level, ring->word(), q, ring->n());
+    const LimbOps& ops = pick(set, ring->word(), q, ring->n());
     limbs_.push_back({.modulus = make_modulus(q),
                       .ops = &ops,
                       .n = ring->n(),
@@ -149,8 +149,8 @@ void CpuPermutation::gather(const LimbOps& ops, const Modulus& modulus, const vo
   }
 }
 
-CpuProduct::CpuProduct(device::GatheredProduct given, const Level& level)
-    : PreparedProduct(std::move(given)), level_(level) {
+CpuProduct::CpuProduct(device::GatheredProduct given, const InstructionSet& set)
+    : PreparedProduct(std::move(given)), instructions_(set) {
   const device::GatheredProduct& g = product();
   narrow_ = g.weight_bits() <= 15;
   const auto pack = [&](const ProductOps& ops) {
@@ -167,13 +167,13 @@ CpuProduct::CpuProduct(device::GatheredProduct given, const Level& level)
   };
   for (int word = 0; word < 2; ++word) {
     for (int size = 0; size < 3; ++size) pack(ops(word ? math::Word::w64 : math::Word::w32, static_cast<Size>(size)));
-    pack(*scalar_level().any_product[word]);  // rings too small for vectors
+    pack(*scalar_instructions().any_product[word]);  // rings too small for vectors
   }
 }
 
 const ProductOps& CpuProduct::ops(math::Word word, Size size) const {
   const bool wide = word == math::Word::w64;
-  return narrow_ ? *level_.narrow_product[wide][static_cast<int>(size)] : *level_.any_product[wide];
+  return narrow_ ? *instructions_.narrow_product[wide][static_cast<int>(size)] : *instructions_.any_product[wide];
 }
 
 const void* CpuProduct::weights(const ProductOps& ops, std::size_t group) const {

@@ -15,7 +15,7 @@ Size size_of(u64 q);
 
 class CpuRing : public device::PreparedRing {
  public:
-  CpuRing(std::shared_ptr<const math::Ring> ring, const Level& level, MemoryPool& pool, ThreadPool& threads);
+  CpuRing(std::shared_ptr<const math::Ring> ring, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads);
   const Limb& limb(math::PrimeIndex i) const { return limbs_[i]; }
 
  private:
@@ -60,7 +60,7 @@ class CpuPermutation : public device::PreparedPermutation {
 
 class CpuProduct : public device::PreparedProduct {
  public:
-  CpuProduct(device::GatheredProduct product, const Level& level);
+  CpuProduct(device::GatheredProduct product, const InstructionSet& set);
   const ProductOps& ops(math::Word word, Size size) const;
   const void* weights(const ProductOps& ops, std::size_t group) const;
 
@@ -70,7 +70,7 @@ class CpuProduct : public device::PreparedProduct {
     std::size_t group_bytes;
     std::vector<u64> bytes;
   };
-  const Level& level_;
+  const InstructionSet& instructions_;
   bool narrow_;
   std::vector<Packed> packed_;
 };

@@ -43,7 +43,8 @@ void CpuKernels::uniform(const CpuRing& ring, const Primes& primes, const device
         alignas(64) u32 words[16 * kBlocks];
         for (std::size_t done = 0; done < length; done += kEach * kBlocks) {
           const std::size_t start = part * length + done, count = std::min(length - done, kEach * kBlocks);
-          level_.chacha(stream.key, static_cast<u32>(start / kEach), stream.nonce, (count + kEach - 1) / kEach, words);
+          instructions_.chacha(stream.key, static_cast<u32>(start / kEach), stream.nonce, (count + kEach - 1) / kEach,
+                               words);
           prime.ops->uniform(prime.modulus, words, address(out, item, component, limb) + start * out.word_size(), count);
         }
       });
@@ -64,12 +65,12 @@ void CpuKernels::small(const CpuRing& ring, const Primes& primes, const device::
         for (std::size_t done = 0; done < length; done += kEach * kBlocks) {
           const std::size_t start = part * length + done, count = std::min(length - done, kEach * kBlocks);
           const std::size_t blocks = (count + kEach - 1) / kEach, padded = (blocks * kEach + 15) / 16 * 16;
-          level_.chacha(stream.key, static_cast<u32>(start / kEach), stream.nonce, blocks, words);
+          instructions_.chacha(stream.key, static_cast<u32>(start / kEach), stream.nonce, blocks, words);
           std::memcpy(draws, words, sizeof draws);
           if (draw.distribution == device::Distribution::ternary) {
-            level_.ternary(draws, values, padded);
+            instructions_.ternary(draws, values, padded);
           } else {
-            level_.gaussian(draws, math::kGaussianTable.data(), math::kGaussianTable.size(), values, padded);
+            instructions_.gaussian(draws, math::kGaussianTable.data(), math::kGaussianTable.size(), values, padded);
           }
           for (std::size_t l = 0; l < out.limbs; ++l) {
             const Limb& prime = ring.limb(primes[l]);

@@ -108,7 +108,7 @@ struct Fp64 {
     const V h = _mm256_mul_pd(y, t.w), c = round(_mm256_mul_pd(y, t.ratio)), l = _mm256_fmsub_pd(y, t.w, h);
     return _mm256_add_pd(_mm256_fnmadd_pd(c, q, h), l);
   }
-  template <bool Rest, bool Shifted, bool Level>
+  template <bool Rest, bool Shifted, bool OneRange>
   HELIOGRAPH_INLINE void forward(V& x, V& y, Twiddle t) const {
     const V a = x, b = product(y, t);
     x = _mm256_add_pd(a, b);

@@ -138,11 +138,11 @@ struct Ifma {
   HELIOGRAPH_INLINE V raise(V x) const {
     return _mm512_castpd_si512(_mm512_min_pd(_mm512_castsi512_pd(x), _mm512_castsi512_pd(_mm512_add_epi64(x, q2))));
   }
-  template <bool Rest, bool Shifted, bool Level>
+  template <bool Rest, bool Shifted, bool OneRange>
   HELIOGRAPH_INLINE void forward(V& x, V& y, Twiddle t) const {
     const V a = Rest ? x : Shifted ? raise(x) : fold_float(x, q2), b = product(Shifted ? _mm512_add_epi64(y, q2) : y, t);
     x = _mm512_add_epi64(a, b);
-    y = _mm512_sub_epi64(Level ? _mm512_add_epi64(a, q2) : a, b);
+    y = _mm512_sub_epi64(OneRange ? _mm512_add_epi64(a, q2) : a, b);
   }
   template <bool Rest>
   HELIOGRAPH_INLINE void inverse(V& x, V& y, Twiddle t) const {

@@ -85,7 +85,7 @@ struct Mul32 {
     const V quotient = S::join_high(S::mul(y, t.shoup), S::mul(S::odd(y), t.odd_shoup));
     return S::sub(S::mul_low(y, t.w), S::mul_low(quotient, q));
   }
-  template <bool Rest, bool Shifted, bool Level>
+  template <bool Rest, bool Shifted, bool OneRange>
   HELIOGRAPH_INLINE void forward(V& x, V& y, const Twiddle& t) const {
     const V a = fold(x, q2), b = product(y, t);
     x = S::add(a, b);

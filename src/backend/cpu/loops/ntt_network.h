@@ -103,9 +103,9 @@ struct Network {
 
   /// K stages on v[0 .. 2^K); twiddle(s, g) is that of group g of stage s, loaded where it is used: registers are short.
   /// Groups of odd number (Odd: this one) hold the second outputs of the stage before, which A may leave in another range:
-  /// shifted. Level: the last stage's outputs are wanted in one range. Rest: the inputs are words at rest.
+  /// shifted. OneRange: the last stage's outputs are wanted in one range. Rest: the inputs are words at rest.
   /// C columns go together, v[(2^K) c + i]: they hide each other's latency.
-  template <int K, int C, bool Rest, bool Odd, bool Level, class F>
+  template <int K, int C, bool Rest, bool Odd, bool OneRange, class F>
   HELIOGRAPH_INLINE void forward_stages(V* v, F&& twiddle) const {
     unroll<K>([&](auto s) __attribute__((always_inline)) {
       constexpr int half = 1 << (K - 1 - s());
@@ -115,7 +115,7 @@ struct Network {
           unroll<C>([&](auto c) __attribute__((always_inline)) {
             V* const at = v + (c() << K) + g() * 2 * half + j();
             constexpr bool shifted = s() == 0 ? Odd : g() % 2 == 1;
-            f.template forward<Rest && s() == 0, shifted, Level && s() == K - 1>(at[0], at[half], t);
+            f.template forward<Rest && s() == 0, shifted, OneRange && s() == K - 1>(at[0], at[half], t);
           });
         });
       });
@@ -302,23 +302,23 @@ struct Network {
     }
   }
   template <bool First>
-  void forward_group(const Word* in, Word* out, int level, std::size_t length, std::size_t first) const {
-    if (!First && level == passes) {
+  void forward_group(const Word* in, Word* out, int pass, std::size_t length, std::size_t first) const {
+    if (!First && pass == passes) {
       return A::kShifts && first % 2 ? forward_block<false, true>(out, out, first - blocks)
                                      : forward_block<false, false>(out, out, first - blocks);
     }
-    const int k = radix[level];
+    const int k = radix[pass];
     const std::size_t stride = length >> k;
     if constexpr (First)
       run_forward_pass<From::rest, false>(k, in, out, stride, first);
-    else if (A::kRefresh && level % 2 == 0)
+    else if (A::kRefresh && pass % 2 == 0)
       run_forward_pass<From::grown, false>(k, in, out, stride, first);
     else if (A::kShifts && first % 2)
       run_forward_pass<From::values, true>(k, in, out, stride, first);
     else
       run_forward_pass<From::values, false>(k, in, out, stride, first);
     for (std::size_t j = 0; j < (std::size_t{1} << k); ++j) {
-      forward_group<false>(nullptr, out + j * stride, level + 1, stride, (first << k) + j);
+      forward_group<false>(nullptr, out + j * stride, pass + 1, stride, (first << k) + j);
     }
   }
 
@@ -327,12 +327,12 @@ struct Network {
     inverse_group<true>(in, out, 0, n, 1);
   }
   template <bool Last>
-  void inverse_group(const Word* in, Word* out, int level, std::size_t length, std::size_t first) const {
-    if (!Last && level == passes) return inverse_block<false>(in, out, first - blocks);
-    const int k = radix[level];
+  void inverse_group(const Word* in, Word* out, int pass, std::size_t length, std::size_t first) const {
+    if (!Last && pass == passes) return inverse_block<false>(in, out, first - blocks);
+    const int k = radix[pass];
     const std::size_t stride = length >> k;
     for (std::size_t j = 0; j < (std::size_t{1} << k); ++j) {
-      inverse_group<false>(in + j * stride, out + j * stride, level + 1, stride, (first << k) + j);
+      inverse_group<false>(in + j * stride, out + j * stride, pass + 1, stride, (first << k) + j);
     }
     switch (k) {
       case 1:

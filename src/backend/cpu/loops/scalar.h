@@ -54,7 +54,7 @@ struct Scalar {
   V load_canonical(const Word* p) const { return *p; }
   V load(const u64* p) const { return *p; }
   void store(u64* p, V x) const { *p = x; }
-  template <bool Rest, bool Shifted, bool Level>
+  template <bool Rest, bool Shifted, bool OneRange>
   void forward(V& x, V& y, Twiddle t) const {
     const u64 a = fold(x, q2), b = mul_lazy(y, t.w, t.w_shoup, q);
     x = a + b, y = a + q2 - b;

@@ -29,11 +29,11 @@ constexpr LimbOps with_draws(LimbOps ops) {
 
 }  // namespace
 
-const Level& avx512_level() {
+const InstructionSet& avx512_instructions() {
   static constexpr LimbOps below50 = with_draws(vector_ops<Ifma, Ifma>("AVX-512 IFMA"));
-  static const LimbOps below60 = below60_ops(*scalar_level().limb[1][2]);
-  static const Level level = [] {
-    Level l = scalar_level();
+  static const LimbOps below60 = below60_ops(*scalar_instructions().limb[1][2]);
+  static const InstructionSet set = [] {
+    InstructionSet l = scalar_instructions();
     l.name = "avx512";
     l.description = "AVX-512 IFMA";
     l.limb[0][0] = &avx512_below30();
@@ -53,7 +53,7 @@ const Level& avx512_level() {
     l.sum_ceiling = sum_ceiling<Ifma>;
     return l;
   }();
-  return level;
+  return set;
 }
 
 }  // namespace heliograph::backend::cpu

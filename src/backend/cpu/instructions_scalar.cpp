@@ -58,10 +58,10 @@ const LimbOps& tiny_ops(bool wide) {
   return ops[wide];
 }
 
-const Level& scalar_level() {
+const InstructionSet& scalar_instructions() {
   static constexpr LimbOps limb[2] = {limb_ops<u32, Scalar<u32>>(), limb_ops<u64, Scalar<u64>>()};
   static constexpr ProductOps product[2] = {product_ops<u32>(), product_ops<u64>()};
-  static constexpr Level level = {
+  static constexpr InstructionSet set = {
       .name = "scalar",
       .description = "64-bit scalar",
       .limb = {{&limb[0], &limb[0], &limb[0]}, {&limb[1], &limb[1], &limb[1]}},
@@ -76,7 +76,7 @@ const Level& scalar_level() {
       .gaussian = scalar_gaussian,
       .product_ceiling = product_ceiling<Scalar<u64>>,
       .sum_ceiling = sum_ceiling<Scalar<u64>>};
-  return level;
+  return set;
 }
 
 }  // namespace heliograph::backend::cpu

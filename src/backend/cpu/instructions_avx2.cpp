@@ -28,12 +28,12 @@ constexpr LimbOps below60_ops(LimbOps ops) {
 
 }  // namespace
 
-const Level& avx2_level() {
+const InstructionSet& avx2_instructions() {
   static constexpr LimbOps below30 = with_draws<u32>(vector_ops<Mul32<Lanes32x8>, Mul32<Lanes32x8>>("AVX2"));
   static constexpr LimbOps below50 = with_draws<u64>(vector_ops<Fp64, Fp64Words>("AVX2 FP64"));
-  static const LimbOps below60 = below60_ops(*scalar_level().limb[1][2]);
-  static const Level level = [] {
-    Level l = scalar_level();
+  static const LimbOps below60 = below60_ops(*scalar_instructions().limb[1][2]);
+  static const InstructionSet set = [] {
+    InstructionSet l = scalar_instructions();
     l.name = "avx2";
     l.description = "AVX2";
     l.limb[0][0] = &below30;
@@ -49,7 +49,7 @@ const Level& avx2_level() {
     l.sum_ceiling = sum_ceiling<Fp64Words>;
     return l;
   }();
-  return level;
+  return set;
 }
 
 }  // namespace heliograph::backend::cpu
