@@ -501,7 +501,9 @@ TEST_F(MpiRanks, ADeadOneEndsTheOthers) {
 TEST_F(MpiRanks, AStoppedOneIsGivenUp) {
   const Outcome o = run_by_mpi("WaitsForOneThatIsStopped", 3, "cpu/limb/uncalibrated", 120, {{"HELIOGRAPH_HASTE", "8"}});
   EXPECT_LT(o.seconds, 25);
-  EXPECT_GE(count_of(o.text, "[  PASSED  ] 1 test"), 2U) << o.text;  // mpirun wakes the third to end it
+  // The first that gives up leaves without the stopped one, which mpirun answers by ending all: the second may be among them.
+  EXPECT_GE(count_of(o.text, "[  PASSED  ] 1 test"), 1U) << o.text;
+  EXPECT_FALSE(holds(o.text, "[  FAILED  ]")) << o.text;
 }
 
 struct Disagreement {
