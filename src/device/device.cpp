@@ -23,7 +23,10 @@ void Queue::enqueue(const Call& call) {
 }
 
 void Queue::expand(const Call& call) {
-  for (const Call& part : device::expand(call)) perform(part);
+  const std::vector<Call> parts = device::expand(call);
+  if (parts.empty() && !std::holds_alternative<Gather>(call))  // which may have no pieces
+    throw InternalError(std::string("no queue of this kind performs ") + device::name(call));
+  for (const Call& part : parts) perform(part);
 }
 
 Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) { return allocate(shape.bytes(), queue); }

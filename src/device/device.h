@@ -50,7 +50,8 @@ class Queue {
   virtual ~Queue() = default;
   /// Checks a call (device/call.h) and performs it, in order. Throws what `check` throws.
   void enqueue(const Call& call);
-  /// Performs what a composite stands for, in smaller calls: for a backend that has nothing faster. Not checked again.
+  /// Performs what a composite stands for, in smaller calls: for a backend that has nothing faster. Not checked again. Throws
+  /// InternalError for a kernel that stands for no others: nothing is left undone in silence.
   void expand(const Call& call);
   virtual std::shared_ptr<Event> record() = 0;
   /// Work enqueued here afterwards starts after `event`, of any device of this kind.

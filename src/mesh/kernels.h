@@ -123,8 +123,6 @@ class MeshKernels final : public Kernels {
   void convert_by_transpose(Queue&, const Convert&);
   void multiply_over_limbs(Queue&, const MultiplyPlan&, const View& a, const View& b, const View& out);
   void decompose_over_limbs(Queue&, const KeySwitchPlan&, const View& x, const View& digits);
-  void apply_key_over_limbs(Queue&, const KeySwitchPlan&, const View& digits, const View& key, const View* add,
-                            const View& out);
   /// What permutes, on the members that have some of the parts; all null for null.
   std::vector<PermutationHandle> turns_of(const PermutationHandle& turn, const std::vector<Block>& parts) const;
   void sum_over_limbs(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View& sum);

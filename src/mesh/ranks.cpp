@@ -16,7 +16,7 @@ namespace heliograph::mesh {
 
 namespace {
 
-constexpr const char* kProtocol = "2";  // of what ranks send, and of all that they compute alike
+constexpr const char* kProtocol = "3";  // of what ranks send, and of all that they compute alike
 
 class NowhereMemory final : public device::Memory {
  public:

@@ -327,7 +327,7 @@ constexpr std::size_t kMostRuns = 64;
 }  // namespace
 
 void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
-  if (c.level->level().linear()) return run(q, Combine{c.level, c.wires});
+  if (c.level->level().linear()) return q.expand(c);
   const auto& level = mine<MeshLevel>(*c.level);
   const auto& to_narrow = mine<MeshSwitchKey>(*c.switch_key);
   const auto& to_wide = mine<MeshBootstrapKey>(*c.key);

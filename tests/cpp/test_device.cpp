@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "backend/cuda/cuda.h"
+#include "backend/inline_queue.h"
 #include "math/primes.h"
 #include "mesh/mesh.h"
 #include "op_cases.h"
@@ -466,6 +467,26 @@ TEST_F(Arguments, Multiplications) {
   EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), view(3, 2, 2), a, out, w}), ShapeError);
   EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, view(3, 3, 1, Word::w64), w}), MismatchError);
   EXPECT_THROW(q_.enqueue(device::BfvMultiply{held(plan), a, a, broadcast(out), w}), ShapeError);
+}
+
+/// A backend of one kernel.
+struct OnlyMul {
+  std::size_t done = 0;
+  void run(device::Queue&, const device::Mul&) { ++done; }
+};
+struct Nothing {};
+
+TEST_F(Arguments, WhatADeviceHasNoCodeForIsExpandedOrAnError) {
+  OnlyMul ring;
+  Nothing lwe;
+  backend::InlineQueue<OnlyMul, Nothing> queue(ring, lwe);
+  const View one = view(3, 1, 2), out = view(3, 1, 2), more = view(3, 2, 2), three = view(3, 3, 2);
+  queue.enqueue(device::Mul{ring_, two_, one, one, out});
+  queue.enqueue(device::Tensor{ring_, two_, one, one, out});  // stands for one product
+  EXPECT_EQ(ring.done, 2u);
+  EXPECT_THROW(queue.enqueue(device::Tensor{ring_, two_, more, more, three}), InternalError);  // also for sums of products
+  EXPECT_THROW(queue.enqueue(device::Add{ring_, two_, one, one, out}), InternalError);
+  EXPECT_NO_THROW(queue.enqueue(device::Gather{}));
 }
 
 TEST(Ref, MemoryAndQueues) {

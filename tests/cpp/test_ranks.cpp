@@ -271,6 +271,9 @@ TEST(RankBody, DISABLED_WaitsForOneThatIsStopped) {
   });
   EXPECT_TRUE(holds(said, "rank 1 (") && holds(said, "does not answer")) << said;
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  // Who leaves without the stopped one makes mpirun end all: the other is given time to say how it went.
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
+    std::atexit([] { std::this_thread::sleep_for(std::chrono::seconds(1)); });
 }
 
 TEST(RankBody, DISABLED_SharesTheGpusOfAHost) {
@@ -501,9 +504,7 @@ TEST_F(MpiRanks, ADeadOneEndsTheOthers) {
 TEST_F(MpiRanks, AStoppedOneIsGivenUp) {
   const Outcome o = run_by_mpi("WaitsForOneThatIsStopped", 3, "cpu/limb/uncalibrated", 120, {{"HELIOGRAPH_HASTE", "8"}});
   EXPECT_LT(o.seconds, 25);
-  // The first that gives up leaves without the stopped one, which mpirun answers by ending all: the second may be among them.
-  EXPECT_GE(count_of(o.text, "[  PASSED  ] 1 test"), 1U) << o.text;
-  EXPECT_FALSE(holds(o.text, "[  FAILED  ]")) << o.text;
+  EXPECT_GE(count_of(o.text, "[  PASSED  ] 1 test"), 2U) << o.text;  // mpirun wakes the third to end it
 }
 
 struct Disagreement {
