@@ -20,6 +20,7 @@ FLOORS = (
     "io",
     "math",
     "device",
+    "program",
     "backend",
     "mesh",
     "ring",
@@ -27,7 +28,7 @@ FLOORS = (
     "lwe",
     "schemes",
     "circuits",
-    "program",
+    "recording",
 )
 HIDDEN = {"backend"}  # reached through device/ only
 APART = {("lwe", "rlwe"), ("math", "io")}  # neighbours that do not know each other
@@ -58,7 +59,7 @@ WORDS = (
         "nothing above ring/ and lwe/ reads words in place",
     ),
     (
-        {"circuits", "program"},
+        {"circuits", "recording"},
         re.compile(r"\blimbs?\b", re.I),
         False,
         "nothing above schemes/ sees a limb",

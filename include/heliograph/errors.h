@@ -36,6 +36,7 @@ HELIOGRAPH_ERROR(DamagedFileError, FormatError)  // truncated, flipped, oversize
 HELIOGRAPH_ERROR(VersionError, FormatError)      // a version we do not read
 HELIOGRAPH_ERROR(OutOfMemoryError, Error)        // told before the work starts where possible
 HELIOGRAPH_ERROR(LimitError, OutOfMemoryError)   // a tensor from others that takes more than was allowed
+HELIOGRAPH_ERROR(RecordingError, Error)          // a function that cannot be recorded as a program
 HELIOGRAPH_ERROR(DeviceError, Error)             // a device fault, naming the kernel
 HELIOGRAPH_ERROR(CancelledError, Error)          // stopped from a progress callback or Ctrl-C
 HELIOGRAPH_ERROR(ForkError, Error)               // used in a child after fork

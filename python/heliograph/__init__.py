@@ -22,6 +22,7 @@ from heliograph._core import (
     OutOfMemoryError,
     ParameterError,
     PlaintextRangeError,
+    RecordingError,
     RoomError,
     ScaleError,
     SecurityError,
@@ -53,6 +54,7 @@ from heliograph.functions import (
 )
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, load
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
+from heliograph.recording import Program, program
 from heliograph.tensor import Plaintext, Tensor, encode
 
 __version__ = "0.1.0"
@@ -77,7 +79,9 @@ __all__ = [
     "ParameterError",
     "Plaintext",
     "PlaintextRangeError",
+    "Program",
     "PublicKey",
+    "RecordingError",
     "RoomError",
     "ScaleError",
     "SecretKey",
@@ -103,6 +107,7 @@ __all__ = [
     "matmul",
     "multiply",
     "parameters_for",
+    "program",
     "ranks",
     "relinearize",
     "rescale",

@@ -70,6 +70,7 @@ void bind_errors(nb::module_& m) {
   declare<VersionError>(m, "VersionError", format);
   const nb::object out_of_memory = declare<OutOfMemoryError>(m, "OutOfMemoryError", error);
   declare<LimitError>(m, "LimitError", out_of_memory);
+  declare<RecordingError>(m, "RecordingError", error);
   declare<DeviceError>(m, "DeviceError", error);
   declare<CancelledError>(m, "CancelledError", error);
   declare<ForkError>(m, "ForkError", error);

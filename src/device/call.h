@@ -36,16 +36,21 @@ enum class Access : unsigned char { read, write, read_write };
 using RingHandle = std::shared_ptr<const PreparedRing>;
 using PermutationHandle = std::shared_ptr<const PreparedPermutation>;
 
-/// One small constant for each limb of a call, shared by all copies of it.
-class Constants {
+/// What all copies of a call share.
+template <class T>
+class Common {
  public:
-  Constants(const LimbConstants& c) : values_(std::make_shared<const LimbConstants>(c)) {}
-  operator const LimbConstants&() const { return *values_; }
-  u64 operator[](std::size_t limb) const { return (*values_)[limb]; }
+  Common(const T& value) : value_(std::make_shared<const T>(value)) {}
+  operator const T&() const { return *value_; }
+  const T& operator*() const { return *value_; }
+  auto operator[](std::size_t i) const { return (*value_)[i]; }
 
  private:
-  std::shared_ptr<const LimbConstants> values_;
+  std::shared_ptr<const T> value_;
 };
+
+/// One small constant for each limb of a call.
+using Constants = Common<LimbConstants>;
 
 /// Scratch: a stretch of device memory handed out front to back.
 class Workspace {
@@ -228,7 +233,7 @@ struct InnerProduct {
   RingHandle ring;
   PrimeList primes;
   View digits, key;
-  PrimeList key_limbs;
+  Common<PrimeList> key_limbs;
   View out;
 
   template <class Self, class F>
@@ -483,6 +488,12 @@ template <class C>
 concept Composite = requires {
   C::composite;
 };
+
+/// Shows `f` each view of a call and what the kernel does with it, in the order of the fields.
+template <class AnyCall, class F>
+void each_view(AnyCall& call, F f) {
+  std::visit([&]<class C>(C& c) { std::remove_const_t<C>::each(c, f); }, call);
+}
 
 /// "add", "key_switch": for a person and for counts.
 const char* name(const Call& call);

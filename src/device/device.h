@@ -20,22 +20,6 @@ class Device;
 class Kernels;
 class TfheKernels;
 
-/// One allocation. Returned to its device's pool, in queue order, when the last Buffer lets go.
-class Memory {
- public:
-  Memory(std::byte* address, std::size_t bytes) : address_(address), bytes_(bytes) {}
-  virtual ~Memory() = default;
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  std::byte* address() const { return address_; }
-  std::size_t bytes() const { return bytes_; }
-
- protected:
-  std::byte* address_;
-  std::size_t bytes_;
-};
-using Buffer = std::shared_ptr<Memory>;
-
 /// A point in a queue's work.
 class Event {
  public:

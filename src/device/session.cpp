@@ -29,6 +29,7 @@ class Wiped final : public Memory {
         device_(device),
         queue_(std::move(queue)),
         in_host_memory_(device.in_host_memory()) {
+    whole_ = whole_.lent();
     whole_.data = address_;
   }
   ~Wiped() override {
@@ -67,6 +68,9 @@ Scratch::Scratch(const Session& session, const Call& like, std::size_t items) {
 }
 
 void Session::enqueue(Call call, const Progress& progress) const {
+  tell_observers([&](Observer& o) { o.enqueues(*this, call); });
+  // The caller holds the memory until this returns: copies of the call need not.
+  each_view(call, [](View& v, Access) { v.memory = nullptr; });
   const bool finds_own = kernels().brings_scratch();
   const std::size_t each = finds_own || !scratch_of(call).empty() ? 0 : scratch_bytes(call, 1);
   const std::size_t items = each > 0 || progress ? items_of(call) : 0;
@@ -100,11 +104,37 @@ Buffer Session::allocate(std::size_t bytes) const {
 
 Buffer Session::allocate(const View& shape, const PrimeList& primes, Secrecy secrecy) const {
   const std::size_t bytes = shape.bytes();
-  if (secrecy == Secrecy::lasting && device_.in_host_memory()) return std::make_shared<SecretPages>(bytes);
-  Buffer buffer = with_room(bytes, [&] { return device_.allocate(shape, primes, queue()); });
-  // A device that only counts holds no words.
-  if (secrecy == Secrecy::open || bytes == 0 || device_.counter() != nullptr) return buffer;
-  return std::make_shared<Wiped>(std::move(buffer), shape, device_, queue_);
+  Buffer buffer;
+  if (secrecy == Secrecy::lasting && device_.in_host_memory()) {
+    buffer = std::make_shared<SecretPages>(bytes);
+  } else {
+    buffer = with_room(bytes, [&] { return device_.allocate(shape, primes, queue()); });
+    // A device that only counts holds no words.
+    if (secrecy != Secrecy::open && bytes > 0 && device_.counter() == nullptr)
+      buffer = std::make_shared<Wiped>(std::move(buffer), shape, device_, queue_);
+  }
+  tell_observers([&](Observer& o) { o.allocated(buffer, shape, primes, secrecy); });
+  return buffer;
+}
+
+void Session::upload(std::span<const std::byte> from, const View& to) const {
+  tell_observers([&](Observer& o) { o.uploads(to); });
+  device_.upload(queue(), from, to.data);
+}
+
+void Session::download(const View& from, std::span<std::byte> to) const {
+  tell_observers([&](Observer& o) { o.downloads(from); });
+  device_.download(queue(), from.data, to);
+}
+
+void Session::scatter(std::span<const std::byte> from, const View& to) const {
+  tell_observers([&](Observer& o) { o.uploads(to); });
+  device_.scatter(queue(), from, to.bytes(), to.data);
+}
+
+void Session::collect(const View& from, std::span<std::byte> to) const {
+  tell_observers([&](Observer& o) { o.downloads(from); });
+  device_.collect(queue(), from.data, from.bytes(), to);
 }
 
 std::size_t Session::free_memory() const {

@@ -9,12 +9,9 @@
 #include "device/chunks.h"
 #include "device/device.h"
 #include "device/kernels.h"
+#include "device/observer.h"
 
 namespace heliograph::device {
-
-/// What becomes of memory when it is freed, and what may be made of it before. `passing`: wiped, in the queue's order, before
-/// it returns to the pool. `lasting`, for keys: besides, where it is the host's, in pages that are in no dump (base/secret.h).
-enum class Secrecy : unsigned char { open, passing, lasting };
 
 class Session;
 
@@ -44,6 +41,13 @@ class Session {
   /// Throws OutOfMemoryError where that is not enough.
   Buffer allocate(std::size_t bytes) const;
   Buffer allocate(const View& shape, const PrimeList& primes, Secrecy secrecy = Secrecy::open) const;
+  /// Copies to what a view shows, whose words lie one after another, from host memory, which may be reused at return.
+  void upload(std::span<const std::byte> from, const View& to) const;
+  /// The other way; waits for the queue.
+  void download(const View& from, std::span<std::byte> to) const;
+  /// The same of the keeper's memory alone (device/device.h); elsewhere the host's side is empty.
+  void scatter(std::span<const std::byte> from, const View& to) const;
+  void collect(const View& from, std::span<std::byte> to) const;
   /// Bytes that can be had now, what may leave the device for them included.
   std::size_t free_memory() const;
   /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had. Makes room as `allocate`.

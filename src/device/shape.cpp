@@ -26,6 +26,16 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
   return result;
 }
 
+std::string form_of(const View& v) {
+  std::string text;
+  const auto add = [&](auto value) { text += std::to_string(value) + ' '; };
+  add(v.word_size());
+  for (int i = 0; i < v.axes; ++i) add(v.shape[i]), add(v.stride[i]);
+  text += '|';
+  add(v.components), add(v.component_stride), add(v.limbs), add(v.limb_stride), add(v.n);
+  return text;
+}
+
 bool is_dense(const View& v) {
   const View d = View::dense(v.data, v.word, shape_of(v), v.components, v.limbs, v.n);
   for (int i = 0; i < v.axes; ++i) {

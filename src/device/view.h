@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -61,12 +62,30 @@ class PrimeList {
   std::size_t count_ = 0;
 };
 
+/// One allocation. Returned to its device's pool, in queue order, when the last Buffer lets go.
+class Memory {
+ public:
+  Memory(std::byte* address, std::size_t bytes) : address_(address), bytes_(bytes) {}
+  virtual ~Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  std::byte* address() const { return address_; }
+  std::size_t bytes() const { return bytes_; }
+
+ protected:
+  std::byte* address_;
+  std::size_t bytes_;
+};
+using Buffer = std::shared_ptr<Memory>;
+
 /// [batch axes..., component, limb, n] words. Strides count words; a batch stride may be negative (reversed), an input's 0
 /// (broadcast). The words of one limb are contiguous. `data` is the address of item 0, which only its own device understands.
+/// A tensor's view holds the memory it shows. One that is handed to a queue need not: its caller holds it meanwhile.
 /// Axes come from `dense`, broadcast_view and reshape_view alone, which bound their product; all else makes them fewer or
 /// shorter.
 struct View {
   std::byte* data = nullptr;
+  Buffer memory = nullptr;
   Word word = Word::w64;
   int axes = 0;
   std::array<std::size_t, kMaxAxes> shape{};
@@ -107,6 +126,20 @@ struct View {
   std::size_t bytes() const { return words() * word_size(); }
   /// Throws ShapeError where the items, an axis of length zero left out, show more than kMaxViewBytes.
   void check_extent() const;
+
+  /// The same words of memory that the view now holds, from its first byte on.
+  View in(Buffer buffer) const {
+    View v = *this;
+    v.data = buffer->address();
+    v.memory = std::move(buffer);
+    return v;
+  }
+  /// The same words; the caller sees to it that they stay.
+  View lent() const {
+    View v = *this;
+    v.memory = nullptr;
+    return v;
+  }
 
   /// A packed view: strides of a dense array in axis order. ShapeError as check_extent.
   static View dense(std::byte* data, Word word, const std::vector<std::size_t>& batch, std::size_t components,

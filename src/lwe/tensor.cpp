@@ -5,8 +5,7 @@ namespace heliograph::lwe {
 Tensor::Tensor(std::shared_ptr<Session> session, const Shape& shape, std::size_t wires, std::size_t words)
     : session_(std::move(session)) {
   view_ = View::dense(nullptr, math::Word::w64, shape, wires, 1, words);
-  buffer_ = session_->allocate(view_, device::PrimeList::range(0, 1));
-  view_.data = buffer_->address();
+  view_ = view_.in(session_->allocate(view_, device::PrimeList::range(0, 1)));
 }
 
 Tensor Tensor::with_view(const View& view) const {
@@ -78,8 +77,7 @@ Tensor concatenate(const std::vector<Tensor>& parts, std::size_t axis) {
 std::vector<math::u64> download(const Tensor& a) {
   const Tensor d = a.contiguous();
   std::vector<math::u64> words = d.session()->host_array<math::u64>(d.view().words(), "reading a tensor");
-  if (!words.empty())
-    d.session()->device().download(d.session()->queue(), d.view().data, std::as_writable_bytes(std::span(words)));
+  if (!words.empty()) d.session()->download(d.view(), std::as_writable_bytes(std::span(words)));
   return words;
 }
 
@@ -88,14 +86,13 @@ std::vector<math::u64> collect(const Tensor& a) {
   device::Device& device = d.session()->device();
   std::vector<math::u64> words =
       d.session()->host_array<math::u64>(device.keeper() != nullptr ? d.view().words() : 0, "reading a tensor");
-  if (d.bytes() > 0)
-    device.collect(d.session()->queue(), d.view().data, d.bytes(), std::as_writable_bytes(std::span(words)));
+  if (d.bytes() > 0) d.session()->collect(d.view(), std::as_writable_bytes(std::span(words)));
   return words;
 }
 
 void upload(const Tensor& to, std::span<const math::u64> from) {
   require<InternalError>(to.dense() && from.size_bytes() == to.bytes(), "an upload needs a dense tensor of its size");
-  if (!from.empty()) to.session()->device().upload(to.session()->queue(), std::as_bytes(from), to.view().data);
+  if (!from.empty()) to.session()->upload(std::as_bytes(from), to.view());
 }
 
 }  // namespace heliograph::lwe

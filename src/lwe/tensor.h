@@ -30,7 +30,7 @@ class Tensor {
   /// Bytes of the words it shows (a broadcast or slice may share storage).
   std::size_t bytes() const { return view_.bytes(); }
   bool dense() const { return device::is_dense(view_); }
-  bool shares_storage(const Tensor& other) const { return buffer_ && buffer_ == other.buffer_; }
+  bool shares_storage(const Tensor& other) const { return view_.memory && view_.memory == other.view_.memory; }
 
   // Views: no words are moved.
   Tensor with_wires(std::size_t first, std::size_t count) const;
@@ -42,12 +42,13 @@ class Tensor {
   /// A view where the strides allow it, else a copy.
   Tensor reshape(const Shape& shape) const;
   Tensor contiguous() const;
+  /// What it says of itself, of other words: those of a view of its shape.
+  Tensor over(const View& view) const { return with_view(view); }
 
  private:
   Tensor with_view(const View& view) const;
 
   std::shared_ptr<Session> session_;
-  device::Buffer buffer_;
   View view_;
 };
 

@@ -78,6 +78,7 @@ constexpr Thrown kThrown[] = {
     kind<VersionError>("version"),
     kind<FormatError>("format"),
     kind<OutOfMemoryError>("memory"),
+    kind<RecordingError>("recording"),
     kind<DeviceError>("device"),
     kind<CancelledError>("cancelled"),
     kind<ForkError>("fork"),

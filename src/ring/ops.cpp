@@ -192,7 +192,7 @@ template <class Bytes>
 Bytes downloaded(const RnsTensor& a) {
   const RnsTensor d = a.contiguous();
   Bytes bytes = d.engine()->template host_array<std::byte, Bytes>(d.bytes(), "reading a tensor");
-  d.engine()->device().download(d.engine()->queue(), d.view().data, bytes);
+  d.engine()->download(d.view(), bytes);
   return bytes;
 }
 
@@ -203,7 +203,7 @@ SecretVector<std::byte> download_secret(const RnsTensor& a) { return downloaded<
 
 void upload(const RnsTensor& to, std::span<const std::byte> from) {
   require<InternalError>(to.dense() && from.size() == to.bytes(), "an upload needs a dense tensor of its size");
-  to.engine()->device().upload(to.engine()->queue(), from, to.view().data);
+  to.engine()->upload(from, to.view());
 }
 
 }  // namespace heliograph::ring

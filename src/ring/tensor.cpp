@@ -9,8 +9,7 @@ RnsTensor::RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::si
     : engine_(std::move(engine)), primes_(primes), domain_(domain), secret_(secrecy != Secrecy::open) {
   const math::Ring& ring = engine_->ring();
   view_ = View::dense(nullptr, ring.word(), shape, components, primes.size(), ring.n());
-  buffer_ = engine_->allocate(view_, primes, secrecy);
-  view_.data = buffer_->address();
+  view_ = view_.in(engine_->allocate(view_, primes, secrecy));
 }
 
 RnsTensor RnsTensor::with_view(const View& view) const {

@@ -38,7 +38,7 @@ class RnsTensor {
   std::size_t bytes() const { return view_.bytes(); }
   bool dense() const { return device::is_dense(view_); }
   /// Whether another tensor shows the same storage.
-  bool shared() const { return buffer_.use_count() > 1; }
+  bool shared() const { return view_.memory.use_count() > 1; }
 
   // Views: no words are moved.
   RnsTensor with_components(std::size_t first, std::size_t count) const;
@@ -51,12 +51,13 @@ class RnsTensor {
   /// A view where the strides allow it, else a copy.
   RnsTensor reshape(const Shape& shape) const;
   RnsTensor contiguous() const;
+  /// What it says of itself, of other words: those of a view of its shape.
+  RnsTensor over(const View& view) const { return with_view(view); }
 
  private:
   RnsTensor with_view(const View& view) const;
 
   std::shared_ptr<Engine> engine_;
-  device::Buffer buffer_;
   View view_;
   PrimeList primes_;
   Domain domain_ = Domain::coefficient;

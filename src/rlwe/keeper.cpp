@@ -18,7 +18,7 @@ void keeper_writes(const RnsTensor& to, std::size_t components, const std::share
   for (std::size_t i = 0; i < pieces && each > 0; ++i) {
     const std::span<const std::byte> piece =
         words.empty() ? std::span<const std::byte>() : std::span(words).subspan(i * each, each);
-    e.device().scatter(e.queue(), piece, each, (pieces == 1 ? target.view() : target.view().item(i)).data);
+    e.scatter(piece, pieces == 1 ? target.view() : target.view().item(i));
   }
 }
 
@@ -34,7 +34,7 @@ std::vector<std::byte> collect(const RnsTensor& a) {
   const RnsTensor d = a.contiguous();
   ring::Engine& e = *d.engine();
   std::vector<std::byte> words = e.host_array<std::byte>(e.device().keeper() != nullptr ? d.bytes() : 0, "reading a tensor");
-  e.device().collect(e.queue(), d.view().data, d.bytes(), words);
+  e.collect(d.view(), words);
   return words;
 }
 

@@ -154,6 +154,11 @@ class SwitchKey::Pairs final : public device::Resident {
     return pairs_;
   }
 
+  bool lies_in(const device::Memory& memory) {
+    const std::lock_guard lock(mutex_);
+    return resident_ && pairs_.view().memory.get() == &memory;
+  }
+
   std::shared_ptr<const Bytes> bodies() {
     RnsTensor pairs;
     {
@@ -172,6 +177,7 @@ class SwitchKey::Pairs final : public device::Resident {
   std::size_t evict() override {
     const std::unique_lock lock = try_idle();
     if (!lock) return 0;
+    const device::Unobserved alone;
     try {
       if (!bodies_) bodies_ = download(pairs_);
     } catch (const OutOfMemoryError&) {  // the host has no room either: the key stays
@@ -193,6 +199,7 @@ class SwitchKey::Pairs final : public device::Resident {
   }
 
   void restore() {
+    const device::Unobserved alone;  // it is no result of whoever needs the key
     RnsTensor pairs(engine_, {}, 2 * digits_, primes_, Domain::ntt);
     const std::size_t each = bodies_->size() / digits_;
     for (std::size_t j = 0; j < digits_; ++j)
@@ -210,8 +217,7 @@ class SwitchKey::Pairs final : public device::Resident {
       Bytes bodies(bytes() / 2);
       const std::size_t each = bodies.size() / digits_;
       for (std::size_t j = 0; j < digits_; ++j) {
-        engine_->device().download(engine_->queue(), pairs.with_components(2 * j, 1).view().data,
-                                   std::span(bodies).subspan(j * each, each));
+        engine_->download(pairs.with_components(2 * j, 1).view(), std::span(bodies).subspan(j * each, each));
       }
       return std::make_shared<const Bytes>(std::move(bodies));
     } catch (const std::bad_alloc&) {
@@ -241,6 +247,7 @@ SwitchKey::SwitchKey(const Context& context, const Key256& seed, Bytes bodies)
 
 const Key256& SwitchKey::seed() const { return pairs_->seed(); }
 RnsTensor SwitchKey::pairs() const { return pairs_->get(); }
+bool SwitchKey::lies_in(const device::Memory& memory) const { return pairs_->lies_in(memory); }
 std::size_t SwitchKey::bytes() const { return pairs_->bytes(); }
 std::shared_ptr<const SwitchKey::Bytes> SwitchKey::bodies() const { return pairs_->bodies(); }
 

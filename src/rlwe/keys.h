@@ -55,6 +55,8 @@ class SwitchKey {
   const Key256& seed() const;
   /// Components 2 * digits. They stay on the device as long as this tensor or a copy of it is there. OutOfMemoryError.
   RnsTensor pairs() const;
+  /// Whether the pairs are on the device, in that memory.
+  bool lies_in(const device::Memory& memory) const;
   /// Bytes of the pairs, on the device or not.
   std::size_t bytes() const;
   /// The bodies alone, digit by digit, limb by limb: what a file keeps. May wait.

@@ -152,7 +152,7 @@ TEST_F(Arguments, Slices) {
         q_.enqueue(device::Convert{raise, a, std::nullopt, b});
       },
       [&](const View& a, const View& b) {
-        q_.enqueue(device::InnerProduct{ring, one, a, b.item(0), {0}, of(a.n)});
+        q_.enqueue(device::InnerProduct{ring, one, a, b.item(0), PrimeList{0}, of(a.n)});
       },
       [&](const View& a, const View& b) {
         q_.enqueue(device::Tensor{ring, one, a, b, of(a.n)});
@@ -351,8 +351,8 @@ TEST_F(Arguments, InnerProduct) {
   EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, view(1, 3, 3), limbs, out}), ShapeError);
   EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, view(1, 4, 3, Word::w32, 16), limbs, out}), ShapeError);
   EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, view(1, 4, 3, Word::w64), limbs, out}), MismatchError);
-  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, {0}, out}), ShapeError);
-  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, {0, 3}, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, PrimeList{0}, out}), ShapeError);
+  EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, PrimeList{0, 3}, out}), ShapeError);
 }
 
 TEST_F(Arguments, Tensor) {

@@ -83,7 +83,7 @@ TEST_F(SmallRef, InnerProductPicksTheKeysLimbs) {
   for (u64 component = 0; component < 4; ++component) {
     for (u64 limb = 0; limb < 3; ++limb) key.push_back((10 * component + limb) % 17), key.push_back(1);
   }
-  q_.enqueue(device::InnerProduct{prepared_, {0}, of(digits, 2), view(key, *ring_, 1, 4, 3), {2}, of(out, 2)});
+  q_.enqueue(device::InnerProduct{prepared_, {0}, of(digits, 2), view(key, *ring_, 1, 4, 3), PrimeList{2}, of(out, 2)});
   // digit 0 (1, 2) with components 0, 1; digit 1 (3, 4) with components 2, 3; limb 2
   EXPECT_EQ(out, (Words{(1 * 2 + 3 * 22) % 17, 6, (1 * 12 + 3 * 32) % 17, 6}));
 }

@@ -82,8 +82,7 @@ struct PlaintextData {
   std::size_t width = 0;
   Shape shape;
   std::vector<RnsTensor> lifted;           // centred, NTT domain, all chain primes; made at first use
-  std::vector<device::Buffer> buffers;     // coefficients modulo t
-  std::vector<device::View> coefficients;  // [items] of one 64-bit limb, one for each part
+  std::vector<device::View> coefficients;  // modulo t: [items] of one 64-bit limb, one for each part
   std::vector<double> log_norm;            // log2 of the largest canonical norm over the items
 };
 

@@ -8,10 +8,8 @@ namespace heliograph::bfv {
 
 PlainBatch make_plain_batch(Context& c, std::size_t items, ring::Secrecy secrecy) {
   const std::size_t n = c.spec().n;
-  PlainBatch b{.buffer = {}, .view = device::View::dense(nullptr, math::Word::w64, {items}, 1, 1, n), .secrecy = secrecy};
-  b.buffer = c.engine().allocate(b.view, device::PrimeList{0}, secrecy);
-  b.view.data = b.buffer->address();
-  return b;
+  const device::View shape = device::View::dense(nullptr, math::Word::w64, {items}, 1, 1, n);
+  return {.view = shape.in(c.engine().allocate(shape, device::PrimeList{0}, secrecy)), .secrecy = secrecy};
 }
 
 void require_packing(const Context& c, Packing packing) {
@@ -59,7 +57,7 @@ void upload_values(Context& c, std::size_t part, const Values& values, Packing p
     }
   }
   ring::Engine& e = c.engine();
-  e.device().upload(e.queue(), std::as_bytes(std::span(words)), to.view.data);
+  e.upload(std::as_bytes(std::span(words)), to.view);
   if (packing == Packing::slots) {
     e.enqueue(device::InverseNtt{c.plain(part).ring, device::PrimeList{0}, to.view, to.view});
   }
@@ -72,7 +70,7 @@ void download_values(Context& c, std::size_t part, Packing packing, std::size_t 
     e.enqueue(device::ForwardNtt{c.plain(part).ring, device::PrimeList{0}, from.view, from.view});
   }
   SecretVector<u64> words(items * n);
-  e.device().download(e.queue(), from.view.data, std::as_writable_bytes(std::span(words)));
+  e.download(from.view, std::as_writable_bytes(std::span(words)));
   for (std::size_t i = 0; i < items; ++i) {
     for (std::size_t k = 0; k < width; ++k) {
       out[i * width + k] = words[i * n + (packing == Packing::slots ? c.slot_positions()[k] : k)];
@@ -89,7 +87,7 @@ double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
   // On a device that computes nothing: a polynomial of uniform coefficients, six deviations.
   if (e.device().counter()) return std::log2(6 * static_cast<double>(t) * std::sqrt(static_cast<double>(n) / 12));
   std::vector<u64> words(items * n);
-  e.device().download(e.queue(), b.view.data, std::as_writable_bytes(std::span(words)));
+  e.download(b.view, std::as_writable_bytes(std::span(words)));
   const rlwe::CanonicalNorm norm(n);
   std::vector<double> polynomial(n);
   double largest = 1;
@@ -127,7 +125,6 @@ Plaintext encode(const Parameters& parameters, const Values& values, Packing pac
     RnsTensor lifted(c->rlwe().engine(), {items}, 1, chain, Domain::coefficient);
     if (items) e.enqueue(device::Convert{c->rules().lift(part), b.view, std::nullopt, lifted.view()});
     data->lifted.push_back(ring::to_domain(lifted, Domain::ntt).reshape(values.shape));
-    data->buffers.push_back(b.buffer);
     data->coefficients.push_back(b.view);
   }
   return Plaintext(std::move(data));

@@ -7,7 +7,6 @@ namespace heliograph::bfv {
 
 /// [items] polynomials of 64-bit residues modulo t.
 struct PlainBatch {
-  device::Buffer buffer;
   device::View view;
   ring::Secrecy secrecy;
 };

@@ -24,7 +24,7 @@ Ciphertext add_encoded(const Ciphertext& x, const Plaintext& y, bool negative) {
   r.distinct = r.independent = false;
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const std::size_t modulus = a.first_part + part;
-    const PlainBatch batch{.buffer = b.buffers[modulus], .view = b.coefficients[modulus]};
+    const PlainBatch batch{.view = b.coefficients[modulus]};
     const RnsTensor m =
         ring::to_domain(scale_up(c, modulus, batch, a.level(), a.factors[part]).reshape(b.shape), a.parts[part].domain());
     r.parts.push_back(negative ? ring::subtract(a.parts[part], m) : ring::add(a.parts[part], m));

@@ -146,6 +146,7 @@ u64 Context::galois(std::int64_t steps) const {
 RnsTensor Context::imaginary_unit() {
   const std::lock_guard lock(mutex_);
   if (imaginary_unit_.empty()) {
+    const device::Unobserved alone;
     const device::PrimeList all = device::PrimeList::range(0, spec_.chain.size());
     RnsTensor unit(rlwe_->engine(), {}, 1, all, Domain::coefficient);
     std::vector<std::byte> words(unit.bytes());

@@ -197,8 +197,7 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
   // Views stay one-axis; rows without bootstraps need no narrow ciphertexts.
   device::View narrow = device::View::dense(nullptr, math::Word::w32, {at_once},
                                             std::max<std::size_t>(1, prepared->narrow_rows()), 1, narrow_words);
-  const device::Buffer narrow_buffer = session.allocate(narrow, device::PrimeList::range(0, 1));
-  narrow.data = narrow_buffer->address();
+  narrow = narrow.in(session.allocate(narrow, device::PrimeList::range(0, 1)));
 
   std::size_t done = 0;
   device::for_chunks(views, at_once, {}, [&](const std::vector<device::View>& part) {

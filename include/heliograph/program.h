@@ -1,0 +1,84 @@
+// Recorded programs: a function of ciphertext tensors, recorded once, replayed without its host's work. Of every scheme.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "heliograph/bfv.h"
+#include "heliograph/ckks.h"
+#include "heliograph/tfhe.h"
+
+namespace heliograph {
+
+using AnyCiphertext = std::variant<bfv::Ciphertext, ckks::Ciphertext, tfhe::Ciphertext>;
+using AnyKeys = std::variant<std::monostate, bfv::EvaluationKeys, ckks::EvaluationKeys, tfhe::EvaluationKeys>;
+
+/// A tensor that a function takes, and the evaluation keys it computes with (those that the tensor's owner gave), if any.
+struct Operand {
+  AnyCiphertext tensor;
+  AnyKeys keys = {};
+};
+
+/// All that decides what a function does with tensors, their words aside: parameters, shapes and strides, levels, scales,
+/// noise and bounds, flags, which of them share memory or keys, and what the keys can. Equal signatures: the same calls, and
+/// results that say the same of themselves.
+std::string signature(const std::vector<Operand>& operands);
+
+class RecordedProgram;
+
+/// What this thread computes between its making and `finish` or `stop` is performed and recorded.
+class Recording {
+ public:
+  explicit Recording(std::vector<Operand> inputs);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  /// Ends it, on the thread that began it. Throws RecordingError where results are not what was computed meanwhile.
+  RecordedProgram finish(const std::vector<AnyCiphertext>& results);
+  /// Ends it without a program.
+  void stop();
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+/// It holds no input, result or key of its inputs' owner: any operands of the recorded signature are as good, and each replay
+/// returns results of its own. What the function took from elsewhere (plaintexts, weights, other tensors, other keys) is
+/// part of it.
+class RecordedProgram {
+ public:
+  RecordedProgram() = default;
+  /// The function's results for other operands, with the bits that the function itself would give. Throws MismatchError where
+  /// their signature is not the recorded one. Safe from several threads.
+  std::vector<AnyCiphertext> operator()(const std::vector<Operand>& operands) const;
+  /// Of the operands it was recorded with.
+  const std::string& signature() const;
+
+  struct Summary {
+    std::map<std::string, std::size_t> calls;                       // by kernel
+    std::size_t depth = 0;                                          // calls that must come one after another
+    std::size_t peak_bytes = 0;                                     // memory that a replay makes at most at a time
+    std::size_t constant_bytes = 0;                                 // memory that the program holds
+    std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;  // of a replay
+    std::uint64_t replays = 0, graphs = 0;                          // so far; those that a device replayed as one graph
+  };
+  Summary summary() const;
+
+  class State;
+  explicit RecordedProgram(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+ private:
+  Handle<State> state_;
+};
+
+/// Records `function` and returns its results with the program.
+std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const std::vector<Operand>& inputs,
+                                                              const std::function<std::vector<AnyCiphertext>()>& function);
+
+}  // namespace heliograph

@@ -1,0 +1,98 @@
+// Recorded programs.
+#include "heliograph/program.h"
+
+#include <nanobind/stl/map.h>
+
+#include "arrays.h"
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace heliograph;
+using namespace heliograph::binding;
+
+namespace {
+
+template <class Any, class... Kinds>
+Any any_of(const nb::handle& object, const char* what) {
+  std::optional<Any> found;
+  const auto take = [&]<class Kind>(std::type_identity<Kind>) {
+    if (!found && nb::isinstance<Kind>(object)) found.emplace(nb::cast<const Kind&>(object));
+  };
+  (take(std::type_identity<Kinds>()), ...);
+  if (!found) throw DtypeError(std::string("this is no ") + what);
+  return std::move(*found);
+}
+
+AnyCiphertext ciphertext_of(const nb::handle& object) {
+  return any_of<AnyCiphertext, bfv::Ciphertext, ckks::Ciphertext, tfhe::Ciphertext>(object, "ciphertext tensor");
+}
+
+AnyKeys keys_of(const nb::handle& object) {
+  if (object.is_none()) return {};
+  return any_of<AnyKeys, bfv::EvaluationKeys, ckks::EvaluationKeys, tfhe::EvaluationKeys>(object, "set of evaluation keys");
+}
+
+/// One operand for each tensor; the keys are as many, None for those without.
+std::vector<Operand> operands_of(const nb::list& tensors, const nb::list& keys) {
+  if (tensors.size() != keys.size()) throw InternalError("each operand has its keys, or None");
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i < tensors.size(); ++i) operands.push_back({ciphertext_of(tensors[i]), keys_of(keys[i])});
+  return operands;
+}
+
+nb::list list_of(const std::vector<AnyCiphertext>& results) {
+  nb::list list;
+  for (const AnyCiphertext& x : results) std::visit([&](const auto& c) { list.append(nb::cast(c)); }, x);
+  return list;
+}
+
+}  // namespace
+
+void bind_program(nb::module_& m) {
+  m.def(
+      "signature",
+      [](const nb::list& tensors, const nb::list& keys) {
+        const std::string text = signature(operands_of(tensors, keys));
+        return nb::bytes(text.data(), text.size());
+      },
+      "tensors"_a, "keys"_a);
+  nb::class_<RecordedProgram>(m, "RecordedProgram")
+      .def(
+          "__call__",
+          [](const RecordedProgram& program, const nb::list& tensors, const nb::list& keys) {
+            const std::vector<Operand> operands = operands_of(tensors, keys);
+            std::vector<AnyCiphertext> results;
+            {
+              const Released released;
+              results = program(operands);
+            }
+            return list_of(results);
+          },
+          "tensors"_a, "keys"_a)
+      .def_prop_ro("calls", [](const RecordedProgram& p) { return p.summary().calls; })
+      .def_prop_ro("depth", [](const RecordedProgram& p) { return p.summary().depth; })
+      .def_prop_ro("peak_bytes", [](const RecordedProgram& p) { return p.summary().peak_bytes; })
+      .def_prop_ro("constant_bytes", [](const RecordedProgram& p) { return p.summary().constant_bytes; })
+      .def_prop_ro("bytes_read", [](const RecordedProgram& p) { return p.summary().bytes_read; })
+      .def_prop_ro("bytes_written", [](const RecordedProgram& p) { return p.summary().bytes_written; })
+      .def_prop_ro("products", [](const RecordedProgram& p) { return p.summary().products; })
+      .def_prop_ro("replays", [](const RecordedProgram& p) { return p.summary().replays; })
+      .def_prop_ro("graphs", [](const RecordedProgram& p) { return p.summary().graphs; });
+  nb::class_<Recording>(m, "Recording")
+      .def(
+          "__init__",
+          [](Recording* self, const nb::list& tensors, const nb::list& keys) {
+            new (self) Recording(operands_of(tensors, keys));
+          },
+          "tensors"_a, "keys"_a)
+      .def(
+          "finish",
+          [](Recording& self, const nb::list& results) {
+            std::vector<AnyCiphertext> given;
+            for (const nb::handle x : results) given.push_back(ciphertext_of(x));
+            return self.finish(given);
+          },
+          "results"_a)
+      .def("stop", &Recording::stop);
+}

@@ -1,0 +1,16 @@
+#include "device/observer.h"
+
+namespace heliograph::device {
+
+namespace {
+
+thread_local const Observing* last_made = nullptr;
+
+}  // namespace
+
+const Observing* Observing::last() { return last_made; }
+
+Observing::Observing(Observer* observer) : observer_(observer), former_(last_made) { last_made = this; }
+Observing::~Observing() { last_made = former_; }
+
+}  // namespace heliograph::device

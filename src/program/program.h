@@ -1,0 +1,109 @@
+// Recorded programs: calls on places, which are bound to memory at each replay.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/session.h"
+
+namespace heliograph::program {
+
+using device::Buffer;
+using device::Call;
+using device::Memory;
+using device::PrimeList;
+using device::Secrecy;
+using device::Session;
+using device::View;
+using math::u32;
+using math::u64;
+
+/// Keys of one owner. A program keeps none: it asks for them at each replay, so that they may leave the device in between,
+/// and another owner's serve as well.
+class KeySource {
+ public:
+  virtual ~KeySource() = default;
+  /// Which of its keys lies in that memory now.
+  virtual std::optional<u64> find(const Memory& memory) const = 0;
+  /// The memory of a key, brought back where it had left. Throws MissingKeyError, OutOfMemoryError.
+  virtual Buffer at(u64 which) const = 0;
+  /// Whether a call uses prepared keys of this source, which it then holds no longer.
+  virtual bool take_out(Call& /*call*/) const { return false; }
+  /// Gives such a call the prepared keys of this source.
+  virtual void put_in(Call& /*call*/) const {}
+};
+
+/// Where operands lie.
+struct Place {
+  enum class Kind : unsigned char { input, key, constant, made };
+  Kind kind = Kind::made;
+  u32 number = 0;  // input: which view; key: which source
+  u64 which = 0;   // key: which of its keys
+  Buffer memory;   // constant
+  View shape;      // made: what is allocated
+  PrimeList primes;
+  Secrecy secrecy = Secrecy::open;
+  bool result = false;  // made, and shown by a result
+};
+
+/// A call on places: each view's `data` counts from the first byte of its place.
+struct Step {
+  static constexpr u32 kNoSource = ~u32{0};
+  const Session* session = nullptr;
+  Call call;
+  std::vector<u32> places;  // of each view of the call
+  u32 source = kNoSource;   // where its prepared keys come from
+  device::Count work;
+};
+
+/// A view of a place.
+struct Shown {
+  u32 place = 0;
+  View view;  // `data` counts from the first byte of the place
+};
+
+class Program {
+ public:
+  struct Parts {
+    std::vector<Place> places;
+    std::vector<Step> steps;
+    std::vector<Shown> results;
+  };
+  explicit Program(Parts parts);
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program();
+
+  /// Performs the calls on other inputs, whose views have the shapes and strides of the recorded ones and overlap alike.
+  /// Returns the results, in memory of their own. Safe from several threads.
+  std::vector<View> replay(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const;
+
+  const std::vector<Step>& steps() const { return parts_.steps; }
+  const std::vector<Place>& places() const { return parts_.places; }
+  /// Steps that must come one after another.
+  std::size_t depth() const { return depth_; }
+  /// Bytes of the memory that a replay makes at most at a time, results included, and of the program's constants.
+  std::size_t peak_bytes() const { return peak_bytes_; }
+  std::size_t constant_bytes() const { return constant_bytes_; }
+  /// What its calls read, write and multiply.
+  device::Count work() const;
+  /// Replays so far, and those that a device replayed as one graph.
+  struct Replays {
+    u64 all = 0, graphs = 0;
+  };
+  Replays replays() const;
+
+ private:
+  void plan();
+
+  Parts parts_;
+  std::vector<std::vector<u32>> born_, dies_;  // places of each step
+  std::vector<u32> layer_;                     // of each step
+  std::size_t depth_ = 0, peak_bytes_ = 0, constant_bytes_ = 0;
+  class Graphs;
+  std::unique_ptr<Graphs> graphs_;
+};
+
+}  // namespace heliograph::program

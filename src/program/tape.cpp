@@ -1,0 +1,135 @@
+#include "program/tape.h"
+
+#include <algorithm>
+
+#include "device/chunks.h"
+#include "device/expand.h"
+
+namespace heliograph::program {
+
+namespace {
+
+std::byte* from_first_byte(const std::byte* data, const std::byte* base) {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(base));
+}
+
+}  // namespace
+
+Tape::Tape(const std::vector<View>& inputs, std::vector<const KeySource*> keys) : keys_(std::move(keys)) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const View& v = inputs[i];
+    const auto [found, fresh] = known_.try_emplace(v.memory.get(), static_cast<u32>(parts_.places.size()));
+    if (!fresh) continue;
+    parts_.places.push_back({.kind = Place::Kind::input, .number = static_cast<u32>(i)});
+    varies_.push_back(true), held_.push_back(v.memory), base_.push_back(v.data);
+  }
+}
+
+void Tape::allocated(const Buffer& buffer, const View& shape, const PrimeList& primes, Secrecy secrecy) {
+  known_[buffer.get()] = static_cast<u32>(parts_.places.size());
+  parts_.places.push_back({.memory = buffer, .shape = shape.lent(), .primes = primes, .secrecy = secrecy});
+  varies_.push_back(false), held_.push_back(buffer), base_.push_back(buffer->address());
+}
+
+u32 Tape::place_of(const View& view) {
+  require<InternalError>(view.memory != nullptr, "a recorded call shows memory that nobody holds");
+  const auto found = known_.find(view.memory.get());
+  if (found != known_.end() && held_[found->second].lock() == view.memory) return found->second;
+  Place place{.kind = Place::Kind::constant, .memory = view.memory};
+  bool varies = false;
+  for (std::size_t k = 0; k < keys_.size() && !varies; ++k) {
+    const std::optional<u64> which = keys_[k]->find(*view.memory);
+    if (!which) continue;
+    place = {.kind = Place::Kind::key, .number = static_cast<u32>(k), .which = *which};
+    varies = true;
+  }
+  const auto number = static_cast<u32>(parts_.places.size());
+  parts_.places.push_back(std::move(place));
+  varies_.push_back(varies), held_.push_back(view.memory), base_.push_back(view.memory->address());
+  known_[view.memory.get()] = number;
+  return number;
+}
+
+void Tape::enqueues(const Session& session, const Call& call) {
+  if (std::holds_alternative<device::Sample>(call))
+    throw RecordingError("a recorded function draws random numbers, which a replay would repeat: encrypt before it");
+  if (device::items_of(call) == 0) return;
+  Step step{.session = &session, .call = call};
+  device::give_scratch(step.call, device::Workspace(nullptr, device::scratch_bytes(call, device::items_of(call))));
+  step.work = device::work(step.call);
+  device::give_scratch(step.call, {});
+  bool varies = false;
+  for (std::size_t k = 0; k < keys_.size() && step.source == Step::kNoSource; ++k) {
+    if (keys_[k]->take_out(step.call)) step.source = static_cast<u32>(k), varies = true;
+  }
+  std::vector<u32> written;
+  device::each_view(step.call, [&](View& v, device::Access access) {
+    const u32 place = place_of(v);
+    step.places.push_back(place);
+    v.data = from_first_byte(v.data, base_[place]);
+    v.memory = nullptr;
+    if (access != device::Access::write) varies = varies || varies_[place];
+    if (access != device::Access::read) written.push_back(place);
+  });
+  for (const u32 place : written) {
+    if (!varies) continue;
+    require<InternalError>(parts_.places[place].kind == Place::Kind::made, "a recorded call writes what was there before");
+    varies_[place] = true;
+    parts_.places[place].memory = nullptr;  // each replay has its own
+  }
+  parts_.steps.push_back(std::move(step));
+}
+
+void Tape::uploads(const View& to) {
+  require<RecordingError>(!varies(place_of(to)), "a recorded function writes values from the host into a result");
+}
+
+void Tape::downloads(const View& from) {
+  require<RecordingError>(
+      !varies(place_of(from)),
+      "a recorded function looks at a value: it decrypts, saves or prints what is only computed when the "
+      "program is called; do that with the program's results");
+}
+
+std::shared_ptr<Program> Tape::finish(const std::vector<View>& outputs) {
+  for (const View& v : outputs) {
+    const u32 place = place_of(v);
+    parts_.results.push_back({.place = place, .view = v.lent()});
+    parts_.results.back().view.data = from_first_byte(v.data, base_[place]);
+  }
+  for (std::size_t p = 0; p < parts_.places.size(); ++p) {
+    Place& place = parts_.places[p];
+    if (place.kind == Place::Kind::made && !varies_[p]) place.kind = Place::Kind::constant;
+  }
+  // What no result needs is left out: backwards, a step is needed that writes what a later one or the caller reads.
+  std::vector<bool> needed(parts_.places.size());
+  for (const Shown& r : parts_.results) {
+    needed[r.place] = true;
+    Place& place = parts_.places[r.place];
+    place.result = place.kind == Place::Kind::made;
+  }
+  std::vector<Step> kept;
+  for (auto step = parts_.steps.rbegin(); step != parts_.steps.rend(); ++step) {
+    std::size_t k = 0;
+    bool wanted = false;
+    device::each_view(step->call, [&](const View&, device::Access access) {
+      const u32 p = step->places[k++];
+      wanted = wanted || (access != device::Access::read && needed[p] && parts_.places[p].kind == Place::Kind::made);
+    });
+    if (!wanted) continue;
+    k = 0;
+    device::each_view(step->call, [&](const View&, device::Access access) {
+      const u32 p = step->places[k++];
+      if (access != device::Access::write) needed[p] = true;
+    });
+    kept.push_back(std::move(*step));
+  }
+  std::reverse(kept.begin(), kept.end());
+  parts_.steps = std::move(kept);
+  for (std::size_t p = 0; p < parts_.places.size(); ++p) {
+    if (!needed[p]) parts_.places[p].memory = nullptr;
+  }
+  return std::make_shared<Program>(std::move(parts_));
+}
+
+}  // namespace heliograph::program

@@ -1,0 +1,119 @@
+#include "heliograph/program.h"
+#include "program/tape.h"
+#include "recording/values.h"
+
+namespace heliograph {
+
+namespace {
+
+using recording::Form;
+
+std::vector<device::View> all_views(const std::vector<Operand>& operands) {
+  std::vector<device::View> views;
+  for (const Operand& o : operands) {
+    for (const device::View& v : recording::views_of(o.tensor)) views.push_back(v);
+  }
+  return views;
+}
+
+/// The operands' key sources: a place for each operand, null where it has no keys.
+class Sources {
+ public:
+  explicit Sources(const std::vector<Operand>& operands) {
+    for (const Operand& o : operands) all_.push_back(recording::key_source(o.keys));
+  }
+  /// Those that there are.
+  std::vector<const program::KeySource*> list() const {
+    std::vector<const program::KeySource*> list;
+    for (const auto& source : all_) {
+      if (source) list.push_back(source.get());
+    }
+    return list;
+  }
+
+ private:
+  std::vector<std::unique_ptr<program::KeySource>> all_;
+};
+
+}  // namespace
+
+class RecordedProgram::State {
+ public:
+  std::string signature;
+  std::shared_ptr<const program::Program> program;
+  std::vector<Form> results;
+  std::vector<Form> inputs;  // they hold the parameters' contexts, whose sessions the calls are for
+};
+
+class Recording::State {
+ public:
+  explicit State(std::vector<Operand> given)
+      : inputs(std::move(given)),
+        signature(heliograph::signature(inputs)),
+        sources(inputs),
+        tape(all_views(inputs), sources.list()),
+        observing(std::make_unique<device::Observing>(tape)) {}
+
+  std::vector<Operand> inputs;
+  std::string signature;
+  Sources sources;
+  program::Tape tape;
+  std::unique_ptr<device::Observing> observing;
+};
+
+Recording::Recording(std::vector<Operand> inputs) : state_(std::make_unique<State>(std::move(inputs))) {}
+Recording::~Recording() = default;
+void Recording::stop() { state_ = nullptr; }
+
+RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results) {
+  require<RecordingError>(state_ != nullptr, "this recording has ended");
+  const std::unique_ptr<State> state = std::move(state_);
+  state->observing = nullptr;
+  std::vector<device::View> views;
+  auto made = std::make_shared<RecordedProgram::State>();
+  for (const AnyCiphertext& x : results) {
+    for (const device::View& v : recording::views_of(x)) views.push_back(v);
+    made->results.emplace_back(x, state->inputs);
+  }
+  for (const Operand& o : state->inputs) made->inputs.emplace_back(o.tensor, state->inputs);
+  made->signature = std::move(state->signature);
+  made->program = state->tape.finish(views);
+  return RecordedProgram(std::move(made));
+}
+
+std::vector<AnyCiphertext> RecordedProgram::operator()(const std::vector<Operand>& operands) const {
+  if (heliograph::signature(operands) != state_->signature)
+    throw MismatchError(
+        "a recorded program takes tensors of the parameters, shapes, levels and noise that it was recorded with");
+  const Sources sources(operands);
+  const std::vector<device::View> views = state_->program->replay(all_views(operands), sources.list());
+  std::vector<AnyCiphertext> results;
+  const device::View* next = views.data();
+  for (const Form& form : state_->results) {
+    results.push_back(form.filled(next, operands));
+    next += form.tensors();
+  }
+  return results;
+}
+
+const std::string& RecordedProgram::signature() const { return state_->signature; }
+
+RecordedProgram::Summary RecordedProgram::summary() const {
+  const program::Program& p = *state_->program;
+  Summary s{.depth = p.depth(), .peak_bytes = p.peak_bytes(), .constant_bytes = p.constant_bytes()};
+  for (const program::Step& step : p.steps()) ++s.calls[device::name(step.call)];
+  const device::Count work = p.work();
+  s.bytes_read = work.bytes_read, s.bytes_written = work.bytes_written, s.products = work.products;
+  const program::Program::Replays replays = p.replays();
+  s.replays = replays.all, s.graphs = replays.graphs;
+  return s;
+}
+
+std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const std::vector<Operand>& inputs,
+                                                              const std::function<std::vector<AnyCiphertext>()>& function) {
+  Recording recording(inputs);
+  std::vector<AnyCiphertext> results = function();
+  return {recording.finish(results), std::move(results)};
+}
+
+}  // namespace heliograph

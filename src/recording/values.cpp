@@ -1,0 +1,282 @@
+#include "recording/values.h"
+
+#include <algorithm>
+
+#include "schemes/bfv/context.h"
+#include "schemes/ckks/context.h"
+#include "schemes/tfhe/context.h"
+
+namespace heliograph {
+
+namespace recording {
+
+namespace {
+
+/// Values one after the other, as bytes that are equal where the values are.
+class Text {
+ public:
+  template <class T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>
+  void add(T value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+  void add(const std::string& text) { add(text.size()), bytes_ += text; }
+  template <class T>
+  void add(const std::vector<T>& list) {
+    add(list.size());
+    for (const T& value : list) add(value);
+  }
+  void add(const rlwe::Figure& figure) { add(figure.vouched), add(figure.assumed); }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+void add_tensor(Text& to, const ring::RnsTensor& t) {
+  to.add(device::form_of(t.view()));
+  to.add(t.domain()), to.add(t.secret()), to.add(t.primes().size());
+  for (const math::PrimeIndex p : t.primes()) to.add(p);
+}
+
+// One of each for every scheme.
+
+std::vector<ring::RnsTensor> tensors(const bfv::CiphertextData& x) { return x.parts; }
+std::vector<ring::RnsTensor> tensors(const ckks::CiphertextData& x) { return {x.tensor}; }
+std::vector<lwe::Tensor> tensors(const tfhe::CiphertextData& x) { return {x.tensor}; }
+
+void put(bfv::CiphertextData& x, const View* views) {
+  for (ring::RnsTensor& part : x.parts) part = part.over(*views++);
+}
+void put(ckks::CiphertextData& x, const View* views) { x.tensor = x.tensor.over(*views); }
+void put(tfhe::CiphertextData& x, const View* views) { x.tensor = x.tensor.over(*views); }
+
+std::optional<KeyId> key_of(const bfv::CiphertextData& x) { return x.key; }
+std::optional<KeyId> key_of(const ckks::CiphertextData& x) { return x.key; }
+std::optional<KeyId> key_of(const tfhe::CiphertextData& x) { return x.key; }
+
+std::vector<math::Key256> seeds(const bfv::CiphertextData& x) { return x.seeds; }
+template <class Data>
+std::vector<math::Key256> seeds(const Data& x) {
+  return x.seed ? std::vector<math::Key256>{*x.seed} : std::vector<math::Key256>();
+}
+void set_seeds(bfv::CiphertextData& x, std::vector<math::Key256> seeds) { x.seeds = std::move(seeds); }
+template <class Data>
+void set_seeds(Data& x, const std::vector<math::Key256>& seeds) {
+  x.seed = seeds.front();
+}
+
+void add_state(Text& to, const bfv::CiphertextData& x) {
+  to.add(x.context.get()), to.add(x.context->hash());
+  to.add(x.first_part), to.add(x.packing), to.add(x.width), to.add(x.factors), to.add(x.noise), to.add(x.vouched);
+  to.add(x.seeds.size()), to.add(x.fresh), to.add(x.independent), to.add(x.distinct);
+  for (const ring::RnsTensor& part : x.parts) add_tensor(to, part);
+}
+void add_state(Text& to, const ckks::CiphertextData& x) {
+  to.add(x.context.get()), to.add(x.context->hash());
+  to.add(x.level), to.add(x.scale), to.add(x.width), to.add(x.complex), to.add(x.noise), to.add(x.bound);
+  to.add(x.seed.has_value()), to.add(x.fresh);
+  add_tensor(to, x.tensor);
+}
+void add_state(Text& to, const tfhe::CiphertextData& x) {
+  to.add(x.context.get()), to.add(x.context->hash());
+  to.add(x.type.boolean), to.add(x.type.bits), to.add(x.type.is_signed), to.add(x.seed.has_value());
+  to.add(device::form_of(x.tensor.view()));
+}
+
+// Keys: what they can decides what a function does with them.
+
+void add_keys(Text& to, const std::monostate&) { to.add(false); }
+template <class Keys>
+void add_rlwe_keys(Text& to, const Keys& keys) {
+  const auto& data = keys.data();
+  to.add(true), to.add(data.context.get()), to.add(data.vouched);
+  to.add(data.keys.relinearization.has_value()), to.add(data.keys.rotations.size());
+  for (const auto& [galois, key] : data.keys.rotations) to.add(galois);
+}
+void add_keys(Text& to, const bfv::EvaluationKeys& keys) { add_rlwe_keys(to, keys); }
+void add_keys(Text& to, const ckks::EvaluationKeys& keys) { add_rlwe_keys(to, keys); }
+void add_keys(Text& to, const tfhe::EvaluationKeys& keys) { to.add(true), to.add(keys.data().context.get()); }
+
+std::optional<KeyId> key_of(const std::monostate&) { return std::nullopt; }
+std::optional<KeyId> key_of(const bfv::EvaluationKeys& keys) { return keys.data().keys.id; }
+std::optional<KeyId> key_of(const ckks::EvaluationKeys& keys) { return keys.data().keys.id; }
+std::optional<KeyId> key_of(const tfhe::EvaluationKeys& keys) { return keys.data().id; }
+
+std::optional<KeyId> key_of(const AnyCiphertext& x) {
+  return std::visit([](const auto& c) { return key_of(c.data()); }, x);
+}
+std::optional<KeyId> key_of(const AnyKeys& keys) {
+  return std::visit([](const auto& k) { return key_of(k); }, keys);
+}
+std::vector<math::Key256> seeds_of(const AnyCiphertext& x) {
+  return std::visit([](const auto& c) { return seeds(c.data()); }, x);
+}
+
+std::size_t place(const std::vector<KeyId>& ids, const std::optional<KeyId>& id) {
+  return id ? static_cast<std::size_t>(std::find(ids.begin(), ids.end(), *id) - ids.begin()) : ~std::size_t{0};
+}
+
+/// The handle with its data changed.
+template <class Ciphertext, class Change>
+AnyCiphertext changed(const Ciphertext& x, Change change) {
+  auto data = std::make_shared<std::decay_t<decltype(x.data())>>(x.data());
+  change(*data);
+  return Ciphertext(std::move(data));
+}
+
+/// BFV's, BGV's and CKKS's keys.
+template <class Keys>
+class RlweSource final : public program::KeySource {
+ public:
+  explicit RlweSource(const Keys& keys) : keys_(keys) {}
+
+  std::optional<math::u64> find(const device::Memory& memory) const override {
+    const rlwe::EvaluationKeys& k = keys_.data().keys;
+    if (k.relinearization && k.relinearization->lies_in(memory)) return kRelinearization;
+    for (const auto& [galois, key] : k.rotations) {
+      if (key.lies_in(memory)) return galois;
+    }
+    return std::nullopt;
+  }
+  device::Buffer at(math::u64 which) const override {
+    const rlwe::EvaluationKeys& k = keys_.data().keys;
+    if (which == kRelinearization) {
+      require<MissingKeyError>(k.relinearization.has_value(), "the program needs a relinearization key");
+      return k.relinearization->pairs().view().memory;
+    }
+    const auto found = k.rotations.find(which);
+    require<MissingKeyError>(found != k.rotations.end(), "the program needs a rotation key that these keys lack");
+    return found->second.pairs().view().memory;
+  }
+
+ private:
+  static constexpr math::u64 kRelinearization = 0;  // Galois elements are odd
+  Keys keys_;
+};
+
+class TfheSource final : public program::KeySource {
+ public:
+  explicit TfheSource(const tfhe::EvaluationKeys& keys) : keys_(keys) {}
+
+  std::optional<math::u64> find(const device::Memory&) const override { return std::nullopt; }
+  device::Buffer at(math::u64) const override { throw InternalError("TFHE's keys are no tensors"); }
+  bool take_out(device::Call& call) const override {
+    return with_keys(call, [&](auto* switch_key, auto* key) {
+      const auto mine = keys_.data().prepared();
+      if (switch_key != nullptr && *switch_key != mine->key_switch) return false;
+      if (key != nullptr && *key != mine->bootstrap) return false;
+      if (switch_key != nullptr) *switch_key = nullptr;
+      if (key != nullptr) *key = nullptr;
+      return true;
+    });
+  }
+  void put_in(device::Call& call) const override {
+    with_keys(call, [&](auto* switch_key, auto* key) {
+      const auto mine = keys_.data().prepared();
+      if (switch_key != nullptr) *switch_key = mine->key_switch;
+      if (key != nullptr) *key = mine->bootstrap;
+      return true;
+    });
+  }
+
+ private:
+  using SwitchKey = std::shared_ptr<const device::PreparedKeySwitch>;
+  using Key = std::shared_ptr<const device::PreparedBootstrap>;
+
+  template <class F>
+  static bool with_keys(device::Call& call, F f) {
+    if (auto* const c = std::get_if<device::Evaluate>(&call)) return f(&c->switch_key, &c->key);
+    if (auto* const c = std::get_if<device::LweKeySwitch>(&call)) return f(&c->key, static_cast<Key*>(nullptr));
+    if (auto* const c = std::get_if<device::Bootstrap>(&call)) return f(static_cast<SwitchKey*>(nullptr), &c->key);
+    return false;
+  }
+
+  tfhe::EvaluationKeys keys_;
+};
+
+}  // namespace
+
+std::vector<KeyId> key_ids(const std::vector<Operand>& operands) {
+  std::vector<KeyId> ids;
+  const auto add = [&](const std::optional<KeyId>& id) {
+    if (id && std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(*id);
+  };
+  for (const Operand& o : operands) add(key_of(o.tensor)), add(key_of(o.keys));
+  return ids;
+}
+
+std::vector<View> views_of(const AnyCiphertext& x) {
+  std::vector<View> views;
+  std::visit(
+      [&](const auto& c) {
+        for (const auto& t : tensors(c.data())) views.push_back(t.view());
+      },
+      x);
+  return views;
+}
+
+Form::Form(const AnyCiphertext& x, const std::vector<Operand>& operands) {
+  std::vector<View> none = views_of(x);
+  tensors_ = none.size();
+  for (View& v : none) v = v.lent();
+  x_ = std::visit([&](const auto& c) { return changed(c, [&](auto& data) { put(data, none.data()); }); }, x);
+  const std::vector<KeyId> ids = key_ids(operands);
+  key_ = place(ids, key_of(x));
+  if (key_ == ids.size()) key_ = kNone;  // of a key that no operand has: as it is
+  const std::vector<math::Key256> masks = seeds_of(x);
+  for (std::size_t i = 0; i < operands.size() && !masks.empty() && seed_ == kNone; ++i) {
+    if (seeds_of(operands[i].tensor) == masks) seed_ = i;
+  }
+}
+
+AnyCiphertext Form::filled(const View* views, const std::vector<Operand>& operands) const {
+  return std::visit(
+      [&](const auto& c) {
+        return changed(c, [&](auto& data) {
+          put(data, views);
+          if (key_ != kNone) data.key = key_ids(operands)[key_];
+          if (seed_ != kNone) set_seeds(data, seeds_of(operands[seed_].tensor));
+        });
+      },
+      x_);
+}
+
+std::unique_ptr<program::KeySource> key_source(const AnyKeys& keys) {
+  return std::visit(
+      []<class Keys>(const Keys& k) -> std::unique_ptr<program::KeySource> {
+        if constexpr (std::is_same_v<Keys, std::monostate>)
+          return nullptr;
+        else if constexpr (std::is_same_v<Keys, tfhe::EvaluationKeys>)
+          return std::make_unique<TfheSource>(k);
+        else
+          return std::make_unique<RlweSource<Keys>>(k);
+      },
+      keys);
+}
+
+}  // namespace recording
+
+std::string signature(const std::vector<Operand>& operands) {
+  recording::Text text;
+  const std::vector<ring::KeyId> ids = recording::key_ids(operands);
+  std::vector<device::View> views;
+  text.add(operands.size());
+  for (const Operand& o : operands) {
+    text.add(o.tensor.index());
+    std::visit([&](const auto& c) { recording::add_state(text, c.data()); }, o.tensor);
+    text.add(recording::place(ids, recording::key_of(o.tensor)));
+    text.add(o.keys.index());
+    std::visit([&](const auto& k) { recording::add_keys(text, k); }, o.keys);
+    text.add(recording::place(ids, recording::key_of(o.keys)));
+    // Which share memory, and how: the same operand twice is another computation than two equal ones.
+    for (const device::View& v : recording::views_of(o.tensor)) {
+      const auto same =
+          std::find_if(views.begin(), views.end(), [&](const device::View& w) { return w.memory == v.memory; });
+      text.add(same - views.begin());
+      text.add(same != views.end() ? v.data - same->data : 0);
+      views.push_back(v);
+    }
+  }
+  return text.take();
+}
+
+}  // namespace heliograph

@@ -1,0 +1,287 @@
+"""Recorded programs: the function's own bits, keys and host state; what cannot be recorded is refused."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ckks_rig
+import heliograph as hg
+import rigs
+import tfhe_rig
+from heliograph import _core
+
+DEVICES = ["ref", "cpu", "null", "3*cpu/uncalibrated", "2*cpu/limb/uncalibrated", "cuda:0", "cuda:0,cuda:1"]
+
+
+def opened(scheme: str, device: str) -> hg.bfv.Parameters:
+    """The small set on a device, or a skipped test."""
+    try:
+        return rigs.parameters_on(rigs.specs("w64" if scheme == "bfv" else "bgv"), device)
+    except (hg.DeviceError, hg.ParameterError) as error:
+        pytest.skip(f"{device}: {error}")
+
+
+class Party:
+    """A key and a server for exact integers."""
+
+    def __init__(self, parameters: hg.bfv.Parameters, seed: bytes = rigs.SEED) -> None:
+        self.secret = rigs.secret_for_test(parameters, seed)
+        self.keys = self.secret.evaluation_keys(rotations=[1, 5], columns=True)
+        self.server = hg.Server(self.keys)
+
+    def tensor(self, values: Any) -> Any:
+        """A ciphertext for each value, which it begins with; at the server."""
+        return self.server.bind(self.secret.encrypt(np.asarray(values)[..., None] + np.arange(rigs.N)))
+
+
+@pytest.fixture(scope="module")
+def party() -> Party:
+    """BFV on the device in use."""
+    return Party(hg.bfv.Parameters(_core.Parameters(rigs.specs("w64"))))
+
+
+def same(a: Any, b: Any) -> None:
+    """One tensor is the other: words, and what it says of itself."""
+    assert a.to_bytes() == b.to_bytes()
+    assert repr(a) == repr(b)
+    assert a._keys is b._keys
+
+
+def mixed(x: Any, y: Any) -> tuple[Any, Any]:
+    """Products, rotations, sums, plain integers, a matrix, a slice."""
+    product = hg.relinearize(x * y + x)
+    turned = hg.rotate_rows(product, [1, 5])
+    mean = hg.matmul([[1, 2], [3, -1]], product) - 7
+    return (turned[1] + mean[0]) * 3, hg.relinearize(hg.square(product[::-1]))
+
+
+@pytest.mark.parametrize("scheme", ["bfv", "bgv"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_replays_give_the_bits_of_the_function(scheme: str, device: str) -> None:
+    p = Party(opened(scheme, device))
+    f = hg.program(mixed)
+    for turn in range(4):
+        x, y = p.tensor([[turn, 2, 3], [4, 5, 6]]), p.tensor([[7, 8 + turn, 1], [9, 1, 2]])
+        for found, expected in zip(f(x, y), mixed(x, y), strict=True):
+            same(found, expected)
+    assert (f.recordings, f.replays) == (1, 3)
+
+
+@pytest.mark.parametrize("edition", ["w64", "w32"])
+def test_ckks(edition: str) -> None:
+    p = ckks_rig.party(edition)
+
+    def step(x: Any, w: Any) -> Any:
+        return hg.ckks.rotate(x * w + 0.5, 1) * x - hg.ckks.mean(w)
+
+    f = hg.program(step)
+    for seed in range(3):
+        x, w = p.tensor(ckks_rig.real(2, seed=seed)), p.tensor(ckks_rig.real(2, seed=seed + 50))
+        same(f(x, w), step(x, w))
+    assert f.replays == 2
+
+
+def test_tfhe() -> None:
+    p = tfhe_rig.party()
+
+    def step(a: Any, b: Any) -> dict[str, Any]:
+        return {"sum": a + b, "larger": hg.tfhe.select(a > b, a, b)}
+
+    f = hg.program(step)
+    for turn in range(3):
+        a, b = np.array([3, 200 + turn, 17], np.uint8), np.array([9, 100, 17], np.uint8)
+        found = f(p.tensor(a), p.tensor(b))
+        p.check(found["sum"], a + b)
+        p.check(found["larger"], np.maximum(a, b))
+    assert f.replays == 2
+
+
+def test_inputs_that_say_other_things_of_themselves_record_again(party: Party) -> None:
+    f = hg.program(lambda x: hg.relinearize(x * x))
+    x = party.tensor([1, 2, 3])
+    loaded = party.server.from_bytes(x.to_bytes())  # not vouched for
+    noisier = x + x
+    lower = hg.shrink(x, x.level - 1)
+    for number, operand in enumerate([x, loaded, noisier, lower, party.tensor([[1], [2]])], start=1):
+        for _ in range(2):
+            same(f(operand), hg.relinearize(operand * operand))
+        assert f.recordings == number
+        assert f.replays == number
+
+
+def test_the_same_operand_twice_is_another_computation(party: Party) -> None:
+    f = hg.program(lambda a, b: hg.relinearize(a * b))
+    x, y = party.tensor([[1, 2], [3, 4]]), party.tensor([[5, 6], [7, 8]])
+    for a, b in [(x, y), (x, x), (y, x), (x[0], x[1]), (x[:1], x), (y, y), (y[0], y[1]), (y[:1], y)]:
+        same(f(a, b), hg.relinearize(a * b))
+    assert (f.recordings, f.replays) == (4, 4)
+
+
+def test_errors_are_the_functions_own_and_nothing_is_lost(party: Party) -> None:
+    def deep(x: Any) -> Any:
+        for _ in range(9):
+            x = hg.relinearize(x * x)
+        return x
+
+    f = hg.program(lambda x, y: x + y)
+    x = party.tensor([1, 2])
+    with pytest.raises(hg.ShapeError):
+        f(x, party.tensor([1, 2, 3]))
+    with pytest.raises(hg.MissingKeyError):
+        hg.program(lambda x: hg.rotate_rows(x, 7))(x)
+    same(f(x, x), x + x)
+    exhausted = hg.program(deep)(x)
+    with pytest.raises(hg.NoiseError):
+        party.secret.decrypt(exhausted)
+
+
+def test_what_cannot_be_recorded(party: Party) -> None:
+    x = party.tensor([1, 2])
+    for function in (
+        party.secret.decrypt,
+        lambda x: (x.to_bytes(), x)[1] if (x := x + 1) is not None else x,
+        lambda x: (party.secret.noise_budget(x * x), x)[1],
+        lambda x: x + party.tensor([1, 2]),
+        lambda x: 5,
+        lambda x: (x, None),
+    ):
+        f = hg.program(function)
+        with pytest.raises(hg.RecordingError):
+            f(x)
+        assert f.recordings == 0
+    same(x + 1, x + 1)  # nothing is recorded any more
+    with pytest.raises(hg.DtypeError):
+        hg.program(lambda x: x)(3)
+    with pytest.raises(hg.DtypeError):
+        hg.program(7)  # type: ignore[arg-type]
+    with pytest.raises(hg.ParameterError):
+        hg.program(lambda x: x, limit=0)
+
+
+def test_what_is_clear_may_be_looked_at_and_is_kept(party: Party) -> None:
+    other, weights = party.tensor([5, 6]), [3, -2]
+
+    def f(x: Any) -> Any:
+        assert party.secret.decrypt(other)[0][0] == 5  # made before: a constant
+        plain = party.server.encode(np.arange(rigs.N))
+        return (x * weights + other) * plain
+
+    program = hg.program(f)
+    x, y = party.tensor([1, 2]), party.tensor([3, 4])
+    expected = f(x), f(y)
+    program(x)
+    kept, other = other, party.tensor([0, 0])
+    weights[:] = [0, 0]
+    same(program(x), expected[0])
+    same(program(y), expected[1])
+    del kept
+
+
+def test_results_are_ones_own(party: Party) -> None:
+    f = hg.program(lambda x: (x, x[1:], x * 2))
+    x, y = party.tensor([1, 2]), party.tensor([3, 4])
+    f(x)
+    first, second = f(x), f(y)
+    for found, operand in ((first, x), (second, y)):
+        for a, b in zip(found, (operand, operand[1:], operand * 2), strict=True):
+            same(a, b)
+
+
+def test_keys_are_operands() -> None:
+    parameters = rigs.parameters_on(rigs.specs("w64"), "cpu")
+    one, two = Party(parameters), Party(parameters, bytes(32))
+    f = hg.program(lambda x: hg.rotate_rows(hg.relinearize(x * x), 5))
+    for p in (one, two, one):
+        x = p.tensor([4, 5])
+        found = f(x)
+        same(found, hg.rotate_rows(hg.relinearize(x * x), 5))
+        np.testing.assert_array_equal(p.secret.decrypt(found), p.secret.decrypt(hg.rotate_rows(hg.square(x), 5)))
+    assert (f.recordings, f.replays) == (1, 2)
+
+
+def test_keys_are_not_kept() -> None:
+    parameters = rigs.parameters_on(rigs.specs("w64"), "null")
+    p = Party(parameters)
+    f = hg.program(lambda x: hg.relinearize(x * x), p.tensor([1, 2]))
+    gc.collect()
+    with_keys = parameters._core.peak_bytes
+    del p
+    gc.collect()
+    parameters._core.reset_counts()  # the peak starts from what is there
+    assert f.recordings == 1
+    assert parameters._core.peak_bytes == 0 < with_keys
+
+
+def test_several_threads(party: Party) -> None:
+    f = hg.program(lambda x, y: hg.relinearize(x * y) + y)
+    operands = [(party.tensor([i, 1, 2]), party.tensor([3, i, 5])) for i in range(8)]
+    expected = [hg.relinearize(x * y) + y for x, y in operands]
+    failed: list[BaseException] = []
+
+    def work(start: int) -> None:
+        try:
+            for i in range(24):
+                x, y = operands[(start + i) % 8]
+                same(f(x, y), expected[(start + i) % 8])
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+    assert f.recordings == 1
+
+
+def test_a_limit_on_recordings(party: Party) -> None:
+    f = hg.program(lambda x: x + 1, limit=2)
+    x = party.tensor(np.arange(4))
+    for count in (1, 2):
+        same(f(x[:count]), x[:count] + 1)
+    with pytest.warns(RuntimeWarning, match="more than 2 signatures"):
+        f(x[:3])
+    same(f(x), x + 1)
+    assert f.recordings == 2
+    f(x)
+    assert f.replays == 1
+
+
+def test_programs_in_programs(party: Party) -> None:
+    inner = hg.program(lambda x: hg.relinearize(x * x))
+    outer = hg.program(lambda x: inner(x) + x)
+    for values in ([1, 2], [3, 4], [5, 6]):
+        x = party.tensor(values)
+        same(outer(x), hg.relinearize(x * x) + x)
+    assert outer.replays == 2
+
+
+def test_it_says_what_it_is(party: Party) -> None:
+    def f(x: Any) -> Any:
+        unused = x * x
+        assert unused.degree == 2
+        return hg.relinearize(x * x) + 1
+
+    program = hg.program(f, party.tensor([1, 2]))
+    text = repr(program)
+    assert text.startswith("<program f: 1 of at most 16 recordings")
+    assert "1 key_switch" in text
+    assert "1 bfv_multiply" in text  # the other's result nobody has
+    assert "replayed 0 times" in text
+
+
+def test_decorated(party: Party) -> None:
+    @hg.program
+    def f(x: Any, *, others: list[Any]) -> list[Any]:
+        return [x + y for y in others]
+
+    x, y = party.tensor([1]), party.tensor([2])
+    for _ in range(2):
+        same(f(x, others=[y, x])[0], x + y)
+    assert f.replays == 1
