@@ -62,6 +62,7 @@ class RecordedProgram {
 
   struct Summary {
     std::map<std::string, std::size_t> calls;                       // by kernel
+    std::size_t launches = 0;  // of a replay as a graph, where a device has such: alike calls together
     std::size_t depth = 0;                                          // calls that must come one after another
     std::size_t peak_bytes = 0;                                     // memory that a replay makes at most at a time
     std::size_t constant_bytes = 0;                                 // memory that the program holds

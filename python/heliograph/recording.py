@@ -147,11 +147,12 @@ class Program:
         for r in list(self._recorded.values()):
             core, calls = r.core, r.core.calls
             names = ", ".join(f"{count} {name}" for name, count in sorted(calls.items(), key=lambda c: -c[1]))
+            together = f", {core.launches} where alike ones go together" if core.launches else ""
             lines.append(
-                f"  {sum(calls.values())} calls, {core.depth} in a row: {names or 'nothing'}; "
+                f"  {sum(calls.values())} calls, {core.depth} in a row{together}: {names or 'nothing'}; "
                 f"at most {readable_bytes(core.peak_bytes)} of memory at a time, {readable_bytes(core.constant_bytes)} of constants; "
                 f"reads {readable_bytes(core.bytes_read)}, writes {readable_bytes(core.bytes_written)}, "
-                f"{core.products / 1e6:,.1f} M products; replayed {core.replays} times"
+                f"{core.products / 1e6:,.1f} M products; replayed {core.replays} times, {core.graphs} of them as a graph"
             )
         return "\n".join(lines) + ">"
 

@@ -71,6 +71,7 @@ void bind_program(nb::module_& m) {
           },
           "tensors"_a, "keys"_a)
       .def_prop_ro("calls", [](const RecordedProgram& p) { return p.summary().calls; })
+      .def_prop_ro("launches", [](const RecordedProgram& p) { return p.summary().launches; })
       .def_prop_ro("depth", [](const RecordedProgram& p) { return p.summary().depth; })
       .def_prop_ro("peak_bytes", [](const RecordedProgram& p) { return p.summary().peak_bytes; })
       .def_prop_ro("constant_bytes", [](const RecordedProgram& p) { return p.summary().constant_bytes; })

@@ -28,6 +28,14 @@ class Event {
   virtual void wait() = 0;
 };
 
+/// Work of a queue that it performs again as a whole.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  /// Enqueues it where it was captured.
+  virtual void replay() = 0;
+};
+
 /// An ordered stream of work. Kernel calls enqueue; they never block, allocate, synchronise or upload.
 class Queue {
  public:
@@ -42,6 +50,15 @@ class Queue {
   virtual void after(const Event& event) = 0;
   /// Notes that work enqueued here uses `buffer`, allocated for another queue, of any device of this kind.
   virtual void uses(const Buffer& buffer) = 0;
+  /// Whether `capture` is more than nothing.
+  virtual bool captures() const { return false; }
+  /// What `body` enqueues here, which is not performed now; null where a device has nothing for it, and `body` is not called.
+  /// The memory that calls name must stay as long as the graph is replayed. Throws DeviceError for what cannot be captured.
+  virtual std::unique_ptr<Graph> capture(const std::function<void()>& /*body*/) { return nullptr; }
+  /// Calls the parts, which do not touch each other's results. What they enqueue may be performed at the same time in a graph.
+  virtual void beside(const std::vector<std::function<void()>>& parts) {
+    for (const auto& part : parts) part();
+  }
   /// Blocks until all work enqueued so far is done; throws DeviceError naming the first failed kernel.
   virtual void wait() = 0;
 

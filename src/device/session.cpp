@@ -67,23 +67,34 @@ Scratch::Scratch(const Session& session, const Call& like, std::size_t items) {
   if (bytes > 0) buffer_ = session.allocate(bytes);
 }
 
+std::size_t Session::items_at_once(const Call& call) const {
+  const std::size_t each = kernels().brings_scratch() ? 0 : scratch_bytes(call, 1);
+  return each > 0 ? stretch_of(call, kernels().preferred_items(each)) : items_of(call);
+}
+
+std::size_t Session::scratch_wanted(const Call& call) const {
+  return kernels().brings_scratch() ? 0 : scratch_bytes(call, items_at_once(call));
+}
+
 void Session::enqueue(Call call, const Progress& progress) const {
   tell_observers([&](Observer& o) { o.enqueues(*this, call); });
   // The caller holds the memory until this returns: copies of the call need not.
   each_view(call, [](View& v, Access) { v.memory = nullptr; });
-  const bool finds_own = kernels().brings_scratch();
-  const std::size_t each = finds_own || !scratch_of(call).empty() ? 0 : scratch_bytes(call, 1);
-  const std::size_t items = each > 0 || progress ? items_of(call) : 0;
-  const std::size_t preferred = each > 0 ? stretch_of(call, kernels().preferred_items(each)) : items;
-  const Scratch scratch(*this, call, each > 0 ? preferred : 0);
-  if (each == 0 || preferred >= items) {  // as it is
-    if (each > 0) give_scratch(call, scratch.all());
-    if (each == 0 || items > 0) queue().enqueue(call);
+  const std::size_t bytes = scratch_of(call).empty() ? scratch_wanted(call) : 0;
+  const Buffer scratch = bytes > 0 ? allocate(bytes) : nullptr;
+  enqueue_in(std::move(call), scratch ? Workspace(scratch->address(), bytes) : Workspace(), progress);
+}
+
+void Session::enqueue_in(Call call, const Workspace& scratch, const Progress& progress) const {
+  const std::size_t items = scratch.empty() && !progress ? 0 : items_of(call);
+  if (scratch.empty() || items_at_once(call) >= items) {  // as it is
+    if (!scratch.empty()) give_scratch(call, scratch);
+    if (scratch.empty() || items > 0) queue().enqueue(call);
     if (progress && items > 0) progress(1);
     return;
   }
-  for_stretches(call, preferred, progress, [&](Call& part) {
-    give_scratch(part, scratch.all());
+  for_stretches(call, items_at_once(call), progress, [&](Call& part) {
+    give_scratch(part, scratch);
     queue().enqueue(part);
   });
 }

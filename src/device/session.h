@@ -37,6 +37,10 @@ class Session {
   /// Enqueues a call. A composite that brings no scratch gets some here, and its batch is cut as the device likes it:
   /// `progress` is called after each stretch with the share done.
   void enqueue(Call call, const Progress& progress = {}) const;
+  /// Bytes of scratch that such a call is given: what as many items want as the device likes at once.
+  std::size_t scratch_wanted(const Call& call) const;
+  /// Enqueues a call with the scratch it wants. For what was observed before.
+  void enqueue_in(Call call, const Workspace& scratch, const Progress& progress = {}) const;
   /// Where memory is short, what may leave the device makes room first: the least recently used, of any parameter set.
   /// Throws OutOfMemoryError where that is not enough.
   Buffer allocate(std::size_t bytes) const;
@@ -81,6 +85,7 @@ class Session {
   }
 
  private:
+  std::size_t items_at_once(const Call& call) const;
   /// Evicts at least `missing` bytes where that may lead to `bytes` free ones. False: trying again is of no use.
   bool make_room(std::size_t bytes, std::size_t missing, u64 seen) const;
 

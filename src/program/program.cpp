@@ -1,7 +1,8 @@
 #include "program/program.h"
 
 #include <algorithm>
-#include <atomic>
+
+#include "program/graphs.h"
 
 namespace heliograph::program {
 
@@ -11,63 +12,26 @@ using device::Access;
 
 std::byte* behind(std::byte* base, const std::byte* offset) { return base + reinterpret_cast<std::ptrdiff_t>(offset); }
 
-/// What a call does with a stretch of a place.
-struct Use {
-  u32 step = 0;
-  std::ptrdiff_t begin = 0, end = 0;  // bytes
-  bool writes = false;
-};
-
-Use use_of(const View& v, Access access, u32 step) {
-  const auto word = static_cast<std::ptrdiff_t>(v.word_size());
-  std::ptrdiff_t low = 0, high = 0;
-  const auto widen = [&](std::size_t count, std::ptrdiff_t stride) {
-    if (count > 1) (stride < 0 ? low : high) += static_cast<std::ptrdiff_t>(count - 1) * stride;
-  };
-  for (int i = 0; i < v.axes; ++i) widen(v.shape[i], v.stride[i]);
-  widen(v.components, static_cast<std::ptrdiff_t>(v.component_stride));
-  widen(v.limbs, static_cast<std::ptrdiff_t>(v.limb_stride));
-  const auto first = reinterpret_cast<std::ptrdiff_t>(v.data);
-  return {.step = step,
-          .begin = first + low * word,
-          .end = first + (high + static_cast<std::ptrdiff_t>(v.n)) * word,
-          .writes = access != Access::read};
-}
-
 }  // namespace
 
-class Program::Graphs {
- public:
-  std::atomic<u64> all{0}, graphs{0};
-};
-
-Program::Program(Parts parts) : parts_(std::move(parts)), graphs_(std::make_unique<Graphs>()) { plan(); }
+Program::Program(Parts parts) : parts_(std::move(parts)) {
+  plan();
+  graphs_ = std::make_shared<Graphs>(parts_);
+  if (!parts_.steps.empty()) parts_.steps.front().session->device().residents().add(graphs_);
+}
 Program::~Program() = default;
 
 void Program::plan() {
   constexpr u32 kNever = ~u32{0};
   const std::size_t steps = parts_.steps.size(), places = parts_.places.size();
   std::vector<u32> first(places, kNever), last(places, 0);
-  std::vector<std::vector<Use>> uses(places);
-  layer_.assign(steps, 0);
   for (u32 s = 0; s < steps; ++s) {
-    std::size_t k = 0;
-    std::vector<std::pair<u32, Use>> mine;
-    device::each_view(parts_.steps[s].call, [&](const View& v, Access access) {
-      const u32 p = parts_.steps[s].places[k++];
+    for (const u32 p : parts_.steps[s].places) {
       first[p] = std::min(first[p], s), last[p] = s;
-      if (parts_.places[p].kind == Place::Kind::made) mine.emplace_back(p, use_of(v, access, s));
-    });
-    // After whatever wrote what it reads or writes, and whatever read what it writes.
-    for (const auto& [p, use] : mine) {
-      for (const Use& other : uses[p]) {
-        const bool meet = use.begin < other.end && other.begin < use.end;
-        if (meet && (use.writes || other.writes)) layer_[s] = std::max(layer_[s], layer_[other.step] + 1);
-      }
+      parts_.places[p].used = true;
     }
-    for (const auto& [p, use] : mine) uses[p].push_back(use);
-    depth_ = std::max<std::size_t>(depth_, layer_[s] + 1);
   }
+  for (const u32 layer : layers_of(parts_)) depth_ = std::max<std::size_t>(depth_, layer + 1);
   born_.assign(steps, {}), dies_.assign(steps, {});
   std::size_t live = 0;
   for (u32 p = 0; p < places; ++p) {
@@ -85,7 +49,11 @@ void Program::plan() {
 }
 
 std::vector<View> Program::replay(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const {
-  ++graphs_->all;
+  ++replays_;
+  if (graphs_->launches() > 0) {
+    parts_.steps.front().session->device().residents().touch(*graphs_);
+    if (std::optional<std::vector<View>> results = graphs_->replay(inputs, keys)) return std::move(*results);
+  }
   std::vector<Buffer> memory(parts_.places.size());
   std::vector<std::byte*> base(parts_.places.size());
   const auto hold = [&](u32 p, Buffer buffer) {
@@ -139,6 +107,7 @@ device::Count Program::work() const {
   return sum;
 }
 
-Program::Replays Program::replays() const { return {.all = graphs_->all, .graphs = graphs_->graphs}; }
+std::size_t Program::launches() const { return graphs_->launches(); }
+Program::Replays Program::replays() const { return {.all = replays_, .graphs = graphs_->replays()}; }
 
 }  // namespace heliograph::program

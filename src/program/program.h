@@ -1,8 +1,8 @@
 // Recorded programs: calls on places, which are bound to memory at each replay.
 #pragma once
 
+#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -39,10 +39,12 @@ class KeySource {
 struct Place {
   enum class Kind : unsigned char { input, key, constant, made };
   Kind kind = Kind::made;
-  u32 number = 0;  // input: which view; key: which source
-  u64 which = 0;   // key: which of its keys
-  Buffer memory;   // constant
-  View shape;      // made: what is allocated
+  u32 number = 0;     // input: which view; key: which source
+  u64 which = 0;      // key: which of its keys
+  Buffer memory;      // constant
+  View shape;         // made: what is allocated; input: what is shown
+  bool alone = true;  // input: no other input shows the same memory
+  bool used = false;  // by a step
   PrimeList primes;
   Secrecy secrecy = Secrecy::open;
   bool result = false;  // made, and shown by a result
@@ -57,6 +59,8 @@ struct Step {
   u32 source = kNoSource;   // where its prepared keys come from
   device::Count work;
 };
+
+class Graphs;
 
 /// A view of a place.
 struct Shown {
@@ -89,6 +93,8 @@ class Program {
   std::size_t constant_bytes() const { return constant_bytes_; }
   /// What its calls read, write and multiply.
   device::Count work() const;
+  /// Launches of a replay as a graph: alike calls that do not depend on each other are one. 0: there are none.
+  std::size_t launches() const;
   /// Replays so far, and those that a device replayed as one graph.
   struct Replays {
     u64 all = 0, graphs = 0;
@@ -100,10 +106,9 @@ class Program {
 
   Parts parts_;
   std::vector<std::vector<u32>> born_, dies_;  // places of each step
-  std::vector<u32> layer_;                     // of each step
   std::size_t depth_ = 0, peak_bytes_ = 0, constant_bytes_ = 0;
-  class Graphs;
-  std::unique_ptr<Graphs> graphs_;
+  mutable std::atomic<u64> replays_{0};
+  std::shared_ptr<Graphs> graphs_;
 };
 
 }  // namespace heliograph::program

@@ -19,8 +19,11 @@ Tape::Tape(const std::vector<View>& inputs, std::vector<const KeySource*> keys) 
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const View& v = inputs[i];
     const auto [found, fresh] = known_.try_emplace(v.memory.get(), static_cast<u32>(parts_.places.size()));
-    if (!fresh) continue;
-    parts_.places.push_back({.kind = Place::Kind::input, .number = static_cast<u32>(i)});
+    if (!fresh) {
+      parts_.places[found->second].alone = false;
+      continue;
+    }
+    parts_.places.push_back({.kind = Place::Kind::input, .number = static_cast<u32>(i), .shape = v.lent()});
     varies_.push_back(true), held_.push_back(v.memory), base_.push_back(v.data);
   }
 }

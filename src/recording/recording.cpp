@@ -100,7 +100,8 @@ const std::string& RecordedProgram::signature() const { return state_->signature
 
 RecordedProgram::Summary RecordedProgram::summary() const {
   const program::Program& p = *state_->program;
-  Summary s{.depth = p.depth(), .peak_bytes = p.peak_bytes(), .constant_bytes = p.constant_bytes()};
+  Summary s{
+      .launches = p.launches(), .depth = p.depth(), .peak_bytes = p.peak_bytes(), .constant_bytes = p.constant_bytes()};
   for (const program::Step& step : p.steps()) ++s.calls[device::name(step.call)];
   const device::Count work = p.work();
   s.bytes_read = work.bytes_read, s.bytes_written = work.bytes_written, s.products = work.products;

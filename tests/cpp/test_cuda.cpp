@@ -115,7 +115,7 @@ void everything(device::Device& d) {
   w.queue->record()->wait();
   d.memory();
   d.download(*w.queue, y.data, bytes);
-  cuda::capture(*w.queue, [&] { w.mul(); })->replay();
+  w.queue->capture([&] { w.mul(); })->replay();
   w.queue->wait();
 }
 
@@ -350,7 +350,7 @@ void expect_poisoned(Work& w, const std::string& kernel) {
       {"wait", [&] { w.queue->wait(); }},
       {"record", [&] { w.queue->record(); }},
       {"prepare", [&] { d.kernels().prepare(ring_of(kField32, 64, 1)); }},
-      {"capture", [&] { cuda::capture(*w.queue, [&] { w.neg(); }); }},
+      {"capture", [&] { w.queue->capture([&] { w.neg(); }); }},
   };
   for (const auto& [name, use] : uses) {
     SCOPED_TRACE(name);
@@ -524,11 +524,11 @@ TEST_F(FakeGpu, WhatCannotBeCapturedIsToldAndTheQueueGoesOn) {
   {
     Work w(*device_);
     Bytes bytes(16);
-    EXPECT_THROW(cuda::capture(*w.queue, [&] { w.add(), w.queue->wait(); }), DeviceError);
-    EXPECT_THROW(cuda::capture(*w.queue, [&] { device_->upload(*w.queue, bytes, w.x.data); }), DeviceError);
-    EXPECT_THROW(cuda::capture(*w.queue, [&] { throw ShapeError("no"); }), ShapeError);
-    EXPECT_THROW(cuda::capture(*device::open_device("ref")->make_queue(), [] {}), MismatchError);
-    const auto graph = cuda::capture(*w.queue, [&] { w.add(); });
+    EXPECT_THROW(w.queue->capture([&] { w.add(), w.queue->wait(); }), DeviceError);
+    EXPECT_THROW(w.queue->capture([&] { device_->upload(*w.queue, bytes, w.x.data); }), DeviceError);
+    EXPECT_THROW(w.queue->capture([&] { throw ShapeError("no"); }), ShapeError);
+    EXPECT_EQ(device::open_device("ref")->make_queue()->capture([] {}), nullptr);
+    const auto graph = w.queue->capture([&] { w.add(); });
     graph->replay();
     graph->replay();
     EXPECT_EQ(driver_->count("replay"), 2u);
@@ -542,7 +542,7 @@ TEST_F(FakeGpu, TablesFreedDuringACaptureAreFreedAfterIt) {
   Work w(*device_);
   const auto other = device_->make_queue();
   const std::size_t freed = driver_->count("free"), recorded = driver_->count("record");
-  cuda::capture(*w.queue, [&] {
+  w.queue->capture([&] {
     w.add();
     device_->kernels().prepare(ring_of(kField50, 64, 1)).reset();
     EXPECT_EQ(driver_->count("free"), freed);
@@ -602,7 +602,7 @@ TEST_F(Gpu, EveryCaseReplaysFromAGraph) {
     Rig rig(gpu());      // fresh operands: a case may change its own
     const std::function<void()> call = c.declare(rig);
     rig.queue().wait();
-    const auto graph = cuda::capture(rig.queue(), call);
+    const auto graph = rig.queue().capture(call);
     graph->replay();  // once: had the call also run, what it accumulates would show
     ASSERT_EQ(fault_in(c, rig.results()), "");
   }

@@ -274,6 +274,7 @@ def test_it_says_what_it_is(party: Party) -> None:
     assert "1 key_switch" in text
     assert "1 bfv_multiply" in text  # the other's result nobody has
     assert "replayed 0 times" in text
+    assert "4 calls, 4 in a row, 4 where alike ones go together" in text
 
 
 def test_decorated(party: Party) -> None:
@@ -285,3 +286,42 @@ def test_decorated(party: Party) -> None:
     for _ in range(2):
         same(f(x, others=[y, x])[0], x + y)
     assert f.replays == 1
+
+
+def branches(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two independent chains of alike calls."""
+    for _ in range(2):
+        x, y = hg.relinearize(x * x), hg.relinearize(y * y)
+    return x + 1, y + 1
+
+
+def test_alike_calls_on_independent_data_are_one() -> None:
+    """Seen in what a program says of itself; the bits are compared on GPUs, which replay the calls so."""
+    p = Party(opened("bgv", "cpu"))
+    f = hg.program(branches, p.tensor([1, 2]), p.tensor([3, 4]))
+    (recorded,) = f._recorded.values()
+    assert 2 * recorded.core.launches == sum(recorded.core.calls.values())
+
+
+@pytest.mark.parametrize("scheme", ["bfv", "bgv"])
+def test_graphs(scheme: str) -> None:
+    p = Party(opened(scheme, "cuda:0"))
+    for function in (branches, mixed):
+        f = hg.program(function)
+        kept = []
+        for turn in range(9):
+            x, y = p.tensor([[turn, 2, 3], [4, 5, 6]]), p.tensor([[7, 8 + turn, 1], [9, 1, 2]])
+            kept.append((f(x, y), function(x, y)))  # results stay: more than a program has of its own
+            if turn == 6:
+                del kept[1:3]
+        for results, expected in kept:
+            for found, right in zip(results, expected, strict=True):
+                same(found, right)
+        (recorded,) = f._recorded.values()
+        assert recorded.core.replays == 8
+        assert recorded.core.graphs == 6
+    g = hg.program(lambda x: x * 3)
+    z, w = g(x), x * 3
+    for _ in range(5):
+        same(g(x), w)
+    same(z, w)

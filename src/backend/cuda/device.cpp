@@ -303,7 +303,7 @@ class CudaMemory final : public device::Memory {
   std::vector<std::shared_ptr<Stream>> users_;
 };
 
-class CudaGraph final : public Graph {
+class CudaGraph final : public device::Graph {
  public:
   CudaGraph(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, void* executable)
       : state_(std::move(state)), stream_(std::move(stream)), executable_(executable) {}
@@ -314,6 +314,29 @@ class CudaGraph final : public Graph {
   std::shared_ptr<State> state_;
   std::shared_ptr<Stream> stream_;
   void* executable_;
+};
+
+}  // namespace
+
+namespace {
+
+/// What this thread captures, and the stream that its launches go to meanwhile.
+struct Capturing {
+  const CudaQueue* queue = nullptr;
+  StreamHandle stream = nullptr;
+};
+thread_local Capturing capturing;
+
+/// This thread's launches on a queue go to a stream until it is gone.
+class Diverted {
+ public:
+  Diverted(const CudaQueue& queue, StreamHandle stream) : former_(capturing) { capturing = {&queue, stream}; }
+  ~Diverted() { capturing = former_; }
+  Diverted(const Diverted&) = delete;
+  Diverted& operator=(const Diverted&) = delete;
+
+ private:
+  Capturing former_;
 };
 
 }  // namespace
@@ -346,7 +369,54 @@ void CudaQueue::uses(const device::Buffer& buffer) {
   mine->used_by(stream_);
 }
 
+void CudaQueue::require_no_capture() const {
+  require<DeviceError>(capturing.queue != this,
+                       "a graph is being captured: nothing can be waited for, uploaded or downloaded");
+}
+
+std::unique_ptr<device::Graph> CudaQueue::capture(const std::function<void()>& body) {
+  require_no_capture();
+  const std::lock_guard lock(capture_mutex_);
+  if (lanes_.empty()) lanes_.push_back(std::make_unique<Stream>(state_));
+  const StreamHandle stream = lanes_.front()->handle();
+  state_->begin_capture(stream);
+  void* executable = nullptr;
+  try {
+    const Diverted here(*this, stream);
+    body();
+  } catch (...) {
+    state_->end_capture(stream, &executable);
+    if (executable) state_->driver().destroy_graph(executable);
+    throw;
+  }
+  state_->check(state_->end_capture(stream, &executable), "capturing a graph");
+  return std::make_unique<CudaGraph>(state_, stream_, executable);
+}
+
+void CudaQueue::beside(const std::vector<std::function<void()>>& parts) {
+  constexpr std::size_t kLanes = 8;
+  const std::size_t lanes = std::min(parts.size(), kLanes);
+  if (capturing.queue != this || lanes < 2) return Queue::beside(parts);
+  while (lanes_.size() < lanes) lanes_.push_back(std::make_unique<Stream>(state_));
+  const auto follow = [&](StreamHandle later, StreamHandle earlier) {
+    EventHandle event = nullptr;
+    check(state_->take_event(&event), "making an event");
+    const Status recorded = state_->driver().record(event, earlier);
+    const Status waited = recorded == 0 ? state_->driver().wait_event(later, event) : recorded;
+    state_->keep_event(event);
+    check(waited, "ordering queues");
+  };
+  const StreamHandle main = lanes_.front()->handle();
+  for (std::size_t i = 1; i < lanes; ++i) follow(lanes_[i]->handle(), main);
+  for (std::size_t i = 0; i < lanes; ++i) {
+    const Diverted there(*this, lanes_[i]->handle());
+    for (std::size_t part = i; part < parts.size(); part += lanes) parts[part]();
+  }
+  for (std::size_t i = 1; i < lanes; ++i) follow(main, lanes_[i]->handle());
+}
+
 void CudaQueue::wait() {
+  require_no_capture();
   state_->require_sound();
   ++state_->counts.waits;
   const Status status = state_->driver().synchronize(stream_->handle());
@@ -359,9 +429,10 @@ void CudaQueue::launch(const Launch& l) {
   state_->require_sound();
   if (l.blocks == 0) return;
   ++state_->counts.launches;
-  const Status status = state_->driver().launch(l, stream_->handle());
+  const bool captured = capturing.queue == this;
+  const Status status = state_->driver().launch(l, captured ? capturing.stream : stream_->handle());
   if (status != 0) check(status, std::string("kernel ") + l.kernel);
-  if (state_->waits_for_each()) {
+  if (state_->waits_for_each() && !captured) {
     ++state_->counts.waits;
     state_->check(state_->driver().synchronize(stream_->handle()), std::string("kernel ") + l.kernel);
     return;
@@ -462,11 +533,13 @@ class CudaDevice final : public device::Device {
     state_->require_sound();
     ++state_->counts.uploads, state_->counts.upload_bytes += from.size();
     CudaQueue& q = own(queue);
+    q.require_no_capture();
     q.check(state_->driver().upload(to, from.data(), from.size(), q.stream()->handle()), "uploading");
   }
 
   void download(device::Queue& queue, const std::byte* from, std::span<std::byte> to) override {
     CudaQueue& q = own(queue);
+    q.require_no_capture();
     if (!to.empty()) {
       state_->require_sound();
       ++state_->counts.downloads, state_->counts.download_bytes += to.size();
@@ -535,22 +608,6 @@ std::unique_ptr<device::Device> make_device(int ordinal) { return make_device(ma
 
 std::unique_ptr<device::Device> make_device(std::shared_ptr<Driver> driver) {
   return std::make_unique<CudaDevice>(std::move(driver));
-}
-
-std::unique_ptr<Graph> capture(device::Queue& queue, const std::function<void()>& body) {
-  CudaQueue& q = own(queue);
-  State& state = q.state();
-  state.begin_capture(q.stream()->handle());
-  void* executable = nullptr;
-  try {
-    body();
-  } catch (...) {
-    state.end_capture(q.stream()->handle(), &executable);
-    if (executable) state.driver().destroy_graph(executable);
-    throw;
-  }
-  state.check(state.end_capture(q.stream()->handle(), &executable), "capturing a graph");
-  return std::make_unique<CudaGraph>(q.shared_state(), q.stream(), executable);
 }
 
 }  // namespace heliograph::backend::cuda

@@ -130,12 +130,17 @@ class CudaQueue final : public device::Queue {
   std::shared_ptr<device::Event> record() override;
   void after(const device::Event& event) override;
   void uses(const device::Buffer& buffer) override;
+  bool captures() const override { return true; }
+  std::unique_ptr<device::Graph> capture(const std::function<void()>& body) override;
+  void beside(const std::vector<std::function<void()>>& parts) override;
   void wait() override;
 
   void launch(const Launch& l);
   State& state() const { return *state_; }
   const std::shared_ptr<State>& shared_state() const { return state_; }
   const std::shared_ptr<Stream>& stream() const { return stream_; }
+  /// Throws DeviceError where this thread captures a graph of this queue, in which nothing can be waited for.
+  void require_no_capture() const;
   /// The kernels enqueued since the last wait that succeeded, for an error's text.
   Recent recent() const;
   /// Throws where `status` is an error of `what`, a call on this queue; a fault is blamed on the kernels before it.
@@ -147,6 +152,9 @@ class CudaQueue final : public device::Queue {
  private:
   std::shared_ptr<State> state_;
   std::shared_ptr<Stream> stream_;
+  std::vector<std::unique_ptr<Stream>>
+      lanes_;                 // what is captured goes through these, while other threads use the queue's own
+  std::mutex capture_mutex_;  // one capture at a time
   std::unique_ptr<CudaKernels> ring_;
   std::unique_ptr<CudaTfhe> lwe_;
 

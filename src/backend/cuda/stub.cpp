@@ -20,6 +20,5 @@ bool is_usable(int) { return false; }
 
 std::unique_ptr<device::Device> make_device(int) { throw ParameterError(kAbsent); }
 std::unique_ptr<device::Device> make_device(std::shared_ptr<Driver>) { throw ParameterError(kAbsent); }
-std::unique_ptr<Graph> capture(device::Queue&, const std::function<void()>&) { throw ParameterError(kAbsent); }
 
 }  // namespace heliograph::backend::cuda
