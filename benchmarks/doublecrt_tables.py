@@ -218,3 +218,25 @@ def whole(reports: Reports, seconds: Time) -> list[str]:
     skipped = [r["skipped"] for report in reports.values() for r in report["results"] if "skipped" in r]
     lines += [f"Not measured: {why}" for why in skipped]
     return lines if lines[-1] else lines[:-1]
+
+
+def screen(reports: Reports, seconds: Time) -> list[str]:
+    """The longest rows, one object, among many: how many times faster than the peer's core, file by file."""
+    peer = Found(reports).helib("function", "add") and Found(reports)
+    lines = []
+    for name, report in reports.items():
+        if report["kind"] != "doublecrt":
+            continue
+        f = Found({name: report})
+        for where in f.places(False):
+            found = {op: f.by_size("function", op, where).get(SIZES[-1]) for op in OPERATIONS}
+            peers = {op: peer.helib("function", op).get(SIZES[-1]) for op in OPERATIONS} if peer else {}
+            cells = []
+            for op, row in found.items():
+                one = peers.get(op)
+                faster = f" ({one['median_s'] / row['pipe_s']:.1f})" if row and one else ""
+                cells.append(seconds(row["pipe_s"]) + faster if row else "-")
+            if any(found.values()):
+                lines.append([where, str(report["rows"]), *cells, f"[{name}](benchmarks/results/{name})"])
+    heads = [f"one object, {SIZES[-1]:,} residues a row, among many (times faster than HElib on one core)", "rows"]
+    return table([*heads, *OPERATIONS, "file"], lines)[:-1]

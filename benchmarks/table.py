@@ -1,23 +1,25 @@
-"""Markdown tables from a runner's JSON: what README and docs/benchmarks.md show.
+"""Markdown tables from a runner's JSON: what README, docs/benchmarks.md and the pages in benchmarks/results show.
 
-python benchmarks/table.py benchmarks/results/FILE.json              # prints
-python benchmarks/table.py FILE.json [FILE.json ...] --into README.md  # between a page's marks: cores and GPUs have their own
-python benchmarks/table.py GPU.json --into docs/benchmarks.md --whole  # every case of a GPU
-python benchmarks/table.py MESH.json [MESH.json ...] --into docs/benchmarks.md  # of several GPUs; the files of one machine are one
-python benchmarks/table.py LEVELLED.json [LEVELLED.json ...] --into README.md [--whole]  # of CKKS's and BGV's cases alone
-python benchmarks/table.py DOUBLECRT.json HELIB.json --into docs/benchmarks.md  # of benchmarks/doublecrt.py, and its peer
-python benchmarks/table.py RANKS.json [RANKS.json ...] --into docs/benchmarks.md  # of benchmarks/ranks.py
-python benchmarks/table.py TFHE.json [TFHE.json ...] --into README.md [--whole]  # of benchmarks/tfhe.py: machines side by side
+python benchmarks/table.py benchmarks/results/FILE.json                # prints
+python benchmarks/table.py FILE.json [FILE.json ...] --into PAGE.md          # the headlines, between the page's marks of their kind
+python benchmarks/table.py FILE.json [FILE.json ...] --into PAGE.md --whole  # every case
+python benchmarks/pages.py                                             # all pages anew, from the committed files
+
+Files of one kind make one table: cores and GPUs, several GPUs, TFHE's machines side by side, CKKS and BGV, ranks, DoubleCRT objects
+and their peer.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import doublecrt_tables
+import helr_tables
 import levelled_tables
 import ranks_tables
 import tfhe_tables
@@ -415,14 +417,30 @@ def mesh_rows_of(reports: dict[str, Row]) -> list[str]:
     return lines if left_out else lines[:-1]
 
 
-def replace_figures(target: Path, lines: list[str], kind: str) -> None:
-    """Puts lines between the two marks of a page."""
-    text = target.read_text(encoding="utf-8")
+def mesh_screen(reports: dict[str, Row]) -> list[str]:
+    """The headlines of several devices: workloads by the number of GPUs."""
+    every = [r for report in reports.values() for r in report["results"] if "devices" in r and "skipped" not in r]
+    rows = [r for r in every if "what" in r and "case" in r]
+    alone = {r["case"]: r for r in rows if r["devices"] == 1 and r["layout"] == "auto"}
+    used = ", ".join(f"[{name}](benchmarks/results/{name})" for name in reports)
+    commits = ", ".join(dict.fromkeys(report["commit"][:12] for report in reports.values()))
+    machine = gpu_machine(next(iter(reports.values())))
+    return [*scaling(rows, alone), "", f"Medians of single calls, waited for, on {machine}, commit {commits}: {used}."]
+
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def replace_figures(text: str, where: Path, lines: list[str], kind: str) -> str:
+    """A page's text with lines between the two marks of a kind; links to results are the page's own."""
     begin, end = f"<!-- {kind} -->\n", f"<!-- end of {kind} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise SystemExit(f"{target} has no place for {kind}: {begin.strip()} and {end}")
+        raise SystemExit(f"{where} has no place for {kind}: {begin.strip()} and {end}")
     head, rest = text.split(begin)
-    target.write_text(head + begin + "\n".join(lines) + "\n" + end + rest.split(end)[1], encoding="utf-8")
+    body = "\n".join(lines)
+    away = os.path.relpath(RESULTS, where.resolve().parent)
+    body = body.replace("](benchmarks/results/", "](" if away == "." else f"]({away}/")
+    return head + begin + body + "\n" + end + rest.split(end)[1]
 
 
 def heading(name: str, report: dict[str, Any]) -> str:
@@ -435,7 +453,8 @@ def heading(name: str, report: dict[str, Any]) -> str:
             f"**{name}**: {ranks_tables.device_of(report)} (host: {cores}); commit {report['commit'][:12]}; {report['date']}"
         )
     where = f"{gpu_machine(report)} (host: {cores})" if apart else cores
-    load = f"; load {' to '.join(map(str, report['load']))}" if report.get("load") and not apart else ""
+    busy = report.get("load") or []
+    load = f"; load {' to '.join(map(str, busy if isinstance(busy, list) else [busy]))}" if busy and not apart else ""
     return f"**{name}**: {where}; commit {report['commit'][:12]}; {report['date']}{load}"
 
 
@@ -444,64 +463,75 @@ def table_of(report: dict[str, Any]) -> list[str]:
     return gpu_rows_of(report) if is_gpu(report) else rows_of(report)
 
 
+def headed(reports: dict[str, Row]) -> list[str]:
+    """Where and when, of each file."""
+    return [line for name, report in reports.items() for line in (heading(name, report), "")]
+
+
+def each(reports: dict[str, Row]) -> list[str]:
+    """All of one file after the other."""
+    return [line for name, report in reports.items() for line in (heading(name, report), "", *table_of(report), "")][:-1]
+
+
+def kind_of(report: Row) -> str:
+    """The name of the marks between which its tables stand."""
+    if doublecrt_tables.is_doublecrt(report):
+        return "doublecrt figures"
+    if helr_tables.is_helr(report):
+        return "helr figures"
+    if ranks_tables.is_ranks(report):
+        return "ranks figures"
+    if is_tfhe(report):
+        return "tfhe figures"
+    if levelled_tables.is_levelled(report):
+        return "levelled figures"
+    if is_mesh(report):
+        return "mesh figures"
+    return "gpu figures" if is_gpu(report) else "figures"
+
+
+#: What stands between the marks: every case, and the headlines.
+WHOLE: dict[str, Callable[[dict[str, Row]], list[str]]] = {
+    "figures": each,
+    "gpu figures": each,
+    "levelled figures": each,
+    "mesh figures": lambda reports: headed(reports) + mesh_rows_of(reports),
+    "tfhe figures": lambda reports: headed(reports) + tfhe_tables.whole(reports, seconds),
+    "doublecrt figures": lambda reports: headed(reports) + doublecrt_tables.whole(reports, seconds),
+    "ranks figures": lambda reports: headed(reports) + ranks_tables.whole(reports, seconds),
+    "helr figures": lambda reports: headed(reports) + helr_tables.whole(reports, seconds),
+}
+HEADLINES: dict[str, Callable[[dict[str, Row]], list[str]]] = WHOLE | {
+    "figures": first_screen,
+    "gpu figures": gpu_screen,
+    "levelled figures": lambda reports: levelled_tables.screen(reports, seconds),
+    "mesh figures": mesh_screen,
+    "tfhe figures": lambda reports: tfhe_tables.screen(reports, seconds),
+    "doublecrt figures": lambda reports: doublecrt_tables.screen(reports, seconds),
+}
+
+
+def by_kind(names: list[Path]) -> dict[str, dict[str, Row]]:
+    """The reports of files, by kind and name."""
+    found: dict[str, dict[str, Row]] = {}
+    for name in names:
+        report = json.loads(name.read_text(encoding="utf-8"))
+        found.setdefault(kind_of(report), {})[name.name] = report
+    return found
+
+
 def main() -> None:
     """Prints the tables of the files named, or puts them into a page."""
-    names = [a for a in sys.argv[1:] if a.endswith(".json")]
-    every = {Path(n).name: json.loads(Path(n).read_text(encoding="utf-8")) for n in names}
-    crt = {name: every.pop(name) for name in list(every) if doublecrt_tables.is_doublecrt(every[name])}
-    crt_lines = [line for name, report in crt.items() for line in (heading(name, report), "")]
-    crt_lines += doublecrt_tables.whole(crt, seconds) if crt else []
-    ranks = {name: every.pop(name) for name in list(every) if ranks_tables.is_ranks(every[name])}
-    ranks_lines = [line for name, report in ranks.items() for line in (heading(name, report), "")]
-    ranks_lines += ranks_tables.whole(ranks, seconds)
-    bits = {name: report for name, report in every.items() if is_tfhe(report)}
-    levelled = {name: report for name, report in every.items() if levelled_tables.is_levelled(report)}
-    reports = {name: report for name, report in every.items() if name not in bits and name not in levelled}
-    gpus = {name: report for name, report in reports.items() if is_gpu(report)}
-    meshes = {name: report for name, report in reports.items() if is_mesh(report)}
-    cores = {name: report for name, report in reports.items() if name not in gpus and name not in meshes}
-    if "--into" in sys.argv:
-        target = Path(sys.argv[sys.argv.index("--into") + 1])
-        if bits and "--whole" in sys.argv:
-            where = [line for name, report in bits.items() for line in (heading(name, report), "")]
-            replace_figures(target, where + tfhe_tables.whole(bits, seconds), "tfhe figures")
-        elif bits:
-            replace_figures(target, tfhe_tables.screen(bits, seconds), "tfhe figures")
-        if levelled and "--whole" in sys.argv:
-            whole = [
-                line for name, report in levelled.items() for line in (heading(name, report), "", *table_of(report), "")
-            ]
-            replace_figures(target, whole[:-1], "levelled figures")
-        elif levelled:
-            replace_figures(target, levelled_tables.screen(levelled, seconds), "levelled figures")
-        if crt:
-            replace_figures(target, crt_lines, "doublecrt figures")
-        if ranks:
-            replace_figures(target, ranks_lines, "ranks figures")
-        if cores:
-            replace_figures(target, first_screen(cores), "figures")
-        if meshes:
-            where = [line for name, report in meshes.items() for line in (heading(name, report), "")]
-            replace_figures(target, where + mesh_rows_of(meshes), "mesh figures")
-        if gpus and "--whole" in sys.argv:
-            whole = [line for name, report in gpus.items() for line in (heading(name, report), "", *gpu_rows_of(report))]
-            replace_figures(target, whole, "gpu figures")
-        elif gpus:
-            replace_figures(target, gpu_screen(gpus), "gpu figures")
+    found = by_kind([Path(a) for a in sys.argv[1:] if a.endswith(".json")])
+    if "--into" not in sys.argv:
+        for kind, reports in found.items():
+            print("\n".join(WHOLE[kind](reports)) + "\n")
         return
-    for name, report in (reports | levelled).items():
-        print(heading(name, report) + "\n")
-        if name not in meshes:
-            print("\n".join(table_of(report)) + "\n")
-    if meshes:
-        print("\n".join(mesh_rows_of(meshes)) + "\n")
-    if crt:
-        print("\n".join(crt_lines) + "\n")
-    if ranks:
-        print("\n".join(ranks_lines) + "\n")
-    if bits:
-        print("\n".join([heading(name, report) for name, report in bits.items()]) + "\n")
-        print("\n".join(tfhe_tables.whole(bits, seconds)) + "\n")
+    target = Path(sys.argv[sys.argv.index("--into") + 1])
+    text = target.read_text(encoding="utf-8")
+    for kind, reports in found.items():
+        text = replace_figures(text, target, (WHOLE if "--whole" in sys.argv else HEADLINES)[kind](reports), kind)
+    target.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

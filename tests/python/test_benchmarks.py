@@ -316,6 +316,8 @@ def test_tables_of_several_gpus(tmp_path: Path) -> None:
         files[-1].write_text(json.dumps({"date": "D", "commit": "C" * 40, "machine": machine, "results": rows}))
     table = [sys.executable, str(FOLDER / "table.py"), *map(str, files)]
     subprocess.run([*table, "--into", str(page)], check=True)
+    assert f"| {what} | 36 ms | 20 ms (1.80) | 9 ms (4.00) |" in page.read_text()
+    subprocess.run([*table, "--into", str(page), "--whole"], check=True)
     text = page.read_text()
     assert text.startswith("before\n<!-- mesh figures -->\n**0.json**: 2 G, 80 GiB, driver 1 (host: P")
     assert text.endswith("<!-- end of mesh figures -->\nafter\n")

@@ -99,7 +99,7 @@ def test_tables_have_the_thesis_the_peer_and_ours(file: Path, tmp_path: Path) ->
     page = tmp_path / "page.md"
     page.write_text("a\n<!-- doublecrt figures -->\nold\n<!-- end of doublecrt figures -->\nb\n")
     table = [sys.executable, str(FOLDER / "table.py"), str(file), str(tmp_path / "peer.json")]
-    subprocess.run([*table, "--into", str(page)], check=True)
+    subprocess.run([*table, "--into", str(page), "--whole"], check=True)
     text = page.read_text()
     assert text.startswith("a\n<!-- doublecrt figures -->\n**mine.json**: ")
     assert "| mul: thesis, serial HElib (5.3) | 29 us | 283 us | 2.88 ms | 5.86 ms | 5.86 ms | 11.8 ms |" in text

@@ -1,0 +1,78 @@
+"""Writes the tables of all pages anew from the committed results: of README, docs/benchmarks.md and the pages beside the results.
+
+python benchmarks/pages.py           # writes
+python benchmarks/pages.py --check   # names the pages that differ from their files, and exits 1 if there is one
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import table
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Files of one kind, which make one table.
+CORES = ("zen4.json", "zen4-hcnn5.json")
+GPU = ("h200.json",)
+TWO_GPUS = ("h200x2-mesh.json", "h200x2-hcnn11.json", "h200x2-levelled.json")
+FOUR_GPUS = ("h200x4-mesh.json", "h200x4-hcnn11.json")
+FOUR_WITH_FLAGS = ("h200x4-flags.json",)
+TFHE = ("zen4-tfhe.json", "h200-tfhe-kernels.json", "h200-tfhe.json", "h200-tfhe-large.json")
+TFHE_ON_ONE = ("h200x2-tfhe-one.json",)
+TFHE_ON_TWO = ("h200x2-tfhe-two.json",)
+LEVELLED = ("zen4-levelled.json", "h200-levelled.json")
+RANKS = ("h200x4-ranks.json", "zen4-ranks.json")
+HELR = ("zen4-helr.json", "h200-helr.json")
+DOUBLECRT = ("zen4-doublecrt.json", "zen4-helib.json", "h200-doublecrt.json", "h200x4-doublecrt.json")
+ROWS_15 = ("h200-doublecrt-15-rows.json",)
+#: Which files a page shows, whether every case or the headlines, and words that tell two places of one kind apart.
+PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
+    "README.md": ((CORES, False, ""), (GPU, False, ""), (TFHE, False, ""), (LEVELLED, False, "")),
+    "docs/benchmarks.md": (
+        (CORES, False, ""),
+        (GPU, False, ""),
+        (TWO_GPUS, False, " of two"),
+        (FOUR_GPUS, False, " of four"),
+        (TFHE, False, ""),
+        (LEVELLED, False, ""),
+        (HELR, False, ""),
+        (RANKS, False, ""),
+        ((*DOUBLECRT, *ROWS_15), False, ""),
+    ),
+    "benchmarks/results/cores.md": ((CORES, True, ""),),
+    "benchmarks/results/gpu.md": ((GPU, True, ""),),
+    "benchmarks/results/two-gpus.md": ((TWO_GPUS, True, ""), (TFHE_ON_ONE, True, " on one"), (TFHE_ON_TWO, True, " on two")),
+    "benchmarks/results/four-gpus.md": ((FOUR_GPUS, True, ""), (FOUR_WITH_FLAGS, True, " with flags")),
+    "benchmarks/results/tfhe.md": ((TFHE, True, ""),),
+    "benchmarks/results/ckks-bgv.md": ((LEVELLED, True, ""), (HELR, True, "")),
+    "benchmarks/results/ranks.md": ((RANKS, True, ""),),
+    "benchmarks/results/doublecrt.md": ((DOUBLECRT, True, ""), ((*DOUBLECRT, *ROWS_15), False, " in short")),
+}
+
+
+def text_of(page: str) -> str:
+    """A page with the tables that its files make now."""
+    where = ROOT / page
+    text = where.read_text(encoding="utf-8")
+    for files, whole, more in PAGES[page]:
+        for kind, reports in table.by_kind([table.RESULTS / name for name in files]).items():
+            lines = (table.WHOLE if whole else table.HEADLINES)[kind](reports)
+            text = table.replace_figures(text, where, lines, kind + more)
+    return text
+
+
+def main() -> int:
+    """Writes the pages, or says which are old."""
+    old = [page for page in PAGES if (ROOT / page).read_text(encoding="utf-8") != text_of(page)]
+    for page in old:
+        if "--check" in sys.argv:
+            print(f"{page} is not what its files make: python benchmarks/pages.py")
+        else:
+            (ROOT / page).write_text(text_of(page), encoding="utf-8")
+            print(page)
+    return 1 if old and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
