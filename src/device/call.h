@@ -399,6 +399,32 @@ struct Divide {
   }
 };
 
+/// The sum of plaintexts times rotations of ciphertexts x = (x_0, x_1), NTT domain: baby and giant steps whose sums stay
+/// modulo Q P (double hoisting: Bossuat et al., ePrint 2020/1203), see LinearPlan. Digits D, weight and division are those of
+/// plan->key_switch. What is rounded: w_g, and the division at the end.
+///   u_b = turn_b(D(x_1)) * key_b + weight (turn_b(x_0), 0);   weight x for a baby step that turns nothing
+///   a_g = sum over the terms (g, b) of plaintext * u_b;       w_g = round(a_g,1 / P)
+///   out = sum over g of turn_g(D(w_g)) * key_g + (turn_g(a_g,0), 0), divided;   a_g for a giant step that turns nothing
+/// `keys`: of the baby steps that turn, then of the giant steps that do. `plaintexts`: a component for each term, over the
+/// extended primes, for every item.
+struct LinearSum {
+  static constexpr const char* name = "linear_sum";
+  static constexpr bool composite = true;
+  std::shared_ptr<const LinearPlan> plan;
+  View x;
+  std::vector<View> keys;
+  View plaintexts, out;
+  Workspace scratch;
+
+  template <class Self, class F>
+  static void each(Self& c, F f) {
+    f(c.x, Access::read);
+    for (auto& key : c.keys) f(key, Access::read);
+    f(c.plaintexts, Access::read);
+    f(c.out, Access::write);
+  }
+};
+
 /// BFV product before relinearization (HPS): lift, tensor, scale by t/Q. `b` may be `a` itself: a square.
 struct BfvMultiply {
   static constexpr const char* name = "bfv_multiply";
@@ -481,7 +507,7 @@ struct Evaluate {
 
 using Call = std::variant<Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, ForwardNtt, InverseNtt, Permute,
                           Convert, InnerProduct, Tensor, Product, Sample, Copy, Gather, Zero, Decompose, ApplyKey, KeySwitch,
-                          Divide, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate>;
+                          Divide, LinearSum, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate>;
 static_assert(sizeof(Call) <= 1024, "a call is copied into queues and programs");
 
 template <class C>

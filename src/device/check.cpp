@@ -118,6 +118,11 @@ void check_divide(const DividePlan& plan, const View& out) {
                       "a division's conversion does not fit it");
 }
 
+void check_turn(const PreparedPermutation& turn, std::size_t n) {
+  const Permutation& p = turn.permutation();
+  require<ShapeError>(p.source.size() == n && p.negate.empty(), "not a permutation of the NTT domain of this degree");
+}
+
 void check_wires(const PreparedLevel& level, const View& wires, std::size_t dimension) {
   require<ShapeError>(wires.word == Word::w64 && wires.axes == 1 && wires.limbs == 1 &&
                           (dimension == 0 || wires.n == lwe_words(dimension)) && wires.n % 64 == 0 && wires.stride[0] >= 0,
@@ -246,11 +251,7 @@ void check_switch(const Switch& c) {
   }
   require<ShapeError>(plan.down.primes == plan.extended, "a key switch's division is not of its sums");
   check_divide(plan.down, c.out);
-  if (c.turn) {
-    const Permutation& p = c.turn->permutation();
-    require<ShapeError>(p.source.size() == c.out.n && p.negate.empty(),
-                        "not a permutation of the NTT domain of this degree");
-  }
+  if (c.turn) check_turn(*c.turn, c.out.n);
 }
 
 void check_call(const ApplyKey& c) {
@@ -271,6 +272,51 @@ void check_call(const Divide& c) {
   check_ring(*c.plan->ring, c.plan->primes, c.x);
   check_same(c.x, c.out);
   check_divide(*c.plan, c.out);
+}
+
+void check_steps(const std::vector<PermutationHandle>& steps, std::size_t n) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    require<ShapeError>(steps[i] || i == 0, "a step that turns nothing comes first");
+    if (steps[i]) check_turn(*steps[i], n);
+  }
+}
+
+void check_terms(const LinearPlan& plan) {
+  const auto& terms = plan.terms;
+  require<ShapeError>(!terms.empty() && terms[0].giant == 0 && terms.back().giant + 1 == plan.giants.size(),
+                      "a linear sum has terms, at least one for each giant step");
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    require<ShapeError>(terms[i].baby < plan.babies.size(), "a linear sum's term is of no baby step");
+    if (i == 0) continue;
+    const bool same = terms[i].giant == terms[i - 1].giant;
+    require<ShapeError>(same ? terms[i].baby > terms[i - 1].baby : terms[i].giant == terms[i - 1].giant + 1,
+                        "a linear sum's terms are not in ascending order");
+  }
+}
+
+void check_call(const LinearSum& c) {
+  const KeySwitchPlan& plan = *c.plan->key_switch;
+  check_ring(*plan.ring, plan.chain, c.x);
+  check_batch(c.x, c.out);
+  require<ShapeError>(c.x.components == 2 && c.out.components == 2, "a linear sum is of ciphertexts of two components");
+  require<ShapeError>(plan.down.primes == plan.extended, "a linear sum's division is not of its sums");
+  check_divide(plan.down, c.out);
+  check_steps(c.plan->babies, c.out.n), check_steps(c.plan->giants, c.out.n);
+  check_terms(*c.plan);
+  require<ShapeError>((c.plan->mod_down != nullptr) == (plan.special.size() > 0),
+                      "a linear sum's division by P is missing or not wanted");
+  if (c.plan->mod_down) {
+    const math::Conversion& k = c.plan->mod_down->conversion();
+    require<ShapeError>(!k.own.empty() && k.sources() == plan.special.size() && k.targets() == plan.chain.size(),
+                        "a linear sum's division by P does not fit it");
+  }
+  require<ShapeError>(c.keys.size() == LinearPlan::turning(c.plan->babies) + LinearPlan::turning(c.plan->giants),
+                      "a linear sum has one key for each step that turns");
+  for (const View& key : c.keys)
+    check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size(), c.out.n);
+  check_ring(*plan.ring, plan.extended, c.plaintexts);
+  require<ShapeError>(c.plaintexts.items() == 1 && c.plaintexts.components == c.plan->terms.size(),
+                      "a linear sum has one plaintext for each term");
 }
 
 void check_call(const BfvMultiply& c) {

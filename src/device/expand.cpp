@@ -1,6 +1,9 @@
 #include "device/expand.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
+#include "device/shape.h"
 
 namespace heliograph::device {
 
@@ -153,6 +156,133 @@ std::vector<Call> expansion(const Divide& c) {
   return calls;
 }
 
+/// Giant steps whose sums are divided and decomposed at once: what scratch there is for.
+constexpr std::size_t kGiantsAtOnce = 8;
+
+/// What a linear sum needs beside its operands.
+struct LinearRoom {
+  View low, digits, turned;  // of x_1: coefficients, digits; digits as a step turns them
+  View body, baby;           // a turned first component; u_b
+  View sums;                 // a_g, one giant step after the other
+  View giant_low, giant_digits;
+  View switched, total;
+};
+
+LinearRoom linear_room(const LinearPlan& plan, std::size_t items, const Room& room) {
+  const KeySwitchPlan& k = *plan.key_switch;
+  const std::size_t digits = k.digits.size(), giants = LinearPlan::turning(plan.giants);
+  const std::size_t at_once = std::min(giants, kGiantsAtOnce) * items;
+  LinearRoom r;
+  r.low = room(items, 1, k.chain), r.digits = room(items, digits, k.extended);
+  r.turned = room(items, digits, k.extended);
+  r.body = room(items, 1, k.extended), r.baby = room(items, 2, k.extended);
+  r.sums = room(plan.giants.size() * items, 2, k.extended);
+  r.giant_low = room(at_once, 1, k.chain), r.giant_digits = room(at_once, digits, k.extended);
+  r.switched = room(items, 2, k.extended), r.total = room(items, 2, k.extended);
+  return r;
+}
+
+/// Its calls, in order.
+class LinearCalls {
+ public:
+  LinearCalls(const LinearSum& c, const Room& room)
+      : c_(c), plan_(*c.plan), k_(*plan_.key_switch), items_(c.out.items()), room_(linear_room(plan_, items_, room)) {}
+
+  std::vector<Call> all() {
+    if (LinearPlan::turning(plan_.babies) > 0) {
+      calls_.push_back(InverseNtt{k_.ring, k_.chain, c_.x.with_components(1, 1), room_.low});
+      calls_.push_back(Decompose{plan_.key_switch, room_.low, room_.digits});
+    }
+    std::vector<bool> begun(plan_.giants.size());
+    for (std::size_t b = 0; b < plan_.babies.size(); ++b) {
+      make_baby(b);
+      for (std::size_t t = 0; t < plan_.terms.size(); ++t) {
+        const auto& [giant, baby] = plan_.terms[t];
+        if (baby != b) continue;
+        const View p = broadcast_view(c_.plaintexts.with_components(t, 1).item(0), {items_});
+        if (begun[giant]) {
+          calls_.push_back(MulAccumulate{k_.ring, k_.extended, room_.baby, p, sum_of(giant)});
+        } else {
+          calls_.push_back(Mul{k_.ring, k_.extended, room_.baby, p, sum_of(giant)});
+        }
+        begun[giant] = true;
+      }
+    }
+    const std::size_t first = plan_.giants[0] ? 0 : 1, count = plan_.giants.size();
+    total_ = first > 0 ? sum_of(0) : room_.total;
+    for (std::size_t g = first; g < count; g += kGiantsAtOnce) add_giants(g, std::min(kGiantsAtOnce, count - g));
+    calls_.push_back(Divide{{plan_.key_switch, &k_.down}, total_, c_.out, {}});
+    return std::move(calls_);
+  }
+
+ private:
+  View sum_of(std::size_t giant) const { return room_.sums.with_leading(giant * items_, items_); }
+  const View& next_key() { return c_.keys[key_++]; }
+
+  /// `to` = the turned digits times the next key.
+  void switch_turned(const PermutationHandle& turn, const View& digits, const View& to) {
+    calls_.push_back(Permute{k_.ring, k_.extended, turn, digits, room_.turned});
+    calls_.push_back(InnerProduct{k_.ring, k_.extended, room_.turned, next_key(), k_.key_limbs, to});
+  }
+
+  void make_baby(std::size_t b) {
+    const std::size_t chain = k_.chain.size(), special = k_.special.size();
+    const PermutationHandle& turn = plan_.babies[b];
+    const View& u = room_.baby;
+    if (!turn) {
+      calls_.push_back(MulConstants{k_.ring, k_.chain, c_.x, k_.weight, u.with_limbs(0, chain)});
+      if (special > 0) calls_.push_back(Zero{u.with_limbs(chain, special)});
+      return;
+    }
+    switch_turned(turn, room_.digits, u);
+    const View body = room_.body.with_limbs(0, chain), first = u.with_components(0, 1).with_limbs(0, chain);
+    calls_.push_back(Permute{k_.ring, k_.chain, turn, c_.x.with_components(0, 1), body});
+    calls_.push_back(MulConstants{k_.ring, k_.chain, body, k_.weight, body});
+    calls_.push_back(Add{k_.ring, k_.chain, first, body, first});
+  }
+
+  /// Some giant steps that turn: one batch up to their digits.
+  void add_giants(std::size_t first, std::size_t count) {
+    const std::size_t chain = k_.chain.size(), special = k_.special.size();
+    const View batch = room_.sums.with_leading(first * items_, count * items_);
+    const View mask = batch.with_components(1, 1), digits = room_.giant_digits.with_leading(0, count * items_);
+    calls_.push_back(InverseNtt{k_.ring, k_.extended, mask, mask});
+    View low = mask;
+    if (plan_.mod_down) {
+      low = room_.giant_low.with_leading(0, count * items_);
+      calls_.push_back(Convert{plan_.mod_down, mask.with_limbs(chain, special), mask.with_limbs(0, chain), low});
+    }
+    calls_.push_back(Decompose{plan_.key_switch, low, digits});
+    for (std::size_t i = 0; i < count; ++i) {
+      const PermutationHandle& turn = plan_.giants[first + i];
+      const bool begins = plan_.giants[0] && first + i == 0;
+      const View& to = begins ? total_ : room_.switched;
+      switch_turned(turn, digits.with_leading(i * items_, items_), to);
+      if (!begins) calls_.push_back(Add{k_.ring, k_.extended, total_, to, total_});
+      const View body = total_.with_components(0, 1);
+      calls_.push_back(Permute{k_.ring, k_.extended, turn, sum_of(first + i).with_components(0, 1), room_.body});
+      calls_.push_back(Add{k_.ring, k_.extended, body, room_.body, body});
+    }
+  }
+
+  const LinearSum& c_;
+  const LinearPlan& plan_;
+  const KeySwitchPlan& k_;
+  std::size_t items_, key_ = 0;
+  LinearRoom room_;
+  View total_;
+  std::vector<Call> calls_;
+};
+
+std::vector<Call> expansion(const LinearSum& c) {
+  Workspace w = c.scratch;
+  std::vector<Call> calls = expand(c, [&](std::size_t items, std::size_t components, const PrimeList& primes) {
+    return w.take(c.out.word, items, components, primes.size(), c.out.n);
+  });
+  std::get<Divide>(calls.back()).scratch = w;
+  return calls;
+}
+
 std::vector<Call> expansion(const BfvMultiply& c) {
   const MultiplyPlan& plan = *c.plan;
   const math::Ring& ring = plan.ring->ring();
@@ -217,6 +347,16 @@ std::size_t bytes_of(const KeySwitch& c, std::size_t items) {
                      bytes_to_apply(plan, c.domain, c.turn != nullptr, items));
 }
 
+std::size_t bytes_of(const LinearSum& c, std::size_t items) {
+  const KeySwitchPlan& plan = *c.plan->key_switch;
+  std::size_t sum = bytes_to_divide(plan.down, items, 2);
+  linear_room(*c.plan, items, [&](std::size_t count, std::size_t components, const PrimeList& primes) {
+    sum = checked_add(sum, polynomials(*plan.ring, count, components * primes.size()));
+    return View();
+  });
+  return sum;
+}
+
 std::size_t bytes_of(const BfvMultiply& c, std::size_t items) {
   // One stretch for each take() of the expansion: each is rounded up on its own.
   const MultiplyPlan& plan = *c.plan;
@@ -248,6 +388,8 @@ bool DividePlan::simple() const {
 std::shared_ptr<const DividePlan> division_of(const std::shared_ptr<const KeySwitchPlan>& plan) {
   return {plan, &plan->down};
 }
+
+std::vector<Call> expand(const LinearSum& call, const Room& room) { return LinearCalls(call, room).all(); }
 
 std::vector<Call> expand(const Call& call) {
   return std::visit([](const auto& c) { return expansion(c); }, call);

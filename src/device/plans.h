@@ -58,6 +58,25 @@ struct KeySwitchPlan {
 /// The division at a key switch's end, which lives as long as its plan.
 std::shared_ptr<const DividePlan> division_of(const std::shared_ptr<const KeySwitchPlan>& plan);
 
+/// A sum of plaintexts times rotations by baby and giant steps (device/call.h: LinearSum). Diagonal g + b of a matrix is the
+/// plaintext of giant step g and baby step b.
+struct LinearPlan {
+  /// In the NTT domain: its digits and keys are those of every step, its division is the one at the end.
+  std::shared_ptr<const KeySwitchPlan> key_switch;
+  std::shared_ptr<const PreparedConversion> mod_down;  // by P, rounded, with own; null where there are no special primes
+  /// Automorphisms of the NTT domain; null, which turns nothing, is the first if it is there at all.
+  std::vector<std::shared_ptr<const PreparedPermutation>> babies, giants;
+  struct Term {
+    u32 giant, baby;
+  };
+  std::vector<Term> terms;  // ascending, each giant step in at least one
+
+  /// Steps that turn.
+  static std::size_t turning(const std::vector<std::shared_ptr<const PreparedPermutation>>& steps) {
+    return steps.size() - (!steps.empty() && !steps[0] ? 1 : 0);
+  }
+};
+
 /// BFV multiplication with auxiliary primes R: the product is held modulo Q*R and must fit there.
 struct MultiplyPlan {
   std::shared_ptr<const PreparedRing> ring;

@@ -158,4 +158,43 @@ void MeshKernels::add_weighted(Queue& q, const KeySwitchPlan& plan, const View& 
   }
 }
 
+// ---- linear sums
+
+void MeshKernels::run(Queue& q, const LinearSum& c) {
+  if (c.out.items() == 0 || linear_sum_by_items(q, c)) return;
+  std::vector<Temporary> held;
+  const std::vector<Call> calls = expand(c, [&](std::size_t items, std::size_t components, const PrimeList& primes) {
+    held.push_back(over_limbs(q, c.out, items, components, primes));
+    return held.back().view;
+  });
+  for (const Call& part : calls) q.enqueue(part);
+}
+
+/// Whole on the members that hold whole items; false where the result lies otherwise.
+bool MeshKernels::linear_sum_by_items(Queue& q, const LinearSum& c) {
+  Operation op(*state_, q);
+  if (runs_over_limbs(op, c.out)) return false;
+  const KeySwitchPlan& plan = *c.plan->key_switch;
+  const std::vector<Block> parts = op.parts(c.out), all = with_limbs(parts, range(0, plan.extended.size()));
+  std::vector<std::vector<LocalKey>> keys;
+  for (const View& key : c.keys) {
+    keys.push_back(fetch_key(op, key, plan.key_limbs, all));
+    for (std::size_t i = 0; i < parts.size(); ++i) {  // all keys lie as the first does, or none is used in place
+      if (!(keys.back()[i].limbs == keys[0][i].limbs)) return false;
+    }
+  }
+  const std::vector<Block> x = op.fetch(c.x, with_limbs(parts, range(0, c.x.limbs)));
+  const std::vector<LocalKey> plaintexts = fetch_key(op, c.plaintexts, PrimeList::range(0, plan.extended.size()), all);
+  op.writes(c.out);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t m = parts[i].member;
+    LinearSum mine = c;
+    mine.plan = plan_on(*c.plan, keys.empty() ? plan.key_limbs : keys[0][i].limbs, m);
+    mine.x = x[i].view, mine.plaintexts = plaintexts[i].view, mine.out = parts[i].view;
+    for (std::size_t k = 0; k < keys.size(); ++k) mine.keys[k] = keys[k][i].view;
+    post_in_stretches(op, m, mine);
+  }
+  return true;
+}
+
 }  // namespace heliograph::mesh

@@ -97,6 +97,7 @@ class MeshKernels final : public Kernels {
   void run(Queue&, const ApplyKey& c);
   void run(Queue&, const KeySwitch& c);
   void run(Queue&, const Divide& c);
+  void run(Queue&, const LinearSum& c);
   void run(Queue&, const BfvMultiply& c);
 
  private:
@@ -117,7 +118,11 @@ class MeshKernels final : public Kernels {
     Buffer memory;
     View view;
   };
-  Temporary over_limbs(Queue&, const View& like, std::size_t components, const PrimeList& primes);
+  Temporary over_limbs(Queue& q, const View& like, std::size_t components, const PrimeList& primes) {
+    return over_limbs(q, like, like.items(), components, primes);
+  }
+  Temporary over_limbs(Queue&, const View& like, std::size_t items, std::size_t components, const PrimeList& primes);
+  bool linear_sum_by_items(Queue&, const LinearSum&);
   bool prefers_transpose(const Convert&) const;
   void convert_by_broadcast(Queue&, const Convert&);
   void convert_by_transpose(Queue&, const Convert&);

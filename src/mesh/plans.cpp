@@ -32,6 +32,13 @@ std::shared_ptr<const PreparedConversion> conversion_on(const std::shared_ptr<co
   return c ? mesh_of(c).on(m) : nullptr;
 }
 
+PermutationHandle permutation_on(const PermutationHandle& permutation, std::size_t m) {
+  if (!permutation) return nullptr;
+  const auto* const mesh = dynamic_cast<const MeshPermutation*>(permutation.get());
+  require<MismatchError>(mesh != nullptr, "a permutation of another device");
+  return mesh->shared(m);
+}
+
 std::shared_ptr<device::DividePlan> plan_on(const device::DividePlan& plan, std::size_t m) {
   return std::make_shared<device::DividePlan>(divide_plan_on(plan, m));
 }
@@ -50,6 +57,18 @@ std::shared_ptr<MultiplyPlan> plan_on(const MultiplyPlan& plan, std::size_t m) {
   mine->ring = ring_on(plan.ring, m);
   mine->lift = conversion_on(plan.lift, m), mine->scale = conversion_on(plan.scale, m);
   mine->lower = conversion_on(plan.lower, m);
+  return mine;
+}
+
+std::shared_ptr<LinearPlan> plan_on(const LinearPlan& plan, const PrimeList& key_limbs, std::size_t m) {
+  auto mine = std::make_shared<LinearPlan>(plan);
+  const auto key_switch = plan_on(*plan.key_switch, m);
+  key_switch->key_limbs = key_limbs;
+  mine->key_switch = key_switch;
+  mine->mod_down = conversion_on(plan.mod_down, m);
+  for (auto* steps : {&mine->babies, &mine->giants}) {
+    for (PermutationHandle& step : *steps) step = permutation_on(step, m);
+  }
   return mine;
 }
 

@@ -10,10 +10,13 @@ namespace heliograph::mesh {
 std::shared_ptr<const PreparedRing> ring_on(const std::shared_ptr<const PreparedRing>& ring, std::size_t m);
 std::shared_ptr<const PreparedConversion> conversion_on(const std::shared_ptr<const PreparedConversion>& c, std::size_t m);
 const MeshConversion& mesh_of(const std::shared_ptr<const PreparedConversion>& c);
+PermutationHandle permutation_on(const PermutationHandle& permutation, std::size_t m);
 
 std::shared_ptr<device::DividePlan> plan_on(const device::DividePlan& plan, std::size_t m);
 std::shared_ptr<KeySwitchPlan> plan_on(const KeySwitchPlan& plan, std::size_t m);
 std::shared_ptr<MultiplyPlan> plan_on(const MultiplyPlan& plan, std::size_t m);
+/// With keys whose limbs lie so.
+std::shared_ptr<LinearPlan> plan_on(const LinearPlan& plan, const PrimeList& key_limbs, std::size_t m);
 
 /// A composite on a member, its batch cut as the member likes it, with scratch there.
 void post_in_stretches(Operation& op, std::size_t m, const Call& call);

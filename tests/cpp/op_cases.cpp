@@ -17,6 +17,7 @@ const std::vector<OpCase>& op_cases() {
     product_cases(all);
     composite_cases(all);
     transformed_cases(all);
+    linear_cases(all);
     return all;
   }();
   return cases;
