@@ -281,13 +281,14 @@ Ciphertext inner_product(const Ciphertext& a, const Plaintext& b, std::size_t ax
 Ciphertext sum(const Ciphertext& a, std::size_t axis);
 
 /// A square matrix on the first `size` slots (a power of two; vectors repeat with that period), as its diagonals, by baby steps
-/// and giant steps (Halevi, Shoup, ePrint 2018/244). Encoded once for a level.
+/// and giant steps (Halevi, Shoup, ePrint 2018/244) whose sums stay modulo Q P (Bossuat et al., ePrint 2020/1203). Encoded once
+/// for a level.
 struct LinearTransformData;
 /// Diagonal k holds the entries (i, i + k modulo the size) at place i; what is not there is 0.
 using Diagonals = std::map<std::size_t, std::vector<std::complex<double>>>;
 class LinearTransform {
  public:
-  /// matrix [size][size], row by row. `baby`: steps decomposed once; 0: the choice with the fewest key switches.
+  /// matrix [size][size], row by row. `baby`: diagonals to a giant step; 0: the choice that takes least.
   LinearTransform(const Parameters& parameters, const std::vector<std::complex<double>>& matrix, std::size_t size,
                   std::size_t level = 0, std::size_t baby = 0);
   /// The same from its diagonals. `width`: values of a result; 0: as many as the operand has.
@@ -302,7 +303,7 @@ class LinearTransform {
  private:
   Handle<LinearTransformData> data_;
 };
-/// One level.
+/// One level, and one rounding. All keys of its rotations are on the device meanwhile.
 Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys,
                  const Progress& progress = {});
 

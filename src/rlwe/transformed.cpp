@@ -120,4 +120,36 @@ void rotate(Context& context, const RnsTensor& x, const std::vector<math::u64>& 
   });
 }
 
+std::shared_ptr<const device::LinearPlan> linear_plan(Context& context, std::size_t level, std::size_t to_level,
+                                                      const std::vector<math::u64>& babies,
+                                                      const std::vector<math::u64>& giants,
+                                                      std::vector<device::LinearPlan::Term> terms) {
+  ring::Engine& e = *context.engine();
+  auto plan = std::make_shared<device::LinearPlan>();
+  plan->key_switch = context.ntt_switch_plan(level, to_level);
+  plan->mod_down = context.key_switch_plan(level)->mod_down;
+  const auto turns = [&](const std::vector<math::u64>& galois) {
+    std::vector<device::PermutationHandle> list;
+    for (const math::u64 g : galois) list.push_back(g == 1 ? nullptr : e.automorphism(g, Domain::ntt));
+    return list;
+  };
+  plan->babies = turns(babies), plan->giants = turns(giants);
+  plan->terms = std::move(terms);
+  return plan;
+}
+
+RnsTensor linear_sum(const RnsTensor& x, const std::shared_ptr<const device::LinearPlan>& plan,
+                     const std::vector<const SwitchKey*>& keys, const RnsTensor& plaintexts, const Progress& progress) {
+  require_transformed(x);
+  std::vector<RnsTensor> pairs;  // held before the memory below is asked for, which may evict other keys
+  std::vector<View> views;
+  for (const SwitchKey* key : keys) {
+    pairs.push_back(key->pairs());
+    views.push_back(pairs.back().view());
+  }
+  const RnsTensor out(x.engine(), x.shape(), 2, plan->key_switch->down.out, Domain::ntt);
+  x.engine()->enqueue(device::LinearSum{plan, x.view(), std::move(views), plaintexts.view(), out.view(), {}}, progress);
+  return out;
+}
+
 }  // namespace heliograph::rlwe

@@ -25,4 +25,16 @@ void rotate(Context& context, const RnsTensor& x, const std::vector<math::u64>& 
             const std::vector<const SwitchKey*>& keys, const std::vector<RnsTensor>& out, std::size_t level,
             const device::LimbConstants* scale = nullptr, math::u64 times = 1, const Progress& progress = {});
 
+/// The plan of a sum of plaintexts times rotations from one level to another, see device/plans.h. Galois elements of the baby
+/// and giant steps; 1, where it is one of them, comes first.
+std::shared_ptr<const device::LinearPlan> linear_plan(Context& context, std::size_t level, std::size_t to_level,
+                                                      const std::vector<math::u64>& babies,
+                                                      const std::vector<math::u64>& giants,
+                                                      std::vector<device::LinearPlan::Term> terms);
+
+/// The sum for every item (two components). `keys`: of the steps that turn, all of them on the device meanwhile. `plaintexts`:
+/// one item, a component for each term, over the plan's extended primes.
+RnsTensor linear_sum(const RnsTensor& x, const std::shared_ptr<const device::LinearPlan>& plan,
+                     const std::vector<const SwitchKey*>& keys, const RnsTensor& plaintexts, const Progress& progress = {});
+
 }  // namespace heliograph::rlwe

@@ -207,6 +207,34 @@ def test_whole_and_repeating_matrices(p: Party) -> None:
     small.check(t @ small.bound(keys_for(small, t), b), m @ b)
 
 
+@pytest.mark.parametrize("baby", [1, 2, 4, 16])
+def test_a_matrix_is_one_sum_and_one_rounding(p: Party, baby: int) -> None:
+    """Whatever its steps: as right as rotations one by one, or better; of views of a batch as of copies."""
+    size, a = 16, real(3)
+    w = random_matrix(size, size)
+    t = hg.ckks.LinearTransform(p.parameters, w, repeats=True, baby=baby, level=3)
+    keys = p.secret.evaluation_keys(relinearize=False, rotations={*t.rotations, *range(1, size)})
+    vectors = a[:, :size]
+    x = p.bound(keys, np.tile(vectors, SLOTS // size))
+    want = np.tile(vectors @ w.T, SLOTS // size)
+    y = t @ x
+    p.check(y, want)
+    p.check(t @ x[::-2], want[::-2])
+    p.check(t @ x[1].broadcast_to((2, 2)), np.broadcast_to(want[1], (2, 2, SLOTS)))
+    assert (t @ x[:0]).shape == (0,)
+    low = hg.ckks.lower(x, 3)
+    diagonals = [np.tile([w[i, (i + k) % size] for i in range(size)], SLOTS // size) for k in range(size)]
+    one_by_one = [
+        hg.ckks.multiply(turned, diagonal, rescale=False)
+        for turned, diagonal in zip(hg.ckks.rotate(low, range(size)), diagonals, strict=True)
+    ]
+    together = hg.rescale(sum(one_by_one[1:], one_by_one[0]))
+    p.check(together, want)
+    assert y.precision is not None
+    assert together.precision is not None
+    assert y.precision >= together.precision - 0.05
+
+
 def test_slots_of_no_power_of_two() -> None:
     """Rotations then turn all N/2 places; what lies beyond the slots stays hidden."""
     p = Party(parameters(slots=100), rotations=(1, 2))

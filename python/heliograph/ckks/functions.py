@@ -177,7 +177,8 @@ def dot(a: Any, b: Any) -> Tensor:
 class LinearTransform:
     """A clear matrix on the slots, encoded once for many products: ``transform @ x``, one level.
 
-    By its diagonals, with baby steps that share a decomposition and giant steps (Halevi and Shoup, ePrint 2018/244).
+    By its diagonals, with baby steps that share a decomposition and giant steps (Halevi and Shoup, ePrint 2018/244), whose sums
+    stay modulo Q and P and are divided once (Bossuat et al., ePrint 2020/1203, section 4).
     """
 
     def __init__(
@@ -187,7 +188,7 @@ class LinearTransform:
 
         With `repeats` it is square, of a power of two of rows, and the tensors' values repeat with that period: half as many
         diagonals. `level`: of the tensors it is for (default the top; others are lowered to it). `baby`: diagonals to a giant
-        step; 0: the choice with the fewest key switches. Raises DtypeError, ShapeError, LevelError, PlaintextRangeError,
+        step; 0: the choice that takes least. Raises DtypeError, ShapeError, LevelError, PlaintextRangeError,
         OutOfMemoryError.
         """
         entries, _ = complexes(matrix, "the matrix")

@@ -170,9 +170,10 @@ device::LimbConstants constants_of(double whole, const std::vector<u64>& moduli)
 }
 
 RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes,
-                             ring::Secrecy secrecy) {
+                             ring::Secrecy secrecy, bool components) {
   const std::size_t n = c.spec().n, items = polynomials.size() / n, limbs = primes.size();
-  RnsTensor out(c.rlwe().engine(), {items}, 1, primes, Domain::coefficient, secrecy);
+  const Shape shape = components ? Shape{} : Shape{items};
+  RnsTensor out(c.rlwe().engine(), shape, components ? items : 1, primes, Domain::coefficient, secrecy);
   const std::vector<u64> moduli = c.rlwe().moduli(primes);
   const auto fill = [&](auto zero) {
     std::vector<decltype(zero)> words(items * limbs * n);

@@ -17,9 +17,9 @@ std::vector<double> rounded_polynomials(const Context& c, const Values& values, 
 u64 residue_of(double whole, u64 q);
 /// `whole` in each limb.
 device::LimbConstants constants_of(double whole, const std::vector<u64>& moduli);
-/// Whole coefficients [items][N] on the device, coefficient domain.
+/// Whole coefficients [items][N] on the device, coefficient domain: items, or components of one.
 RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes,
-                             ring::Secrecy secrecy = ring::Secrecy::open);
+                             ring::Secrecy secrecy = ring::Secrecy::open, bool components = false);
 /// The coefficients of each item, one component, coefficient domain, centred: exact integers, rounded to doubles once
 /// where they are below 2^126. Without a branch or a division that depends on them: they are a phase, noise and all.
 SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase);

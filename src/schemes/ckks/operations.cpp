@@ -186,9 +186,6 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
   return finish(std::move(r));
 }
 
-namespace {
-
-/// One level down: everything but the tensor. `extra` is noise that is divided too.
 CiphertextData rescaled(const CiphertextData& x, std::size_t components, double extra) {
   Context& c = *x.context;
   if (x.level == 1)
@@ -203,8 +200,6 @@ CiphertextData rescaled(const CiphertextData& x, std::size_t components, double 
   if (std::abs(r.scale / c.scale(r.level) - 1) < 0x1p-40) settle_scale(r, c.scale(r.level));
   return r;
 }
-
-}  // namespace
 
 Ciphertext rescale(const Ciphertext& a, const Progress& progress) {
   const CiphertextData& x = a.data();

@@ -16,11 +16,15 @@ void settle_scale(CiphertextData& x, double scale);
 void require_scale(const Context& c, std::size_t level, double scale);
 /// Throws LevelError unless `scale` leaves room at the ciphertext's level.
 void require_room(const CiphertextData& x, double scale);
+/// One level down: everything but the tensor. `extra` is noise, log2, that is divided too. LevelError, ScaleError.
+CiphertextData rescaled(const CiphertextData& x, std::size_t components, double extra);
 /// All limbs times `whole`.
 RnsTensor times_whole(Context& c, const RnsTensor& x, double whole);
 /// At a lower level as it is, at its own scale, where that level's primes are all among its own; else `lower`.
 Ciphertext confined(const Ciphertext& a, std::size_t level);
 Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
 const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys);
+/// MissingKeyError, which names the rotation by its steps.
+const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps);
 
 }  // namespace heliograph::ckks

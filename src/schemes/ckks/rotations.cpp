@@ -7,8 +7,6 @@
 
 namespace heliograph::ckks {
 
-namespace {
-
 const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps) {
   const auto& have = keys.data().keys.rotations;
   const auto found = have.find(galois);
@@ -20,6 +18,8 @@ const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std:
   throw MissingKeyError("rotation " + std::to_string(steps) + " is not among the keys; they have " +
                         (list.empty() ? "none" : list));
 }
+
+namespace {
 
 /// The automorphisms of every item, along a new first axis where they are to be stacked.
 CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,

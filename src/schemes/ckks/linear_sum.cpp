@@ -1,0 +1,96 @@
+#include "schemes/ckks/linear_sum.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rlwe/transformed.h"
+#include "schemes/ckks/operations.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+std::vector<u64> galois_of(const Context& c, const std::vector<std::int64_t>& rotations) {
+  std::vector<u64> elements;
+  for (const std::int64_t r : rotations) elements.push_back(c.galois(r));
+  return elements;
+}
+
+/// Noise and bound of the sum before it is rescaled, where `r` is the operand's.
+void describe(CiphertextData& r, const LinearSum& sum, double scale) {
+  const Context& c = *sum.context;
+  const auto& plan = *sum.plan;
+  const double rounding = c.noise().rounding(), product = c.key_product_noise(sum.level);
+  const rlwe::Figure values = r.bound + std::log2(r.scale), turned = rlwe::log2_sum(r.noise, product);
+  const CiphertextData x = r;
+  r.noise = -1e9, r.bound = -1e9;
+  for (std::size_t t = 0; t < plan.terms.size(); ++t) {
+    const double norm = rlwe::log2_sum(sum.bounds[t] + std::log2(scale), rounding);
+    const rlwe::Figure& noise = plan.babies[plan.terms[t].baby] ? turned : x.noise;
+    r.noise = rlwe::log2_sum(r.noise, rlwe::log2_sum(noise + norm, values + rounding));
+    r.bound = rlwe::log2_sum(r.bound, x.bound + sum.bounds[t]);
+  }
+  // Each giant step that turns divides its second component by P, rounded, and switches it.
+  const double giants = static_cast<double>(device::LinearPlan::turning(plan.giants));
+  if (giants > 0) r.noise = rlwe::log2_sum(r.noise, c.key_switch_noise(sum.level) + std::log2(giants));
+  r.scale = x.scale * scale;
+}
+
+}  // namespace
+
+LinearSum make_linear_sum(const std::shared_ptr<Context>& context, std::size_t level,
+                          const std::vector<std::int64_t>& babies, const std::vector<std::int64_t>& giants,
+                          std::vector<LinearTerm> terms,
+                          const std::function<Values(std::size_t first, std::size_t count)>& values) {
+  Context& c = *context;
+  const std::size_t count = terms.size();
+  LinearSum sum{.context = context, .level = level, .rotations = babies};
+  sum.rotations.insert(sum.rotations.end(), giants.begin(), giants.end());
+  sum.plan = rlwe::linear_plan(c.rlwe(), level, level - 1, galois_of(c, babies), galois_of(c, giants), std::move(terms));
+  const device::PrimeList& primes = sum.plan->key_switch->extended;
+  c.engine().require_memory(checked_mul(count, c.rlwe().polynomial_bytes(primes.size())), "the diagonals of this matrix");
+  sum.plaintexts = RnsTensor(c.rlwe().engine(), {}, count, primes, Domain::ntt);
+  ring::Engine& e = c.engine();
+  const double scale = c.scale(level);  // a rescaled product is then at the scale of the level below
+  const std::size_t stretch = encoding_stretch(c, primes.size());
+  for (std::size_t first = 0; first < count; first += stretch) {
+    const std::size_t some = std::min(stretch, count - first);
+    const Values part = values(first, some);
+    check_values(c, part, level, scale, c.period());
+    for (std::size_t i = 0; i < some; ++i) {
+      double largest = 0x1p-60;
+      for (std::size_t k = i * part.width; k < (i + 1) * part.width; ++k)
+        largest = std::max(largest, std::abs(part.data[k]));
+      sum.bounds.push_back(std::log2(largest));
+    }
+    sum.complex = sum.complex || part.complex;
+    const RnsTensor coefficients =
+        upload_polynomials(c, rounded_polynomials(c, part, scale, 0, some), primes, ring::Secrecy::open, true);
+    e.enqueue(
+        device::ForwardNtt{e.prepared(), primes, coefficients.view(), sum.plaintexts.with_components(first, some).view()});
+  }
+  return sum;
+}
+
+Ciphertext apply(const LinearSum& sum, const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+  const CiphertextData& x = a.data();
+  Context& c = *sum.context;
+  require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
+  require<InternalError>(x.context == sum.context && x.level == sum.level && a.degree() == 1,
+                         "a linear sum's operand is of its parameters and level, and of degree one");
+  std::vector<const rlwe::SwitchKey*> switch_keys;
+  for (const std::int64_t r : sum.rotations) {
+    if (r != 0) switch_keys.push_back(&rotation_key(keys, c.galois(r), r));
+  }
+  const double scale = c.scale(sum.level);
+  require_room(x, x.scale * scale);
+  CiphertextData described = derived(x);
+  describe(described, sum, scale);
+  described.complex = x.complex || sum.complex;
+  CiphertextData r = rescaled(described, 2, -1e9);
+  r.noise = after_keys(r.noise, keys.data());
+  r.tensor = rlwe::linear_sum(x.tensor, sum.plan, switch_keys, sum.plaintexts, progress);
+  return finish(std::move(r));
+}
+
+}  // namespace heliograph::ckks

@@ -1,0 +1,34 @@
+// Sums of plaintexts times rotations of one ciphertext, rescaled: one operation, with one rounding at its end.
+#pragma once
+
+#include <functional>
+
+#include "device/plans.h"
+#include "schemes/ckks/context.h"
+
+namespace heliograph::ckks {
+
+using LinearTerm = device::LinearPlan::Term;
+
+struct LinearSum {
+  std::shared_ptr<Context> context;
+  std::size_t level = 0;                // of the operand
+  std::vector<std::int64_t> rotations;  // of the baby steps, then the giant steps; 0 is none
+  std::shared_ptr<const device::LinearPlan> plan;
+  RnsTensor plaintexts;        // one component each, over the level's and the special primes
+  std::vector<double> bounds;  // log2 of each plaintext's largest value
+  bool complex = false;
+};
+
+/// Babies and giants are rotations, 0 first where it is one of them; values(first, count) gives the plaintexts of some of the
+/// terms, [count] of any width. Throws PlaintextRangeError, OutOfMemoryError.
+LinearSum make_linear_sum(const std::shared_ptr<Context>& context, std::size_t level,
+                          const std::vector<std::int64_t>& babies, const std::vector<std::int64_t>& giants,
+                          std::vector<LinearTerm> terms,
+                          const std::function<Values(std::size_t first, std::size_t count)>& values);
+
+/// sum over terms of plaintext * rotations, giant steps applied after: rotate(sum_b plaintext * rotate(x, b), g), one level
+/// down. `x` has degree one and the sum's level. Throws MissingKeyError and the like.
+Ciphertext apply(const LinearSum& sum, const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress = {});
+
+}  // namespace heliograph::ckks
