@@ -51,6 +51,7 @@ class CpuKernels final : public device::Kernels {
   void run(Queue&, const ApplyKey& c);
   void run(Queue&, const KeySwitch& c);
   void run(Queue&, const Divide& c);
+  void run(Queue&, const LinearSum& c);
   void run(Queue&, const BfvMultiply& c);
 
  private:
@@ -92,6 +93,10 @@ class CpuKernels final : public device::Kernels {
   static bool fuses(const device::KeySwitchPlan&, const device::PermutationHandle& turn);
   template <class Switch>
   void apply_key_fused(Queue&, const Switch& one, const View* x, const View& given, Workspace);
+  void linear_sum_fused(Queue&, const device::LinearSum& one);
+  void add_babies(const device::LinearSum& one, const View& digits, const View& sums);
+  void add_giant(Queue&, const device::LinearSum& one, std::size_t giant, const View& key, const View& sum, const View& low,
+                 const View& digits, const View& total);
   void uniform(const CpuRing&, const Primes&, const device::Draw&, const View& out);
   void small(const CpuRing&, const Primes&, const device::Draw&, const View& out);
 

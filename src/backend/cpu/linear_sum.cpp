@@ -1,0 +1,159 @@
+// A linear sum of one item: a stretch of a limb meets every baby step's key and every plaintext while it lies in the caches.
+#include <algorithm>
+
+#include "backend/cpu/parallel.h"
+
+namespace heliograph::backend::cpu {
+
+using device::KeySwitchPlan;
+using device::LinearPlan;
+using device::LinearSum;
+
+namespace {
+
+constexpr std::size_t kBlock = 512;
+constexpr std::size_t kMostTerms = 256;  // of one sum of products
+
+/// So many blocks of a thread's scratch, each on cache lines of its own.
+class Blocks {
+ public:
+  Blocks(std::size_t count, std::size_t block, std::size_t word)
+      : stride_((block * word + 63) / 64 * 64), memory_(static_cast<std::byte*>(thread_scratch(count * stride_))) {}
+  std::byte* operator[](std::size_t i) const { return memory_ + i * stride_; }
+
+ private:
+  std::size_t stride_;
+  std::byte* memory_;
+};
+
+}  // namespace
+
+void CpuKernels::run(Queue& q, const LinearSum& c) {
+  if (c.plan->babies.size() > kMostTerms) return q.expand(c);
+  each_item(c, [&](const LinearSum& one) { linear_sum_fused(q, one); });
+}
+
+void CpuKernels::linear_sum_fused(Queue& q, const LinearSum& one) {
+  const LinearPlan& plan = *one.plan;
+  const KeySwitchPlan& k = *plan.key_switch;
+  const math::Word word = one.out.word;
+  Workspace w = one.scratch;
+  const std::size_t limbs = k.extended.size(), chain = k.chain.size(), giants = plan.giants.size(), n = one.out.n;
+  const View low = w.take(word, 1, 1, chain, n).item(0), digits = w.take(word, 1, k.digits.size(), limbs, n).item(0);
+  const View sums = w.take(word, 1, 2 * giants, limbs, n).item(0);
+  if (LinearPlan::turning(plan.babies) > 0) {
+    run(q, device::InverseNtt{k.ring, k.chain, one.x.with_components(1, 1), low});
+    decompose_fused(q, k, low, digits);
+  }
+  add_babies(one, digits, sums);
+  const std::size_t first = plan.giants[0] ? 0 : 1;
+  const View total = first > 0 ? sums.with_components(0, 2) : w.take(word, 1, 2, limbs, n).item(0);
+  std::size_t key = LinearPlan::turning(plan.babies);
+  for (std::size_t g = first; g < giants; ++g)
+    add_giant(q, one, g, one.keys[key++], sums.with_components(2 * g, 2), low, digits, total);
+  run(q, device::Divide{device::division_of(plan.key_switch), total, one.out, w});
+}
+
+/// The sums of every giant step, over all baby steps.
+void CpuKernels::add_babies(const LinearSum& one, const View& digits, const View& sums) {
+  const LinearPlan& plan = *one.plan;
+  const KeySwitchPlan& k = *plan.key_switch;
+  const CpuRing& ring = own(*k.ring);
+  const std::size_t count = k.digits.size(), word = one.out.word_size(), n = one.out.n, babies = plan.babies.size();
+  const std::size_t block = std::min(kBlock, n), blocks = n / block, units = k.extended.size() * blocks;
+  threads_.parallel_for(units, n * k.extended.size() < kWorthSharing ? units : 8, [&](std::size_t unit, std::size_t) {
+    const std::size_t l = unit / blocks, first = unit % blocks * block;
+    const bool kept = l < k.chain.size();  // of the chain: P times something is not 0
+    const Limb& limb = ring.limb(k.extended[l]);
+    const Blocks rooms(2 * babies + count + 1, block, word);  // u_b, then what is turned
+    const auto at = [&](const View& v, std::size_t component, std::size_t from) {
+      return address(v, 0, component, from) + first * word;
+    };
+    const void *left[kMostTerms], *right[kMostTerms];
+    std::size_t key = 0;
+    for (std::size_t b = 0; b < babies; ++b) {
+      std::byte* const u[2] = {rooms[2 * b], rooms[2 * b + 1]};
+      if (!plan.babies[b]) {
+        for (std::size_t c = 0; c < 2; ++c) {
+          if (kept)
+            limb.ops->mul_constant(limb.modulus, at(one.x, c, l), k.weight[l], u[c], block);
+          else
+            std::fill_n(u[c], block * word, std::byte{0});
+        }
+        continue;
+      }
+      const CpuPermutation& turn = own(*plan.babies[b]);
+      const auto turned = [&](const View& v, std::size_t component, std::byte* room) {
+        turn.gather(*limb.ops, limb.modulus, address(v, 0, component, l), first, room, block);
+        return room;
+      };
+      for (std::size_t j = 0; j < count; ++j) left[j] = turned(digits, j, rooms[2 * babies + j]);
+      for (std::size_t c = 0; c < 2; ++c) {
+        for (std::size_t j = 0; j < count; ++j) right[j] = at(one.keys[key], 2 * j + c, k.key_limbs[l]);
+        limb.ops->dot(limb.modulus, count, left, right, nullptr, u[c], block);
+      }
+      ++key;
+      if (!kept) continue;
+      const void* const body = turned(one.x, 0, rooms[2 * babies + count]);
+      limb.ops->scaled_sum(limb.modulus, 1, &body, &k.weight[l], u[0], u[0], block);
+    }
+    for (std::size_t t = 0, g = 0; g < plan.giants.size(); ++g) {
+      const std::size_t begin = t;
+      for (; t < plan.terms.size() && plan.terms[t].giant == g; ++t) right[t - begin] = at(one.plaintexts, t, l);
+      for (std::size_t c = 0; c < 2; ++c) {
+        for (std::size_t i = begin; i < t; ++i) left[i - begin] = rooms[2 * plan.terms[i].baby + c];
+        limb.ops->dot(limb.modulus, t - begin, left, right, nullptr, at(sums, 2 * g + c, l), block);
+      }
+    }
+  });
+}
+
+/// total += the sum of a giant step that turns, switched. Overwrites the sum, `low` and `digits`.
+void CpuKernels::add_giant(Queue& q, const LinearSum& one, std::size_t giant, const View& key, const View& sum,
+                           const View& low, const View& digits, const View& total) {
+  const LinearPlan& plan = *one.plan;
+  const KeySwitchPlan& k = *plan.key_switch;
+  const CpuRing& ring = own(*k.ring);
+  const std::size_t count = k.digits.size(), word = one.out.word_size(), n = one.out.n, chain = k.chain.size();
+  const std::size_t block = std::min(kBlock, n), limbs = k.extended.size();
+  const View mask = sum.with_components(1, 1);
+  run(q, device::InverseNtt{k.ring, k.extended, mask, mask});
+  if (plan.mod_down)
+    run(q, device::Convert{plan.mod_down, mask.with_limbs(chain, k.special.size()), mask.with_limbs(0, chain), low});
+  const View& from = plan.mod_down ? low : mask;
+  for (std::size_t j = 0; j < count; ++j) {
+    const KeySwitchPlan::Digit& digit = k.digits[j];
+    if (digit.others.size() == 0) continue;
+    run(q, device::Convert{digit.raise, from.with_limbs(digit.first, digit.count), std::nullopt,
+                           digits.with_components(j, 1), digit.others});
+  }
+  const CpuPermutation& turn = own(*plan.giants[giant]);
+  const bool begins = giant == 0;
+  threads_.parallel_for(limbs, n * limbs < kWorthSharing ? limbs : 1, [&](std::size_t l, std::size_t) {
+    const Limb& limb = ring.limb(k.extended[l]);
+    for (std::size_t j = 0; j < count; ++j) {
+      const KeySwitchPlan::Digit& digit = k.digits[j];
+      std::byte* const to = address(digits, 0, j, l);
+      const bool inside = l >= digit.first && l < digit.first + digit.count;
+      limb.ops->forward(limb, inside ? address(from, 0, 0, l) : to, to);
+    }
+    const Blocks rooms(count + 1, block, word);
+    const void *left[device::kMaxLimbs], *right[device::kMaxLimbs];
+    for (std::size_t first = 0; first < n; first += block) {
+      const auto turned = [&](const View& v, std::size_t component, std::byte* room) {
+        turn.gather(*limb.ops, limb.modulus, address(v, 0, component, l), first, room, block);
+        return room;
+      };
+      for (std::size_t j = 0; j < count; ++j) left[j] = turned(digits, j, rooms[j]);
+      for (std::size_t c = 0; c < 2; ++c) {
+        std::byte* const to = address(total, 0, c, l) + first * word;
+        for (std::size_t j = 0; j < count; ++j) right[j] = address(key, 0, 2 * j + c, k.key_limbs[l]) + first * word;
+        limb.ops->dot(limb.modulus, count, left, right, begins ? nullptr : to, to, block);
+      }
+      std::byte* const to = address(total, 0, 0, l) + first * word;
+      limb.ops->add(limb.modulus, to, turned(sum, 0, rooms[count]), to, block);
+    }
+  });
+}
+
+}  // namespace heliograph::backend::cpu
