@@ -21,6 +21,7 @@ from typing import Any
 import doublecrt_tables
 import helr_tables
 import levelled_tables
+import programs_tables
 import ranks_tables
 import tfhe_tables
 
@@ -479,6 +480,8 @@ def kind_of(report: Row) -> str:
         return "doublecrt figures"
     if helr_tables.is_helr(report):
         return "helr figures"
+    if programs_tables.is_programs(report):
+        return "programs figures"
     if ranks_tables.is_ranks(report):
         return "ranks figures"
     if is_tfhe(report):
@@ -500,6 +503,7 @@ WHOLE: dict[str, Callable[[dict[str, Row]], list[str]]] = {
     "doublecrt figures": lambda reports: headed(reports) + doublecrt_tables.whole(reports, seconds),
     "ranks figures": lambda reports: headed(reports) + ranks_tables.whole(reports, seconds),
     "helr figures": lambda reports: headed(reports) + helr_tables.whole(reports, seconds),
+    "programs figures": lambda reports: headed(reports) + programs_tables.rows(reports, seconds),
 }
 HEADLINES: dict[str, Callable[[dict[str, Row]], list[str]]] = WHOLE | {
     "figures": first_screen,

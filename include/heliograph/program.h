@@ -24,17 +24,26 @@ struct Operand {
   AnyKeys keys = {};
 };
 
-/// All that decides what a function does with tensors, their words aside: parameters, shapes and strides, levels, scales,
-/// noise and bounds, flags, which of them share memory or keys, and what the keys can. Equal signatures: the same calls, and
-/// results that say the same of themselves.
-std::string signature(const std::vector<Operand>& operands);
+/// What a function is called with, and all that decides what it does with that, the words of the tensors aside: parameters,
+/// shapes and strides, levels, scales, noise and bounds, flags, which tensors share memory or keys, and what the keys can.
+/// Equal signatures: the same calls, and results that say the same of themselves.
+class Operands {
+ public:
+  explicit Operands(std::vector<Operand> list);
+  const std::vector<Operand>& list() const { return list_; }
+  const std::string& signature() const { return signature_; }
+
+ private:
+  std::vector<Operand> list_;
+  std::string signature_;
+};
 
 class RecordedProgram;
 
 /// What this thread computes between its making and `finish` or `stop` is performed and recorded.
 class Recording {
  public:
-  explicit Recording(std::vector<Operand> inputs);
+  explicit Recording(Operands inputs);
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
@@ -56,16 +65,16 @@ class RecordedProgram {
   RecordedProgram() = default;
   /// The function's results for other operands, with the bits that the function itself would give. Throws MismatchError where
   /// their signature is not the recorded one. Safe from several threads.
-  std::vector<AnyCiphertext> operator()(const std::vector<Operand>& operands) const;
+  std::vector<AnyCiphertext> operator()(const Operands& operands) const;
   /// Of the operands it was recorded with.
   const std::string& signature() const;
 
   struct Summary {
-    std::map<std::string, std::size_t> calls;                       // by kernel
-    std::size_t launches = 0;  // of a replay as a graph, where a device has such: alike calls together
-    std::size_t depth = 0;                                          // calls that must come one after another
-    std::size_t peak_bytes = 0;                                     // memory that a replay makes at most at a time
-    std::size_t constant_bytes = 0;                                 // memory that the program holds
+    std::map<std::string, std::size_t> calls;  // by kernel
+    std::size_t launches = 0;                  // of a replay as a graph, where a device has such: alike calls together
+    std::size_t depth = 0;                     // calls that must come one after another
+    std::size_t peak_bytes = 0;                // memory that a replay makes at most at a time
+    std::size_t constant_bytes = 0;            // memory that the program holds
     std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;  // of a replay
     std::uint64_t replays = 0, graphs = 0;                          // so far; those that a device replayed as one graph
   };
@@ -79,7 +88,7 @@ class RecordedProgram {
 };
 
 /// Records `function` and returns its results with the program.
-std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const std::vector<Operand>& inputs,
+std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const Operands& inputs,
                                                               const std::function<std::vector<AnyCiphertext>()>& function);
 
 }  // namespace heliograph

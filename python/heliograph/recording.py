@@ -81,26 +81,24 @@ class Program:
         tensors, nest = _flat((args, kwargs), "operands")
         if not tensors:
             raise _core.DtypeError("a program is called with at least one ciphertext tensor")
-        cores, keys = [t._core for t in tensors], [None if t._keys is None else t._keys._core for t in tensors]
-        key = (repr(nest), _core.signature(cores, keys))
+        operands = _core.Operands([t._core for t in tensors], [None if t._keys is None else t._keys._core for t in tensors])
+        key = (nest, operands.signature)
         with self._lock:
             recorded = self._recorded.get(key)
             if recorded is not None:
                 self._recorded.move_to_end(key)
         if recorded is None:
-            return self._record(key, tensors, args, kwargs)
-        results = recorded.core(cores, keys)
+            return self._record(key, operands, tensors, args, kwargs)
+        results = recorded.core(operands)
         made = [
             kind(core, tensors[owner]._keys if isinstance(owner, int) else owner)
             for kind, core, owner in zip(recorded.kinds, results, recorded.keys, strict=True)
         ]
         return _nested(iter(made), recorded.nest)
 
-    def _record(self, key: Any, tensors: list[Any], args: Any, kwargs: Any) -> Any:
+    def _record(self, key: Any, operands: Any, tensors: list[Any], args: Any, kwargs: Any) -> Any:
         """Calls the function, keeps what it did and returns its results."""
-        recording = _core.Recording(
-            [t._core for t in tensors], [None if t._keys is None else t._keys._core for t in tensors]
-        )
+        recording = _core.Recording(operands)
         try:
             value = self._function(*args, **kwargs)
             try:

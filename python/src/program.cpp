@@ -34,11 +34,12 @@ AnyKeys keys_of(const nb::handle& object) {
 }
 
 /// One operand for each tensor; the keys are as many, None for those without.
-std::vector<Operand> operands_of(const nb::list& tensors, const nb::list& keys) {
+Operands operands_of(const nb::list& tensors, const nb::list& keys) {
   if (tensors.size() != keys.size()) throw InternalError("each operand has its keys, or None");
   std::vector<Operand> operands;
+  operands.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) operands.push_back({ciphertext_of(tensors[i]), keys_of(keys[i])});
-  return operands;
+  return Operands(std::move(operands));
 }
 
 nb::list list_of(const std::vector<AnyCiphertext>& results) {
@@ -50,18 +51,18 @@ nb::list list_of(const std::vector<AnyCiphertext>& results) {
 }  // namespace
 
 void bind_program(nb::module_& m) {
-  m.def(
-      "signature",
-      [](const nb::list& tensors, const nb::list& keys) {
-        const std::string text = signature(operands_of(tensors, keys));
-        return nb::bytes(text.data(), text.size());
-      },
-      "tensors"_a, "keys"_a);
+  nb::class_<Operands>(m, "Operands")
+      .def(
+          "__init__",
+          [](Operands* self, const nb::list& tensors, const nb::list& keys) {
+            new (self) Operands(operands_of(tensors, keys));
+          },
+          "tensors"_a, "keys"_a)
+      .def_prop_ro("signature", [](const Operands& o) { return nb::bytes(o.signature().data(), o.signature().size()); });
   nb::class_<RecordedProgram>(m, "RecordedProgram")
       .def(
           "__call__",
-          [](const RecordedProgram& program, const nb::list& tensors, const nb::list& keys) {
-            const std::vector<Operand> operands = operands_of(tensors, keys);
+          [](const RecordedProgram& program, const Operands& operands) {
             std::vector<AnyCiphertext> results;
             {
               const Released released;
@@ -69,7 +70,7 @@ void bind_program(nb::module_& m) {
             }
             return list_of(results);
           },
-          "tensors"_a, "keys"_a)
+          "operands"_a)
       .def_prop_ro("calls", [](const RecordedProgram& p) { return p.summary().calls; })
       .def_prop_ro("launches", [](const RecordedProgram& p) { return p.summary().launches; })
       .def_prop_ro("depth", [](const RecordedProgram& p) { return p.summary().depth; })
@@ -81,12 +82,7 @@ void bind_program(nb::module_& m) {
       .def_prop_ro("replays", [](const RecordedProgram& p) { return p.summary().replays; })
       .def_prop_ro("graphs", [](const RecordedProgram& p) { return p.summary().graphs; });
   nb::class_<Recording>(m, "Recording")
-      .def(
-          "__init__",
-          [](Recording* self, const nb::list& tensors, const nb::list& keys) {
-            new (self) Recording(operands_of(tensors, keys));
-          },
-          "tensors"_a, "keys"_a)
+      .def(nb::init<Operands>(), "operands"_a)
       .def(
           "finish",
           [](Recording& self, const nb::list& results) {

@@ -1,6 +1,7 @@
 #include "device/shape.h"
 
 #include <algorithm>
+#include <array>
 
 namespace heliograph::device {
 
@@ -27,13 +28,10 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 }
 
 std::string form_of(const View& v) {
-  std::string text;
-  const auto add = [&](auto value) { text += std::to_string(value) + ' '; };
-  add(v.word_size());
-  for (int i = 0; i < v.axes; ++i) add(v.shape[i]), add(v.stride[i]);
-  text += '|';
-  add(v.components), add(v.component_stride), add(v.limbs), add(v.limb_stride), add(v.n);
-  return text;
+  std::array<std::size_t, 7 + 2 * kMaxAxes> form{
+      v.word_size(), static_cast<std::size_t>(v.axes), v.components, v.component_stride, v.limbs, v.limb_stride, v.n};
+  for (int i = 0; i < v.axes; ++i) form[7 + 2 * i] = v.shape[i], form[8 + 2 * i] = static_cast<std::size_t>(v.stride[i]);
+  return {reinterpret_cast<const char*>(form.data()), (7 + 2 * static_cast<std::size_t>(v.axes)) * sizeof form[0]};
 }
 
 bool is_dense(const View& v) {

@@ -47,21 +47,19 @@ class RecordedProgram::State {
 
 class Recording::State {
  public:
-  explicit State(std::vector<Operand> given)
+  explicit State(Operands given)
       : inputs(std::move(given)),
-        signature(heliograph::signature(inputs)),
-        sources(inputs),
-        tape(all_views(inputs), sources.list()),
+        sources(inputs.list()),
+        tape(all_views(inputs.list()), sources.list()),
         observing(std::make_unique<device::Observing>(tape)) {}
 
-  std::vector<Operand> inputs;
-  std::string signature;
+  Operands inputs;
   Sources sources;
   program::Tape tape;
   std::unique_ptr<device::Observing> observing;
 };
 
-Recording::Recording(std::vector<Operand> inputs) : state_(std::make_unique<State>(std::move(inputs))) {}
+Recording::Recording(Operands inputs) : state_(std::make_unique<State>(std::move(inputs))) {}
 Recording::~Recording() = default;
 void Recording::stop() { state_ = nullptr; }
 
@@ -73,18 +71,19 @@ RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results) {
   auto made = std::make_shared<RecordedProgram::State>();
   for (const AnyCiphertext& x : results) {
     for (const device::View& v : recording::views_of(x)) views.push_back(v);
-    made->results.emplace_back(x, state->inputs);
+    made->results.emplace_back(x, state->inputs.list());
   }
-  for (const Operand& o : state->inputs) made->inputs.emplace_back(o.tensor, state->inputs);
-  made->signature = std::move(state->signature);
+  for (const Operand& o : state->inputs.list()) made->inputs.emplace_back(o.tensor, state->inputs.list());
+  made->signature = state->inputs.signature();
   made->program = state->tape.finish(views);
   return RecordedProgram(std::move(made));
 }
 
-std::vector<AnyCiphertext> RecordedProgram::operator()(const std::vector<Operand>& operands) const {
-  if (heliograph::signature(operands) != state_->signature)
+std::vector<AnyCiphertext> RecordedProgram::operator()(const Operands& given) const {
+  if (given.signature() != state_->signature)
     throw MismatchError(
         "a recorded program takes tensors of the parameters, shapes, levels and noise that it was recorded with");
+  const std::vector<Operand>& operands = given.list();
   const Sources sources(operands);
   const std::vector<device::View> views = state_->program->replay(all_views(operands), sources.list());
   std::vector<AnyCiphertext> results;
@@ -110,7 +109,7 @@ RecordedProgram::Summary RecordedProgram::summary() const {
   return s;
 }
 
-std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const std::vector<Operand>& inputs,
+std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const Operands& inputs,
                                                               const std::function<std::vector<AnyCiphertext>()>& function) {
   Recording recording(inputs);
   std::vector<AnyCiphertext> results = function();

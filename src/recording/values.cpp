@@ -255,7 +255,9 @@ std::unique_ptr<program::KeySource> key_source(const AnyKeys& keys) {
 
 }  // namespace recording
 
-std::string signature(const std::vector<Operand>& operands) {
+namespace {
+
+std::string signature_of(const std::vector<Operand>& operands) {
   recording::Text text;
   const std::vector<ring::KeyId> ids = recording::key_ids(operands);
   std::vector<device::View> views;
@@ -278,5 +280,9 @@ std::string signature(const std::vector<Operand>& operands) {
   }
   return text.take();
 }
+
+}  // namespace
+
+Operands::Operands(std::vector<Operand> list) : list_(std::move(list)), signature_(signature_of(list_)) {}
 
 }  // namespace heliograph
