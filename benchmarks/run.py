@@ -170,7 +170,7 @@ def device_kernels(micro: Path, device: str) -> list[dict[str, Any]]:
 def kernels(micro: Path) -> list[dict[str, Any]]:
     """Single kernels on one core, by instruction set."""
     rows = []
-    for level in ("avx512", "avx2", "scalar"):
+    for instructions in ("avx512", "avx2", "scalar"):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "micro.json"
             command = [
@@ -179,14 +179,14 @@ def kernels(micro: Path) -> list[dict[str, Any]]:
                 str(min(os.sched_getaffinity(0))),
                 str(micro),
                 "--device",
-                f"cpu:{level}",
+                f"cpu:{instructions}",
                 "--json",
                 str(out),
             ]
             env = dict(os.environ, HELIOGRAPH_THREADS="1")
             if subprocess.run(command, env=env, check=False).returncode == 0:
                 rows += [
-                    {"kernel": f["name"], "level": level, "threads": 1, "median_s": f["microseconds"] * 1e-6}
+                    {"kernel": f["name"], "level": instructions, "threads": 1, "median_s": f["microseconds"] * 1e-6}
                     for f in json.loads(out.read_text())["figures"]
                 ]
     return rows

@@ -103,11 +103,11 @@ def rows_of(report: dict[str, Any]) -> list[str]:
             )
     kernels = [r for r in report["results"] if "kernel" in r]
     if kernels:
-        levels = list(dict.fromkeys(r["level"] for r in kernels))
-        lines += ["", f"| kernel, one core | {' | '.join(levels)} |", "|---" * (len(levels) + 1) + "|"]
+        sets = list(dict.fromkeys(r["level"] for r in kernels))  # instruction sets
+        lines += ["", f"| kernel, one core | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
         for name in dict.fromkeys(r["kernel"] for r in kernels):
             found = {r["level"]: seconds(r["median_s"]) for r in kernels if r["kernel"] == name}
-            lines.append(f"| {name} | {' | '.join(found.get(level, '-') for level in levels)} |")
+            lines.append(f"| {name} | {' | '.join(found.get(s, '-') for s in sets)} |")
     return lines
 
 

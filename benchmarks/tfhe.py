@@ -8,7 +8,7 @@
 On cores every case runs on one of them and on all; on a GPU once. A case whose call is estimated to take longer than
 `--seconds` (its bootstraps at the rate that NANDs have shown) is left out, and the JSON says so with the estimate; `--total`
 bounds everything; what is shorter is repeated for `--repeat` seconds. Results are decrypted and compared once, outside the time. The floor of a case is the larger of its
-multiply-adds and its bytes (keys once a level, above all) at the machine's rates; what it takes is counted on the `null`
+multiply-adds and its bytes (keys once a layer, above all) at the machine's rates; what it takes is counted on the `null`
 device by the program that `--kernels` names (benchmarks/cpp/tfhe.cpp), which also measures what cores can do: without it
 there are no floors. The JSON is written after every row.
 """
@@ -42,7 +42,7 @@ def lines(command: list[str], env: dict[str, str], limit: float) -> Iterator[Row
 
 
 def counts_of(program: Path) -> dict[str, Any]:
-    """By set, what the null device counts of a bootstrap with its key switch, and of each level however many there are."""
+    """By set, what the null device counts of a bootstrap with its key switch, and of each layer however many there are."""
     command = [str(program), "--device", "null", "--shapes", SHAPES, "--counts", "1,2"]
     by_count: dict[str, dict[int, Row]] = {}
     for row in lines(command, {}, 120):
@@ -63,11 +63,11 @@ def counts_of(program: Path) -> dict[str, Any]:
     for shape, rows in by_count.items():
         one, two = totals(rows[1]), totals(rows[2])
         each = {key: two[key] - one[key] for key in one}
-        level = {key: one[key] - each[key] for key in one}
+        layer = {key: one[key] - each[key] for key in one}
         # The indicators of a group's values sum to 1: a backend need not keep the first.
         read = 2 * rows[1]["bootstrap_counts"]["bytes"] - rows[2]["bootstrap_counts"]["bytes"]
-        level["bytes"] -= read / 2 ** rows[1]["group"]
-        found[shape] = {"each": each, "level": level} | {key: rows[1][key] for key in ("n", "k", "degree", "group")}
+        layer["bytes"] -= read / 2 ** rows[1]["group"]
+        found[shape] = {"each": each, "layer": layer} | {key: rows[1][key] for key in ("n", "k", "degree", "group")}
     return found
 
 
@@ -78,7 +78,7 @@ def kernel_floor(counts: Row | None, count: int, rates: dict[str, float]) -> flo
     products = count * counts["each"]["fma"] / rates["fma_s"]
     if rates.get("mac_s"):
         products += count * counts["each"]["mac"] / rates["mac_s"]
-    return max(products, (counts["level"]["bytes"] + count * counts["each"]["bytes"]) / rates["bytes_s"])
+    return max(products, (counts["layer"]["bytes"] + count * counts["each"]["bytes"]) / rates["bytes_s"])
 
 
 def kernels(program: Path, device: str, env: dict[str, str], options: argparse.Namespace) -> Iterator[Row]:

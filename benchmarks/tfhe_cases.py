@@ -130,8 +130,8 @@ def rates_row(name: str) -> dict[str, Any]:
 
 
 def cost(case: Case) -> list[tuple[Step, int, int]]:
-    """(step, bootstraps an element, levels) of each step, of the circuit that the engine takes for so many elements: what is
-    likely faster, as a level takes at least a quarter of what fills the device.
+    """(step, bootstraps an element, layers) of each step, of the circuit that the engine takes for so many elements: what is
+    likely faster, as a layer takes at least a quarter of what fills the device.
     """
     p = party(case.set).parameters
     full = max(1, p.parallel_bootstraps)
@@ -192,13 +192,13 @@ def regression_row(case: Case) -> dict[str, Any]:
 
 
 def estimate(case: Case) -> float:
-    """Seconds of a call: bootstraps at the measured rate, no less than a bootstrap alone for each level."""
+    """Seconds of a call: bootstraps at the measured rate, no less than a bootstrap alone for each layer."""
     made = party(case.set)
     if case.regression:
         return regression_bootstraps(case) / made.a_second
     return sum(
-        step.times * max(bootstraps * step.items / made.a_second, levels * made.alone_s)
-        for step, bootstraps, levels in cost(case)
+        step.times * max(bootstraps * step.items / made.a_second, layers * made.alone_s)
+        for step, bootstraps, layers in cost(case)
     )
 
 
@@ -445,7 +445,7 @@ def warms_up(repeat: float, seconds: float, expected: float) -> bool:
     return expected < max(repeat, seconds / 8)
 
 
-#: Of one bootstrap with its key switch, and of each level: from the null device's counts.
+#: Of one bootstrap with its key switch, and of each layer: from the null device's counts.
 Counts = dict[str, dict[str, float]]
 
 
@@ -454,11 +454,11 @@ def floor(case: Case, counts: Counts | None, rates: dict[str, float]) -> tuple[f
     if not counts or not rates.get("bytes_s"):
         return None, ""
     products = moved = 0.0
-    for step, bootstraps, levels in cost(case):
+    for step, bootstraps, layers in cost(case):
         many = step.times * step.items * bootstraps
         products += many * counts["each"]["fma"] / rates["fma_s"] if rates.get("fma_s") else 0.0
         products += many * counts["each"]["mac"] / rates["mac_s"] if rates.get("mac_s") else 0.0
-        moved += many * counts["each"]["bytes"] + step.times * levels * counts["level"]["bytes"]
+        moved += many * counts["each"]["bytes"] + step.times * layers * counts["layer"]["bytes"]
     found = {"products": products, "bytes": moved / rates["bytes_s"]}
     name = max(found, key=lambda key: found[key])
     return found[name], name
@@ -475,7 +475,7 @@ def row_of(name: str, seconds: float, repeat: float, counts: Counts | None, rate
         "parameters": describe(party(case.set).parameters),
         "items": case.items,
         "bootstraps": regression_bootstraps(case) if case.regression else sum(s.times * s.items * b for s, b, _ in found),
-        "levels": sum(s.times * levels for s, _, levels in found),
+        "levels": sum(s.times * layers for s, _, layers in found),
         "estimate_s": expected,
         "load": round(os.getloadavg()[0], 2),
         "table": case.table,

@@ -109,7 +109,7 @@ def plain(found: list[Row], beginning: str, seconds: Time) -> list[str]:
         )
     order = list(dict.fromkeys(line[0] for line in lines))
     lines.sort(key=lambda line: order.index(line[0]))
-    heads = ["what", "on", "bootstraps of one in levels", "one call", "a second", "floor", "over floor"]
+    heads = ["what", "on", "bootstraps of one in layers", "one call", "a second", "floor", "over floor"]
     return table([*heads, "security, failure", "peers, measured earlier"], lines)
 
 

@@ -40,20 +40,20 @@ class Set(NamedTuple):
     lwe: float  # log2 deviations
     glwe: float
     base: int
-    levels: int
+    length: int
     switch_base: int
-    switch_levels: int
+    switch_length: int
     group: int
 
 
 def variances(s: Set) -> tuple[float, float, float]:
     """Of a bootstrap's result, the key switch and the modulus switch, in turns squared."""
-    wide, groups, values, rows = s.k * s.degree, s.n // s.group, 2**s.group, (s.k + 1) * s.levels
+    wide, groups, values, rows = s.k * s.degree, s.n // s.group, 2**s.group, (s.k + 1) * s.length
     digit, switch_digit = (4**s.base + 2) / 12, (4**s.switch_base + 2) / 12
-    cut, switch_cut = 4.0 ** (-s.base * s.levels) / 12, 4.0 ** (-s.switch_base * s.switch_levels) / 12
+    cut, switch_cut = 4.0 ** (-s.base * s.length) / 12, 4.0 ** (-s.switch_base * s.switch_length) / 12
     word = 2.0**-64 / 12
     bootstrap = groups * (values * rows * s.degree * digit * 4**s.glwe + cut * (1 + wide / 2))
-    key_switch = wide * s.switch_levels * switch_digit * (4**s.lwe + word) + switch_cut * wide / 2 + word
+    key_switch = wide * s.switch_length * switch_digit * (4**s.lwe + word) + switch_cut * wide / 2 + word
     return bootstrap, key_switch, (s.n / 4 + 1) / (2 * s.degree) ** 2 / 12
 
 
@@ -68,7 +68,7 @@ def log2_failure(s: Set, norm: int, half: float) -> float:
 
 def cost(s: Set) -> float:
     """Floating-point operations of a blind rotation, plus multiply-adds of the key switch."""
-    rows, half = (s.k + 1) * s.levels, s.degree // 2
+    rows, half = (s.k + 1) * s.length, s.degree // 2
     transform = 5 * half * math.log2(half)
     product = 8 * half * rows * (s.k + 1) * 2**s.group
     return s.n / s.group * ((rows + s.k + 1) * transform + product) + switch_macs(s)
@@ -76,7 +76,7 @@ def cost(s: Set) -> float:
 
 def switch_macs(s: Set) -> float:
     """Multiply-adds of a key switch."""
-    return s.k * s.degree * s.switch_levels * (s.n + 1)
+    return s.k * s.degree * s.switch_length * (s.n + 1)
 
 
 def search(
@@ -95,11 +95,11 @@ def search(
     for n, lwe in dimensions.items():
         if n % group:
             continue
-        for levels, bases in ((1, range(8, 27)), (2, range(6, 17))):
+        for length, bases in ((1, range(8, 27)), (2, range(6, 17))):
             for base in bases:
                 for switch_base in range(1, 9):
-                    for switch_levels in range(1, min(16, 32 // switch_base) + 1):
-                        s = Set(n, k, degree, lwe, glwe, base, levels, switch_base, switch_levels, group)
+                    for switch_length in range(1, min(16, 32 // switch_base) + 1):
+                        s = Set(n, k, degree, lwe, glwe, base, length, switch_base, switch_length, group)
                         failure = log2_failure(s, norm, half)
                         if failure <= limit and switch_macs(s) < 10e6:
                             found.append((cost(s), s, failure))
@@ -107,13 +107,13 @@ def search(
     print(f"{name}: norm {norm}, at most 2^{limit}, group {group}")
     seen: set[tuple[int, int]] = set()
     for c, s, failure in found:
-        if (s.n, s.levels) in seen:
+        if (s.n, s.length) in seen:
             continue
-        seen.add((s.n, s.levels))
+        seen.add((s.n, s.length))
         same = [f for f in found if f[1][:5] == s[:5] and f[0] == c]
         c, s, failure = min(same, key=lambda f: f[2])
         print(
-            f"  n={s.n} lwe 2^{s.lwe:.2f} gadget 2^{s.base}x{s.levels} switch 2^{s.switch_base}x{s.switch_levels}"
+            f"  n={s.n} lwe 2^{s.lwe:.2f} gadget 2^{s.base}x{s.length} switch 2^{s.switch_base}x{s.switch_length}"
             f" failure 2^{failure:.1f} {c / 1e6:.1f} Mflop, {switch_macs(s) / 1e6:.1f} of them key switch"
         )
         if len(seen) == 4:

@@ -69,7 +69,7 @@ struct DgtColumns {
   static constexpr int kThreads = cuda::Transform<Field32, L>::kThreads;
   static constexpr int kColumns = std::max(32, 128 / kThreads);
   static constexpr int kBlock = kThreads * kColumns;
-  static constexpr std::size_t kShared = cuda::Transform<Field32, L>::kLevels > 1 ? 2 * sizeof(u32) * kColumns << L : 0;
+  static constexpr std::size_t kShared = cuda::Transform<Field32, L>::kRounds > 1 ? 2 * sizeof(u32) * kColumns << L : 0;
 };
 
 /// The columns of 2^L points, with the twist: canonical words to values below 4q; back, values to canonical words. With
@@ -229,8 +229,8 @@ class DgtTables {
       const u64 two32 = (u64{1} << 32) % q;
       plain.push_back(gauss_prime(q, scale));
       product.push_back(gauss_prime(q, math::mul_mod(scale, two32, q)));
-      append_levels(forward, math::forward_twiddles(half / 2, w, q), q);
-      append_levels(inverse, math::inverse_twiddles(half / 2, w, q), q);
+      append_stages(forward, math::forward_twiddles(half / 2, w, q), q);
+      append_stages(inverse, math::inverse_twiddles(half / 2, w, q), q);
       const u64 back = math::inverse_mod(s, q), half32 = math::mul_mod(two32, math::inverse_mod(2, q), q);
       const u64 over_i = math::mul_mod(half32, math::inverse_mod(math::pow_mod(s, half, q), q), q);
       for (u64 j = 0, x = 1, y = 1; j < half; ++j, x = math::mul_mod(x, s, q), y = math::mul_mod(y, back, q)) {
@@ -265,8 +265,8 @@ class DgtTables {
     p.minus_inverse = prime<FieldMontgomery>(q, 0, 0).minus_inverse;
     return p;
   }
-  /// Level m of a cyclic network reads the first m of `twiddles`; at m + i they lie where the kernels look.
-  static void append_levels(std::vector<Field32::Constant>& to, const std::vector<u64>& twiddles, u64 q) {
+  /// Stage m of a cyclic network reads the first m of `twiddles`; at m + i they lie where the kernels look.
+  static void append_stages(std::vector<Field32::Constant>& to, const std::vector<u64>& twiddles, u64 q) {
     to.push_back(constant<Field32>(1, q));
     for (std::size_t m = 1; m <= twiddles.size(); m *= 2) {
       for (std::size_t i = 0; i < m; ++i) to.push_back(constant<Field32>(twiddles[i], q));

@@ -170,7 +170,7 @@ void run(device::Device& device, const Named& shape, const std::vector<std::size
   for (std::size_t count : counts) {
     if (each_us * static_cast<double>(count) > longest * 1e6) break;
     // Gates a + b of an item's two inputs, results apart.
-    device::GateLevel level{.first = {0, 2},
+    device::GateLayer layer{.first = {0, 2},
                             .source = {0, 1},
                             .weight = {1, 1},
                             .constant = {u64{7} << 60},
@@ -178,7 +178,7 @@ void run(device::Device& device, const Named& shape, const std::vector<std::size
                             .target = {2},
                             .tables = std::vector<u64>(b.degree, u64{1} << 61),
                             .degree = b.degree};
-    const auto gates = kernels.prepare(level);
+    const auto gates = kernels.prepare(layer);
     View wires = View::dense(nullptr, math::Word::w64, {count}, 3, 1, device::lwe_words(b.wide()));
     View narrow = View::dense(nullptr, math::Word::w32, {count}, 1, 1, device::lwe_words(b.n));
     const auto wide_memory = device.allocate(wires, device::PrimeList{0}, *queue);

@@ -165,7 +165,7 @@ class SecretKey {
 /// Clear values as a tensor that needs no key to read: an operand (noiseless, no secret; every key's).
 Ciphertext trivial(const EvaluationKeys& keys, const std::vector<std::uint64_t>& values, const Shape& shape, Type type);
 
-/// Which circuit computes an operation: the fewest bootstraps, or the fewest levels. Results are the same.
+/// Which circuit computes an operation: the fewest bootstraps, or the fewest layers. Results are the same.
 enum class Goal : unsigned char { automatic, fewest, shallow };
 
 /// An operation by name with its clear arguments. Names and arguments: docs/tfhe.md, and `operations()`.
@@ -184,9 +184,9 @@ std::vector<std::string> operations();
 /// elements only are refreshed first. Copies are not known: docs/tfhe.md, "Failure". Results may share storage with operands.
 std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& operation,
                                 const std::vector<Ciphertext>& operands, const Progress& progress = {});
-/// What it would take: bootstraps for one element, and levels.
+/// What it would take: bootstraps for one element, and layers.
 struct Cost {
-  std::size_t bootstraps = 0, levels = 0;
+  std::size_t bootstraps = 0, layers = 0;
 };
 Cost cost(const Parameters& parameters, const Operation& operation, const std::vector<Type>& types);
 

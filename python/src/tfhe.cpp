@@ -33,7 +33,7 @@ tfhe::Goal goal_of(const std::string& name) {
   if (name.empty()) return tfhe::Goal::automatic;
   if (name == "fewest") return tfhe::Goal::fewest;
   if (name == "shallow") return tfhe::Goal::shallow;
-  throw ParameterError("a goal is \"fewest\" (bootstraps) or \"shallow\" (fewest levels), not \"" + name + "\"");
+  throw ParameterError("a goal is \"fewest\" (bootstraps) or \"shallow\" (fewest layers), not \"" + name + "\"");
 }
 
 Operation operation_of(const std::string& name, std::vector<std::int64_t> arguments, const std::string& type,
@@ -104,7 +104,7 @@ void bind_parameters(nb::module_& m) {
               const Released released;
               c = tfhe::cost(p, o, types);
             }
-            return std::pair(c.bootstraps, c.levels);
+            return std::pair(c.bootstraps, c.layers);
           },
           "name"_a, "arguments"_a, "type"_a, "variant"_a, "goal"_a, "operands"_a)
       .def("__eq__",

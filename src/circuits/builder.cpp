@@ -86,13 +86,13 @@ std::uint64_t Builder::norm(const Linear& x) {
   return sum;
 }
 
-std::size_t Builder::level(const Linear& x) const {
-  std::size_t level = 0;
+std::size_t Builder::layer(const Linear& x) const {
+  std::size_t layer = 0;
   for (const Term& t : x.terms) {
     const std::uint64_t source = sources_[t.wire];
-    if (source != 0) level = std::max(level, made_[source - 1].level + 1);
+    if (source != 0) layer = std::max(layer, made_[source - 1].layer + 1);
   }
-  return level;
+  return layer;
 }
 
 std::vector<Linear> Builder::bootstrap(const Linear& x, const std::vector<std::uint64_t>& table, unsigned outputs,
@@ -114,7 +114,7 @@ std::vector<Linear> Builder::bootstrap(const Linear& x, const std::vector<std::u
   for (const Term& t : x.terms) key.insert(key.end(), {t.wire, static_cast<std::uint64_t>(std::int64_t{t.weight})});
   const auto [entry, is_new] = known_.try_emplace(std::move(key), static_cast<std::uint32_t>(made_.size()));
   if (is_new) {
-    const std::size_t at = level(x);
+    const std::size_t at = layer(x);
     made_.push_back({{x, named->second, outputs, static_cast<std::uint32_t>(sources_.size())}, at});
     sources_.insert(sources_.end(), outputs, made_.size());
   }
@@ -138,19 +138,19 @@ tfhe::Circuit Builder::finish() {
   for (std::size_t i = made_.size(); i-- > 0;) {
     if (!needed[i]) continue;
     need(made_[i].bootstrap.input);
-    depth = std::max(depth, made_[i].level + 1);
+    depth = std::max(depth, made_[i].layer + 1);
   }
 
   Circuit circuit;
   circuit.inputs = inputs_;
-  circuit.levels.resize(depth);
+  circuit.layers.resize(depth);
   std::vector<std::uint32_t> number(sources_.size(), 0);  // of each wire, in the finished circuit
   for (std::size_t wire = 0; wire < sources_.size(); ++wire) {
     if (sources_[wire] == 0) number[wire] = circuit.wires++;
   }
   std::vector<std::vector<std::uint32_t>> at(depth);
   for (std::size_t i = 0; i < made_.size(); ++i) {
-    if (needed[i]) at[made_[i].level].push_back(static_cast<std::uint32_t>(i));
+    if (needed[i]) at[made_[i].layer].push_back(static_cast<std::uint32_t>(i));
   }
   auto renumbered = [&number](Linear x) {
     for (Term& t : x.terms) t.wire = number[t.wire];
@@ -159,14 +159,14 @@ tfhe::Circuit Builder::finish() {
   };
   const auto unused = static_cast<std::uint32_t>(tables_.size());
   std::vector<std::uint32_t> table_number(tables_.size(), unused);
-  for (std::size_t level = 0; level < depth; ++level) {
-    for (const std::uint32_t i : at[level]) {
+  for (std::size_t layer = 0; layer < depth; ++layer) {
+    for (const std::uint32_t i : at[layer]) {
       const Bootstrap& made = made_[i].bootstrap;
       if (table_number[made.table] == unused) {
         table_number[made.table] = static_cast<std::uint32_t>(circuit.tables.size());
         circuit.tables.push_back(tables_[made.table]);
       }
-      circuit.levels[level].push_back({renumbered(made.input), table_number[made.table], made.outputs, circuit.wires});
+      circuit.layers[layer].push_back({renumbered(made.input), table_number[made.table], made.outputs, circuit.wires});
       for (std::uint32_t o = 0; o < made.outputs; ++o) number[made.first_output + o] = circuit.wires++;
     }
   }
@@ -178,8 +178,8 @@ std::vector<std::uint64_t> evaluate(const tfhe::Circuit& circuit, const std::vec
   require<ShapeError>(inputs.size() == circuit.inputs, "a circuit needs one torus word for each of its inputs");
   std::vector<std::uint64_t> wires = inputs;
   wires.resize(circuit.wires);
-  for (const auto& level : circuit.levels) {
-    for (const Bootstrap& b : level) {
+  for (const auto& layer : circuit.layers) {
+    for (const Bootstrap& b : layer) {
       const std::uint64_t phase = phase_of(b.input, wires);
       for (std::uint32_t o = 0; o < b.outputs; ++o) {
         wires[b.first_output + o] = look(circuit.tables[b.table].values, phase + turned(o, b.outputs));

@@ -40,15 +40,15 @@ class Builder {
   /// Bootstraps whose results no output needs are dropped.
   tfhe::Circuit finish();
 
-  /// How many levels of bootstraps `x` waits for.
-  std::size_t level(const Linear& x) const;
+  /// How many layers of bootstraps `x` waits for.
+  std::size_t layer(const Linear& x) const;
   /// Sum of squared weights.
   static std::uint64_t norm(const Linear& x);
 
  private:
   struct Made {
     tfhe::Bootstrap bootstrap;
-    std::size_t level;
+    std::size_t layer;
   };
   Encoding encoding_;
   std::vector<std::uint64_t> sources_;  // of each wire: its bootstrap's number + 1; 0: an input

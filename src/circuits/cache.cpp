@@ -62,8 +62,8 @@ constexpr double kAlone = 0.15;
 
 double estimated_time(const tfhe::Circuit& circuit, std::size_t items, std::size_t parallel) {
   double sum = 0;
-  for (const auto& level : circuit.levels) {
-    const double busy = static_cast<double>(level.size()) * static_cast<double>(items) / static_cast<double>(parallel);
+  for (const auto& layer : circuit.layers) {
+    const double busy = static_cast<double>(layer.size()) * static_cast<double>(items) / static_cast<double>(parallel);
     sum += busy < 1 ? kAlone + (1 - kAlone) * busy : busy;
   }
   return sum;
@@ -77,7 +77,7 @@ std::shared_ptr<const tfhe::Circuit> circuit_for(const Encoding& encoding, const
   const auto fewest = cache.get(encoding, operation, operands, Goal::fewest, same);
   parallel = std::max<std::size_t>(parallel, 1);
   // No circuit of more bootstraps is faster where one is busy all the time.
-  if (fewest->levels.size() < 2 || parallel == 1) return fewest;
+  if (fewest->layers.size() < 2 || parallel == 1) return fewest;
   const auto shallow = cache.get(encoding, operation, operands, Goal::shallow, same);
   return estimated_time(*shallow, items, parallel) < estimated_time(*fewest, items, parallel) ? shallow : fewest;
 }

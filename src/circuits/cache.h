@@ -32,7 +32,7 @@ class Cache {
   mutable std::mutex mutex_;
 };
 
-/// Estimated time for `items` elements, in units of what `parallel` bootstraps at once take. A level with fewer takes its
+/// Estimated time for `items` elements, in units of what `parallel` bootstraps at once take. A layer with fewer takes its
 /// share of that but at least a quarter, which is between a GPU's behaviour (all of it) and a processor's.
 double estimated_time(const tfhe::Circuit& circuit, std::size_t items, std::size_t parallel);
 

@@ -143,7 +143,7 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
   }
   const auto circuit = circuits::circuit_for(encoding, operation, types, size_of(widened.inner), parallel, compared.same);
   std::vector<lwe::Tensor> outputs;
-  for (std::size_t i = 0, at = 0; circuit->levels.empty() && i < results.size(); at += wires[i++]) {
+  for (std::size_t i = 0, at = 0; circuit->layers.empty() && i < results.size(); at += wires[i++]) {
     const auto from = passed_through(*circuit, at, wires[i], inputs);
     if (!from) break;
     outputs.push_back(inputs[*from]);
@@ -157,7 +157,7 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
 Cost cost(const Parameters& parameters, const Operation& operation, const std::vector<Type>& types) {
   const auto circuit =
       circuits::circuit_for(encoding_of(parameters.spec()), operation, types, 1, parameters.parallel_bootstraps());
-  return {circuit->bootstraps(), circuit->levels.size()};
+  return {circuit->bootstraps(), circuit->layers.size()};
 }
 
 }  // namespace heliograph::tfhe

@@ -446,7 +446,7 @@ struct BfvMultiply {
 /// The linear combination of each row of each item, into the row's first target.
 struct Combine {
   static constexpr const char* name = "combine";
-  std::shared_ptr<const PreparedLevel> level;
+  std::shared_ptr<const PreparedLayer> layer;
   View wires;
 
   template <class Self, class F>
@@ -456,11 +456,11 @@ struct Combine {
 };
 
 /// The row's first target, switched to the narrow key:
-///   (0, .., 0, round(b / 2^32)) - sum over i, level of digit(a_i, level) * key[i][level]   modulo 2^32.
+///   (0, .., 0, round(b / 2^32)) - sum over i, l of digit(a_i, l) * key[i][l]   modulo 2^32.
 struct LweKeySwitch {
   static constexpr const char* name = "lwe_key_switch";
   std::shared_ptr<const PreparedKeySwitch> key;
-  std::shared_ptr<const PreparedLevel> level;
+  std::shared_ptr<const PreparedLayer> layer;
   View wires, narrow;
 
   template <class Self, class F>
@@ -474,12 +474,12 @@ struct LweKeySwitch {
 /// Modulus switch to 2N: a'_i = round(2N a_i / 2^32), and b' = round(2N (b - floor(E / 2)) / 2^32), E the sum of the
 /// signed errors a_i - 2^32 a'_i / 2N: what half of the key's bits is expected to add is taken away (drift mitigation,
 /// ePrint 2024/1718). Blind rotation: acc = X^(-b') * (0, .., 0, table); then for each group
-///   acc_c = sum over r, level of digit(acc_r, level) * (sum over values v of X^(sum of a'_i over the bits of v) key[g][v][r][level][c]).
+///   acc_c = sum over r, l of digit(acc_r, l) * (sum over values v of X^(sum of a'_i over the bits of v) key[g][v][r][l][c]).
 /// Result o: coefficient o * N / outputs of acc as an LWE ciphertext.
 struct Bootstrap {
   static constexpr const char* name = "bootstrap";
   std::shared_ptr<const PreparedBootstrap> key;
-  std::shared_ptr<const PreparedLevel> level;
+  std::shared_ptr<const PreparedLayer> layer;
   View narrow, wires;
 
   template <class Self, class F>
@@ -489,13 +489,13 @@ struct Bootstrap {
   }
 };
 
-/// All of a level: Combine, and for what is not linear LweKeySwitch and Bootstrap, with `narrow` as scratch.
+/// All of a layer: Combine, and for what is not linear LweKeySwitch and Bootstrap, with `narrow` as scratch.
 struct Evaluate {
   static constexpr const char* name = "evaluate";
   static constexpr bool composite = true;
   std::shared_ptr<const PreparedKeySwitch> switch_key;
   std::shared_ptr<const PreparedBootstrap> key;
-  std::shared_ptr<const PreparedLevel> level;
+  std::shared_ptr<const PreparedLayer> layer;
   View wires, narrow;
 
   template <class Self, class F>

@@ -123,18 +123,18 @@ void check_turn(const PreparedPermutation& turn, std::size_t n) {
   require<ShapeError>(p.source.size() == n && p.negate.empty(), "not a permutation of the NTT domain of this degree");
 }
 
-void check_wires(const PreparedLevel& level, const View& wires, std::size_t dimension) {
+void check_wires(const PreparedLayer& layer, const View& wires, std::size_t dimension) {
   require<ShapeError>(wires.word == Word::w64 && wires.axes == 1 && wires.limbs == 1 &&
                           (dimension == 0 || wires.n == lwe_words(dimension)) && wires.n % 64 == 0 && wires.stride[0] >= 0,
                       "wires are LWE ciphertexts [item][wire] of 64-bit words, the first item first");
-  require<ShapeError>(wires.components >= level.level().wires(), "the level has more wires than there is room for");
+  require<ShapeError>(wires.components >= layer.layer().wires(), "the layer has more wires than there is room for");
 }
 
-void check_narrow(const PreparedLevel& level, const View& wires, const View& narrow, std::size_t dimension) {
+void check_narrow(const PreparedLayer& layer, const View& wires, const View& narrow, std::size_t dimension) {
   require<ShapeError>(narrow.word == Word::w32 && narrow.axes == 1 && narrow.limbs == 1 &&
                           narrow.n == lwe_words(dimension) && narrow.stride[0] >= 0,
                       "narrow ciphertexts are LWE ciphertexts [item][row] of 32-bit words, the first item first");
-  require<ShapeError>(narrow.items() == wires.items() && narrow.components >= level.level().rows(),
+  require<ShapeError>(narrow.items() == wires.items() && narrow.components >= layer.layer().rows(),
                       "there is less room for narrow ciphertexts than rows");
 }
 
@@ -324,27 +324,27 @@ void check_call(const BfvMultiply& c) {
   check_degrees(c.a, c.b, c.out);
 }
 
-void check_call(const Combine& c) { check_wires(*c.level, c.wires, 0); }
+void check_call(const Combine& c) { check_wires(*c.layer, c.wires, 0); }
 
 void check_call(const LweKeySwitch& c) {
-  check_wires(*c.level, c.wires, c.key->shape().from);
-  check_narrow(*c.level, c.wires, c.narrow, c.key->shape().to);
+  check_wires(*c.layer, c.wires, c.key->shape().from);
+  check_narrow(*c.layer, c.wires, c.narrow, c.key->shape().to);
 }
 
 void check_call(const Bootstrap& c) {
-  check_wires(*c.level, c.wires, c.key->shape().wide());
-  check_narrow(*c.level, c.wires, c.narrow, c.key->shape().n);
-  require<ShapeError>(!c.level->level().linear() && c.level->level().degree == c.key->shape().degree,
-                      "a level's tables have the key's N coefficients");
+  check_wires(*c.layer, c.wires, c.key->shape().wide());
+  check_narrow(*c.layer, c.wires, c.narrow, c.key->shape().n);
+  require<ShapeError>(!c.layer->layer().linear() && c.layer->layer().degree == c.key->shape().degree,
+                      "a layer's tables have the key's N coefficients");
 }
 
 void check_call(const Evaluate& c) {
-  if (c.level->level().linear()) return check_wires(*c.level, c.wires, 0);
-  check_wires(*c.level, c.wires, c.key->shape().wide());
-  check_narrow(*c.level, c.wires, c.narrow, c.key->shape().n);
+  if (c.layer->layer().linear()) return check_wires(*c.layer, c.wires, 0);
+  check_wires(*c.layer, c.wires, c.key->shape().wide());
+  check_narrow(*c.layer, c.wires, c.narrow, c.key->shape().n);
   require<ShapeError>(c.switch_key->shape().from == c.key->shape().wide() && c.switch_key->shape().to == c.key->shape().n,
                       "the two keys do not belong together");
-  require<ShapeError>(c.level->level().degree == c.key->shape().degree, "a level's tables have the key's N coefficients");
+  require<ShapeError>(c.layer->layer().degree == c.key->shape().degree, "a layer's tables have the key's N coefficients");
 }
 
 }  // namespace
@@ -357,10 +357,10 @@ bool idle(const Call& call) {
   return std::visit(
       [](const auto& c) {
         if constexpr (requires {
-                        c.level;
+                        c.layer;
                         c.wires;
                       })
-          return c.wires.items() == 0 || c.level->level().rows() == 0;
+          return c.wires.items() == 0 || c.layer->layer().rows() == 0;
         return false;
       },
       call);

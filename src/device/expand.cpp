@@ -308,10 +308,10 @@ std::vector<Call> expansion(const BfvMultiply& c) {
 }
 
 std::vector<Call> expansion(const Evaluate& c) {
-  std::vector<Call> calls = {Combine{c.level, c.wires}};
-  if (c.level->level().linear()) return calls;
-  calls.push_back(LweKeySwitch{c.switch_key, c.level, c.wires, c.narrow});
-  calls.push_back(Bootstrap{c.key, c.level, c.narrow, c.wires});
+  std::vector<Call> calls = {Combine{c.layer, c.wires}};
+  if (c.layer->layer().linear()) return calls;
+  calls.push_back(LweKeySwitch{c.switch_key, c.layer, c.wires, c.narrow});
+  calls.push_back(Bootstrap{c.key, c.layer, c.narrow, c.wires});
   return calls;
 }
 

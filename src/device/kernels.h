@@ -34,7 +34,7 @@ class TfheKernels {
   // Keys are as the shapes say, in host memory that may go when the call returns.
   virtual std::shared_ptr<const PreparedBootstrap> prepare(const BootstrapShape&, std::span<const u64> key) = 0;
   virtual std::shared_ptr<const PreparedKeySwitch> prepare(const KeySwitchShape&, std::span<const u32> key) = 0;
-  virtual std::shared_ptr<const PreparedLevel> prepare(GateLevel level) = 0;
+  virtual std::shared_ptr<const PreparedLayer> prepare(GateLayer layer) = 0;
 
   /// So many bootstraps at once keep the whole device busy; fewer take no less time.
   virtual std::size_t parallel_bootstraps(const BootstrapShape&) const = 0;

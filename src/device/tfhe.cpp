@@ -12,45 +12,45 @@ void BootstrapShape::check() const {
   require<ShapeError>(group >= 1 && group <= 4, "1 to 4 bits of the narrow key make a group");
   require<ShapeError>(n >= 1 && n % group == 0 && n <= 4096,
                       "the narrow dimension is a multiple of the group, at most 4096");
-  require<ShapeError>(gadget.log_base >= 1 && gadget.levels >= 1 && gadget.log_base * gadget.levels < 64 &&
+  require<ShapeError>(gadget.log_base >= 1 && gadget.length >= 1 && gadget.log_base * gadget.length < 64 &&
                           gadget.log_base <= 32 && rows() <= 16,
                       "a bootstrapping gadget has digits of 1 to 32 bits, below 64 in all, and at most 16 rows");
 }
 
 void KeySwitchShape::check() const {
   require<ShapeError>(from >= 1 && to >= 1, "a key-switching key has dimensions");
-  require<ShapeError>(gadget.log_base >= 1 && gadget.log_base <= 8 && gadget.levels >= 1 && gadget.levels <= 16 &&
-                          gadget.log_base * gadget.levels <= 32,
+  require<ShapeError>(gadget.log_base >= 1 && gadget.log_base <= 8 && gadget.length >= 1 && gadget.length <= 16 &&
+                          gadget.log_base * gadget.length <= 32,
                       "a key-switching gadget has 1 to 16 digits of at most 8 bits, at most 32 in all");
 }
 
-std::size_t GateLevel::wires() const {
+std::size_t GateLayer::wires() const {
   std::size_t most = 0;
   for (u32 w : source) most = std::max<std::size_t>(most, w + std::size_t{1});
   for (u32 w : target) most = std::max<std::size_t>(most, w + std::size_t{1});
   return most;
 }
 
-void GateLevel::check() const {
+void GateLayer::check() const {
   const std::size_t n = rows();
   require<ShapeError>(first.size() == n + 1 && first.front() == 0 && first.back() == source.size() &&
                           source.size() == weight.size() && std::is_sorted(first.begin(), first.end()),
-                      "a level's terms do not fit its rows");
+                      "a layer's terms do not fit its rows");
   require<ShapeError>(std::has_single_bit(outputs) && outputs <= 8 && target.size() == n * outputs,
-                      "a level has 1, 2, 4 or 8 targets a row");
+                      "a layer has 1, 2, 4 or 8 targets a row");
   if (linear()) {
-    require<ShapeError>(outputs == 1 && lut.empty(), "a linear level has one target a row and no tables");
+    require<ShapeError>(outputs == 1 && lut.empty(), "a linear layer has one target a row and no tables");
   } else {
     require<ShapeError>(std::has_single_bit(degree) && tables.size() % degree == 0, "a table has N words");
     require<ShapeError>(lut.size() == n && std::all_of(lut.begin(), lut.end(), [&](u32 l) { return l < luts(); }),
-                        "a row's table is not among the level's");
+                        "a row's table is not among the layer's");
   }
   std::vector<bool> written(wires());
   for (u32 w : target) {
-    require<ShapeError>(!written[w], "two results of a level go to one wire");
+    require<ShapeError>(!written[w], "two results of a layer go to one wire");
     written[w] = true;
   }
-  for (u32 w : source) require<ShapeError>(!written[w], "a result of a level goes to a wire it reads");
+  for (u32 w : source) require<ShapeError>(!written[w], "a result of a layer goes to a wire it reads");
 }
 
 }  // namespace heliograph::device

@@ -16,9 +16,9 @@
 
 namespace heliograph::device {
 
-/// Digits of base 2^log_base in [-base/2, base/2), the first `levels` of a word rounded to them, most significant first.
+/// Digits of base 2^log_base in [-base/2, base/2), the first `length` of a word rounded to them, most significant first.
 struct Gadget {
-  unsigned log_base = 0, levels = 0;
+  unsigned log_base = 0, length = 0;
   bool operator==(const Gadget&) const = default;
 };
 
@@ -27,8 +27,8 @@ constexpr std::size_t lwe_words(std::size_t dimension) { return (dimension + 64)
 
 /// A bootstrapping key: for each group of `group` bits of the narrow key, a GGSW encryption of each of the 2^group possible
 /// values' indicators, in the order of the value (bit j of it: bit `group * g + j` of the key is 1; Zhou et al. 2018, Joye and
-/// Paillier 2022). Words: [group][value][r][level][component][N], row (r, level) an encryption of zero with
-/// indicator * 2^(64 - log_base * (level + 1)) added to coefficient 0 of component r.
+/// Paillier 2022). Words: [group][value][r][digit][component][N], row (r, digit) an encryption of zero with
+/// indicator * 2^(64 - log_base * (digit + 1)) added to coefficient 0 of component r.
 struct BootstrapShape {
   std::size_t n = 0, k = 0, degree = 0;  // narrow dimension (a multiple of group), GLWE dimension, N
   Gadget gadget;
@@ -36,7 +36,7 @@ struct BootstrapShape {
 
   std::size_t groups() const { return n / group; }
   std::size_t values() const { return std::size_t{1} << group; }
-  std::size_t rows() const { return (k + 1) * gadget.levels; }
+  std::size_t rows() const { return (k + 1) * gadget.length; }
   std::size_t wide() const { return k * degree; }
   std::size_t words() const { return groups() * values() * rows() * (k + 1) * degree; }
   /// Throws ShapeError for what no backend computes: N a power of two from 256 to 4096, k 1 to 6, k * N at
@@ -45,29 +45,29 @@ struct BootstrapShape {
   bool operator==(const BootstrapShape&) const = default;
 };
 
-/// A key-switching key: [from][level] encryptions of s_i * 2^(64 - log_base * (level + 1)) under the narrow key, rounded to
-/// 32-bit words: [from][level][to + 1], not padded.
+/// A key-switching key: [from][digit] encryptions of s_i * 2^(64 - log_base * (digit + 1)) under the narrow key, rounded to
+/// 32-bit words: [from][digit][to + 1], not padded.
 struct KeySwitchShape {
   std::size_t from = 0, to = 0;
   Gadget gadget;
 
-  std::size_t words() const { return from * gadget.levels * (to + 1); }
-  /// Throws ShapeError: digits of at most 8 bits, 1 to 16 levels, within 32 bits.
+  std::size_t words() const { return from * gadget.length * (to + 1); }
+  /// Throws ShapeError: 1 to 16 digits of at most 8 bits, within 32 bits.
   void check() const;
   bool operator==(const KeySwitchShape&) const = default;
 };
 
-/// One level of a circuit: rows that depend on nothing of the level. Row r is the linear combination
+/// One layer of a circuit: rows that depend on nothing of the layer. Row r is the linear combination
 ///   sum over t in [first[r], first[r + 1]) of weight[t] * wire source[t], plus constant[r] on the body,
-/// and, unless the level is linear, its bootstrap with test polynomial lut[r], read at `outputs` places N / outputs
-/// coefficients apart. Result o of row r goes to wire target[r * outputs + o]. No target is a source of the level.
-struct GateLevel {
+/// and, unless the layer is linear, its bootstrap with test polynomial lut[r], read at `outputs` places N / outputs
+/// coefficients apart. Result o of row r goes to wire target[r * outputs + o]. No target is a source of the layer.
+struct GateLayer {
   std::vector<u32> first, source;
   std::vector<std::int32_t> weight;
   std::vector<u64> constant;
   std::vector<u32> lut, target;
   unsigned outputs = 1;     // a power of two, at most 8
-  std::vector<u64> tables;  // [number of luts][N]; empty: the level is linear
+  std::vector<u64> tables;  // [number of luts][N]; empty: the layer is linear
   std::size_t degree = 0;   // N
 
   std::size_t rows() const { return constant.size(); }
@@ -99,25 +99,25 @@ class PreparedKeySwitch {
   KeySwitchShape shape_;
 };
 
-class PreparedLevel {
+class PreparedLayer {
  public:
-  explicit PreparedLevel(GateLevel level) : level_(std::move(level)) { level_.check(); }
-  virtual ~PreparedLevel() = default;
-  const GateLevel& level() const { return level_; }
+  explicit PreparedLayer(GateLayer layer) : layer_(std::move(layer)) { layer_.check(); }
+  virtual ~PreparedLayer() = default;
+  const GateLayer& layer() const { return layer_; }
 
  private:
-  GateLevel level_;
+  GateLayer layer_;
 };
 
 // The arithmetic of the contract, as every backend's scalar code does it.
 
-/// Signed digit `level` (0: most significant) of `word` as Gadget says.
-inline std::int64_t gadget_digit(u64 word, const Gadget& g, unsigned level) {
-  const unsigned kept = g.log_base * g.levels;
+/// Signed digit `index` (0: most significant) of `word` as Gadget says.
+inline std::int64_t gadget_digit(u64 word, const Gadget& g, unsigned index) {
+  const unsigned kept = g.log_base * g.length;
   u64 t = kept < 64 ? (word + (u64{1} << (63 - kept))) >> (64 - kept) : word;
   const u64 base = u64{1} << g.log_base;
   std::int64_t digit = 0;
-  for (unsigned l = g.levels; l-- > level;) {
+  for (unsigned l = g.length; l-- > index;) {
     digit = static_cast<std::int64_t>((t + base / 2) & (base - 1)) - static_cast<std::int64_t>(base / 2);
     t = (t - static_cast<u64>(digit)) >> g.log_base;
   }

@@ -81,23 +81,23 @@ Count counted(const Gather& c) {
 // and digits times bundle) and rows + k + 1. Keys and tables are read once a call.
 
 Count counted(const Combine& c) {
-  const GateLevel& level = c.level->level();
+  const GateLayer& layer = c.layer->layer();
   const u64 words = c.wires.n - 63;  // the wide dimension is a multiple of 64
-  std::vector<bool> read(level.wires());
+  std::vector<bool> read(layer.wires());
   u64 sources = 0;
-  for (u32 w : level.source) {
+  for (u32 w : layer.source) {
     sources += !read[w];
     read[w] = true;
   }
   return {.calls = 1,
           .bytes_read = stored_items(c.wires) * sources * words * sizeof(u64),
-          .bytes_written = c.wires.items() * level.rows() * words * sizeof(u64),
-          .products = c.wires.items() * level.source.size() * words};
+          .bytes_written = c.wires.items() * layer.rows() * words * sizeof(u64),
+          .products = c.wires.items() * layer.source.size() * words};
 }
 
 Count counted(const LweKeySwitch& c) {
   const KeySwitchShape& s = c.key->shape();
-  const u64 rows = c.level->level().rows(), samples = c.wires.items() * rows;
+  const u64 rows = c.layer->layer().rows(), samples = c.wires.items() * rows;
   return {.calls = 1,
           .bytes_read = stored_items(c.wires) * rows * (s.from + 1) * sizeof(u64) + s.words() * sizeof(u32),
           .bytes_written = samples * (s.to + 1) * sizeof(u32),
@@ -106,13 +106,13 @@ Count counted(const LweKeySwitch& c) {
 
 Count counted(const Bootstrap& c) {
   const BootstrapShape& s = c.key->shape();
-  const GateLevel& level = c.level->level();
-  const u64 samples = c.wires.items() * level.rows(), m = s.degree / 2, log_m = static_cast<u64>(std::countr_zero(m));
+  const GateLayer& layer = c.layer->layer();
+  const u64 samples = c.wires.items() * layer.rows(), m = s.degree / 2, log_m = static_cast<u64>(std::countr_zero(m));
   const u64 spectra = s.rows() * (s.k + 1) * s.values() + s.values() - 1, transforms = s.rows() + s.k + 1;
   return {.calls = 1,
-          .bytes_read = stored_items(c.narrow) * level.rows() * (s.n + 1) * sizeof(u32) +
-                        (s.words() + level.tables.size()) * sizeof(u64),
-          .bytes_written = samples * level.outputs * (s.wide() + 1) * sizeof(u64),
+          .bytes_read = stored_items(c.narrow) * layer.rows() * (s.n + 1) * sizeof(u32) +
+                        (s.words() + layer.tables.size()) * sizeof(u64),
+          .bytes_written = samples * layer.outputs * (s.wide() + 1) * sizeof(u64),
           .products = samples * s.groups() * (spectra * 4 * m + transforms * 2 * m * log_m)};
 }
 

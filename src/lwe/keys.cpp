@@ -55,12 +55,12 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
   const device::BootstrapShape& b = p.bootstrap;
   const device::KeySwitchShape& s = p.key_switch;
   const std::size_t n = b.degree, row_count = bootstrap_rows(b);
-  EvaluationKeys keys{seed, std::vector<u64>(row_count * n), std::vector<u32>(s.from * s.gadget.levels)};
+  EvaluationKeys keys{seed, std::vector<u64>(row_count * n), std::vector<u32>(s.from * s.gadget.length)};
   std::vector<BinaryPolynomial> polynomials;
   for (std::size_t c = 0; c < b.k; ++c) polynomials.emplace_back(std::span(secret.wide).subspan(c * n, n));
 
   in_steps(row_count, b.k * n * 64, 0, 0.9, progress, [&](std::size_t row) {
-    const std::size_t level = row % b.gadget.levels, r = row / b.gadget.levels % (b.k + 1);
+    const std::size_t digit = row % b.gadget.length, r = row / b.gadget.length % (b.k + 1);
     const std::size_t value = row / b.rows() % b.values(), group = row / b.rows() / b.values();
     const std::span<u64> body = std::span(keys.bootstrap).subspan(row * n, n);
     fill_errors(secret_seed, {.purpose = kBootstrapError, .item = static_cast<u32>(row)}, p.glwe_noise, body);
@@ -75,7 +75,7 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
     for (std::size_t j = 0; j < b.group; ++j) actual |= std::size_t{secret.narrow[group * b.group + j]} << j;
     const u64 here = math::mask_of(actual == value);
     // What belongs into mask r is subtracted from the body times S_r instead: masks stay the seed's.
-    const u64 scale = here & u64{1} << (64 - b.gadget.log_base * (level + 1));
+    const u64 scale = here & u64{1} << (64 - b.gadget.log_base * (digit + 1));
     if (r == b.k) {
       body[0] += scale;
     } else {
@@ -86,13 +86,13 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
   SecretVector<u32> narrow(s.to);
   std::transform(secret.narrow.begin(), secret.narrow.end(), narrow.begin(), [](unsigned char bit) { return u32{0} - bit; });
   in_steps(keys.key_switch.size(), s.to, 0.9, 1, progress, [&](std::size_t row) {
-    const std::size_t level = row % s.gadget.levels, i = row / s.gadget.levels;
+    const std::size_t digit = row % s.gadget.length, i = row / s.gadget.length;
     thread_local std::vector<u32> mask;
     mask.resize(s.to);
     fill_switch_mask(seed, row, mask);
     u64 error;
     fill_errors(secret_seed, {.purpose = kSwitchError, .item = static_cast<u32>(row)}, p.lwe_noise, {&error, 1});
-    const u64 message = secret.wide[i] * (u64{1} << (64 - s.gadget.log_base * (level + 1)));
+    const u64 message = secret.wide[i] * (u64{1} << (64 - s.gadget.log_base * (digit + 1)));
     keys.key_switch[row] = dot(mask, narrow) + static_cast<u32>((message + error + (u64{1} << 31)) >> 32);
   });
   return keys;
@@ -113,7 +113,7 @@ std::vector<u64> expand_bootstrap_key(const Parameters& p, const EvaluationKeys&
 std::vector<u32> expand_switch_key(const Parameters& p, const EvaluationKeys& keys) {
   const device::KeySwitchShape& s = p.key_switch;
   std::vector<u32> words(s.words());
-  parallel_for(s.from * s.gadget.levels, words.size(), [&](std::size_t row) {
+  parallel_for(s.from * s.gadget.length, words.size(), [&](std::size_t row) {
     u32* const out = words.data() + row * (s.to + 1);
     fill_switch_mask(keys.seed, row, {out, s.to});
     out[s.to] = keys.key_switch[row];

@@ -30,7 +30,7 @@ struct SecretKey {
   SecretVector<u64> wide_masks() const;
 };
 
-/// Bodies of a seeded bootstrapping key, [group][value][r][level][N], and of a key-switching key, [from][level].
+/// Bodies of a seeded bootstrapping key, [group][value][r][digit][N], and of a key-switching key, [from][digit].
 struct EvaluationKeys {
   Key256 seed{};  // of the masks
   std::vector<u64> bootstrap;

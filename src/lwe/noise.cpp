@@ -13,8 +13,8 @@ namespace {
 /// E[d^2] of a signed digit in [-B/2, B/2) of a uniform word: B^2 / 12 - 1 / 12, and the square of its mean, -1/2.
 double digit_square(const device::Gadget& g) { return (std::exp2(2.0 * g.log_base) + 2) / 12; }
 
-/// Variance of what is cut off a uniform word: it is uniform in +- 2^-(log_base * levels) / 2.
-double cut_off(const device::Gadget& g) { return std::exp2(-2.0 * g.log_base * g.levels) / 12; }
+/// Variance of what is cut off a uniform word: it is uniform in +- 2^-(log_base * length) / 2.
+double cut_off(const device::Gadget& g) { return std::exp2(-2.0 * g.log_base * g.length) / 12; }
 
 double weight_of(const SecretKey& s) {
   return std::accumulate(s.wide.begin(), s.wide.end(), 0.0, [](double sum, unsigned char bit) { return sum + bit; });
@@ -36,7 +36,7 @@ NoiseModel::NoiseModel(const Parameters& p, double wide_weight) {
   bootstrap = groups * (products + cut_off(b.gadget) * (1 + wide_weight));
   // Words of the key and the body are rounded to 32 bits; masks are drawn as 32 bits.
   const double word = 0x1p-64 / 12;
-  key_switch = wide * p.key_switch.gadget.levels * digit_square(p.key_switch.gadget) * (p.lwe_noise.variance() + word) +
+  key_switch = wide * p.key_switch.gadget.length * digit_square(p.key_switch.gadget) * (p.lwe_noise.variance() + word) +
                cut_off(p.key_switch.gadget) * wide_weight + word;
   // An error e_i of the mask adds e_i (s_i - 1/2): half of the sum of all is taken off the body, which is rounded itself.
   const double step = 1 / (2 * static_cast<double>(b.degree));

@@ -18,7 +18,7 @@ const Mine& mine(const Base& prepared) {
 
 }  // namespace
 
-// ---- keys and levels
+// ---- keys and layers
 
 /// Keys are large, and preparing them is a transform: all members at once, on threads of their own.
 template <class Base, class Shape, class Word>
@@ -72,8 +72,8 @@ std::shared_ptr<const PreparedKeySwitch> MeshTfheKernels::prepare(const KeySwitc
   return std::make_shared<MeshSwitchKey>(shape, on_every_member<PreparedKeySwitch>(shape, key));
 }
 
-std::shared_ptr<const PreparedLevel> MeshTfheKernels::prepare(GateLevel level) {
-  return std::make_shared<MeshLevel>(state_, std::move(level));
+std::shared_ptr<const PreparedLayer> MeshTfheKernels::prepare(GateLayer layer) {
+  return std::make_shared<MeshLayer>(state_, std::move(layer));
 }
 
 std::vector<std::size_t> MeshTfheKernels::parallel_of_members(const BootstrapShape& shape) const {
@@ -98,21 +98,21 @@ std::size_t MeshTfheKernels::parallel_bootstraps(const BootstrapShape& shape) co
   return sum;
 }
 
-std::shared_ptr<const PreparedLevel> MeshLevel::on(std::size_t m) const {
+std::shared_ptr<const PreparedLayer> MeshLayer::on(std::size_t m) const {
   if (!state_->here(m)) return nullptr;
   const std::lock_guard lock(mutex_);
-  auto& slot = each_[{m, 0, level().rows(), false}];
-  if (!slot) slot = state_->guarded([&] { return state_->member(m).device->tfhe().prepare(level()); });
+  auto& slot = each_[{m, 0, layer().rows(), false}];
+  if (!slot) slot = state_->guarded([&] { return state_->member(m).device->tfhe().prepare(layer()); });
   return slot;
 }
 
-GateLevel MeshLevel::rows(std::size_t first, std::size_t count, bool packed) const {
-  const GateLevel& all = level();
+GateLayer MeshLayer::rows(std::size_t first, std::size_t count, bool packed) const {
+  const GateLayer& all = layer();
   const auto slice = [](const auto& list, std::size_t from, std::size_t n) {
     const auto begin = list.begin() + static_cast<std::ptrdiff_t>(from);
     return std::vector(begin, begin + static_cast<std::ptrdiff_t>(n));
   };
-  GateLevel part{.first = std::vector<math::u32>(count + 1),
+  GateLayer part{.first = std::vector<math::u32>(count + 1),
                  .source = {},
                  .weight = {},
                  .constant = std::vector<u64>(count),
@@ -125,12 +125,12 @@ GateLevel MeshLevel::rows(std::size_t first, std::size_t count, bool packed) con
   return part;
 }
 
-std::shared_ptr<const PreparedLevel> MeshLevel::rows_on(std::size_t m, std::size_t first, std::size_t count,
+std::shared_ptr<const PreparedLayer> MeshLayer::rows_on(std::size_t m, std::size_t first, std::size_t count,
                                                         bool packed) const {
   if (!state_->here(m)) return nullptr;
   const std::lock_guard lock(mutex_);
-  // Told from the whole level, whose sums are still to be made, by a first row beyond all.
-  auto& slot = each_[{m, first + level().rows() + 1, count, packed}];
+  // Told from the whole layer, whose sums are still to be made, by a first row beyond all.
+  auto& slot = each_[{m, first + layer().rows() + 1, count, packed}];
   if (!slot) {
     slot = state_->guarded([&] { return state_->member(m).device->tfhe().prepare(rows(first, count, packed)); });
   }
@@ -192,11 +192,11 @@ std::vector<Block> to_write(Operation& op, const View& v, const std::vector<Bloc
 }  // namespace
 
 void MeshTfheKernels::run(Queue& q, const Combine& c) {
-  const auto& level = mine<MeshLevel>(*c.level);
+  const auto& layer = mine<MeshLayer>(*c.layer);
   Operation op(*state_, q);
   Items items(op, c.wires);
   for (const Block& part : items.parts()) {
-    op.post(part.member, [there = level.on(part.member), w = part.view](Device&, Queue& queue) {
+    op.post(part.member, [there = layer.on(part.member), w = part.view](Device&, Queue& queue) {
       queue.enqueue(Combine{there, w});
     });
   }
@@ -205,16 +205,16 @@ void MeshTfheKernels::run(Queue& q, const Combine& c) {
 
 void MeshTfheKernels::run(Queue& q, const LweKeySwitch& c) {
   const auto& key = mine<MeshSwitchKey>(*c.key);
-  const auto& level = mine<MeshLevel>(*c.level);
+  const auto& layer = mine<MeshLayer>(*c.layer);
   Operation op(*state_, q);
   const Items items(op, c.wires);
   std::vector<Block> elsewhere;
-  const View rows = c.narrow.with_components(0, level.level().rows());  // what is behind them stays as it is
+  const View rows = c.narrow.with_components(0, layer.layer().rows());  // what is behind them stays as it is
   const std::vector<Block> out = to_write(op, rows, items.parts(), elsewhere);
   op.writes(rows);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t m = out[i].member;
-    op.post(m, [there = level.on(m), key = key.on(m), w = items.parts()[i].view, o = out[i].view](Device&, Queue& queue) {
+    op.post(m, [there = layer.on(m), key = key.on(m), w = items.parts()[i].view, o = out[i].view](Device&, Queue& queue) {
       queue.enqueue(LweKeySwitch{key, there, w, o});
     });
   }
@@ -223,25 +223,25 @@ void MeshTfheKernels::run(Queue& q, const LweKeySwitch& c) {
 
 void MeshTfheKernels::run(Queue& q, const Bootstrap& c) {
   const auto& key = mine<MeshBootstrapKey>(*c.key);
-  const auto& level = mine<MeshLevel>(*c.level);
+  const auto& layer = mine<MeshLayer>(*c.layer);
   Operation op(*state_, q);
   Items items(op, c.wires);
-  const View rows = c.narrow.with_components(0, level.level().rows());
+  const View rows = c.narrow.with_components(0, layer.layer().rows());
   const std::vector<Block> in = op.fetch(rows, like(items.parts(), rows));
   for (std::size_t i = 0; i < in.size(); ++i) {
     const std::size_t m = in[i].member;
-    op.post(m, [there = level.on(m), key = key.on(m), n = in[i].view, w = items.parts()[i].view](Device&, Queue& queue) {
+    op.post(m, [there = layer.on(m), key = key.on(m), n = in[i].view, w = items.parts()[i].view](Device&, Queue& queue) {
       queue.enqueue(Bootstrap{key, there, n, w});
     });
   }
   items.changed();
 }
 
-// ---- a level
+// ---- a layer
 
 namespace {
 
-/// Members that evaluate a level for the items of one part: the one that holds them, then those that help it, and the bounds
+/// Members that evaluate a layer for the items of one part: the one that holds them, then those that help it, and the bounds
 /// of their rows.
 struct Team {
   std::vector<std::size_t> members, bounds;
@@ -311,11 +311,11 @@ struct Help {
   Block wires, narrow;               // there: results of its rows packed
   std::vector<Run> in, out;          // first targets, all targets
 
-  Help(const GateLevel& level, std::size_t first_row, std::size_t rows) : first(first_row), count(rows) {
+  Help(const GateLayer& layer, std::size_t first_row, std::size_t rows) : first(first_row), count(rows) {
     std::vector<math::u32> heads, targets;
     for (std::size_t r = first; r < first + count; ++r) {
-      for (std::size_t o = 0; o < level.outputs; ++o) targets.push_back(level.target[r * level.outputs + o]);
-      heads.push_back(level.target[r * level.outputs]);
+      for (std::size_t o = 0; o < layer.outputs; ++o) targets.push_back(layer.target[r * layer.outputs + o]);
+      heads.push_back(layer.target[r * layer.outputs]);
     }
     in = runs_of(heads), out = runs_of(targets);
   }
@@ -327,11 +327,11 @@ constexpr std::size_t kMostRuns = 64;
 }  // namespace
 
 void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
-  if (c.level->level().linear()) return q.expand(c);
-  const auto& level = mine<MeshLevel>(*c.level);
+  if (c.layer->layer().linear()) return q.expand(c);
+  const auto& layer = mine<MeshLayer>(*c.layer);
   const auto& to_narrow = mine<MeshSwitchKey>(*c.switch_key);
   const auto& to_wide = mine<MeshBootstrapKey>(*c.key);
-  const GateLevel& gates = level.level();
+  const GateLayer& gates = layer.layer();
   Operation op(*state_, q);
   Items items(op, c.wires);
   std::vector<Block> elsewhere;  // scratch: never stored
@@ -360,7 +360,7 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   }
   for (std::size_t i = 0; i < own.size(); ++i) {
     const std::size_t m = items.parts()[i].member;
-    op.post(m, [there = level.on(m), ks = to_narrow.on(m), bk = to_wide.on(m), w = items.parts()[i].view,
+    op.post(m, [there = layer.on(m), ks = to_narrow.on(m), bk = to_wide.on(m), w = items.parts()[i].view,
                 n = scratch[i].view, alone = own[i] == gates.rows()](Device&, Queue& queue) {
       if (alone)
         queue.enqueue(Evaluate{ks, bk, there, w, n});
@@ -382,7 +382,7 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
       const Block from = op.fetch(every(c.wires, r.first, r.count, r.step), {wanted}).front();
       pieces.push_back({from.view, every(h.wires.view, r.at * outputs, r.count, outputs)});
     }
-    op.post(m, [there = level.rows_on(m, h.first, h.count, true), ks = to_narrow.on(m), bk = to_wide.on(m),
+    op.post(m, [there = layer.rows_on(m, h.first, h.count, true), ks = to_narrow.on(m), bk = to_wide.on(m),
                 pieces = std::move(pieces), w = h.wires.view, n = h.narrow.view](Device&, Queue& queue) {
       queue.enqueue(Gather{pieces});
       queue.enqueue(LweKeySwitch{ks, there, w, n});
@@ -392,7 +392,7 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (own[i] == gates.rows()) continue;
     const std::size_t m = items.parts()[i].member;
-    op.post(m, [there = level.rows_on(m, 0, own[i], false), ks = to_narrow.on(m), bk = to_wide.on(m),
+    op.post(m, [there = layer.rows_on(m, 0, own[i], false), ks = to_narrow.on(m), bk = to_wide.on(m),
                 w = items.parts()[i].view, n = scratch[i].view](Device&, Queue& queue) {
       queue.enqueue(LweKeySwitch{ks, there, w, n});
       queue.enqueue(Bootstrap{bk, there, n, w});

@@ -1,5 +1,5 @@
-// TFHE's kernels of device/call.h over the members of a mesh. Keys are on every member. Each member evaluates a level for the
-// items that lie on it; where items are fewer than members and a level has more rows than keep those busy, the idle ones
+// TFHE's kernels of device/call.h over the members of a mesh. Keys are on every member. Each member evaluates a layer for the
+// items that lie on it; where items are fewer than members and a layer has more rows than keep those busy, the idle ones
 // take rows.
 #pragma once
 
@@ -27,21 +27,21 @@ class MeshTfheKey final : public Base {
 using MeshBootstrapKey = MeshTfheKey<PreparedBootstrap, BootstrapShape>;
 using MeshSwitchKey = MeshTfheKey<PreparedKeySwitch, KeySwitchShape>;
 
-/// A level on the members that use it, or some of its rows.
-class MeshLevel final : public PreparedLevel {
+/// A layer on the members that use it, or some of its rows.
+class MeshLayer final : public PreparedLayer {
  public:
-  MeshLevel(std::shared_ptr<State> state, GateLevel level) : PreparedLevel(std::move(level)), state_(std::move(state)) {}
-  std::shared_ptr<const PreparedLevel> on(std::size_t m) const;
+  MeshLayer(std::shared_ptr<State> state, GateLayer layer) : PreparedLayer(std::move(layer)), state_(std::move(state)) {}
+  std::shared_ptr<const PreparedLayer> on(std::size_t m) const;
   /// Rows [first, first + count) whose linear combinations are made already. `packed`: result o of the i-th of them is wire
   /// i * outputs + o, and their combinations are in the first of these.
-  std::shared_ptr<const PreparedLevel> rows_on(std::size_t m, std::size_t first, std::size_t count, bool packed) const;
+  std::shared_ptr<const PreparedLayer> rows_on(std::size_t m, std::size_t first, std::size_t count, bool packed) const;
 
  private:
-  GateLevel rows(std::size_t first, std::size_t count, bool packed) const;
+  GateLayer rows(std::size_t first, std::size_t count, bool packed) const;
 
   std::shared_ptr<State> state_;
   mutable std::mutex mutex_;
-  mutable std::map<std::tuple<std::size_t, std::size_t, std::size_t, bool>, std::shared_ptr<const PreparedLevel>> each_;
+  mutable std::map<std::tuple<std::size_t, std::size_t, std::size_t, bool>, std::shared_ptr<const PreparedLayer>> each_;
 };
 
 class MeshTfheKernels final : public device::TfheKernels {
@@ -50,7 +50,7 @@ class MeshTfheKernels final : public device::TfheKernels {
 
   std::shared_ptr<const PreparedBootstrap> prepare(const BootstrapShape&, std::span<const u64> key) override;
   std::shared_ptr<const PreparedKeySwitch> prepare(const KeySwitchShape&, std::span<const math::u32> key) override;
-  std::shared_ptr<const PreparedLevel> prepare(GateLevel level) override;
+  std::shared_ptr<const PreparedLayer> prepare(GateLayer layer) override;
   /// Of all members, on all ranks: every rank asks for the same shapes in the same order.
   std::size_t parallel_bootstraps(const BootstrapShape&) const override;
 

@@ -418,7 +418,7 @@ TEST(BooleanGates, Adders) {
       },
       Goal::fewest);
   EXPECT_EQ(full.circuit.bootstraps(), 2u);
-  EXPECT_EQ(full.circuit.levels.size(), 1u);
+  EXPECT_EQ(full.circuit.layers.size(), 1u);
   for (u64 i = 0; i < 8; ++i) {
     const u64 a = i & 1, b = i >> 1 & 1, c = i >> 2;
     EXPECT_EQ(run(full, {a, b, c}), (std::vector{(a + b + c) % 2, (a + b + c) / 2}));
@@ -517,7 +517,7 @@ TEST(Builder, InputsComeFirstWhateverTheOrder) {
   const auto h = builder.bootstrap(x, {kBits.unit()}, 2);
   const auto dropped = builder.bootstrap(b, {5});
   EXPECT_EQ(builder.bootstrap(x, {kBits.unit()}, 2)[1], h[1]);
-  EXPECT_EQ(builder.level(h[0]), 2u);
+  EXPECT_EQ(builder.layer(h[0]), 2u);
   builder.output(h[1]);
   builder.output(b);
   const tfhe::Circuit circuit = builder.finish();
@@ -525,7 +525,7 @@ TEST(Builder, InputsComeFirstWhateverTheOrder) {
   EXPECT_EQ(circuit.bootstraps(), 2u);
   EXPECT_EQ(circuit.wires, 5u);
   EXPECT_EQ(circuit.tables.size(), 1u);
-  EXPECT_EQ(circuit.levels.size(), 2u);
+  EXPECT_EQ(circuit.layers.size(), 2u);
   EXPECT_EQ(circuit.outputs[1].terms[0].wire, 1u);
   const u64 yes = kBits.unit(), no = u64{0} - yes;
   EXPECT_EQ(circuits::evaluate(circuit, {no, yes}), (std::vector{yes, yes}));
@@ -546,14 +546,14 @@ TEST(Builder, RefusesWhatNoiseDoesNotAllow) {
   EXPECT_EQ(builder.bootstrap(circuits::constant(u64{1} << 61), {10, 11, 12, 13}, 2)[1].constant, 13u);
 }
 
-/// What operations of 32 bits cost at most: bootstraps and levels where these are few.
+/// What operations of 32 bits cost at most: bootstraps and layers where these are few.
 TEST(BooleanCosts, At32Bits) {
   struct Row {
     std::string name;
     int operands;
     Make make;
     std::string variant;
-    std::array<std::size_t, 4> most;  // bootstraps and levels of fewest, bootstraps and levels of shallow
+    std::array<std::size_t, 4> most;  // bootstraps and layers of fewest, bootstraps and layers of shallow
   };
   const std::vector<Row> rows{
       {"add", 2, [](Family& f, const Numbers& x) { return Numbers{f.add(x[0], x[1])}; }, "", {62, 32, 149, 6}},
@@ -623,7 +623,7 @@ TEST(BooleanCosts, At32Bits) {
       const Built built = build(types, row.make, goal, row.variant);
       const std::size_t at = goal == Goal::fewest ? 0 : 2;
       EXPECT_LE(built.circuit.bootstraps(), row.most[at]) << row.name;
-      EXPECT_LE(built.circuit.levels.size(), row.most[at + 1]) << row.name;
+      EXPECT_LE(built.circuit.layers.size(), row.most[at + 1]) << row.name;
       EXPECT_GT(built.circuit.bootstraps(), 0u) << row.name;
     }
   }

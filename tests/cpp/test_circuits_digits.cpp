@@ -110,7 +110,7 @@ void figure(const Rig& rig, const std::string& name, const Type& type) {
   if (std::getenv("HELIOGRAPH_FIGURES") == nullptr) return;
   std::cout << name << ' ' << type.text() << " 2^" << rig.encoding.message_bits << '/' << rig.encoding.norm << ' '
             << (rig.goal == Goal::fewest ? "fewest" : "shallow") << ' ' << rig.circuit.bootstraps() << ' '
-            << rig.circuit.levels.size() << '\n';
+            << rig.circuit.layers.size() << '\n';
 }
 
 std::vector<Type> types(std::initializer_list<unsigned> widths = {8, 16, 24, 32, 64}) {

@@ -1,4 +1,4 @@
-// What the operations' common cases do not reach of the cpu backend: levels, threads, memory, the host's float state.
+// What the operations' common cases do not reach of the cpu backend: instruction sets, threads, memory, float state.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -26,12 +26,12 @@ using device::View;
 using math::u64;
 using math::Word;
 
-std::vector<std::string> levels() {
+std::vector<std::string> instruction_sets() {
   std::vector<std::string> found;
-  for (const char* level : {"scalar", "avx2", "avx512"}) {
+  for (const char* instructions : {"scalar", "avx2", "avx512"}) {
     try {
-      make_device(level, 1);
-      found.push_back(level);
+      make_device(instructions, 1);
+      found.push_back(instructions);
     } catch (const ParameterError&) {  // not on this machine
     }
   }
@@ -64,14 +64,14 @@ std::string message_of(F&& call) {
   return "";
 }
 
-TEST(Cpu, SaysWhichLevelsThereAre) {
+TEST(Cpu, SaysWhichInstructionSetsThereAre) {
   const std::string text = message_of([] { make_device("avx1024", 1); });
   EXPECT_NE(text.find("avx1024"), std::string::npos);
-  for (const std::string& level : levels()) EXPECT_NE(text.find(level), std::string::npos) << text;
+  for (const std::string& instructions : instruction_sets()) EXPECT_NE(text.find(instructions), std::string::npos) << text;
 }
 
-TEST(Cpu, EnvironmentForcesLevelAndThreads) {
-  const Variable level("HELIOGRAPH_CPU", "scalar"), threads("HELIOGRAPH_THREADS", "3");
+TEST(Cpu, EnvironmentForcesInstructionSetAndThreads) {
+  const Variable instructions("HELIOGRAPH_CPU", "scalar"), threads("HELIOGRAPH_THREADS", "3");
   EXPECT_EQ(make_device()->description(), "3 threads, 64-bit scalar");
   EXPECT_EQ(make_device("", 1)->description(), "1 thread, 64-bit scalar");
   {
@@ -203,9 +203,9 @@ TEST(Threads, ExceptionsComeBack) {
 #if defined(__x86_64__)
 
 /// Some of everything that computes in floating point.
-std::vector<u64> transforms_and_conversions(const std::string& level, int bits) {
+std::vector<u64> transforms_and_conversions(const std::string& instructions, int bits) {
   constexpr std::size_t n = 2048;
-  const auto device = make_device(level, 1);
+  const auto device = make_device(instructions, 1);
   const auto queue = device->make_queue();
   device::Kernels& k = device->kernels();
   const auto ring = std::make_shared<math::Ring>(n, Word::w64, math::largest_primes(bits, 4, 2 * n));
@@ -238,18 +238,18 @@ std::vector<u64> transforms_and_conversions(const std::string& level, int bits) 
 }
 
 TEST(Cpu, TheHostsFloatStateChangesNothing) {
-  for (const std::string& level : levels()) {
+  for (const std::string& instructions : instruction_sets()) {
     for (const int bits : {50, 40, 30}) {
       const std::vector<u64> expected = transforms_and_conversions("scalar", bits);
       const unsigned saved = _mm_getcsr();
       // Flush to zero, denormals are zero, and each way to round.
       for (const unsigned rounding : {0u, 0x2000u, 0x4000u, 0x6000u}) {
         _mm_setcsr(0x1f80 | 0x8040 | rounding);
-        const std::vector<u64> got = transforms_and_conversions(level, bits);
+        const std::vector<u64> got = transforms_and_conversions(instructions, bits);
         const unsigned after = _mm_getcsr();
         _mm_setcsr(saved);
-        EXPECT_EQ(after & 0xe040, 0x8040 | rounding) << level;
-        EXPECT_EQ(got, expected) << level << ", " << bits << " bits, rounding " << rounding;
+        EXPECT_EQ(after & 0xe040, 0x8040 | rounding) << instructions;
+        EXPECT_EQ(got, expected) << instructions << ", " << bits << " bits, rounding " << rounding;
       }
     }
   }

@@ -37,21 +37,21 @@ std::vector<u32> switched(const std::string& name, const device::KeySwitchShape&
   std::mt19937_64 random(7);
   std::vector<u32> key(shape.words());
   for (u32& w : key) w = static_cast<u32>(random());
-  device::GateLevel level{.first = {0}, .tables = std::vector<u64>(256), .degree = 256};
+  device::GateLayer layer{.first = {0}, .tables = std::vector<u64>(256), .degree = 256};
   const std::size_t inputs = 3;
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t w = 0; w < inputs; ++w) {
-      level.source.push_back(static_cast<u32>(w));
-      level.weight.push_back(static_cast<std::int32_t>(random() % 9) - 4);
+      layer.source.push_back(static_cast<u32>(w));
+      layer.weight.push_back(static_cast<std::int32_t>(random() % 9) - 4);
     }
-    level.first.push_back(static_cast<u32>(level.source.size()));
-    level.constant.push_back(random());
-    level.lut.push_back(0);
-    level.target.push_back(static_cast<u32>(inputs + rows - 1 - r));
+    layer.first.push_back(static_cast<u32>(layer.source.size()));
+    layer.constant.push_back(random());
+    layer.lut.push_back(0);
+    layer.target.push_back(static_cast<u32>(inputs + rows - 1 - r));
   }
   auto& kernels = device->tfhe();
   const auto prepared = kernels.prepare(shape, key);
-  const auto gates = kernels.prepare(level);
+  const auto gates = kernels.prepare(layer);
   View wires = View::dense(nullptr, math::Word::w64, {items}, inputs + rows, 1, device::lwe_words(shape.from));
   View narrow = View::dense(nullptr, math::Word::w32, {items}, rows, 1, device::lwe_words(shape.to));
   const auto wide_memory = device->allocate(wires, {}, *queue), narrow_memory = device->allocate(narrow, {}, *queue);
@@ -88,17 +88,17 @@ std::shared_ptr<const Circuit> nand() {
   auto c = std::make_shared<Circuit>();
   c->inputs = 2, c->wires = 6;
   c->tables = {{{kEighth}}};
-  c->levels.resize(2);
-  c->levels[0].push_back({{{{0, -1}, {1, -1}}, kEighth}, 0, 1, 2});
-  c->levels[0].push_back({{{{0, 1}, {1, 1}}, 0 - kEighth}, 0, 2, 3});  // and, or
-  c->levels[1].push_back({{{{3, 2}, {2, 2}}, 2 * kEighth}, 0, 1, 5});  // and xor nand: always true
+  c->layers.resize(2);
+  c->layers[0].push_back({{{{0, -1}, {1, -1}}, kEighth}, 0, 1, 2});
+  c->layers[0].push_back({{{{0, 1}, {1, 1}}, 0 - kEighth}, 0, 2, 3});  // and, or
+  c->layers[1].push_back({{{{3, 2}, {2, 2}}, 2 * kEighth}, 0, 1, 5});  // and xor nand: always true
   c->outputs = {{{{2, 1}}, 0}, {{{3, 1}}, 0}, {{{4, 1}}, 0}, {{{5, 1}}, 0}};
   return c;
 }
 
 struct Shape5 {
   std::size_t degree, k;
-  unsigned levels, log_base, group;
+  unsigned gadget_length, log_base, group;
 };
 
 double spread(const std::vector<double>& errors) {
@@ -124,7 +124,7 @@ TEST_F(GpuTfhe, BootstrapsAreRightForEveryShapeAndBatch) {
                     .lwe_noise = {false, -22},
                     .glwe_noise = {false, -44},
                     .bootstrap_log_base = s.log_base,
-                    .bootstrap_levels = s.levels,
+                    .bootstrap_levels = s.gadget_length,
                     .switch_log_base = 4,
                     .switch_levels = 4,
                     .group = s.group,
@@ -164,8 +164,8 @@ TEST_F(GpuTfhe, BootstrapsAreRightForEveryShapeAndBatch) {
       if (count <= 301) compute(host, host_secret, host_keys, on_host);
     }
     const double ratio = spread(on_gpu) / spread(on_host);
-    EXPECT_GT(ratio, 0.9) << s.degree << " " << s.k << " " << s.levels << " " << s.group;
-    EXPECT_LT(ratio, 1.1) << s.degree << " " << s.k << " " << s.levels << " " << s.group;
+    EXPECT_GT(ratio, 0.9) << s.degree << " " << s.k << " " << s.gadget_length << " " << s.group;
+    EXPECT_LT(ratio, 1.1) << s.degree << " " << s.k << " " << s.gadget_length << " " << s.group;
   }
 }
 

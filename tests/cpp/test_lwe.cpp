@@ -17,7 +17,7 @@
 namespace heliograph::lwe {
 namespace {
 
-using device::GateLevel;
+using device::GateLayer;
 
 constexpr std::size_t kSamples = 14'000;
 constexpr double kTolerance = 0.05;
@@ -100,9 +100,9 @@ class Rig {
     return static_cast<std::int32_t>(phase) * 0x1p-32;
   }
 
-  /// One level: wire 0 (an input) bootstrapped to wire 2, the combination itself left in wire 1.
-  std::shared_ptr<const device::PreparedLevel> level(std::vector<u64> table) const {
-    return device->tfhe().prepare(GateLevel{.first = {0, 1},
+  /// One layer: wire 0 (an input) bootstrapped to wire 2, the combination itself left in wire 1.
+  std::shared_ptr<const device::PreparedLayer> layer(std::vector<u64> table) const {
+    return device->tfhe().prepare(GateLayer{.first = {0, 1},
                                             .source = {0},
                                             .weight = {1},
                                             .constant = {0},
@@ -146,13 +146,13 @@ void measure(const Rig& rig, std::size_t count, const std::array<Sums*, 3>& sums
   // A test polynomial of random words: the first product's digits are those of uniform words too.
   std::vector<u64> table(p.bootstrap.degree);
   fill_uniform(key_of(60), {.purpose = kMask}, std::span<u64>(table));
-  const auto level = rig.level(table);
+  const auto layer = rig.layer(table);
   device::Queue& queue = rig.session->queue();
-  queue.enqueue(device::Combine{level, wires.view()});
-  queue.enqueue(device::LweKeySwitch{rig.key_switch, level, wires.view(), narrow});
+  queue.enqueue(device::Combine{layer, wires.view()});
+  queue.enqueue(device::LweKeySwitch{rig.key_switch, layer, wires.view(), narrow});
   std::vector<u32> switched(count * narrow_words);
   rig.device->download(queue, narrow.data, std::as_writable_bytes(std::span(switched)));
-  queue.enqueue(device::Bootstrap{rig.bootstrap, level, narrow, wires.view()});
+  queue.enqueue(device::Bootstrap{rig.bootstrap, layer, narrow, wires.view()});
   const std::vector<u64> out = download(wires);
 
   const auto log_modulus = static_cast<unsigned>(std::countr_zero(2 * p.bootstrap.degree));

@@ -22,8 +22,8 @@ using math::u32;
 using math::u64;
 using math::Word;
 
-const device::BootstrapShape kBootstrap{.n = 6, .k = 1, .degree = 256, .gadget = {.log_base = 8, .levels = 2}, .group = 2};
-const device::KeySwitchShape kSwitch{.from = 256, .to = 6, .gadget = {.log_base = 4, .levels = 3}};
+const device::BootstrapShape kBootstrap{.n = 6, .k = 1, .degree = 256, .gadget = {.log_base = 8, .length = 2}, .group = 2};
+const device::KeySwitchShape kSwitch{.from = 256, .to = 6, .gadget = {.log_base = 4, .length = 3}};
 constexpr std::size_t kInputs = 6;
 
 std::vector<u64> draw(std::size_t count, unsigned seed) {
@@ -37,25 +37,25 @@ std::vector<u64> draw(std::size_t count, unsigned seed) {
 enum class Targets { in_order, backward, even };
 
 /// `rows` rows of up to three terms of the inputs.
-device::GateLevel gates(std::size_t rows, unsigned outputs, Targets targets, bool linear = false) {
-  device::GateLevel level{.first = {0}, .outputs = outputs, .degree = linear ? 0 : kBootstrap.degree};
+device::GateLayer gates(std::size_t rows, unsigned outputs, Targets targets, bool linear = false) {
+  device::GateLayer layer{.first = {0}, .outputs = outputs, .degree = linear ? 0 : kBootstrap.degree};
   const std::vector<u64> words = draw(rows * 8 + 1, 7);
   for (std::size_t r = 0; r < rows; ++r) {
     const u64* const w = words.data() + 8 * r;
     for (std::size_t t = 0; t < w[0] % 4; ++t) {
-      level.source.push_back(static_cast<u32>((w[1] + t) % kInputs));
-      level.weight.push_back(static_cast<std::int32_t>(w[2 + t] % 9) - 4);
+      layer.source.push_back(static_cast<u32>((w[1] + t) % kInputs));
+      layer.weight.push_back(static_cast<std::int32_t>(w[2 + t] % 9) - 4);
     }
-    level.first.push_back(static_cast<u32>(level.source.size()));
-    level.constant.push_back(w[6]);
-    if (!linear) level.lut.push_back(static_cast<u32>(w[7] % 3));
+    layer.first.push_back(static_cast<u32>(layer.source.size()));
+    layer.constant.push_back(w[6]);
+    if (!linear) layer.lut.push_back(static_cast<u32>(w[7] % 3));
   }
   for (std::size_t i = 0; i < rows * outputs; ++i) {
     const std::size_t at = targets == Targets::backward ? rows * outputs - 1 - i : targets == Targets::even ? 2 * i : i;
-    level.target.push_back(static_cast<u32>(kInputs + at));
+    layer.target.push_back(static_cast<u32>(kInputs + at));
   }
-  if (!linear) level.tables = draw(3 * kBootstrap.degree, 8);
-  return level;
+  if (!linear) layer.tables = draw(3 * kBootstrap.degree, 8);
+  return layer;
 }
 
 enum class Lie { packed, strided, repeated };
@@ -126,14 +126,14 @@ Rig& rig(const std::string& name) {
 
 struct Case {
   std::size_t items;
-  device::GateLevel level;
+  device::GateLayer layer;
   Lie wires = Lie::packed, narrow = Lie::packed;
 };
 
 std::string describe(const Case& c) {
-  return std::to_string(c.items) + " items, " + std::to_string(c.level.rows()) + " rows, " +
-         std::to_string(c.level.outputs) + " outputs, wires " + std::to_string(static_cast<int>(c.wires)) + ", narrow " +
-         std::to_string(static_cast<int>(c.narrow)) + ", first target " + std::to_string(c.level.target[0]);
+  return std::to_string(c.items) + " items, " + std::to_string(c.layer.rows()) + " rows, " +
+         std::to_string(c.layer.outputs) + " outputs, wires " + std::to_string(static_cast<int>(c.wires)) + ", narrow " +
+         std::to_string(static_cast<int>(c.narrow)) + ", first target " + std::to_string(c.layer.target[0]);
 }
 
 std::vector<Case> cases() {
@@ -151,30 +151,30 @@ std::vector<Case> cases() {
 
 const std::size_t kWide = device::lwe_words(kBootstrap.wide()), kNarrow = device::lwe_words(kBootstrap.n);
 
-Tensor wires_of(Rig& r, const Case& c) { return r.tensor(Word::w64, c.items, c.level.wires() + 1, kWide, c.wires, 3); }
-Tensor narrow_of(Rig& r, const Case& c) { return r.tensor(Word::w32, c.items, c.level.rows() + 1, kNarrow, c.narrow, 4); }
+Tensor wires_of(Rig& r, const Case& c) { return r.tensor(Word::w64, c.items, c.layer.wires() + 1, kWide, c.wires, 3); }
+Tensor narrow_of(Rig& r, const Case& c) { return r.tensor(Word::w32, c.items, c.layer.rows() + 1, kNarrow, c.narrow, 4); }
 
 Words combine(Rig& r, const Case& c) {
   const Tensor wires = wires_of(r, c);
-  r.queue->enqueue(device::Combine{r.device->tfhe().prepare(c.level), wires.view});
+  r.queue->enqueue(device::Combine{r.device->tfhe().prepare(c.layer), wires.view});
   return r.read(wires, kSwitch.from + 1);
 }
 Words key_switch(Rig& r, const Case& c) {
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
-  r.queue->enqueue(device::LweKeySwitch{r.to_narrow, r.device->tfhe().prepare(c.level), wires.view, narrow.view});
+  r.queue->enqueue(device::LweKeySwitch{r.to_narrow, r.device->tfhe().prepare(c.layer), wires.view, narrow.view});
   return r.read(narrow, kSwitch.to + 1);
 }
 Words bootstrap(Rig& r, const Case& c) {
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
-  r.queue->enqueue(device::Bootstrap{r.to_wide, r.device->tfhe().prepare(c.level), narrow.view, wires.view});
+  r.queue->enqueue(device::Bootstrap{r.to_wide, r.device->tfhe().prepare(c.layer), narrow.view, wires.view});
   return r.read(wires, kSwitch.from + 1);
 }
 Words evaluate_times(Rig& r, const Case& c, int times) {
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
-  const auto level = r.device->tfhe().prepare(c.level);
+  const auto layer = r.device->tfhe().prepare(c.layer);
   for (int i = 0; i < times; ++i) {
     if (i > 0) r.queue->enqueue(device::Copy{wires.view.with_components(kInputs, 2), wires.view.with_components(1, 2)});
-    r.queue->enqueue(device::Evaluate{r.to_narrow, r.to_wide, level, wires.view, narrow.view});
+    r.queue->enqueue(device::Evaluate{r.to_narrow, r.to_wide, layer, wires.view, narrow.view});
   }
   return r.read(wires, kSwitch.from + 1);
 }
@@ -211,14 +211,14 @@ void expect_right(Rig& r, const std::vector<std::string>& members) {
     SCOPED_TRACE(what);
     EXPECT_EQ(combine(r, c), alone("ref", combine, c));
     EXPECT_EQ(key_switch(r, c), alone("ref", key_switch, c));
-    // What is evaluated from results of several kinds is of neither: such a mesh is asked for one level only.
+    // What is evaluated from results of several kinds is of neither: such a mesh is asked for one layer only.
     for (Call call : {bootstrap, members.size() > 1 ? evaluate_once : evaluate}) {
       std::vector<const Words*> want;
       for (const std::string& m : members) want.push_back(&alone(m, call, c));
       expect_of_members(call(r, c), want, kSwitch.from + 1, what);
     }
   }
-  for (std::size_t items : {1, 5}) {  // one item for all is read; a linear level is evaluated without keys' work
+  for (std::size_t items : {1, 5}) {  // one item for all is read; a linear layer is evaluated without keys' work
     const Case repeated{items, gates(3, 1, Targets::in_order), Lie::repeated, Lie::packed};
     EXPECT_EQ(key_switch(r, repeated), alone("ref", key_switch, repeated));
     const Case linear{items, gates(4, 1, Targets::in_order, true)};
@@ -286,18 +286,18 @@ TEST(MeshTfhe, KeepsAllMembersBusy) {
 TEST(MeshTfhe, WiresMayLieInAnyLayout) {
   Rig& r = rig("3*ref/uncalibrated");
   for (const Case& c : {Case{5, gates(3, 2, Targets::in_order)}, Case{1, gates(5, 1, Targets::in_order)}}) {
-    const auto level = r.device->tfhe().prepare(c.level);
+    const auto layer = r.device->tfhe().prepare(c.layer);
     for (mesh::Layout layout : {mesh::Layout::limb, mesh::Layout::coefficient}) {
       for (const bool wide : {true, false}) {
         Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
         Tensor& moved = wide ? wires : narrow;
         const device::Buffer there = mesh_of(r).reshard(moved.all, PrimeList{0}, layout, *r.queue);
         moved.view.data = moved.all.data = there->address();
-        r.queue->enqueue(device::Combine{level, wires.view});
-        r.queue->enqueue(device::LweKeySwitch{r.to_narrow, level, wires.view, narrow.view});
-        r.queue->enqueue(device::Bootstrap{r.to_wide, level, narrow.view, wires.view});
+        r.queue->enqueue(device::Combine{layer, wires.view});
+        r.queue->enqueue(device::LweKeySwitch{r.to_narrow, layer, wires.view, narrow.view});
+        r.queue->enqueue(device::Bootstrap{r.to_wide, layer, narrow.view, wires.view});
         r.queue->enqueue(device::Copy{wires.view.with_components(kInputs, 2), wires.view.with_components(1, 2)});
-        r.queue->enqueue(device::Evaluate{r.to_narrow, r.to_wide, level, wires.view, narrow.view});
+        r.queue->enqueue(device::Evaluate{r.to_narrow, r.to_wide, layer, wires.view, narrow.view});
         EXPECT_EQ(r.read(wires, kSwitch.from + 1), alone("ref", evaluate, c)) << to_string(layout) << wide;
       }
     }
@@ -309,13 +309,13 @@ TEST(MeshTfhe, SaysWhatIsWrong) {
   const Case c{2, gates(3, 1, Targets::in_order)};
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
   auto& k = r.device->tfhe();
-  const auto level = k.prepare(c.level);
-  EXPECT_THROW(r.queue->enqueue(device::Combine{other.device->tfhe().prepare(c.level), wires.view}), MismatchError);
-  EXPECT_THROW(r.queue->enqueue(device::LweKeySwitch{other.to_narrow, level, wires.view, narrow.view}), MismatchError);
-  EXPECT_THROW(r.queue->enqueue(device::Bootstrap{other.to_wide, level, narrow.view, wires.view}), MismatchError);
+  const auto layer = k.prepare(c.layer);
+  EXPECT_THROW(r.queue->enqueue(device::Combine{other.device->tfhe().prepare(c.layer), wires.view}), MismatchError);
+  EXPECT_THROW(r.queue->enqueue(device::LweKeySwitch{other.to_narrow, layer, wires.view, narrow.view}), MismatchError);
+  EXPECT_THROW(r.queue->enqueue(device::Bootstrap{other.to_wide, layer, narrow.view, wires.view}), MismatchError);
   EXPECT_THROW(k.prepare(kBootstrap, std::vector<u64>(7)), ShapeError);
   EXPECT_THROW(k.prepare(kSwitch, std::vector<u32>(7)), ShapeError);
-  EXPECT_THROW(r.queue->enqueue(device::Combine{level, wires.view.with_components(0, kInputs)}), ShapeError);
+  EXPECT_THROW(r.queue->enqueue(device::Combine{layer, wires.view.with_components(0, kInputs)}), ShapeError);
   // It goes on after all of them.
   EXPECT_EQ(evaluate(r, c), alone("ref", evaluate, c));
 }

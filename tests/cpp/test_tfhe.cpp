@@ -38,10 +38,10 @@ std::shared_ptr<const Circuit> gates() {
   auto c = std::make_shared<Circuit>();
   c->inputs = 2, c->wires = 6;
   c->tables = {{{kEighth}}};
-  c->levels.resize(2);
-  c->levels[0].push_back({sum({{0, 1}, {1, 1}}, 0 - kEighth), 0, 2, 2});  // and, or
-  c->levels[0].push_back({sum({{0, 2}, {1, 2}}, 2 * kEighth), 0, 1, 4});  // xor
-  c->levels[1].push_back({sum({{2, 1}, {3, 1}, {0, 1}}, 0), 0, 1, 5});    // majority(and, or, a) = a
+  c->layers.resize(2);
+  c->layers[0].push_back({sum({{0, 1}, {1, 1}}, 0 - kEighth), 0, 2, 2});  // and, or
+  c->layers[0].push_back({sum({{0, 2}, {1, 2}}, 2 * kEighth), 0, 1, 4});  // xor
+  c->layers[1].push_back({sum({{2, 1}, {3, 1}, {0, 1}}, 0), 0, 1, 5});    // majority(and, or, a) = a
   c->outputs = {sum({{2, 1}}, 0), sum({{3, 1}}, 0), sum({{4, 1}}, 0), sum({{2, -1}, {3, 1}}, 0 - kEighth), sum({{5, 1}}, 0)};
   return c;
 }
@@ -77,9 +77,9 @@ std::shared_ptr<const Circuit> digit_adder(const Spec& spec) {
   for (std::uint64_t v = 0; v < 8; ++v) both.values.push_back(v / 4 * unit);
   for (std::uint64_t v = 0; v < 16; ++v) square.values.push_back(v * v % 4 * unit);
   c->tables = {both, square};
-  c->levels.resize(2);
-  c->levels[0].push_back({sum({{0, 1}, {1, 1}}, unit / 2), 0, 2, 2});
-  c->levels[1].push_back({sum({{2, 1}}, unit / 2), 1, 1, 4});
+  c->layers.resize(2);
+  c->layers[0].push_back({sum({{0, 1}, {1, 1}}, unit / 2), 0, 2, 2});
+  c->layers[1].push_back({sum({{2, 1}}, unit / 2), 1, 1, 4});
   c->outputs = {sum({{2, 1}}, 0), sum({{3, 1}}, 0), sum({{4, 1}}, 0)};
   return c;
 }

@@ -15,7 +15,7 @@ namespace {
 
 using device::BootstrapShape;
 using device::Gadget;
-using device::GateLevel;
+using device::GateLayer;
 using device::KeySwitchShape;
 using device::View;
 using math::u32;
@@ -92,37 +92,37 @@ std::vector<T> random_words(std::size_t count, u64 seed) {
 }
 
 /// Rows of no, one, two and many terms from wires [0, wires) to the wires behind them.
-GateLevel linear_level(std::size_t rows, u32 wires, u64 seed) {
+GateLayer linear_layer(std::size_t rows, u32 wires, u64 seed) {
   std::mt19937_64 random(seed);
-  GateLevel level;
-  level.first.push_back(0);
+  GateLayer layer;
+  layer.first.push_back(0);
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t terms = r % 5 == 4 ? 20 : r % 4;
     for (std::size_t t = 0; t < terms; ++t) {
-      level.source.push_back(static_cast<u32>(random() % wires));
-      level.weight.push_back(t == 0 && r % 3 == 0 ? INT32_MIN : static_cast<std::int32_t>(random() % 17) - 8);
+      layer.source.push_back(static_cast<u32>(random() % wires));
+      layer.weight.push_back(t == 0 && r % 3 == 0 ? INT32_MIN : static_cast<std::int32_t>(random() % 17) - 8);
     }
-    level.first.push_back(static_cast<u32>(level.source.size()));
-    level.constant.push_back(random());
-    level.target.push_back(wires + static_cast<u32>((r * 3 + 1) % rows));
+    layer.first.push_back(static_cast<u32>(layer.source.size()));
+    layer.constant.push_back(random());
+    layer.target.push_back(wires + static_cast<u32>((r * 3 + 1) % rows));
   }
-  return level;
+  return layer;
 }
 
-/// The same level with tables: row r looks up table r % luts.
-GateLevel with_tables(GateLevel level, std::size_t degree, std::size_t luts, unsigned outputs, u64 seed) {
-  const std::size_t rows = level.rows();
+/// The same layer with tables: row r looks up table r % luts.
+GateLayer with_tables(GateLayer layer, std::size_t degree, std::size_t luts, unsigned outputs, u64 seed) {
+  const std::size_t rows = layer.rows();
   u32 first = ~u32{0};
-  for (u32 w : level.target) first = std::min(first, w);
-  level.outputs = outputs;
-  level.degree = degree;
-  level.tables = random_words<u64>(luts * degree, seed);
-  level.target.clear();
+  for (u32 w : layer.target) first = std::min(first, w);
+  layer.outputs = outputs;
+  layer.degree = degree;
+  layer.tables = random_words<u64>(luts * degree, seed);
+  layer.target.clear();
   for (std::size_t r = 0; r < rows; ++r) {
-    level.lut.push_back(static_cast<u32>(r % luts));
-    for (unsigned o = 0; o < outputs; ++o) level.target.push_back(first + static_cast<u32>((r + 1) % rows * outputs + o));
+    layer.lut.push_back(static_cast<u32>(r % luts));
+    for (unsigned o = 0; o < outputs; ++o) layer.target.push_back(first + static_cast<u32>((r + 1) % rows * outputs + o));
   }
-  return level;
+  return layer;
 }
 
 /// A bootstrapping key without noise, and what it belongs to.
@@ -143,8 +143,8 @@ struct Keys {
         for (std::size_t j = 0; j < s.group; ++j) real |= std::size_t{narrow[g * s.group + j]} << j;
         for (std::size_t r = 0; r < s.rows(); ++r, row += (s.k + 1) * s.degree) {
           encrypt_zero(row, random);
-          const unsigned level = static_cast<unsigned>(r % s.gadget.levels);
-          if (value == real) row[r / s.gadget.levels * s.degree] += u64{1} << (64 - s.gadget.log_base * (level + 1));
+          const unsigned digit = static_cast<unsigned>(r % s.gadget.length);
+          if (value == real) row[r / s.gadget.length * s.degree] += u64{1} << (64 - s.gadget.log_base * (digit + 1));
         }
       }
     }
@@ -183,7 +183,7 @@ struct Keys {
 
   /// A standard deviation of the gadget's rounding over a whole rotation, in words, and room for the transform's.
   double deviation() const {
-    const double kept = std::ldexp(1.0, 64 - static_cast<int>(shape.gadget.log_base * shape.gadget.levels));
+    const double kept = std::ldexp(1.0, 64 - static_cast<int>(shape.gadget.log_base * shape.gadget.length));
     const double rounding = static_cast<double>(shape.wide()) / 2 + 1, groups = static_cast<double>(shape.groups());
     const double base = std::ldexp(1.0, static_cast<int>(shape.gadget.log_base) - 1);
     const double products = static_cast<double>(shape.rows() * shape.values() * shape.degree);
@@ -199,12 +199,12 @@ double distance(u64 a, u64 b) { return std::abs(static_cast<double>(static_cast<
 TEST(TfheKernels, CombineHasTheBitsOfRef) {
   for (const std::size_t dimension : {256u, 1536u}) {
     for (const std::size_t items : {1u, 3u}) {
-      const GateLevel level = linear_level(7, 5, 1);
+      const GateLayer layer = linear_layer(7, 5, 1);
       const auto run = [&](const std::string& name) {
         Rig rig(name);
-        const View wires = rig.view(Word::w64, items, level.wires(), dimension);
+        const View wires = rig.view(Word::w64, items, layer.wires(), dimension);
         fill<u64>(wires, dimension, 2);
-        rig.queue().enqueue(device::Combine{rig.kernels().prepare(level), wires});
+        rig.queue().enqueue(device::Combine{rig.kernels().prepare(layer), wires});
         return words<u64>(wires, dimension);
       };
       const auto expected = run("ref");
@@ -215,15 +215,15 @@ TEST(TfheKernels, CombineHasTheBitsOfRef) {
 
 TEST(TfheKernels, CombineMeansWhatTheContractSays) {
   Rig rig("ref");
-  GateLevel level;
-  level.first = {0, 2};
-  level.source = {1, 0};
-  level.weight = {-3, 2};
-  level.constant = {u64{1} << 61};
-  level.target = {2};
+  GateLayer layer;
+  layer.first = {0, 2};
+  layer.source = {1, 0};
+  layer.weight = {-3, 2};
+  layer.constant = {u64{1} << 61};
+  layer.target = {2};
   const View wires = rig.view(Word::w64, 2, 3, 256);
   fill<u64>(wires, 256, 3);
-  rig.queue().enqueue(device::Combine{rig.kernels().prepare(level), wires});
+  rig.queue().enqueue(device::Combine{rig.kernels().prepare(layer), wires});
   for (std::size_t item = 0; item < 2; ++item) {
     const u64 *a = wires.at<u64>(item, 0, 0), *b = wires.at<u64>(item, 1, 0), *sum = wires.at<u64>(item, 2, 0);
     for (std::size_t i = 0; i < 256; ++i) ASSERT_EQ(sum[i], 2 * a[i] - 3 * b[i]);
@@ -239,14 +239,14 @@ TEST(TfheKernels, KeySwitchHasTheBitsOfRef) {
     const auto key = random_words<u32>(shape.words(), 4);
     for (const std::size_t items : {1u, 2u, 5u}) {
       for (const std::size_t rows : {1u, 3u, 13u}) {
-        const GateLevel level = with_tables(linear_level(rows, 2, 5), 256, 1, rows == 3 ? 2 : 1, 6);
+        const GateLayer layer = with_tables(linear_layer(rows, 2, 5), 256, 1, rows == 3 ? 2 : 1, 6);
         const auto run = [&](std::unique_ptr<device::Device> device) {
           Rig rig(std::move(device));
-          const View wires = rig.view(Word::w64, items, level.wires() + 1, shape.from);
+          const View wires = rig.view(Word::w64, items, layer.wires() + 1, shape.from);
           const View narrow = rig.view(Word::w32, items, rows + 1, shape.to);
           fill<u64>(wires, shape.from, 7);
           const auto prepared = rig.kernels().prepare(shape, key);
-          rig.queue().enqueue(device::LweKeySwitch{prepared, rig.kernels().prepare(level), wires, narrow});
+          rig.queue().enqueue(device::LweKeySwitch{prepared, rig.kernels().prepare(layer), wires, narrow});
           return words<u32>(narrow, shape.to);
         };
         const auto expected = run(device::open_device("ref"));
@@ -273,8 +273,8 @@ TEST(TfheKernels, KeySwitchKeepsThePhase) {
     return sum;
   };
   for (std::size_t i = 0; i < shape.from; ++i) {
-    for (unsigned l = 0; l < shape.gadget.levels; ++l) {
-      u32* const row = key.data() + (i * shape.gadget.levels + l) * (shape.to + 1);
+    for (unsigned l = 0; l < shape.gadget.length; ++l) {
+      u32* const row = key.data() + (i * shape.gadget.length + l) * (shape.to + 1);
       for (std::size_t j = 0; j < shape.to; ++j) row[j] = static_cast<u32>(random());
       row[shape.to] = 0;
       row[shape.to] = wide_key[i] * (u32{1} << (32 - shape.gadget.log_base * (l + 1))) - phase(row);
@@ -282,11 +282,11 @@ TEST(TfheKernels, KeySwitchKeepsThePhase) {
   }
   for (const std::string& name : {std::string("ref"), std::string("cpu")}) {
     Rig rig(name);
-    const GateLevel level = linear_level(1, 1, 9);
+    const GateLayer layer = linear_layer(1, 1, 9);
     const View wires = rig.view(Word::w64, 1, 2, shape.from), narrow = rig.view(Word::w32, 1, 1, shape.to);
     fill<u64>(wires, shape.from, 10);
     rig.queue().enqueue(
-        device::LweKeySwitch{rig.kernels().prepare(shape, key), rig.kernels().prepare(level), wires, narrow});
+        device::LweKeySwitch{rig.kernels().prepare(shape, key), rig.kernels().prepare(layer), wires, narrow});
     u64 before = wires.at<u64>(0, 1, 0)[shape.from];
     for (std::size_t i = 0; i < shape.from; ++i) before -= wires.at<u64>(0, 1, 0)[i] * wide_key[i];
     const double off = distance(before, u64{phase(narrow.at<u32>(0, 0, 0))} << 32);
@@ -303,7 +303,7 @@ struct Case {
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   const BootstrapShape& s = c.shape;
-  return out << "n" << s.n << "_k" << s.k << "_N" << s.degree << "_base" << s.gadget.log_base << "x" << s.gadget.levels
+  return out << "n" << s.n << "_k" << s.k << "_N" << s.degree << "_base" << s.gadget.log_base << "x" << s.gadget.length
              << "_group" << s.group << "_outputs" << c.outputs;
 }
 
@@ -314,23 +314,23 @@ TEST_P(TfheBootstrap, GivesTheTablesValueAtThePhase) {
   const unsigned outputs = GetParam().outputs;
   const Keys keys(shape, 11);
   constexpr std::size_t kItems = 2, kRows = 3;
-  const GateLevel level = with_tables(linear_level(kRows, 2, 12), shape.degree, 2, outputs, 13);
+  const GateLayer layer = with_tables(linear_layer(kRows, 2, 12), shape.degree, 2, outputs, 13);
   std::vector<std::string> names = processor_devices();
   if (shape.degree <= 512) names.push_back("ref");
   for (const std::string& name : names) {
     Rig rig(name);
-    const View wires = rig.view(Word::w64, kItems, level.wires(), shape.wide());
+    const View wires = rig.view(Word::w64, kItems, layer.wires(), shape.wide());
     const View narrow = rig.view(Word::w32, kItems, kRows, shape.n);
     fill<u32>(narrow, shape.n, 14);
     rig.queue().enqueue(
-        device::Bootstrap{rig.kernels().prepare(shape, keys.words), rig.kernels().prepare(level), narrow, wires});
+        device::Bootstrap{rig.kernels().prepare(shape, keys.words), rig.kernels().prepare(layer), narrow, wires});
     double squares = 0;
     for (std::size_t item = 0; item < kItems; ++item) {
       for (std::size_t row = 0; row < kRows; ++row) {
         for (unsigned o = 0; o < outputs; ++o) {
           const u64 expected =
-              keys.expected(narrow.at<u32>(item, row, 0), level.tables.data() + level.lut[row] * shape.degree, o, outputs);
-          const u64 phase = keys.phase(wires.at<u64>(item, level.target[row * outputs + o], 0));
+              keys.expected(narrow.at<u32>(item, row, 0), layer.tables.data() + layer.lut[row] * shape.degree, o, outputs);
+          const u64 phase = keys.phase(wires.at<u64>(item, layer.target[row * outputs + o], 0));
           const double off = distance(phase, expected) / keys.deviation();
           EXPECT_LT(off, 6) << name << " item " << item << " row " << row << " output " << o;
           squares += off * off;
@@ -338,7 +338,7 @@ TEST_P(TfheBootstrap, GivesTheTablesValueAtThePhase) {
       }
     }
     // Not too good to be true either, where the rounding is the gadget's and there are masks to round.
-    if (shape.gadget.log_base * shape.gadget.levels <= 24 && shape.groups() > 1) {
+    if (shape.gadget.log_base * shape.gadget.length <= 24 && shape.groups() > 1) {
       EXPECT_GT(squares / static_cast<double>(kItems * kRows * outputs), 0.01) << name;
     }
   }
@@ -360,16 +360,16 @@ INSTANTIATE_TEST_SUITE_P(Shapes, TfheBootstrap,
 TEST(TfheKernels, BootstrapsAgreeWithRef) {
   const BootstrapShape shape{12, 2, 256, {11, 2}, 2};
   const Keys keys(shape, 15);
-  const GateLevel level = with_tables(linear_level(3, 2, 16), shape.degree, 1, 2, 17);
+  const GateLayer layer = with_tables(linear_layer(3, 2, 16), shape.degree, 1, 2, 17);
   const auto run = [&](const std::string& name) {
     Rig rig(name);
-    const View wires = rig.view(Word::w64, 3, level.wires(), shape.wide()), narrow = rig.view(Word::w32, 3, 3, shape.n);
+    const View wires = rig.view(Word::w64, 3, layer.wires(), shape.wide()), narrow = rig.view(Word::w32, 3, 3, shape.n);
     fill<u32>(narrow, shape.n, 18);
     rig.queue().enqueue(
-        device::Bootstrap{rig.kernels().prepare(shape, keys.words), rig.kernels().prepare(level), narrow, wires});
+        device::Bootstrap{rig.kernels().prepare(shape, keys.words), rig.kernels().prepare(layer), narrow, wires});
     std::vector<u64> phases;
     for (std::size_t item = 0; item < 3; ++item) {
-      for (u32 w : level.target) phases.push_back(keys.phase(wires.at<u64>(item, w, 0)));
+      for (u32 w : layer.target) phases.push_back(keys.phase(wires.at<u64>(item, w, 0)));
     }
     return phases;
   };
@@ -385,15 +385,15 @@ TEST(TfheKernels, BitsDoNotDependOnBatchOrThreads) {
   const BootstrapShape shape{8, 1, 512, {13, 2}, 2};
   const Keys keys(shape, 19);
   constexpr std::size_t kItems = 37;
-  const GateLevel level = with_tables(linear_level(1, 1, 20), shape.degree, 1, 1, 21);
+  const GateLayer layer = with_tables(linear_layer(1, 1, 20), shape.degree, 1, 1, 21);
   for (const std::string& name : processor_devices()) {
     const auto run = [&](int threads, std::size_t at_once) {
       Rig rig(backend::cpu::make_device(name.substr(4), threads));
-      const View wires = rig.view(Word::w64, kItems, level.wires(), shape.wide());
+      const View wires = rig.view(Word::w64, kItems, layer.wires(), shape.wide());
       const View narrow = rig.view(Word::w32, kItems, 1, shape.n);
       fill<u32>(narrow, shape.n, 22);
       const auto key = rig.kernels().prepare(shape, keys.words);
-      const auto prepared = rig.kernels().prepare(level);
+      const auto prepared = rig.kernels().prepare(layer);
       for (std::size_t i = 0; i < kItems; i += at_once) {
         const std::size_t count = std::min(at_once, kItems - i);
         rig.queue().enqueue(device::Bootstrap{key, prepared, narrow.with_leading(i, count), wires.with_leading(i, count)});
@@ -411,19 +411,19 @@ TEST(TfheKernels, BitsDoNotDependOnBatchOrThreads) {
 TEST(TfheKernels, OneCiphertextServesManyItems) {
   const BootstrapShape shape{4, 1, 256, {11, 2}, 2};
   const Keys keys(shape, 23);
-  const GateLevel level = with_tables(linear_level(2, 1, 24), shape.degree, 2, 1, 25);
+  const GateLayer layer = with_tables(linear_layer(2, 1, 24), shape.degree, 2, 1, 25);
   for (const char* name : {"ref", "cpu"}) {
     Rig rig(name);
-    const View wires = rig.view(Word::w64, 3, level.wires(), shape.wide());
+    const View wires = rig.view(Word::w64, 3, layer.wires(), shape.wide());
     View narrow = rig.view(Word::w32, 1, 2, shape.n);
     fill<u32>(narrow, shape.n, 26);
     narrow.shape[0] = 3, narrow.stride[0] = 0;
     rig.queue().enqueue(
-        device::Bootstrap{rig.kernels().prepare(shape, keys.words), rig.kernels().prepare(level), narrow, wires});
+        device::Bootstrap{rig.kernels().prepare(shape, keys.words), rig.kernels().prepare(layer), narrow, wires});
     for (std::size_t item = 0; item < 3; ++item) {
       for (std::size_t row = 0; row < 2; ++row) {
-        const u64 expected = keys.expected(narrow.at<u32>(0, row, 0), level.tables.data() + level.lut[row] * 256, 0, 1);
-        EXPECT_LT(distance(keys.phase(wires.at<u64>(item, level.target[row], 0)), expected), 6 * keys.deviation()) << name;
+        const u64 expected = keys.expected(narrow.at<u32>(0, row, 0), layer.tables.data() + layer.lut[row] * 256, 0, 1);
+        EXPECT_LT(distance(keys.phase(wires.at<u64>(item, layer.target[row], 0)), expected), 6 * keys.deviation()) << name;
       }
     }
   }
@@ -434,13 +434,13 @@ TEST(TfheKernels, EvaluateIsItsParts) {
   const KeySwitchShape switch_shape{256, 6, {4, 4}};
   const Keys keys(shape, 27);
   const auto switch_key = random_words<u32>(switch_shape.words(), 28);
-  const GateLevel level = with_tables(linear_level(4, 3, 29), 256, 2, 2, 30);
+  const GateLayer layer = with_tables(linear_layer(4, 3, 29), 256, 2, 2, 30);
   Rig rig("cpu");
   device::TfheKernels& k = rig.kernels();
   const auto bootstrap = k.prepare(shape, keys.words);
   const auto key_switch = k.prepare(switch_shape, switch_key);
-  const auto prepared = k.prepare(level);
-  const View a = rig.view(Word::w64, 2, level.wires(), 256), b = rig.view(Word::w64, 2, level.wires(), 256);
+  const auto prepared = k.prepare(layer);
+  const View a = rig.view(Word::w64, 2, layer.wires(), 256), b = rig.view(Word::w64, 2, layer.wires(), 256);
   const View narrow = rig.view(Word::w32, 2, 4, 6);
   fill<u64>(a, 256, 31), fill<u64>(b, 256, 31);
   rig.queue().enqueue(device::Combine{prepared, a});
@@ -457,12 +457,12 @@ TEST(TfheKernels, DigitsComposeTheRoundedWord) {
   std::mt19937_64 random(32);
   for (const Gadget g :
        {Gadget{17, 1}, Gadget{23, 1}, Gadget{8, 3}, Gadget{2, 6}, Gadget{4, 4}, Gadget{21, 3}, Gadget{1, 16}}) {
-    const unsigned kept = g.log_base * g.levels;
+    const unsigned kept = g.log_base * g.length;
     const i64 half = i64{1} << (g.log_base - 1);
     for (int i = 0; i < 1000; ++i) {
       const u64 word = i == 0 ? 0 : i == 1 ? ~u64{0} : i == 2 ? u64{1} << 63 : random();
       u64 sum = 0;
-      for (unsigned l = 0; l < g.levels; ++l) {
+      for (unsigned l = 0; l < g.length; ++l) {
         const i64 digit = gadget_digit(word, g, l);
         ASSERT_GE(digit, -half);
         ASSERT_LT(digit, half);
@@ -501,14 +501,14 @@ TEST(TfheKernels, NullCountsBytesAndProducts) {
   device::TfheKernels& k = device->tfhe();
   const BootstrapShape shape{6, 2, 256, {11, 2}, 2};
   const KeySwitchShape switch_shape{512, 6, {4, 4}};
-  const GateLevel level = with_tables(linear_level(4, 3, 39), 256, 2, 2, 40);
-  const View wires = View::dense(nullptr, Word::w64, {5}, level.wires(), 1, device::lwe_words(512));
+  const GateLayer layer = with_tables(linear_layer(4, 3, 39), 256, 2, 2, 40);
+  const View wires = View::dense(nullptr, Word::w64, {5}, layer.wires(), 1, device::lwe_words(512));
   const View narrow = View::dense(nullptr, Word::w32, {5}, 4, 1, device::lwe_words(6));
   queue->enqueue(device::Evaluate{k.prepare(switch_shape, std::vector<u32>(switch_shape.words())),
-                                  k.prepare(shape, std::vector<u64>(shape.words())), k.prepare(level), wires, narrow});
+                                  k.prepare(shape, std::vector<u64>(shape.words())), k.prepare(layer), wires, narrow});
   const auto counts = device->counter()->counts();
   ASSERT_EQ(counts.size(), 3u);
-  EXPECT_EQ(counts.at("combine").products, 5 * level.source.size() * 513);
+  EXPECT_EQ(counts.at("combine").products, 5 * layer.source.size() * 513);
   EXPECT_EQ(counts.at("combine").bytes_written, 5u * 4 * 513 * 8);
   EXPECT_EQ(counts.at("lwe_key_switch").products, 20u * 512 * 4 * 7);
   EXPECT_EQ(counts.at("lwe_key_switch").bytes_read, 20u * 513 * 8 + 512 * 4 * 7 * 4);
@@ -523,7 +523,7 @@ TEST(TfheKernels, NullCountsBytesAndProducts) {
 TEST(TfheKernels, RefusesWhatDoesNotFit) {
   const BootstrapShape shape{4, 1, 256, {11, 2}, 2};
   const KeySwitchShape switch_shape{256, 4, {4, 4}};
-  const GateLevel level = with_tables(linear_level(2, 1, 34), 256, 1, 1, 35);
+  const GateLayer layer = with_tables(linear_layer(2, 1, 34), 256, 1, 1, 35);
   for (const char* name : {"ref", "cpu", "null"}) {
     const auto device = device::open_device(name);
     const auto queue = device->make_queue();
@@ -534,16 +534,16 @@ TEST(TfheKernels, RefusesWhatDoesNotFit) {
     bad({4, 1, 256, {11, 2}, 5}), bad({4, 1, 256, {32, 2}, 2});
     EXPECT_THROW(k.prepare(switch_shape, std::vector<u32>(8)), ShapeError) << name;
     EXPECT_THROW(k.prepare(KeySwitchShape{256, 4, {9, 2}}, std::vector<u32>(8)), ShapeError) << name;
-    GateLevel broken = level;
+    GateLayer broken = layer;
     broken.lut[1] = 1;
     EXPECT_THROW(k.prepare(broken), ShapeError) << name;
-    broken = level;
+    broken = layer;
     broken.target[1] = broken.target[0];
     EXPECT_THROW(k.prepare(broken), ShapeError) << name;
 
     const auto bootstrap = k.prepare(shape, std::vector<u64>(shape.words()));
     const auto key_switch = k.prepare(switch_shape, std::vector<u32>(switch_shape.words()));
-    const auto prepared = k.prepare(level);
+    const auto prepared = k.prepare(layer);
     const auto view = [](Word word, std::size_t items, std::size_t components, std::size_t dimension) {
       return View::dense(nullptr, word, {items}, components, 1, device::lwe_words(dimension));
     };
@@ -554,20 +554,20 @@ TEST(TfheKernels, RefusesWhatDoesNotFit) {
     EXPECT_THROW(queue->enqueue(device::LweKeySwitch{key_switch, prepared, wires, view(Word::w32, 2, 1, 4)}), ShapeError);
     EXPECT_THROW(queue->enqueue(device::Bootstrap{bootstrap, prepared, narrow, view(Word::w64, 2, 3, 512)}), ShapeError);
     EXPECT_THROW(queue->enqueue(device::Bootstrap{bootstrap, prepared, view(Word::w32, 2, 2, 64), wires}), ShapeError);
-    EXPECT_THROW(queue->enqueue(device::Bootstrap{bootstrap, k.prepare(linear_level(2, 1, 36)), narrow, wires}), ShapeError);
+    EXPECT_THROW(queue->enqueue(device::Bootstrap{bootstrap, k.prepare(linear_layer(2, 1, 36)), narrow, wires}), ShapeError);
   }
 }
 
 TEST(TfheKernels, RefusesKeysOfAnotherDevice) {
   const BootstrapShape shape{2, 1, 256, {11, 2}, 2};
   const KeySwitchShape switch_shape{256, 2, {4, 4}};
-  const GateLevel level = with_tables(linear_level(1, 1, 37), 256, 1, 1, 38);
+  const GateLayer layer = with_tables(linear_layer(1, 1, 37), 256, 1, 1, 38);
   Rig cpu("cpu"), ref("ref");
   for (auto [own, other] : {std::pair{&cpu, &ref}, std::pair{&ref, &cpu}}) {
     const View wires = own->view(Word::w64, 1, 2, 256), narrow = own->view(Word::w32, 1, 1, 2);
     const auto bootstrap = other->kernels().prepare(shape, std::vector<u64>(shape.words()));
     const auto key_switch = other->kernels().prepare(switch_shape, std::vector<u32>(switch_shape.words()));
-    const auto prepared = own->kernels().prepare(level);
+    const auto prepared = own->kernels().prepare(layer);
     EXPECT_THROW(own->queue().enqueue(device::Bootstrap{bootstrap, prepared, narrow, wires}), MismatchError);
     EXPECT_THROW(own->queue().enqueue(device::LweKeySwitch{key_switch, prepared, wires, narrow}), MismatchError);
   }

@@ -103,7 +103,7 @@ Json nasty(Random& r) {
   }
 }
 
-// A JSON value with one thing changed somewhere in it. Values cannot be changed in place: each level is made again.
+// A JSON value with one thing changed somewhere in it. Values cannot be changed in place: those around it are made again.
 
 Json changed(const Json& value, Random& r);
 

@@ -368,7 +368,7 @@ def counting(tmp_path: Path) -> Path:
 
 
 def test_tfhe_runs_record_sets_costs_and_what_was_left_out(tmp_path: Path) -> None:
-    """Parameters with security and failure probability; bootstraps and levels; an estimate in place of a time."""
+    """Parameters with security and failure probability; bootstraps and layers; an estimate in place of a time."""
     names = "gates/nand/boolean/x1,table5/boolean/bitwise/16,table9/boolean/cannon/2"
     report = tfhe_report(
         tmp_path, "--device", "null", "--only", names, "--repeat", "0.01", "--kernels", str(counting(tmp_path))
@@ -444,18 +444,18 @@ def test_tfhe_cases_are_chosen_by_name_or_beginning() -> None:
 
 
 def test_tfhe_floors_come_from_counts(tmp_path: Path) -> None:
-    """Of each bootstrap and of each level, less the part of the key that need not be kept."""
+    """Of each bootstrap and of each layer, less the part of the key that need not be kept."""
     import tfhe
     import tfhe_cases
 
     counts = tfhe.counts_of(counting(tmp_path))["boolean"]
     assert counts["each"] == {"fma": 1000, "mac": 12, "bytes": 5}
-    assert counts["level"] == {"fma": 0, "mac": 0, "bytes": 440 - 100}
+    assert counts["layer"] == {"fma": 0, "mac": 0, "bytes": 440 - 100}
     rates = {"fma_s": 1e3, "mac_s": 12.0, "bytes_s": 1e9}
     assert tfhe.kernel_floor(counts, 3, rates) == pytest.approx(6)
     assert tfhe.kernel_floor(counts, 3, rates | {"bytes_s": 1.0}) == pytest.approx(340 + 15)
     assert tfhe.kernel_floor(counts, 3, {}) is None
-    case = tfhe_cases.CASES["figure5/single/boolean/4"]  # two levels of four bootstraps
+    case = tfhe_cases.CASES["figure5/single/boolean/4"]  # two layers of four bootstraps
     assert tfhe_cases.floor(case, counts, rates) == (pytest.approx(16), "products")
     assert tfhe_cases.floor(case, counts, rates | {"bytes_s": 1.0}) == (pytest.approx(8 * 5 + 2 * 340), "bytes")
     assert tfhe_cases.floor(case, None, rates) == (None, "")

@@ -393,12 +393,12 @@ def test_goals_agree(each: Party, goal: str) -> None:
     x, y = each.tensor(a), each.tensor(b)
     each.check(hg.tfhe.add(x, y, goal=goal), a + b)
     each.check(hg.tfhe.multiply(x, y, goal=goal), a * b)
-    bootstraps, levels = each.parameters.cost("add", "int32", "int32", goal=goal)
-    assert 0 < levels <= bootstraps < 300
+    bootstraps, layers = each.parameters.cost("add", "int32", "int32", goal=goal)
+    assert 0 < layers <= bootstraps < 300
 
 
 def test_shallow_is_shallow(each: Party) -> None:
-    """Fewer levels for more bootstraps."""
+    """Fewer layers for more bootstraps."""
     costs = {goal: each.parameters.cost("add", "uint32", "uint32", goal=goal) for goal in ("fewest", "shallow")}
     assert costs["fewest"][0] <= costs["shallow"][0]
     assert costs["shallow"][1] < costs["fewest"][1]

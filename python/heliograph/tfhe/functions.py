@@ -13,12 +13,12 @@ from heliograph._shapes import joined
 from heliograph.tfhe.dtypes import array_of, name_of, words_of
 from heliograph.tfhe.tensor import Progress, Tensor, binaries, binary, clear, keys_of, require_tensors, run
 
-# Arithmetic. `variant` names an algorithm, `goal` is "fewest" (bootstraps) or "shallow" (fewest levels); without them the
+# Arithmetic. `variant` names an algorithm, `goal` is "fewest" (bootstraps) or "shallow" (fewest layers); without them the
 # engine takes what is fastest for the tensor's size on the device.
 
 
 def add(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a + b. Variants: "ripple" (a carry from part to part, fewest bootstraps), "prefix" (fewest levels); of sets of bits also
+    """a + b. Variants: "ripple" (a carry from part to part, fewest bootstraps), "prefix" (fewest layers); of sets of bits also
     "bitwise", the paper's name of "ripple", and "numberwise" (Morshed et al. 2020). Others raise ParameterError.
     """
     return binary("add", a, b, variant=variant, goal=goal, progress=progress)

@@ -92,9 +92,9 @@ class Parameters:
         variant: str = "",
         goal: str = "",
     ) -> tuple[int, int]:
-        """(bootstraps, levels) of an operation by its engine name (`operations()`) on one element; nothing is computed.
+        """(bootstraps, layers) of an operation by its engine name (`operations()`) on one element; nothing is computed.
 
-        `goal` is "fewest" (bootstraps), "shallow" (fewest levels), or what this device does faster. `dtype` is the result's where
+        `goal` is "fewest" (bootstraps), "shallow" (fewest layers), or what this device does faster. `dtype` is the result's where
         the operation does not tell.
         """
         kind = "" if dtype is None else name_of(dtype)
@@ -171,7 +171,7 @@ def parameters(name: str | None = None, *, insecure: bool = False, **numbers: An
     """A TFHE parameter set: by name ("2_2" unless given; see `named`), or by numbers.
 
     Numbers: n, k, degree (N), lwe_noise and glwe_noise (``("tuniform", b)`` in units of 2^-64 turns or ``("gaussian", log2)``),
-    bootstrap and switch (gadgets ``(log_base, levels)``), group, message_bits and carry_bits (0: bits), norm.
+    bootstrap and switch (gadgets ``(log_base, length)``), group, message_bits and carry_bits (0: bits), norm.
     Raises ParameterError for what cannot be, SecurityError below 128 bits without ``insecure=True``.
     """
     if numbers and name is not None:
@@ -185,9 +185,9 @@ def parameters(name: str | None = None, *, insecure: bool = False, **numbers: An
             setattr(spec, key, _noise_of(value, key))
         elif key in ("bootstrap", "switch"):
             if not (isinstance(value, tuple) and len(value) == 2):
-                raise _core.ParameterError(f"the gadget {key} is (log_base, levels), not {described(value)}")
+                raise _core.ParameterError(f"the gadget {key} is (log_base, length), not {described(value)}")
             setattr(spec, f"{key}_log_base", count_of(value[0], f"the gadget {key}'s log_base", 1))
-            setattr(spec, f"{key}_levels", count_of(value[1], f"the gadget {key}'s levels", 1))
+            setattr(spec, f"{key}_levels", count_of(value[1], f"the gadget {key}'s length", 1))
         elif key in ("n", "k", "degree", "group", "message_bits", "carry_bits", "norm"):
             count = count_of(value, key)
             if count >= 1 << 20:

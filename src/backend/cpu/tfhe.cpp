@@ -9,11 +9,11 @@
 namespace heliograph::backend::cpu {
 
 using device::BootstrapShape;
-using device::GateLevel;
+using device::GateLayer;
 using device::KeySwitchShape;
 using device::PreparedBootstrap;
 using device::PreparedKeySwitch;
-using device::PreparedLevel;
+using device::PreparedLayer;
 using device::Queue;
 using device::View;
 
@@ -66,8 +66,8 @@ std::shared_ptr<const PreparedKeySwitch> CpuTfheKernels::prepare(const KeySwitch
   return std::make_shared<CpuKeySwitch>(shape, key, pool_, threads_);
 }
 
-std::shared_ptr<const PreparedLevel> CpuTfheKernels::prepare(GateLevel level) {
-  return std::make_shared<PreparedLevel>(std::move(level));
+std::shared_ptr<const PreparedLayer> CpuTfheKernels::prepare(GateLayer layer) {
+  return std::make_shared<PreparedLayer>(std::move(layer));
 }
 
 std::size_t CpuTfheKernels::parallel_bootstraps(const BootstrapShape& shape) const {
@@ -76,21 +76,21 @@ std::size_t CpuTfheKernels::parallel_bootstraps(const BootstrapShape& shape) con
 
 void CpuTfheKernels::run(Queue&, const Combine& c) {
   constexpr std::size_t kTerms = 16;
-  const GateLevel& level = c.level->level();
-  const std::size_t body = c.wires.n - 64, rows = level.rows();  // the wide dimension is a multiple of 64
+  const GateLayer& layer = c.layer->layer();
+  const std::size_t body = c.wires.n - 64, rows = layer.rows();  // the wide dimension is a multiple of 64
   threads_.parallel_for(
       c.wires.items() * rows, std::max<std::size_t>(1, 16384 / c.wires.n), [&](std::size_t i, std::size_t) {
-        const std::size_t item = i / rows, row = i % rows, first = level.first[row], terms = level.first[row + 1] - first;
-        u64* const out = c.wires.at<u64>(item, level.target[row * level.outputs], 0);
-        u64 sum = level.constant[row];
+        const std::size_t item = i / rows, row = i % rows, first = layer.first[row], terms = layer.first[row + 1] - first;
+        u64* const out = c.wires.at<u64>(item, layer.target[row * layer.outputs], 0);
+        u64 sum = layer.constant[row];
         const u64* few[kTerms];
         std::vector<const u64*> many(terms > kTerms ? terms : 0);
         const u64** const in = terms > kTerms ? many.data() : few;
         for (std::size_t t = 0; t < terms; ++t) {
-          in[t] = c.wires.at<u64>(item, level.source[first + t], 0);
-          sum += static_cast<u64>(i64{level.weight[first + t]}) * in[t][body];
+          in[t] = c.wires.at<u64>(item, layer.source[first + t], 0);
+          sum += static_cast<u64>(i64{layer.weight[first + t]}) * in[t][body];
         }
-        ops_.combine(terms, in, level.weight.data() + first, out, body);
+        ops_.combine(terms, in, layer.weight.data() + first, out, body);
         out[body] = sum;
       });
 }
@@ -98,8 +98,8 @@ void CpuTfheKernels::run(Queue&, const Combine& c) {
 void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
   const CpuKeySwitch& key = own<CpuKeySwitch>(*c.key);
   const KeySwitchShape& s = key.shape();
-  const GateLevel& level = c.level->level();
-  const std::size_t rows = level.rows(), samples = c.wires.items() * rows, levels = s.gadget.levels;
+  const GateLayer& layer = c.layer->layer();
+  const std::size_t rows = layer.rows(), samples = c.wires.items() * rows, gadget_length = s.gadget.length;
   // Whole samples for each thread, or where there are fewer of them than threads, columns.
   const std::size_t threads = static_cast<std::size_t>(threads_.usable());
   const std::size_t parts = samples >= threads ? threads * ceil_div(samples, threads * kSwitchSamples) : samples;
@@ -108,7 +108,7 @@ void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
     const std::size_t part = unit / cuts, cut = unit % cuts;
     const std::size_t first = samples * part / parts, count = samples * (part + 1) / parts - first;
     const std::size_t first_tile = key.tiles() * cut / cuts, tiles = key.tiles() * (cut + 1) / cuts - first_tile;
-    const std::size_t width = tiles * kSwitchTile, digits_stride = key.chunk() * levels;
+    const std::size_t width = tiles * kSwitchTile, digits_stride = key.chunk() * gadget_length;
     Pieces pieces(thread_scratch(Pieces::bytes<u32>(count * width) + Pieces::bytes<i32>(count * digits_stride) +
                                  Pieces::bytes<u64>(key.chunk())));
     u32* const acc = pieces.take<u32>(count * width);
@@ -116,16 +116,16 @@ void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
     u64* const rest = pieces.take<u64>(key.chunk());
     const auto in = [&](std::size_t i) {
       const std::size_t row = (first + i) % rows;
-      return c.wires.at<u64>((first + i) / rows, level.target[row * level.outputs], 0);
+      return c.wires.at<u64>((first + i) / rows, layer.target[row * layer.outputs], 0);
     };
     std::memset(acc, 0, count * width * sizeof(u32));
     for (std::size_t from = 0; from < s.from; from += key.chunk()) {
       const std::size_t length = std::min(key.chunk(), s.from - from);
       for (std::size_t i = 0; i < count; ++i) {
-        ops_.digits(in(i) + from, length, s.gadget.log_base, s.gadget.levels, rest, digits + i * digits_stride);
+        ops_.digits(in(i) + from, length, s.gadget.log_base, s.gadget.length, rest, digits + i * digits_stride);
       }
       for (std::size_t t = 0; t < tiles; ++t) {
-        ops_.switch_rows({.rows = length * levels,
+        ops_.switch_rows({.rows = length * gadget_length,
                           .samples = count,
                           .digits = digits,
                           .digit_stride = digits_stride,
@@ -149,8 +149,8 @@ void CpuTfheKernels::run(Queue&, const Bootstrap& call) {
   const CpuBootstrap& key = own<CpuBootstrap>(*call.key);
   const BootstrapShape& s = key.shape();
   const FourierPlan& plan = key.plan();
-  const GateLevel& level = call.level->level();
-  const std::size_t rows = level.rows(), samples = call.wires.items() * rows, n = s.degree;
+  const GateLayer& layer = call.layer->layer();
+  const std::size_t rows = layer.rows(), samples = call.wires.items() * rows, n = s.degree;
   const std::size_t threads = static_cast<std::size_t>(threads_.usable());
   const std::size_t parts = std::min(samples, threads * ceil_div(samples, threads * block_samples(s)));
   threads_.parallel_for(parts, 1, [&](std::size_t part, std::size_t) {
@@ -167,16 +167,16 @@ void CpuTfheKernels::run(Queue&, const Bootstrap& call) {
       const std::span<u32> own_exponents(exponents + i * (s.n + 1), s.n + 1);
       device::switch_modulus({call.narrow.at<u32>(item, row, 0), s.n + 1}, static_cast<unsigned>(std::countr_zero(2 * n)),
                              own_exponents);
-      const auto component = [&](std::size_t c) { return state + i * key.state() + c * s.gadget.levels * plan.polynomial; };
+      const auto component = [&](std::size_t c) { return state + i * key.state() + c * s.gadget.length * plan.polynomial; };
       for (std::size_t c = 0; c < s.k; ++c) std::fill_n(component(c), n, 0.0);
-      key.rotate_table(level.tables.data() + level.lut[row] * n,
+      key.rotate_table(layer.tables.data() + layer.lut[row] * n,
                        (static_cast<u32>(2 * n) - own_exponents.back()) & static_cast<u32>(2 * n - 1), component(s.k));
     }
     key.ops().rotate({.plan = &plan,
                       .key = key.key(),
                       .n = s.n,
                       .k = s.k,
-                      .levels = s.gadget.levels,
+                      .gadget_length = s.gadget.length,
                       .group = s.group,
                       .log_base = static_cast<int>(s.gadget.log_base),
                       .samples = count,
@@ -186,11 +186,11 @@ void CpuTfheKernels::run(Queue&, const Bootstrap& call) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t item = (first + i) / rows, row = (first + i) % rows;
       for (std::size_t c = 0; c <= s.k; ++c) {
-        key.words(state + i * key.state() + c * s.gadget.levels * plan.polynomial, words + c * n);
+        key.words(state + i * key.state() + c * s.gadget.length * plan.polynomial, words + c * n);
       }
-      for (unsigned o = 0; o < level.outputs; ++o) {
-        const std::size_t at = o * n / level.outputs;
-        u64* const out = call.wires.at<u64>(item, level.target[row * level.outputs + o], 0);
+      for (unsigned o = 0; o < layer.outputs; ++o) {
+        const std::size_t at = o * n / layer.outputs;
+        u64* const out = call.wires.at<u64>(item, layer.target[row * layer.outputs + o], 0);
         for (std::size_t r = 0; r < s.k; ++r) {
           const u64* const from = words + r * n;
           for (std::size_t j = 0; j <= at; ++j) out[r * n + j] = from[at - j];

@@ -20,7 +20,7 @@ class CpuTfheKernels final : public device::TfheKernels {
                                                            std::span<const u64> key) override;
   std::shared_ptr<const device::PreparedKeySwitch> prepare(const device::KeySwitchShape& shape,
                                                            std::span<const u32> key) override;
-  std::shared_ptr<const device::PreparedLevel> prepare(device::GateLevel level) override;
+  std::shared_ptr<const device::PreparedLayer> prepare(device::GateLayer layer) override;
   std::size_t parallel_bootstraps(const device::BootstrapShape& shape) const override;
 
   using View = device::View;

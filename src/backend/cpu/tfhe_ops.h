@@ -28,13 +28,13 @@ struct FourierPlan {
 struct RotateBlock {
   const FourierPlan* plan;
   /// The transformed key: [group][vector][row][component][value] pairs of vectors, in units that make the rotation's results
-  /// those of the gadget: 2^(64 - log_base * levels) is 1.
+  /// those of the gadget: 2^(64 - log_base * gadget_length) is 1.
   const double* key;
-  std::size_t n, k, levels, group;
+  std::size_t n, k, gadget_length, group;
   int log_base;
   std::size_t samples;
   const u32* exponents;  // of X: [sample][n + 1], the body's last
-  /// [sample][rows][polynomial]: the GLWE ciphertext in and out, component c as row c * levels.
+  /// [sample][rows][polynomial]: the GLWE ciphertext in and out, component c as row c * gadget_length.
   double* state;
   double* monomials;  // scratch: [sample][group][2 * lanes]
 };
@@ -57,8 +57,8 @@ struct TfheOps {
   void (*forward)(const FourierPlan&, double* polynomial);
   void (*rotate)(const RotateBlock&);
   void (*switch_rows)(const SwitchBlock&);
-  /// out[level * count + i]: digit `level` of words[i]; `rest` is scratch of `count` words.
-  void (*digits)(const u64* words, std::size_t count, unsigned log_base, unsigned levels, u64* rest, i32* out);
+  /// out[digit * count + i]: gadget digit `digit` of words[i]; `rest` is scratch of `count` words.
+  void (*digits)(const u64* words, std::size_t count, unsigned log_base, unsigned gadget_length, u64* rest, i32* out);
   /// out = sum of weights[t] * in[t]
   void (*combine)(std::size_t terms, const u64* const* in, const i32* weights, u64* out, std::size_t count);
 };

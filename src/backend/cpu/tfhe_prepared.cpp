@@ -33,7 +33,7 @@ CpuBootstrap::CpuBootstrap(const BootstrapShape& shape, std::span<const u64> key
 
 double CpuBootstrap::unit() const {
   const device::Gadget& g = shape().gadget;
-  return std::ldexp(1.0, 64 - static_cast<int>(g.log_base * g.levels));
+  return std::ldexp(1.0, 64 - static_cast<int>(g.log_base * g.length));
 }
 
 void CpuBootstrap::make_plan(MemoryPool& pool) {
@@ -137,18 +137,18 @@ void CpuBootstrap::words(const double* in, u64* out) const {
 }
 
 CpuKeySwitch::CpuKeySwitch(const KeySwitchShape& shape, std::span<const u32> key, MemoryPool& pool, ThreadPool& threads)
-    : PreparedKeySwitch(shape), chunk_(std::max<std::size_t>(1, kChunkRows / shape.gadget.levels)) {
+    : PreparedKeySwitch(shape), chunk_(std::max<std::size_t>(1, kChunkRows / shape.gadget.length)) {
   require<ShapeError>(key.size() == shape.words(), "a key-switching key of another size than its shape says");
-  const std::size_t levels = shape.gadget.levels, row = shape.to + 1;
-  key_ = pool.allocate(checked_product(shape.from, levels, tiles(), kSwitchTile, sizeof(u32)));
+  const std::size_t gadget_length = shape.gadget.length, row = shape.to + 1;
+  key_ = pool.allocate(checked_product(shape.from, gadget_length, tiles(), kSwitchTile, sizeof(u32)));
   threads.parallel_for((shape.from + chunk_ - 1) / chunk_, 1, [&](std::size_t c, std::size_t) {
     const std::size_t first = c * chunk_, count = std::min(chunk_, shape.from - first);
     for (std::size_t t = 0; t < tiles(); ++t) {
       u32* to = const_cast<u32*>(tile(first, count, t));
       const std::size_t columns = std::min(kSwitchTile, row - t * kSwitchTile);
-      for (std::size_t l = 0; l < levels; ++l) {
+      for (std::size_t l = 0; l < gadget_length; ++l) {
         for (std::size_t i = first; i < first + count; ++i, to += kSwitchTile) {
-          std::copy_n(key.data() + (i * levels + l) * row + t * kSwitchTile, columns, to);
+          std::copy_n(key.data() + (i * gadget_length + l) * row + t * kSwitchTile, columns, to);
           std::fill(to + columns, to + kSwitchTile, 0);
         }
       }

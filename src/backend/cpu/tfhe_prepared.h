@@ -39,7 +39,7 @@ class CpuBootstrap final : public device::PreparedBootstrap {
   device::Buffer tables_, key_;
 };
 
-/// The key in chunks of rows, in each of them the tiles of columns, in each of these the rows [level][i], so that it is read
+/// The key in chunks of rows, in each of them the tiles of columns, in each of these the rows [digit][i], so that it is read
 /// as it lies.
 class CpuKeySwitch final : public device::PreparedKeySwitch {
  public:
@@ -50,7 +50,7 @@ class CpuKeySwitch final : public device::PreparedKeySwitch {
   /// `count` coefficients from `first` on (a multiple of chunk()), tile `tile`.
   const u32* tile(std::size_t first, std::size_t count, std::size_t tile) const {
     return reinterpret_cast<const u32*>(key_->address()) +
-           (first * tiles() + count * tile) * shape().gadget.levels * kSwitchTile;
+           (first * tiles() + count * tile) * shape().gadget.length * kSwitchTile;
   }
 
  private:

@@ -216,7 +216,7 @@ constexpr double kRounder = 6755399441055744.0;  // 1.5 * 2^52: adding and takin
 __device__ __forceinline__ double rounded(double x) { return __dsub_rn(__dadd_rn(x, kRounder), kRounder); }
 
 /// S samples in each thread, `sets` sets of threads in a block.
-template <u32 LOG_N, u32 K, u32 LEVELS, u32 GROUP, u32 S>
+template <u32 LOG_N, u32 K, u32 GADGET_LENGTH, u32 GROUP, u32 S>
 struct Blind {
   using T = BlindTransform<LOG_N>;
   static constexpr u32 kN = T::kDegree, kHalf = kN / 2;
@@ -224,7 +224,7 @@ struct Blind {
   static constexpr u32 kRoom = S == 1 ? 512 : 256;    // threads whose registers a multiprocessor holds
   static constexpr u32 kMostSets = kSet >= kRoom ? 1 : kRoom / kSet;
   static constexpr u32 kMostThreads = kSet * kMostSets;
-  static constexpr u32 kRows = (K + 1) * LEVELS, kValues = 1u << GROUP;
+  static constexpr u32 kRows = (K + 1) * GADGET_LENGTH, kValues = 1u << GROUP;
   static constexpr bool kWhole = kSet % 32 != 0;  // a warp serves two sets
 
   static std::size_t shared_bytes(u32 sets, u32 n) {
@@ -233,11 +233,11 @@ struct Blind {
   }
 };
 
-template <u32 LOG_N, u32 K, u32 LEVELS, u32 GROUP, u32 S>
-__global__ void __launch_bounds__((Blind<LOG_N, K, LEVELS, GROUP, S>::kMostThreads))
+template <u32 LOG_N, u32 K, u32 GADGET_LENGTH, u32 GROUP, u32 S>
+__global__ void __launch_bounds__((Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>::kMostThreads))
     blind_rotation(const __grid_constant__ BlindArguments a) {
   take_turn();
-  using B = Blind<LOG_N, K, LEVELS, GROUP, S>;
+  using B = Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>;
   using T = typename B::T;
   constexpr u32 kMask = 2 * B::kN - 1;
   extern __shared__ __align__(128) unsigned char raw[];
@@ -314,7 +314,7 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, LEVELS, GROUP, S>::kMostThrea
   const double base = static_cast<double>(u64{1} << a.log_base), inverse_base = 1.0 / base;
   double whole = base;
 #pragma unroll
-  for (u32 l = 1; l < LEVELS; ++l) whole *= base;
+  for (u32 l = 1; l < GADGET_LENGTH; ++l) whole *= base;
   const double2* const last_twiddles = reinterpret_cast<const double2*>(a.twiddles);
   const double2* const roots = reinterpret_cast<const double2*>(a.roots);
   const u32 groups = a.n / GROUP;
@@ -324,31 +324,31 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, LEVELS, GROUP, S>::kMostThrea
 
 #pragma unroll 1
   for (u32 g = 0; g < groups; ++g, key += kKeyGroup) {
-    // Decompose and transform: row (c, level) of each sample ends in its area, and the last one in x too.
+    // Decompose and transform: row (c, digit) of each sample ends in its area, and the last one in x too.
 #pragma unroll
     for (u32 s = 0; s < S; ++s) {
 #pragma unroll
       for (u32 i = 0; i < 16; ++i) {
         const auto digits = [&](double v) { return rounded(fma(v - rounded(v), whole, 0.0)); };
-        x[s][i] = {digits(x[s][i].x), digits(x[s][i].y)};  // of all levels together
+        x[s][i] = {digits(x[s][i].x), digits(x[s][i].y)};  // of all gadget digits together
       }
     }
-    [[maybe_unused]] double2 kept[LEVELS > 1 ? S : 1][16];
+    [[maybe_unused]] double2 kept[GADGET_LENGTH > 1 ? S : 1][16];
 #pragma unroll
-    for (u32 level = LEVELS; level-- > 0;) {
-      if constexpr (LEVELS > 1) {
+    for (u32 digit = GADGET_LENGTH; digit-- > 0;) {
+      if constexpr (GADGET_LENGTH > 1) {
 #pragma unroll
         for (u32 s = 0; s < S; ++s) {
 #pragma unroll
           for (u32 i = 0; i < 16; ++i) {
-            const double2 v = level + 1 == LEVELS ? x[s][i] : kept[s][i];
+            const double2 v = digit + 1 == GADGET_LENGTH ? x[s][i] : kept[s][i];
             const double2 high = {rounded(v.x * inverse_base), rounded(v.y * inverse_base)};
-            x[s][i] = level == 0 ? v : double2{fma(-base, high.x, v.x), fma(-base, high.y, v.y)};
+            x[s][i] = digit == 0 ? v : double2{fma(-base, high.x, v.x), fma(-base, high.y, v.y)};
             kept[s][i] = high;
           }
         }
       }
-      const u32 row = c * LEVELS + level;
+      const u32 row = c * GADGET_LENGTH + digit;
       {
         const Split16 w = T::first(split_twiddles);
 #pragma unroll
@@ -436,7 +436,7 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, LEVELS, GROUP, S>::kMostThrea
         T::template last<true>(x[s], last_twiddles, t);
         T::exchange_lanes(x[s], t);
         join16(x[s], w);
-        T::put_second(x[s], area(s, c * LEVELS), t);
+        T::put_second(x[s], area(s, c * GADGET_LENGTH), t);
       }
     }
     poly_sync();
@@ -444,7 +444,7 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, LEVELS, GROUP, S>::kMostThrea
       const Split16 w = T::first(split_twiddles);
 #pragma unroll
       for (u32 s = 0; s < S; ++s) {
-        T::get_first(x[s], area(s, c * LEVELS), t);
+        T::get_first(x[s], area(s, c * GADGET_LENGTH), t);
         join16(x[s], w);
       }
     }
@@ -478,12 +478,12 @@ __global__ void __launch_bounds__((Blind<LOG_N, K, LEVELS, GROUP, S>::kMostThrea
 }
 
 /// A block for each polynomial [group][value][row][component] of the key.
-template <u32 LOG_N, u32 K, u32 LEVELS, u32 GROUP>
+template <u32 LOG_N, u32 K, u32 GADGET_LENGTH, u32 GROUP>
 __global__ void __launch_bounds__(BlindTransform<LOG_N>::kThreads)
     transform_key(const u64* words, const double2* twiddles, double2* key) {
   take_turn();
   using T = BlindTransform<LOG_N>;
-  constexpr u32 kRows = (K + 1) * LEVELS, kValues = 1u << GROUP;
+  constexpr u32 kRows = (K + 1) * GADGET_LENGTH, kValues = 1u << GROUP;
   __shared__ double2 area[T::kArea];
   const u32 t = threadIdx.x;
   u32 index = blockIdx.x;

@@ -42,7 +42,8 @@ __device__ void inverse(double2* x, const double2* roots, u32 log_degree) {
 __global__ void __launch_bounds__(kThreads) plain_rotation(const __grid_constant__ BlindArguments a) {
   take_turn();
   extern __shared__ __align__(128) unsigned char raw[];
-  const u32 n = 1u << a.log_degree, half = n / 2, mask = 2 * n - 1, rows = (a.k + 1) * a.levels, values = 1u << a.group;
+  const u32 n = 1u << a.log_degree, half = n / 2, mask = 2 * n - 1, rows = (a.k + 1) * a.gadget_length,
+            values = 1u << a.group;
   auto* const work = reinterpret_cast<double2*>(raw);
   auto* const sums = work + half;
   auto* const acc = reinterpret_cast<double*>(sums + (a.k + 1) * half);
@@ -77,20 +78,20 @@ __global__ void __launch_bounds__(kThreads) plain_rotation(const __grid_constant
 
   const double base = static_cast<double>(u64{1} << a.log_base);
   double whole = 1;
-  for (u32 l = 0; l < a.levels; ++l) whole *= base;
+  for (u32 l = 0; l < a.gadget_length; ++l) whole *= base;
   const auto* key = reinterpret_cast<const double2*>(a.key);
   for (u32 g = 0; g < a.n / a.group; ++g, key += static_cast<u64>(values) * rows * (a.k + 1) * half) {
     for (u32 r = 0; r < rows; ++r) {
-      const u32 level = r % a.levels;
+      const u32 index = r % a.gadget_length;
       const auto digit = [&](double v) {
         double whole_digit = rounded((v - rounded(v)) * whole), high = whole_digit;
-        for (u32 l = a.levels; l-- > level;) {
+        for (u32 l = a.gadget_length; l-- > index;) {
           whole_digit = high;
           high = l ? rounded(whole_digit / base) : 0;
         }
-        return level ? whole_digit - base * high : whole_digit;
+        return index ? whole_digit - base * high : whole_digit;
       };
-      const double* const from = acc + r / a.levels * n;
+      const double* const from = acc + r / a.gadget_length * n;
       for (u32 j = threadIdx.x; j < half; j += blockDim.x) work[j] = {digit(from[j]), digit(from[j + half])};
       __syncthreads();
       forward(work, roots, a.log_degree);
@@ -178,7 +179,7 @@ extern const BlindKernel kBlind2048, kBlind2048Latency, kBlind512, kBlind512Wide
 const BlindKernel& blind_kernel(const device::BootstrapShape& shape) {
   static const BlindKernel* const kernels[] = {&kBlind2048, &kBlind2048Latency, &kBlind512, &kBlind512Wide, &kBlind1024};
   for (const BlindKernel* k : kernels) {
-    if (std::size_t{1} << k->log_degree == shape.degree && k->k == shape.k && k->levels == shape.gadget.levels &&
+    if (std::size_t{1} << k->log_degree == shape.degree && k->k == shape.k && k->gadget_length == shape.gadget.length &&
         k->group == shape.group)
       return *k;
   }

@@ -9,24 +9,24 @@ namespace heliograph::backend::cuda {
 inline constexpr u32 kBundled = 4;
 
 /// Samples in a thread where there are enough of them.
-template <u32 LEVELS, u32 GROUP>
-inline constexpr u32 kTogether = LEVELS == 1 && GROUP <= 2 ? 2 : 1;
+template <u32 GADGET_LENGTH, u32 GROUP>
+inline constexpr u32 kTogether = GADGET_LENGTH == 1 && GROUP <= 2 ? 2 : 1;
 
-template <u32 LOG_N, u32 K, u32 LEVELS, u32 GROUP>
+template <u32 LOG_N, u32 K, u32 GADGET_LENGTH, u32 GROUP>
 struct BlindShape {
   template <u32 S>
   static u32 sets(const State& state, u32 n) {
-    using B = Blind<LOG_N, K, LEVELS, GROUP, S>;
+    using B = Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>;
     u32 r = B::kMostSets;
     while (r > 1 && B::shared_bytes(r, n) > state.properties().shared_bytes_a_block) --r;
     return r;
   }
   template <u32 S>
   static void launch_with(device::Queue& queue, const BlindArguments& a, u32 sets) {
-    using B = Blind<LOG_N, K, LEVELS, GROUP, S>;
+    using B = Blind<LOG_N, K, GADGET_LENGTH, GROUP, S>;
     const u32 samples = S * sets;
-    launch(queue, "bootstrap", blind_rotation<LOG_N, K, LEVELS, GROUP, S>, (a.count + samples - 1) / samples, B::kSet * sets,
-           B::shared_bytes(sets, a.n), a);
+    launch(queue, "bootstrap", blind_rotation<LOG_N, K, GADGET_LENGTH, GROUP, S>, (a.count + samples - 1) / samples,
+           B::kSet * sets, B::shared_bytes(sets, a.n), a);
   }
   template <u32 VALUES>
   static void rotate_quickly(device::Queue& queue, const State& state, const BlindArguments& a) {
@@ -50,9 +50,9 @@ struct BlindShape {
     state.pool().keep(stream, sums, size);  // for this stream's later calls
   }
   static void rotate(device::Queue& queue, const State& state, const BlindArguments& a) {
-    constexpr u32 S = kTogether<LEVELS, GROUP>;
+    constexpr u32 S = kTogether<GADGET_LENGTH, GROUP>;
     const u32 processors = static_cast<u32>(state.properties().processors), most = sets<S>(state, a.n);
-    if constexpr (LEVELS == 1) {
+    if constexpr (GADGET_LENGTH == 1) {
       if (state.properties().major >= 9) {
         if (a.count <= kBundled) return rotate_bundled(queue, a);
         if (a.count <= processors) return rotate_quickly<1u << GROUP>(queue, state, a);
@@ -64,19 +64,20 @@ struct BlindShape {
     launch_with<S>(queue, a, std::min(most, (each + S - 1) / S));
   }
   static u32 samples_a_processor(const State& state) {
-    constexpr u32 S = kTogether<LEVELS, GROUP>;
+    constexpr u32 S = kTogether<GADGET_LENGTH, GROUP>;
     return S * sets<S>(state, 1024);
   }
   static void transform(device::Queue& queue, const device::BootstrapShape& shape, const u64* words, const Complex* twiddles,
                         Complex* key) {
     const u64 polynomials = shape.words() >> LOG_N;
-    launch(queue, "bootstrap key", transform_key<LOG_N, K, LEVELS, GROUP>, polynomials, BlindTransform<LOG_N>::kThreads, 0,
-           words, reinterpret_cast<const double2*>(twiddles), reinterpret_cast<double2*>(key));
+    launch(queue, "bootstrap key", transform_key<LOG_N, K, GADGET_LENGTH, GROUP>, polynomials,
+           BlindTransform<LOG_N>::kThreads, 0, words, reinterpret_cast<const double2*>(twiddles),
+           reinterpret_cast<double2*>(key));
   }
   static constexpr BlindKernel kernel() {
     return {.log_degree = LOG_N,
             .k = K,
-            .levels = LEVELS,
+            .gadget_length = GADGET_LENGTH,
             .group = GROUP,
             .transform = transform,
             .rotate = rotate,

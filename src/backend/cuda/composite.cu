@@ -268,7 +268,7 @@ void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwi
 }
 
 std::size_t CudaKernels::preferred_items(std::size_t bytes_an_item) const {
-  // Full launches are worth more than a second-level cache: measured, two gigabytes of scratch on an H200.
+  // Full launches are worth more than an L2 cache: measured, two gigabytes of scratch on an H200.
   const std::size_t scratch = state_->properties().memory / 64;
   return std::max<std::size_t>(1, scratch / std::max<std::size_t>(1, bytes_an_item));
 }

@@ -94,8 +94,8 @@ struct Field32 : LazyField<Field32, u32> {
 };
 
 /// Values are doubles that hold integers. With |w| <= q/2 and |a| <= 4q < 2^52: h = a w rounded, b = the integer next to
-/// h/q by adding 1.5 2^52, and a w - b q = (h - b q) + (a w - h) is exact, at most q in magnitude. A forward level of up to
-/// four stages ends below 3.9q from any input below 4q; an inverse level holds 1q from 1q, sums reduced every second stage.
+/// h/q by adding 1.5 2^52, and a w - b q = (h - b q) + (a w - h) is exact, at most q in magnitude. A forward round of up to
+/// four stages ends below 3.9q from any input below 4q; an inverse round holds 1q from 1q, sums reduced every second stage.
 struct Field50 {
   using Word = u64;
   using Value = double;

@@ -9,7 +9,7 @@ namespace heliograph::backend::cuda {
 namespace {
 
 constexpr u32 kBytes = 4;     // of a key word
-constexpr u32 kStep = 32;     // mask words of a matrix step, at one level
+constexpr u32 kStep = 32;     // mask words of a matrix step, at one gadget digit
 constexpr u32 kColumns = 32;  // of a block
 constexpr u32 kSamples = 128;
 constexpr u32 kThreads = 128;
@@ -23,7 +23,7 @@ struct SwitchArguments {
   u32* narrow;
   const u32* key;
   u64 item, wire, narrow_item, narrow_row;
-  u32 rows, outputs, count, from, to, levels, log_base;
+  u32 rows, outputs, count, from, to, gadget_length, log_base;
   u32 column_blocks, padded_columns, splits, tiles, first;
 };
 
@@ -36,13 +36,13 @@ __device__ __forceinline__ u32* narrow(const SwitchArguments& a, u32 sample) {
   return a.narrow + sample / a.rows * a.narrow_item + sample % a.rows * a.narrow_row;
 }
 
-/// Digits of a word, least significant first, each handed to f(level, digit): see device::gadget_digit.
+/// Digits of a word, least significant first, each handed to f(index, digit): see device::gadget_digit.
 template <class F>
-__device__ __forceinline__ void digits(u64 word, u32 log_base, u32 levels, F f) {
-  const u32 kept = log_base * levels;  // at most 32
+__device__ __forceinline__ void digits(u64 word, u32 log_base, u32 gadget_length, F f) {
+  const u32 kept = log_base * gadget_length;  // at most 32
   u32 t = static_cast<u32>((word + (u64{1} << (63 - kept))) >> (64 - kept));
   const u32 base = 1u << log_base;
-  for (u32 l = levels; l-- > 0;) {
+  for (u32 l = gadget_length; l-- > 0;) {
     const int digit = static_cast<int>((t + base / 2) & (base - 1)) - static_cast<int>(base / 2);
     t = (t - static_cast<u32>(digit)) >> log_base;
     f(l, digit);
@@ -57,7 +57,7 @@ __device__ __forceinline__ void multiply_bytes(int (&c)[4], const u32 (&a)[4], u
 #endif
 }
 
-/// Digits in the order in which lanes of a matrix step take them: [chunk of 32 mask words][level][16 samples][lane][4 words].
+/// Digits in the order in which lanes of a matrix step take them: [chunk of 32 mask words][digit][16 samples][lane][4 words].
 /// A thread has four mask words of a ciphertext.
 __global__ void __launch_bounds__(kThreads) switch_digits(const __grid_constant__ SwitchArguments a, u32* matrix) {
   take_turn();
@@ -70,12 +70,12 @@ __global__ void __launch_bounds__(kThreads) switch_digits(const __grid_constant_
     const u64 given[4] = {low.x, low.y, high.x, high.y};
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
-      const u32 kept = a.log_base * a.levels;
+      const u32 kept = a.log_base * a.gadget_length;
       u32 t = static_cast<u32>((given[i] + (u64{1} << (63 - kept))) >> (64 - kept));
       const u32 base = 1u << a.log_base;
 #pragma unroll
       for (u32 l = 0; l < 16; ++l) {  // least significant first
-        if (l >= a.levels) break;
+        if (l >= a.gadget_length) break;
         const u32 digit = ((t + base / 2) & (base - 1)) - base / 2;
         t = (t - digit) >> a.log_base;
         words[l] |= (digit & 0xff) << (8 * i);
@@ -86,9 +86,9 @@ __global__ void __launch_bounds__(kThreads) switch_digits(const __grid_constant_
   const u32 lane = row % 8 * 4 + place, word = row / 8 + 2 * high;
 #pragma unroll
   for (u32 l = 0; l < 16; ++l) {
-    if (l >= a.levels) break;
-    matrix[((u64{chunk} * a.levels + (a.levels - 1 - l)) * a.tiles + sample / kTile) * kTileWords + lane * 4 + word] =
-        words[l];
+    if (l >= a.gadget_length) break;
+    matrix[((u64{chunk} * a.gadget_length + (a.gadget_length - 1 - l)) * a.tiles + sample / kTile) * kTileWords + lane * 4 +
+           word] = words[l];
   }
 }
 
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads) switch_many(const __grid_constant__ 
   const u32 tile = first / kTile + warp * 2;
   const u32* digits = matrix + u64{tile} * kTileWords + lane * 4;
   const u32* step = a.key + (u64{column} + group) * 8 + place * 2;
-  const u32 steps = a.from / kStep * a.levels;
+  const u32 steps = a.from / kStep * a.gadget_length;
   for (u32 i = 0; i < steps; ++i, digits += u64{a.tiles} * kTileWords, step += u64{kBytes} * a.padded_columns * 8) {
     u32 d[2][4];
 #pragma unroll
@@ -165,15 +165,15 @@ __global__ void __launch_bounds__(kFewThreads) switch_few(const __grid_constant_
   const u32 length = min(kStretch, a.from - begin);
   for (u32 i = threadIdx.x; i < samples * length; i += kFewThreads) {
     const u32 s = i / length, at = i % length;
-    digits(wide(a, first + s)[begin + at], a.log_base, a.levels,
-           [&](u32 level, int d) { digit[s][at * a.levels + level] = d; });
+    digits(wide(a, first + s)[begin + at], a.log_base, a.gadget_length,
+           [&](u32 index, int d) { digit[s][at * a.gadget_length + index] = d; });
   }
   __syncthreads();
   if (column > a.to) return;
   u32 sums[kFew] = {};
-  const u32* key = a.key + u64{begin} * a.levels * (a.to + 1) + column;
+  const u32* key = a.key + u64{begin} * a.gadget_length * (a.to + 1) + column;
 #pragma unroll 8
-  for (u32 r = 0; r < length * a.levels; ++r, key += a.to + 1) {
+  for (u32 r = 0; r < length * a.gadget_length; ++r, key += a.to + 1) {
     const u32 k = __ldg(key);
 #pragma unroll
     for (u32 s = 0; s < kFew; ++s) sums[s] += static_cast<u32>(digit[s][r]) * k;
@@ -194,15 +194,15 @@ CudaKeySwitch::CudaKeySwitch(const std::shared_ptr<State>& state, const device::
   require<ShapeError>(key.size() == shape.words(), "a key-switching key of another size");
   rows_ = std::make_unique<Table>(state, key.data(), key.size() * sizeof(u32));
   if (shape.from % kStep != 0) return;
-  // [chunk of 32 mask words][level][byte][column] of 32 bytes: those of mask words 4p .. 4p + 3 and 16 + 4p .. for p = 0 .. 3.
-  const std::size_t columns = padded_columns(shape.to), levels = shape.gadget.levels;
-  std::vector<unsigned char> planes(shape.from * levels * kBytes * columns);
+  // [chunk of 32 mask words][digit][byte][column] of 32 bytes: those of mask words 4p .. 4p + 3 and 16 + 4p .. for p = 0 .. 3.
+  const std::size_t columns = padded_columns(shape.to), gadget_length = shape.gadget.length;
+  std::vector<unsigned char> planes(shape.from * gadget_length * kBytes * columns);
   for (std::size_t i = 0; i < shape.from; ++i) {
     const std::size_t chunk = i / kStep, at = i % kStep, place = at % 16 / 4 * 8 + at / 16 * 4 + at % 4;
-    for (std::size_t l = 0; l < levels; ++l) {
-      const u32* const row = key.data() + (i * levels + l) * (shape.to + 1);
+    for (std::size_t l = 0; l < gadget_length; ++l) {
+      const u32* const row = key.data() + (i * gadget_length + l) * (shape.to + 1);
       for (std::size_t p = 0; p < kBytes; ++p) {
-        unsigned char* const out = planes.data() + ((chunk * levels + l) * kBytes + p) * columns * kStep + place;
+        unsigned char* const out = planes.data() + ((chunk * gadget_length + l) * kBytes + p) * columns * kStep + place;
         for (std::size_t c = 0; c <= shape.to; ++c) out[c * kStep] = static_cast<unsigned char>(row[c] >> (8 * p));
       }
     }
@@ -212,9 +212,9 @@ CudaKeySwitch::CudaKeySwitch(const std::shared_ptr<State>& state, const device::
 
 void CudaTfhe::run(Queue& queue, const device::LweKeySwitch& c) {
   const auto& mine = own_as<CudaKeySwitch>(*c.key);
-  const auto& rows = own_as<CudaLevel>(*c.level);
+  const auto& rows = own_as<CudaLayer>(*c.layer);
   const device::KeySwitchShape& shape = c.key->shape();
-  const u64 count = u64{c.wires.items()} * rows.level().rows();
+  const u64 count = u64{c.wires.items()} * rows.layer().rows();
   require<ShapeError>(count < u64{1} << 31, "one call holds too much for a GPU launch; split the batch");
   SwitchArguments a{.wires = c.wires.at<u64>(0, 0, 0),
                     .target = rows.target(),
@@ -223,12 +223,12 @@ void CudaTfhe::run(Queue& queue, const device::LweKeySwitch& c) {
                     .wire = c.wires.component_stride,
                     .narrow_item = static_cast<u64>(c.narrow.stride[0]),
                     .narrow_row = c.narrow.component_stride,
-                    .rows = static_cast<u32>(rows.level().rows()),
-                    .outputs = rows.level().outputs,
+                    .rows = static_cast<u32>(rows.layer().rows()),
+                    .outputs = rows.layer().outputs,
                     .count = static_cast<u32>(count),
                     .from = static_cast<u32>(shape.from),
                     .to = static_cast<u32>(shape.to),
-                    .levels = shape.gadget.levels,
+                    .gadget_length = shape.gadget.length,
                     .log_base = shape.gadget.log_base};
   if (count > 4 * kFew && shape.from % kStep == 0) {
     a.key = mine.planes();
@@ -237,7 +237,7 @@ void CudaTfhe::run(Queue& queue, const device::LweKeySwitch& c) {
     CudaQueue& q = own(queue);
     const StreamHandle stream = q.stream()->handle();
     const u32 most = static_cast<u32>(std::min<u64>(kMost, (count + kSamples - 1) / kSamples * kSamples));
-    const std::size_t size = Pool::size_class(std::size_t{most} * a.from * a.levels);
+    const std::size_t size = Pool::size_class(std::size_t{most} * a.from * a.gadget_length);
     void* digits = state_->pool().take(stream, size);
     if (digits == nullptr) q.check(state_->allocate(size, stream, &digits), "memory for digits of ciphertexts");
     for (u64 first = 0; first < count; first += kMost) {

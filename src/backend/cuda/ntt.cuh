@@ -59,7 +59,7 @@ struct ColumnShape {
   static constexpr int kBlock = kThreads * kNeighbours;
   /// Blocks of a multiprocessor that registers must allow.
   static constexpr int kResident = (kTogether == 1 ? 1024 : 768) / kBlock;
-  static constexpr std::size_t kShared = Transform<F, L>::kLevels > 1 ? sizeof(typename F::Value) * kColumns << L : 0;
+  static constexpr std::size_t kShared = Transform<F, L>::kRounds > 1 ? sizeof(typename F::Value) * kColumns << L : 0;
 };
 
 /// The column pass: 2^L points N2 apart. Forward: Words to Values; inverse: Values to Words, finished.

@@ -72,8 +72,8 @@ CudaBootstrap::CudaBootstrap(const std::shared_ptr<State>& state, const device::
   }
 }
 
-CudaLevel::CudaLevel(const std::shared_ptr<State>& state, device::GateLevel given) : PreparedLevel(std::move(given)) {
-  const device::GateLevel& l = level();
+CudaLayer::CudaLayer(const std::shared_ptr<State>& state, device::GateLayer given) : PreparedLayer(std::move(given)) {
+  const device::GateLayer& l = layer();
   std::vector<u32> words = l.first;
   source_ = words.size();
   words.insert(words.end(), l.source.begin(), l.source.end());
@@ -97,8 +97,8 @@ std::shared_ptr<const device::PreparedKeySwitch> CudaTfhe::prepare(const device:
                                                                    std::span<const u32> key) {
   return std::make_shared<CudaKeySwitch>(state_, shape, key);
 }
-std::shared_ptr<const device::PreparedLevel> CudaTfhe::prepare(device::GateLevel level) {
-  return std::make_shared<CudaLevel>(state_, std::move(level));
+std::shared_ptr<const device::PreparedLayer> CudaTfhe::prepare(device::GateLayer layer) {
+  return std::make_shared<CudaLayer>(state_, std::move(layer));
 }
 
 std::size_t CudaTfhe::parallel_bootstraps(const device::BootstrapShape& shape) const {
@@ -107,8 +107,8 @@ std::size_t CudaTfhe::parallel_bootstraps(const device::BootstrapShape& shape) c
 }
 
 void CudaTfhe::run(Queue& queue, const device::Combine& c) {
-  const auto& mine = own_as<CudaLevel>(*c.level);
-  const device::GateLevel& l = mine.level();
+  const auto& mine = own_as<CudaLayer>(*c.layer);
+  const device::GateLayer& l = mine.layer();
   const u32 parts = static_cast<u32>((c.wires.n + kCombineThreads - 1) / kCombineThreads);
   // All words of an LWE ciphertext are alike but the body: the last of lwe_words(d) = d + 64 words that is not padding.
   const CombineArguments a{.first = mine.first(),
@@ -129,11 +129,11 @@ void CudaTfhe::run(Queue& queue, const device::Combine& c) {
 
 void CudaTfhe::run(Queue& queue, const device::Bootstrap& c) {
   const auto& mine = own_as<CudaBootstrap>(*c.key);
-  const auto& rows = own_as<CudaLevel>(*c.level);
+  const auto& rows = own_as<CudaLayer>(*c.layer);
   const device::BootstrapShape& shape = c.key->shape();
   u32 log_degree = 0;
   while ((std::size_t{1} << log_degree) < shape.degree) ++log_degree;
-  const u64 count = u64{c.wires.items()} * rows.level().rows();
+  const u64 count = u64{c.wires.items()} * rows.layer().rows();
   require<ShapeError>(count < u64{1} << 31, "one call holds too much for a GPU launch; split the batch");
   const BlindArguments a{.key = mine.key(),
                          .twiddles = blind_kernel(shape).twiddles ? mine.twiddles() : nullptr,
@@ -148,11 +148,11 @@ void CudaTfhe::run(Queue& queue, const device::Bootstrap& c) {
                          .wire_item = static_cast<u64>(c.wires.stride[0]),
                          .wire = c.wires.component_stride,
                          .n = static_cast<u32>(shape.n),
-                         .rows = static_cast<u32>(rows.level().rows()),
+                         .rows = static_cast<u32>(rows.layer().rows()),
                          .count = static_cast<u32>(count),
-                         .outputs = rows.level().outputs,
+                         .outputs = rows.layer().outputs,
                          .k = static_cast<u32>(shape.k),
-                         .levels = shape.gadget.levels,
+                         .gadget_length = shape.gadget.length,
                          .log_base = shape.gadget.log_base,
                          .group = shape.group,
                          .log_degree = log_degree};

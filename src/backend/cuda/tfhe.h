@@ -30,7 +30,7 @@ class CudaBootstrap final : public device::PreparedBootstrap {
 class CudaKeySwitch final : public device::PreparedKeySwitch {
  public:
   CudaKeySwitch(const std::shared_ptr<State>& state, const device::KeySwitchShape& shape, std::span<const u32> key);
-  /// As given: [from * levels][to + 1].
+  /// As given: [from * gadget_length][to + 1].
   const u32* rows() const { return rows_->as<u32>(); }
   /// Bytes for the matrix units: see lwe_switch.cu.
   const u32* planes() const { return planes_->as<u32>(); }
@@ -39,16 +39,16 @@ class CudaKeySwitch final : public device::PreparedKeySwitch {
   std::unique_ptr<Table> rows_, planes_;
 };
 
-class CudaLevel final : public device::PreparedLevel {
+class CudaLayer final : public device::PreparedLayer {
  public:
-  CudaLevel(const std::shared_ptr<State>& state, device::GateLevel level);
+  CudaLayer(const std::shared_ptr<State>& state, device::GateLayer layer);
   const u32* first() const { return words_->as<u32>(); }
   const u32* source() const { return first() + source_; }
   const std::int32_t* weight() const { return reinterpret_cast<const std::int32_t*>(first() + weight_); }
   const u32* lut() const { return first() + lut_; }
   const u32* target() const { return first() + target_; }
   const u64* constant() const { return constants_->as<u64>(); }
-  const u64* tables() const { return constant() + level().rows(); }
+  const u64* tables() const { return constant() + layer().rows(); }
 
  private:
   std::size_t source_, weight_, lut_, target_;
@@ -60,7 +60,7 @@ class CudaTfhe final : public device::TfheKernels {
   explicit CudaTfhe(std::shared_ptr<State> state) : state_(std::move(state)) {}
   std::shared_ptr<const device::PreparedBootstrap> prepare(const device::BootstrapShape&, std::span<const u64> key) override;
   std::shared_ptr<const device::PreparedKeySwitch> prepare(const device::KeySwitchShape&, std::span<const u32> key) override;
-  std::shared_ptr<const device::PreparedLevel> prepare(device::GateLevel level) override;
+  std::shared_ptr<const device::PreparedLayer> prepare(device::GateLayer layer) override;
   std::size_t parallel_bootstraps(const device::BootstrapShape&) const override;
 
   using Queue = device::Queue;
@@ -82,12 +82,12 @@ struct BlindArguments {
   u64* wires;
   u64 narrow_item, narrow_row, wire_item, wire;  // strides in words
   u32 n, rows, count, outputs;                   // count: bootstraps, items fastest last: item * rows + row
-  u32 k, levels, log_base, group, log_degree;
+  u32 k, gadget_length, log_base, group, log_degree;
 };
 
 /// One shape's kernels.
 struct BlindKernel {
-  u32 log_degree, k, levels, group;
+  u32 log_degree, k, gadget_length, group;
   /// Forward transforms of a key's polynomials into the order the kernel reads; `words` as BootstrapShape says.
   void (*transform)(device::Queue&, const device::BootstrapShape&, const u64* words, const Complex* twiddles, Complex* key);
   void (*rotate)(device::Queue&, const State&, const BlindArguments&);

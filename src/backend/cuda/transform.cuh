@@ -1,5 +1,5 @@
 // The negacyclic transform's inner part, shared by every kernel that transforms: 2^L points along one axis, 16 (or 2^L)
-// of them in each thread's registers, levels of up to four butterfly stages with an exchange through shared memory between.
+// of them in each thread's registers, rounds of up to four butterfly stages with an exchange through shared memory between.
 //
 // N = N1 * N2. The first stages join points N2 apart (columns of N1); then row r, contiguous, goes its own way with
 // `root` N1 + r: its stage s takes the twiddles (root << s) + i. The inverse is the same in reverse.
@@ -32,9 +32,9 @@ __device__ __forceinline__ void load_constants(const typename F::Constant* from,
   }
 }
 
-/// One level: K stages after the first S0 of L, of P polynomials that share their twiddles.
+/// One round: K stages after the first S0 of L, of P polynomials that share their twiddles.
 template <class F, int L, int S0, int K, int E, int P>
-struct Level {
+struct Round {
   static constexpr int kGroups = E >> K, kThreads = (1 << L) / E, kLow = L - S0 - K;
 
   /// Point that register g * 2^K + e of thread t holds.
@@ -109,21 +109,21 @@ template <class F, int L, int P = 1>
 struct Transform {
   static constexpr int kEach = L < 4 ? 1 << L : 16;
   static constexpr int kThreads = (1 << L) / kEach;
-  static constexpr int kLevels = (L + 3) / 4;
+  static constexpr int kRounds = (L + 3) / 4;
   using Values = typename F::Value[P][kEach];
 
   template <int I>
-  using At = Level<F, L, 4 * I, (I + 1 < kLevels ? 4 : L - 4 * I), kEach, P>;
+  using At = Round<F, L, 4 * I, (I + 1 < kRounds ? 4 : L - 4 * I), kEach, P>;
   using First = At<0>;
-  using Last = At<kLevels - 1>;
-  static constexpr int kFirstBits = kLevels > 1 ? 4 : L, kLastBits = L - 4 * (kLevels - 1);
+  using Last = At<kRounds - 1>;
+  static constexpr int kFirstBits = kRounds > 1 ? 4 : L, kLastBits = L - 4 * (kRounds - 1);
 
-  template <int BITS, class LevelT, class Body>
+  template <int BITS, class RoundT, class Body>
   static __device__ __forceinline__ void each(int t, Body body) {
 #pragma unroll
     for (int g = 0; g < (kEach >> BITS); ++g) {
 #pragma unroll
-      for (int e = 0; e < (1 << BITS); ++e) body(g * (1 << BITS) + e, LevelT::point(t, g, e));
+      for (int e = 0; e < (1 << BITS); ++e) body(g * (1 << BITS) + e, RoundT::point(t, g, e));
     }
   }
   /// body(register, point) in the layout a forward transform starts and an inverse one ends with.
@@ -137,7 +137,7 @@ struct Transform {
     each<kLastBits, Last>(t, body);
   }
 
-  /// From one level's layout to another's. `again`: the shared memory may still be read by others.
+  /// From one round's layout to another's. `again`: the shared memory may still be read by others.
   template <int FROM_BITS, class From, int TO_BITS, class To, class Layout>
   static __device__ __forceinline__ void exchange(Values& v, int t, typename F::Value* shared, const Layout& layout,
                                                   bool again) {
@@ -175,8 +175,8 @@ struct Transform {
                                                       const typename F::Prime& p, typename F::Value* shared,
                                                       const Layout& layout) {
     At<I>::forward(v, t, root, tw, p);
-    if constexpr (I + 1 < kLevels) {
-      constexpr int next = I + 2 < kLevels ? 4 : L - 4 * (I + 1);
+    if constexpr (I + 1 < kRounds) {
+      constexpr int next = I + 2 < kRounds ? 4 : L - 4 * (I + 1);
       exchange<4, At<I>, next, At<I + 1>>(v, t, shared, layout, I > 0);
       forward_from<I + 1>(v, t, root, tw, p, shared, layout);
     }
@@ -194,8 +194,8 @@ struct Transform {
                                                       const Layout& layout) {
     At<I>::template inverse<LAST>(v, t, root, tw, p);
     if constexpr (I > 0) {
-      constexpr int here = I + 1 < kLevels ? 4 : L - 4 * I;
-      exchange<here, At<I>, 4, At<I - 1>>(v, t, shared, layout, I + 1 < kLevels);
+      constexpr int here = I + 1 < kRounds ? 4 : L - 4 * I;
+      exchange<here, At<I>, 4, At<I - 1>>(v, t, shared, layout, I + 1 < kRounds);
       inverse_from<I - 1, LAST>(v, t, root, tw, p, shared, layout);
     }
   }
@@ -204,7 +204,7 @@ struct Transform {
   static __device__ __forceinline__ void inverse(Values& v, int t, u32 root, const typename F::Constant* tw,
                                                  const typename F::Prime& p, typename F::Value* shared,
                                                  const Layout& layout) {
-    inverse_from<kLevels - 1, LAST>(v, t, root, tw, p, shared, layout);
+    inverse_from<kRounds - 1, LAST>(v, t, root, tw, p, shared, layout);
   }
 };
 

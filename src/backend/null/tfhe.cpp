@@ -3,11 +3,11 @@
 namespace heliograph::backend::null {
 
 using device::BootstrapShape;
-using device::GateLevel;
+using device::GateLayer;
 using device::KeySwitchShape;
 using device::PreparedBootstrap;
 using device::PreparedKeySwitch;
-using device::PreparedLevel;
+using device::PreparedLayer;
 using device::u32;
 using device::u64;
 
@@ -23,8 +23,8 @@ std::shared_ptr<const PreparedKeySwitch> NullTfheKernels::prepare(const KeySwitc
   return std::make_shared<PreparedKeySwitch>(shape);
 }
 
-std::shared_ptr<const PreparedLevel> NullTfheKernels::prepare(GateLevel level) {
-  return std::make_shared<PreparedLevel>(std::move(level));
+std::shared_ptr<const PreparedLayer> NullTfheKernels::prepare(GateLayer layer) {
+  return std::make_shared<PreparedLayer>(std::move(layer));
 }
 
 }  // namespace heliograph::backend::null

@@ -6,11 +6,11 @@ namespace heliograph::backend::ref {
 
 using device::BootstrapShape;
 using device::Gadget;
-using device::GateLevel;
+using device::GateLayer;
 using device::KeySwitchShape;
 using device::PreparedBootstrap;
 using device::PreparedKeySwitch;
-using device::PreparedLevel;
+using device::PreparedLayer;
 using device::Queue;
 using device::u32;
 using device::u64;
@@ -36,8 +36,8 @@ class RefKeySwitch final : public PreparedKeySwitch {
  public:
   RefKeySwitch(const KeySwitchShape& shape, std::span<const u32> key)
       : PreparedKeySwitch(shape), key_(key.begin(), key.end()) {}
-  const u32* row(std::size_t i, unsigned level) const {
-    return key_.data() + (i * shape().gadget.levels + level) * (shape().to + 1);
+  const u32* row(std::size_t i, unsigned digit) const {
+    return key_.data() + (i * shape().gadget.length + digit) * (shape().to + 1);
   }
 
  private:
@@ -78,7 +78,7 @@ std::vector<Polynomial> rotate_group(const RefBootstrap& key, std::size_t group,
     Polynomial digits(s.degree);
     for (std::size_t i = 0; i < s.degree; ++i) {
       digits[i] = static_cast<u64>(
-          gadget_digit(acc[row / s.gadget.levels][i], s.gadget, static_cast<unsigned>(row % s.gadget.levels)));
+          gadget_digit(acc[row / s.gadget.length][i], s.gadget, static_cast<unsigned>(row % s.gadget.length)));
     }
     for (std::size_t c = 0; c <= s.k; ++c) {
       Polynomial bundle(s.degree);
@@ -123,20 +123,20 @@ std::shared_ptr<const PreparedKeySwitch> RefTfheKernels::prepare(const KeySwitch
   return std::make_shared<RefKeySwitch>(shape, key);
 }
 
-std::shared_ptr<const PreparedLevel> RefTfheKernels::prepare(GateLevel level) {
-  return std::make_shared<PreparedLevel>(std::move(level));
+std::shared_ptr<const PreparedLayer> RefTfheKernels::prepare(GateLayer layer) {
+  return std::make_shared<PreparedLayer>(std::move(layer));
 }
 
 void RefTfheKernels::run(Queue&, const Combine& c) {
-  const GateLevel& level = c.level->level();
+  const GateLayer& layer = c.layer->layer();
   const std::size_t body = c.wires.n - 64;  // the wide dimension is a multiple of 64
   for (std::size_t item = 0; item < c.wires.items(); ++item) {
-    for (std::size_t row = 0; row < level.rows(); ++row) {
-      u64* const out = c.wires.at<u64>(item, level.target[row * level.outputs], 0);
+    for (std::size_t row = 0; row < layer.rows(); ++row) {
+      u64* const out = c.wires.at<u64>(item, layer.target[row * layer.outputs], 0);
       for (std::size_t i = 0; i <= body; ++i) {
-        u64 sum = i == body ? level.constant[row] : 0;
-        for (u32 t = level.first[row]; t < level.first[row + 1]; ++t) {
-          sum += static_cast<u64>(std::int64_t{level.weight[t]}) * c.wires.at<u64>(item, level.source[t], 0)[i];
+        u64 sum = i == body ? layer.constant[row] : 0;
+        for (u32 t = layer.first[row]; t < layer.first[row + 1]; ++t) {
+          sum += static_cast<u64>(std::int64_t{layer.weight[t]}) * c.wires.at<u64>(item, layer.source[t], 0)[i];
         }
         out[i] = sum;
       }
@@ -148,13 +148,13 @@ void RefTfheKernels::run(Queue&, const LweKeySwitch& c) {
   const RefKeySwitch& key = own<RefKeySwitch>(*c.key);
   const KeySwitchShape& s = key.shape();
   for (std::size_t item = 0; item < c.wires.items(); ++item) {
-    for (std::size_t row = 0; row < c.level->level().rows(); ++row) {
-      const u64* const in = c.wires.at<u64>(item, c.level->level().target[row * c.level->level().outputs], 0);
+    for (std::size_t row = 0; row < c.layer->layer().rows(); ++row) {
+      const u64* const in = c.wires.at<u64>(item, c.layer->layer().target[row * c.layer->layer().outputs], 0);
       u32* const out = c.narrow.at<u32>(item, row, 0);
       for (std::size_t j = 0; j < s.to; ++j) out[j] = 0;
       out[s.to] = static_cast<u32>((in[s.from] + (u64{1} << 31)) >> 32);
       for (std::size_t i = 0; i < s.from; ++i) {
-        for (unsigned l = 0; l < s.gadget.levels; ++l) {
+        for (unsigned l = 0; l < s.gadget.length; ++l) {
           const u32 digit = static_cast<u32>(gadget_digit(in[i], s.gadget, l));
           for (std::size_t j = 0; j <= s.to; ++j) out[j] -= digit * key.row(i, l)[j];
         }
@@ -166,20 +166,20 @@ void RefTfheKernels::run(Queue&, const LweKeySwitch& c) {
 void RefTfheKernels::run(Queue&, const Bootstrap& c) {
   const RefBootstrap& key = own<RefBootstrap>(*c.key);
   const BootstrapShape& s = key.shape();
-  const GateLevel& level = c.level->level();
+  const GateLayer& layer = c.layer->layer();
   std::vector<u32> exponents(s.n + 1);
   for (std::size_t item = 0; item < c.wires.items(); ++item) {
-    for (std::size_t row = 0; row < level.rows(); ++row) {
+    for (std::size_t row = 0; row < layer.rows(); ++row) {
       device::switch_modulus({c.narrow.at<u32>(item, row, 0), s.n + 1},
                              static_cast<unsigned>(std::countr_zero(2 * s.degree)), exponents);
       std::vector<Polynomial> acc(s.k + 1, Polynomial(s.degree));
-      add_rotated(level.tables.data() + level.lut[row] * s.degree, (2 * s.degree - exponents[s.n]) % (2 * s.degree),
+      add_rotated(layer.tables.data() + layer.lut[row] * s.degree, (2 * s.degree - exponents[s.n]) % (2 * s.degree),
                   acc[s.k]);
       for (std::size_t g = 0; g < s.groups(); ++g) {
         acc = rotate_group(key, g, std::span(exponents).subspan(g * s.group, s.group), acc);
       }
-      for (unsigned o = 0; o < level.outputs; ++o) {
-        extract(acc, o * s.degree / level.outputs, c.wires.at<u64>(item, level.target[row * level.outputs + o], 0));
+      for (unsigned o = 0; o < layer.outputs; ++o) {
+        extract(acc, o * s.degree / layer.outputs, c.wires.at<u64>(item, layer.target[row * layer.outputs + o], 0));
       }
     }
   }

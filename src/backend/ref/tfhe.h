@@ -14,7 +14,7 @@ class RefTfheKernels final : public device::TfheKernels {
                                                            std::span<const device::u64> key) override;
   std::shared_ptr<const device::PreparedKeySwitch> prepare(const device::KeySwitchShape& shape,
                                                            std::span<const device::u32> key) override;
-  std::shared_ptr<const device::PreparedLevel> prepare(device::GateLevel level) override;
+  std::shared_ptr<const device::PreparedLayer> prepare(device::GateLayer layer) override;
   std::size_t parallel_bootstraps(const device::BootstrapShape&) const override { return 1; }
 
   void run(Queue&, const Combine& c);

@@ -150,7 +150,7 @@ Word Adders::serial(Columns columns, bool free) {
     Word& column = columns.bits[i];
     if (columns.ones[i]) column.push_back(gates_.constant(true));
     const bool last = i + 1 == columns.width();
-    auto later = [this](const Bit& a, const Bit& b) { return gates_.builder().level(a) > gates_.builder().level(b); };
+    auto later = [this](const Bit& a, const Bit& b) { return gates_.builder().layer(a) > gates_.builder().layer(b); };
     while (column.size() > 1) {
       // The earliest three, or two, from the end.
       std::stable_sort(column.begin(), column.end(), later);
@@ -187,7 +187,7 @@ Word Adders::total(Columns columns, Carry how, bool free) {
   for (const Word& column : columns.bits) highest = std::max(highest, column.size());
   std::vector<std::size_t> heights{2};
   while (heights.back() < highest) heights.push_back(heights.back() * 3 / 2);
-  auto earlier = [this](const Bit& a, const Bit& b) { return gates_.builder().level(a) < gates_.builder().level(b); };
+  auto earlier = [this](const Bit& a, const Bit& b) { return gates_.builder().layer(a) < gates_.builder().layer(b); };
   for (std::size_t h = heights.size(); h-- > 0;) {
     std::vector<Word> next(width);
     for (std::size_t i = 0; i < width; ++i) {

@@ -134,7 +134,7 @@ std::pair<Bit, Bit> Gates::full_adder(const Bit& a, const Bit& b, const Bit& c, 
 
 Bit Gates::all(Word bits) {
   if (bits.empty()) return constant(true);
-  auto later = [this](const Bit& a, const Bit& b) { return builder_.level(a) < builder_.level(b); };
+  auto later = [this](const Bit& a, const Bit& b) { return builder_.layer(a) < builder_.layer(b); };
   std::stable_sort(bits.begin(), bits.end(), later);
   while (bits.size() > 1) {
     Word next;
@@ -231,7 +231,7 @@ Bit Gates::three(const Word& bits, const std::vector<bool>& table) {
   auto fits = [&](const Sign& s) { return std::equal(s.table.begin(), s.table.end(), table.begin()); };
   const auto& known = signs();
   if (const auto one = std::find_if(known.begin(), known.end(), fits); one != known.end()) return made(*one, bits);
-  // The OR of two bootstraps that are never both true: a free sum, one level.
+  // The OR of two bootstraps that are never both true: a free sum, one layer.
   for (const Sign& f : known) {
     for (const Sign& g : known) {
       bool same = true;

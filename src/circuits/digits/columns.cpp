@@ -22,7 +22,7 @@ void Digits::put(Columns& columns, std::size_t at, const std::vector<Linear>& di
 
 Value Digits::take(std::vector<Value>& items, unsigned max, std::uint64_t norm) const {
   std::stable_sort(items.begin(), items.end(), [this](const Value& a, const Value& b) {
-    return a.max != b.max ? a.max > b.max : builder_.level(a.x) < builder_.level(b.x);
+    return a.max != b.max ? a.max > b.max : builder_.layer(a.x) < builder_.layer(b.x);
   });
   Value sum;
   std::vector<Value> left;
@@ -144,17 +144,17 @@ void Digits::compress(Columns& columns) {
   }
 }
 
-Linear Digits::window(const Position& position, unsigned level, std::size_t last, const Emission& emission) {
-  if (level == 0) return position(last, emission);
+Linear Digits::window(const Position& position, unsigned depth, std::size_t last, const Emission& emission) {
+  if (depth == 0) return position(last, emission);
   std::size_t part = 1;
-  for (unsigned l = 1; l < level; ++l) part *= radix_;
+  for (unsigned l = 1; l < depth; ++l) part *= radix_;
   const std::size_t first = last / (part * radix_) * (part * radix_);
-  if (last - first < part) return window(position, level - 1, last, emission);
+  if (last - first < part) return window(position, depth - 1, last, emission);
   Value sum;
   unsigned count = 0;
   for (std::size_t start = first; start <= last; start += part, ++count) {
     const int scale = 1 << count;
-    sum = add(sum, {window(position, level - 1, std::min(start + part - 1, last), {0, scale, 2 * scale}),
+    sum = add(sum, {window(position, depth - 1, std::min(start + part - 1, last), {0, scale, 2 * scale}),
                     2 * static_cast<unsigned>(scale)});
   }
   const unsigned over = 1u << count;
@@ -168,11 +168,11 @@ std::vector<Linear> Digits::propagate(const std::vector<Value>& sums) {
   const auto base = static_cast<int>(base_);
   const Function low = [base](unsigned x) { return static_cast<int>(x) % base; };
   std::vector<Linear> digits(count);
-  std::size_t level_width = 1;  // radix^level: the least that reaches every position in two windows
-  unsigned level = 0;
-  while (2 * level_width < count) level_width *= radix_, ++level;
-  const std::size_t below_width = std::max<std::size_t>(level_width / radix_, 1);
-  const unsigned below = level > 0 ? level - 1 : 0;
+  std::size_t depth_width = 1;  // radix^depth: the least that reaches every position in two windows
+  unsigned depth = 0;
+  while (2 * depth_width < count) depth_width *= radix_, ++depth;
+  const std::size_t below_width = std::max<std::size_t>(depth_width / radix_, 1);
+  const unsigned below = depth > 0 ? depth - 1 : 0;
   auto state = [&](std::size_t i, const Emission& e) {
     return Function([this, i, e](unsigned x) {
       return x >= base_ ? e.generate : x + 1 == base_ && i > 0 ? e.propagate : e.kill;
@@ -191,14 +191,14 @@ std::vector<Linear> Digits::propagate(const std::vector<Value>& sums) {
     }
     std::size_t border = (j - 1) / below_width * below_width;
     unsigned top = below;
-    if (border > level_width) border = level_width, top = level;
+    if (border > depth_width) border = depth_width, top = depth;
     if (border == 0) {
       const Value carry{window(position, below, j - 1, {0, 0, 1}), 1};
       digits[j] = apply(add(sums[j], carry), low);
       continue;
     }
     if (4 * base_ <= boxes_) {
-      const Value carry{window(position, level, border - 1, {0, 0, base}), base_};
+      const Value carry{window(position, depth, border - 1, {0, 0, base}), base_};
       const Value ahead{window(position, top, j - 1, {0, base, 2 * base}), 2 * base_};
       const Value digit{own(j), base_ - 1};
       digits[j] = apply(add(add(digit, ahead), carry), [base](unsigned x) {
@@ -206,7 +206,7 @@ std::vector<Linear> Digits::propagate(const std::vector<Value>& sums) {
       });
       continue;
     }
-    const Value carry{window(position, level, border - 1, {0, 0, 1}), 1};
+    const Value carry{window(position, depth, border - 1, {0, 0, 1}), 1};
     const Value ahead{window(position, top, j - 1, {0, 1, 2}), 2};
     const Value in{apply(add(carry, ahead), [](unsigned x) { return x >= 2 ? 1 : 0; }), 1};
     digits[j] = apply(add(sums[j], in), low);

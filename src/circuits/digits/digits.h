@@ -88,13 +88,13 @@ class Digits final : public Family {
   Linear resolve_column(std::vector<Value> items, std::vector<Value>* carries);
   /// Takes values out of `items`, the largest first, while their sum is at most `max` and its norm at most `norm`.
   Value take(std::vector<Value>& items, unsigned max, std::uint64_t norm) const;
-  /// One level after another, all columns at once, until each sums to at most two digits' worth.
+  /// One layer after another, all columns at once, until each sums to at most two digits' worth.
   void compress(Columns& columns);
   /// Clean digits of columns that sum to at most 2 * base - 2, the lowest 2 * base - 1 (lookahead: Kogge and Stone 1973).
   std::vector<Linear> propagate(const std::vector<Value>& sums);
-  /// The state of the positions up to `last` from a multiple of radix^level on. A sum of 2^i * state_i over count states
+  /// The state of the positions up to `last` from a multiple of radix^depth on. A sum of 2^i * state_i over count states
   /// generates from 2^count on and propagates just below it.
-  Linear window(const Position& position, unsigned level, std::size_t last, const Emission& emission);
+  Linear window(const Position& position, unsigned depth, std::size_t last, const Emission& emission);
   /// Whole products, 0 .. (base - 1)^2, one bootstrap a pair. `wraps`: the last column counts modulo the base only.
   void put_products(Columns& columns, std::size_t at, const std::vector<Linear>& a, const std::vector<Linear>& b,
                     bool wraps);

@@ -196,9 +196,9 @@ Linear Digits::at_least(const std::vector<Linear>& a, const std::vector<Linear>&
     return apply(sum, functions)[0];
   };
   auto lookahead = [&](const Position& at, std::size_t positions) {
-    unsigned level = 0;
-    for (std::size_t width = 1; width < positions; width *= radix_) ++level;
-    return window(at, level, positions - 1, {no, no, yes});
+    unsigned depth = 0;
+    for (std::size_t width = 1; width < positions; width *= radix_) ++depth;
+    return window(at, depth, positions - 1, {no, no, yes});
   };
   const bool clear = std::all_of(a.begin(), a.end(), is_constant) || std::all_of(b.begin(), b.end(), is_constant);
   const bool calm = std::all_of(a.begin(), a.end(), [](const Linear& x) { return Builder::norm(x) <= 1; }) &&

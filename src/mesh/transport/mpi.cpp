@@ -100,15 +100,15 @@ class Engine {
   Engine() : process_(getpid()), thread_(start_thread([this] { run(); })) { thread_.detach(); }
 
   void begin(const Seat& seat) {
-    int had = 0, level = MPI_THREAD_SINGLE;
+    int had = 0, provided = MPI_THREAD_SINGLE;
     check(MPI_Initialized(&had), "looking");
     if (had) {  // by the program itself, on its own thread
-      check(MPI_Query_thread(&level), "looking");
-      if (level < MPI_THREAD_SERIALIZED)
+      check(MPI_Query_thread(&provided), "looking");
+      if (provided < MPI_THREAD_SERIALIZED)
         throw DeviceError(
             "the program started MPI for one thread alone; MPI_THREAD_SERIALIZED is needed (mpi4py asks for more)");
     } else {
-      check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "starting");
+      check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "starting");
       own_ = true;
     }
     check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "joining");

@@ -72,9 +72,9 @@ Socket open(const addrinfo& a) {
   return Socket(::socket(a.ai_family, a.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a.ai_protocol));
 }
 
-void set(const Socket& s, int level, int option) {
+void set(const Socket& s, int protocol, int option) {
   const int on = 1;
-  ::setsockopt(s.fd(), level, option, &on, sizeof on);
+  ::setsockopt(s.fd(), protocol, option, &on, sizeof on);
 }
 
 void tune(const Socket& s) {

@@ -1,4 +1,4 @@
-// A circuit over encrypted bits and digits as a levelled list: what a program becomes before it runs, one launch a level.
+// A circuit over encrypted bits and digits as a levelled list: what a program becomes before it runs, one launch a layer.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +40,12 @@ struct Circuit {
   std::uint32_t inputs = 0;  // wires 0 .. inputs - 1
   std::uint32_t wires = 0;   // all
   std::vector<Table> tables;
-  std::vector<std::vector<Bootstrap>> levels;  // each reads inputs and results of the levels before it
+  std::vector<std::vector<Bootstrap>> layers;  // each reads inputs and results of the layers before it
   std::vector<Linear> outputs;                 // of inputs and all results
 
   std::size_t bootstraps() const {
     std::size_t sum = 0;
-    for (const auto& level : levels) sum += level.size();
+    for (const auto& layer : layers) sum += layer.size();
     return sum;
   }
 };

@@ -35,7 +35,7 @@ class Context {
   /// Storage for ciphertexts.
   lwe::Tensor tensor(const Shape& shape, std::size_t wires) const { return {session_, shape, wires, words()}; }
 
-  /// The circuit's levels on this device: the last few circuits asked for are kept.
+  /// The circuit's layers on this device: the last few circuits asked for are kept.
   std::shared_ptr<const PreparedCircuit> prepared(const std::shared_ptr<const Circuit>& circuit);
 
  private:

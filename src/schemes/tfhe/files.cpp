@@ -129,7 +129,7 @@ io::Container describe(const EvaluationKeysData& d) {
   k.header["seed"] = io::to_hex(d.keys.seed);
   k.arrays.push_back(
       io::Array::of("bootstrap", {b.groups(), b.values(), b.rows(), b.degree}, std::span<const u64>(d.keys.bootstrap)));
-  k.arrays.push_back(io::Array::of("key_switch", {s.from, s.gadget.levels}, std::span<const u32>(d.keys.key_switch)));
+  k.arrays.push_back(io::Array::of("key_switch", {s.from, s.gadget.length}, std::span<const u32>(d.keys.key_switch)));
   return k;
 }
 
@@ -143,7 +143,7 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
   d->id = key_of(k);
   d->keys.seed = seed_of(k);
   const auto bootstrap = k.array("bootstrap", "u64", {b.groups(), b.values(), b.rows(), b.degree}).values<u64>();
-  const auto key_switch = k.array("key_switch", "u32", {s.from, s.gadget.levels}).values<u32>();
+  const auto key_switch = k.array("key_switch", "u32", {s.from, s.gadget.length}).values<u32>();
   d->keys.bootstrap.assign(bootstrap.begin(), bootstrap.end());
   d->keys.key_switch.assign(key_switch.begin(), key_switch.end());
   return EvaluationKeys(std::move(d));

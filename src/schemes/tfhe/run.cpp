@@ -12,7 +12,7 @@ namespace heliograph::tfhe {
 
 namespace {
 
-/// Places for wires, the lowest free one first. Those given back become free after the level that gave them back.
+/// Places for wires, the lowest free one first. Those given back become free after the layer that gave them back.
 class Slots {
  public:
   explicit Slots(std::size_t taken) : count_(taken) {}
@@ -37,21 +37,21 @@ class Slots {
 
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-/// The last level that reads each wire; kNever where none does. Throws MismatchError for circuits that do not hang together.
+/// The last layer that reads each wire; kNever where none does. Throws MismatchError for circuits that do not hang together.
 std::vector<std::size_t> last_reads(const Circuit& c) {
   std::vector<std::size_t> last(c.wires, kNever);
   std::vector<bool> made(c.wires);
-  const auto reads = [&](const Linear& x, std::size_t level) {
+  const auto reads = [&](const Linear& x, std::size_t layer) {
     for (const Term& t : x.terms) {
       require<MismatchError>(t.wire < c.wires && made[t.wire], "a circuit reads a wire before it is made");
-      last[t.wire] = level;
+      last[t.wire] = layer;
     }
   };
   require<MismatchError>(c.inputs <= c.wires, "a circuit has fewer wires than inputs");
   std::fill_n(made.begin(), c.inputs, true);
-  for (std::size_t level = 0; level < c.levels.size(); ++level) {
-    for (const Bootstrap& b : c.levels[level]) reads(b.input, level);
-    for (const Bootstrap& b : c.levels[level]) {
+  for (std::size_t layer = 0; layer < c.layers.size(); ++layer) {
+    for (const Bootstrap& b : c.layers[layer]) reads(b.input, layer);
+    for (const Bootstrap& b : c.layers[layer]) {
       require<MismatchError>(b.first_output <= c.wires && b.outputs <= c.wires - b.first_output && b.table < c.tables.size(),
                              "a circuit's bootstrap has no such wires or table");
       for (u32 o = 0; o < b.outputs; ++o) {
@@ -60,7 +60,7 @@ std::vector<std::size_t> last_reads(const Circuit& c) {
       }
     }
   }
-  for (const Linear& x : c.outputs) reads(x, c.levels.size());
+  for (const Linear& x : c.outputs) reads(x, c.layers.size());
   return last;
 }
 
@@ -72,7 +72,7 @@ void append_table(const Table& table, std::size_t degree, std::vector<u64>& out)
   for (const u64 value : table.values) out.insert(out.end(), box, value);
 }
 
-void append_row(const Linear& x, const std::vector<u32>& slot, device::GateLevel& to) {
+void append_row(const Linear& x, const std::vector<u32>& slot, device::GateLayer& to) {
   if (to.first.empty()) to.first.push_back(0);
   for (const Term& t : x.terms) to.source.push_back(slot[t.wire]), to.weight.push_back(t.weight);
   to.first.push_back(static_cast<u32>(to.source.size()));
@@ -89,54 +89,54 @@ PreparedCircuit::PreparedCircuit(const Context& context, std::shared_ptr<const C
   std::vector<u32> slot(c.wires);
   for (u32 w = 0; w < c.inputs; ++w) slot[w] = w;
   Slots slots(c.inputs);
-  std::vector<std::vector<u32>> dies(c.levels.size() + 1);  // wires by the last level that reads them
+  std::vector<std::vector<u32>> dies(c.layers.size() + 1);  // wires by the last layer that reads them
   for (u32 w = 0; w < c.wires; ++w) {
     if (last[w] != kNever) dies[last[w]].push_back(w);
   }
   device::TfheKernels& kernels = context.session().device().tfhe();
-  const auto prepare = [&](device::GateLevel level) {
-    launches_.push_back(context.session().with_room(8 * level.tables.size() + 16 * level.source.size() + 16 * level.rows(),
-                                                    [&] { return kernels.prepare(level); }));
+  const auto prepare = [&](device::GateLayer layer) {
+    launches_.push_back(context.session().with_room(8 * layer.tables.size() + 16 * layer.source.size() + 16 * layer.rows(),
+                                                    [&] { return kernels.prepare(layer); }));
   };
-  for (std::size_t l = 0; l < c.levels.size(); ++l) {
-    // Slots are given back after the level: its launches read them all.
+  for (std::size_t l = 0; l < c.layers.size(); ++l) {
+    // Slots are given back after the layer: its launches read them all.
     std::vector<u32> unread;
     for (const u32 outputs : {1U, 2U, 4U, 8U}) {
-      device::GateLevel level{.outputs = outputs, .degree = degree};
+      device::GateLayer layer{.outputs = outputs, .degree = degree};
       std::map<u32, u32> luts;
-      for (const Bootstrap& b : c.levels[l]) {
+      for (const Bootstrap& b : c.layers[l]) {
         if (b.outputs != outputs) continue;
-        append_row(b.input, slot, level);
+        append_row(b.input, slot, layer);
         const auto [lut, fresh] = luts.try_emplace(b.table, static_cast<u32>(luts.size()));
-        if (fresh) append_table(c.tables[b.table], degree, level.tables);
-        level.lut.push_back(lut->second);
+        if (fresh) append_table(c.tables[b.table], degree, layer.tables);
+        layer.lut.push_back(lut->second);
       }
-      if (level.rows() == 0) continue;
-      for (const Bootstrap& b : c.levels[l]) {
+      if (layer.rows() == 0) continue;
+      for (const Bootstrap& b : c.layers[l]) {
         if (b.outputs != outputs) continue;
         for (u32 o = 0; o < outputs; ++o) {
           const u32 wire = b.first_output + o;
           slot[wire] = slots.take();
-          level.target.push_back(slot[wire]);
+          layer.target.push_back(slot[wire]);
           if (last[wire] == kNever) unread.push_back(slot[wire]);
         }
       }
-      narrow_rows_ = std::max(narrow_rows_, level.rows());
-      prepare(std::move(level));
+      narrow_rows_ = std::max(narrow_rows_, layer.rows());
+      prepare(std::move(layer));
     }
-    for (const Bootstrap& b : c.levels[l])
+    for (const Bootstrap& b : c.layers[l])
       require<MismatchError>(std::has_single_bit(b.outputs) && b.outputs <= 8, "a bootstrap has 1, 2, 4 or 8 results");
     for (u32 w : dies[l]) slots.give_back(slot[w]);
     for (u32 s : unread) slots.give_back(s);
   }
   first_output_ = slots.take_row(c.outputs.size());
   if (!c.outputs.empty()) {
-    device::GateLevel level;
+    device::GateLayer layer;
     for (const Linear& x : c.outputs) {
-      level.target.push_back(static_cast<u32>(first_output_ + level.rows()));
-      append_row(x, slot, level);
+      layer.target.push_back(static_cast<u32>(first_output_ + layer.rows()));
+      append_row(x, slot, layer);
     }
-    prepare(std::move(level));
+    prepare(std::move(layer));
   }
   slots_ = slots.count();
 }
@@ -210,11 +210,11 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
       at += wires[i];
     }
     for (std::size_t l = 0; l < prepared->launches().size(); ++l) {
-      const std::shared_ptr<const device::PreparedLevel>& level = prepared->launches()[l];
-      if (level->level().linear())
-        session.enqueue(device::Combine{level, flat});
+      const std::shared_ptr<const device::PreparedLayer>& layer = prepared->launches()[l];
+      if (layer->layer().linear())
+        session.enqueue(device::Combine{layer, flat});
       else
-        session.enqueue(device::Evaluate{key->key_switch, key->bootstrap, level, flat, scratch});
+        session.enqueue(device::Evaluate{key->key_switch, key->bootstrap, layer, flat, scratch});
       if (progress) {
         progress((static_cast<double>(done) + static_cast<double>(count) * static_cast<double>(l + 1) /
                                                   static_cast<double>(prepared->launches().size())) /

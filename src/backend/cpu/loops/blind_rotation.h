@@ -17,7 +17,7 @@ struct BlindRotation {
 
   /// What lies between two products: the last inverse stages, the digits and the first forward stages, which touch the same
   /// coefficients, so that these never go to memory.
-  template <int LogR, Turn kTurn, bool OneLevel>
+  template <int LogR, Turn kTurn, bool OneDigit>
   static void turn(const RotateBlock& b, double* data) {
     constexpr int kR = 1 << LogR;
     const FourierPlan& p = *b.plan;
@@ -25,7 +25,7 @@ struct BlindRotation {
     const std::size_t vectors = (std::size_t{1} << p.log_m) / kLanes, step = vectors >> LogR;
     const double base_value = static_cast<double>(u64{1} << b.log_base);
     double turn_value = base_value;
-    for (std::size_t l = 1; l < b.levels; ++l) turn_value *= base_value;
+    for (std::size_t l = 1; l < b.gadget_length; ++l) turn_value *= base_value;
     const V base = D::all(base_value), inverse = D::all(1 / base_value);
     [[maybe_unused]] const V whole_turn = D::all(turn_value), inverse_turn = D::all(1 / turn_value);
     for (std::size_t i = 0; i < step; ++i) {
@@ -40,7 +40,7 @@ struct BlindRotation {
         unroll<kR>([&](auto r) __attribute__((always_inline)) { F::store(data + (i + r() * step) * kPair, x[r()]); });
       } else {
         unroll<kR>([&](auto r) __attribute__((always_inline)) { x[r()] = {D::round(x[r()].re), D::round(x[r()].im)}; });
-        for (std::size_t l = OneLevel ? 1 : b.levels; l-- > 0;) {
+        for (std::size_t l = OneDigit ? 1 : b.gadget_length; l-- > 0;) {
           Complex d[kR];
           unroll<kR>([&](auto r) __attribute__((always_inline)) {
             const Complex carry{D::round(D::mul(x[r()].re, inverse)), D::round(D::mul(x[r()].im, inverse))};
@@ -59,17 +59,17 @@ struct BlindRotation {
   static void turn_sample(const RotateBlock& b, double* state) {
     const FourierPlan& p = *b.plan;
     for (std::size_t c = 0; c <= b.k; ++c) {
-      double* const data = state + c * b.levels * p.polynomial;
+      double* const data = state + c * b.gadget_length * p.polynomial;
       if constexpr (kTurn != Turn::start) F::inverse_rest(p, data, LogR);
-      b.levels == 1 ? turn<LogR, kTurn, true>(b, data) : turn<LogR, kTurn, false>(b, data);
+      b.gadget_length == 1 ? turn<LogR, kTurn, true>(b, data) : turn<LogR, kTurn, false>(b, data);
       if constexpr (kTurn != Turn::finish) {
-        for (std::size_t l = 0; l < b.levels; ++l) F::forward_rest(p, data + l * p.polynomial, LogR);
+        for (std::size_t l = 0; l < b.gadget_length; ++l) F::forward_rest(p, data + l * p.polynomial, LogR);
       }
     }
   }
   template <Turn kTurn>
   static void turn_block(const RotateBlock& b) {
-    const std::size_t words = (b.k + 1) * b.levels * b.plan->polynomial;
+    const std::size_t words = (b.k + 1) * b.gadget_length * b.plan->polynomial;
     for (std::size_t s = 0; s < b.samples; ++s) {
       double* const state = b.state + s * words;
       if constexpr (D::kMaxLogRadix >= 3) {
@@ -102,7 +102,8 @@ struct BlindRotation {
   static void multiply(const RotateBlock& b, std::size_t group) {
     constexpr int kValues = 1 << Group;
     const FourierPlan& p = *b.plan;
-    const std::size_t mask = 2 * p.n - 1, rows = Components * b.levels, vectors = (std::size_t{1} << p.log_m) / kLanes;
+    const std::size_t mask = 2 * p.n - 1, rows = Components * b.gadget_length,
+                      vectors = (std::size_t{1} << p.log_m) / kLanes;
     const std::size_t slice = rows * Components * kValues * kPair;
     const double* key = b.key + group * vectors * slice;
     for (std::size_t v = 0; v < vectors; ++v, key += slice) {
@@ -140,7 +141,7 @@ struct BlindRotation {
           });
         }
         unroll<Components>([&](auto c) __attribute__((always_inline)) {
-          F::store(spectra + c() * b.levels * p.polynomial, sum[c()]);
+          F::store(spectra + c() * b.gadget_length * p.polynomial, sum[c()]);
         });
       }
     }

@@ -9,11 +9,11 @@ namespace {
 
 // Plain loops: compilers know what to do with them for each instruction set.
 
-inline void lwe_digits(const u64* words, std::size_t count, unsigned log_base, unsigned levels, u64* rest, i32* out) {
-  const unsigned kept = log_base * levels;
+inline void lwe_digits(const u64* words, std::size_t count, unsigned log_base, unsigned gadget_length, u64* rest, i32* out) {
+  const unsigned kept = log_base * gadget_length;
   const u64 half = u64{1} << (63 - kept), base = u64{1} << log_base;
   for (std::size_t i = 0; i < count; ++i) rest[i] = (words[i] + half) >> (64 - kept);
-  for (unsigned l = levels; l-- > 0;) {
+  for (unsigned l = gadget_length; l-- > 0;) {
     i32* const to = out + l * count;
     for (std::size_t i = 0; i < count; ++i) {
       const u64 digit = ((rest[i] + base / 2) & (base - 1)) - base / 2;
