@@ -269,7 +269,7 @@ class Bench {
 
   /// Rank 0's number, on every rank: how often something is done must be the same on all.
   std::size_t agreed(std::size_t number) const {
-    const std::vector<std::byte> said = device_.told([&] {
+    const std::vector<std::byte> said = device_.broadcast([&] {
       std::vector<std::byte> bytes(sizeof number);
       std::memcpy(bytes.data(), &number, sizeof number);
       return bytes;
@@ -361,12 +361,12 @@ class Bench {
   void check(const Rows& rows, const Operation& op, const Held& out, std::size_t components) {
     std::vector<std::byte> got(rank() == 0 ? item_bytes(out) : 0);
     for (std::size_t item = 0; item < out.view.items(); ++item) {
-      device_.collect(*queue_, out.view.data + item * item_bytes(out), item_bytes(out), got);
+      device_.gather(*queue_, out.view.data + item * item_bytes(out), item_bytes(out), got);
       require_equal(op.name, [&] { return got == rows.wanted(op, components); });
     }
   }
   void require_equal(const std::string& what, const std::function<bool()>& equal) {
-    device_.told([&] {
+    device_.broadcast([&] {
       if (!device_.counter() && !equal()) throw Error(what + ": not what 128-bit integers give");
       return std::vector<std::byte>();
     });
@@ -438,7 +438,7 @@ class Bench {
         lap(1);
         rows.enqueue(op, *queue_, x.view, y.view, x.view);
         lap(2);
-        device_.collect(*queue_, x.view.data, bytes, result);
+        device_.gather(*queue_, x.view.data, bytes, result);
         lap(3);
         times[4].push_back(since(start));
       };

@@ -38,12 +38,12 @@ std::unique_ptr<Channel> Device::connect(std::span<const std::byte>, std::size_t
 TfheKernels& Device::tfhe() { throw DeviceError(name() + " computes no TFHE"); }
 
 void Device::scatter(Queue& queue, std::span<const std::byte> from, std::size_t bytes, std::byte* to) {
-  require<InternalError>(from.size() == bytes, "a keeper scatters all bytes");
+  require<InternalError>(from.size() == bytes, "the key holder scatters all bytes");
   upload(queue, from, to);
 }
 
-void Device::collect(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) {
-  require<InternalError>(to.size() == bytes, "a keeper collects all bytes");
+void Device::gather(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) {
+  require<InternalError>(to.size() == bytes, "the key holder gathers all bytes");
   download(queue, from, to);
 }
 

@@ -139,17 +139,17 @@ class Device {
   /// Null on devices that compute.
   virtual Counter* counter() { return nullptr; }
 
-  // A device may be several processes (docs/ranks.md), which make the same calls in the same order. One of them, the keeper,
-  // has what no other may see: secret keys and what is encrypted. A device of one process is its own keeper.
+  // A device may span several processes (docs/ranks.md), which make the same calls in the same order. Rank 0 is the key holder:
+  // it alone has secret keys and the values to encrypt.
 
-  /// The device that the keeper alone computes on with secrets; null in the other processes. The same one at each call.
-  virtual Device* keeper() { return this; }
-  /// What `make` returns, called in the keeper alone, in all processes. What it throws is thrown in all.
-  virtual std::vector<std::byte> told(const std::function<std::vector<std::byte>()>& make) { return make(); }
-  /// Uploads `bytes` bytes that the keeper alone has (`from`, empty elsewhere): each process gets its own part.
+  /// The device on which the key holder computes with secrets; null in the other processes. The same one at each call.
+  virtual Device* key_holder() { return this; }
+  /// Calls `make` on the key holder alone and returns its result in every process. What it throws is thrown in every process.
+  virtual std::vector<std::byte> broadcast(const std::function<std::vector<std::byte>()>& make) { return make(); }
+  /// Uploads `bytes` bytes that only the key holder has (`from`, empty elsewhere): each process gets its own part.
   virtual void scatter(Queue& queue, std::span<const std::byte> from, std::size_t bytes, std::byte* to);
-  /// Downloads to the keeper alone; `to` is empty elsewhere. Waits for the queue.
-  virtual void collect(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to);
+  /// Downloads on the key holder alone; `to` is empty elsewhere. Waits for the queue.
+  virtual void gather(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to);
   /// Throws MismatchError in all processes where they do not say the same of `what` ("the parameters").
   virtual void confirm(const std::string& /*what*/, const std::string& /*value*/) {}
   /// Names this very device among all of all hosts, where devices of its kind are joined by channels between processes; else

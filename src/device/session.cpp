@@ -143,9 +143,9 @@ void Session::scatter(std::span<const std::byte> from, const View& to) const {
   device_.scatter(queue(), from, to.bytes(), to.data);
 }
 
-void Session::collect(const View& from, std::span<std::byte> to) const {
+void Session::gather(const View& from, std::span<std::byte> to) const {
   tell_observers([&](Observer& o) { o.downloads(from); });
-  device_.collect(queue(), from.data, from.bytes(), to);
+  device_.gather(queue(), from.data, from.bytes(), to);
 }
 
 std::size_t Session::free_memory() const {

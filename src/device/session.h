@@ -49,9 +49,9 @@ class Session {
   void upload(std::span<const std::byte> from, const View& to) const;
   /// The other way; waits for the queue.
   void download(const View& from, std::span<std::byte> to) const;
-  /// The same of the keeper's memory alone (device/device.h); elsewhere the host's side is empty.
+  /// The same of the key holder's memory alone (device/device.h); elsewhere the host's side is empty.
   void scatter(std::span<const std::byte> from, const View& to) const;
-  void collect(const View& from, std::span<std::byte> to) const;
+  void gather(const View& from, std::span<std::byte> to) const;
   /// Bytes that can be had now, what may leave the device for them included.
   std::size_t free_memory() const;
   /// Throws OutOfMemoryError, before anything is computed, where `bytes` more are not to be had. Makes room as `allocate`.

@@ -81,12 +81,12 @@ std::vector<math::u64> download(const Tensor& a) {
   return words;
 }
 
-std::vector<math::u64> collect(const Tensor& a) {
+std::vector<math::u64> gather(const Tensor& a) {
   const Tensor d = a.contiguous();
   device::Device& device = d.session()->device();
   std::vector<math::u64> words =
-      d.session()->host_array<math::u64>(device.keeper() != nullptr ? d.view().words() : 0, "reading a tensor");
-  if (d.bytes() > 0) d.session()->collect(d.view(), std::as_writable_bytes(std::span(words)));
+      d.session()->host_array<math::u64>(device.key_holder() != nullptr ? d.view().words() : 0, "reading a tensor");
+  if (d.bytes() > 0) d.session()->gather(d.view(), std::as_writable_bytes(std::span(words)));
   return words;
 }
 

@@ -56,8 +56,8 @@ Tensor copy(const Tensor& a);
 Tensor concatenate(const std::vector<Tensor>& parts, std::size_t axis);
 /// The words, item by item, wire by wire. Waits.
 std::vector<math::u64> download(const Tensor& a);
-/// The same in the keeper (device/device.h) alone; empty elsewhere.
-std::vector<math::u64> collect(const Tensor& a);
+/// The same in the key holder (device/device.h) alone; empty elsewhere.
+std::vector<math::u64> gather(const Tensor& a);
 void upload(const Tensor& to, std::span<const math::u64> from);
 
 }  // namespace heliograph::lwe

@@ -244,7 +244,7 @@ void agree(State& state, Costs& costs) {
   std::vector<double> numbers = costs.limbs_a_second;
   for (const Links& l : {costs.all, costs.inside.value_or(Links())})
     numbers.insert(numbers.end(), {l.bytes_a_second, l.exchange_seconds});
-  state.transport().agree(std::as_writable_bytes(std::span(numbers)));
+  state.transport().broadcast(std::as_writable_bytes(std::span(numbers)));
   const auto take = [&](Links& l) {
     l.exchange_seconds = numbers.back(), numbers.pop_back();
     l.bytes_a_second = numbers.back(), numbers.pop_back();
@@ -266,7 +266,7 @@ Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string
   costs.group = group;
   const bool chief = state->transport().rank() == 0;
   std::byte known{chief && read_costs(read_cache(), key, state->size(), costs)};
-  state->transport().agree({&known, 1});
+  state->transport().broadcast({&known, 1});
   if (known == std::byte{0}) {
     costs.limbs_a_second = all_rates(*state);
     costs.all = links_among(state, range(0, state->size()));

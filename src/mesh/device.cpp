@@ -375,30 +375,30 @@ class MeshDevice final : public Mesh {
   void download(Queue& queue, const std::byte* from, std::span<std::byte> to) override {
     if (!to.empty()) {
       const Copies copies = fetch(queue, from, to.size(), to);
-      if (ranks() > 1) unpack_others(state_->transport().gather(packed_here(to.data(), copies)), copies, to.data());
+      if (ranks() > 1) unpack_others(state_->transport().all_gather(packed_here(to.data(), copies)), copies, to.data());
     }
     queue.wait();
   }
 
-  device::Device* keeper() override {
+  device::Device* key_holder() override {
     if (!state_->over_ranks()) return this;
     if (rank() != 0) return nullptr;
     const std::lock_guard lock(state_->mutex());
-    if (!keeper_) {
+    if (!key_holder_) {
       std::vector<std::shared_ptr<device::Device>> mine;
       for (std::size_t m = 0; m < size(); ++m) {
         if (state_->here(m)) mine.push_back(state_->member(m).device);
       }
       if (mine.size() == 1) {
-        keeper_ = mine.front();
+        key_holder_ = mine.front();
       } else {
-        keeper_ = std::make_shared<MeshDevice>(std::move(mine), Options{}, make_local_transport());
+        key_holder_ = std::make_shared<MeshDevice>(std::move(mine), Options{}, make_local_transport());
       }
     }
-    return keeper_.get();
+    return key_holder_.get();
   }
-  std::vector<std::byte> told(const std::function<std::vector<std::byte>()>& make) override {
-    return state_->over_ranks() ? tell(state_->transport(), make) : make();
+  std::vector<std::byte> broadcast(const std::function<std::vector<std::byte>()>& make) override {
+    return state_->over_ranks() ? broadcast_result(state_->transport(), make) : make();
   }
   void scatter(Queue& queue, std::span<const std::byte> from, std::size_t bytes, std::byte* to) override {
     if (!state_->over_ranks()) return Device::scatter(queue, from, bytes, to);
@@ -407,7 +407,7 @@ class MeshDevice final : public Mesh {
     Copies copies = copies_of(to, bytes);
     std::vector<std::vector<std::byte>> each(ranks());
     if (rank() == 0) {
-      require<InternalError>(from.size() == bytes, "a keeper scatters all bytes");
+      require<InternalError>(from.size() == bytes, "the key holder scatters all bytes");
       for (std::size_t m = 0; m < size(); ++m) {
         if (!state_->here(m)) pack(from.data(), copies[m], each[state_->rank_of(m)]);
       }
@@ -420,17 +420,17 @@ class MeshDevice final : public Mesh {
     transfer(queue, copies, to,
              [&](device::Device& d, Queue& q, const Copy& c) { d.upload(q, from.subspan(c.host, c.bytes), c.here); });
   }
-  void collect(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) override {
-    if (!state_->over_ranks()) return Device::collect(queue, from, bytes, to);
+  void gather(Queue& queue, const std::byte* from, std::size_t bytes, std::span<std::byte> to) override {
+    if (!state_->over_ranks()) return Device::gather(queue, from, bytes, to);
     if (bytes > 0) {
       state_->require_sound();
       Copies copies = copies_of(const_cast<std::byte*>(from), bytes);
       std::vector<std::byte> packed(rank() == 0 ? 0 : repack(copies));
       const std::span<std::byte> host = rank() == 0 ? to : std::span<std::byte>(packed);
-      require<InternalError>(rank() != 0 || to.size() == bytes, "a keeper collects all bytes");
+      require<InternalError>(rank() != 0 || to.size() == bytes, "the key holder gathers all bytes");
       transfer(queue, copies, nullptr,
                [&](device::Device& d, Queue& q, const Copy& c) { d.download(q, c.here, host.subspan(c.host, c.bytes)); });
-      const auto of_ranks = state_->transport().collect(std::move(packed));
+      const auto of_ranks = state_->transport().gather(std::move(packed));
       if (rank() == 0) unpack_others(of_ranks, copies, to.data());
     }
     queue.wait();
@@ -620,8 +620,8 @@ class MeshDevice final : public Mesh {
   }
 
   std::shared_ptr<State> state_;
-  Moved measuring_;                         // what its own measurements moved
-  std::shared_ptr<device::Device> keeper_;  // rank 0's, over ranks; made at first use
+  Moved measuring_;                             // what its own measurements moved
+  std::shared_ptr<device::Device> key_holder_;  // rank 0's, over ranks; made at first use
   MeshKernels kernels_;
   MeshTfheKernels tfhe_;
 };

@@ -60,7 +60,7 @@ std::shared_ptr<const PreparedProduct> MeshKernels::prepare(device::GatheredProd
 
 std::size_t MeshKernels::preferred_items(std::size_t bytes_an_item) const {
   std::size_t sum = 0;
-  for (std::size_t m = 0; m < state_->size(); ++m) {  // other ranks' are not known: nobody may go by it, see brings_scratch
+  for (std::size_t m = 0; m < state_->size(); ++m) {  // those of other ranks are unknown here
     if (state_->here(m)) sum += state_->member(m).device->kernels().preferred_items(bytes_an_item);
   }
   return sum;

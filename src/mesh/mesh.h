@@ -25,9 +25,9 @@ enum class SwitchMethod : unsigned char {
   output,  // output aggregation: keys are split by digits, the sums over Q and P are added up
 };
 
-/// For tests, benchmarks and the rare user who knows better. Results never depend on them.
+/// For tests, benchmarks and experienced users. Results never depend on them.
 struct Options {
-  std::string name;              // as open_device was told; empty: the members' names
+  std::string name;              // as given to open_device; empty: the members' names
   std::optional<Layout> layout;  // of every tensor
   bool staged = false;           // no peer access: all that moves goes through the host
   bool events = false;           // members wait for each other's events, not for flags in each other's memory
@@ -41,7 +41,7 @@ struct Options {
 };
 
 /// What moved between the members of all ranks; through this rank's host; from this rank to others, words of members and
-/// what was told, scattered and collected. The mesh's own measurements do not count.
+/// what was broadcast, scattered and gathered. The mesh's own measurements do not count.
 struct Moved {
   device::u64 exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
 };
@@ -79,7 +79,7 @@ std::unique_ptr<device::Device> open_device(const std::string& name);
 /// The device of this process, opened at first use: all GPUs this build can use as one, else the processor's cores; or what
 /// HELIOGRAPH_DEVICE names. Over ranks one GPU a rank, in turn. Throws ForkError in a child of the process that opened it.
 device::Device& default_device();
-/// Throws ForkError in a child of the process that opened it. Opens nothing, waits for nobody.
+/// Throws ForkError in a child of the process that opened it. Opens nothing and does not wait.
 void require_own_process();
 /// Whether that device is to be several processes: what the environment says, without opening it.
 bool over_ranks();

@@ -77,15 +77,15 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
 }
 
 /// The devices of a host are dealt out among its ranks; where there are too few, several have one.
-std::vector<std::string> share_of(const Seat& seat, const std::vector<std::string>& all) {
-  if (all.size() < seat.local_ranks) return {all[seat.local_rank % all.size()]};
-  const std::size_t begin = seat.local_rank * all.size() / seat.local_ranks,
-                    end = (seat.local_rank + 1) * all.size() / seat.local_ranks;
+std::vector<std::string> share_of(const LaunchInfo& launch, const std::vector<std::string>& all) {
+  if (all.size() < launch.local_ranks) return {all[launch.local_rank % all.size()]};
+  const std::size_t begin = launch.local_rank * all.size() / launch.local_ranks,
+                    end = (launch.local_rank + 1) * all.size() / launch.local_ranks;
   return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
 /// "3*cpu" is three; a kind that found_devices lists with numbers is all of these, over ranks this rank's share.
-std::vector<std::string> members_of(const std::string& list, const std::optional<Seat>& seat) {
+std::vector<std::string> members_of(const std::string& list, const std::optional<LaunchInfo>& launch) {
   std::vector<std::string> names;
   for (const std::string& word : split(list, ',')) {
     const std::size_t star = word.find('*');
@@ -100,7 +100,7 @@ std::vector<std::string> members_of(const std::string& list, const std::optional
     std::vector<std::string> of_kind = device::found_devices();
     std::erase_if(of_kind, [&](const std::string& found) { return !found.starts_with(word + ":"); });
     if (of_kind.empty()) of_kind = {word};
-    if (seat && of_kind.size() > 1) of_kind = share_of(*seat, of_kind);
+    if (launch && of_kind.size() > 1) of_kind = share_of(*launch, of_kind);
     names.insert(names.end(), of_kind.begin(), of_kind.end());
   }
   return names;
@@ -122,7 +122,7 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
   };
   // A device that counts instead of computing has nothing to share.
   if (std::optional<Rendezvous> meeting = name == "null" ? std::nullopt : rendezvous_from_environment()) {
-    const auto open = [&] { return Own{open_all(members_of(words[0], meeting->seat)), options()}; };
+    const auto open = [&] { return Own{open_all(members_of(words[0], meeting->launch)), options()}; };
     return join_ranks(std::move(*meeting), open, name.substr(words[0].size()));
   }
   const std::vector<std::string> members = members_of(words[0], {});
@@ -133,14 +133,15 @@ std::unique_ptr<device::Device> open_device(const std::string& name) {
 
 namespace {
 
-/// The cores of a host are dealt out among its ranks, unless somebody has said how many threads, or which cores, a rank has.
-void share_cores(const Seat& seat) {
-  if (!seat.launched || std::getenv("HELIOGRAPH_THREADS") != nullptr) return;
+/// Divides the cores of a host among its ranks, unless the number of threads is given or the launcher bound the ranks to cores.
+void share_cores(const LaunchInfo& launch) {
+  if (!launch.launched || std::getenv("HELIOGRAPH_THREADS") != nullptr) return;
   cpu_set_t mine;
   const auto all = static_cast<std::size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  if (sched_getaffinity(0, sizeof mine, &mine) != 0 || static_cast<std::size_t>(CPU_COUNT(&mine)) * seat.local_ranks <= all)
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0 ||
+      static_cast<std::size_t>(CPU_COUNT(&mine)) * launch.local_ranks <= all)
     return;
-  setenv("HELIOGRAPH_THREADS", std::to_string(std::max<std::size_t>(1, all / seat.local_ranks)).c_str(), 0);
+  setenv("HELIOGRAPH_THREADS", std::to_string(std::max<std::size_t>(1, all / launch.local_ranks)).c_str(), 0);
 }
 
 }  // namespace
@@ -169,12 +170,12 @@ device::Device& default_device() {
     const char* const given = std::getenv("HELIOGRAPH_DEVICE");
     try {
       owner = getpid();
-      const std::optional<Seat> seat = own_seat();
-      if (seat) share_cores(*seat);
+      const std::optional<LaunchInfo> launch = own_launch_info();
+      if (launch) share_cores(*launch);
       std::string name = given != nullptr ? given : "";
       if (name.empty()) {
         const std::vector<std::string> all = device::found_devices();
-        for (const std::string& found : seat ? share_of(*seat, all) : all) name += (name.empty() ? "" : ",") + found;
+        for (const std::string& found : launch ? share_of(*launch, all) : all) name += (name.empty() ? "" : ",") + found;
       }
       opened = open_device(name).release();
     } catch (...) {
@@ -185,6 +186,6 @@ device::Device& default_device() {
   return *opened;
 }
 
-bool over_ranks() { return own_seat().has_value(); }
+bool over_ranks() { return own_launch_info().has_value(); }
 
 }  // namespace heliograph::mesh

@@ -26,7 +26,7 @@ class Operation {
   std::vector<Block> parts(const View& v, const PrimeList& primes, Layout layout) const;
 
   /// The words of `v` for each part, which says items, limbs and words of a limb: in place where the member holds them,
-  /// else copied there. `keep`: the copies are kept with the memory for the next who asks. `any_limbs`: in place, more limbs
+  /// else copied there. `keep`: the copies are kept with the memory for the next use. `any_limbs`: in place, more limbs
   /// may be shown than were asked for; see the blocks returned.
   std::vector<Block> fetch(const View& v, const std::vector<Block>& parts, bool keep = false, bool any_limbs = false);
   /// Uninitialised temporary memory for each part.

@@ -13,7 +13,7 @@ class Mark {
     event_ = std::move(event);
     signal_.set();
   }
-  /// Lets those who wait go on though the point is never reached.
+  /// Releases the waiting threads although the point is never reached.
   void give_up() { signal_.set(); }
   /// Blocks until the host has come to the point; null where it never will.
   const std::shared_ptr<device::Event>& get() {

@@ -89,7 +89,7 @@ constexpr Thrown kThrown[] = {
 
 }  // namespace
 
-std::vector<std::byte> tell(Transport& transport, const std::function<std::vector<std::byte>()>& make) {
+std::vector<std::byte> broadcast_result(Transport& transport, const std::function<std::vector<std::byte>()>& make) {
   struct Head {
     u64 bytes = 0;
     std::uint32_t error = 0, code = 0;  // 0: none, else one more than the place in kThrown
@@ -111,10 +111,10 @@ std::vector<std::byte> tell(Transport& transport, const std::function<std::vecto
     }
     head.bytes = bytes.size();
   }
-  transport.agree(std::as_writable_bytes(std::span(&head, 1)));
+  transport.broadcast(std::as_writable_bytes(std::span(&head, 1)));
   require<DeviceError>(head.error <= std::size(kThrown), "a rank does not run the same program");
   bytes.resize(head.bytes);
-  transport.agree(bytes);
+  transport.broadcast(bytes);
   if (mine) std::rethrow_exception(mine);
   if (head.error == 0) return bytes;
   kThrown[head.error - 1].raise(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
@@ -123,7 +123,7 @@ std::vector<std::byte> tell(Transport& transport, const std::function<std::vecto
 }
 
 void confirm(Transport& transport, const std::string& what, const std::string& value) {
-  const auto all = transport.gather(std::as_bytes(std::span(value)));
+  const auto all = transport.all_gather(std::as_bytes(std::span(value)));
   const auto text = [](const std::vector<std::byte>& b) {
     return std::string(reinterpret_cast<const char*>(b.data()), b.size());
   };
@@ -135,48 +135,48 @@ void confirm(Transport& transport, const std::string& what, const std::string& v
 
 std::unique_ptr<Mesh> join_ranks(Rendezvous meeting, const std::function<Own()>& open, const std::string& options) {
   Own own;
-  std::vector<MemberCard> cards;
+  std::vector<MemberInfo> infos;
   std::exception_ptr trouble;
   std::string reason;
   try {
     own = open();
-    for (const auto& d : own.devices) cards.push_back({.name = d->name(), .description = d->description()});
+    for (const auto& d : own.devices) infos.push_back({.name = d->name(), .description = d->description()});
   } catch (const Error& e) {
     trouble = std::current_exception();
     reason = std::string(e.what()).substr(0, 4000);
   }
-  std::vector<Guest> guests;
+  std::vector<RankInfo> joined;
   try {
-    guests = meet(meeting, {{"version", HELIOGRAPH_VERSION}, {"protocol", kProtocol}, {"options", options}}, cards, reason);
+    joined = meet(meeting, {{"version", HELIOGRAPH_VERSION}, {"protocol", kProtocol}, {"options", options}}, infos, reason);
   } catch (...) {
     if (trouble) std::rethrow_exception(trouble);
     throw;
   }
   std::vector<std::shared_ptr<device::Device>> all;
   std::size_t first = 0;
-  for (std::size_t r = 0; r < guests.size(); ++r) {
-    if (r == meeting.seat.rank) {
+  for (std::size_t r = 0; r < joined.size(); ++r) {
+    if (r == meeting.launch.rank) {
       first = all.size();
       all.insert(all.end(), own.devices.begin(), own.devices.end());
       continue;
     }
-    for (const MemberCard& card : guests[r].members) all.push_back(std::make_shared<RemoteDevice>(card, guests[r].host, r));
+    for (const MemberInfo& info : joined[r].members) all.push_back(std::make_shared<RemoteDevice>(info, joined[r].host, r));
   }
-  auto sockets = std::make_unique<SocketTransport>(meeting, std::move(guests));
+  auto sockets = std::make_unique<SocketTransport>(meeting, std::move(joined));
   if (meeting.by_mpi && !own.options.sockets)
-    sockets->use(mpi::make_link(meeting.seat.rank, meeting.seat.ranks, sockets->ear(), meeting.arrival));
+    sockets->use(mpi::make_link(meeting.launch.rank, meeting.launch.ranks, sockets->handlers(), meeting.arrival));
   // Channels join devices that are all different.
   std::string identities;
   for (const auto& d : own.devices) identities += own.options.sockets ? "-\n" : d->channel_identity() + "\n";
   std::set<std::string> different;
-  std::size_t joined = 0;
-  for (const auto& theirs : sockets->gather(std::as_bytes(std::span(identities)))) {
+  std::size_t with_channel = 0;
+  for (const auto& theirs : sockets->all_gather(std::as_bytes(std::span(identities)))) {
     std::string text(reinterpret_cast<const char*>(theirs.data()), theirs.size());
     for (std::size_t at; (at = text.find('\n')) != std::string::npos; text.erase(0, at + 1)) {
-      if (at > 1) different.insert(text.substr(0, at)), ++joined;
+      if (at > 1) different.insert(text.substr(0, at)), ++with_channel;
     }
   }
-  const bool everywhere = joined == all.size() && different.size() == all.size();
+  const bool everywhere = with_channel == all.size() && different.size() == all.size();
   std::unique_ptr<Transport> transport;
   if (everywhere) {
     transport = make_channel_transport(std::move(sockets), own.devices, first, all.size());

@@ -1,4 +1,4 @@
-// A mesh over several processes: every rank computes all decisions for all members, and works for its own.
+// A mesh over several processes: every rank takes the same decisions for all members and computes on its own members.
 #pragma once
 
 #include <functional>
@@ -9,18 +9,18 @@
 
 namespace heliograph::mesh {
 
-/// In the place of another rank's device: has a name and addresses that mean nothing, and does nothing.
+/// Stands for a device of another rank: has a name, and addresses that are never dereferenced; computes nothing.
 class RemoteDevice final : public device::Device {
  public:
-  RemoteDevice(MemberCard card, std::string host, std::size_t rank)
-      : card_(std::move(card)), host_(std::move(host)), rank_(rank) {}
+  RemoteDevice(MemberInfo info, std::string host, std::size_t rank)
+      : info_(std::move(info)), host_(std::move(host)), rank_(rank) {}
   const std::string& host() const { return host_; }
   std::size_t rank() const { return rank_; }
 
-  std::string name() const override { return card_.name; }
-  std::string description() const override { return card_.description; }
+  std::string name() const override { return info_.name; }
+  std::string description() const override { return info_.description; }
   std::vector<std::string> report() override;
-  device::MemoryState memory() const override { return {}; }  // its own rank says, see State
+  device::MemoryState memory() const override { return {}; }  // known to its own rank, see State
   device::Buffer allocate(std::size_t bytes, device::Queue& queue) override;
   std::unique_ptr<device::Queue> make_queue() override;
   void upload(device::Queue&, std::span<const std::byte>, std::byte*) override;
@@ -28,23 +28,23 @@ class RemoteDevice final : public device::Device {
   device::Kernels& kernels() override;
 
  private:
-  MemberCard card_;
+  MemberInfo info_;
   std::string host_;
   std::size_t rank_;
 };
 
-/// What `make` returns on rank 0, or throws there, on every rank. An error keeps its type.
-std::vector<std::byte> tell(Transport& transport, const std::function<std::vector<std::byte>()>& make);
-/// Throws MismatchError on every rank where one says something else than rank 0.
+/// Calls `make` on rank 0 and returns its result, or throws what it threw with the same type, on every rank.
+std::vector<std::byte> broadcast_result(Transport& transport, const std::function<std::vector<std::byte>()>& make);
+/// Throws MismatchError on every rank where one rank's `value` differs from rank 0's.
 void confirm(Transport& transport, const std::string& what, const std::string& value);
 
-/// What one rank brings.
+/// One rank's devices and options.
 struct Own {
   std::vector<std::shared_ptr<device::Device>> devices;
   Options options;
 };
-/// The mesh of all ranks. `open`: where it throws, the other ranks are told. `options`: as they were written.
-/// Throws MismatchError where ranks disagree, DeviceError where one does not come; on every rank.
+/// The mesh of all ranks. Where `open` throws, the other ranks throw too. `options`: their text.
+/// Throws MismatchError on every rank where versions or options differ, DeviceError where a rank does not connect.
 std::unique_ptr<Mesh> join_ranks(Rendezvous meeting, const std::function<Own()>& open, const std::string& options);
 
 }  // namespace heliograph::mesh

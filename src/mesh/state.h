@@ -40,7 +40,7 @@ class MeshMemory final : public device::Memory {
   /// Its words on a member; may be null.
   const Buffer& local(std::size_t member) const { return local_[member].buffer; }
 
-  /// A copy of what lies elsewhere, kept for the next who asks: keys that every member needs, inputs of products.
+  /// A copy of another member's words, kept for the next use: keys that every member needs, inputs of products.
   struct Copy {
     Block part;  // member, limbs and words of it
     std::size_t offset, components;
@@ -95,7 +95,7 @@ class State : public std::enable_shared_from_this<State> {
   /// Takes each member's value from its own rank, on every rank.
   template <class T>
   void share(std::vector<T>& of_members) {
-    const auto all = transport_->gather(std::as_bytes(std::span(of_members)));
+    const auto all = transport_->all_gather(std::as_bytes(std::span(of_members)));
     for (std::size_t m = 0; m < of_members.size(); ++m) {
       const auto& theirs = all[rank_of(m)];
       require<DeviceError>(theirs.size() == of_members.size() * sizeof(T), "a rank does not run the same program");
@@ -103,7 +103,7 @@ class State : public std::enable_shared_from_this<State> {
     }
   }
   bool over_ranks() const { return transport_->size() > 1; }
-  /// What `make` returns: made for one member alone. Where it fails, the other ranks are told.
+  /// What `make` returns, made for one member alone. Where it fails, the other ranks fail too.
   template <class Make>
   auto guarded(Make make) {
     try {

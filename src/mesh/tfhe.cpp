@@ -32,7 +32,7 @@ std::vector<std::shared_ptr<const Base>> MeshTfheKernels::on_every_member(const 
       if (!state_->here(m)) continue;
       running.emplace_back(m, starting_threads([&] { return std::async(std::launch::async, prepare_on, m); }));
     }
-    for (auto& [m, result] : running) result.wait();  // a throw below must leave nobody reading the key
+    for (auto& [m, result] : running) result.wait();  // after a throw below no thread may still read the key
     for (auto& [m, result] : running) {
       try {
         each[m] = result.get();
@@ -370,7 +370,7 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   }
   items.changed();
   if (helps.empty()) return;
-  // The combinations go to those who help, and come back bootstrapped while the holders do theirs.
+  // Helping members get combinations and return them bootstrapped, while those that hold the items do their own.
   const unsigned outputs = gates.outputs;
   for (Help& h : helps) {
     const std::size_t m = h.wires.member;

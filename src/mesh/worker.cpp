@@ -66,7 +66,7 @@ void Worker::post(Task task, bool always) {
 }
 
 std::shared_ptr<Signal> Worker::drained() {
-  const auto done = std::make_shared<Signal>();  // shared: who waits may let it go before set() has returned
+  const auto done = std::make_shared<Signal>();  // shared: the waiting thread may drop it before set() has returned
   post([done] { done->set(); }, true);
   return done;
 }

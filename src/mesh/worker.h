@@ -31,7 +31,7 @@ class Signal {
 class Worker {
  public:
   /// `spin`: how long an idle worker looks for work before it sleeps. `slowdown`: tests make a member slow by it, 1 is none.
-  /// `most`: tasks that may wait; who posts more waits too. `on_error` is told of the first exception.
+  /// `most`: tasks that may be queued; posting more blocks. `on_error` is called with the first exception.
   Worker(std::chrono::microseconds spin, double slowdown, std::size_t most,
          std::function<void(std::exception_ptr)> on_error = {});
   ~Worker();

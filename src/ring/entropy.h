@@ -10,8 +10,8 @@
 
 namespace heliograph::ring {
 
-/// The operating system, except in tests that need known answers. Of a device of several processes the keeper alone draws
-/// (device/device.h), and what others must have, the seed of masks say, is told with what was made of it.
+/// The operating system, except in tests that need known answers. Of a device of several processes the key holder alone draws
+/// (device/device.h), and what others must have, the seed of masks say, is broadcast with what was made of it.
 class Entropy {
  public:
   Entropy() = default;

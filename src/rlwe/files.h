@@ -17,7 +17,7 @@ struct Payload {
   using Bytes = std::vector<std::byte>;
   using Read = Bytes (*)(const RnsTensor&);
 
-  /// ring::download, or collect (rlwe/keeper.h) where the keeper alone is to write it.
+  /// ring::download, or gather (rlwe/key_holder.h) where the key holder alone is to write it.
   Read read = ring::download;
   io::Container container;
   std::vector<std::shared_ptr<const Bytes>> pieces;

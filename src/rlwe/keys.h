@@ -16,8 +16,8 @@ enum Purpose : unsigned char { kMask = 1, kSecret = 2, kError = 3, kKeyMask = 4,
 
 using ring::Entropy;
 
-/// Of a device of several processes a secret key lies in one, the keeper (device/device.h), in a context of the keeper's own;
-/// the others know its name.
+/// With several processes the coefficients of a secret key are on the key holder alone (device/device.h), in its own context; the
+/// other processes know the key's id.
 class SecretKey {
  public:
   static SecretKey generate(std::shared_ptr<Context> context, Entropy& entropy);
@@ -69,7 +69,7 @@ class SwitchKey {
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy);
 SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entropy);
 
-/// It encrypts what the keeper alone knows, so it lies where the secret keys do: elsewhere it is its id.
+/// It encrypts what the key holder alone knows, so it lies where the secret keys do: elsewhere it is its id.
 struct PublicKey {
   std::shared_ptr<Context> context;
   KeyId id;

@@ -1,4 +1,4 @@
-// The ranks' meeting where others come to its door too.
+// How ranks connect where other programs connect to their listening sockets too.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 Rendezvous meeting_of(std::size_t rank, std::size_t ranks, const std::string& port, milliseconds arrival) {
-  Rendezvous m{.seat = {.rank = rank, .ranks = ranks}, .hosts = {"127.0.0.1"}, .port = port};
+  Rendezvous m{.launch = {.rank = rank, .ranks = ranks}, .hosts = {"127.0.0.1"}, .port = port};
   m.arrival = arrival;
   return m;
 }
@@ -40,7 +40,7 @@ void say(const wire::Socket& s, const std::string& bytes) {
 TEST(Meeting, StrangersKeepNobodyWaiting) {
   const std::string port = std::to_string(free_port());
   const auto start = Clock::now();
-  std::vector<std::vector<Guest>> found(3);
+  std::vector<std::vector<RankInfo>> found(3);
   std::vector<std::thread> ranks;
   const auto join = [&](std::size_t r) {
     Rendezvous m = meeting_of(r, 3, port, milliseconds(20000));

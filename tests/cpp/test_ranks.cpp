@@ -35,8 +35,8 @@ std::vector<std::string> split(const std::string& text, char mark) {
   return parts;
 }
 
-mesh::Seat seat() { return mesh::own_seat().value(); }
-std::size_t own_rank() { return seat().rank; }
+mesh::LaunchInfo launch() { return mesh::own_launch_info().value(); }
+std::size_t own_rank() { return launch().rank; }
 
 bool holds(const std::string& text, const std::string& wanted) { return text.find(wanted) != std::string::npos; }
 
@@ -184,10 +184,11 @@ TEST(RankBody, DISABLED_EncryptsAlike) {
 
 TEST(RankBody, DISABLED_ChoosesAlike) {
   const auto mesh = open_mesh(given("HELIOGRAPH_TEST_DEVICES"));
-  EXPECT_EQ(mesh->told([] { return std::vector(5, static_cast<std::byte>(own_rank() + 7)); }), std::vector(5, std::byte{7}));
-  EXPECT_THROW(mesh->told([]() -> std::vector<std::byte> { throw NoiseError("too much"); }), NoiseError);
+  EXPECT_EQ(mesh->broadcast([] { return std::vector(5, static_cast<std::byte>(own_rank() + 7)); }),
+            std::vector(5, std::byte{7}));
+  EXPECT_THROW(mesh->broadcast([]() -> std::vector<std::byte> { throw NoiseError("too much"); }), NoiseError);
   EXPECT_EQ(mesh->rank(), own_rank());
-  EXPECT_EQ(mesh->keeper() != nullptr, own_rank() == 0);
+  EXPECT_EQ(mesh->key_holder() != nullptr, own_rank() == 0);
   mesh->confirm("the colour", "blue");
   EXPECT_THROW(mesh->confirm("the number", std::to_string(own_rank())), MismatchError);
   const auto queue = mesh->make_queue();
@@ -206,7 +207,7 @@ TEST(RankBody, DISABLED_ChoosesAlike) {
     std::vector<std::byte> words(own_rank() == 0 ? count : 0), back(words.size()), all(count);
     for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::byte>(i * 37 % 251);
     mesh->scatter(*queue, words, count, some->address());
-    mesh->collect(*queue, some->address(), count, back);
+    mesh->gather(*queue, some->address(), count, back);
     EXPECT_EQ(back, words);
     mesh->download(*queue, some->address(), all);
     for (std::size_t i = 0; i < count; i += 97) ASSERT_EQ(all[i], static_cast<std::byte>(i * 37 % 251)) << i;
@@ -279,7 +280,7 @@ TEST(RankBody, DISABLED_WaitsForOneThatIsStopped) {
 TEST(RankBody, DISABLED_SharesTheGpusOfAHost) {
   const std::vector<std::string> found = device::found_devices();
   const auto mesh = open_mesh("cuda/uncalibrated");
-  EXPECT_EQ(mesh->size(), std::max(found.size(), seat().ranks));
+  EXPECT_EQ(mesh->size(), std::max(found.size(), launch().ranks));
   for (const std::string& line : mesh->report()) std::printf("%s\n", line.c_str());
 }
 
@@ -293,7 +294,7 @@ TEST(RankBody, DISABLED_MovesLongMessages) {
       for (std::size_t i = 0; i < bytes; ++i) b[i] = static_cast<std::byte>(i * 31 % 253);
       return b;
     };
-    EXPECT_TRUE(mesh->told(made) == made()) << bytes;
+    EXPECT_TRUE(mesh->broadcast(made) == made()) << bytes;
   }
 }
 
@@ -340,7 +341,7 @@ TEST(RankBody, DISABLED_IsRefused) {
   }
 }
 
-// What knocks at the door and is no rank changes nothing.
+// Connections of other programs to a listening socket change nothing.
 TEST(RankBody, DISABLED_MeetsAmongStrangers) {
   if (own_rank() == 1) {
     const std::string place = given("HELIOGRAPH_MEET"), port = place.substr(place.rfind(':') + 1);
@@ -545,7 +546,7 @@ TEST(Ranks, OfTwoVersionsAreRefused) {
   const std::string port = std::to_string(free_port());
   for (std::size_t r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
-      mesh::Rendezvous meeting{.seat = {.rank = r, .ranks = 2}, .hosts = {"127.0.0.1"}, .port = port};
+      mesh::Rendezvous meeting{.launch = {.rank = r, .ranks = 2}, .hosts = {"127.0.0.1"}, .port = port};
       said[r] = message_of<MismatchError>([&] { mesh::meet(meeting, {{"version", r ? "8.1" : "8.0"}}, {}, ""); });
     });
   }

@@ -1,4 +1,4 @@
-// Secrets over ranks: what is encrypted, decrypted, written and read is what one process would have, and the secret key lies on
+// Secrets over ranks: what is encrypted, decrypted, written and read is what one process would have, and the secret key is on
 // rank 0 alone. The tests start this program again as the ranks, which run the disabled tests below.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -136,8 +136,8 @@ Received& received() {
 }
 
 /// Rank 0's bytes on all ranks.
-std::string told(const std::function<std::string()>& make) {
-  const auto bytes = mesh::default_device().told([&] {
+std::string broadcast(const std::function<std::string()>& make) {
+  const auto bytes = mesh::default_device().broadcast([&] {
     const std::string text = make();
     const auto all = std::as_bytes(std::span(text));
     return std::vector<std::byte>(all.begin(), all.end());
@@ -153,14 +153,14 @@ std::string raw(const std::vector<T, Allocator>& values) {
 /// Some of a ternary key as it lies in files, as residues, and in the NTT domain.
 std::vector<std::string> parts_of(const rlwe::SecretKey& key) {
   std::vector<std::string> parts;
-  parts.push_back(told([&] { return raw(key.coefficients()).substr(100, 64); }));
-  parts.push_back(told([&] {
+  parts.push_back(broadcast([&] { return raw(key.coefficients()).substr(100, 64); }));
+  parts.push_back(broadcast([&] {
     std::vector<math::u64> residues;
     for (std::size_t i = 100; i < 132; ++i)
       residues.push_back(math::signed_mod(key.coefficients()[i], key.context()->parameters().chain[0]));
     return raw(residues);
   }));
-  parts.push_back(told([&] { return raw(ring::download(key.transformed())).substr(800, 64); }));
+  parts.push_back(broadcast([&] { return raw(ring::download(key.transformed())).substr(800, 64); }));
   return parts;
 }
 
@@ -272,9 +272,9 @@ TEST(RankBody, DISABLED_KeepsSecretsWithTheFirst) {
   EXPECT_EQ(holds(came, raw(std::vector(bodies.begin(), bodies.begin() + 64))), !first_rank());  // what did cross
   std::vector<std::string> secrets = parts_of(exact.data().key);
   for (const std::string& part : parts_of(approximate.data().key)) secrets.push_back(part);
-  secrets.push_back(told([&] { return raw(binary.data().key.wide).substr(100, 64); }));
-  secrets.push_back(told([&] { return raw(binary.data().masks).substr(800, 256); }));
-  secrets.push_back(told([&] { return raw(binary.data().key.narrow).substr(0, 48); }));
+  secrets.push_back(broadcast([&] { return raw(binary.data().key.wide).substr(100, 64); }));
+  secrets.push_back(broadcast([&] { return raw(binary.data().masks).substr(800, 256); }));
+  secrets.push_back(broadcast([&] { return raw(binary.data().key.narrow).substr(0, 48); }));
   for (std::size_t i = 0; i < secrets.size(); ++i) {
     EXPECT_FALSE(secrets[i].empty()) << i;
     EXPECT_FALSE(holds(came, secrets[i])) << i;

@@ -6,7 +6,7 @@ namespace heliograph::mesh {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLook{20};  // between two looks at the channels and the ranks
+constexpr std::chrono::milliseconds kLook{20};  // between two checks of the channels and the ranks
 
 using device::Channel;
 
@@ -21,11 +21,11 @@ class ChannelTransport final : public Transport {
   ~ChannelTransport() override {
     stopping_ = true;
     watcher_.join();
-    std::vector<std::thread> threads;  // an end may wait for the others', also for those of this process
+    std::vector<std::thread> threads;  // closing a channel may wait for the others, also for those of this process
     for (auto& c : channels_) {
       try {
         threads.push_back(start_thread([&c] { c.reset(); }));
-      } catch (const DeviceError&) {  // nobody waits in it then
+      } catch (const DeviceError&) {  // without a thread the channel is aborted: that does not wait
         c->abort();
       }
     }
@@ -55,28 +55,30 @@ class ChannelTransport final : public Transport {
     }
   }
   bool is_staged() const override { return false; }
-  void agree(std::span<std::byte> bytes) override { sockets_->agree(bytes); }
+  void broadcast(std::span<std::byte> bytes) override { sockets_->broadcast(bytes); }
   std::vector<std::byte> scatter(std::vector<std::vector<std::byte>> each) override {
     return sockets_->scatter(std::move(each));
   }
-  std::vector<std::vector<std::byte>> collect(std::vector<std::byte> mine) override {
-    return sockets_->collect(std::move(mine));
+  std::vector<std::vector<std::byte>> gather(std::vector<std::byte> mine) override {
+    return sockets_->gather(std::move(mine));
   }
-  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) override { return sockets_->gather(mine); }
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+    return sockets_->all_gather(mine);
+  }
   void fail(std::exception_ptr error) noexcept override { sockets_->fail(std::move(error)); }
   void require_sound() const override { sockets_->require_sound(); }
 
  private:
-  /// Who waits for a device that waits for another rank waits without end: the wait is ended here.
+  /// A wait for a device that waits for a rank that has failed would not end: this thread aborts the channels.
   void watch() {
     const int asked = static_cast<int>(std::max<std::chrono::milliseconds::rep>(1, sockets_->waits().ask / kLook));
     for (int looks = 1; !stopping_; ++looks) {
       try {
         require_sound();
-        if (looks % asked == 0) sockets_->look_for_the_silent();
+        if (looks % asked == 0) sockets_->check_liveness();
         for (const auto& c : channels_) c->check();
       } catch (...) {
-        fail(std::current_exception());  // before the abort: who wakes finds the reason
+        fail(std::current_exception());  // before the abort, so that woken threads find the reason
         for (const auto& c : channels_) c->abort();
         return;
       }
@@ -85,7 +87,7 @@ class ChannelTransport final : public Transport {
   }
 
   std::unique_ptr<SocketTransport> sockets_;
-  std::vector<std::unique_ptr<Channel>> channels_;  // gone before the sockets: their end may need the others
+  std::vector<std::unique_ptr<Channel>> channels_;  // destroyed before the sockets: closing them may need the other ranks
   std::size_t first_;
   std::atomic<u64> sent_{0};
   std::atomic<bool> stopping_{false};
@@ -108,10 +110,10 @@ std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTranspor
     }
     size = invitation.size();
   }
-  sockets->agree(std::as_writable_bytes(std::span(&size, 1)));
+  sockets->broadcast(std::as_writable_bytes(std::span(&size, 1)));
   invitation.resize(size);
-  sockets->agree(invitation);
-  // Each end comes about when all others do: those of one process at once.
+  sockets->broadcast(invitation);
+  // Connecting is collective: the members of one process connect in a thread each.
   const device::Patience patience{.limit = sockets->limit(), .check = [&] { sockets->require_sound(); }};
   std::vector<std::unique_ptr<Channel>> channels(mine.size());
   std::vector<std::thread> threads;
@@ -125,7 +127,7 @@ std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTranspor
     };
     try {
       threads.push_back(start_thread(connect));
-    } catch (...) {  // those that connect already end with this error
+    } catch (...) {  // ends the threads that already connect
       sockets->fail(std::current_exception());
       break;
     }

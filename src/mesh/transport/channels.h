@@ -1,11 +1,11 @@
-// Ranks whose devices have channels to each other; what is the hosts' goes by sockets.
+// Ranks whose devices communicate directly (NCCL); messages between hosts go by sockets.
 #pragma once
 
 #include "mesh/transport/sockets.h"
 
 namespace heliograph::mesh {
 
-/// Joins all members' devices, `mine` being this rank's, from member `first` on. Throws DeviceError on every rank.
+/// Connects all members' devices; `mine` are this rank's, from member `first` on. Throws DeviceError on every rank.
 std::unique_ptr<Transport> make_channel_transport(std::unique_ptr<SocketTransport> sockets,
                                                   const std::vector<std::shared_ptr<device::Device>>& mine,
                                                   std::size_t first, std::size_t members);

@@ -1,4 +1,4 @@
-// What carries words between ranks where their connections (sockets.h) do not do it themselves.
+// Another way for messages between ranks than the TCP connections of sockets.h: MPI.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace heliograph::mesh {
 
-/// The head of a message.
+/// The header of a message.
 struct Envelope {
   static constexpr std::uint32_t kMagic = 0x6b726768;
   std::uint32_t magic = kMagic, kind = 0;
@@ -24,16 +24,16 @@ struct Envelope {
 class Link {
  public:
   using Bytes = std::vector<std::byte>;
-  /// Told, on the link's thread, of each message in the order in which that rank sent it, and of what ends the link.
-  struct Ear {
-    std::function<void(std::size_t rank, const Envelope& envelope, Bytes bytes)> take_in;
-    std::function<void(std::exception_ptr)> fail;
+  /// Called on the link's thread: for each message, in the order in which that rank sent them, and for what ends the link.
+  struct Handlers {
+    std::function<void(std::size_t rank, const Envelope& envelope, Bytes bytes)> on_message;
+    std::function<void(std::exception_ptr)> on_failure;
   };
 
   virtual ~Link() = default;
-  /// Does not wait until it has arrived. Safe from several threads.
+  /// Returns before the message has arrived. Safe from several threads.
   virtual void send(std::size_t rank, const Envelope& envelope, Bytes bytes) = 0;
-  /// While somebody waits for a message the link looks for it without a rest.
+  /// While a thread waits for a message (`waiting`) the link polls without sleeping.
   virtual void expect(bool waiting) = 0;
 };
 

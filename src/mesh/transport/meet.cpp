@@ -29,8 +29,8 @@ using wire::Clock;
 using wire::Socket;
 
 constexpr const char* kGreeting = "heliograph ranks";
-constexpr milliseconds kHello{5000};         // from who comes, a stranger perhaps
-constexpr milliseconds kRetry{50};           // between two knocks
+constexpr milliseconds kHello{5000};         // for the first message of a connection, perhaps not a rank's
+constexpr milliseconds kRetry{50};           // between two attempts to connect
 constexpr milliseconds kOneOfSeveral{2000};  // for an address of several
 
 using Terms = std::vector<std::pair<std::string, std::string>>;
@@ -43,38 +43,38 @@ std::string place_of(const Rendezvous& m) { return m.hosts.front() + ":" + m.por
 
 std::string seconds(milliseconds t) { return std::to_string((t.count() + 999) / 1000) + " s"; }
 
-Json to_json(const Rendezvous& m, const Terms& terms, const std::vector<MemberCard>& members, const std::string& trouble) {
-  Json said = Json::object(), cards = Json::array();
+Json to_json(const Rendezvous& m, const Terms& terms, const std::vector<MemberInfo>& members, const std::string& trouble) {
+  Json said = Json::object(), infos = Json::array();
   for (const auto& [what, value] : terms) said[what] = value;
-  for (const MemberCard& c : members) {
-    cards.push_back(Json::object({{"name", c.name}, {"description", c.description}}));
+  for (const MemberInfo& c : members) {
+    infos.push_back(Json::object({{"name", c.name}, {"description", c.description}}));
   }
   return Json::object({{"greeting", kGreeting},
-                       {"rank", m.seat.rank},
-                       {"ranks", m.seat.ranks},
+                       {"rank", m.launch.rank},
+                       {"ranks", m.launch.ranks},
                        {"name", own_name()},
                        {"host", own_host()},
                        {"terms", said},
-                       {"members", cards},
+                       {"members", infos},
                        {"trouble", trouble}});
 }
 
-std::vector<MemberCard> members_of(const Json& hello) {
-  std::vector<MemberCard> cards;
+std::vector<MemberInfo> members_of(const Json& hello) {
+  std::vector<MemberInfo> infos;
   for (const Json& c : hello.array_at("members", kMostRanks)) {
-    cards.push_back({.name = c.string_at("name", 256), .description = c.string_at("description", 4096)});
+    infos.push_back({.name = c.string_at("name", 256), .description = c.string_at("description", 4096)});
   }
-  return cards;
+  return infos;
 }
 
-Guest guest_of(const Json& said, Socket socket) {
+RankInfo rank_info_of(const Json& said, Socket socket) {
   return {.name = said.string_at("name", 512),
           .host = said.string_at("host", 256),
           .members = members_of(said),
           .socket = std::move(socket)};
 }
 
-/// A rank that has come to rank 0.
+/// A rank that has connected to rank 0.
 struct Arrival {
   std::size_t rank;
   Json hello;
@@ -82,7 +82,7 @@ struct Arrival {
   std::string name() const { return named(rank, hello.string_at("name", 512)); }
 };
 
-/// Null where what came is none of ours.
+/// None where the first message is not that of a rank.
 std::optional<Arrival> welcome(const std::string& said, Socket socket) {
   try {
     Json hello = Json::parse(said);
@@ -97,7 +97,7 @@ std::optional<Arrival> welcome(const std::string& said, Socket socket) {
   }
 }
 
-/// Where one's terms are not rank 0's; empty where they are.
+/// The first term that differs from rank 0's; empty where all are equal.
 std::string difference(const Json& host, const Arrival& a) {
   const auto mine = host.at("terms").as_object("terms"), theirs = a.hello.at("terms").as_object("terms");
   for (const auto& [what, value] : mine) {
@@ -111,7 +111,7 @@ std::string difference(const Json& host, const Arrival& a) {
 
 struct Refusal {
   std::string text;
-  bool mismatch = false;  // else a device or a connection
+  bool mismatch = false;  // else a device's failure or a lost connection
 };
 
 Refusal objection(const Rendezvous& m, const Json& host, const std::vector<Arrival>& arrivals) {
@@ -119,12 +119,12 @@ Refusal objection(const Rendezvous& m, const Json& host, const std::vector<Arriv
     if (const std::string& trouble = a.hello.string_at("trouble", 4096); !trouble.empty())
       return {a.name() + " cannot take part: " + trouble, false};
   }
-  std::vector<const Arrival*> seen(m.seat.ranks);
+  std::vector<const Arrival*> seen(m.launch.ranks);
   for (const Arrival& a : arrivals) {
     const std::size_t ranks = a.hello.unsigned_at("ranks");
-    if (ranks != m.seat.ranks)
-      return {a.name() + " is of " + std::to_string(ranks) + " ranks, rank 0 of " + std::to_string(m.seat.ranks), true};
-    if (a.rank >= m.seat.ranks || a.rank == 0 || seen[a.rank] != nullptr)
+    if (ranks != m.launch.ranks)
+      return {a.name() + " is of " + std::to_string(ranks) + " ranks, rank 0 of " + std::to_string(m.launch.ranks), true};
+    if (a.rank >= m.launch.ranks || a.rank == 0 || seen[a.rank] != nullptr)
       return {"two processes are rank " + std::to_string(a.rank) + ", one of them " + a.name(), true};
     seen[a.rank] = &a;
     if (const std::string text = difference(host, a); !text.empty()) return {text, true};
@@ -139,7 +139,7 @@ Refusal objection(const Rendezvous& m, const Json& host, const std::vector<Arriv
 
 std::string missing_ranks(const Rendezvous& m, const std::vector<Arrival>& arrivals) {
   std::string text;
-  for (std::size_t r = 1; r < m.seat.ranks; ++r) {
+  for (std::size_t r = 1; r < m.launch.ranks; ++r) {
     if (std::none_of(arrivals.begin(), arrivals.end(), [&](const Arrival& a) { return a.rank == r; }))
       text += (text.empty() ? "rank " : ", rank ") + std::to_string(r);
   }
@@ -147,7 +147,7 @@ std::string missing_ranks(const Rendezvous& m, const std::vector<Arrival>& arriv
 }
 
 Socket listen_by(const Rendezvous& m, Clock::time_point until) {
-  for (;;) {  // the port may still be taken by those who met before
+  for (;;) {  // the port may still be in use by an earlier mesh
     try {
       return wire::listen(m.hosts.front(), m.port);
     } catch (const DeviceError&) {
@@ -157,7 +157,7 @@ Socket listen_by(const Rendezvous& m, Clock::time_point until) {
   }
 }
 
-Json guest_json(const Json& hello, const std::string& address, const std::string& port) {
+Json rank_json(const Json& hello, const std::string& address, const std::string& port) {
   return Json::object({{"name", hello.at("name")},
                        {"host", hello.at("host")},
                        {"members", hello.at("members")},
@@ -165,19 +165,19 @@ Json guest_json(const Json& hello, const std::string& address, const std::string
                        {"port", port}});
 }
 
-/// Rank 0: waits for all, says yes or no to all.
-std::vector<Guest> host(Rendezvous& m, const Json& mine) {
+/// Rank 0: waits until all ranks have connected, then sends all of them the verdict.
+std::vector<RankInfo> host(Rendezvous& m, const Json& mine) {
   Clock::time_point until = Clock::now() + m.arrival;
-  const Socket door = m.door ? std::move(m.door) : listen_by(m, until);
-  wire::Reception reception(door, kHello);
+  const Socket listener = m.listener ? std::move(m.listener) : listen_by(m, until);
+  wire::TextReceiver receiver(listener, kHello);
   std::vector<Arrival> arrivals;
   Refusal refusal;
   if (const std::string& trouble = mine.string_at("trouble", 4096); !trouble.empty())
     refusal = {named(0, mine.string_at("name", 512)) + " cannot take part: " + trouble, false};
   bool hurried = false;
-  for (std::size_t expected = m.seat.ranks; arrivals.size() + 1 < expected;) {
+  for (std::size_t expected = m.launch.ranks; arrivals.size() + 1 < expected;) {
     if (!refusal.text.empty() && !hurried) until = std::min(until, Clock::now() + m.waits.latecomers), hurried = true;
-    auto come = reception.next(until);
+    auto come = receiver.next(until);
     if (!come) break;
     std::optional<Arrival> a = welcome(come->first, std::move(come->second));
     if (!a) continue;
@@ -191,15 +191,15 @@ std::vector<Guest> host(Rendezvous& m, const Json& mine) {
   std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) { return a.rank < b.rank; });
   Json verdict = Json::object({{"refused", refusal.text}, {"mismatch", refusal.mismatch}});
   if (refusal.text.empty()) {
-    // A key of this meeting: those who met here before, and strangers, do not get in.
+    // A key for this mesh: connections of earlier meshes, and of other programs, are not accepted.
     std::string key;
     for (unsigned char byte : math::system_entropy())
       key += "0123456789abcdef"[byte >> 4], key += "0123456789abcdef"[byte & 15];
     verdict["key"] = key;
-    Json guests = Json::array({guest_json(mine, "", "")});
+    Json joined = Json::array({rank_json(mine, "", "")});
     for (const Arrival& a : arrivals)
-      guests.push_back(guest_json(a.hello, a.socket.peer_address(), a.hello.string_at("port", 16)));
-    verdict["guests"] = guests;
+      joined.push_back(rank_json(a.hello, a.socket.peer_address(), a.hello.string_at("port", 16)));
+    verdict["guests"] = joined;
   }
   for (const Arrival& a : arrivals) {
     try {
@@ -209,16 +209,16 @@ std::vector<Guest> host(Rendezvous& m, const Json& mine) {
     }
   }
   if (!refusal.text.empty()) refuse(refusal);
-  std::vector<Guest> guests;
-  guests.push_back(guest_of(mine, {}));
-  for (Arrival& a : arrivals) guests.push_back(guest_of(a.hello, std::move(a.socket)));
-  return guests;
+  std::vector<RankInfo> joined;
+  joined.push_back(rank_info_of(mine, {}));
+  for (Arrival& a : arrivals) joined.push_back(rank_info_of(a.hello, std::move(a.socket)));
+  return joined;
 }
 
-/// The others: knock until rank 0 answers.
-std::vector<Guest> join(const Rendezvous& m, Json mine) {
+/// The other ranks: try to connect until rank 0 answers.
+std::vector<RankInfo> join(const Rendezvous& m, Json mine) {
   const Clock::time_point until = Clock::now() + m.arrival;
-  Socket to_host, door;
+  Socket to_host, listener;
   Json verdict;
   for (;;) {
     if (Clock::now() > until) throw DeviceError("rank 0 did not answer at " + place_of(m) + " within " + seconds(m.arrival));
@@ -229,13 +229,13 @@ std::vector<Guest> join(const Rendezvous& m, Json mine) {
     }
     if (to_host) {
       try {
-        door = wire::listen(to_host.own_address(), "0");
-        mine["port"] = door.own_port();
+        listener = wire::listen(to_host.own_address(), "0");
+        mine["port"] = listener.own_port();
         to_host.send_text(mine.dump(), m.arrival);
-        // Rank 0 began to wait before we came: it says how it ended a little after its own limit at the latest.
+        // Rank 0 began to wait before this rank connected: its verdict comes a little after its own limit at the latest.
         verdict = Json::parse(to_host.receive_text(m.arrival + m.waits.latecomers));
         break;
-      } catch (const wire::Closed&) {  // those who met there before were just leaving
+      } catch (const wire::Closed&) {  // an earlier mesh at the same address was just ending
       } catch (const wire::TimedOut&) {
         throw DeviceError("rank 0 at " + place_of(m) + " did not say whether all ranks have come");
       }
@@ -247,32 +247,32 @@ std::vector<Guest> join(const Rendezvous& m, Json mine) {
 
   const Json::Array& list = verdict.array_at("guests", kMostRanks);
   const std::string& key = verdict.string_at("key", 64);
-  std::vector<Guest> guests;
-  for (const Json& g : list) guests.push_back(guest_of(g, {}));
-  require<DeviceError>(guests.size() == m.seat.ranks, "rank 0 counts the ranks otherwise");
-  guests[0].socket = std::move(to_host);
-  // All doors are open by now. To those before us we go, those behind us come.
-  for (std::size_t r = 1; r < m.seat.rank; ++r) {
-    guests[r].socket = wire::connect(list[r].string_at("address", 256), list[r].string_at("port", 16), m.arrival);
-    if (!guests[r].socket) throw DeviceError(named(r, guests[r].name) + " cannot be reached");
-    guests[r].socket.send_text(Json::object({{"key", key}, {"rank", m.seat.rank}}).dump(), m.arrival);
+  std::vector<RankInfo> joined;
+  for (const Json& g : list) joined.push_back(rank_info_of(g, {}));
+  require<DeviceError>(joined.size() == m.launch.ranks, "rank 0 counts the ranks otherwise");
+  joined[0].socket = std::move(to_host);
+  // All ranks listen by now. This rank connects to those of lower number, those of higher number connect to it.
+  for (std::size_t r = 1; r < m.launch.rank; ++r) {
+    joined[r].socket = wire::connect(list[r].string_at("address", 256), list[r].string_at("port", 16), m.arrival);
+    if (!joined[r].socket) throw DeviceError(named(r, joined[r].name) + " cannot be reached");
+    joined[r].socket.send_text(Json::object({{"key", key}, {"rank", m.launch.rank}}).dump(), m.arrival);
   }
   const Clock::time_point end = Clock::now() + m.arrival;
-  wire::Reception reception(door, kHello);
-  for (std::size_t missing = m.seat.ranks - 1 - m.seat.rank; missing > 0;) {
-    auto come = reception.next(end);
+  wire::TextReceiver receiver(listener, kHello);
+  for (std::size_t missing = m.launch.ranks - 1 - m.launch.rank; missing > 0;) {
+    auto come = receiver.next(end);
     if (!come)
-      throw DeviceError("a rank did not come to " + named(m.seat.rank, own_name()) + " within " + seconds(m.arrival));
+      throw DeviceError("a rank did not come to " + named(m.launch.rank, own_name()) + " within " + seconds(m.arrival));
     try {
       const Json hello = Json::parse(come->first);
-      const std::size_t r = hello.unsigned_at("rank", m.seat.ranks - 1);
-      if (hello.string_at("key", 64) != key || r <= m.seat.rank || guests[r].socket) continue;
-      guests[r].socket = std::move(come->second);
+      const std::size_t r = hello.unsigned_at("rank", m.launch.ranks - 1);
+      if (hello.string_at("key", 64) != key || r <= m.launch.rank || joined[r].socket) continue;
+      joined[r].socket = std::move(come->second);
       --missing;
-    } catch (const Error&) {  // a stranger
+    } catch (const Error&) {  // not a rank of this mesh
     }
   }
-  return guests;
+  return joined;
 }
 
 }  // namespace
@@ -295,21 +295,21 @@ std::vector<std::string> own_addresses() {
   return found;
 }
 
-/// Rank 0 listens where it may and tells the others.
+/// Rank 0 listens at a free port and broadcasts its address.
 void agree_by_mpi(Rendezvous& m) {
-  mpi::start(m.seat, m.arrival);
+  mpi::start(m.launch, m.arrival);
   std::string place;
-  if (m.seat.rank == 0) {
-    const bool one_host = m.seat.local_ranks == m.seat.ranks;
+  if (m.launch.rank == 0) {
+    const bool one_host = m.launch.local_ranks == m.launch.ranks;
     m.hosts = one_host ? std::vector<std::string>() : own_addresses();
     if (m.hosts.empty()) m.hosts = {"127.0.0.1"};
-    m.door = wire::listen(one_host ? "127.0.0.1" : "", "0");
+    m.listener = wire::listen(one_host ? "127.0.0.1" : "", "0");
     for (const std::string& host : m.hosts) {
       if (place.size() + host.size() < 3900) place += host + ",";
     }
-    place += m.door.own_port();
+    place += m.listener.own_port();
   }
-  place = mpi::told(place, m.arrival);
+  place = mpi::broadcast(place, m.arrival);
   m.hosts.clear();
   std::size_t from = 0;
   for (std::size_t at; (at = place.find(',', from)) != std::string::npos; from = at + 1)
@@ -330,9 +330,9 @@ Waits waits_from_environment() {
 }
 
 std::optional<Rendezvous> rendezvous_from_environment() {
-  const std::optional<Seat> seat = own_seat();
-  if (!seat) return {};
-  Rendezvous m{.seat = *seat};
+  const std::optional<LaunchInfo> launch = own_launch_info();
+  if (!launch) return {};
+  Rendezvous m{.launch = *launch};
   m.waits = waits_from_environment();
   if (const char* const limit = std::getenv("HELIOGRAPH_TIMEOUT"); limit != nullptr && *limit != '\0') {
     m.limit = std::chrono::seconds(number_in("HELIOGRAPH_TIMEOUT", 1, 1000000));
@@ -340,10 +340,10 @@ std::optional<Rendezvous> rendezvous_from_environment() {
   }
   const char* const given = std::getenv("HELIOGRAPH_MEET");
   const std::string place = given != nullptr ? given : "";
-  if (place.empty() && seat->launched) {
+  if (place.empty() && launch->launched) {
     if (const std::string trouble = mpi::trouble(); !trouble.empty()) {
-      throw DeviceError("mpirun started this process as rank " + std::to_string(seat->rank) + " of " +
-                        std::to_string(seat->ranks) + ", but " + trouble +
+      throw DeviceError("mpirun started this process as rank " + std::to_string(launch->rank) + " of " +
+                        std::to_string(launch->ranks) + ", but " + trouble +
                         "; `heliograph run` starts ranks without it, and so does HELIOGRAPH_MEET=host:port");
     }
     agree_by_mpi(m);
@@ -356,10 +356,10 @@ std::optional<Rendezvous> rendezvous_from_environment() {
   return m;
 }
 
-std::vector<Guest> meet(Rendezvous& m, const Terms& terms, const std::vector<MemberCard>& members,
-                        const std::string& trouble) {
+std::vector<RankInfo> meet(Rendezvous& m, const Terms& terms, const std::vector<MemberInfo>& members,
+                           const std::string& trouble) {
   const Json mine = to_json(m, terms, members, trouble);
-  return m.seat.rank == 0 ? host(m, mine) : join(m, mine);
+  return m.launch.rank == 0 ? host(m, mine) : join(m, mine);
 }
 
 }  // namespace heliograph::mesh

@@ -1,62 +1,62 @@
-// How the ranks of a mesh find each other, and make sure that they are of one mind.
+// How the ranks of a mesh connect to each other and check that they run the same version with the same options.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "mesh/transport/seat.h"
+#include "mesh/transport/launch.h"
 #include "mesh/transport/wire.h"
 
 namespace heliograph::mesh {
 
 constexpr std::size_t kMostRanks = 64;
 
-/// How long a rank waits for what may never come. HELIOGRAPH_HASTE=n, for tests of silence alone, divides each by n.
+/// Time limits for ranks that do not answer. HELIOGRAPH_HASTE=n, for tests of these limits alone, divides each by n.
 struct Waits {
-  std::chrono::milliseconds ask{1000};            // between two questions whether a rank is alive
-  int most_questions = 6;                         // without an answer
-  std::chrono::milliseconds nothing_moves{7000};  // at a rank's end: its threads take in all that comes
-  std::chrono::milliseconds latecomers{5000};     // who are still told why nothing comes of a meeting
+  std::chrono::milliseconds ask{1000};            // between two liveness probes of a rank
+  int most_questions = 6;                         // without an answer: the rank is taken for dead
+  std::chrono::milliseconds nothing_moves{7000};  // of a message that has begun: a rank's threads receive all that comes
+  std::chrono::milliseconds latecomers{5000};     // for ranks that arrive after a failure, to report it to them too
 };
 /// Throws ParameterError.
 Waits waits_from_environment();
 
-/// Where and how the ranks meet: at HELIOGRAPH_MEET ("host:port", where rank 0 listens), or where rank 0 tells by MPI.
+/// Where the ranks connect: to HELIOGRAPH_MEET ("host:port", where rank 0 listens), or to what rank 0 broadcasts by MPI.
 struct Rendezvous {
-  Seat seat;
-  std::vector<std::string> hosts;  // names of one, tried in turn
+  LaunchInfo launch;
+  std::vector<std::string> hosts;  // names of rank 0's host, tried in turn
   std::string port;
-  wire::Socket door;  // of rank 0, where it listens already
+  wire::Socket listener;  // rank 0's listening socket, where it is open already
   bool by_mpi = false;
-  std::chrono::milliseconds arrival{60000};  // how long all may take to come
-  std::chrono::milliseconds limit{600000};   // HELIOGRAPH_TIMEOUT: of every other wait for a rank that is alive
+  std::chrono::milliseconds arrival{60000};  // for all ranks to connect
+  std::chrono::milliseconds limit{600000};   // HELIOGRAPH_TIMEOUT: of every other wait for a rank that answers probes
   Waits waits;
 };
-/// None where this process is alone. With MPI, all ranks call it. Throws ParameterError, DeviceError.
+/// None in a program of one process. With MPI, all ranks call it. Throws ParameterError, DeviceError.
 std::optional<Rendezvous> rendezvous_from_environment();
 
 /// The name of this host.
 std::string own_host();
 
-/// One member as its own rank sees it.
-struct MemberCard {
+/// A member (device), as its own rank describes it.
+struct MemberInfo {
   std::string name, description;
 };
 
 /// One rank.
-struct Guest {
+struct RankInfo {
   std::string name;  // host and process
   std::string host;
-  std::vector<MemberCard> members;
-  wire::Socket socket;  // to it; none to oneself
+  std::vector<MemberInfo> members;
+  wire::Socket socket;  // connected to it; none for this rank itself
 };
 
-/// Joins all ranks, each with each. `terms` must be the same on every rank: pairs of what it is and what it says.
-/// `trouble`: why this rank cannot take part; it comes all the same, so that the others need not wait.
-/// Throws MismatchError on every rank where they disagree, DeviceError where one does not come or is in trouble.
-/// Who can reach the port can take part, and what is decrypted goes over these connections: for a trusted network.
-std::vector<Guest> meet(Rendezvous& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
-                        const std::vector<MemberCard>& members, const std::string& trouble);
+/// Connects every rank to every other. `terms`, pairs of a name and a value, must be the same on every rank.
+/// `trouble`: why this rank cannot take part; it connects all the same, so that the others need not wait for it.
+/// Throws MismatchError on every rank where terms differ, DeviceError where a rank does not connect or has `trouble`.
+/// Any process that reaches the port can take part, and decrypted values go over these connections: for a trusted network.
+std::vector<RankInfo> meet(Rendezvous& meeting, const std::vector<std::pair<std::string, std::string>>& terms,
+                           const std::vector<MemberInfo>& members, const std::string& trouble);
 
 }  // namespace heliograph::mesh

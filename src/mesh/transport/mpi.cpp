@@ -1,5 +1,5 @@
-// The module that mpi_loader.cpp loads. All calls of MPI are made by one thread of the process: no more than MPI_THREAD_FUNNELED is asked of it, and whoever waits
-// for it does so with a time-out.
+// The module that mpi_loader.cpp loads. One thread of the process makes all calls of MPI: so MPI_THREAD_FUNNELED is enough,
+// and other threads wait for it with a time-out.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -28,12 +28,12 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 using Bytes = Link::Bytes;
 
-constexpr std::size_t kEager = std::size_t{1} << 16;  // goes with the envelope
+constexpr std::size_t kEager = std::size_t{1} << 16;  // sent together with the envelope
 constexpr std::size_t kPiece = std::size_t{1} << 28;  // of a longer message: MPI counts in int
 constexpr int kHead = 1, kBody = 2;                   // tags
 constexpr std::size_t kText = 4096;
-constexpr milliseconds kLastWords{10000};  // how long the end waits for the others
-constexpr milliseconds kTick{5};           // between two looks when nobody waits
+constexpr milliseconds kLastWords{10000};  // how long closing waits for the other ranks
+constexpr milliseconds kTick{5};           // between two polls when no thread waits
 
 void check(int code, const char* what) {
   if (code == MPI_SUCCESS) return;
@@ -70,7 +70,7 @@ class Engine {
     work_.push_back(std::move(work));
     condition_.notify_one();
   }
-  /// On the thread: `step` is called until it says that it is done.
+  /// On the thread: calls `step` until it returns true.
   void until(const std::function<bool()>& step, Clock::time_point end, const char* what) {
     while (!step()) {
       if (Clock::now() > end) throw DeviceError(std::string("MPI, ") + what + ": timed out");
@@ -78,10 +78,10 @@ class Engine {
     }
   }
 
-  void start(const Seat& seat, milliseconds limit) {
+  void start(const LaunchInfo& launch, milliseconds limit) {
     const std::lock_guard lock(start_mutex_);
     if (started_) return;
-    call([this, seat] { begin(seat); }, limit, "joining the other ranks");
+    call([this, launch] { begin(launch); }, limit, "joining the other ranks");
     started_ = true;
     std::atexit([] { one().finish(); });
   }
@@ -99,7 +99,7 @@ class Engine {
  private:
   Engine() : process_(getpid()), thread_(start_thread([this] { run(); })) { thread_.detach(); }
 
-  void begin(const Seat& seat) {
+  void begin(const LaunchInfo& launch) {
     int had = 0, provided = MPI_THREAD_SINGLE;
     check(MPI_Initialized(&had), "looking");
     if (had) {  // by the program itself, on its own thread
@@ -116,10 +116,10 @@ class Engine {
     int rank = 0, ranks = 0;
     MPI_Comm_rank(world_, &rank);
     MPI_Comm_size(world_, &ranks);
-    if (static_cast<std::size_t>(rank) != seat.rank || static_cast<std::size_t>(ranks) != seat.ranks) {
-      throw DeviceError("mpirun says that this is rank " + std::to_string(seat.rank) + " of " + std::to_string(seat.ranks) +
-                        ", the MPI of this build that it is " + std::to_string(rank) + " of " + std::to_string(ranks) +
-                        ": mpirun belongs to another MPI than the build");
+    if (static_cast<std::size_t>(rank) != launch.rank || static_cast<std::size_t>(ranks) != launch.ranks) {
+      throw DeviceError("mpirun says that this is rank " + std::to_string(launch.rank) + " of " +
+                        std::to_string(launch.ranks) + ", the MPI of this build that it is " + std::to_string(rank) +
+                        " of " + std::to_string(ranks) + ": mpirun belongs to another MPI than the build");
     }
   }
   void finish() noexcept;
@@ -137,17 +137,17 @@ class Engine {
   std::thread thread_;
 };
 
-/// Messages of one mesh: an envelope with the first bytes, then the others in pieces. From each rank one at a time.
+/// Messages of one mesh: an envelope with a short body, or followed by a long body in pieces. From each rank one at a time.
 class MpiLink final : public Link {
  public:
-  MpiLink(std::size_t rank, std::size_t ranks, Ear ear, milliseconds limit)
-      : rank_(rank), ear_(std::move(ear)), from_(ranks) {
+  MpiLink(std::size_t rank, std::size_t ranks, Handlers handlers, milliseconds limit)
+      : rank_(rank), handlers_(std::move(handlers)), from_(ranks) {
     Engine::one().call([this, limit] { open(limit); }, 2 * limit, "opening a mesh");
   }
   ~MpiLink() override {
     try {
       Engine::one().call([this] { close(); }, 2 * kLastWords, "closing a mesh");
-    } catch (...) {  // the thread does not answer any more: the process is about to end
+    } catch (...) {  // the thread has ended: the process is about to end
     }
   }
 
@@ -162,7 +162,7 @@ class MpiLink final : public Link {
   }
   void expect(bool waiting) override { Engine::one().expect(waiting); }
 
-  /// On the thread. Whether anything has come about; `urgent` where something is under way.
+  /// On the thread. Returns whether a message was sent or received; sets `urgent` where one is under way.
   bool progress(bool& urgent) {
     if (broken_) return false;
     bool any = false;
@@ -179,7 +179,7 @@ class MpiLink final : public Link {
                std::any_of(from_.begin(), from_.end(), [](const Incoming& in) { return in.in_body; });
     } catch (...) {
       broken_ = true;
-      ear_.fail(std::current_exception());
+      handlers_.on_failure(std::current_exception());
     }
     return any;
   }
@@ -224,7 +224,7 @@ class MpiLink final : public Link {
     const Clock::time_point end = Clock::now() + kLastWords;
     for (bool urgent = false; !has_sent() && !engine.has_given_up() && Clock::now() < end;) engine.progress(urgent);
     engine.links().remove(this);
-    // What has not gone MPI may still read: it stays for the rest of the process.
+    // MPI may still read what it has not sent: those buffers live until the process ends.
     if (!sending_.empty()) new std::list<std::shared_ptr<Outgoing>>(std::move(sending_));
     for (Incoming& in : from_) {
       for (MPI_Request& request : in.requests) {
@@ -233,7 +233,7 @@ class MpiLink final : public Link {
         MPI_Request_free(&request);
       }
     }
-    // The communicator stays: to let it go all ranks would have to come.
+    // The communicator is not freed: that is collective, and other ranks may be gone.
   }
 
   void listen(std::size_t r) {
@@ -264,7 +264,7 @@ class MpiLink final : public Link {
       });
     } catch (...) {
       broken_ = true;
-      ear_.fail(std::current_exception());
+      handlers_.on_failure(std::current_exception());
     }
   }
 
@@ -290,12 +290,12 @@ class MpiLink final : public Link {
     std::swap(body, in.body);
     const Envelope envelope = in.envelope;
     listen(r);
-    ear_.take_in(r, envelope, std::move(body));
+    handlers_.on_message(r, envelope, std::move(body));
     return true;
   }
 
   const std::size_t rank_;
-  const Ear ear_;
+  const Handlers handlers_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::vector<Incoming> from_;
   std::list<std::shared_ptr<Outgoing>> sending_;
@@ -309,7 +309,7 @@ bool Engine::progress(bool& urgent) {
 }
 
 void Engine::run() {
-  std::size_t idle = 0;  // looks in a row at which nothing had come
+  std::size_t idle = 0;  // polls in a row that found nothing
   for (;;) {
     std::deque<std::function<void()>> work;
     {
@@ -329,7 +329,7 @@ void Engine::run() {
     }
     std::unique_lock lock(mutex_);
     if (!work_.empty()) continue;
-    if (urgent) {  // a core may be wanted for something better
+    if (urgent) {  // leaves the core to others now and then
       condition_.wait_for(lock, std::chrono::microseconds(std::min<std::size_t>(idle / 4, 250)));
     } else if (links_.empty()) {
       condition_.wait(lock, [&] { return !work_.empty(); });
@@ -357,13 +357,13 @@ void Engine::finish() noexcept {
           if (own_) MPI_Finalize();
         },
         2 * kLastWords, "leaving");
-  } catch (...) {  // the launcher sees that this rank left alone
+  } catch (...) {  // the launcher sees that this rank ended without MPI_Finalize
   }
 }
 
-void start_ranks(const Seat& seat, milliseconds limit) { Engine::one().start(seat, limit); }
+void start_ranks(const LaunchInfo& launch, milliseconds limit) { Engine::one().start(launch, limit); }
 
-std::string tell_ranks(std::string text, milliseconds limit) {
+std::string broadcast_text(std::string text, milliseconds limit) {
   if (text.size() >= kText) throw InternalError("a text for all ranks is too long");
   text.resize(kText, '\0');
   const auto shared = std::make_shared<std::string>(std::move(text));
@@ -383,8 +383,8 @@ std::string tell_ranks(std::string text, milliseconds limit) {
       2 * limit, "meeting");
 }
 
-std::unique_ptr<Link> link_ranks(std::size_t rank, std::size_t ranks, Link::Ear ear, milliseconds limit) {
-  return std::make_unique<MpiLink>(rank, ranks, std::move(ear), limit);
+std::unique_ptr<Link> link_ranks(std::size_t rank, std::size_t ranks, Link::Handlers handlers, milliseconds limit) {
+  return std::make_unique<MpiLink>(rank, ranks, std::move(handlers), limit);
 }
 
 void give_ranks_up() { Engine::one().give_up(); }
@@ -392,6 +392,6 @@ void give_ranks_up() { Engine::one().give_up(); }
 }  // namespace
 
 extern "C" __attribute__((visibility("default")))
-const Calls heliograph_mpi_calls{start_ranks, tell_ranks, link_ranks, give_ranks_up};
+const Calls heliograph_mpi_calls{start_ranks, broadcast_text, link_ranks, give_ranks_up};
 
 }  // namespace heliograph::mesh::mpi

@@ -1,23 +1,25 @@
-// MPI, where it is: how the processes that mpirun started find each other, and carry words.
+// MPI, where it is installed: how the processes that mpirun started find each other and exchange messages.
 #pragma once
 
 #include <optional>
 
+#include "mesh/transport/launch.h"
 #include "mesh/transport/link.h"
-#include "mesh/transport/seat.h"
 
 namespace heliograph::mesh::mpi {
 
-/// Why MPI cannot be used: the build has none, or its library does not load. Empty where it can; the others ask first.
+/// Why MPI cannot be used: the build has none, or its library does not load. Empty where it can be used. To be called before
+/// the other functions.
 std::string trouble();
-/// Joins the processes of the launcher that gave `seat`. Throws DeviceError where they do not all come within `limit`, or
+/// Joins the processes of the launcher that gave `launch`. Throws DeviceError where they do not all come within `limit`, or
 /// where the launcher is of another MPI than the build's. May be called again.
-void start(const Seat& seat, std::chrono::milliseconds limit);
-/// Rank 0's text on all ranks, of at most 4000 bytes. All call it in one order. DeviceError after `limit`.
-std::string told(std::string text, std::chrono::milliseconds limit);
-/// All ranks make it at once. Throws DeviceError.
-std::unique_ptr<Link> make_link(std::size_t rank, std::size_t ranks, Link::Ear ear, std::chrono::milliseconds limit);
-/// The ranks are not of one mind any more: at its end the process leaves without waiting for the others.
+void start(const LaunchInfo& launch, std::chrono::milliseconds limit);
+/// Rank 0's text, of at most 4000 bytes, on all ranks. Collective. Throws DeviceError after `limit`.
+std::string broadcast(std::string text, std::chrono::milliseconds limit);
+/// Collective. Throws DeviceError.
+std::unique_ptr<Link> make_link(std::size_t rank, std::size_t ranks, Link::Handlers handlers,
+                                std::chrono::milliseconds limit);
+/// After a failure: at its end the process leaves without waiting for the other ranks.
 void give_up();
 
 }  // namespace heliograph::mesh::mpi

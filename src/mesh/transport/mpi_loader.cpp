@@ -1,4 +1,4 @@
-// MPI lies in a module of its own, which alone links its library: what was built where there is MPI works where there is none.
+// MPI's library is linked by a module of its own, loaded at run time: a build with MPI also works where none is installed.
 #include <dlfcn.h>
 
 #include "heliograph/errors.h"
@@ -40,10 +40,13 @@ const Calls& calls() {
 }  // namespace
 
 std::string trouble() { return module().trouble; }
-void start(const Seat& seat, std::chrono::milliseconds limit) { calls().start(seat, limit); }
-std::string told(std::string text, std::chrono::milliseconds limit) { return calls().told(std::move(text), limit); }
-std::unique_ptr<Link> make_link(std::size_t rank, std::size_t ranks, Link::Ear ear, std::chrono::milliseconds limit) {
-  return calls().make_link(rank, ranks, std::move(ear), limit);
+void start(const LaunchInfo& launch, std::chrono::milliseconds limit) { calls().start(launch, limit); }
+std::string broadcast(std::string text, std::chrono::milliseconds limit) {
+  return calls().broadcast(std::move(text), limit);
+}
+std::unique_ptr<Link> make_link(std::size_t rank, std::size_t ranks, Link::Handlers handlers,
+                                std::chrono::milliseconds limit) {
+  return calls().make_link(rank, ranks, std::move(handlers), limit);
 }
 void give_up() { calls().give_up(); }
 

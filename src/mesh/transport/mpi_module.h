@@ -7,9 +7,10 @@ namespace heliograph::mesh::mpi {
 
 /// What the module does: the functions of mpi.h.
 struct Calls {
-  void (*start)(const Seat& seat, std::chrono::milliseconds limit);
-  std::string (*told)(std::string text, std::chrono::milliseconds limit);
-  std::unique_ptr<Link> (*make_link)(std::size_t rank, std::size_t ranks, Link::Ear ear, std::chrono::milliseconds limit);
+  void (*start)(const LaunchInfo& launch, std::chrono::milliseconds limit);
+  std::string (*broadcast)(std::string text, std::chrono::milliseconds limit);
+  std::unique_ptr<Link> (*make_link)(std::size_t rank, std::size_t ranks, Link::Handlers handlers,
+                                     std::chrono::milliseconds limit);
   void (*give_up)();
 };
 /// The name that they have in the module.

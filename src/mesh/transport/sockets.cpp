@@ -20,11 +20,11 @@ enum Kind : std::uint32_t { kPart = 1, kHost, kFailure, kGoodbye, kHangUp, kAliv
 enum Failure : std::uint32_t { kDevice, kMemory };
 constexpr milliseconds kForever = std::chrono::hours(100000);
 constexpr milliseconds kLastWords{1000};
-constexpr std::size_t kAtOnce = std::size_t{4} << 20;  // bytes received before the sender counts as heard
+constexpr std::size_t kAtOnce = std::size_t{4} << 20;  // bytes of a message after which the sender counts as alive
 
 constexpr const char* kSilent = " does not answer: it stands still, or its host or the network is gone";
 
-/// Those whose goodbye is due when the process ends.
+/// Transports that announce their end when the process ends.
 struct Open {
   std::mutex mutex;
   std::set<SocketTransport*> all;
@@ -50,20 +50,20 @@ std::string what_of(const std::exception_ptr& error, Failure& kind) {
 
 }  // namespace
 
-SocketTransport::SocketTransport(const Rendezvous& meeting, std::vector<Guest> guests)
-    : rank_(meeting.seat.rank), limit_(meeting.limit), waits_(meeting.waits), process_(getpid()) {
-  for (std::size_t r = 0; r < guests.size(); ++r) {
+SocketTransport::SocketTransport(const Rendezvous& meeting, std::vector<RankInfo> joined)
+    : rank_(meeting.launch.rank), limit_(meeting.limit), waits_(meeting.waits), process_(getpid()) {
+  for (std::size_t r = 0; r < joined.size(); ++r) {
     auto peer = std::make_unique<Peer>();
-    peer->name = guests[r].name, peer->socket = std::move(guests[r].socket);
+    peer->name = joined[r].name, peer->socket = std::move(joined[r].socket);
     peers_.push_back(std::move(peer));
-    rank_of_.insert(rank_of_.end(), guests[r].members.size(), r);
+    rank_of_.insert(rank_of_.end(), joined[r].members.size(), r);
   }
   try {
     for (std::size_t r = 0; r < peers_.size(); ++r) {
       if (r != rank_) peers_[r]->reader = start_thread([this, r] { read_from(r); });
     }
   } catch (...) {
-    end(std::current_exception());  // the other ranks hear of it
+    end(std::current_exception());  // also reports it to the other ranks
     stopping_ = true;
     join_readers();
     throw;
@@ -105,11 +105,11 @@ void SocketTransport::say_goodbye_at_exit() {
 }
 
 void SocketTransport::say_goodbye() noexcept {
-  if (link_ && !failed_) {  // behind what was sent by it
+  if (link_ && !failed_) {  // after all that was sent by the link
     for (std::size_t r = 0; r < peers_.size(); ++r) {
       try {
         if (r != rank_) link_->send(r, {.kind = kGoodbye}, {});
-      } catch (...) {  // no memory: the connection says it
+      } catch (...) {  // no memory: the closed connection shows it
       }
     }
   }
@@ -121,7 +121,7 @@ void SocketTransport::say_goodbye() noexcept {
     if (!lock) continue;
     try {
       p->socket.send(parts, kLastWords);
-    } catch (...) {  // who does not hear it sees the connection close
+    } catch (...) {  // the other rank sees the connection close
     }
   }
 }
@@ -156,18 +156,18 @@ void SocketTransport::end(std::exception_ptr error, bool heard) noexcept {
     const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(text))};
     for (auto& p : peers_) {
       if (!p->socket) continue;
-      const std::lock_guard lock(p->writing);  // a writer that has not come through gives up now
+      const std::lock_guard lock(p->writing);  // a blocked writer gives up now
       try {
         p->socket.send(parts, kLastWords);
       } catch (...) {
         p->socket.shut();
       }
     }
-  } catch (...) {  // no memory for a text: the others will see the connections close
+  } catch (...) {  // no memory for a text: the other ranks see the connections close
   }
 }
 
-// ---- what comes
+// ---- receiving
 
 void SocketTransport::read_from(std::size_t rank) {
   Peer& peer = *peers_[rank];
@@ -184,7 +184,7 @@ void SocketTransport::read_from(std::size_t rank) {
                             given_up);
         peer.unanswered = 0;
       }
-      take_in(rank, header, std::move(bytes));
+      on_message(rank, header, std::move(bytes));
     }
   } catch (const wire::Closed&) {
     const bool expected = [&] {
@@ -198,7 +198,7 @@ void SocketTransport::read_from(std::size_t rank) {
   }
 }
 
-void SocketTransport::take_in(std::size_t rank, const Header& header, Bytes bytes) {
+void SocketTransport::on_message(std::size_t rank, const Header& header, Bytes bytes) {
   Peer& peer = *peers_[rank];
   if (header.kind == kFailure) {
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -223,37 +223,37 @@ void SocketTransport::take_in(std::size_t rank, const Header& header, Bytes byte
 
 void SocketTransport::say(std::size_t rank, std::uint32_t kind) {
   Peer& peer = *peers_[rank];
-  // Who is in the midst of sending is heard without that; and a reader must not wait for a writer.
+  // While this rank is sending, the message itself shows that it is alive; and a reader must not wait for a writer.
   const std::unique_lock lock(peer.writing, std::try_to_lock);
   if (!lock || !peer.socket) return;
   const Header header{.kind = kind};
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(&header, 1))};
   try {
     peer.socket.send(parts, kLastWords, [this] { return failed_.load(); });
-  } catch (const wire::Closed&) {  // the reader says so
+  } catch (const wire::Closed&) {  // the reader reports it
   } catch (const wire::TimedOut&) {
     peer.socket.shut();
   }
 }
 
-bool SocketTransport::is_silent(std::size_t rank) {
+bool SocketTransport::presumed_dead(std::size_t rank) {
   if (peers_[rank]->unanswered++ >= waits_.most_questions) return true;
   say(rank, kAlive);
   return false;
 }
 
-void SocketTransport::look_for_the_silent() {
+void SocketTransport::check_liveness() {
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     const bool here = [&] {
       const std::lock_guard lock(mutex_);
       return r != rank_ && !peers_[r]->left;
     }();
-    if (here && is_silent(r)) throw DeviceError(called(r) + kSilent);
+    if (here && presumed_dead(r)) throw DeviceError(called(r) + kSilent);
   }
 }
 
 SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 number, std::size_t* expected) {
-  struct Waiting {  // looked for without a rest
+  struct Waiting {  // the link polls without sleeping
     explicit Waiting(Link* l) : link(l) {
       if (link) link->expect(true);
     }
@@ -272,7 +272,7 @@ SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 
       some = condition_.wait_for(lock, std::min(waits_.ask, limit_), come);
       if (some) break;
       lock.unlock();
-      silent = is_silent(rank);
+      silent = presumed_dead(rank);
       lock.lock();
       some = come();
     }
@@ -301,12 +301,12 @@ SocketTransport::Bytes SocketTransport::receive(std::size_t rank, Box& box, u64 
   return {};
 }
 
-// ---- what goes
+// ---- sending
 
-Link::Ear SocketTransport::ear() {
-  return {
-      .take_in = [this](std::size_t rank, const Header& header, Bytes bytes) { take_in(rank, header, std::move(bytes)); },
-      .fail = [this](std::exception_ptr error) { end(std::move(error)); }};
+Link::Handlers SocketTransport::handlers() {
+  return {.on_message = [this](std::size_t rank, const Header& header,
+                               Bytes bytes) { on_message(rank, header, std::move(bytes)); },
+          .on_failure = [this](std::exception_ptr error) { end(std::move(error)); }};
 }
 
 void SocketTransport::send_by_link(std::size_t rank, Header header, Bytes bytes) {
@@ -331,7 +331,7 @@ void SocketTransport::send_by_socket(std::size_t rank, Header header, std::span<
     } catch (const wire::Closed&) {
       trouble = called(rank) + " is gone: its process has ended or the connection was lost";
     }
-    peer.socket.shut();  // half a message may have gone: no other can follow
+    peer.socket.shut();  // a message may be sent in part: no other can follow it
   }
   end(std::make_exception_ptr(DeviceError(trouble)));
   require_sound();
@@ -363,7 +363,7 @@ void SocketTransport::exchange(u64 number, std::size_t member, device::Device& d
   }
 }
 
-void SocketTransport::agree(std::span<std::byte> bytes) {
+void SocketTransport::broadcast(std::span<std::byte> bytes) {
   const std::lock_guard lock(host_mutex_);
   const u64 number = host_number_++;
   if (rank_ != 0) {
@@ -383,7 +383,7 @@ std::vector<std::byte> SocketTransport::scatter(std::vector<std::vector<std::byt
   return std::move(each[0]);
 }
 
-std::vector<std::vector<std::byte>> SocketTransport::collect(std::vector<std::byte> mine) {
+std::vector<std::vector<std::byte>> SocketTransport::gather(std::vector<std::byte> mine) {
   const std::lock_guard lock(host_mutex_);
   const u64 number = host_number_++;
   if (rank_ != 0) {
@@ -396,7 +396,7 @@ std::vector<std::vector<std::byte>> SocketTransport::collect(std::vector<std::by
   return all;
 }
 
-std::vector<std::vector<std::byte>> SocketTransport::gather(std::span<const std::byte> mine) {
+std::vector<std::vector<std::byte>> SocketTransport::all_gather(std::span<const std::byte> mine) {
   const std::lock_guard lock(host_mutex_);
   const u64 number = host_number_++;
   for (std::size_t r = 0; r < peers_.size(); ++r) {

@@ -1,5 +1,5 @@
-// Ranks joined through the hosts' memory: by sockets, over which they also speak of failures, and by a link for the words
-// where there is one (MPI).
+// Ranks connected by TCP through the hosts' memory. Failures are always reported over the sockets; other messages go by a link
+// (MPI) where there is one.
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,13 @@
 
 namespace heliograph::mesh {
 
-/// A thread for each other rank takes in what comes, whoever will want it: so no sender waits for a receiver's turn, and
-/// nothing can wait in a circle. What has come and is not wanted yet is kept, without a bound. A rank that is waited for is
-/// asked every second whether it is alive; one that does not answer is given up after some seconds, one that does may take
-/// its time, up to the limit. Who waits for nobody sends nothing.
+/// A thread for each other rank receives its messages before they are asked for, so that no sender waits for a receiver and no
+/// deadlock can arise; messages not asked for yet are kept, without a bound. While this rank waits for another it probes it
+/// every second: a rank that answers no probe for some seconds has failed, one that answers may take up to the limit.
 class SocketTransport final : public Transport {
  public:
-  SocketTransport(const Rendezvous& meeting, std::vector<Guest> guests);
-  /// Says goodbye: others may go on where they need this rank no more.
+  SocketTransport(const Rendezvous& meeting, std::vector<RankInfo> joined);
+  /// Announces the end: the other ranks may go on where they need this rank no more.
   ~SocketTransport() override;
 
   std::size_t rank() const override { return rank_; }
@@ -32,21 +31,21 @@ class SocketTransport final : public Transport {
   void exchange(u64 number, std::size_t member, device::Device& device, device::Queue& queue, std::span<const Part> sends,
                 std::span<const Part> receives) override;
   bool is_staged() const override { return true; }
-  void agree(std::span<std::byte> bytes) override;
+  void broadcast(std::span<std::byte> bytes) override;
   std::vector<std::byte> scatter(std::vector<std::vector<std::byte>> each) override;
-  std::vector<std::vector<std::byte>> collect(std::vector<std::byte> mine) override;
-  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) override;
+  std::vector<std::vector<std::byte>> gather(std::vector<std::byte> mine) override;
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override;
   void fail(std::exception_ptr error) noexcept override;
   void require_sound() const override;
 
   std::chrono::milliseconds limit() const { return limit_; }
   const Waits& waits() const { return waits_; }
-  /// From now on words go by this link, which tells `ear()` what comes.
+  /// From now on messages go by this link, which calls `handlers()`.
   void use(std::unique_ptr<Link> link) { link_ = std::move(link); }
-  Link::Ear ear();
-  /// Asks all ranks whether they are alive, for one who waits for them elsewhere: about every `waits().ask`. Throws DeviceError
-  /// where one has not answered for some seconds.
-  void look_for_the_silent();
+  Link::Handlers handlers();
+  /// Probes all ranks, for a thread that waits for them by other means: to be called about every `waits().ask`. Throws
+  /// DeviceError where a rank has not answered for some seconds.
+  void check_liveness();
 
  private:
   using Bytes = Link::Bytes;
@@ -62,15 +61,15 @@ class SocketTransport final : public Transport {
     std::mutex writing;
     std::thread reader;
     std::map<std::pair<std::size_t, std::size_t>, Box> parts;  // by members, from and to
-    Box hosts;                                                 // of agree and gather
-    bool left = false, hangs_up = false;                       // sends no more; lets go of the connection
-    std::atomic<int> unanswered{0};                            // questions whether it is alive, since it was last heard
+    Box hosts;                                                 // of broadcast, scatter, gather and all_gather
+    bool left = false, hangs_up = false;                       // it sends no more; it closes the connection
+    std::atomic<int> unanswered{0};                            // probes since the last message from it
   };
 
   std::string called(std::size_t rank) const;
   void read_from(std::size_t rank);
   void join_readers();
-  void take_in(std::size_t rank, const Header& header, Bytes bytes);
+  void on_message(std::size_t rank, const Header& header, Bytes bytes);
   void send(std::size_t rank, Header header, std::span<const std::byte> bytes) {
     sent_ += bytes.size();
     if (link_) return send_by_link(rank, header, Bytes(bytes.begin(), bytes.end()));
@@ -83,13 +82,13 @@ class SocketTransport final : public Transport {
   }
   void send_by_link(std::size_t rank, Header header, Bytes bytes);
   void send_by_socket(std::size_t rank, Header header, std::span<const std::byte> bytes);
-  /// Whether it may be taken for dead; else it is asked (again).
-  bool is_silent(std::size_t rank);
+  /// Whether it has answered no probe for too long; else sends another probe.
+  bool presumed_dead(std::size_t rank);
   void say(std::size_t rank, std::uint32_t kind);
-  /// The next message of a box of that rank.
+  /// The next message of an inbox of that rank.
   Bytes receive(std::size_t rank, Box& box, u64 number, std::size_t* expected);
-  /// The first failure; told to all. Also what was `heard` of another: who hears of it from nobody else must not take this
-  /// rank's leaving for the reason.
+  /// Records the first failure and reports it to all ranks. Also one that another rank reported (`heard`): a rank that has not
+  /// received that report must not take the end of this process for the reason.
   void end(std::exception_ptr error, bool heard = false) noexcept;
   void say_goodbye() noexcept;
   static void say_goodbye_at_exit();

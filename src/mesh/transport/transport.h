@@ -1,4 +1,4 @@
-// What joins the processes (ranks) of a mesh. All ranks run the same program: they make the same calls in the same order.
+// Communication between the processes (ranks) of a mesh. All ranks run the same program: they make the same calls in order.
 #pragma once
 
 #include <exception>
@@ -34,23 +34,23 @@ class Transport {
   /// Whether an exchange goes through the hosts' memory.
   virtual bool is_staged() const = 0;
 
-  /// Rank 0's bytes on every rank.
-  virtual void agree(std::span<std::byte> bytes) = 0;
-  /// On rank 0: each rank's bytes for it. Returns this rank's (elsewhere `each` is not looked at).
+  /// Overwrites `bytes` on every rank with rank 0's.
+  virtual void broadcast(std::span<std::byte> bytes) = 0;
+  /// Rank r receives each[r] of rank 0 (`each` is ignored on the other ranks).
   virtual std::vector<std::byte> scatter(std::vector<std::vector<std::byte>> each) = 0;
-  /// Every rank's bytes on rank 0; nothing elsewhere.
-  virtual std::vector<std::vector<std::byte>> collect(std::vector<std::byte> mine) = 0;
-  /// Every rank's bytes on every rank.
-  virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) = 0;
-  void barrier() { gather({}); }
+  /// Every rank's bytes, in the order of ranks, on rank 0; nothing on the others.
+  virtual std::vector<std::vector<std::byte>> gather(std::vector<std::byte> mine) = 0;
+  /// Every rank's bytes, in the order of ranks, on every rank.
+  virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) = 0;
+  void barrier() { all_gather({}); }
 
-  /// Ends the mesh on every rank: what happened on one of them can be undone on none. The first failure stays.
+  /// Ends the mesh on every rank, for no rank can undo what failed on another. The first failure stays.
   virtual void fail(std::exception_ptr error) noexcept = 0;
-  /// Throws what has ended the mesh: DeviceError, or OutOfMemoryError; names the rank.
+  /// Throws the failure that has ended the mesh: DeviceError, or OutOfMemoryError; names the rank.
   virtual void require_sound() const = 0;
 };
 
-/// Of one process alone.
+/// Of a single process.
 std::unique_ptr<Transport> make_local_transport();
 
 }  // namespace heliograph::mesh

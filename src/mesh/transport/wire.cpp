@@ -19,9 +19,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSlice{50};  // between two looks at whether anybody still wants it
+constexpr milliseconds kSlice{50};  // between two calls of given_up
 constexpr std::size_t kLongestText = std::size_t{1} << 20;
-constexpr std::size_t kMostVisitors = 256;  // at a time; the first to come is the first to go
+constexpr std::size_t kMostConnections = 256;  // at a time; beyond it the oldest is closed
 
 std::string reason(int code) { return std::strerror(code); }
 
@@ -168,7 +168,7 @@ bool IncomingText::take() {
     if (taken_ < sizeof size_)
       std::memcpy(reinterpret_cast<char*>(&size_) + taken_, piece, count);
     else
-      text_.append(piece, count);  // as it comes: a length alone takes no memory
+      text_.append(piece, count);  // as it arrives: an announced length alone takes no memory
     taken_ += count;
     if (taken_ == sizeof size_ && size_ > kLongestText) throw DeviceError("what came is too long to be meant");
   }
@@ -187,28 +187,28 @@ Socket listen(const std::string& host, const std::string& port) {
   throw DeviceError("cannot listen at " + host + ":" + port + ": " + reason(code));
 }
 
-void Reception::admit() {
+void TextReceiver::accept_new() {
   for (;;) {
-    Socket s(::accept4(door_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Socket s(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!s) {
       const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      if (full && !visitors_.empty()) visitors_.pop_front();
-      if (full) std::this_thread::sleep_for(milliseconds(10));  // the door stays ready
+      if (full && !connections_.empty()) connections_.pop_front();
+      if (full) std::this_thread::sleep_for(milliseconds(10));  // poll reports the listener again
       return;
     }
     tune(s);
-    if (visitors_.size() >= kMostVisitors) visitors_.pop_front();
-    visitors_.push_back({.text = IncomingText(std::move(s)), .until = Clock::now() + patience_});
+    if (connections_.size() >= kMostConnections) connections_.pop_front();
+    connections_.push_back({.text = IncomingText(std::move(s)), .until = Clock::now() + patience_});
   }
 }
 
-std::optional<std::pair<std::string, Socket>> Reception::next(Clock::time_point until) {
+std::optional<std::pair<std::string, Socket>> TextReceiver::next(Clock::time_point until) {
   for (;;) {
     std::optional<std::pair<std::string, Socket>> come;
-    std::erase_if(visitors_, [&](Visitor& v) {
+    std::erase_if(connections_, [&](Connection& v) {
       try {
         if (come || !v.text.take()) return Clock::now() > v.until;
-      } catch (const DeviceError&) {  // none of ours
+      } catch (const DeviceError&) {  // not a rank
         return true;
       }
       come.emplace(v.text.text(), std::move(v.text.from()));
@@ -216,12 +216,12 @@ std::optional<std::pair<std::string, Socket>> Reception::next(Clock::time_point 
     });
     const Clock::time_point now = Clock::now();
     if (come || now >= until) return come;
-    std::vector<pollfd> watched = {{.fd = door_.fd(), .events = POLLIN, .revents = 0}};
-    for (const Visitor& v : visitors_) watched.push_back({.fd = v.text.fd(), .events = POLLIN, .revents = 0});
-    const Clock::time_point wake = visitors_.empty() ? until : std::min(until, visitors_.front().until);
+    std::vector<pollfd> watched = {{.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
+    for (const Connection& v : connections_) watched.push_back({.fd = v.text.fd(), .events = POLLIN, .revents = 0});
+    const Clock::time_point wake = connections_.empty() ? until : std::min(until, connections_.front().until);
     const int n = ::poll(watched.data(), watched.size(), static_cast<int>(left_until(wake).count()) + 1);
     if (n < 0 && errno != EINTR) throw DeviceError("waiting for a connection: " + reason(errno));
-    if (n > 0 && watched.front().revents != 0) admit();
+    if (n > 0 && watched.front().revents != 0) accept_new();
   }
 }
 

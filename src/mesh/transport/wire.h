@@ -1,4 +1,4 @@
-// Sockets: bytes to another process and back, never waited for without end.
+// TCP sockets; every wait has a limit.
 #pragma once
 
 #include <chrono>
@@ -41,7 +41,7 @@ class Socket {
   int fd() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
-  /// All bytes, or Closed; TimedOut where none could be sent or came for `limit`. `given_up` is asked now and then.
+  /// All bytes, or Closed; TimedOut where none could be sent or came for `limit`. `given_up` is called now and then.
   void send(std::span<const std::span<const std::byte>> parts, std::chrono::milliseconds limit,
             const std::function<bool()>& given_up = {}) const;
   void receive(std::span<std::byte> bytes, std::chrono::milliseconds limit,
@@ -49,7 +49,7 @@ class Socket {
   /// A text of at most a MiB, after its length.
   void send_text(const std::string& text, std::chrono::milliseconds limit) const;
   std::string receive_text(std::chrono::milliseconds limit) const;
-  /// No more is sent or received; who waits in another thread is woken.
+  /// Ends sending and receiving; wakes threads that wait for this socket.
   void shut() const;
 
   /// Of this end and of the other.
@@ -61,12 +61,12 @@ class Socket {
   int fd_ = -1;
 };
 
-/// A text (`Socket::send_text`) as it comes in pieces, for who listens to several connections at once.
+/// A text (`Socket::send_text`) received in pieces, for a thread that reads several connections at once.
 class IncomingText {
  public:
   explicit IncomingText(Socket from) : from_(std::move(from)) {}
   int fd() const { return from_.fd(); }
-  /// Takes what is there, without waiting. True when all of it has come. Throws Closed, DeviceError for what is too long.
+  /// Receives what has arrived, without waiting. True when the text is complete. Throws Closed; DeviceError if it is too long.
   bool take();
   const std::string& text() const { return text_; }
   Socket& from() { return from_; }
@@ -78,30 +78,29 @@ class IncomingText {
   std::string text_;
 };
 
-/// Receives a text of each who comes to a door, from all of them side by side: who says nothing, or says it slowly, keeps
-/// nobody waiting.
-class Reception {
+/// Accepts connections and receives a text from each, from all of them at once: a slow or silent one delays no other.
+class TextReceiver {
  public:
-  /// `patience`: how long each may take.
-  Reception(const Socket& door, std::chrono::milliseconds patience) : door_(door), patience_(patience) {}
-  /// The next text that has come whole, and its connection; nothing where none does by then.
+  /// `patience`: time limit for each connection's text.
+  TextReceiver(const Socket& listener, std::chrono::milliseconds patience) : listener_(listener), patience_(patience) {}
+  /// The next complete text, and its connection; nothing where there is none by `until`.
   std::optional<std::pair<std::string, Socket>> next(Clock::time_point until);
 
  private:
-  struct Visitor {
+  struct Connection {
     IncomingText text;
     Clock::time_point until;
   };
-  void admit();
+  void accept_new();
 
-  const Socket& door_;
+  const Socket& listener_;
   const std::chrono::milliseconds patience_;
-  std::deque<Visitor> visitors_;  // in the order in which they came
+  std::deque<Connection> connections_;  // in the order in which they were accepted
 };
 
 /// Listens on that address; "0" is any port. Throws DeviceError.
 Socket listen(const std::string& host, const std::string& port);
-/// None where nobody listens there now. Throws DeviceError where the name means nothing.
+/// None where no process listens there now. Throws DeviceError where the name cannot be resolved.
 Socket connect(const std::string& host, const std::string& port, std::chrono::milliseconds limit);
 
 std::chrono::milliseconds left_until(Clock::time_point t);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "heliograph/bfv.h"
-#include "rlwe/keeper.h"
+#include "rlwe/key_holder.h"
 #include "schemes/exact/rules.h"
 
 namespace heliograph::bfv {
@@ -29,7 +29,7 @@ class Context {
   ring::Engine& engine() { return *rlwe_->engine(); }
   exact::Rules& rules() { return *rules_; }
   /// The same set where the secrets are: this one in one process, null in processes that have none.
-  Context* keeper() { return sibling_.of(*this); }
+  Context* key_holder() { return sibling_.of(*this); }
   std::size_t parts() const { return plain_.size(); }
   const PlainModulus& plain(std::size_t part) const { return plain_[part]; }
   bool has_slots() const { return !slot_positions_.empty(); }
@@ -88,13 +88,13 @@ struct PlaintextData {
 
 struct SecretKeyData {
   std::shared_ptr<Context> context;
-  rlwe::SecretKey key;                     // of context->keeper()
-  std::shared_ptr<rlwe::Entropy> entropy;  // asked by the keeper alone
+  rlwe::SecretKey key;                     // of context->key holder()
+  std::shared_ptr<rlwe::Entropy> entropy;  // asked by the key holder alone
 };
 
 struct PublicKeyData {
   std::shared_ptr<Context> context;
-  rlwe::PublicKey key;  // of context->keeper()
+  rlwe::PublicKey key;  // of context->key holder()
   bool vouched = true;  // made here, not read
 };
 

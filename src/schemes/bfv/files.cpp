@@ -151,7 +151,7 @@ Ciphertext read_ciphertext(const io::Container& k, const Allowed& allowed) {
 
 // Keys
 
-/// In the keeper, which has the key.
+/// In the key holder, which has the key.
 Payload describe(const PublicKeyData& p) {
   Payload payload = start("public-key", *p.context, p.key.id);
   payload.container.header["seed"] = hex(p.key.seed);
@@ -162,8 +162,8 @@ Payload describe(const PublicKeyData& p) {
 PublicKey read_public_key(const io::Container& k) {
   const std::shared_ptr<Context> c = context_of(k, "public-key");
   k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
-  rlwe::PublicKey key = rlwe::told_public_key(c->engine().device(), key_of(k), [&] {
-    const std::shared_ptr<rlwe::Context>& own = c->keeper()->rlwe_shared();
+  rlwe::PublicKey key = rlwe::broadcast_public_key(c->engine().device(), key_of(k), [&] {
+    const std::shared_ptr<rlwe::Context>& own = c->key_holder()->rlwe_shared();
     const RnsTensor body = rlwe::read_tensor(k, "body", *own, {}, 1, own->chain(own->top_level()), Domain::ntt);
     return rlwe::expand_public_key(own, key_of(k), seed_from(k.header.at("seed"), "seed"), body);
   });
@@ -227,7 +227,7 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
 
 Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_, ring::download).container); }
 void Ciphertext::save(const std::string& path) const {
-  ring::save(data_->context->engine().device(), path, describe(*data_, rlwe::collect).container);
+  ring::save(data_->context->engine().device(), path, describe(*data_, rlwe::gather).container);
 }
 Ciphertext Ciphertext::from_bytes(std::span<const std::byte> bytes, const Allowed& allowed) {
   return read_ciphertext(ring::from_bytes(bytes, allowed.bytes), allowed);
@@ -238,11 +238,12 @@ Ciphertext Ciphertext::load(const std::string& path, const Allowed& allowed) {
 
 Bytes PublicKey::to_bytes() const {
   Bytes bytes;
-  ring::tell(data_->context->engine().device(), bytes, [&] { bytes = io::to_bytes(describe(*data_).container); });
+  ring::broadcast(data_->context->engine().device(), bytes, [&] { bytes = io::to_bytes(describe(*data_).container); });
   return bytes;
 }
 void PublicKey::save(const std::string& path) const {
-  ring::tell(data_->context->engine().device(), std::span<std::byte>(), [&] { io::save(path, describe(*data_).container); });
+  ring::broadcast(data_->context->engine().device(), std::span<std::byte>(),
+                  [&] { io::save(path, describe(*data_).container); });
 }
 PublicKey PublicKey::from_bytes(const Bytes& bytes) { return read_public_key(ring::from_bytes(bytes)); }
 PublicKey PublicKey::load(const std::string& path) { return read_public_key(ring::load(path)); }
@@ -265,8 +266,8 @@ SecretKey SecretKey::load(const std::string& path) {
   const io::Container k = ring::load_secret(path);
   const std::shared_ptr<Context> c = context_of(k, "secret-key");
   k.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
-  rlwe::SecretKey key =
-      rlwe::told_secret_key(c->engine().device(), [&] { return rlwe::read_secret_key(k, c->keeper()->rlwe_shared()); });
+  rlwe::SecretKey key = rlwe::broadcast_secret_key(c->engine().device(),
+                                                   [&] { return rlwe::read_secret_key(k, c->key_holder()->rlwe_shared()); });
   return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, std::move(key), std::make_shared<rlwe::Entropy>()}));
 }
 

@@ -13,14 +13,14 @@ namespace {
 constexpr std::size_t kStretch = 32;
 
 /// `draw` draws for one plaintext modulus and returns the masks' seed, or nothing that means anything with a public key;
-/// `encrypt_zero` then encrypts. Both are called in the keeper, which has the values as well.
+/// `encrypt_zero` then encrypts. Both are called in the key holder, which has the values as well.
 template <class Draw, class EncryptZero>
 Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& own,
                    const Values& values, Packing packing, Moduli moduli, bool public_key, const Progress& progress,
                    Draw draw, EncryptZero encrypt_zero, bool vouched = true) {
   device::Device& device = c->engine().device();
   Shape shape;
-  ring::tell(device, shape, [&] {
+  ring::broadcast(device, shape, [&] {
     check_values(*c, values, packing);
     shape = values.shape, shape.push_back(values.width);
   });
@@ -42,11 +42,11 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
     const Domain home = c->rules().home();
     const RnsTensor all(c->rlwe().engine(), {items}, 2, c->rlwe().chain(level), home);
     Key256 seed{};
-    if (items > 0) ring::tell(device, std::span(&seed, 1), [&] { seed = draw(); });
+    if (items > 0) ring::broadcast(device, std::span(&seed, 1), [&] { seed = draw(); });
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
-      rlwe::keeper_writes(all.slice(0, first, 1, count), public_key ? 2 : 1, own, [&](const RnsTensor& out) {
-        Context& k = *c->keeper();
+      rlwe::key_holder_writes(all.slice(0, first, 1, count), public_key ? 2 : 1, own, [&](const RnsTensor& out) {
+        Context& k = *c->key_holder();
         ring::Engine& e = k.engine();  // coefficients first, whatever the domain it is to have
         encrypt_zero(seed, static_cast<math::u32>(first), k.rules().error_multiplier(modulus), out);
         const PlainBatch plain = make_plain_batch(k, count, ring::Secrecy::passing);
@@ -59,7 +59,7 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
         progress((static_cast<double>(part) + static_cast<double>(first + count) / static_cast<double>(items)) /
                  static_cast<double>(parts));
     }
-    if (!public_key) rlwe::keeper_left_masks(all, seed);
+    if (!public_key) rlwe::key_holder_left_masks(all, seed);
     if (!public_key && items > 0) data->seeds.push_back(seed);
     data->parts.push_back(all.reshape(shape));
     data->factors.push_back(1);
@@ -70,8 +70,8 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
 
 SecretKey generate(const Parameters& parameters, std::shared_ptr<rlwe::Entropy> entropy) {
   const std::shared_ptr<Context>& c = parameters.context();
-  rlwe::SecretKey key = rlwe::told_secret_key(
-      c->engine().device(), [&] { return rlwe::SecretKey::generate(c->keeper()->rlwe_shared(), *entropy); });
+  rlwe::SecretKey key = rlwe::broadcast_secret_key(
+      c->engine().device(), [&] { return rlwe::SecretKey::generate(c->key_holder()->rlwe_shared(), *entropy); });
   return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, std::move(key), std::move(entropy)}));
 }
 
@@ -89,8 +89,8 @@ std::string SecretKey::key_id() const { return rlwe::to_string(data_->key.id());
 
 PublicKey SecretKey::public_key() const {
   return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{
-      data_->context, rlwe::told_public_key(data_->context->engine().device(), data_->key.id(),
-                                            [&] { return rlwe::make_public_key(data_->key, *data_->entropy); })}));
+      data_->context, rlwe::broadcast_public_key(data_->context->engine().device(), data_->key.id(),
+                                                 [&] { return rlwe::make_public_key(data_->key, *data_->entropy); })}));
 }
 
 std::string PublicKey::key_id() const { return rlwe::to_string(data_->key.id); }
@@ -115,7 +115,7 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
   const auto tick = [&] {
     if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));
   };
-  const auto made = [&](const std::function<rlwe::SwitchKey()>& make) { return rlwe::told_key(c.rlwe_shared(), make); };
+  const auto made = [&](const std::function<rlwe::SwitchKey()>& make) { return rlwe::broadcast_key(c.rlwe_shared(), make); };
   if (relinearize) {
     data->keys.relinearization = made([&] { return rlwe::make_relinearization_key(data_->key, *data_->entropy); });
     tick();
@@ -252,8 +252,8 @@ std::vector<std::uint64_t> SecretKey::decrypt(const Ciphertext& ciphertext, cons
     for (std::size_t first = 0; first < items; first += kStretch) {
       const std::size_t count = std::min(kStretch, items - first);
       const std::span<u64> values(out.data() + (part * items + first) * x.width, count * x.width);
-      rlwe::keeper_reads(flat.slice(0, first, 1, count), data_->key.context(), values, [&](const RnsTensor& some) {
-        Context& k = *c.keeper();
+      rlwe::key_holder_reads(flat.slice(0, first, 1, count), data_->key.context(), values, [&](const RnsTensor& some) {
+        Context& k = *c.key_holder();
         ring::Engine& e = k.engine();
         const RnsTensor phase = rlwe::phase(data_->key, some);
         if (!e.device().counter())
@@ -287,7 +287,7 @@ double SecretKey::noise_budget(const Ciphertext& ciphertext, bool beyond_estimat
     const RnsTensor flat = x.parts[part].reshape({items});
     for (std::size_t i = 0; i < items; ++i) {
       double noise = 0;
-      rlwe::keeper_reads(flat.slice(0, i, 1, 1), data_->key.context(), std::span(&noise, 1), [&](const RnsTensor& one) {
+      rlwe::key_holder_reads(flat.slice(0, i, 1, 1), data_->key.context(), std::span(&noise, 1), [&](const RnsTensor& one) {
         const SecretVector<u64> words = widened(rlwe::phase(data_->key, one));
         noise = rlwe::log2_largest(words.data(), n, moduli, c.rules().noise_multiplier(x.first_part + part));
       });

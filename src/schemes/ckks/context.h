@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "heliograph/ckks.h"
-#include "rlwe/keeper.h"
+#include "rlwe/key_holder.h"
 #include "rlwe/noise.h"
 #include "schemes/ckks/embedding.h"
 
@@ -25,7 +25,7 @@ class Context {
   const std::shared_ptr<rlwe::Context>& rlwe_shared() const { return rlwe_; }
   ring::Engine& engine() { return *rlwe_->engine(); }
   /// The same set where the secrets are: this one in one process, null in processes that have none.
-  Context* keeper() { return sibling_.of(*this); }
+  Context* key_holder() { return sibling_.of(*this); }
   const rlwe::NoiseModel& noise() const { return noise_; }
   const Embedding& embedding() const { return embedding_; }
 
@@ -107,13 +107,13 @@ struct PlaintextData {
 
 struct SecretKeyData {
   std::shared_ptr<Context> context;
-  rlwe::SecretKey key;                     // of context->keeper()
-  std::shared_ptr<rlwe::Entropy> entropy;  // asked by the keeper alone
+  rlwe::SecretKey key;                     // of context->key holder()
+  std::shared_ptr<rlwe::Entropy> entropy;  // asked by the key holder alone
 };
 
 struct PublicKeyData {
   std::shared_ptr<Context> context;
-  rlwe::PublicKey key;  // of context->keeper()
+  rlwe::PublicKey key;  // of context->key holder()
   bool vouched = true;  // made here, not read
 };
 

@@ -111,7 +111,7 @@ Ciphertext read_ciphertext(const io::Container& k, const Allowed& allowed) {
 
 // Keys
 
-/// In the keeper, which has the key.
+/// In the key holder, which has the key.
 Payload describe(const PublicKeyData& d) {
   Payload p = start("public-key", *d.context, d.key.id);
   p.container.header["seed"] = io::to_hex(d.key.seed);
@@ -123,8 +123,8 @@ PublicKey read_public_key(const io::Container& k) {
   const std::shared_ptr<Context> c = context_of(k, "public-key");
   k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
   require<DamagedFileError>(k.arrays.size() == 1, "a public key has one array");
-  rlwe::PublicKey key = rlwe::told_public_key(c->engine().device(), key_of(k), [&] {
-    const std::shared_ptr<rlwe::Context>& own = c->keeper()->rlwe_shared();
+  rlwe::PublicKey key = rlwe::broadcast_public_key(c->engine().device(), key_of(k), [&] {
+    const std::shared_ptr<rlwe::Context>& own = c->key_holder()->rlwe_shared();
     const device::PrimeList chain = device::PrimeList::range(0, c->spec().chain.size());
     const RnsTensor body = rlwe::read_tensor(k, "body", *own, {}, 1, chain, Domain::ntt);
     return rlwe::expand_public_key(own, key_of(k), rlwe::seed_from(k.header.at("seed"), "a seed"), body);
@@ -191,7 +191,7 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
 
 Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_, ring::download).container); }
 void Ciphertext::save(const std::string& path) const {
-  ring::save(data_->context->engine().device(), path, describe(*data_, rlwe::collect).container);
+  ring::save(data_->context->engine().device(), path, describe(*data_, rlwe::gather).container);
 }
 Ciphertext Ciphertext::from_bytes(std::span<const std::byte> bytes, const Allowed& allowed) {
   return read_ciphertext(ring::from_bytes(bytes, allowed.bytes), allowed);
@@ -202,11 +202,12 @@ Ciphertext Ciphertext::load(const std::string& path, const Allowed& allowed) {
 
 Bytes PublicKey::to_bytes() const {
   Bytes bytes;
-  ring::tell(data_->context->engine().device(), bytes, [&] { bytes = io::to_bytes(describe(*data_).container); });
+  ring::broadcast(data_->context->engine().device(), bytes, [&] { bytes = io::to_bytes(describe(*data_).container); });
   return bytes;
 }
 void PublicKey::save(const std::string& path) const {
-  ring::tell(data_->context->engine().device(), std::span<std::byte>(), [&] { io::save(path, describe(*data_).container); });
+  ring::broadcast(data_->context->engine().device(), std::span<std::byte>(),
+                  [&] { io::save(path, describe(*data_).container); });
 }
 PublicKey PublicKey::from_bytes(const Bytes& bytes) { return read_public_key(ring::from_bytes(bytes)); }
 PublicKey PublicKey::load(const std::string& path) { return read_public_key(ring::load(path)); }
@@ -229,8 +230,8 @@ SecretKey SecretKey::load(const std::string& path) {
   const io::Container k = ring::load_secret(path);
   const std::shared_ptr<Context> c = context_of(k, "secret-key");
   k.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
-  rlwe::SecretKey key =
-      rlwe::told_secret_key(c->engine().device(), [&] { return rlwe::read_secret_key(k, c->keeper()->rlwe_shared()); });
+  rlwe::SecretKey key = rlwe::broadcast_secret_key(c->engine().device(),
+                                                   [&] { return rlwe::read_secret_key(k, c->key_holder()->rlwe_shared()); });
   return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, std::move(key), std::make_shared<rlwe::Entropy>()}));
 }
 

@@ -9,7 +9,7 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// What of the values all processes know: the keeper alone has them.
+/// What of the values all processes know: the key holder alone has them.
 struct Described {
   std::size_t width = 0;
   double bound = 0;
@@ -40,7 +40,7 @@ double public_bound(const Context& c, double largest, double bound, std::size_t 
   return log_bound;
 }
 
-/// `encrypt_zero` is called in the keeper. `seed`: of the masks, where they have one.
+/// `encrypt_zero` is called in the key holder. `seed`: of the masks, where they have one.
 template <class EncryptZero>
 CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, const std::shared_ptr<rlwe::Context>& own,
                        const Values& values, std::size_t level, double bound, rlwe::Figure fresh_noise,
@@ -50,11 +50,11 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
   data.scale = c->scale(data.level);
   device::Device& device = c->engine().device();
   Shape shape;
-  ring::tell(device, shape, [&] {
+  ring::broadcast(device, shape, [&] {
     check_values(*c, values, data.level, data.scale);
     shape = values.shape;
   });
-  const auto described = ring::told<Described>(device, [&] {
+  const auto described = ring::broadcast<Described>(device, [&] {
     const double largest = largest_of(values);
     public_bound(*c, largest, bound, data.level);
     return Described{.width = values.width, .bound = std::log2(std::max(largest, 1.0)), .complex = values.complex};
@@ -69,8 +69,8 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
   const std::size_t stretch = encoding_stretch(*c, chain.size());
   for (std::size_t first = 0; first < items; first += stretch) {
     const std::size_t count = std::min(stretch, items - first);
-    rlwe::keeper_writes(all.slice(0, first, 1, count), seed ? 1 : 2, own, [&](const RnsTensor& out) {
-      Context& k = *c->keeper();
+    rlwe::key_holder_writes(all.slice(0, first, 1, count), seed ? 1 : 2, own, [&](const RnsTensor& out) {
+      Context& k = *c->key_holder();
       ring::Engine& e = k.engine();
       const RnsTensor zero(k.rlwe().engine(), {count}, 2, chain, Domain::coefficient);
       encrypt_zero(static_cast<math::u32>(first), zero);
@@ -82,7 +82,7 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
     });
     if (progress) progress(static_cast<double>(first + count) / static_cast<double>(items));
   }
-  if (seed) rlwe::keeper_left_masks(all, *seed);
+  if (seed) rlwe::key_holder_left_masks(all, *seed);
   data.tensor = all.reshape(shape);
   data.noise = rlwe::log2_sum(fresh_noise, c->noise().rounding());
   const double assumed = public_bound(*c, 0, bound, data.level);
@@ -94,8 +94,8 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
 
 SecretKey generate(const Parameters& parameters, std::shared_ptr<rlwe::Entropy> entropy) {
   const std::shared_ptr<Context>& c = parameters.context();
-  rlwe::SecretKey key = rlwe::told_secret_key(
-      c->engine().device(), [&] { return rlwe::SecretKey::generate(c->keeper()->rlwe_shared(), *entropy); });
+  rlwe::SecretKey key = rlwe::broadcast_secret_key(
+      c->engine().device(), [&] { return rlwe::SecretKey::generate(c->key_holder()->rlwe_shared(), *entropy); });
   return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, std::move(key), std::move(entropy)}));
 }
 
@@ -113,8 +113,8 @@ std::string SecretKey::key_id() const { return rlwe::to_string(data_->key.id());
 
 PublicKey SecretKey::public_key() const {
   return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{
-      data_->context, rlwe::told_public_key(data_->context->engine().device(), data_->key.id(),
-                                            [&] { return rlwe::make_public_key(data_->key, *data_->entropy); })}));
+      data_->context, rlwe::broadcast_public_key(data_->context->engine().device(), data_->key.id(),
+                                                 [&] { return rlwe::make_public_key(data_->key, *data_->entropy); })}));
 }
 
 std::string PublicKey::key_id() const { return rlwe::to_string(data_->key.id); }
@@ -138,7 +138,7 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
   const auto tick = [&] {
     if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));
   };
-  const auto made = [&](const std::function<rlwe::SwitchKey()>& make) { return rlwe::told_key(c.rlwe_shared(), make); };
+  const auto made = [&](const std::function<rlwe::SwitchKey()>& make) { return rlwe::broadcast_key(c.rlwe_shared(), make); };
   if (relinearize) {
     data->keys.relinearization = made([&] { return rlwe::make_relinearization_key(data_->key, *data_->entropy); });
     tick();
@@ -173,7 +173,7 @@ std::size_t EvaluationKeys::bytes() const {
 Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress, double bound) const {
   const std::shared_ptr<Context>& c = data_->context;
   Secret<Key256> errors;
-  const auto seed = ring::told<Key256>(c->engine().device(), [&] {
+  const auto seed = ring::broadcast<Key256>(c->engine().device(), [&] {
     const Key256 masks = data_->entropy->next();
     errors = data_->entropy->next_secret();
     return masks;
@@ -186,7 +186,7 @@ Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Pro
 Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Progress& progress, double bound) const {
   const std::shared_ptr<Context>& c = data_->context;
   rlwe::Entropy entropy;
-  const Secret<Key256> secret = entropy.next_secret();  // of which only the keeper makes use
+  const Secret<Key256> secret = entropy.next_secret();  // of which only the key holder makes use
   const double noise = c->noise().fresh_public_key();
   const rlwe::Figure fresh(data_->vouched ? noise : std::nan(""), noise);
   return finish(
@@ -240,8 +240,8 @@ Values decrypted(const SecretKeyData& key, const CiphertextData& x, const Progre
     const std::size_t count = std::min(stretch, items - first);
     const RnsTensor some = ring::limbs_of(flat.slice(0, first, 1, count), primes);
     const std::span<std::complex<double>> slots(v.data.data() + first * x.width, count * x.width);
-    rlwe::keeper_reads(some, key.key.context(), slots, [&](const RnsTensor& mine) {
-      SecretVector<double> polynomials = download_polynomials(*c.keeper(), rlwe::phase(key.key, mine));
+    rlwe::key_holder_reads(some, key.key.context(), slots, [&](const RnsTensor& mine) {
+      SecretVector<double> polynomials = download_polynomials(*c.key_holder(), rlwe::phase(key.key, mine));
       if (!c.engine().device().counter()) require_inside(polynomials, room);
       if (disturb) disturb(polynomials);
       read_slots(c, polynomials, x.scale, x.width, x.complex, slots.data());

@@ -68,7 +68,7 @@ Values SecretKey::decrypt_for_publication(const Ciphertext& ciphertext, double n
   if (after >= std::log2(x.scale))
     throw NoiseError("noise of 2^" + std::to_string(static_cast<int>(std::ceil(std::min(after - std::log2(x.scale), 1e6)))) +
                      " would be added to each value: nothing would be left. Ask for fewer bits, or take a larger scale");
-  std::optional<Gaussian> gaussian;  // drawn and made in the keeper
+  std::optional<Gaussian> gaussian;  // drawn and made in the key holder
   return decrypted(*data_, x, progress, checked, [&](std::span<double> polynomials) {
     if (!gaussian) gaussian.emplace(data_->entropy->next_secret(), std::exp2(log_sigma));
     for (double& v : polynomials) v += (*gaussian)();

@@ -7,7 +7,7 @@
 
 #include "base/shared.h"
 #include "mesh/mesh.h"
-#include "ring/keeper.h"
+#include "ring/key_holder.h"
 #include "schemes/tfhe/run.h"
 #include "schemes/tfhe/spec_text.h"
 

@@ -59,13 +59,13 @@ struct CiphertextData {
   Shape shape() const { return tensor.shape(); }
 };
 
-/// Of a device of several processes the keeper alone has the key (device/device.h); the others know its id.
+/// Of a device of several processes the key holder alone has the key (device/device.h); the others know its id.
 struct SecretKeyData {
   std::shared_ptr<Context> context;
   KeyId id{};
   lwe::SecretKey key;
   SecretVector<u64> masks;                 // the wide key as lwe::dot takes it
-  std::shared_ptr<ring::Entropy> entropy;  // asked by the keeper alone
+  std::shared_ptr<ring::Entropy> entropy;  // asked by the key holder alone
 };
 
 /// Both keys on a device.

@@ -5,7 +5,7 @@
 #include "io/container.h"
 #include "io/sha256.h"
 #include "ring/files.h"
-#include "ring/keeper.h"
+#include "ring/key_holder.h"
 #include "schemes/tfhe/context.h"
 #include "schemes/tfhe/encoding.h"
 #include "schemes/tfhe/spec_text.h"
@@ -55,7 +55,7 @@ struct CiphertextWords {
   std::vector<u64> words;
 };
 
-/// `read`: lwe::download, or lwe::collect where the keeper alone is to write it.
+/// `read`: lwe::download, or lwe::gather where the key holder alone is to write it.
 std::unique_ptr<CiphertextWords> describe(const CiphertextData& x, std::vector<u64> (*read)(const lwe::Tensor&)) {
   auto out = std::make_unique<CiphertextWords>();
   io::Container& k = out->container;
@@ -153,7 +153,7 @@ EvaluationKeys read_evaluation_keys(const io::Container& k) {
 
 Bytes Ciphertext::to_bytes() const { return io::to_bytes(describe(*data_, lwe::download)->container); }
 void Ciphertext::save(const std::string& path) const {
-  ring::save(data_->context->session().device(), path, describe(*data_, lwe::collect)->container);
+  ring::save(data_->context->session().device(), path, describe(*data_, lwe::gather)->container);
 }
 Ciphertext Ciphertext::from_bytes(std::span<const std::byte> bytes, const Allowed& allowed) {
   return read_ciphertext(ring::from_bytes(bytes, allowed.bytes), allowed);
@@ -188,7 +188,7 @@ SecretKey SecretKey::load(const std::string& path) {
   const lwe::Parameters& p = data->context->lwe();
   k.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
   data->id = key_of(k);
-  ring::tell(data->context->session().device(), std::span<std::byte>(), [&] {
+  ring::broadcast(data->context->session().device(), std::span<std::byte>(), [&] {
     require_arrays(k, 2);
     const auto bits = [&](const char* name, std::size_t count) {
       const auto raw = k.array(name, "u8", {count}).values<unsigned char>();

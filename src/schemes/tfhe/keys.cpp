@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/checked.h"
-#include "ring/keeper.h"
+#include "ring/key_holder.h"
 #include "schemes/tfhe/context.h"
 #include "schemes/tfhe/encoding.h"
 
@@ -18,7 +18,7 @@ SecretKey generate(const Parameters& parameters, std::shared_ptr<ring::Entropy> 
   const std::shared_ptr<Context>& c = parameters.context();
   auto data = std::make_shared<SecretKeyData>();
   data->context = c, data->entropy = std::move(entropy);
-  ring::tell(c->session().device(), std::span(&data->id, 1), [&] {
+  ring::broadcast(c->session().device(), std::span(&data->id, 1), [&] {
     data->key = lwe::SecretKey::generate(c->lwe(), data->entropy->next_secret());
     data->masks = data->key.wide_masks();
     data->id = ring::new_id(*data->entropy);
@@ -67,13 +67,13 @@ EvaluationKeys SecretKey::evaluation_keys(const Progress& progress) const {
   auto data = std::make_shared<EvaluationKeysData>();
   data->context = data_->context;
   data->id = data_->id;
-  ring::tell(device, data->keys.bootstrap, [&] {
+  ring::broadcast(device, data->keys.bootstrap, [&] {
     const Key256 seed = data_->entropy->next();
     const Secret<Key256> secret_seed = data_->entropy->next_secret();
     data->keys = lwe::make_evaluation_keys(data_->context->lwe(), data_->key, seed, secret_seed, progress);
   });
-  ring::tell(device, data->keys.key_switch, [] {});
-  ring::tell(device, std::span(&data->keys.seed, 1), [] {});
+  ring::broadcast(device, data->keys.key_switch, [] {});
+  ring::broadcast(device, std::span(&data->keys.seed, 1), [] {});
   return EvaluationKeys(std::move(data));
 }
 
@@ -81,13 +81,13 @@ Ciphertext SecretKey::encrypt(const std::vector<std::uint64_t>& values, const Sh
                               const Progress& progress) const {
   Context& c = *data_->context;
   device::Device& device = c.session().device();
-  std::vector<u64> messages;  // the keeper's
+  std::vector<u64> messages;  // the key holder's
   Shape shape;
-  ring::tell(device, shape, [&] { messages = messages_of(c.spec(), values, given, type), shape = given; });
+  ring::broadcast(device, shape, [&] { messages = messages_of(c.spec(), values, given, type), shape = given; });
   const std::size_t items = device::element_count(shape), wires = wires_of(c.spec(), type), words = c.words();
   c.session().require_memory(checked_product(items, wires, words, sizeof(u64)), "encrypting this array");
   Secret<Key256> error_seed;
-  const auto seed = ring::told<Key256>(device, [&] {
+  const auto seed = ring::broadcast<Key256>(device, [&] {
     const Key256 masks = data_->entropy->next();
     error_seed = data_->entropy->next_secret();
     return masks;
@@ -99,12 +99,12 @@ Ciphertext SecretKey::encrypt(const std::vector<std::uint64_t>& values, const Sh
     const auto first_item = static_cast<u32>(first * wires);
     stretch.resize(count * wires * words);
     bodies.resize(whole ? 0 : count * wires);  // what the others need: masks follow from the seed
-    ring::tell(device, std::span(bodies), [&] {
+    ring::broadcast(device, std::span(bodies), [&] {
       lwe::encrypt(c.lwe(), data_->masks, std::span(messages).subspan(first * wires, count * wires), seed, error_seed,
                    first_item, stretch);
       for (std::size_t i = 0; i < bodies.size(); ++i) bodies[i] = stretch[i * words + c.lwe().wide()];
     });
-    if (device.keeper() == nullptr) lwe::expand(c.lwe(), bodies, seed, first_item, stretch);
+    if (device.key_holder() == nullptr) lwe::expand(c.lwe(), bodies, seed, first_item, stretch);
     lwe::upload(all.slice(0, first, 1, count), stretch);
   });
   return Ciphertext(
@@ -113,7 +113,7 @@ Ciphertext SecretKey::encrypt(const std::vector<std::uint64_t>& values, const Sh
 
 namespace {
 
-/// Calls `read` in the keeper with the phases of each stretch of items and with what of `out`, `each` of an item, is theirs.
+/// On the key holder: calls `read` with the phases of each stretch of items and their part of `out`, `each` values an item.
 template <class T>
 void read_phases(const SecretKeyData& key, const CiphertextData& x, std::vector<T>& out, std::size_t each,
                  const Progress& progress, const std::function<void(std::span<const u64>, std::span<T>)>& read) {
@@ -121,10 +121,10 @@ void read_phases(const SecretKeyData& key, const CiphertextData& x, std::vector<
   const lwe::Tensor flat = x.tensor.reshape({x.tensor.items()});
   out = key.context->session().host_array<T>(checked_mul(flat.items(), each), "decrypting this tensor");
   in_stretches(flat.items(), flat.wires(), progress, [&](std::size_t first, std::size_t count) {
-    const std::vector<u64> words = lwe::collect(flat.slice(0, first, 1, count));
+    const std::vector<u64> words = lwe::gather(flat.slice(0, first, 1, count));
     const std::span<T> part = std::span(out).subspan(first * each, count * each);
-    ring::tell(key.context->session().device(), part,
-               [&] { read(lwe::phases(key.context->lwe(), key.masks, words), part); });
+    ring::broadcast(key.context->session().device(), part,
+                    [&] { read(lwe::phases(key.context->lwe(), key.masks, words), part); });
   });
 }
 

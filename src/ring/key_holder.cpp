@@ -1,4 +1,4 @@
-#include "ring/keeper.h"
+#include "ring/key_holder.h"
 
 #include <mutex>
 #include <set>
@@ -14,13 +14,13 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// What `make` returns in the keeper of the process's own device.
-Bytes told_by_own(const std::function<Bytes()>& make) {
-  return mesh::over_ranks() ? mesh::default_device().told(make) : make();
+/// What `make` returns in the key holder of the process's own device.
+Bytes broadcast_by_own(const std::function<Bytes()>& make) {
+  return mesh::over_ranks() ? mesh::default_device().broadcast(make) : make();
 }
 
-std::string told_text(const std::function<std::string()>& make) {
-  const Bytes bytes = told_by_own([&] {
+std::string broadcast_text(const std::function<std::string()>& make) {
+  const Bytes bytes = broadcast_by_own([&] {
     const std::string text = make();
     const auto all = std::as_bytes(std::span(text));
     return Bytes(all.begin(), all.end());
@@ -32,19 +32,19 @@ std::string told_text(const std::function<std::string()>& make) {
 
 io::Container load(const std::string& path, std::size_t most_bytes) {
   if (!mesh::over_ranks()) return io::load(path, false, most_bytes);
-  return io::from_bytes(told_by_own([&] { return io::to_bytes(io::load(path, false, most_bytes)); }));
+  return io::from_bytes(broadcast_by_own([&] { return io::to_bytes(io::load(path, false, most_bytes)); }));
 }
 
 io::Container load_secret(const std::string& path) {
   if (!mesh::over_ranks()) return io::load(path, true);
   io::Container whole;
-  const Bytes open = told_by_own([&] {
+  const Bytes open = broadcast_by_own([&] {
     whole = io::load(path, true);
     io::Container k;
     k.type = whole.type, k.header = whole.header;
     return io::to_bytes(k);
   });
-  return mesh::default_device().keeper() != nullptr ? whole : io::from_bytes(open);
+  return mesh::default_device().key_holder() != nullptr ? whole : io::from_bytes(open);
 }
 
 io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_bytes) {
@@ -53,11 +53,11 @@ io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_byte
 }
 
 void save(device::Device& device, const std::string& path, const io::Container& container, bool secret) {
-  tell(device, std::span<std::byte>(), [&] { io::save(path, container, secret); });
+  broadcast(device, std::span<std::byte>(), [&] { io::save(path, container, secret); });
 }
 
 std::string inspect(const std::string& path) {
-  return told_text([&] {
+  return broadcast_text([&] {
     const io::Container k = io::peek(path);
     io::Json j = io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}});
     io::Json arrays = io::Json::array();
@@ -71,7 +71,7 @@ std::string inspect(const std::string& path) {
 }
 
 std::string file_type(const std::string& path) {
-  return told_text([&] { return io::peek(path).type; });
+  return broadcast_text([&] { return io::peek(path).type; });
 }
 
 void confirm_parameters(const std::string& what, const std::string& hash) {

@@ -1,4 +1,4 @@
-#include "mesh/transport/seat.h"
+#include "mesh/transport/launch.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -25,8 +25,8 @@ constexpr Names kLaunchers[] = {
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
 };
 
-Seat seat_named(const Names& n, std::size_t most) {
-  Seat s;
+LaunchInfo launch_named(const Names& n, std::size_t most) {
+  LaunchInfo s;
   s.ranks = number_in(n.ranks, 1, most);
   s.rank = number_in(n.rank, 0, s.ranks - 1);
   s.local_rank = s.rank, s.local_ranks = s.ranks;
@@ -51,19 +51,19 @@ std::size_t number_in(const char* variable, std::size_t least, std::size_t most)
   return value;
 }
 
-std::optional<Seat> own_seat() {
-  std::optional<Seat> seat;
+std::optional<LaunchInfo> own_launch_info() {
+  std::optional<LaunchInfo> launch;
   if (is_set("HELIOGRAPH_RANKS")) {
-    seat = seat_named({"HELIOGRAPH_RANK", "HELIOGRAPH_RANKS", nullptr, nullptr}, kMostRanks);
+    launch = launch_named({"HELIOGRAPH_RANK", "HELIOGRAPH_RANKS", nullptr, nullptr}, kMostRanks);
   } else {
     for (const Names& n : kLaunchers) {
-      if (seat || !is_set(n.rank) || !is_set(n.ranks)) continue;
-      seat = seat_named(n, kMostRanks);
-      seat->launched = true;
+      if (launch || !is_set(n.rank) || !is_set(n.ranks)) continue;
+      launch = launch_named(n, kMostRanks);
+      launch->launched = true;
     }
   }
-  if (seat && seat->ranks == 1) seat.reset();
-  return seat;
+  if (launch && launch->ranks == 1) launch.reset();
+  return launch;
 }
 
 }  // namespace heliograph::mesh

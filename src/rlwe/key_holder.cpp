@@ -1,13 +1,13 @@
-#include "rlwe/keeper.h"
+#include "rlwe/key_holder.h"
 
 namespace heliograph::rlwe {
 
-void keeper_writes(const RnsTensor& to, std::size_t components, const std::shared_ptr<Context>& own,
-                   const std::function<void(const RnsTensor&)>& write) {
+void key_holder_writes(const RnsTensor& to, std::size_t components, const std::shared_ptr<Context>& own,
+                       const std::function<void(const RnsTensor&)>& write) {
   ring::Engine& e = *to.engine();
   if (ring::is_whole(e.device())) return write(to);
   std::vector<std::byte> words;
-  ring::tell(e.device(), std::span<std::byte>(), [&] {
+  ring::broadcast(e.device(), std::span<std::byte>(), [&] {
     const RnsTensor mine(own->engine(), to.shape(), to.components(), to.primes(), to.domain());
     write(mine);
     words = ring::download(mine.with_components(0, components));
@@ -22,7 +22,7 @@ void keeper_writes(const RnsTensor& to, std::size_t components, const std::share
   }
 }
 
-void keeper_left_masks(const RnsTensor& to, const Key256& seed) {
+void key_holder_left_masks(const RnsTensor& to, const Key256& seed) {
   ring::Engine& e = *to.engine();
   if (ring::is_whole(e.device()) || to.items() == 0) return;
   const RnsTensor masks = to.with_components(1, 1);
@@ -30,50 +30,51 @@ void keeper_left_masks(const RnsTensor& to, const Key256& seed) {
   if (to.domain() == Domain::ntt) e.enqueue(device::ForwardNtt{e.prepared(), masks.primes(), masks.view(), masks.view()});
 }
 
-std::vector<std::byte> collect(const RnsTensor& a) {
+std::vector<std::byte> gather(const RnsTensor& a) {
   const RnsTensor d = a.contiguous();
   ring::Engine& e = *d.engine();
-  std::vector<std::byte> words = e.host_array<std::byte>(e.device().keeper() != nullptr ? d.bytes() : 0, "reading a tensor");
-  e.collect(d.view(), words);
+  std::vector<std::byte> words =
+      e.host_array<std::byte>(e.device().key_holder() != nullptr ? d.bytes() : 0, "reading a tensor");
+  e.gather(d.view(), words);
   return words;
 }
 
-Collected::Collected(const RnsTensor& from) : from_(from) {
-  if (!ring::is_whole(from.engine()->device())) words_ = collect(from);
+Gathered::Gathered(const RnsTensor& from) : from_(from) {
+  if (!ring::is_whole(from.engine()->device())) words_ = gather(from);
 }
 
-RnsTensor Collected::on(const std::shared_ptr<Context>& own) const {
+RnsTensor Gathered::on(const std::shared_ptr<Context>& own) const {
   if (ring::is_whole(from_.engine()->device())) return from_;
   const RnsTensor mine(own->engine(), from_.shape(), from_.components(), from_.primes(), from_.domain());
   ring::upload(mine, words_);
   return mine;
 }
 
-SecretKey told_secret_key(device::Device& device, const std::function<SecretKey()>& make) {
+SecretKey broadcast_secret_key(device::Device& device, const std::function<SecretKey()>& make) {
   std::optional<SecretKey> key;
-  const auto id = ring::told<KeyId>(device, [&] {
+  const auto id = ring::broadcast<KeyId>(device, [&] {
     key = make();
     return key->id();
   });
   return key ? *key : SecretKey(id);
 }
 
-PublicKey told_public_key(device::Device& device, const KeyId& id, const std::function<PublicKey()>& make) {
+PublicKey broadcast_public_key(device::Device& device, const KeyId& id, const std::function<PublicKey()>& make) {
   PublicKey key{.id = id};
-  ring::tell(device, std::span<std::byte>(), [&] { key = make(); });
+  ring::broadcast(device, std::span<std::byte>(), [&] { key = make(); });
   return key;
 }
 
-SwitchKey told_key(const std::shared_ptr<Context>& context, const std::function<SwitchKey()>& make) {
+SwitchKey broadcast_key(const std::shared_ptr<Context>& context, const std::function<SwitchKey()>& make) {
   device::Device& device = context->engine()->device();
   if (ring::is_whole(device)) return make();
   Key256 seed{};
   SwitchKey::Bytes bodies;
-  ring::tell(device, bodies, [&] {
+  ring::broadcast(device, bodies, [&] {
     const SwitchKey key = make();
     seed = key.seed(), bodies = *key.bodies();
   });
-  ring::tell(device, std::span(&seed, 1), [] {});
+  ring::broadcast(device, std::span(&seed, 1), [] {});
   return SwitchKey(*context, seed, std::move(bodies));
 }
 
