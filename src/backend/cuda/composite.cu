@@ -267,6 +267,70 @@ void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwi
   finish_divide(q, name, plan.down, divided, out, rest, out);
 }
 
+void CudaKernels::run(Queue& q, const LinearSum& c) {
+  const LinearPlan& plan = *c.plan;
+  const KeySwitchPlan& k = *plan.key_switch;
+  const CudaRing& ring = own_ring(*k.ring);
+  const bool alike = std::all_of(c.keys.begin(), c.keys.end(), [&](const View& key) {
+    return key.component_stride == c.keys[0].component_stride && key.limb_stride == c.keys[0].limb_stride;
+  });
+  if (c.out.items() == 0) return;
+  if (!has_columns(c.out.n) || !raises_at_once(ring, k) || !alike ||
+      (plan.mod_down && !all_of(ring.kind(), {plan.mod_down.get()})))
+    return q.expand(c);
+  constexpr const char* kName = "linear_sum";
+  constexpr std::size_t kAtOnce = 8;  // giant steps, as the definition has scratch for
+  Workspace w = c.scratch;
+  const auto word = c.out.word;
+  const std::size_t items = c.out.items(), n = c.out.n, limbs = k.extended.size(), chain = k.chain.size();
+  const std::size_t count = k.digits.size(), giants = plan.giants.size(), first = plan.giants[0] ? 0 : 1;
+  const std::size_t at_once = std::min(giants - first, kAtOnce);
+  const View low = w.take(word, items, 1, chain, n), digits = w.take(word, items, count, limbs, n);
+  const View sums = w.take(word, giants * items, 2, limbs, n), total = w.take(word, items, 2, limbs, n);
+  const View giant_low = w.take(word, at_once * items, 1, chain, n);
+  const View giant_digits = w.take(word, at_once * items, count, limbs, n);
+  const auto steps = [&](std::size_t from, std::size_t some, const View& all) {
+    return all.with_leading(from * items, some * items);
+  };
+  if (LinearPlan::turning(plan.babies) > 0) {
+    run(q, InverseNtt{k.ring, k.chain, c.x.with_components(1, 1), low});
+    run(q, Decompose{plan.key_switch, low, digits});
+  }
+  for (std::size_t g = 0; g < giants; g += kAtOnce) {
+    const std::size_t some = std::min(kAtOnce, giants - g);
+    with_field(ring.kind(), [&](auto f) {
+      linear_babies<decltype(f)>(q, ring, {plan, c.keys.data()}, digits, c.x, c.plaintexts, g, some, steps(g, some, sums));
+    });
+  }
+  const View* sum = first > 0 ? &sums : nullptr;  // whose first items are those of a step that turns nothing
+  const View* key = c.keys.data() + LinearPlan::turning(plan.babies);
+  for (std::size_t g = first; g < giants; g += kAtOnce) {
+    const std::size_t some = std::min(kAtOnce, giants - g);
+    const View batch = steps(g, some, sums), mask = batch.with_components(1, 1), up = steps(0, some, giant_digits);
+    View small = mask;
+    with_field(ring.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, kName, ring, k.extended, mask, mask); });
+    if (plan.mod_down) {
+      small = steps(0, some, giant_low);
+      const View own = mask.with_limbs(0, chain);
+      run_pass(q,
+               {.name = kName,
+                .x = plain_source(mask.with_limbs(chain, k.special.size())),
+                .steps = {{.conversion = &own_as<CudaConversion>(*plan.mod_down)}},
+                .own = &own},
+               word, small);
+    }
+    raise(q, kName, k, small, up);
+    with_field(ring.kind(), [&](auto f) {
+      using F = decltype(f);
+      forward_columns<F>(q, kName, ring, k.extended, digit_source(k, Source::digits, small, up), up);
+      linear_giants<F>(q, ring, {plan, key}, up, batch, g, some, sum, total);
+    });
+    sum = &total, key += some;
+  }
+  const View& whole = sum == &total ? total : sums;
+  run(q, Divide{device::division_of(plan.key_switch), whole.with_leading(0, items), c.out, w});
+}
+
 std::size_t CudaKernels::preferred_items(std::size_t bytes_an_item) const {
   // Full launches are worth more than an L2 cache: measured, two gigabytes of scratch on an H200.
   const std::size_t scratch = state_->properties().memory / 64;

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "backend/cuda/launch.cuh"
+#include "backend/cuda/linear.cuh"
 #include "backend/cuda/passes.h"
-#include "backend/cuda/transformed.cuh"
 
 namespace heliograph::backend::cuda {
 
@@ -225,6 +225,89 @@ void divide_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeLi
                     : divide_rows_of<F, 1>(q, name, ring, primes, rest, beside, own, out);
 }
 
+namespace {
+
+/// The table of a step's automorphism; null for none.
+inline const u32* turn_of(const device::PermutationHandle& step) {
+  return step ? own_as<CudaPermutation>(*step).table().as<u32>() : nullptr;
+}
+
+/// Which of the baby steps [from, from + babies) have a plaintext in a giant step, and the first one's number.
+inline void find_terms(const device::LinearPlan& plan, std::size_t giant, std::size_t from, u32 babies, u32& mask,
+                       u32& first) {
+  mask = first = 0;
+  for (std::size_t t = 0; t < plan.terms.size(); ++t) {
+    const auto& term = plan.terms[t];
+    if (term.giant != giant || term.baby < from || term.baby >= from + babies) continue;
+    if (mask == 0) first = static_cast<u32>(t);
+    mask |= u32{1} << (term.baby - from);
+  }
+}
+
+}  // namespace
+
+template <class F>
+void linear_babies(Queue& q, const CudaRing& ring, const StepKeys& steps, const View& digits, const View& x,
+                   const View& plaintexts, std::size_t first, std::size_t count, const View& sums) {
+  const device::LinearPlan& plan = steps.plan;
+  const device::KeySwitchPlan& k = *plan.key_switch;
+  View one_step = x;  // as many items as a giant step has
+  one_step.limbs = k.extended.size(), one_step.components = 1;
+  BabyArguments<F> a{.digits = strided(digits),
+                     .x = strided(x),
+                     .plaintexts = strided(plaintexts),
+                     .sums = strided(sums),
+                     .grid = Grid(static_cast<u32>(x.n / kBabyThreads), one_step),
+                     .primes = primes_of(k.extended),
+                     .key_limbs = primes_of(k.key_limbs),
+                     .table = ring.primes().as<typename F::Prime>()};
+  static_assert(sizeof a <= 4096, "what a launch carries");
+  a.giants = static_cast<u32>(count), a.items = static_cast<u32>(x.items());
+  a.count = static_cast<u32>(k.digits.size()), a.chain = static_cast<u32>(k.chain.size());
+  std::transform(k.weight.begin(), k.weight.end(), a.weight, [](u64 w) { return static_cast<typename F::Word>(w); });
+  const View* key = steps.keys;
+  for (std::size_t from = 0; from < plan.babies.size(); from += kMostBabies) {
+    a.babies = static_cast<u32>(std::min<std::size_t>(kMostBabies, plan.babies.size() - from)), a.more = from > 0;
+    for (u32 b = 0; b < a.babies; ++b) {
+      a.turns[b] = turn_of(plan.babies[from + b]);
+      if (!a.turns[b]) continue;
+      a.key_component = key->component_stride, a.key_limb = key->limb_stride;
+      a.keys[b] = (key++)->template at<typename F::Word>(0, 0, 0);
+    }
+    for (u32 g = 0; g < a.giants; ++g) find_terms(plan, first + g, from, a.babies, a.mask[g], a.first[g]);
+    const auto kernel = a.giants <= 4 ? &linear_babies_kernel<F, 4> : &linear_babies_kernel<F, kMostGiants>;
+    launch(q, "linear_sum", kernel, a.grid.blocks(), kBabyThreads, 0, a);
+  }
+}
+
+template <class F>
+void linear_giants(Queue& q, const CudaRing& ring, const StepKeys& steps, const View& digits, const View& sums,
+                   std::size_t first, std::size_t count, const View* added, const View& total) {
+  const device::LinearPlan& plan = steps.plan;
+  const device::KeySwitchPlan& k = *plan.key_switch;
+  GiantArguments<F> a{.digits = strided(digits),
+                      .sums = strided(sums),
+                      .total = strided(total),
+                      .added = strided(added ? *added : total),
+                      .grid = Grid(static_cast<u32>(total.n / kRow / kBlockRows), total),
+                      .primes = primes_of(k.extended),
+                      .key_limbs = primes_of(k.key_limbs),
+                      .table = ring.primes().as<typename F::Prime>(),
+                      .forward = ring.forward().as<typename F::Constant>(),
+                      .key_component = steps.keys->component_stride,
+                      .key_limb = steps.keys->limb_stride};
+  static_assert(sizeof a <= 4096, "what a launch carries");
+  a.grid.components = Divisor(1);  // a block holds both
+  a.giants = static_cast<u32>(count), a.items = static_cast<u32>(total.items());
+  a.count = static_cast<u32>(k.digits.size()), a.adds = added != nullptr, a.n = static_cast<u32>(total.n);
+  for (std::size_t g = 0; g < count; ++g) {
+    a.keys[g] = steps.keys[g].template at<typename F::Word>(0, 0, 0);
+    a.turns[g] = turn_of(plan.giants[first + g]);
+  }
+  launch(q, "linear_sum", &linear_giants_kernel<F>, a.grid.blocks(), kKeyGroups * kGroupThreads,
+         kKeyGroups * kGroupWords * sizeof(typename F::Value), a);
+}
+
 #define HELIOGRAPH_INSTANTIATE(F)                                                                                       \
   template void forward_columns<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const Source&, const View&); \
   template void inverse_columns<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&);   \
@@ -236,6 +319,10 @@ void divide_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeLi
                             const PrimeList&, const View&);                                                             \
   template void switch_rows<F>(Queue&, const CudaRing&, const SwitchPass&);                                             \
   template void divide_rows<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&,        \
-                               const device::LimbConstants&, const View&);
+                               const device::LimbConstants&, const View&);                                              \
+  template void linear_babies<F>(Queue&, const CudaRing&, const StepKeys&, const View&, const View&, const View&,       \
+                                 std::size_t, std::size_t, const View&);                                                \
+  template void linear_giants<F>(Queue&, const CudaRing&, const StepKeys&, const View&, const View&, std::size_t,       \
+                                 std::size_t, const View*, const View&);
 
 }  // namespace heliograph::backend::cuda

@@ -52,6 +52,7 @@ class CudaKernels final : public device::Kernels {
   void run(Queue&, const ApplyKey& c);
   void run(Queue&, const KeySwitch& c);
   void run(Queue&, const Divide& c);
+  void run(Queue&, const LinearSum& c);
   void run(Queue&, const BfvMultiply& c);
 
  private:

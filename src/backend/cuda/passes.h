@@ -50,6 +50,21 @@ template <class F>
 void divide_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& rest, const View& beside,
                  const device::LimbConstants& own, const View& out);
 
+/// The keys of a linear sum's steps, all laid out alike, from one of them on.
+struct StepKeys {
+  const device::LinearPlan& plan;
+  const View* keys;
+};
+/// Baby steps: sums[giant] of the giant steps [first, first + count) of digits (words), for every item.
+template <class F>
+void linear_babies(Queue&, const CudaRing&, const StepKeys&, const View& digits, const View& x, const View& plaintexts,
+                   std::size_t first, std::size_t count, const View& sums);
+/// total = added (may be null, or `total`) + giant steps [first, first + count), which turn, from the columns of their digits and
+/// the first components of their sums. The first of `keys` is that of step `first`.
+template <class F>
+void linear_giants(Queue&, const CudaRing&, const StepKeys&, const View& digits, const View& sums, std::size_t first,
+                   std::size_t count, const View* added, const View& total);
+
 Source plain_source(const View& a);
 template <class F>
 NttArguments<F> ntt_arguments(const CudaRing& ring, const PrimeList& primes, const Source& in, const View& out, u32 parts,
