@@ -91,3 +91,40 @@ def counts(set_name: str, name: str) -> dict[str, int]:
     found = null.counts()
     butterflies = sum(int(c["products"]) for kernel, c in found.items() if kernel.endswith("_ntt"))
     return {"butterflies": butterflies, "sums": sum(int(c["products"]) for c in found.values()) - butterflies}
+
+
+# A matrix on slots: 63 diagonals, those of a matrix on 64 slots that repeat but one.
+
+
+def matrix(p: ckks.Parameters, level: int) -> ckks.LinearTransform:
+    """Encoded for a level."""
+    size = 64
+    entries = np.random.default_rng(8).uniform(-1, 1, (size, size)) / size
+    entries[np.arange(size), (np.arange(size) + size - 1) % size] = 0
+    return ckks.LinearTransform(p, entries, repeats=True, level=level)
+
+
+def matrix_bytes(transform: ckks.LinearTransform) -> int:
+    """Keys, plaintexts, operand and result at the transform's level, once each: each prime is a limb of 64-bit words."""
+    p, level = transform.parameters, transform.level
+    spec = p._core.spec
+    digits, covered = 0, 0
+    while covered < level:
+        covered += spec.digits[digits]
+        digits += 1
+    extended = level + len(spec.special)
+    limbs = len(transform.rotations) * 2 * digits * extended + 63 * extended + 2 * level + 2 * (level - 1)
+    return limbs * p.n * 8
+
+
+@cache
+def matrix_products(set_name: str, level: int) -> int:
+    """Counted by the null device."""
+    null = ckks.parameters(set_name)._core.on_device("null")
+    secret = ckks.SecretKey(_core.CkksSecretKey.generate(null))
+    transform = matrix(secret.parameters, level)
+    server = hg.Server(secret.evaluation_keys(relinearize=False, rotations=transform.rotations))
+    x = ckks.lower(server.bind(secret.encrypt(np.zeros(secret.parameters.slots))), level)
+    null.reset_counts()
+    transform(x)
+    return sum(int(c["products"]) for c in null.counts().values())

@@ -21,7 +21,7 @@ import numpy as np
 from cases import Rates, describe
 
 import heliograph as hg
-from heliograph import _core, nn
+from heliograph import _core, ckks, nn
 
 STEPS = list(range(1, 9))
 Operands = tuple[hg.Tensor, ...]
@@ -271,6 +271,34 @@ for _edition in ("", "/w32"):
                 _items,
                 _limits[_place] * _items if _limits else None,
             )
+
+
+@lru_cache(maxsize=1)
+def _matrix_party(set_name: str) -> tuple[ckks.SecretKey, hg.Server]:
+    secret = ckks.SecretKey.generate(ckks.parameters(set_name))
+    rotations = ckks_cases.matrix(secret.parameters, 2).rotations
+    return secret, hg.Server(secret.evaluation_keys(relinearize=False, rotations=rotations))
+
+
+def _matrix(set_name: str, level: int) -> Ready:
+    ckks_cases.pair.cache_clear()
+    ckks_cases.parties.cache_clear()
+    secret, server = _matrix_party(set_name)
+    p = secret.parameters
+    transform = ckks_cases.matrix(p, level)
+    values = np.tile(np.random.default_rng(9).uniform(-1, 1, 64), p.slots // 64)
+    x = ckks.lower(server.bind(secret.encrypt(values)), level)
+    described = ckks_cases.describe(p) | {"level": level, "rotations": len(transform.rotations)}
+    moved = ckks_cases.matrix_bytes(transform)
+    return Ready(lambda: transform(x), described, moved, ckks_cases.matrix_products(set_name, level))
+
+
+for _level, _limit in ((27, 3.0e-3), (19, 2.1e-3), (11, 1.4e-3)):
+    CASES[f"ckks-matrix63-2^16-l{_level}-w64"] = Case(
+        f"CKKS matrix on slots of 63 diagonals, N=2^16, at level {_level} of 28, w64",
+        partial(_matrix, "n16-l28", _level),
+        asked=_limit,
+    )
 
 
 # Networks
