@@ -8,7 +8,8 @@ namespace heliograph::mesh {
 MeshKernels::Temporary MeshKernels::over_limbs(Queue& q, const View& like, std::size_t items, std::size_t components,
                                                const PrimeList& primes) {
   const View shape = View::dense(nullptr, like.word, {items}, components, primes.size(), like.n);
-  Temporary t{.memory = std::make_shared<MeshMemory>(state_, shape, primes, Layout::limb, own(q).queues()), .view = shape};
+  Temporary t{.memory = std::make_shared<MeshMemory>(state_, shape, primes, Placement{Layout::limb}, own(q).queues()),
+              .view = shape};
   t.view.data = t.memory->address();
   return t;
 }

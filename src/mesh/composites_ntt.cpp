@@ -189,7 +189,7 @@ bool MeshKernels::linear_sum_by_items(Queue& q, const LinearSum& c) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t m = parts[i].member;
     LinearSum mine = c;
-    mine.plan = plan_on(*c.plan, keys.empty() ? plan.key_limbs : keys[0][i].limbs, m);
+    mine.plan = plans_.on(c.plan, m, keys.empty() ? plan.key_limbs : keys[0][i].limbs);
     mine.x = x[i].view, mine.plaintexts = plaintexts[i].view, mine.out = parts[i].view;
     for (std::size_t k = 0; k < keys.size(); ++k) mine.keys[k] = keys[k][i].view;
     post_in_stretches(op, m, mine);

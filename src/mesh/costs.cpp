@@ -24,11 +24,24 @@ using Clock = std::chrono::steady_clock;
 using io::Json;
 
 constexpr std::size_t kDegree = std::size_t{1} << 14;
-constexpr int kFormat = 2;  // of the cached measurement
+constexpr int kFormat = 3;  // of the cached measurement
 
-/// Transforms of limbs that a multiplication and relinearization takes the time of, for each limb of the chain: measured
-/// on one H200 at N = 2^15 and 2^16; counted, 21 transforms and more than as much in conversions.
-constexpr double kTransformsALimb = 50;
+/// What one ciphertext takes, for each limb of its chain: measured on H200s at N = 2^14 to 2^16 (h200.json, h200-levelled.json,
+/// h200x2-levelled.json, h200x4-flags.json); the predictions were within a quarter of what was measured.
+struct Needs {
+  double transforms;  // whose time it takes on one member, where it is fused
+  double gathered;    // over limbs: limbs that every member reads the others' of
+  double transposed;  // limbs that go to the coefficient layout, or back
+  double exchanges, steps;
+};
+constexpr Needs needs_of(Work work) {
+  // A product: four conversions by transposition move 17 chains to and fro, a key switch gathers one and a half.
+  return work == Work::multiply ? Needs{50, 1.5, 17, 9, 14} : Needs{16, 1.5, 0, 3, 8};
+}
+/// Kernels over limbs are small ones: what is fused on one member takes so much more.
+constexpr double kUnfused = 1.5;
+/// Predictions may be wrong by this.
+constexpr double kMargin = 4.0 / 3;
 
 double seconds(Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); }
 
@@ -71,45 +84,87 @@ double transforms_a_second(Member& member, const std::shared_ptr<const math::Rin
   return rate;
 }
 
-/// Seconds of an exchange in which every member reads from all others, `limbs` limbs a member in all.
-double exchange_time(MeshQueue& queue, std::size_t items, std::size_t n, int repeats) {
-  const auto memory = [&](Layout layout) {
-    const View shape = View::dense(nullptr, Word::w64, {items}, 1, 1, n);
-    return std::make_shared<MeshMemory>(queue.shared_state(), shape, PrimeList{0}, layout, queue.queues());
-  };
-  const auto from = memory(Layout::batch), to = memory(Layout::coefficient);
+/// Memory over the members, by items in shares or by coefficients.
+std::shared_ptr<MeshMemory> measured_memory(MeshQueue& queue, std::size_t items, std::size_t n, Layout layout) {
+  const View shape = View::dense(nullptr, Word::w64, {items}, 1, 1, n);
+  const State& state = queue.state();
+  return std::make_shared<MeshMemory>(queue.shared_state(), shape, PrimeList{0},
+                                      Placement{layout, Deal::shares(shares(items, state.weights()))}, queue.queues());
+}
+
+struct ExchangeTime {
+  double seconds, host;  // of one among many; what the host takes to post it
+};
+
+/// An exchange in which every member reads from all others, `items` limbs in all.
+ExchangeTime exchange_time(MeshQueue& queue, std::size_t items, std::size_t n, int repeats) {
+  const auto from = measured_memory(queue, items, n, Layout::batch),
+             to = measured_memory(queue, items, n, Layout::coefficient);
   View a = from->shape(), b = to->shape();
   queue.enqueue(Zero{a});
   queue.enqueue(Copy{a, b});
   queue.wait();
-  std::vector<double> times;
+  std::vector<double> times, host;
   for (int i = 0; i < 5; ++i) {
     const auto start = Clock::now();
     for (int k = 0; k < repeats; ++k) queue.enqueue(Copy{a, b});
+    host.push_back(seconds(start) / repeats);
     queue.wait();
     times.push_back(seconds(start) / repeats);
+  }
+  return {median(std::move(times)), median(std::move(host))};
+}
+
+/// Seconds of a small call that is waited for, of `items` items.
+double call_time(MeshQueue& queue, std::size_t items) {
+  const auto memory = measured_memory(queue, items, 1024, Layout::batch);
+  std::vector<double> times;
+  for (int i = 0; i < 20; ++i) {
+    const auto start = Clock::now();
+    queue.enqueue(Zero{memory->shape()});
+    queue.wait();
+    times.push_back(seconds(start));
   }
   return median(std::move(times));
 }
 
-/// Between these members, all others idle.
-Links links_among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& members) {
+/// Makes the weights those of `members` alone while `measure(queue)` runs.
+template <class Measure>
+void among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& members, Measure measure) {
   const auto before = state->weigh([&](std::vector<double>& weights) {
     weights.assign(weights.size(), 0);
     for (const std::size_t m : members) weights[m] = 1;
   });
   MeshQueue queue(state);
-  Links links;
-  const std::size_t count = members.size();
-  links.exchange_seconds = exchange_time(queue, count, 1024, 20);
-  constexpr std::size_t kLong = std::size_t{1} << 17;
-  const std::size_t items = 16 * count;  // 16 MiB a member
-  const double time = exchange_time(queue, items, kLong, 3);
-  const double read =
-      static_cast<double>(items / count * kLong * 8) * static_cast<double>(count - 1) / static_cast<double>(count);
-  links.bytes_a_second = read / std::max(1e-6, time - links.exchange_seconds / 2);
+  measure(queue);
   state->weigh([&](std::vector<double>& weights) { weights = before; });
+}
+
+/// Between these members, all others idle.
+Links links_among(const std::shared_ptr<State>& state, const std::vector<std::size_t>& members) {
+  Links links;
+  among(state, members, [&](MeshQueue& queue) {
+    const std::size_t count = members.size();
+    links.exchange_seconds = exchange_time(queue, count, 1024, 20).seconds;
+    constexpr std::size_t kLong = std::size_t{1} << 17;
+    const std::size_t items = 16 * count;  // 16 MiB a member
+    const double time = exchange_time(queue, items, kLong, 3).seconds;
+    const double read =
+        static_cast<double>(items / count * kLong * 8) * static_cast<double>(count - 1) / static_cast<double>(count);
+    links.bytes_a_second = read / std::max(1e-6, time - links.exchange_seconds / 2);
+  });
   return links;
+}
+
+/// What the host and its threads take.
+void measure_calls(const std::shared_ptr<State>& state, Costs& costs) {
+  double alone = 0, together = 0;
+  among(state, {0}, [&](MeshQueue& queue) { alone = call_time(queue, 1); });
+  among(state, range(0, state->size()), [&](MeshQueue& queue) {
+    together = call_time(queue, state->size());
+    costs.step_seconds = exchange_time(queue, state->size(), 1024, 5).host / static_cast<double>(state->size());
+  });
+  costs.spread_seconds = std::max(1e-6, together - alone);
 }
 
 std::filesystem::path cache_file() {
@@ -148,7 +203,10 @@ void write_cache(const std::string& key, const Costs& c) {
   if (path.empty()) return;
   std::filesystem::create_directories(path.parent_path(), ignored);
   Json json = read_cache();
-  Json one = Json::object({{"limbs_a_second", Json::array_of(c.limbs_a_second)}, {"links", to_json(c.all)}});
+  Json one = Json::object({{"limbs_a_second", Json::array_of(c.limbs_a_second)},
+                           {"links", to_json(c.all)},
+                           {"spread_seconds", c.spread_seconds},
+                           {"step_seconds", c.step_seconds}});
   if (c.inside) one["links_inside_a_host"] = to_json(*c.inside);
   json["meshes"][key] = one;
   // Written aside and moved: a reader never sees half of it. A cache that cannot be written is measured again next time.
@@ -182,6 +240,11 @@ bool read_costs(const Json& cache, const std::string& key, std::size_t members, 
     for (const Json& r : one->array_at("limbs_a_second", 64)) rates.push_back(r.as_double("a rate"));
     if (rates.size() != members) return false;
     costs.limbs_a_second = rates;
+    costs.spread_seconds = one->double_at("spread_seconds");
+    costs.step_seconds = one->double_at("step_seconds");
+    for (const double seconds : {costs.spread_seconds, costs.step_seconds}) {
+      if (!(seconds > 0 && std::isfinite(seconds))) return false;
+    }
     if (!costs.group.empty() && !read_links(one->at("links_inside_a_host"), costs.inside.emplace())) return false;
     return read_links(one->at("links"), costs.all) &&
            std::all_of(rates.begin(), rates.end(), [](double v) { return v > 0 && std::isfinite(v); });
@@ -192,23 +255,38 @@ bool read_costs(const Json& cache, const std::string& key, std::size_t members, 
 
 }  // namespace
 
-double Costs::alone(std::size_t limbs, std::size_t n) const {
+double Costs::transform(std::size_t n) const {
   const double rate = limbs_a_second.empty() ? 7e6 : *std::max_element(limbs_a_second.begin(), limbs_a_second.end());
-  return kTransformsALimb * static_cast<double>(limbs) * (static_cast<double>(n) / kDegree) / rate;
+  return static_cast<double>(n) / kDegree / rate;
 }
 
-double Costs::over_limbs(std::size_t limbs, std::size_t n, std::size_t members, const Links& links) const {
-  const double m = static_cast<double>(members), limb = static_cast<double>(n * 8), count = static_cast<double>(limbs);
-  // Four conversions by transposition move 17 chains to and fro, one key switch gathers one and a half.
-  const double bytes = (17 * count / m + 1.5 * count) * limb * (m - 1) / m;
-  constexpr double kExchanges = 9;
-  return alone(limbs, n) / m + bytes / links.bytes_a_second + kExchanges * links.exchange_seconds;
+double Costs::alone(Work work, std::size_t limbs, std::size_t n) const {
+  return needs_of(work).transforms * static_cast<double>(limbs) * transform(n);
+}
+
+double Costs::over_limbs(Work work, std::size_t limbs, std::size_t n, std::size_t members, const Links& links) const {
+  const Needs needs = needs_of(work);
+  const double m = static_cast<double>(members), chain = static_cast<double>(limbs) * static_cast<double>(n * 8);
+  const double bytes = (needs.transposed / m + needs.gathered) * chain * (m - 1) / m;
+  const double device =
+      kUnfused * alone(work, limbs, n) / m + bytes / links.bytes_a_second + needs.exchanges * links.exchange_seconds;
+  return std::max(device, needs.steps * m * step_seconds);
+}
+
+bool Costs::limbs_pay(std::size_t limbs, std::size_t n) const {
+  const auto pays = [&](Work work) {
+    return over_limbs(work, limbs, n, limb_members(), limb_links()) * kMargin < alone(work, limbs, n);
+  };
+  return pays(Work::key_switch) && pays(Work::multiply);
 }
 
 bool Costs::limbs_stay_on_one_host() const {
   // One place for each prime, whatever the tensor: decided for a size that many programs have.
   constexpr std::size_t kLimbs = 16, kN = std::size_t{1} << 15;
-  return inside && over_limbs(kLimbs, kN, group.size(), *inside) < over_limbs(kLimbs, kN, weights.size(), all);
+  const auto seconds = [&](std::size_t members, const Links& links) {
+    return over_limbs(Work::multiply, kLimbs, kN, members, links);
+  };
+  return inside && seconds(group.size(), *inside) < seconds(weights.size(), all);
 }
 
 std::vector<double> Costs::limb_weights() const {
@@ -244,11 +322,14 @@ void agree(State& state, Costs& costs) {
   std::vector<double> numbers = costs.limbs_a_second;
   for (const Links& l : {costs.all, costs.inside.value_or(Links())})
     numbers.insert(numbers.end(), {l.bytes_a_second, l.exchange_seconds});
+  numbers.insert(numbers.end(), {costs.spread_seconds, costs.step_seconds});
   state.transport().broadcast(std::as_writable_bytes(std::span(numbers)));
   const auto take = [&](Links& l) {
     l.exchange_seconds = numbers.back(), numbers.pop_back();
     l.bytes_a_second = numbers.back(), numbers.pop_back();
   };
+  costs.step_seconds = numbers.back(), numbers.pop_back();
+  costs.spread_seconds = numbers.back(), numbers.pop_back();
   Links inside;
   take(inside), take(costs.all);
   if (!costs.group.empty()) costs.inside = inside;
@@ -271,6 +352,7 @@ Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string
     costs.limbs_a_second = all_rates(*state);
     costs.all = links_among(state, range(0, state->size()));
     if (!group.empty()) costs.inside = links_among(state, group);
+    measure_calls(state, costs);
     if (chief) write_cache(key, costs);
   }
   costs.limbs_a_second.resize(state->size());

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "device/perform.h"
 #include "mesh/kernels.h"
@@ -20,8 +21,11 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
     require<ParameterError>(list->empty() || list->size() == count, "a mesh needs one weight for each member");
     for (double w : *list) require<ParameterError>(w > 0 && w <= 1e6, "a member's weight lies between 0 and a million");
   }
-  // An idle thread looks for work for a while where there are processors to spare.
-  const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 2 * count ? 100 : 0);
+  require<ParameterError>(options_.costs.empty() || options_.costs.size() == 5, "a mesh's costs are five figures");
+  for (double figure : options_.costs) require<ParameterError>(figure > 0, "a mesh's costs are above 0");
+  // An idle thread looks for work for a while where there are processors to spare: longer than most calls take, since waking
+  // it takes tens of microseconds.
+  const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 4 * count ? 2000 : 0);
   for (std::size_t m = 0; m < count; ++m) {
     const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];
     // A device that computes while its caller goes on likes to be ahead; one that does not would only run up memory.
@@ -32,8 +36,10 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
     hosts_.push_back(options_.hosts.empty() ? host : std::to_string(options_.hosts[m]));
     const auto on_error = [t = transport_.get()](std::exception_ptr e) { t->fail(std::move(e)); };
     auto worker = remote ? nullptr : std::make_unique<Worker>(spin, slowdown, most, on_error);
-    members_.push_back({std::move(devices[m]), std::move(worker)});
+    const bool launches = worker && !devices[m]->in_host_memory() && slowdown <= 1;
+    members_.push_back({std::move(devices[m]), std::move(worker), launches});
   }
+  waiting_.resize(count);
   for (std::size_t to = 0; to < count; ++to) {
     for (std::size_t from = 0; from < count; ++from)
       reach_.push_back(to == from ||
@@ -89,10 +95,41 @@ MeshMemory& State::find(const View& view) {
   return *memory;
 }
 
+void State::post(std::size_t m, Worker::Task task, bool always) {
+  if (!here(m)) return;
+  waiting_[m].push_back({std::move(task), always});
+  if (operations_ == 0) flush();
+}
+
+void State::begin_operation() {
+  if (operations_++ == 0) builder_ = std::this_thread::get_id();
+}
+
+void State::end_operation() {
+  if (--operations_ > 0) return;
+  flush();
+  builder_ = std::thread::id();
+}
+
+void State::flush() {
+  std::size_t busy = 0, only = 0;
+  for (std::size_t m = 0; m < size(); ++m) {
+    if (!waiting_[m].empty()) ++busy, only = m;
+  }
+  if (busy == 1 && members_[only].launches && members_[only].worker->idle()) {
+    for (Worker::Entry& entry : std::exchange(waiting_[only], {})) members_[only].worker->run_here(entry);
+    return;
+  }
+  for (std::size_t m = 0; m < size() && busy > 0; ++m) {
+    if (!waiting_[m].empty()) members_[m].worker->post(std::exchange(waiting_[m], {})), --busy;
+  }
+}
+
 void State::drain() {
+  if (builder_.load() == std::this_thread::get_id()) flush();
   std::vector<std::shared_ptr<Signal>> done;  // of all at once
   for (Member& m : members_) {
-    if (m.worker) done.push_back(m.worker->drained());
+    if (m.worker && !m.worker->idle()) done.push_back(m.worker->drained());
   }
   for (const auto& signal : done) signal->wait();
   require_sound();
@@ -157,24 +194,14 @@ device::MemoryState State::memory_of(std::size_t m) const {
   return s;
 }
 
-Layout State::choose(const View& shape) const {
-  if (options_.layout) return *options_.layout;
-  const std::size_t items = shape.items();
-  if (items >= size() || shape.limbs < 2 || size() == 1) return Layout::batch;
-  // What one member could not hold beside its work is spread whatever it costs.
-  const std::size_t item = shape.components * shape.limbs * shape.n * shape.word_size();
-  if (item > large_) return Layout::limb;
-  // Whole items are worked on side by side, limbs of them one item after the other.
-  return costs_.over_limbs(shape.limbs, shape.n, costs_.limb_members(), costs_.limb_links()) * static_cast<double>(items) *
-                     1.1 <
-                 costs_.alone(shape.limbs, shape.n)
-             ? Layout::limb
-             : Layout::batch;
-}
-
 void State::calibrate() {
   if (const std::size_t total = memory_of(0).total) large_ = total / 8;
-  if (options_.calibrate && size() > 1) {
+  if (!options_.costs.empty()) {
+    costs_.limbs_a_second.assign(size(), options_.costs[0]);
+    costs_.all = {.bytes_a_second = options_.costs[1], .exchange_seconds = options_.costs[2]};
+    costs_.spread_seconds = options_.costs[3], costs_.step_seconds = options_.costs[4];
+    if (costs_.group = largest_group(); !costs_.group.empty()) costs_.inside = costs_.all;
+  } else if (options_.calibrate && size() > 1) {
     std::vector<std::string> descriptions;
     std::vector<std::string> kinds;  // numbers aside: GPUs of one kind are alike
     for (const Member& m : members_) {
@@ -227,11 +254,19 @@ class MeshEvent final : public device::Event {
 MeshQueue::MeshQueue(std::shared_ptr<State> state)
     : state_(std::move(state)),
       ring_(std::make_unique<MeshKernels>(state_)),
-      lwe_(std::make_unique<MeshTfheKernels>(state_)) {
+      lwe_(std::make_unique<MeshTfheKernels>(state_)),
+      posted_(state_->size()),
+      waited_(state_->size()) {
   for (std::size_t m = 0; m < state_->size(); ++m) queues_.push_back(state_->member(m).device->make_queue());
 }
 
-void MeshQueue::perform(const device::Call& call) { device::perform(*this, call, *ring_, *lwe_); }
+void MeshQueue::perform(const device::Call& call) {
+  const std::lock_guard lock(state_->mutex());
+  state_->require_sound();
+  if (ring_->directly(*this, call)) return;
+  state_->settle(call, *this);
+  if (!ring_->directly(*this, call)) device::perform(*this, call, *ring_, *lwe_);
+}
 
 MeshQueue::~MeshQueue() {
   // The members' queues outlive what was posted.
@@ -292,7 +327,7 @@ void MeshQueue::after(const device::Event& event) {
   const auto* const mine = dynamic_cast<const MeshEvent*>(&event);
   require<MismatchError>(mine != nullptr, "an event of another device");
   const std::lock_guard lock(state_->mutex());
-  for (std::size_t m = 0; m < queues_.size(); ++m) after(m, m, mine->marks()[m]);
+  for (std::size_t m = 0; m < queues_.size(); ++m) touch(m), after(m, m, mine->marks()[m]);
 }
 
 void MeshQueue::uses(const Buffer& buffer) {
@@ -306,8 +341,17 @@ void MeshQueue::uses(const Buffer& buffer) {
 }
 
 void MeshQueue::wait() {
+  std::vector<device::u64> posted;
+  {
+    const std::lock_guard lock(state_->mutex());
+    posted = posted_;
+  }
   state_->drain();
-  for (const auto& q : queues_) q->wait();
+  for (std::size_t m = 0; m < queues_.size(); ++m) {
+    if (waited_[m].load() >= posted[m]) continue;
+    queues_[m]->wait();
+    waited_[m].store(std::max(waited_[m].load(), posted[m]));  // of two who wait the later may be the first: then again
+  }
   state_->require_sound();
 }
 
@@ -359,7 +403,11 @@ class MeshDevice final : public Mesh {
   Buffer allocate(const View& shape, const PrimeList& primes, Queue& queue) override {
     // Words of no prime, or not of a ring's degree, are LWE ciphertexts: of no use in pieces.
     const bool whole = shape.limbs == 1 && (primes.size() == 0 || !std::has_single_bit(shape.n));
-    return allocate(shape, primes, whole ? Layout::batch : state_->choose(shape), queue);
+    if (!whole) return allocate(shape, primes, state_->choose(shape), queue);
+    const Placement shared{Layout::batch, Deal::shares(shares(shape.items(), state_->weights()))};
+    auto memory = allocate(shape, primes, shared, queue);
+    memory->settled = true;  // what is computed on them takes long wherever they come from
+    return memory;
   }
 
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<MeshQueue>(state_); }
@@ -474,7 +522,8 @@ class MeshDevice final : public Mesh {
   Buffer reshard(const View& from, const PrimeList& primes, Layout to, Queue& queue) override {
     const std::vector<std::size_t> batch(from.shape.begin(), from.shape.begin() + from.axes);
     View target = View::dense(nullptr, from.word, batch, from.components, from.limbs, from.n);
-    auto memory = std::make_shared<MeshMemory>(state_, target, primes, to, own(queue).queues());
+    auto memory = allocate(target, primes, {to, state_->over_all(from.items()).deal}, queue);
+    memory->settled = true;
     target.data = memory->address();
     queue.enqueue(device::Copy{from, target});
     return memory;
@@ -497,9 +546,10 @@ class MeshDevice final : public Mesh {
     return sum;
   }
 
-  Buffer allocate(const View& shape, const PrimeList& primes, Layout layout, Queue& queue) {
+  std::shared_ptr<MeshMemory> allocate(const View& shape, const PrimeList& primes, const Placement& placement,
+                                       Queue& queue) {
     state_->require_sound();
-    return std::make_shared<MeshMemory>(state_, shape, primes, layout, own(queue).queues());
+    return std::make_shared<MeshMemory>(state_, shape, primes, placement, own(queue).queues());
   }
 
   /// Bytes of a member and their place among the host's.
@@ -543,7 +593,14 @@ class MeshDevice final : public Mesh {
     };
     if (whole) {
       const View v = View::dense(address, shape.word, {bytes / item}, shape.components, shape.limbs, shape.n);
-      for (const Block& b : memory.blocks(v, true)) add(b.member, {b.view.data, b.first * item, b.count * item});
+      for (const Block& b : memory.blocks(v, true)) {
+        if (b.step == 1) {
+          add(b.member, {b.view.data, b.first * item, b.count * item});
+          continue;
+        }
+        for (std::size_t i = 0; i < b.count; ++i)
+          add(b.member, {b.view.address(i, 0, 0), (b.first + i * b.step) * item, item});
+      }
       return copies;
     }
     std::size_t done = 0;
@@ -563,17 +620,24 @@ class MeshDevice final : public Mesh {
   /// Does `one(device, queue, copy)` for all of this rank's, and waits.
   template <class One>
   void transfer(Queue& queue, const Copies& copies, const std::byte* written, One one) {
+    MeshQueue& mine = own(queue);
     std::vector<std::shared_ptr<Signal>> done;
     {
-      Operation op(*state_, queue);
-      View probe;
-      if (written) probe.data = const_cast<std::byte*>(written), op.writes(probe);
+      const std::lock_guard lock(state_->mutex());
+      if (written) {
+        View probe;
+        probe.data = const_cast<std::byte*>(written);
+        Operation(*state_, queue).writes(probe);
+      }
+      // By the threads: who waits for a device keeps nobody else from posting.
       for (std::size_t m = 0; m < size(); ++m) {
         if (copies[m].empty() || !state_->here(m)) continue;
-        op.post(m, [&list = copies[m], &one](device::Device& d, Queue& mine) {
-          for (const Copy& c : list) one(d, mine, c);
+        mine.touch(m);
+        Worker& worker = *state_->member(m).worker;
+        worker.post([&d = *state_->member(m).device, &q = mine.queue(m), &list = copies[m], &one] {
+          for (const Copy& c : list) one(d, q, c);
         });
-        done.push_back(state_->member(m).worker->drained());
+        done.push_back(worker.drained());
       }
     }
     for (const auto& signal : done) signal->wait();

@@ -131,7 +131,7 @@ void MeshKernels::by_parts(Queue& q, const C& call, bool whole_limbs, Adapt adap
     const Block& part = parts[i];
     C mine_of_it = call;
     if constexpr (requires { call.ring; }) {
-      mine_of_it.ring = mine<MeshRing>(*call.ring).shared(part.member);
+      mine_of_it.ring = mine<MeshRing>(*call.ring).on(part.member);
       mine_of_it.primes = primes_of(part, primes);
     }
     std::size_t input = 0;
@@ -182,8 +182,27 @@ void MeshKernels::run(Queue& q, const Permute& c) {
 }
 
 void MeshKernels::run(Queue& q, const Sample& c) {
-  by_parts(q, c, true,
-           [](Sample& mine, const Block& part) { mine.draw.get().first_item += static_cast<math::u32>(part.first); });
+  // The draw of an item is its number's: items that do not follow each other are drawn one by one.
+  if (c.out.items() == 0) return;
+  Operation op(*state_, q);
+  const std::vector<Block> own = op.parts(c.out);
+  const bool away = op.home(c.out) == Layout::coefficient;
+  const bool apart = std::any_of(own.begin(), own.end(), [](const Block& b) { return b.count > 1 && b.step > 1; });
+  if (!apart || away) {
+    return by_parts(q, c, true, [](Sample& mine, const Block& part) {
+      mine.draw.get().first_item += static_cast<math::u32>(part.first);
+    });
+  }
+  op.writes(c.out);
+  for (const Block& part : own) {
+    for (std::size_t i = 0; i < part.count && state_->here(part.member); ++i) {
+      Sample mine_of_it = c;
+      mine_of_it.ring = mine<MeshRing>(*c.ring).on(part.member);
+      mine_of_it.draw.get().first_item += static_cast<math::u32>(part.first + i * part.step);
+      mine_of_it.out = part.view.with_leading(i, 1);
+      op.post(part.member, std::move(mine_of_it));
+    }
+  }
 }
 
 std::vector<PermutationHandle> MeshKernels::turns_of(const PermutationHandle& turn, const std::vector<Block>& parts) const {
@@ -191,7 +210,7 @@ std::vector<PermutationHandle> MeshKernels::turns_of(const PermutationHandle& tu
   if (!turn) return turns;
   const auto& permutation = mine<MeshPermutation>(*turn);
   for (const Block& b : parts) {
-    if (!turns[b.member]) turns[b.member] = permutation.shared(b.member);
+    if (!turns[b.member]) turns[b.member] = permutation.on(b.member);
   }
   return turns;
 }
@@ -243,7 +262,7 @@ void MeshKernels::run(Queue& q, const InnerProduct& c) {
   if (away) parts = op.room(parts, c.out.components, c.out.word);
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    op.post(parts[i].member, InnerProduct{mine<MeshRing>(*c.ring).shared(parts[i].member), primes_of(parts[i], c.primes),
+    op.post(parts[i].member, InnerProduct{mine<MeshRing>(*c.ring).on(parts[i].member), primes_of(parts[i], c.primes),
                                           in[i].view, keys[i].view, keys[i].limbs, parts[i].view});
   }
   if (away) op.store(parts, c.out);
@@ -268,7 +287,7 @@ void MeshKernels::run(Queue& q, const Product& c) {
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t m = parts[i].member;
-    op.post(m, Product{mine<MeshRing>(*c.ring).shared(m), primes_of(parts[i], c.primes), product.on(m), from[i].view,
+    op.post(m, Product{mine<MeshRing>(*c.ring).on(m), primes_of(parts[i], c.primes), product.on(m), from[i].view,
                        parts[i].view});
   }
   if (away) op.store(parts, c.out);
@@ -279,7 +298,9 @@ void MeshKernels::run(Queue& q, const Product& c) {
 bool MeshKernels::product_by_rows(Operation& op, const Product& c) {
   const auto& product = mine<MeshProduct>(*c.product);
   if (product.product().groups != 1 || product.product().outputs != 1) return false;
+  // `parts` follow each other where the result lies in shares.
   const std::vector<Block> parts = op.parts(c.out);
+  if (std::any_of(parts.begin(), parts.end(), [](const Block& b) { return b.count > 1 && b.step > 1; })) return false;
   std::vector<MeshProduct::Rows> rows;
   std::vector<Block> wanted;
   std::size_t total = 0;
@@ -296,8 +317,8 @@ bool MeshKernels::product_by_rows(Operation& op, const Product& c) {
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t m = parts[i].member;
-    op.post(m, Product{mine<MeshRing>(*c.ring).shared(m), primes_of(parts[i], c.primes), product.on(m, rows[i]),
-                       from[i].view, parts[i].view});
+    op.post(m, Product{mine<MeshRing>(*c.ring).on(m), primes_of(parts[i], c.primes), product.on(m, rows[i]), from[i].view,
+                       parts[i].view});
   }
   return true;
 }

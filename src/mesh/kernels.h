@@ -14,7 +14,7 @@ class MeshPrepared final : public Base {
   MeshPrepared(std::shared_ptr<State> state, Source source)
       : Base(source), state_(std::move(state)), each_(state_->size()), source_(std::move(source)) {}
 
-  std::shared_ptr<const Base> shared(std::size_t m) const {
+  std::shared_ptr<const Base> on(std::size_t m) const {
     if (!state_->here(m)) return nullptr;
     const std::lock_guard lock(mutex_);
     if (!each_[m]) each_[m] = state_->guarded([&] { return state_->member(m).device->kernels().prepare(source_); });
@@ -64,9 +64,45 @@ class MeshProduct final : public PreparedProduct {
   mutable std::map<std::tuple<std::size_t, std::size_t, std::size_t>, std::shared_ptr<const PreparedProduct>> each_;
 };
 
+/// Plans as the members have them, made once for each.
+class MeshPlans {
+ public:
+  /// Null for null. Throws MismatchError.
+  template <class Plan>
+  std::shared_ptr<const Plan> on(const std::shared_ptr<const Plan>& plan, std::size_t m);
+  /// With the key's limbs where they lie on the member.
+  std::shared_ptr<const KeySwitchPlan> on(const std::shared_ptr<const KeySwitchPlan>& plan, std::size_t m,
+                                          const PrimeList& key_limbs);
+  std::shared_ptr<const LinearPlan> on(const std::shared_ptr<const LinearPlan>& plan, std::size_t m,
+                                       const PrimeList& key_limbs);
+
+ private:
+  struct Known {
+    std::weak_ptr<const void> source;  // another one may come to lie where it was
+    std::size_t member;
+    PrimeList key_limbs;
+    std::shared_ptr<const void> plan;
+  };
+  template <class Plan, class Change>
+  std::shared_ptr<const Plan> known(const std::shared_ptr<const Plan>& plan, std::size_t m, const PrimeList& key_limbs,
+                                    Change change);
+
+  std::multimap<const void*, Known> known_;
+  std::size_t most_ = 64;  // then those are let go whose source is
+};
+
+/// TFHE's kernels have code of their own, see tfhe.h.
+template <class C>
+concept OfTfhe = requires(C c) {
+  c.layer;
+};
+
 class MeshKernels final : public Kernels {
  public:
   explicit MeshKernels(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  /// Performs a call whose operands lie whole on one member there; false where they do not.
+  bool directly(Queue&, const device::Call& call);
 
   std::shared_ptr<const PreparedRing> prepare(std::shared_ptr<const math::Ring> ring) override;
   std::shared_ptr<const PreparedConversion> prepare(math::Conversion conversion) override;
@@ -109,6 +145,8 @@ class MeshKernels final : public Kernels {
   void by_parts(Queue& q, const C& call, bool whole_limbs) {
     by_parts(q, call, whole_limbs, [](C&, const Block&) {});
   }
+  template <class C>
+  bool directly(Queue&, const C& call);
   /// A composite on the members that hold whole items; false where its result lies otherwise.
   template <class C>
   bool by_items(Queue&, const C& call);
@@ -147,6 +185,7 @@ class MeshKernels final : public Kernels {
   bool runs_over_limbs(const Operation& op, const View& out) const { return op.home(out) != Layout::batch; }
 
   std::shared_ptr<State> state_;
+  MeshPlans plans_;  // of a queue's: used under the mesh's mutex
 };
 
 }  // namespace heliograph::mesh

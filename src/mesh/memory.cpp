@@ -34,14 +34,7 @@ struct Row {
   std::ptrdiff_t item, step;
 
   std::ptrdiff_t last() const { return item + static_cast<std::ptrdiff_t>(count - 1) * step; }
-  /// How many of the first ones lie before item `bound`; where the step is negative, at it or behind it.
-  std::size_t until(std::size_t bound) const {
-    const auto ahead = step < 0 ? item - static_cast<std::ptrdiff_t>(bound) + 1 : static_cast<std::ptrdiff_t>(bound) - item;
-    if (ahead <= 0) return 0;
-    if (step == 0) return count;
-    const std::ptrdiff_t each = std::abs(step);
-    return std::min(count, static_cast<std::size_t>((ahead + each - 1) / each));
-  }
+  std::size_t at(std::size_t k) const { return static_cast<std::size_t>(item + static_cast<std::ptrdiff_t>(k) * step); }
 };
 
 std::vector<Row> rows_of(const View& v, std::size_t item_words, std::size_t origin) {
@@ -77,56 +70,60 @@ std::vector<Row> rows_of(const View& v, std::size_t item_words, std::size_t orig
 
 }  // namespace
 
-MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, const PrimeList& primes, Layout layout,
+MeshMemory::MeshMemory(std::shared_ptr<State> state, const View& shape, const PrimeList& primes, const Placement& placement,
                        const std::vector<Queue*>& queues)
-    : Memory(nullptr, shape.bytes()), state_(std::move(state)), shape_(shape), layout_(layout) {
-  const std::size_t members = state_->size();
-  local_.resize(members);
-  const std::size_t items = shape_.items(), limb_words = shape_.components * shape_.n;
+    : Memory(nullptr, shape.bytes()),
+      state_(std::move(state)),
+      shape_(shape),
+      layout_(placement.layout),
+      deal_(placement.deal),
+      local_(state_->size()) {
+  const std::size_t members = state_->size(), limb_words = shape_.components * shape_.n;
   for (auto& l : local_) l.words = limb_words * shape_.limbs;
-  switch (layout_) {
-    case Layout::batch:
-      bounds_ = shares(items, state_->weights());
-      break;
-    case Layout::coefficient:
-      bounds_ = shares(shape_.n, state_->limb_weights(), 64);
-      for (std::size_t m = 0; m < members; ++m)
-        local_[m].words = shape_.components * shape_.limbs * (bounds_[m + 1] - bounds_[m]);
-      break;
-    case Layout::limb:
-      limbs_.resize(members);
-      for (std::size_t l = 0; l < shape_.limbs; ++l) {
-        const std::size_t m = state_->owners()[l < primes.size() ? primes[l] : static_cast<PrimeIndex>(l)];
-        owner_.push_back(m);
-        rank_.push_back(limbs_[m].size());
-        limbs_[m].push_back(l);
-      }
-      for (std::size_t m = 0; m < members; ++m) local_[m].words = limb_words * limbs_[m].size();
-      break;
-  }
-  if (!fits_elsewhere(queues)) {
-    for (std::size_t m = 0; m < members; ++m) {
-      if (const std::size_t bytes = bytes_on(m)) local_[m].buffer = state_->allocate(m, bytes, *queues[m]);
+  if (layout_ == Layout::coefficient) {
+    bounds_ = shares(shape_.n, state_->limb_weights(), 64);
+    for (std::size_t m = 0; m < members; ++m)
+      local_[m].words = shape_.components * shape_.limbs * (bounds_[m + 1] - bounds_[m]);
+  } else if (layout_ == Layout::limb) {
+    limbs_.resize(members);
+    for (std::size_t l = 0; l < shape_.limbs; ++l) {
+      const std::size_t m = state_->owners()[l < primes.size() ? primes[l] : static_cast<PrimeIndex>(l)];
+      owner_.push_back(m);
+      rank_.push_back(limbs_[m].size());
+      limbs_[m].push_back(l);
     }
+    for (std::size_t m = 0; m < members; ++m) local_[m].words = limb_words * limbs_[m].size();
   }
-  for (std::size_t m = 0; m < members; ++m) state_->hold(m, bytes_on(m));
+  if (!fits_elsewhere(queues)) allocate(queues);
+  hold(true);
   address_ = shape_.data = state_->new_address(bytes_, this);
 }
 
 std::size_t MeshMemory::bytes_on(std::size_t m) const {
-  const std::size_t held = layout_ == Layout::batch ? bounds_[m + 1] - bounds_[m] : shape_.items();
+  const std::size_t held = layout_ == Layout::batch ? deal_.items_on(m) : shape_.items();
   return held * local_[m].words * shape_.word_size();
 }
 
-/// Fewer items than members lie on the first ones; where these have no room, on the next: keys fill one after the other.
+void MeshMemory::allocate(const std::vector<Queue*>& queues) {
+  for (std::size_t m = 0; m < local_.size(); ++m) {
+    if (const std::size_t bytes = bytes_on(m)) local_[m].buffer = state_->allocate(m, bytes, *queues[m]);
+  }
+}
+
+void MeshMemory::hold(bool held) {
+  for (std::size_t m = 0; m < local_.size(); ++m) held ? state_->hold(m, bytes_on(m)) : state_->release(m, bytes_on(m));
+}
+
+/// What lies on some members alone lies on the next ones where these have no room: keys fill one after the other.
 bool MeshMemory::fits_elsewhere(const std::vector<Queue*>& queues) {
-  const std::size_t members = local_.size(), items = shape_.items();
-  if (layout_ != Layout::batch || items == 0 || items >= members || state_->over_ranks()) return false;
-  const std::vector<std::size_t> first = bounds_;
-  for (std::size_t shift = 0; shift + items <= members; ++shift) {
+  const std::size_t members = local_.size();
+  if (layout_ != Layout::batch || deal_.in_shares() || deal_.order().size() == members || state_->over_ranks()) return false;
+  const Deal first = deal_;
+  for (std::size_t shift = 0; shift < members; ++shift) {
     try {
-      for (std::size_t m = 0; m <= members; ++m) bounds_[m] = m < shift ? 0 : first[m - shift];
-      bounds_[members] = items;
+      std::vector<std::size_t> order = first.order();
+      for (std::size_t& m : order) m = (m + shift) % members;
+      deal_ = Deal::round(std::move(order), first.items(), first.block());
       for (std::size_t m = 0; m < members; ++m) {
         if (const std::size_t bytes = bytes_on(m)) local_[m].buffer = state_->member(m).device->allocate(bytes, *queues[m]);
       }
@@ -135,8 +132,17 @@ bool MeshMemory::fits_elsewhere(const std::vector<Queue*>& queues) {
       for (auto& l : local_) l.buffer = nullptr;
     }
   }
-  bounds_ = first;
+  deal_ = first;
   return false;
+}
+
+void MeshMemory::move_to(const Deal& deal, const std::vector<Queue*>& queues) {
+  require<InternalError>(layout_ == Layout::batch && !settled, "memory that has been written does not move");
+  hold(false);
+  for (auto& l : local_) l.buffer = nullptr;  // nobody has used it
+  deal_ = deal;
+  allocate(queues);
+  hold(true);
 }
 
 MeshMemory::~MeshMemory() {
@@ -159,7 +165,7 @@ MeshMemory::~MeshMemory() {
 Block MeshMemory::block_of(const View& v, std::size_t m) const {
   const Origin o = origin_of(shape_, v);
   const std::size_t word = v.word_size();
-  Block b{.member = m, .first = 0, .count = v.items(), .begin = 0, .length = shape_.n, .view = v};
+  Block b{.member = m, .first = 0, .count = v.items(), .begin = 0, .length = shape_.n, .view = v.lent()};
   std::size_t limbs = shape_.limbs, start = o.limb, step = o.limb_step;
   if (layout_ == Layout::limb) {
     limbs = limbs_[m].size();
@@ -188,63 +194,129 @@ Block MeshMemory::block_of(const View& v, std::size_t m) const {
   b.view.component_stride = o.component_step * component;
   for (int i = 0; i < v.axes; ++i)
     b.view.stride[i] = v.stride[i] / static_cast<std::ptrdiff_t>(item_words) * static_cast<std::ptrdiff_t>(item);
-  const std::size_t skipped = layout_ == Layout::batch ? bounds_[m] : 0;
-  // May lie before the member's own words where its items come later: `blocks` cuts those off.
-  const auto words =
-      (static_cast<std::ptrdiff_t>(o.item) - static_cast<std::ptrdiff_t>(skipped)) * static_cast<std::ptrdiff_t>(item) +
-      static_cast<std::ptrdiff_t>(o.component * component + start * n);
-  b.view.data = (local_[m].buffer ? local_[m].buffer->address() : nullptr) + words * static_cast<std::ptrdiff_t>(word);
+  b.view.data = (local_[m].buffer ? local_[m].buffer->address() : nullptr) + (o.component * component + start * n) * word;
   return b;
 }
+
+void MeshMemory::begin_at(Block& b, std::size_t place) const {
+  b.view.data += place * local_[b.member].words * b.view.word_size();
+}
+
+std::optional<ItemRow> MeshMemory::row(const View& v) const {
+  if (v.items() == 0) return {};
+  const std::vector<Row> rows = rows_of(v, shape_.components * shape_.limbs * shape_.n, origin_of(shape_, v).item);
+  if (rows.size() != 1) return {};
+  return ItemRow{static_cast<std::size_t>(rows[0].item), rows[0].count, rows[0].count > 1 ? rows[0].step : 1};
+}
+
+namespace {
+
+/// Items of a row that lie on one member at one distance: k first, first + step, ... are its items place, place + stride, ...
+struct Run {
+  std::size_t member, first, count, step, place;
+  std::ptrdiff_t stride;
+
+  std::ptrdiff_t next_place() const {
+    return static_cast<std::ptrdiff_t>(place) + static_cast<std::ptrdiff_t>(count) * stride;
+  }
+};
+
+std::vector<Run> runs_of(const Deal& deal, const Row& row) {
+  std::vector<Run> runs;
+  std::vector<std::size_t> open;  // each member's last run, plus one
+  for (std::size_t k = 0; k < row.count; ++k) {
+    const std::size_t item = row.at(k), member = deal.owner(item), place = deal.place(item);
+    if (member >= open.size()) open.resize(member + 1);
+    if (open[member] > 0) {
+      Run& r = runs[open[member] - 1];
+      if (r.count == 1) r.step = k - r.first, r.stride = static_cast<std::ptrdiff_t>(place - r.place);
+      if (r.first + r.count * r.step == k && r.next_place() == static_cast<std::ptrdiff_t>(place)) {
+        ++r.count;
+        continue;
+      }
+    }
+    runs.push_back({.member = member, .first = k, .count = 1, .step = 1, .place = place, .stride = 0});
+    open[member] = runs.size();
+  }
+  return runs;
+}
+
+/// The same of consecutive shares, without looking at each item.
+std::vector<Run> runs_of(const std::vector<std::size_t>& bounds, const Row& row) {
+  std::vector<Run> runs;
+  for (std::size_t k = 0; k < row.count;) {
+    const std::size_t item = row.at(k);
+    const auto after = std::upper_bound(bounds.begin(), bounds.end(), item);
+    const std::size_t begin = *std::prev(after), end = *after, each = static_cast<std::size_t>(std::abs(row.step));
+    const std::size_t ahead = row.step < 0 ? item - begin : end - 1 - item;
+    const std::size_t count = each == 0 ? row.count : std::min(row.count - k, ahead / each + 1);
+    runs.push_back({.member = static_cast<std::size_t>(after - bounds.begin()) - 1,
+                    .first = k,
+                    .count = count,
+                    .step = 1,
+                    .place = item - begin,
+                    .stride = row.step});
+    k += count;
+  }
+  return runs;
+}
+
+}  // namespace
 
 std::vector<Block> MeshMemory::blocks(const View& v, bool in_rows) const {
   std::vector<Block> result;
   if (v.items() == 0) return result;
   const Origin o = origin_of(shape_, v);
   const std::size_t item_words = shape_.components * shape_.limbs * shape_.n;
+  const bool by_items = layout_ == Layout::batch;
+  if (const auto sole = by_items ? deal_.sole() : std::nullopt; sole && !in_rows) {
+    result.push_back(block_of(v, *sole));
+    begin_at(result.back(), o.item);
+    return result;
+  }
   std::vector<Block> whole(local_.size());
   for (std::size_t m = 0; m < local_.size(); ++m) {
     if (local_[m].buffer) whole[m] = block_of(v, m);
   }
-  if (layout_ != Layout::batch && !in_rows) {
+  if (!by_items && !in_rows) {
     for (Block& b : whole) {
-      if (!b.limbs.empty() && b.length > 0 && b.view.data) result.push_back(std::move(b));
+      if (b.limbs.empty() || b.length == 0 || !b.view.data) continue;
+      begin_at(b, o.item);
+      result.push_back(std::move(b));
     }
     return result;
   }
   const std::vector<Row> rows = rows_of(v, item_words, o.item);
-  if (layout_ == Layout::batch) {
+  if (by_items && deal_.in_shares() && !in_rows) {
     // All on one member: the view as it is.
     std::ptrdiff_t least = rows.front().item, most = least;
     for (const Row& r : rows) {
       least = std::min({least, r.item, r.last()}), most = std::max({most, r.item, r.last()});
     }
-    for (std::size_t m = 0; m < local_.size() && !in_rows; ++m) {
-      if (bounds_[m] <= static_cast<std::size_t>(least) && static_cast<std::size_t>(most) < bounds_[m + 1])
-        return {whole[m]};
+    const std::size_t m = deal_.owner(static_cast<std::size_t>(least));
+    if (deal_.owner(static_cast<std::size_t>(most)) == m) {
+      begin_at(whole[m], deal_.place(o.item));
+      return {whole[m]};
     }
   }
-  const auto cut = [&](std::size_t m, const Row& row, std::size_t k0, std::size_t k1) {
-    if (k0 >= k1 || whole[m].limbs.empty() || whole[m].length == 0) return;
-    Block b = whole[m];
-    const std::size_t item = local_[m].words;
-    b.first = row.first + k0, b.count = k1 - k0;
-    const auto ahead = row.item + static_cast<std::ptrdiff_t>(k0) * row.step - static_cast<std::ptrdiff_t>(o.item);
-    b.view.data += ahead * static_cast<std::ptrdiff_t>(item * v.word_size());
+  const auto cut = [&](const Row& row, const Run& run) {
+    const Block& all = whole[run.member];
+    if (all.limbs.empty() || all.length == 0) return;
+    Block b = all;
+    b.first = row.first + run.first, b.count = run.count, b.step = run.step;
+    begin_at(b, run.place);
     b.view.axes = 1;
-    b.view.shape[0] = b.count, b.view.stride[0] = row.step * static_cast<std::ptrdiff_t>(item);
+    b.view.shape[0] = run.count;
+    b.view.stride[0] = run.stride * static_cast<std::ptrdiff_t>(local_[run.member].words);
     result.push_back(std::move(b));
   };
   for (const Row& row : rows) {
+    if (by_items) {
+      for (const Run& run : deal_.in_shares() ? runs_of(deal_.bounds(), row) : runs_of(deal_, row)) cut(row, run);
+      continue;
+    }
     for (std::size_t m = 0; m < local_.size(); ++m) {
-      if (!local_[m].buffer) continue;
-      if (layout_ != Layout::batch) {
-        cut(m, row, 0, row.count);
-        continue;
-      }
-      // Items row.item + k * row.step of [bounds[m], bounds[m + 1]).
-      const std::size_t low = row.until(bounds_[m]), high = row.until(bounds_[m + 1]);
-      cut(m, row, std::min(low, high), std::max(low, high));
+      if (local_[m].buffer) cut(row, {m, 0, row.count, 1, row.at(0), row.step});
     }
   }
   return result;

@@ -37,7 +37,10 @@ struct Options {
   Exchange exchange = Exchange::automatic;
   SwitchMethod key_switch = SwitchMethod::automatic;
   bool calibrate = true;  // false: equal members, and links as on NVSwitch
-  bool sockets = false;   // between processes: no channels of the devices
+  /// In place of a calibration: transforms a second of each member, bytes a second of the links, then seconds: of an exchange,
+  /// of spreading a call, of the host for a step. See mesh/costs.h.
+  std::vector<double> costs;
+  bool sockets = false;  // between processes: no channels of the devices
 };
 
 /// What moved between the members of all ranks; through this rank's host; from this rank to others, words of members and
@@ -70,7 +73,7 @@ std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> mem
 /// A device by name: those of device::open_device; the bare name of a kind of which device::found_devices lists several: all
 /// of them; "cpu,cpu:avx2" and "3*cpu": a mesh of these.
 /// After a mesh's members, options: "/batch", "/limb", "/coefficient", "/staged", "/events", "/broadcast", "/transpose", "/input",
-/// "/output", "/weights=2:1:1", "/slowdown=1:4", "/hosts=0:0:1", "/uncalibrated", "/sockets". Throws ParameterError, DeviceError.
+/// "/output", "/weights=2:1:1", "/slowdown=1:4", "/hosts=0:0:1", "/uncalibrated", "/costs=6e6:250e9:15e-6:40e-6:8e-6", "/sockets". Throws ParameterError, DeviceError.
 ///
 /// Where HELIOGRAPH_RANKS is more than 1, these are the devices of this rank, and what is opened is the mesh of all ranks'
 /// (docs/ranks.md). All ranks make the same calls in the same order; what ends the mesh on one ends it on all.

@@ -65,12 +65,14 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
       o.weights = numbers(w.substr(8), name);
     } else if (w.starts_with("slowdown=")) {
       o.slowdown = numbers(w.substr(9), name);
+    } else if (w.starts_with("costs=")) {
+      o.costs = numbers(w.substr(6), name);
     } else if (w.starts_with("hosts=")) {
       o.hosts = numbers(w.substr(6), name);
     } else {
       throw ParameterError("a mesh knows no option \"" + w +
                            "\"; there are batch, limb, coefficient, staged, events, broadcast, transpose, input, output, "
-                           "weights=, slowdown=, hosts=, uncalibrated and sockets");
+                           "weights=, slowdown=, hosts=, costs=, uncalibrated and sockets");
     }
   }
   return o;

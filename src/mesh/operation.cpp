@@ -37,7 +37,8 @@ std::optional<View> shown(const Block& have, const Block& part, bool any_limbs) 
   View v = have.view;
   if (have.first != part.first || have.count != part.count) {
     if (v.axes != 1) return {};
-    v = v.with_leading(part.first - have.first, part.count);
+    v = v.with_leading((part.first - have.first) / have.step, part.count);
+    if (part.count > 1) v.stride[0] *= static_cast<std::ptrdiff_t>(part.step / have.step);
   }
   if (any_limbs || have.limbs == part.limbs) return v;
   std::vector<std::size_t> at;
@@ -57,6 +58,7 @@ std::optional<View> shown(const Block& have, const Block& part, bool any_limbs) 
 Operation::Operation(State& state, Queue& queue)
     : state_(state), queue_(own(queue)), lock_(state.mutex()), temporary_(state.size()) {
   state_.require_sound();
+  state_.begin_operation();
 }
 
 Operation::~Operation() {
@@ -65,14 +67,17 @@ Operation::~Operation() {
     state_.post(
         m, [mine = std::move(temporary_[m])]() mutable { mine.clear(); }, true);
   }
+  state_.end_operation();
 }
 
 void Operation::post(std::size_t m, Task task) {
+  queue_.touch(m);
   state_.post(
       m, [&device = *state_.member(m).device, &queue = queue_.queue(m), task = std::move(task)] { task(device, queue); });
 }
 
 void Operation::post(std::size_t m, device::Call call) {
+  queue_.touch(m);
   state_.post(m, [&queue = queue_.queue(m), call = std::move(call)] { queue.enqueue(call); });
 }
 
@@ -138,7 +143,7 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
     }
     // A part of one repeated item: fetched once, shown `count` times.
     Block wanted = part;
-    if (one) wanted.first = 0, wanted.count = 1;
+    if (one) wanted.first = 0, wanted.count = 1, wanted.step = 1;
     const auto repeated = [&](const View& item) {
       Block b = part;
       b.view = item;
@@ -150,8 +155,9 @@ std::vector<Block> Operation::fetch(const View& v, const std::vector<Block>& par
     };
     const auto serves = [&](const MeshMemory::Copy& c) {
       return c.offset == offset && c.components == v.components && c.part.member == wanted.member &&
-             c.part.first == wanted.first && c.part.count == wanted.count && c.part.limbs == wanted.limbs &&
-             c.part.begin == wanted.begin && c.part.length == wanted.length && same_words(c.source, v, one);
+             c.part.first == wanted.first && c.part.count == wanted.count && c.part.step == wanted.step &&
+             c.part.limbs == wanted.limbs && c.part.begin == wanted.begin && c.part.length == wanted.length &&
+             same_words(c.source, v, one);
     };
     const MeshMemory::Copy* kept = nullptr;
     for (const auto* list : {&memory.copies, &fresh}) {
@@ -212,6 +218,7 @@ void Operation::writes(const View& out) {
     temporary_[copy.part.member].push_back(std::move(copy.buffer));
   }
   memory.copies.clear();
+  memory.settled = true;
 }
 
 void Operation::exchange(const std::vector<Move>& moves) {

@@ -36,6 +36,47 @@ std::vector<std::size_t> shares(std::size_t count, const std::vector<double>& we
   return bounds;
 }
 
+Deal Deal::shares(std::vector<std::size_t> bounds) {
+  Deal d;
+  d.items_ = bounds.back();
+  d.bounds_ = std::move(bounds);
+  return d;
+}
+
+Deal Deal::round(std::vector<std::size_t> order, std::size_t items, std::size_t block) {
+  Deal d;
+  d.order_ = std::move(order);
+  d.items_ = items;
+  // One member holds all in any block.
+  d.block_ = d.order_.size() == 1 ? 1 : block;
+  return d;
+}
+
+std::size_t Deal::owner(std::size_t item) const {
+  if (!in_shares()) return order_[item / block_ % order_.size()];
+  return static_cast<std::size_t>(std::upper_bound(bounds_.begin(), bounds_.end(), item) - bounds_.begin()) - 1;
+}
+
+std::size_t Deal::place(std::size_t item) const {
+  if (in_shares()) return item - bounds_[owner(item)];
+  return item / (block_ * order_.size()) * block_ + item % block_;
+}
+
+std::size_t Deal::items_on(std::size_t member) const {
+  if (in_shares()) return bounds_[member + 1] - bounds_[member];
+  const auto at = std::find(order_.begin(), order_.end(), member);
+  if (at == order_.end()) return 0;
+  const std::size_t round = block_ * order_.size(), rest = items_ % round;
+  const auto before = static_cast<std::size_t>(at - order_.begin()) * block_;
+  return items_ / round * block_ + (rest > before ? std::min(block_, rest - before) : 0);
+}
+
+std::optional<std::size_t> Deal::sole() const {
+  if (items_ == 0) return {};
+  const std::size_t first = owner(0);
+  return items_on(first) == items_ ? std::optional(first) : std::nullopt;
+}
+
 LimbOwners::LimbOwners(const std::vector<double>& weights) : owner_(4 * device::kMaxLimbs) {
   std::vector<double> held(weights.size());
   for (auto& owner : owner_) {
@@ -60,40 +101,66 @@ std::vector<Block> with_limbs(std::vector<Block> parts, const std::vector<std::s
 }
 
 std::vector<Block> with_items(std::vector<Block> parts, std::size_t count) {
-  for (Block& b : parts) b.first = 0, b.count = count;
+  for (Block& b : parts) b.first = 0, b.count = count, b.step = 1;
   return parts;
 }
 
 bool Block::covers(const Block& o) const {
-  return member == o.member && first <= o.first && first + count >= o.first + o.count && begin == o.begin &&
-         length == o.length && std::includes(limbs.begin(), limbs.end(), o.limbs.begin(), o.limbs.end());
+  const bool items = o.first >= first && (o.first - first) % step == 0 && (o.count < 2 || o.step % step == 0) &&
+                     (o.count == 0 || o.last() <= last());
+  return member == o.member && items && begin == o.begin && length == o.length &&
+         std::includes(limbs.begin(), limbs.end(), o.limbs.begin(), o.limbs.end());
 }
 
 namespace {
 
-/// Items [first, first + count) of a block's view, counted from the block's first; words [begin, begin + length) of it.
-View narrowed(const View& v, std::size_t first, std::size_t count, std::size_t begin, std::size_t length) {
+/// Of a block's view items first, first + step, ... (`count`), counted in the view; words [begin, begin + length) of it.
+View narrowed(const View& v, std::size_t first, std::size_t count, std::size_t step, std::size_t begin, std::size_t length) {
   View r = v;
   if (first != 0 || count != v.items()) {
     require<InternalError>(v.axes == 1, "only rows of items can be cut");
     r = v.with_leading(first, count);
+    r.stride[0] *= static_cast<std::ptrdiff_t>(step);
   }
   r.data += begin * v.word_size();
   r.n = length;
   return r;
 }
 
+/// Items that two blocks have in common: of the view of each the first, and the way to the next.
+struct Shared {
+  std::size_t count = 0, a = 0, a_step = 1, b = 0, b_step = 1;
+};
+
+Shared shared_items(const Block& a, const Block& b) {
+  Shared s;
+  if (a.count == 0 || b.count == 0) return s;
+  const std::size_t a_step = a.count > 1 ? a.step : 1, b_step = b.count > 1 ? b.step : 1;
+  const std::size_t least = std::max(a.first, b.first), most = std::min(a.last(), b.last());
+  // The first item of `a` at `least` or behind that is one of `b`: they repeat after at most b_step of them.
+  std::size_t item = a.first + (least - a.first + a_step - 1) / a_step * a_step;
+  for (std::size_t tried = 0; item <= most && (item - b.first) % b_step != 0; ++tried, item += a_step) {
+    if (tried == b_step) return s;
+  }
+  if (least > most || item > most) return s;
+  const std::size_t step = std::lcm(a_step, b_step);
+  return {.count = (most - item) / step + 1,
+          .a = (item - a.first) / a_step,
+          .a_step = step / a_step,
+          .b = (item - b.first) / b_step,
+          .b_step = step / b_step};
+}
+
 }  // namespace
 
 std::vector<Pair> intersect(const Block& from, const Block& to) {
   std::vector<Pair> pairs;
-  const std::size_t first = std::max(from.first, to.first);
-  const std::size_t last = std::min(from.first + from.count, to.first + to.count);
+  const Shared items = shared_items(from, to);
   const std::size_t begin = std::max(from.begin, to.begin);
   const std::size_t end = std::min(from.begin + from.length, to.begin + to.length);
-  if (first >= last || begin >= end) return pairs;
-  const View a = narrowed(from.view, first - from.first, last - first, begin - from.begin, end - begin);
-  const View b = narrowed(to.view, first - to.first, last - first, begin - to.begin, end - begin);
+  if (items.count == 0 || begin >= end) return pairs;
+  const View a = narrowed(from.view, items.a, items.count, items.a_step, begin - from.begin, end - begin);
+  const View b = narrowed(to.view, items.b, items.count, items.b_step, begin - to.begin, end - begin);
   // Common limbs in runs of one stride on either side.
   struct Common {
     std::size_t a, b;

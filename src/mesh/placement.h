@@ -1,6 +1,7 @@
 // Which part of a tensor lies on which member of a mesh.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "device/view.h"
@@ -18,9 +19,45 @@ enum class Layout : unsigned char {
 };
 const char* to_string(Layout);
 
+/// Which member holds each item of a tensor laid out by items: consecutive shares, or items dealt round.
+class Deal {
+ public:
+  Deal() = default;
+  /// Member m holds items [bounds[m], bounds[m + 1]).
+  static Deal shares(std::vector<std::size_t> bounds);
+  /// Item i is on member order[i / block % order.size()], each member named once: so a slice of a few items lies on many
+  /// members, and where a fresh tensor of as many items does.
+  static Deal round(std::vector<std::size_t> order, std::size_t items, std::size_t block = 1);
+  /// All on one member.
+  static Deal whole(std::size_t member, std::size_t items) { return round({member}, items); }
+
+  bool in_shares() const { return order_.empty(); }
+  const std::vector<std::size_t>& bounds() const { return bounds_; }
+  const std::vector<std::size_t>& order() const { return order_; }
+  std::size_t block() const { return block_; }
+  std::size_t items() const { return items_; }
+  std::size_t owner(std::size_t item) const;
+  /// The place of an item among those of its owner.
+  std::size_t place(std::size_t item) const;
+  std::size_t items_on(std::size_t member) const;
+  /// The member that holds all items; none where there are several, or no items.
+  std::optional<std::size_t> sole() const;
+  bool operator==(const Deal&) const = default;
+
+ private:
+  std::vector<std::size_t> bounds_, order_;
+  std::size_t block_ = 1, items_ = 0;
+};
+
 /// Bounds of consecutive shares of `count`, in proportion to `weights` and in multiples of `unit` (the last one of any weight
 /// takes the rest): one more than there are weights.
 std::vector<std::size_t> shares(std::size_t count, const std::vector<double>& weights, std::size_t unit = 1);
+
+/// Where a tensor lies.
+struct Placement {
+  Layout layout = Layout::batch;
+  Deal deal = {};  // by items
+};
 
 /// The member that holds the limb of each prime, whatever the tensor: dealt round in proportion to the weights, so that
 /// tensors of different levels lie alike and a dropped level unbalances nothing.
@@ -36,12 +73,14 @@ class LimbOwners {
 /// A rectangle of a view's index space, or of a tensor's, on one member.
 struct Block {
   std::size_t member = 0;
-  std::size_t first = 0, count = 0;   // flat items
+  std::size_t first = 0, count = 0;   // flat items: first, first + step, ...
   std::vector<std::size_t> limbs;     // positions, ascending
   std::size_t begin = 0, length = 0;  // words of a limb
   View view;                          // its words, where they are known: items in order, limbs in order
+  std::size_t step = 1;               // from one item to the next
 
   bool covers(const Block& other) const;
+  std::size_t last() const { return first + (count - 1) * step; }
 };
 
 /// first, first + 1, ..., `count` of them.

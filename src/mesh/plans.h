@@ -12,11 +12,8 @@ std::shared_ptr<const PreparedConversion> conversion_on(const std::shared_ptr<co
 const MeshConversion& mesh_of(const std::shared_ptr<const PreparedConversion>& c);
 PermutationHandle permutation_on(const PermutationHandle& permutation, std::size_t m);
 
-std::shared_ptr<device::DividePlan> plan_on(const device::DividePlan& plan, std::size_t m);
+/// A plan of this mesh as a member has it. MeshKernels keeps those of whole calls.
 std::shared_ptr<KeySwitchPlan> plan_on(const KeySwitchPlan& plan, std::size_t m);
-std::shared_ptr<MultiplyPlan> plan_on(const MultiplyPlan& plan, std::size_t m);
-/// With keys whose limbs lie so.
-std::shared_ptr<LinearPlan> plan_on(const LinearPlan& plan, const PrimeList& key_limbs, std::size_t m);
 
 /// A composite on a member, its batch cut as the member likes it, with scratch there.
 void post_in_stretches(Operation& op, std::size_t m, const Call& call);
@@ -60,7 +57,6 @@ bool MeshKernels::by_items(Queue& q, const C& call) {
   op.writes(out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t m = parts[i].member;
-    const auto plan = plan_on(*call.plan, m);
     C mine = call;
     std::size_t input = 0;
     C::each(mine, [&](View& v, Access access) {
@@ -71,9 +67,11 @@ bool MeshKernels::by_items(Queue& q, const C& call) {
         ++input;
       }
     });
-    if constexpr (requires { call.key; }) mine.key = keys[i].view, plan->key_limbs = keys[i].limbs;
+    if constexpr (requires { call.key; })
+      mine.key = keys[i].view, mine.plan = plans_.on(call.plan, m, keys[i].limbs);
+    else
+      mine.plan = plans_.on(call.plan, m);
     if constexpr (requires { call.turn; }) mine.turn = turns[m];
-    mine.plan = plan;
     post_in_stretches(op, m, mine);
   }
   return true;

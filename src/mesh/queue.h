@@ -56,6 +56,8 @@ class MeshQueue final : public Queue {
   const std::shared_ptr<State>& shared_state() const { return state_; }
   Queue& queue(std::size_t member) const { return *queues_[member]; }
   std::vector<Queue*> queues() const;
+  /// Something is posted to a member's queue: who waits for this queue waits for it. The mesh's mutex is held.
+  void touch(std::size_t member) { ++posted_[member]; }
   /// Where the members meet without the host; null where they cannot. Made at the first call.
   const std::shared_ptr<device::Meeting>& meeting();
   /// A mark after all that was posted to a member so far.
@@ -71,6 +73,8 @@ class MeshQueue final : public Queue {
   std::unique_ptr<MeshKernels> ring_;
   std::unique_ptr<MeshTfheKernels> lwe_;
   std::vector<std::shared_ptr<Queue>> queues_;
+  std::vector<device::u64> posted_;               // times that each was touched
+  std::vector<std::atomic<device::u64>> waited_;  // of these, how many are known to be done
   std::optional<std::shared_ptr<device::Meeting>> meeting_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -21,20 +22,37 @@ using math::Word;
 
 class State;
 
+/// Items of a tensor that a view shows at one distance: item, item + step, ..., `count` of them.
+struct ItemRow {
+  std::size_t item, count;
+  std::ptrdiff_t step;
+
+  std::size_t at(std::size_t k) const {
+    return static_cast<std::size_t>(static_cast<std::ptrdiff_t>(item) + static_cast<std::ptrdiff_t>(k) * step);
+  }
+  bool operator==(const ItemRow&) const = default;
+};
+
 /// One allocation over the members. Its address is of no device: it only names the words, see device/view.h.
 class MeshMemory final : public device::Memory {
  public:
-  /// Lies as `layout` says; `shape` is dense (its data is not looked at), `primes` are those of its limbs.
+  /// Lies as `placement` says; `shape` is dense (its data is not looked at), `primes` are those of its limbs.
   /// Throws OutOfMemoryError.
-  MeshMemory(std::shared_ptr<State> state, const View& shape, const PrimeList& primes, Layout layout,
+  MeshMemory(std::shared_ptr<State> state, const View& shape, const PrimeList& primes, const Placement& placement,
              const std::vector<Queue*>& queues);
   ~MeshMemory() override;
 
   Layout layout() const { return layout_; }
   const View& shape() const { return shape_; }
   std::size_t items() const { return shape_.items(); }
-  /// batch: bounds of the members' items; coefficient: of their words.
-  const std::vector<std::size_t>& bounds() const { return bounds_; }
+  /// By items: which member holds which.
+  const Deal& deal() const { return deal_; }
+  /// The member on which all of it lies, as one device would have it.
+  std::optional<std::size_t> sole() const { return layout_ == Layout::batch ? deal_.sole() : std::nullopt; }
+  /// By items, before anything is written: its items are to lie so. Throws OutOfMemoryError.
+  void move_to(const Deal& deal, const std::vector<Queue*>& queues);
+  /// The items of a view; none where they lie at several distances.
+  std::optional<ItemRow> row(const View& view) const;
   /// The words of a view of this memory on each member that has some. In rows: views of one axis.
   std::vector<Block> blocks(const View& view, bool in_rows) const;
   /// Its words on a member; may be null.
@@ -49,21 +67,26 @@ class MeshMemory final : public device::Memory {
     Buffer buffer;
   };
   std::vector<Copy> copies;  // guarded by the mesh's mutex; emptied when the memory is written
-  bool written = false;
+  bool settled = false;      // it has been written, or lies where it was asked to: it stays
 
  private:
   struct Local {
     std::size_t words = 0;  // of an item
     Buffer buffer;
   };
+  /// What a member has of a view, from its first item on: `begin_at` says which that is.
   Block block_of(const View& view, std::size_t member) const;
+  void begin_at(Block& block, std::size_t place) const;
   std::size_t bytes_on(std::size_t member) const;
+  void allocate(const std::vector<Queue*>& queues);
+  void hold(bool held);
   bool fits_elsewhere(const std::vector<Queue*>& queues);
 
   std::shared_ptr<State> state_;
   View shape_;
   Layout layout_;
-  std::vector<std::size_t> bounds_;
+  Deal deal_;                                    // by items
+  std::vector<std::size_t> bounds_;              // coefficient layout: of the members' words
   std::vector<std::vector<std::size_t>> limbs_;  // limb layout: each member's
   std::vector<std::size_t> owner_, rank_;        // limb layout: each limb's
   std::vector<Local> local_;
@@ -73,6 +96,7 @@ class MeshMemory final : public device::Memory {
 struct Member {
   std::shared_ptr<device::Device> device;
   std::unique_ptr<Worker> worker;  // none: of another rank
+  bool launches = false;           // what is enqueued runs by itself: any thread may enqueue it, and is soon done
   std::size_t held = 0;            // bytes of tensors and kept copies: known of all members on all ranks
 };
 
@@ -87,10 +111,22 @@ class State : public std::enable_shared_from_this<State> {
   /// Whether a member is this rank's.
   bool here(std::size_t m) const { return members_[m].worker != nullptr; }
   std::size_t rank_of(std::size_t m) const { return ranks_[m]; }
-  /// Posts to a member's thread; nothing where it is another rank's.
-  void post(std::size_t m, Worker::Task task, bool always = false) {
-    if (here(m)) members_[m].worker->post(std::move(task), always);
+  /// Posts to a member's thread; nothing where it is another rank's. While an operation is put together, with all of its
+  /// tasks at its end. The mutex is held.
+  void post(std::size_t m, Worker::Task task, bool always = false);
+  /// Runs a task at once, on this thread, where a member's queue takes it from any and nothing waits for the member's own
+  /// thread, nor for an operation's end; else false. The mutex is held.
+  template <class Task>
+  bool run_here(std::size_t m, const Task& task) {
+    Member& member = members_[m];
+    if (!member.launches || operations_ > 0 || !member.worker->idle()) return false;
+    Worker::Entry entry{std::cref(task), false};
+    member.worker->run_here(entry);
+    return true;
   }
+  /// Between these two tasks are gathered (they may be nested). The mutex is held.
+  void begin_operation();
+  void end_operation();
   Transport& transport() const { return *transport_; }
   /// Takes each member's value from its own rank, on every rank.
   template <class T>
@@ -127,14 +163,21 @@ class State : public std::enable_shared_from_this<State> {
     return before;
   }
   const Costs& costs() const { return costs_; }
+  /// The member with the largest share.
+  std::size_t fastest() const;
   /// The most members that one host has (the first such host's); none where all are of one host.
   std::vector<std::size_t> largest_group() const;
   /// Measures (or remembers) the members and their links.
   void calibrate();
   /// Whether `to` reads the memory of `from` by its address.
   bool reaches(std::size_t to, std::size_t from) const { return reach_[to * size() + from]; }
-  /// Where a tensor of that shape should lie.
-  Layout choose(const View& shape) const;
+  /// Where a tensor of that shape should lie, as long as nothing is known of what is computed: see choice.cpp.
+  Placement choose(const View& shape) const;
+  /// By items, over all members.
+  Placement over_all(std::size_t items) const;
+  /// Where the result of a call, which is not written yet, lies best: where its operands do, unless what it takes is less
+  /// elsewhere, moving them included.
+  void settle(const device::Call& call, Queue& queue);
 
   /// Guards the order in which work is posted to the workers, and what follows from it.
   std::recursive_mutex& mutex() { return mutex_; }
@@ -149,6 +192,7 @@ class State : public std::enable_shared_from_this<State> {
   Buffer allocate(std::size_t m, std::size_t bytes, Queue& queue);
   /// Lets all kept copies go; false where there were none.
   bool drop_copies();
+  /// Blocks until the members' threads have nothing left to do. Throws what a task threw.
   void drain();
   /// What may leave the mesh's memory: of the Device that this is the state of.
   device::Residents* residents = nullptr;
@@ -171,6 +215,10 @@ class State : public std::enable_shared_from_this<State> {
   void require_sound() const;
 
  private:
+  /// What waits to be posted goes out: to the threads; where one member alone has tasks and its thread is idle, it is done
+  /// here, for waking a thread takes longer than a launch.
+  void flush();
+
   Options options_;
   std::unique_ptr<Transport> transport_;  // outlives the members' threads
   std::vector<Member> members_;
@@ -184,6 +232,9 @@ class State : public std::enable_shared_from_this<State> {
   std::size_t large_ = ~std::size_t{0};  // bytes of an item that are too many for one member
   std::vector<char> reach_;
   mutable std::recursive_mutex mutex_;
+  std::size_t operations_ = 0;                       // begun, not ended
+  std::atomic<std::thread::id> builder_{};           // whose operation it is
+  std::vector<std::vector<Worker::Entry>> waiting_;  // of each member, while there is an operation
   std::mutex book_mutex_;
   std::map<const std::byte*, MeshMemory*> book_;
   std::size_t next_ = std::size_t{1} << 56;  // beyond any host's or device's addresses

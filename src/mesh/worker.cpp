@@ -53,12 +53,19 @@ Worker::~Worker() {
 }
 
 void Worker::post(Task task, bool always) {
+  std::vector<Entry> one;
+  one.push_back({std::move(task), always});
+  post(std::move(one));
+}
+
+void Worker::post(std::vector<Entry> entries) {
   bool wake = false;
   {
     std::unique_lock lock(mutex_);
-    // What a task waits for was posted before it, to whichever worker: there will be room.
+    // What a task waits for was posted before it or is posted with it, to whichever worker: there will be room.
     room_.wait(lock, [&] { return entries_.size() < most_; });
-    entries_.push_back({std::move(task), always});
+    unfinished_.fetch_add(entries.size(), std::memory_order_relaxed);
+    for (Entry& entry : entries) entries_.push_back(std::move(entry));
     waiting_.store(entries_.size(), std::memory_order_release);
     wake = sleeping_;
   }
@@ -118,6 +125,7 @@ void Worker::run() {
     room_.notify_one();
     execute(entry);
     entry = {};  // what it holds is let go before the next begins
+    unfinished_.fetch_sub(1, std::memory_order_release);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace heliograph::mesh {
 
@@ -39,7 +40,17 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   using Task = std::function<void()>;
+  struct Entry {
+    Task task;
+    bool always;
+  };
   void post(Task task, bool always = false);
+  /// Several in order: who posts is woken once, and room is waited for once.
+  void post(std::vector<Entry> entries);
+  /// Whether all that was posted has run.
+  bool idle() const { return unfinished_.load(std::memory_order_acquire) == 0; }
+  /// Runs an entry as the thread would, on the caller's: of an idle worker, to which nobody posts meanwhile.
+  void run_here(Entry& entry) { execute(entry); }
   /// Set when all that was posted so far has run.
   std::shared_ptr<Signal> drained();
   /// Blocks until then. Throws what a task threw.
@@ -49,10 +60,6 @@ class Worker {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
  private:
-  struct Entry {
-    Task task;
-    bool always;
-  };
   void run();
   void execute(Entry& entry);
 
@@ -63,7 +70,7 @@ class Worker {
   mutable std::mutex mutex_;
   std::condition_variable condition_, room_;
   std::deque<Entry> entries_;
-  std::atomic<std::size_t> waiting_{0};
+  std::atomic<std::size_t> waiting_{0}, unfinished_{0};
   bool sleeping_ = false, stop_ = false;
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;

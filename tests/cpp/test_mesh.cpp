@@ -47,7 +47,7 @@ const std::vector<std::string> kMeshes = {
     // as the costs say
     "1*cpu", "2*cpu", "3*cpu",
     // by items
-    "3*cpu/batch", "6*cpu/batch/weights=1:5:1:2:1:1", "3*cpu/batch/staged",
+    "3*cpu/batch", "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6", "6*cpu/batch/weights=1:5:1:2:1:1", "3*cpu/batch/staged",
     // by limbs
     "2*cpu/limb/broadcast", "3*cpu/limb/transpose", "4*cpu/limb/output", "5*cpu/limb/weights=1:2:3:1:1", "8*cpu/limb",
     "2*cpu/limb/staged", "cpu,ref,cpu:scalar/limb", "4*cpu/limb/hosts=0:1:1:2/uncalibrated",
@@ -215,6 +215,7 @@ TEST(Mesh, LimbsStayOnOneHostWhereTheLinksBetweenHostsAreSlow) {
   costs.weights = {1, 1, 1, 1, 1};
   costs.limbs_a_second.assign(5, 7e6);
   costs.group = {1, 2, 4};
+  costs.step_seconds = 1e-6;
   costs.inside = mesh::Links{.bytes_a_second = 300e9, .exchange_seconds = 12e-6};
   costs.all = {.bytes_a_second = 1e9, .exchange_seconds = 50e-6};
   EXPECT_EQ(costs.limb_weights(), (std::vector<double>{0, 1, 1, 0, 1}));
@@ -224,7 +225,7 @@ TEST(Mesh, LimbsStayOnOneHostWhereTheLinksBetweenHostsAreSlow) {
   EXPECT_EQ(costs.limb_members(), 5U);
 
   // A tensor of one item and many limbs lies on the three members of host 1.
-  const auto mesh = mesh_of("5*cpu/hosts=0:1:1:2:1/uncalibrated");
+  const auto mesh = mesh_of("5*cpu/limb/hosts=0:1:1:2:1/uncalibrated");
   const auto queue = mesh->make_queue();
   constexpr std::size_t kLimbs = 32, kN = std::size_t{1} << 16;
   const Words w = words(*mesh, *queue, 1, kLimbs, kN, 5);
@@ -275,8 +276,9 @@ TEST(Mesh, WhatOneMemberHasNoRoomForLiesOnTheNext) {
 }
 
 TEST(Mesh, SaysWhatIsWrongWithAName) {
-  for (const char* name : {"2*cpu/diagonal", "0*cpu", "65*cpu", "x*cpu", "cpu,abacus", "2*cpu/weights=1",
-                           "2*cpu/weights=1:0", "2*cpu/weights=1:b", "2*cpu/slowdown=1:2:3"}) {
+  for (const char* name :
+       {"2*cpu/diagonal", "0*cpu", "65*cpu", "x*cpu", "cpu,abacus", "2*cpu/weights=1", "2*cpu/weights=1:0",
+        "2*cpu/weights=1:b", "2*cpu/costs=1:2:3", "2*cpu/costs=1:2:3:4:0", "2*cpu/slowdown=1:2:3"}) {
     EXPECT_THROW(mesh::open_device(name), ParameterError) << name;
   }
 }

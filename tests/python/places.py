@@ -9,7 +9,7 @@ import pytest
 from rigs import open_devices
 
 #: What `make test` computes on. That every backend's words are those of ref is held by the C++ tests.
-USUAL = ("cpu", "3*cpu/uncalibrated", "cuda:0")
+USUAL = ("cpu", "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6", "cuda:0")
 
 
 def places(*among: str, usual: tuple[str, ...] = USUAL) -> list[Any]:

@@ -56,7 +56,7 @@ DEVICES = [
     "cpu:scalar",
     "cpu:avx2",
     "cpu:avx512",
-    "3*cpu/uncalibrated",
+    "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6",
     "2*cpu/limb/uncalibrated",
     "cuda:0",
     "cuda:0,cuda:1",

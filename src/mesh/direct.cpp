@@ -1,0 +1,80 @@
+// Calls whose operands all lie whole on one member: passed to it as they are, as if there were no mesh.
+#include <array>
+
+#include "mesh/plans.h"
+
+namespace heliograph::mesh {
+
+namespace {
+
+std::shared_ptr<const PreparedProduct> product_on(const std::shared_ptr<const PreparedProduct>& product, std::size_t m) {
+  const auto* const mine = dynamic_cast<const MeshProduct*>(product.get());
+  require<MismatchError>(mine != nullptr, "a product of another device");
+  return mine->on(m);
+}
+
+}  // namespace
+
+template <class C>
+bool MeshKernels::directly(Queue& q, const C& call) {
+  constexpr std::size_t kMost = 64;  // views of a call
+  std::array<MeshMemory*, kMost> memories{};
+  std::optional<std::size_t> member;
+  std::size_t views = 0;
+  bool whole = true, plain = true;
+  C::each(call, [&](const View& v, Access access) {
+    if (!whole || v.items() == 0 || views == kMost) return void(whole = false);
+    MeshMemory& memory = *(memories[views++] = &state_->find(v));
+    const std::optional<std::size_t> sole = memory.sole();
+    whole = sole && (!member || *member == *sole);
+    member = sole;
+    plain = plain && (access == Access::read || memory.copies.empty());
+  });
+  if (!whole || !member) return false;
+  const std::size_t m = *member;
+  C mine = call;
+  views = 0;
+  C::each(mine, [&](View& v, Access access) {
+    MeshMemory& memory = *memories[views++];
+    if (access != Access::read) memory.settled = true;
+    if (state_->here(m)) v.data = memory.local(m)->address() + (v.data - memory.address());
+  });
+  std::optional<Operation> op;
+  if (!plain) {  // copies that others made are void
+    op.emplace(*state_, q);
+    C::each(call, [&](const View& v, Access access) {
+      if (access != Access::read) op->writes(v);
+    });
+  }
+  if (!state_->here(m)) return true;
+  if constexpr (requires { mine.ring; }) mine.ring = ring_on(call.ring, m);
+  if constexpr (requires { mine.permutation; }) mine.permutation = permutation_on(call.permutation, m);
+  if constexpr (requires { mine.turn; }) mine.turn = permutation_on(call.turn, m);
+  if constexpr (requires { mine.conversion; }) mine.conversion = conversion_on(call.conversion, m);
+  if constexpr (requires { mine.product; }) mine.product = product_on(call.product, m);
+  if constexpr (Composite<C>) {
+    mine.plan = plans_.on(call.plan, m);
+    if (!op) op.emplace(*state_, q);
+    post_in_stretches(*op, m, mine);
+  } else {
+    MeshQueue& queue = own(q);
+    queue.touch(m);
+    const device::Call there = std::move(mine);
+    const auto task = [&to = queue.queue(m), &there] { to.enqueue(there); };
+    if (op || !state_->run_here(m, task)) state_->post(m, [&to = queue.queue(m), there] { to.enqueue(there); });
+  }
+  return true;
+}
+
+bool MeshKernels::directly(Queue& q, const device::Call& call) {
+  return std::visit(
+      [&]<class C>(const C& c) {
+        if constexpr (OfTfhe<C>)
+          return false;
+        else
+          return directly(q, c);
+      },
+      call);
+}
+
+}  // namespace heliograph::mesh
