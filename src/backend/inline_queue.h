@@ -16,7 +16,9 @@ class DoneEvent final : public device::Event {
 template <class Ring, class Lwe>
 class InlineQueue final : public device::Queue {
  public:
-  InlineQueue(Ring& ring, Lwe& lwe) : ring_(ring), lwe_(lwe) {}
+  /// `fallback`, where there is one, outlives the queue.
+  InlineQueue(Ring& ring, Lwe& lwe, device::Fallback* fallback = nullptr) : ring_(ring), lwe_(lwe), fallback_(fallback) {}
+  bool supports(const device::Call& call) const override { return device::performs<Ring, Lwe>(call); }
   std::shared_ptr<device::Event> record() override { return std::make_shared<DoneEvent>(); }
   void after(const device::Event&) override {}
   void uses(const device::Buffer&) override {}
@@ -24,10 +26,12 @@ class InlineQueue final : public device::Queue {
 
  protected:
   void perform(const device::Call& call) override { device::perform(*this, call, ring_, lwe_); }
+  device::Fallback* fallback() override { return fallback_; }
 
  private:
   Ring& ring_;
   Lwe& lwe_;
+  device::Fallback* fallback_;
 };
 
 }  // namespace heliograph::backend

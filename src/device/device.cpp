@@ -24,9 +24,30 @@ void Queue::enqueue(const Call& call) {
 
 void Queue::expand(const Call& call) {
   const std::vector<Call> parts = device::expand(call);
-  if (parts.empty() && !std::holds_alternative<Gather>(call))  // which may have no pieces
-    throw InternalError(std::string("no queue of this kind performs ") + device::name(call));
   for (const Call& part : parts) perform(part);
+  if (!parts.empty() || std::holds_alternative<Gather>(call)) return;  // which may have no pieces
+  Fallback* const other = fallback();
+  if (other == nullptr) throw InternalError(std::string("no queue of this kind performs ") + device::name(call));
+  other->perform(call);
+}
+
+void Fallback::perform(const Call& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++calls_[device::name(call)];
+  }
+  queue_->perform(call);
+}
+
+std::string Fallback::report() const {
+  const std::lock_guard lock(mutex_);
+  u64 all = 0;
+  std::string list;
+  for (const auto& [kernel, count] : calls_) {
+    all += count;
+    list += (list.empty() ? "" : ", ") + std::to_string(count) + ' ' + kernel;
+  }
+  return all == 0 ? "" : std::to_string(all) + " calls were left to " + device_ + ": " + list;
 }
 
 Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) { return allocate(shape.bytes(), queue); }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 namespace heliograph::device {
 
 class Device;
+class Fallback;
 class Kernels;
 class TfheKernels;
 
@@ -42,8 +44,11 @@ class Queue {
   virtual ~Queue() = default;
   /// Checks a call (device/call.h) and performs it, in order. Throws what `check` throws.
   void enqueue(const Call& call);
-  /// Performs what a composite stands for, in smaller calls: for a backend that has nothing faster. Not checked again. Throws
-  /// InternalError for a kernel that stands for no others: nothing is left undone in silence.
+  /// Whether this queue has code of its own for such a call.
+  virtual bool supports(const Call& call) const = 0;
+  /// Performs what a composite stands for, in smaller calls: for a backend that has nothing faster. Not checked again. A
+  /// kernel that stands for no others is left to the fallback; InternalError where there is none: nothing is left undone in
+  /// silence.
   void expand(const Call& call);
   virtual std::shared_ptr<Event> record() = 0;
   /// Work enqueued here afterwards starts after `event`, of any device of this kind.
@@ -64,6 +69,28 @@ class Queue {
 
  protected:
   virtual void perform(const Call& call) = 0;
+  /// Where calls go that a backend has no code for; null: nowhere.
+  virtual Fallback* fallback() { return nullptr; }
+
+ private:
+  friend class Fallback;
+};
+
+/// A queue of another device that performs what a backend leaves to it. It reads and writes the backend's own memory, and takes
+/// the backend's constants: both are named by whoever makes it.
+class Fallback {
+ public:
+  /// `device` is the other one's name, for reports.
+  Fallback(std::string device, std::unique_ptr<Queue> queue) : device_(std::move(device)), queue_(std::move(queue)) {}
+  void perform(const Call& call);
+  /// "12 calls were left to ref: 7 permute, 5 sample"; empty where none was.
+  std::string report() const;
+
+ private:
+  const std::string device_;
+  const std::unique_ptr<Queue> queue_;
+  mutable std::mutex mutex_;
+  std::map<std::string, u64> calls_;
 };
 
 /// Where queues of several devices meet without the host.
@@ -107,7 +134,8 @@ class Device {
   virtual ~Device() = default;
   virtual std::string name() const = 0;         // "cpu", "ref", "null"
   virtual std::string description() const = 0;  // one line for a person: instruction set, threads
-  /// For a person: name, description and free memory on one line; more lines where there is more to say.
+  /// For a person: name, description and free memory on one line; more lines where there is more to say, as what was left to
+  /// another device.
   virtual std::vector<std::string> report();
   virtual MemoryState memory() const = 0;
   /// Uninitialised, 64-byte aligned, in `queue`'s order. Throws OutOfMemoryError.

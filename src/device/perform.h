@@ -21,4 +21,15 @@ void perform(Queue& queue, const Call& call, Ring& ring, Lwe& lwe) {
       call);
 }
 
+/// Whether one of them has code for a call's kernel.
+template <class Ring, class Lwe>
+bool performs(const Call& call) {
+  return std::visit(
+      []<class C>(const C&) {
+        return requires(Ring& ring, Lwe& lwe, Queue& queue, const C& c) { ring.run(queue, c); } ||
+               requires(Ring& ring, Lwe& lwe, Queue& queue, const C& c) { lwe.run(queue, c); };
+      },
+      call);
+}
+
 }  // namespace heliograph::device

@@ -260,6 +260,8 @@ MeshQueue::MeshQueue(std::shared_ptr<State> state)
   for (std::size_t m = 0; m < state_->size(); ++m) queues_.push_back(state_->member(m).device->make_queue());
 }
 
+bool MeshQueue::supports(const device::Call& call) const { return device::performs<MeshKernels, MeshTfheKernels>(call); }
+
 void MeshQueue::perform(const device::Call& call) {
   const std::lock_guard lock(state_->mutex());
   state_->require_sound();

@@ -47,6 +47,7 @@ class MeshQueue final : public Queue {
   explicit MeshQueue(std::shared_ptr<State> state);
   ~MeshQueue() override;
 
+  bool supports(const device::Call& call) const override;
   std::shared_ptr<device::Event> record() override;
   void after(const device::Event& event) override;
   void uses(const Buffer& buffer) override;

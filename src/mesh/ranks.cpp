@@ -27,6 +27,7 @@ class NowhereMemory final : public device::Memory {
 
 class IdleQueue final : public device::Queue {
  public:
+  bool supports(const device::Call&) const override { return false; }
   std::shared_ptr<device::Event> record() override { return nullptr; }
   void after(const device::Event&) override {}
   void uses(const device::Buffer&) override {}

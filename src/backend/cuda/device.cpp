@@ -349,6 +349,7 @@ CudaQueue::CudaQueue(std::shared_ptr<State> state)
 
 CudaQueue::~CudaQueue() = default;
 
+bool CudaQueue::supports(const device::Call& call) const { return device::performs<CudaKernels, CudaTfhe>(call); }
 void CudaQueue::perform(const device::Call& call) { device::perform(*this, call, *ring_, *lwe_); }
 
 std::shared_ptr<device::Event> CudaQueue::record() {

@@ -127,6 +127,7 @@ class CudaQueue final : public device::Queue {
  public:
   explicit CudaQueue(std::shared_ptr<State> state);
   ~CudaQueue() override;
+  bool supports(const device::Call& call) const override;
   std::shared_ptr<device::Event> record() override;
   void after(const device::Event& event) override;
   void uses(const device::Buffer& buffer) override;

@@ -110,6 +110,9 @@ class NullKernels final : public device::Kernels {
 class NullQueue final : public Queue {
  public:
   explicit NullQueue(std::shared_ptr<Ledger> ledger) : ledger_(std::move(ledger)) {}
+  bool supports(const device::Call& call) const override {
+    return std::visit([]<class C>(const C&) { return !device::Composite<C>; }, call);
+  }
   std::shared_ptr<device::Event> record() override { return std::make_shared<DoneEvent>(); }
   void after(const device::Event&) override {}
   void uses(const Buffer&) override {}
