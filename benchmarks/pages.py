@@ -23,6 +23,7 @@ TFHE_ON_ONE = ("h200x2-tfhe-one.json",)
 TFHE_ON_TWO = ("h200x2-tfhe-two.json",)
 LEVELLED = ("zen4-levelled.json", "h200-levelled.json")
 RANKS = ("h200x4-ranks.json", "zen4-ranks.json")
+PROGRAMS = ("h200-programs.json",)
 HELR = ("zen4-helr.json", "h200-helr.json")
 DOUBLECRT = ("zen4-doublecrt.json", "zen4-helib.json", "h200-doublecrt.json", "h200x4-doublecrt.json")
 ROWS_15 = ("h200-doublecrt-15-rows.json",)
@@ -37,6 +38,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         (TFHE, False, ""),
         (LEVELLED, False, ""),
         (HELR, False, ""),
+        (PROGRAMS, False, ""),
         (RANKS, False, ""),
         ((*DOUBLECRT, *ROWS_15), False, ""),
     ),
