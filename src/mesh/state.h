@@ -216,7 +216,7 @@ class State : public std::enable_shared_from_this<State> {
 
  private:
   /// What waits to be posted goes out: to the threads; where one member alone has tasks and its thread is idle, it is done
-  /// here, for waking a thread takes longer than a launch.
+  /// here, for waking a thread takes longer than a launch. Not over ranks: an exchange waits for them.
   void flush();
 
   Options options_;
