@@ -72,6 +72,10 @@ std::size_t Session::items_at_once(const Call& call) const {
   return each > 0 ? stretch_of(call, kernels().preferred_items(each)) : items_of(call);
 }
 
+std::size_t Session::items_at_once(std::size_t bytes, std::size_t items) const {
+  return kernels().brings_scratch() ? items : std::min(kernels().preferred_items(bytes), items);
+}
+
 std::size_t Session::scratch_wanted(const Call& call) const {
   return kernels().brings_scratch() ? 0 : scratch_bytes(call, items_at_once(call));
 }

@@ -5,6 +5,9 @@
 
 namespace heliograph::rlwe {
 
+/// Times one constant a limb; itself where there are none.
+RnsTensor scaled(const RnsTensor& x, const device::LimbConstants* scale);
+
 /// The product as polynomials in the secret: components of a and b less one. One level; shapes broadcast.
 RnsTensor multiply(const RnsTensor& a, const RnsTensor& b);
 
@@ -17,13 +20,6 @@ RnsTensor divide(Context& context, const RnsTensor& x, std::size_t level, std::s
 /// multiplies what is switched.
 RnsTensor switch_last(Context& context, const RnsTensor& x, const SwitchKey& key, std::size_t level, std::size_t to_level,
                       math::u64 times = 1, const Progress& progress = {}, const device::LimbConstants* scale = nullptr);
-
-/// Applies automorphisms to every item (two components), from one decomposition, and writes one result for each to `out`;
-/// Galois element 1 gives a copy. `keys` has null for it. `scale` multiplies what is decomposed, `times` what comes back
-/// (BGV: t^-1 and t).
-void rotate(Context& context, const RnsTensor& x, const std::vector<math::u64>& galois,
-            const std::vector<const SwitchKey*>& keys, const std::vector<RnsTensor>& out, std::size_t level,
-            const device::LimbConstants* scale = nullptr, math::u64 times = 1, const Progress& progress = {});
 
 /// The plan of a sum of plaintexts times rotations from one level to another, see device/plans.h. Galois elements of the baby
 /// and giant steps; 1, where it is one of them, comes first.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/expand.h"
+#include "rlwe/rotate.h"
 
 namespace heliograph::bfv {
 
@@ -56,39 +56,7 @@ class BfvRules : public exact::Rules {
   void rotate(std::size_t, const RnsTensor& x, const std::vector<u64>& galois,
               const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out,
               const Progress& progress) override {
-    ring::Engine& e = engine();
-    const device::Kernels& k = e.kernels();
-    const auto& handle = rlwe().key_switch_plan(x.primes().size());
-    const device::KeySwitchPlan& plan = *handle;
-    std::vector<device::View> views = {x.view()};
-    for (const RnsTensor& result : out) views.push_back(result.view());
-    const auto word = rlwe().parameters().word;
-    const std::size_t digits = plan.digits.size(), n = rlwe().parameters().n, all = std::max<std::size_t>(1, x.items());
-    const device::ApplyKey like{.plan = handle, .domain = Domain::coefficient};
-    const std::size_t each = 2 * device::Workspace::bytes(word, 1, digits, plan.extended.size(), n) +
-                             device::Workspace::bytes(word, 1, 1, plan.chain.size(), n) + device::scratch_bytes(like, 1);
-    const std::size_t preferred = k.brings_scratch() ? all : std::min(k.preferred_items(each), all);
-    const RnsTensor raised(rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
-    const RnsTensor turned(rlwe().engine(), {preferred}, digits, plan.extended, Domain::ntt);
-    const RnsTensor body(rlwe().engine(), {preferred}, 1, plan.chain, Domain::coefficient);
-    const device::Scratch scratch(e, like, preferred);  // of every rotation
-    device::for_chunks(views, preferred, progress, [&](const std::vector<device::View>& v) {
-      const auto first = [&](const RnsTensor& t) { return t.view().with_leading(0, v[0].items()); };
-      const device::View up = first(raised), over = first(turned), rest = first(body);
-      e.enqueue(device::Decompose{handle, v[0].with_components(1, 1), up});
-      for (std::size_t i = 0; i < galois.size(); ++i) {
-        if (galois[i] == 1) {
-          e.enqueue(device::Copy{v[0], v[i + 1]});
-          continue;
-        }
-        e.enqueue(device::Permute{e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), up, over});
-        e.enqueue(device::Permute{e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient),
-                                  v[0].with_components(0, 1), rest});
-        // One key at a time is held: together they may be more than the device has room for.
-        const RnsTensor pairs = keys[i]->pairs();
-        e.enqueue(device::ApplyKey{handle, Domain::coefficient, over, pairs.view(), rest, v[i + 1], scratch.all()});
-      }
-    });
+    rlwe::rotate(x, galois, keys, out, rlwe().key_switch_plan(x.primes().size()), nullptr, progress);
   }
 
   RnsTensor switch_level(std::size_t, const RnsTensor& x, std::size_t level) override {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rlwe/rotate.h"
 #include "rlwe/transformed.h"
 #include "schemes/bgv/noise.h"
 
@@ -60,7 +61,8 @@ class BgvRules : public exact::Rules {
   void rotate(std::size_t part, const RnsTensor& x, const std::vector<u64>& galois,
               const std::vector<const rlwe::SwitchKey*>& keys, const std::vector<RnsTensor>& out,
               const Progress& progress) override {
-    rlwe::rotate(rlwe(), x, galois, keys, out, x.primes().size(), &inverses_[part], plain(part), progress);
+    const std::size_t level = x.primes().size();
+    rlwe::rotate(x, galois, keys, out, rlwe().ntt_switch_plan(level, level, plain(part)), &inverses_[part], progress);
   }
 
   RnsTensor switch_level(std::size_t part, const RnsTensor& x, std::size_t level) override {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rlwe/rotate.h"
 #include "rlwe/transformed.h"
 #include "schemes/ckks/operations.h"
 
@@ -33,7 +34,8 @@ CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const
   CiphertextData r = derived(a.data());
   r.noise = after_keys(rlwe::log2_sum(r.noise, c.key_switch_noise(r.level)), keys.data());
   const ring::Stack out(a.data().tensor, galois.size(), stack);
-  rlwe::rotate(c.rlwe(), a.data().tensor, galois, switch_keys, out.entries(), r.level, nullptr, 1, progress);
+  rlwe::rotate(a.data().tensor, galois, switch_keys, out.entries(), c.rlwe().ntt_switch_plan(r.level, r.level), nullptr,
+               progress);
   r.tensor = out.whole();
   return r;
 }

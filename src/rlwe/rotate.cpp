@@ -1,0 +1,103 @@
+#include "rlwe/rotate.h"
+
+#include <algorithm>
+
+#include "device/expand.h"
+#include "rlwe/transformed.h"
+
+namespace heliograph::rlwe {
+
+namespace {
+
+using device::View;
+
+/// One rotation in the NTT domain: nothing is kept for another, so that the digits need not be stored transformed.
+void rotate_once(const RnsTensor& x, math::u64 galois, const SwitchKey& key, const RnsTensor& out,
+                 const std::shared_ptr<const device::KeySwitchPlan>& plan, const device::LimbConstants* scale,
+                 const Progress& progress) {
+  ring::Engine& e = *x.engine();
+  const RnsTensor pairs = key.pairs();  // held before the memory below is asked for, which may evict other keys
+  const RnsTensor from = scaled(x.with_components(1, 1), scale);
+  e.enqueue(device::KeySwitch{plan,
+                              Domain::ntt,
+                              from.view(),
+                              pairs.view(),
+                              x.with_components(0, 1).view(),
+                              out.view(),
+                              {},
+                              e.automorphism(galois, Domain::ntt)},
+            progress);
+}
+
+/// What several rotations of a stretch of items have between them.
+class Between {
+ public:
+  Between(const RnsTensor& x, const device::KeySwitchPlan& plan, std::size_t items)
+      : ntt_(x.domain() == Domain::ntt),
+        digits_(x.engine(), {items}, plan.digits.size(), plan.extended, Domain::ntt),
+        one_(x.engine(), {items}, 1, plan.chain, Domain::coefficient),
+        turned_(x.engine(), {ntt_ ? 0 : items}, plan.digits.size(), plan.extended, Domain::ntt) {}
+  static std::size_t bytes(const RnsTensor& x, const device::KeySwitchPlan& plan) {
+    const View& v = x.view();
+    const auto room = [&](std::size_t components, std::size_t limbs) {
+      return device::Workspace::bytes(v.word, 1, components, limbs, v.n);
+    };
+    return (x.domain() == Domain::ntt ? 1 : 2) * room(plan.digits.size(), plan.extended.size()) + room(1, plan.chain.size());
+  }
+  View digits(std::size_t items) const { return digits_.view().with_leading(0, items); }
+  /// In the NTT domain what is decomposed; else the turned body.
+  View one(std::size_t items) const { return one_.view().with_leading(0, items); }
+  /// In the coefficient domain, where keys are applied to digits that are turned already.
+  View turned(std::size_t items) const { return turned_.view().with_leading(0, items); }
+
+ private:
+  bool ntt_;
+  RnsTensor digits_, one_, turned_;
+};
+
+}  // namespace
+
+void rotate(const RnsTensor& x, const std::vector<math::u64>& galois, const std::vector<const SwitchKey*>& keys,
+            const std::vector<RnsTensor>& out, const std::shared_ptr<const device::KeySwitchPlan>& handle,
+            const device::LimbConstants* scale, const Progress& progress) {
+  ring::Engine& e = *x.engine();
+  const bool ntt = x.domain() == Domain::ntt;
+  require<InternalError>(ntt || !scale, "only transformed ciphertexts are scaled before they are rotated");
+  if (ntt && galois.size() == 1 && galois[0] != 1)
+    return rotate_once(x, galois[0], *keys[0], out[0], handle, scale, progress);
+  const device::KeySwitchPlan& plan = *handle;
+  std::vector<View> views = {x.view()};
+  for (const RnsTensor& result : out) views.push_back(result.view());
+  device::ApplyKey like{.plan = handle, .domain = x.domain()};
+  const auto turns = std::find_if(galois.begin(), galois.end(), [](math::u64 g) { return g != 1; });
+  if (ntt && turns != galois.end()) like.turn = e.automorphism(*turns, Domain::ntt);
+  const std::size_t preferred =
+      e.items_at_once(Between::bytes(x, plan) + device::scratch_bytes(like, 1), std::max<std::size_t>(1, x.items()));
+  const Between between(x, plan, preferred);
+  const device::Scratch scratch(e, like, preferred);  // of every rotation
+  device::for_chunks(views, preferred, progress, [&](const std::vector<View>& v) {
+    const std::size_t items = v[0].items();
+    const View digits = between.digits(items), one = between.one(items), body = v[0].with_components(0, 1);
+    const View mask = v[0].with_components(1, 1);
+    if (ntt) e.enqueue(device::InverseNtt{e.prepared(), plan.chain, mask, one});
+    if (scale) e.enqueue(device::MulConstants{e.prepared(), plan.chain, one, *scale, one});
+    e.enqueue(device::Decompose{handle, ntt ? one : mask, digits});
+    for (std::size_t i = 0; i < galois.size(); ++i) {
+      if (galois[i] == 1) {
+        e.enqueue(device::Copy{v[0], v[i + 1]});
+        continue;
+      }
+      const device::PermutationHandle turn = e.automorphism(galois[i], Domain::ntt);
+      if (!ntt) {
+        e.enqueue(device::Permute{e.prepared(), plan.extended, turn, digits, between.turned(items)});
+        e.enqueue(device::Permute{e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient), body, one});
+      }
+      // One key at a time is held: together they may be more than the device has room for.
+      const RnsTensor pairs = keys[i]->pairs();
+      e.enqueue(device::ApplyKey{handle, x.domain(), ntt ? digits : between.turned(items), pairs.view(), ntt ? body : one,
+                                 v[i + 1], scratch.all(), ntt ? turn : nullptr});
+    }
+  });
+}
+
+}  // namespace heliograph::rlwe
