@@ -63,21 +63,21 @@ Queue& Session::queue() const {
 }
 
 Scratch::Scratch(const Session& session, const Call& like, std::size_t items) {
-  const std::size_t bytes = session.kernels().brings_scratch() ? 0 : scratch_bytes(like, items);
+  const std::size_t bytes = session.cuts_batches() ? scratch_bytes(like, items) : 0;
   if (bytes > 0) buffer_ = session.allocate(bytes);
 }
 
 std::size_t Session::items_at_once(const Call& call) const {
-  const std::size_t each = kernels().brings_scratch() ? 0 : scratch_bytes(call, 1);
+  const std::size_t each = cuts_batches() ? scratch_bytes(call, 1) : 0;
   return each > 0 ? stretch_of(call, kernels().preferred_items(each)) : items_of(call);
 }
 
 std::size_t Session::items_at_once(std::size_t bytes, std::size_t items) const {
-  return kernels().brings_scratch() ? items : std::min(kernels().preferred_items(bytes), items);
+  return cuts_batches() ? std::min(kernels().preferred_items(bytes), items) : items;
 }
 
 std::size_t Session::scratch_wanted(const Call& call) const {
-  return kernels().brings_scratch() ? 0 : scratch_bytes(call, items_at_once(call));
+  return cuts_batches() ? scratch_bytes(call, items_at_once(call)) : 0;
 }
 
 void Session::enqueue(Call call, const Progress& progress) const {

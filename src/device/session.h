@@ -41,6 +41,8 @@ class Session {
   std::size_t scratch_wanted(const Call& call) const;
   /// Enqueues a call with the scratch it wants. For what was observed before.
   void enqueue_in(Call call, const Workspace& scratch, const Progress& progress = {}) const;
+  /// Whether batches are cut here. A device that cuts them itself is several, and is best given everything at once.
+  bool cuts_batches() const { return !kernels().brings_scratch(); }
   /// How many of `items` items to take at once, where each has so many bytes in between.
   std::size_t items_at_once(std::size_t bytes, std::size_t items) const;
   /// Where memory is short, what may leave the device makes room first: the least recently used, of any parameter set.

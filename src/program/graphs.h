@@ -11,6 +11,7 @@ namespace heliograph::program {
 
 /// The graphs of one program. Each has results of its own, which are used again when nobody holds them any more; all share
 /// the memory in between, for they run one after another. Under memory pressure they go, and are captured anew.
+/// HELIOGRAPH_REPLAY=batched, for tests: always, and where a device has no graphs the same calls on batches one by one.
 class Graphs final : public device::Resident {
  public:
   /// `parts` must outlive it.
@@ -25,19 +26,21 @@ class Graphs final : public device::Resident {
 
  private:
   struct Exit {
-    std::vector<Buffer> results;  // of each area that is a result; else null
-    std::unique_ptr<device::Graph> graph;
+    std::vector<Buffer> results;           // of each area that is a result; else null
+    std::unique_ptr<device::Graph> graph;  // null: the calls are made at each replay
     bool free() const;
   };
   /// Whether a replay as a graph is expected to take no longer than its calls one by one.
   bool pays() const;
   Exit* open(const std::vector<Buffer>& keys);
+  void enqueue_all(const Exit& exit, const std::vector<Buffer>& keys) const;
   std::byte* address(const Spot& spot, const Exit& exit) const;
   std::size_t held_bytes() const;
 
   const Program::Parts& parts_;
   const Session* session_ = nullptr;
-  std::mutex mutex_;  // of all below
+  bool always_ = false;
+  std::mutex mutex_;                          // of all below
   std::unique_ptr<const Schedule> schedule_;  // null: no graphs
   Buffer arena_;
   std::list<Exit> exits_;

@@ -102,12 +102,19 @@ class Kind {
   bool batches_ = false;
 };
 
-/// The key operand of a call, which is the same for all of a batch; null where it has none.
-const View* key_of(const Call& call) {
+/// Whether an operand of a call serves its whole batch as it is, one item of it: keys, and the plaintexts of a linear sum.
+bool serves_all(const Call& call, const View& v) {
   return std::visit(
-      [](const auto& c) -> const View* {
-        if constexpr (requires { c.key.components; }) return &c.key;
-        return nullptr;
+      [&](const auto& c) {
+        if constexpr (requires { c.key.components; }) {
+          if (&v == &c.key) return true;
+        }
+        if constexpr (requires { c.plaintexts; }) {
+          if (&v == &c.plaintexts) return true;
+        }
+        if constexpr (requires { c.keys.front().components; })
+          return std::any_of(c.keys.begin(), c.keys.end(), [&](const View& key) { return &v == &key; });
+        return false;
       },
       call);
 }
@@ -198,7 +205,7 @@ class Scheduler {
     std::vector<Access> access;
     std::vector<bool> is_key;
     device::each_view(lead.call,
-                      [&](const View& v, Access a) { access.push_back(a), is_key.push_back(&v == key_of(lead.call)); });
+                      [&](const View& v, Access a) { access.push_back(a), is_key.push_back(serves_all(lead.call, v)); });
     const std::vector<u32> stack_before = stack_, index_before = index_;
     const std::size_t stacks_before = stack_bytes_.size();
     for (std::size_t v = 0; v < access.size(); ++v) {
@@ -236,11 +243,10 @@ class Scheduler {
   /// The steps as one, whose views have an axis more.
   Step widened(const std::vector<u32>& group) const {
     Step one = parts_.steps[group[0]];
-    const View* const key = key_of(one.call);
     std::size_t v = 0;
     device::each_view(one.call, [&](View& view, Access access) {
       const std::size_t at = v++;
-      if (&view == key) return;
+      if (serves_all(one.call, view)) return;
       const bool same = access == Access::read && shared(group, at);
       for (int i = view.axes; i > 0; --i) view.shape[i] = view.shape[i - 1], view.stride[i] = view.stride[i - 1];
       ++view.axes;

@@ -169,7 +169,7 @@ RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const devic
   RnsTensor out(a.engine(), shape, a.components(), a.primes(), a.domain(), passed_on(a));
   const std::size_t limbs = a.primes().size();
   // Limb by limb only where somebody watches: a whole call keeps the device busy, and is one exchange of several devices.
-  const std::size_t step = progress && !e.kernels().brings_scratch() ? 1 : limbs;
+  const std::size_t step = progress && e.cuts_batches() ? 1 : limbs;
   for (std::size_t first = 0; first < limbs && out.items() > 0; first += step) {
     const RnsTensor in = a.with_limbs(first, step), part = out.with_limbs(first, step);
     e.enqueue(device::Product{e.prepared(), in.primes(), product, in.view(), part.view()});

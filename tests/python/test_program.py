@@ -325,3 +325,45 @@ def test_graphs(scheme: str) -> None:
     for _ in range(5):
         same(g(x), w)
     same(z, w)
+
+
+@pytest.mark.parametrize("device", ["ref", "cpu"])
+@pytest.mark.parametrize("scheme", ["bfv", "bgv"])
+def test_batched_replays(scheme: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU captures as a graph, made call by call where there are none: alike calls on batches, packed memory."""
+    monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
+    p = Party(opened(scheme, device))
+    for function in (branches, mixed):
+        f = hg.program(function)
+        kept = []
+        for turn in range(7):
+            x, y = p.tensor([[turn, 2, 3], [4, 5, 6]]), p.tensor([[7, 8 + turn, 1], [9, 1, 2]])
+            kept.append((f(x, y), function(x, y)))
+        for results, expected in kept:
+            for found, right in zip(results, expected, strict=True):
+                same(found, right)
+        (recorded,) = f._recorded.values()
+        assert recorded.core.graphs == 4  # results are kept: four of its own, then call by call
+
+
+@pytest.mark.parametrize("edition", ["w64", "w32"])
+def test_batched_replays_of_matrices_and_rotations(edition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys and plaintexts serve a whole batch as they are."""
+    monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
+    parameters = ckks_rig.parameters(edition)
+    size = parameters.period
+    band = sum(np.diag(np.full(size - k, 1 / (k + 1)), k) for k in range(6))
+    transform = hg.ckks.LinearTransform(parameters, band)
+    p = ckks_rig.Party(parameters, tuple({*transform.rotations, 1, 2, 4}))
+
+    def both(x: Any, y: Any) -> list[Any]:
+        return [hg.ckks.rotate((transform @ z) * z, [1, 2, 4]) for z in (x, y)]
+
+    f = hg.program(both)
+    for seed in range(4):
+        x, y = p.tensor(ckks_rig.real(2, seed=seed)), p.tensor(ckks_rig.real(2, seed=seed + 50))
+        for found, right in zip(f(x, y), both(x, y), strict=True):
+            same(found, right)
+    (recorded,) = f._recorded.values()
+    assert recorded.core.graphs == 3
+    assert 2 * recorded.core.launches == sum(recorded.core.calls.values())
