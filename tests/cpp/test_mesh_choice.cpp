@@ -1,8 +1,9 @@
 // Where a mesh's tensors lie: more devices are never slower than one by its own costs, whatever was computed before.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
-#include <numeric>
 #include <random>
 
 #include "mesh/costs.h"
@@ -236,7 +237,7 @@ TEST(MeshChoice, IsTheSameWhateverTheMemberThatHasAnItem) {
 TEST(MeshChoice, NoHistoryChangesAWord) {
   for (const std::string& name :
        {"1*cpu" + kSlow, "2*cpu" + kSlow, "3*cpu" + kSlow, "4*cpu" + kH200, "3*cpu/weights=1:3:2" + kSlow,
-        "3*cpu/staged" + kSlow, std::string("5*cpu/batch/uncalibrated")}) {
+        "3*cpu/staged" + kSlow, "6*cpu" + kSlow, std::string("5*cpu/batch/uncalibrated")}) {
     SCOPED_TRACE(name);
     Opened open(name);
     constexpr std::size_t kN = 1024;
@@ -295,6 +296,35 @@ TEST(MeshChoice, NoHistoryChangesAWord) {
       if (*std::max_element(out.values.begin(), out.values.end()) >> 40) continue;  // sums stay small
       tensors[any(tensors.size())] = std::move(out);
     }
+  }
+}
+
+TEST(MeshChoice, BlocksOfAnyStepsMeetInTheirCommonItems) {
+  std::minstd_rand random(3);
+  const auto any = [&](std::size_t below) { return static_cast<std::size_t>(random()) % below; };
+  alignas(64) static std::byte here[64 * 64 * 8], there[64 * 64 * 8];
+  for (int round = 0; round < 2000; ++round) {
+    const auto block = [&](std::byte* words) {
+      mesh::Block b{.member = 0, .first = any(20), .count = 1 + any(15), .limbs = {0}, .begin = 0, .length = 64, .view = {}};
+      b.step = 1 + any(7);
+      b.view = View::dense(words, Word::w64, {b.count}, 1, 1, 64);
+      return b;
+    };
+    const mesh::Block a = block(here), b = block(there);
+    std::vector<std::array<std::size_t, 2>> wanted, found;  // places of the same item
+    for (std::size_t i = 0; i < a.count; ++i) {
+      for (std::size_t k = 0; k < b.count; ++k) {
+        if (a.first + i * a.step == b.first + k * b.step) wanted.push_back({i, k});
+      }
+    }
+    for (const mesh::Pair& p : intersect(a, b)) {
+      for (std::size_t i = 0; i < p.from.items(); ++i) {
+        found.push_back({static_cast<std::size_t>(p.from.address(i, 0, 0) - here) / 512,
+                         static_cast<std::size_t>(p.to.address(i, 0, 0) - there) / 512});
+      }
+    }
+    ASSERT_EQ(found, wanted) << a.first << "+" << a.step << "x" << a.count << ", " << b.first << "+" << b.step << "x"
+                             << b.count;
   }
 }
 
