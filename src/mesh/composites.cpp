@@ -131,7 +131,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
 }
 
 /// Output aggregation: every member raises the digits that are its own to all limbs of Q and P; the sums are added up over
-/// the members, divided by P once (DESIGN: the key's fixed digits, so the bits are those of input broadcast).
+/// the members, divided by P once. The key's digits are fixed, so the bits are those of input broadcast.
 void MeshKernels::aggregate_outputs(Queue& q, const KeySwitchPlan& plan, const View& x, const View& key, const View& sum) {
   const std::size_t limbs = plan.extended.size();
   const std::vector<std::size_t> bounds = shares(plan.digits.size(), state_->limb_weights());

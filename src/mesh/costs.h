@@ -51,12 +51,12 @@ struct Costs {
 };
 
 class State;
-/// Reads the cached measurement of these very devices, or makes and caches it.
+/// Reads the cached measurement of these devices, or measures and caches it.
 /// `kinds`: members of one kind are equally fast, whatever was measured.
 /// `group`: the most members that one host has, where there are several hosts.
 Costs measure(const std::shared_ptr<State>& state, const std::vector<std::string>& descriptions,
               const std::vector<std::string>& kinds, const std::vector<std::size_t>& group);
-/// For a person: each member, then the links.
+/// Text to read: each member, then the links.
 std::vector<std::string> report(State& state);
 
 }  // namespace heliograph::mesh

@@ -28,7 +28,7 @@ State::State(std::vector<std::shared_ptr<device::Device>> devices, Options optio
   const auto spin = std::chrono::microseconds(std::thread::hardware_concurrency() > 4 * count ? 2000 : 0);
   for (std::size_t m = 0; m < count; ++m) {
     const double slowdown = options_.slowdown.empty() ? 1 : options_.slowdown[m];
-    // A device that computes while its caller goes on likes to be ahead; one that does not would only run up memory.
+    // An asynchronous device is fed ahead of time; with a synchronous one a long queue would only hold memory.
     const std::size_t most = devices[m]->in_host_memory() ? 2 : 512;
     const auto* const remote = dynamic_cast<const RemoteDevice*>(devices[m].get());
     ranks_.push_back(remote ? remote->rank() : transport_->rank());
@@ -67,7 +67,7 @@ std::vector<std::size_t> State::largest_group() const {
 }
 
 void State::require_sound() const {
-  transport_->require_sound();  // what a worker throws after that is what follows from it
+  transport_->require_sound();  // failures of workers after that are its consequences
   for (const Member& m : members_) {
     if (m.worker) m.worker->require_sound();
   }
@@ -142,7 +142,7 @@ Buffer State::allocate(std::size_t m, std::size_t bytes, Queue& queue) {
     try {
       return members_[m].device->allocate(bytes, queue);
     } catch (const OutOfMemoryError&) {
-      if (!drained) {  // what was let go may not have been posted through yet
+      if (!drained) {  // memory freed before may still be in the workers' queues
         drain();
         drained = true;
       } else if (over_ranks()) {
@@ -294,7 +294,7 @@ const std::shared_ptr<device::Meeting>& MeshQueue::meeting() {
   if (!meeting_) {
     meeting_ = nullptr;
     if (!state_->options().events && !state_->options().staged && state_->size() > 1) {
-      state_->drain();  // nobody else uses the queues now
+      state_->drain();  // no thread uses the queues now
       std::vector<device::Device*> devices;
       for (std::size_t m = 0; m < state_->size(); ++m) devices.push_back(state_->member(m).device.get());
       meeting_ = devices[0]->make_meeting(devices, queues());
@@ -393,7 +393,7 @@ class MeshDevice final : public Mesh {
       const device::MemoryState one = state_->memory_of(m);
       sum.total += one.total, sum.available += one.available, sum.pooled += one.pooled;
     }
-    if (!state_->over_ranks()) sum.pooled += state_->kept_bytes();  // over ranks nothing makes them go
+    if (!state_->over_ranks()) sum.pooled += state_->kept_bytes();  // over ranks they are never freed for room
     return sum;
   }
 

@@ -147,7 +147,7 @@ void MeshMemory::move_to(const Deal& deal, const std::vector<Queue*>& queues) {
 
 MeshMemory::~MeshMemory() {
   state_->forget(address_);
-  // What was posted before may still use the words: they are let go behind it.
+  // Tasks posted before may still use the words: they are freed after these.
   const std::lock_guard lock(state_->mutex());
   for (std::size_t m = 0; m < local_.size(); ++m) {
     std::vector<Buffer> mine;

@@ -53,15 +53,15 @@ struct Moved {
 class Mesh : public device::Device {
  public:
   virtual std::size_t size() const = 0;
-  /// Of another rank: one that only has a name.
+  /// A member of another rank has a name and no memory here.
   virtual device::Device& member(std::size_t m) = 0;
-  /// Processes that are this mesh, and which one this is.
+  /// The number of processes of this mesh, and this one's rank.
   virtual std::size_t ranks() const = 0;
   virtual std::size_t rank() const = 0;
   virtual Moved moved() const = 0;
-  /// Copies a tensor's words to a new allocation of that layout: what the papers call repartitioning.
+  /// Copies a tensor's words to a new allocation of that layout (repartitioning in the literature).
   virtual device::Buffer reshard(const device::View& from, const device::PrimeList& primes, Layout to, device::Queue&) = 0;
-  /// For a person: members, weights, links, one line each.
+  /// Text to read: members, weights and links, one line each.
   virtual std::vector<std::string> report() = 0;
 };
 
@@ -76,7 +76,7 @@ std::unique_ptr<Mesh> make_mesh(std::vector<std::shared_ptr<device::Device>> mem
 /// "/output", "/weights=2:1:1", "/slowdown=1:4", "/hosts=0:0:1", "/uncalibrated", "/costs=6e6:250e9:15e-6:40e-6:8e-6", "/sockets". Throws ParameterError, DeviceError.
 ///
 /// Where HELIOGRAPH_RANKS is more than 1, these are the devices of this rank, and what is opened is the mesh of all ranks'
-/// (docs/ranks.md). All ranks make the same calls in the same order; what ends the mesh on one ends it on all.
+/// (docs/ranks.md). All ranks make the same calls in the same order; a failure on one ends the mesh on all.
 std::unique_ptr<device::Device> open_device(const std::string& name);
 
 /// The device of this process, opened at first use: all GPUs this build can use as one, else the processor's cores; or what

@@ -78,7 +78,7 @@ Options options_of(const std::vector<std::string>& words, const std::string& nam
   return o;
 }
 
-/// The devices of a host are dealt out among its ranks; where there are too few, several have one.
+/// Divides the devices of a host among its ranks; where there are fewer devices, several ranks share one.
 std::vector<std::string> share_of(const LaunchInfo& launch, const std::vector<std::string>& all) {
   if (all.size() < launch.local_ranks) return {all[launch.local_rank % all.size()]};
   const std::size_t begin = launch.local_rank * all.size() / launch.local_ranks,

@@ -9,7 +9,7 @@ namespace heliograph::mesh {
 class Operation {
  public:
   Operation(State& state, Queue& queue);
-  /// Lets temporary memory go, behind all that was posted.
+  /// Frees temporary memory after all that was posted.
   ~Operation();
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -33,7 +33,7 @@ class Operation {
   std::vector<Block> room(const std::vector<Block>& parts, std::size_t components, Word word);
   /// Copies results to where the words of `out` lie.
   void store(const std::vector<Block>& results, const View& out);
-  /// Marks `out` as changed: kept copies of it are void.
+  /// Marks `out` as changed: kept copies of it are dropped.
   void writes(const View& out);
   /// Scratch on a member, for calls posted to it by this operation.
   std::byte* scratch(std::size_t member, std::size_t bytes);
@@ -51,7 +51,7 @@ class Operation {
   Buffer allocate(std::size_t member, std::size_t bytes);
   void exchange(const std::vector<Move>& moves);
   void stage(const std::vector<Move>& moves);
-  /// What goes to other ranks and comes from them, each member's as one.
+  /// Sends to and receives from other ranks: one exchange of the transport for each member.
   void ship(const std::vector<Move>& moves);
 
   State& state_;

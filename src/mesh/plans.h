@@ -15,7 +15,7 @@ PermutationHandle permutation_on(const PermutationHandle& permutation, std::size
 /// A plan of this mesh as a member has it. MeshKernels keeps those of whole calls.
 std::shared_ptr<KeySwitchPlan> plan_on(const KeySwitchPlan& plan, std::size_t m);
 
-/// A composite on a member, its batch cut as the member likes it, with scratch there.
+/// A composite on a member, in batches of the size that the member prefers, with scratch there.
 void post_in_stretches(Operation& op, std::size_t m, const Call& call);
 
 template <class C>

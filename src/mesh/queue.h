@@ -5,7 +5,7 @@
 
 namespace heliograph::mesh {
 
-/// A point in a member queue's work that another member may wait for before the host has come to it.
+/// A point in a member's queue that another member may wait for before the host has reached it.
 class Mark {
  public:
   /// On the member's thread.
@@ -15,7 +15,7 @@ class Mark {
   }
   /// Releases the waiting threads although the point is never reached.
   void give_up() { signal_.set(); }
-  /// Blocks until the host has come to the point; null where it never will.
+  /// Blocks until the host has reached the point; null where it never will.
   const std::shared_ptr<device::Event>& get() {
     signal_.wait();
     return event_;
@@ -26,7 +26,7 @@ class Mark {
   std::shared_ptr<device::Event> event_;
 };
 
-/// Whoever is to set a mark: gives it up where that never happens.
+/// Sets a mark, or gives it up when destroyed before that.
 class Setter {
  public:
   explicit Setter(std::shared_ptr<Mark> mark) : mark_(std::move(mark)) {}
@@ -59,7 +59,7 @@ class MeshQueue final : public Queue {
   std::vector<Queue*> queues() const;
   /// Something is posted to a member's queue: who waits for this queue waits for it. The mesh's mutex is held.
   void touch(std::size_t member) { ++posted_[member]; }
-  /// Where the members meet without the host; null where they cannot. Made at the first call.
+  /// The members' synchronisation without the host; null where they have none. Made at the first call.
   const std::shared_ptr<device::Meeting>& meeting();
   /// A mark after all that was posted to a member so far.
   std::shared_ptr<Mark> mark(std::size_t member);

@@ -33,7 +33,7 @@ struct ItemRow {
   bool operator==(const ItemRow&) const = default;
 };
 
-/// One allocation over the members. Its address is of no device: it only names the words, see device/view.h.
+/// One allocation over the members. Its address belongs to no device: it identifies the words, see device/view.h.
 class MeshMemory final : public device::Memory {
  public:
   /// Lies as `placement` says; `shape` is dense (its data is not looked at), `primes` are those of its limbs.
@@ -111,7 +111,7 @@ class State : public std::enable_shared_from_this<State> {
   /// Whether a member is this rank's.
   bool here(std::size_t m) const { return members_[m].worker != nullptr; }
   std::size_t rank_of(std::size_t m) const { return ranks_[m]; }
-  /// Posts to a member's thread; nothing where it is another rank's. While an operation is put together, with all of its
+  /// Posts to a member's thread; does nothing for a member of another rank. While an operation is put together, with all of its
   /// tasks at its end. The mutex is held.
   void post(std::size_t m, Worker::Task task, bool always = false);
   /// Runs a task at once, on this thread, where a member's queue takes it from any and nothing waits for the member's own
@@ -128,7 +128,7 @@ class State : public std::enable_shared_from_this<State> {
   void begin_operation();
   void end_operation();
   Transport& transport() const { return *transport_; }
-  /// Takes each member's value from its own rank, on every rank.
+  /// Replaces each member's value by that of its own rank, on every rank.
   template <class T>
   void share(std::vector<T>& of_members) {
     const auto all = transport_->all_gather(std::as_bytes(std::span(of_members)));
@@ -186,18 +186,18 @@ class State : public std::enable_shared_from_this<State> {
   void forget(std::byte* address);
   /// The memory a view shows. Throws MismatchError for an address of another device.
   MeshMemory& find(const View& view);
-  /// Memory of a member. Where it has none left, kept copies go first, then what may leave the mesh; over ranks neither, for
-  /// the others would not know: that ends the mesh.
+  /// Memory of a member. Where none is left, kept copies are freed first, then residents. Over ranks neither, for the other
+  /// ranks would not know of it: running out of memory ends the mesh.
   /// Throws OutOfMemoryError.
   Buffer allocate(std::size_t m, std::size_t bytes, Queue& queue);
-  /// Lets all kept copies go; false where there were none.
+  /// Frees all kept copies; false where there were none.
   bool drop_copies();
   /// Blocks until the members' threads have nothing left to do. Throws what a task threw.
   void drain();
-  /// What may leave the mesh's memory: of the Device that this is the state of.
+  /// The residents of the Device that this is the state of.
   device::Residents* residents = nullptr;
   std::size_t kept_bytes();
-  /// Free memory of a member; over ranks what was free at the start but for what lies there: all ranks say the same.
+  /// Free memory of a member; over ranks what was free at the start less what is allocated, so that all ranks have one figure.
   device::MemoryState memory_of(std::size_t m) const;
   void hold(std::size_t m, std::size_t bytes) {
     const std::lock_guard lock(mutex_);

@@ -42,7 +42,7 @@ std::vector<std::shared_ptr<const Base>> MeshTfheKernels::on_every_member(const 
       }
     }
   });
-  for (std::size_t m : short_of_memory) {  // kept copies make room, then what may leave the mesh, as for tensors
+  for (std::size_t m : short_of_memory) {  // frees kept copies, then residents, as for tensors
     while (!each[m]) {
       const u64 seen = state_->residents ? state_->residents->evicted_bytes() : 0;
       try {
@@ -87,7 +87,7 @@ std::vector<std::size_t> MeshTfheKernels::parallel_of_members(const BootstrapSha
       if (state_->here(m)) counts[m] = state_->member(m).device->tfhe().parallel_bootstraps(shape);
     }
   });
-  if (state_->over_ranks()) state_->share(counts);  // all ranks go by them alike
+  if (state_->over_ranks()) state_->share(counts);  // all ranks decide by the same figures
   parallel_.emplace_back(shape, counts);
   return counts;
 }
@@ -129,7 +129,7 @@ std::shared_ptr<const PreparedLayer> MeshLayer::rows_on(std::size_t m, std::size
                                                         bool packed) const {
   if (!state_->here(m)) return nullptr;
   const std::lock_guard lock(mutex_);
-  // Told from the whole layer, whose sums are still to be made, by a first row beyond all.
+  // The key of the whole layer, whose sums are not made yet, has a first row beyond all rows.
   auto& slot = each_[{m, first + layer().rows() + 1, count, packed}];
   if (!slot) {
     slot = state_->guarded([&] { return state_->member(m).device->tfhe().prepare(rows(first, count, packed)); });
@@ -247,7 +247,7 @@ struct Team {
   std::vector<std::size_t> members, bounds;
 };
 
-/// Idle members go where most rows wait for a member; none where rows do not fill those there are already.
+/// Idle members help where most rows wait; nowhere where the rows do not fill the members there already.
 std::vector<Team> teams_for(const State& state, const std::vector<Block>& parts, std::size_t rows,
                             const std::vector<std::size_t>& parallel) {
   std::vector<Team> teams;

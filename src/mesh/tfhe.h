@@ -17,7 +17,7 @@ class MeshTfheKey final : public Base {
   MeshTfheKey(const Shape& shape, std::vector<std::shared_ptr<const Base>> each, std::vector<std::size_t> parallel = {})
       : Base(shape), each_(std::move(each)), parallel_(std::move(parallel)) {}
   const std::shared_ptr<const Base>& on(std::size_t m) const { return each_[m]; }
-  /// Bootstraps that keep each member busy, those of other ranks too.
+  /// How many bootstraps keep each member busy, those of other ranks too.
   const std::vector<std::size_t>& parallel() const { return parallel_; }
 
  private:
@@ -51,7 +51,7 @@ class MeshTfheKernels final : public device::TfheKernels {
   std::shared_ptr<const PreparedBootstrap> prepare(const BootstrapShape&, std::span<const u64> key) override;
   std::shared_ptr<const PreparedKeySwitch> prepare(const KeySwitchShape&, std::span<const math::u32> key) override;
   std::shared_ptr<const PreparedLayer> prepare(GateLayer layer) override;
-  /// Of all members, on all ranks: every rank asks for the same shapes in the same order.
+  /// Summed over all members of all ranks. Collective: every rank calls it with the same shapes in the same order.
   std::size_t parallel_bootstraps(const BootstrapShape&) const override;
 
   void run(Queue&, const Combine& c);

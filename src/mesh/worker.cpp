@@ -27,7 +27,7 @@ void Signal::set() {
 }
 
 void Signal::wait() {
-  for (int i = 0; i < 2000; ++i) {  // members run side by side: mostly it has just happened, or is about to
+  for (int i = 0; i < 2000; ++i) {  // members run side by side: mostly it is set already or soon
     if (is_set()) return;
     pause();
   }
@@ -124,7 +124,7 @@ void Worker::run() {
     }
     room_.notify_one();
     execute(entry);
-    entry = {};  // what it holds is let go before the next begins
+    entry = {};  // frees what the task holds before the next begins
     unfinished_.fetch_sub(1, std::memory_order_release);
   }
 }

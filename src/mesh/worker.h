@@ -27,11 +27,11 @@ class Signal {
   std::condition_variable condition_;
 };
 
-/// Runs what it is given, in order. The first exception is kept and ends all work that may be left out; what others wait
-/// for (`always`) runs even then.
+/// Runs tasks in order. The first exception is kept, and later tasks are skipped, but for those posted with `always`, for which
+/// other threads wait.
 class Worker {
  public:
-  /// `spin`: how long an idle worker looks for work before it sleeps. `slowdown`: tests make a member slow by it, 1 is none.
+  /// `spin`: how long an idle worker polls before it sleeps. `slowdown`: makes a member slow, for tests; 1 is none.
   /// `most`: tasks that may be queued; posting more blocks. `on_error` is called with the first exception.
   Worker(std::chrono::microseconds spin, double slowdown, std::size_t most,
          std::function<void(std::exception_ptr)> on_error = {});
