@@ -28,6 +28,7 @@ struct Spec {
   std::string name;                      // empty where nobody named it
   std::size_t n = 0, k = 0, degree = 0;  // LWE dimension, GLWE dimension, N
   Noise lwe_noise, glwe_noise;           // of the narrow (n) and the wide (k * N) key
+  // Gadgets: digits of base 2^log_base, so many of them (their length; files and Python say levels).
   unsigned bootstrap_log_base = 0, bootstrap_levels = 0;
   unsigned switch_log_base = 0, switch_levels = 0;
   unsigned group = 2;                         // key bits that one step of blind rotation takes
