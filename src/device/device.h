@@ -38,6 +38,13 @@ class Graph {
   virtual void replay() = 0;
 };
 
+/// Some of a queue's work that touches no result of its other branches.
+struct Branch {
+  std::function<void()> run;  // allocates, and enqueues
+  Count work;
+  std::size_t bytes = 0;  // of operands that it finds
+};
+
 /// An ordered stream of work. Kernel calls enqueue; they never block, allocate, synchronise or upload.
 class Queue {
  public:
@@ -63,6 +70,10 @@ class Queue {
   /// Calls the parts, which do not touch each other's results. What they enqueue may be performed at the same time in a graph.
   virtual void beside(const std::vector<std::function<void()>>& parts) {
     for (const auto& part : parts) part();
+  }
+  /// Runs branches one after another; a device of several parts may have what they make on different ones.
+  virtual void apart(const std::vector<Branch>& branches) {
+    for (const Branch& branch : branches) branch.run();
   }
   /// Blocks until all work enqueued so far is done; throws DeviceError naming the first failed kernel.
   virtual void wait() = 0;

@@ -44,6 +44,9 @@ Placement State::choose(const View& shape) const {
   if (options_.layout) return {*options_.layout, all.deal};
   if (size() == 1 || items == 0) return all;
   const Costs& c = costs_;
+  const std::optional<std::size_t> put = put_on();
+  const Placement home{Layout::batch, Deal::whole(put.value_or(fastest()), items)};
+  if (put && items == 1) return home;
   const double one = c.alone(Work::key_switch, shape.limbs, shape.n);
   if (items < size() && shape.limbs > 1) {
     // What one member could not hold beside its work is spread whatever it costs. Whole items are worked on side by side,
@@ -51,9 +54,53 @@ Placement State::choose(const View& shape) const {
     const std::size_t item = shape.components * shape.limbs * shape.n * shape.word_size();
     if (item > large_ || (items == 1 && c.limbs_pay(shape.limbs, shape.n))) return {Layout::limb};
   }
-  const Placement home{Layout::batch, Deal::whole(all.deal.in_shares() ? fastest() : all.deal.order().front(), items)};
   const double spread = longest(all.deal, weights()) * one + c.spread_seconds;
   return spread * kSlack < longest(home.deal, weights()) * one ? all : home;
+}
+
+namespace {
+
+struct Put {
+  const State* state = nullptr;
+  std::size_t member = 0;
+};
+thread_local Put put_here;
+
+}  // namespace
+
+Homed::Homed(const State& state, std::size_t member) : former_state_(put_here.state), former_member_(put_here.member) {
+  put_here = {&state, member};
+}
+Homed::~Homed() { put_here = {former_state_, former_member_}; }
+
+std::optional<std::size_t> State::put_on() const {
+  return put_here.state == this ? std::optional(put_here.member) : std::nullopt;
+}
+
+void MeshQueue::apart(const std::vector<device::Branch>& branches) {
+  const std::size_t members = state_->size();
+  if (members == 1 || branches.size() < 2 || state_->options().layout) return Queue::apart(branches);
+  constexpr std::size_t kN = std::size_t{1} << 14;
+  constexpr double kProducts = 14.0 / 2 * kN;  // of a transform
+  const Costs& costs = state_->costs();
+  const std::vector<double>& weights = state_->weights();
+  const std::size_t home = state_->fastest();
+  std::vector<double> busy(members);
+  for (const device::Branch& branch : branches) {
+    const double seconds = static_cast<double>(branch.work.products) / kProducts * costs.transform(kN);
+    const double moved =
+        static_cast<double>(branch.bytes) / costs.all.bytes_a_second + costs.all.exchange_seconds + costs.spread_seconds;
+    const auto until = [&](std::size_t m) {
+      return busy[m] + seconds * weights[home] / weights[m] + (m == home ? 0 : moved);
+    };
+    std::size_t best = home;
+    for (std::size_t m = 0; m < members; ++m) {
+      if (until(m) < until(best)) best = m;
+    }
+    busy[best] = until(best);
+    const Homed there(*state_, best);
+    branch.run();
+  }
 }
 
 std::size_t State::fastest() const {
@@ -143,6 +190,7 @@ void State::settle(const device::Call& call, Queue& queue) {
           fresh = access == Access::write ? &find(v) : nullptr;
         });
         if (written != 1 || fresh == nullptr || fresh->settled || fresh->layout() != Layout::batch) return;
+        if (const auto put = put_on(); put && fresh->sole() == put) return;
         if constexpr (std::is_same_v<C, device::Product>) {  // its outputs want stretches of the inputs
           if (fresh->items() > 1 && !fresh->sole())
             fresh->move_to(Deal::shares(shares(fresh->items(), weights())), own(queue).queues());

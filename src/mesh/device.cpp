@@ -116,7 +116,7 @@ void State::flush() {
   for (std::size_t m = 0; m < size(); ++m) {
     if (!waiting_[m].empty()) ++busy, only = m;
   }
-  if (busy == 1 && !over_ranks() && members_[only].launches && members_[only].worker->idle()) {
+  if (busy == 1 && !over_ranks() && members_[only].launches && members_[only].worker->idle() && !put_on()) {
     for (Worker::Entry& entry : std::exchange(waiting_[only], {})) members_[only].worker->run_here(entry);
     return;
   }

@@ -52,6 +52,8 @@ class MeshQueue final : public Queue {
   void after(const device::Event& event) override;
   void uses(const Buffer& buffer) override;
   void wait() override;
+  /// Each on a member of its own where that takes less time, what moves included.
+  void apart(const std::vector<device::Branch>& branches) override;
 
   State& state() const { return *state_; }
   const std::shared_ptr<State>& shared_state() const { return state_; }

@@ -119,7 +119,7 @@ class State : public std::enable_shared_from_this<State> {
   template <class Task>
   bool run_here(std::size_t m, const Task& task) {
     Member& member = members_[m];
-    if (!member.launches || operations_ > 0 || !member.worker->idle()) return false;
+    if (!member.launches || operations_ > 0 || !member.worker->idle() || put_on()) return false;
     Worker::Entry entry{std::cref(task), false};
     member.worker->run_here(entry);
     return true;
@@ -165,6 +165,8 @@ class State : public std::enable_shared_from_this<State> {
   const Costs& costs() const { return costs_; }
   /// The member with the largest share.
   std::size_t fastest() const;
+  /// The member that this thread's branch of a program was put on, see Homed.
+  std::optional<std::size_t> put_on() const;
   /// The most members that one host has (the first such host's); none where all are of one host.
   std::vector<std::size_t> largest_group() const;
   /// Measures (or remembers) the members and their links.
@@ -238,6 +240,19 @@ class State : public std::enable_shared_from_this<State> {
   std::mutex book_mutex_;
   std::map<const std::byte*, MeshMemory*> book_;
   std::size_t next_ = std::size_t{1} << 56;  // beyond any host's or device's addresses
+};
+
+/// While it is there, what this thread makes of single ciphertexts lies on that member.
+class Homed {
+ public:
+  Homed(const State& state, std::size_t member);
+  ~Homed();
+  Homed(const Homed&) = delete;
+  Homed& operator=(const Homed&) = delete;
+
+ private:
+  const State* former_state_;
+  std::size_t former_member_;
 };
 
 }  // namespace heliograph::mesh

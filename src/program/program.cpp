@@ -31,6 +31,7 @@ void Program::plan() {
       parts_.places[p].used = true;
     }
   }
+  find_branches();
   for (const u32 layer : layers_of(parts_)) depth_ = std::max<std::size_t>(depth_, layer + 1);
   born_.assign(steps, {}), dies_.assign(steps, {});
   std::size_t live = 0;
@@ -45,6 +46,40 @@ void Program::plan() {
     for (const u32 p : born_[s]) live += parts_.places[p].shape.bytes();
     peak_bytes_ = std::max(peak_bytes_, live);
     for (const u32 p : dies_[s]) live -= parts_.places[p].shape.bytes();
+  }
+}
+
+void Program::find_branches() {
+  const std::size_t steps = parts_.steps.size();
+  std::vector<u32> root(steps), maker(parts_.places.size(), ~u32{0});
+  const auto find = [&](u32 s) {
+    while (root[s] != s) s = root[s] = root[root[s]];
+    return s;
+  };
+  for (u32 s = 0; s < steps; ++s) {
+    root[s] = s;
+    for (const u32 p : parts_.steps[s].places) {
+      if (parts_.places[p].kind != Place::Kind::made) continue;
+      if (maker[p] == ~u32{0}) maker[p] = s;
+      root[find(s)] = find(maker[p]);
+    }
+  }
+  std::vector<u32> branch(steps, ~u32{0});
+  std::vector<std::vector<bool>> found;  // inputs of each
+  for (u32 s = 0; s < steps; ++s) {
+    u32& b = branch[find(s)];
+    if (b == ~u32{0}) {
+      b = static_cast<u32>(branches_.size());
+      branches_.emplace_back();
+      found.emplace_back(parts_.places.size());
+    }
+    branches_[b].steps.push_back(s);
+    branches_[b].work += parts_.steps[s].work;
+    for (const u32 p : parts_.steps[s].places) {
+      if (parts_.places[p].kind != Place::Kind::input || found[b][p]) continue;
+      found[b][p] = true;
+      branches_[b].bytes += parts_.places[p].shape.bytes();
+    }
   }
 }
 
@@ -65,7 +100,7 @@ std::vector<View> Program::replay(const std::vector<View>& inputs, const std::ve
     if (place.kind == Place::Kind::constant && place.memory) hold(p, place.memory);
     if (place.kind == Place::Kind::input) memory[p] = inputs[place.number].memory, base[p] = inputs[place.number].data;
   }
-  for (std::size_t s = 0; s < parts_.steps.size(); ++s) {
+  const auto perform = [&](u32 s) {
     const Step& step = parts_.steps[s];
     // Keys first, one step's at a time: together they may be more than the device has room for.
     std::vector<u32> held;
@@ -90,7 +125,15 @@ std::vector<View> Program::replay(const std::vector<View>& inputs, const std::ve
     step.session->enqueue(std::move(call));
     for (const u32 p : held) memory[p] = nullptr;
     for (const u32 p : dies_[s]) memory[p] = nullptr;
+  };
+  std::vector<device::Branch> branches;
+  for (const Branch& branch : branches_) {
+    const auto run = [&perform, &branch] {
+      for (const u32 s : branch.steps) perform(s);
+    };
+    branches.push_back({.run = run, .work = branch.work, .bytes = branch.bytes});
   }
+  if (!branches.empty()) parts_.steps.front().session->queue().apart(branches);
   std::vector<View> results;
   for (const Shown& r : parts_.results) {
     View v = r.view;

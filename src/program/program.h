@@ -103,9 +103,16 @@ class Program {
 
  private:
   void plan();
+  void find_branches();
 
   Parts parts_;
   std::vector<std::vector<u32>> born_, dies_;  // places of each step
+  struct Branch {
+    std::vector<u32> steps;
+    device::Count work;
+    std::size_t bytes = 0;  // of inputs
+  };
+  std::vector<Branch> branches_;  // which share nothing that is made
   std::size_t depth_ = 0, peak_bytes_ = 0, constant_bytes_ = 0;
   mutable std::atomic<u64> replays_{0};
   std::shared_ptr<Graphs> graphs_;

@@ -299,6 +299,37 @@ TEST(MeshChoice, NoHistoryChangesAWord) {
   }
 }
 
+TEST(MeshChoice, BranchesOfMuchWorkAreDoneOnMembersOfTheirOwn) {
+  constexpr std::size_t kLimbs = 12, kN = 1 << 15;
+  constexpr u64 kItem = u64{kLimbs} * kN * 8;
+  const PrimeList primes = PrimeList::range(0, kLimbs);
+  for (const bool much : {true, false}) {
+    Opened open("2*null" + kH200);
+    const auto ring = open.ring(kN, kLimbs);
+    const Words x = open.zeros(1, kLimbs, kN);
+    open.written("neg");
+    std::vector<Words> made;
+    std::vector<device::Branch> branches;
+    for (int b = 0; b < 3; ++b) {
+      const auto run = [&] {
+        View last = x.view;
+        for (int i = 0; i < 4; ++i) {
+          made.push_back(open.words(1, kLimbs, kN));
+          open.queue().enqueue(device::Neg{ring, primes, last, made.back().view});
+          last = made.back().view;
+        }
+      };
+      branches.push_back({.run = run, .work = {.products = much ? u64{1} << 30 : u64{1} << 10}, .bytes = kItem});
+    }
+    open.queue().apart(branches);
+    EXPECT_EQ(open.written("neg"), much ? std::vector<u64>({8 * kItem, 4 * kItem}) : std::vector<u64>({12 * kItem, 0}));
+    EXPECT_EQ(open.mesh().moved().bytes, much ? kItem : 0);  // what the branch begins with
+    const Words after = open.words(1, kLimbs, kN);           // by itself at home again
+    open.queue().enqueue(device::Neg{ring, primes, x.view, after.view});
+    EXPECT_EQ(open.written("neg"), (std::vector<u64>{kItem, 0}));
+  }
+}
+
 TEST(MeshChoice, BlocksOfAnyStepsMeetInTheirCommonItems) {
   std::minstd_rand random(3);
   const auto any = [&](std::size_t below) { return static_cast<std::size_t>(random()) % below; };

@@ -15,7 +15,15 @@ import rigs
 import tfhe_rig
 from heliograph import _core
 
-DEVICES = ["ref", "cpu", "null", "3*cpu/uncalibrated", "2*cpu/limb/uncalibrated", "cuda:0", "cuda:0,cuda:1"]
+DEVICES = [
+    "ref",
+    "cpu",
+    "null",
+    "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6",
+    "2*cpu/limb/uncalibrated",
+    "cuda:0",
+    "cuda:0,cuda:1",
+]
 
 
 def opened(scheme: str, device: str) -> hg.bfv.Parameters:
@@ -70,6 +78,22 @@ def test_replays_give_the_bits_of_the_function(scheme: str, device: str) -> None
         for found, expected in zip(f(x, y), mixed(x, y), strict=True):
             same(found, expected)
     assert (f.recordings, f.replays) == (1, 3)
+
+
+@pytest.mark.parametrize("device", [d for d in DEVICES if "*" in d or "," in d])
+def test_branches_on_several_devices(device: str) -> None:
+    def chain(x: Any) -> Any:
+        return hg.rotate_rows(hg.relinearize(x * x) + x, 1) - x
+
+    p = Party(opened("bfv", device))
+    f = hg.program(lambda x, y, z: (chain(x), chain(y), chain(z) + chain(x + z)))
+    for turn in range(3):
+        operands = [p.tensor(turn + k) for k in range(3)]
+        x, y, z = operands
+        for found, expected in zip(f(*operands), (chain(x), chain(y), chain(z) + chain(x + z)), strict=True):
+            same(found, expected)
+        same(f(*operands)[0] + f(*operands)[1], chain(x) + chain(y))  # wherever they were made
+    assert f.recordings == 1
 
 
 @pytest.mark.parametrize("edition", ["w64", "w32"])
