@@ -263,7 +263,9 @@ def rig(name: str) -> Rig:
     [
         pytest.param(s, *d.values, c, marks=d.marks)
         for s in SETS
-        for d in places(*(["ref", "cpu", "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6", "cuda:0"] if s == "w64-digits" else ["cpu"]))
+        for d in places(
+            *(["ref", "cpu", "3*cpu/costs=1e3:300e9:12e-6:1e-6:8e-6", "cuda:0"] if s == "w64-digits" else ["cpu"])
+        )
         for c in CASES
     ],
 )
