@@ -32,6 +32,8 @@ FLOORS = (
 )
 HIDDEN = {"backend"}  # reached through device/ only
 APART = {("lwe", "rlwe"), ("math", "io")}  # neighbours that do not know each other
+#: What the rooms of a large backend may include.
+ROOMS = {"runtime": {"runtime"}, "ring": {"runtime", "ring"}, "lwe": {"runtime", "lwe"}}
 PUBLIC = {"errors.h": "base", "interrupt.h": "base"}  # the floors of public headers; the others belong to schemes/
 
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
@@ -102,11 +104,15 @@ def include_error(folder: str, place: str, target: str) -> str | None:
 
 
 def backend_error(place: str, parts: list[str]) -> str | None:
-    """Backends do not know each other; files directly in backend/ know them all."""
+    """Backends do not know each other, files directly in backend/ know them all; rooms of a backend know those below."""
     own = place.split("/")
-    if len(own) == 2 or len(parts) == 2 or own[1] == parts[1]:
+    if len(own) == 2 or len(parts) == 2:
         return None
-    return f"backend/{own[1]}/ includes backend/{parts[1]}/"
+    if own[1] != parts[1]:
+        return f"backend/{own[1]}/ includes backend/{parts[1]}/"
+    if len(own) == 4 and own[2] in ROOMS and len(parts) == 4 and parts[2] not in ROOMS[own[2]]:
+        return f"backend/{own[1]}/{own[2]}/ includes {parts[2]}/"
+    return None
 
 
 def errors_in(path: Path) -> Iterator[tuple[int, str]]:

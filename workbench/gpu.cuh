@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/ntt.cuh"
+#include "backend/cuda/ring/ntt.cuh"
 #include "math/primes.h"
 #include "math/ring.h"
 #include "montgomery.cuh"

@@ -2,7 +2,7 @@
 // so that a product by a twiddle is one reduction. Of the same static face as the backend's fields.
 #pragma once
 
-#include "backend/cuda/transform.cuh"
+#include "backend/cuda/ring/transform.cuh"
 
 namespace workbench {
 

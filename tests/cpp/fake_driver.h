@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/driver.h"
+#include "backend/cuda/runtime/driver.h"
 
 namespace heliograph::test {
 

@@ -1,8 +1,0 @@
-#include "backend/cuda/blind_shape.cuh"
-
-namespace heliograph::backend::cuda {
-
-extern const BlindKernel kBlind512;
-const BlindKernel kBlind512 = BlindShape<9, 3, 1, 2>::kernel();
-
-}  // namespace heliograph::backend::cuda

@@ -1,8 +1,0 @@
-#include "backend/cuda/blind_shape.cuh"
-
-namespace heliograph::backend::cuda {
-
-extern const BlindKernel kBlind512Wide;
-const BlindKernel kBlind512Wide = BlindShape<9, 4, 1, 2>::kernel();
-
-}  // namespace heliograph::backend::cuda

@@ -1,7 +1,0 @@
-#include "backend/cuda/field_passes.cuh"
-
-namespace heliograph::backend::cuda {
-
-HELIOGRAPH_INSTANTIATE(Field60)
-
-}  // namespace heliograph::backend::cuda

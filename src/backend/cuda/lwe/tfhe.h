@@ -1,0 +1,101 @@
+// TFHE's kernels of device/call.h on a GPU.
+#pragma once
+
+#include "backend/cuda/runtime/device.h"
+#include "device/call.h"
+#include "device/kernels.h"
+
+namespace heliograph::backend::cuda {
+
+using device::u32;
+using device::u64;
+
+/// Two doubles: a complex number.
+struct alignas(16) Complex {
+  double x, y;
+};
+
+/// A bootstrapping key in the Fourier domain, in the order its kernel reads it (blind.cuh).
+class CudaBootstrap final : public device::PreparedBootstrap {
+ public:
+  CudaBootstrap(const std::shared_ptr<State>& state, const device::BootstrapShape& shape, std::span<const u64> key);
+  const Complex* key() const { return key_->as<Complex>(); }
+  const Complex* twiddles() const { return twiddles_->as<Complex>(); }
+  const Complex* roots() const { return roots_->as<Complex>(); }
+
+ private:
+  std::unique_ptr<Table> key_, twiddles_, roots_;
+};
+
+class CudaKeySwitch final : public device::PreparedKeySwitch {
+ public:
+  CudaKeySwitch(const std::shared_ptr<State>& state, const device::KeySwitchShape& shape, std::span<const u32> key);
+  /// As given: [from * gadget_length][to + 1].
+  const u32* rows() const { return rows_->as<u32>(); }
+  /// Bytes for the matrix units: see lwe_switch.cu.
+  const u32* planes() const { return planes_->as<u32>(); }
+
+ private:
+  std::unique_ptr<Table> rows_, planes_;
+};
+
+class CudaLayer final : public device::PreparedLayer {
+ public:
+  CudaLayer(const std::shared_ptr<State>& state, device::GateLayer layer);
+  const u32* first() const { return words_->as<u32>(); }
+  const u32* source() const { return first() + source_; }
+  const std::int32_t* weight() const { return reinterpret_cast<const std::int32_t*>(first() + weight_); }
+  const u32* lut() const { return first() + lut_; }
+  const u32* target() const { return first() + target_; }
+  const u64* constant() const { return constants_->as<u64>(); }
+  const u64* tables() const { return constant() + layer().rows(); }
+
+ private:
+  std::size_t source_, weight_, lut_, target_;
+  std::unique_ptr<Table> words_, constants_;
+};
+
+class CudaTfhe final : public device::TfheKernels {
+ public:
+  explicit CudaTfhe(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const device::PreparedBootstrap> prepare(const device::BootstrapShape&, std::span<const u64> key) override;
+  std::shared_ptr<const device::PreparedKeySwitch> prepare(const device::KeySwitchShape&, std::span<const u32> key) override;
+  std::shared_ptr<const device::PreparedLayer> prepare(device::GateLayer layer) override;
+  std::size_t parallel_bootstraps(const device::BootstrapShape&) const override;
+
+  using Queue = device::Queue;
+  using View = device::View;
+  void run(Queue&, const device::Combine& c);
+  void run(Queue&, const device::LweKeySwitch& c);
+  void run(Queue&, const device::Bootstrap& c);
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+/// What a launch of blind rotation is told.
+struct BlindArguments {
+  const Complex *key, *twiddles, *roots;
+  const u64* tables;
+  const u32 *lut, *target;
+  const u32* narrow;
+  u64* wires;
+  u64 narrow_item, narrow_row, wire_item, wire;  // strides in words
+  u32 n, rows, count, outputs;                   // count: bootstraps, items fastest last: item * rows + row
+  u32 k, gadget_length, log_base, group, log_degree;
+};
+
+/// One shape's kernels.
+struct BlindKernel {
+  u32 log_degree, k, gadget_length, group;
+  /// Forward transforms of a key's polynomials into the order the kernel reads; `words` as BootstrapShape says.
+  void (*transform)(device::Queue&, const device::BootstrapShape&, const u64* words, const Complex* twiddles, Complex* key);
+  void (*rotate)(device::Queue&, const State&, const BlindArguments&);
+  /// Twiddles for the host to upload.
+  std::vector<Complex> (*twiddles)();
+  u32 (*samples_a_processor)(const State&);
+};
+/// The kernel for a shape; the last one takes any.
+const BlindKernel& blind_kernel(const device::BootstrapShape&);
+
+}  // namespace heliograph::backend::cuda

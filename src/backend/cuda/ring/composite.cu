@@ -1,0 +1,340 @@
+// Key switching and BFV's product in a handful of launches: between the column passes of its transforms all that happens to
+// a row happens in one kernel, and conversions that follow each other are one.
+#include <algorithm>
+
+#include "backend/cuda/ring/convert.h"
+#include "backend/cuda/ring/kernels.h"
+#include "backend/cuda/ring/launch.cuh"
+#include "backend/cuda/ring/passes.h"
+
+namespace heliograph::backend::cuda {
+
+using device::DividePlan;
+using device::KeySwitchPlan;
+using device::MultiplyPlan;
+
+namespace {
+
+/// Conversions of one field can share a launch, and Values of the ring's own field pass between its kernels.
+bool all_of(FieldKind kind, std::initializer_list<const device::PreparedConversion*> conversions) {
+  return std::all_of(conversions.begin(), conversions.end(),
+                     [&](const auto* c) { return own_as<CudaConversion>(*c).kind() == kind; });
+}
+
+/// Whether one pass raises all digits of a plan. A digit that is the whole base is not raised; then it is the only one.
+bool raises_at_once(const CudaRing& ring, const KeySwitchPlan& plan) {
+  return plan.digits.size() <= kMostSteps && std::all_of(plan.digits.begin(), plan.digits.end(), [&](const auto& digit) {
+           return digit.raise && all_of(ring.kind(), {digit.raise.get()});
+         });
+}
+
+/// Whether a division in the NTT domain is fused.
+bool divides_at_once(const CudaRing& ring, const DividePlan& plan, std::size_t n) {
+  return has_columns(n) && plan.simple() && all_of(ring.kind(), {plan.rest.get()});
+}
+
+/// How the column pass of digits finds them: own limbs in `x`, the others in `digits`.
+Source digit_source(const KeySwitchPlan& plan, Source::Kind kind, const View& x, const View& digits) {
+  Source source{};
+  source.kind = kind;
+  source.a = strided(x), source.raised = strided(digits);
+  for (std::size_t j = 0; j < plan.digits.size(); ++j) {
+    source.first[j] = static_cast<unsigned char>(plan.digits[j].first);
+    source.count[j] = static_cast<unsigned char>(plan.digits[j].count);
+  }
+  return source;
+}
+
+/// Fills all limbs of the digits but their own.
+void raise(Queue& q, const char* name, const KeySwitchPlan& plan, const View& x, const View& digits) {
+  ConvertPass pass{.name = name, .x = digit_source(plan, Source::digits, x, digits), .steps = {}};
+  for (const KeySwitchPlan::Digit& digit : plan.digits) {
+    const u32 first = static_cast<u32>(digit.first), own = static_cast<u32>(digit.count);
+    pass.steps.push_back(
+        {.conversion = &own_as<CudaConversion>(*digit.raise), .first = first, .skip_at = first, .skip = own});
+  }
+  run_pass(q, pass, digits.word, digits);
+}
+
+PrimeList divided_primes(const DividePlan& plan) {
+  return PrimeList(plan.primes.begin() + plan.out.size(), plan.divisors());
+}
+
+/// From the coefficients of the limbs divided by to the result. `rest` and `out` may be one, or `beside` and `out`.
+void finish_divide(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& beside,
+                   const View& rest, const View& out) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  run_pass(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(*plan.rest)}}},
+           out.word, rest);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    forward_columns<F>(q, name, ring, plan.out, plain_source(rest), rest);
+    divide_rows<F>(q, name, ring, plan.out, rest, beside, plan.own, out);
+  });
+}
+
+}  // namespace
+
+void CudaKernels::run(Queue& q, const BfvMultiply& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (c.a.components != 2 || c.b.components != 2 || !has_columns(c.out.n) || c.out.items() == 0 ||
+      !all_of(ring.kind(), {c.plan->lift.get(), c.plan->scale.get(), c.plan->lower.get()})) {
+    if (c.out.items() > 0) q.expand(c);
+    return;
+  }
+  constexpr const char* kName = "bfv_multiply";
+  const bool square = same_operand(c.a, c.b);
+  const std::size_t chain = c.plan->chain.size(), auxiliary = c.plan->auxiliary.size(), factors = square ? 2 : 4;
+  const View e = w.take(c.out.word, c.out.items(), square ? 3 : 4, chain + auxiliary, c.out.n);
+  const View raised = e.with_components(0, factors), product = e.with_components(0, 3);
+  Source source{};
+  source.kind = Source::product;
+  source.split = 2;
+  source.chain = static_cast<u32>(chain);
+  source.a = strided(c.a), source.b = strided(c.b), source.raised = strided(e);
+  run_pass(q, {.name = kName, .x = source, .steps = {{.conversion = &own_as<CudaConversion>(*c.plan->lift)}}}, c.out.word,
+           raised.with_limbs(chain, auxiliary));
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    forward_columns<F>(q, kName, ring, c.plan->extended, source, raised);
+    tensor_rows<F>(q, ring, c.plan->extended, e, square);
+    inverse_columns<F>(q, kName, ring, c.plan->extended, product, product);
+  });
+  const View own = product.with_limbs(chain, auxiliary);
+  run_pass(q,
+           {.name = kName,
+            .x = plain_source(product),
+            .steps = {{.conversion = &own_as<CudaConversion>(*c.plan->scale)}},
+            .lower = &own_as<CudaConversion>(*c.plan->lower),
+            .own = &own},
+           c.out.word, c.out);
+}
+
+void CudaKernels::run(Queue& q, const Decompose& c) {
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (!has_columns(c.digits.n) || !raises_at_once(ring, *c.plan)) {
+    if (c.digits.items() > 0) q.expand(c);
+    return;
+  }
+  if (c.digits.items() == 0) return;
+  constexpr const char* kName = "decompose";
+  raise(q, kName, *c.plan, c.x, c.digits);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    forward_columns<F>(q, kName, ring, c.plan->extended, digit_source(*c.plan, Source::digits, c.x, c.digits), c.digits);
+    forward_rows<F>(q, kName, ring, c.plan->extended, c.digits);
+  });
+}
+
+void CudaKernels::run(Queue& q, const KeySwitch& c) {
+  c.domain == math::Domain::ntt ? key_switch_ntt(q, c) : key_switch_coefficients(q, c);
+}
+
+void CudaKernels::run(Queue& q, const ApplyKey& c) {
+  c.domain == math::Domain::ntt ? apply_key_ntt(q, c) : apply_key_coefficients(q, c);
+}
+
+void CudaKernels::key_switch_coefficients(Queue& q, const KeySwitch& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (!has_columns(c.out.n) || !raises_at_once(ring, *c.plan) ||
+      (c.plan->mod_down && !all_of(ring.kind(), {c.plan->mod_down.get()}))) {
+    if (c.out.items() > 0) q.expand(c);
+    return;
+  }
+  if (c.out.items() == 0) return;
+  constexpr const char* kName = "key_switch";
+  const std::size_t limbs = c.plan->extended.size(), count = c.plan->digits.size();
+  const View digits = w.take(c.out.word, c.out.items(), count, limbs, c.out.n);
+  const View sum = w.take(c.out.word, c.out.items(), 2, limbs, c.out.n);
+  raise(q, kName, *c.plan, c.x, digits);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    forward_columns<F>(q, kName, ring, c.plan->extended, digit_source(*c.plan, Source::digits, c.x, digits), digits);
+    key_rows<F>(q, kName, ring, c.plan->extended, digits, false, c.key, c.plan->key_limbs, sum);
+  });
+  finish_key_switch(q, kName, *c.plan, c.add, c.out, sum);
+}
+
+void CudaKernels::apply_key_coefficients(Queue& q, const ApplyKey& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (c.out.items() == 0) return;
+  if (!has_columns(c.out.n) || (c.plan->mod_down && !all_of(ring.kind(), {c.plan->mod_down.get()}))) {
+    q.expand(c);
+    return;
+  }
+  constexpr const char* kName = "apply_key";
+  const View sum = w.take(c.out.word, c.out.items(), 2, c.plan->extended.size(), c.out.n);
+  with_field(ring.kind(), [&](auto f) {
+    key_rows<decltype(f)>(q, kName, ring, c.plan->extended, c.digits, true, c.key, c.plan->key_limbs, sum);
+  });
+  finish_key_switch(q, kName, *c.plan, c.add, c.out, sum);
+}
+
+/// From the rows of the two sums to the result.
+void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchPlan& plan, const std::optional<View>& add,
+                                    const View& out, const View& sum) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  const View whole = plan.mod_down ? sum : out;
+  with_field(ring.kind(), [&](auto f) { inverse_columns<decltype(f)>(q, name, ring, plan.extended, sum, whole); });
+  if (plan.mod_down) {
+    const std::size_t chain = plan.chain.size();
+    const View own = sum.with_limbs(0, chain);
+    run_pass(q,
+             {.name = name,
+              .x = plain_source(sum.with_limbs(chain, plan.special.size())),
+              .steps = {{.conversion = &own_as<CudaConversion>(*plan.mod_down)}},
+              .own = &own,
+              .add = add ? &*add : nullptr},
+             out.word, out);
+  } else if (add) {
+    const View part = out.with_components(0, add->components);
+    run(q, Add{plan.ring, plan.chain, part, *add, part});
+  }
+}
+
+void CudaKernels::run(Queue& q, const Divide& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (!divides_at_once(ring, *c.plan, c.out.n)) {
+    if (c.out.items() > 0) q.expand(c);
+    return;
+  }
+  if (c.out.items() == 0) return;
+  constexpr const char* kName = "divide";
+  const std::size_t stay = c.plan->out.size(), divisors = c.plan->divisors();
+  const View last = w.take(c.out.word, c.x.items(), c.x.components, divisors, c.out.n);
+  with_field(ring.kind(), [&](auto f) {
+    cuda::inverse_ntt<decltype(f)>(q, kName, ring, divided_primes(*c.plan), c.x.with_limbs(stay, divisors), last);
+  });
+  finish_divide(q, kName, *c.plan, last, c.x.with_limbs(0, stay), c.out, c.out);
+}
+
+void CudaKernels::key_switch_ntt(Queue& q, const KeySwitch& c) {
+  Workspace w = c.scratch;
+  const CudaRing& ring = own_ring(*c.plan->ring);
+  if (!divides_at_once(ring, c.plan->down, c.out.n) || !raises_at_once(ring, *c.plan)) {
+    if (c.out.items() > 0) q.expand(c);
+    return;
+  }
+  if (c.out.items() == 0) return;
+  constexpr const char* kName = "key_switch";
+  const View coefficients = w.take(c.out.word, c.x.items(), 1, c.plan->chain.size(), c.out.n);
+  const View digits = w.take(c.out.word, c.x.items(), c.plan->digits.size(), c.plan->extended.size(), c.out.n);
+  with_field(ring.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, kName, ring, c.plan->chain, c.x, coefficients); });
+  raise(q, kName, *c.plan, coefficients, digits);
+  with_field(ring.kind(), [&](auto f) {
+    forward_columns<decltype(f)>(q, kName, ring, c.plan->extended, digit_source(*c.plan, Source::others, c.x, digits),
+                                 digits);
+  });
+  finish_key_switch_ntt(q, kName, *c.plan, digits, &c.x, c.turn, c.key, c.add, c.out, w);
+}
+
+void CudaKernels::apply_key_ntt(Queue& q, const ApplyKey& c) {
+  Workspace w = c.scratch;
+  if (!divides_at_once(own_ring(*c.plan->ring), c.plan->down, c.out.n)) {
+    if (c.out.items() > 0) q.expand(c);
+    return;
+  }
+  if (c.out.items() == 0) return;
+  finish_key_switch_ntt(q, "apply_key", *c.plan, c.digits, nullptr, c.turn, c.key, c.add, c.out, w);
+}
+
+/// From the digits to the result: `own` null says that they are transformed, else it holds their own limbs. `turn` permutes
+/// them, and `own` and `add`.
+void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwitchPlan& plan, const View& digits,
+                                        const View* own, const device::PermutationHandle& turn, const View& key,
+                                        const std::optional<View>& add, const View& out, Workspace& w) {
+  const CudaRing& ring = own_ring(*plan.ring);
+  const View divided = w.take(out.word, out.items(), 2, plan.down.divisors(), out.n);
+  const View rest = w.take(out.word, out.items(), 2, plan.down.out.size(), out.n);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    switch_rows<F>(q, ring,
+                   {.name = name,
+                    .plan = plan,
+                    .digits = digits,
+                    .own = own,
+                    .turn = turn ? own_as<CudaPermutation>(*turn).table().as<u32>() : nullptr,
+                    .key = key,
+                    .add = add ? &*add : nullptr,
+                    .kept = out,
+                    .divided = divided});
+    inverse_columns<F>(q, name, ring, divided_primes(plan.down), divided, divided);
+  });
+  finish_divide(q, name, plan.down, divided, out, rest, out);
+}
+
+void CudaKernels::run(Queue& q, const LinearSum& c) {
+  const LinearPlan& plan = *c.plan;
+  const KeySwitchPlan& k = *plan.key_switch;
+  const CudaRing& ring = own_ring(*k.ring);
+  const bool alike = std::all_of(c.keys.begin(), c.keys.end(), [&](const View& key) {
+    return key.component_stride == c.keys[0].component_stride && key.limb_stride == c.keys[0].limb_stride;
+  });
+  if (c.out.items() == 0) return;
+  if (!has_columns(c.out.n) || !raises_at_once(ring, k) || !alike ||
+      (plan.mod_down && !all_of(ring.kind(), {plan.mod_down.get()})))
+    return q.expand(c);
+  constexpr const char* kName = "linear_sum";
+  constexpr std::size_t kAtOnce = 8;  // giant steps, as the definition has scratch for
+  Workspace w = c.scratch;
+  const auto word = c.out.word;
+  const std::size_t items = c.out.items(), n = c.out.n, limbs = k.extended.size(), chain = k.chain.size();
+  const std::size_t count = k.digits.size(), giants = plan.giants.size(), first = plan.giants[0] ? 0 : 1;
+  const std::size_t at_once = std::min(giants - first, kAtOnce);
+  const View low = w.take(word, items, 1, chain, n), digits = w.take(word, items, count, limbs, n);
+  const View sums = w.take(word, giants * items, 2, limbs, n), total = w.take(word, items, 2, limbs, n);
+  const View giant_low = w.take(word, at_once * items, 1, chain, n);
+  const View giant_digits = w.take(word, at_once * items, count, limbs, n);
+  const auto steps = [&](std::size_t from, std::size_t some, const View& all) {
+    return all.with_leading(from * items, some * items);
+  };
+  if (LinearPlan::turning(plan.babies) > 0) {
+    run(q, InverseNtt{k.ring, k.chain, c.x.with_components(1, 1), low});
+    run(q, Decompose{plan.key_switch, low, digits});
+  }
+  for (std::size_t g = 0; g < giants; g += kAtOnce) {
+    const std::size_t some = std::min(kAtOnce, giants - g);
+    with_field(ring.kind(), [&](auto f) {
+      linear_babies<decltype(f)>(q, ring, {plan, c.keys.data()}, digits, c.x, c.plaintexts, g, some, steps(g, some, sums));
+    });
+  }
+  const View* sum = first > 0 ? &sums : nullptr;  // whose first items are those of a step that turns nothing
+  const View* key = c.keys.data() + LinearPlan::turning(plan.babies);
+  for (std::size_t g = first; g < giants; g += kAtOnce) {
+    const std::size_t some = std::min(kAtOnce, giants - g);
+    const View batch = steps(g, some, sums), mask = batch.with_components(1, 1), up = steps(0, some, giant_digits);
+    View small = mask;
+    with_field(ring.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, kName, ring, k.extended, mask, mask); });
+    if (plan.mod_down) {
+      small = steps(0, some, giant_low);
+      const View own = mask.with_limbs(0, chain);
+      run_pass(q,
+               {.name = kName,
+                .x = plain_source(mask.with_limbs(chain, k.special.size())),
+                .steps = {{.conversion = &own_as<CudaConversion>(*plan.mod_down)}},
+                .own = &own},
+               word, small);
+    }
+    raise(q, kName, k, small, up);
+    with_field(ring.kind(), [&](auto f) {
+      using F = decltype(f);
+      forward_columns<F>(q, kName, ring, k.extended, digit_source(k, Source::digits, small, up), up);
+      linear_giants<F>(q, ring, {plan, key}, up, batch, g, some, sum, total);
+    });
+    sum = &total, key += some;
+  }
+  const View& whole = sum == &total ? total : sums;
+  run(q, Divide{device::division_of(plan.key_switch), whole.with_leading(0, items), c.out, w});
+}
+
+std::size_t CudaKernels::preferred_items(std::size_t bytes_an_item) const {
+  // Full launches are worth more than an L2 cache: measured, two gigabytes of scratch on an H200.
+  const std::size_t scratch = state_->properties().memory / 64;
+  return std::max<std::size_t>(1, scratch / std::max<std::size_t>(1, bytes_an_item));
+}
+
+}  // namespace heliograph::backend::cuda

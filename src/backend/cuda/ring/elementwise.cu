@@ -1,0 +1,386 @@
+// Element-wise kernels, permutations, copies and the key's inner product. Memory-bound: 16 bytes a thread an access where
+// the degree allows it, several in flight.
+#include <algorithm>
+#include <chrono>
+
+#include "backend/cuda/ring/kernels.h"
+#include "backend/cuda/ring/launch.cuh"
+#include "backend/cuda/ring/rows.cuh"
+
+namespace heliograph::backend::cuda {
+
+namespace {
+
+constexpr u32 kThreads = 256;
+constexpr u32 kUnroll = 4;  // accesses of a thread in flight
+
+template <class F>
+struct Arguments {
+  Strided a, b, out;
+  Grid grid;
+  Primes primes;
+  const typename F::Prime* table;
+  u32 n;
+};
+template <class F>
+struct ConstantArguments {
+  Arguments<F> common;
+  device::LimbConstants constants;
+  u32 everywhere;  // of add_constants: every position, or coefficient 0
+};
+
+template <class Word, u32 COUNT>
+struct alignas(COUNT * sizeof(Word)) Packed {
+  Word at[COUNT];
+};
+
+/// Canonical words, canonical results.
+template <class F>
+__device__ __forceinline__ u64 modulus(const typename F::Prime& p) {
+  return static_cast<u64>(p.q);
+}
+
+struct Adds {
+  static constexpr bool kTwo = true, kOut = false;
+  template <class F, class Word>
+  static __device__ __forceinline__ Word apply(F, Word a, Word b, Word, const typename F::Prime& p) {
+    const Word q = static_cast<Word>(modulus<F>(p));
+    return least<Word>(a + b, a + b - q);
+  }
+};
+struct Subtracts {
+  static constexpr bool kTwo = true, kOut = false;
+  template <class F, class Word>
+  static __device__ __forceinline__ Word apply(F, Word a, Word b, Word, const typename F::Prime& p) {
+    const Word q = static_cast<Word>(modulus<F>(p));
+    return least<Word>(a - b, a - b + q);
+  }
+};
+struct Negates {
+  static constexpr bool kTwo = false, kOut = false;
+  template <class F, class Word>
+  static __device__ __forceinline__ Word apply(F, Word a, Word, Word, const typename F::Prime& p) {
+    return a == 0 ? a : static_cast<Word>(modulus<F>(p)) - a;
+  }
+};
+struct Multiplies {
+  static constexpr bool kTwo = true, kOut = false;
+  template <class F, class Word>
+  static __device__ __forceinline__ Word apply(F, Word a, Word b, Word, const typename F::Prime& p) {
+    return F::canonical(F::mul_reduced(F::load(a), F::load(b), p), p);
+  }
+};
+struct MultipliesOnto {
+  static constexpr bool kTwo = true, kOut = true;
+  template <class F, class Word>
+  static __device__ __forceinline__ Word apply(F f, Word a, Word b, Word out, const typename F::Prime& p) {
+    return Adds::apply(f, Multiplies::apply(f, a, b, out, p), out, out, p);
+  }
+};
+
+/// part: kThreads * kUnroll packs of COUNT words.
+template <class F, class Op, u32 COUNT>
+__global__ void __launch_bounds__(kThreads) elementwise_kernel(const __grid_constant__ Arguments<F> g) {
+  take_turn();
+  using Word = typename F::Word;
+  using Pack = Packed<Word, COUNT>;
+  const At at = locate_in_order(g.grid, blockIdx.x);
+  const typename F::Prime p = g.table[g.primes.index[at.limb]];
+  const auto* const a = reinterpret_cast<const Pack*>(limb_of<Word>(g.a, at.item, at.component, at.limb));
+  const auto* const b = Op::kTwo ? reinterpret_cast<const Pack*>(limb_of<Word>(g.b, at.item, at.component, at.limb)) : a;
+  auto* const out = reinterpret_cast<Pack*>(limb_of<Word>(g.out, at.item, at.component, at.limb));
+  const u32 packs = g.n / COUNT, first = at.part * kThreads * kUnroll + threadIdx.x;
+  Pack x[kUnroll], y[kUnroll], z[kUnroll];
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
+    if (i >= packs) continue;
+    x[k] = a[i];
+    if (Op::kTwo) y[k] = b[i];
+    if (Op::kOut) z[k] = out[i];
+  }
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
+    if (i >= packs) continue;
+    Pack r;
+#pragma unroll
+    for (u32 w = 0; w < COUNT; ++w)
+      r.at[w] = Op::apply(F{}, x[k].at[w], Op::kTwo ? y[k].at[w] : Word{}, Op::kOut ? z[k].at[w] : Word{}, p);
+    out[i] = r;
+  }
+}
+
+template <class F, bool MULTIPLY>
+__global__ void __launch_bounds__(kThreads) constants_kernel(const __grid_constant__ ConstantArguments<F> c) {
+  take_turn();
+  using Word = typename F::Word;
+  const Arguments<F>& g = c.common;
+  const At at = locate_in_order(g.grid, blockIdx.x);
+  const typename F::Prime p = g.table[g.primes.index[at.limb]];
+  const Word constant = static_cast<Word>(c.constants[at.limb]);
+  const Word* const a = limb_of<Word>(g.a, at.item, at.component, at.limb);
+  Word* const out = limb_of<Word>(g.out, at.item, at.component, at.limb);
+  const u32 first = at.part * kThreads * kUnroll + threadIdx.x;
+  Word x[kUnroll];  // all loads before the first store, which may be to the same memory
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
+    if (i < g.n) x[k] = a[i];
+  }
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
+    if (i >= g.n) continue;
+    if constexpr (MULTIPLY) {
+      out[i] = Multiplies::apply(F{}, x[k], constant, x[k], p);
+    } else {
+      out[i] = c.everywhere || i == 0 ? Adds::apply(F{}, x[k], constant, x[k], p) : x[k];
+    }
+  }
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads) permute_kernel(const __grid_constant__ Arguments<F> g, const u32* table) {
+  take_turn();
+  using Word = typename F::Word;
+  const At at = locate_in_order(g.grid, blockIdx.x);
+  const typename F::Prime p = g.table[g.primes.index[at.limb]];
+  const Word* const a = limb_of<Word>(g.a, at.item, at.component, at.limb);
+  Word* const out = limb_of<Word>(g.out, at.item, at.component, at.limb);
+  const u32 first = at.part * kThreads * kUnroll + threadIdx.x;
+  u32 from[kUnroll];
+  Word x[kUnroll];
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
+    if (i < g.n) from[k] = __ldg(table + i);
+  }
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    if (first + k * kThreads < g.n) x[k] = a[from[k] >> 1];
+  }
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
+    if (i < g.n) out[i] = from[k] & 1 ? Negates::apply(F{}, x[k], x[k], x[k], p) : x[k];
+  }
+}
+
+template <class F>
+struct InnerArguments {
+  Arguments<F> common;  // a: digits, b: key
+  Primes key_limbs;
+  u32 count, outputs;
+};
+
+template <class F>
+__global__ void __launch_bounds__(kThreads) inner_product_kernel(const __grid_constant__ InnerArguments<F> c) {
+  take_turn();
+  using Word = typename F::Word;
+  const Arguments<F>& g = c.common;
+  const At at = locate_in_order(g.grid, blockIdx.x);
+  const typename F::Prime p = g.table[g.primes.index[at.limb]];
+  const u32 key_limb = c.key_limbs.index[at.limb];
+  const u32 i = at.part * kThreads + threadIdx.x;
+  if (i >= g.n) return;
+  KeySum<F> sum;
+  sum.start();
+  for (u32 d = 0; d < c.count; ++d) {
+    const Word x = limb_of<Word>(g.a, at.item, d, at.limb)[i];
+    const Word k = __ldg(limb_of<Word>(g.b, 0, d * c.outputs + at.component, key_limb) + i);
+    sum.add(F::load(x), F::load(k), p);
+    if (d % 4 == 3) sum.fold(p);
+  }
+  sum.fold(p);
+  limb_of<Word>(g.out, at.item, at.component, at.limb)[i] = F::canonical(sum.finish(p), p);
+}
+
+struct CopyArguments {
+  Strided a, out;
+  Grid grid;
+  u32 bytes;  // a limb
+  u32 zero;
+};
+
+template <class Unit>
+__global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ CopyArguments g) {
+  take_turn();
+  const At at = locate_in_order(g.grid, blockIdx.x);
+  const auto row = [&](const Strided& v) {
+    return v.word_bytes == 8 ? reinterpret_cast<Unit*>(limb_of<u64>(v, at.item, at.component, at.limb))
+                             : reinterpret_cast<Unit*>(limb_of<u32>(v, at.item, at.component, at.limb));
+  };
+  const Unit* const a = g.zero ? nullptr : row(g.a);
+  Unit* const out = row(g.out);
+  const u32 units = g.bytes / sizeof(Unit), first = at.part * kThreads * kUnroll + threadIdx.x;
+  Unit x[kUnroll];
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
+    if (i < units) x[k] = g.zero ? Unit{} : a[i];
+  }
+#pragma unroll
+  for (u32 k = 0; k < kUnroll; ++k) {
+    const u32 i = first + k * kThreads;
+    if (i < units) out[i] = x[k];
+  }
+}
+
+u32 parts_of(std::size_t units, u32 each) { return static_cast<u32>((units + each - 1) / each); }
+
+template <class F>
+Arguments<F> arguments(const CudaRing& ring, const PrimeList& primes, const View& a, const View* b, const View& out,
+                       u32 parts) {
+  Arguments<F> g{.a = strided(a),
+                 .out = strided(out),
+                 .grid = Grid(parts, out),
+                 .primes = primes_of(primes),
+                 .table = ring.primes().as<typename F::Prime>(),
+                 .n = static_cast<u32>(out.n)};
+  if (b) g.b = strided(*b);
+  // An operand of one component serves all of the result's.
+  if (a.components == 1) g.a.component = 0;
+  if (b && b->components == 1) g.b.component = 0;
+  return g;
+}
+
+template <class Op>
+void elementwise(Queue& q, const char* name, const device::PreparedRing& prepared, const PrimeList& primes, const View& a,
+                 const View* b, const View& out) {
+  const CudaRing& ring = own_ring(prepared);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    constexpr u32 kPack = 16 / sizeof(typename F::Word);
+    const bool packed = out.n % kPack == 0;
+    const auto g = arguments<F>(ring, primes, a, b, out, parts_of(out.n / (packed ? kPack : 1), kThreads * kUnroll));
+    packed ? launch(q, name, &elementwise_kernel<F, Op, kPack>, g.grid.blocks(), kThreads, 0, g)
+           : launch(q, name, &elementwise_kernel<F, Op, 1>, g.grid.blocks(), kThreads, 0, g);
+  });
+}
+
+template <bool MULTIPLY>
+void with_constants(Queue& q, const char* name, const device::PreparedRing& prepared, const PrimeList& primes, const View& a,
+                    const device::LimbConstants& constants, bool everywhere, const View& out) {
+  const CudaRing& ring = own_ring(prepared);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    ConstantArguments<F> c{.common = arguments<F>(ring, primes, a, nullptr, out, parts_of(out.n, kThreads * kUnroll)),
+                           .constants = constants,
+                           .everywhere = everywhere};
+    u32 threads = kThreads;
+    if (!everywhere && a.data == out.data && a.stride == out.stride) {  // in place: coefficient 0 is all that changes
+      c.common.n = 1;
+      c.common.grid.parts = Divisor(1);
+      threads = 32;
+    }
+    launch(q, name, &constants_kernel<F, MULTIPLY>, c.common.grid.blocks(), threads, 0, c);
+  });
+}
+
+/// Whether all of a view's limbs lie at multiples of `bytes`, and are as long.
+bool lies_at(const View& v, std::size_t bytes) {
+  const std::size_t word = v.word_size();
+  bool good = reinterpret_cast<std::uintptr_t>(v.data) % bytes == 0;
+  for (std::size_t words : {v.n, v.limb_stride, v.component_stride}) good = good && words * word % bytes == 0;
+  for (int i = 0; i < v.axes; ++i)
+    good = good && v.stride[i] * static_cast<std::ptrdiff_t>(word) % static_cast<std::ptrdiff_t>(bytes) == 0;
+  return good;
+}
+
+void copy_words(Queue& q, const char* name, const View* a, const View& out) {
+  if (out.items() == 0) return;
+  const std::size_t bytes = out.n * out.word_size();
+  CopyArguments g{.out = strided(out), .grid = Grid(1, out), .bytes = static_cast<u32>(bytes), .zero = a == nullptr};
+  if (a) g.a = strided(*a);
+  const std::size_t unit = lies_at(out, 16) && (a == nullptr || lies_at(*a, 16)) ? 16 : 4;
+  g.grid.parts = Divisor(parts_of(bytes / unit, kThreads * kUnroll));
+  unit == 16 ? launch(q, name, &copy_kernel<uint4>, g.grid.blocks(), kThreads, 0, g)
+             : launch(q, name, &copy_kernel<u32>, g.grid.blocks(), kThreads, 0, g);
+}
+
+/// Independent products in registers: how many a second.
+__global__ void ceiling_kernel(double* out, double q, u32 rounds) {
+  take_turn();
+  const Field50::Prime p{.q = q, .inverse = 1.0 / q};
+  double v[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) v[i] = threadIdx.x * 8.0 + i + blockIdx.x;
+  for (u32 r = 0; r < rounds; ++r) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = Field50::mul(v[i], 123456789012345.0, p);
+  }
+  double sum = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) sum += v[i];
+  out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+
+}  // namespace
+
+void CudaKernels::run(Queue& q, const device::Add& c) { elementwise<Adds>(q, "add", *c.ring, c.primes, c.a, &c.b, c.out); }
+void CudaKernels::run(Queue& q, const device::Sub& c) {
+  elementwise<Subtracts>(q, "sub", *c.ring, c.primes, c.a, &c.b, c.out);
+}
+void CudaKernels::run(Queue& q, const device::Neg& c) {
+  elementwise<Negates>(q, "neg", *c.ring, c.primes, c.a, nullptr, c.out);
+}
+void CudaKernels::run(Queue& q, const device::Mul& c) {
+  elementwise<Multiplies>(q, "mul", *c.ring, c.primes, c.a, &c.b, c.out);
+}
+void CudaKernels::run(Queue& q, const device::MulAccumulate& c) {
+  elementwise<MultipliesOnto>(q, "mul_accumulate", *c.ring, c.primes, c.a, &c.b, c.out);
+}
+void CudaKernels::run(Queue& q, const device::MulConstants& call) {
+  with_constants<true>(q, "mul_constants", *call.ring, call.primes, call.a, call.c, true, call.out);
+}
+void CudaKernels::run(Queue& q, const device::AddConstants& call) {
+  with_constants<false>(q, "add_constants", *call.ring, call.primes, call.a, call.c, call.domain == math::Domain::ntt,
+                        call.out);
+}
+
+void CudaKernels::run(Queue& q, const device::Permute& c) {
+  const CudaRing& ring = own_ring(*c.ring);
+  const u32* const table = own_as<CudaPermutation>(*c.permutation).table().as<u32>();
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    const auto g = arguments<F>(ring, c.primes, c.a, nullptr, c.out, parts_of(c.out.n, kThreads * kUnroll));
+    launch(q, "permute", &permute_kernel<F>, g.grid.blocks(), kThreads, 0, g, table);
+  });
+}
+
+void CudaKernels::run(Queue& q, const device::InnerProduct& call) {
+  const CudaRing& ring = own_ring(*call.ring);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    InnerArguments<F> c{
+        .common = arguments<F>(ring, call.primes, call.digits, &call.key, call.out, parts_of(call.out.n, kThreads)),
+        .key_limbs = primes_of(call.key_limbs),
+        .count = static_cast<u32>(call.digits.components),
+        .outputs = static_cast<u32>(call.out.components)};
+    launch(q, "inner_product", &inner_product_kernel<F>, c.common.grid.blocks(), kThreads, 0, c);
+  });
+}
+
+void CudaKernels::run(Queue& q, const device::Copy& c) { copy_words(q, "copy", &c.a, c.out); }
+void CudaKernels::run(Queue& q, const device::Zero& c) { copy_words(q, "zero", nullptr, c.out); }
+
+double CudaKernels::product_ceiling() {
+  constexpr u32 kRounds = 4096;
+  const u32 blocks = static_cast<u32>(state_->properties().processors) * 8;
+  const Table out(state_, nullptr, 0, std::size_t{blocks} * kThreads * sizeof(double));
+  CudaQueue queue(state_);
+  double best = 0;
+  for (int run = 0; run < 5; ++run) {
+    queue.wait();
+    const auto start = std::chrono::steady_clock::now();
+    launch(queue, "ceiling", &ceiling_kernel, blocks, kThreads, 0, const_cast<double*>(out.as<double>()), 1125899904679937.0,
+           kRounds);
+    queue.wait();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    best = std::max(best, 8.0 * kRounds * blocks * kThreads / time.count());
+  }
+  return best;
+}
+
+}  // namespace heliograph::backend::cuda

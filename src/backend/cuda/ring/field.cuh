@@ -1,0 +1,167 @@
+// Arithmetic modulo one prime in the three forms the kernels are made for:
+//   Field32  32-bit words, primes below 2^30: Shoup products of 32-bit integers
+//   Field50  64-bit words, primes below 2^50: FP64 products, two FMAs exact each (h + l = a*b), no casts but the 2^52 trick
+//   Field60  64-bit words, primes below 2^60: Shoup products of 64-bit integers
+// A Word is a canonical residue at rest. A Value is what a kernel holds: lazily reduced, within the bounds stated below.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/runtime/turn.cuh"
+
+namespace heliograph::backend::cuda {
+
+template <class T>
+__device__ __forceinline__ T least(T a, T b) {
+  return a < b ? a : b;
+}
+
+/// What fields of integer words share, given F's product by a constant, below 2q for any factor. Lazy bounds (Harvey, arXiv
+/// 1205.2926): a forward transform's values are below 4q, an inverse's below 2q.
+template <class F, class W>
+struct LazyField {
+  using Word = W;
+  using Value = W;
+
+  static __device__ __forceinline__ Value load(Word w) { return w; }
+  /// Below 4q to canonical.
+  template <class Prime>
+  static __device__ __forceinline__ Word canonical(Value a, const Prime& p) {
+    a = least(a, a - 2 * p.q);
+    return least(a, a - p.q);
+  }
+  template <class Constant, class Prime>
+  static __device__ __forceinline__ void forward(Value& u, Value& v, Constant w, const Prime& p, bool) {
+    const Value x = least(u, u - 2 * p.q), y = F::mul(v, w, p);
+    u = x + y;
+    v = x - y + 2 * p.q;
+  }
+  template <class Constant, class Prime>
+  static __device__ __forceinline__ void inverse(Value& u, Value& v, Constant w, const Prime& p, bool) {
+    const Value s = u + v;
+    v = F::mul(u - v + 2 * p.q, w, p);
+    u = least(s, s - 2 * p.q);
+  }
+  template <class Prime>
+  static __device__ __forceinline__ void inverse_last(Value& u, Value& v, const Prime& p) {
+    const Value s = u + v;
+    v = F::mul(u - v + 2 * p.q, p.last, p);
+    u = F::mul(s, p.n_inverse, p);
+  }
+  /// A factor of mul_reduced, from any Value of a transform.
+  template <class Prime>
+  static __device__ __forceinline__ Value reduce(Value a, const Prime& p) {
+    return canonical(a, p);
+  }
+  /// Canonical plus canonical, canonical.
+  template <class Prime>
+  static __device__ __forceinline__ Value add_reduced(Value a, Value b, const Prime& p) {
+    return least(a + b, a + b - p.q);
+  }
+};
+
+struct Field32 : LazyField<Field32, u32> {
+  struct alignas(8) Constant {
+    u32 w, companion;  // companion = floor(w 2^32 / q)
+  };
+  struct Prime {
+    u32 q, mu, shift;          // mu = floor(2^(bits+30) / q), shift = bits - 2
+    Constant n_inverse, last;  // 1/n, and the inverse transform's last twiddle times it
+    u64 mu64;                  // floor((2^64 - 1) / q)
+    u64 fold;                  // the largest multiple of q up to 2^63
+  };
+
+  static __device__ __forceinline__ Value mul(Value a, Constant c, const Prime& p) {  // any a; below 2q
+    return a * c.w - __umulhi(a, c.companion) * p.q;
+  }
+  /// Canonical factors, canonical result (Barrett).
+  static __device__ __forceinline__ Value mul_reduced(Value a, Value b, const Prime& p) {
+    const u64 x = u64{a} * b;
+    const u32 estimate = __umulhi(static_cast<u32>(x >> p.shift), p.mu);
+    return canonical(static_cast<u32>(x) - estimate * p.q, p);
+  }
+};
+
+/// Values are doubles that hold integers. With |w| <= q/2 and |a| <= 4q < 2^52: h = a w rounded, b = the integer next to
+/// h/q by adding 1.5 2^52, and a w - b q = (h - b q) + (a w - h) is exact, at most q in magnitude. A forward round of up to
+/// four stages ends below 3.9q from any input below 4q; an inverse round holds 1q from 1q, sums reduced every second stage.
+struct Field50 {
+  using Word = u64;
+  using Value = double;
+  using Constant = double;  // centred
+  struct Prime {
+    double q, inverse;  // inverse = 1/q rounded
+    Constant n_inverse, last;
+  };
+  static constexpr double kRound = 6755399441055744.0;  // 1.5 2^52
+  static constexpr double kWhole = 4503599627370496.0;  // 2^52
+
+  static __device__ __forceinline__ Value load(Word w) {
+    return __dadd_rn(__longlong_as_double(static_cast<long long>(w | 0x4330000000000000ULL)), -kWhole);
+  }
+  static __device__ __forceinline__ double quotient(double h, const Prime& p) {
+    return __dadd_rn(__fma_rn(h, p.inverse, kRound), -kRound);
+  }
+  /// |a| up to 4q: to about q/2.
+  static __device__ __forceinline__ Value reduce(Value a, const Prime& p) { return __fma_rn(-quotient(a, p), p.q, a); }
+  static __device__ __forceinline__ Value mul(Value a, Constant w, const Prime& p) {
+    const double h = __dmul_rn(a, w), l = __fma_rn(a, w, -h);
+    return __dadd_rn(__fma_rn(-quotient(h, p), p.q, h), l);
+  }
+  static __device__ __forceinline__ Word word(Value a) {  // 0 <= a < 2^52
+    return static_cast<u64>(__double_as_longlong(__dadd_rn(a, kWhole))) & 0xfffffffffffffULL;
+  }
+  /// |a| < q to canonical, still a double.
+  static __device__ __forceinline__ Value positive(Value a, const Prime& p) { return a < 0 ? __dadd_rn(a, p.q) : a; }
+  static __device__ __forceinline__ Word canonical(Value a, const Prime& p) { return word(positive(reduce(a, p), p)); }
+  static __device__ __forceinline__ void forward(Value& u, Value& v, Constant w, const Prime& p, bool reduce_u) {
+    const double x = reduce_u ? reduce(u, p) : u, y = mul(v, w, p);
+    u = __dadd_rn(x, y);
+    v = __dadd_rn(x, -y);
+  }
+  static __device__ __forceinline__ void inverse(Value& u, Value& v, Constant w, const Prime& p, bool reduce_sum) {
+    const double s = __dadd_rn(u, v), d = __dadd_rn(u, -v);
+    u = reduce_sum ? reduce(s, p) : s;
+    v = mul(d, w, p);
+  }
+  static __device__ __forceinline__ void inverse_last(Value& u, Value& v, const Prime& p) {
+    const double s = __dadd_rn(u, v), d = __dadd_rn(u, -v);
+    u = mul(s, p.n_inverse, p);
+    v = mul(d, p.last, p);
+  }
+  /// Factors reduced (or canonical); below q in magnitude.
+  static __device__ __forceinline__ Value mul_reduced(Value a, Value b, const Prime& p) { return mul(a, b, p); }
+  static __device__ __forceinline__ Value add_reduced(Value a, Value b, const Prime& p) {
+    return reduce(__dadd_rn(a, b), p);
+  }
+};
+
+/// As Field32, in 64-bit words.
+struct Field60 : LazyField<Field60, u64> {
+  struct alignas(16) Constant {
+    u64 w, companion;  // companion = floor(w 2^64 / q)
+  };
+  struct Prime {
+    u64 q, mu;       // mu = floor((2^64 - 1) / q)
+    Constant two64;  // 2^64 mod q
+    Constant n_inverse, last;
+  };
+
+  static __device__ __forceinline__ Value mul(Value a, Constant c, const Prime& p) {
+    return a * c.w - __umul64hi(a, c.companion) * p.q;
+  }
+  /// Any 64 bits to canonical.
+  static __device__ __forceinline__ u64 reduce64(u64 a, const Prime& p) {
+    return canonical(a - __umul64hi(a, p.mu) * p.q, p);
+  }
+  /// Any 128 bits to canonical.
+  static __device__ __forceinline__ u64 reduce128(u64 high, u64 low, const Prime& p) {
+    const u64 r = mul(reduce64(high, p), p.two64, p) + reduce64(low, p);  // below 3q
+    return canonical(r, p);
+  }
+  static __device__ __forceinline__ Value mul_reduced(Value a, Value b, const Prime& p) {
+    return reduce128(__umul64hi(a, b), a * b, p);
+  }
+};
+
+}  // namespace heliograph::backend::cuda

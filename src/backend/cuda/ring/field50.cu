@@ -1,0 +1,7 @@
+#include "backend/cuda/ring/field_passes.cuh"
+
+namespace heliograph::backend::cuda {
+
+HELIOGRAPH_INSTANTIATE(Field50)
+
+}  // namespace heliograph::backend::cuda

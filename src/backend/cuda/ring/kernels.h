@@ -1,0 +1,72 @@
+// The kernels of device/call.h on a GPU.
+#pragma once
+
+#include "backend/cuda/runtime/device.h"
+#include "device/expand.h"
+#include "device/kernels.h"
+
+namespace heliograph::backend::cuda {
+
+using namespace device;  // NOLINT: a backend speaks of calls by the names of the list
+
+class CudaRing;
+
+class CudaKernels final : public device::Kernels {
+ public:
+  explicit CudaKernels(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const device::PreparedRing> prepare(std::shared_ptr<const math::Ring> ring) override;
+  std::shared_ptr<const device::PreparedConversion> prepare(math::Conversion conversion) override;
+  std::shared_ptr<const device::PreparedPermutation> prepare(device::Permutation permutation) override;
+  std::shared_ptr<const device::PreparedProduct> prepare(device::GatheredProduct product) override;
+  std::size_t preferred_items(std::size_t bytes_an_item) const override;
+  /// Modular products a second with operands in registers, of the FP64 kind. Measured when called.
+  double product_ceiling();
+
+  using Queue = device::Queue;
+  using Ring = device::PreparedRing;
+  using Primes = device::PrimeList;
+  using View = device::View;
+  using Workspace = device::Workspace;
+
+  void run(Queue&, const Add& c);
+  void run(Queue&, const Sub& c);
+  void run(Queue&, const Neg& c);
+  void run(Queue&, const Mul& c);
+  void run(Queue&, const MulAccumulate& c);
+  void run(Queue&, const MulConstants& c);
+  void run(Queue&, const AddConstants& c);
+  void run(Queue&, const ForwardNtt& c);
+  void run(Queue&, const InverseNtt& c);
+  void run(Queue&, const Permute& c);
+  void run(Queue&, const Convert& c);
+  void run(Queue&, const InnerProduct& c);
+  void run(Queue&, const Tensor& c);
+  void run(Queue&, const Product& c);
+  void run(Queue&, const Sample& c);
+  void run(Queue&, const Copy& c);
+  void run(Queue&, const Gather& c);
+  void run(Queue&, const Zero& c);
+
+  void run(Queue&, const Decompose& c);
+  void run(Queue&, const ApplyKey& c);
+  void run(Queue&, const KeySwitch& c);
+  void run(Queue&, const Divide& c);
+  void run(Queue&, const LinearSum& c);
+  void run(Queue&, const BfvMultiply& c);
+
+ private:
+  void key_switch_coefficients(Queue&, const KeySwitch& c);
+  void key_switch_ntt(Queue&, const KeySwitch& c);
+  void apply_key_coefficients(Queue&, const ApplyKey& c);
+  void apply_key_ntt(Queue&, const ApplyKey& c);
+  void finish_key_switch(Queue&, const char* name, const device::KeySwitchPlan&, const std::optional<View>& add,
+                         const View& out, const View& sum);
+  void finish_key_switch_ntt(Queue&, const char* name, const device::KeySwitchPlan&, const View& digits, const View* own,
+                             const device::PermutationHandle& turn, const View& key, const std::optional<View>& add,
+                             const View& out, Workspace&);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace heliograph::backend::cuda

@@ -1,0 +1,170 @@
+#include "backend/cuda/ring/prepared.h"
+
+#include <algorithm>
+
+#include "backend/cuda/ring/conversion.cuh"
+#include "backend/cuda/ring/field.cuh"
+#include "backend/cuda/ring/kernels.h"
+
+namespace heliograph::backend::cuda {
+
+namespace {
+
+using math::u128;
+
+FieldKind kind_of(u64 largest) {
+  return largest < u64{1} << 30 ? FieldKind::field32 : largest < u64{1} << 50 ? FieldKind::field50 : FieldKind::field60;
+}
+
+u64 largest_of(const std::vector<u64>& values) {
+  u64 most = 0;
+  for (u64 v : values) most = std::max(most, v);
+  return most;
+}
+
+template <class F>
+typename F::Constant constant(u64 w, u64 q);
+template <>
+Field32::Constant constant<Field32>(u64 w, u64 q) {
+  return {static_cast<u32>(w), static_cast<u32>((w << 32) / q)};
+}
+template <>
+Field50::Constant constant<Field50>(u64 w, u64 q) {
+  return w > q / 2 ? -static_cast<double>(q - w) : static_cast<double>(w);
+}
+template <>
+Field60::Constant constant<Field60>(u64 w, u64 q) {
+  return {w, static_cast<u64>((u128{w} << 64) / q)};
+}
+
+/// What a matrix holds of a factor.
+u32 factor(Field32, u64 w, u64) { return static_cast<u32>(w); }
+double factor(Field50, u64 w, u64 q) { return constant<Field50>(w, q); }
+u64 factor(Field60, u64 w, u64) { return w; }
+
+template <class F>
+typename F::Prime prime(u64 q, u64 n_inverse = 0, u64 last = 0);
+template <>
+Field32::Prime prime<Field32>(u64 q, u64 n_inverse, u64 last) {
+  const int bits = math::bit_length(q);
+  return {.q = static_cast<u32>(q),
+          .mu = static_cast<u32>((u64{1} << (bits + 30)) / q),
+          .shift = static_cast<u32>(bits - 2),
+          .n_inverse = constant<Field32>(n_inverse, q),
+          .last = constant<Field32>(last, q),
+          .mu64 = ~u64{0} / q,
+          .fold = (u64{1} << 63) / q * q};
+}
+template <>
+Field50::Prime prime<Field50>(u64 q, u64 n_inverse, u64 last) {
+  return {.q = static_cast<double>(q),
+          .inverse = 1.0 / static_cast<double>(q),
+          .n_inverse = constant<Field50>(n_inverse, q),
+          .last = constant<Field50>(last, q)};
+}
+template <>
+Field60::Prime prime<Field60>(u64 q, u64 n_inverse, u64 last) {
+  return {.q = q,
+          .mu = ~u64{0} / q,
+          .two64 = constant<Field60>(static_cast<u64>((u128{1} << 64) % q), q),
+          .n_inverse = constant<Field60>(n_inverse, q),
+          .last = constant<Field60>(last, q)};
+}
+
+template <class T>
+std::unique_ptr<Table> uploaded(const std::shared_ptr<State>& state, const std::vector<T>& values) {
+  return std::make_unique<Table>(state, values.data(), values.size() * sizeof(T));
+}
+
+}  // namespace
+
+CudaRing::CudaRing(const std::shared_ptr<State>& state, std::shared_ptr<const math::Ring> given)
+    : PreparedRing(std::move(given)) {
+  const u64 most = largest_of(ring().primes());
+  kind_ = ring().word() == math::Word::w32 ? FieldKind::field32
+                                           : (kind_of(most) == FieldKind::field60 ? FieldKind::field60 : FieldKind::field50);
+  if (kind_ == FieldKind::field32) fill<Field32>(state);
+  if (kind_ == FieldKind::field50) fill<Field50>(state);
+  if (kind_ == FieldKind::field60) fill<Field60>(state);
+}
+
+template <class F>
+void CudaRing::fill(const std::shared_ptr<State>& state) {
+  const std::size_t n = ring().n();
+  std::vector<typename F::Prime> primes;
+  std::vector<Field60::Prime> any;
+  std::vector<typename F::Constant> forward, inverse;
+  const std::size_t powers = ring().transforms() ? n * ring().primes().size() : 0;
+  forward.reserve(powers), inverse.reserve(powers);
+  for (std::size_t i = 0; i < ring().primes().size(); ++i) {
+    const u64 q = ring().primes()[i];
+    any.push_back(prime<Field60>(q));
+    if (!ring().transforms()) {
+      primes.push_back(prime<F>(q));
+      continue;
+    }
+    const u64 root = ring().root(static_cast<math::PrimeIndex>(i));
+    for (u64 w : math::forward_twiddles(n, root, q)) forward.push_back(constant<F>(w, q));
+    const std::vector<u64> back = math::inverse_twiddles(n, root, q);
+    for (u64 w : back) inverse.push_back(constant<F>(w, q));
+    const u64 n_inverse = math::inverse_mod(n, q);
+    primes.push_back(prime<F>(q, n_inverse, math::mul_mod(back[1], n_inverse, q)));
+  }
+  primes_ = uploaded(state, primes);
+  any_primes_ = uploaded(state, any);
+  forward_ = uploaded(state, forward);
+  inverse_ = uploaded(state, inverse);
+}
+
+CudaConversion::CudaConversion(const std::shared_ptr<State>& state, math::Conversion given)
+    : PreparedConversion(std::move(given)),
+      kind_(kind_of(std::max(largest_of(conversion().from), largest_of(conversion().to)))) {
+  if (kind_ == FieldKind::field32) fill<Field32>(state);
+  if (kind_ == FieldKind::field50) fill<Field50>(state);
+  if (kind_ == FieldKind::field60) fill<Field60>(state);
+}
+
+template <class F>
+void CudaConversion::fill(const std::shared_ptr<State>& state) {
+  const math::Conversion& c = conversion();
+  std::vector<ConversionSource<F>> sources;
+  std::vector<ConversionTarget<F>> targets;
+  for (std::size_t i = 0; i < c.sources(); ++i)
+    sources.push_back({prime<F>(c.from[i]), constant<F>(c.inverse[i], c.from[i]), c.fixed.fractions[i]});
+  for (u64 q : c.to) targets.push_back({prime<F>(q)});
+  const std::size_t width = padded_targets(static_cast<u32>(c.targets()));
+  while (targets.size() < width) targets.push_back(targets.back());
+  std::vector<typename F::Value> matrix((c.sources() + 2) * width);
+  for (std::size_t j = 0; j < c.targets(); ++j) {
+    for (std::size_t i = 0; i < c.sources(); ++i)
+      matrix[i * width + j] = factor(F{}, c.matrix[j * c.sources() + i], c.to[j]);
+    if (!c.wrap.empty()) matrix[c.sources() * width + j] = factor(F{}, c.wrap[j], c.to[j]);
+    if (!c.own.empty()) matrix[(c.sources() + 1) * width + j] = factor(F{}, c.own[j], c.to[j]);
+  }
+  sources_ = uploaded(state, sources);
+  targets_ = uploaded(state, targets);
+  matrix_ = uploaded(state, matrix);
+}
+
+CudaPermutation::CudaPermutation(const std::shared_ptr<State>& state, device::Permutation given)
+    : PreparedPermutation(std::move(given)) {
+  const device::Permutation& p = permutation();
+  std::vector<u32> packed;
+  for (std::size_t i = 0; i < p.source.size(); ++i)
+    packed.push_back(p.source[i] << 1 | (!p.negate.empty() && p.negate[i] ? 1 : 0));
+  table_ = uploaded(state, packed);
+}
+
+std::shared_ptr<const device::PreparedRing> CudaKernels::prepare(std::shared_ptr<const math::Ring> ring) {
+  return std::make_shared<CudaRing>(state_, std::move(ring));
+}
+
+std::shared_ptr<const device::PreparedConversion> CudaKernels::prepare(math::Conversion conversion) {
+  return std::make_shared<CudaConversion>(state_, std::move(conversion));
+}
+
+std::shared_ptr<const device::PreparedPermutation> CudaKernels::prepare(device::Permutation permutation) {
+  return std::make_shared<CudaPermutation>(state_, std::move(permutation));
+}
+
+}  // namespace heliograph::backend::cuda

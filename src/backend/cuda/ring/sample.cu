@@ -1,0 +1,143 @@
+// Random polynomials by math/sampler.h's draws: a thread makes one ChaCha20 block (RFC 8439) and the coefficients in it.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/ring/kernels.h"
+#include "backend/cuda/ring/launch.cuh"
+#include "math/sampler.h"
+
+namespace heliograph::backend::cuda {
+
+namespace {
+
+constexpr u32 kThreads = 128;
+
+struct Arguments {
+  Strided out;
+  Grid grid;  // limbs: 1 for small polynomials, whose draws all limbs share
+  Primes primes;
+  const Field60::Prime* table;
+  u32 key[8];
+  u32 purpose, object, first_item, n, limbs, gaussian;
+};
+
+__device__ __forceinline__ void quarter_round(u32& a, u32& b, u32& c, u32& d) {
+  a += b, d = __funnelshift_l(d ^ a, d ^ a, 16);
+  c += d, b = __funnelshift_l(b ^ c, b ^ c, 12);
+  a += b, d = __funnelshift_l(d ^ a, d ^ a, 8);
+  c += d, b = __funnelshift_l(b ^ c, b ^ c, 7);
+}
+
+__device__ __forceinline__ void block_of(const Arguments& a, u32 counter, u32 first, u32 item, u32 (&s)[16]) {
+  const u32 start[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574, a.key[0], a.key[1], a.key[2], a.key[3],
+                         a.key[4],   a.key[5],   a.key[6],   a.key[7],   counter,  first,    a.object, a.first_item + item};
+#pragma unroll
+  for (int i = 0; i < 16; ++i) s[i] = start[i];
+#pragma unroll 2
+  for (int i = 0; i < 10; ++i) {
+    quarter_round(s[0], s[4], s[8], s[12]);
+    quarter_round(s[1], s[5], s[9], s[13]);
+    quarter_round(s[2], s[6], s[10], s[14]);
+    quarter_round(s[3], s[7], s[11], s[15]);
+    quarter_round(s[0], s[5], s[10], s[15]);
+    quarter_round(s[1], s[6], s[11], s[12]);
+    quarter_round(s[2], s[7], s[8], s[13]);
+    quarter_round(s[3], s[4], s[9], s[14]);
+  }
+#pragma unroll
+  for (int i = 0; i < 16; ++i) s[i] += start[i];
+}
+
+template <class Word>
+__global__ void __launch_bounds__(kThreads) uniform_kernel(const __grid_constant__ Arguments a) {
+  take_turn();
+  const At at = locate_in_order(a.grid, blockIdx.x);
+  const u32 counter = at.part * kThreads + threadIdx.x, i = 4 * counter;
+  if (i >= a.n) return;
+  const u32 prime = a.primes.index[at.limb];
+  const Field60::Prime p = a.table[prime];
+  u32 s[16];
+  block_of(a, counter, a.purpose << 24 | (at.component & 0xff) << 16 | prime, at.item, s);
+  Word* const out = limb_of<Word>(a.out, at.item, at.component, at.limb) + i;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    if (i + k >= a.n) break;
+    const u64 low = u64{s[4 * k + 1]} << 32 | s[4 * k], high = u64{s[4 * k + 3]} << 32 | s[4 * k + 2];
+    out[k] = static_cast<Word>(Field60::reduce128(high, low, p));
+  }
+}
+
+__constant__ u64 gaussian_table[math::kGaussianTable.size()] = {
+    0x1001f9a1b2ca9468ULL, 0x2e7cf3ef07836cb6ULL, 0x48ca7e85d834a57aULL, 0x5d5d51778f760881ULL, 0x6bf35598550421b0ULL,
+    0x7552dc90807bbed6ULL, 0x7ac8820561a4c975ULL, 0x7daa6596524b7ffdULL, 0x7f0b8114bba4ecb9ULL, 0x7fa4a9fc5ea574e9ULL,
+    0x7fe0e1077aef391aULL, 0x7ff6563f810f15d0ULL, 0x7ffd4490999bc595ULL, 0x7fff4c0804cd386eULL, 0x7fffd5e18e7fda18ULL,
+    0x7ffff709c679c2eeULL, 0x7ffffe445c790f6cULL, 0x7fffffb20f7aa54aULL, 0x7ffffff3903d235dULL, 0x7ffffffe32b06d1dULL,
+    0x7fffffffc35125ccULL, 0x7ffffffff8c11765ULL, 0x7fffffffff36fe33ULL, 0x7fffffffffec3bf8ULL, 0x7ffffffffffe3c8bULL,
+    0x7fffffffffffdb75ULL, 0x7ffffffffffffd51ULL, 0x7fffffffffffffd2ULL, 0x7ffffffffffffffdULL,
+};
+
+template <class Word>
+__global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__ Arguments a) {
+  take_turn();
+  const At at = locate_in_order(a.grid, blockIdx.x);
+  const u32 counter = at.part * kThreads + threadIdx.x, i = 8 * counter;
+  if (i >= a.n) return;
+  u32 s[16];
+  block_of(a, counter, a.purpose << 24 | (at.component & 0xff) << 16 | math::kSmallPolynomial, at.item, s);
+  int value[8];
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    const u64 draw = u64{s[2 * k + 1]} << 32 | s[2 * k];
+    if (a.gaussian) {
+      const u64 position = draw >> 1;
+      int magnitude = 0;
+#pragma unroll
+      for (int e = 0; e < static_cast<int>(math::kGaussianTable.size()); ++e) magnitude += position >= gaussian_table[e];
+      value[k] = draw & 1 ? -magnitude : magnitude;
+    } else {
+      const u64 third = __umul64hi(draw, 3);
+      value[k] = static_cast<int>(third) - 1;
+    }
+  }
+  for (u32 l = 0; l < a.limbs; ++l) {
+    const u64 q = a.table[a.primes.index[l]].q;
+    Word* const out = limb_of<Word>(a.out, at.item, at.component, l) + i;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      if (i + k < a.n)
+        out[k] = static_cast<Word>(value[k] < 0 ? q - static_cast<u64>(-value[k]) : static_cast<u64>(value[k]));
+    }
+  }
+}
+
+}  // namespace
+
+void CudaKernels::run(Queue& q, const Sample& c) {
+  const CudaRing& ring = own_ring(*c.ring);
+  const device::Draw& draw = c.draw;
+  const bool uniform = draw.distribution == device::Distribution::uniform;
+  const u32 each = uniform ? 4 : 8, blocks = static_cast<u32>((c.out.n + each - 1) / each);
+  Arguments a{.out = strided(c.out),
+              .grid = Grid((blocks + kThreads - 1) / kThreads, c.out),
+              .primes = primes_of(c.primes),
+              .table = ring.any_primes().as<Field60::Prime>(),
+              .purpose = draw.purpose,
+              .object = draw.object,
+              .first_item = draw.first_item,
+              .n = static_cast<u32>(c.out.n),
+              .limbs = static_cast<u32>(c.out.limbs),
+              .gaussian = draw.distribution == device::Distribution::gaussian};
+  static_assert(sizeof a.key == sizeof draw.key);
+  std::memcpy(a.key, draw.key.data(), sizeof a.key);
+  if (!uniform && c.out.limbs > 0) a.grid.limbs = Divisor(1);
+  const bool wide = c.out.word == math::Word::w64;
+  if (uniform) {
+    wide ? launch(q, "sample", &uniform_kernel<u64>, a.grid.blocks(), kThreads, 0, a)
+         : launch(q, "sample", &uniform_kernel<u32>, a.grid.blocks(), kThreads, 0, a);
+  } else {
+    wide ? launch(q, "sample", &small_kernel<u64>, a.grid.blocks(), kThreads, 0, a)
+         : launch(q, "sample", &small_kernel<u32>, a.grid.blocks(), kThreads, 0, a);
+  }
+}
+
+}  // namespace heliograph::backend::cuda

@@ -1,0 +1,222 @@
+#include "backend/cuda/runtime/nccl.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <thread>
+
+namespace heliograph::backend::cuda {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using device::Patience;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFarewell{10000};  // for the other ends to close with us
+constexpr milliseconds kSetup{60000};     // at least: it takes seconds at its best
+
+/// NVLink multicast is never used: a program that ends while it is set up can put a host's GPUs out of service. NCCL reads
+/// this once, at its first call.
+void forbid_multicast() {
+  static const int done = setenv("NCCL_NVLS_ENABLE", "0", 1);
+  (void)done;
+}
+
+std::string text_of(ncclResult_t r, ncclComm_t comm) {
+  std::string text = std::string("NCCL: ") + ncclGetErrorString(r);
+  if (const char* const more = ncclGetLastError(comm); more != nullptr && *more != '\0')
+    text += std::string(" (") + more + ")";
+  return text;
+}
+
+void check(ncclResult_t r, ncclComm_t comm, const char* what) {
+  if (r != ncclSuccess && r != ncclInProgress) throw DeviceError(std::string(what) + ": " + text_of(r, comm));
+}
+
+void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw DeviceError(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+/// A point of a stream that can be asked for.
+class Milestone {
+ public:
+  explicit Milestone(cudaStream_t stream) {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+    const cudaError_t status = cudaEventRecord(event_, stream);
+    if (status != cudaSuccess) cudaEventDestroy(event_);
+    check(status, "recording an event");
+  }
+  ~Milestone() {
+    if (event_) cudaEventDestroy(event_);
+  }
+  Milestone(Milestone&& o) noexcept : event_(std::exchange(o.event_, nullptr)) {}
+  bool reached() const {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) return false;
+    check(status, "exchanging with other processes");
+    return true;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class NcclChannel final : public device::Channel {
+ public:
+  NcclChannel(std::shared_ptr<State> state, const ncclUniqueId& id, std::size_t place, std::size_t places,
+              const Patience& patience)
+      : state_(std::move(state)), ordinal_(state_->driver().ordinal()), limit_(patience.limit) {
+    bind();
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;  // so that every wait has an end
+    std::unique_lock lock(mutex_);
+    try {
+      check(ncclCommInitRankConfig(&comm_, static_cast<int>(places), id, static_cast<int>(place), &config), nullptr,
+            "joining the processes' GPUs");
+      settle(lock, {.limit = std::max(kSetup, limit_), .check = patience.check}, "joining the processes' GPUs");
+    } catch (...) {
+      if (comm_) ncclCommAbort(comm_);
+      throw;
+    }
+  }
+
+  ~NcclChannel() override {
+    std::unique_lock lock(mutex_);
+    if (comm_ == nullptr) return;
+    bind();
+    pending_.clear();
+    try {
+      check(ncclCommFinalize(comm_), comm_, "closing");
+      settle(lock, {.limit = kFarewell, .check = {}}, "closing");
+      ncclCommDestroy(comm_);
+    } catch (const Error&) {  // the others are gone, or will not close
+      if (comm_ != nullptr) ncclCommAbort(comm_);
+    }
+  }
+
+  void exchange(device::Queue& queue, std::span<const Part> sends, std::span<const Part> receives) override {
+    CudaQueue& q = own(queue);
+    require<MismatchError>(&q.state() == state_.get(), "a queue of another GPU");
+    auto* const stream = static_cast<cudaStream_t>(q.stream()->handle());
+    constexpr const char* kWhat = "exchanging with other processes";
+    std::unique_lock lock(mutex_);
+    require_open();
+    bind();
+    Milestone before(stream);
+    check(ncclGroupStart(), comm_, kWhat);
+    ncclResult_t worst = ncclSuccess;
+    const auto note = [&](ncclResult_t r) {
+      if (r != ncclSuccess && r != ncclInProgress && worst == ncclSuccess) worst = r;
+    };
+    for (const Part& p : sends) note(ncclSend(p.address, p.bytes, ncclUint8, static_cast<int>(p.place), comm_, stream));
+    for (const Part& p : receives) note(ncclRecv(p.address, p.bytes, ncclUint8, static_cast<int>(p.place), comm_, stream));
+    note(ncclGroupEnd());  // whatever happened: the group is this thread's
+    check(worst, comm_, kWhat);
+    settle(lock, {.limit = limit_, .check = {}}, kWhat);
+    pending_.push_back({std::move(before), Milestone(stream), {}});
+  }
+
+  void check() override {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return;  // whoever holds it looks for himself
+    require_open();
+    bind();
+    ncclResult_t state = ncclSuccess;
+    cuda::check(ncclCommGetAsyncError(comm_, &state), comm_, "asking NCCL");
+    cuda::check(state, comm_, "exchanging with other processes");
+    while (!pending_.empty() && pending_.front().after.reached()) pending_.pop_front();
+    if (pending_.empty() || !pending_.front().before.reached()) return;
+    // The stream has come to it: from now on only others can keep it.
+    Pending& p = pending_.front();
+    if (p.begun == Clock::time_point{}) p.begun = Clock::now();
+    if (Clock::now() - p.begun > limit_)
+      throw DeviceError("an exchange with other processes has not ended for " + std::to_string(limit_.count() / 1000) +
+                        " s");
+  }
+
+  void abort() noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (comm_ == nullptr) return;
+    bind();
+    ncclCommAbort(std::exchange(comm_, nullptr));
+  }
+
+ private:
+  struct Pending {
+    Milestone before, after;
+    Clock::time_point begun;
+  };
+
+  void check(ncclResult_t r, ncclComm_t comm, const char* what) { cuda::check(r, comm, what); }
+  void bind() const { cudaSetDevice(ordinal_); }
+  void require_open() const {
+    if (comm_ == nullptr) throw DeviceError("the exchanges with other processes have been ended");
+  }
+
+  /// Waits until what was asked of NCCL is under way. Lets others in meanwhile: one of them may end it.
+  void settle(std::unique_lock<std::mutex>& lock, const Patience& patience, const char* what) {
+    const Clock::time_point until = Clock::now() + patience.limit;
+    for (int round = 0;; ++round) {
+      ncclResult_t state = ncclSuccess;
+      check(ncclCommGetAsyncError(comm_, &state), comm_, what);
+      check(state, comm_, what);
+      if (state != ncclInProgress) return;
+      if (Clock::now() > until)
+        throw DeviceError(std::string(what) + " has not ended within " + std::to_string(patience.limit.count() / 1000) +
+                          " s");
+      lock.unlock();
+      if (patience.check) {
+        try {
+          patience.check();
+        } catch (...) {
+          lock.lock();
+          throw;
+        }
+      }
+      if (round > 100) std::this_thread::sleep_for(microseconds(20));
+      lock.lock();
+      require_open();
+    }
+  }
+
+  std::shared_ptr<State> state_;
+  const int ordinal_;
+  const milliseconds limit_;
+  std::mutex mutex_;
+  ncclComm_t comm_ = nullptr;  // null: ended
+  std::deque<Pending> pending_;
+};
+
+}  // namespace
+
+bool nccl_is_usable() {
+  forbid_multicast();
+  int version = 0;  // its structures have grown with it
+  return ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION_CODE;
+}
+
+std::vector<std::byte> nccl_invitation() {
+  forbid_multicast();
+  ncclUniqueId id;
+  check(ncclGetUniqueId(&id), nullptr, "inviting the processes' GPUs");
+  std::vector<std::byte> bytes(sizeof id);
+  std::memcpy(bytes.data(), &id, sizeof id);
+  return bytes;
+}
+
+std::unique_ptr<device::Channel> nccl_connect(std::shared_ptr<State> state, std::span<const std::byte> invitation,
+                                              std::size_t place, std::size_t places, const Patience& patience) {
+  forbid_multicast();
+  ncclUniqueId id;
+  require<DeviceError>(invitation.size() == sizeof id, "an invitation of another kind of device");
+  std::memcpy(&id, invitation.data(), sizeof id);
+  return std::make_unique<NcclChannel>(std::move(state), id, place, places, patience);
+}
+
+}  // namespace heliograph::backend::cuda
