@@ -29,6 +29,9 @@ def integers() -> None:
     """BFV and BGV: ciphertexts' digests, and what they decrypt to."""
     import rigs
 
+    def both(a: Any, b: Any) -> tuple[Any, Any]:
+        return hg.relinearize(a * a), hg.rotate_rows(b, 1) + b
+
     values = np.arange(5 * rigs.N).reshape(5, rigs.N) % 251
     for name, face in (("w64", hg.bfv), ("bgv", hg.bgv)):
         secret = rigs.secret_for_test(face.Parameters(_core.Parameters(rigs.specs(name))))
@@ -36,6 +39,10 @@ def integers() -> None:
         x = server.bind(secret.encrypt(values))
         y = hg.rotate_rows(hg.relinearize(x * x[::-1]), 1) + x
         print(name, digest(x), digest(y), int(np.abs(secret.decrypt(y)).sum()))
+        program = hg.program(both)
+        replayed = [program(x, y) for _ in range(3)]
+        assert program.replays == 2
+        assert all([digest(t) for t in pair] == [digest(t) for t in both(x, y)] for pair in replayed)
 
 
 def reals() -> None:
