@@ -10,7 +10,17 @@ namespace {
 
 constexpr std::size_t kMostExits = 4;
 
-std::byte* behind(std::byte* base, const std::byte* offset) { return base + reinterpret_cast<std::ptrdiff_t>(offset); }
+/// Sets a flag while it is there.
+class Busy {
+ public:
+  explicit Busy(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
+  ~Busy() { flag_ = false; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
 
 }  // namespace
 
@@ -85,8 +95,9 @@ Graphs::Exit* Graphs::open(const std::vector<Buffer>& keys) {
 }
 
 std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) {
+  if (!schedule_ || refused_ || !(always_ || session_->queue().captures())) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  if (!schedule_ || !(always_ || session_->queue().captures())) return std::nullopt;
+  const Busy busy(busy_);
   std::vector<Buffer> held(parts_.places.size());
   Exit* exit = nullptr;
   try {
@@ -100,6 +111,11 @@ std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs,
     }
     exit = open(held);
   } catch (const OutOfMemoryError&) {  // one key at a time may still fit
+    exits_.clear();
+    arena_ = nullptr;
+  } catch (
+      const DeviceError&) {  // no graph can be made of these calls; a device that has failed says so at the first of them
+    refused_ = true;
     exits_.clear();
     arena_ = nullptr;
   }
@@ -142,11 +158,13 @@ std::size_t Graphs::held_bytes() const {
 }
 
 std::size_t Graphs::evictable_bytes() {
+  if (busy_) return 0;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   return lock ? held_bytes() : 0;
 }
 
 std::size_t Graphs::evict() {
+  if (busy_) return 0;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return 0;
   const std::size_t bytes = held_bytes();

@@ -39,9 +39,12 @@ class Graphs final : public device::Resident {
 
   const Program::Parts& parts_;
   const Session* session_ = nullptr;
-  bool always_ = false;
-  std::mutex mutex_;                          // of all below
   std::unique_ptr<const Schedule> schedule_;  // null: no graphs
+  bool always_ = false;
+  std::atomic<bool> refused_{false};  // the device could not capture these calls
+  /// Whoever replays has the mutex and may be asked, by its own allocations, to leave: it must not try to lock.
+  std::atomic<bool> busy_{false};
+  std::mutex mutex_;  // of all below
   Buffer arena_;
   std::list<Exit> exits_;
   std::vector<std::weak_ptr<Memory>> bound_;  // the memory of each key place that the graphs name

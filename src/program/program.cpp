@@ -6,13 +6,7 @@
 
 namespace heliograph::program {
 
-namespace {
-
 using device::Access;
-
-std::byte* behind(std::byte* base, const std::byte* offset) { return base + reinterpret_cast<std::ptrdiff_t>(offset); }
-
-}  // namespace
 
 Program::Program(Parts parts) : parts_(std::move(parts)) {
   plan();

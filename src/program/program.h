@@ -68,6 +68,11 @@ struct Shown {
   View view;  // `data` counts from the first byte of the place
 };
 
+/// The address of what a view of a place shows, where the place begins at `base`.
+inline std::byte* behind(std::byte* base, const std::byte* offset) {
+  return base + reinterpret_cast<std::ptrdiff_t>(offset);
+}
+
 class Program {
  public:
   struct Parts {

@@ -40,9 +40,9 @@ class Sources {
 class RecordedProgram::State {
  public:
   std::string signature;
-  std::shared_ptr<const program::Program> program;
   std::vector<Form> results;
-  std::vector<Form> inputs;  // they hold the parameters' contexts, whose sessions the calls are for
+  std::vector<Form> inputs;  // they hold the parameters' contexts, whose sessions the calls are for: gone after the program
+  std::shared_ptr<const program::Program> program;
 };
 
 class Recording::State {
