@@ -12,12 +12,14 @@
 // MulAccumulate, MulConstants, AddConstants (NTT domain), Convert, InnerProduct, Tensor, Product, Copy, Gather and Zero.
 // These alone take a ring of rows (math::Ring::rows), which has no transform.
 //
-// `each` of a struct shows a function every view of a call, in the order of the fields, and what the kernel does with it.
+// What a kernel does with an operand is the operand's type: In is read, Out written, InOut both. `fields` lists all of a call
+// but scratch, so that whoever copies, compares, saves or counts calls needs to know none of them.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -32,6 +34,18 @@ namespace heliograph::device {
 
 /// What a kernel does with an operand.
 enum class Access : unsigned char { read, write, read_write };
+struct In : View {
+  In() = default;
+  In(View v) : View(std::move(v)) {}
+};
+struct Out : View {
+  Out() = default;
+  Out(View v) : View(std::move(v)) {}
+};
+struct InOut : View {
+  InOut() = default;
+  InOut(View v) : View(std::move(v)) {}
+};
 
 using RingHandle = std::shared_ptr<const PreparedRing>;
 using PermutationHandle = std::shared_ptr<const PreparedPermutation>;
@@ -74,36 +88,30 @@ struct Add {
   static constexpr const char* name = "add";
   RingHandle ring;
   PrimeList primes;
-  View a, b, out;
+  In a, b;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.b, c.out); }
 };
 
 struct Sub {
   static constexpr const char* name = "sub";
   RingHandle ring;
   PrimeList primes;
-  View a, b, out;
+  In a, b;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.b, c.out); }
 };
 
 struct Neg {
   static constexpr const char* name = "neg";
   RingHandle ring;
   PrimeList primes;
-  View a, out;
+  In a;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.out); }
 };
 
 /// `a` or `b` may have one component where out has more (it is used for each).
@@ -111,12 +119,10 @@ struct Mul {
   static constexpr const char* name = "mul";
   RingHandle ring;
   PrimeList primes;
-  View a, b, out;
+  In a, b;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.b, c.out); }
 };
 
 /// out += a * b, components as of Mul.
@@ -124,14 +130,10 @@ struct MulAccumulate {
   static constexpr const char* name = "mul_accumulate";
   RingHandle ring;
   PrimeList primes;
-  View a, b, out;
+  In a, b;
+  InOut out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read);
-    f(c.b, Access::read);
-    f(c.out, Access::read_write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.b, c.out); }
 };
 
 /// out = a * c[limb]
@@ -139,14 +141,11 @@ struct MulConstants {
   static constexpr const char* name = "mul_constants";
   RingHandle ring;
   PrimeList primes;
-  View a;
+  In a;
   Constants c;
-  View out;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.c, c.out); }
 };
 
 /// out = a + the constant polynomial c[limb]: coefficient 0, or every position in the NTT domain.
@@ -154,15 +153,12 @@ struct AddConstants {
   static constexpr const char* name = "add_constants";
   RingHandle ring;
   PrimeList primes;
-  View a;
+  In a;
   Constants c;
   math::Domain domain;
-  View out;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.c, c.domain, c.out); }
 };
 
 // Transforms.
@@ -171,24 +167,20 @@ struct ForwardNtt {
   static constexpr const char* name = "forward_ntt";
   RingHandle ring;
   PrimeList primes;
-  View a, out;
+  In a;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.out); }
 };
 
 struct InverseNtt {
   static constexpr const char* name = "inverse_ntt";
   RingHandle ring;
   PrimeList primes;
-  View a, out;
+  In a;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.out); }
 };
 
 /// out[i] = +-a[source[i]] in every limb.
@@ -197,12 +189,10 @@ struct Permute {
   RingHandle ring;
   PrimeList primes;
   PermutationHandle permutation;
-  View a, out;
+  In a;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.permutation, c.a, c.out); }
 };
 
 /// See math/conversion.h. Coefficient domain. Limbs of `x` are the conversion's `from`, of `own` and `out` its `to`; there is an
@@ -211,17 +201,12 @@ struct Permute {
 struct Convert {
   static constexpr const char* name = "convert";
   std::shared_ptr<const PreparedConversion> conversion;
-  View x;
-  std::optional<View> own;
-  View out;
+  In x;
+  std::optional<In> own;
+  Out out;
   std::optional<PrimeList> place = {};
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.x, Access::read);
-    if (c.own) f(*c.own, Access::read);
-    f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.conversion, c.x, c.own, c.out, c.place); }
 };
 
 // Products.
@@ -232,16 +217,11 @@ struct InnerProduct {
   static constexpr const char* name = "inner_product";
   RingHandle ring;
   PrimeList primes;
-  View digits, key;
+  In digits, key;
   Common<PrimeList> key_limbs;
-  View out;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.digits, Access::read);
-    f(c.key, Access::read);
-    f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.digits, c.key, c.key_limbs, c.out); }
 };
 
 /// Product of ciphertexts as polynomials in the secret, NTT domain: out_k = sum_(i+j=k) a_i * b_j.
@@ -249,12 +229,10 @@ struct Tensor {
   static constexpr const char* name = "tensor";
   RingHandle ring;
   PrimeList primes;
-  View a, b, out;
+  In a, b;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.b, c.out); }
 };
 
 /// A matrix product over the batch, see GatheredProduct.
@@ -263,13 +241,10 @@ struct Product {
   RingHandle ring;
   PrimeList primes;
   std::shared_ptr<const PreparedProduct> product;
-  View in, out;
+  In in;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.in, Access::read);
-    f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.product, c.in, c.out); }
 };
 
 // Making and moving.
@@ -279,27 +254,23 @@ struct Sample {
   RingHandle ring;
   PrimeList primes;
   Secret<Draw> draw;  // wiped with every copy of the call
-  View out;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.draw, c.out); }
 };
 
 struct Copy {
   static constexpr const char* name = "copy";
-  View a, out;
+  In a;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.a, c.out); }
 };
 
 /// One copy of a Gather.
 struct Piece {
-  View from, to;
+  In from;
+  Out to;
 };
 
 /// Several copies as one call: each piece as Copy. A piece's `from` may lie on another device that this one reaches.
@@ -307,20 +278,14 @@ struct Gather {
   static constexpr const char* name = "gather";
   std::vector<Piece> pieces;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    for (auto& p : c.pieces) f(p.from, Access::read), f(p.to, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.pieces); }
 };
 
 struct Zero {
   static constexpr const char* name = "zero";
-  View out;
+  Out out;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.out); }
 };
 
 // Composites: what they are is written once (device/expand.cpp); a backend may perform them otherwise, bit-equal.
@@ -330,13 +295,10 @@ struct Decompose {
   static constexpr const char* name = "decompose";
   static constexpr bool composite = true;
   std::shared_ptr<const KeySwitchPlan> plan;
-  View x, digits;
+  In x;
+  Out digits;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.x, Access::read);
-    f(c.digits, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.plan, c.x, c.digits); }
 };
 
 /// From digits to the result of 2 components, in `domain`, as `add` (absent, or 1 or 2 components over the chain).
@@ -348,19 +310,13 @@ struct ApplyKey {
   static constexpr bool composite = true;
   std::shared_ptr<const KeySwitchPlan> plan;
   math::Domain domain;
-  View digits, key;
-  std::optional<View> add;
-  View out;
+  In digits, key;
+  std::optional<In> add;
+  Out out;
   Workspace scratch;
   PermutationHandle turn = nullptr;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.digits, Access::read);
-    f(c.key, Access::read);
-    if (c.add) f(*c.add, Access::read);
-    f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.plan, c.domain, c.digits, c.key, c.add, c.out, c.turn); }
 };
 
 /// The same of one polynomial in `domain`, decomposed first.
@@ -369,19 +325,13 @@ struct KeySwitch {
   static constexpr bool composite = true;
   std::shared_ptr<const KeySwitchPlan> plan;
   math::Domain domain;
-  View x, key;
-  std::optional<View> add;
-  View out;
+  In x, key;
+  std::optional<In> add;
+  Out out;
   Workspace scratch;
   PermutationHandle turn = nullptr;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.x, Access::read);
-    f(c.key, Access::read);
-    if (c.add) f(*c.add, Access::read);
-    f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.plan, c.domain, c.x, c.key, c.add, c.out, c.turn); }
 };
 
 /// Division of polynomials in the NTT domain; see DividePlan.
@@ -389,14 +339,11 @@ struct Divide {
   static constexpr const char* name = "divide";
   static constexpr bool composite = true;
   std::shared_ptr<const DividePlan> plan;
-  View x, out;
+  In x;
+  Out out;
   Workspace scratch;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.x, Access::read);
-    f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.plan, c.x, c.out); }
 };
 
 /// The sum of plaintexts times rotations of ciphertexts x = (x_0, x_1), NTT domain: baby and giant steps whose sums stay
@@ -411,18 +358,13 @@ struct LinearSum {
   static constexpr const char* name = "linear_sum";
   static constexpr bool composite = true;
   std::shared_ptr<const LinearPlan> plan;
-  View x;
-  std::vector<View> keys;
-  View plaintexts, out;
+  In x;
+  std::vector<In> keys;
+  In plaintexts;
+  Out out;
   Workspace scratch;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.x, Access::read);
-    for (auto& key : c.keys) f(key, Access::read);
-    f(c.plaintexts, Access::read);
-    f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.plan, c.x, c.keys, c.plaintexts, c.out); }
 };
 
 /// BFV product before relinearization (HPS): lift, tensor, scale by t/Q. `b` may be `a` itself: a square.
@@ -430,13 +372,11 @@ struct BfvMultiply {
   static constexpr const char* name = "bfv_multiply";
   static constexpr bool composite = true;
   std::shared_ptr<const MultiplyPlan> plan;
-  View a, b, out;
+  In a, b;
+  Out out;
   Workspace scratch;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.a, Access::read), f(c.b, Access::read), f(c.out, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.plan, c.a, c.b, c.out); }
 };
 
 // TFHE (device/tfhe.h). `wires`: 64-bit words, one batch axis of items (not reversed), a component for each wire, one limb,
@@ -447,12 +387,9 @@ struct BfvMultiply {
 struct Combine {
   static constexpr const char* name = "combine";
   std::shared_ptr<const PreparedLayer> layer;
-  View wires;
+  InOut wires;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.wires, Access::read_write);
-  }
+  static auto fields(auto& c) { return std::tie(c.layer, c.wires); }
 };
 
 /// The row's first target, switched to the narrow key:
@@ -461,13 +398,10 @@ struct LweKeySwitch {
   static constexpr const char* name = "lwe_key_switch";
   std::shared_ptr<const PreparedKeySwitch> key;
   std::shared_ptr<const PreparedLayer> layer;
-  View wires, narrow;
+  In wires;
+  Out narrow;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.wires, Access::read);
-    f(c.narrow, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.key, c.layer, c.wires, c.narrow); }
 };
 
 /// Modulus switch, blind rotation and sample extraction (Chillotti et al., ePrint 2018/421).
@@ -480,13 +414,10 @@ struct Bootstrap {
   static constexpr const char* name = "bootstrap";
   std::shared_ptr<const PreparedBootstrap> key;
   std::shared_ptr<const PreparedLayer> layer;
-  View narrow, wires;
+  In narrow;
+  InOut wires;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.narrow, Access::read);
-    f(c.wires, Access::read_write);
-  }
+  static auto fields(auto& c) { return std::tie(c.key, c.layer, c.narrow, c.wires); }
 };
 
 /// All of a layer: Combine, and for what is not linear LweKeySwitch and Bootstrap, with `narrow` as scratch.
@@ -496,13 +427,10 @@ struct Evaluate {
   std::shared_ptr<const PreparedKeySwitch> switch_key;
   std::shared_ptr<const PreparedBootstrap> key;
   std::shared_ptr<const PreparedLayer> layer;
-  View wires, narrow;
+  InOut wires;
+  Out narrow;
 
-  template <class Self, class F>
-  static void each(Self& c, F f) {
-    f(c.wires, Access::read_write);
-    f(c.narrow, Access::write);
-  }
+  static auto fields(auto& c) { return std::tie(c.switch_key, c.key, c.layer, c.wires, c.narrow); }
 };
 
 using Call = std::variant<Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, ForwardNtt, InverseNtt, Permute,
@@ -515,10 +443,33 @@ concept Composite = requires {
   C::composite;
 };
 
-/// Shows `f` each view of a call and what the kernel does with it, in the order of the fields.
-template <class AnyCall, class F>
-void each_view(AnyCall& call, F f) {
-  std::visit([&]<class C>(C& c) { std::remove_const_t<C>::each(c, f); }, call);
+namespace operands {
+
+template <class T, class... Of>
+concept OneOf = (std::is_same_v<std::remove_const_t<T>, Of> || ...);
+
+/// The views of a field; none where it is no operand.
+template <class T, class F>
+void show(T& field, F& f) {
+  if constexpr (OneOf<T, In, Out, InOut>)
+    f(field, OneOf<T, In> ? Access::read : OneOf<T, Out> ? Access::write : Access::read_write);
+  else if constexpr (OneOf<T, Piece>)
+    show(field.from, f), show(field.to, f);
+  else if constexpr (OneOf<T, std::vector<In>, std::vector<Piece>>)
+    for (auto& one : field) show(one, f);
+  else if constexpr (OneOf<T, std::optional<In>>)
+    if (field) show(*field, f);
+}
+
+}  // namespace operands
+
+/// Shows `f` each view of a call, or of one kernel's, and what the kernel does with it, in the order of the fields.
+template <class C, class F>
+void each_view(C& call, F f) {
+  if constexpr (std::is_same_v<std::remove_const_t<C>, Call>)
+    std::visit([&](auto& c) { each_view(c, f); }, call);
+  else
+    std::apply([&](auto&... field) { (operands::show(field, f), ...); }, std::remove_const_t<C>::fields(call));
 }
 
 /// "add", "key_switch": for a person and for counts.

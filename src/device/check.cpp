@@ -190,7 +190,8 @@ void check_call(const Convert& c) {
 }
 
 void check_call(const InnerProduct& c) {
-  for (const View* v : {&c.digits, &c.out}) check_slice(*c.ring, c.primes, *v, c.out), check_batch(*v, c.out);
+  for (const View* v : std::initializer_list<const View*>{&c.digits, &c.out})
+    check_slice(*c.ring, c.primes, *v, c.out), check_batch(*v, c.out);
   check_key(*c.ring, c.key, c.key_limbs, c.primes.size(), c.digits.components * c.out.components, c.out.n);
 }
 
@@ -201,12 +202,13 @@ void check_degrees(const View& a, const View& b, const View& out) {
 }
 
 void check_call(const Tensor& c) {
-  for (const View* v : {&c.a, &c.b, &c.out}) check_slice(*c.ring, c.primes, *v, c.out), check_batch(*v, c.out);
+  for (const View* v : std::initializer_list<const View*>{&c.a, &c.b, &c.out})
+    check_slice(*c.ring, c.primes, *v, c.out), check_batch(*v, c.out);
   check_degrees(c.a, c.b, c.out);
 }
 
 void check_call(const Product& c) {
-  for (const View* v : {&c.in, &c.out}) check_slice(*c.ring, c.primes, *v, c.out);
+  for (const View* v : std::initializer_list<const View*>{&c.in, &c.out}) check_slice(*c.ring, c.primes, *v, c.out);
   check_result(c.out);
   const GatheredProduct& g = c.product->product();
   require<ShapeError>(c.in.components == c.out.components, "operands have different numbers of components");
@@ -320,7 +322,8 @@ void check_call(const LinearSum& c) {
 }
 
 void check_call(const BfvMultiply& c) {
-  for (const View* v : {&c.a, &c.b, &c.out}) check_ring(*c.plan->ring, c.plan->chain, *v), check_batch(*v, c.out);
+  for (const View* v : std::initializer_list<const View*>{&c.a, &c.b, &c.out})
+    check_ring(*c.plan->ring, c.plan->chain, *v), check_batch(*v, c.out);
   check_degrees(c.a, c.b, c.out);
 }
 

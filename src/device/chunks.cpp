@@ -40,7 +40,7 @@ namespace {
 template <class C>
 View result_of(const C& call) {
   View out;
-  C::each(call, [&](const View& v, Access access) {
+  each_view(call, [&](const View& v, Access access) {
     if (access != Access::read) out = v;
   });
   return out;
@@ -51,7 +51,7 @@ template <class C>
 std::vector<View*> batched(C& call) {
   const View out = result_of(call);
   std::vector<View*> found;
-  C::each(call, [&](View& v, Access) {
+  each_view(call, [&](View& v, Access) {
     if (v.axes == out.axes && v.shape == out.shape) found.push_back(&v);
   });
   return found;
@@ -69,7 +69,7 @@ std::size_t stretch_of(const Call& call, std::size_t preferred) {
         const View out = result_of(c);
         const std::size_t all = std::max<std::size_t>(1, out.items());
         bool alike = true;
-        C::each(c, [&](const View& v, Access) {
+        each_view(c, [&](const View& v, Access) {
           alike = alike && (v.items() == 1 || (v.axes == out.axes && v.shape == out.shape));
         });
         return alike ? std::clamp<std::size_t>(preferred, 1, all) : all;

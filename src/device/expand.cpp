@@ -63,7 +63,7 @@ std::vector<Call> apply_key_of_coefficients(const ApplyKey& c) {
   const math::Ring& ring = plan.ring->ring();
   const std::size_t chain = plan.chain.size();
   Workspace w = c.scratch;
-  const View sum = plan.mod_down ? w.take(ring.word(), c.out.items(), 2, plan.extended.size(), ring.n()) : c.out;
+  const View sum = plan.mod_down ? w.take(ring.word(), c.out.items(), 2, plan.extended.size(), ring.n()) : View(c.out);
   std::vector<Call> calls;
   calls.push_back(InnerProduct{plan.ring, plan.extended, c.digits, c.key, plan.key_limbs, sum});
   calls.push_back(InverseNtt{plan.ring, plan.extended, sum, sum});

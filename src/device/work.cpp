@@ -43,7 +43,7 @@ template <class C>
 Count counted(const C& call) {
   Count count{.calls = 1, .products = products(call)};
   std::vector<const View*> read;
-  C::each(call, [&](const View& v, Access access) {
+  each_view(call, [&](const View& v, Access access) {
     if (access != Access::write) {
       bool again = false;
       for (const View* other : read) again = again || same_operand(*other, v);

@@ -183,7 +183,7 @@ void State::settle(const device::Call& call, Queue& queue) {
         MeshMemory* fresh = nullptr;
         const View* out = nullptr;
         std::size_t written = 0;
-        C::each(c, [&](const View& v, Access access) {
+        device::each_view(c, [&](const View& v, Access access) {
           if (access == Access::read || v.items() == 0) return;
           ++written;
           out = &v;
@@ -199,7 +199,7 @@ void State::settle(const device::Call& call, Queue& queue) {
         const std::optional<ItemRow> row = fresh->row(*out);
         if (!row || row->count * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, row->step)) != fresh->items()) return;
         std::vector<Operand> operands;
-        C::each(c, [&](const View& v, Access access) {
+        device::each_view(c, [&](const View& v, Access access) {
           if (access != Access::read || v.items() != row->count) return;
           if (is_kept(c, v)) return;
           const MeshMemory& memory = find(v);

@@ -50,9 +50,9 @@ void MeshKernels::run(Queue& q, const ApplyKey& c) {
     }
   }
   const Temporary sum = over_limbs(q, c.out, 2, plan.extended);
-  run(q, InnerProduct{plan.ring, plan.extended, c.turn ? turned->view : c.digits, c.key, plan.key_limbs, sum.view});
+  run(q, InnerProduct{plan.ring, plan.extended, c.turn ? turned->view : View(c.digits), c.key, plan.key_limbs, sum.view});
   if (c.domain == math::Domain::coefficient) return finish_key_switch(q, plan, sum.view, c.add, c.out);
-  if (c.add) add_weighted(q, plan, more ? more->view : *c.add, sum.view);
+  if (c.add) add_weighted(q, plan, more ? more->view : View(*c.add), sum.view);
   divide_over_limbs(q, plan.down, sum.view, c.out);
 }
 

@@ -22,7 +22,7 @@ bool MeshKernels::directly(Queue& q, const C& call) {
   std::optional<std::size_t> member;
   std::size_t views = 0;
   bool whole = true, plain = true;
-  C::each(call, [&](const View& v, Access access) {
+  device::each_view(call, [&](const View& v, Access access) {
     if (!whole || v.items() == 0 || views == kMost) return void(whole = false);
     MeshMemory& memory = *(memories[views++] = &state_->find(v));
     const std::optional<std::size_t> sole = memory.sole();
@@ -34,7 +34,7 @@ bool MeshKernels::directly(Queue& q, const C& call) {
   const std::size_t m = *member;
   C mine = call;
   views = 0;
-  C::each(mine, [&](View& v, Access access) {
+  device::each_view(mine, [&](View& v, Access access) {
     MeshMemory& memory = *memories[views++];
     if (access != Access::read) memory.settled = true;
     if (state_->here(m)) v.data = memory.local(m)->address() + (v.data - memory.address());
@@ -42,7 +42,7 @@ bool MeshKernels::directly(Queue& q, const C& call) {
   std::optional<Operation> op;
   if (!plain) {  // copies that others made are void
     op.emplace(*state_, q);
-    C::each(call, [&](const View& v, Access access) {
+    device::each_view(call, [&](const View& v, Access access) {
       if (access != Access::read) op->writes(v);
     });
   }

@@ -121,7 +121,7 @@ void MeshKernels::by_parts(Queue& q, const C& call, bool whole_limbs, Adapt adap
   std::vector<Block> parts = away ? op.parts(out, primes, Layout::limb) : op.parts(out);
   std::vector<std::vector<Block>> fetched;
   bool adds = false;  // to what is there already
-  C::each(call, [&](const View& v, Access access) {
+  device::each_view(call, [&](const View& v, Access access) {
     if (access == Access::read) fetched.push_back(op.fetch(v, parts));
     if (access == Access::read_write) adds = true;
   });
@@ -135,7 +135,8 @@ void MeshKernels::by_parts(Queue& q, const C& call, bool whole_limbs, Adapt adap
       mine_of_it.primes = primes_of(part, primes);
     }
     std::size_t input = 0;
-    C::each(mine_of_it, [&](View& v, Access access) { v = access == Access::read ? fetched[input++][i].view : part.view; });
+    device::each_view(mine_of_it,
+                      [&](View& v, Access access) { v = access == Access::read ? fetched[input++][i].view : part.view; });
     adapt(mine_of_it, part);
     op.post(part.member, std::move(mine_of_it));
   }

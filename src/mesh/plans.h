@@ -37,7 +37,7 @@ bool MeshKernels::by_items(Queue& q, const C& call) {
   std::vector<const View*> inputs;
   std::vector<std::vector<Block>> fetched;
   std::vector<LocalKey> keys;
-  C::each(call, [&](const View& v, Access access) {
+  device::each_view(call, [&](const View& v, Access access) {
     if (access != Access::read) return;
     inputs.push_back(&v);
     fetched.emplace_back();
@@ -59,7 +59,7 @@ bool MeshKernels::by_items(Queue& q, const C& call) {
     const std::size_t m = parts[i].member;
     C mine = call;
     std::size_t input = 0;
-    C::each(mine, [&](View& v, Access access) {
+    device::each_view(mine, [&](View& v, Access access) {
       if (access != Access::read) {
         v = parts[i].view;
       } else {

@@ -75,14 +75,14 @@ class Kind {
     if constexpr (requires { c.key_limbs; }) add(*c.key_limbs);
     if constexpr (requires { c.plan; }) add(c.plan.get());
     if constexpr (requires { c.turn; }) add(c.turn.get());
-    C::each(c, [&](const View& v, Access) { text_ += device::form_of(v) + ';'; });
+    device::each_view(c, [&](const View& v, Access) { text_ += device::form_of(v) + ';'; });
     batches_ = batches_ && widens(c);
   }
   /// Whether all of its operands but keys can have an axis more.
   template <class C>
   static bool widens(const C& c) {
     bool room = true;
-    C::each(c, [&](const View& v, Access) { room = room && v.axes < device::kMaxAxes; });
+    device::each_view(c, [&](const View& v, Access) { room = room && v.axes < device::kMaxAxes; });
     return room;
   }
   template <class T>

@@ -75,7 +75,7 @@ RnsTensor linear_sum(const RnsTensor& x, const std::shared_ptr<const device::Lin
                      const std::vector<const SwitchKey*>& keys, const RnsTensor& plaintexts, const Progress& progress) {
   require_transformed(x);
   std::vector<RnsTensor> pairs;  // held before the memory below is asked for, which may evict other keys
-  std::vector<device::View> views;
+  std::vector<device::In> views;
   for (const SwitchKey* key : keys) {
     pairs.push_back(key->pairs());
     views.push_back(pairs.back().view());

@@ -83,7 +83,7 @@ void CpuKernels::each_item(const C& c, F&& f) {
   }
   const auto run_one = [&](std::size_t item, std::size_t worker) {
     C one = c;
-    C::each(one, [&](View& v, device::Access) { v = v.item(v.items() == 1 ? 0 : item); });
+    device::each_view(one, [&](View& v, device::Access) { v = v.item(v.items() == 1 ? 0 : item); });
     if constexpr (requires { one.scratch; }) one.scratch = slots[worker];
     f(one);
   };

@@ -246,7 +246,7 @@ void CudaKernels::apply_key_ntt(Queue& q, const ApplyKey& c) {
 /// them, and `own` and `add`.
 void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwitchPlan& plan, const View& digits,
                                         const View* own, const device::PermutationHandle& turn, const View& key,
-                                        const std::optional<View>& add, const View& out, Workspace& w) {
+                                        const std::optional<device::In>& add, const View& out, Workspace& w) {
   const CudaRing& ring = own_ring(*plan.ring);
   const View divided = w.take(out.word, out.items(), 2, plan.down.divisors(), out.n);
   const View rest = w.take(out.word, out.items(), 2, plan.down.out.size(), out.n);
@@ -303,7 +303,7 @@ void CudaKernels::run(Queue& q, const LinearSum& c) {
     });
   }
   const View* sum = first > 0 ? &sums : nullptr;  // whose first items are those of a step that turns nothing
-  const View* key = c.keys.data() + LinearPlan::turning(plan.babies);
+  const device::In* key = c.keys.data() + LinearPlan::turning(plan.babies);
   for (std::size_t g = first; g < giants; g += kAtOnce) {
     const std::size_t some = std::min(kAtOnce, giants - g);
     const View batch = steps(g, some, sums), mask = batch.with_components(1, 1), up = steps(0, some, giant_digits);

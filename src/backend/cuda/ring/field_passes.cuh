@@ -265,7 +265,7 @@ void linear_babies(Queue& q, const CudaRing& ring, const StepKeys& steps, const 
   a.giants = static_cast<u32>(count), a.items = static_cast<u32>(x.items());
   a.count = static_cast<u32>(k.digits.size()), a.chain = static_cast<u32>(k.chain.size());
   std::transform(k.weight.begin(), k.weight.end(), a.weight, [](u64 w) { return static_cast<typename F::Word>(w); });
-  const View* key = steps.keys;
+  const device::In* key = steps.keys;
   for (std::size_t from = 0; from < plan.babies.size(); from += kMostBabies) {
     a.babies = static_cast<u32>(std::min<std::size_t>(kMostBabies, plan.babies.size() - from)), a.more = from > 0;
     for (u32 b = 0; b < a.babies; ++b) {

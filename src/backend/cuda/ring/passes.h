@@ -53,7 +53,7 @@ void divide_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, co
 /// The keys of a linear sum's steps, all laid out alike, from one of them on.
 struct StepKeys {
   const device::LinearPlan& plan;
-  const View* keys;
+  const device::In* keys;
 };
 /// Baby steps: sums[giant] of the giant steps [first, first + count) of digits (words), for every item.
 template <class F>
