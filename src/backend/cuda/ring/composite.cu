@@ -174,8 +174,8 @@ void CudaKernels::apply_key_coefficients(Queue& q, const ApplyKey& c) {
 }
 
 /// From the rows of the two sums to the result.
-void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchPlan& plan, const std::optional<View>& add,
-                                    const View& out, const View& sum) {
+void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchPlan& plan,
+                                    const std::optional<device::In>& add, const View& out, const View& sum) {
   const CudaRing& ring = own_ring(*plan.ring);
   const View whole = plan.mod_down ? sum : out;
   with_field(ring.kind(), [&](auto f) { inverse_columns<decltype(f)>(q, name, ring, plan.extended, sum, whole); });

@@ -60,10 +60,10 @@ class CudaKernels final : public device::Kernels {
   void key_switch_ntt(Queue&, const KeySwitch& c);
   void apply_key_coefficients(Queue&, const ApplyKey& c);
   void apply_key_ntt(Queue&, const ApplyKey& c);
-  void finish_key_switch(Queue&, const char* name, const device::KeySwitchPlan&, const std::optional<View>& add,
+  void finish_key_switch(Queue&, const char* name, const device::KeySwitchPlan&, const std::optional<device::In>& add,
                          const View& out, const View& sum);
   void finish_key_switch_ntt(Queue&, const char* name, const device::KeySwitchPlan&, const View& digits, const View* own,
-                             const device::PermutationHandle& turn, const View& key, const std::optional<View>& add,
+                             const device::PermutationHandle& turn, const View& key, const std::optional<device::In>& add,
                              const View& out, Workspace&);
 
   std::shared_ptr<State> state_;
