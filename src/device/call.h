@@ -24,9 +24,9 @@
 #include <vector>
 
 #include "base/secret.h"
+#include "device/constants.h"
 #include "device/draw.h"
 #include "device/plans.h"
-#include "device/prepared.h"
 #include "device/tfhe.h"
 #include "device/view.h"
 
@@ -470,6 +470,17 @@ void each_view(C& call, F f) {
     std::visit([&](auto& c) { each_view(c, f); }, call);
   else
     std::apply([&](auto&... field) { (operands::show(field, f), ...); }, std::remove_const_t<C>::fields(call));
+}
+
+/// Shows `f` each constant and plan that one kernel's call names, as the pointer that it is; some may be null.
+template <class C, class F>
+void each_constant(C& call, F f) {
+  const auto look = [&]<class T>(T& field) {
+    if constexpr (requires { typename T::element_type; }) {
+      if constexpr (std::is_base_of_v<Constant, std::remove_const_t<typename T::element_type>>) f(field);
+    }
+  };
+  std::apply([&](auto&... field) { (look(field), ...); }, std::remove_const_t<C>::fields(call));
 }
 
 /// "add", "key_switch": for a person and for counts.

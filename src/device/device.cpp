@@ -31,11 +31,24 @@ void Queue::expand(const Call& call) {
   other->perform(call);
 }
 
+Fallback::Fallback(std::unique_ptr<Device> device) : device_(std::move(device)), queue_(device_->make_queue()) {}
+Fallback::~Fallback() = default;
+
 void Fallback::perform(const Call& call) {
   {
     const std::lock_guard lock(mutex_);
     ++calls_[device::name(call)];
   }
+  std::visit(
+      [&](const auto& c) {
+        each_constant(c, [&]<class T>(const std::shared_ptr<const T>& constant) {
+          if constexpr (std::is_same_v<T, PreparedLayer>)
+            device_->tfhe().prepare(*constant);
+          else if constexpr (requires { device_->kernels().prepare(*constant); })
+            if (constant) device_->kernels().prepare(*constant);
+        });
+      },
+      call);
   queue_->perform(call);
 }
 
@@ -47,7 +60,7 @@ std::string Fallback::report() const {
     all += count;
     list += (list.empty() ? "" : ", ") + std::to_string(count) + ' ' + kernel;
   }
-  return all == 0 ? "" : std::to_string(all) + " calls were left to " + device_ + ": " + list;
+  return all == 0 ? "" : std::to_string(all) + " calls were left to " + device_->name() + ": " + list;
 }
 
 Buffer Device::allocate(const View& shape, const PrimeList&, Queue& queue) { return allocate(shape.bytes(), queue); }

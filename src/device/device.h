@@ -87,18 +87,19 @@ class Queue {
   friend class Fallback;
 };
 
-/// A queue of another device that performs what a backend leaves to it. It reads and writes the backend's own memory, and takes
-/// the backend's constants: both are named by whoever makes it.
+/// Another device that performs what a backend leaves to it, in the backend's own memory: one that reaches that memory by its
+/// addresses. Constants it has in forms of its own, but for TFHE's keys, which have their words in the backend's alone.
 class Fallback {
  public:
-  /// `device` is the other one's name, for reports.
-  Fallback(std::string device, std::unique_ptr<Queue> queue) : device_(std::move(device)), queue_(std::move(queue)) {}
+  explicit Fallback(std::unique_ptr<Device> device);
+  ~Fallback();
+  /// Throws MismatchError for a call with a key that the other device does not have.
   void perform(const Call& call);
   /// "12 calls were left to ref: 7 permute, 5 sample"; empty where none was.
   std::string report() const;
 
  private:
-  const std::string device_;
+  const std::unique_ptr<Device> device_;
   const std::unique_ptr<Queue> queue_;
   mutable std::mutex mutex_;
   std::map<std::string, u64> calls_;

@@ -4,40 +4,96 @@
 #include <memory>
 #include <span>
 
+#include "device/constants.h"
 #include "device/device.h"
-#include "device/prepared.h"
+#include "device/plans.h"
 #include "device/tfhe.h"
 
 namespace heliograph::device {
 
-/// Preparing constants may allocate and upload; never inside a computation.
 class Kernels {
  public:
+  explicit Kernels(const Slot& slot) : slot_(slot) {}
   virtual ~Kernels() = default;
 
-  virtual std::shared_ptr<const PreparedRing> prepare(std::shared_ptr<const math::Ring> ring) = 0;
-  virtual std::shared_ptr<const PreparedConversion> prepare(math::Conversion conversion) = 0;
-  virtual std::shared_ptr<const PreparedPermutation> prepare(Permutation permutation) = 0;
-  virtual std::shared_ptr<const PreparedProduct> prepare(GatheredProduct product) = 0;
+  /// Makes this device's form of a constant, where it has none of it. May allocate and upload; never inside a computation. A
+  /// call whose constants were not prepared here is refused with a MismatchError.
+  void prepare(const PreparedRing& c) { prepare_here(c); }
+  void prepare(const PreparedConversion& c) { prepare_here(c); }
+  void prepare(const PreparedPermutation& c) { prepare_here(c); }
+  void prepare(const PreparedProduct& c) { prepare_here(c); }
+  /// Whether that was done.
+  bool has(const Constant& c) const { return c.forms.find(slot_) != nullptr; }
+  /// The same of every constant that a plan names.
+  void prepare(const DividePlan&);
+  void prepare(const KeySwitchPlan&);
+  void prepare(const LinearPlan&);
+  void prepare(const MultiplyPlan&);
+
+  /// A constant that is prepared here.
+  std::shared_ptr<const PreparedRing> prepare(std::shared_ptr<const math::Ring> ring);
+  std::shared_ptr<const PreparedConversion> prepare(math::Conversion conversion);
+  std::shared_ptr<const PreparedPermutation> prepare(Permutation permutation);
+  std::shared_ptr<const PreparedProduct> prepare(GatheredProduct product);
 
   /// Whether composites find scratch of their own: they are then called with the whole batch and no workspace.
   virtual bool brings_scratch() const { return false; }
   /// How many items of a composite a call should hold, each with so many bytes of scratch: enough to fill the device, no
   /// more than its caches like.
   virtual std::size_t preferred_items(std::size_t bytes_an_item) const = 0;
+
+ protected:
+  // Here: nothing but that it is prepared.
+  virtual std::unique_ptr<const Form> form(const PreparedRing&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const PreparedConversion&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const PreparedPermutation&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const PreparedProduct&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const DividePlan&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const KeySwitchPlan&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const LinearPlan&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const MultiplyPlan&) { return std::make_unique<const Form>(); }
+  const Slot& slot() const { return slot_; }
+
+ private:
+  template <class C>
+  void prepare_here(const C& constant) {
+    if (!has(constant)) constant.forms.keep(slot_, form(constant));
+  }
+  template <class Plan>
+  void prepare_all(const Plan& plan, const std::vector<std::shared_ptr<const PreparedConversion>>& conversions);
+
+  const Slot& slot_;
 };
 
 class TfheKernels {
  public:
+  explicit TfheKernels(const Slot& slot) : slot_(slot) {}
   virtual ~TfheKernels() = default;
 
   // Keys are as the shapes say, in host memory that may go when the call returns.
-  virtual std::shared_ptr<const PreparedBootstrap> prepare(const BootstrapShape&, std::span<const u64> key) = 0;
-  virtual std::shared_ptr<const PreparedKeySwitch> prepare(const KeySwitchShape&, std::span<const u32> key) = 0;
-  virtual std::shared_ptr<const PreparedLayer> prepare(GateLayer layer) = 0;
+  std::shared_ptr<const PreparedBootstrap> prepare(const BootstrapShape&, std::span<const u64> key);
+  std::shared_ptr<const PreparedKeySwitch> prepare(const KeySwitchShape&, std::span<const u32> key);
+  std::shared_ptr<const PreparedLayer> prepare(GateLayer layer);
+  void prepare(const PreparedBootstrap&, std::span<const u64> key);
+  void prepare(const PreparedKeySwitch&, std::span<const u32> key);
+  void prepare(const PreparedLayer&);
+  bool has(const Constant& c) const { return c.forms.find(slot_) != nullptr; }
 
   /// So many bootstraps at once keep the whole device busy; fewer take no less time.
   virtual std::size_t parallel_bootstraps(const BootstrapShape&) const = 0;
+
+ protected:
+  virtual std::unique_ptr<const Form> form(const PreparedBootstrap&, std::span<const u64> /*key*/) {
+    return std::make_unique<const Form>();
+  }
+  virtual std::unique_ptr<const Form> form(const PreparedKeySwitch&, std::span<const u32> /*key*/) {
+    return std::make_unique<const Form>();
+  }
+  virtual std::unique_ptr<const Form> form(const PreparedLayer&) { return std::make_unique<const Form>(); }
+  const Slot& slot() const { return slot_; }
+
+ private:
+  const Slot& slot_;
 };
 
 }  // namespace heliograph::device

@@ -1,11 +1,11 @@
-// Plans of the composite kernels: every constant they need, prepared for one device.
+// Plans of the composite kernels: every constant they need.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <vector>
 
-#include "device/prepared.h"
+#include "device/constants.h"
 #include "device/view.h"
 
 namespace heliograph::device {
@@ -16,7 +16,7 @@ using LimbConstants = std::array<u64, kMaxLimbs>;
 /// Division in the NTT domain by the product F of some limbs' primes, rounded (rescaling, mod down):
 ///   out_j = own_j x_i + NTT(rest(divided limbs of x))_j     own_j is 0, and there is no x_i, for a limb that is added
 /// With `rest` and `own` from one conversion (math/conversion.h) these are that conversion's bits on coefficients.
-struct DividePlan {
+struct DividePlan : Constant {
   struct Run {
     std::size_t from, to, count;  // limbs
   };
@@ -35,7 +35,7 @@ struct DividePlan {
 
 /// Hybrid key switching (Han, Ki, ePrint 2019/688) of a polynomial modulo the primes `chain`.
 /// A digit is a run of the chain's limbs; it is raised to the chain and the special primes (none: nothing is divided).
-struct KeySwitchPlan {
+struct KeySwitchPlan : Constant {
   std::shared_ptr<const PreparedRing> ring;
   PrimeList chain;    // limbs of the input and of the result
   PrimeList special;  // P, possibly empty
@@ -60,7 +60,7 @@ std::shared_ptr<const DividePlan> division_of(const std::shared_ptr<const KeySwi
 
 /// A sum of plaintexts times rotations by baby and giant steps (device/call.h: LinearSum). Diagonal g + b of a matrix is the
 /// plaintext of giant step g and baby step b.
-struct LinearPlan {
+struct LinearPlan : Constant {
   /// In the NTT domain: its digits and keys are those of every step, its division is the one at the end.
   std::shared_ptr<const KeySwitchPlan> key_switch;
   std::shared_ptr<const PreparedConversion> mod_down;  // by P, rounded, with own; null where there are no special primes
@@ -78,7 +78,7 @@ struct LinearPlan {
 };
 
 /// BFV multiplication with auxiliary primes R: the product is held modulo Q*R and must fit there.
-struct MultiplyPlan {
+struct MultiplyPlan : Constant {
   std::shared_ptr<const PreparedRing> ring;
   PrimeList chain;                                  // Q
   PrimeList auxiliary;                              // R

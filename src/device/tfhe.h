@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "device/forms.h"
 #include "device/view.h"
 
 namespace heliograph::device {
@@ -79,30 +80,28 @@ struct GateLayer {
   void check() const;
 };
 
-class PreparedBootstrap {
+/// Devices have the key's words as their forms of it; the constant says its shape alone.
+class PreparedBootstrap : public Constant {
  public:
   explicit PreparedBootstrap(const BootstrapShape& shape) : shape_(shape) { shape_.check(); }
-  virtual ~PreparedBootstrap() = default;
   const BootstrapShape& shape() const { return shape_; }
 
  private:
   BootstrapShape shape_;
 };
 
-class PreparedKeySwitch {
+class PreparedKeySwitch : public Constant {
  public:
   explicit PreparedKeySwitch(const KeySwitchShape& shape) : shape_(shape) { shape_.check(); }
-  virtual ~PreparedKeySwitch() = default;
   const KeySwitchShape& shape() const { return shape_; }
 
  private:
   KeySwitchShape shape_;
 };
 
-class PreparedLayer {
+class PreparedLayer : public Constant {
  public:
   explicit PreparedLayer(GateLayer layer) : layer_(std::move(layer)) { layer_.check(); }
-  virtual ~PreparedLayer() = default;
   const GateLayer& layer() const { return layer_; }
 
  private:

@@ -1,9 +1,24 @@
 // Key switching and BFV's product: whole on the members that hold whole items, else over limbs.
 #include <algorithm>
 
-#include "mesh/plans.h"
+#include "device/chunks.h"
+#include "mesh/composites.h"
 
 namespace heliograph::mesh {
+
+void post_in_stretches(Operation& op, std::size_t m, const Call& call) {
+  if (!op.state().here(m)) return;
+  const std::size_t each = scratch_bytes(call, 1);
+  if (each == 0) return op.post(m, call);
+  const std::size_t items = stretch_of(call, op.state().member(m).device->kernels().preferred_items(each));
+  const std::size_t bytes = scratch_bytes(call, items);
+  op.post(m, [call, items, bytes, scratch = op.scratch(m, bytes)](Device&, Queue& queue) {
+    for_stretches(call, items, {}, [&](Call& part) {
+      give_scratch(part, Workspace(scratch, bytes));
+      queue.enqueue(part);
+    });
+  });
+}
 
 MeshKernels::Temporary MeshKernels::over_limbs(Queue& q, const View& like, std::size_t items, std::size_t components,
                                                const PrimeList& primes) {
@@ -98,7 +113,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
         targets.push_back(k);
         raise.place.push_back(static_cast<PrimeIndex>(at - part.limbs.begin()));
       }
-      if (!targets.empty()) raise.conversion = mesh_of(digit.raise).on(part.member, targets);
+      if (!targets.empty()) raise.conversion = on(digit.raise, part.member, targets);
       raises.push_back(std::move(raise));
       // The digit's own limbs are the polynomial's.
       Block source{.member = part.member,
@@ -113,7 +128,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
       target.view = part.view.with_components(j, 1);
       for (const Pair& p : intersect(source, target)) pieces.push_back({p.from, p.to});
     }
-    op.post(part.member, [raises = std::move(raises), pieces = std::move(pieces), ring = ring_on(plan.ring, part.member),
+    op.post(part.member, [raises = std::move(raises), pieces = std::move(pieces), ring = on(plan.ring, part.member),
                           primes = primes_of(part, plan.extended), in = in[i].view, o = part.view, firsts = [&] {
                             std::vector<std::pair<std::size_t, std::size_t>> f;
                             for (const auto& d : plan.digits) f.push_back({d.first, d.count});
@@ -155,8 +170,9 @@ void MeshKernels::aggregate_outputs(Queue& q, const KeySwitchPlan& plan, const V
       const std::vector<Block> all = {with_limbs({part}, range(0, limbs))};
       const std::vector<LocalKey> keys = fetch_key(op, key.with_components(2 * begin, 2 * count), plan.key_limbs, all);
       const std::vector<Block> digits = op.room(all, count, sum.word), result = op.room(all, 2, sum.word);
-      op.post(m, [mine = plan_on(plan, m), begin, count, from, in = in[0].view, key = keys[0], digits = digits[0].view,
-                  result = result[0].view](Device&, Queue& queue) {
+      state_->prepare(m, plan);
+      op.post(m, [mine = std::make_shared<const KeySwitchPlan>(plan), begin, count, from, in = in[0].view, key = keys[0],
+                  digits = digits[0].view, result = result[0].view](Device&, Queue& queue) {
         for (std::size_t j = 0; j < count; ++j) {
           const KeySwitchPlan::Digit& digit = mine->digits[begin + j];
           const View source = in.with_limbs(digit.first - from, digit.count), target = digits.with_components(j, 1);
@@ -226,8 +242,8 @@ void MeshKernels::multiply_over_limbs(Queue& q, const MultiplyPlan& plan, const 
   op.writes(out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     op.post(parts[i].member,
-            [scale = mesh_of(plan.scale).on(parts[i].member), lower = mesh_of(plan.lower).on(parts[i].member), chain,
-             auxiliary, in = in[i].view, scaled = scaled[i].view, o = parts[i].view](Device&, Queue& queue) {
+            [scale = on(plan.scale, parts[i].member), lower = on(plan.lower, parts[i].member), chain, auxiliary,
+             in = in[i].view, scaled = scaled[i].view, o = parts[i].view](Device&, Queue& queue) {
               queue.enqueue(Convert{scale, in.with_limbs(0, chain), in.with_limbs(chain, auxiliary), scaled});
               queue.enqueue(Convert{lower, scaled, std::nullopt, o});
             });

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "mesh/plans.h"
+#include "mesh/composites.h"
 
 namespace heliograph::mesh {
 
@@ -105,7 +105,7 @@ void MeshKernels::divide_over_limbs(Queue& q, const DividePlan& plan, const View
     View own, scaled, out;
   };
   for (std::size_t i = 0, next = 0; i < parts.size(); ++i) {
-    Finish call{.ring = ring_on(plan.ring, parts[i].member),
+    Finish call{.ring = on(plan.ring, parts[i].member),
                 .conversion = nullptr,
                 .primes = primes_of(parts[i], plan.out),
                 .kept = std::move(kept[i]),
@@ -114,7 +114,7 @@ void MeshKernels::divide_over_limbs(Queue& q, const DividePlan& plan, const View
                 .scaled = {},
                 .out = parts[i].view};
     if (last) call.in = in[i].view;
-    if (last && !rest) call.conversion = mesh_of(plan.rest).on(parts[i].member, parts[i].limbs);
+    if (last && !rest) call.conversion = on(plan.rest, parts[i].member, parts[i].limbs);
     if (!call.kept.limbs.empty()) {
       call.own = own[next].view;
       if (last) call.scaled = scaled[next].view;
@@ -150,7 +150,7 @@ void MeshKernels::add_weighted(Queue& q, const KeySwitchPlan& plan, const View& 
   for (std::size_t i = 0; i < parts.size(); ++i) {
     LimbConstants weight{};
     for (std::size_t l = 0; l < parts[i].limbs.size(); ++l) weight[l] = plan.weight[parts[i].limbs[l]];
-    op.post(parts[i].member, [ring = ring_on(plan.ring, parts[i].member), primes = primes_of(parts[i], plan.chain), weight,
+    op.post(parts[i].member, [ring = on(plan.ring, parts[i].member), primes = primes_of(parts[i], plan.chain), weight,
                               in = in[i].view, w = weighted[i].view, o = parts[i].view](Device&, Queue& queue) {
       queue.enqueue(MulConstants{ring, primes, in, weight, w});
       queue.enqueue(Add{ring, primes, o, w, o});
@@ -189,7 +189,7 @@ bool MeshKernels::linear_sum_by_items(Queue& q, const LinearSum& c) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t m = parts[i].member;
     LinearSum mine = c;
-    mine.plan = plans_.on(c.plan, m, keys.empty() ? plan.key_limbs : keys[0][i].limbs);
+    mine.plan = on(c.plan, m, keys.empty() ? plan.key_limbs : keys[0][i].limbs);
     mine.x = x[i].view, mine.plaintexts = plaintexts[i].view, mine.out = parts[i].view;
     for (std::size_t k = 0; k < keys.size(); ++k) mine.keys[k] = keys[k][i].view;
     post_in_stretches(op, m, mine);

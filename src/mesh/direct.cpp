@@ -1,19 +1,9 @@
 // Calls whose operands all lie whole on one member: passed to it as they are, as if there were no mesh.
 #include <array>
 
-#include "mesh/plans.h"
+#include "mesh/composites.h"
 
 namespace heliograph::mesh {
-
-namespace {
-
-std::shared_ptr<const PreparedProduct> product_on(const std::shared_ptr<const PreparedProduct>& product, std::size_t m) {
-  const auto* const mine = dynamic_cast<const MeshProduct*>(product.get());
-  require<MismatchError>(mine != nullptr, "a product of another device");
-  return mine->on(m);
-}
-
-}  // namespace
 
 template <class C>
 bool MeshKernels::directly(Queue& q, const C& call) {
@@ -47,13 +37,8 @@ bool MeshKernels::directly(Queue& q, const C& call) {
     });
   }
   if (!state_->here(m)) return true;
-  if constexpr (requires { mine.ring; }) mine.ring = ring_on(call.ring, m);
-  if constexpr (requires { mine.permutation; }) mine.permutation = permutation_on(call.permutation, m);
-  if constexpr (requires { mine.turn; }) mine.turn = permutation_on(call.turn, m);
-  if constexpr (requires { mine.conversion; }) mine.conversion = conversion_on(call.conversion, m);
-  if constexpr (requires { mine.product; }) mine.product = product_on(call.product, m);
+  device::each_constant(mine, [&](const auto& constant) { on(constant, m); });
   if constexpr (Composite<C>) {
-    mine.plan = plans_.on(call.plan, m);
     if (!op) op.emplace(*state_, q);
     post_in_stretches(*op, m, mine);
   } else {

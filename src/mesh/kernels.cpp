@@ -4,16 +4,9 @@
 
 namespace heliograph::mesh {
 
-// ---- prepared constants
+// ---- constants
 
 namespace {
-
-template <class Mine, class Base>
-const Mine& mine(const Base& prepared) {
-  const auto* const m = dynamic_cast<const Mine*>(&prepared);
-  require<MismatchError>(m != nullptr, "something prepared for another device");
-  return *m;
-}
 
 math::Conversion narrowed(const math::Conversion& c, const std::vector<std::size_t>& targets) {
   math::Conversion r = c;
@@ -31,31 +24,23 @@ math::Conversion narrowed(const math::Conversion& c, const std::vector<std::size
 
 }  // namespace
 
-std::shared_ptr<const PreparedConversion> MeshConversion::on(std::size_t m, const std::vector<std::size_t>& targets) const {
-  if (!state_->here(m)) return nullptr;
+std::shared_ptr<const PreparedConversion> MeshConversion::narrowed(const std::vector<std::size_t>& targets) const {
   const std::lock_guard lock(mutex_);
-  auto& slot = each_[{m, targets}];
-  if (!slot) {
-    slot = state_->guarded([&] { return state_->member(m).device->kernels().prepare(narrowed(conversion(), targets)); });
-  }
-  return slot;
+  auto& known = each_[targets];
+  if (!known) known = std::make_shared<const PreparedConversion>(mesh::narrowed(of().conversion(), targets));
+  return known;
 }
 
-std::shared_ptr<const PreparedConversion> MeshConversion::on(std::size_t m) const {
-  return on(m, range(0, conversion().targets()));
+std::shared_ptr<const PreparedConversion> MeshKernels::on(const std::shared_ptr<const PreparedConversion>& c, std::size_t m,
+                                                          const std::vector<std::size_t>& targets) {
+  if (targets.size() == c->conversion().targets()) return on(c, m);
+  return on(form_on<MeshConversion>(*c, slot()).narrowed(targets), m);
 }
 
-std::shared_ptr<const PreparedRing> MeshKernels::prepare(std::shared_ptr<const math::Ring> ring) {
-  return std::make_shared<MeshRing>(state_, std::move(ring));
-}
-std::shared_ptr<const PreparedConversion> MeshKernels::prepare(math::Conversion conversion) {
-  return std::make_shared<MeshConversion>(state_, std::move(conversion));
-}
-std::shared_ptr<const PreparedPermutation> MeshKernels::prepare(device::Permutation permutation) {
-  return std::make_shared<MeshPermutation>(state_, std::move(permutation));
-}
-std::shared_ptr<const PreparedProduct> MeshKernels::prepare(device::GatheredProduct product) {
-  return std::make_shared<MeshProduct>(state_, std::move(product));
+void set_key_limbs(LinearPlan& plan, const PrimeList& limbs) {
+  auto key_switch = std::make_shared<KeySwitchPlan>(*plan.key_switch);
+  key_switch->key_limbs = limbs;
+  plan.key_switch = std::move(key_switch);
 }
 
 std::size_t MeshKernels::preferred_items(std::size_t bytes_an_item) const {
@@ -71,28 +56,23 @@ MeshProduct::Rows MeshProduct::rows(std::size_t first, std::size_t count) const 
   auto [slot, fresh] = rows_.try_emplace({first, count});
   Rows& r = slot->second;
   if (!fresh) return r;
-  std::size_t least = product().inputs, most = 0;
-  const std::size_t terms = product().terms;
+  std::size_t least = of().product().inputs, most = 0;
+  const std::size_t terms = of().product().terms;
   for (std::size_t i = first * terms; i < (first + count) * terms; ++i) {
-    const math::u32 input = product().index[i];
+    const math::u32 input = of().product().index[i];
     if (input == device::GatheredProduct::kNone) continue;
     least = std::min<std::size_t>(least, input), most = std::max<std::size_t>(most, input + 1);
   }
-  if (most == 0) least = 0, most = std::min<std::size_t>(1, product().inputs);  // padding alone
+  if (most == 0) least = 0, most = std::min<std::size_t>(1, of().product().inputs);  // padding alone
   r = {.first = first, .count = count, .first_input = least, .inputs = most - least};
   return r;
 }
 
-std::shared_ptr<const PreparedProduct> MeshProduct::on(std::size_t m, const Rows& r) const {
-  if (!state_->here(m)) return nullptr;
+std::shared_ptr<const PreparedProduct> MeshProduct::product(const Rows& r) const {
   const std::lock_guard lock(mutex_);
-  auto& slot = each_[{m, r.first, r.count}];
-  if (slot) return slot;
-  const device::GatheredProduct& all = product();
-  if (r.count == all.positions) {
-    slot = state_->guarded([&] { return state_->member(m).device->kernels().prepare(all); });
-    return slot;
-  }
+  auto& known = each_[{r.first, r.count}];
+  if (known) return known;
+  const device::GatheredProduct& all = of().product();
   device::GatheredProduct part{
       .groups = 1, .outputs = 1, .positions = r.count, .terms = all.terms, .inputs = r.inputs, .weights = all.weights};
   part.index.assign(all.index.begin() + static_cast<std::ptrdiff_t>(r.first * all.terms),
@@ -100,12 +80,7 @@ std::shared_ptr<const PreparedProduct> MeshProduct::on(std::size_t m, const Rows
   for (math::u32& i : part.index) {
     if (i != device::GatheredProduct::kNone) i -= static_cast<math::u32>(r.first_input);
   }
-  slot = state_->guarded([&] { return state_->member(m).device->kernels().prepare(std::move(part)); });
-  return slot;
-}
-
-std::shared_ptr<const PreparedProduct> MeshProduct::on(std::size_t m) const {
-  return on(m, {.first = 0, .count = product().positions, .first_input = 0, .inputs = product().inputs});
+  return known = std::make_shared<const PreparedProduct>(std::move(part));
 }
 
 // ---- calls that each part makes by itself
@@ -131,7 +106,7 @@ void MeshKernels::by_parts(Queue& q, const C& call, bool whole_limbs, Adapt adap
     const Block& part = parts[i];
     C mine_of_it = call;
     if constexpr (requires { call.ring; }) {
-      mine_of_it.ring = mine<MeshRing>(*call.ring).on(part.member);
+      mine_of_it.ring = on(call.ring, part.member);
       mine_of_it.primes = primes_of(part, primes);
     }
     std::size_t input = 0;
@@ -173,13 +148,7 @@ void MeshKernels::run(Queue& q, const AddConstants& c) {
 }
 
 void MeshKernels::run(Queue& q, const Permute& c) {
-  std::vector<PermutationHandle> there;
-  if (c.out.items() > 0) {
-    const Operation op(*state_, q);
-    const bool away = op.home(c.out) == Layout::coefficient;
-    there = turns_of(c.permutation, away ? op.parts(c.out, c.primes, Layout::limb) : op.parts(c.out));
-  }
-  by_parts(q, c, true, [&](Permute& mine, const Block& part) { mine.permutation = there[part.member]; });
+  by_parts(q, c, true, [&](Permute& mine, const Block& part) { mine.permutation = on(c.permutation, part.member); });
 }
 
 void MeshKernels::run(Queue& q, const Sample& c) {
@@ -198,22 +167,12 @@ void MeshKernels::run(Queue& q, const Sample& c) {
   for (const Block& part : own) {
     for (std::size_t i = 0; i < part.count && state_->here(part.member); ++i) {
       Sample mine_of_it = c;
-      mine_of_it.ring = mine<MeshRing>(*c.ring).on(part.member);
+      mine_of_it.ring = on(c.ring, part.member);
       mine_of_it.draw.get().first_item += static_cast<math::u32>(part.first + i * part.step);
       mine_of_it.out = part.view.with_leading(i, 1);
       op.post(part.member, std::move(mine_of_it));
     }
   }
-}
-
-std::vector<PermutationHandle> MeshKernels::turns_of(const PermutationHandle& turn, const std::vector<Block>& parts) const {
-  std::vector<PermutationHandle> turns(state_->size());
-  if (!turn) return turns;
-  const auto& permutation = mine<MeshPermutation>(*turn);
-  for (const Block& b : parts) {
-    if (!turns[b.member]) turns[b.member] = permutation.on(b.member);
-  }
-  return turns;
 }
 
 // ---- copies
@@ -263,15 +222,14 @@ void MeshKernels::run(Queue& q, const InnerProduct& c) {
   if (away) parts = op.room(parts, c.out.components, c.out.word);
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    op.post(parts[i].member, InnerProduct{mine<MeshRing>(*c.ring).on(parts[i].member), primes_of(parts[i], c.primes),
-                                          in[i].view, keys[i].view, keys[i].limbs, parts[i].view});
+    op.post(parts[i].member, InnerProduct{on(c.ring, parts[i].member), primes_of(parts[i], c.primes), in[i].view,
+                                          keys[i].view, keys[i].limbs, parts[i].view});
   }
   if (away) op.store(parts, c.out);
 }
 
 void MeshKernels::run(Queue& q, const Product& c) {
   if (c.out.items() == 0) return;
-  const auto& product = mine<MeshProduct>(*c.product);
   Operation op(*state_, q);
   std::vector<Block> parts = op.parts(c.out);
   bool away = false;
@@ -288,8 +246,7 @@ void MeshKernels::run(Queue& q, const Product& c) {
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t m = parts[i].member;
-    op.post(m, Product{mine<MeshRing>(*c.ring).on(m), primes_of(parts[i], c.primes), product.on(m), from[i].view,
-                       parts[i].view});
+    op.post(m, Product{on(c.ring, m), primes_of(parts[i], c.primes), on(c.product, m), from[i].view, parts[i].view});
   }
   if (away) op.store(parts, c.out);
 }
@@ -297,8 +254,8 @@ void MeshKernels::run(Queue& q, const Product& c) {
 /// Where each member's outputs want a stretch of the inputs that lies there but for its ends - windows, sums -, each makes
 /// its own. False where they do not.
 bool MeshKernels::product_by_rows(Operation& op, const Product& c) {
-  const auto& product = mine<MeshProduct>(*c.product);
-  if (product.product().groups != 1 || product.product().outputs != 1) return false;
+  const auto& product = form_on<MeshProduct>(*c.product, slot());
+  if (c.product->product().groups != 1 || c.product->product().outputs != 1) return false;
   // `parts` follow each other where the result lies in shares.
   const std::vector<Block> parts = op.parts(c.out);
   if (std::any_of(parts.begin(), parts.end(), [](const Block& b) { return b.count > 1 && b.step > 1; })) return false;
@@ -318,7 +275,7 @@ bool MeshKernels::product_by_rows(Operation& op, const Product& c) {
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t m = parts[i].member;
-    op.post(m, Product{mine<MeshRing>(*c.ring).on(m), primes_of(parts[i], c.primes), product.on(m, rows[i]), from[i].view,
+    op.post(m, Product{on(c.ring, m), primes_of(parts[i], c.primes), on(product.product(rows[i]), m), from[i].view,
                        parts[i].view});
   }
   return true;
@@ -326,7 +283,6 @@ bool MeshKernels::product_by_rows(Operation& op, const Product& c) {
 
 void MeshKernels::run(Queue& q, const Convert& c) {
   if (c.out.items() == 0) return;
-  const auto& conversion = mine<MeshConversion>(*c.conversion);
   {
     Operation op(*state_, q);
     if (op.home(c.out) != Layout::limb) {
@@ -337,7 +293,7 @@ void MeshKernels::run(Queue& q, const Convert& c) {
       if (c.own) own = op.fetch(*c.own, parts);
       op.writes(c.out);
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        op.post(parts[i].member, Convert{conversion.on(parts[i].member), in[i].view,
+        op.post(parts[i].member, Convert{on(c.conversion, parts[i].member), in[i].view,
                                          c.own ? std::optional(own[i].view) : std::nullopt, parts[i].view, c.place});
       }
       return;
@@ -387,7 +343,6 @@ Targets targets_of(const Block& part, std::size_t count, const std::optional<Pri
 }  // namespace
 
 void MeshKernels::convert_by_broadcast(Queue& q, const Convert& c) {
-  const auto& conversion = mine<MeshConversion>(*c.conversion);
   Operation op(*state_, q);
   const std::vector<Block> parts = op.parts(c.out);
   const std::vector<Block> in = op.fetch(c.x, with_limbs(parts, range(0, c.x.limbs)));
@@ -395,16 +350,15 @@ void MeshKernels::convert_by_broadcast(Queue& q, const Convert& c) {
   if (c.own) own = op.fetch(*c.own, parts);
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Targets t = targets_of(parts[i], conversion.conversion().targets(), c.place);
+    const Targets t = targets_of(parts[i], c.conversion->conversion().targets(), c.place);
     if (t.targets.empty()) continue;
-    op.post(parts[i].member,
-            Convert{conversion.on(parts[i].member, t.targets), in[i].view, c.own ? std::optional(own[i].view) : std::nullopt,
-                    parts[i].view, unless_straight(t.place, parts[i].view)});
+    op.post(parts[i].member, Convert{on(c.conversion, parts[i].member, t.targets), in[i].view,
+                                     c.own ? std::optional(own[i].view) : std::nullopt, parts[i].view,
+                                     unless_straight(t.place, parts[i].view)});
   }
 }
 
 void MeshKernels::convert_by_transpose(Queue& q, const Convert& c) {
-  const auto& conversion = mine<MeshConversion>(*c.conversion);
   Operation op(*state_, q);
   std::vector<std::size_t> limbs = range(0, c.out.limbs);
   if (c.place) limbs.assign(c.place->begin(), c.place->end());
@@ -416,9 +370,9 @@ void MeshKernels::convert_by_transpose(Queue& q, const Convert& c) {
   parts = op.room(parts, c.out.components, c.out.word);
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Targets t = targets_of(parts[i], conversion.conversion().targets(), c.place);
+    const Targets t = targets_of(parts[i], c.conversion->conversion().targets(), c.place);
     op.post(parts[i].member,
-            Convert{conversion.on(parts[i].member), in[i].view, c.own ? std::optional(own[i].view) : std::nullopt,
+            Convert{on(c.conversion, parts[i].member), in[i].view, c.own ? std::optional(own[i].view) : std::nullopt,
                     parts[i].view, unless_straight(t.place, parts[i].view)});
   }
   op.store(parts, c.out);

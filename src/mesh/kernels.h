@@ -7,88 +7,54 @@ namespace heliograph::mesh {
 
 using namespace device;  // NOLINT: a mesh speaks of calls by the names of the list
 
-/// Something prepared on each member that uses it; null on those of other ranks.
-template <class Base, class Source>
-class MeshPrepared final : public Base {
+/// What a mesh has of a conversion: the same to some of its targets alone.
+class MeshConversion final : public FormOf<PreparedConversion> {
  public:
-  MeshPrepared(std::shared_ptr<State> state, Source source)
-      : Base(source), state_(std::move(state)), each_(state_->size()), source_(std::move(source)) {}
-
-  std::shared_ptr<const Base> on(std::size_t m) const {
-    if (!state_->here(m)) return nullptr;
-    const std::lock_guard lock(mutex_);
-    if (!each_[m]) each_[m] = state_->guarded([&] { return state_->member(m).device->kernels().prepare(source_); });
-    return each_[m];
-  }
+  using FormOf::FormOf;
+  std::shared_ptr<const PreparedConversion> narrowed(const std::vector<std::size_t>& targets) const;
 
  private:
-  std::shared_ptr<State> state_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<const Base>> each_;
-  Source source_;
-};
-using MeshRing = MeshPrepared<PreparedRing, std::shared_ptr<const math::Ring>>;
-using MeshPermutation = MeshPrepared<PreparedPermutation, device::Permutation>;
-
-/// Also to some of its targets alone.
-class MeshConversion final : public PreparedConversion {
- public:
-  MeshConversion(std::shared_ptr<State> state, math::Conversion c)
-      : PreparedConversion(std::move(c)), state_(std::move(state)) {}
-  /// On a member, to the targets of those positions.
-  std::shared_ptr<const PreparedConversion> on(std::size_t m, const std::vector<std::size_t>& targets) const;
-  std::shared_ptr<const PreparedConversion> on(std::size_t m) const;
-
- private:
-  std::shared_ptr<State> state_;
-  mutable std::mutex mutex_;
-  mutable std::map<std::pair<std::size_t, std::vector<std::size_t>>, std::shared_ptr<const PreparedConversion>> each_;
+  mutable std::map<std::vector<std::size_t>, std::shared_ptr<const PreparedConversion>> each_;
 };
 
-/// Also some of its rows alone: outputs of a product with one output for each position.
-class MeshProduct final : public PreparedProduct {
+/// What a mesh has of a product with one output for each position: some of its rows alone.
+class MeshProduct final : public FormOf<PreparedProduct> {
  public:
-  MeshProduct(std::shared_ptr<State> state, device::GatheredProduct p)
-      : PreparedProduct(std::move(p)), state_(std::move(state)) {}
+  using FormOf::FormOf;
   struct Rows {
     std::size_t first = 0, count = 0, first_input = 0, inputs = 0;  // outputs, and the stretch of inputs they want
   };
   Rows rows(std::size_t first, std::size_t count) const;
-  std::shared_ptr<const PreparedProduct> on(std::size_t m, const Rows& rows) const;
-  std::shared_ptr<const PreparedProduct> on(std::size_t m) const;
+  std::shared_ptr<const PreparedProduct> product(const Rows& rows) const;
 
  private:
-  std::shared_ptr<State> state_;
   mutable std::mutex mutex_;
   mutable std::map<std::pair<std::size_t, std::size_t>, Rows> rows_;
-  mutable std::map<std::tuple<std::size_t, std::size_t, std::size_t>, std::shared_ptr<const PreparedProduct>> each_;
+  mutable std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const PreparedProduct>> each_;
 };
 
-/// Plans as the members have them, made once for each.
-class MeshPlans {
+inline const PrimeList& key_limbs_of(const KeySwitchPlan& plan) { return plan.key_limbs; }
+inline const PrimeList& key_limbs_of(const LinearPlan& plan) { return plan.key_switch->key_limbs; }
+inline void set_key_limbs(KeySwitchPlan& plan, const PrimeList& limbs) { plan.key_limbs = limbs; }
+void set_key_limbs(LinearPlan& plan, const PrimeList& limbs);
+
+/// What a mesh has of a plan: the same with a key's limbs where they lie on a member. Used under the mesh's mutex.
+template <class Plan>
+class MeshPlan final : public FormOf<Plan> {
  public:
-  /// Null for null. Throws MismatchError.
-  template <class Plan>
-  std::shared_ptr<const Plan> on(const std::shared_ptr<const Plan>& plan, std::size_t m);
-  /// With the key's limbs where they lie on the member.
-  std::shared_ptr<const KeySwitchPlan> on(const std::shared_ptr<const KeySwitchPlan>& plan, std::size_t m,
-                                          const PrimeList& key_limbs);
-  std::shared_ptr<const LinearPlan> on(const std::shared_ptr<const LinearPlan>& plan, std::size_t m,
-                                       const PrimeList& key_limbs);
+  using FormOf<Plan>::FormOf;
+  std::shared_ptr<const Plan> with(const PrimeList& key_limbs) const {
+    for (const auto& [limbs, plan] : known_) {
+      if (limbs == key_limbs) return plan;
+    }
+    auto plan = std::make_shared<Plan>(this->of());
+    set_key_limbs(*plan, key_limbs);
+    return known_.emplace_back(key_limbs, std::move(plan)).second;
+  }
 
  private:
-  struct Known {
-    std::weak_ptr<const void> source;  // another one may come to lie where it was
-    std::size_t member;
-    PrimeList key_limbs;
-    std::shared_ptr<const void> plan;
-  };
-  template <class Plan, class Change>
-  std::shared_ptr<const Plan> known(const std::shared_ptr<const Plan>& plan, std::size_t m, const PrimeList& key_limbs,
-                                    Change change);
-
-  std::multimap<const void*, Known> known_;
-  std::size_t most_ = 64;  // then those are let go whose source is
+  mutable std::vector<std::pair<PrimeList, std::shared_ptr<const Plan>>> known_;
 };
 
 /// TFHE's kernels have code of their own, see tfhe.h.
@@ -99,15 +65,10 @@ concept OfTfhe = requires(C c) {
 
 class MeshKernels final : public Kernels {
  public:
-  explicit MeshKernels(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit MeshKernels(std::shared_ptr<State> state) : Kernels(state->slot), state_(std::move(state)) {}
 
   /// Performs a call whose operands lie whole on one member there; false where they do not.
   bool directly(Queue&, const device::Call& call);
-
-  std::shared_ptr<const PreparedRing> prepare(std::shared_ptr<const math::Ring> ring) override;
-  std::shared_ptr<const PreparedConversion> prepare(math::Conversion conversion) override;
-  std::shared_ptr<const PreparedPermutation> prepare(device::Permutation permutation) override;
-  std::shared_ptr<const PreparedProduct> prepare(device::GatheredProduct product) override;
 
   bool brings_scratch() const override { return true; }
   std::size_t preferred_items(std::size_t bytes_an_item) const override;
@@ -136,7 +97,31 @@ class MeshKernels final : public Kernels {
   void run(Queue&, const LinearSum& c);
   void run(Queue&, const BfvMultiply& c);
 
+ protected:
+  std::unique_ptr<const Form> form(const PreparedConversion& c) override { return std::make_unique<MeshConversion>(c); }
+  std::unique_ptr<const Form> form(const PreparedProduct& c) override { return std::make_unique<MeshProduct>(c); }
+  std::unique_ptr<const Form> form(const KeySwitchPlan& p) override { return std::make_unique<MeshPlan<KeySwitchPlan>>(p); }
+  std::unique_ptr<const Form> form(const LinearPlan& p) override { return std::make_unique<MeshPlan<LinearPlan>>(p); }
+
  private:
+  /// A constant or a plan, prepared on a member where that is of this rank.
+  template <class C>
+  const std::shared_ptr<const C>& on(const std::shared_ptr<const C>& constant, std::size_t m) {
+    if (constant) state_->prepare(m, *constant);
+    return constant;
+  }
+  /// The same to some of its targets.
+  std::shared_ptr<const PreparedConversion> on(const std::shared_ptr<const PreparedConversion>& c, std::size_t m,
+                                               const std::vector<std::size_t>& targets);
+  /// The same with a key's limbs where they lie on the member.
+  template <class Plan>
+  std::shared_ptr<const Plan> on(const std::shared_ptr<const Plan>& plan, std::size_t m, const PrimeList& key_limbs) {
+    const PrimeList& given = key_limbs_of(*plan);
+    if (given == key_limbs) return on(plan, m);
+    prepare(*plan);
+    return on(form_on<MeshPlan<Plan>>(*plan, slot()).with(key_limbs), m);
+  }
+
   /// A call that each part of its result makes by itself, with the words of its inputs there. `whole_limbs`: it needs all
   /// words of a limb. `adapt(call, part)`: what else differs between the parts.
   template <class C, class Adapt>
@@ -166,8 +151,6 @@ class MeshKernels final : public Kernels {
   void convert_by_transpose(Queue&, const Convert&);
   void multiply_over_limbs(Queue&, const MultiplyPlan&, const View& a, const View& b, const View& out);
   void decompose_over_limbs(Queue&, const KeySwitchPlan&, const View& x, const View& digits);
-  /// What permutes, on the members that have some of the parts; all null for null.
-  std::vector<PermutationHandle> turns_of(const PermutationHandle& turn, const std::vector<Block>& parts) const;
   void sum_over_limbs(Queue&, const KeySwitchPlan&, const View& x, const View& key, const View& sum);
   void divide_over_limbs(Queue&, const device::DividePlan&, const View& x, const View& out);
   void add_weighted(Queue&, const KeySwitchPlan&, const View& added, const View& sum);
@@ -185,7 +168,6 @@ class MeshKernels final : public Kernels {
   bool runs_over_limbs(const Operation& op, const View& out) const { return op.home(out) != Layout::batch; }
 
   std::shared_ptr<State> state_;
-  MeshPlans plans_;  // of a queue's: used under the mesh's mutex
 };
 
 }  // namespace heliograph::mesh

@@ -149,6 +149,21 @@ class State : public std::enable_shared_from_this<State> {
       throw;
     }
   }
+  /// Sees to it that a member of this rank has its form of a constant, or of all that a plan names.
+  template <class C>
+  void prepare(std::size_t m, const C& constant) {
+    if (!here(m)) return;
+    auto& kernels = [&]() -> auto& {
+      if constexpr (std::is_same_v<C, device::PreparedLayer>)
+        return members_[m].device->tfhe();
+      else
+        return members_[m].device->kernels();
+    }
+    ();
+    if (!kernels.has(constant)) guarded([&] { kernels.prepare(constant); });
+  }
+  /// Where the mesh has its own forms of constants.
+  const device::Slot slot;
   const Options& options() const { return options_; }
   const std::vector<double>& weights() const { return costs_.weights; }
   /// Of limbs and of words of a limb: 0 for a member that has none.

@@ -7,27 +7,15 @@
 
 namespace heliograph::mesh {
 
-namespace {
-
-template <class Mine, class Base>
-const Mine& mine(const Base& prepared) {
-  const auto* const m = dynamic_cast<const Mine*>(&prepared);
-  require<MismatchError>(m != nullptr, "something prepared for another device");
-  return *m;
-}
-
-}  // namespace
-
 // ---- keys and layers
 
 /// Keys are large, and preparing them is a transform: all members at once, on threads of their own.
-template <class Base, class Shape, class Word>
-std::vector<std::shared_ptr<const Base>> MeshTfheKernels::on_every_member(const Shape& shape, std::span<const Word> key) {
-  const auto prepare_on = [&](std::size_t m) { return state_->member(m).device->tfhe().prepare(shape, key); };
-  std::vector<std::shared_ptr<const Base>> each(state_->size());
+template <class Key, class Word>
+void MeshTfheKernels::on_every_member(const Key& constant, std::size_t bytes, std::span<const Word> key) {
+  const auto prepare_on = [&](std::size_t m) { state_->member(m).device->tfhe().prepare(constant, key); };
   std::vector<std::size_t> short_of_memory;
   state_->guarded([&] {
-    std::vector<std::pair<std::size_t, std::future<std::shared_ptr<const Base>>>> running;
+    std::vector<std::pair<std::size_t, std::future<void>>> running;
     for (std::size_t m = 0; m < state_->size(); ++m) {
       if (!state_->here(m)) continue;
       running.emplace_back(m, starting_threads([&] { return std::async(std::launch::async, prepare_on, m); }));
@@ -35,7 +23,7 @@ std::vector<std::shared_ptr<const Base>> MeshTfheKernels::on_every_member(const 
     for (auto& [m, result] : running) result.wait();  // after a throw below no thread may still read the key
     for (auto& [m, result] : running) {
       try {
-        each[m] = result.get();
+        result.get();
       } catch (const OutOfMemoryError&) {
         if (state_->over_ranks()) throw;
         short_of_memory.push_back(m);
@@ -43,37 +31,28 @@ std::vector<std::shared_ptr<const Base>> MeshTfheKernels::on_every_member(const 
     }
   });
   for (std::size_t m : short_of_memory) {  // frees kept copies, then residents, as for tensors
-    while (!each[m]) {
+    for (bool made = false; !made;) {
       const u64 seen = state_->residents ? state_->residents->evicted_bytes() : 0;
       try {
-        each[m] = prepare_on(m);
+        prepare_on(m), made = true;
       } catch (const OutOfMemoryError&) {
-        if (!state_->drop_copies() && !(state_->residents && state_->residents->make_room(key.size_bytes(), seen))) throw;
+        if (!state_->drop_copies() && !(state_->residents && state_->residents->make_room(bytes, seen))) throw;
         state_->drain();
       }
     }
   }
-  return each;
 }
 
-std::shared_ptr<const PreparedBootstrap> MeshTfheKernels::prepare(const BootstrapShape& shape, std::span<const u64> key) {
-  shape.check();
-  require<ShapeError>(key.size() == shape.words(), "a key of another size than its shape says");  // before any rank fails
+std::unique_ptr<const Form> MeshTfheKernels::form(const PreparedBootstrap& constant, std::span<const u64> key) {
   state_->require_sound();
-  return std::make_shared<MeshBootstrapKey>(shape, on_every_member<PreparedBootstrap>(shape, key),
-                                            parallel_of_members(shape));
+  on_every_member(constant, key.size_bytes(), key);
+  return std::make_unique<MeshBootstrap>(parallel_of_members(constant.shape()));
 }
 
-std::shared_ptr<const PreparedKeySwitch> MeshTfheKernels::prepare(const KeySwitchShape& shape,
-                                                                  std::span<const math::u32> key) {
-  shape.check();
-  require<ShapeError>(key.size() == shape.words(), "a key of another size than its shape says");  // before any rank fails
+std::unique_ptr<const Form> MeshTfheKernels::form(const PreparedKeySwitch& constant, std::span<const math::u32> key) {
   state_->require_sound();
-  return std::make_shared<MeshSwitchKey>(shape, on_every_member<PreparedKeySwitch>(shape, key));
-}
-
-std::shared_ptr<const PreparedLayer> MeshTfheKernels::prepare(GateLayer layer) {
-  return std::make_shared<MeshLayer>(state_, std::move(layer));
+  on_every_member(constant, key.size_bytes(), key);
+  return std::make_unique<const Form>();
 }
 
 std::vector<std::size_t> MeshTfheKernels::parallel_of_members(const BootstrapShape& shape) const {
@@ -98,16 +77,11 @@ std::size_t MeshTfheKernels::parallel_bootstraps(const BootstrapShape& shape) co
   return sum;
 }
 
-std::shared_ptr<const PreparedLayer> MeshLayer::on(std::size_t m) const {
-  if (!state_->here(m)) return nullptr;
+std::shared_ptr<const PreparedLayer> MeshLayer::rows(std::size_t first, std::size_t count, bool packed) const {
   const std::lock_guard lock(mutex_);
-  auto& slot = each_[{m, 0, layer().rows(), false}];
-  if (!slot) slot = state_->guarded([&] { return state_->member(m).device->tfhe().prepare(layer()); });
-  return slot;
-}
-
-GateLayer MeshLayer::rows(std::size_t first, std::size_t count, bool packed) const {
-  const GateLayer& all = layer();
+  auto& known = each_[{first, count, packed}];
+  if (known) return known;
+  const GateLayer& all = of().layer();
   const auto slice = [](const auto& list, std::size_t from, std::size_t n) {
     const auto begin = list.begin() + static_cast<std::ptrdiff_t>(from);
     return std::vector(begin, begin + static_cast<std::ptrdiff_t>(n));
@@ -122,19 +96,7 @@ GateLayer MeshLayer::rows(std::size_t first, std::size_t count, bool packed) con
                  .tables = all.tables,
                  .degree = all.degree};
   for (std::size_t i = 0; packed && i < part.target.size(); ++i) part.target[i] = static_cast<math::u32>(i);
-  return part;
-}
-
-std::shared_ptr<const PreparedLayer> MeshLayer::rows_on(std::size_t m, std::size_t first, std::size_t count,
-                                                        bool packed) const {
-  if (!state_->here(m)) return nullptr;
-  const std::lock_guard lock(mutex_);
-  // The key of the whole layer, whose sums are not made yet, has a first row beyond all rows.
-  auto& slot = each_[{m, first + layer().rows() + 1, count, packed}];
-  if (!slot) {
-    slot = state_->guarded([&] { return state_->member(m).device->tfhe().prepare(rows(first, count, packed)); });
-  }
-  return slot;
+  return known = std::make_shared<const PreparedLayer>(std::move(part));
 }
 
 // ---- each member its items
@@ -192,11 +154,10 @@ std::vector<Block> to_write(Operation& op, const View& v, const std::vector<Bloc
 }  // namespace
 
 void MeshTfheKernels::run(Queue& q, const Combine& c) {
-  const auto& layer = mine<MeshLayer>(*c.layer);
   Operation op(*state_, q);
   Items items(op, c.wires);
   for (const Block& part : items.parts()) {
-    op.post(part.member, [there = layer.on(part.member), w = part.view](Device&, Queue& queue) {
+    op.post(part.member, [there = on(c.layer, part.member), w = part.view](Device&, Queue& queue) {
       queue.enqueue(Combine{there, w});
     });
   }
@@ -204,17 +165,16 @@ void MeshTfheKernels::run(Queue& q, const Combine& c) {
 }
 
 void MeshTfheKernels::run(Queue& q, const LweKeySwitch& c) {
-  const auto& key = mine<MeshSwitchKey>(*c.key);
-  const auto& layer = mine<MeshLayer>(*c.layer);
+  form_on<Form>(*c.key, slot());  // here and not by a member, whose error would end the mesh
   Operation op(*state_, q);
   const Items items(op, c.wires);
   std::vector<Block> elsewhere;
-  const View rows = c.narrow.with_components(0, layer.layer().rows());  // what is behind them stays as it is
+  const View rows = c.narrow.with_components(0, c.layer->layer().rows());  // what is behind them stays as it is
   const std::vector<Block> out = to_write(op, rows, items.parts(), elsewhere);
   op.writes(rows);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t m = out[i].member;
-    op.post(m, [there = layer.on(m), key = key.on(m), w = items.parts()[i].view, o = out[i].view](Device&, Queue& queue) {
+    op.post(m, [there = on(c.layer, m), key = c.key, w = items.parts()[i].view, o = out[i].view](Device&, Queue& queue) {
       queue.enqueue(LweKeySwitch{key, there, w, o});
     });
   }
@@ -222,15 +182,14 @@ void MeshTfheKernels::run(Queue& q, const LweKeySwitch& c) {
 }
 
 void MeshTfheKernels::run(Queue& q, const Bootstrap& c) {
-  const auto& key = mine<MeshBootstrapKey>(*c.key);
-  const auto& layer = mine<MeshLayer>(*c.layer);
+  form_on<Form>(*c.key, slot());
   Operation op(*state_, q);
   Items items(op, c.wires);
-  const View rows = c.narrow.with_components(0, layer.layer().rows());
+  const View rows = c.narrow.with_components(0, c.layer->layer().rows());
   const std::vector<Block> in = op.fetch(rows, like(items.parts(), rows));
   for (std::size_t i = 0; i < in.size(); ++i) {
     const std::size_t m = in[i].member;
-    op.post(m, [there = layer.on(m), key = key.on(m), n = in[i].view, w = items.parts()[i].view](Device&, Queue& queue) {
+    op.post(m, [there = on(c.layer, m), key = c.key, n = in[i].view, w = items.parts()[i].view](Device&, Queue& queue) {
       queue.enqueue(Bootstrap{key, there, n, w});
     });
   }
@@ -328,10 +287,10 @@ constexpr std::size_t kMostRuns = 64;
 
 void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   if (c.layer->layer().linear()) return q.expand(c);
-  const auto& layer = mine<MeshLayer>(*c.layer);
-  const auto& to_narrow = mine<MeshSwitchKey>(*c.switch_key);
-  const auto& to_wide = mine<MeshBootstrapKey>(*c.key);
-  const GateLayer& gates = layer.layer();
+  const std::vector<std::size_t>& parallel = form_on<MeshBootstrap>(*c.key, slot()).parallel;
+  form_on<Form>(*c.switch_key, slot());
+  prepare(*c.layer);
+  const GateLayer& gates = c.layer->layer();
   Operation op(*state_, q);
   Items items(op, c.wires);
   std::vector<Block> elsewhere;  // scratch: never stored
@@ -340,7 +299,7 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   std::vector<std::size_t> own(items.parts().size(), gates.rows());  // rows that stay with the items
   std::vector<Help> helps;
   if (!items.away()) {
-    const std::vector<Team> teams = teams_for(*state_, items.parts(), gates.rows(), to_wide.parallel());
+    const std::vector<Team> teams = teams_for(*state_, items.parts(), gates.rows(), parallel);
     for (std::size_t i = 0; i < teams.size(); ++i) {
       const auto& [members, bounds] = teams[i];
       std::vector<Help> team;
@@ -360,8 +319,8 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   }
   for (std::size_t i = 0; i < own.size(); ++i) {
     const std::size_t m = items.parts()[i].member;
-    op.post(m, [there = layer.on(m), ks = to_narrow.on(m), bk = to_wide.on(m), w = items.parts()[i].view,
-                n = scratch[i].view, alone = own[i] == gates.rows()](Device&, Queue& queue) {
+    op.post(m, [there = on(c.layer, m), ks = c.switch_key, bk = c.key, w = items.parts()[i].view, n = scratch[i].view,
+                alone = own[i] == gates.rows()](Device&, Queue& queue) {
       if (alone)
         queue.enqueue(Evaluate{ks, bk, there, w, n});
       else
@@ -382,7 +341,7 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
       const Block from = op.fetch(every(c.wires, r.first, r.count, r.step), {wanted}).front();
       pieces.push_back({from.view, every(h.wires.view, r.at * outputs, r.count, outputs)});
     }
-    op.post(m, [there = layer.rows_on(m, h.first, h.count, true), ks = to_narrow.on(m), bk = to_wide.on(m),
+    op.post(m, [there = rows_on(*c.layer, m, h.first, h.count, true), ks = c.switch_key, bk = c.key,
                 pieces = std::move(pieces), w = h.wires.view, n = h.narrow.view](Device&, Queue& queue) {
       queue.enqueue(Gather{pieces});
       queue.enqueue(LweKeySwitch{ks, there, w, n});
@@ -392,8 +351,8 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (own[i] == gates.rows()) continue;
     const std::size_t m = items.parts()[i].member;
-    op.post(m, [there = layer.rows_on(m, 0, own[i], false), ks = to_narrow.on(m), bk = to_wide.on(m),
-                w = items.parts()[i].view, n = scratch[i].view](Device&, Queue& queue) {
+    op.post(m, [there = rows_on(*c.layer, m, 0, own[i], false), ks = c.switch_key, bk = c.key, w = items.parts()[i].view,
+                n = scratch[i].view](Device&, Queue& queue) {
       queue.enqueue(LweKeySwitch{ks, there, w, n});
       queue.enqueue(Bootstrap{bk, there, n, w});
     });

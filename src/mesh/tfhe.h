@@ -10,47 +10,29 @@ namespace heliograph::mesh {
 
 using namespace device;  // NOLINT: a mesh speaks of calls by the names of the list
 
-/// A key as each member of this rank prepared it; null on those of other ranks.
-template <class Base, class Shape>
-class MeshTfheKey final : public Base {
- public:
-  MeshTfheKey(const Shape& shape, std::vector<std::shared_ptr<const Base>> each, std::vector<std::size_t> parallel = {})
-      : Base(shape), each_(std::move(each)), parallel_(std::move(parallel)) {}
-  const std::shared_ptr<const Base>& on(std::size_t m) const { return each_[m]; }
-  /// How many bootstraps keep each member busy, those of other ranks too.
-  const std::vector<std::size_t>& parallel() const { return parallel_; }
-
- private:
-  std::vector<std::shared_ptr<const Base>> each_;
-  std::vector<std::size_t> parallel_;
+/// What a mesh has of a bootstrapping key: how many bootstraps keep each member busy, those of other ranks too.
+struct MeshBootstrap final : Form {
+  explicit MeshBootstrap(std::vector<std::size_t> each) : parallel(std::move(each)) {}
+  const std::vector<std::size_t> parallel;
 };
-using MeshBootstrapKey = MeshTfheKey<PreparedBootstrap, BootstrapShape>;
-using MeshSwitchKey = MeshTfheKey<PreparedKeySwitch, KeySwitchShape>;
 
-/// A layer on the members that use it, or some of its rows.
-class MeshLayer final : public PreparedLayer {
+/// What a mesh has of a layer: some of its rows alone.
+class MeshLayer final : public FormOf<PreparedLayer> {
  public:
-  MeshLayer(std::shared_ptr<State> state, GateLayer layer) : PreparedLayer(std::move(layer)), state_(std::move(state)) {}
-  std::shared_ptr<const PreparedLayer> on(std::size_t m) const;
+  using FormOf::FormOf;
   /// Rows [first, first + count) whose linear combinations are made already. `packed`: result o of the i-th of them is wire
   /// i * outputs + o, and their combinations are in the first of these.
-  std::shared_ptr<const PreparedLayer> rows_on(std::size_t m, std::size_t first, std::size_t count, bool packed) const;
+  std::shared_ptr<const PreparedLayer> rows(std::size_t first, std::size_t count, bool packed) const;
 
  private:
-  GateLayer rows(std::size_t first, std::size_t count, bool packed) const;
-
-  std::shared_ptr<State> state_;
   mutable std::mutex mutex_;
-  mutable std::map<std::tuple<std::size_t, std::size_t, std::size_t, bool>, std::shared_ptr<const PreparedLayer>> each_;
+  mutable std::map<std::tuple<std::size_t, std::size_t, bool>, std::shared_ptr<const PreparedLayer>> each_;
 };
 
 class MeshTfheKernels final : public device::TfheKernels {
  public:
-  explicit MeshTfheKernels(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit MeshTfheKernels(std::shared_ptr<State> state) : TfheKernels(state->slot), state_(std::move(state)) {}
 
-  std::shared_ptr<const PreparedBootstrap> prepare(const BootstrapShape&, std::span<const u64> key) override;
-  std::shared_ptr<const PreparedKeySwitch> prepare(const KeySwitchShape&, std::span<const math::u32> key) override;
-  std::shared_ptr<const PreparedLayer> prepare(GateLayer layer) override;
   /// Summed over all members of all ranks. Collective: every rank calls it with the same shapes in the same order.
   std::size_t parallel_bootstraps(const BootstrapShape&) const override;
 
@@ -59,9 +41,24 @@ class MeshTfheKernels final : public device::TfheKernels {
   void run(Queue&, const Bootstrap& c);
   void run(Queue&, const Evaluate& c);
 
+ protected:
+  std::unique_ptr<const Form> form(const PreparedBootstrap&, std::span<const u64> key) override;
+  std::unique_ptr<const Form> form(const PreparedKeySwitch&, std::span<const math::u32> key) override;
+  std::unique_ptr<const Form> form(const PreparedLayer& c) override { return std::make_unique<MeshLayer>(c); }
+
  private:
-  template <class Base, class Shape, class Word>
-  std::vector<std::shared_ptr<const Base>> on_every_member(const Shape& shape, std::span<const Word> key);
+  const std::shared_ptr<const PreparedLayer>& on(const std::shared_ptr<const PreparedLayer>& layer, std::size_t m) {
+    state_->prepare(m, *layer);
+    return layer;
+  }
+  /// Some of its rows on a member.
+  std::shared_ptr<const PreparedLayer> rows_on(const PreparedLayer& layer, std::size_t m, std::size_t first,
+                                               std::size_t count, bool packed) {
+    return on(form_on<MeshLayer>(layer, slot()).rows(first, count, packed), m);
+  }
+  /// Prepares a key on every member of this rank.
+  template <class Key, class Word>
+  void on_every_member(const Key& constant, std::size_t bytes, std::span<const Word> key);
   /// Each member's bootstraps at once.
   std::vector<std::size_t> parallel_of_members(const BootstrapShape& shape) const;
 

@@ -310,7 +310,6 @@ TEST(MeshTfhe, SaysWhatIsWrong) {
   const Tensor wires = wires_of(r, c), narrow = narrow_of(r, c);
   auto& k = r.device->tfhe();
   const auto layer = k.prepare(c.layer);
-  EXPECT_THROW(r.queue->enqueue(device::Combine{other.device->tfhe().prepare(c.layer), wires.view}), MismatchError);
   EXPECT_THROW(r.queue->enqueue(device::LweKeySwitch{other.to_narrow, layer, wires.view, narrow.view}), MismatchError);
   EXPECT_THROW(r.queue->enqueue(device::Bootstrap{other.to_wide, layer, narrow.view, wires.view}), MismatchError);
   EXPECT_THROW(k.prepare(kBootstrap, std::vector<u64>(7)), ShapeError);

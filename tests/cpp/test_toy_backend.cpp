@@ -45,9 +45,17 @@ class ToyKernels {
 
 struct Nothing {};
 
-/// Memory and constants are those of `ref`, in the host's memory.
+/// Takes constants as they are.
+class ToyConstants final : public device::Kernels {
+ public:
+  using Kernels::Kernels;
+  std::size_t preferred_items(std::size_t) const override { return 1; }
+};
+
+/// Memory is the host's, from `ref`.
 class ToyDevice final : public device::Device {
  public:
+  explicit ToyDevice(const std::string& other) : fallback_(device::open_device(other)) {}
   std::string name() const override { return "toy"; }
   std::string description() const override { return "two kernels"; }
   std::vector<std::string> report() override {
@@ -66,18 +74,23 @@ class ToyDevice final : public device::Device {
   void download(device::Queue& queue, const std::byte* from, std::span<std::byte> to) override {
     ref_->download(queue, from, to);
   }
-  device::Kernels& kernels() override { return ref_->kernels(); }
+  device::Kernels& kernels() override { return constants_; }
   bool in_host_memory() const override { return true; }
 
  private:
+  const device::Slot slot_;
+  ToyConstants constants_{slot_};
   std::unique_ptr<device::Device> ref_ = device::open_device("ref");
-  device::Fallback fallback_{"ref", ref_->make_queue()};
+  device::Fallback fallback_;
   ToyKernels kernels_;
   Nothing nothing_;
 };
 
-TEST(ToyBackend, GivesTheBitsOfRefForEveryKernel) {
-  Target toy{.name = "toy", .device = std::make_unique<ToyDevice>(), .rings = {}};
+class ToyBackend : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Fallback, ToyBackend, testing::Values("ref", "cpu"), [](const auto& i) { return i.param; });
+
+TEST_P(ToyBackend, GivesTheBitsOfRefForEveryKernel) {
+  Target toy{.name = "toy", .device = std::make_unique<ToyDevice>(GetParam()), .rings = {}};
   std::size_t cases = 0;
   for (const OpCase& c : op_cases()) {
     if (c.kind != Kind::geometry || c.large) continue;
@@ -87,13 +100,13 @@ TEST(ToyBackend, GivesTheBitsOfRefForEveryKernel) {
   EXPECT_GT(cases, 100U);
   const std::vector<std::string> lines = toy.device->report();
   ASSERT_EQ(lines.size(), 2U);
-  EXPECT_TRUE(lines[1].find("were left to ref: ") != std::string::npos) << lines[1];
+  EXPECT_TRUE(lines[1].find("were left to " + GetParam() + ": ") != std::string::npos) << lines[1];
   for (const char* const own : {" add,", " mul,", " key_switch", " linear_sum", " bfv_multiply"})
     EXPECT_EQ(lines[1].find(own), std::string::npos) << own;
 }
 
-TEST(ToyBackend, SaysWhatItHasCodeFor) {
-  ToyDevice toy;
+TEST(ToyQueue, SaysWhatItHasCodeFor) {
+  ToyDevice toy("ref");
   const auto queue = toy.make_queue(), ref = device::open_device("ref")->make_queue();
   EXPECT_TRUE(queue->supports(device::Add{}));
   EXPECT_FALSE(queue->supports(device::Sub{}));

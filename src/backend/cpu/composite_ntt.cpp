@@ -28,7 +28,7 @@ class CpuKernels::Rest {
  public:
   /// `last` (the divided limbs' coefficients) may be overwritten.
   Rest(CpuKernels& kernels, Queue& q, const DividePlan& plan, const View& last, const View& out, Workspace& w)
-      : kernels_(kernels), ring_(own(*plan.ring)), plan_(plan), out_(out), y_(last) {
+      : kernels_(kernels), ring_(kernels.own(*plan.ring)), plan_(plan), out_(out), y_(last) {
     limb_wise_ = out.word == math::Word::w64 && plan.divisors() <= kFewSources && out.n >= kLeastVector;
     if (!limb_wise_) {
       kernels.run(q, device::Convert{plan.rest, last, std::nullopt, out});
@@ -48,8 +48,8 @@ class CpuKernels::Rest {
 
  private:
   void lift() {
-    const CpuConversion& conversion = own(*plan_.rest);
-    const math::Conversion& c = conversion.conversion();
+    const CpuConversion& conversion = kernels_.own(*plan_.rest);
+    const math::Conversion& c = conversion.of().conversion();
     const std::size_t block = std::min<std::size_t>(4096, out_.n), blocks = out_.n / block;
     kernels_.threads_.parallel_for(blocks * out_.components, 4, [&](std::size_t unit, std::size_t) {
       const std::size_t component = unit / blocks, first = unit % blocks * block;
@@ -65,7 +65,7 @@ class CpuKernels::Rest {
   }
 
   void combine(std::size_t component, std::size_t l, std::byte* to) const {
-    const CpuConversion::Combine& step = own(*plan_.rest).combines()[l];
+    const CpuConversion::Combine& step = kernels_.own(*plan_.rest).combines()[l];
     kernels_.instructions_.combine[1][static_cast<int>(step.size)](step.step, y_.at<u64>(0, component, 0), y_.limb_stride,
                                                                    v_.at<u64>(0, component, 0), nullptr, to, out_.n);
   }

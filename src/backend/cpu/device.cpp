@@ -29,8 +29,8 @@ class CpuDevice final : public device::Device {
  public:
   CpuDevice(const InstructionSet& set, int threads)
       : pool_(std::make_shared<MemoryPool>()),
-        kernels_(set, threads, *pool_),
-        tfhe_(tfhe_of(set), kernels_.thread_pool(), *pool_) {}
+        kernels_(slot_, set, threads, *pool_),
+        tfhe_(slot_, tfhe_of(set), kernels_.thread_pool(), *pool_) {}
 
   std::string name() const override { return "cpu"; }
   std::string description() const override {
@@ -57,6 +57,7 @@ class CpuDevice final : public device::Device {
   MemoryPool& pool() { return *pool_; }
 
  private:
+  const device::Slot slot_;
   std::shared_ptr<MemoryPool> pool_;
   CpuKernels kernels_;
   CpuTfheKernels tfhe_;

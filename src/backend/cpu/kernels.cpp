@@ -8,29 +8,22 @@
 namespace heliograph::backend::cpu {
 
 using device::LimbConstants;
-using device::PreparedConversion;
-using device::PreparedPermutation;
-using device::PreparedProduct;
-using device::PreparedRing;
 using device::PrimeList;
 using device::Queue;
 using device::View;
 using math::Word;
 
-std::shared_ptr<const PreparedRing> CpuKernels::prepare(std::shared_ptr<const math::Ring> ring) {
-  return std::make_shared<CpuRing>(std::move(ring), instructions_, pool_, threads_);
+std::unique_ptr<const device::Form> CpuKernels::form(const device::PreparedRing& c) {
+  return std::make_unique<CpuRing>(c, instructions_, pool_, threads_);
 }
-
-std::shared_ptr<const PreparedConversion> CpuKernels::prepare(math::Conversion conversion) {
-  return std::make_shared<CpuConversion>(std::move(conversion));
+std::unique_ptr<const device::Form> CpuKernels::form(const device::PreparedConversion& c) {
+  return std::make_unique<CpuConversion>(c);
 }
-
-std::shared_ptr<const PreparedPermutation> CpuKernels::prepare(device::Permutation permutation) {
-  return std::make_shared<CpuPermutation>(std::move(permutation));
+std::unique_ptr<const device::Form> CpuKernels::form(const device::PreparedPermutation& c) {
+  return std::make_unique<CpuPermutation>(c.permutation());
 }
-
-std::shared_ptr<const PreparedProduct> CpuKernels::prepare(device::GatheredProduct product) {
-  return std::make_shared<CpuProduct>(std::move(product), instructions_);
+std::unique_ptr<const device::Form> CpuKernels::form(const device::PreparedProduct& c) {
+  return std::make_unique<CpuProduct>(c, instructions_);
 }
 
 // ---- element-wise
@@ -207,7 +200,7 @@ std::size_t CpuKernels::convert_block_words(std::size_t sources, std::size_t n) 
 }
 
 void CpuKernels::convert_block(const ConvertBlock& b) const {
-  const math::Conversion& c = b.conversion.conversion();
+  const math::Conversion& c = b.conversion.of().conversion();
   const InstructionSet& set = b.count < kLeastVector ? scalar_instructions() : instructions_;
   u64* const y = b.scratch;
   u64* const v = c.rounded ? y + c.sources() * b.count : nullptr;

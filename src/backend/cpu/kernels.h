@@ -11,16 +11,12 @@ namespace heliograph::backend::cpu {
 
 class CpuKernels final : public device::Kernels {
  public:
-  CpuKernels(const InstructionSet& set, int threads, MemoryPool& pool)
-      : instructions_(set), threads_(threads), pool_(pool) {}
+  CpuKernels(const device::Slot& slot, const InstructionSet& set, int threads, MemoryPool& pool)
+      : Kernels(slot), instructions_(set), threads_(threads), pool_(pool) {}
   const InstructionSet& instructions() const { return instructions_; }
   int threads() const { return threads_.threads(); }
   ThreadPool& thread_pool() { return threads_; }
 
-  std::shared_ptr<const device::PreparedRing> prepare(std::shared_ptr<const math::Ring> ring) override;
-  std::shared_ptr<const device::PreparedConversion> prepare(math::Conversion conversion) override;
-  std::shared_ptr<const device::PreparedPermutation> prepare(device::Permutation permutation) override;
-  std::shared_ptr<const device::PreparedProduct> prepare(device::GatheredProduct product) override;
   std::size_t preferred_items(std::size_t) const override { return static_cast<std::size_t>(threads_.threads()); }
 
   using Queue = device::Queue;
@@ -54,7 +50,20 @@ class CpuKernels final : public device::Kernels {
   void run(Queue&, const LinearSum& c);
   void run(Queue&, const BfvMultiply& c);
 
+ protected:
+  std::unique_ptr<const device::Form> form(const device::PreparedRing& c) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedConversion& c) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedPermutation& c) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedProduct& c) override;
+
  private:
+  const CpuRing& own(const Ring& c) const { return device::form_on<CpuRing>(c, slot()); }
+  const CpuConversion& own(const device::PreparedConversion& c) const { return device::form_on<CpuConversion>(c, slot()); }
+  const CpuPermutation& own(const device::PreparedPermutation& c) const {
+    return device::form_on<CpuPermutation>(c, slot());
+  }
+  const CpuProduct& own(const device::PreparedProduct& c) const { return device::form_on<CpuProduct>(c, slot()); }
+
   struct Place {
     std::size_t item, component, limb;
   };

@@ -20,24 +20,6 @@ inline std::byte* address(const device::View& v, std::size_t item, std::size_t c
   return v.address(item, component, limb);
 }
 
-inline const CpuRing& own(const device::PreparedRing& ring) {
-  const auto* mine = dynamic_cast<const CpuRing*>(&ring);
-  require<MismatchError>(mine != nullptr, "a ring prepared for another device");
-  return *mine;
-}
-
-inline const CpuConversion& own(const device::PreparedConversion& conversion) {
-  const auto* mine = dynamic_cast<const CpuConversion*>(&conversion);
-  require<MismatchError>(mine != nullptr, "a conversion prepared for another device");
-  return *mine;
-}
-
-inline const CpuPermutation& own(const device::PreparedPermutation& permutation) {
-  const auto* mine = dynamic_cast<const CpuPermutation*>(&permutation);
-  require<MismatchError>(mine != nullptr, "a permutation prepared for another device");
-  return *mine;
-}
-
 /// Address of a stretch; a view with one component serves every component of a result.
 inline std::byte* stretch(const device::View& v, std::size_t item, std::size_t component, std::size_t limb,
                           std::size_t first) {

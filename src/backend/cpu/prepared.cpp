@@ -46,8 +46,9 @@ Modulus make_modulus(u64 q) {
 
 Size size_of(u64 q) { return q < (u64{1} << 30) ? Size::below30 : q < (u64{1} << 50) ? Size::below50 : Size::below60; }
 
-CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads)
-    : PreparedRing(ring) {
+CpuRing::CpuRing(const device::PreparedRing& constant, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads)
+    : FormOf(constant) {
+  const math::Ring* const ring = &constant.ring();
   std::vector<std::size_t> offsets;
   std::size_t bytes = 0;
   for (u64 q : ring->primes()) {
@@ -78,8 +79,8 @@ CpuRing::CpuRing(std::shared_ptr<const math::Ring> ring, const InstructionSet& s
   });
 }
 
-CpuConversion::CpuConversion(math::Conversion given) : PreparedConversion(std::move(given)) {
-  const math::Conversion& c = conversion();
+CpuConversion::CpuConversion(const device::PreparedConversion& constant) : FormOf(constant) {
+  const math::Conversion& c = constant.conversion();
   Size largest = Size::below30;
   for (std::size_t i = 0; i < c.sources(); ++i) {
     const u64 q = c.from[i], w = c.inverse[i];
@@ -119,8 +120,7 @@ CpuConversion::CpuConversion(math::Conversion given) : PreparedConversion(std::m
   }
 }
 
-CpuPermutation::CpuPermutation(device::Permutation given) : PreparedPermutation(std::move(given)) {
-  const device::Permutation& p = permutation();
+CpuPermutation::CpuPermutation(const device::Permutation& p) {
   for (std::size_t i = 0; i < p.source.size(); ++i) {
     source_.push_back(p.source[i] << 1 | (!p.negate.empty() && p.negate[i] ? 1 : 0));
   }
@@ -149,9 +149,9 @@ void CpuPermutation::gather(const LimbOps& ops, const Modulus& modulus, const vo
   }
 }
 
-CpuProduct::CpuProduct(device::GatheredProduct given, const InstructionSet& set)
-    : PreparedProduct(std::move(given)), instructions_(set) {
-  const device::GatheredProduct& g = product();
+CpuProduct::CpuProduct(const device::PreparedProduct& constant, const InstructionSet& set)
+    : FormOf(constant), instructions_(set) {
+  const device::GatheredProduct& g = constant.product();
   narrow_ = g.weight_bits() <= 15;
   const auto pack = [&](const ProductOps& ops) {
     for (const Packed& p : packed_) {

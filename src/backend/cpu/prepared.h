@@ -1,4 +1,4 @@
-// Constants in this backend's form.
+// The forms of constants here.
 #pragma once
 
 #include <vector>
@@ -6,16 +6,16 @@
 #include "backend/cpu/limb_ops.h"
 #include "backend/cpu/pool.h"
 #include "backend/cpu/threads.h"
-#include "device/prepared.h"
+#include "device/constants.h"
 
 namespace heliograph::backend::cpu {
 
 Modulus make_modulus(u64 q);
 Size size_of(u64 q);
 
-class CpuRing : public device::PreparedRing {
+class CpuRing : public device::FormOf<device::PreparedRing> {
  public:
-  CpuRing(std::shared_ptr<const math::Ring> ring, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads);
+  CpuRing(const device::PreparedRing& constant, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads);
   const Limb& limb(math::PrimeIndex i) const { return limbs_[i]; }
 
  private:
@@ -23,9 +23,9 @@ class CpuRing : public device::PreparedRing {
   device::Buffer tables_;
 };
 
-class CpuConversion : public device::PreparedConversion {
+class CpuConversion : public device::FormOf<device::PreparedConversion> {
  public:
-  explicit CpuConversion(math::Conversion conversion);
+  explicit CpuConversion(const device::PreparedConversion& constant);
   struct Lift {
     LiftStep step;
     Size size;
@@ -43,9 +43,9 @@ class CpuConversion : public device::PreparedConversion {
   std::vector<u64> montgomery_;  // the matrix times 2^52
 };
 
-class CpuPermutation : public device::PreparedPermutation {
+class CpuPermutation : public device::Form {
  public:
-  explicit CpuPermutation(device::Permutation permutation);
+  explicit CpuPermutation(const device::Permutation& permutation);
   /// out[i] = a[source of first + i], i < count; `a` is a whole limb.
   void gather(const LimbOps& ops, const Modulus& modulus, const void* a, std::size_t first, void* out,
               std::size_t count) const;
@@ -58,9 +58,9 @@ class CpuPermutation : public device::PreparedPermutation {
   std::vector<u64> lanes_;
 };
 
-class CpuProduct : public device::PreparedProduct {
+class CpuProduct : public device::FormOf<device::PreparedProduct> {
  public:
-  CpuProduct(device::GatheredProduct product, const InstructionSet& set);
+  CpuProduct(const device::PreparedProduct& constant, const InstructionSet& set);
   const ProductOps& ops(math::Word word, Size size) const;
   const void* weights(const ProductOps& ops, std::size_t group) const;
 

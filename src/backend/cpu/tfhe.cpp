@@ -11,9 +11,6 @@ namespace heliograph::backend::cpu {
 using device::BootstrapShape;
 using device::GateLayer;
 using device::KeySwitchShape;
-using device::PreparedBootstrap;
-using device::PreparedKeySwitch;
-using device::PreparedLayer;
 using device::Queue;
 using device::View;
 
@@ -29,13 +26,6 @@ std::size_t block_samples(const BootstrapShape& s) {
 }
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-
-template <class Own, class Prepared>
-const Own& own(const Prepared& prepared) {
-  const auto* mine = dynamic_cast<const Own*>(&prepared);
-  require<MismatchError>(mine != nullptr, "a key prepared for another device");
-  return *mine;
-}
 
 /// Hands out 64-byte aligned pieces of one scratch block.
 class Pieces {
@@ -58,16 +48,12 @@ class Pieces {
 
 }  // namespace
 
-std::shared_ptr<const PreparedBootstrap> CpuTfheKernels::prepare(const BootstrapShape& shape, std::span<const u64> key) {
-  return std::make_shared<CpuBootstrap>(shape, key, ops_, pool_, threads_);
+std::unique_ptr<const device::Form> CpuTfheKernels::form(const device::PreparedBootstrap& c, std::span<const u64> key) {
+  return std::make_unique<CpuBootstrap>(c, key, ops_, pool_, threads_);
 }
 
-std::shared_ptr<const PreparedKeySwitch> CpuTfheKernels::prepare(const KeySwitchShape& shape, std::span<const u32> key) {
-  return std::make_shared<CpuKeySwitch>(shape, key, pool_, threads_);
-}
-
-std::shared_ptr<const PreparedLayer> CpuTfheKernels::prepare(GateLayer layer) {
-  return std::make_shared<PreparedLayer>(std::move(layer));
+std::unique_ptr<const device::Form> CpuTfheKernels::form(const device::PreparedKeySwitch& c, std::span<const u32> key) {
+  return std::make_unique<CpuKeySwitch>(c, key, pool_, threads_);
 }
 
 std::size_t CpuTfheKernels::parallel_bootstraps(const BootstrapShape& shape) const {
@@ -96,7 +82,7 @@ void CpuTfheKernels::run(Queue&, const Combine& c) {
 }
 
 void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
-  const CpuKeySwitch& key = own<CpuKeySwitch>(*c.key);
+  const CpuKeySwitch& key = device::form_on<CpuKeySwitch>(*c.key, slot());
   const KeySwitchShape& s = key.shape();
   const GateLayer& layer = c.layer->layer();
   const std::size_t rows = layer.rows(), samples = c.wires.items() * rows, gadget_length = s.gadget.length;
@@ -146,7 +132,7 @@ void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
 }
 
 void CpuTfheKernels::run(Queue&, const Bootstrap& call) {
-  const CpuBootstrap& key = own<CpuBootstrap>(*call.key);
+  const CpuBootstrap& key = device::form_on<CpuBootstrap>(*call.key, slot());
   const BootstrapShape& s = key.shape();
   const FourierPlan& plan = key.plan();
   const GateLayer& layer = call.layer->layer();

@@ -14,13 +14,9 @@ namespace heliograph::backend::cpu {
 /// input and key: not on the batch, its place in it, or the number of threads.
 class CpuTfheKernels final : public device::TfheKernels {
  public:
-  CpuTfheKernels(const TfheOps& ops, ThreadPool& threads, MemoryPool& pool) : ops_(ops), threads_(threads), pool_(pool) {}
+  CpuTfheKernels(const device::Slot& slot, const TfheOps& ops, ThreadPool& threads, MemoryPool& pool)
+      : TfheKernels(slot), ops_(ops), threads_(threads), pool_(pool) {}
 
-  std::shared_ptr<const device::PreparedBootstrap> prepare(const device::BootstrapShape& shape,
-                                                           std::span<const u64> key) override;
-  std::shared_ptr<const device::PreparedKeySwitch> prepare(const device::KeySwitchShape& shape,
-                                                           std::span<const u32> key) override;
-  std::shared_ptr<const device::PreparedLayer> prepare(device::GateLayer layer) override;
   std::size_t parallel_bootstraps(const device::BootstrapShape& shape) const override;
 
   using View = device::View;
@@ -28,6 +24,10 @@ class CpuTfheKernels final : public device::TfheKernels {
   void run(Queue&, const Combine& c);
   void run(Queue&, const LweKeySwitch& c);
   void run(Queue&, const Bootstrap& c);
+
+ protected:
+  std::unique_ptr<const device::Form> form(const device::PreparedBootstrap&, std::span<const u64> key) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedKeySwitch&, std::span<const u32> key) override;
 
  private:
   const TfheOps& ops_;

@@ -20,10 +20,10 @@ std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-CpuBootstrap::CpuBootstrap(const BootstrapShape& shape, std::span<const u64> key, const TfheOps& ops, MemoryPool& pool,
-                           ThreadPool& threads)
-    : PreparedBootstrap(shape), ops_(ops) {
-  require<ShapeError>(key.size() == shape.words(), "a bootstrapping key of another size than its shape says");
+CpuBootstrap::CpuBootstrap(const device::PreparedBootstrap& constant, std::span<const u64> key, const TfheOps& ops,
+                           MemoryPool& pool, ThreadPool& threads)
+    : FormOf(constant), ops_(ops) {
+  const BootstrapShape& shape = constant.shape();
   make_plan(pool);
   key_ = pool.allocate(checked_mul(shape.words(), sizeof(double)));
   threads.parallel_for(shape.groups(), 1, [&](std::size_t group, std::size_t) {
@@ -136,9 +136,10 @@ void CpuBootstrap::words(const double* in, u64* out) const {
   }
 }
 
-CpuKeySwitch::CpuKeySwitch(const KeySwitchShape& shape, std::span<const u32> key, MemoryPool& pool, ThreadPool& threads)
-    : PreparedKeySwitch(shape), chunk_(std::max<std::size_t>(1, kChunkRows / shape.gadget.length)) {
-  require<ShapeError>(key.size() == shape.words(), "a key-switching key of another size than its shape says");
+CpuKeySwitch::CpuKeySwitch(const device::PreparedKeySwitch& constant, std::span<const u32> key, MemoryPool& pool,
+                           ThreadPool& threads)
+    : FormOf(constant), chunk_(std::max<std::size_t>(1, kChunkRows / constant.shape().gadget.length)) {
+  const KeySwitchShape& shape = constant.shape();
   const std::size_t gadget_length = shape.gadget.length, row = shape.to + 1;
   key_ = pool.allocate(checked_product(shape.from, gadget_length, tiles(), kSwitchTile, sizeof(u32)));
   threads.parallel_for((shape.from + chunk_ - 1) / chunk_, 1, [&](std::size_t c, std::size_t) {

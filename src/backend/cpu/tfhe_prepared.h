@@ -9,10 +9,11 @@
 namespace heliograph::backend::cpu {
 
 /// The transformed key and the tables of its transform.
-class CpuBootstrap final : public device::PreparedBootstrap {
+class CpuBootstrap final : public device::FormOf<device::PreparedBootstrap> {
  public:
-  CpuBootstrap(const device::BootstrapShape& shape, std::span<const u64> key, const TfheOps& ops, MemoryPool& pool,
+  CpuBootstrap(const device::PreparedBootstrap& constant, std::span<const u64> key, const TfheOps& ops, MemoryPool& pool,
                ThreadPool& threads);
+  const device::BootstrapShape& shape() const { return of().shape(); }
   const TfheOps& ops() const { return ops_; }
   const FourierPlan& plan() const { return plan_; }
   const double* key() const { return reinterpret_cast<const double*>(key_->address()); }
@@ -41,9 +42,10 @@ class CpuBootstrap final : public device::PreparedBootstrap {
 
 /// The key in chunks of rows, in each of them the tiles of columns, in each of these the rows [digit][i], so that it is read
 /// as it lies.
-class CpuKeySwitch final : public device::PreparedKeySwitch {
+class CpuKeySwitch final : public device::FormOf<device::PreparedKeySwitch> {
  public:
-  CpuKeySwitch(const device::KeySwitchShape& shape, std::span<const u32> key, MemoryPool& pool, ThreadPool& threads);
+  CpuKeySwitch(const device::PreparedKeySwitch& constant, std::span<const u32> key, MemoryPool& pool, ThreadPool& threads);
+  const device::KeySwitchShape& shape() const { return of().shape(); }
   std::size_t tiles() const { return shape().to / kSwitchTile + 1; }
   /// Coefficients of the input that a chunk has; the last may have fewer.
   std::size_t chunk() const { return chunk_; }

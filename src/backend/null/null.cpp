@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "backend/inline_queue.h"
-#include "backend/null/tfhe.h"
 #include "device/kernels.h"
 
 namespace heliograph::backend::null {
@@ -14,10 +13,6 @@ namespace heliograph::backend::null {
 namespace {
 
 using device::Buffer;
-using device::PreparedConversion;
-using device::PreparedPermutation;
-using device::PreparedProduct;
-using device::PreparedRing;
 using device::Queue;
 using math::u64;
 
@@ -86,21 +81,17 @@ class NullMemory final : public device::Memory {
 
 class NullKernels final : public device::Kernels {
  public:
-  explicit NullKernels(std::size_t items) : items_(items) {}
-
-  std::shared_ptr<const PreparedRing> prepare(std::shared_ptr<const math::Ring> ring) override {
-    return std::make_shared<PreparedRing>(std::move(ring));
-  }
-  std::shared_ptr<const PreparedConversion> prepare(math::Conversion conversion) override {
-    return std::make_shared<PreparedConversion>(std::move(conversion));
-  }
-  std::shared_ptr<const PreparedPermutation> prepare(device::Permutation permutation) override {
-    return std::make_shared<PreparedPermutation>(std::move(permutation));
-  }
-  std::shared_ptr<const PreparedProduct> prepare(device::GatheredProduct product) override {
-    return std::make_shared<PreparedProduct>(std::move(product));
-  }
+  NullKernels(const device::Slot& slot, std::size_t items) : Kernels(slot), items_(items) {}
   std::size_t preferred_items(std::size_t) const override { return items_; }
+
+ private:
+  std::size_t items_;
+};
+
+class NullTfheKernels final : public device::TfheKernels {
+ public:
+  NullTfheKernels(const device::Slot& slot, std::size_t items) : TfheKernels(slot), items_(items) {}
+  std::size_t parallel_bootstraps(const device::BootstrapShape&) const override { return items_; }
 
  private:
   std::size_t items_;
@@ -136,7 +127,8 @@ class NullQueue final : public Queue {
 
 class Implementation final : public NullDevice {
  public:
-  explicit Implementation(std::size_t items) : ledger_(std::make_shared<Ledger>()), kernels_(items), tfhe_(items) {}
+  explicit Implementation(std::size_t items)
+      : ledger_(std::make_shared<Ledger>()), kernels_(slot_, items), tfhe_(slot_, items) {}
 
   std::string name() const override { return "null"; }
   std::string description() const override { return "computes nothing, counts bytes and products"; }
@@ -168,6 +160,7 @@ class Implementation final : public NullDevice {
   std::size_t peak_bytes() const override { return ledger_->peak(); }
 
  private:
+  const device::Slot slot_;
   std::shared_ptr<Ledger> ledger_;
   NullKernels kernels_;
   NullTfheKernels tfhe_;

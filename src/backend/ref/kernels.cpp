@@ -20,13 +20,10 @@ using math::u32;
 using math::u64;
 using math::Word;
 
-namespace {
-
 /// Twiddles of each prime, made when first asked for.
-class RefRing final : public PreparedRing {
+class RefRing final : public device::FormOf<PreparedRing> {
  public:
-  explicit RefRing(std::shared_ptr<const math::Ring> ring)
-      : PreparedRing(std::move(ring)), tables_(this->ring().primes().size()) {}
+  explicit RefRing(const PreparedRing& ring) : FormOf(ring), tables_(ring.ring().primes().size()) {}
 
   struct Tables {
     std::once_flag once;
@@ -35,9 +32,10 @@ class RefRing final : public PreparedRing {
 
   const Tables& tables(PrimeIndex i) const {
     Tables& t = tables_[i];
+    const math::Ring& ring = of().ring();
     std::call_once(t.once, [&] {
-      t.forward = math::forward_twiddles(ring().n(), ring().root(i), ring().prime(i));
-      t.inverse = math::inverse_twiddles(ring().n(), ring().root(i), ring().prime(i));
+      t.forward = math::forward_twiddles(ring.n(), ring.root(i), ring.prime(i));
+      t.inverse = math::inverse_twiddles(ring.n(), ring.root(i), ring.prime(i));
     });
     return t;
   }
@@ -46,11 +44,7 @@ class RefRing final : public PreparedRing {
   mutable std::vector<Tables> tables_;
 };
 
-const RefRing::Tables& tables(const PreparedRing& ring, PrimeIndex i) {
-  const auto* own = dynamic_cast<const RefRing*>(&ring);
-  require<MismatchError>(own != nullptr, "a ring prepared for another device");
-  return own->tables(i);
-}
+namespace {
 
 /// The words of one limb, either width.
 class Row {
@@ -163,20 +157,11 @@ void inverse(std::vector<u64>& x, const std::vector<u64>& w, u64 q) {
 
 }  // namespace
 
-std::shared_ptr<const PreparedRing> RefKernels::prepare(std::shared_ptr<const math::Ring> ring) {
-  return std::make_shared<RefRing>(std::move(ring));
-}
+std::unique_ptr<const device::Form> RefKernels::form(const PreparedRing& ring) { return std::make_unique<RefRing>(ring); }
 
-std::shared_ptr<const PreparedConversion> RefKernels::prepare(math::Conversion conversion) {
-  return std::make_shared<PreparedConversion>(std::move(conversion));
-}
-
-std::shared_ptr<const PreparedPermutation> RefKernels::prepare(device::Permutation permutation) {
-  return std::make_shared<PreparedPermutation>(std::move(permutation));
-}
-
-std::shared_ptr<const PreparedProduct> RefKernels::prepare(GatheredProduct product) {
-  return std::make_shared<PreparedProduct>(std::move(product));
+const RefRing& RefKernels::own(const PreparedRing& ring) {
+  prepare(ring);
+  return device::form_on<RefRing>(ring, slot());
 }
 
 void RefKernels::run(Queue&, const Add& c) { map(*c.ring, c.primes, c.a, c.b, c.out, math::add_mod); }
@@ -213,13 +198,13 @@ void RefKernels::run(Queue&, const AddConstants& c) {
 
 void RefKernels::run(Queue&, const ForwardNtt& c) {
   transform_limbs(c.a, c.out, [&](std::vector<u64>& x, std::size_t l) {
-    forward(x, tables(*c.ring, c.primes[l]).forward, c.ring->ring().prime(c.primes[l]));
+    forward(x, own(*c.ring).tables(c.primes[l]).forward, c.ring->ring().prime(c.primes[l]));
   });
 }
 
 void RefKernels::run(Queue&, const InverseNtt& c) {
   transform_limbs(c.a, c.out, [&](std::vector<u64>& x, std::size_t l) {
-    inverse(x, tables(*c.ring, c.primes[l]).inverse, c.ring->ring().prime(c.primes[l]));
+    inverse(x, own(*c.ring).tables(c.primes[l]).inverse, c.ring->ring().prime(c.primes[l]));
   });
 }
 

@@ -5,13 +5,12 @@
 
 namespace heliograph::backend::ref {
 
-/// Each call runs before it returns, on the calling thread.
+class RefRing;
+
+/// Each call runs before it returns, on the calling thread. Takes constants as they are, whoever prepared them.
 class RefKernels final : public device::Kernels {
  public:
-  std::shared_ptr<const device::PreparedRing> prepare(std::shared_ptr<const math::Ring> ring) override;
-  std::shared_ptr<const device::PreparedConversion> prepare(math::Conversion conversion) override;
-  std::shared_ptr<const device::PreparedPermutation> prepare(device::Permutation permutation) override;
-  std::shared_ptr<const device::PreparedProduct> prepare(device::GatheredProduct product) override;
+  using Kernels::Kernels;
   std::size_t preferred_items(std::size_t) const override { return 1; }
 
   using Queue = device::Queue;
@@ -35,6 +34,12 @@ class RefKernels final : public device::Kernels {
   void run(Queue&, const Sample& c);
   void run(Queue&, const Copy& c);
   void run(Queue&, const Zero& c);
+
+ protected:
+  std::unique_ptr<const device::Form> form(const device::PreparedRing&) override;
+
+ private:
+  const RefRing& own(const Ring&);
 };
 
 }  // namespace heliograph::backend::ref

@@ -61,8 +61,9 @@ class RefDevice final : public device::Device {
   bool in_host_memory() const override { return true; }
 
  private:
-  RefKernels kernels_;
-  RefTfheKernels tfhe_;
+  const device::Slot slot_;
+  RefKernels kernels_{slot_};
+  RefTfheKernels tfhe_{slot_};
 };
 
 }  // namespace

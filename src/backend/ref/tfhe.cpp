@@ -18,10 +18,11 @@ using device::View;
 
 namespace {
 
-class RefBootstrap final : public PreparedBootstrap {
+class RefBootstrap final : public device::FormOf<PreparedBootstrap> {
  public:
-  RefBootstrap(const BootstrapShape& shape, std::span<const u64> key)
-      : PreparedBootstrap(shape), key_(key.begin(), key.end()) {}
+  RefBootstrap(const PreparedBootstrap& constant, std::span<const u64> key)
+      : FormOf(constant), key_(key.begin(), key.end()) {}
+  const BootstrapShape& shape() const { return of().shape(); }
   /// Polynomial (row, component) of a value of a group.
   const u64* polynomial(std::size_t group, std::size_t value, std::size_t row, std::size_t component) const {
     const BootstrapShape& s = shape();
@@ -32,10 +33,11 @@ class RefBootstrap final : public PreparedBootstrap {
   std::vector<u64> key_;
 };
 
-class RefKeySwitch final : public PreparedKeySwitch {
+class RefKeySwitch final : public device::FormOf<PreparedKeySwitch> {
  public:
-  RefKeySwitch(const KeySwitchShape& shape, std::span<const u32> key)
-      : PreparedKeySwitch(shape), key_(key.begin(), key.end()) {}
+  RefKeySwitch(const PreparedKeySwitch& constant, std::span<const u32> key)
+      : FormOf(constant), key_(key.begin(), key.end()) {}
+  const KeySwitchShape& shape() const { return of().shape(); }
   const u32* row(std::size_t i, unsigned digit) const {
     return key_.data() + (i * shape().gadget.length + digit) * (shape().to + 1);
   }
@@ -102,29 +104,14 @@ void extract(const std::vector<Polynomial>& acc, std::size_t at, u64* out) {
   out[k * n] = acc[k][at];
 }
 
-template <class Own, class Prepared>
-const Own& own(const Prepared& prepared) {
-  const auto* mine = dynamic_cast<const Own*>(&prepared);
-  require<MismatchError>(mine != nullptr, "a key prepared for another device");
-  return *mine;
-}
-
 }  // namespace
 
-std::shared_ptr<const PreparedBootstrap> RefTfheKernels::prepare(const BootstrapShape& shape, std::span<const u64> key) {
-  shape.check();
-  require<ShapeError>(key.size() == shape.words(), "a bootstrapping key of another size than its shape says");
-  return std::make_shared<RefBootstrap>(shape, key);
+std::unique_ptr<const device::Form> RefTfheKernels::form(const PreparedBootstrap& constant, std::span<const u64> key) {
+  return std::make_unique<RefBootstrap>(constant, key);
 }
 
-std::shared_ptr<const PreparedKeySwitch> RefTfheKernels::prepare(const KeySwitchShape& shape, std::span<const u32> key) {
-  shape.check();
-  require<ShapeError>(key.size() == shape.words(), "a key-switching key of another size than its shape says");
-  return std::make_shared<RefKeySwitch>(shape, key);
-}
-
-std::shared_ptr<const PreparedLayer> RefTfheKernels::prepare(GateLayer layer) {
-  return std::make_shared<PreparedLayer>(std::move(layer));
+std::unique_ptr<const device::Form> RefTfheKernels::form(const PreparedKeySwitch& constant, std::span<const u32> key) {
+  return std::make_unique<RefKeySwitch>(constant, key);
 }
 
 void RefTfheKernels::run(Queue&, const Combine& c) {
@@ -145,7 +132,7 @@ void RefTfheKernels::run(Queue&, const Combine& c) {
 }
 
 void RefTfheKernels::run(Queue&, const LweKeySwitch& c) {
-  const RefKeySwitch& key = own<RefKeySwitch>(*c.key);
+  const RefKeySwitch& key = device::form_on<RefKeySwitch>(*c.key, slot());
   const KeySwitchShape& s = key.shape();
   for (std::size_t item = 0; item < c.wires.items(); ++item) {
     for (std::size_t row = 0; row < c.layer->layer().rows(); ++row) {
@@ -164,7 +151,7 @@ void RefTfheKernels::run(Queue&, const LweKeySwitch& c) {
 }
 
 void RefTfheKernels::run(Queue&, const Bootstrap& c) {
-  const RefBootstrap& key = own<RefBootstrap>(*c.key);
+  const RefBootstrap& key = device::form_on<RefBootstrap>(*c.key, slot());
   const BootstrapShape& s = key.shape();
   const GateLayer& layer = c.layer->layer();
   std::vector<u32> exponents(s.n + 1);

@@ -10,16 +10,16 @@ namespace heliograph::backend::ref {
 /// Each call runs before it returns, on the calling thread. Words behind a ciphertext's body are left as they are.
 class RefTfheKernels final : public device::TfheKernels {
  public:
-  std::shared_ptr<const device::PreparedBootstrap> prepare(const device::BootstrapShape& shape,
-                                                           std::span<const device::u64> key) override;
-  std::shared_ptr<const device::PreparedKeySwitch> prepare(const device::KeySwitchShape& shape,
-                                                           std::span<const device::u32> key) override;
-  std::shared_ptr<const device::PreparedLayer> prepare(device::GateLayer layer) override;
+  using TfheKernels::TfheKernels;
   std::size_t parallel_bootstraps(const device::BootstrapShape&) const override { return 1; }
 
   void run(Queue&, const Combine& c);
   void run(Queue&, const LweKeySwitch& c);
   void run(Queue&, const Bootstrap& c);
+
+ protected:
+  std::unique_ptr<const device::Form> form(const device::PreparedBootstrap&, std::span<const device::u64> key) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedKeySwitch&, std::span<const device::u32> key) override;
 };
 
 }  // namespace heliograph::backend::ref

@@ -189,9 +189,7 @@ u32 padded_columns(std::size_t to) { return static_cast<u32>((to + 1 + kColumns 
 }  // namespace
 
 CudaKeySwitch::CudaKeySwitch(const std::shared_ptr<State>& state, const device::KeySwitchShape& shape,
-                             std::span<const u32> key)
-    : PreparedKeySwitch(shape) {
-  require<ShapeError>(key.size() == shape.words(), "a key-switching key of another size");
+                             std::span<const u32> key) {
   rows_ = std::make_unique<Table>(state, key.data(), key.size() * sizeof(u32));
   if (shape.from % kStep != 0) return;
   // [chunk of 32 mask words][digit][byte][column] of 32 bytes: those of mask words 4p .. 4p + 3 and 16 + 4p .. for p = 0 .. 3.
@@ -211,8 +209,8 @@ CudaKeySwitch::CudaKeySwitch(const std::shared_ptr<State>& state, const device::
 }
 
 void CudaTfhe::run(Queue& queue, const device::LweKeySwitch& c) {
-  const auto& mine = own_as<CudaKeySwitch>(*c.key);
-  const auto& rows = own_as<CudaLayer>(*c.layer);
+  const auto& mine = device::form_on<CudaKeySwitch>(*c.key, slot());
+  const auto& rows = device::form_on<CudaLayer>(*c.layer, slot());
   const device::KeySwitchShape& shape = c.key->shape();
   const u64 count = u64{c.wires.items()} * rows.layer().rows();
   require<ShapeError>(count < u64{1} << 31, "one call holds too much for a GPU launch; split the batch");

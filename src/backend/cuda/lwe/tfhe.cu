@@ -50,9 +50,7 @@ __global__ void __launch_bounds__(kCombineThreads) combine_kernel(const __grid_c
 }  // namespace
 
 CudaBootstrap::CudaBootstrap(const std::shared_ptr<State>& state, const device::BootstrapShape& shape,
-                             std::span<const u64> key)
-    : PreparedBootstrap(shape) {
-  require<ShapeError>(key.size() == shape.words(), "a bootstrapping key of another size");
+                             std::span<const u64> key) {
   const BlindKernel& kernel = blind_kernel(shape);
   roots_ = table_of(state, roots_of(shape.degree));
   if (kernel.twiddles) twiddles_ = table_of(state, kernel.twiddles());
@@ -72,8 +70,8 @@ CudaBootstrap::CudaBootstrap(const std::shared_ptr<State>& state, const device::
   }
 }
 
-CudaLayer::CudaLayer(const std::shared_ptr<State>& state, device::GateLayer given) : PreparedLayer(std::move(given)) {
-  const device::GateLayer& l = layer();
+CudaLayer::CudaLayer(const std::shared_ptr<State>& state, const device::PreparedLayer& constant) : FormOf(constant) {
+  const device::GateLayer& l = constant.layer();
   std::vector<u32> words = l.first;
   source_ = words.size();
   words.insert(words.end(), l.source.begin(), l.source.end());
@@ -89,16 +87,14 @@ CudaLayer::CudaLayer(const std::shared_ptr<State>& state, device::GateLayer give
   constants_ = std::make_unique<Table>(state, constants.data(), constants.size() * sizeof(u64));
 }
 
-std::shared_ptr<const device::PreparedBootstrap> CudaTfhe::prepare(const device::BootstrapShape& shape,
-                                                                   std::span<const u64> key) {
-  return std::make_shared<CudaBootstrap>(state_, shape, key);
+std::unique_ptr<const device::Form> CudaTfhe::form(const device::PreparedBootstrap& c, std::span<const u64> key) {
+  return std::make_unique<CudaBootstrap>(state_, c.shape(), key);
 }
-std::shared_ptr<const device::PreparedKeySwitch> CudaTfhe::prepare(const device::KeySwitchShape& shape,
-                                                                   std::span<const u32> key) {
-  return std::make_shared<CudaKeySwitch>(state_, shape, key);
+std::unique_ptr<const device::Form> CudaTfhe::form(const device::PreparedKeySwitch& c, std::span<const u32> key) {
+  return std::make_unique<CudaKeySwitch>(state_, c.shape(), key);
 }
-std::shared_ptr<const device::PreparedLayer> CudaTfhe::prepare(device::GateLayer layer) {
-  return std::make_shared<CudaLayer>(state_, std::move(layer));
+std::unique_ptr<const device::Form> CudaTfhe::form(const device::PreparedLayer& c) {
+  return std::make_unique<CudaLayer>(state_, c);
 }
 
 std::size_t CudaTfhe::parallel_bootstraps(const device::BootstrapShape& shape) const {
@@ -107,7 +103,7 @@ std::size_t CudaTfhe::parallel_bootstraps(const device::BootstrapShape& shape) c
 }
 
 void CudaTfhe::run(Queue& queue, const device::Combine& c) {
-  const auto& mine = own_as<CudaLayer>(*c.layer);
+  const auto& mine = device::form_on<CudaLayer>(*c.layer, slot());
   const device::GateLayer& l = mine.layer();
   const u32 parts = static_cast<u32>((c.wires.n + kCombineThreads - 1) / kCombineThreads);
   // All words of an LWE ciphertext are alike but the body: the last of lwe_words(d) = d + 64 words that is not padding.
@@ -128,8 +124,8 @@ void CudaTfhe::run(Queue& queue, const device::Combine& c) {
 }
 
 void CudaTfhe::run(Queue& queue, const device::Bootstrap& c) {
-  const auto& mine = own_as<CudaBootstrap>(*c.key);
-  const auto& rows = own_as<CudaLayer>(*c.layer);
+  const auto& mine = device::form_on<CudaBootstrap>(*c.key, slot());
+  const auto& rows = device::form_on<CudaLayer>(*c.layer, slot());
   const device::BootstrapShape& shape = c.key->shape();
   u32 log_degree = 0;
   while ((std::size_t{1} << log_degree) < shape.degree) ++log_degree;

@@ -16,7 +16,7 @@ struct alignas(16) Complex {
 };
 
 /// A bootstrapping key in the Fourier domain, in the order its kernel reads it (blind.cuh).
-class CudaBootstrap final : public device::PreparedBootstrap {
+class CudaBootstrap final : public device::Form {
  public:
   CudaBootstrap(const std::shared_ptr<State>& state, const device::BootstrapShape& shape, std::span<const u64> key);
   const Complex* key() const { return key_->as<Complex>(); }
@@ -27,7 +27,7 @@ class CudaBootstrap final : public device::PreparedBootstrap {
   std::unique_ptr<Table> key_, twiddles_, roots_;
 };
 
-class CudaKeySwitch final : public device::PreparedKeySwitch {
+class CudaKeySwitch final : public device::Form {
  public:
   CudaKeySwitch(const std::shared_ptr<State>& state, const device::KeySwitchShape& shape, std::span<const u32> key);
   /// As given: [from * gadget_length][to + 1].
@@ -39,9 +39,10 @@ class CudaKeySwitch final : public device::PreparedKeySwitch {
   std::unique_ptr<Table> rows_, planes_;
 };
 
-class CudaLayer final : public device::PreparedLayer {
+class CudaLayer final : public device::FormOf<device::PreparedLayer> {
  public:
-  CudaLayer(const std::shared_ptr<State>& state, device::GateLayer layer);
+  CudaLayer(const std::shared_ptr<State>& state, const device::PreparedLayer& constant);
+  const device::GateLayer& layer() const { return of().layer(); }
   const u32* first() const { return words_->as<u32>(); }
   const u32* source() const { return first() + source_; }
   const std::int32_t* weight() const { return reinterpret_cast<const std::int32_t*>(first() + weight_); }
@@ -57,10 +58,7 @@ class CudaLayer final : public device::PreparedLayer {
 
 class CudaTfhe final : public device::TfheKernels {
  public:
-  explicit CudaTfhe(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<const device::PreparedBootstrap> prepare(const device::BootstrapShape&, std::span<const u64> key) override;
-  std::shared_ptr<const device::PreparedKeySwitch> prepare(const device::KeySwitchShape&, std::span<const u32> key) override;
-  std::shared_ptr<const device::PreparedLayer> prepare(device::GateLayer layer) override;
+  explicit CudaTfhe(std::shared_ptr<State> state) : TfheKernels(state->slot()), state_(std::move(state)) {}
   std::size_t parallel_bootstraps(const device::BootstrapShape&) const override;
 
   using Queue = device::Queue;
@@ -68,6 +66,11 @@ class CudaTfhe final : public device::TfheKernels {
   void run(Queue&, const device::Combine& c);
   void run(Queue&, const device::LweKeySwitch& c);
   void run(Queue&, const device::Bootstrap& c);
+
+ protected:
+  std::unique_ptr<const device::Form> form(const device::PreparedBootstrap&, std::span<const u64> key) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedKeySwitch&, std::span<const u32> key) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedLayer&) override;
 
  private:
   std::shared_ptr<State> state_;

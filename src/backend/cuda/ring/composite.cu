@@ -16,21 +16,21 @@ using device::MultiplyPlan;
 namespace {
 
 /// Conversions of one field can share a launch, and Values of the ring's own field pass between its kernels.
-bool all_of(FieldKind kind, std::initializer_list<const device::PreparedConversion*> conversions) {
+bool all_of(const CudaRing& ring, std::initializer_list<const device::PreparedConversion*> conversions) {
   return std::all_of(conversions.begin(), conversions.end(),
-                     [&](const auto* c) { return own_as<CudaConversion>(*c).kind() == kind; });
+                     [&](const auto* c) { return own_beside<CudaConversion>(ring, *c).kind() == ring.kind(); });
 }
 
 /// Whether one pass raises all digits of a plan. A digit that is the whole base is not raised; then it is the only one.
 bool raises_at_once(const CudaRing& ring, const KeySwitchPlan& plan) {
   return plan.digits.size() <= kMostSteps && std::all_of(plan.digits.begin(), plan.digits.end(), [&](const auto& digit) {
-           return digit.raise && all_of(ring.kind(), {digit.raise.get()});
+           return digit.raise && all_of(ring, {digit.raise.get()});
          });
 }
 
 /// Whether a division in the NTT domain is fused.
 bool divides_at_once(const CudaRing& ring, const DividePlan& plan, std::size_t n) {
-  return has_columns(n) && plan.simple() && all_of(ring.kind(), {plan.rest.get()});
+  return has_columns(n) && plan.simple() && all_of(ring, {plan.rest.get()});
 }
 
 /// How the column pass of digits finds them: own limbs in `x`, the others in `digits`.
@@ -51,7 +51,7 @@ void raise(Queue& q, const char* name, const KeySwitchPlan& plan, const View& x,
   for (const KeySwitchPlan::Digit& digit : plan.digits) {
     const u32 first = static_cast<u32>(digit.first), own = static_cast<u32>(digit.count);
     pass.steps.push_back(
-        {.conversion = &own_as<CudaConversion>(*digit.raise), .first = first, .skip_at = first, .skip = own});
+        {.conversion = &own_as<CudaConversion>(q, *digit.raise), .first = first, .skip_at = first, .skip = own});
   }
   run_pass(q, pass, digits.word, digits);
 }
@@ -63,8 +63,8 @@ PrimeList divided_primes(const DividePlan& plan) {
 /// From the coefficients of the limbs divided by to the result. `rest` and `out` may be one, or `beside` and `out`.
 void finish_divide(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& beside,
                    const View& rest, const View& out) {
-  const CudaRing& ring = own_ring(*plan.ring);
-  run_pass(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(*plan.rest)}}},
+  const CudaRing& ring = own_ring(q, *plan.ring);
+  run_pass(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(q, *plan.rest)}}},
            out.word, rest);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
@@ -77,9 +77,9 @@ void finish_divide(Queue& q, const char* name, const DividePlan& plan, const Vie
 
 void CudaKernels::run(Queue& q, const BfvMultiply& c) {
   Workspace w = c.scratch;
-  const CudaRing& ring = own_ring(*c.plan->ring);
+  const CudaRing& ring = own_ring(q, *c.plan->ring);
   if (c.a.components != 2 || c.b.components != 2 || !has_columns(c.out.n) || c.out.items() == 0 ||
-      !all_of(ring.kind(), {c.plan->lift.get(), c.plan->scale.get(), c.plan->lower.get()})) {
+      !all_of(ring, {c.plan->lift.get(), c.plan->scale.get(), c.plan->lower.get()})) {
     if (c.out.items() > 0) q.expand(c);
     return;
   }
@@ -93,7 +93,7 @@ void CudaKernels::run(Queue& q, const BfvMultiply& c) {
   source.split = 2;
   source.chain = static_cast<u32>(chain);
   source.a = strided(c.a), source.b = strided(c.b), source.raised = strided(e);
-  run_pass(q, {.name = kName, .x = source, .steps = {{.conversion = &own_as<CudaConversion>(*c.plan->lift)}}}, c.out.word,
+  run_pass(q, {.name = kName, .x = source, .steps = {{.conversion = &own_as<CudaConversion>(q, *c.plan->lift)}}}, c.out.word,
            raised.with_limbs(chain, auxiliary));
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
@@ -105,14 +105,14 @@ void CudaKernels::run(Queue& q, const BfvMultiply& c) {
   run_pass(q,
            {.name = kName,
             .x = plain_source(product),
-            .steps = {{.conversion = &own_as<CudaConversion>(*c.plan->scale)}},
-            .lower = &own_as<CudaConversion>(*c.plan->lower),
+            .steps = {{.conversion = &own_as<CudaConversion>(q, *c.plan->scale)}},
+            .lower = &own_as<CudaConversion>(q, *c.plan->lower),
             .own = &own},
            c.out.word, c.out);
 }
 
 void CudaKernels::run(Queue& q, const Decompose& c) {
-  const CudaRing& ring = own_ring(*c.plan->ring);
+  const CudaRing& ring = own_ring(q, *c.plan->ring);
   if (!has_columns(c.digits.n) || !raises_at_once(ring, *c.plan)) {
     if (c.digits.items() > 0) q.expand(c);
     return;
@@ -137,9 +137,9 @@ void CudaKernels::run(Queue& q, const ApplyKey& c) {
 
 void CudaKernels::key_switch_coefficients(Queue& q, const KeySwitch& c) {
   Workspace w = c.scratch;
-  const CudaRing& ring = own_ring(*c.plan->ring);
+  const CudaRing& ring = own_ring(q, *c.plan->ring);
   if (!has_columns(c.out.n) || !raises_at_once(ring, *c.plan) ||
-      (c.plan->mod_down && !all_of(ring.kind(), {c.plan->mod_down.get()}))) {
+      (c.plan->mod_down && !all_of(ring, {c.plan->mod_down.get()}))) {
     if (c.out.items() > 0) q.expand(c);
     return;
   }
@@ -159,9 +159,9 @@ void CudaKernels::key_switch_coefficients(Queue& q, const KeySwitch& c) {
 
 void CudaKernels::apply_key_coefficients(Queue& q, const ApplyKey& c) {
   Workspace w = c.scratch;
-  const CudaRing& ring = own_ring(*c.plan->ring);
+  const CudaRing& ring = own_ring(q, *c.plan->ring);
   if (c.out.items() == 0) return;
-  if (!has_columns(c.out.n) || (c.plan->mod_down && !all_of(ring.kind(), {c.plan->mod_down.get()}))) {
+  if (!has_columns(c.out.n) || (c.plan->mod_down && !all_of(ring, {c.plan->mod_down.get()}))) {
     q.expand(c);
     return;
   }
@@ -176,7 +176,7 @@ void CudaKernels::apply_key_coefficients(Queue& q, const ApplyKey& c) {
 /// From the rows of the two sums to the result.
 void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchPlan& plan,
                                     const std::optional<device::In>& add, const View& out, const View& sum) {
-  const CudaRing& ring = own_ring(*plan.ring);
+  const CudaRing& ring = own_ring(q, *plan.ring);
   const View whole = plan.mod_down ? sum : out;
   with_field(ring.kind(), [&](auto f) { inverse_columns<decltype(f)>(q, name, ring, plan.extended, sum, whole); });
   if (plan.mod_down) {
@@ -185,7 +185,7 @@ void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchP
     run_pass(q,
              {.name = name,
               .x = plain_source(sum.with_limbs(chain, plan.special.size())),
-              .steps = {{.conversion = &own_as<CudaConversion>(*plan.mod_down)}},
+              .steps = {{.conversion = &own_as<CudaConversion>(q, *plan.mod_down)}},
               .own = &own,
               .add = add ? &*add : nullptr},
              out.word, out);
@@ -197,7 +197,7 @@ void CudaKernels::finish_key_switch(Queue& q, const char* name, const KeySwitchP
 
 void CudaKernels::run(Queue& q, const Divide& c) {
   Workspace w = c.scratch;
-  const CudaRing& ring = own_ring(*c.plan->ring);
+  const CudaRing& ring = own_ring(q, *c.plan->ring);
   if (!divides_at_once(ring, *c.plan, c.out.n)) {
     if (c.out.items() > 0) q.expand(c);
     return;
@@ -214,7 +214,7 @@ void CudaKernels::run(Queue& q, const Divide& c) {
 
 void CudaKernels::key_switch_ntt(Queue& q, const KeySwitch& c) {
   Workspace w = c.scratch;
-  const CudaRing& ring = own_ring(*c.plan->ring);
+  const CudaRing& ring = own_ring(q, *c.plan->ring);
   if (!divides_at_once(ring, c.plan->down, c.out.n) || !raises_at_once(ring, *c.plan)) {
     if (c.out.items() > 0) q.expand(c);
     return;
@@ -234,7 +234,7 @@ void CudaKernels::key_switch_ntt(Queue& q, const KeySwitch& c) {
 
 void CudaKernels::apply_key_ntt(Queue& q, const ApplyKey& c) {
   Workspace w = c.scratch;
-  if (!divides_at_once(own_ring(*c.plan->ring), c.plan->down, c.out.n)) {
+  if (!divides_at_once(own_ring(q, *c.plan->ring), c.plan->down, c.out.n)) {
     if (c.out.items() > 0) q.expand(c);
     return;
   }
@@ -247,7 +247,7 @@ void CudaKernels::apply_key_ntt(Queue& q, const ApplyKey& c) {
 void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwitchPlan& plan, const View& digits,
                                         const View* own, const device::PermutationHandle& turn, const View& key,
                                         const std::optional<device::In>& add, const View& out, Workspace& w) {
-  const CudaRing& ring = own_ring(*plan.ring);
+  const CudaRing& ring = own_ring(q, *plan.ring);
   const View divided = w.take(out.word, out.items(), 2, plan.down.divisors(), out.n);
   const View rest = w.take(out.word, out.items(), 2, plan.down.out.size(), out.n);
   with_field(ring.kind(), [&](auto f) {
@@ -257,7 +257,7 @@ void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwi
                     .plan = plan,
                     .digits = digits,
                     .own = own,
-                    .turn = turn ? own_as<CudaPermutation>(*turn).table().as<u32>() : nullptr,
+                    .turn = turn ? own_as<CudaPermutation>(q, *turn).table().as<u32>() : nullptr,
                     .key = key,
                     .add = add ? &*add : nullptr,
                     .kept = out,
@@ -270,13 +270,12 @@ void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwi
 void CudaKernels::run(Queue& q, const LinearSum& c) {
   const LinearPlan& plan = *c.plan;
   const KeySwitchPlan& k = *plan.key_switch;
-  const CudaRing& ring = own_ring(*k.ring);
+  const CudaRing& ring = own_ring(q, *k.ring);
   const bool alike = std::all_of(c.keys.begin(), c.keys.end(), [&](const View& key) {
     return key.component_stride == c.keys[0].component_stride && key.limb_stride == c.keys[0].limb_stride;
   });
   if (c.out.items() == 0) return;
-  if (!has_columns(c.out.n) || !raises_at_once(ring, k) || !alike ||
-      (plan.mod_down && !all_of(ring.kind(), {plan.mod_down.get()})))
+  if (!has_columns(c.out.n) || !raises_at_once(ring, k) || !alike || (plan.mod_down && !all_of(ring, {plan.mod_down.get()})))
     return q.expand(c);
   constexpr const char* kName = "linear_sum";
   constexpr std::size_t kAtOnce = 8;  // giant steps, as the definition has scratch for
@@ -315,7 +314,7 @@ void CudaKernels::run(Queue& q, const LinearSum& c) {
       run_pass(q,
                {.name = kName,
                 .x = plain_source(mask.with_limbs(chain, k.special.size())),
-                .steps = {{.conversion = &own_as<CudaConversion>(*plan.mod_down)}},
+                .steps = {{.conversion = &own_as<CudaConversion>(q, *plan.mod_down)}},
                 .own = &own},
                word, small);
     }

@@ -401,7 +401,7 @@ void run_pass(Queue& queue, const ConvertPass& pass, math::Word from, const View
 }
 
 void CudaKernels::run(Queue& q, const Convert& call) {
-  const auto& c = own_as<CudaConversion>(*call.conversion);
+  const auto& c = own_as<CudaConversion>(q, *call.conversion);
   ConvertPass pass{.name = "convert",
                    .x = {},
                    .steps = {{.conversion = &c}},

@@ -248,7 +248,7 @@ Arguments<F> arguments(const CudaRing& ring, const PrimeList& primes, const View
 template <class Op>
 void elementwise(Queue& q, const char* name, const device::PreparedRing& prepared, const PrimeList& primes, const View& a,
                  const View* b, const View& out) {
-  const CudaRing& ring = own_ring(prepared);
+  const CudaRing& ring = own_ring(q, prepared);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
     constexpr u32 kPack = 16 / sizeof(typename F::Word);
@@ -262,7 +262,7 @@ void elementwise(Queue& q, const char* name, const device::PreparedRing& prepare
 template <bool MULTIPLY>
 void with_constants(Queue& q, const char* name, const device::PreparedRing& prepared, const PrimeList& primes, const View& a,
                     const device::LimbConstants& constants, bool everywhere, const View& out) {
-  const CudaRing& ring = own_ring(prepared);
+  const CudaRing& ring = own_ring(q, prepared);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
     ConstantArguments<F> c{.common = arguments<F>(ring, primes, a, nullptr, out, parts_of(out.n, kThreads * kUnroll)),
@@ -340,8 +340,8 @@ void CudaKernels::run(Queue& q, const device::AddConstants& call) {
 }
 
 void CudaKernels::run(Queue& q, const device::Permute& c) {
-  const CudaRing& ring = own_ring(*c.ring);
-  const u32* const table = own_as<CudaPermutation>(*c.permutation).table().as<u32>();
+  const CudaRing& ring = own_ring(q, *c.ring);
+  const u32* const table = own_as<CudaPermutation>(q, *c.permutation).table().as<u32>();
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
     const auto g = arguments<F>(ring, c.primes, c.a, nullptr, c.out, parts_of(c.out.n, kThreads * kUnroll));
@@ -350,7 +350,7 @@ void CudaKernels::run(Queue& q, const device::Permute& c) {
 }
 
 void CudaKernels::run(Queue& q, const device::InnerProduct& call) {
-  const CudaRing& ring = own_ring(*call.ring);
+  const CudaRing& ring = own_ring(q, *call.ring);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
     InnerArguments<F> c{

@@ -228,8 +228,8 @@ void divide_rows(Queue& q, const char* name, const CudaRing& ring, const PrimeLi
 namespace {
 
 /// The table of a step's automorphism; null for none.
-inline const u32* turn_of(const device::PermutationHandle& step) {
-  return step ? own_as<CudaPermutation>(*step).table().as<u32>() : nullptr;
+inline const u32* turn_of(const CudaRing& ring, const device::PermutationHandle& step) {
+  return step ? own_beside<CudaPermutation>(ring, *step).table().as<u32>() : nullptr;
 }
 
 /// Which of the baby steps [from, from + babies) have a plaintext in a giant step, and the first one's number.
@@ -269,7 +269,7 @@ void linear_babies(Queue& q, const CudaRing& ring, const StepKeys& steps, const 
   for (std::size_t from = 0; from < plan.babies.size(); from += kMostBabies) {
     a.babies = static_cast<u32>(std::min<std::size_t>(kMostBabies, plan.babies.size() - from)), a.more = from > 0;
     for (u32 b = 0; b < a.babies; ++b) {
-      a.turns[b] = turn_of(plan.babies[from + b]);
+      a.turns[b] = turn_of(ring, plan.babies[from + b]);
       if (!a.turns[b]) continue;
       a.key_component = key->component_stride, a.key_limb = key->limb_stride;
       a.keys[b] = (key++)->template at<typename F::Word>(0, 0, 0);
@@ -302,7 +302,7 @@ void linear_giants(Queue& q, const CudaRing& ring, const StepKeys& steps, const 
   a.count = static_cast<u32>(k.digits.size()), a.adds = added != nullptr, a.n = static_cast<u32>(total.n);
   for (std::size_t g = 0; g < count; ++g) {
     a.keys[g] = steps.keys[g].template at<typename F::Word>(0, 0, 0);
-    a.turns[g] = turn_of(plan.giants[first + g]);
+    a.turns[g] = turn_of(ring, plan.giants[first + g]);
   }
   launch(q, "linear_sum", &linear_giants_kernel<F>, a.grid.blocks(), kKeyGroups * kGroupThreads,
          kKeyGroups * kGroupWords * sizeof(typename F::Value), a);

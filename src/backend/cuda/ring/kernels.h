@@ -13,12 +13,8 @@ class CudaRing;
 
 class CudaKernels final : public device::Kernels {
  public:
-  explicit CudaKernels(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit CudaKernels(std::shared_ptr<State> state) : Kernels(state->slot()), state_(std::move(state)) {}
 
-  std::shared_ptr<const device::PreparedRing> prepare(std::shared_ptr<const math::Ring> ring) override;
-  std::shared_ptr<const device::PreparedConversion> prepare(math::Conversion conversion) override;
-  std::shared_ptr<const device::PreparedPermutation> prepare(device::Permutation permutation) override;
-  std::shared_ptr<const device::PreparedProduct> prepare(device::GatheredProduct product) override;
   std::size_t preferred_items(std::size_t bytes_an_item) const override;
   /// Modular products a second with operands in registers, of the FP64 kind. Measured when called.
   double product_ceiling();
@@ -54,6 +50,12 @@ class CudaKernels final : public device::Kernels {
   void run(Queue&, const Divide& c);
   void run(Queue&, const LinearSum& c);
   void run(Queue&, const BfvMultiply& c);
+
+ protected:
+  std::unique_ptr<const device::Form> form(const device::PreparedRing& c) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedConversion& c) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedPermutation& c) override;
+  std::unique_ptr<const device::Form> form(const device::PreparedProduct& c) override;
 
  private:
   void key_switch_coefficients(Queue&, const KeySwitch& c);

@@ -20,6 +20,16 @@ void with_field(FieldKind kind, Body body) {
   }
 }
 
-inline const CudaRing& own_ring(const device::PreparedRing& ring) { return own_as<CudaRing>(ring); }
+/// This backend's form of a constant. Throws MismatchError where it was not prepared for the queue's device.
+template <class Own, class C>
+const Own& own_as(device::Queue& q, const C& constant) {
+  return device::form_on<Own>(constant, own(q).state().slot());
+}
+inline const CudaRing& own_ring(device::Queue& q, const device::PreparedRing& ring) { return own_as<CudaRing>(q, ring); }
+/// Where a form of the ring is at hand.
+template <class Own, class C>
+const Own& own_beside(const CudaRing& ring, const C& constant) {
+  return device::form_on<Own>(constant, ring.slot());
+}
 
 }  // namespace heliograph::backend::cuda

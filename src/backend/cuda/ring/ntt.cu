@@ -5,13 +5,13 @@
 namespace heliograph::backend::cuda {
 
 void CudaKernels::run(Queue& q, const ForwardNtt& c) {
-  const CudaRing& r = own_ring(*c.ring);
+  const CudaRing& r = own_ring(q, *c.ring);
   if (c.out.items() == 0) return;
   with_field(r.kind(), [&](auto f) { cuda::forward_ntt<decltype(f)>(q, r, c.primes, c.a, c.out); });
 }
 
 void CudaKernels::run(Queue& q, const InverseNtt& c) {
-  const CudaRing& r = own_ring(*c.ring);
+  const CudaRing& r = own_ring(q, *c.ring);
   if (c.out.items() == 0) return;
   with_field(r.kind(), [&](auto f) { cuda::inverse_ntt<decltype(f)>(q, "inverse_ntt", r, c.primes, c.a, c.out); });
 }

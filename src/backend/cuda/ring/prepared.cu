@@ -78,8 +78,8 @@ std::unique_ptr<Table> uploaded(const std::shared_ptr<State>& state, const std::
 
 }  // namespace
 
-CudaRing::CudaRing(const std::shared_ptr<State>& state, std::shared_ptr<const math::Ring> given)
-    : PreparedRing(std::move(given)) {
+CudaRing::CudaRing(const std::shared_ptr<State>& state, const device::PreparedRing& constant)
+    : FormOf(constant), slot_(state->slot()) {
   const u64 most = largest_of(ring().primes());
   kind_ = ring().word() == math::Word::w32 ? FieldKind::field32
                                            : (kind_of(most) == FieldKind::field60 ? FieldKind::field60 : FieldKind::field50);
@@ -116,9 +116,8 @@ void CudaRing::fill(const std::shared_ptr<State>& state) {
   inverse_ = uploaded(state, inverse);
 }
 
-CudaConversion::CudaConversion(const std::shared_ptr<State>& state, math::Conversion given)
-    : PreparedConversion(std::move(given)),
-      kind_(kind_of(std::max(largest_of(conversion().from), largest_of(conversion().to)))) {
+CudaConversion::CudaConversion(const std::shared_ptr<State>& state, const device::PreparedConversion& constant)
+    : FormOf(constant), kind_(kind_of(std::max(largest_of(conversion().from), largest_of(conversion().to)))) {
   if (kind_ == FieldKind::field32) fill<Field32>(state);
   if (kind_ == FieldKind::field50) fill<Field50>(state);
   if (kind_ == FieldKind::field60) fill<Field60>(state);
@@ -146,25 +145,23 @@ void CudaConversion::fill(const std::shared_ptr<State>& state) {
   matrix_ = uploaded(state, matrix);
 }
 
-CudaPermutation::CudaPermutation(const std::shared_ptr<State>& state, device::Permutation given)
-    : PreparedPermutation(std::move(given)) {
-  const device::Permutation& p = permutation();
+CudaPermutation::CudaPermutation(const std::shared_ptr<State>& state, const device::Permutation& p) {
   std::vector<u32> packed;
   for (std::size_t i = 0; i < p.source.size(); ++i)
     packed.push_back(p.source[i] << 1 | (!p.negate.empty() && p.negate[i] ? 1 : 0));
   table_ = uploaded(state, packed);
 }
 
-std::shared_ptr<const device::PreparedRing> CudaKernels::prepare(std::shared_ptr<const math::Ring> ring) {
-  return std::make_shared<CudaRing>(state_, std::move(ring));
+std::unique_ptr<const device::Form> CudaKernels::form(const device::PreparedRing& c) {
+  return std::make_unique<CudaRing>(state_, c);
 }
 
-std::shared_ptr<const device::PreparedConversion> CudaKernels::prepare(math::Conversion conversion) {
-  return std::make_shared<CudaConversion>(state_, std::move(conversion));
+std::unique_ptr<const device::Form> CudaKernels::form(const device::PreparedConversion& c) {
+  return std::make_unique<CudaConversion>(state_, c);
 }
 
-std::shared_ptr<const device::PreparedPermutation> CudaKernels::prepare(device::Permutation permutation) {
-  return std::make_shared<CudaPermutation>(state_, std::move(permutation));
+std::unique_ptr<const device::Form> CudaKernels::form(const device::PreparedPermutation& c) {
+  return std::make_unique<CudaPermutation>(state_, c.permutation());
 }
 
 }  // namespace heliograph::backend::cuda

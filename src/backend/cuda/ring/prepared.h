@@ -1,8 +1,8 @@
-// Constants in this backend's form, in the GPU's memory.
+// The forms of constants here, in the GPU's memory.
 #pragma once
 
 #include "backend/cuda/runtime/device.h"
-#include "device/prepared.h"
+#include "device/constants.h"
 
 namespace heliograph::backend::cuda {
 
@@ -12,9 +12,12 @@ using math::u64;
 /// Which arithmetic a ring or a conversion is computed with: see field.cuh.
 enum class FieldKind { field32, field50, field60 };
 
-class CudaRing final : public device::PreparedRing {
+class CudaRing final : public device::FormOf<device::PreparedRing> {
  public:
-  CudaRing(const std::shared_ptr<State>& state, std::shared_ptr<const math::Ring> ring);
+  CudaRing(const std::shared_ptr<State>& state, const device::PreparedRing& constant);
+  const math::Ring& ring() const { return of().ring(); }
+  /// Whose form it is.
+  const device::Slot& slot() const { return slot_; }
   FieldKind kind() const { return kind_; }
   /// F::Prime of each prime.
   const Table& primes() const { return *primes_; }
@@ -28,13 +31,15 @@ class CudaRing final : public device::PreparedRing {
   template <class F>
   void fill(const std::shared_ptr<State>& state);
 
+  const device::Slot& slot_;
   FieldKind kind_;
   std::unique_ptr<Table> primes_, any_primes_, forward_, inverse_;
 };
 
-class CudaConversion final : public device::PreparedConversion {
+class CudaConversion final : public device::FormOf<device::PreparedConversion> {
  public:
-  CudaConversion(const std::shared_ptr<State>& state, math::Conversion conversion);
+  CudaConversion(const std::shared_ptr<State>& state, const device::PreparedConversion& constant);
+  const math::Conversion& conversion() const { return of().conversion(); }
   FieldKind kind() const { return kind_; }
   /// ConversionSource<F> of each source, ConversionTarget<F> of each target, and the matrix: see conversion.cuh.
   const Table& sources() const { return *sources_; }
@@ -49,9 +54,9 @@ class CudaConversion final : public device::PreparedConversion {
   std::unique_ptr<Table> sources_, targets_, matrix_;
 };
 
-class CudaPermutation final : public device::PreparedPermutation {
+class CudaPermutation final : public device::Form {
  public:
-  CudaPermutation(const std::shared_ptr<State>& state, device::Permutation permutation);
+  CudaPermutation(const std::shared_ptr<State>& state, const device::Permutation& permutation);
   /// source << 1 | negate
   const Table& table() const { return *table_; }
 

@@ -460,9 +460,10 @@ std::unique_ptr<Table> table(const std::shared_ptr<State>& state, std::vector<T>
   return std::make_unique<Table>(state, values.data(), values.size() * sizeof(T));
 }
 
-class CudaProduct final : public device::PreparedProduct {
+class CudaProduct final : public device::FormOf<device::PreparedProduct> {
  public:
-  CudaProduct(const std::shared_ptr<State>& state, GatheredProduct given);
+  CudaProduct(const std::shared_ptr<State>& state, const device::PreparedProduct& constant);
+  const GatheredProduct& product() const { return of().product(); }
   /// Which way to go in a ring of this kind, views allowing: the least estimated time.
   Way way(FieldKind kind) const;
   /// Whether sums of parts of so many bits are exact.
@@ -490,8 +491,8 @@ class CudaProduct final : public device::PreparedProduct {
   std::unique_ptr<Table> index_, weights_, sum_weights_, byte_weights_;
 };
 
-CudaProduct::CudaProduct(const std::shared_ptr<State>& state, GatheredProduct given)
-    : PreparedProduct(std::move(given)), bits_(product().weight_bits()), forced_(forced_way()) {
+CudaProduct::CudaProduct(const std::shared_ptr<State>& state, const device::PreparedProduct& constant)
+    : FormOf(constant), bits_(product().weight_bits()), forced_(forced_way()) {
   const GatheredProduct& g = product();
   padded_ = parts(g.terms, kStep) * kStep;
   output_tile_ = output_tile(g.outputs);
@@ -646,14 +647,14 @@ struct Launcher {
 
 }  // namespace
 
-std::shared_ptr<const device::PreparedProduct> CudaKernels::prepare(GatheredProduct product) {
-  return std::make_shared<CudaProduct>(state_, std::move(product));
+std::unique_ptr<const device::Form> CudaKernels::form(const device::PreparedProduct& c) {
+  return std::make_unique<CudaProduct>(state_, c);
 }
 
 void CudaKernels::run(Queue& queue, const Product& c) {
   if (c.out.words() == 0) return;
-  const CudaRing& ring = own_ring(*c.ring);
-  const CudaProduct& product = own_as<CudaProduct>(*c.product);
+  const CudaRing& ring = own_ring(queue, *c.ring);
+  const CudaProduct& product = own_as<CudaProduct>(queue, *c.product);
   const GatheredProduct& g = product.product();
   const FieldKind kind = ring.kind();
   const Way way = lanes_fit(c.in) && lanes_fit(c.out) ? product.way(kind) : Way::general;

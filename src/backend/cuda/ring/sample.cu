@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__
 }  // namespace
 
 void CudaKernels::run(Queue& q, const Sample& c) {
-  const CudaRing& ring = own_ring(*c.ring);
+  const CudaRing& ring = own_ring(q, *c.ring);
   const device::Draw& draw = c.draw;
   const bool uniform = draw.distribution == device::Distribution::uniform;
   const u32 each = uniform ? 4 : 8, blocks = static_cast<u32>((c.out.n + each - 1) / each);

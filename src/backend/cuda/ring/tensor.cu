@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant_
 void CudaKernels::run(Queue& q, const Tensor& c) {
   if (c.out.items() == 0) return;
   if (c.a.components != 2 || c.b.components != 2) return q.expand(c);
-  const CudaRing& ring = own_ring(*c.ring);
+  const CudaRing& ring = own_ring(q, *c.ring);
   const bool square = same_operand(c.a, c.b);
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);

@@ -45,6 +45,8 @@ class State {
   Driver& driver() const { return *driver_; }
   Pool& pool() { return pool_; }
   const Properties& properties() const { return properties_; }
+  /// Where constants have their forms on this device.
+  const device::Slot& slot() const { return slot_; }
   /// Throws DeviceError naming `what` where `status` is an error; a fault poisons the device.
   void check(Status status, const std::string& what);
   /// Throws DeviceError where an earlier fault has ended this device, ForkError in a child of the process that opened it.
@@ -79,6 +81,7 @@ class State {
   void free_now(void* memory);
   void end_of_capture();
 
+  const device::Slot slot_;
   std::shared_ptr<Driver> driver_;
   Pool pool_;
   Properties properties_;
@@ -212,13 +215,5 @@ class Table {
   std::shared_ptr<State> state_;
   void* data_ = nullptr;
 };
-
-/// As this backend's own. Throws MismatchError for what was prepared for another device.
-template <class Own, class Given>
-const Own& own_as(const Given& given) {
-  const auto* const mine = dynamic_cast<const Own*>(&given);
-  require<MismatchError>(mine != nullptr, "constants prepared for another device");
-  return *mine;
-}
 
 }  // namespace heliograph::backend::cuda

@@ -1,4 +1,4 @@
-#include "device/prepared.h"
+#include "device/constants.h"
 
 #include <algorithm>
 

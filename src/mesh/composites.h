@@ -1,19 +1,10 @@
-// Composites as one member has them: their plans, and their calls on whole items.
+// Composites on whole items, each member its own.
 #pragma once
 
 #include "device/expand.h"
 #include "mesh/kernels.h"
 
 namespace heliograph::mesh {
-
-/// What was prepared for this mesh, on member `m`; null for null. Throws MismatchError.
-std::shared_ptr<const PreparedRing> ring_on(const std::shared_ptr<const PreparedRing>& ring, std::size_t m);
-std::shared_ptr<const PreparedConversion> conversion_on(const std::shared_ptr<const PreparedConversion>& c, std::size_t m);
-const MeshConversion& mesh_of(const std::shared_ptr<const PreparedConversion>& c);
-PermutationHandle permutation_on(const PermutationHandle& permutation, std::size_t m);
-
-/// A plan of this mesh as a member has it. MeshKernels keeps those of whole calls.
-std::shared_ptr<KeySwitchPlan> plan_on(const KeySwitchPlan& plan, std::size_t m);
 
 /// A composite on a member, in batches of the size that the member prefers, with scratch there.
 void post_in_stretches(Operation& op, std::size_t m, const Call& call);
@@ -52,8 +43,6 @@ bool MeshKernels::by_items(Queue& q, const C& call) {
     }
     if (fetched.back().empty()) fetched.back() = op.fetch(v, with_limbs(parts, range(0, v.limbs)));
   });
-  std::vector<PermutationHandle> turns;
-  if constexpr (requires { call.turn; }) turns = turns_of(call.turn, parts);
   op.writes(out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t m = parts[i].member;
@@ -68,10 +57,10 @@ bool MeshKernels::by_items(Queue& q, const C& call) {
       }
     });
     if constexpr (requires { call.key; })
-      mine.key = keys[i].view, mine.plan = plans_.on(call.plan, m, keys[i].limbs);
+      mine.key = keys[i].view, mine.plan = on(call.plan, m, keys[i].limbs);
     else
-      mine.plan = plans_.on(call.plan, m);
-    if constexpr (requires { call.turn; }) mine.turn = turns[m];
+      on(call.plan, m);
+    if constexpr (requires { call.turn; }) on(call.turn, m);
     post_in_stretches(op, m, mine);
   }
   return true;

@@ -1,29 +1,29 @@
-// Constants in the form a backend likes them: made once, used by many kernel calls, immutable.
+// Constants of kernel calls: immutable data that name no device. A device has its forms of them made before calls name them
+// (device/kernels.h).
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "device/forms.h"
 #include "math/conversion.h"
 #include "math/ring.h"
 
 namespace heliograph::device {
 
 /// A ring's primes and twiddles.
-class PreparedRing {
+class PreparedRing : public Constant {
  public:
   explicit PreparedRing(std::shared_ptr<const math::Ring> ring) : ring_(std::move(ring)) {}
-  virtual ~PreparedRing() = default;
   const math::Ring& ring() const { return *ring_; }
 
  private:
   std::shared_ptr<const math::Ring> ring_;
 };
 
-class PreparedConversion {
+class PreparedConversion : public Constant {
  public:
   explicit PreparedConversion(math::Conversion c) : conversion_(std::move(c)) {}
-  virtual ~PreparedConversion() = default;
   const math::Conversion& conversion() const { return conversion_; }
 
  private:
@@ -39,10 +39,9 @@ struct Permutation {
   void check() const;
 };
 
-class PreparedPermutation {
+class PreparedPermutation : public Constant {
  public:
   explicit PreparedPermutation(Permutation p) : permutation_(std::move(p)) { permutation_.check(); }
-  virtual ~PreparedPermutation() = default;
   const Permutation& permutation() const { return permutation_; }
 
  private:
@@ -65,10 +64,9 @@ struct GatheredProduct {
   bool operator==(const GatheredProduct&) const = default;
 };
 
-class PreparedProduct {
+class PreparedProduct : public Constant {
  public:
   explicit PreparedProduct(GatheredProduct p);
-  virtual ~PreparedProduct() = default;
   const GatheredProduct& product() const { return product_; }
   /// Pairs of a weight and an input, padding left out, in one component of one limb.
   math::u64 pairs() const { return gathered_ * product_.outputs; }
