@@ -54,6 +54,7 @@ using PermutationHandle = std::shared_ptr<const PreparedPermutation>;
 template <class T>
 class Common {
  public:
+  Common() : Common(T{}) {}
   Common(const T& value) : value_(std::make_shared<const T>(value)) {}
   operator const T&() const { return *value_; }
   const T& operator*() const { return *value_; }

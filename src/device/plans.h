@@ -88,4 +88,10 @@ struct MultiplyPlan : Constant {
   std::shared_ptr<const PreparedConversion> lower;  // R -> Q, centred
 };
 
+// Throw ShapeError where a plan's lists do not fit each other, or its conversions are not between its primes.
+void check(const DividePlan&);
+void check(const KeySwitchPlan&);
+void check(const LinearPlan&);
+void check(const MultiplyPlan&);
+
 }  // namespace heliograph::device

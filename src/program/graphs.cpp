@@ -103,7 +103,7 @@ std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs,
   try {
     for (std::size_t p = 0; p < parts_.places.size(); ++p) {
       const Place& place = parts_.places[p];
-      if (place.kind == Place::Kind::key) held[p] = keys[place.number]->at(place.which);
+      if (place.kind == Place::Kind::key) held[p] = keys[place.number]->at(place);
     }
     // Other keys, or these again elsewhere: what names their memory is captured anew.
     for (std::size_t p = 0; p < held.size() && !exits_.empty(); ++p) {

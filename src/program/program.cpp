@@ -101,7 +101,7 @@ std::vector<View> Program::replay(const std::vector<View>& inputs, const std::ve
     for (const u32 p : step.places) {
       const Place& place = parts_.places[p];
       if (place.kind != Place::Kind::key || memory[p]) continue;
-      hold(p, keys[place.number]->at(place.which));
+      hold(p, keys[place.number]->at(place));
       held.push_back(p);
     }
     for (const u32 p : born_[s]) {

@@ -20,6 +20,8 @@ using device::View;
 using math::u32;
 using math::u64;
 
+struct Place;
+
 /// Keys of one owner. A program keeps none: it asks for them at each replay, so that they may leave the device in between,
 /// and another owner's serve as well.
 class KeySource {
@@ -29,6 +31,8 @@ class KeySource {
   virtual std::optional<u64> find(const Memory& memory) const = 0;
   /// The memory of a key, brought back where it had left. Throws MissingKeyError, OutOfMemoryError.
   virtual Buffer at(u64 which) const = 0;
+  /// The memory of a place's key, which has at least the bytes that the program shows. Throws MismatchError besides.
+  Buffer at(const Place& place) const;
   /// Whether a call uses prepared keys of this source, which it then holds no longer.
   virtual bool take_out(Call& /*call*/) const { return false; }
   /// Gives such a call the prepared keys of this source.
@@ -39,16 +43,23 @@ class KeySource {
 struct Place {
   enum class Kind : unsigned char { input, key, constant, made };
   Kind kind = Kind::made;
-  u32 number = 0;     // input: which view; key: which source
-  u64 which = 0;      // key: which of its keys
-  Buffer memory;      // constant
-  View shape;         // made: what is allocated; input: what is shown
-  bool alone = true;  // input: no other input shows the same memory
-  bool used = false;  // by a step
+  u32 number = 0;         // input: which view; key: which source
+  u64 which = 0;          // key: which of its keys
+  Buffer memory;          // constant
+  View shape;             // made: what is allocated; input: what is shown
+  bool alone = true;      // input: no other input shows the same memory
+  bool used = false;      // by a step
+  std::size_t reach = 0;  // key: bytes that a saved program shows of it, which a key given for it must have
   PrimeList primes;
   Secrecy secrecy = Secrecy::open;
   bool result = false;  // made, and shown by a result
 };
+
+inline Buffer KeySource::at(const Place& place) const {
+  Buffer memory = at(place.which);
+  require<MismatchError>(memory->bytes() >= place.reach, "a key is smaller than the program's calls take it to be");
+  return memory;
+}
 
 /// A call on places: each view's `data` counts from the first byte of its place.
 struct Step {
@@ -89,6 +100,7 @@ class Program {
   /// Returns the results, in memory of their own. Safe from several threads.
   std::vector<View> replay(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const;
 
+  const Parts& parts() const { return parts_; }
   const std::vector<Step>& steps() const { return parts_.steps; }
   const std::vector<Place>& places() const { return parts_.places; }
   /// Steps that must come one after another.
