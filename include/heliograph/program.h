@@ -32,10 +32,12 @@ class Operands {
   explicit Operands(std::vector<Operand> list);
   const std::vector<Operand>& list() const { return list_; }
   const std::string& signature() const { return signature_; }
+  /// The part of it without figures (noise, bounds, scales, flags). Where this is equal, calls are expected to be the same.
+  const std::string& shapes() const { return shapes_; }
 
  private:
   std::vector<Operand> list_;
-  std::string signature_;
+  std::string shapes_, signature_;
 };
 
 class RecordedProgram;
@@ -43,12 +45,16 @@ class RecordedProgram;
 /// What this thread computes between its making and `finish` or `stop` is performed and recorded.
 class Recording {
  public:
-  explicit Recording(Operands inputs);
+  /// `dry`: what reads the inputs' words is recorded alone. What was made of them meanwhile serves for `finish`, and is refused
+  /// with RecordingError wherever its words are asked for.
+  enum class Mode : unsigned char { performed, dry };
+  explicit Recording(Operands inputs, Mode mode = Mode::performed);
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
-  /// Ends it, on the thread that began it. Throws RecordingError where results are not what was computed meanwhile.
-  RecordedProgram finish(const std::vector<AnyCiphertext>& results);
+  /// Ends it, on the thread that began it. Where one of `known` makes the same calls, the new program shares them with it, its
+  /// constants and graphs included. Throws RecordingError where results are not what was computed meanwhile.
+  RecordedProgram finish(const std::vector<AnyCiphertext>& results, const std::vector<RecordedProgram>& known = {});
   /// Ends it without a program.
   void stop();
 
@@ -68,6 +74,8 @@ class RecordedProgram {
   std::vector<AnyCiphertext> operator()(const Operands& operands) const;
   /// Of the operands it was recorded with.
   const std::string& signature() const;
+  /// Whether both make the same calls, of which there is one recording.
+  bool shares_calls_with(const RecordedProgram& other) const;
 
   struct Summary {
     std::map<std::string, std::size_t> calls;  // by kernel
@@ -76,7 +84,7 @@ class RecordedProgram {
     std::size_t peak_bytes = 0;                // memory that a replay makes at most at a time
     std::size_t constant_bytes = 0;            // memory that the program holds
     std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;  // of a replay
-    std::uint64_t replays = 0, graphs = 0;                          // so far; those that a device replayed as one graph
+    std::uint64_t replays = 0, graphs = 0;  // so far, of all that share its calls; those that a device replayed as one graph
   };
   Summary summary() const;
 
@@ -84,11 +92,16 @@ class RecordedProgram {
   explicit RecordedProgram(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
  private:
+  friend class Recording;
   Handle<State> state_;
 };
 
 /// Records `function` and returns its results with the program.
 std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const Operands& inputs,
                                                               const std::function<std::vector<AnyCiphertext>()>& function);
+/// The program for operands whose signature none of `known` has: what it says of its results is what `function` says for these
+/// operands. `function` is followed and not performed; where its calls are those of a known program, they are shared.
+RecordedProgram follow(const Operands& inputs, const std::function<std::vector<AnyCiphertext>()>& function,
+                       const std::vector<RecordedProgram>& known);
 
 }  // namespace heliograph

@@ -41,22 +41,35 @@ def _nested(tensors: Iterator[Any], nest: Any) -> Any:
     return nest[0](_nested(tensors, part) for part in nest[1])
 
 
-@dataclass(frozen=True)
+#: Signatures of operands whose results' figures a program keeps: a handful of numbers each.
+_FIGURES = 256
+
+
+@dataclass(frozen=True, eq=False)
 class _Recorded:
-    """One recording: the engine's program, and how its results are handed out."""
+    """The engine's program for operands of one signature, and how its results are handed out."""
 
     core: Any
+    shapes: Any  # of the operands, without figures
     nest: Any
     kinds: list[type]  # of the results
     keys: list[Any]  # of each result: the number of the operand whose keys it has, or the keys themselves, or None
+
+    def __call__(self, operands: Any, tensors: list[Any]) -> Any:
+        made = [
+            kind(core, tensors[owner]._keys if isinstance(owner, int) else owner)
+            for kind, core, owner in zip(self.kinds, self.core(operands), self.keys, strict=True)
+        ]
+        return _nested(iter(made), self.nest)
 
 
 class Program:
     """A recorded function. Made by `hg.program`; called as the function is, with the same results to the last bit.
 
-    It is recorded once for each signature of its operands: their shapes, levels, scales, noise and what else the function may
-    have looked at. A call with another signature records again, at the cost of a plain call; `limit` recordings are kept, the
-    least recently used one goes.
+    It is recorded once for each shape, level and parameter set of its operands. A call with others records again, at the cost
+    of a plain call; `limit` recordings are kept, the least recently used one goes. Operands of the same shapes that say other
+    things of themselves (noise, sizes, scales) take the function's Python once more, without its work: what the results say of
+    themselves is what the function gives for these operands. Where that takes other calls, they are another recording.
     """
 
     def __init__(self, function: Callable[..., Any], *, limit: int = 16) -> None:
@@ -68,7 +81,8 @@ class Program:
             raise _core.ParameterError("a program keeps at least one recording")
         self._function = function
         self._limit = int(limit)
-        self._recorded: OrderedDict[Any, _Recorded] = OrderedDict()
+        self._recorded: OrderedDict[Any, _Recorded] = OrderedDict()  # of each signature
+        self._calls: list[Any] = []  # a program for each recording, the one used last at the end
         self._dropped = 0
         self._lock = threading.Lock()
 
@@ -83,48 +97,60 @@ class Program:
             raise _core.DtypeError("a program is called with at least one ciphertext tensor")
         operands = _core.Operands([t._core for t in tensors], [None if t._keys is None else t._keys._core for t in tensors])
         key = (nest, operands.signature)
+        shapes = (nest, operands.shapes)
         with self._lock:
             recorded = self._recorded.get(key)
             if recorded is not None:
-                self._recorded.move_to_end(key)
-        if recorded is None:
-            return self._record(key, operands, tensors, args, kwargs)
-        results = recorded.core(operands)
-        made = [
-            kind(core, tensors[owner]._keys if isinstance(owner, int) else owner)
-            for kind, core, owner in zip(recorded.kinds, results, recorded.keys, strict=True)
-        ]
-        return _nested(iter(made), recorded.nest)
-
-    def _record(self, key: Any, operands: Any, tensors: list[Any], args: Any, kwargs: Any) -> Any:
-        """Calls the function, keeps what it did and returns its results."""
-        recording = _core.Recording(operands)
+                self._use(key, recorded)
+            dry = any(r.shapes == shapes for r in self._recorded.values()) if recorded is None else False
+        if recorded is not None:
+            return recorded(operands, tensors)
+        recording = _core.Recording(operands, dry=dry)
         try:
             value = self._function(*args, **kwargs)
-            try:
-                results, nest = _flat(value, "results")
-            except _core.DtypeError as error:
-                raise _core.RecordingError(str(error)) from None
-            core = recording.finish([t._core for t in results])
+            with self._lock:
+                recorded = self._finish(recording, value, shapes, tensors)
+                self._use(key, recorded)
         finally:
             recording.stop()
+        if not dry:
+            return value
+        del value  # nothing was computed, and its memory serves the replay
+        return recorded(operands, tensors)
+
+    def _finish(self, recording: Any, value: Any, shapes: Any, tensors: list[Any]) -> _Recorded:
+        """What a recording recorded: with the calls of another one where these are the same."""
+        try:
+            results, nest = _flat(value, "results")
+        except _core.DtypeError as error:
+            raise _core.RecordingError(str(error)) from None
+        core = recording.finish([t._core for t in results], self._calls[::-1])
         owners = [t._keys for t in tensors]
         found = [next((i for i, k in enumerate(owners) if k is not None and k is t._keys), t._keys) for t in results]
-        recorded = _Recorded(core, nest, [type(t) for t in results], found)
-        with self._lock:
-            self._recorded[key] = recorded
-            while len(self._recorded) > self._limit:
-                self._recorded.popitem(last=False)
-                self._dropped += 1
-                if self._dropped == 1:
-                    warnings.warn(
-                        f"{self._name} was called with more than {self._limit} signatures of operands (shapes, levels, noise): "
-                        "the recordings used longest ago are dropped and made again when called for; "
-                        "hg.program(..., limit=) keeps more",
-                        RuntimeWarning,
-                        stacklevel=4,
-                    )
-        return value
+        return _Recorded(core, shapes, nest, [type(t) for t in results], found)
+
+    def _use(self, key: Any, recorded: _Recorded) -> None:
+        """Keeps it, as what was used last, and no more than the limits."""
+        self._recorded[key] = recorded
+        self._recorded.move_to_end(key)
+        if len(self._recorded) > _FIGURES:
+            self._recorded.popitem(last=False)
+        if self._calls and self._calls[-1].shares_calls_with(recorded.core):
+            return
+        self._calls = [c for c in self._calls if not c.shares_calls_with(recorded.core)] + [recorded.core]
+        if len(self._calls) <= self._limit:
+            return
+        gone = self._calls.pop(0)
+        for old in [k for k, r in self._recorded.items() if r.core.shares_calls_with(gone)]:
+            del self._recorded[old]
+        self._dropped += 1
+        if self._dropped == 1:
+            warnings.warn(
+                f"{self._name} needed more than {self._limit} recordings, for operands of different shapes or levels: those used "
+                "longest ago are dropped and made again when called for; hg.program(..., limit=) keeps more",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     @property
     def _name(self) -> str:
@@ -132,18 +158,18 @@ class Program:
 
     @property
     def recordings(self) -> int:
-        """How many signatures it has recordings for at this moment."""
-        return len(self._recorded)
+        """How many recordings of different calls it has at this moment."""
+        return len(self._calls)
 
     @property
     def replays(self) -> int:
         """How many calls were replays of what is kept."""
-        return sum(int(r.core.replays) for r in list(self._recorded.values()))
+        return sum(int(core.replays) for core in list(self._calls))
 
     def __repr__(self) -> str:
         lines = [f"<program {self._name}: {self.recordings} of at most {self._limit} recordings"]
-        for r in list(self._recorded.values()):
-            core, calls = r.core, r.core.calls
+        for core in list(self._calls):
+            calls = core.calls
             names = ", ".join(f"{count} {name}" for name, count in sorted(calls.items(), key=lambda c: -c[1]))
             together = f", {core.launches} where alike ones go together" if core.launches else ""
             lines.append(

@@ -58,7 +58,8 @@ void bind_program(nb::module_& m) {
             new (self) Operands(operands_of(tensors, keys));
           },
           "tensors"_a, "keys"_a)
-      .def_prop_ro("signature", [](const Operands& o) { return nb::bytes(o.signature().data(), o.signature().size()); });
+      .def_prop_ro("signature", [](const Operands& o) { return nb::bytes(o.signature().data(), o.signature().size()); })
+      .def_prop_ro("shapes", [](const Operands& o) { return nb::bytes(o.shapes().data(), o.shapes().size()); });
   nb::class_<RecordedProgram>(m, "RecordedProgram")
       .def(
           "__call__",
@@ -71,6 +72,7 @@ void bind_program(nb::module_& m) {
             return list_of(results);
           },
           "operands"_a)
+      .def("shares_calls_with", &RecordedProgram::shares_calls_with, "other"_a)
       .def_prop_ro("calls", [](const RecordedProgram& p) { return p.summary().calls; })
       .def_prop_ro("launches", [](const RecordedProgram& p) { return p.summary().launches; })
       .def_prop_ro("depth", [](const RecordedProgram& p) { return p.summary().depth; })
@@ -82,14 +84,21 @@ void bind_program(nb::module_& m) {
       .def_prop_ro("replays", [](const RecordedProgram& p) { return p.summary().replays; })
       .def_prop_ro("graphs", [](const RecordedProgram& p) { return p.summary().graphs; });
   nb::class_<Recording>(m, "Recording")
-      .def(nb::init<Operands>(), "operands"_a)
+      .def(
+          "__init__",
+          [](Recording* self, const Operands& operands, bool dry) {
+            new (self) Recording(operands, dry ? Recording::Mode::dry : Recording::Mode::performed);
+          },
+          "operands"_a, "dry"_a = false)
       .def(
           "finish",
-          [](Recording& self, const nb::list& results) {
+          [](Recording& self, const nb::list& results, const nb::list& known) {
             std::vector<AnyCiphertext> given;
             for (const nb::handle x : results) given.push_back(ciphertext_of(x));
-            return self.finish(given);
+            std::vector<RecordedProgram> programs;
+            for (const nb::handle p : known) programs.push_back(nb::cast<const RecordedProgram&>(p));
+            return self.finish(given, programs);
           },
-          "results"_a)
+          "results"_a, "known"_a)
       .def("stop", &Recording::stop);
 }

@@ -1,6 +1,9 @@
 // Who sees what a thread's sessions do: a recording (program/tape.h).
 #pragma once
 
+#include <optional>
+#include <span>
+
 #include "device/call.h"
 
 namespace heliograph::device {
@@ -16,10 +19,11 @@ class Observer {
   virtual ~Observer() = default;
   /// Memory of that shape was allocated.
   virtual void allocated(const Buffer& buffer, const View& shape, const PrimeList& primes, Secrecy secrecy) = 0;
-  /// A call of a session that is about to be enqueued. What it throws keeps the call from being enqueued.
-  virtual void enqueues(const Session& session, const Call& call) = 0;
-  /// The host is about to write a view, or to read one. The same holds of what they throw.
-  virtual void uploads(const View& to) = 0;
+  /// A call of a session that is about to be enqueued. What it throws keeps the call from being enqueued; so does false, and
+  /// then all is as if it were, but what it writes is blank: nothing that is performed may read it.
+  virtual bool enqueues(const Session& session, const Call& call) = 0;
+  /// The host is about to write a view, or to read one. The same holds of what they throw. None: bytes that not every process has.
+  virtual void uploads(const View& to, std::optional<std::span<const std::byte>> from) = 0;
   virtual void downloads(const View& from) = 0;
 };
 
@@ -37,6 +41,7 @@ class Observing {
  private:
   template <class F>
   friend void tell_observers(F f);
+  friend bool observed();
   static const Observing* last();
 
   Observer* observer_;  // null: nobody sees anything
@@ -48,6 +53,9 @@ class Unobserved : public Observing {
  public:
   Unobserved() : Observing(nullptr) {}
 };
+
+/// Whether anybody sees what this thread does.
+bool observed();
 
 /// Calls `f` with each observer of this thread.
 template <class F>

@@ -54,6 +54,13 @@ class Wiped final : public Memory {
 
 }  // namespace
 
+void require_words(const View& view) {
+  require<RecordingError>(
+      view.memory == nullptr || !view.memory->blank(),
+      "this tensor was made while a program followed its function for operands of other noise, sizes or scales: nothing was "
+      "computed then; take what a program returns");
+}
+
 Session::Session(Device& device) : device_(device), queue_(device.make_queue()) {}
 
 Queue& Session::queue() const {
@@ -81,9 +88,15 @@ std::size_t Session::scratch_wanted(const Call& call) const {
 }
 
 void Session::enqueue(Call call, const Progress& progress) const {
-  tell_observers([&](Observer& o) { o.enqueues(*this, call); });
-  // The caller holds the memory until this returns: copies of the call need not.
-  each_view(call, [](View& v, Access) { v.memory = nullptr; });
+  bool performs = true;
+  tell_observers([&](Observer& o) { performs = o.enqueues(*this, call) && performs; });
+  if (!performs) check(call);
+  each_view(call, [&](View& v, Access access) {
+    if (performs && access != Access::write) require_words(v);
+    if (!performs && access != Access::read && v.memory) v.memory->leave_blank();
+    v.memory = nullptr;  // the caller holds it until this returns: copies of the call need not
+  });
+  if (!performs) return;
   const std::size_t bytes = scratch_of(call).empty() ? scratch_wanted(call) : 0;
   const Buffer scratch = bytes > 0 ? allocate(bytes) : nullptr;
   enqueue_in(std::move(call), scratch ? Workspace(scratch->address(), bytes) : Workspace(), progress);
@@ -133,22 +146,24 @@ Buffer Session::allocate(const View& shape, const PrimeList& primes, Secrecy sec
 }
 
 void Session::upload(std::span<const std::byte> from, const View& to) const {
-  tell_observers([&](Observer& o) { o.uploads(to); });
+  tell_observers([&](Observer& o) { o.uploads(to, from); });
   device_.upload(queue(), from, to.data);
 }
 
 void Session::download(const View& from, std::span<std::byte> to) const {
   tell_observers([&](Observer& o) { o.downloads(from); });
+  require_words(from);
   device_.download(queue(), from.data, to);
 }
 
 void Session::scatter(std::span<const std::byte> from, const View& to) const {
-  tell_observers([&](Observer& o) { o.uploads(to); });
+  tell_observers([&](Observer& o) { o.uploads(to, std::nullopt); });
   device_.scatter(queue(), from, to.bytes(), to.data);
 }
 
 void Session::gather(const View& from, std::span<std::byte> to) const {
   tell_observers([&](Observer& o) { o.downloads(from); });
+  require_words(from);
   device_.gather(queue(), from.data, from.bytes(), to);
 }
 

@@ -25,6 +25,9 @@ class Scratch {
   Buffer buffer_;
 };
 
+/// Throws RecordingError where a view shows what was only looked at.
+void require_words(const View& view);
+
 class Session {
  public:
   /// `device` must outlive the session (the process's own do).

@@ -20,7 +20,7 @@ std::string to_string(const Shape& shape);
 
 /// The batch axes.
 inline Shape shape_of(const View& view) { return Shape(view.shape.begin(), view.shape.begin() + view.axes); }
-/// All that a view says but where it lies, as bytes: equal where views are of one form.
+/// All that a view says but where it lies, as bytes: equal where views are of one form. An axis of one item has no stride.
 std::string form_of(const View& view);
 /// Whether the words lie as in View::dense.
 bool is_dense(const View& view);

@@ -71,10 +71,16 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   std::byte* address() const { return address_; }
   std::size_t bytes() const { return bytes_; }
+  /// Whether a call that was to write it was only looked at (device/observer.h): then its words are nobody's.
+  bool blank() const { return blank_; }
+  void leave_blank() { blank_ = true; }
 
  protected:
   std::byte* address_;
   std::size_t bytes_;
+
+ private:
+  bool blank_ = false;
 };
 using Buffer = std::shared_ptr<Memory>;
 

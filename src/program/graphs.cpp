@@ -9,6 +9,7 @@ namespace heliograph::program {
 namespace {
 
 constexpr std::size_t kMostExits = 4;
+constexpr std::size_t kMostOwners = 8;  // whose graphs an exit keeps
 
 /// Sets a flag while it is there.
 class Busy {
@@ -79,19 +80,41 @@ void Graphs::enqueue_all(const Exit& exit, const std::vector<Buffer>& keys) cons
   }
 }
 
+bool Graphs::Bound::to(const std::vector<Buffer>& memory) const {
+  return std::equal(keys.begin(), keys.end(), memory.begin(),
+                    [](const auto& a, const auto& b) { return !a.owner_before(b) && !b.owner_before(a); });
+}
+
+Graphs::Bound* Graphs::Exit::bound_to(const std::vector<Buffer>& keys) {
+  const auto found = std::find_if(bound.begin(), bound.end(), [&](const Bound& b) { return b.to(keys); });
+  if (found == bound.end()) return nullptr;
+  bound.splice(bound.begin(), bound, found);
+  return &bound.front();
+}
+
 Graphs::Exit* Graphs::open(const std::vector<Buffer>& keys) {
-  const auto found = std::find_if(exits_.begin(), exits_.end(), [](const Exit& e) { return e.free(); });
-  if (found != exits_.end()) return &*found;
-  if (exits_.size() == kMostExits) return nullptr;
-  const Schedule& s = *schedule_;
-  if (!arena_) arena_ = session_->allocate(s.arena_bytes);
-  Exit exit{.results = std::vector<Buffer>(s.areas.size())};
-  for (std::size_t a = 0; a < s.areas.size(); ++a) {
-    if (s.areas[a].result) exit.results[a] = session_->allocate(s.areas[a].bytes);
+  Exit* exit = nullptr;
+  for (Exit& e : exits_) {
+    if (!e.free()) continue;
+    if (e.bound_to(keys) != nullptr) return &e;
+    if (exit == nullptr) exit = &e;
   }
-  exit.graph = session_->queue().capture([&] { enqueue_all(exit, keys); });
-  bound_.assign(keys.begin(), keys.end());
-  return &exits_.emplace_back(std::move(exit));
+  const Schedule& s = *schedule_;
+  if (exit == nullptr) {
+    if (exits_.size() == kMostExits) return nullptr;
+    if (!arena_) arena_ = session_->allocate(s.arena_bytes);
+    Exit made{.results = std::vector<Buffer>(s.areas.size())};
+    for (std::size_t a = 0; a < s.areas.size(); ++a) {
+      if (s.areas[a].result) made.results[a] = session_->allocate(s.areas[a].bytes);
+    }
+    exit = &exits_.emplace_back(std::move(made));
+  }
+  // Keys of another owner, or these again elsewhere: what names their memory is captured anew.
+  Bound bound{.keys = {keys.begin(), keys.end()}};
+  bound.graph = session_->queue().capture([&] { enqueue_all(*exit, keys); });
+  if (exit->bound.size() == kMostOwners) exit->bound.pop_back();
+  exit->bound.push_front(std::move(bound));
+  return exit;
 }
 
 std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) {
@@ -104,10 +127,6 @@ std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs,
     for (std::size_t p = 0; p < parts_.places.size(); ++p) {
       const Place& place = parts_.places[p];
       if (place.kind == Place::Kind::key) held[p] = keys[place.number]->at(place);
-    }
-    // Other keys, or these again elsewhere: what names their memory is captured anew.
-    for (std::size_t p = 0; p < held.size() && !exits_.empty(); ++p) {
-      if (bound_[p].lock() != held[p]) exits_.clear();
     }
     exit = open(held);
   } catch (const OutOfMemoryError&) {  // one key at a time may still fit
@@ -129,8 +148,8 @@ std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs,
     copies.pieces.push_back({inputs[place.number].lent(), to});
   }
   if (!copies.pieces.empty()) session_->queue().enqueue(copies);
-  if (exit->graph)
-    exit->graph->replay();
+  if (const auto& graph = exit->bound.front().graph)
+    graph->replay();
   else
     enqueue_all(*exit, held);
   ++replays_;

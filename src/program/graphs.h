@@ -9,8 +9,9 @@
 
 namespace heliograph::program {
 
-/// The graphs of one program. Each has results of its own, which are used again when nobody holds them any more; all share
-/// the memory in between, for they run one after another. Under memory pressure they go, and are captured anew.
+/// The graphs of one program. Some have results of their own, which are used again when nobody holds them any more: an exit,
+/// which has a graph for each of the owners whose keys were used last. All share the memory in between, for they run one
+/// after another. Under memory pressure they go, and are captured anew.
 /// HELIOGRAPH_REPLAY=batched, for tests: always, and where a device has no graphs the same calls on batches one by one.
 class Graphs final : public device::Resident {
  public:
@@ -25,13 +26,22 @@ class Graphs final : public device::Resident {
   std::size_t launches() const { return schedule_ ? schedule_->launches() : 0; }
 
  private:
+  /// A graph, and the memory of each key place that it names.
+  struct Bound {
+    std::vector<std::weak_ptr<Memory>> keys;
+    std::unique_ptr<device::Graph> graph = nullptr;  // null: the calls are made at each replay
+    bool to(const std::vector<Buffer>& memory) const;
+  };
   struct Exit {
-    std::vector<Buffer> results;           // of each area that is a result; else null
-    std::unique_ptr<device::Graph> graph;  // null: the calls are made at each replay
+    std::vector<Buffer> results;   // of each area that is a result; else null
+    std::list<Bound> bound = {};  // the one used last first
     bool free() const;
+    /// The one of these keys, now the first; null where there is none.
+    Bound* bound_to(const std::vector<Buffer>& keys);
   };
   /// Whether a replay as a graph is expected to take no longer than its calls one by one.
   bool pays() const;
+  /// An exit that is free, whose first graph is bound to these keys; null where all are held.
   Exit* open(const std::vector<Buffer>& keys);
   void enqueue_all(const Exit& exit, const std::vector<Buffer>& keys) const;
   std::byte* address(const Spot& spot, const Exit& exit) const;
@@ -47,7 +57,6 @@ class Graphs final : public device::Resident {
   std::mutex mutex_;  // of all below
   Buffer arena_;
   std::list<Exit> exits_;
-  std::vector<std::weak_ptr<Memory>> bound_;  // the memory of each key place that the graphs name
   std::atomic<u64> replays_{0};
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/session.h"
+#include "io/sha256.h"
 
 namespace heliograph::program {
 
@@ -43,13 +44,14 @@ class KeySource {
 struct Place {
   enum class Kind : unsigned char { input, key, constant, made };
   Kind kind = Kind::made;
-  u32 number = 0;         // input: which view; key: which source
-  u64 which = 0;          // key: which of its keys
-  Buffer memory;          // constant
-  View shape;             // made: what is allocated; input: what is shown
-  bool alone = true;      // input: no other input shows the same memory
-  bool used = false;      // by a step
-  std::size_t reach = 0;  // key: bytes that a saved program shows of it, which a key given for it must have
+  u32 number = 0;                // input: which view; key: which source
+  u64 which = 0;                 // key: which of its keys
+  Buffer memory;                 // constant
+  std::weak_ptr<Memory> origin;  // constant: its memory, whether or not it is needed
+  View shape;                    // made: what is allocated; input: what is shown
+  bool alone = true;             // input: no other input shows the same memory
+  bool used = false;             // by a step
+  std::size_t reach = 0;         // key: bytes that a saved program shows of it, which a key given for it must have
   PrimeList primes;
   Secrecy secrecy = Secrecy::open;
   bool result = false;  // made, and shown by a result
@@ -84,12 +86,32 @@ inline std::byte* behind(std::byte* base, const std::byte* offset) {
   return base + reinterpret_cast<std::ptrdiff_t>(offset);
 }
 
+/// How a constant was made while recording: by a call, or by the host. Kept to tell whether another recording's is the same.
+struct Making {
+  std::optional<Step> step;
+  std::optional<Shown> written;
+  std::optional<io::Digest> digest;  // of what the host wrote; none: not to be told
+
+  /// Calls `f` with each place that it writes.
+  template <class F>
+  void each_written(F f) const {
+    if (written) f(written->place);
+    std::size_t k = 0;
+    if (!step) return;
+    device::each_view(step->call, [&](const View&, device::Access access) {
+      const u32 p = step->places[k++];
+      if (access != device::Access::read) f(p);
+    });
+  }
+};
+
 class Program {
  public:
   struct Parts {
     std::vector<Place> places;
     std::vector<Step> steps;
     std::vector<Shown> results;
+    std::vector<Making> makings;  // of the constants
   };
   explicit Program(Parts parts);
   Program(const Program&) = delete;

@@ -4,6 +4,7 @@
 
 #include "device/chunks.h"
 #include "device/expand.h"
+#include "io/sha256.h"
 
 namespace heliograph::program {
 
@@ -15,7 +16,8 @@ std::byte* from_first_byte(const std::byte* data, const std::byte* base) {
 
 }  // namespace
 
-Tape::Tape(const std::vector<View>& inputs, std::vector<const KeySource*> keys) : keys_(std::move(keys)) {
+Tape::Tape(const std::vector<View>& inputs, std::vector<const KeySource*> keys, bool dry)
+    : keys_(std::move(keys)), dry_(dry) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const View& v = inputs[i];
     const auto [found, fresh] = known_.try_emplace(v.memory.get(), static_cast<u32>(parts_.places.size()));
@@ -53,10 +55,10 @@ u32 Tape::place_of(const View& view) {
   return number;
 }
 
-void Tape::enqueues(const Session& session, const Call& call) {
+bool Tape::enqueues(const Session& session, const Call& call) {
   if (std::holds_alternative<device::Sample>(call))
     throw RecordingError("a recorded function draws random numbers, which a replay would repeat: encrypt before it");
-  if (device::items_of(call) == 0) return;
+  if (device::items_of(call) == 0) return true;
   Step step{.session = &session, .call = call};
   device::give_scratch(step.call, device::Workspace(nullptr, device::scratch_bytes(call, device::items_of(call))));
   step.work = device::work(step.call);
@@ -80,11 +82,18 @@ void Tape::enqueues(const Session& session, const Call& call) {
     varies_[place] = true;
     parts_.places[place].memory = nullptr;  // each replay has its own
   }
+  if (!varies) constant_.push_back({.step = step});
   parts_.steps.push_back(std::move(step));
+  return !(varies && dry_);
 }
 
-void Tape::uploads(const View& to) {
-  require<RecordingError>(!varies(place_of(to)), "a recorded function writes values from the host into a result");
+void Tape::uploads(const View& to, std::optional<std::span<const std::byte>> from) {
+  const u32 place = place_of(to);
+  require<RecordingError>(!varies(place), "a recorded function writes values from the host into a result");
+  Making written{.written = Shown{.place = place, .view = to.lent()}};
+  written.written->view.data = from_first_byte(to.data, base_[place]);
+  if (from) written.digest = io::sha256(*from);
+  constant_.push_back(std::move(written));
 }
 
 void Tape::downloads(const View& from) {
@@ -94,7 +103,18 @@ void Tape::downloads(const View& from) {
       "program is called; do that with the program's results");
 }
 
-std::shared_ptr<Program> Tape::finish(const std::vector<View>& outputs) {
+void Tape::keep_makings(std::vector<bool> needed) {
+  for (auto making = constant_.rbegin(); making != constant_.rend(); ++making) {
+    bool wanted = false;
+    making->each_written([&](u32 p) { wanted = wanted || needed[p]; });
+    if (!wanted) continue;
+    for (const u32 p : making->step ? making->step->places : std::vector<u32>()) needed[p] = true;
+    parts_.makings.push_back(std::move(*making));
+  }
+  std::reverse(parts_.makings.begin(), parts_.makings.end());
+}
+
+Program::Parts Tape::parts(const std::vector<View>& outputs) {
   for (const View& v : outputs) {
     const u32 place = place_of(v);
     parts_.results.push_back({.place = place, .view = v.lent()});
@@ -103,6 +123,7 @@ std::shared_ptr<Program> Tape::finish(const std::vector<View>& outputs) {
   for (std::size_t p = 0; p < parts_.places.size(); ++p) {
     Place& place = parts_.places[p];
     if (place.kind == Place::Kind::made && !varies_[p]) place.kind = Place::Kind::constant;
+    if (place.kind == Place::Kind::constant) place.origin = held_[p];
   }
   // What no result needs is left out: backwards, a step is needed that writes what a later one or the caller reads.
   std::vector<bool> needed(parts_.places.size());
@@ -132,7 +153,8 @@ std::shared_ptr<Program> Tape::finish(const std::vector<View>& outputs) {
   for (std::size_t p = 0; p < parts_.places.size(); ++p) {
     if (!needed[p]) parts_.places[p].memory = nullptr;
   }
-  return std::make_shared<Program>(std::move(parts_));
+  keep_makings(std::move(needed));
+  return std::move(parts_);
 }
 
 }  // namespace heliograph::program

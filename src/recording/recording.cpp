@@ -1,4 +1,5 @@
 #include "heliograph/program.h"
+#include "program/compare.h"
 #include "program/tape.h"
 #include "recording/values.h"
 
@@ -47,10 +48,10 @@ class RecordedProgram::State {
 
 class Recording::State {
  public:
-  explicit State(Operands given)
+  State(Operands given, Mode mode)
       : inputs(std::move(given)),
         sources(inputs.list()),
-        tape(all_views(inputs.list()), sources.list()),
+        tape(all_views(inputs.list()), sources.list(), mode == Mode::dry),
         observing(std::make_unique<device::Observing>(tape)) {}
 
   Operands inputs;
@@ -59,11 +60,11 @@ class Recording::State {
   std::unique_ptr<device::Observing> observing;
 };
 
-Recording::Recording(Operands inputs) : state_(std::make_unique<State>(std::move(inputs))) {}
+Recording::Recording(Operands inputs, Mode mode) : state_(std::make_unique<State>(std::move(inputs), mode)) {}
 Recording::~Recording() = default;
 void Recording::stop() { state_ = nullptr; }
 
-RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results) {
+RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results, const std::vector<RecordedProgram>& known) {
   require<RecordingError>(state_ != nullptr, "this recording has ended");
   const std::unique_ptr<State> state = std::move(state_);
   state->observing = nullptr;
@@ -75,7 +76,11 @@ RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results) {
   }
   for (const Operand& o : state->inputs.list()) made->inputs.emplace_back(o.tensor, state->inputs.list());
   made->signature = state->inputs.signature();
-  made->program = state->tape.finish(views);
+  program::Program::Parts parts = state->tape.parts(views);
+  for (const RecordedProgram& other : known) {
+    if (!made->program && program::same_calls(other.state_->program->parts(), parts)) made->program = other.state_->program;
+  }
+  if (!made->program) made->program = std::make_shared<program::Program>(std::move(parts));
   return RecordedProgram(std::move(made));
 }
 
@@ -96,6 +101,9 @@ std::vector<AnyCiphertext> RecordedProgram::operator()(const Operands& given) co
 }
 
 const std::string& RecordedProgram::signature() const { return state_->signature; }
+bool RecordedProgram::shares_calls_with(const RecordedProgram& other) const {
+  return state_->program == other.state_->program;
+}
 
 RecordedProgram::Summary RecordedProgram::summary() const {
   const program::Program& p = *state_->program;
@@ -114,6 +122,13 @@ std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const Operands& in
   Recording recording(inputs);
   std::vector<AnyCiphertext> results = function();
   return {recording.finish(results), std::move(results)};
+}
+
+RecordedProgram follow(const Operands& inputs, const std::function<std::vector<AnyCiphertext>()>& function,
+                       const std::vector<RecordedProgram>& known) {
+  Recording recording(inputs, Recording::Mode::dry);
+  const std::vector<AnyCiphertext> results = function();
+  return recording.finish(results, known);
 }
 
 }  // namespace heliograph

@@ -37,7 +37,8 @@ void add_tensor(Text& to, const ring::RnsTensor& t) {
   for (const math::PrimeIndex p : t.primes()) to.add(p);
 }
 
-// One of each for every scheme.
+// One of each for every scheme. What an operand is of, and what it says of itself: the first decides the calls, the second
+// does where the function looks at it, and else only what the results say of themselves.
 
 std::vector<ring::RnsTensor> tensors(const bfv::CiphertextData& x) { return x.parts; }
 std::vector<ring::RnsTensor> tensors(const ckks::CiphertextData& x) { return {x.tensor}; }
@@ -64,23 +65,29 @@ void set_seeds(Data& x, const std::vector<math::Key256>& seeds) {
   x.seed = seeds.front();
 }
 
-void add_state(Text& to, const bfv::CiphertextData& x) {
-  to.add(x.context.get()), to.add(x.context->hash());
-  to.add(x.first_part), to.add(x.packing), to.add(x.width), to.add(x.factors), to.add(x.noise), to.add(x.vouched);
-  to.add(x.seeds.size()), to.add(x.fresh), to.add(x.independent), to.add(x.distinct);
+void add_shape(Text& to, const bfv::CiphertextData& x) {
+  to.add(x.context.get()), to.add(x.context->hash()), to.add(x.first_part), to.add(x.packing);
   for (const ring::RnsTensor& part : x.parts) add_tensor(to, part);
 }
-void add_state(Text& to, const ckks::CiphertextData& x) {
-  to.add(x.context.get()), to.add(x.context->hash());
-  to.add(x.level), to.add(x.scale), to.add(x.width), to.add(x.complex), to.add(x.noise), to.add(x.bound);
-  to.add(x.seed.has_value()), to.add(x.fresh);
+void add_shape(Text& to, const ckks::CiphertextData& x) {
+  to.add(x.context.get()), to.add(x.context->hash()), to.add(x.level);
   add_tensor(to, x.tensor);
 }
-void add_state(Text& to, const tfhe::CiphertextData& x) {
+void add_shape(Text& to, const tfhe::CiphertextData& x) {
   to.add(x.context.get()), to.add(x.context->hash());
-  to.add(x.type.boolean), to.add(x.type.bits), to.add(x.type.is_signed), to.add(x.seed.has_value());
+  to.add(x.type.boolean), to.add(x.type.bits), to.add(x.type.is_signed);
   to.add(device::form_of(x.tensor.view()));
 }
+
+void add_figures(Text& to, const bfv::CiphertextData& x) {
+  to.add(x.width), to.add(x.factors), to.add(x.noise), to.add(x.vouched);
+  to.add(x.seeds.size()), to.add(x.fresh), to.add(x.independent), to.add(x.distinct);
+}
+void add_figures(Text& to, const ckks::CiphertextData& x) {
+  to.add(x.scale), to.add(x.width), to.add(x.complex), to.add(x.noise), to.add(x.bound), to.add(x.seed.has_value());
+  to.add(x.fresh);
+}
+void add_figures(Text& to, const tfhe::CiphertextData& x) { to.add(x.seed.has_value()); }
 
 // Keys: what they can decides what a function does with them.
 
@@ -257,14 +264,14 @@ std::unique_ptr<program::KeySource> key_source(const AnyKeys& keys) {
 
 namespace {
 
-std::string signature_of(const std::vector<Operand>& operands) {
+std::string shapes_of(const std::vector<Operand>& operands) {
   recording::Text text;
   const std::vector<ring::KeyId> ids = recording::key_ids(operands);
   std::vector<device::View> views;
   text.add(operands.size());
   for (const Operand& o : operands) {
     text.add(o.tensor.index());
-    std::visit([&](const auto& c) { recording::add_state(text, c.data()); }, o.tensor);
+    std::visit([&](const auto& c) { recording::add_shape(text, c.data()); }, o.tensor);
     text.add(recording::place(ids, recording::key_of(o.tensor)));
     text.add(o.keys.index());
     std::visit([&](const auto& k) { recording::add_keys(text, k); }, o.keys);
@@ -281,8 +288,15 @@ std::string signature_of(const std::vector<Operand>& operands) {
   return text.take();
 }
 
+std::string figures_of(const std::vector<Operand>& operands) {
+  recording::Text text;
+  for (const Operand& o : operands) std::visit([&](const auto& c) { recording::add_figures(text, c.data()); }, o.tensor);
+  return text.take();
+}
+
 }  // namespace
 
-Operands::Operands(std::vector<Operand> list) : list_(std::move(list)), signature_(signature_of(list_)) {}
+Operands::Operands(std::vector<Operand> list)
+    : list_(std::move(list)), shapes_(shapes_of(list_)), signature_(shapes_ + figures_of(list_)) {}
 
 }  // namespace heliograph

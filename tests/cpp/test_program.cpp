@@ -1,9 +1,12 @@
-// Recorded programs below the schemes: places, constants, lifetimes, layers, batching, and graphs on a made-up GPU.
+// Recorded programs below the schemes: places, constants, lifetimes, layers, batching, dry runs, and graphs on a made-up GPU.
 #include <gtest/gtest.h>
+
+#include <list>
 
 #include "device/kernels.h"
 #include "heliograph/program.h"
 #include "op_rig.h"
+#include "program/compare.h"
 #include "program/schedule.h"
 #include "program/tape.h"
 #include "ring/tensor.h"
@@ -148,7 +151,206 @@ TEST_P(Programs, WhatDependsIsNotJoined) {
   EXPECT_EQ(plan->layers.size(), 2U);
 }
 
+TEST_P(Programs, ADryRunRecordsAndPerformsOnlyConstants) {
+  const RnsTensor a = tensor(1), b = tensor(500), fixed = tensor(40);
+  std::vector<RnsTensor> seen;
+  const auto function = [&](const RnsTensor& x, math::u64 first) {
+    RnsTensor constant(engine_, {3}, 1, device::PrimeList::range(0, 2), math::Domain::ntt);
+    ring::upload(constant, std::vector<std::byte>(constant.bytes(), std::byte(first)));
+    seen = {ring::add(constant, fixed), ring::add(x, x)};
+    return ring::add(times(seen[1], x), times(seen[0], x));
+  };
+  const auto parts_of = [&](const RnsTensor& x, math::u64 first, bool dry) {
+    Tape tape({x.view()}, {}, dry);
+    std::optional<device::Observing> observing(tape);
+    const RnsTensor result = function(x, first);
+    observing.reset();
+    EXPECT_EQ(result.view().memory->blank(), dry);
+    return tape.parts({result.view()});
+  };
+  const Program::Parts performed = parts_of(a, 3, false), dry = parts_of(b, 3, true);
+  EXPECT_TRUE(program::same_calls(performed, dry));
+  EXPECT_TRUE(program::same_calls(dry, performed));
+  EXPECT_EQ(ring::download(seen[0]).size(), seen[0].bytes());
+  EXPECT_THROW(ring::download(seen[1]), RecordingError);
+  EXPECT_THROW(ring::add(seen[1], a), RecordingError);
+  EXPECT_FALSE(program::same_calls(performed, parts_of(b, 4, true)));  // of another constant
+  // A dry run is a recording like another.
+  const RnsTensor expected = function(a, 3);
+  const auto results = Program(Program::Parts(dry)).replay({a.view()}, {});
+  EXPECT_EQ(ring::download(expected.over(results[0])), ring::download(expected));
+}
+
+TEST_P(Programs, OtherCallsAreTold) {
+  const RnsTensor a = tensor(1), fixed = tensor(40), other = tensor(40);
+  const auto parts_of = [&](const std::function<RnsTensor(const RnsTensor&)>& function) {
+    Tape tape({a.view()}, {}, true);
+    std::optional<device::Observing> observing(tape);
+    const RnsTensor result = function(a);
+    observing.reset();
+    return tape.parts({result.view()});
+  };
+  const std::vector<std::function<RnsTensor(const RnsTensor&)>> functions = {
+      [&](const RnsTensor& x) { return ring::add(x, fixed); },
+      [&](const RnsTensor& x) { return ring::add(x, other); },  // equal words, in memory of its own
+      [&](const RnsTensor& x) { return ring::subtract(x, fixed); },
+      [&](const RnsTensor& x) { return ring::add(x, x); },
+      [&](const RnsTensor& x) { return ring::add(ring::add(x, fixed), fixed); },
+      [&](const RnsTensor& x) { return ring::add(fixed, fixed); },
+      [&](const RnsTensor& x) { return x; },
+      [&](const RnsTensor& x) { return x.with_limbs(0, 1); },
+      [&](const RnsTensor& x) { return ring::add(x.with_limbs(0, 1), fixed.with_limbs(0, 1)); },
+      [&](const RnsTensor& x) { return ring::add(x.with_limbs(1, 1), fixed.with_limbs(1, 1)); },
+  };
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    for (std::size_t j = 0; j < functions.size(); ++j)
+      EXPECT_EQ(program::same_calls(parts_of(functions[i]), parts_of(functions[j])), i == j) << i << " " << j;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Programs, testing::Values("ref", "cpu"));
+
+/// Captures the calls of a processor's queue, and counts how often.
+class CapturingQueue final : public device::Queue {
+ public:
+  CapturingQueue(std::shared_ptr<Queue> inner, int& captured) : inner_(std::move(inner)), captured_(captured) {}
+  bool supports(const device::Call& call) const override { return inner_->supports(call); }
+  std::shared_ptr<device::Event> record() override { return inner_->record(); }
+  void after(const device::Event& event) override { inner_->after(event); }
+  void uses(const Buffer& buffer) override { inner_->uses(buffer); }
+  void wait() override { inner_->wait(); }
+  bool captures() const override { return true; }
+  std::unique_ptr<device::Graph> capture(const std::function<void()>& body) override {
+    ++captured_;
+    auto graph = std::make_unique<Captured>(inner_);
+    taken_ = &graph->calls;
+    body();
+    taken_ = nullptr;
+    return graph;
+  }
+
+ protected:
+  void perform(const device::Call& call) override { taken_ != nullptr ? taken_->push_back(call) : inner_->enqueue(call); }
+
+ private:
+  struct Captured final : device::Graph {
+    explicit Captured(std::shared_ptr<Queue> queue) : queue(std::move(queue)) {}
+    void replay() override {
+      for (const device::Call& call : calls) queue->enqueue(call);
+    }
+    std::shared_ptr<Queue> queue;
+    std::vector<device::Call> calls;
+  };
+  std::shared_ptr<Queue> inner_;
+  int& captured_;
+  std::vector<device::Call>* taken_ = nullptr;
+};
+
+class CapturingDevice final : public device::Device {
+ public:
+  std::string name() const override { return "capturing"; }
+  std::string description() const override { return "a processor whose queues make graphs"; }
+  device::MemoryState memory() const override { return inner_->memory(); }
+  Buffer allocate(std::size_t bytes, device::Queue& queue) override { return inner_->allocate(bytes, queue); }
+  std::unique_ptr<device::Queue> make_queue() override {
+    return std::make_unique<CapturingQueue>(inner_->make_queue(), captured);
+  }
+  void upload(device::Queue& queue, std::span<const std::byte> from, std::byte* to) override {
+    inner_->upload(queue, from, to);
+  }
+  void download(device::Queue& queue, const std::byte* from, std::span<std::byte> to) override {
+    inner_->download(queue, from, to);
+  }
+  device::Kernels& kernels() override { return inner_->kernels(); }
+  bool in_host_memory() const override { return true; }
+
+  int captured = 0;
+
+ private:
+  std::unique_ptr<device::Device> inner_ = device::open_device("cpu");
+};
+
+/// One key, which may leave and come back elsewhere.
+class Owner final : public program::KeySource {
+ public:
+  explicit Owner(RnsTensor key) : key(std::move(key)) {}
+  std::optional<math::u64> find(const device::Memory& memory) const override {
+    return &memory == key.view().memory.get() ? std::optional<math::u64>(7) : std::nullopt;
+  }
+  Buffer at(math::u64) const override { return key.view().memory; }
+  RnsTensor key;
+};
+
+TEST(ProgramGraphs, OwnersWhoTakeTurnsKeepTheirGraphs) {
+  CapturingDevice device;
+  const auto engine = std::make_shared<ring::Engine>(device, test::ring_of(test::kField50, kN, 2));
+  const auto tensor = [&](math::u64 first) {
+    RnsTensor t(engine, {3}, 1, device::PrimeList::range(0, 2), math::Domain::ntt);
+    std::vector<math::u64> words(t.view().words());
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = first + i;
+    ring::upload(t, std::as_bytes(std::span(words)));
+    return t;
+  };
+  const auto function = [&](RnsTensor x, const Owner& owner) {
+    for (int i = 0; i < 12; ++i) x = ring::add(ring::multiply_polynomial(x, owner.key), x);
+    return x;
+  };
+  std::list<Owner> owners;
+  for (math::u64 i = 0; i < 10; ++i) owners.emplace_back(tensor(100 * i + 3));
+  Owner &one = owners.front(), &two = *std::next(owners.begin());
+  const RnsTensor a = tensor(5), b = tensor(77);
+  Tape tape({a.view()}, {&one});
+  std::optional<device::Observing> observing(tape);
+  const RnsTensor first = function(a, one);
+  observing.reset();
+  const auto made = tape.finish({first.view()});
+  const auto replayed = [&](const RnsTensor& x, const Owner& owner) {
+    const RnsTensor found = first.over(made->replay({x.view()}, {&owner})[0]);
+    EXPECT_EQ(ring::download(found), ring::download(function(x, owner)));
+    return found;
+  };
+  for (int turn = 0; turn < 5; ++turn) replayed(a, one), replayed(b, two);
+  EXPECT_EQ(device.captured, 2);
+  EXPECT_EQ(made->replays().graphs, 10U);
+  {  // results that are held: each owner has a graph for the next ones
+    const RnsTensor kept = replayed(a, one), too = replayed(b, two);
+    EXPECT_EQ(device.captured, 3);
+    replayed(b, one);
+    EXPECT_EQ(device.captured, 4);
+  }
+  one.key = tensor(9);  // somewhere else
+  replayed(a, one);
+  const int before = device.captured;
+  for (const Owner& owner : owners) replayed(b, owner);
+  const int after = device.captured;
+  EXPECT_GE(after - before, 8);
+  replayed(a, owners.back());  // the last ones are there, the first are not
+  EXPECT_EQ(device.captured, after);
+  replayed(a, one);
+  EXPECT_GT(device.captured, after);
+}
+
+TEST(ProgramGraphs, WhatIsSeenIsNoGraph) {
+  CapturingDevice device;
+  const auto engine = std::make_shared<ring::Engine>(device, test::ring_of(test::kField50, kN, 2));
+  const auto function = [](RnsTensor x) {
+    for (int i = 0; i < 12; ++i) x = ring::add(x, x);
+    return x;
+  };
+  const auto recorded = [](const RnsTensor& x, const std::function<RnsTensor(const RnsTensor&)>& f) {
+    Tape tape({x.view()}, {});
+    std::optional<device::Observing> observing(tape);
+    const RnsTensor result = f(x);
+    observing.reset();
+    return tape.finish({result.view()});
+  };
+  RnsTensor a(engine, {3}, 1, device::PrimeList::range(0, 2), math::Domain::ntt);
+  ring::upload(a, std::vector<std::byte>(a.bytes(), std::byte{0}));
+  const auto inner = recorded(a, function);
+  const auto outer = recorded(a, [&](const RnsTensor& x) { return ring::add(x.over(inner->replay({x.view()}, {})[0]), x); });
+  EXPECT_EQ(device.captured, 0);
+  EXPECT_EQ(outer->steps().size(), 13U);
+}
 
 }  // namespace
 }  // namespace heliograph
