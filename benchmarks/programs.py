@@ -127,6 +127,8 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
         "depth": core.depth,
         "launches": core.launches,
         "graphs": bool(core.graphs),
+        "floor_s": core.times[0] or None,
+        "predicted_s": core.times[1] or None,
         "runs": len(found["eager"][0]),
         "eager_s": statistics.median(found["eager"][0]),
         "eager_host_s": statistics.median(found["eager"][1]),

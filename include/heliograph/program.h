@@ -87,6 +87,13 @@ class RecordedProgram {
     std::uint64_t replays = 0, graphs = 0;  // so far, of all that share its calls; those that a device replayed as one graph
   };
   Summary summary() const;
+  /// Seconds of a replay on the device in use; 0 where nothing is known (TFHE; `predicted`: several devices). The first call in a
+  /// process measures the device for a fraction of a second.
+  struct Times {
+    double floor = 0;      // no less: inputs and results moved once, and the products
+    double predicted = 0;  // call by call, each bound by its operands' bytes or by its products
+  };
+  Times times() const;
 
   class State;
   explicit RecordedProgram(std::shared_ptr<const State> state) : state_(std::move(state)) {}

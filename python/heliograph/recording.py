@@ -63,6 +63,14 @@ class _Recorded:
         return _nested(iter(made), self.nest)
 
 
+def _times(floor: float, predicted: float) -> str:
+    if not floor:
+        return ""
+    scale, unit = next(((s, u) for s, u in ((1.0, "s"), (1e3, "ms")) if floor * s >= 1), (1e6, "us"))
+    about = f", about {predicted * scale:.3g} predicted" if predicted else ""
+    return f"at least {floor * scale:.3g} {unit} by bytes and products{about}; "
+
+
 class Program:
     """A recorded function. Made by `hg.program`; called as the function is, with the same results to the last bit.
 
@@ -176,7 +184,7 @@ class Program:
                 f"  {sum(calls.values())} calls, {core.depth} in a row{together}: {names or 'nothing'}; "
                 f"at most {readable_bytes(core.peak_bytes)} of memory at a time, {readable_bytes(core.constant_bytes)} of constants; "
                 f"reads {readable_bytes(core.bytes_read)}, writes {readable_bytes(core.bytes_written)}, "
-                f"{core.products / 1e6:,.1f} M products; replayed {core.replays} times, {core.graphs} of them as a graph"
+                f"{core.products / 1e6:,.1f} M products; {_times(*core.times)}replayed {core.replays} times, {core.graphs} of them as a graph"
             )
         return "\n".join(lines) + ">"
 

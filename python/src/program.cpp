@@ -2,6 +2,7 @@
 #include "heliograph/program.h"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 
 #include "arrays.h"
 #include "bindings.h"
@@ -81,6 +82,11 @@ void bind_program(nb::module_& m) {
       .def_prop_ro("bytes_read", [](const RecordedProgram& p) { return p.summary().bytes_read; })
       .def_prop_ro("bytes_written", [](const RecordedProgram& p) { return p.summary().bytes_written; })
       .def_prop_ro("products", [](const RecordedProgram& p) { return p.summary().products; })
+      .def_prop_ro("times",
+                   [](const RecordedProgram& p) {
+                     const RecordedProgram::Times t = p.times();
+                     return std::pair(t.floor, t.predicted);
+                   })
       .def_prop_ro("replays", [](const RecordedProgram& p) { return p.summary().replays; })
       .def_prop_ro("graphs", [](const RecordedProgram& p) { return p.summary().graphs; });
   nb::class_<Recording>(m, "Recording")

@@ -11,6 +11,7 @@
 
 #include "device/call.h"
 #include "device/channel.h"
+#include "device/rates.h"
 #include "device/residents.h"
 #include "device/view.h"
 #include "device/work.h"
@@ -174,6 +175,11 @@ class Device {
   virtual double product_ceiling() { return 0; }
   /// The same of products that are summed before one reduction.
   virtual double sum_ceiling() { return 0; }
+  /// What it does a second: measured when first asked for, which takes a fraction of a second.
+  const Rates& rates() {
+    std::call_once(rates_known_, [&] { rates_ = measure_rates(); });
+    return rates_;
+  }
   /// Since the device was opened.
   virtual Traffic traffic() const { return {}; }
   /// Null on devices that compute.
@@ -203,8 +209,13 @@ class Device {
   /// What can be asked to leave when memory runs out (ring/engine.h asks).
   Residents& residents() { return residents_; }
 
+ protected:
+  virtual Rates measure_rates() { return measured_rates(*this, 1); }
+
  private:
   Residents residents_;
+  std::once_flag rates_known_;
+  Rates rates_;
 };
 
 /// A device of its own: "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "cuda:0", "cuda:1" and so on, "cuda" for the first of

@@ -29,13 +29,9 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 
 std::string form_of(const View& v) {
   const auto step = [](std::size_t count, std::size_t stride) { return count > 1 ? stride : 0; };
-  std::array<std::size_t, 7 + 2 * kMaxAxes> form{v.word_size(),
-                                                 static_cast<std::size_t>(v.axes),
-                                                 v.components,
-                                                 step(v.components, v.component_stride),
-                                                 v.limbs,
-                                                 step(v.limbs, v.limb_stride),
-                                                 v.n};
+  std::array<std::size_t, 7 + 2 * kMaxAxes> form{
+      v.word_size(), static_cast<std::size_t>(v.axes), v.components, step(v.components, v.component_stride),
+      v.limbs,       step(v.limbs, v.limb_stride),     v.n};
   for (int i = 0; i < v.axes; ++i)
     form[7 + 2 * i] = v.shape[i], form[8 + 2 * i] = step(v.shape[i], static_cast<std::size_t>(v.stride[i]));
   return {reinterpret_cast<const char*>(form.data()), (7 + 2 * static_cast<std::size_t>(v.axes)) * sizeof form[0]};

@@ -42,6 +42,7 @@ u64 products(const Convert& c) {
 template <class C>
 Count counted(const C& call) {
   Count count{.calls = 1, .products = products(call)};
+  if constexpr (std::is_same_v<C, ForwardNtt> || std::is_same_v<C, InverseNtt>) count.butterflies = count.products;
   std::vector<const View*> read;
   each_view(call, [&](const View& v, Access access) {
     if (access != Access::write) {
@@ -117,6 +118,26 @@ Count counted(const Bootstrap& c) {
 }
 
 }  // namespace
+
+u64 operand_bytes(const Call& call) {
+  return std::visit(
+      []<class C>(const C& c) {
+        Count count;
+        if constexpr (Composite<C> && requires {
+                        c.plan->key_limbs;
+                        c.key.components;
+                      }) {
+          C without = c;  // a key has limbs and digits that a lower level has no use for
+          without.key = c.key.with_components(0, std::min(c.key.components, 2 * c.plan->digits.size()))
+                            .with_limbs(0, c.plan->extended.size());
+          count = counted(without);
+        } else {
+          count = counted(c);
+        }
+        return count.bytes_read + count.bytes_written;
+      },
+      call);
+}
 
 Count work(const Call& call) {
   return std::visit(

@@ -191,6 +191,18 @@ class MeshDevice final : public Mesh {
             .sent_bytes = state_->transport().sent_bytes()};
   }
 
+  /// Of this process's members together; others have as many. What one call takes depends on where its operands lie.
+  device::Rates measure_rates() override {
+    device::Rates sum;
+    double here = 0;
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (!state_->here(m)) continue;
+      const device::Rates& one = state_->member(m).device->rates();
+      sum.bytes += one.bytes, sum.butterflies += one.butterflies, sum.sums += one.sums, ++here;
+    }
+    const double all = static_cast<double>(size()) / std::max(1.0, here);
+    return {.bytes = all * sum.bytes, .butterflies = all * sum.butterflies, .sums = all * sum.sums};
+  }
   double sum_of(double (device::Device::*what)()) {
     double sum = 0;
     for (std::size_t m = 0; m < size(); ++m) {

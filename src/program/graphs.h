@@ -33,7 +33,7 @@ class Graphs final : public device::Resident {
     bool to(const std::vector<Buffer>& memory) const;
   };
   struct Exit {
-    std::vector<Buffer> results;   // of each area that is a result; else null
+    std::vector<Buffer> results;  // of each area that is a result; else null
     std::list<Bound> bound = {};  // the one used last first
     bool free() const;
     /// The one of these keys, now the first; null where there is none.

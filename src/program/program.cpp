@@ -148,6 +148,39 @@ device::Count Program::work() const {
   return sum;
 }
 
+namespace {
+
+bool of_rings(const Call& call) {
+  return std::visit(
+      [](const auto& c) {
+        return !requires { c.layer; };
+      },
+      call);
+}
+
+}  // namespace
+
+Program::Times Program::times() const {
+  const auto seconds = [](u64 amount, double rate) { return rate > 0 ? static_cast<double>(amount) / rate : 0; };
+  Times times;
+  if (parts_.steps.empty()) return times;
+  // The products of TFHE's kernels are of another kind than those that rates are of.
+  if (!std::all_of(parts_.steps.begin(), parts_.steps.end(), [](const Step& s) { return of_rings(s.call); })) return times;
+  const device::Rates& rates = parts_.steps.front().session->device().rates();
+  const device::Count all = work();
+  u64 bytes = 0;
+  for (const Place& place : parts_.places) {
+    if (place.used && (place.kind == Place::Kind::input || place.result)) bytes += place.shape.bytes();
+  }
+  times.floor = std::max(seconds(bytes, rates.bytes),
+                         seconds(all.butterflies, rates.butterflies) + seconds(all.products - all.butterflies, rates.sums));
+  if (rates.transforms == 0) return times;
+  for (const Step& step : parts_.steps)
+    times.predicted += std::max(seconds(step.bytes, rates.bytes), seconds(step.work.products, rates.transforms));
+  times.predicted = std::max(times.predicted, times.floor);
+  return times;
+}
+
 std::size_t Program::launches() const { return graphs_->launches(); }
 Program::Replays Program::replays() const { return {.all = replays_, .graphs = graphs_->replays()}; }
 

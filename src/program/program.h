@@ -71,6 +71,7 @@ struct Step {
   std::vector<u32> places;  // of each view of the call
   u32 source = kNoSource;   // where its prepared keys come from
   device::Count work;
+  u64 bytes = 0;  // of its operands
 };
 
 class Graphs;
@@ -132,6 +133,12 @@ class Program {
   std::size_t constant_bytes() const { return constant_bytes_; }
   /// What its calls read, write and multiply.
   device::Count work() const;
+  /// Seconds of a replay; 0 where nothing is known. Measures the device's rates when first asked for.
+  struct Times {
+    double floor = 0;      // no less: what it takes and gives, once, and its products
+    double predicted = 0;  // its calls one by one, each bound by its operands' bytes or by its products
+  };
+  Times times() const;
   /// Launches of a replay as a graph: alike calls that do not depend on each other are one. 0: there are none.
   std::size_t launches() const;
   /// Replays so far, and those that a device replayed as one graph.

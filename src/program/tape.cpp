@@ -57,11 +57,14 @@ u32 Tape::place_of(const View& view) {
 
 bool Tape::enqueues(const Session& session, const Call& call) {
   if (std::holds_alternative<device::Sample>(call))
-    throw RecordingError("a recorded function draws random numbers, which a replay would repeat: encrypt before it");
+    throw RecordingError(
+        "a recorded function draws random numbers, as encryption does, which a replay would repeat: encrypt outside of it "
+        "and "
+        "pass the result as an operand");
   if (device::items_of(call) == 0) return true;
   Step step{.session = &session, .call = call};
   device::give_scratch(step.call, device::Workspace(nullptr, device::scratch_bytes(call, device::items_of(call))));
-  step.work = device::work(step.call);
+  step.work = device::work(step.call), step.bytes = device::operand_bytes(step.call);
   device::give_scratch(step.call, {});
   bool varies = false;
   for (std::size_t k = 0; k < keys_.size() && step.source == Step::kNoSource; ++k) {
@@ -92,7 +95,7 @@ void Tape::uploads(const View& to, std::optional<std::span<const std::byte>> fro
   require<RecordingError>(!varies(place), "a recorded function writes values from the host into a result");
   Making written{.written = Shown{.place = place, .view = to.lent()}};
   written.written->view.data = from_first_byte(to.data, base_[place]);
-  if (from) written.digest = io::sha256(*from);
+  if (from && parts_.places[place].secrecy == Secrecy::open) written.digest = io::sha256(*from);
   constant_.push_back(std::move(written));
 }
 

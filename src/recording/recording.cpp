@@ -117,6 +117,11 @@ RecordedProgram::Summary RecordedProgram::summary() const {
   return s;
 }
 
+RecordedProgram::Times RecordedProgram::times() const {
+  const program::Program::Times t = state_->program->times();
+  return {.floor = t.floor, .predicted = t.predicted};
+}
+
 std::pair<RecordedProgram, std::vector<AnyCiphertext>> record(const Operands& inputs,
                                                               const std::function<std::vector<AnyCiphertext>()>& function) {
   Recording recording(inputs);

@@ -42,6 +42,9 @@ def integers() -> None:
         program = hg.program(both)
         replayed = [program(x, y) for _ in range(3)]
         assert program.replays == 2
+        followed = program(x + x, y - y)  # of other noise: no other calls
+        assert [digest(t) for t in followed] == [digest(t) for t in both(x + x, y - y)]
+        assert (program.recordings, program.replays) == (1, 3)
         assert all([digest(t) for t in pair] == [digest(t) for t in both(x, y)] for pair in replayed)
 
 

@@ -268,8 +268,27 @@ def test_it_says_what_it_is(party: Party) -> None:
     assert text.startswith("<program f: 1 of at most 16 recordings")
     assert "1 key_switch" in text
     assert "1 bfv_multiply" in text  # the other's result nobody has
-    assert "replayed 0 times" in text
     assert "4 calls, 4 in a row, 4 where alike ones go together" in text
+    assert "replayed 0 times" in text
+
+
+@pytest.mark.parametrize(("device", "known"), [("cpu", "both"), ("2*cpu/limb/uncalibrated", "floor"), ("null", "nothing")])
+def test_predicted_times(device: str, known: str) -> None:
+    p = Party(opened("bfv", device))
+    x = p.tensor(np.arange(16))
+    f, twice = hg.program(mixed_alone, x), hg.program(lambda x: (mixed_alone(x), mixed_alone(x + x)), x)
+    floor, predicted = f._calls[0].times
+    assert (floor > 0, predicted > 0) == {"both": (True, True), "floor": (True, False), "nothing": (False, False)}[known]
+    assert ("at least" in repr(f), "predicted" in repr(f)) == (floor > 0, predicted > 0)
+    if known == "both":
+        assert floor <= predicted
+        assert twice._calls[0].times[1] > 1.9 * predicted
+    assert hg.program(lambda x: x, x)._calls[0].times == (0, 0)
+
+
+def mixed_alone(x: Any) -> Any:
+    """Products and rotations."""
+    return hg.rotate_rows(hg.relinearize(x * x), 1) + x
 
 
 def test_decorated(party: Party) -> None:

@@ -56,6 +56,9 @@ class CpuDevice final : public device::Device {
   double sum_ceiling() override { return kernels_.instructions().sum_ceiling(make_modulus(kCeilingPrime)); }
   MemoryPool& pool() { return *pool_; }
 
+ protected:
+  device::Rates measure_rates() override { return device::measured_rates(*this, kernels_.threads()); }
+
  private:
   const device::Slot slot_;
   std::shared_ptr<MemoryPool> pool_;

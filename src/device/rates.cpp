@@ -1,0 +1,65 @@
+#include "device/rates.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "device/kernels.h"
+#include "math/primes.h"
+
+namespace heliograph::device {
+
+namespace {
+
+/// The least time of a call: whatever disturbs only adds to it.
+double seconds_of(Queue& queue, const Call& call, int times) {
+  double least = 1e9;
+  for (int i = 0; i < times; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    queue.enqueue(call);
+    queue.wait();
+    if (i > 0) least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return least;
+}
+
+double copied_bytes(Device& device, Queue& queue) {
+  constexpr std::size_t kItems = 128, kWords = std::size_t{1} << 17;  // 128 MiB to as many
+  const Buffer memory = device.allocate(2 * kItems * kWords * sizeof(u64), queue);
+  const View both = View::dense(memory->address(), Word::w64, {2 * kItems}, 1, 1, kWords);
+  queue.enqueue(Zero{both});
+  return static_cast<double>(both.bytes()) /
+         seconds_of(queue, Copy{both.with_leading(0, kItems), both.with_leading(kItems, kItems)}, 4);
+}
+
+double transformed_products(Device& device, Queue& queue) {
+  constexpr std::size_t kDegree = std::size_t{1} << 14, kPrimes = 8;
+  const auto ring = std::make_shared<const math::Ring>(kDegree, Word::w64, math::largest_primes(50, kPrimes, 2 * kDegree));
+  const auto prepared = device.kernels().prepare(ring);
+  double rate = 0;
+  for (std::size_t items = 4; items <= 256; items *= 8) {  // more where a few are done in no time
+    const Buffer memory = device.allocate(items * kPrimes * kDegree * sizeof(u64), queue);
+    const View v = View::dense(memory->address(), Word::w64, {items}, 1, kPrimes, kDegree);
+    queue.enqueue(Zero{v});
+    const Call call = ForwardNtt{prepared, PrimeList::range(0, kPrimes), v, v};
+    const double seconds = seconds_of(queue, call, 6);
+    rate = static_cast<double>(work(call).products) / seconds;
+    if (seconds > 1e-3) break;
+  }
+  return rate;
+}
+
+}  // namespace
+
+Rates measured_rates(Device& device, double threads) {
+  if (device.counter() != nullptr) return {};
+  Rates rates{.butterflies = threads * device.product_ceiling(), .sums = threads * device.sum_ceiling()};
+  try {
+    const std::unique_ptr<Queue> queue = device.make_queue();
+    rates.bytes = copied_bytes(device, *queue);
+    rates.transforms = transformed_products(device, *queue);
+  } catch (const OutOfMemoryError&) {  // somebody else has it: then this is not known
+  }
+  return rates;
+}
+
+}  // namespace heliograph::device
