@@ -259,6 +259,19 @@ def _approximate(set_name: str, name: str, items: int) -> Ready:
     return Ready(lambda: called.run(*operands), ckks_cases.describe(p) | {"items": items}, moved, products)
 
 
+def _slice(set_name: str, items: int, whole: int) -> Ready:
+    """A product of the first so many of the items of two tensors."""
+    _operands.cache_clear()
+    _parties.cache_clear()
+    a, b = ckks_cases.pair(set_name, whole)
+    p = a.parameters
+    result = a[:items] * b[:items]
+    result.wait()
+    moved = (a.nbytes + b.nbytes) * items // whole + result.nbytes + p.switch_key_bytes
+    products = items * sum(ckks_cases.counts(set_name, "rescaled").values())
+    return Ready(lambda: a[:items] * b[:items], ckks_cases.describe(p) | {"items": items, "of": whole}, moved, products)
+
+
 ASKED_CKKS = {"rescaled": (330e-6, 250e-6), "rotate": (310e-6, 235e-6)}  # alone; of a batch, each
 for _edition in ("", "/w32"):
     for _name in ckks_cases.OPERATIONS:
@@ -271,6 +284,13 @@ for _edition in ("", "/w32"):
                 _items,
                 _limits[_place] * _items if _limits else None,
             )
+
+
+CASES["ckks-slice-2^16-x8-w64"] = Case(
+    "CKKS multiply + relinearize + rescale, the first 8 of 64 as a slice, N=2^16, log QP 1740 or more, four digits, w64",
+    partial(_slice, "n16-l28", 8, 64),
+    8,
+)
 
 
 @lru_cache(maxsize=1)

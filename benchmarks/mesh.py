@@ -34,12 +34,17 @@ FORCED = (
 )
 #: Cases and the layouts they are measured in. What takes longest is last.
 LAYOUTS: dict[str, tuple[str, ...]] = dict.fromkeys(ALONE, (AUTO, ONE, *FORCED)) | {
+    "add-2^15-x1-w64": (AUTO,),
     "multiply-2^15-x16-w64": (AUTO, "limb"),
     "multiply-2^16-x16-w64": (AUTO, "limb"),
     "hvadd-2^15-x500-w64": (AUTO,),
     "hvadd-2^15-x500-w32": (AUTO,),
     "hvmul-2^15-x250-w64": (AUTO, "limb"),
     "hvmul-2^15-x250-w32": (AUTO,),
+    "bgv-multiply-2^14-x1-w64": (AUTO,),
+    "ckks-rescaled-2^16-x1-w64": (AUTO, "limb"),
+    "ckks-rescaled-2^16-x16-w64": (AUTO,),
+    "ckks-slice-2^16-x8-w64": (AUTO,),
     "hcnn5-2020-w64": (AUTO,),
     "hcnn5-2020-w32": (AUTO,),
     "hcnn5-paper-w64": (AUTO,),

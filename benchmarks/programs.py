@@ -1,6 +1,7 @@
 """Functions of ciphertext tensors as they are and as recorded programs, in one run.
 
     python benchmarks/programs.py --out benchmarks/results/mine-programs.json
+    HELIOGRAPH_DEVICE=cuda:0,cuda:1 python benchmarks/programs.py --only ten,branches --out benchmarks/results/two-programs.json
 
 Each case is timed in turns, function and program, in one process: a call and the wait for it, and what the call alone takes
 the host. Both results are compared bit by bit.
@@ -21,6 +22,7 @@ from typing import Any
 
 import cases
 import ckks_cases
+import mesh
 import numpy as np
 import nvml
 import run as runner
@@ -71,6 +73,14 @@ def branches(x: Any, y: Any) -> Any:
     return a, b
 
 
+def ten(x: Any, y: Any) -> Any:
+    """Two independent chains of ten products each."""
+    a, b = x, y
+    for _ in range(10):
+        a, b = a * x, b * y
+    return a, b
+
+
 #: Words, scheme and set, function.
 CASES: dict[str, tuple[str, str, str, Function]] = {
     "chain-bgv-2^14": ("20 BGV multiplications + relinearizations in a chain, N=2^14", "bgv", "bgv-n14", chain),
@@ -81,6 +91,7 @@ CASES: dict[str, tuple[str, str, str, Function]] = {
     "branches-ckks-2^14": ("two independent branches of four CKKS products, N=2^14", "ckks", "n14-l8", branches),
     "branches-ckks-2^15": ("two independent branches of four CKKS products, N=2^15", "ckks", "n15-l20", branches),
     "branches-ckks-2^16": ("two independent branches of four CKKS products, N=2^16", "ckks", "n16-l28", branches),
+    "ten-ckks-2^16": ("two independent branches of ten CKKS products, N=2^16", "ckks", "n16-l28", ten),
 }
 
 
@@ -157,7 +168,8 @@ def main() -> None:
         )
     machine = runner.machine() | {"device": hg.devices()[0], "threads": os.environ.get("HELIOGRAPH_THREADS", "all")}
     if _core.device_name().startswith("cuda"):
-        machine |= nvml.Gpus().describe()
+        members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())
+        machine |= nvml.Gpus(mesh.numbers_of(members)).describe()
     report = {
         "kind": "programs",
         "machine": machine,
