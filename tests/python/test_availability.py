@@ -334,6 +334,7 @@ def named_sets() -> dict[str, Any]:
     for spec in (exact, ckks, tfhe):
         spec.name = NAME
     exact.slots = ckks.slots = 64  # numbers of their own: equal ones are one set, whatever its name
+    tfhe.n = 34
     return {
         "bfv": (hg.bfv.Parameters(_core.Parameters(exact)), np.ones(64, dtype=int)),
         "ckks": (hg.ckks.Parameters(_core.CkksParameters(ckks)), np.ones(64)),

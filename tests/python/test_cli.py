@@ -386,7 +386,8 @@ def test_params_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["params", *arguments]) == 0
         assert wanted in capsys.readouterr().out
     assert run(["devices"]) == 0
-    assert capsys.readouterr().out.strip() == "\n".join(hg.devices())
+    shown, known = (re.sub(r"[\d.]+ GiB of", "some of", text) for text in (capsys.readouterr().out, "\n".join(hg.devices())))
+    assert shown.strip() == known  # others may take memory meanwhile
 
 
 @pytest.mark.parametrize("packed", [False, True])
