@@ -41,7 +41,8 @@ class Graph {
 
 /// Some of a queue's work that touches no result of its other branches.
 struct Branch {
-  std::function<void()> run;  // allocates, and enqueues
+  std::size_t steps = 0;
+  std::function<void(std::size_t)> run;  // one step, in their order: allocates, and enqueues
   Count work;
   std::size_t bytes = 0;  // of operands that it finds
 };
@@ -74,7 +75,9 @@ class Queue {
   }
   /// Runs branches one after another; a device of several parts may have what they make on different ones.
   virtual void apart(const std::vector<Branch>& branches) {
-    for (const Branch& branch : branches) branch.run();
+    for (const Branch& branch : branches) {
+      for (std::size_t s = 0; s < branch.steps; ++s) branch.run(s);
+    }
   }
   /// Blocks until all work enqueued so far is done; throws DeviceError naming the first failed kernel.
   virtual void wait() = 0;

@@ -86,6 +86,7 @@ void MeshQueue::apart(const std::vector<device::Branch>& branches) {
   const std::vector<double>& weights = state_->weights();
   const std::size_t home = state_->fastest();
   std::vector<double> busy(members);
+  std::vector<std::vector<const device::Branch*>> on(members);
   for (const device::Branch& branch : branches) {
     const double seconds = static_cast<double>(branch.work.products) / kProducts * costs.transform(kN);
     const double moved =
@@ -98,8 +99,21 @@ void MeshQueue::apart(const std::vector<device::Branch>& branches) {
       if (until(m) < until(best)) best = m;
     }
     busy[best] = until(best);
-    const Homed there(*state_, best);
-    branch.run();
+    on[best].push_back(&branch);
+  }
+  // A step for each member in turn: the second begins while the first still has steps to come. Those of one member follow each
+  // other, so that it holds what one of its branches holds.
+  std::vector<std::pair<std::size_t, std::size_t>> at(members);  // branch and step
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t m = 0; m < members; ++m) {
+      auto& [branch, step] = at[m];
+      while (branch < on[m].size() && step == on[m][branch]->steps) ++branch, step = 0;
+      if (branch == on[m].size()) continue;
+      const Homed there(*state_, m);
+      on[m][branch]->run(step++);
+      more = true;
+    }
   }
 }
 

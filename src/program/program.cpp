@@ -126,10 +126,8 @@ std::vector<View> Program::replay(const std::vector<View>& inputs, const std::ve
   };
   std::vector<device::Branch> branches;
   for (const Branch& branch : branches_) {
-    const auto run = [&perform, &branch] {
-      for (const u32 s : branch.steps) perform(s);
-    };
-    branches.push_back({.run = run, .work = branch.work, .bytes = branch.bytes});
+    const auto run = [&perform, &branch](std::size_t s) { perform(branch.steps[s]); };
+    branches.push_back({.steps = branch.steps.size(), .run = run, .work = branch.work, .bytes = branch.bytes});
   }
   if (!branches.empty()) parts_.steps.front().session->queue().apart(branches);
   std::vector<View> results;
