@@ -6,16 +6,20 @@ python benchmarks/pages.py --check   # names the pages that differ from their fi
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import table
+import two_gpus_words
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Files of one kind, which make one table.
 CORES = ("zen4.json", "zen4-hcnn5.json")
 GPU = ("h200.json",)
-TWO_GPUS = ("h200x2-mesh.json", "h200x2-hcnn11.json", "h200x2-levelled.json")
+TWO_GPUS = ("h200x2-mesh.json", "h200x2-hcnn11.json", "h200x2-levelled.json")  # every layout, and what moves
+WORK_ON_TWO = ("h200x2-workloads.json", "h200x2-hcnn11.json")
+LIMBS_ON_TWO = ("h200x2-workloads.json", "h200x2-limbs.json")
 FOUR_GPUS = ("h200x4-mesh.json", "h200x4-hcnn11.json")
 FOUR_WITH_FLAGS = ("h200x4-flags.json",)
 TFHE = ("zen4-tfhe.json", "h200-tfhe-kernels.json", "h200-tfhe.json", "h200-tfhe-large.json")
@@ -23,17 +27,20 @@ TFHE_ON_ONE = ("h200x2-tfhe-one.json",)
 TFHE_ON_TWO = ("h200x2-tfhe-two.json",)
 LEVELLED = ("zen4-levelled.json", "h200-levelled.json")
 RANKS = ("h200x4-ranks.json", "zen4-ranks.json")
-PROGRAMS = ("h200-programs.json",)
+PROGRAMS = ("h200-programs.json", "h200x2-programs.json")
+BESIDE = ("h200-beside.json",)
 HELR = ("zen4-helr.json", "h200-helr.json")
 DOUBLECRT = ("zen4-doublecrt.json", "zen4-helib.json", "h200-doublecrt.json", "h200x4-doublecrt.json")
 ROWS_15 = ("h200-doublecrt-15-rows.json",)
+#: Of the README's words, in the order that they are taken in.
+WORDS_OF_TWO = (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)
 #: Which files a page shows, whether every case or the headlines, and words that tell two places of one kind apart.
 PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     "README.md": ((CORES, False, ""), (GPU, False, ""), (TFHE, False, ""), (LEVELLED, False, "")),
     "docs/benchmarks.md": (
         (CORES, False, ""),
         (GPU, False, ""),
-        (TWO_GPUS, False, " of two"),
+        (WORK_ON_TWO, False, " of two"),
         (FOUR_GPUS, False, " of four"),
         (TFHE, False, ""),
         (LEVELLED, False, ""),
@@ -44,8 +51,14 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     ),
     "benchmarks/results/cores.md": ((CORES, True, ""),),
     "benchmarks/results/gpu.md": ((GPU, True, ""),),
-    "benchmarks/results/two-gpus.md": ((TWO_GPUS, True, ""), (TFHE_ON_ONE, True, " on one"), (TFHE_ON_TWO, True, " on two")),
+    "benchmarks/results/two-gpus.md": (
+        (TWO_GPUS, True, ""),
+        (LIMBS_ON_TWO, True, " since"),
+        (TFHE_ON_ONE, True, " on one"),
+        (TFHE_ON_TWO, True, " on two"),
+    ),
     "benchmarks/results/four-gpus.md": ((FOUR_GPUS, True, ""), (FOUR_WITH_FLAGS, True, " with flags")),
+    "benchmarks/results/beside.md": ((BESIDE, True, ""),),
     "benchmarks/results/tfhe.md": ((TFHE, True, ""),),
     "benchmarks/results/ckks-bgv.md": ((LEVELLED, True, ""), (HELR, True, "")),
     "benchmarks/results/ranks.md": ((RANKS, True, ""),),
@@ -61,6 +74,9 @@ def text_of(page: str) -> str:
         for kind, reports in table.by_kind([table.RESULTS / name for name in files]).items():
             lines = (table.WHOLE if whole else table.HEADLINES)[kind](reports)
             text = table.replace_figures(text, where, lines, kind + more)
+    if page == "README.md":
+        reports = {name: json.loads((table.RESULTS / name).read_text(encoding="utf-8")) for name in WORDS_OF_TWO}
+        text = table.replace_figures(text, where, two_gpus_words.words(reports, table.seconds), "two GPUs")
     return text
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import beside_tables
 import doublecrt_tables
 import helr_tables
 import levelled_tables
@@ -480,6 +481,8 @@ def kind_of(report: Row) -> str:
         return "doublecrt figures"
     if helr_tables.is_helr(report):
         return "helr figures"
+    if beside_tables.is_beside(report):
+        return "beside figures"
     if programs_tables.is_programs(report):
         return "programs figures"
     if ranks_tables.is_ranks(report):
@@ -504,6 +507,7 @@ WHOLE: dict[str, Callable[[dict[str, Row]], list[str]]] = {
     "ranks figures": lambda reports: headed(reports) + ranks_tables.whole(reports, seconds),
     "helr figures": lambda reports: headed(reports) + helr_tables.whole(reports, seconds),
     "programs figures": lambda reports: headed(reports) + programs_tables.rows(reports, seconds),
+    "beside figures": lambda reports: beside_tables.rows(reports, seconds),
 }
 HEADLINES: dict[str, Callable[[dict[str, Row]], list[str]]] = WHOLE | {
     "figures": first_screen,

@@ -558,3 +558,79 @@ def test_ranks_are_measured_beside_one_process(tmp_path: Path) -> None:
     assert all(r["correct"] and r["sent_bytes"] == 0 and r["exchanged_bytes"] == 0 for r in rows)
     table = subprocess.run([sys.executable, str(FOLDER / "table.py"), str(out)], capture_output=True, text=True, check=True)
     assert "| 3 BGV multiplications | 2 |" in table.stdout
+
+
+# One tree beside another
+
+
+class Timed:
+    """A tree whose turns take what they are told to."""
+
+    def __init__(self, times: list[float], skipped: str = "") -> None:
+        self.times, self.skipped, self.asked = times, skipped, 0
+
+    def ask(self, **what: Any) -> None:
+        """Counts turns."""
+        self.asked += "seconds" in what
+        self.last = what
+
+    def told(self) -> dict[str, Any]:
+        """Of a case, or of a turn."""
+        if "case" in self.last:
+            return {"skipped": self.skipped} if self.skipped else {"parameters": {}, "device": "D, 1"}
+        time = self.times[self.asked - 1]
+        return {"median_s": time, "call_s": None, "pipe_s": time, "runs": 1}
+
+
+def test_what_seems_slower_is_timed_again() -> None:
+    """The lowest of the turns counts; a case that one of the trees has not is skipped."""
+    import beside
+
+    def compare(before: Timed, after: Timed) -> dict[str, Any]:
+        return beside.compare("add", (before, after), 0.1, 2, 1.03)  # type: ignore[arg-type]
+
+    steady = compare(Timed([1.0, 1.1]), Timed([1.2, 1.02]))
+    assert (steady["ratio"], len(steady["after"]["turns_s"])) == (pytest.approx(1.02), 2)
+    assert "call_s" not in steady["after"]
+    again = compare(Timed([1.0, 1.0, 1.0, 1.0]), Timed([1.2, 1.3, 1.01, 1.1]))
+    assert (again["ratio"], len(again["before"]["turns_s"])) == (pytest.approx(1.01), 4)
+    slower = compare(Timed([1.0] * 4), Timed([1.2] * 4))
+    assert slower["ratio"] == pytest.approx(1.2)
+    assert compare(Timed([]), Timed([], "no such case")) == {"beside": "add", "skipped": "no such case"}
+
+
+def test_tables_of_one_tree_beside_another_name_what_is_slower() -> None:
+    """With how far its turns are apart."""
+    import beside_tables
+    import table
+
+    def row(what: str, before: float, after: float) -> dict[str, Any]:
+        times = [{"median_s": t, "call_s": t / 2, "turns_s": [t, 2 * t]} for t in (before, after)]
+        return {"what": what, "beside": what, "before": times[0], "after": times[1], "ratio": after / before}
+
+    report = {"kind": "beside", "commit": "a" * 40, "before_commit": "b" * 40, "date": "d"} | {
+        "machine": {"device": "G, 1", "processor": "P"},
+        "results": [row("sum", 1.0, 1.1), row("product", 1.0, 0.9), {"what": "x", "beside": "x", "skipped": "no"}],
+    }
+    assert table.kind_of(report) == "beside figures"
+    lines = beside_tables.rows({"f.json": report}, table.seconds)
+    assert lines[0] == "**f.json**: G (P); commit aaaaaaaaaaaa beside bbbbbbbbbbbb; d"
+    assert "2 cases" in lines[2]
+    assert "above 1.03: sum 1.100 (turns 1 s to 2 s before, 1.1 s to 2.2 s now)." in lines[2]
+    assert lines[-1] == "| product | 1 s | 900 ms | 0.900 | 500 ms | 450 ms |"
+
+
+def test_programs_on_several_gpus_stand_beside_one() -> None:
+    """In a table of their own: over one GPU's function and its program."""
+    import programs_tables
+    import table
+
+    def report(gpus: int, program: float) -> dict[str, Any]:
+        row = {"program": "p", "what": "w", "calls": 2, "launches": 1, "graphs": True} | dict.fromkeys(
+            ("eager_s", "eager_host_s", "program_host_s"), 3.0
+        )
+        return {"machine": {"gpus": gpus}, "results": [row | {"program_s": program}]}
+
+    lines = programs_tables.rows({"one": report(1, 2.0), "two": report(2, 1.0)}, table.seconds)
+    assert lines[2] == "| w | 2 | 1, a graph | 3 s | 3 s | 2 s | 3 s | 1.50 |"
+    assert lines[-1] == "| w | 3 s | 1 s | 3 s | 3.00 | 2.00 |"
