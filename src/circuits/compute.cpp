@@ -10,8 +10,6 @@ namespace heliograph::tfhe {
 
 namespace {
 
-constexpr std::size_t kTerms = 64;  // of one sum's circuit
-
 circuits::Encoding encoding_of(const Spec& spec) { return {spec.message_bits, spec.carry_bits, spec.norm}; }
 
 std::string text_of(const Shape& shape) {
@@ -50,13 +48,13 @@ std::size_t size_of(const Shape& shape) {
 std::vector<Ciphertext> sum_in_rounds(const EvaluationKeys& keys, const Operation& operation,
                                       const std::vector<Ciphertext>& operands, const Progress& progress) {
   std::vector<Ciphertext> left = operands;
-  while (left.size() > kTerms) {
+  while (left.size() > circuits::kSumTerms) {
     std::vector<Ciphertext> sums;
     std::vector<std::vector<Ciphertext>> rounds;
     const auto same = [](const Ciphertext& a, const Ciphertext& b) { return &a.data() == &b.data(); };
-    for (std::size_t i = 0; i < left.size(); i += kTerms) {
+    for (std::size_t i = 0; i < left.size(); i += circuits::kSumTerms) {
       const auto first = left.begin() + static_cast<std::ptrdiff_t>(i);
-      rounds.emplace_back(first, first + static_cast<std::ptrdiff_t>(std::min(kTerms, left.size() - i)));
+      rounds.emplace_back(first, first + static_cast<std::ptrdiff_t>(std::min(circuits::kSumTerms, left.size() - i)));
       const std::vector<Ciphertext>& now = rounds.back();
       // A sum that was there before has the noise it had before: it must be known as the same.
       const auto before = std::find_if(rounds.begin(), rounds.end() - 1, [&](const auto& r) {
@@ -117,7 +115,8 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
     types.push_back(c.type());
   }
   const std::vector<Type> results = circuits::result_types(operation, types);
-  if (operation.name == "sum" && operands.size() > kTerms) return sum_in_rounds(keys, operation, operands, progress);
+  if (operation.name == "sum" && operands.size() > circuits::kSumTerms)
+    return sum_in_rounds(keys, operation, operands, progress);
   const circuits::Encoding encoding = encoding_of(data.context->spec());
   const Shape shape = broadcast_shape(operands);
   const std::size_t items = size_of(shape), parallel = keys.parameters().parallel_bootstraps();

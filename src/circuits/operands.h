@@ -17,4 +17,7 @@ struct Operands {
 };
 Operands compare(const std::vector<lwe::Tensor>& operands);
 
+/// The most terms of one sum's circuit.
+inline constexpr std::size_t kSumTerms = 64;
+
 }  // namespace heliograph::circuits

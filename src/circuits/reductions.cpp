@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "circuits/operands.h"
 #include "heliograph/tfhe.h"
 #include "schemes/tfhe/context.h"
 
@@ -9,7 +10,6 @@ namespace heliograph::tfhe {
 
 namespace {
 
-constexpr std::size_t kTerms = 64;         // of one sum's circuit
 constexpr std::size_t kProductBits = 512;  // of the operands on one side of a dot product's circuit
 
 /// A part of the way: from `first` on, `share` of all.
@@ -116,7 +116,8 @@ Ciphertext sum(const EvaluationKeys& keys, const Ciphertext& a, std::size_t axis
   }
   Ciphertext left = a;
   const auto round = [&](const Ciphertext& x, const Progress& p) {
-    const std::size_t n = x.shape()[axis], terms = std::min(n, kTerms), groups = n / terms, rest = n - groups * terms;
+    const std::size_t n = x.shape()[axis], terms = std::min(n, circuits::kSumTerms), groups = n / terms,
+                      rest = n - groups * terms;
     std::vector<Ciphertext> operands;
     for (std::size_t i = 0; i < terms; ++i) operands.push_back(piece(x, axis, i * groups, groups));
     std::vector<Ciphertext> sums = compute(keys, add, operands, p);
@@ -130,7 +131,7 @@ Ciphertext sum(const EvaluationKeys& keys, const Ciphertext& a, std::size_t axis
   // Nearly all of the work is in the first round.
   double done = 0;
   do {
-    const double share = length > kTerms ? (1 - done) * 0.9 : 1 - done;
+    const double share = length > circuits::kSumTerms ? (1 - done) * 0.9 : 1 - done;
     left = round(left, stretch(progress, done, share));
     done += share;
     length = left.shape()[axis];

@@ -236,15 +236,15 @@ std::vector<Team> teams_for(const State& state, const std::vector<Block>& parts,
 }
 
 /// Wires first, first + step, ... (`count`): the results at, at + 1, ... of those asked for.
-struct Run {
+struct Wires {
   std::size_t at, count, first, step;
 };
 
-std::vector<Run> runs_of(const std::vector<math::u32>& wires) {
-  std::vector<Run> runs;
+std::vector<Wires> runs_of(const std::vector<math::u32>& wires) {
+  std::vector<Wires> runs;
   for (std::size_t i = 0; i < wires.size(); ++i) {
     if (!runs.empty()) {
-      Run& r = runs.back();
+      Wires& r = runs.back();
       const std::size_t last = r.first + (r.count - 1) * r.step;
       if (wires[i] > last && (r.count == 1 || wires[i] - last == r.step)) {
         r.step = wires[i] - last;
@@ -268,7 +268,7 @@ View every(const View& v, std::size_t first, std::size_t count, std::size_t step
 struct Help {
   std::size_t first = 0, count = 0;  // rows
   Block wires, narrow;               // there: results of its rows packed
-  std::vector<Run> in, out;          // first targets, all targets
+  std::vector<Wires> in, out;        // first targets, all targets
 
   Help(const GateLayer& layer, std::size_t first_row, std::size_t rows) : first(first_row), count(rows) {
     std::vector<math::u32> heads, targets;
@@ -337,7 +337,7 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
     const Block wanted = h.wires;
     h.wires = op.room({wanted}, h.count * outputs, c.wires.word).front();
     h.narrow = op.room({h.narrow}, h.count, c.narrow.word).front();
-    for (const Run& r : h.in) {
+    for (const Wires& r : h.in) {
       const Block from = op.fetch(every(c.wires, r.first, r.count, r.step), {wanted}).front();
       pieces.push_back({from.view, every(h.wires.view, r.at * outputs, r.count, outputs)});
     }
@@ -359,7 +359,7 @@ void MeshTfheKernels::run(Queue& q, const Evaluate& c) {
   }
   op.writes(c.wires);  // the combinations that were fetched are no longer there
   for (const Help& h : helps) {
-    for (const Run& r : h.out) {
+    for (const Wires& r : h.out) {
       Block from = h.wires;
       from.view = every(h.wires.view, r.at, r.count, 1);
       op.store({from}, every(c.wires, r.first, r.count, r.step));

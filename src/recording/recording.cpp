@@ -5,23 +5,13 @@
 
 namespace heliograph {
 
-namespace {
-
-using recording::Form;
-
-std::vector<device::View> all_views(const std::vector<Operand>& operands) {
-  std::vector<device::View> views;
-  for (const Operand& o : operands) {
-    for (const device::View& v : recording::views_of(o.tensor)) views.push_back(v);
-  }
-  return views;
-}
+namespace recording {
 
 /// The operands' key sources: a place for each operand, null where it has no keys.
 class Sources {
  public:
   explicit Sources(const std::vector<Operand>& operands) {
-    for (const Operand& o : operands) all_.push_back(recording::key_source(o.keys));
+    for (const Operand& o : operands) all_.push_back(key_source(o.keys));
   }
   /// Those that there are.
   std::vector<const program::KeySource*> list() const {
@@ -35,6 +25,20 @@ class Sources {
  private:
   std::vector<std::unique_ptr<program::KeySource>> all_;
 };
+
+}  // namespace recording
+
+namespace {
+
+using recording::Form;
+
+std::vector<device::View> all_views(const std::vector<Operand>& operands) {
+  std::vector<device::View> views;
+  for (const Operand& o : operands) {
+    for (const device::View& v : recording::views_of(o.tensor)) views.push_back(v);
+  }
+  return views;
+}
 
 }  // namespace
 
@@ -55,7 +59,7 @@ class Recording::State {
         observing(std::make_unique<device::Observing>(tape)) {}
 
   Operands inputs;
-  Sources sources;
+  recording::Sources sources;
   program::Tape tape;
   std::unique_ptr<device::Observing> observing;
 };
@@ -89,7 +93,7 @@ std::vector<AnyCiphertext> RecordedProgram::operator()(const Operands& given) co
     throw MismatchError(
         "a recorded program takes tensors of the parameters, shapes, levels and noise that it was recorded with");
   const std::vector<Operand>& operands = given.list();
-  const Sources sources(operands);
+  const recording::Sources sources(operands);
   const std::vector<device::View> views = state_->program->replay(all_views(operands), sources.list());
   std::vector<AnyCiphertext> results;
   const device::View* next = views.data();
