@@ -5,7 +5,7 @@ namespace heliograph::test {
 
 namespace {
 
-struct Setting {
+struct Elementwise {
   std::string name;
   const Field* field;
   std::size_t n;
@@ -21,14 +21,14 @@ struct Setting {
 };
 
 /// Multiples of 64 coefficients, most of them no power of two.
-void slices(std::vector<Setting>& all, const Field* f) {
+void slices(std::vector<Elementwise>& all, const Field* f) {
   const std::string w = f->name;
-  const auto add = [&](const std::string& name, std::size_t n, std::size_t slice, bool window, const Setting& of) {
+  const auto add = [&](const std::string& name, std::size_t n, std::size_t slice, bool window, const Elementwise& of) {
     all.push_back(of);
     all.back().name = w + " slice of " + std::to_string(slice) + " coefficients" + name;
     all.back().field = f, all.back().n = n, all.back().slice = slice, all.back().window = window;
   };
-  const Setting two{"", nullptr, 0, {0, 2}, {3}, 2};
+  const Elementwise two{"", nullptr, 0, {0, 2}, {3}, 2};
   add("", 1024, 64, false, two);
   add(", sliced", 1024, 192, false, {"", nullptr, 0, {4, 1, 3}, {2, 2}, 2, Layout::sliced, Layout::broadcast});
   add(" in place of all", 1024, 448, true, {"", nullptr, 0, {1}, {3}, 2, Layout::packed, Layout::sliced, Fill::edges});
@@ -37,7 +37,7 @@ void slices(std::vector<Setting>& all, const Field* f) {
 }
 
 /// Rows of any multiple of 64 residues.
-void rows(std::vector<Setting>& all, const Field* f) {
+void rows(std::vector<Elementwise>& all, const Field* f) {
   const std::string w = f->name;
   all.push_back({w + " rows of 1,024", f, 1024, {0, 3}, {3}, 2});
   all.push_back({w + " rows of 1,088, sliced", f, 1088, {5, 1, 2}, {2, 3}, 2, Layout::sliced, Layout::broadcast});
@@ -45,8 +45,8 @@ void rows(std::vector<Setting>& all, const Field* f) {
   for (std::size_t i = all.size() - 3; i < all.size(); ++i) all[i].rows = true;
 }
 
-std::vector<Setting> settings() {
-  std::vector<Setting> all;
+std::vector<Elementwise> elementwise() {
+  std::vector<Elementwise> all;
   for (const Field* f : main_fields()) {
     const std::string w = f->name;
     all.push_back({w + " n=1024 batch=3", f, 1024, {0, 1, 2}, {3}, 2});
@@ -71,28 +71,28 @@ std::vector<Setting> settings() {
   return all;
 }
 
-std::shared_ptr<const math::Ring> ring_for(const Setting& s) {
+std::shared_ptr<const math::Ring> ring_for(const Elementwise& s) {
   return s.rows ? rows_of(*s.field, s.n, 6) : ring_of(*s.field, s.n, 6);
 }
 
 /// What an operand's memory holds, and the part of it that a call is given: a window begins at a multiple of 64 bytes.
-std::size_t held(const Setting& s) { return s.slice == 0 || s.window ? s.n : s.slice; }
-View seen(const Setting& s, const View& v) {
+std::size_t held(const Elementwise& s) { return s.slice == 0 || s.window ? s.n : s.slice; }
+View seen(const Elementwise& s, const View& v) {
   return s.window && s.slice > 0 ? coefficients(v, 64 / v.word_size() * 3, s.slice) : v;
 }
 
-View input(Rig& rig, const Setting& s, const Shape& shape) {
+View input(Rig& rig, const Elementwise& s, const Shape& shape) {
   return seen(s, rig.input(s.field->word, held(s), moduli(*ring_for(s), s.primes), shape, s.fill));
 }
-View in_out(Rig& rig, const Setting& s, const Shape& shape) {
+View in_out(Rig& rig, const Elementwise& s, const Shape& shape) {
   return seen(s, rig.in_out(s.field->word, held(s), moduli(*ring_for(s), s.primes), shape, s.fill));
 }
-View output(Rig& rig, const Setting& s, const Shape& shape) {
+View output(Rig& rig, const Elementwise& s, const Shape& shape) {
   return seen(s, rig.output(s.field->word, held(s), s.primes.size(), shape));
 }
 
 /// `shared`: 1 or 2 gives that operand a single component for all of the result's; 0 neither.
-OpCase binary(const std::string& kernel, Binary call, const Setting& s, int shared) {
+OpCase binary(const std::string& kernel, Binary call, const Elementwise& s, int shared) {
   const auto declare = [=](Rig& rig) -> std::function<void()> {
     const auto prepared = rig.prepare(ring_for(s));
     const View a = input(rig, s, {s.batch, shared == 1 ? 1 : s.components, s.layout});
@@ -107,7 +107,7 @@ OpCase binary(const std::string& kernel, Binary call, const Setting& s, int shar
 
 enum class Alias { first, second, both_inputs, all };
 
-OpCase aliased(const std::string& kernel, Binary call, const Setting& s, Alias alias, const char* name) {
+OpCase aliased(const std::string& kernel, Binary call, const Elementwise& s, Alias alias, const char* name) {
   const auto declare = [=](Rig& rig) -> std::function<void()> {
     const auto prepared = rig.prepare(ring_for(s));
     const View changed = in_out(rig, s, {s.batch, s.components, s.layout});
@@ -120,7 +120,7 @@ OpCase aliased(const std::string& kernel, Binary call, const Setting& s, Alias a
 }
 
 void binary_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary call, bool shares) {
-  for (const Setting& s : settings()) {
+  for (const Elementwise& s : elementwise()) {
     cases.push_back(binary(kernel, call, s, 0));
     if (shares && s.components > 1) {
       cases.push_back(binary(kernel, call, s, 1));
@@ -128,7 +128,7 @@ void binary_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary 
     }
   }
   for (const Field* f : main_fields()) {
-    const Setting s{f->name, f, 1024, {0, 2, 5}, {3}, 2, Layout::sliced, Layout::sliced};
+    const Elementwise s{f->name, f, 1024, {0, 2, 5}, {3}, 2, Layout::sliced, Layout::sliced};
     cases.push_back(aliased(kernel, call, s, Alias::first, "out is a"));
     cases.push_back(aliased(kernel, call, s, Alias::second, "out is b"));
     cases.push_back(aliased(kernel, call, s, Alias::both_inputs, "a is b"));
@@ -137,12 +137,12 @@ void binary_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary 
 }
 
 /// Kernels of one operand: `call(rig, prepared, setting, a, out)`; in place too.
-using OneInput = std::function<void(Rig&, const device::RingHandle&, const Setting&, const View& a, const View& out)>;
+using OneInput = std::function<void(Rig&, const device::RingHandle&, const Elementwise&, const View& a, const View& out)>;
 
 constexpr const char* kCoefficients = ", coefficients";  // what add_constants adds to
 
 void unary_cases(std::vector<OpCase>& cases, const std::string& kernel, const OneInput& call, const std::string& more = "") {
-  for (const Setting& s : settings()) {
+  for (const Elementwise& s : elementwise()) {
     if ((s.slice > 0 || s.rows) && more == kCoefficients) continue;  // coefficient 0 is not in every slice
     const auto declare = [=](Rig& rig) -> std::function<void()> {
       const auto prepared = rig.prepare(ring_for(s));
@@ -272,7 +272,7 @@ device::LimbConstants constants(const math::Ring& ring, const PrimeList& primes)
   return c;
 }
 
-void add_constants_in(math::Domain domain, Rig& rig, const device::RingHandle& r, const Setting& s, const View& a,
+void add_constants_in(math::Domain domain, Rig& rig, const device::RingHandle& r, const Elementwise& s, const View& a,
                       const View& out) {
   rig.queue().enqueue(device::AddConstants{r, s.primes, a, constants(r->ring(), s.primes), domain, out});
 }
@@ -284,24 +284,24 @@ void elementwise_cases(std::vector<OpCase>& cases) {
   binary_cases(cases, "sub", call_of<device::Sub>, false);
   binary_cases(cases, "mul", call_of<device::Mul>, true);
   binary_cases(cases, "mul_accumulate", call_of<device::MulAccumulate>, true);
-  unary_cases(cases, "neg", [](Rig& rig, const device::RingHandle& r, const Setting& s, const View& a, const View& out) {
+  unary_cases(cases, "neg", [](Rig& rig, const device::RingHandle& r, const Elementwise& s, const View& a, const View& out) {
     rig.queue().enqueue(device::Neg{r, s.primes, a, out});
   });
   unary_cases(cases, "mul_constants",
-              [](Rig& rig, const device::RingHandle& r, const Setting& s, const View& a, const View& out) {
+              [](Rig& rig, const device::RingHandle& r, const Elementwise& s, const View& a, const View& out) {
                 rig.queue().enqueue(device::MulConstants{r, s.primes, a, constants(r->ring(), s.primes), out});
               });
   for (const math::Domain domain : {math::Domain::coefficient, math::Domain::ntt}) {
-    const auto call = [=](Rig& rig, const device::RingHandle& r, const Setting& s, const View& a, const View& out) {
+    const auto call = [=](Rig& rig, const device::RingHandle& r, const Elementwise& s, const View& a, const View& out) {
       add_constants_in(domain, rig, r, s, a, out);
     };
     unary_cases(cases, "add_constants", call, domain == math::Domain::ntt ? ", values" : kCoefficients);
   }
-  unary_cases(cases, "copy", [](Rig& rig, const device::RingHandle&, const Setting&, const View& a, const View& out) {
+  unary_cases(cases, "copy", [](Rig& rig, const device::RingHandle&, const Elementwise&, const View& a, const View& out) {
     rig.queue().enqueue(device::Copy{a, out});
   });
   for (const Field* f : {&kField32, &kField60}) gather_cases(cases, *f);
-  unary_cases(cases, "zero", [](Rig& rig, const device::RingHandle&, const Setting&, const View&, const View& out) {
+  unary_cases(cases, "zero", [](Rig& rig, const device::RingHandle&, const Elementwise&, const View&, const View& out) {
     rig.queue().enqueue(device::Zero{out});
   });
 }

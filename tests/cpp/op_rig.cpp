@@ -136,19 +136,21 @@ View Rig::place(View host, const View& whole, std::vector<std::byte>& bytes, boo
 
 namespace {
 
+template <class W>
+void fill_limb(Rig& rig, W* words, std::size_t n, u64 q, Fill fill) {
+  for (std::size_t i = 0; i < n; ++i) words[i] = static_cast<W>(residue(rig.random(), q, fill));
+}
+
 View filled(Rig& rig, Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill,
             std::vector<std::byte>& bytes, View& whole) {
   const View v = lay_out(word, n, moduli.size(), shape, bytes, whole);
   for (std::size_t item = 0; item < v.items(); ++item) {
     for (std::size_t c = 0; c < v.components; ++c) {
       for (std::size_t l = 0; l < v.limbs; ++l) {
-        for (std::size_t i = 0; i < n; ++i) {
-          const u64 value = residue(rig.random(), moduli[l], fill);
-          if (word == Word::w32) {
-            v.at<u32>(item, c, l)[i] = static_cast<u32>(value);
-          } else {
-            v.at<u64>(item, c, l)[i] = value;
-          }
+        if (word == Word::w32) {
+          fill_limb(rig, v.at<u32>(item, c, l), n, moduli[l], fill);
+        } else {
+          fill_limb(rig, v.at<u64>(item, c, l), n, moduli[l], fill);
         }
       }
     }
