@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -94,6 +95,22 @@ class RecordedProgram {
     double predicted = 0;  // call by call, each bound by its operands' bytes or by its products
   };
   Times times() const;
+
+  /// Of each result: "exact" (BFV and BGV), "ckks", "tfhe".
+  std::vector<std::string> result_kinds() const;
+
+  /// The program as data (docs/format.md), with a text of the caller's. It holds parameters, calls, constants and what is said of
+  /// results, nothing of the function. Throws RecordingError for what only this process has: calls with a key that no operand
+  /// brings, operands that share memory, secrets.
+  std::vector<std::byte> to_bytes(const std::string& note = {}) const;
+  /// The program on the device in use, and the text. It takes operands of the recorded kind that are no noisier than the recorded
+  /// ones; nothing that it says of its results is vouched for. All that is read is checked; it runs no code but its kernels.
+  /// Throws FormatError and its kinds, OutOfMemoryError.
+  using Noted = std::pair<RecordedProgram, std::string>;
+  static Noted from_bytes(std::span<const std::byte> bytes);
+  // The same in a file, which is written all or nothing. FileError besides.
+  void save(const std::string& path, const std::string& note = {}) const;
+  static Noted load(const std::string& path);
 
   class State;
   explicit RecordedProgram(std::shared_ptr<const State> state) : state_(std::move(state)) {}

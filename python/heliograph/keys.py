@@ -387,8 +387,10 @@ class Server:
 
 
 def _scheme_of(path: Any) -> str:
-    """ "bfv", "tfhe", "ckks": whose object a file holds."""
+    """ "bfv", "tfhe", "ckks": whose object a file holds; "program"."""
     kind: str = json.loads(_core.inspect(path_of(path)))["type"]
+    if kind == "heliograph.program":
+        return "program"
     scheme = kind.split(".")[-2:-1]
     return scheme[0] if scheme and scheme[0] in _OTHERS else "bfv"
 
@@ -397,6 +399,8 @@ def load(path: Any) -> Any:
     """What a file holds, of any scheme: a tensor, a public key, evaluation keys. Secret keys only by `SecretKey.load`."""
     name = path_of(path)
     scheme = _scheme_of(name)
+    if scheme == "program":
+        raise _core.FormatError(f"{printable(name)} holds a recorded program, which hg.Program.load reads")
     if scheme in _OTHERS:
         return _load_other(name, scheme)
     kind = _core.kind_of(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import warnings
 from collections import OrderedDict
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from heliograph import _core, ckks, tfhe
-from heliograph._arrays import is_whole, readable_bytes
+from heliograph._arrays import Buffer, is_whole, path_of, readable_bytes
 from heliograph.tensor import Tensor
 
 _TENSORS = (Tensor, tfhe.Tensor, ckks.Tensor)
@@ -41,8 +42,44 @@ def _nested(tensors: Iterator[Any], nest: Any) -> Any:
     return nest[0](_nested(tensors, part) for part in nest[1])
 
 
+_KINDS = {"exact": Tensor, "ckks": ckks.Tensor, "tfhe": tfhe.Tensor}
+
+
+def _described(nest: Any) -> Any:
+    """A nest for JSON."""
+    if isinstance(nest, type):
+        return next(name for name, kind in _KINDS.items() if kind is nest)
+    if nest[0] is not dict:
+        return [nest[0].__name__, *map(_described, nest[1])]
+    if not all(isinstance(name, str) for name in nest[1]):
+        raise _core.RecordingError("a program is saved where dicts of its operands and results have names of text")
+    return ["dict", list(nest[1]), *map(_described, nest[2])]
+
+
+def _nest_of(described: Any) -> Any:
+    """The other way. Raises DamagedFileError."""
+    if isinstance(described, str) and described in _KINDS:
+        return _KINDS[described]
+    if isinstance(described, list) and described:
+        if described[0] in ("list", "tuple"):
+            return ({"list": list, "tuple": tuple}[described[0]], tuple(map(_nest_of, described[1:])))
+        names = described[1] if len(described) > 1 else None
+        if described[0] == "dict" and isinstance(names, list) and len(names) == len(described) - 2:
+            if all(isinstance(name, str) for name in names):
+                return (dict, tuple(names), tuple(map(_nest_of, described[2:])))
+    raise _core.DamagedFileError("a saved program nests its operands in no known way")
+
+
+def _kinds_in(nest: Any) -> list[type]:
+    return [nest] if isinstance(nest, type) else [kind for part in nest[-1] for kind in _kinds_in(part)]
+
+
 #: Signatures of operands whose results' figures a program keeps: a handful of numbers each.
 _FIGURES = 256
+
+
+def _no_function(*_: Any) -> Any:
+    raise _core.InternalError("a program from a file has no function")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +117,9 @@ class Program:
     themselves is what the function gives for these operands. Where that takes other calls, they are another recording.
     """
 
+    _label: str | None = None
+    _loaded: tuple[Any, _Recorded] | None = None  #: of a program from a file: the nest of its operands, and what it does
+
     def __init__(self, function: Callable[..., Any], *, limit: int = 16) -> None:
         if not callable(function):
             raise _core.DtypeError(f"a program is recorded from a function, not {type(function).__name__}")
@@ -104,6 +144,10 @@ class Program:
         if not tensors:
             raise _core.DtypeError("a program is called with at least one ciphertext tensor")
         operands = _core.Operands([t._core for t in tensors], [None if t._keys is None else t._keys._core for t in tensors])
+        if self._loaded is not None:
+            if nest != self._loaded[0]:
+                raise _core.MismatchError("a program from a file takes operands nested and named as those it was recorded with")
+            return self._loaded[1](operands, tensors)
         key = (nest, operands.signature)
         shapes = (nest, operands.shapes)
         with self._lock:
@@ -160,8 +204,83 @@ class Program:
                 stacklevel=3,
             )
 
+    def to_bytes(self) -> bytes:
+        """The recording used last as a file's bytes: its calls and constants, and what operands it takes; nothing of Python.
+
+        Raises RecordingError where nothing is recorded yet, and for what only this process has: results with keys that no operand
+        has, operands that share memory.
+        """
+        core, note = self._saved()
+        data: bytes = core.to_bytes(note)
+        return data
+
+    def save(self, path: Any) -> None:
+        """The same as a file, written all or nothing. Raises FileError besides."""
+        core, note = self._saved()
+        core.save(path_of(path), note)
+
+    def _saved(self) -> tuple[Any, str]:
+        with self._lock:
+            if self._loaded is not None:
+                taken, last = self._loaded
+            elif self._recorded:
+                (taken, _), last = next(reversed(self._recorded.items()))
+            else:
+                raise _core.RecordingError("nothing is recorded yet: call the program with the operands that it is to take")
+        if not all(owner is None or isinstance(owner, int) for owner in last.keys):
+            raise _core.RecordingError("a program whose results have keys of their own cannot be saved: take them from an operand")
+        note = {"name": self._name, "operands": _described(taken), "results": _described(last.nest), "keys": last.keys}
+        return last.core, json.dumps(note)
+
+    @staticmethod
+    def load(path: Any) -> Program:
+        """A program from a file, on the device in use.
+
+        It has no function: it takes operands of the parameters, shapes, levels and scales that it was recorded with, with no more
+        noise and no larger values, of any owner, and raises MismatchError for others. What its results say of their noise is from
+        the file, so not vouched for. No code is run but the engine's kernels, whatever the file holds.
+
+        Raises FormatError and its kinds, OutOfMemoryError.
+
+        >>> import heliograph as hg, tempfile, pathlib
+        >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
+        >>> x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt([1, 2, 3]))
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "square.hgp"
+        >>> hg.program(lambda x: hg.relinearize(x * x) + 1, x).save(path)
+        >>> secret.decrypt(hg.Program.load(path)(x))[:3]
+        array([ 2,  5, 10])
+        """
+        return Program._of(*_core.load_program(path_of(path)))
+
+    @staticmethod
+    def from_bytes(data: Buffer) -> Program:
+        """A program from bytes. Raises as `load`."""
+        return Program._of(*_core.program_from_bytes(data))
+
+    @staticmethod
+    def _of(core: Any, note: str) -> Program:
+        try:
+            said = json.loads(note)
+            name, keys = said["name"], said["keys"]
+            taken, nest = _nest_of(said["operands"]), _nest_of(said["results"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise _core.DamagedFileError("a saved program does not say how its operands and results are nested") from None
+        operands = len(_kinds_in(taken))
+        kinds = _kinds_in(nest)
+        whole = isinstance(keys, list) and all(k is None or (type(k) is int and 0 <= k < operands) for k in keys)
+        if not whole or len(keys) != len(kinds) or [_KINDS[k] for k in core.result_kinds] != kinds or not isinstance(name, str):
+            raise _core.DamagedFileError("a saved program says what its results are in two ways")
+        program = Program(_no_function)
+        program._loaded = (taken, _Recorded(core, None, nest, kinds, keys))
+        program._calls = [core]
+        program._label = name
+        return program
+
     @property
     def _name(self) -> str:
+        if self._label is not None:
+            return self._label
+
         return str(getattr(self._function, "__name__", type(self._function).__name__))
 
     @property

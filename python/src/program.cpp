@@ -73,6 +73,19 @@ void bind_program(nb::module_& m) {
             return list_of(results);
           },
           "operands"_a)
+      .def(
+          "to_bytes",
+          [](const RecordedProgram& p, const std::string& note) {
+            Bytes bytes;
+            {
+              const Released released;
+              bytes = p.to_bytes(note);
+            }
+            return bytes_of(bytes);
+          },
+          "note"_a)
+      .def("save", &RecordedProgram::save, "path"_a, "note"_a, Unlocked())
+      .def_prop_ro("result_kinds", &RecordedProgram::result_kinds)
       .def("shares_calls_with", &RecordedProgram::shares_calls_with, "other"_a)
       .def_prop_ro("calls", [](const RecordedProgram& p) { return p.summary().calls; })
       .def_prop_ro("launches", [](const RecordedProgram& p) { return p.summary().launches; })
@@ -89,6 +102,15 @@ void bind_program(nb::module_& m) {
                    })
       .def_prop_ro("replays", [](const RecordedProgram& p) { return p.summary().replays; })
       .def_prop_ro("graphs", [](const RecordedProgram& p) { return p.summary().graphs; });
+  m.def(
+      "program_from_bytes",
+      [](const nb::object& data) {
+        const Bytes bytes = bytes_from(data);
+        const Released released;
+        return RecordedProgram::from_bytes(bytes);
+      },
+      "data"_a);
+  m.def("load_program", &RecordedProgram::load, "path"_a, Unlocked());
   nb::class_<Recording>(m, "Recording")
       .def(
           "__init__",

@@ -375,6 +375,7 @@ void write(const Program::Parts& parts, const std::vector<const Session*>& sessi
   w(parts.places.size());
   for (std::size_t p = 0; p < parts.places.size(); ++p) {
     Place place = parts.places[p];
+    if (!place.alone) throw RecordingError("a program whose operands share memory cannot be saved");
     if (place.secrecy != Secrecy::open) throw RecordingError("a program that computes with a secret key cannot be saved");
     const bool holds = place.kind == Place::Kind::constant && place.memory && user[p];
     w(place.kind), w(place.number), w(place.which), w(place.alone), w(place.result);

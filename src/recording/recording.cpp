@@ -1,7 +1,7 @@
 #include "heliograph/program.h"
 #include "program/compare.h"
 #include "program/tape.h"
-#include "recording/values.h"
+#include "recording/state.h"
 
 namespace heliograph {
 
@@ -42,14 +42,6 @@ std::vector<device::View> all_views(const std::vector<Operand>& operands) {
 
 }  // namespace
 
-class RecordedProgram::State {
- public:
-  std::string signature;
-  std::vector<Form> results;
-  std::vector<Form> inputs;  // they hold the parameters' contexts, whose sessions the calls are for: gone after the program
-  std::shared_ptr<const program::Program> program;
-};
-
 class Recording::State {
  public:
   State(Operands given, Mode mode)
@@ -80,6 +72,7 @@ RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results, con
   }
   for (const Operand& o : state->inputs.list()) made->inputs.emplace_back(o.tensor, state->inputs.list());
   made->signature = state->inputs.signature();
+  made->takes = recording::Takes(state->inputs.list());
   program::Program::Parts parts = state->tape.parts(views);
   for (const RecordedProgram& other : known) {
     if (!made->program && program::same_calls(other.state_->program->parts(), parts)) made->program = other.state_->program;
@@ -89,16 +82,19 @@ RecordedProgram Recording::finish(const std::vector<AnyCiphertext>& results, con
 }
 
 std::vector<AnyCiphertext> RecordedProgram::operator()(const Operands& given) const {
-  if (given.signature() != state_->signature)
+  const std::vector<Operand>& operands = given.list();
+  bool known = true;  // what is to be said of the results
+  if (state_->loaded)
+    known = state_->require_fit(operands);
+  else if (given.signature() != state_->signature)
     throw MismatchError(
         "a recorded program takes tensors of the parameters, shapes, levels and noise that it was recorded with");
-  const std::vector<Operand>& operands = given.list();
   const recording::Sources sources(operands);
   const std::vector<device::View> views = state_->program->replay(all_views(operands), sources.list());
   std::vector<AnyCiphertext> results;
   const device::View* next = views.data();
   for (const Form& form : state_->results) {
-    results.push_back(form.filled(next, operands));
+    results.push_back(known ? form.filled(next, operands) : form.unknown().filled(next, operands));
     next += form.tensors();
   }
   return results;
@@ -107,6 +103,13 @@ std::vector<AnyCiphertext> RecordedProgram::operator()(const Operands& given) co
 const std::string& RecordedProgram::signature() const { return state_->signature; }
 bool RecordedProgram::shares_calls_with(const RecordedProgram& other) const {
   return state_->program == other.state_->program;
+}
+
+std::vector<std::string> RecordedProgram::result_kinds() const {
+  static constexpr const char* kNames[] = {"exact", "ckks", "tfhe"};
+  std::vector<std::string> kinds;
+  for (const Form& form : state_->results) kinds.emplace_back(kNames[form.context().index()]);
+  return kinds;
 }
 
 RecordedProgram::Summary RecordedProgram::summary() const {

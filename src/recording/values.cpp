@@ -1,6 +1,7 @@
 #include "recording/values.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "schemes/bfv/context.h"
 #include "schemes/ckks/context.h"
@@ -245,6 +246,67 @@ AnyCiphertext Form::filled(const View* views, const std::vector<Operand>& operan
         });
       },
       x_);
+}
+
+AnyContext context_of(const AnyCiphertext& x) {
+  return std::visit([](const auto& c) -> AnyContext { return c.data().context; }, x);
+}
+
+namespace {
+
+// What decides calls, and what results say that is no bound.
+void add_portable(Text& to, const bfv::CiphertextData& x) {
+  to.add(x.context->hash()), to.add(x.first_part), to.add(x.packing), to.add(x.width), to.add(x.factors);
+  to.add(x.independent), to.add(x.distinct);
+  for (const ring::RnsTensor& part : x.parts) add_tensor(to, part);
+}
+void add_portable(Text& to, const ckks::CiphertextData& x) {
+  to.add(x.context->hash()), to.add(x.level), to.add(x.scale), to.add(x.width), to.add(x.complex);
+  add_tensor(to, x.tensor);
+}
+void add_portable(Text& to, const tfhe::CiphertextData& x) {
+  to.add(x.context->hash()), to.add(x.type.text()), to.add(device::form_of(x.tensor.view()));
+}
+
+void add_limits(std::vector<double>& to, const bfv::CiphertextData& x) {
+  to.insert(to.end(), x.noise.begin(), x.noise.end());
+}
+void add_limits(std::vector<double>& to, const ckks::CiphertextData& x) {
+  to.push_back(x.noise.assumed), to.push_back(x.bound.assumed);
+}
+void add_limits(std::vector<double>&, const tfhe::CiphertextData&) {}
+
+void forget(bfv::CiphertextData& x) { x.noise.assign(x.noise.size(), std::nan("")); }
+void forget(ckks::CiphertextData& x) { x.noise = x.bound = std::nan(""); }
+void forget(tfhe::CiphertextData&) {}
+
+}  // namespace
+
+Takes::Takes(const std::vector<Operand>& operands) {
+  Text to;
+  const std::vector<KeyId> ids = key_ids(operands);
+  std::vector<View> views;
+  for (const Operand& o : operands) {
+    to.add(o.tensor.index());
+    std::visit([&](const auto& c) { add_portable(to, c.data()), add_limits(limits, c.data()); }, o.tensor);
+    to.add(place(ids, key_of(o.tensor))), to.add(o.keys.index()), to.add(place(ids, key_of(o.keys)));
+    contexts.push_back(context_of(o.tensor));
+    for (const View& v : views_of(o.tensor)) views.push_back(v);
+    sources += !std::holds_alternative<std::monostate>(o.keys);
+  }
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    std::size_t first = 0;
+    while (views[first].memory != views[i].memory) ++first;
+    to.add(first), to.add(views[i].data - views[first].data);
+  }
+  keys = ids.size();
+  text = to.take();
+}
+
+Form Form::unknown() const {
+  Form form = *this;
+  form.x_ = std::visit([](const auto& c) { return changed(c, [](auto& data) { forget(data); }); }, x_);
+  return form;
 }
 
 std::unique_ptr<program::KeySource> key_source(const AnyKeys& keys) {

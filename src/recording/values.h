@@ -1,7 +1,10 @@
 // Ciphertexts and keys of every scheme as operands of a program.
 #pragma once
 
+#include <variant>
+
 #include "heliograph/program.h"
+#include "io/json.h"
 #include "program/program.h"
 #include "ring/entropy.h"
 
@@ -16,6 +19,21 @@ std::vector<KeyId> key_ids(const std::vector<Operand>& operands);
 /// The views of a ciphertext's tensors.
 std::vector<View> views_of(const AnyCiphertext& x);
 
+using AnyContext =
+    std::variant<std::shared_ptr<bfv::Context>, std::shared_ptr<ckks::Context>, std::shared_ptr<tfhe::Context>>;
+AnyContext context_of(const AnyCiphertext& x);
+
+/// What operands must be for a program from a file, which has no function to ask again.
+struct Takes {
+  std::string text;            // equal where a program's calls are right for both
+  std::vector<double> limits;  // figures of noise and size, assumed ones, that results' figures follow from; NaN: unknown
+  std::vector<AnyContext> contexts;   // of each operand
+  std::size_t keys = 0, sources = 0;  // different owners; operands with evaluation keys
+
+  explicit Takes(const std::vector<Operand>& operands);
+  Takes() = default;
+};
+
 /// A ciphertext without its words: what a replay fills in.
 class Form {
  public:
@@ -25,6 +43,16 @@ class Form {
   std::size_t tensors() const { return tensors_; }
   /// The ciphertext with its words in `views`, computed from `operands`.
   AnyCiphertext filled(const View* views, const std::vector<Operand>& operands) const;
+  AnyContext context() const { return context_of(x_); }
+
+  // In a file: nothing is vouched for that was read.
+
+  /// Throws RecordingError for a result of a key that no operand has.
+  io::Json describe(std::size_t parameters) const;
+  /// `views` moves on behind those of its tensors. Throws DamagedFileError.
+  Form(const io::Json& from, const AnyContext& context, const View*& views, std::size_t keys);
+  /// The same of whose noise and size nothing is known.
+  Form unknown() const;
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};

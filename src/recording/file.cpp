@@ -1,0 +1,341 @@
+// Programs in files: the parameters, what operands must be, the program's own part (program/file.h), what the results say of
+// themselves. Nothing of what was encrypted: of noise and size only figures that follow from operations (docs/format.md).
+#include <cmath>
+
+#include "heliograph/program.h"
+#include "program/file.h"
+#include "recording/state.h"
+#include "ring/key_holder.h"
+#include "schemes/bfv/context.h"
+#include "schemes/bfv/spec_text.h"
+#include "schemes/ckks/context.h"
+#include "schemes/ckks/spec_text.h"
+#include "schemes/tfhe/context.h"
+#include "schemes/tfhe/encoding.h"
+#include "schemes/tfhe/spec_text.h"
+
+namespace heliograph {
+
+namespace recording {
+
+namespace {
+
+constexpr std::string_view kType = "heliograph.program";
+constexpr const char* kSchemes[] = {"bfv", "ckks", "tfhe"};  // BGV's sets are read as BFV's are
+
+void require_saved(bool right, const char* what) { require<DamagedFileError>(right, what); }
+
+io::Json figure(double value) { return std::isnan(value) ? io::Json() : io::Json(value); }
+double figure_from(const io::Json& json) { return json.is_null() ? std::nan("") : json.as_double("a figure"); }
+
+template <class Data>
+bool is_trivial(const Data& x) {
+  if constexpr (std::is_same_v<Data, tfhe::CiphertextData>) return !x.key;
+  return false;
+}
+
+// ---- parameters
+
+struct Parameters {
+  std::vector<AnyContext> list;
+
+  std::size_t number(const AnyContext& context) {
+    const auto found = std::find(list.begin(), list.end(), context);
+    if (found != list.end()) return static_cast<std::size_t>(found - list.begin());
+    list.push_back(context);
+    return list.size() - 1;
+  }
+  std::vector<const device::Session*> sessions() const {
+    std::vector<const device::Session*> all;
+    for (const AnyContext& context : list) {
+      std::visit(
+          [&](const auto& c) {
+            if constexpr (requires { c->engine(); })
+              all.push_back(&c->engine());
+            else
+              all.push_back(&c->session());
+          },
+          context);
+    }
+    return all;
+  }
+  io::Json json() const {
+    io::Json all = io::Json::array();
+    for (const AnyContext& context : list) {
+      std::visit(
+          [&](const auto& c) {
+            all.push_back(io::Json::object(
+                {{"scheme", kSchemes[context.index()]}, {"parameters", to_json(c->spec())}, {"parameter_hash", c->hash()}}));
+          },
+          context);
+    }
+    return all;
+  }
+};
+
+template <class Spec, class Read, class Hash>
+auto opened(const io::Json& json, Read read, Hash hash) {
+  const Spec spec = read(json.object_at("parameters"));
+  require_saved(json.string_at("parameter_hash", 128) == hash(spec),
+                "a saved program's parameters are not those of their hash");
+  try {
+    return open_context(spec);
+  } catch (const ParameterError& e) {
+    throw DamagedFileError(std::string("a saved program's parameters are impossible: ") + e.what());
+  }
+}
+
+AnyContext context_from(const io::Json& json) {
+  json.require_only({"scheme", "parameters", "parameter_hash"}, "a saved program's parameters");
+  const std::string& scheme = json.string_at("scheme", 16);
+  if (scheme == kSchemes[0]) {
+    return opened<bfv::Spec>(json, bfv::spec_from_json, [](const bfv::Spec& s) { return bfv::hash_of(s); });
+  }
+  if (scheme == kSchemes[1])
+    return opened<ckks::Spec>(json, ckks::spec_from_json, [](const ckks::Spec& s) { return ckks::hash_of(s); });
+  if (scheme == kSchemes[2])
+    return opened<tfhe::Spec>(json, tfhe::spec_from_json, [](const tfhe::Spec& s) { return tfhe::hash_of(s); });
+  throw DamagedFileError("a saved program is of a scheme that does not exist");
+}
+
+// ---- what results say of themselves
+
+io::Json tensor_json(const ring::RnsTensor& t) {
+  if (t.secret()) throw RecordingError("a program whose results are secret cannot be saved");
+  return io::Json::object(
+      {{"primes", io::Json::array_of(t.primes())}, {"domain", t.domain() == math::Domain::ntt ? "ntt" : "coefficient"}});
+}
+
+/// A tensor of that view, which fits it.
+ring::RnsTensor tensor_from(const io::Json& json, rlwe::Context& c, const View& view) {
+  json.require_only({"primes", "domain"}, "a saved program's result");
+  device::PrimeList primes;
+  const math::Ring& ring = c.engine()->ring();
+  for (const math::u64 p : json.unsigned_array_at("primes", device::kMaxLimbs, ring.primes().size() - 1))
+    primes.push_back(static_cast<math::PrimeIndex>(p));
+  const std::string& domain = json.string_at("domain", 16);
+  require_saved(domain == "ntt" || domain == "coefficient", "a saved program's result is in no domain");
+  require_saved(view.limbs == primes.size() && view.n == ring.n() && view.word == ring.word() && view.components >= 2 &&
+                    view.components <= 3,
+                "a saved program's result is no ciphertext of its parameters");
+  return ring::RnsTensor(c.engine(), {0}, view.components, primes,
+                         domain == "ntt" ? math::Domain::ntt : math::Domain::coefficient)
+      .over(view);
+}
+
+void describe(io::Json& h, const bfv::CiphertextData& x) {
+  h["first_part"] = x.first_part, h["packing"] = x.packing == bfv::Packing::slots ? "slots" : "coefficients";
+  h["width"] = x.width, h["factors"] = io::Json::array_of(x.factors);
+  h["independent"] = x.independent, h["distinct"] = x.distinct;
+  io::Json noise = io::Json::array(), parts = io::Json::array();
+  for (const double n : x.noise) noise.push_back(figure(n));
+  for (const ring::RnsTensor& part : x.parts) parts.push_back(tensor_json(part));
+  h["noise"] = std::move(noise), h["parts"] = std::move(parts);
+}
+
+void describe(io::Json& h, const ckks::CiphertextData& x) {
+  h["level"] = x.level, h["scale"] = x.scale, h["width"] = x.width, h["complex"] = x.complex;
+  h["noise"] = figure(x.noise.assumed), h["bound"] = figure(x.bound.assumed), h["tensor"] = tensor_json(x.tensor);
+}
+
+void describe(io::Json& h, const tfhe::CiphertextData& x) { h["type"] = x.type.text(); }
+
+AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<bfv::Context>& c, const View*& views) {
+  h.require_only(
+      {"parameters", "key", "first_part", "packing", "width", "factors", "independent", "distinct", "noise", "parts"},
+      "a saved program's result");
+  bfv::CiphertextData x;
+  x.context = c;
+  const io::Json::Array& parts = h.array_at("parts", c->parts());
+  x.first_part = h.unsigned_at("first_part", c->parts() - 1);
+  require_saved(!parts.empty() && x.first_part + parts.size() <= c->parts(),
+                "a saved program's result has another number of parts");
+  for (const io::Json& part : parts) x.parts.push_back(tensor_from(part, c->rlwe(), *views++));
+  for (const ring::RnsTensor& part : x.parts) {
+    require_saved(part.shape() == x.front().shape() && part.components() == x.front().components() &&
+                      part.domain() == x.front().domain() && part.primes() == x.front().primes(),
+                  "a saved program's result has parts of different kinds");
+  }
+  require_saved(x.level() >= 1 && x.front().primes() == c->rlwe().chain(x.level()),
+                "a saved program's result is of no level");
+  const std::string& packing = h.string_at("packing", 16);
+  require_saved(packing == "slots" || packing == "coefficients", "a saved program's result is packed in no known way");
+  x.packing = packing == "slots" ? bfv::Packing::slots : bfv::Packing::coefficients;
+  x.width = h.unsigned_at("width", x.packing == bfv::Packing::slots ? c->slots() : c->spec().n);
+  for (const io::Json& n : h.array_at("noise", parts.size())) x.noise.push_back(figure_from(n));
+  x.factors = h.unsigned_array_at("factors", parts.size());
+  require_saved(x.factors.size() == parts.size() && x.noise.size() == parts.size(),
+                "a saved program's result lacks figures");
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    require_saved(x.factors[i] > 0 && x.factors[i] < c->plain(x.first_part + i).t, "a saved program's factor is none");
+  x.independent = h.bool_at("independent"), x.distinct = h.bool_at("distinct");
+  x.vouched = false;
+  return bfv::Ciphertext(std::make_shared<bfv::CiphertextData>(std::move(x)));
+}
+
+AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Context>& c, const View*& views) {
+  h.require_only({"parameters", "key", "level", "scale", "width", "complex", "noise", "bound", "tensor"},
+                 "a saved program's result");
+  ckks::CiphertextData x;
+  x.context = c;
+  x.level = h.unsigned_at("level", c->top_level());
+  require_saved(x.level >= 1, "a saved program's result is of no level");
+  x.scale = h.double_at("scale");
+  require_saved(x.scale >= 1 && std::log2(x.scale) + 1 <= c->log_modulus(x.level),
+                "a saved program's result has an impossible scale");
+  x.width = h.unsigned_at("width", c->slots()), x.complex = h.bool_at("complex");
+  x.noise = {std::nan(""), figure_from(h.at("noise"))}, x.bound = {std::nan(""), figure_from(h.at("bound"))};
+  x.tensor = tensor_from(h.at("tensor"), c->rlwe(), *views++);
+  require_saved(x.tensor.primes() == c->rlwe().chain(x.level) && x.tensor.domain() == math::Domain::ntt,
+                "a saved program's result is of no level");
+  return ckks::Ciphertext(std::make_shared<ckks::CiphertextData>(std::move(x)));
+}
+
+AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<tfhe::Context>& c, const View*& views) {
+  h.require_only({"parameters", "key", "type"}, "a saved program's result");
+  tfhe::CiphertextData x;
+  x.context = c;
+  try {
+    x.type = tfhe::type_of(h.string_at("type", 16));
+  } catch (const DtypeError& e) {
+    throw DamagedFileError(std::string("a saved program's result: ") + e.what());
+  }
+  const View& view = *views++;
+  require_saved(view.n == c->words() && view.word == math::Word::w64 && view.limbs == 1 && view.components > 0,
+                "a saved program's result is no ciphertext of its parameters");
+  require_saved(view.components == tfhe::wires_of(c->spec(), x.type),
+                "a saved program's result has another number of digits");
+  x.tensor = c->tensor({0}, view.components).over(view);
+  return tfhe::Ciphertext(std::make_shared<tfhe::CiphertextData>(std::move(x)));
+}
+
+}  // namespace
+
+io::Json Form::describe(std::size_t parameters) const {
+  io::Json h = io::Json::object({{"parameters", parameters}});
+  if (key_ != kNone)
+    h["key"] = key_;
+  else if (!std::visit([](const auto& c) { return is_trivial(c.data()); }, x_))
+    throw RecordingError("a program whose results are of another key than its operands' cannot be saved");
+  std::visit([&](const auto& c) { recording::describe(h, c.data()); }, x_);
+  return h;
+}
+
+Form::Form(const io::Json& from, const AnyContext& context, const View*& views, std::size_t keys) {
+  const View* const first = views;
+  x_ = std::visit([&](const auto& c) { return ciphertext_from(from, c, views); }, context);
+  tensors_ = static_cast<std::size_t>(views - first);
+  if (from.contains("key")) {
+    require_saved(keys > 0, "a saved program's result has the key of no operand");
+    key_ = from.unsigned_at("key", keys - 1);
+  }
+  require_saved(key_ != kNone || context.index() == 2, "a saved program's result has no key");
+}
+
+}  // namespace recording
+
+bool RecordedProgram::State::require_fit(const std::vector<Operand>& operands) const {
+  const recording::Takes given(operands);
+  require<MismatchError>(
+      given.text == takes.text && given.contexts == takes.contexts && given.limits.size() == takes.limits.size(),
+      "a program from a file takes tensors of the parameters, shapes, levels, scales and kinds of keys that it was "
+      "recorded with, and has no function to record it anew for others");
+  bool known = true;
+  for (std::size_t i = 0; i < given.limits.size(); ++i) {
+    require<MismatchError>(!(given.limits[i] > takes.limits[i] + 1e-9),
+                           "an operand has more noise or larger values than a program from a file was recorded with");
+    known = known && !std::isnan(given.limits[i]);
+  }
+  // The text says it of an honest file.
+  std::vector<device::View> views;
+  for (const Operand& o : operands) {
+    for (const device::View& v : recording::views_of(o.tensor)) views.push_back(v);
+  }
+  for (const program::Place& p : program->places()) {
+    if (p.kind != program::Place::Kind::input) continue;
+    require<MismatchError>(p.number < views.size() && device::form_of(views[p.number]) == device::form_of(p.shape),
+                           "a program from a file reads operands of another form than it says");
+  }
+  return known;
+}
+
+io::Container RecordedProgram::State::describe(const std::string& note) const {
+  recording::Parameters parameters;
+  io::Container file;
+  file.type = recording::kType;
+  io::Json operands = io::Json::array(), described = io::Json::array(), limits = io::Json::array();
+  for (const auto& context : takes.contexts) operands.push_back(parameters.number(context));
+  for (const recording::Form& form : results) {
+    const recording::AnyContext context = form.context();
+    if (std::find(takes.contexts.begin(), takes.contexts.end(), context) == takes.contexts.end())
+      throw RecordingError("a program whose results are of other parameters than its operands' cannot be saved");
+    described.push_back(form.describe(parameters.number(context)));
+  }
+  for (const double limit : takes.limits) limits.push_back(recording::figure(limit));
+  file.header["note"] = note;
+  file.header["parameters"] = parameters.json();
+  file.header["operands"] = std::move(operands);
+  file.header["keys"] = takes.keys;
+  file.header["sources"] = takes.sources;
+  file.header["limits"] = std::move(limits);
+  file.header["results"] = std::move(described);
+  const auto text = std::as_bytes(std::span(takes.text));
+  file.arrays.push_back({"takes", "u8", {text.size()}, text});
+  program::write(program->parts(), parameters.sessions(), file);
+  return file;
+}
+
+std::vector<std::byte> RecordedProgram::to_bytes(const std::string& note) const {
+  return io::to_bytes(state_->describe(note));
+}
+
+void RecordedProgram::save(const std::string& path, const std::string& note) const {
+  recording::Parameters parameters;
+  parameters.number(state_->takes.contexts.front());
+  ring::save(parameters.sessions().front()->device(), path, state_->describe(note));
+}
+
+RecordedProgram::Noted RecordedProgram::from_bytes(std::span<const std::byte> bytes) {
+  return State::read(ring::from_bytes(bytes));
+}
+RecordedProgram::Noted RecordedProgram::load(const std::string& path) { return State::read(ring::load(path)); }
+
+RecordedProgram::Noted RecordedProgram::State::read(const io::Container& file) {
+  using recording::require_saved;
+  if (file.type != recording::kType) throw FormatError("this file holds an object of kind " + file.type + ", not a program");
+  const io::Json& h = file.header;
+  h.require_only({"note", "parameters", "operands", "keys", "sources", "limits", "results", "kernels"}, "a saved program");
+  recording::Parameters parameters;
+  for (const io::Json& p : h.array_at("parameters", 64)) parameters.list.push_back(recording::context_from(p));
+  auto state = std::make_shared<State>();
+  for (const std::uint64_t number : h.unsigned_array_at("operands", 4096)) {
+    require_saved(number < parameters.list.size(), "a saved program's operand is of no parameters");
+    state->takes.contexts.push_back(parameters.list[number]);
+  }
+  const std::size_t operands = state->takes.contexts.size();
+  state->takes.keys = h.unsigned_at("keys", 2 * operands), state->takes.sources = h.unsigned_at("sources", operands);
+  for (const io::Json& limit : h.array_at("limits", std::size_t{1} << 16))
+    state->takes.limits.push_back(recording::figure_from(limit));
+  const io::Array* const text = file.find("takes");
+  require_saved(text && text->dtype == "u8" && text->shape.size() == 1, "a saved program does not say what it takes");
+  state->takes.text.assign(reinterpret_cast<const char*>(text->data.data()), text->data.size());
+  program::Program::Parts parts = program::read(file, parameters.sessions(), state->takes.sources);
+  std::vector<device::View> views;
+  for (const program::Shown& shown : parts.results) views.push_back(shown.view.lent());
+  const device::View* next = views.data();
+  const io::Json::Array& results = h.array_at("results", views.size());
+  for (const io::Json& result : results) {
+    const std::size_t number = result.unsigned_at("parameters");
+    require_saved(number < parameters.list.size(), "a saved program's result is of no parameters");
+    const recording::AnyContext& context = parameters.list[number];
+    const std::size_t tensors = result.contains("parts") ? result.array_at("parts", views.size()).size() : 1;
+    require_saved(tensors <= static_cast<std::size_t>(views.data() + views.size() - next), "a saved program lacks a result");
+    state->results.emplace_back(result, context, next, state->takes.keys);
+  }
+  require_saved(next == views.data() + views.size(), "a saved program makes what is no result");
+  state->loaded = true;
+  state->program = std::make_shared<program::Program>(std::move(parts));
+  return {RecordedProgram(std::move(state)), h.string_at("note", io::Json::max_text)};
+}
+
+}  // namespace heliograph

@@ -1,0 +1,167 @@
+"""Recorded programs in files: what is loaded computes the same, for any owner; what does not fit or is damaged is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+import resign
+import rigs
+from program_rig import Party, opened, said
+
+SCHEMES = ["bfv", "bgv"]
+
+
+@pytest.fixture(scope="module", params=SCHEMES)
+def party(request: pytest.FixtureRequest) -> Party:
+    return Party(opened(request.param, "cpu"))
+
+
+def step(pair: dict[str, Any], weights: Any) -> tuple[Any, list[Any]]:
+    product = hg.relinearize(pair["x"] * pair["y"])
+    return hg.rotate_rows(product, 1) + 3, [hg.matmul(weights, pair["x"]) - pair["y"]]
+
+
+def recorded(party: Party) -> tuple[Any, Any, Any]:
+    x, y = party.tensor([1, 2]), party.tensor([5, -3])
+    weights = np.array([[1, 2], [3, -1]])
+    program = hg.program(lambda pair: step(pair, weights))
+    program({"x": x, "y": y})
+    return program, x, y
+
+
+def test_a_loaded_program_computes_the_same(party: Party, tmp_path: Path) -> None:
+    program, x, y = recorded(party)
+    program.save(tmp_path / "step.hgp")
+    loaded = hg.Program.load(tmp_path / "step.hgp")
+    again = hg.Program.from_bytes(program.to_bytes())
+    for a, b in ((x, y), (y, x), (x, x + 0)):
+        expected = program({"x": a, "y": b})
+        for other in (loaded, again):
+            one, (two,) = other({"x": a, "y": b})
+            for result, wanted in ((one, expected[0]), (two, expected[1][0])):
+                assert np.array_equal(party.secret.decrypt(result), party.secret.decrypt(wanted))
+                assert result._keys is wanted._keys
+    assert "calls" in repr(loaded)
+    assert loaded.to_bytes() == program.to_bytes()
+
+
+def test_nothing_is_vouched_for(party: Party) -> None:
+    program, x, y = recorded(party)
+    loaded = hg.Program.from_bytes(program.to_bytes())
+    mine, theirs = program({"x": x, "y": y})[0], loaded({"x": x, "y": y})[0]
+    assert party.secret.noise(mine) == party.secret.noise(theirs)
+    assert said(mine) != said(theirs)
+
+
+def test_another_owner_and_what_does_not_fit(party: Party) -> None:
+    program, x, y = recorded(party)
+    loaded = hg.Program.from_bytes(program.to_bytes())
+    other = Party(party.secret.parameters, bytes(range(32)))
+    a, b = other.tensor([4, 5]), other.tensor([6, 7])
+    assert np.array_equal(other.secret.decrypt(loaded({"x": a, "y": b})[0]), other.secret.decrypt(program({"x": a, "y": b})[0]))
+    with pytest.raises(hg.MismatchError, match="nested"):
+        loaded(x, y)
+    with pytest.raises(hg.MismatchError, match="shapes"):
+        loaded({"x": x[:1], "y": y[:1]})
+    with pytest.raises(hg.MismatchError, match="noise"):
+        loaded({"x": x + x + x + x, "y": y})
+    with pytest.raises(hg.Error):
+        loaded({"x": x, "y": a})
+
+
+def test_what_cannot_be_saved_says_why(party: Party) -> None:
+    with pytest.raises(hg.RecordingError, match="nothing is recorded"):
+        hg.program(lambda x: x + 1).to_bytes()
+    x = party.tensor([1, 2, 3])
+    shared = hg.program(lambda a, b: a + b, x[0:2], x[1:3])
+    with pytest.raises(hg.RecordingError, match="share memory"):
+        shared.to_bytes()
+    named = hg.program(lambda d: d[1] + 1, {1: x})
+    with pytest.raises(hg.RecordingError, match="names of text"):
+        named.to_bytes()
+
+
+def test_load_names_the_way(party: Party, tmp_path: Path) -> None:
+    program, _, _ = recorded(party)
+    program.save(tmp_path / "p.hgp")
+    with pytest.raises(hg.FormatError, match=r"Program\.load"):
+        hg.load(tmp_path / "p.hgp")
+    party.tensor([1]).save(tmp_path / "x.hg")
+    with pytest.raises(hg.FormatError):
+        hg.Program.load(tmp_path / "x.hg")
+    assert json.loads(hg.inspect(tmp_path / "p.hgp"))["type"] == "heliograph.program"
+
+
+def test_ckks_and_tfhe() -> None:
+    ckks = hg.SecretKey.generate(hg.ckks.parameters(depth=3, precision=25))
+    server = hg.Server(ckks.evaluation_keys(rotations=[1]))
+    rng = np.random.default_rng(1)
+    x, w = (server.bind(ckks.encrypt(rng.uniform(-1, 1, ckks.parameters.slots))) for _ in range(2))
+    program = hg.program(lambda x, w: hg.ckks.rotate(x * w + 0.5, 1) * x, x, w)
+    loaded = hg.Program.from_bytes(program.to_bytes())
+    assert np.array_equal(ckks.decrypt(loaded(x, w)), ckks.decrypt(program(x, w)))
+    tfhe = hg.SecretKey.generate(hg.tfhe.parameters())
+    bits = hg.Server(tfhe.evaluation_keys())
+    a, b = (bits.bind(tfhe.encrypt(np.array(v, np.uint8))) for v in ([3, 200], [5, 100]))
+    adder = hg.program(lambda a, b: a + b, a, b)
+    summed = hg.Program.from_bytes(adder.to_bytes())
+    assert np.array_equal(tfhe.decrypt(summed(a, b)), tfhe.decrypt(a + b))
+
+
+def test_another_process_runs_it(party: Party, tmp_path: Path) -> None:
+    program, x, y = recorded(party)
+    expected = party.secret.decrypt(program({"x": x, "y": y})[0])
+    program.save(tmp_path / "p.hgp")
+    party.keys.save(tmp_path / "keys.hg"), x.save(tmp_path / "x.hg"), y.save(tmp_path / "y.hg")
+    text = """
+        import heliograph as hg
+        server = hg.Server(hg.load("keys.hg"))
+        x, y = (server.load(f"{name}.hg") for name in "xy")
+        hg.Program.load("p.hgp")({"x": x, "y": y})[0].save("result.hg")
+    """
+    for device in ("cpu", "2*cpu/uncalibrated"):
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(text)],
+            cwd=tmp_path,
+            env={**os.environ, "HELIOGRAPH_DEVICE": device},
+            check=True,
+            timeout=120,
+        )
+        assert np.array_equal(party.secret.decrypt(hg.load(tmp_path / "result.hg")), expected)
+
+
+def test_damaged_and_signed_again(party: Party) -> None:
+    program, x, y = recorded(party)
+    data = program.to_bytes()
+    rng = np.random.default_rng(3)
+    ran = refused = 0
+    for place in rng.integers(0, len(data), 40):
+        broken = bytearray(data)
+        broken[place] ^= 1 << int(rng.integers(0, 8))
+        with pytest.raises(hg.FormatError):
+            hg.Program.from_bytes(broken)
+    for _ in range(300):
+        document = resign.take_apart(data)
+        piece = document.arrays[int(rng.integers(0, len(document.arrays)))]
+        words = bytearray(piece.data)
+        for _ in range(int(rng.integers(1, 3))):
+            words[int(rng.integers(0, len(words)))] = int(rng.integers(0, 256))
+        piece.data = bytes(words)
+        changed = resign.signed(document)
+        try:
+            hg.Program.from_bytes(changed)({"x": x, "y": y})
+            ran += 1
+        except hg.Error:
+            refused += 1
+    assert ran > 0
+    assert refused > 0
