@@ -320,6 +320,31 @@ struct ApplyKey {
   static auto fields(auto& c) { return std::tie(c.plan, c.domain, c.digits, c.key, c.add, c.out, c.turn); }
 };
 
+/// Several of them in the NTT domain, each with a key of its own: result i is switched by keys[i], and turned by turns[i] where
+/// that is not null. Digits, and addends where there are any, are one for all (hoisted rotations) or one for each.
+struct ApplyKeys {
+  static constexpr const char* name = "apply_keys";
+  static constexpr bool composite = true;
+  std::shared_ptr<const KeySwitchPlan> plan;
+  std::vector<In> digits, keys, added;
+  std::vector<PermutationHandle> turns;
+  std::vector<Out> outs;
+  Workspace scratch;
+
+  static auto fields(auto& c) { return std::tie(c.plan, c.digits, c.keys, c.added, c.turns, c.outs); }
+  ApplyKey one(std::size_t i) const {
+    const auto of = [&](const std::vector<In>& views) { return views[views.size() == 1 ? 0 : i]; };
+    return {.plan = plan,
+            .domain = math::Domain::ntt,
+            .digits = of(digits),
+            .key = keys[i],
+            .add = added.empty() ? std::nullopt : std::optional(of(added)),
+            .out = outs[i],
+            .scratch = scratch,
+            .turn = turns[i]};
+  }
+};
+
 /// The same of one polynomial in `domain`, decomposed first.
 struct KeySwitch {
   static constexpr const char* name = "key_switch";
@@ -435,8 +460,8 @@ struct Evaluate {
 };
 
 using Call = std::variant<Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, ForwardNtt, InverseNtt, Permute,
-                          Convert, InnerProduct, Tensor, Product, Sample, Copy, Gather, Zero, Decompose, ApplyKey, KeySwitch,
-                          Divide, LinearSum, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate>;
+                          Convert, InnerProduct, Tensor, Product, Sample, Copy, Gather, Zero, Decompose, ApplyKey, ApplyKeys,
+                          KeySwitch, Divide, LinearSum, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate>;
 static_assert(sizeof(Call) <= 1024, "a call is copied into queues and programs");
 
 template <class C>
@@ -456,7 +481,7 @@ void show(T& field, F& f) {
     f(field, OneOf<T, In> ? Access::read : OneOf<T, Out> ? Access::write : Access::read_write);
   else if constexpr (OneOf<T, Piece>)
     show(field.from, f), show(field.to, f);
-  else if constexpr (OneOf<T, std::vector<In>, std::vector<Piece>>)
+  else if constexpr (OneOf<T, std::vector<In>, std::vector<Out>, std::vector<Piece>>)
     for (auto& one : field) show(one, f);
   else if constexpr (OneOf<T, std::optional<In>>)
     if (field) show(*field, f);
@@ -479,6 +504,9 @@ void each_constant(C& call, F f) {
   const auto look = [&]<class T>(T& field) {
     if constexpr (requires { typename T::element_type; }) {
       if constexpr (std::is_base_of_v<Constant, std::remove_const_t<typename T::element_type>>) f(field);
+    }
+    if constexpr (std::is_same_v<std::remove_const_t<T>, std::vector<PermutationHandle>>) {
+      for (auto& one : field) f(one);
     }
   };
   std::apply([&](auto&... field) { (look(field), ...); }, std::remove_const_t<C>::fields(call));

@@ -263,6 +263,22 @@ void check_call(const ApplyKey& c) {
   check_switch(c);
 }
 
+void check_call(const ApplyKeys& c) {
+  const std::size_t count = c.outs.size();
+  const auto one_or_each = [&](const std::vector<In>& views) { return views.size() == 1 || views.size() == count; };
+  require<ShapeError>(count > 0 && c.keys.size() == count && c.turns.size() == count,
+                      "several key switches have a key, a turn and a result each");
+  require<ShapeError>(one_or_each(c.digits) && (c.added.empty() || one_or_each(c.added)),
+                      "several key switches have digits and addends for all or for each");
+  for (std::size_t i = 0; i < count; ++i) {
+    check_same(c.outs[i], c.outs[0]);
+    check_call(c.one(i));
+    if (!c.added.empty()) {
+      require<ShapeError>(c.one(i).add->components == c.added[0].components, "addends of several key switches are alike");
+    }
+  }
+}
+
 void check_call(const KeySwitch& c) {
   check_ring(*c.plan->ring, c.plan->chain, c.x);
   check_batch(c.x, c.out);

@@ -106,6 +106,12 @@ std::vector<Call> expansion(const ApplyKey& c) {
   return calls;
 }
 
+std::vector<Call> expansion(const ApplyKeys& c) {
+  std::vector<Call> calls;
+  for (std::size_t i = 0; i < c.outs.size(); ++i) calls.push_back(c.one(i));
+  return calls;
+}
+
 std::vector<Call> expansion(const KeySwitch& c) {
   const KeySwitchPlan& plan = *c.plan;
   const math::Ring& ring = plan.ring->ring();
@@ -338,6 +344,12 @@ std::size_t bytes_of(const Divide& c, std::size_t items) { return bytes_to_divid
 
 std::size_t bytes_of(const ApplyKey& c, std::size_t items) {
   return bytes_to_apply(*c.plan, c.domain, c.turn != nullptr, items);
+}
+
+std::size_t bytes_of(const ApplyKeys& c, std::size_t items) {
+  const std::size_t at_once = std::min(c.outs.size(), kKeysAtOnce);
+  return std::max(bytes_to_apply(*c.plan, Domain::ntt, true, items),
+                  checked_mul(at_once, bytes_to_divide(c.plan->down, items, 2)));
 }
 
 std::size_t bytes_of(const KeySwitch& c, std::size_t items) {

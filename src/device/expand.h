@@ -16,6 +16,9 @@ using Room = std::function<View(std::size_t items, std::size_t components, const
 /// What a linear sum stands for, with room wherever it is found; the last of the calls is the division, without scratch.
 std::vector<Call> expand(const LinearSum& call, const Room& room);
 
+/// Key switches of a call whose sums are divided at once: what scratch there is for.
+inline constexpr std::size_t kKeysAtOnce = 8;
+
 /// Bytes of scratch that a call wants for `items` items of its batch; 0 for what is no composite.
 std::size_t scratch_bytes(const Call& call, std::size_t items);
 

@@ -133,6 +133,7 @@ double transforms_of([[maybe_unused]] const C& c, const View& out) {
   if constexpr (std::is_same_v<C, device::KeySwitch>) return 16 * limbs;
   if constexpr (std::is_same_v<C, device::LinearSum>) return 8 * limbs * static_cast<double>(1 + c.keys.size());
   if constexpr (std::is_same_v<C, device::ApplyKey>) return 8 * limbs;
+  if constexpr (std::is_same_v<C, device::ApplyKeys>) return 8 * limbs * static_cast<double>(c.keys.size());
   if constexpr (std::is_same_v<C, device::Decompose>) return polynomials;
   if constexpr (std::is_same_v<C, device::Divide>) return 2 * polynomials;
   if constexpr (std::is_same_v<C, device::ForwardNtt> || std::is_same_v<C, device::InverseNtt>) return polynomials;

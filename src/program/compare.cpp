@@ -35,6 +35,10 @@ template <class T>
 bool same_field(const std::shared_ptr<T>& a, const std::shared_ptr<T>& b, std::size_t) {
   return a == b;
 }
+template <class T>
+bool same_field(const std::vector<std::shared_ptr<T>>& a, const std::vector<std::shared_ptr<T>>& b, std::size_t) {
+  return a == b;
+}
 bool same_field(const PrimeList& a, const PrimeList& b, std::size_t) { return a == b; }
 bool same_field(const device::Common<PrimeList>& a, const device::Common<PrimeList>& b, std::size_t) { return *a == *b; }
 bool same_field(const device::Constants& a, const device::Constants& b, std::size_t limbs) {

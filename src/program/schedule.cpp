@@ -75,6 +75,9 @@ class Kind {
     if constexpr (requires { c.key_limbs; }) add(*c.key_limbs);
     if constexpr (requires { c.plan; }) add(c.plan.get());
     if constexpr (requires { c.turn; }) add(c.turn.get());
+    if constexpr (requires { c.turns; }) {
+      for (const auto& turn : c.turns) add(turn.get());
+    }
     device::each_view(c, [&](const View& v, Access) { text_ += device::form_of(v) + ';'; });
     batches_ = batches_ && widens(c);
   }

@@ -55,6 +55,27 @@ class Between {
   RnsTensor digits_, one_, turned_;
 };
 
+/// In the NTT domain, for every Galois element but 1: several keys a call, as many as there is room for on the device.
+void apply_turned(ring::Engine& e, const device::ApplyKeys& like, const std::vector<math::u64>& galois,
+                  const std::vector<const SwitchKey*>& keys, const View* out) {
+  for (std::size_t i = 0; i < keys.size();) {
+    std::vector<RnsTensor> held;
+    device::ApplyKeys call = like;
+    for (; i < keys.size() && held.size() < device::kKeysAtOnce; ++i) {
+      if (galois[i] == 1) continue;
+      try {
+        held.push_back(keys[i]->pairs());
+      } catch (const OutOfMemoryError&) {
+        if (held.empty()) throw;
+        break;
+      }
+      call.keys.push_back(held.back().view()), call.outs.push_back(out[i]);
+      call.turns.push_back(e.automorphism(galois[i], Domain::ntt));
+    }
+    if (!held.empty()) e.enqueue(std::move(call));
+  }
+}
+
 }  // namespace
 
 void rotate(const RnsTensor& x, const std::vector<math::u64>& galois, const std::vector<const SwitchKey*>& keys,
@@ -68,9 +89,8 @@ void rotate(const RnsTensor& x, const std::vector<math::u64>& galois, const std:
   const device::KeySwitchPlan& plan = *handle;
   std::vector<View> views = {x.view()};
   for (const RnsTensor& result : out) views.push_back(result.view());
-  device::ApplyKey like{.plan = handle, .domain = x.domain()};
-  const auto turns = std::find_if(galois.begin(), galois.end(), [](math::u64 g) { return g != 1; });
-  if (ntt && turns != galois.end()) like.turn = e.automorphism(*turns, Domain::ntt);
+  const device::Call like = ntt ? device::Call(device::ApplyKeys{.plan = handle, .outs = {out.size(), x.view()}})
+                                : device::Call(device::ApplyKey{.plan = handle, .domain = x.domain()});
   const std::size_t preferred =
       e.items_at_once(Between::bytes(x, plan) + device::scratch_bytes(like, 1), std::max<std::size_t>(1, x.items()));
   const Between between(x, plan, preferred);
@@ -82,20 +102,19 @@ void rotate(const RnsTensor& x, const std::vector<math::u64>& galois, const std:
     if (ntt) e.enqueue(device::InverseNtt{e.prepared(), plan.chain, mask, one});
     if (scale) e.enqueue(device::MulConstants{e.prepared(), plan.chain, one, *scale, one});
     e.enqueue(device::Decompose{handle, ntt ? one : mask, digits});
+    if (ntt) {
+      apply_turned(e, {.plan = handle, .digits = {digits}, .added = {body}, .scratch = scratch.all()}, galois, keys,
+                   v.data() + 1);
+    }
     for (std::size_t i = 0; i < galois.size(); ++i) {
-      if (galois[i] == 1) {
-        e.enqueue(device::Copy{v[0], v[i + 1]});
-        continue;
-      }
-      const device::PermutationHandle turn = e.automorphism(galois[i], Domain::ntt);
-      if (!ntt) {
-        e.enqueue(device::Permute{e.prepared(), plan.extended, turn, digits, between.turned(items)});
-        e.enqueue(device::Permute{e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient), body, one});
-      }
+      if (galois[i] == 1) e.enqueue(device::Copy{v[0], v[i + 1]});
+      if (galois[i] == 1 || ntt) continue;
+      e.enqueue(device::Permute{e.prepared(), plan.extended, e.automorphism(galois[i], Domain::ntt), digits,
+                                between.turned(items)});
+      e.enqueue(device::Permute{e.prepared(), plan.chain, e.automorphism(galois[i], Domain::coefficient), body, one});
       // One key at a time is held: together they may be more than the device has room for.
       const RnsTensor pairs = keys[i]->pairs();
-      e.enqueue(device::ApplyKey{handle, x.domain(), ntt ? digits : between.turned(items), pairs.view(), ntt ? body : one,
-                                 v[i + 1], scratch.all(), ntt ? turn : nullptr});
+      e.enqueue(device::ApplyKey{handle, x.domain(), between.turned(items), pairs.view(), one, v[i + 1], scratch.all()});
     }
   });
 }

@@ -1,4 +1,5 @@
 // divide, apply_key, key_switch in the NTT domain: divisions of every shape, alone and behind a key switch.
+#include "device/shape.h"
 #include "op_cases.h"
 #include "op_plans.h"
 
@@ -105,6 +106,46 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
                    kind_of(field, s), s.n > 4096, declare});
 }
 
+/// Several of them. `apart`: each result in memory of its own, else side by side in each item. `own`: each has digits and an addend
+/// of its own, side by side too, and the second turns nothing; else one polynomial's digits are for all.
+void keys_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const Down& down, const Setting& s,
+               std::size_t count, bool apart, bool own = false) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = switch_ring(field, s.n);
+    const std::shared_ptr<const device::KeySwitchPlan> plan = ntt_switch_plan(rig, ring, shape, down.to, down.times);
+    std::vector<std::size_t> all = s.batch;
+    all.push_back(count);
+    const auto each = [&]<class Operand>(std::vector<Operand>& views, const View& beside) {
+      for (std::size_t i = 0; i < count; ++i) views.push_back(device::drop_axis_view(beside, s.batch.size(), i));
+    };
+    const auto operand = [&](std::vector<device::In>& views, const PrimeList& primes, std::size_t components) {
+      if (own)
+        each(views, rig.input(*ring, primes, {all, components, s.layout}, s.fill));
+      else
+        views.push_back(rig.input(*ring, primes, {s.batch, components, s.layout}, s.fill));
+    };
+    device::ApplyKeys call;
+    call.plan = plan;
+    operand(call.digits, plan->extended, plan->digits.size());
+    if (s.added > 0) operand(call.added, plan->chain, s.added);
+    if (!apart) each(call.outs, rig.output(*ring, plan->down.out, {all, 2, out_layout(s)}));
+    for (std::size_t i = 0; i < count; ++i) {
+      call.keys.push_back(rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * plan->digits.size()}, s.fill));
+      call.turns.push_back(own && i == 1
+                               ? nullptr
+                               : rig.kernels().prepare(device::Permutation{math::automorphism_table(s.n, 2 * i + 3), {}}));
+      if (apart) call.outs.push_back(rig.output(*ring, plan->down.out, {s.batch, 2, out_layout(s)}));
+    }
+    call.scratch = rig.workspace(device::scratch_bytes(call, items(s)));
+    return [call = device::Call(call), &rig] { rig.queue().enqueue(call); };
+  };
+  cases.push_back({"apply_keys",
+                   std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name + ", " + down.name + ", added " +
+                       std::to_string(s.added) + ", " + std::to_string(count) + (apart ? " apart" : "") +
+                       (own ? ", digits of their own" : ""),
+                   kind_of(field, s), s.n > 4096, declare});
+}
+
 }  // namespace
 
 void transformed_cases(std::vector<OpCase>& cases) {
@@ -129,6 +170,19 @@ void transformed_cases(std::vector<OpCase>& cases) {
         key_case(cases, *f, shape, down(i / 2 + j / 2), wide_settings()[j], true);
         if (i % 4 == j) key_case(cases, *f, shape, down(i / 2 + j / 2), wide_settings()[j], false);
       }
+    }
+  }
+  for (const Field* f : main_fields()) {
+    const std::vector<SwitchShape>& shapes = switch_shapes();
+    for (std::size_t j = 0; j < settings().size(); ++j) {
+      const SwitchShape& shape = shapes[(j + 1) % shapes.size()];
+      keys_case(cases, *f, shape, downs(shape)[j % downs(shape).size()], settings()[j], 1 + j, j % 2 == 1);
+      keys_case(cases, *f, shape, downs(shape)[j % downs(shape).size()], settings()[j], 2 + j, j % 2 == 1, true);
+    }
+    for (std::size_t j = 0; j < wide_settings().size(); ++j) {
+      const SwitchShape& shape = shapes[3 + j % 3];
+      keys_case(cases, *f, shape, downs(shape)[j % 2], wide_settings()[j], j == 4 ? 11 : 3, j == 2);
+      keys_case(cases, *f, shape, downs(shape)[j % 2], wide_settings()[j], j == 3 ? 9 : 2, j == 2, true);
     }
   }
   for (const DivideShape& shape : divide_shapes()) divide_case(cases, kField32Mixed, shape, settings()[0]);

@@ -381,3 +381,21 @@ def test_batched_replays_of_matrices_and_rotations(edition: str, monkeypatch: py
     (recorded,) = f._recorded.values()
     assert recorded.core.graphs == 3
     assert 2 * recorded.core.launches == sum(recorded.core.calls.values())
+
+
+def test_rotations_by_other_steps_are_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alike but for their turns and keys: they cannot share a batch."""
+    monkeypatch.setenv("HELIOGRAPH_REPLAY", "batched")
+    p = ckks_rig.Party(ckks_rig.parameters("w64"), (1, 2, 4))
+    steps = ([1, 2], [2, 1], [1, 2], [2, 4])
+
+    def turned(*inputs: Any) -> list[Any]:
+        return [hg.ckks.rotate(z, s) for z, s in zip(inputs, steps, strict=True)]
+
+    f = hg.program(turned)
+    for seed in range(2):
+        inputs = [p.tensor(ckks_rig.real(2, seed=10 * seed + k)) for k in range(len(steps))]
+        for found, right in zip(f(*inputs), turned(*inputs), strict=True):
+            same(found, right)
+    (recorded,) = f._recorded.values()
+    assert recorded.core.calls["apply_keys"] == len(steps)

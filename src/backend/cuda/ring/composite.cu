@@ -60,17 +60,20 @@ PrimeList divided_primes(const DividePlan& plan) {
   return PrimeList(plan.primes.begin() + plan.out.size(), plan.divisors());
 }
 
-/// From the coefficients of the limbs divided by to the result. `rest` and `out` may be one, or `beside` and `out`.
+/// From the coefficients of the limbs divided by to the rows of the remainders.
+void remainders(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& rest) {
+  const CudaRing& ring = own_ring(q, *plan.ring);
+  run_pass(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(q, *plan.rest)}}},
+           rest.word, rest);
+  with_field(ring.kind(), [&](auto f) { forward_columns<decltype(f)>(q, name, ring, plan.out, plain_source(rest), rest); });
+}
+
+/// And to the result. `rest` and `out` may be one, or `beside` and `out`.
 void finish_divide(Queue& q, const char* name, const DividePlan& plan, const View& divided, const View& beside,
                    const View& rest, const View& out) {
   const CudaRing& ring = own_ring(q, *plan.ring);
-  run_pass(q, {.name = name, .x = plain_source(divided), .steps = {{.conversion = &own_as<CudaConversion>(q, *plan.rest)}}},
-           out.word, rest);
-  with_field(ring.kind(), [&](auto f) {
-    using F = decltype(f);
-    forward_columns<F>(q, name, ring, plan.out, plain_source(rest), rest);
-    divide_rows<F>(q, name, ring, plan.out, rest, beside, plan.own, out);
-  });
+  remainders(q, name, plan, divided, rest);
+  with_field(ring.kind(), [&](auto f) { divide_rows<decltype(f)>(q, name, ring, plan.out, rest, beside, plan.own, out); });
 }
 
 }  // namespace
@@ -267,15 +270,67 @@ void CudaKernels::finish_key_switch_ntt(Queue& q, const char* name, const KeySwi
   finish_divide(q, name, plan.down, divided, out, rest, out);
 }
 
+namespace {
+
+/// Views of one shape, evenly spaced, or one view for all, as one with a further first axis; none where they lie otherwise.
+template <class Operand>
+std::optional<View> side_by_side(const std::vector<Operand>& views, std::size_t count) {
+  View all = views[0];
+  if (all.axes == device::kMaxAxes) return {};
+  const std::ptrdiff_t step = views.size() > 1 ? views[1].data - views[0].data : 0;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    View moved = views[i];
+    moved.data -= static_cast<std::ptrdiff_t>(i) * step;
+    if (!same_operand(moved, views[0])) return {};
+  }
+  for (int i = all.axes++; i > 0; --i) all.shape[i] = all.shape[i - 1], all.stride[i] = all.stride[i - 1];
+  all.shape[0] = count, all.stride[0] = step / static_cast<std::ptrdiff_t>(all.word_size());
+  return all;
+}
+
+bool keys_alike(const std::vector<device::In>& keys) {
+  return std::all_of(keys.begin(), keys.end(), [&](const View& key) {
+    return key.component_stride == keys[0].component_stride && key.limb_stride == keys[0].limb_stride;
+  });
+}
+
+}  // namespace
+
+void CudaKernels::run(Queue& q, const ApplyKeys& c) {
+  const KeySwitchPlan& plan = *c.plan;
+  const CudaRing& ring = own_ring(q, *plan.ring);
+  const std::size_t items = c.outs[0].items(), n = c.outs[0].n, count = c.outs.size();
+  if (items == 0) return;
+  const std::optional<View> out = side_by_side(c.outs, count), digits = side_by_side(c.digits, count);
+  const std::optional<View> added = c.added.empty() ? digits : side_by_side(c.added, count);
+  if (count == 1 || !out || !digits || !added || !keys_alike(c.keys) || !divides_at_once(ring, plan.down, n))
+    return q.expand(c);
+  constexpr const char* kName = "apply_keys";
+  const std::size_t divisors = plan.down.divisors(), stay = plan.down.out.size();
+  const auto word = c.outs[0].word;
+  for (std::size_t first = 0; first < count; first += device::kKeysAtOnce) {
+    const std::size_t some = std::min(device::kKeysAtOnce, count - first);
+    const auto part = [&](const View& all) { return all.with_leading(first, some); };
+    const KeySums sums{.call = c, .first = first, .digits = part(*digits), .added = part(*added)};
+    Workspace w = c.scratch;
+    const View divided = w.take(word, some * items, 2, divisors, n), rest = w.take(word, some * items, 2, stay, n);
+    with_field(ring.kind(), [&](auto f) {
+      using F = decltype(f);
+      divisor_sums<F>(q, ring, sums, divided);
+      inverse_columns<F>(q, kName, ring, divided_primes(plan.down), divided, divided);
+    });
+    remainders(q, kName, plan.down, divided, rest);
+    with_field(ring.kind(), [&](auto f) { divided_sums<decltype(f)>(q, ring, sums, rest, part(*out)); });
+  }
+}
+
 void CudaKernels::run(Queue& q, const LinearSum& c) {
   const LinearPlan& plan = *c.plan;
   const KeySwitchPlan& k = *plan.key_switch;
   const CudaRing& ring = own_ring(q, *k.ring);
-  const bool alike = std::all_of(c.keys.begin(), c.keys.end(), [&](const View& key) {
-    return key.component_stride == c.keys[0].component_stride && key.limb_stride == c.keys[0].limb_stride;
-  });
   if (c.out.items() == 0) return;
-  if (!has_columns(c.out.n) || !raises_at_once(ring, k) || !alike || (plan.mod_down && !all_of(ring, {plan.mod_down.get()})))
+  if (!has_columns(c.out.n) || !raises_at_once(ring, k) || !keys_alike(c.keys) ||
+      (plan.mod_down && !all_of(ring, {plan.mod_down.get()})))
     return q.expand(c);
   constexpr const char* kName = "linear_sum";
   constexpr std::size_t kAtOnce = 8;  // giant steps, as the definition has scratch for

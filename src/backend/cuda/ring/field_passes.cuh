@@ -6,6 +6,7 @@
 #include "backend/cuda/ring/launch.cuh"
 #include "backend/cuda/ring/linear.cuh"
 #include "backend/cuda/ring/passes.h"
+#include "device/expand.h"
 
 namespace heliograph::backend::cuda {
 
@@ -246,6 +247,63 @@ inline void find_terms(const device::LinearPlan& plan, std::size_t giant, std::s
 
 }  // namespace
 
+namespace {
+
+/// Rows of a block.
+inline u32 sum_rows(const View& out) { return static_cast<u32>(std::min<std::size_t>(kSumRows, out.n / kRow)); }
+
+/// For the limbs of `out`, of the sums' those from `limb` on.
+template <class F>
+KeySumArguments<F> key_sum_arguments(const CudaRing& ring, const KeySums& s, const View& out, std::size_t limb,
+                                     bool inverse) {
+  const device::ApplyKeys& c = s.call;
+  const device::KeySwitchPlan& k = *c.plan;
+  const std::size_t count = s.digits.shape[0];
+  KeySumArguments<F> a{.digits = strided(s.digits),
+                       .added = strided(s.added),
+                       .out = strided(out),
+                       .grid = Grid(static_cast<u32>(out.n / kRow) / sum_rows(out), c.outs[0]),
+                       .primes = primes_of(k.extended),
+                       .key_limbs = primes_of(k.key_limbs),
+                       .table = ring.primes().as<typename F::Prime>(),
+                       .key_component = c.keys[0].component_stride,
+                       .key_limb = c.keys[0].limb_stride};
+  static_assert(kMostKeys >= device::kKeysAtOnce);
+  a.grid.components = Divisor(static_cast<u32>(count)), a.grid.limbs = Divisor(static_cast<u32>(out.limbs));
+  a.items = static_cast<u32>(c.outs[0].items()), a.count = static_cast<u32>(k.digits.size());
+  a.chain = static_cast<u32>(k.chain.size()), a.limb = static_cast<u32>(limb), a.n = static_cast<u32>(out.n);
+  a.added_components = c.added.empty() ? 0 : static_cast<u32>(s.added.components);
+  a.twiddles = (inverse ? ring.inverse() : ring.forward()).template as<typename F::Constant>();
+  std::transform(k.weight.begin(), k.weight.end(), a.weight, [](u64 w) { return static_cast<typename F::Word>(w); });
+  for (std::size_t i = 0; i < count; ++i) {
+    a.keys[i] = c.keys[s.first + i].template at<typename F::Word>(0, 0, 0);
+    a.turns[i] = turn_of(ring, c.turns[s.first + i]);
+  }
+  return a;
+}
+
+}  // namespace
+
+template <class F>
+void divisor_sums(Queue& q, const CudaRing& ring, const KeySums& s, const View& out) {
+  const u32 rows = sum_rows(out);
+  const auto a = key_sum_arguments<F>(ring, s, out, s.call.plan->down.out.size(), true);
+  static_assert(sizeof a <= 4096, "what a launch carries");
+  launch(q, "apply_keys", &divisor_sums_kernel<F>, a.grid.blocks(), 2 * rows * kRowThreads,
+         2 * rows * RowShape::kWords * sizeof(typename F::Value), a);
+}
+
+template <class F>
+void divided_sums(Queue& q, const CudaRing& ring, const KeySums& s, const View& rest, const View& out) {
+  const u32 rows = sum_rows(out);
+  DividedSumArguments<F> a{.sums = key_sum_arguments<F>(ring, s, out, 0, false), .rest = strided(rest)};
+  static_assert(sizeof a <= 4096, "what a launch carries");
+  const auto& own = s.call.plan->down.own;
+  std::transform(own.begin(), own.end(), a.own, [](u64 w) { return static_cast<typename F::Word>(w); });
+  launch(q, "apply_keys", &divided_sums_kernel<F>, a.sums.grid.blocks(), 2 * rows * kRowThreads,
+         2 * rows * RowShape::kWords * sizeof(typename F::Value), a);
+}
+
 template <class F>
 void linear_babies(Queue& q, const CudaRing& ring, const StepKeys& steps, const View& digits, const View& x,
                    const View& plaintexts, std::size_t first, std::size_t count, const View& sums) {
@@ -320,6 +378,8 @@ void linear_giants(Queue& q, const CudaRing& ring, const StepKeys& steps, const 
   template void switch_rows<F>(Queue&, const CudaRing&, const SwitchPass&);                                             \
   template void divide_rows<F>(Queue&, const char*, const CudaRing&, const PrimeList&, const View&, const View&,        \
                                const device::LimbConstants&, const View&);                                              \
+  template void divisor_sums<F>(Queue&, const CudaRing&, const KeySums&, const View&);                                  \
+  template void divided_sums<F>(Queue&, const CudaRing&, const KeySums&, const View&, const View&);                     \
   template void linear_babies<F>(Queue&, const CudaRing&, const StepKeys&, const View&, const View&, const View&,       \
                                  std::size_t, std::size_t, const View&);                                                \
   template void linear_giants<F>(Queue&, const CudaRing&, const StepKeys&, const View&, const View&, std::size_t,       \

@@ -46,6 +46,7 @@ class CudaKernels final : public device::Kernels {
 
   void run(Queue&, const Decompose& c);
   void run(Queue&, const ApplyKey& c);
+  void run(Queue&, const ApplyKeys& c);
   void run(Queue&, const KeySwitch& c);
   void run(Queue&, const Divide& c);
   void run(Queue&, const LinearSum& c);

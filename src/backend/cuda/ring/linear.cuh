@@ -3,14 +3,13 @@
 // Giant steps: rows of all steps' digits times their keys, one sum.
 #pragma once
 
-#include "backend/cuda/ring/transformed.cuh"
+#include "backend/cuda/ring/key_sums.cuh"
 
 namespace heliograph::backend::cuda {
 
 inline constexpr u32 kMostBabies = 32;  // of one launch
 inline constexpr u32 kMostGiants = 8;
 inline constexpr u32 kBabyThreads = 128;
-inline constexpr u32 kFoldEvery = 4;  // products between two folds of a KeySum
 
 /// Blocks of a multiprocessor that registers must allow.
 template <class F, u32 G>

@@ -50,6 +50,19 @@ template <class F>
 void divide_rows(Queue&, const char* name, const CudaRing&, const PrimeList&, const View& rest, const View& beside,
                  const device::LimbConstants& own, const View& out);
 
+/// Some key switches of a call, from one of them on: an item of every view is one of them, with its items beside each other.
+struct KeySums {
+  const device::ApplyKeys& call;
+  std::size_t first;
+  View digits, added;  // words
+};
+/// The sums of the limbs divided by: their rows, as Values for the column pass.
+template <class F>
+void divisor_sums(Queue&, const CudaRing&, const KeySums&, const View& out);
+/// The sums of the limbs that stay, divided: `rest` has the remainders' rows.
+template <class F>
+void divided_sums(Queue&, const CudaRing&, const KeySums&, const View& rest, const View& out);
+
 /// The keys of a linear sum's steps, all laid out alike, from one of them on.
 struct StepKeys {
   const device::LinearPlan& plan;
