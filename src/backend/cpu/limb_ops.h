@@ -40,6 +40,8 @@ struct Limb {
   const void* inverse = nullptr;
 };
 
+inline constexpr std::size_t kEightsAhead = 64;
+
 /// All counts are words; vector code asks for multiples of 64. Residues are canonical, in and out.
 struct LimbOps {
   const char* name;
@@ -66,7 +68,8 @@ struct LimbOps {
                      std::size_t count);
   /// out[i] = a[source[i] >> 1], negated where source[i] is odd.
   void (*permute)(const Modulus&, const void* a, const u32* source, void* out, std::size_t count);
-  /// out[8 i + k] = a[block[i] + byte k of lanes[i]] for permutations that keep runs of eight together; may be null.
+  /// out[8 i + k] = a[block[i] + byte k of lanes[i]] for permutations that keep runs of eight together; may be null. `block` goes
+  /// on for kEightsAhead more: what a next call of as many is to read, in an order that no processor foresees.
   void (*permute_eights)(const void* a, const u32* block, const u64* lanes, void* out, std::size_t count);
 
   /// out[i] = the 128-bit little-endian number at stream + 4 i, modulo q.

@@ -138,6 +138,7 @@ CpuPermutation::CpuPermutation(const device::Permutation& p) {
     block_.push_back(block);
     lanes_.push_back(lanes);
   }
+  block_.insert(block_.end(), kEightsAhead, block_.back());
 }
 
 void CpuPermutation::gather(const LimbOps& ops, const Modulus& modulus, const void* a, std::size_t first, void* out,

@@ -95,6 +95,7 @@ void ifma_combine(const CombineStep& s, const u64* y, std::size_t stride, const 
 
 inline void permute_eights64(const void* a, const u32* block, const u64* lanes, void* out, std::size_t count) {
   for (std::size_t i = 0; i < count; i += 8, ++block, ++lanes) {
+    _mm_prefetch(static_cast<const u64*>(a) + block[kEightsAhead], _MM_HINT_T0);
     const __m512i lane = _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(lanes)));
     const __m512i x = _mm512_loadu_si512(static_cast<const u64*>(a) + *block);
     _mm512_storeu_si512(static_cast<u64*>(out) + i, _mm512_permutexvar_epi64(lane, x));
@@ -102,6 +103,7 @@ inline void permute_eights64(const void* a, const u32* block, const u64* lanes, 
 }
 inline void permute_eights32(const void* a, const u32* block, const u64* lanes, void* out, std::size_t count) {
   for (std::size_t i = 0; i < count; i += 8, ++block, ++lanes) {
+    _mm_prefetch(static_cast<const u32*>(a) + block[kEightsAhead], _MM_HINT_T0);
     const __m256i lane = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(lanes)));
     const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(static_cast<const u32*>(a) + *block));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(static_cast<u32*>(out) + i), _mm256_permutevar8x32_epi32(x, lane));
