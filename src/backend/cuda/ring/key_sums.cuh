@@ -156,7 +156,6 @@ template <class F>
 __global__ void __launch_bounds__(2 * kSumRows * kRowThreads, kSumResident<F>)
     divided_sums_kernel(const __grid_constant__ DividedSumArguments<F> d) {
   take_turn();
-  using T = Transform<F, kRowBits>;
   using Word = typename F::Word;
   using Value = typename F::Value;
   extern __shared__ __align__(16) unsigned char raw[];
