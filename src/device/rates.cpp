@@ -23,12 +23,16 @@ double seconds_of(Queue& queue, const Call& call, int times) {
 }
 
 double copied_bytes(Device& device, Queue& queue) {
-  constexpr std::size_t kItems = 128, kWords = std::size_t{1} << 17;  // 128 MiB to as many
-  const Buffer memory = device.allocate(2 * kItems * kWords * sizeof(u64), queue);
-  const View both = View::dense(memory->address(), Word::w64, {2 * kItems}, 1, 1, kWords);
-  queue.enqueue(Zero{both});
-  return static_cast<double>(both.bytes()) /
-         seconds_of(queue, Copy{both.with_leading(0, kItems), both.with_leading(kItems, kItems)}, 4);
+  constexpr std::size_t kWords = std::size_t{1} << 15;
+  double rate = 0;
+  for (const std::size_t items : {2, 16, 128, 512}) {  // 512 KiB to as many, up to 128 MiB
+    const Buffer memory = device.allocate(2 * items * kWords * sizeof(u64), queue);
+    const View both = View::dense(memory->address(), Word::w64, {2 * items}, 1, 1, kWords);
+    queue.enqueue(Zero{both});
+    const double seconds = seconds_of(queue, Copy{both.with_leading(0, items), both.with_leading(items, items)}, 4);
+    rate = std::max(rate, static_cast<double>(both.bytes()) / seconds);
+  }
+  return rate;
 }
 
 double transformed_products(Device& device, Queue& queue) {

@@ -7,7 +7,7 @@ class Device;
 
 /// 0 where nothing is known.
 struct Rates {
-  double bytes = 0;        // read and written by a copy of more than its caches hold
+  double bytes = 0;        // read and written by a copy of the size it likes best, caches included
   double butterflies = 0;  // modular products with operands in registers, as transforms have them
   double sums = 0;         // the same of products that are summed before one reduction
   double transforms = 0;   // modular products within transforms of 2^14 words from memory to memory

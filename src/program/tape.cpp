@@ -58,9 +58,8 @@ u32 Tape::place_of(const View& view) {
 bool Tape::enqueues(const Session& session, const Call& call) {
   if (std::holds_alternative<device::Sample>(call))
     throw RecordingError(
-        "a recorded function draws random numbers, as encryption does, which a replay would repeat: encrypt outside of it "
-        "and "
-        "pass the result as an operand");
+        "a recorded function draws random numbers (it encrypts), which a replay would repeat: encrypt outside of it, "
+        "and pass what is encrypted as an operand");
   if (device::items_of(call) == 0) return true;
   Step step{.session = &session, .call = call};
   device::give_scratch(step.call, device::Workspace(nullptr, device::scratch_bytes(call, device::items_of(call))));

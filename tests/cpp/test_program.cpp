@@ -196,7 +196,7 @@ TEST_P(Programs, OtherCallsAreTold) {
       [&](const RnsTensor& x) { return ring::subtract(x, fixed); },
       [&](const RnsTensor& x) { return ring::add(x, x); },
       [&](const RnsTensor& x) { return ring::add(ring::add(x, fixed), fixed); },
-      [&](const RnsTensor& x) { return ring::add(fixed, fixed); },
+      [&](const RnsTensor&) { return ring::add(fixed, fixed); },
       [&](const RnsTensor& x) { return x; },
       [&](const RnsTensor& x) { return x.with_limbs(0, 1); },
       [&](const RnsTensor& x) { return ring::add(x.with_limbs(0, 1), fixed.with_limbs(0, 1)); },
@@ -309,7 +309,10 @@ TEST(ProgramGraphs, OwnersWhoTakeTurnsKeepTheirGraphs) {
     EXPECT_EQ(ring::download(found), ring::download(function(x, owner)));
     return found;
   };
-  for (int turn = 0; turn < 5; ++turn) replayed(a, one), replayed(b, two);
+  for (int turn = 0; turn < 5; ++turn) {
+    replayed(a, one);
+    replayed(b, two);
+  }
   EXPECT_EQ(device.captured, 2);
   EXPECT_EQ(made->replays().graphs, 10U);
   {  // results that are held: each owner has a graph for the next ones

@@ -149,6 +149,8 @@ def test_what_cannot_be_recorded(party: Party) -> None:
         with pytest.raises(hg.RecordingError):
             f(x)
         assert f.recordings == 0
+    with pytest.raises(hg.RecordingError, match="encrypt outside of it, and pass what is encrypted as an operand"):
+        hg.program(lambda x: x + party.tensor([1, 2]))(x)
     same(x + 1, x + 1)  # nothing is recorded any more
     with pytest.raises(hg.DtypeError):
         hg.program(lambda x: x)(3)
