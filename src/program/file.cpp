@@ -470,6 +470,7 @@ class Loading {
       const bool whole = device::is_dense(p.shape) && p.shape.bytes() == words->bytes() && p.shape.n > 0;
       p.memory = whole ? session.allocate(p.shape, p.primes) : session.allocate(words->bytes());
       session.upload(words->data, row_of(p.memory));
+      p.origin = p.memory;
       held = {0, static_cast<__int128>(words->bytes())};
     } else if (p.kind == Place::Kind::constant) {
       held = {};  // nothing of it is shown
