@@ -34,8 +34,8 @@ namespace heliograph::bench {
 
 using device::Buffer;
 using device::LimbConstants;
-using device::PreparedRing;
 using device::PrimeList;
+using device::RingConstant;
 using device::View;
 using math::u128;
 using math::u64;
@@ -124,7 +124,7 @@ class Rows {
   }
 
   const math::Ring& ring() const { return *ring_; }
-  const PreparedRing& prepared() const { return *prepared_; }
+  const RingConstant& prepared() const { return *prepared_; }
   PrimeList primes() const { return PrimeList::range(0, ring_->primes().size()); }
   View view(std::size_t items, std::size_t components) const {
     return View::dense(nullptr, ring_->word(), {items}, components, ring_->primes().size(), ring_->n());
@@ -218,7 +218,7 @@ class Rows {
   device::Device& device_;
   std::size_t size_;
   std::shared_ptr<const math::Ring> ring_;
-  std::shared_ptr<const PreparedRing> prepared_;
+  std::shared_ptr<const RingConstant> prepared_;
   LimbConstants constants_{};
   mutable std::map<std::pair<std::string, std::size_t>, Bytes> made_;
 };

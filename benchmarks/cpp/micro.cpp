@@ -391,7 +391,7 @@ std::size_t count(const std::vector<std::pair<int, std::size_t>>& lengths) {
 }
 
 /// All but the division of a key switch, over the ring's first primes: `q` of the chain, then `s` special ones.
-KeySwitchPlan switch_plan(Bench& b, const std::shared_ptr<const device::PreparedRing>& ring, std::size_t q, std::size_t s,
+KeySwitchPlan switch_plan(Bench& b, const std::shared_ptr<const device::RingConstant>& ring, std::size_t q, std::size_t s,
                           const std::vector<std::size_t>& digits) {
   KeySwitchPlan k;
   k.ring = ring;
@@ -485,7 +485,7 @@ struct TransformedSet {
 };
 
 /// From the first `primes` primes of a ring to its first `out`, the result multiplied by `times`.
-device::DividePlan divide_plan(Bench& b, const std::shared_ptr<const device::PreparedRing>& ring, std::size_t primes,
+device::DividePlan divide_plan(Bench& b, const std::shared_ptr<const device::RingConstant>& ring, std::size_t primes,
                                std::size_t out, u64 times, u64 keep) {
   device::DividePlan d;
   d.ring = ring;
@@ -498,7 +498,7 @@ device::DividePlan divide_plan(Bench& b, const std::shared_ptr<const device::Pre
   return d;
 }
 
-KeySwitchPlan ntt_switch_plan(Bench& b, const std::shared_ptr<const device::PreparedRing>& ring, const TransformedSet& set,
+KeySwitchPlan ntt_switch_plan(Bench& b, const std::shared_ptr<const device::RingConstant>& ring, const TransformedSet& set,
                               std::size_t out) {
   KeySwitchPlan k = switch_plan(b, ring, set.limbs, set.special, set.digits);
   k.down = divide_plan(b, ring, set.limbs + set.special, out, set.t, 1);

@@ -63,10 +63,9 @@ def _nest_of(described: Any) -> Any:
     if isinstance(described, list) and described:
         if described[0] in ("list", "tuple"):
             return ({"list": list, "tuple": tuple}[described[0]], tuple(map(_nest_of, described[1:])))
-        names = described[1] if len(described) > 1 else None
-        if described[0] == "dict" and isinstance(names, list) and len(names) == len(described) - 2:
-            if all(isinstance(name, str) for name in names):
-                return (dict, tuple(names), tuple(map(_nest_of, described[2:])))
+        names = described[1] if len(described) > 1 and isinstance(described[1], list) else [None]
+        if described[0] == "dict" and len(names) == len(described) - 2 and all(isinstance(name, str) for name in names):
+            return (dict, tuple(names), tuple(map(_nest_of, described[2:])))
     raise _core.DamagedFileError("a saved program nests its operands in no known way")
 
 
@@ -146,7 +145,9 @@ class Program:
         operands = _core.Operands([t._core for t in tensors], [None if t._keys is None else t._keys._core for t in tensors])
         if self._loaded is not None:
             if nest != self._loaded[0]:
-                raise _core.MismatchError("a program from a file takes operands nested and named as those it was recorded with")
+                raise _core.MismatchError(
+                    "a program from a file takes operands nested and named as those it was recorded with"
+                )
             return self._loaded[1](operands, tensors)
         key = (nest, operands.signature)
         shapes = (nest, operands.shapes)
@@ -228,7 +229,9 @@ class Program:
             else:
                 raise _core.RecordingError("nothing is recorded yet: call the program with the operands that it is to take")
         if not all(owner is None or isinstance(owner, int) for owner in last.keys):
-            raise _core.RecordingError("a program whose results have keys of their own cannot be saved: take them from an operand")
+            raise _core.RecordingError(
+                "a program whose results have keys of their own cannot be saved: take them from an operand"
+            )
         note = {"name": self._name, "operands": _described(taken), "results": _described(last.nest), "keys": last.keys}
         return last.core, json.dumps(note)
 
@@ -268,7 +271,12 @@ class Program:
         operands = len(_kinds_in(taken))
         kinds = _kinds_in(nest)
         whole = isinstance(keys, list) and all(k is None or (type(k) is int and 0 <= k < operands) for k in keys)
-        if not whole or len(keys) != len(kinds) or [_KINDS[k] for k in core.result_kinds] != kinds or not isinstance(name, str):
+        if (
+            not whole
+            or len(keys) != len(kinds)
+            or [_KINDS[k] for k in core.result_kinds] != kinds
+            or not isinstance(name, str)
+        ):
             raise _core.DamagedFileError("a saved program says what its results are in two ways")
         program = Program(_no_function)
         program._loaded = (taken, _Recorded(core, None, nest, kinds, keys))

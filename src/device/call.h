@@ -47,8 +47,8 @@ struct InOut : View {
   InOut(View v) : View(std::move(v)) {}
 };
 
-using RingHandle = std::shared_ptr<const PreparedRing>;
-using PermutationHandle = std::shared_ptr<const PreparedPermutation>;
+using RingHandle = std::shared_ptr<const RingConstant>;
+using PermutationHandle = std::shared_ptr<const PermutationConstant>;
 
 /// What all copies of a call share.
 template <class T>
@@ -201,7 +201,7 @@ struct Permute {
 /// `place[j]` is the limb of `out` (and of `own`) for the conversion's target j; none: limb j.
 struct Convert {
   static constexpr const char* name = "convert";
-  std::shared_ptr<const PreparedConversion> conversion;
+  std::shared_ptr<const ConversionConstant> conversion;
   In x;
   std::optional<In> own;
   Out out;
@@ -241,7 +241,7 @@ struct Product {
   static constexpr const char* name = "product";
   RingHandle ring;
   PrimeList primes;
-  std::shared_ptr<const PreparedProduct> product;
+  std::shared_ptr<const ProductConstant> product;
   In in;
   Out out;
 
@@ -412,7 +412,7 @@ struct BfvMultiply {
 /// The linear combination of each row of each item, into the row's first target.
 struct Combine {
   static constexpr const char* name = "combine";
-  std::shared_ptr<const PreparedLayer> layer;
+  std::shared_ptr<const LayerConstant> layer;
   InOut wires;
 
   static auto fields(auto& c) { return std::tie(c.layer, c.wires); }
@@ -422,8 +422,8 @@ struct Combine {
 ///   (0, .., 0, round(b / 2^32)) - sum over i, l of digit(a_i, l) * key[i][l]   modulo 2^32.
 struct LweKeySwitch {
   static constexpr const char* name = "lwe_key_switch";
-  std::shared_ptr<const PreparedKeySwitch> key;
-  std::shared_ptr<const PreparedLayer> layer;
+  std::shared_ptr<const LweSwitchKey> key;
+  std::shared_ptr<const LayerConstant> layer;
   In wires;
   Out narrow;
 
@@ -438,8 +438,8 @@ struct LweKeySwitch {
 /// Result o: coefficient o * N / outputs of acc as an LWE ciphertext.
 struct Bootstrap {
   static constexpr const char* name = "bootstrap";
-  std::shared_ptr<const PreparedBootstrap> key;
-  std::shared_ptr<const PreparedLayer> layer;
+  std::shared_ptr<const BootstrapKey> key;
+  std::shared_ptr<const LayerConstant> layer;
   In narrow;
   InOut wires;
 
@@ -450,9 +450,9 @@ struct Bootstrap {
 struct Evaluate {
   static constexpr const char* name = "evaluate";
   static constexpr bool composite = true;
-  std::shared_ptr<const PreparedKeySwitch> switch_key;
-  std::shared_ptr<const PreparedBootstrap> key;
-  std::shared_ptr<const PreparedLayer> layer;
+  std::shared_ptr<const LweSwitchKey> switch_key;
+  std::shared_ptr<const BootstrapKey> key;
+  std::shared_ptr<const LayerConstant> layer;
   InOut wires;
   Out narrow;
 

@@ -13,20 +13,20 @@ namespace {
 constexpr std::size_t kSlice = 64;  // a slice of the coefficients is a multiple of so many words
 
 /// All but the degree.
-void check_limbs(const PreparedRing& ring, const PrimeList& primes, const View& v) {
+void check_limbs(const RingConstant& ring, const PrimeList& primes, const View& v) {
   require<MismatchError>(v.word == ring.ring().word(), "an operand's word is not the ring's");
   require<ShapeError>(v.limbs == primes.size(), "an operand does not have one limb for each prime");
   for (PrimeIndex p : primes) require<ShapeError>(p < ring.ring().primes().size(), "a prime index is beyond the ring's");
 }
 
-void check_ring(const PreparedRing& ring, const PrimeList& primes, const View& v) {
+void check_ring(const RingConstant& ring, const PrimeList& primes, const View& v) {
   require<ParameterError>(ring.ring().transforms(), "rows of residues are no polynomials: this kernel is for a ring");
   require<ShapeError>(v.n == ring.ring().n(), "an operand's degree is not the ring's");
   check_limbs(ring, primes, v);
 }
 
 /// Of the ring, all of its coefficients or the slice that `out` has.
-void check_slice(const PreparedRing& ring, const PrimeList& primes, const View& v, const View& out) {
+void check_slice(const RingConstant& ring, const PrimeList& primes, const View& v, const View& out) {
   const std::size_t n = ring.ring().n();
   require<ShapeError>(v.n == out.n && (v.n == n || (v.n < n && v.n > 0 && v.n % kSlice == 0)),
                       "an operand's degree is not the ring's, nor are all operands the same multiple of 64 coefficients");
@@ -59,7 +59,7 @@ void check_word(const std::vector<u64>& moduli, const View& v) {
     require<MismatchError>(v.word == Word::w64 || q <= u64{1} << 32, "a modulus does not fit its operand's word");
 }
 
-void check_key(const PreparedRing& ring, const View& key, const PrimeList& key_limbs, std::size_t limbs,
+void check_key(const RingConstant& ring, const View& key, const PrimeList& key_limbs, std::size_t limbs,
                std::size_t components, std::size_t n) {
   require<ShapeError>(key.n == n && key.items() == 1, "a key does not fit the ring");
   require<MismatchError>(key.word == ring.ring().word(), "an operand's word is not the ring's");
@@ -118,19 +118,19 @@ void check_divide(const DividePlan& plan, const View& out) {
                       "a division's conversion does not fit it");
 }
 
-void check_turn(const PreparedPermutation& turn, std::size_t n) {
+void check_turn(const PermutationConstant& turn, std::size_t n) {
   const Permutation& p = turn.permutation();
   require<ShapeError>(p.source.size() == n && p.negate.empty(), "not a permutation of the NTT domain of this degree");
 }
 
-void check_wires(const PreparedLayer& layer, const View& wires, std::size_t dimension) {
+void check_wires(const LayerConstant& layer, const View& wires, std::size_t dimension) {
   require<ShapeError>(wires.word == Word::w64 && wires.axes == 1 && wires.limbs == 1 &&
                           (dimension == 0 || wires.n == lwe_words(dimension)) && wires.n % 64 == 0 && wires.stride[0] >= 0,
                       "wires are LWE ciphertexts [item][wire] of 64-bit words, the first item first");
   require<ShapeError>(wires.components >= layer.layer().wires(), "the layer has more wires than there is room for");
 }
 
-void check_narrow(const PreparedLayer& layer, const View& wires, const View& narrow, std::size_t dimension) {
+void check_narrow(const LayerConstant& layer, const View& wires, const View& narrow, std::size_t dimension) {
   require<ShapeError>(narrow.word == Word::w32 && narrow.axes == 1 && narrow.limbs == 1 &&
                           narrow.n == lwe_words(dimension) && narrow.stride[0] >= 0,
                       "narrow ciphertexts are LWE ciphertexts [item][row] of 32-bit words, the first item first");
@@ -249,6 +249,8 @@ void check_switch(const Switch& c) {
   if (c.domain == math::Domain::coefficient) {
     check_ring(*plan.ring, plan.chain, c.out);
     require<ShapeError>(!c.turn, "in the coefficient domain a key switch turns nothing");
+    require<ShapeError>((plan.mod_down != nullptr) == (plan.special.size() > 0),
+                        "a key switch's division by P is missing or not wanted");
     return;
   }
   require<ShapeError>(plan.down.primes == plan.extended, "a key switch's division is not of its sums");

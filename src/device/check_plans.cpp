@@ -12,7 +12,7 @@ using Moduli = std::vector<u64>;
 void require_plan(bool right, const char* what) { require<ShapeError>(right, what); }
 
 /// Throws where a prime is none of the ring's.
-Moduli moduli_of(const PreparedRing& ring, const PrimeList& primes) {
+Moduli moduli_of(const RingConstant& ring, const PrimeList& primes) {
   Moduli list;
   for (const PrimeIndex p : primes) {
     require_plan(p < ring.ring().primes().size(), "a plan names a prime that its ring lacks");
@@ -21,7 +21,7 @@ Moduli moduli_of(const PreparedRing& ring, const PrimeList& primes) {
   return list;
 }
 
-void check_conversion(const std::shared_ptr<const PreparedConversion>& conversion, const Moduli& from, const Moduli& to,
+void check_conversion(const std::shared_ptr<const ConversionConstant>& conversion, const Moduli& from, const Moduli& to,
                       bool own) {
   require_plan((conversion != nullptr) == (!from.empty() && !to.empty()), "a plan's conversion is missing or not wanted");
   if (!conversion) return;
@@ -91,7 +91,7 @@ void check(const KeySwitchPlan& plan) {
     check_conversion(digit.raise, Moduli(first, first + static_cast<std::ptrdiff_t>(digit.count)), to, false);
   }
   require_plan(next == chain.size(), "a key switch's digits are not its chain");
-  check_conversion(plan.mod_down, special, chain, true);
+  if (plan.mod_down || !plan.down.ring) check_conversion(plan.mod_down, special, chain, true);
   check_constants(chain, plan.weight);
   if (!plan.down.ring) return;
   check(plan.down);

@@ -29,7 +29,7 @@ void GatheredProduct::check() const {
   for (math::u32 i : index) require<ShapeError>(i == kNone || i < inputs, "a matrix product's index is out of range");
 }
 
-PreparedProduct::PreparedProduct(GatheredProduct p) : product_(std::move(p)) {
+ProductConstant::ProductConstant(GatheredProduct p) : product_(std::move(p)) {
   product_.check();
   for (math::u32 i : product_.index) gathered_ += i != GatheredProduct::kNone;
 }

@@ -12,18 +12,18 @@
 namespace heliograph::device {
 
 /// A ring's primes and twiddles.
-class PreparedRing : public Constant {
+class RingConstant : public Constant {
  public:
-  explicit PreparedRing(std::shared_ptr<const math::Ring> ring) : ring_(std::move(ring)) {}
+  explicit RingConstant(std::shared_ptr<const math::Ring> ring) : ring_(std::move(ring)) {}
   const math::Ring& ring() const { return *ring_; }
 
  private:
   std::shared_ptr<const math::Ring> ring_;
 };
 
-class PreparedConversion : public Constant {
+class ConversionConstant : public Constant {
  public:
-  explicit PreparedConversion(math::Conversion c) : conversion_(std::move(c)) {}
+  explicit ConversionConstant(math::Conversion c) : conversion_(std::move(c)) {}
   const math::Conversion& conversion() const { return conversion_; }
 
  private:
@@ -39,9 +39,9 @@ struct Permutation {
   void check() const;
 };
 
-class PreparedPermutation : public Constant {
+class PermutationConstant : public Constant {
  public:
-  explicit PreparedPermutation(Permutation p) : permutation_(std::move(p)) { permutation_.check(); }
+  explicit PermutationConstant(Permutation p) : permutation_(std::move(p)) { permutation_.check(); }
   const Permutation& permutation() const { return permutation_; }
 
  private:
@@ -64,9 +64,9 @@ struct GatheredProduct {
   bool operator==(const GatheredProduct&) const = default;
 };
 
-class PreparedProduct : public Constant {
+class ProductConstant : public Constant {
  public:
-  explicit PreparedProduct(GatheredProduct p);
+  explicit ProductConstant(GatheredProduct p);
   const GatheredProduct& product() const { return product_; }
   /// Pairs of a weight and an input, padding left out, in one component of one limb.
   math::u64 pairs() const { return gathered_ * product_.outputs; }

@@ -42,7 +42,7 @@ void Fallback::perform(const Call& call) {
   std::visit(
       [&](const auto& c) {
         each_constant(c, [&]<class T>(const std::shared_ptr<const T>& constant) {
-          if constexpr (std::is_same_v<T, PreparedLayer>)
+          if constexpr (std::is_same_v<T, LayerConstant>)
             device_->tfhe().prepare(*constant);
           else if constexpr (requires { device_->kernels().prepare(*constant); })
             if (constant) device_->kernels().prepare(*constant);

@@ -12,7 +12,7 @@ namespace {
 using math::Domain;
 
 /// Room for `count` polynomials of each item: independent of how a backend cuts the batch.
-std::size_t polynomials(const PreparedRing& ring, std::size_t items, std::size_t count) {
+std::size_t polynomials(const RingConstant& ring, std::size_t items, std::size_t count) {
   return checked_mul(items, Workspace::bytes(ring.ring().word(), 1, 1, count, ring.ring().n()));
 }
 

@@ -2,32 +2,32 @@
 
 namespace heliograph::device {
 
-std::shared_ptr<const PreparedRing> Kernels::prepare(std::shared_ptr<const math::Ring> ring) {
-  auto made = std::make_shared<const PreparedRing>(std::move(ring));
+std::shared_ptr<const RingConstant> Kernels::prepare(std::shared_ptr<const math::Ring> ring) {
+  auto made = std::make_shared<const RingConstant>(std::move(ring));
   prepare(*made);
   return made;
 }
 
-std::shared_ptr<const PreparedConversion> Kernels::prepare(math::Conversion conversion) {
-  auto made = std::make_shared<const PreparedConversion>(std::move(conversion));
+std::shared_ptr<const ConversionConstant> Kernels::prepare(math::Conversion conversion) {
+  auto made = std::make_shared<const ConversionConstant>(std::move(conversion));
   prepare(*made);
   return made;
 }
 
-std::shared_ptr<const PreparedPermutation> Kernels::prepare(Permutation permutation) {
-  auto made = std::make_shared<const PreparedPermutation>(std::move(permutation));
+std::shared_ptr<const PermutationConstant> Kernels::prepare(Permutation permutation) {
+  auto made = std::make_shared<const PermutationConstant>(std::move(permutation));
   prepare(*made);
   return made;
 }
 
-std::shared_ptr<const PreparedProduct> Kernels::prepare(GatheredProduct product) {
-  auto made = std::make_shared<const PreparedProduct>(std::move(product));
+std::shared_ptr<const ProductConstant> Kernels::prepare(GatheredProduct product) {
+  auto made = std::make_shared<const ProductConstant>(std::move(product));
   prepare(*made);
   return made;
 }
 
 template <class Plan>
-void Kernels::prepare_all(const Plan& plan, const std::vector<std::shared_ptr<const PreparedConversion>>& conversions) {
+void Kernels::prepare_all(const Plan& plan, const std::vector<std::shared_ptr<const ConversionConstant>>& conversions) {
   if (has(plan)) return;
   prepare(*plan.ring);
   for (const auto& conversion : conversions) {
@@ -39,7 +39,7 @@ void Kernels::prepare_all(const Plan& plan, const std::vector<std::shared_ptr<co
 void Kernels::prepare(const DividePlan& plan) { prepare_all(plan, {plan.rest}); }
 
 void Kernels::prepare(const KeySwitchPlan& plan) {
-  std::vector<std::shared_ptr<const PreparedConversion>> conversions = {plan.mod_down, plan.down.rest};
+  std::vector<std::shared_ptr<const ConversionConstant>> conversions = {plan.mod_down, plan.down.rest};
   for (const KeySwitchPlan::Digit& digit : plan.digits) conversions.push_back(digit.raise);
   prepare_all(plan, conversions);
 }
@@ -58,35 +58,35 @@ void Kernels::prepare(const LinearPlan& plan) {
   plan.forms.keep(slot_, form(plan));
 }
 
-std::shared_ptr<const PreparedBootstrap> TfheKernels::prepare(const BootstrapShape& shape, std::span<const u64> key) {
-  auto made = std::make_shared<const PreparedBootstrap>(shape);
+std::shared_ptr<const BootstrapKey> TfheKernels::prepare(const BootstrapShape& shape, std::span<const u64> key) {
+  auto made = std::make_shared<const BootstrapKey>(shape);
   prepare(*made, key);
   return made;
 }
 
-std::shared_ptr<const PreparedKeySwitch> TfheKernels::prepare(const KeySwitchShape& shape, std::span<const u32> key) {
-  auto made = std::make_shared<const PreparedKeySwitch>(shape);
+std::shared_ptr<const LweSwitchKey> TfheKernels::prepare(const KeySwitchShape& shape, std::span<const u32> key) {
+  auto made = std::make_shared<const LweSwitchKey>(shape);
   prepare(*made, key);
   return made;
 }
 
-std::shared_ptr<const PreparedLayer> TfheKernels::prepare(GateLayer layer) {
-  auto made = std::make_shared<const PreparedLayer>(std::move(layer));
+std::shared_ptr<const LayerConstant> TfheKernels::prepare(GateLayer layer) {
+  auto made = std::make_shared<const LayerConstant>(std::move(layer));
   prepare(*made);
   return made;
 }
 
-void TfheKernels::prepare(const PreparedBootstrap& c, std::span<const u64> key) {
+void TfheKernels::prepare(const BootstrapKey& c, std::span<const u64> key) {
   require<ShapeError>(key.size() == c.shape().words(), "a bootstrapping key of another size than its shape says");
   if (!has(c)) c.forms.keep(slot_, form(c, key));
 }
 
-void TfheKernels::prepare(const PreparedKeySwitch& c, std::span<const u32> key) {
+void TfheKernels::prepare(const LweSwitchKey& c, std::span<const u32> key) {
   require<ShapeError>(key.size() == c.shape().words(), "a key-switching key of another size than its shape says");
   if (!has(c)) c.forms.keep(slot_, form(c, key));
 }
 
-void TfheKernels::prepare(const PreparedLayer& c) {
+void TfheKernels::prepare(const LayerConstant& c) {
   if (!has(c)) c.forms.keep(slot_, form(c));
 }
 

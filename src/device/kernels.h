@@ -18,10 +18,10 @@ class Kernels {
 
   /// Makes this device's form of a constant, where it has none of it. May allocate and upload; never inside a computation. A
   /// call whose constants were not prepared here is refused with a MismatchError.
-  void prepare(const PreparedRing& c) { prepare_here(c); }
-  void prepare(const PreparedConversion& c) { prepare_here(c); }
-  void prepare(const PreparedPermutation& c) { prepare_here(c); }
-  void prepare(const PreparedProduct& c) { prepare_here(c); }
+  void prepare(const RingConstant& c) { prepare_here(c); }
+  void prepare(const ConversionConstant& c) { prepare_here(c); }
+  void prepare(const PermutationConstant& c) { prepare_here(c); }
+  void prepare(const ProductConstant& c) { prepare_here(c); }
   /// Whether that was done.
   bool has(const Constant& c) const { return c.forms.find(slot_) != nullptr; }
   /// The same of every constant that a plan names.
@@ -31,10 +31,10 @@ class Kernels {
   void prepare(const MultiplyPlan&);
 
   /// A constant that is prepared here.
-  std::shared_ptr<const PreparedRing> prepare(std::shared_ptr<const math::Ring> ring);
-  std::shared_ptr<const PreparedConversion> prepare(math::Conversion conversion);
-  std::shared_ptr<const PreparedPermutation> prepare(Permutation permutation);
-  std::shared_ptr<const PreparedProduct> prepare(GatheredProduct product);
+  std::shared_ptr<const RingConstant> prepare(std::shared_ptr<const math::Ring> ring);
+  std::shared_ptr<const ConversionConstant> prepare(math::Conversion conversion);
+  std::shared_ptr<const PermutationConstant> prepare(Permutation permutation);
+  std::shared_ptr<const ProductConstant> prepare(GatheredProduct product);
 
   /// Whether composites find scratch of their own: they are then called with the whole batch and no workspace.
   virtual bool brings_scratch() const { return false; }
@@ -44,10 +44,10 @@ class Kernels {
 
  protected:
   // Here: nothing but that it is prepared.
-  virtual std::unique_ptr<const Form> form(const PreparedRing&) { return std::make_unique<const Form>(); }
-  virtual std::unique_ptr<const Form> form(const PreparedConversion&) { return std::make_unique<const Form>(); }
-  virtual std::unique_ptr<const Form> form(const PreparedPermutation&) { return std::make_unique<const Form>(); }
-  virtual std::unique_ptr<const Form> form(const PreparedProduct&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const RingConstant&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const ConversionConstant&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const PermutationConstant&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const ProductConstant&) { return std::make_unique<const Form>(); }
   virtual std::unique_ptr<const Form> form(const DividePlan&) { return std::make_unique<const Form>(); }
   virtual std::unique_ptr<const Form> form(const KeySwitchPlan&) { return std::make_unique<const Form>(); }
   virtual std::unique_ptr<const Form> form(const LinearPlan&) { return std::make_unique<const Form>(); }
@@ -60,7 +60,7 @@ class Kernels {
     if (!has(constant)) constant.forms.keep(slot_, form(constant));
   }
   template <class Plan>
-  void prepare_all(const Plan& plan, const std::vector<std::shared_ptr<const PreparedConversion>>& conversions);
+  void prepare_all(const Plan& plan, const std::vector<std::shared_ptr<const ConversionConstant>>& conversions);
 
   const Slot& slot_;
 };
@@ -71,25 +71,25 @@ class TfheKernels {
   virtual ~TfheKernels() = default;
 
   // Keys are as the shapes say, in host memory that may go when the call returns.
-  std::shared_ptr<const PreparedBootstrap> prepare(const BootstrapShape&, std::span<const u64> key);
-  std::shared_ptr<const PreparedKeySwitch> prepare(const KeySwitchShape&, std::span<const u32> key);
-  std::shared_ptr<const PreparedLayer> prepare(GateLayer layer);
-  void prepare(const PreparedBootstrap&, std::span<const u64> key);
-  void prepare(const PreparedKeySwitch&, std::span<const u32> key);
-  void prepare(const PreparedLayer&);
+  std::shared_ptr<const BootstrapKey> prepare(const BootstrapShape&, std::span<const u64> key);
+  std::shared_ptr<const LweSwitchKey> prepare(const KeySwitchShape&, std::span<const u32> key);
+  std::shared_ptr<const LayerConstant> prepare(GateLayer layer);
+  void prepare(const BootstrapKey&, std::span<const u64> key);
+  void prepare(const LweSwitchKey&, std::span<const u32> key);
+  void prepare(const LayerConstant&);
   bool has(const Constant& c) const { return c.forms.find(slot_) != nullptr; }
 
   /// So many bootstraps at once keep the whole device busy; fewer take no less time.
   virtual std::size_t parallel_bootstraps(const BootstrapShape&) const = 0;
 
  protected:
-  virtual std::unique_ptr<const Form> form(const PreparedBootstrap&, std::span<const u64> /*key*/) {
+  virtual std::unique_ptr<const Form> form(const BootstrapKey&, std::span<const u64> /*key*/) {
     return std::make_unique<const Form>();
   }
-  virtual std::unique_ptr<const Form> form(const PreparedKeySwitch&, std::span<const u32> /*key*/) {
+  virtual std::unique_ptr<const Form> form(const LweSwitchKey&, std::span<const u32> /*key*/) {
     return std::make_unique<const Form>();
   }
-  virtual std::unique_ptr<const Form> form(const PreparedLayer&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const LayerConstant&) { return std::make_unique<const Form>(); }
   const Slot& slot() const { return slot_; }
 
  private:

@@ -20,12 +20,12 @@ struct DividePlan : Constant {
   struct Run {
     std::size_t from, to, count;  // limbs
   };
-  std::shared_ptr<const PreparedRing> ring;
+  std::shared_ptr<const RingConstant> ring;
   PrimeList primes;          // limbs of x
   PrimeList out;             // limbs of the result; what is not in `primes` is added (rational rescaling)
   std::vector<Run> kept;     // from x to the result, ascending there
   std::vector<Run> divided;  // from x to the conversion's sources
-  std::shared_ptr<const PreparedConversion> rest;  // divided -> out, no own operand; null where nothing is divided by
+  std::shared_ptr<const ConversionConstant> rest;  // divided -> out, no own operand; null where nothing is divided by
   LimbConstants own{};                             // one for each limb of the result
 
   std::size_t divisors() const;
@@ -36,18 +36,18 @@ struct DividePlan : Constant {
 /// Hybrid key switching (Han, Ki, ePrint 2019/688) of a polynomial modulo the primes `chain`.
 /// A digit is a run of the chain's limbs; it is raised to the chain and the special primes (none: nothing is divided).
 struct KeySwitchPlan : Constant {
-  std::shared_ptr<const PreparedRing> ring;
+  std::shared_ptr<const RingConstant> ring;
   PrimeList chain;    // limbs of the input and of the result
   PrimeList special;  // P, possibly empty
   struct Digit {
     std::size_t first, count;                         // limbs of the chain
     PrimeList others;                                 // positions in `extended` outside the digit
-    std::shared_ptr<const PreparedConversion> raise;  // digit -> others, centred
+    std::shared_ptr<const ConversionConstant> raise;  // digit -> others, centred
   };
   std::vector<Digit> digits;
   PrimeList extended;                                  // chain, then special
   PrimeList key_limbs;                                 // where `extended` lies in a key
-  std::shared_ptr<const PreparedConversion> mod_down;  // divide by P; null where there is none
+  std::shared_ptr<const ConversionConstant> mod_down;  // divide by P; null where there is none
 
   // In the NTT domain: what is added is first multiplied by `weight`, limb by limb of the chain, and `down` divides the sum,
   // by P or by P and the chain's last primes at once.
@@ -63,29 +63,29 @@ std::shared_ptr<const DividePlan> division_of(const std::shared_ptr<const KeySwi
 struct LinearPlan : Constant {
   /// In the NTT domain: its digits and keys are those of every step, its division is the one at the end.
   std::shared_ptr<const KeySwitchPlan> key_switch;
-  std::shared_ptr<const PreparedConversion> mod_down;  // by P, rounded, with own; null where there are no special primes
+  std::shared_ptr<const ConversionConstant> mod_down;  // by P, rounded, with own; null where there are no special primes
   /// Automorphisms of the NTT domain; null, which turns nothing, is the first if it is there at all.
-  std::vector<std::shared_ptr<const PreparedPermutation>> babies, giants;
+  std::vector<std::shared_ptr<const PermutationConstant>> babies, giants;
   struct Term {
     u32 giant, baby;
   };
   std::vector<Term> terms;  // ascending, each giant step in at least one
 
   /// Steps that turn.
-  static std::size_t turning(const std::vector<std::shared_ptr<const PreparedPermutation>>& steps) {
+  static std::size_t turning(const std::vector<std::shared_ptr<const PermutationConstant>>& steps) {
     return steps.size() - (!steps.empty() && !steps[0] ? 1 : 0);
   }
 };
 
 /// BFV multiplication with auxiliary primes R: the product is held modulo Q*R and must fit there.
 struct MultiplyPlan : Constant {
-  std::shared_ptr<const PreparedRing> ring;
+  std::shared_ptr<const RingConstant> ring;
   PrimeList chain;                                  // Q
   PrimeList auxiliary;                              // R
   PrimeList extended;                               // Q, then R
-  std::shared_ptr<const PreparedConversion> lift;   // Q -> R, centred
-  std::shared_ptr<const PreparedConversion> scale;  // round(t/Q x): Q and R -> R
-  std::shared_ptr<const PreparedConversion> lower;  // R -> Q, centred
+  std::shared_ptr<const ConversionConstant> lift;   // Q -> R, centred
+  std::shared_ptr<const ConversionConstant> scale;  // round(t/Q x): Q and R -> R
+  std::shared_ptr<const ConversionConstant> lower;  // R -> Q, centred
 };
 
 // Throw ShapeError where a plan's lists do not fit each other, or its conversions are not between its primes.

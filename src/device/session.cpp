@@ -141,6 +141,7 @@ Buffer Session::allocate(const View& shape, const PrimeList& primes, Secrecy sec
     if (secrecy != Secrecy::open && bytes > 0 && device_.counter() == nullptr)
       buffer = std::make_shared<Wiped>(std::move(buffer), shape, device_, queue_);
   }
+  buffer->is_for({.word = shape.word, .components = shape.components, .limbs = shape.limbs, .n = shape.n});
   tell_observers([&](Observer& o) { o.allocated(buffer, shape, primes, secrecy); });
   return buffer;
 }

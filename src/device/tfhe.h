@@ -81,27 +81,27 @@ struct GateLayer {
 };
 
 /// Devices have the key's words as their forms of it; the constant says its shape alone.
-class PreparedBootstrap : public Constant {
+class BootstrapKey : public Constant {
  public:
-  explicit PreparedBootstrap(const BootstrapShape& shape) : shape_(shape) { shape_.check(); }
+  explicit BootstrapKey(const BootstrapShape& shape) : shape_(shape) { shape_.check(); }
   const BootstrapShape& shape() const { return shape_; }
 
  private:
   BootstrapShape shape_;
 };
 
-class PreparedKeySwitch : public Constant {
+class LweSwitchKey : public Constant {
  public:
-  explicit PreparedKeySwitch(const KeySwitchShape& shape) : shape_(shape) { shape_.check(); }
+  explicit LweSwitchKey(const KeySwitchShape& shape) : shape_(shape) { shape_.check(); }
   const KeySwitchShape& shape() const { return shape_; }
 
  private:
   KeySwitchShape shape_;
 };
 
-class PreparedLayer : public Constant {
+class LayerConstant : public Constant {
  public:
-  explicit PreparedLayer(GateLayer layer) : layer_(std::move(layer)) { layer_.check(); }
+  explicit LayerConstant(GateLayer layer) : layer_(std::move(layer)) { layer_.check(); }
   const GateLayer& layer() const { return layer_; }
 
  private:

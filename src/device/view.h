@@ -44,6 +44,7 @@ class PrimeList {
     for (std::size_t i = 0; i < count; ++i) r.push_back(static_cast<PrimeIndex>(first + i));
     return r;
   }
+  static constexpr std::size_t kMost = kMaxLimbs;
   void push_back(PrimeIndex p) {
     require<ShapeError>(count_ < kMaxLimbs, "a kernel call takes at most 128 limbs");
     index_[count_++] = p;
@@ -74,6 +75,13 @@ class Memory {
   /// Whether a call that was to write it was only looked at (device/observer.h): then its words are nobody's.
   bool blank() const { return blank_; }
   void leave_blank() { blank_ = true; }
+  /// The dense tensor that it was allocated for, where that was said; n is 0 where not. Devices of several parts lay memory out by it.
+  struct Geometry {
+    Word word = Word::w64;
+    std::size_t components = 0, limbs = 0, n = 0;
+  };
+  const Geometry& geometry() const { return geometry_; }
+  void is_for(const Geometry& geometry) { geometry_ = geometry; }
 
  protected:
   std::byte* address_;
@@ -81,6 +89,7 @@ class Memory {
 
  private:
   bool blank_ = false;
+  Geometry geometry_;
 };
 using Buffer = std::shared_ptr<Memory>;
 

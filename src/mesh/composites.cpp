@@ -96,7 +96,7 @@ void MeshKernels::decompose_over_limbs(Queue& q, const KeySwitchPlan& plan, cons
   const std::vector<Block> parts = op.parts(digits), in = op.fetch(x, with_limbs(parts, range(0, x.limbs)));
   op.writes(digits);
   struct Raise {
-    std::shared_ptr<const PreparedConversion> conversion;
+    std::shared_ptr<const ConversionConstant> conversion;
     PrimeList place;
   };
   for (std::size_t i = 0; i < parts.size(); ++i) {

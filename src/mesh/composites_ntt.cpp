@@ -97,8 +97,8 @@ void MeshKernels::divide_over_limbs(Queue& q, const DividePlan& plan, const View
   }
   op.writes(out);
   struct Finish {
-    std::shared_ptr<const PreparedRing> ring;
-    std::shared_ptr<const PreparedConversion> conversion;  // null: `in` is converted already
+    std::shared_ptr<const RingConstant> ring;
+    std::shared_ptr<const ConversionConstant> conversion;  // null: `in` is converted already
     PrimeList primes;
     Kept kept;
     std::optional<View> in;

@@ -24,14 +24,14 @@ math::Conversion narrowed(const math::Conversion& c, const std::vector<std::size
 
 }  // namespace
 
-std::shared_ptr<const PreparedConversion> MeshConversion::narrowed(const std::vector<std::size_t>& targets) const {
+std::shared_ptr<const ConversionConstant> MeshConversion::narrowed(const std::vector<std::size_t>& targets) const {
   const std::lock_guard lock(mutex_);
   auto& known = each_[targets];
-  if (!known) known = std::make_shared<const PreparedConversion>(mesh::narrowed(of().conversion(), targets));
+  if (!known) known = std::make_shared<const ConversionConstant>(mesh::narrowed(of().conversion(), targets));
   return known;
 }
 
-std::shared_ptr<const PreparedConversion> MeshKernels::on(const std::shared_ptr<const PreparedConversion>& c, std::size_t m,
+std::shared_ptr<const ConversionConstant> MeshKernels::on(const std::shared_ptr<const ConversionConstant>& c, std::size_t m,
                                                           const std::vector<std::size_t>& targets) {
   if (targets.size() == c->conversion().targets()) return on(c, m);
   return on(form_on<MeshConversion>(*c, slot()).narrowed(targets), m);
@@ -68,7 +68,7 @@ MeshProduct::Rows MeshProduct::rows(std::size_t first, std::size_t count) const 
   return r;
 }
 
-std::shared_ptr<const PreparedProduct> MeshProduct::product(const Rows& r) const {
+std::shared_ptr<const ProductConstant> MeshProduct::product(const Rows& r) const {
   const std::lock_guard lock(mutex_);
   auto& known = each_[{r.first, r.count}];
   if (known) return known;
@@ -80,7 +80,7 @@ std::shared_ptr<const PreparedProduct> MeshProduct::product(const Rows& r) const
   for (math::u32& i : part.index) {
     if (i != device::GatheredProduct::kNone) i -= static_cast<math::u32>(r.first_input);
   }
-  return known = std::make_shared<const PreparedProduct>(std::move(part));
+  return known = std::make_shared<const ProductConstant>(std::move(part));
 }
 
 // ---- calls that each part makes by itself

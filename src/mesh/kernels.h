@@ -8,30 +8,30 @@ namespace heliograph::mesh {
 using namespace device;  // NOLINT: a mesh speaks of calls by the names of the list
 
 /// What a mesh has of a conversion: the same to some of its targets alone.
-class MeshConversion final : public FormOf<PreparedConversion> {
+class MeshConversion final : public FormOf<ConversionConstant> {
  public:
   using FormOf::FormOf;
-  std::shared_ptr<const PreparedConversion> narrowed(const std::vector<std::size_t>& targets) const;
+  std::shared_ptr<const ConversionConstant> narrowed(const std::vector<std::size_t>& targets) const;
 
  private:
   mutable std::mutex mutex_;
-  mutable std::map<std::vector<std::size_t>, std::shared_ptr<const PreparedConversion>> each_;
+  mutable std::map<std::vector<std::size_t>, std::shared_ptr<const ConversionConstant>> each_;
 };
 
 /// What a mesh has of a product with one output for each position: some of its rows alone.
-class MeshProduct final : public FormOf<PreparedProduct> {
+class MeshProduct final : public FormOf<ProductConstant> {
  public:
   using FormOf::FormOf;
   struct Rows {
     std::size_t first = 0, count = 0, first_input = 0, inputs = 0;  // outputs, and the stretch of inputs they want
   };
   Rows rows(std::size_t first, std::size_t count) const;
-  std::shared_ptr<const PreparedProduct> product(const Rows& rows) const;
+  std::shared_ptr<const ProductConstant> product(const Rows& rows) const;
 
  private:
   mutable std::mutex mutex_;
   mutable std::map<std::pair<std::size_t, std::size_t>, Rows> rows_;
-  mutable std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const PreparedProduct>> each_;
+  mutable std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const ProductConstant>> each_;
 };
 
 inline const PrimeList& key_limbs_of(const KeySwitchPlan& plan) { return plan.key_limbs; }
@@ -98,8 +98,8 @@ class MeshKernels final : public Kernels {
   void run(Queue&, const BfvMultiply& c);
 
  protected:
-  std::unique_ptr<const Form> form(const PreparedConversion& c) override { return std::make_unique<MeshConversion>(c); }
-  std::unique_ptr<const Form> form(const PreparedProduct& c) override { return std::make_unique<MeshProduct>(c); }
+  std::unique_ptr<const Form> form(const ConversionConstant& c) override { return std::make_unique<MeshConversion>(c); }
+  std::unique_ptr<const Form> form(const ProductConstant& c) override { return std::make_unique<MeshProduct>(c); }
   std::unique_ptr<const Form> form(const KeySwitchPlan& p) override { return std::make_unique<MeshPlan<KeySwitchPlan>>(p); }
   std::unique_ptr<const Form> form(const LinearPlan& p) override { return std::make_unique<MeshPlan<LinearPlan>>(p); }
 
@@ -111,7 +111,7 @@ class MeshKernels final : public Kernels {
     return constant;
   }
   /// The same to some of its targets.
-  std::shared_ptr<const PreparedConversion> on(const std::shared_ptr<const PreparedConversion>& c, std::size_t m,
+  std::shared_ptr<const ConversionConstant> on(const std::shared_ptr<const ConversionConstant>& c, std::size_t m,
                                                const std::vector<std::size_t>& targets);
   /// The same with a key's limbs where they lie on the member.
   template <class Plan>

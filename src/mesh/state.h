@@ -154,7 +154,7 @@ class State : public std::enable_shared_from_this<State> {
   void prepare(std::size_t m, const C& constant) {
     if (!here(m)) return;
     auto& kernels = [&]() -> auto& {
-      if constexpr (std::is_same_v<C, device::PreparedLayer>)
+      if constexpr (std::is_same_v<C, device::LayerConstant>)
         return members_[m].device->tfhe();
       else
         return members_[m].device->kernels();

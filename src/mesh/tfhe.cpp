@@ -43,13 +43,13 @@ void MeshTfheKernels::on_every_member(const Key& constant, std::size_t bytes, st
   }
 }
 
-std::unique_ptr<const Form> MeshTfheKernels::form(const PreparedBootstrap& constant, std::span<const u64> key) {
+std::unique_ptr<const Form> MeshTfheKernels::form(const BootstrapKey& constant, std::span<const u64> key) {
   state_->require_sound();
   on_every_member(constant, key.size_bytes(), key);
   return std::make_unique<MeshBootstrap>(parallel_of_members(constant.shape()));
 }
 
-std::unique_ptr<const Form> MeshTfheKernels::form(const PreparedKeySwitch& constant, std::span<const math::u32> key) {
+std::unique_ptr<const Form> MeshTfheKernels::form(const LweSwitchKey& constant, std::span<const math::u32> key) {
   state_->require_sound();
   on_every_member(constant, key.size_bytes(), key);
   return std::make_unique<const Form>();
@@ -77,7 +77,7 @@ std::size_t MeshTfheKernels::parallel_bootstraps(const BootstrapShape& shape) co
   return sum;
 }
 
-std::shared_ptr<const PreparedLayer> MeshLayer::rows(std::size_t first, std::size_t count, bool packed) const {
+std::shared_ptr<const LayerConstant> MeshLayer::rows(std::size_t first, std::size_t count, bool packed) const {
   const std::lock_guard lock(mutex_);
   auto& known = each_[{first, count, packed}];
   if (known) return known;
@@ -96,7 +96,7 @@ std::shared_ptr<const PreparedLayer> MeshLayer::rows(std::size_t first, std::siz
                  .tables = all.tables,
                  .degree = all.degree};
   for (std::size_t i = 0; packed && i < part.target.size(); ++i) part.target[i] = static_cast<math::u32>(i);
-  return known = std::make_shared<const PreparedLayer>(std::move(part));
+  return known = std::make_shared<const LayerConstant>(std::move(part));
 }
 
 // ---- each member its items

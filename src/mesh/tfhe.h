@@ -17,16 +17,16 @@ struct MeshBootstrap final : Form {
 };
 
 /// What a mesh has of a layer: some of its rows alone.
-class MeshLayer final : public FormOf<PreparedLayer> {
+class MeshLayer final : public FormOf<LayerConstant> {
  public:
   using FormOf::FormOf;
   /// Rows [first, first + count) whose linear combinations are made already. `packed`: result o of the i-th of them is wire
   /// i * outputs + o, and their combinations are in the first of these.
-  std::shared_ptr<const PreparedLayer> rows(std::size_t first, std::size_t count, bool packed) const;
+  std::shared_ptr<const LayerConstant> rows(std::size_t first, std::size_t count, bool packed) const;
 
  private:
   mutable std::mutex mutex_;
-  mutable std::map<std::tuple<std::size_t, std::size_t, bool>, std::shared_ptr<const PreparedLayer>> each_;
+  mutable std::map<std::tuple<std::size_t, std::size_t, bool>, std::shared_ptr<const LayerConstant>> each_;
 };
 
 class MeshTfheKernels final : public device::TfheKernels {
@@ -42,17 +42,17 @@ class MeshTfheKernels final : public device::TfheKernels {
   void run(Queue&, const Evaluate& c);
 
  protected:
-  std::unique_ptr<const Form> form(const PreparedBootstrap&, std::span<const u64> key) override;
-  std::unique_ptr<const Form> form(const PreparedKeySwitch&, std::span<const math::u32> key) override;
-  std::unique_ptr<const Form> form(const PreparedLayer& c) override { return std::make_unique<MeshLayer>(c); }
+  std::unique_ptr<const Form> form(const BootstrapKey&, std::span<const u64> key) override;
+  std::unique_ptr<const Form> form(const LweSwitchKey&, std::span<const math::u32> key) override;
+  std::unique_ptr<const Form> form(const LayerConstant& c) override { return std::make_unique<MeshLayer>(c); }
 
  private:
-  const std::shared_ptr<const PreparedLayer>& on(const std::shared_ptr<const PreparedLayer>& layer, std::size_t m) {
+  const std::shared_ptr<const LayerConstant>& on(const std::shared_ptr<const LayerConstant>& layer, std::size_t m) {
     state_->prepare(m, *layer);
     return layer;
   }
   /// Some of its rows on a member.
-  std::shared_ptr<const PreparedLayer> rows_on(const PreparedLayer& layer, std::size_t m, std::size_t first,
+  std::shared_ptr<const LayerConstant> rows_on(const LayerConstant& layer, std::size_t m, std::size_t first,
                                                std::size_t count, bool packed) {
     return on(form_on<MeshLayer>(layer, slot()).rows(first, count, packed), m);
   }

@@ -15,6 +15,7 @@ namespace {
 
 using math::Conversion;
 
+constexpr std::size_t kMostLimbs = std::size_t{1} << 20;  // of a place, that are followed
 constexpr std::size_t kMostPlaces = std::size_t{1} << 18, kMostSteps = std::size_t{1} << 20;
 /// Apart from each other while a program is checked: where each place is thought to begin.
 constexpr u64 kSpan = u64{1} << 44;
@@ -114,7 +115,7 @@ void fields(Archive& a, device::MultiplyPlan& p) {
 // Constants are made by a constructor that checks them.
 
 template <class Archive>
-void constant(Archive& a, std::shared_ptr<const device::PreparedRing>& c) {
+void constant(Archive& a, std::shared_ptr<const device::RingConstant>& c) {
   u64 n = 0, word = 0, transforms = 0;
   std::vector<u64> primes;
   if constexpr (!Archive::reads)
@@ -124,13 +125,13 @@ void constant(Archive& a, std::shared_ptr<const device::PreparedRing>& c) {
   if constexpr (Archive::reads) {
     a.require(word == 4 || word == 8, "a ring");
     const auto w = static_cast<math::Word>(word);
-    c = std::make_shared<const device::PreparedRing>(std::make_shared<const math::Ring>(
+    c = std::make_shared<const device::RingConstant>(std::make_shared<const math::Ring>(
         transforms ? math::Ring(n, w, std::move(primes)) : math::Ring::rows(n, w, std::move(primes))));
   }
 }
 
 template <class Archive>
-void constant(Archive& a, std::shared_ptr<const device::PreparedConversion>& given) {
+void constant(Archive& a, std::shared_ptr<const device::ConversionConstant>& given) {
   Conversion c;
   if constexpr (!Archive::reads) c = given->conversion();
   u64 rounded = c.rounded;
@@ -152,12 +153,12 @@ void constant(Archive& a, std::shared_ptr<const device::PreparedConversion>& giv
                   (!c.rounded || !c.wrap.empty()),
               "a conversion");
     c.fixed = math::fixed_point(c.from);
-    given = std::make_shared<const device::PreparedConversion>(std::move(c));
+    given = std::make_shared<const device::ConversionConstant>(std::move(c));
   }
 }
 
 template <class Archive>
-void constant(Archive& a, std::shared_ptr<const device::PreparedPermutation>& given) {
+void constant(Archive& a, std::shared_ptr<const device::PermutationConstant>& given) {
   device::Permutation p;
   std::vector<u64> negate;
   if constexpr (!Archive::reads) {
@@ -167,24 +168,24 @@ void constant(Archive& a, std::shared_ptr<const device::PreparedPermutation>& gi
   a(p.source), a(negate);
   if constexpr (Archive::reads) {
     p.negate.assign(negate.begin(), negate.end());
-    given = std::make_shared<const device::PreparedPermutation>(std::move(p));
+    given = std::make_shared<const device::PermutationConstant>(std::move(p));
   }
 }
 
 template <class Archive>
-void constant(Archive& a, std::shared_ptr<const device::PreparedProduct>& given) {
+void constant(Archive& a, std::shared_ptr<const device::ProductConstant>& given) {
   device::GatheredProduct p;
   if constexpr (!Archive::reads) p = given->product();
   a(p.groups), a(p.outputs), a(p.positions), a(p.terms), a(p.inputs), a(p.weights), a(p.index);
-  if constexpr (Archive::reads) given = std::make_shared<const device::PreparedProduct>(std::move(p));
+  if constexpr (Archive::reads) given = std::make_shared<const device::ProductConstant>(std::move(p));
 }
 
 template <class Archive>
-void constant(Archive& a, std::shared_ptr<const device::PreparedLayer>& given) {
+void constant(Archive& a, std::shared_ptr<const device::LayerConstant>& given) {
   device::GateLayer l;
   if constexpr (!Archive::reads) l = given->layer();
   a(l.first), a(l.source), a(l.weight), a(l.constant), a(l.lut), a(l.target), a(l.outputs), a(l.tables), a(l.degree);
-  if constexpr (Archive::reads) given = std::make_shared<const device::PreparedLayer>(std::move(l));
+  if constexpr (Archive::reads) given = std::make_shared<const device::LayerConstant>(std::move(l));
 }
 
 /// A plan.
@@ -200,7 +201,7 @@ void constant(Archive& a, std::shared_ptr<const Plan>& given) {
 }
 
 template <class T>
-concept OfTfheKeys = std::is_same_v<T, device::PreparedBootstrap> || std::is_same_v<T, device::PreparedKeySwitch>;
+concept OfTfheKeys = std::is_same_v<T, device::BootstrapKey> || std::is_same_v<T, device::LweSwitchKey>;
 
 class Writer {
  public:
@@ -319,10 +320,10 @@ class Reader {
 
   std::span<const u64> words_;
   std::size_t next_ = 0;
-  std::tuple<Known<device::PreparedRing>, Known<device::PreparedConversion>, Known<device::PreparedPermutation>,
-             Known<device::PreparedProduct>, Known<device::PreparedLayer>, Known<device::PreparedBootstrap>,
-             Known<device::PreparedKeySwitch>, Known<device::DividePlan>, Known<device::KeySwitchPlan>,
-             Known<device::LinearPlan>, Known<device::MultiplyPlan>>
+  std::tuple<Known<device::RingConstant>, Known<device::ConversionConstant>, Known<device::PermutationConstant>,
+             Known<device::ProductConstant>, Known<device::LayerConstant>, Known<device::BootstrapKey>,
+             Known<device::LweSwitchKey>, Known<device::DividePlan>, Known<device::KeySwitchPlan>, Known<device::LinearPlan>,
+             Known<device::MultiplyPlan>>
       known_;
 };
 
@@ -435,11 +436,14 @@ class Loading {
       r_(shown.view);
       look(shown.place, shown.view);
       r_.require(parts_.places[shown.place].kind != Place::Kind::key, "a result");
-      written_before(shown.place, nullptr);
+      reads(shown.place, shown.view);
       parts_.results.push_back(std::move(shown));
     }
     r_.finish();
-    r_.require(from_.arrays.size() == 1 + arrays_, "an array");
+    begin_with_zeros();
+    const auto constants = std::count_if(from_.arrays.begin(), from_.arrays.end(),
+                                         [](const io::Array& a) { return a.name.starts_with("constant"); });
+    r_.require(static_cast<std::size_t>(constants) == arrays_, "a constant");
     return std::move(parts_);
   }
 
@@ -478,7 +482,7 @@ class Loading {
       held = {0, static_cast<__int128>(kSpan / 2)};  // as far as the key goes: asked at each replay
     }
     r_.require(held.first > -static_cast<__int128>(kSpan / 4) && held.last <= static_cast<__int128>(kSpan / 2), "a place");
-    held_.push_back(held), filled_.push_back(p.kind != Place::Kind::made);
+    held_.push_back(held), filled_.emplace_back();
     parts_.places.push_back(std::move(p));
   }
 
@@ -494,15 +498,56 @@ class Loading {
     if (p.kind == Place::Kind::key && !nothing) p.reach = std::max(p.reach, static_cast<std::size_t>(offset + shown.last));
   }
 
-  /// What is read was written: a place whose first use is no call that writes all of it begins with zeros, so that a program shows
+  /// Calls `f` with the number of each limb of a place that a view shows; false where it shows no whole limbs, or too many to follow.
+  template <class F>
+  bool each_limb(u32 place, const View& v, F f) const {
+    const View& all = parts_.places[place].shape;
+    const std::size_t limb = all.n * all.word_size();
+    if (v.n != all.n || v.word != all.word || limb == 0 || all.items() * all.components * all.limbs > kMostLimbs)
+      return false;
+    const auto offset = static_cast<std::size_t>(reinterpret_cast<std::ptrdiff_t>(v.data));
+    for (std::size_t i = 0; i < v.items(); ++i) {
+      for (std::size_t c = 0; c < v.components; ++c) {
+        for (std::size_t l = 0; l < v.limbs; ++l) {
+          const std::size_t at = offset + static_cast<std::size_t>(v.offset(i, c, l)) * v.word_size();
+          if (at % limb != 0) return false;
+          f(at / limb);
+        }
+      }
+    }
+    return true;
+  }
+
+  /// What is read was written before. If not, or where that cannot be told, its place begins with zeros, so that a program shows
   /// nothing of what lay there before.
-  void written_before(u32 place, const Session* session) {
-    if (filled_[place]) return;
-    r_.require(session != nullptr, "a result");  // that no call writes
-    filled_[place] = true;
-    Step zero{.session = session, .call = device::Zero{parts_.places[place].shape}, .places = {place}, .work = {}};
-    zero.work = device::work(zero.call);
-    parts_.steps.push_back(std::move(zero));
+  void reads(u32 place, const View& v) {
+    Filled& f = filled_[place];
+    if (parts_.places[place].kind != Place::Kind::made || f.from_zero || v.words() == 0) return;
+    bool all = !f.limbs.empty();
+    all = all && each_limb(place, v, [&](std::size_t limb) { all = all && f.limbs[limb]; }) && all;
+    f.from_zero = !all;
+  }
+  void writes(u32 place, const View& v, const Session* session) {
+    Filled& f = filled_[place];
+    if (!f.first) f.first = session;
+    const View& all = parts_.places[place].shape;
+    const std::size_t limbs = all.items() * all.components * all.limbs;
+    if (f.limbs.empty() && limbs <= kMostLimbs) f.limbs.resize(limbs);
+    if (v.words() == all.words() && v.word == all.word && device::is_dense(v))
+      f.limbs.assign(f.limbs.size(), true);
+    else if (!f.limbs.empty())
+      each_limb(place, v, [&](std::size_t limb) { f.limbs[limb] = true; });
+  }
+  void begin_with_zeros() {
+    std::vector<Step> zeros;
+    for (u32 p = 0; p < filled_.size(); ++p) {
+      if (!filled_[p].from_zero) continue;
+      r_.require(filled_[p].first != nullptr, "a tensor");  // that no call writes
+      Step zero{.session = filled_[p].first, .call = device::Zero{parts_.places[p].shape}, .places = {p}, .work = {}};
+      zero.work = device::work(zero.call), zero.bytes = device::operand_bytes(zero.call);
+      zeros.push_back(std::move(zero));
+    }
+    parts_.steps.insert(parts_.steps.begin(), std::make_move_iterator(zeros.begin()), std::make_move_iterator(zeros.end()));
   }
 
   void read_step() {
@@ -526,12 +571,12 @@ class Loading {
       v.data = at(number_of(v.data) - (u64{place} + 1) * kSpan);
       const Place::Kind kind = parts_.places[place].kind;
       r_.require(access == device::Access::read || kind == Place::Kind::made, "a call that writes what is not its own");
-      const bool all = access == device::Access::write && v.words() == parts_.places[place].shape.words() &&
-                       v.word == parts_.places[place].shape.word && device::is_dense(v);
-      if (all)
-        filled_[place] = true;
-      else
-        written_before(place, step.session);
+      if (access != device::Access::write) reads(place, v);
+    });
+    k = 0;
+    device::each_view(step.call, [&](const View& v, device::Access access) {
+      const u32 place = step.places[k++];
+      if (access != device::Access::read) writes(place, v, step.session);
     });
     parts_.steps.push_back(std::move(step));
   }
@@ -546,9 +591,9 @@ class Loading {
     std::visit(
         [&](auto& c) {
           device::each_constant(c, [&]<class T>(std::shared_ptr<const T>& constant) {
-            constexpr bool optional = std::is_same_v<T, device::PreparedPermutation> || OfTfheKeys<T>;
+            constexpr bool optional = std::is_same_v<T, device::PermutationConstant> || OfTfheKeys<T>;
             r_.require(constant != nullptr || optional, "a call without its constants");
-            if constexpr (std::is_same_v<T, device::PreparedLayer>)
+            if constexpr (std::is_same_v<T, device::LayerConstant>)
               step.session->device().tfhe().prepare(*constant);
             else if constexpr (!OfTfheKeys<T>)
               if (constant) step.session->kernels().prepare(*constant);
@@ -563,7 +608,7 @@ class Loading {
     device::check(step.call);
     device::give_scratch(step.call,
                          device::Workspace(nullptr, device::scratch_bytes(step.call, device::items_of(step.call))));
-    step.work = device::work(step.call);
+    step.work = device::work(step.call), step.bytes = device::operand_bytes(step.call);
     device::give_scratch(step.call, {});
   }
 
@@ -573,9 +618,15 @@ class Loading {
   Reader r_;
   std::vector<std::size_t> kernels_;
   Program::Parts parts_;
-  std::vector<Range> held_;   // of each place: bytes that may be shown
-  std::vector<bool> filled_;  // of each place: whether something was written there
-  std::size_t arrays_ = 0;    // of constants so far
+  std::vector<Range> held_;  // of each place: bytes that may be shown
+  /// What calls have written of a place that the program makes.
+  struct Filled {
+    const Session* first = nullptr;  // of the first call that writes there
+    std::vector<bool> limbs;         // empty: nothing, or too many
+    bool from_zero = false;
+  };
+  std::vector<Filled> filled_;
+  std::size_t arrays_ = 0;  // of constants so far
 };
 
 }  // namespace

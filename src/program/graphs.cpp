@@ -171,6 +171,7 @@ std::optional<std::vector<View>> Graphs::replay(const std::vector<View>& inputs,
 }
 
 std::size_t Graphs::held_bytes() const {
+  if (!schedule_) return 0;
   return (arena_ ? arena_->bytes() : 0) +
          static_cast<std::size_t>(std::count_if(exits_.begin(), exits_.end(), [](const Exit& e) { return e.free(); })) *
              schedule_->result_bytes;

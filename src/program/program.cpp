@@ -11,7 +11,7 @@ using device::Access;
 Program::Program(Parts parts) : parts_(std::move(parts)) {
   plan();
   graphs_ = std::make_shared<Graphs>(parts_);
-  if (!parts_.steps.empty()) parts_.steps.front().session->device().residents().add(graphs_);
+  if (graphs_->launches() > 0) parts_.steps.front().session->device().residents().add(graphs_);
 }
 Program::~Program() = default;
 

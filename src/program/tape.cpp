@@ -48,6 +48,11 @@ u32 Tape::place_of(const View& view) {
     place = {.kind = Place::Kind::key, .number = static_cast<u32>(k), .which = *which};
     varies = true;
   }
+  const Memory::Geometry& g = view.memory->geometry();
+  if (const std::size_t item = g.components * g.limbs * g.n * math::word_bytes(g.word); item > 0) {
+    place.shape = View::dense(nullptr, g.word, {view.memory->bytes() / item}, g.components, g.limbs, g.n);
+    place.primes = PrimeList::range(0, g.limbs);
+  }
   const auto number = static_cast<u32>(parts_.places.size());
   parts_.places.push_back(std::move(place));
   varies_.push_back(varies), held_.push_back(view.memory), base_.push_back(view.memory->address());

@@ -6,6 +6,7 @@
 #include "program/file.h"
 #include "recording/state.h"
 #include "ring/key_holder.h"
+#include "rlwe/files.h"
 #include "schemes/bfv/context.h"
 #include "schemes/bfv/spec_text.h"
 #include "schemes/ckks/context.h"
@@ -106,21 +107,15 @@ io::Json tensor_json(const ring::RnsTensor& t) {
       {{"primes", io::Json::array_of(t.primes())}, {"domain", t.domain() == math::Domain::ntt ? "ntt" : "coefficient"}});
 }
 
-/// A tensor of that view, which fits it.
-ring::RnsTensor tensor_from(const io::Json& json, rlwe::Context& c, const View& view) {
+/// A tensor of that view.
+ring::RnsTensor tensor_from(const io::Json& json, const rlwe::Context& c, const View& view) {
   json.require_only({"primes", "domain"}, "a saved program's result");
   device::PrimeList primes;
-  const math::Ring& ring = c.engine()->ring();
-  for (const math::u64 p : json.unsigned_array_at("primes", device::kMaxLimbs, ring.primes().size() - 1))
+  for (const std::uint64_t p : json.unsigned_array_at("primes", device::PrimeList::kMost, 0xffff))
     primes.push_back(static_cast<math::PrimeIndex>(p));
   const std::string& domain = json.string_at("domain", 16);
   require_saved(domain == "ntt" || domain == "coefficient", "a saved program's result is in no domain");
-  require_saved(view.limbs == primes.size() && view.n == ring.n() && view.word == ring.word() && view.components >= 2 &&
-                    view.components <= 3,
-                "a saved program's result is no ciphertext of its parameters");
-  return ring::RnsTensor(c.engine(), {0}, view.components, primes,
-                         domain == "ntt" ? math::Domain::ntt : math::Domain::coefficient)
-      .over(view);
+  return rlwe::tensor_over(view, c, primes, domain == "ntt" ? math::Domain::ntt : math::Domain::coefficient);
 }
 
 void describe(io::Json& h, const bfv::CiphertextData& x) {
@@ -200,12 +195,7 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<tfhe::Con
   } catch (const DtypeError& e) {
     throw DamagedFileError(std::string("a saved program's result: ") + e.what());
   }
-  const View& view = *views++;
-  require_saved(view.n == c->words() && view.word == math::Word::w64 && view.limbs == 1 && view.components > 0,
-                "a saved program's result is no ciphertext of its parameters");
-  require_saved(view.components == tfhe::wires_of(c->spec(), x.type),
-                "a saved program's result has another number of digits");
-  x.tensor = c->tensor({0}, view.components).over(view);
+  x.tensor = c->tensor_over(*views++, tfhe::wires_of(c->spec(), x.type));
   return tfhe::Ciphertext(std::make_shared<tfhe::CiphertextData>(std::move(x)));
 }
 
@@ -236,14 +226,17 @@ Form::Form(const io::Json& from, const AnyContext& context, const View*& views, 
 
 bool RecordedProgram::State::require_fit(const std::vector<Operand>& operands) const {
   const recording::Takes given(operands);
+  require<MismatchError>(given.text != takes.text || given.contexts == takes.contexts,
+                         "a program from a file is on the device in use, and its operands are on another one");
   require<MismatchError>(
-      given.text == takes.text && given.contexts == takes.contexts && given.limits.size() == takes.limits.size(),
+      given.text == takes.text && given.limits.size() == takes.limits.size(),
       "a program from a file takes tensors of the parameters, shapes, levels, scales and kinds of keys that it was "
       "recorded with, and has no function to record it anew for others");
   bool known = true;
   for (std::size_t i = 0; i < given.limits.size(); ++i) {
     require<MismatchError>(!(given.limits[i] > takes.limits[i] + 1e-9),
-                           "an operand has more noise or larger values than a program from a file was recorded with");
+                           "an operand has more noise or larger values, or items that depend on each other, and a program "
+                           "from a file was not recorded for that");
     known = known && !std::isnan(given.limits[i]);
   }
   // The text says it of an honest file.
@@ -319,6 +312,9 @@ RecordedProgram::Noted RecordedProgram::State::read(const io::Container& file) {
   const io::Array* const text = file.find("takes");
   require_saved(text && text->dtype == "u8" && text->shape.size() == 1, "a saved program does not say what it takes");
   state->takes.text.assign(reinterpret_cast<const char*>(text->data.data()), text->data.size());
+  for (const io::Array& array : file.arrays)
+    require_saved(array.name == "takes" || array.name == "calls" || array.name.starts_with("constant"),
+                  "a saved program has an array that is none of its own");
   program::Program::Parts parts = program::read(file, parameters.sessions(), state->takes.sources);
   std::vector<device::View> views;
   for (const program::Shown& shown : parts.results) views.push_back(shown.view.lent());

@@ -187,8 +187,8 @@ class TfheSource final : public program::KeySource {
   }
 
  private:
-  using SwitchKey = std::shared_ptr<const device::PreparedKeySwitch>;
-  using Key = std::shared_ptr<const device::PreparedBootstrap>;
+  using SwitchKey = std::shared_ptr<const device::LweSwitchKey>;
+  using Key = std::shared_ptr<const device::BootstrapKey>;
 
   template <class F>
   static bool with_keys(device::Call& call, F f) {
@@ -257,7 +257,6 @@ namespace {
 // What decides calls, and what results say that is no bound.
 void add_portable(Text& to, const bfv::CiphertextData& x) {
   to.add(x.context->hash()), to.add(x.first_part), to.add(x.packing), to.add(x.width), to.add(x.factors);
-  to.add(x.independent), to.add(x.distinct);
   for (const ring::RnsTensor& part : x.parts) add_tensor(to, part);
 }
 void add_portable(Text& to, const ckks::CiphertextData& x) {
@@ -270,6 +269,7 @@ void add_portable(Text& to, const tfhe::CiphertextData& x) {
 
 void add_limits(std::vector<double>& to, const bfv::CiphertextData& x) {
   to.insert(to.end(), x.noise.begin(), x.noise.end());
+  to.push_back(x.independent ? 0 : 1), to.push_back(x.distinct ? 0 : 1);  // figures of independent items are smaller
 }
 void add_limits(std::vector<double>& to, const ckks::CiphertextData& x) {
   to.push_back(x.noise.assumed), to.push_back(x.bound.assumed);

@@ -25,8 +25,9 @@ AnyContext context_of(const AnyCiphertext& x);
 
 /// What operands must be for a program from a file, which has no function to ask again.
 struct Takes {
-  std::string text;            // equal where a program's calls are right for both
-  std::vector<double> limits;  // figures of noise and size, assumed ones, that results' figures follow from; NaN: unknown
+  std::string text;  // equal where a program's calls are right for both
+  std::vector<double>
+      limits;  // assumed figures of noise and size, flags that make them smaller: results' grow with them; NaN: unknown
   std::vector<AnyContext> contexts;   // of each operand
   std::size_t keys = 0, sources = 0;  // different owners; operands with evaluation keys
 

@@ -32,7 +32,7 @@ device::PermutationHandle Engine::automorphism(u64 galois, Domain domain) {
   return slot;
 }
 
-std::shared_ptr<const device::PreparedProduct> Engine::product(device::GatheredProduct product) {
+std::shared_ptr<const device::ProductConstant> Engine::product(device::GatheredProduct product) {
   constexpr std::size_t kKept = 64, kKeptEntries = std::size_t{1} << 24;  // products, and their weights and indices in all
   const std::lock_guard lock(mutex_);
   const auto found =

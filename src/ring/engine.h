@@ -30,13 +30,13 @@ class Engine : public device::Session {
   /// The permutation of X -> X^galois in `domain`, prepared once.
   device::PermutationHandle automorphism(u64 galois, Domain domain);
   /// A matrix product prepared once, whoever asks for these very weights again: the last few are kept.
-  std::shared_ptr<const device::PreparedProduct> product(device::GatheredProduct product);
+  std::shared_ptr<const device::ProductConstant> product(device::GatheredProduct product);
 
  private:
-  std::shared_ptr<const device::PreparedRing> prepared_;
+  std::shared_ptr<const device::RingConstant> prepared_;
   std::mutex mutex_;
-  std::map<std::pair<u64, Domain>, std::shared_ptr<const device::PreparedPermutation>> automorphisms_;
-  std::list<std::shared_ptr<const device::PreparedProduct>> products_;  // the last used first
+  std::map<std::pair<u64, Domain>, std::shared_ptr<const device::PermutationConstant>> automorphisms_;
+  std::list<std::shared_ptr<const device::ProductConstant>> products_;  // the last used first
 };
 
 using device::readable_bytes;

@@ -163,7 +163,7 @@ RnsTensor automorphism(const RnsTensor& a, u64 galois) {
   return out;
 }
 
-RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::PreparedProduct>& product,
+RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::ProductConstant>& product,
                            const Shape& shape, const Progress& progress) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), shape, a.components(), a.primes(), a.domain(), passed_on(a));
@@ -178,7 +178,7 @@ RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const devic
   return out;
 }
 
-RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const std::shared_ptr<const device::PreparedConversion>& c,
+RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const std::shared_ptr<const device::ConversionConstant>& c,
                   std::shared_ptr<Engine> target, PrimeList primes) {
   Engine& e = *a.engine();
   RnsTensor out(std::move(target), a.shape(), a.components(), primes, Domain::coefficient, passed_on(a));

@@ -96,10 +96,10 @@ RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b);
 void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t count, const device::LimbConstants& constants);
 RnsTensor automorphism(const RnsTensor& a, u64 galois);
 /// One modular matrix product; `shape` is the result's.
-RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::PreparedProduct>& product,
+RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::ProductConstant>& product,
                            const Shape& shape, const Progress&);
 /// Coefficient domain; see math/conversion.h.
-RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const std::shared_ptr<const device::PreparedConversion>& c,
+RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const std::shared_ptr<const device::ConversionConstant>& c,
                   std::shared_ptr<Engine> target, PrimeList primes);
 /// The residues, item by item, component by component, limb by limb. Waits.
 std::vector<std::byte> download(const RnsTensor& a);

@@ -123,7 +123,7 @@ const std::shared_ptr<const device::DividePlan>& Context::divide_plan(std::size_
   return divisions_.emplace(std::tuple{from_level, to_level, keep}, std::move(plan)).first->second;
 }
 
-const std::shared_ptr<const device::PreparedConversion>& Context::drop_plan(std::size_t from_level, std::size_t to_level) {
+const std::shared_ptr<const device::ConversionConstant>& Context::drop_plan(std::size_t from_level, std::size_t to_level) {
   const std::lock_guard lock(mutex_);
   auto& plan = drops_[{from_level, to_level}];
   if (!plan) {

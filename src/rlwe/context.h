@@ -48,7 +48,7 @@ class Context {
   /// so that what is taken away is 0 modulo `keep`: math::divide_keeping.
   const std::shared_ptr<const device::DividePlan>& divide_plan(std::size_t from_level, std::size_t to_level, u64 keep = 1);
   /// Division by the last prime of `level`, rounded.
-  const std::shared_ptr<const device::PreparedConversion>& drop_plan(std::size_t from_level, std::size_t to_level);
+  const std::shared_ptr<const device::ConversionConstant>& drop_plan(std::size_t from_level, std::size_t to_level);
 
  private:
   RingParameters parameters_;
@@ -61,7 +61,7 @@ class Context {
   std::map<std::size_t, std::shared_ptr<const device::KeySwitchPlan>> plans_;
   std::map<std::tuple<std::size_t, std::size_t, u64>, std::shared_ptr<const device::KeySwitchPlan>> ntt_plans_;
   std::map<std::tuple<std::size_t, std::size_t, u64>, std::shared_ptr<const device::DividePlan>> divisions_;
-  std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const device::PreparedConversion>> drops_;
+  std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<const device::ConversionConstant>> drops_;
 };
 
 /// x modulo the product of the primes of `to_level`, divided by the primes dropped and rounded.

@@ -58,6 +58,16 @@ RnsTensor read_tensor(const io::Container& from, const std::string& name, const 
   return t;
 }
 
+RnsTensor tensor_over(const device::View& view, const Context& c, const PrimeList& primes, Domain domain) {
+  const math::Ring& ring = c.engine()->ring();
+  for (const math::PrimeIndex p : primes)
+    require<DamagedFileError>(p < ring.primes().size(), "a tensor is of primes that are not there");
+  require<DamagedFileError>(view.limbs == primes.size() && view.n == ring.n() && view.word == ring.word() &&
+                                view.components >= 2 && view.components <= 3,
+                            "what is to be a ciphertext of a parameter set is none");
+  return RnsTensor(c.engine(), {0}, view.components, primes, domain).over(view);
+}
+
 std::optional<io::Json> stored_figures(const std::vector<double>& figures) {
   io::Json stored = io::Json::array();
   for (const double figure : figures) {

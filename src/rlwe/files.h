@@ -34,6 +34,9 @@ std::span<const std::byte> read_words(const io::Container& from, const std::stri
 RnsTensor read_tensor(const io::Container& from, const std::string& name, const Context& c, const Shape& shape,
                       std::size_t components, const PrimeList& primes, Domain domain);
 
+/// A tensor of words that are elsewhere, for what a saved program makes: of that view, which is one of ciphertexts. DamagedFileError.
+RnsTensor tensor_over(const device::View& view, const Context& c, const PrimeList& primes, Domain domain);
+
 /// Figures of noise or size (rlwe/noise.h) as a file has them: one for each part, nothing where one is unknown.
 std::optional<io::Json> stored_figures(const std::vector<double>& figures);
 /// The header's figures of that name, `count` of them; unknown (NaN) where there are none. What a file says is assumed, never

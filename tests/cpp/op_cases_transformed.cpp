@@ -92,7 +92,7 @@ void key_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape&
     const View key = rig.input(*ring, PrimeList::range(0, 9), {{}, 2 * plan->digits.size()}, s.fill);
     const View add = s.added > 0 ? rig.input(*ring, plan->chain, {s.batch, s.added, s.layout}, s.fill) : View{};
     const View out = rig.output(*ring, plan->down.out, {s.batch, 2, out_layout(s)});
-    std::shared_ptr<const device::PreparedPermutation> turn;
+    std::shared_ptr<const device::PermutationConstant> turn;
     if (galois > 0) turn = rig.kernels().prepare(device::Permutation{math::automorphism_table(s.n, galois), {}});
     const auto added = s.added > 0 ? std::optional(add) : std::nullopt;
     const device::Call call =

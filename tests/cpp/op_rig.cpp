@@ -120,7 +120,7 @@ u64 Rig::random() {
   return z ^ z >> 31;
 }
 
-std::shared_ptr<const device::PreparedRing> Rig::prepare(const std::shared_ptr<const math::Ring>& ring) {
+std::shared_ptr<const device::RingConstant> Rig::prepare(const std::shared_ptr<const math::Ring>& ring) {
   auto& prepared = target_.rings[ring.get()];
   if (prepared == nullptr) prepared = kernels().prepare(ring);
   return prepared;

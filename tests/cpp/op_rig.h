@@ -62,7 +62,7 @@ struct Shape {
 struct Target {
   std::string name;
   std::unique_ptr<device::Device> device;
-  std::map<const math::Ring*, std::shared_ptr<const device::PreparedRing>> rings;
+  std::map<const math::Ring*, std::shared_ptr<const device::RingConstant>> rings;
 };
 
 /// Operands of one run of a case.
@@ -72,7 +72,7 @@ class Rig {
 
   Kernels& kernels() { return target_.device->kernels(); }
   device::Queue& queue() { return *queue_; }
-  std::shared_ptr<const device::PreparedRing> prepare(const std::shared_ptr<const math::Ring>& ring);
+  std::shared_ptr<const device::RingConstant> prepare(const std::shared_ptr<const math::Ring>& ring);
 
   /// An operand with residues of the given moduli in its limbs.
   View input(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill = Fill::random);

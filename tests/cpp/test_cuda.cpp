@@ -84,7 +84,7 @@ struct Work {
 
   device::Device& device;
   std::unique_ptr<device::Queue> queue;
-  std::shared_ptr<const device::PreparedRing> ring;
+  std::shared_ptr<const device::RingConstant> ring;
   View x;
   device::Buffer memory;
 };

@@ -93,7 +93,7 @@ class Arguments : public testing::Test {
   std::unique_ptr<device::Queue> queue_ = device_->make_queue();
   device::Queue& q_ = *queue_;
   std::shared_ptr<const math::Ring> math_ring_ = ring_of(kField32, 8, 4);
-  std::shared_ptr<const device::PreparedRing> ring_ = device_->kernels().prepare(math_ring_);
+  std::shared_ptr<const device::RingConstant> ring_ = device_->kernels().prepare(math_ring_);
   const std::vector<u64>& p_ = math_ring_->primes();
   PrimeList two_{0, 2};
   std::vector<device::Buffer> held_;

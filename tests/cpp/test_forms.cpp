@@ -71,7 +71,7 @@ TEST(Forms, OneOfManyThreadsMakesIt) {
 }
 
 TEST(Forms, OneConstantServesSeveralDevices) {
-  const auto ring = std::make_shared<const device::PreparedRing>(
+  const auto ring = std::make_shared<const device::RingConstant>(
       std::make_shared<math::Ring>(64, math::Word::w64, math::largest_primes(40, 1, 128)));
   const auto call_on = [&](device::Device& device) {
     const auto queue = device.make_queue();

@@ -101,7 +101,7 @@ class Rig {
   }
 
   /// One layer: wire 0 (an input) bootstrapped to wire 2, the combination itself left in wire 1.
-  std::shared_ptr<const device::PreparedLayer> layer(std::vector<u64> table) const {
+  std::shared_ptr<const device::LayerConstant> layer(std::vector<u64> table) const {
     return device->tfhe().prepare(GateLayer{.first = {0, 1},
                                             .source = {0},
                                             .weight = {1},
@@ -118,8 +118,8 @@ class Rig {
   SecretKey secret;
   SecretVector<u64> masks;
   EvaluationKeys keys;
-  std::shared_ptr<const device::PreparedKeySwitch> key_switch;
-  std::shared_ptr<const device::PreparedBootstrap> bootstrap;
+  std::shared_ptr<const device::LweSwitchKey> key_switch;
+  std::shared_ptr<const device::BootstrapKey> bootstrap;
 };
 
 struct Sums {

@@ -221,7 +221,7 @@ class Ref {
   Target target_;
   std::shared_ptr<const math::Ring> ring_;
   std::unique_ptr<device::Queue> queue_;
-  std::shared_ptr<const device::PreparedRing> prepared_;
+  std::shared_ptr<const device::RingConstant> prepared_;
 };
 
 std::vector<u64> random_residues(std::size_t n, u64 q, u64 seed) {

@@ -70,7 +70,7 @@ class Opened {
     }
     return bytes;
   }
-  std::shared_ptr<const device::PreparedRing> ring(std::size_t n, std::size_t limbs) {
+  std::shared_ptr<const device::RingConstant> ring(std::size_t n, std::size_t limbs) {
     return mesh_->kernels().prepare(ring_of(kField50, n, limbs));
   }
 

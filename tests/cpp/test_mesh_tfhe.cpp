@@ -113,8 +113,8 @@ class Rig {
 
   std::unique_ptr<device::Device> device;
   std::unique_ptr<device::Queue> queue;
-  std::shared_ptr<const device::PreparedBootstrap> to_wide;
-  std::shared_ptr<const device::PreparedKeySwitch> to_narrow;
+  std::shared_ptr<const device::BootstrapKey> to_wide;
+  std::shared_ptr<const device::LweSwitchKey> to_narrow;
 };
 
 Rig& rig(const std::string& name) {

@@ -39,7 +39,7 @@ class Null : public testing::Test {
   std::unique_ptr<backend::null::NullDevice> device_ = backend::null::make_device();
   std::unique_ptr<device::Queue> queue_ = device_->make_queue();
   std::shared_ptr<const math::Ring> ring_ = ring_of(kField32, 1024, 4);
-  std::shared_ptr<const device::PreparedRing> prepared_ = device_->kernels().prepare(ring_);
+  std::shared_ptr<const device::RingConstant> prepared_ = device_->kernels().prepare(ring_);
   std::vector<device::Buffer> held_;
 };
 

@@ -77,6 +77,18 @@ TEST_P(Programs, ResultsOfTwoReplaysLieApart) {
   EXPECT_EQ(ring::download(sum.over(two[0])), ring::download(ring::add(b, b)));
 }
 
+TEST_P(Programs, WhatHasNoGraphsTakesNoMemoryThatCouldBeHad) {
+  const RnsTensor a = tensor(1);
+  Tape tape({a.view()}, {});
+  std::optional<device::Observing> observing(tape);
+  const RnsTensor sum = ring::add(a, a);
+  observing.reset();
+  const auto made = tape.finish({sum.view()});
+  ASSERT_EQ(made->launches(), 0U);
+  EXPECT_GT(engine_->free_memory(), 0U);  // asks all residents
+  EXPECT_EQ(device_->residents().evictable_bytes(), 0U);
+}
+
 TEST_P(Programs, InputsAreNotHeld) {
   RnsTensor a = tensor(1);
   std::weak_ptr<device::Memory> input = a.view().memory, output;

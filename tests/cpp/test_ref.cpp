@@ -32,7 +32,7 @@ class Ref : public testing::Test {
 class SmallRef : public Ref {
  protected:
   std::shared_ptr<const math::Ring> ring_ = std::make_shared<math::Ring>(2, Word::w64, Words{17, 13});
-  std::shared_ptr<const device::PreparedRing> prepared_ = k().prepare(ring_);
+  std::shared_ptr<const device::RingConstant> prepared_ = k().prepare(ring_);
 
   View of(Words& words, std::size_t components) { return view(words, *ring_, words.size() / 2 / components, components, 1); }
 };
@@ -136,7 +136,7 @@ class CompositeRef : public Ref {
  protected:
   static constexpr std::size_t kN = 64;
   std::shared_ptr<const math::Ring> ring_ = std::make_shared<math::Ring>(kN, Word::w64, math::largest_primes(30, 8, 2 * kN));
-  std::shared_ptr<const device::PreparedRing> prepared_ = k().prepare(ring_);
+  std::shared_ptr<const device::RingConstant> prepared_ = k().prepare(ring_);
   const Words& p_ = ring_->primes();
 
   /// Small signed coefficients in every limb, NTT domain.

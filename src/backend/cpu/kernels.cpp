@@ -13,16 +13,16 @@ using device::Queue;
 using device::View;
 using math::Word;
 
-std::unique_ptr<const device::Form> CpuKernels::form(const device::PreparedRing& c) {
+std::unique_ptr<const device::Form> CpuKernels::form(const device::RingConstant& c) {
   return std::make_unique<CpuRing>(c, instructions_, pool_, threads_);
 }
-std::unique_ptr<const device::Form> CpuKernels::form(const device::PreparedConversion& c) {
+std::unique_ptr<const device::Form> CpuKernels::form(const device::ConversionConstant& c) {
   return std::make_unique<CpuConversion>(c);
 }
-std::unique_ptr<const device::Form> CpuKernels::form(const device::PreparedPermutation& c) {
+std::unique_ptr<const device::Form> CpuKernels::form(const device::PermutationConstant& c) {
   return std::make_unique<CpuPermutation>(c.permutation());
 }
-std::unique_ptr<const device::Form> CpuKernels::form(const device::PreparedProduct& c) {
+std::unique_ptr<const device::Form> CpuKernels::form(const device::ProductConstant& c) {
   return std::make_unique<CpuProduct>(c, instructions_);
 }
 

@@ -2,7 +2,7 @@
 // an instruction set's loops on each.
 #pragma once
 
-#include "backend/cpu/prepared.h"
+#include "backend/cpu/forms.h"
 #include "backend/cpu/threads.h"
 #include "backend/inline_queue.h"
 #include "device/kernels.h"
@@ -20,7 +20,7 @@ class CpuKernels final : public device::Kernels {
   std::size_t preferred_items(std::size_t) const override { return static_cast<std::size_t>(threads_.threads()); }
 
   using Queue = device::Queue;
-  using Ring = device::PreparedRing;
+  using Ring = device::RingConstant;
   using Primes = device::PrimeList;
   using View = device::View;
   using Workspace = device::Workspace;
@@ -51,18 +51,18 @@ class CpuKernels final : public device::Kernels {
   void run(Queue&, const BfvMultiply& c);
 
  protected:
-  std::unique_ptr<const device::Form> form(const device::PreparedRing& c) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedConversion& c) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedPermutation& c) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedProduct& c) override;
+  std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;
+  std::unique_ptr<const device::Form> form(const device::ConversionConstant& c) override;
+  std::unique_ptr<const device::Form> form(const device::PermutationConstant& c) override;
+  std::unique_ptr<const device::Form> form(const device::ProductConstant& c) override;
 
  private:
   const CpuRing& own(const Ring& c) const { return device::form_on<CpuRing>(c, slot()); }
-  const CpuConversion& own(const device::PreparedConversion& c) const { return device::form_on<CpuConversion>(c, slot()); }
-  const CpuPermutation& own(const device::PreparedPermutation& c) const {
+  const CpuConversion& own(const device::ConversionConstant& c) const { return device::form_on<CpuConversion>(c, slot()); }
+  const CpuPermutation& own(const device::PermutationConstant& c) const {
     return device::form_on<CpuPermutation>(c, slot());
   }
-  const CpuProduct& own(const device::PreparedProduct& c) const { return device::form_on<CpuProduct>(c, slot()); }
+  const CpuProduct& own(const device::ProductConstant& c) const { return device::form_on<CpuProduct>(c, slot()); }
 
   struct Place {
     std::size_t item, component, limb;

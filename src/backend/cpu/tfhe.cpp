@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "backend/cpu/tfhe_prepared.h"
+#include "backend/cpu/tfhe_forms.h"
 
 namespace heliograph::backend::cpu {
 
@@ -48,11 +48,11 @@ class Pieces {
 
 }  // namespace
 
-std::unique_ptr<const device::Form> CpuTfheKernels::form(const device::PreparedBootstrap& c, std::span<const u64> key) {
+std::unique_ptr<const device::Form> CpuTfheKernels::form(const device::BootstrapKey& c, std::span<const u64> key) {
   return std::make_unique<CpuBootstrap>(c, key, ops_, pool_, threads_);
 }
 
-std::unique_ptr<const device::Form> CpuTfheKernels::form(const device::PreparedKeySwitch& c, std::span<const u32> key) {
+std::unique_ptr<const device::Form> CpuTfheKernels::form(const device::LweSwitchKey& c, std::span<const u32> key) {
   return std::make_unique<CpuKeySwitch>(c, key, pool_, threads_);
 }
 

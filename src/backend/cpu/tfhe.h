@@ -26,8 +26,8 @@ class CpuTfheKernels final : public device::TfheKernels {
   void run(Queue&, const Bootstrap& c);
 
  protected:
-  std::unique_ptr<const device::Form> form(const device::PreparedBootstrap&, std::span<const u64> key) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedKeySwitch&, std::span<const u32> key) override;
+  std::unique_ptr<const device::Form> form(const device::BootstrapKey&, std::span<const u64> key) override;
+  std::unique_ptr<const device::Form> form(const device::LweSwitchKey&, std::span<const u32> key) override;
 
  private:
   const TfheOps& ops_;

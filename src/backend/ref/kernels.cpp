@@ -7,13 +7,13 @@
 
 namespace heliograph::backend::ref {
 
+using device::ConversionConstant;
 using device::Draw;
 using device::GatheredProduct;
 using device::LimbConstants;
-using device::PreparedConversion;
-using device::PreparedPermutation;
-using device::PreparedProduct;
-using device::PreparedRing;
+using device::PermutationConstant;
+using device::ProductConstant;
+using device::RingConstant;
 using math::PrimeIndex;
 using math::u128;
 using math::u32;
@@ -21,9 +21,9 @@ using math::u64;
 using math::Word;
 
 /// Twiddles of each prime, made when first asked for.
-class RefRing final : public device::FormOf<PreparedRing> {
+class RefRing final : public device::FormOf<RingConstant> {
  public:
-  explicit RefRing(const PreparedRing& ring) : FormOf(ring), tables_(ring.ring().primes().size()) {}
+  explicit RefRing(const RingConstant& ring) : FormOf(ring), tables_(ring.ring().primes().size()) {}
 
   struct Tables {
     std::once_flag once;
@@ -88,7 +88,7 @@ struct Place {
 
 /// body(place, the result's row) for all limbs of `out`.
 template <class Body>
-void for_each_place(const PreparedRing& ring, const device::PrimeList& primes, const device::View& out, Body body) {
+void for_each_place(const RingConstant& ring, const device::PrimeList& primes, const device::View& out, Body body) {
   for_each_limb(out, [&](std::size_t item, std::size_t c, std::size_t l) {
     body(Place{item, c, l, ring.ring().prime(primes[l])}, Row(out, item, c, l));
   });
@@ -96,7 +96,7 @@ void for_each_place(const PreparedRing& ring, const device::PrimeList& primes, c
 
 /// out[i] = f(a[i], q)
 template <class F>
-void map(const PreparedRing& ring, const device::PrimeList& primes, const device::View& a, const device::View& out, F f) {
+void map(const RingConstant& ring, const device::PrimeList& primes, const device::View& a, const device::View& out, F f) {
   for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
     const Row x = p.row(a);
     for (std::size_t i = 0; i < out.n; ++i) o.set(i, f(x.get(i), p.q));
@@ -105,7 +105,7 @@ void map(const PreparedRing& ring, const device::PrimeList& primes, const device
 
 /// out[i] = f(a[i], b[i], q); an operand of one component serves all of the result's.
 template <class F>
-void map(const PreparedRing& ring, const device::PrimeList& primes, const device::View& a, const device::View& b,
+void map(const RingConstant& ring, const device::PrimeList& primes, const device::View& a, const device::View& b,
          const device::View& out, F f) {
   for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
     const Row x = p.row(a), y = p.row(b);
@@ -157,9 +157,9 @@ void inverse(std::vector<u64>& x, const std::vector<u64>& w, u64 q) {
 
 }  // namespace
 
-std::unique_ptr<const device::Form> RefKernels::form(const PreparedRing& ring) { return std::make_unique<RefRing>(ring); }
+std::unique_ptr<const device::Form> RefKernels::form(const RingConstant& ring) { return std::make_unique<RefRing>(ring); }
 
-const RefRing& RefKernels::own(const PreparedRing& ring) {
+const RefRing& RefKernels::own(const RingConstant& ring) {
   prepare(ring);
   return device::form_on<RefRing>(ring, slot());
 }

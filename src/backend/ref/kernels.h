@@ -14,7 +14,7 @@ class RefKernels final : public device::Kernels {
   std::size_t preferred_items(std::size_t) const override { return 1; }
 
   using Queue = device::Queue;
-  using Ring = device::PreparedRing;
+  using Ring = device::RingConstant;
   using Primes = device::PrimeList;
   using View = device::View;
 
@@ -36,7 +36,7 @@ class RefKernels final : public device::Kernels {
   void run(Queue&, const Zero& c);
 
  protected:
-  std::unique_ptr<const device::Form> form(const device::PreparedRing&) override;
+  std::unique_ptr<const device::Form> form(const device::RingConstant&) override;
 
  private:
   const RefRing& own(const Ring&);

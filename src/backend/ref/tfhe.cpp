@@ -4,13 +4,13 @@
 
 namespace heliograph::backend::ref {
 
+using device::BootstrapKey;
 using device::BootstrapShape;
 using device::Gadget;
 using device::GateLayer;
 using device::KeySwitchShape;
-using device::PreparedBootstrap;
-using device::PreparedKeySwitch;
-using device::PreparedLayer;
+using device::LayerConstant;
+using device::LweSwitchKey;
 using device::Queue;
 using device::u32;
 using device::u64;
@@ -18,10 +18,9 @@ using device::View;
 
 namespace {
 
-class RefBootstrap final : public device::FormOf<PreparedBootstrap> {
+class RefBootstrap final : public device::FormOf<BootstrapKey> {
  public:
-  RefBootstrap(const PreparedBootstrap& constant, std::span<const u64> key)
-      : FormOf(constant), key_(key.begin(), key.end()) {}
+  RefBootstrap(const BootstrapKey& constant, std::span<const u64> key) : FormOf(constant), key_(key.begin(), key.end()) {}
   const BootstrapShape& shape() const { return of().shape(); }
   /// Polynomial (row, component) of a value of a group.
   const u64* polynomial(std::size_t group, std::size_t value, std::size_t row, std::size_t component) const {
@@ -33,10 +32,9 @@ class RefBootstrap final : public device::FormOf<PreparedBootstrap> {
   std::vector<u64> key_;
 };
 
-class RefKeySwitch final : public device::FormOf<PreparedKeySwitch> {
+class RefKeySwitch final : public device::FormOf<LweSwitchKey> {
  public:
-  RefKeySwitch(const PreparedKeySwitch& constant, std::span<const u32> key)
-      : FormOf(constant), key_(key.begin(), key.end()) {}
+  RefKeySwitch(const LweSwitchKey& constant, std::span<const u32> key) : FormOf(constant), key_(key.begin(), key.end()) {}
   const KeySwitchShape& shape() const { return of().shape(); }
   const u32* row(std::size_t i, unsigned digit) const {
     return key_.data() + (i * shape().gadget.length + digit) * (shape().to + 1);
@@ -106,11 +104,11 @@ void extract(const std::vector<Polynomial>& acc, std::size_t at, u64* out) {
 
 }  // namespace
 
-std::unique_ptr<const device::Form> RefTfheKernels::form(const PreparedBootstrap& constant, std::span<const u64> key) {
+std::unique_ptr<const device::Form> RefTfheKernels::form(const BootstrapKey& constant, std::span<const u64> key) {
   return std::make_unique<RefBootstrap>(constant, key);
 }
 
-std::unique_ptr<const device::Form> RefTfheKernels::form(const PreparedKeySwitch& constant, std::span<const u32> key) {
+std::unique_ptr<const device::Form> RefTfheKernels::form(const LweSwitchKey& constant, std::span<const u32> key) {
   return std::make_unique<RefKeySwitch>(constant, key);
 }
 

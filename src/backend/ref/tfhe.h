@@ -18,8 +18,8 @@ class RefTfheKernels final : public device::TfheKernels {
   void run(Queue&, const Bootstrap& c);
 
  protected:
-  std::unique_ptr<const device::Form> form(const device::PreparedBootstrap&, std::span<const device::u64> key) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedKeySwitch&, std::span<const device::u32> key) override;
+  std::unique_ptr<const device::Form> form(const device::BootstrapKey&, std::span<const device::u64> key) override;
+  std::unique_ptr<const device::Form> form(const device::LweSwitchKey&, std::span<const device::u32> key) override;
 };
 
 }  // namespace heliograph::backend::ref

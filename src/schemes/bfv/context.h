@@ -15,7 +15,7 @@ using rlwe::Key256;
 /// One plaintext modulus.
 struct PlainModulus {
   u64 t = 0;
-  std::shared_ptr<const device::PreparedRing> ring;  // null where t has no slots
+  std::shared_ptr<const device::RingConstant> ring;  // null where t has no slots
 };
 
 class Context {

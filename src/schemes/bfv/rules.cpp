@@ -22,12 +22,12 @@ class BfvRules : public exact::Rules {
 
   u64 error_multiplier(std::size_t) const override { return 1; }
 
-  const std::shared_ptr<const device::PreparedConversion>& encoding(std::size_t part, std::size_t level, u64) override {
+  const std::shared_ptr<const device::ConversionConstant>& encoding(std::size_t part, std::size_t level, u64) override {
     return cached(Kind::encode, part, level, 1,
                   [&] { return math::scale_from_plain(plain(part), rlwe().moduli(rlwe().chain(level))); });
   }
 
-  const std::shared_ptr<const device::PreparedConversion>& decoding(std::size_t part, std::size_t level) override {
+  const std::shared_ptr<const device::ConversionConstant>& decoding(std::size_t part, std::size_t level) override {
     return cached(Kind::decode, part, level, 1,
                   [&] { return math::scale_to_plain(rlwe().moduli(rlwe().chain(level)), plain(part)); });
   }

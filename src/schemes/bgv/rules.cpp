@@ -33,13 +33,13 @@ class BgvRules : public exact::Rules {
 
   u64 error_multiplier(std::size_t part) const override { return plain(part); }
 
-  const std::shared_ptr<const device::PreparedConversion>& encoding(std::size_t part, std::size_t level,
+  const std::shared_ptr<const device::ConversionConstant>& encoding(std::size_t part, std::size_t level,
                                                                     u64 factor) override {
     return cached(Kind::encode, part, level, factor,
                   [&] { return math::extend_base({plain(part)}, rlwe().moduli(rlwe().chain(level)), true, factor); });
   }
 
-  const std::shared_ptr<const device::PreparedConversion>& decoding(std::size_t part, std::size_t level) override {
+  const std::shared_ptr<const device::ConversionConstant>& decoding(std::size_t part, std::size_t level) override {
     return cached(Kind::decode, part, level, 1,
                   [&] { return math::extend_base(rlwe().moduli(rlwe().chain(level)), {plain(part)}); });
   }

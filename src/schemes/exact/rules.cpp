@@ -8,7 +8,7 @@ namespace heliograph::exact {
 Rules::Rules(std::shared_ptr<rlwe::Context> rlwe, std::vector<u64> plain_moduli)
     : rlwe_(std::move(rlwe)), plain_(std::move(plain_moduli)), model_(rlwe_->parameters().n) {}
 
-const std::shared_ptr<const device::PreparedConversion>& Rules::cached(Kind kind, std::size_t part, std::size_t level,
+const std::shared_ptr<const device::ConversionConstant>& Rules::cached(Kind kind, std::size_t part, std::size_t level,
                                                                        u64 factor,
                                                                        const std::function<math::Conversion()>& make) {
   const std::lock_guard lock(mutex_);
@@ -17,7 +17,7 @@ const std::shared_ptr<const device::PreparedConversion>& Rules::cached(Kind kind
   return conversion;
 }
 
-const std::shared_ptr<const device::PreparedConversion>& Rules::lift(std::size_t part) {
+const std::shared_ptr<const device::ConversionConstant>& Rules::lift(std::size_t part) {
   return cached(Kind::lift, part, 0, 1,
                 [&] { return math::extend_base({plain_[part]}, rlwe_->moduli(rlwe_->chain(rlwe_->top_level()))); });
 }

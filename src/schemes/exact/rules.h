@@ -36,14 +36,14 @@ class Rules {
   /// What an encryption of zero multiplies its errors by.
   virtual u64 error_multiplier(std::size_t part) const = 0;
   /// m -> what adds m to a phase of this factor: a conversion from t to the chain of a level.
-  virtual const std::shared_ptr<const device::PreparedConversion>& encoding(std::size_t part, std::size_t level,
+  virtual const std::shared_ptr<const device::ConversionConstant>& encoding(std::size_t part, std::size_t level,
                                                                             u64 factor) = 0;
   /// phase -> factor * m: a conversion from the chain of a level to t.
-  virtual const std::shared_ptr<const device::PreparedConversion>& decoding(std::size_t part, std::size_t level) = 0;
+  virtual const std::shared_ptr<const device::ConversionConstant>& decoding(std::size_t part, std::size_t level) = 0;
   /// The noise is what is left of this multiple of a phase modulo Q.
   virtual u64 noise_multiplier(std::size_t part) const = 0;
   /// m -> its centred representative in every chain prime.
-  const std::shared_ptr<const device::PreparedConversion>& lift(std::size_t part);
+  const std::shared_ptr<const device::ConversionConstant>& lift(std::size_t part);
 
   // Operations on ciphertexts of one level in the home domain; relinearize from degree two, rotate from degree one.
   virtual RnsTensor multiply(std::size_t part, const RnsTensor& a, const RnsTensor& b, const Progress& progress) = 0;
@@ -86,7 +86,7 @@ class Rules {
   double switch_noise(std::size_t level) const { return exact::key_switch_noise(rlwe_->parameters(), level); }
   enum class Kind : unsigned char { lift, encode, decode };
   /// The conversion of a kind, made by `make` at its first use.
-  const std::shared_ptr<const device::PreparedConversion>& cached(Kind kind, std::size_t part, std::size_t level, u64 factor,
+  const std::shared_ptr<const device::ConversionConstant>& cached(Kind kind, std::size_t part, std::size_t level, u64 factor,
                                                                   const std::function<math::Conversion()>& make);
 
  private:
@@ -94,7 +94,7 @@ class Rules {
   std::vector<u64> plain_;
   rlwe::NoiseModel model_;
   std::mutex mutex_;
-  std::map<std::tuple<Kind, std::size_t, std::size_t, u64>, std::shared_ptr<const device::PreparedConversion>> conversions_;
+  std::map<std::tuple<Kind, std::size_t, std::size_t, u64>, std::shared_ptr<const device::ConversionConstant>> conversions_;
 };
 
 }  // namespace heliograph::exact

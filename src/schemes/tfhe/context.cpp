@@ -64,6 +64,12 @@ Context::Context(Spec spec, std::shared_ptr<device::Device> own_device)
   session_ = std::make_shared<device::Session>(own_device_ ? *own_device_ : mesh::default_device());
 }
 
+lwe::Tensor Context::tensor_over(const device::View& view, std::size_t wires) const {
+  require<DamagedFileError>(view.n == words() && view.word == math::Word::w64 && view.limbs == 1 && view.components == wires,
+                            "what is to be a ciphertext of a parameter set is none");
+  return tensor({0}, wires).over(view);
+}
+
 std::shared_ptr<const PreparedCircuit> Context::prepared(const std::shared_ptr<const Circuit>& circuit) {
   constexpr std::size_t kKept = 64, kKeptBootstraps = std::size_t{1} << 20;  // circuits, and bootstraps of all of them
   const std::lock_guard lock(mutex_);

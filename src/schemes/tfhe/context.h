@@ -35,6 +35,9 @@ class Context {
   /// Storage for ciphertexts.
   lwe::Tensor tensor(const Shape& shape, std::size_t wires) const { return {session_, shape, wires, words()}; }
 
+  /// The same of words that are elsewhere, for what a saved program makes. DamagedFileError where they are no such ciphertexts.
+  lwe::Tensor tensor_over(const device::View& view, std::size_t wires) const;
+
   /// The circuit's layers on this device: the last few circuits asked for are kept.
   std::shared_ptr<const PreparedCircuit> prepared(const std::shared_ptr<const Circuit>& circuit);
 
@@ -70,8 +73,8 @@ struct SecretKeyData {
 
 /// Both keys on a device.
 struct PreparedKeys {
-  std::shared_ptr<const device::PreparedBootstrap> bootstrap;
-  std::shared_ptr<const device::PreparedKeySwitch> key_switch;
+  std::shared_ptr<const device::BootstrapKey> bootstrap;
+  std::shared_ptr<const device::LweSwitchKey> key_switch;
 };
 
 struct EvaluationKeysData {

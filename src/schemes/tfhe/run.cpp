@@ -210,7 +210,7 @@ std::vector<lwe::Tensor> run(const EvaluationKeysData& keys, const std::shared_p
       at += wires[i];
     }
     for (std::size_t l = 0; l < prepared->launches().size(); ++l) {
-      const std::shared_ptr<const device::PreparedLayer>& layer = prepared->launches()[l];
+      const std::shared_ptr<const device::LayerConstant>& layer = prepared->launches()[l];
       if (layer->layer().linear())
         session.enqueue(device::Combine{layer, flat});
       else

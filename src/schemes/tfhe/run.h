@@ -15,13 +15,13 @@ class PreparedCircuit {
   std::size_t slots() const { return slots_; }
   /// Rows of the largest launch with bootstraps: narrow ciphertexts an item needs.
   std::size_t narrow_rows() const { return narrow_rows_; }
-  const std::vector<std::shared_ptr<const device::PreparedLayer>>& launches() const { return launches_; }
+  const std::vector<std::shared_ptr<const device::LayerConstant>>& launches() const { return launches_; }
   /// Slots of the inputs (0 ..) and of the outputs (first_output() ..) lie one after another.
   std::size_t first_output() const { return first_output_; }
 
  private:
   std::shared_ptr<const Circuit> circuit_;
-  std::vector<std::shared_ptr<const device::PreparedLayer>> launches_;
+  std::vector<std::shared_ptr<const device::LayerConstant>> launches_;
   std::size_t slots_ = 0, narrow_rows_ = 0, first_output_ = 0;
 };
 

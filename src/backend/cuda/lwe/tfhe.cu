@@ -70,7 +70,7 @@ CudaBootstrap::CudaBootstrap(const std::shared_ptr<State>& state, const device::
   }
 }
 
-CudaLayer::CudaLayer(const std::shared_ptr<State>& state, const device::PreparedLayer& constant) : FormOf(constant) {
+CudaLayer::CudaLayer(const std::shared_ptr<State>& state, const device::LayerConstant& constant) : FormOf(constant) {
   const device::GateLayer& l = constant.layer();
   std::vector<u32> words = l.first;
   source_ = words.size();
@@ -87,13 +87,13 @@ CudaLayer::CudaLayer(const std::shared_ptr<State>& state, const device::Prepared
   constants_ = std::make_unique<Table>(state, constants.data(), constants.size() * sizeof(u64));
 }
 
-std::unique_ptr<const device::Form> CudaTfhe::form(const device::PreparedBootstrap& c, std::span<const u64> key) {
+std::unique_ptr<const device::Form> CudaTfhe::form(const device::BootstrapKey& c, std::span<const u64> key) {
   return std::make_unique<CudaBootstrap>(state_, c.shape(), key);
 }
-std::unique_ptr<const device::Form> CudaTfhe::form(const device::PreparedKeySwitch& c, std::span<const u32> key) {
+std::unique_ptr<const device::Form> CudaTfhe::form(const device::LweSwitchKey& c, std::span<const u32> key) {
   return std::make_unique<CudaKeySwitch>(state_, c.shape(), key);
 }
-std::unique_ptr<const device::Form> CudaTfhe::form(const device::PreparedLayer& c) {
+std::unique_ptr<const device::Form> CudaTfhe::form(const device::LayerConstant& c) {
   return std::make_unique<CudaLayer>(state_, c);
 }
 

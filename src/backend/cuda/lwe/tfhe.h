@@ -39,9 +39,9 @@ class CudaKeySwitch final : public device::Form {
   std::unique_ptr<Table> rows_, planes_;
 };
 
-class CudaLayer final : public device::FormOf<device::PreparedLayer> {
+class CudaLayer final : public device::FormOf<device::LayerConstant> {
  public:
-  CudaLayer(const std::shared_ptr<State>& state, const device::PreparedLayer& constant);
+  CudaLayer(const std::shared_ptr<State>& state, const device::LayerConstant& constant);
   const device::GateLayer& layer() const { return of().layer(); }
   const u32* first() const { return words_->as<u32>(); }
   const u32* source() const { return first() + source_; }
@@ -68,9 +68,9 @@ class CudaTfhe final : public device::TfheKernels {
   void run(Queue&, const device::Bootstrap& c);
 
  protected:
-  std::unique_ptr<const device::Form> form(const device::PreparedBootstrap&, std::span<const u64> key) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedKeySwitch&, std::span<const u32> key) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedLayer&) override;
+  std::unique_ptr<const device::Form> form(const device::BootstrapKey&, std::span<const u64> key) override;
+  std::unique_ptr<const device::Form> form(const device::LweSwitchKey&, std::span<const u32> key) override;
+  std::unique_ptr<const device::Form> form(const device::LayerConstant&) override;
 
  private:
   std::shared_ptr<State> state_;

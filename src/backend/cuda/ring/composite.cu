@@ -16,7 +16,7 @@ using device::MultiplyPlan;
 namespace {
 
 /// Conversions of one field can share a launch, and Values of the ring's own field pass between its kernels.
-bool all_of(const CudaRing& ring, std::initializer_list<const device::PreparedConversion*> conversions) {
+bool all_of(const CudaRing& ring, std::initializer_list<const device::ConversionConstant*> conversions) {
   return std::all_of(conversions.begin(), conversions.end(),
                      [&](const auto* c) { return own_beside<CudaConversion>(ring, *c).kind() == ring.kind(); });
 }

@@ -246,7 +246,7 @@ Arguments<F> arguments(const CudaRing& ring, const PrimeList& primes, const View
 }
 
 template <class Op>
-void elementwise(Queue& q, const char* name, const device::PreparedRing& prepared, const PrimeList& primes, const View& a,
+void elementwise(Queue& q, const char* name, const device::RingConstant& prepared, const PrimeList& primes, const View& a,
                  const View* b, const View& out) {
   const CudaRing& ring = own_ring(q, prepared);
   with_field(ring.kind(), [&](auto f) {
@@ -260,7 +260,7 @@ void elementwise(Queue& q, const char* name, const device::PreparedRing& prepare
 }
 
 template <bool MULTIPLY>
-void with_constants(Queue& q, const char* name, const device::PreparedRing& prepared, const PrimeList& primes, const View& a,
+void with_constants(Queue& q, const char* name, const device::RingConstant& prepared, const PrimeList& primes, const View& a,
                     const device::LimbConstants& constants, bool everywhere, const View& out) {
   const CudaRing& ring = own_ring(q, prepared);
   with_field(ring.kind(), [&](auto f) {

@@ -20,7 +20,7 @@ class CudaKernels final : public device::Kernels {
   double product_ceiling();
 
   using Queue = device::Queue;
-  using Ring = device::PreparedRing;
+  using Ring = device::RingConstant;
   using Primes = device::PrimeList;
   using View = device::View;
   using Workspace = device::Workspace;
@@ -53,10 +53,10 @@ class CudaKernels final : public device::Kernels {
   void run(Queue&, const BfvMultiply& c);
 
  protected:
-  std::unique_ptr<const device::Form> form(const device::PreparedRing& c) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedConversion& c) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedPermutation& c) override;
-  std::unique_ptr<const device::Form> form(const device::PreparedProduct& c) override;
+  std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;
+  std::unique_ptr<const device::Form> form(const device::ConversionConstant& c) override;
+  std::unique_ptr<const device::Form> form(const device::PermutationConstant& c) override;
+  std::unique_ptr<const device::Form> form(const device::ProductConstant& c) override;
 
  private:
   void key_switch_coefficients(Queue&, const KeySwitch& c);

@@ -1,7 +1,7 @@
 // Launching kernels that are made for each field.
 #pragma once
 
-#include "backend/cuda/ring/prepared.h"
+#include "backend/cuda/ring/forms.h"
 #include "backend/cuda/ring/views.cuh"
 #include "backend/cuda/runtime/launch.cuh"
 
@@ -25,7 +25,7 @@ template <class Own, class C>
 const Own& own_as(device::Queue& q, const C& constant) {
   return device::form_on<Own>(constant, own(q).state().slot());
 }
-inline const CudaRing& own_ring(device::Queue& q, const device::PreparedRing& ring) { return own_as<CudaRing>(q, ring); }
+inline const CudaRing& own_ring(device::Queue& q, const device::RingConstant& ring) { return own_as<CudaRing>(q, ring); }
 /// Where a form of the ring is at hand.
 template <class Own, class C>
 const Own& own_beside(const CudaRing& ring, const C& constant) {

@@ -1,8 +1,8 @@
 // The passes of transforms and conversions that composites put together: each one launch.
 #pragma once
 
+#include "backend/cuda/ring/forms.h"
 #include "backend/cuda/ring/ntt.cuh"
-#include "backend/cuda/ring/prepared.h"
 #include "device/kernels.h"
 
 namespace heliograph::backend::cuda {

@@ -460,9 +460,9 @@ std::unique_ptr<Table> table(const std::shared_ptr<State>& state, std::vector<T>
   return std::make_unique<Table>(state, values.data(), values.size() * sizeof(T));
 }
 
-class CudaProduct final : public device::FormOf<device::PreparedProduct> {
+class CudaProduct final : public device::FormOf<device::ProductConstant> {
  public:
-  CudaProduct(const std::shared_ptr<State>& state, const device::PreparedProduct& constant);
+  CudaProduct(const std::shared_ptr<State>& state, const device::ProductConstant& constant);
   const GatheredProduct& product() const { return of().product(); }
   /// Which way to go in a ring of this kind, views allowing: the least estimated time.
   Way way(FieldKind kind) const;
@@ -491,7 +491,7 @@ class CudaProduct final : public device::FormOf<device::PreparedProduct> {
   std::unique_ptr<Table> index_, weights_, sum_weights_, byte_weights_;
 };
 
-CudaProduct::CudaProduct(const std::shared_ptr<State>& state, const device::PreparedProduct& constant)
+CudaProduct::CudaProduct(const std::shared_ptr<State>& state, const device::ProductConstant& constant)
     : FormOf(constant), bits_(product().weight_bits()), forced_(forced_way()) {
   const GatheredProduct& g = product();
   padded_ = parts(g.terms, kStep) * kStep;
@@ -647,7 +647,7 @@ struct Launcher {
 
 }  // namespace
 
-std::unique_ptr<const device::Form> CudaKernels::form(const device::PreparedProduct& c) {
+std::unique_ptr<const device::Form> CudaKernels::form(const device::ProductConstant& c) {
   return std::make_unique<CudaProduct>(state_, c);
 }
 

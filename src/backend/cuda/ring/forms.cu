@@ -1,4 +1,4 @@
-#include "backend/cuda/ring/prepared.h"
+#include "backend/cuda/ring/forms.h"
 
 #include <algorithm>
 
@@ -78,7 +78,7 @@ std::unique_ptr<Table> uploaded(const std::shared_ptr<State>& state, const std::
 
 }  // namespace
 
-CudaRing::CudaRing(const std::shared_ptr<State>& state, const device::PreparedRing& constant)
+CudaRing::CudaRing(const std::shared_ptr<State>& state, const device::RingConstant& constant)
     : FormOf(constant), slot_(state->slot()) {
   const u64 most = largest_of(ring().primes());
   kind_ = ring().word() == math::Word::w32 ? FieldKind::field32
@@ -116,7 +116,7 @@ void CudaRing::fill(const std::shared_ptr<State>& state) {
   inverse_ = uploaded(state, inverse);
 }
 
-CudaConversion::CudaConversion(const std::shared_ptr<State>& state, const device::PreparedConversion& constant)
+CudaConversion::CudaConversion(const std::shared_ptr<State>& state, const device::ConversionConstant& constant)
     : FormOf(constant), kind_(kind_of(std::max(largest_of(conversion().from), largest_of(conversion().to)))) {
   if (kind_ == FieldKind::field32) fill<Field32>(state);
   if (kind_ == FieldKind::field50) fill<Field50>(state);
@@ -152,15 +152,15 @@ CudaPermutation::CudaPermutation(const std::shared_ptr<State>& state, const devi
   table_ = uploaded(state, packed);
 }
 
-std::unique_ptr<const device::Form> CudaKernels::form(const device::PreparedRing& c) {
+std::unique_ptr<const device::Form> CudaKernels::form(const device::RingConstant& c) {
   return std::make_unique<CudaRing>(state_, c);
 }
 
-std::unique_ptr<const device::Form> CudaKernels::form(const device::PreparedConversion& c) {
+std::unique_ptr<const device::Form> CudaKernels::form(const device::ConversionConstant& c) {
   return std::make_unique<CudaConversion>(state_, c);
 }
 
-std::unique_ptr<const device::Form> CudaKernels::form(const device::PreparedPermutation& c) {
+std::unique_ptr<const device::Form> CudaKernels::form(const device::PermutationConstant& c) {
   return std::make_unique<CudaPermutation>(state_, c.permutation());
 }
 

@@ -9,9 +9,9 @@
 namespace heliograph::backend::cpu {
 
 /// The transformed key and the tables of its transform.
-class CpuBootstrap final : public device::FormOf<device::PreparedBootstrap> {
+class CpuBootstrap final : public device::FormOf<device::BootstrapKey> {
  public:
-  CpuBootstrap(const device::PreparedBootstrap& constant, std::span<const u64> key, const TfheOps& ops, MemoryPool& pool,
+  CpuBootstrap(const device::BootstrapKey& constant, std::span<const u64> key, const TfheOps& ops, MemoryPool& pool,
                ThreadPool& threads);
   const device::BootstrapShape& shape() const { return of().shape(); }
   const TfheOps& ops() const { return ops_; }
@@ -42,9 +42,9 @@ class CpuBootstrap final : public device::FormOf<device::PreparedBootstrap> {
 
 /// The key in chunks of rows, in each of them the tiles of columns, in each of these the rows [digit][i], so that it is read
 /// as it lies.
-class CpuKeySwitch final : public device::FormOf<device::PreparedKeySwitch> {
+class CpuKeySwitch final : public device::FormOf<device::LweSwitchKey> {
  public:
-  CpuKeySwitch(const device::PreparedKeySwitch& constant, std::span<const u32> key, MemoryPool& pool, ThreadPool& threads);
+  CpuKeySwitch(const device::LweSwitchKey& constant, std::span<const u32> key, MemoryPool& pool, ThreadPool& threads);
   const device::KeySwitchShape& shape() const { return of().shape(); }
   std::size_t tiles() const { return shape().to / kSwitchTile + 1; }
   /// Coefficients of the input that a chunk has; the last may have fewer.

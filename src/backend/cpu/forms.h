@@ -13,9 +13,9 @@ namespace heliograph::backend::cpu {
 Modulus make_modulus(u64 q);
 Size size_of(u64 q);
 
-class CpuRing : public device::FormOf<device::PreparedRing> {
+class CpuRing : public device::FormOf<device::RingConstant> {
  public:
-  CpuRing(const device::PreparedRing& constant, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads);
+  CpuRing(const device::RingConstant& constant, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads);
   const Limb& limb(math::PrimeIndex i) const { return limbs_[i]; }
 
  private:
@@ -23,9 +23,9 @@ class CpuRing : public device::FormOf<device::PreparedRing> {
   device::Buffer tables_;
 };
 
-class CpuConversion : public device::FormOf<device::PreparedConversion> {
+class CpuConversion : public device::FormOf<device::ConversionConstant> {
  public:
-  explicit CpuConversion(const device::PreparedConversion& constant);
+  explicit CpuConversion(const device::ConversionConstant& constant);
   struct Lift {
     LiftStep step;
     Size size;
@@ -58,9 +58,9 @@ class CpuPermutation : public device::Form {
   std::vector<u64> lanes_;
 };
 
-class CpuProduct : public device::FormOf<device::PreparedProduct> {
+class CpuProduct : public device::FormOf<device::ProductConstant> {
  public:
-  CpuProduct(const device::PreparedProduct& constant, const InstructionSet& set);
+  CpuProduct(const device::ProductConstant& constant, const InstructionSet& set);
   const ProductOps& ops(math::Word word, Size size) const;
   const void* weights(const ProductOps& ops, std::size_t group) const;
 

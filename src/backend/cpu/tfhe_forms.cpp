@@ -1,4 +1,4 @@
-#include "backend/cpu/tfhe_prepared.h"
+#include "backend/cpu/tfhe_forms.h"
 
 #include <bit>
 #include <cmath>
@@ -20,7 +20,7 @@ std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-CpuBootstrap::CpuBootstrap(const device::PreparedBootstrap& constant, std::span<const u64> key, const TfheOps& ops,
+CpuBootstrap::CpuBootstrap(const device::BootstrapKey& constant, std::span<const u64> key, const TfheOps& ops,
                            MemoryPool& pool, ThreadPool& threads)
     : FormOf(constant), ops_(ops) {
   const BootstrapShape& shape = constant.shape();
@@ -136,7 +136,7 @@ void CpuBootstrap::words(const double* in, u64* out) const {
   }
 }
 
-CpuKeySwitch::CpuKeySwitch(const device::PreparedKeySwitch& constant, std::span<const u32> key, MemoryPool& pool,
+CpuKeySwitch::CpuKeySwitch(const device::LweSwitchKey& constant, std::span<const u32> key, MemoryPool& pool,
                            ThreadPool& threads)
     : FormOf(constant), chunk_(std::max<std::size_t>(1, kChunkRows / constant.shape().gadget.length)) {
   const KeySwitchShape& shape = constant.shape();

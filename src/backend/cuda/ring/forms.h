@@ -12,9 +12,9 @@ using math::u64;
 /// Which arithmetic a ring or a conversion is computed with: see field.cuh.
 enum class FieldKind { field32, field50, field60 };
 
-class CudaRing final : public device::FormOf<device::PreparedRing> {
+class CudaRing final : public device::FormOf<device::RingConstant> {
  public:
-  CudaRing(const std::shared_ptr<State>& state, const device::PreparedRing& constant);
+  CudaRing(const std::shared_ptr<State>& state, const device::RingConstant& constant);
   const math::Ring& ring() const { return of().ring(); }
   /// Whose form it is.
   const device::Slot& slot() const { return slot_; }
@@ -36,9 +36,9 @@ class CudaRing final : public device::FormOf<device::PreparedRing> {
   std::unique_ptr<Table> primes_, any_primes_, forward_, inverse_;
 };
 
-class CudaConversion final : public device::FormOf<device::PreparedConversion> {
+class CudaConversion final : public device::FormOf<device::ConversionConstant> {
  public:
-  CudaConversion(const std::shared_ptr<State>& state, const device::PreparedConversion& constant);
+  CudaConversion(const std::shared_ptr<State>& state, const device::ConversionConstant& constant);
   const math::Conversion& conversion() const { return of().conversion(); }
   FieldKind kind() const { return kind_; }
   /// ConversionSource<F> of each source, ConversionTarget<F> of each target, and the matrix: see conversion.cuh.

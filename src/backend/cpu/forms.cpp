@@ -1,4 +1,4 @@
-#include "backend/cpu/prepared.h"
+#include "backend/cpu/forms.h"
 
 #include <algorithm>
 
@@ -46,7 +46,7 @@ Modulus make_modulus(u64 q) {
 
 Size size_of(u64 q) { return q < (u64{1} << 30) ? Size::below30 : q < (u64{1} << 50) ? Size::below50 : Size::below60; }
 
-CpuRing::CpuRing(const device::PreparedRing& constant, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads)
+CpuRing::CpuRing(const device::RingConstant& constant, const InstructionSet& set, MemoryPool& pool, ThreadPool& threads)
     : FormOf(constant) {
   const math::Ring* const ring = &constant.ring();
   std::vector<std::size_t> offsets;
@@ -79,7 +79,7 @@ CpuRing::CpuRing(const device::PreparedRing& constant, const InstructionSet& set
   });
 }
 
-CpuConversion::CpuConversion(const device::PreparedConversion& constant) : FormOf(constant) {
+CpuConversion::CpuConversion(const device::ConversionConstant& constant) : FormOf(constant) {
   const math::Conversion& c = constant.conversion();
   Size largest = Size::below30;
   for (std::size_t i = 0; i < c.sources(); ++i) {
@@ -150,7 +150,7 @@ void CpuPermutation::gather(const LimbOps& ops, const Modulus& modulus, const vo
   }
 }
 
-CpuProduct::CpuProduct(const device::PreparedProduct& constant, const InstructionSet& set)
+CpuProduct::CpuProduct(const device::ProductConstant& constant, const InstructionSet& set)
     : FormOf(constant), instructions_(set) {
   const device::GatheredProduct& g = constant.product();
   narrow_ = g.weight_bits() <= 15;
