@@ -76,7 +76,7 @@ Scratch::Scratch(const Session& session, const Call& like, std::size_t items) {
 
 std::size_t Session::items_at_once(const Call& call) const {
   const std::size_t each = cuts_batches() ? scratch_bytes(call, 1) : 0;
-  return each > 0 ? stretch_of(call, kernels().preferred_items(each)) : items_of(call);
+  return each > 0 ? stretch_of(call, kernels().preferred_items(each)) : 0;
 }
 
 std::size_t Session::items_at_once(std::size_t bytes, std::size_t items) const {
@@ -84,7 +84,8 @@ std::size_t Session::items_at_once(std::size_t bytes, std::size_t items) const {
 }
 
 std::size_t Session::scratch_wanted(const Call& call) const {
-  return cuts_batches() ? scratch_bytes(call, items_at_once(call)) : 0;
+  const std::size_t at_once = items_at_once(call);
+  return at_once > 0 ? scratch_bytes(call, at_once) : 0;
 }
 
 void Session::enqueue(Call call, const Progress& progress) const {
@@ -97,20 +98,26 @@ void Session::enqueue(Call call, const Progress& progress) const {
     v.memory = nullptr;  // the caller holds it until this returns: copies of the call need not
   });
   if (!performs) return;
-  const std::size_t bytes = scratch_of(call).empty() ? scratch_wanted(call) : 0;
+  const std::size_t at_once = scratch_of(call).empty() ? items_at_once(call) : 0;
+  const std::size_t bytes = at_once > 0 ? scratch_bytes(call, at_once) : 0;
   const Buffer scratch = bytes > 0 ? allocate(bytes) : nullptr;
-  enqueue_in(std::move(call), scratch ? Workspace(scratch->address(), bytes) : Workspace(), progress);
+  enqueue_cut(std::move(call), scratch ? Workspace(scratch->address(), bytes) : Workspace(), at_once, progress);
 }
 
 void Session::enqueue_in(Call call, const Workspace& scratch, const Progress& progress) const {
+  const std::size_t at_once = scratch.empty() ? 0 : items_at_once(call);
+  enqueue_cut(std::move(call), scratch, at_once, progress);
+}
+
+void Session::enqueue_cut(Call call, const Workspace& scratch, std::size_t at_once, const Progress& progress) const {
   const std::size_t items = scratch.empty() && !progress ? 0 : items_of(call);
-  if (scratch.empty() || items_at_once(call) >= items) {  // as it is
+  if (scratch.empty() || at_once == 0 || at_once >= items) {  // as it is
     if (!scratch.empty()) give_scratch(call, scratch);
     if (scratch.empty() || items > 0) queue().enqueue(call);
     if (progress && items > 0) progress(1);
     return;
   }
-  for_stretches(call, items_at_once(call), progress, [&](Call& part) {
+  for_stretches(call, at_once, progress, [&](Call& part) {
     give_scratch(part, scratch);
     queue().enqueue(part);
   });

@@ -92,7 +92,10 @@ class Session {
   }
 
  private:
+  /// How many items of a call to take at once; 0: it wants no scratch here.
   std::size_t items_at_once(const Call& call) const;
+  /// With scratch for so many items at once, or none.
+  void enqueue_cut(Call call, const Workspace& scratch, std::size_t at_once, const Progress& progress) const;
   /// Evicts at least `missing` bytes where that may lead to `bytes` free ones. False: trying again is of no use.
   bool make_room(std::size_t bytes, std::size_t missing, u64 seen) const;
 
