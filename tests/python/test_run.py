@@ -71,6 +71,8 @@ class Run:
         """The process of a rank's program, as soon as there is one."""
         end = time.monotonic() + LIMIT
         while time.monotonic() < end:
+            if self.process.poll() is not None:
+                raise AssertionError(f"it ended by itself: {self.process.returncode}, {self.process.communicate()}")
             for process in self.processes():
                 try:
                     words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
