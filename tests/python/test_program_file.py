@@ -17,6 +17,7 @@ import heliograph as hg
 import resign
 import rigs
 from heliograph import _core
+from heliograph.cli import explain
 from program_rig import Party, opened, said
 
 SCHEMES = ["bfv", "bgv"]
@@ -117,6 +118,20 @@ def test_load_names_the_way(party: Party, tmp_path: Path) -> None:
     with pytest.raises(hg.FormatError):
         hg.Program.load(tmp_path / "x.hg")
     assert json.loads(_core.inspect(str(tmp_path / "p.hgp")))["type"] == "heliograph.program"
+
+
+def test_inspect_explains_one(party: Party, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, _, _ = recorded(party)
+    program.save(tmp_path / "p.hgp")
+    assert explain.inspect(tmp_path / "p.hgp")
+    shown = capsys.readouterr().out
+    for text in ("recorded program", "2 of 1 owner(s), 2 with evaluation keys", "N = ", "whole: digest and calls checked"):
+        assert text in shown, shown
+    data = bytearray((tmp_path / "p.hgp").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "p.hgp").write_bytes(data)
+    assert not explain.inspect(tmp_path / "p.hgp")
+    assert "DAMAGED" in capsys.readouterr().out
 
 
 def test_ckks_and_tfhe() -> None:

@@ -124,6 +124,7 @@ _KINDS = {
     "secret-key": "secret key: whoever has this file can decrypt",
     "public-key": "public key: encrypts, does not decrypt",
     "evaluation-keys": "evaluation keys: a server's, they do not decrypt",
+    "program": "recorded program: hg.Program.load reads it",
 }
 
 
@@ -134,9 +135,11 @@ def inspect(path: Path) -> bool:
     tfhe, ckks = (roles.scheme_of(seen) == scheme for scheme in ("tfhe", "ckks"))
     header = seen["header"]
     rows = [("file", str(path)), ("size", f"{seen['file_bytes']:,} bytes"), ("kind", _KINDS.get(kind, kind))]
-    if "key" in header:
+    if kind == "program":
+        rows += _program_rows(header)
+    elif "key" in header:
         rows.append(("key id", str(header["key"])))
-    if "parameters" in header:
+    if "parameters" in header and kind != "program":
         told = _tfhe_parameter_rows if tfhe else _ckks_parameter_rows if ckks else _parameter_rows
         rows += told(header)
     rows += _tfhe_kind_rows(kind, header) if tfhe else _kind_rows(kind, header)
@@ -152,7 +155,7 @@ def inspect(path: Path) -> bool:
     for label, text in rows:
         screen.say(f"{label:>{width}}  {printable(text)}")  # no line of a file's own
     damage = _damage(path, kind)
-    checked = "digest and shapes" if tfhe else "digest and every residue"
+    checked = "digest and shapes" if tfhe else "digest and calls" if kind == "program" else "digest and every residue"
     whole = f"whole: {checked} checked" if damage is None else f"DAMAGED: {damage}"
     screen.say(f"{'state':>{width}}  {whole}", "bold" if damage is None else "bold red")
     return damage is None
@@ -222,6 +225,20 @@ def _tfhe_kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
     return [("shape", str(header["shape"])), ("dtype", str(header["type"])), ("written", seeded)]
 
 
+def _program_rows(header: dict[str, Any]) -> list[tuple[str, str]]:
+    told = {"tfhe": _tfhe_parameter_rows, "ckks": _ckks_parameter_rows}
+    rows = [
+        (
+            "operands",
+            f"{len(header.get('operands', []))} of {header.get('keys')} owner(s), {header.get('sources')} with evaluation keys",
+        ),
+        ("results", f"{len(header.get('results', []))}"),
+    ]
+    for one in header.get("parameters", []):
+        rows += told.get(one["scheme"], _parameter_rows)(one)
+    return rows
+
+
 def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
     if kind == "evaluation-keys":
         rotations = header.get("rotations")
@@ -243,6 +260,8 @@ def _damage(path: Path, kind: str) -> str | None:
     try:
         if kind == "secret-key":
             hg.SecretKey.load(path)
+        elif kind == "program":
+            hg.Program.load(path)
         else:
             hg.load(path)
     except hg.FormatError as error:
