@@ -139,10 +139,11 @@ void constant(Archive& a, std::shared_ptr<const device::ConversionConstant>& giv
   if constexpr (Archive::reads) {
     c.rounded = rounded != 0;
     const auto residues = [](const std::vector<u64>& values, const std::vector<u64>& of, std::size_t each) {
+      if (values.size() != of.size() * each) return false;
       for (std::size_t i = 0; i < values.size(); ++i) {
         if (values[i] >= of[i / each]) return false;
       }
-      return values.size() == of.size() * each;
+      return true;
     };
     const auto modulus = [](u64 q) { return q > 1 && q <= u64{1} << 60; };
     const std::size_t sources = c.sources();
