@@ -504,8 +504,8 @@ class Loading {
   bool each_limb(u32 place, const View& v, F f) const {
     const View& all = parts_.places[place].shape;
     const std::size_t limb = all.n * all.word_size();
-    if (v.n != all.n || v.word != all.word || limb == 0 || all.items() * all.components * all.limbs > kMostLimbs)
-      return false;
+    const std::size_t most = std::max(all.items() * all.components * all.limbs, v.items() * v.components * v.limbs);
+    if (v.n != all.n || v.word != all.word || limb == 0 || most > kMostLimbs) return false;
     const auto offset = static_cast<std::size_t>(reinterpret_cast<std::ptrdiff_t>(v.data));
     for (std::size_t i = 0; i < v.items(); ++i) {
       for (std::size_t c = 0; c < v.components; ++c) {
