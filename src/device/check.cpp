@@ -347,12 +347,17 @@ void check_call(const BfvMultiply& c) {
 
 void check_call(const Combine& c) { check_wires(*c.layer, c.wires, 0); }
 
+/// What a program takes out of a call and its keys put in again.
+void check_has(const Constant* key) { require<MismatchError>(key != nullptr, "a call without its key"); }
+
 void check_call(const LweKeySwitch& c) {
+  check_has(c.key.get());
   check_wires(*c.layer, c.wires, c.key->shape().from);
   check_narrow(*c.layer, c.wires, c.narrow, c.key->shape().to);
 }
 
 void check_call(const Bootstrap& c) {
+  check_has(c.key.get());
   check_wires(*c.layer, c.wires, c.key->shape().wide());
   check_narrow(*c.layer, c.wires, c.narrow, c.key->shape().n);
   require<ShapeError>(!c.layer->layer().linear() && c.layer->layer().degree == c.key->shape().degree,
@@ -361,6 +366,7 @@ void check_call(const Bootstrap& c) {
 
 void check_call(const Evaluate& c) {
   if (c.layer->layer().linear()) return check_wires(*c.layer, c.wires, 0);
+  check_has(c.key.get()), check_has(c.switch_key.get());
   check_wires(*c.layer, c.wires, c.key->shape().wide());
   check_narrow(*c.layer, c.wires, c.narrow, c.key->shape().n);
   require<ShapeError>(c.switch_key->shape().from == c.key->shape().wide() && c.switch_key->shape().to == c.key->shape().n,

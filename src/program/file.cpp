@@ -15,7 +15,8 @@ namespace {
 
 using math::Conversion;
 
-constexpr std::size_t kMostLimbs = std::size_t{1} << 20;  // of a place, that are followed
+constexpr std::size_t kMostLimbs = std::size_t{1} << 20;    // of a place, that are followed
+constexpr std::size_t kMostPrimes = 4 * device::kMaxLimbs;  // of a ring
 constexpr std::size_t kMostPlaces = std::size_t{1} << 18, kMostSteps = std::size_t{1} << 20;
 /// Apart from each other while a program is checked: where each place is thought to begin.
 constexpr u64 kSpan = u64{1} << 44;
@@ -38,6 +39,16 @@ Range range_of(const View& v) {
   widen(v.components, static_cast<__int128>(v.component_stride));
   widen(v.limbs, static_cast<__int128>(v.limb_stride));
   return {r.first * word, (r.last + static_cast<__int128>(v.n)) * word};
+}
+
+/// Whether each limb lies at a multiple of 64 bytes, or of its own length where that is less: what loops of vectors take for
+/// granted.
+bool is_aligned(const View& v) {
+  const std::size_t words = std::max<std::size_t>(1, std::min<std::size_t>(64 / v.word_size(), v.n));
+  const auto fits = [&](auto stride) { return static_cast<u64>(stride) % words == 0; };
+  bool all = number_of(v.data) % (words * v.word_size()) == 0;
+  for (int i = 0; i < v.axes; ++i) all = all && (v.shape[i] <= 1 || fits(v.stride[i] < 0 ? -v.stride[i] : v.stride[i]));
+  return all && (v.components <= 1 || fits(v.component_stride)) && (v.limbs <= 1 || fits(v.limb_stride));
 }
 
 // One list of fields serves writing and reading: an archive is called with each of them. What is named more than once, a
@@ -123,7 +134,7 @@ void constant(Archive& a, std::shared_ptr<const device::RingConstant>& c) {
     primes = c->ring().primes();
   a(n), a(word), a(transforms), a(primes);
   if constexpr (Archive::reads) {
-    a.require(word == 4 || word == 8, "a ring");
+    a.require((word == 4 || word == 8) && primes.size() <= kMostPrimes, "a ring");
     const auto w = static_cast<math::Word>(word);
     c = std::make_shared<const device::RingConstant>(std::make_shared<const math::Ring>(
         transforms ? math::Ring(n, w, std::move(primes)) : math::Ring::rows(n, w, std::move(primes))));
@@ -494,7 +505,7 @@ class Loading {
     const Range& held = held_[place];
     const bool nothing = v.words() == 0;
     r_.require(nothing || (offset + shown.first >= held.first && offset + shown.last <= held.last), "a view");
-    r_.require(number_of(v.data) % v.word_size() == 0, "a view");
+    r_.require(is_aligned(v), "a view");
     Place& p = parts_.places[place];
     if (p.kind == Place::Kind::key && !nothing) p.reach = std::max(p.reach, static_cast<std::size_t>(offset + shown.last));
   }

@@ -312,6 +312,9 @@ TEST(MeshTfhe, SaysWhatIsWrong) {
   const auto layer = k.prepare(c.layer);
   EXPECT_THROW(r.queue->enqueue(device::LweKeySwitch{other.to_narrow, layer, wires.view, narrow.view}), MismatchError);
   EXPECT_THROW(r.queue->enqueue(device::Bootstrap{other.to_wide, layer, narrow.view, wires.view}), MismatchError);
+  EXPECT_THROW(r.queue->enqueue(device::LweKeySwitch{nullptr, layer, wires.view, narrow.view}), MismatchError);
+  EXPECT_THROW(r.queue->enqueue(device::Bootstrap{nullptr, layer, narrow.view, wires.view}), MismatchError);
+  EXPECT_THROW(r.queue->enqueue(device::Evaluate{r.to_narrow, nullptr, layer, wires.view, narrow.view}), MismatchError);
   EXPECT_THROW(k.prepare(kBootstrap, std::vector<u64>(7)), ShapeError);
   EXPECT_THROW(k.prepare(kSwitch, std::vector<u32>(7)), ShapeError);
   EXPECT_THROW(r.queue->enqueue(device::Combine{layer, wires.view.with_components(0, kInputs)}), ShapeError);

@@ -181,7 +181,7 @@ TEST(ProgramFile, WhatIsDamagedIsTold) {
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {
     for (const math::u64 value :
-         {math::u64{0}, calls[i] + 1, calls[i] - 1, ~math::u64{0}, math::u64{1} << 33, math::u64{1} << 45}) {
+         {math::u64{0}, calls[i] + 1, calls[i] + 8, calls[i] - 1, ~math::u64{0}, math::u64{1} << 33, math::u64{1} << 45}) {
       std::vector<math::u64> words(calls.begin(), calls.end());
       words[i] = value;
       attempt(words);
