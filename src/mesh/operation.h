@@ -63,12 +63,4 @@ class Operation {
 /// The primes of a part's limbs.
 PrimeList primes_of(const Block& part, const PrimeList& primes);
 
-/// Something prepared, by a mesh.
-template <class Mine, class Base>
-const Mine& mine(const Base& prepared) {
-  const auto* const m = dynamic_cast<const Mine*>(&prepared);
-  require<MismatchError>(m != nullptr, "something prepared for another device");
-  return *m;
-}
-
 }  // namespace heliograph::mesh
