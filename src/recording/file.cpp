@@ -229,7 +229,8 @@ bool RecordedProgram::State::require_fit(const std::vector<Operand>& operands) c
   require<MismatchError>(given.text != takes.text || given.contexts == takes.contexts,
                          "a program from a file is on the device in use, and its operands are on another one");
   require<MismatchError>(
-      given.text == takes.text && given.limits.size() == takes.limits.size(),
+      given.text == takes.text && given.limits.size() == takes.limits.size() && given.keys == takes.keys &&
+          given.sources == takes.sources,
       "a program from a file takes tensors of the parameters, shapes, levels, scales and kinds of keys that it was "
       "recorded with, and has no function to record it anew for others");
   bool known = true;

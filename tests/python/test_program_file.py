@@ -172,6 +172,18 @@ def test_another_process_runs_it(party: Party, tmp_path: Path) -> None:
         assert np.array_equal(party.secret.decrypt(hg.load(tmp_path / "result.hg")), expected)
 
 
+@pytest.mark.parametrize("change", [{"keys": 2}, {"sources": 1}, {"keys": 4, "sources": 2}])
+def test_what_it_says_of_owners_is_checked(party: Party, change: dict[str, int]) -> None:
+    """A result with the key of an operand that is not there, calls with keys that nobody brings."""
+    program, x, y = recorded(party)
+    document = resign.take_apart(program.to_bytes())
+    document.header |= change
+    for result in document.header["results"]:
+        result["key"] = document.header["keys"] - 1
+    with pytest.raises(hg.MismatchError, match="kinds of keys"):
+        hg.Program.from_bytes(resign.signed(document))({"x": x, "y": y})
+
+
 def test_damaged_and_signed_again(party: Party) -> None:
     program, x, y = recorded(party)
     data = program.to_bytes()
