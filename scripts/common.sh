@@ -14,7 +14,8 @@ python=$venv/bin/python
 say() { printf '%s\n' "heliograph: $*"; }
 fail() { say "$@" >&2; exit 1; }
 
-# quiet LABEL COMMAND...: one line with the time it took, the output in $log, and its end on the screen where it fails.
+# quiet LABEL COMMAND...: one line with the time it took, the output in $log; where it fails, what failed tests said and the
+# end of the output on the screen.
 quiet() {
   local label=$1 start=$SECONDS
   log=$logs/$(tr -cs 'a-z0-9+' '-' <<<"${label,,}" | sed 's/-*$//').log
@@ -24,6 +25,7 @@ quiet() {
     echo "done ($((SECONDS - start)) s)"
   else
     echo "FAILED"
+    grep -A 25 ': Failure$' "$log" | head -n 200 >&2 || true
     tail -n 60 "$log" >&2
     fail "$label failed; its whole output is in $log"
   fi

@@ -99,16 +99,20 @@ std::vector<Outcome> outcomes_of(std::vector<Process>& processes, double limit, 
 
 }  // namespace
 
-int free_port() {
-  const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+Port::Port() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // Bound and not listening: with this option the rank may have it too, and nobody is given it who asks for any port.
+  const int on = 1;
+  ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in a{};
   a.sin_family = AF_INET, a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof a;
   auto* const raw = reinterpret_cast<sockaddr*>(&a);
-  if (::bind(s, raw, size) != 0 || ::getsockname(s, raw, &size) != 0) throw std::runtime_error("no port is free");
-  ::close(s);
-  return ntohs(a.sin_port);
+  if (::bind(socket_, raw, size) != 0 || ::getsockname(socket_, raw, &size) != 0)
+    throw std::runtime_error("no port is free");
+  number_ = std::to_string(ntohs(a.sin_port));
 }
+
+Port::~Port() { ::close(socket_); }
 
 std::string given(const char* variable) {
   const char* const value = std::getenv(variable);
@@ -117,7 +121,8 @@ std::string given(const char* variable) {
 
 std::vector<Outcome> run_ranks(const std::string& body, std::size_t ranks,
                                const std::function<Environment(std::size_t)>& extra, double limit, std::size_t started) {
-  const std::string place = "127.0.0.1:" + std::to_string(free_port());
+  const Port port;
+  const std::string place = "127.0.0.1:" + port.number();
   std::vector<Process> processes;
   const auto begin = Clock::now();
   for (std::size_t r = 0; r < (started ? started : ranks); ++r) {

@@ -29,8 +29,19 @@ Outcome run_by_mpi(const std::string& body, std::size_t ranks, const std::string
 bool has_mpirun();
 /// How often `part` stands in a text.
 std::size_t count_of(const std::string& text, const std::string& part);
-/// A port that was free a moment ago.
-int free_port();
+/// A port of this machine that no other program is given while this lives; a rank can listen there.
+class Port {
+ public:
+  Port();
+  ~Port();
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+  const std::string& number() const { return number_; }
+
+ private:
+  int socket_;
+  std::string number_;
+};
 /// A variable of the environment; empty where there is none.
 std::string given(const char* variable);
 

@@ -12,7 +12,6 @@
 namespace heliograph::mesh {
 namespace {
 
-using test::free_port;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
@@ -37,8 +36,20 @@ void say(const wire::Socket& s, const std::string& bytes) {
   s.send(parts, milliseconds(1000));
 }
 
+// Half of all ports are given to who connects: among so many tries some are given the one that they ask for.
+TEST(Meeting, NobodyMeetsItself) {
+  const int number = std::stoi(test::Port().number());
+  for (const std::string& port : {std::to_string(number & ~1), std::to_string(number | 1)}) {
+    for (int i = 0; i < 40000; ++i) {
+      const wire::Socket s = wire::connect("127.0.0.1", port, milliseconds(1000));
+      ASSERT_TRUE(!s || s.own_port() != port) << "try " << i;
+    }
+  }
+}
+
 TEST(Meeting, StrangersKeepNobodyWaiting) {
-  const std::string port = std::to_string(free_port());
+  const test::Port reserved;
+  const std::string& port = reserved.number();
   const auto start = Clock::now();
   std::vector<std::vector<RankInfo>> found(3);
   std::vector<std::thread> ranks;
@@ -64,7 +75,8 @@ TEST(Meeting, StrangersKeepNobodyWaiting) {
 }
 
 TEST(Meeting, WhoSpeaksSlowlyIsHeard) {
-  const std::string port = std::to_string(free_port());
+  const test::Port reserved;
+  const std::string& port = reserved.number();
   std::string said;
   std::thread host([&] {
     Rendezvous m = meeting_of(0, 2, port, milliseconds(10000));
@@ -89,7 +101,8 @@ TEST(Meeting, WhoSpeaksSlowlyIsHeard) {
 }
 
 TEST(Meeting, EndsInTimeWhoeverKnocks) {
-  const std::string port = std::to_string(free_port());
+  const test::Port reserved;
+  const std::string& port = reserved.number();
   std::atomic<bool> over{false};
   std::vector<wire::Socket> strangers;
   std::thread flood([&] {

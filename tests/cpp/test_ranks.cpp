@@ -443,7 +443,7 @@ TEST(Ranks, OneThatStandsIsNotWaitedForWithoutEnd) {
 
 TEST(Ranks, AStoppedOneIsGivenUp) {
   auto outcomes = run_ranks("WaitsForOneThatIsStopped", 3, [](std::size_t) {
-    return Environment{{"HELIOGRAPH_TEST_DEVICES", "cpu/limb/uncalibrated"}, {"HELIOGRAPH_HASTE", "8"}};
+    return Environment{{"HELIOGRAPH_TEST_DEVICES", "cpu/limb/uncalibrated"}, {"HELIOGRAPH_HASTE", "4"}};
   });
   EXPECT_FALSE(outcomes[1].passed);
   outcomes.erase(outcomes.begin() + 1);
@@ -503,7 +503,7 @@ TEST_F(MpiRanks, ADeadOneEndsTheOthers) {
   EXPECT_TRUE((holds(o.text, "rank 1") && holds(o.text, "signal 9")) || holds(o.text, "exiting improperly")) << o.text;
 }
 TEST_F(MpiRanks, AStoppedOneIsGivenUp) {
-  const Outcome o = run_by_mpi("WaitsForOneThatIsStopped", 3, "cpu/limb/uncalibrated", 120, {{"HELIOGRAPH_HASTE", "8"}});
+  const Outcome o = run_by_mpi("WaitsForOneThatIsStopped", 3, "cpu/limb/uncalibrated", 120, {{"HELIOGRAPH_HASTE", "4"}});
   EXPECT_LT(o.seconds, 25);
   EXPECT_GE(count_of(o.text, "[  PASSED  ] 1 test"), 2U) << o.text;  // mpirun wakes the third to end it
 }
@@ -532,7 +532,7 @@ TEST(Ranks, OfTwoMindsAreRefused) {
           e.insert({{"HELIOGRAPH_TEST_DEVICES", usual},
                     {"HELIOGRAPH_TEST_REASON", d.reason},
                     {"HELIOGRAPH_TEST_KIND", d.kind},
-                    {"HELIOGRAPH_HASTE", "8"}});
+                    {"HELIOGRAPH_HASTE", "2"}});
           return e;
         },
         30);
@@ -543,7 +543,8 @@ TEST(Ranks, OfTwoMindsAreRefused) {
 TEST(Ranks, OfTwoVersionsAreRefused) {
   std::vector<std::string> said(2);
   std::vector<std::thread> threads;
-  const std::string port = std::to_string(free_port());
+  const Port reserved;
+  const std::string& port = reserved.number();
   for (std::size_t r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
       mesh::Rendezvous meeting{.launch = {.rank = r, .ranks = 2}, .hosts = {"127.0.0.1"}, .port = port};
@@ -559,14 +560,14 @@ TEST(Ranks, OneThatNeverComesIsNotWaitedForWithoutEnd) {
   const auto extra = [](std::size_t) {
     return Environment{{"HELIOGRAPH_TEST_DEVICES", "cpu"},
                        {"HELIOGRAPH_TEST_REASON", "rank 2 did not come to 127.0.0.1:"},
-                       {"HELIOGRAPH_TIMEOUT", "1"}};
+                       {"HELIOGRAPH_TIMEOUT", "2"}};
   };
   expect_passed(run_ranks("IsRefused", 3, extra, 20, 2));
   const auto headless = [](std::size_t) {
     return Environment{{"HELIOGRAPH_RANK", "1"},
                        {"HELIOGRAPH_TEST_DEVICES", "cpu"},
                        {"HELIOGRAPH_TEST_REASON", "rank 0 did not answer at 127.0.0.1:"},
-                       {"HELIOGRAPH_TIMEOUT", "1"}};
+                       {"HELIOGRAPH_TIMEOUT", "2"}};
   };
   expect_passed(run_ranks("IsRefused", 2, headless, 20, 1));
 }

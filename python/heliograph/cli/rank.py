@@ -5,6 +5,7 @@ mpirun starts this file by its path; it imports the standard library alone, so t
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import hmac
@@ -93,8 +94,11 @@ def proof(token: str, who: str, challenge: str) -> str:
     return hmac.new(token.encode(), f"{who} {challenge}".encode(), hashlib.sha256).hexdigest()
 
 
-def _connect(place: dict[str, Any], rank: int) -> socket.socket:
-    """To the launcher, by the first of its addresses where it proves to be there. Raises OSError."""
+def _connect(place: dict[str, Any], rank: int, port: int | None) -> socket.socket:
+    """To the launcher, by the first of its addresses where it proves to be there. Raises OSError.
+
+    port: where rank 0's program is to listen.
+    """
     trouble: OSError = ConnectionError("it has no address")
     for address in place["addresses"]:
         try:
@@ -115,7 +119,7 @@ def _connect(place: dict[str, Any], rank: int) -> socket.socket:
                     rank=rank,
                     host=socket.gethostname(),
                     process=os.getpid(),
-                    port=_free_port() if rank == 0 else None,
+                    port=port,
                 )
             )
             return connection
@@ -125,10 +129,12 @@ def _connect(place: dict[str, Any], rank: int) -> socket.socket:
     raise trouble
 
 
-def _free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("", 0))
-        return int(door.getsockname()[1])
+def _reserve_port() -> socket.socket:
+    """Bound and not listening: with this option rank 0's program may have the port too, and nobody else is given it."""
+    door = socket.socket()
+    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    door.bind(("", 0))
+    return door
 
 
 class Rank:
@@ -321,13 +327,15 @@ def main() -> int:
     """The process that mpirun starts; its exit status."""
     place = json.loads(os.environ.pop(VARIABLE))
     rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
-    try:
-        connection = _connect(place, rank)
-    except OSError as error:
-        where = ", ".join(f"{address}:{place['port']}" for address in place["addresses"])
-        print(f"rank {rank} ({socket.gethostname()}) cannot reach heliograph run at {where}: {error}", file=sys.stderr)
-        return 1
-    return Rank(connection).watch()
+    with contextlib.ExitStack() as held:
+        try:
+            door = held.enter_context(_reserve_port()) if rank == 0 else None
+            connection = _connect(place, rank, int(door.getsockname()[1]) if door else None)
+        except OSError as error:
+            where = ", ".join(f"{address}:{place['port']}" for address in place["addresses"])
+            print(f"rank {rank} ({socket.gethostname()}) cannot reach heliograph run at {where}: {error}", file=sys.stderr)
+            return 1
+        return Rank(connection).watch()
 
 
 if __name__ == "__main__":

@@ -92,6 +92,11 @@ std::string name_of(int fd, bool peer, bool port) {
   return port ? number : text;
 }
 
+/// Who asks for a port of this machine where nobody listens may be given that very port, and TCP connects it to itself.
+bool meets_itself(const Socket& s) {
+  return name_of(s.fd(), false, true) == name_of(s.fd(), true, true) && s.own_address() == s.peer_address();
+}
+
 }  // namespace
 
 milliseconds left_until(Clock::time_point t) {
@@ -235,6 +240,11 @@ Socket connect(const std::string& host, const std::string& port, milliseconds li
       int code = 0;
       socklen_t size = sizeof code;
       if (::getsockopt(s.fd(), SOL_SOCKET, SO_ERROR, &code, &size) != 0 || code != 0) continue;
+    }
+    if (meets_itself(s)) {
+      const linger at_once{.l_onoff = 1, .l_linger = 0};  // the port is free again for who is to listen there
+      ::setsockopt(s.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+      continue;
     }
     tune(s);
     return s;
