@@ -26,6 +26,7 @@
 #include <sstream>
 
 #include "device/kernels.h"
+#include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
 #include "math/primes.h"
 #include "mesh/mesh.h"

@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
 
 int main() {

@@ -1,6 +1,6 @@
 // BGV: exact integers modulo a plaintext modulus, many to a ciphertext (full RNS; Brakerski, Gentry, Vaikuntanathan, ePrint
-// 2011/277; Kim, Polyakov, Zucca, ePrint 2021/204). Types, keys and operations are BFV's (bfv.h); a set's Spec.scheme tells
-// which of the two it is of. What differs:
+// 2011/277; Kim, Polyakov, Zucca, ePrint 2021/204). Types and operations are those of exact.h; a set's Spec.scheme tells which
+// of the two schemes it is of. What differs from BFV:
 //
 // - Noise. A ciphertext's phase is f m + t e: small while Q is large. A product's noise is the product of its operands', so
 //   operands are best switched to a smaller modulus first, which divides their noise until it meets a floor of about 2 t N
@@ -14,18 +14,11 @@
 // - Ciphertexts rest in the NTT domain, so that sums, products with plaintexts and products cost no transforms.
 #pragma once
 
-#include "heliograph/bfv.h"
+#include "heliograph/exact.h"
 
 namespace heliograph::bgv {
 
-using bfv::Ciphertext;
-using bfv::EvaluationKeys;
-using bfv::Parameters;
-using bfv::Plaintext;
-using bfv::PublicKey;
-using bfv::Request;
-using bfv::SecretKey;
-using bfv::Spec;
+using namespace exact;  // bgv::SecretKey, bgv::multiply, ...
 
 /// Spec of a chain of about log_q bits with its special primes, all found by the same rule everywhere. `special_count`
 /// special primes; a digit takes as many chain primes (one each where there are none).

@@ -10,14 +10,14 @@
 #include <variant>
 #include <vector>
 
-#include "heliograph/bfv.h"
 #include "heliograph/ckks.h"
+#include "heliograph/exact.h"
 #include "heliograph/tfhe.h"
 
 namespace heliograph {
 
-using AnyCiphertext = std::variant<bfv::Ciphertext, ckks::Ciphertext, tfhe::Ciphertext>;
-using AnyKeys = std::variant<std::monostate, bfv::EvaluationKeys, ckks::EvaluationKeys, tfhe::EvaluationKeys>;
+using AnyCiphertext = std::variant<exact::Ciphertext, ckks::Ciphertext, tfhe::Ciphertext>;
+using AnyKeys = std::variant<std::monostate, exact::EvaluationKeys, ckks::EvaluationKeys, tfhe::EvaluationKeys>;
 
 /// A tensor that a function takes, and the evaluation keys it computes with (those that the tensor's owner gave), if any.
 struct Operand {

@@ -12,7 +12,7 @@
 
 #include <span>
 
-#include "heliograph/bfv.h"
+#include "heliograph/exact.h"
 #include "heliograph/interrupt.h"
 
 namespace heliograph::binding {
@@ -23,9 +23,9 @@ namespace nb = nanobind;
 using Integers = nb::ndarray<const std::int64_t, nb::numpy, nb::c_contig, nb::device::cpu>;
 
 /// The last axis holds a ciphertext's values, the others are the tensor's.
-inline bfv::Values values_of(const Integers& a) {
+inline exact::Values values_of(const Integers& a) {
   if (a.ndim() == 0) throw ShapeError("an array of values has at least one axis");
-  bfv::Values v;
+  exact::Values v;
   v.data.assign(a.data(), a.data() + a.size());
   for (std::size_t i = 0; i + 1 < a.ndim(); ++i) v.shape.push_back(a.shape(i));
   v.width = a.shape(a.ndim() - 1);
@@ -68,9 +68,9 @@ inline Progress progress_of(const nb::object& callback) {
   };
 }
 
-inline bfv::Packing packing_of(const std::string& name) {
-  if (name == "slots") return bfv::Packing::slots;
-  if (name == "coefficients") return bfv::Packing::coefficients;
+inline exact::Packing packing_of(const std::string& name) {
+  if (name == "slots") return exact::Packing::slots;
+  if (name == "coefficients") return exact::Packing::coefficients;
   throw ParameterError("packing is \"slots\" or \"coefficients\"");
 }
 

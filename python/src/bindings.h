@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 
 void bind_errors(nanobind::module_& m);
-void bind_bfv(nanobind::module_& m);
+void bind_exact(nanobind::module_& m);
 void bind_operations(nanobind::module_& m);
 void bind_tfhe(nanobind::module_& m);
 void bind_ckks(nanobind::module_& m);

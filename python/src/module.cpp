@@ -10,7 +10,7 @@ NB_MODULE(_core, m) {
   heliograph::binding::is_main_thread();
   m.doc() = "Heliograph's engine.";
   bind_errors(m);
-  bind_bfv(m);
+  bind_exact(m);
   bind_operations(m);
   bind_tfhe(m);
   bind_ckks(m);

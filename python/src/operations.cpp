@@ -6,40 +6,40 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using namespace heliograph;
 using namespace heliograph::binding;
-using bfv::Ciphertext;
-using bfv::EvaluationKeys;
+using exact::Ciphertext;
+using exact::EvaluationKeys;
 
 namespace {
 
 void bind_arithmetic(nb::module_& m) {
-  m.def("add", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&bfv::add), Unlocked());
-  m.def("subtract", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&bfv::subtract), Unlocked());
-  m.def("negate", &bfv::negate, Unlocked());
-  m.def("add_plain", nb::overload_cast<const Ciphertext&, const bfv::Plaintext&>(&bfv::add), Unlocked());
-  m.def("subtract_plain", nb::overload_cast<const Ciphertext&, const bfv::Plaintext&>(&bfv::subtract), Unlocked());
-  m.def("multiply_plain", nb::overload_cast<const Ciphertext&, const bfv::Plaintext&>(&bfv::multiply), Unlocked());
+  m.def("add", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&exact::add), Unlocked());
+  m.def("subtract", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&exact::subtract), Unlocked());
+  m.def("negate", &exact::negate, Unlocked());
+  m.def("add_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::add), Unlocked());
+  m.def("subtract_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::subtract), Unlocked());
+  m.def("multiply_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::multiply), Unlocked());
   // Integers come with a last axis of one value.
   m.def("add_integers", [](const Ciphertext& a, const Integers& v) {
-    const bfv::Values values = values_of(v);
+    const exact::Values values = values_of(v);
     const Released released;
-    return bfv::add_integers(a, values);
+    return exact::add_integers(a, values);
   });
   m.def("subtract_integers", [](const Ciphertext& a, const Integers& v) {
-    const bfv::Values values = values_of(v);
+    const exact::Values values = values_of(v);
     nb::gil_scoped_release release;
-    return bfv::subtract_integers(a, values);
+    return exact::subtract_integers(a, values);
   });
   m.def("multiply_integers", [](const Ciphertext& a, const Integers& v) {
-    const bfv::Values values = values_of(v);
+    const exact::Values values = values_of(v);
     const Released released;
-    return bfv::multiply_integers(a, values);
+    return exact::multiply_integers(a, values);
   });
   m.def(
       "multiply",
       [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
         const Released released;
-        return bfv::multiply(a, b, keys, p);
+        return exact::multiply(a, b, keys, p);
       },
       "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
   m.def(
@@ -47,16 +47,16 @@ void bind_arithmetic(nb::module_& m) {
       [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
         const Released released;
-        return bfv::multiply_switched(a, b, keys, p);
+        return exact::multiply_switched(a, b, keys, p);
       },
       "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
-  m.def("product_level", &bfv::product_level, "a"_a, "b"_a);
+  m.def("product_level", &exact::product_level, "a"_a, "b"_a);
   m.def(
       "relinearize",
       [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
         const Released released;
-        return bfv::relinearize(a, keys, p);
+        return exact::relinearize(a, keys, p);
       },
       "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def(
@@ -65,7 +65,7 @@ void bind_arithmetic(nb::module_& m) {
          const nb::object& progress) {
         const Progress p = progress_of(progress);
         const Released released;
-        return bfv::rotate_rows(a, steps, keys, p);
+        return exact::rotate_rows(a, steps, keys, p);
       },
       "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
   m.def(
@@ -73,10 +73,10 @@ void bind_arithmetic(nb::module_& m) {
       [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
         const Progress p = progress_of(progress);
         const Released released;
-        return bfv::rotate_columns(a, keys, p);
+        return exact::rotate_columns(a, keys, p);
       },
       "a"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("switch_level", &bfv::switch_level, "a"_a, "level"_a, Unlocked());
+  m.def("switch_level", &exact::switch_level, "a"_a, "level"_a, Unlocked());
 }
 
 void bind_linear(nb::module_& m) {
@@ -87,7 +87,7 @@ void bind_linear(nb::module_& m) {
         const std::size_t rows = w.shape(0), columns = w.shape(1);
         const Progress p = progress_of(progress);
         const Released released;
-        return bfv::matmul(weights, rows, columns, x, b, p);
+        return exact::matmul(weights, rows, columns, x, b, p);
       },
       "weights"_a, "x"_a, "bias"_a, "progress"_a = nb::none());
   m.def(
@@ -95,10 +95,10 @@ void bind_linear(nb::module_& m) {
       [](const Ciphertext& x, const Integers& w, const Integers& bias, std::size_t stride, std::size_t padding,
          std::size_t groups, const nb::object& progress) {
         const auto weights = flat(w), b = flat(bias);
-        const bfv::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
+        const exact::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
         const Progress p = progress_of(progress);
         const Released released;
-        return bfv::conv2d(x, weights, shape, b, p);
+        return exact::conv2d(x, weights, shape, b, p);
       },
       "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "progress"_a = nb::none());
   m.def(
@@ -106,31 +106,31 @@ void bind_linear(nb::module_& m) {
       [](const Ciphertext& x, const Integers& w, const Integers& bias, std::size_t stride, std::size_t padding,
          std::size_t groups, std::size_t pool, const EvaluationKeys& keys, const nb::object& progress, std::size_t stretch) {
         const auto weights = flat(w), b = flat(bias);
-        const bfv::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
+        const exact::Convolution shape{w.shape(0), w.shape(1), w.shape(2), w.shape(3), stride, padding, groups};
         const Progress p = progress_of(progress);
         const Released released;
-        return bfv::conv2d_square_pool(x, weights, shape, b, pool, keys, p, stretch);
+        return exact::conv2d_square_pool(x, weights, shape, b, pool, keys, p, stretch);
       },
       "x"_a, "weights"_a, "bias"_a, "stride"_a, "padding"_a, "groups"_a, "pool"_a, "keys"_a, "progress"_a = nb::none(),
       "stretch"_a = 0);
-  m.def("sum", &bfv::sum, "a"_a, "axis"_a, Unlocked());
-  m.def("sum_pool2d", &bfv::sum_pool2d, "a"_a, "size"_a, Unlocked());
+  m.def("sum", &exact::sum, "a"_a, "axis"_a, Unlocked());
+  m.def("sum_pool2d", &exact::sum_pool2d, "a"_a, "size"_a, Unlocked());
   m.def(
       "take_moduli",
       [](const Ciphertext& a, std::size_t first, std::size_t count) {
-        return bfv::take_moduli(a, {first, count});
+        return exact::take_moduli(a, {first, count});
       },
       "a"_a, "first"_a, "count"_a);
-  m.def("join_moduli", &bfv::join_moduli, "parts"_a, Unlocked());
+  m.def("join_moduli", &exact::join_moduli, "parts"_a, Unlocked());
 }
 
 void bind_shapes(nb::module_& m) {
-  m.def("reshape", &bfv::reshape, Unlocked());
-  m.def("transpose", &bfv::transpose, Unlocked());
-  m.def("slice", &bfv::slice, Unlocked());
-  m.def("index", &bfv::index, Unlocked());
-  m.def("broadcast_to", &bfv::broadcast_to, Unlocked());
-  m.def("concatenate", &bfv::concatenate, Unlocked());
+  m.def("reshape", &exact::reshape, Unlocked());
+  m.def("transpose", &exact::transpose, Unlocked());
+  m.def("slice", &exact::slice, Unlocked());
+  m.def("index", &exact::index, Unlocked());
+  m.def("broadcast_to", &exact::broadcast_to, Unlocked());
+  m.def("concatenate", &exact::concatenate, Unlocked());
 }
 
 }  // namespace

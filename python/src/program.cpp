@@ -26,12 +26,13 @@ Any any_of(const nb::handle& object, const char* what) {
 }
 
 AnyCiphertext ciphertext_of(const nb::handle& object) {
-  return any_of<AnyCiphertext, bfv::Ciphertext, ckks::Ciphertext, tfhe::Ciphertext>(object, "ciphertext tensor");
+  return any_of<AnyCiphertext, exact::Ciphertext, ckks::Ciphertext, tfhe::Ciphertext>(object, "ciphertext tensor");
 }
 
 AnyKeys keys_of(const nb::handle& object) {
   if (object.is_none()) return {};
-  return any_of<AnyKeys, bfv::EvaluationKeys, ckks::EvaluationKeys, tfhe::EvaluationKeys>(object, "set of evaluation keys");
+  return any_of<AnyKeys, exact::EvaluationKeys, ckks::EvaluationKeys, tfhe::EvaluationKeys>(object,
+                                                                                            "set of evaluation keys");
 }
 
 /// One operand for each tensor; the keys are as many, None for those without.

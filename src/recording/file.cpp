@@ -7,10 +7,10 @@
 #include "recording/state.h"
 #include "ring/key_holder.h"
 #include "rlwe/files.h"
-#include "schemes/bfv/context.h"
-#include "schemes/bfv/spec_text.h"
 #include "schemes/ckks/context.h"
 #include "schemes/ckks/spec_text.h"
+#include "schemes/exact/context.h"
+#include "schemes/exact/spec_text.h"
 #include "schemes/tfhe/context.h"
 #include "schemes/tfhe/encoding.h"
 #include "schemes/tfhe/spec_text.h"
@@ -90,7 +90,7 @@ AnyContext context_from(const io::Json& json) {
   json.require_only({"scheme", "parameters", "parameter_hash"}, "a saved program's parameters");
   const std::string& scheme = json.string_at("scheme", 16);
   if (scheme == kSchemes[0]) {
-    return opened<bfv::Spec>(json, bfv::spec_from_json, [](const bfv::Spec& s) { return bfv::hash_of(s); });
+    return opened<exact::Spec>(json, exact::spec_from_json, [](const exact::Spec& s) { return exact::hash_of(s); });
   }
   if (scheme == kSchemes[1])
     return opened<ckks::Spec>(json, ckks::spec_from_json, [](const ckks::Spec& s) { return ckks::hash_of(s); });
@@ -118,8 +118,8 @@ ring::RnsTensor tensor_from(const io::Json& json, const rlwe::Context& c, const 
   return rlwe::tensor_over(view, c, primes, domain == "ntt" ? math::Domain::ntt : math::Domain::coefficient);
 }
 
-void describe(io::Json& h, const bfv::CiphertextData& x) {
-  h["first_part"] = x.first_part, h["packing"] = x.packing == bfv::Packing::slots ? "slots" : "coefficients";
+void describe(io::Json& h, const exact::CiphertextData& x) {
+  h["first_part"] = x.first_part, h["packing"] = x.packing == exact::Packing::slots ? "slots" : "coefficients";
   h["width"] = x.width, h["factors"] = io::Json::array_of(x.factors);
   h["independent"] = x.independent, h["distinct"] = x.distinct;
   io::Json noise = io::Json::array(), parts = io::Json::array();
@@ -135,11 +135,11 @@ void describe(io::Json& h, const ckks::CiphertextData& x) {
 
 void describe(io::Json& h, const tfhe::CiphertextData& x) { h["type"] = x.type.text(); }
 
-AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<bfv::Context>& c, const View*& views) {
+AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Context>& c, const View*& views) {
   h.require_only(
       {"parameters", "key", "first_part", "packing", "width", "factors", "independent", "distinct", "noise", "parts"},
       "a saved program's result");
-  bfv::CiphertextData x;
+  exact::CiphertextData x;
   x.context = c;
   const io::Json::Array& parts = h.array_at("parts", c->parts());
   x.first_part = h.unsigned_at("first_part", c->parts() - 1);
@@ -155,8 +155,8 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<bfv::Cont
                 "a saved program's result is of no level");
   const std::string& packing = h.string_at("packing", 16);
   require_saved(packing == "slots" || packing == "coefficients", "a saved program's result is packed in no known way");
-  x.packing = packing == "slots" ? bfv::Packing::slots : bfv::Packing::coefficients;
-  x.width = h.unsigned_at("width", x.packing == bfv::Packing::slots ? c->slots() : c->spec().n);
+  x.packing = packing == "slots" ? exact::Packing::slots : exact::Packing::coefficients;
+  x.width = h.unsigned_at("width", x.packing == exact::Packing::slots ? c->slots() : c->spec().n);
   for (const io::Json& n : h.array_at("noise", parts.size())) x.noise.push_back(figure_from(n));
   x.factors = h.unsigned_array_at("factors", parts.size());
   require_saved(x.factors.size() == parts.size() && x.noise.size() == parts.size(),
@@ -165,7 +165,7 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<bfv::Cont
     require_saved(x.factors[i] > 0 && x.factors[i] < c->plain(x.first_part + i).t, "a saved program's factor is none");
   x.independent = h.bool_at("independent"), x.distinct = h.bool_at("distinct");
   x.vouched = false;
-  return bfv::Ciphertext(std::make_shared<bfv::CiphertextData>(std::move(x)));
+  return exact::Ciphertext(std::make_shared<exact::CiphertextData>(std::move(x)));
 }
 
 AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Context>& c, const View*& views) {

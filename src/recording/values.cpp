@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schemes/bfv/context.h"
 #include "schemes/ckks/context.h"
+#include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
 
 namespace heliograph {
@@ -41,32 +41,32 @@ void add_tensor(Text& to, const ring::RnsTensor& t) {
 // One of each for every scheme. What an operand is of, and what it says of itself: the first decides the calls, the second
 // does where the function looks at it, and else only what the results say of themselves.
 
-std::vector<ring::RnsTensor> tensors(const bfv::CiphertextData& x) { return x.parts; }
+std::vector<ring::RnsTensor> tensors(const exact::CiphertextData& x) { return x.parts; }
 std::vector<ring::RnsTensor> tensors(const ckks::CiphertextData& x) { return {x.tensor}; }
 std::vector<lwe::Tensor> tensors(const tfhe::CiphertextData& x) { return {x.tensor}; }
 
-void put(bfv::CiphertextData& x, const View* views) {
+void put(exact::CiphertextData& x, const View* views) {
   for (ring::RnsTensor& part : x.parts) part = part.over(*views++);
 }
 void put(ckks::CiphertextData& x, const View* views) { x.tensor = x.tensor.over(*views); }
 void put(tfhe::CiphertextData& x, const View* views) { x.tensor = x.tensor.over(*views); }
 
-std::optional<KeyId> key_of(const bfv::CiphertextData& x) { return x.key; }
+std::optional<KeyId> key_of(const exact::CiphertextData& x) { return x.key; }
 std::optional<KeyId> key_of(const ckks::CiphertextData& x) { return x.key; }
 std::optional<KeyId> key_of(const tfhe::CiphertextData& x) { return x.key; }
 
-std::vector<math::Key256> seeds(const bfv::CiphertextData& x) { return x.seeds; }
+std::vector<math::Key256> seeds(const exact::CiphertextData& x) { return x.seeds; }
 template <class Data>
 std::vector<math::Key256> seeds(const Data& x) {
   return x.seed ? std::vector<math::Key256>{*x.seed} : std::vector<math::Key256>();
 }
-void set_seeds(bfv::CiphertextData& x, std::vector<math::Key256> seeds) { x.seeds = std::move(seeds); }
+void set_seeds(exact::CiphertextData& x, std::vector<math::Key256> seeds) { x.seeds = std::move(seeds); }
 template <class Data>
 void set_seeds(Data& x, const std::vector<math::Key256>& seeds) {
   x.seed = seeds.front();
 }
 
-void add_shape(Text& to, const bfv::CiphertextData& x) {
+void add_shape(Text& to, const exact::CiphertextData& x) {
   to.add(x.context.get()), to.add(x.context->hash()), to.add(x.first_part), to.add(x.packing);
   for (const ring::RnsTensor& part : x.parts) add_tensor(to, part);
 }
@@ -80,7 +80,7 @@ void add_shape(Text& to, const tfhe::CiphertextData& x) {
   to.add(device::form_of(x.tensor.view()));
 }
 
-void add_figures(Text& to, const bfv::CiphertextData& x) {
+void add_figures(Text& to, const exact::CiphertextData& x) {
   to.add(x.width), to.add(x.factors), to.add(x.noise), to.add(x.vouched);
   to.add(x.seeds.size()), to.add(x.fresh), to.add(x.independent), to.add(x.distinct);
 }
@@ -100,12 +100,12 @@ void add_rlwe_keys(Text& to, const Keys& keys) {
   to.add(data.keys.relinearization.has_value()), to.add(data.keys.rotations.size());
   for (const auto& [galois, key] : data.keys.rotations) to.add(galois);
 }
-void add_keys(Text& to, const bfv::EvaluationKeys& keys) { add_rlwe_keys(to, keys); }
+void add_keys(Text& to, const exact::EvaluationKeys& keys) { add_rlwe_keys(to, keys); }
 void add_keys(Text& to, const ckks::EvaluationKeys& keys) { add_rlwe_keys(to, keys); }
 void add_keys(Text& to, const tfhe::EvaluationKeys& keys) { to.add(true), to.add(keys.data().context.get()); }
 
 std::optional<KeyId> key_of(const std::monostate&) { return std::nullopt; }
-std::optional<KeyId> key_of(const bfv::EvaluationKeys& keys) { return keys.data().keys.id; }
+std::optional<KeyId> key_of(const exact::EvaluationKeys& keys) { return keys.data().keys.id; }
 std::optional<KeyId> key_of(const ckks::EvaluationKeys& keys) { return keys.data().keys.id; }
 std::optional<KeyId> key_of(const tfhe::EvaluationKeys& keys) { return keys.data().id; }
 
@@ -255,7 +255,7 @@ AnyContext context_of(const AnyCiphertext& x) {
 namespace {
 
 // What decides calls, and what results say that is no bound.
-void add_portable(Text& to, const bfv::CiphertextData& x) {
+void add_portable(Text& to, const exact::CiphertextData& x) {
   to.add(x.context->hash()), to.add(x.first_part), to.add(x.packing), to.add(x.width), to.add(x.factors);
   for (const ring::RnsTensor& part : x.parts) add_tensor(to, part);
 }
@@ -267,7 +267,7 @@ void add_portable(Text& to, const tfhe::CiphertextData& x) {
   to.add(x.context->hash()), to.add(x.type.text()), to.add(device::form_of(x.tensor.view()));
 }
 
-void add_limits(std::vector<double>& to, const bfv::CiphertextData& x) {
+void add_limits(std::vector<double>& to, const exact::CiphertextData& x) {
   to.insert(to.end(), x.noise.begin(), x.noise.end());
   to.push_back(x.independent ? 0 : 1), to.push_back(x.distinct ? 0 : 1);  // figures of independent items are smaller
 }
@@ -276,7 +276,7 @@ void add_limits(std::vector<double>& to, const ckks::CiphertextData& x) {
 }
 void add_limits(std::vector<double>&, const tfhe::CiphertextData&) {}
 
-void forget(bfv::CiphertextData& x) { x.noise.assign(x.noise.size(), std::nan("")); }
+void forget(exact::CiphertextData& x) { x.noise.assign(x.noise.size(), std::nan("")); }
 void forget(ckks::CiphertextData& x) { x.noise = x.bound = std::nan(""); }
 void forget(tfhe::CiphertextData&) {}
 

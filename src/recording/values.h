@@ -20,7 +20,7 @@ std::vector<KeyId> key_ids(const std::vector<Operand>& operands);
 std::vector<View> views_of(const AnyCiphertext& x);
 
 using AnyContext =
-    std::variant<std::shared_ptr<bfv::Context>, std::shared_ptr<ckks::Context>, std::shared_ptr<tfhe::Context>>;
+    std::variant<std::shared_ptr<exact::Context>, std::shared_ptr<ckks::Context>, std::shared_ptr<tfhe::Context>>;
 AnyContext context_of(const AnyCiphertext& x);
 
 /// What operands must be for a program from a file, which has no function to ask again.

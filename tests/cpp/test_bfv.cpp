@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <random>
 
+#include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
 
 namespace heliograph {

@@ -4,9 +4,10 @@
 #include <gtest/gtest.h>
 #include <valgrind/memcheck.h>
 
+#include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
-#include "schemes/bfv/context.h"
 #include "schemes/ckks/context.h"
+#include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
 
 namespace heliograph::test {

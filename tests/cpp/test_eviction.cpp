@@ -8,7 +8,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/cuda.h"
 #include "fake_driver.h"
-#include "schemes/bfv/context.h"
+#include "heliograph/bfv.h"
+#include "schemes/exact/context.h"
 
 namespace heliograph {
 namespace {

@@ -13,10 +13,11 @@
 #include <sstream>
 #include <thread>
 
+#include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
 #include "mesh/mesh.h"
-#include "schemes/bfv/context.h"
 #include "schemes/ckks/context.h"
+#include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
 
 namespace heliograph::test {

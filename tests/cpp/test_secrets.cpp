@@ -9,12 +9,13 @@
 #include <filesystem>
 #include <mutex>
 
+#include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
 #include "io/sha256.h"
 #include "mesh/mesh.h"
 #include "ranks_rig.h"
-#include "schemes/bfv/context.h"
 #include "schemes/ckks/context.h"
+#include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
 
 namespace heliograph::test {

@@ -1,4 +1,5 @@
 // Objects of BFV and BGV: what is read is used, by itself and with the keys it should belong to.
+#include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
 #include "shapes.h"
 

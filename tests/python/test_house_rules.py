@@ -35,12 +35,12 @@ GOOD = {
     "src/backend/cpu/cpu.cpp": '#include "device/device.h"\n#include "backend/cpu/pool.h"\n',
     "src/backend/registry.cpp": '#include "backend/cpu/cpu.h"\n',
     "src/ring/tensor.cpp": '#include "device/kernels.h"\n// view.at<u64>(0)\n',
-    "src/schemes/bfv/ops.cpp": '#include "rlwe/keys.h"\n#include "heliograph/bfv.h"\n',
-    "python/src/module.cpp": '#include "heliograph/bfv.h"\n#include "arrays.h"\n',
+    "src/schemes/exact/ops.cpp": '#include "rlwe/keys.h"\n#include "heliograph/exact.h"\n',
+    "python/src/module.cpp": '#include "heliograph/exact.h"\n#include "arrays.h"\n',
 }
 BAD = {
     "upward": ("src/math/primes.cpp", '#include "ring/tensor.h"\n', "upward"),
-    "public upward": ("src/ring/tensor.h", '#include "heliograph/bfv.h"\n', "upward"),
+    "public upward": ("src/ring/tensor.h", '#include "heliograph/exact.h"\n', "upward"),
     "backend from above": ("src/ring/tensor.cpp", '#include "backend/cpu/cpu.h"\n', "contract"),
     "backend to backend": (
         "src/backend/cpu/cpu.cpp",
@@ -48,7 +48,7 @@ BAD = {
         "backend/ref",
     ),
     "cuda": ("src/rlwe/keys.h", "// fast with CUDA\n", "cuda"),
-    "words": ("src/schemes/bfv/ops.cpp", "x.view().at<u64>(0, 0, 0);\n", "words in place"),
+    "words": ("src/schemes/exact/ops.cpp", "x.view().at<u64>(0, 0, 0);\n", "words in place"),
     "scheme": ("src/rlwe/keys.cpp", "if (k == Scheme::bfv) return;\n", "scheme"),
     "unknown floor": ("src/attic/x.h", "\n", "not a floor"),
     "face": ("python/src/module.cpp", '#include "rlwe/keys.h"\n', "public headers"),

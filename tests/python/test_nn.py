@@ -163,7 +163,7 @@ def test_sets_are_what_the_search_finds(name: str) -> None:
     recorded, found = setup.parameters(), setup.search()
     assert recorded.security == "128-bit"
     assert recorded.n == found.n
-    spare = 10 if setup.given_moduli else 2  # found for larger weights (src/schemes/bfv/spec.cpp)
+    spare = 10 if setup.given_moduli else 2  # found for larger weights (src/schemes/exact/bfv_spec.cpp)
     assert found.log_q - 0.5 <= recorded.log_q <= found.log_q + spare
     assert len(recorded._core.spec.special) == len(found._core.spec.special)
     assert recorded.plain_moduli == found.plain_moduli == list(setup.plain_modulus)

@@ -9,8 +9,6 @@
 
 namespace heliograph::exact {
 
-using bfv::Request;
-using bfv::Spec;
 using math::u64;
 
 int longest_prime(const std::string& edition) {
@@ -100,6 +98,13 @@ Spec named_spec(const Family& family, const std::string& name, bool insecure) {
   throw ParameterError("there is no parameter set \"" + name + "\"; there are " + known + " (each also with /w32)");
 }
 
+const Family* family_of(const std::string& scheme) {
+  for (const Family* f : kFamilies) {
+    if (scheme == f->scheme) return f;
+  }
+  return nullptr;
+}
+
 namespace {
 
 /// What the search minimises: transforms times N log N.
@@ -159,5 +164,7 @@ Spec choose(const Family& family, const Request& r) {
       (r.plain_moduli.empty() ? std::to_string(r.plain_bits) + " plaintext bits" : "that plaintext modulus") +
       ": N would exceed 2^17");
 }
+
+int largest_secure_log_qp(std::size_t n) { return rlwe::largest_secure_log_qp(n); }
 
 }  // namespace heliograph::exact

@@ -1,7 +1,10 @@
 // Making and choosing parameter sets: what BFV and BGV do alike.
 #pragma once
 
-#include "heliograph/bfv.h"
+#include <array>
+
+#include "heliograph/exact.h"
+#include "schemes/exact/rules.h"
 
 namespace heliograph::exact {
 
@@ -10,13 +13,10 @@ int longest_prime(const std::string& edition);
 double log2_largest_of(const std::vector<std::uint64_t>& values);
 
 /// A chain of about log_q bits, special primes and the gadget; no auxiliary primes.
-bfv::Spec make_spec(const std::string& scheme, std::size_t n, int log_q, std::size_t special_count,
-                    std::vector<std::uint64_t> plain_moduli, const std::string& edition, std::size_t slots, bool insecure);
+Spec make_spec(const std::string& scheme, std::size_t n, int log_q, std::size_t special_count,
+               std::vector<std::uint64_t> plain_moduli, const std::string& edition, std::size_t slots, bool insecure);
 /// Of a key switch before anything multiplies it (log2).
-double key_switch_noise(const bfv::Spec& spec, std::size_t level);
-
-/// heliograph/bfv.h
-std::vector<std::uint64_t> batching_primes(std::size_t n, int bits, std::size_t count);
+double key_switch_noise(const Spec& spec, std::size_t level);
 
 struct NamedSet {
   const char* name;
@@ -27,20 +27,27 @@ struct NamedSet {
   std::size_t slots;
 };
 
-/// What a search of a scheme's sets asks.
+/// What tells one scheme from the other.
 struct Family {
-  bfv::Spec (*make)(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
-                    const std::string& edition, std::size_t slots, bool insecure);
+  const char* scheme;  // as Spec has it
+  Spec (*make)(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
+               const std::string& edition, std::size_t slots, bool insecure);
   /// Bits that a set lacks to hold a request's noise.
-  double (*missing)(const bfv::Spec& spec, const bfv::Request& request);
+  double (*missing)(const Spec& spec, const Request& request);
   /// Of a multiplication and relinearization, in one-limb transforms.
-  double (*transforms)(const bfv::Spec& spec);
+  double (*transforms)(const Spec& spec);
   const std::vector<NamedSet>& (*named)();
+  std::unique_ptr<Rules> (*rules)(std::shared_ptr<rlwe::Context> rlwe, std::vector<math::u64> plain_moduli);
+  bool has_factors;  // whether ciphertexts' factors can be other than 1
 };
+extern const Family kBfv, kBgv;
+inline constexpr std::array kFamilies = {&kBfv, &kBgv};
+/// Null where there is no such scheme.
+const Family* family_of(const std::string& scheme);
 
-bfv::Spec named_spec(const Family& family, const std::string& name, bool insecure);
+Spec named_spec(const Family& family, const std::string& name, bool insecure);
 std::vector<std::string> named_specs(const Family& family);
 /// The smallest 128-bit set for a request. Throws ParameterError where none of N <= 2^17 does it.
-bfv::Spec choose(const Family& family, const bfv::Request& request);
+Spec choose(const Family& family, const Request& request);
 
 }  // namespace heliograph::exact

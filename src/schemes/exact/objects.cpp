@@ -3,13 +3,10 @@
 #include <cmath>
 
 #include "mesh/mesh.h"
-#include "mesh/transport/mpi.h"
-#include "schemes/bfv/context.h"
-#include "schemes/bfv/spec_text.h"
+#include "schemes/exact/context.h"
+#include "schemes/exact/spec_text.h"
 
-namespace heliograph {
-
-namespace bfv {
+namespace heliograph::exact {
 
 Parameters::Parameters(const Spec& spec) : context_(open_context(spec)) {}
 
@@ -104,40 +101,4 @@ std::size_t Ciphertext::bytes() const {
 
 void Ciphertext::wait() const { data_->context->engine().queue().wait(); }
 
-}  // namespace bfv
-
-double product_ceiling() { return mesh::default_device().product_ceiling(); }
-double sum_ceiling() { return mesh::default_device().sum_ceiling(); }
-
-std::string device_name() { return mesh::default_device().name(); }
-
-Traffic device_traffic() {
-  const device::Traffic t = mesh::default_device().traffic();
-  return {.uploads = t.uploads,
-          .upload_bytes = t.upload_bytes,
-          .downloads = t.downloads,
-          .download_bytes = t.download_bytes,
-          .launches = t.launches,
-          .allocations = t.allocations,
-          .waits = t.waits};
-}
-
-Moved device_moved() {
-  const auto* const mesh = dynamic_cast<const mesh::Mesh*>(&mesh::default_device());
-  if (mesh == nullptr) return {};
-  const mesh::Moved m = mesh->moved();
-  return {.exchanges = m.exchanges, .bytes = m.bytes, .staged_bytes = m.staged_bytes, .sent_bytes = m.sent_bytes};
-}
-
-Ranks device_ranks() {
-  const auto* const mesh = dynamic_cast<const mesh::Mesh*>(&mesh::default_device());
-  if (mesh == nullptr) return {};
-  return {.rank = mesh->rank(), .count = mesh->ranks()};
-}
-
-void meet_ranks() { mesh::default_device().confirm("the barrier", ""); }
-bool has_mpi() { return mesh::mpi::trouble().empty(); }
-
-std::vector<std::string> describe_devices() { return mesh::default_device().report(); }
-
-}  // namespace heliograph
+}  // namespace heliograph::exact

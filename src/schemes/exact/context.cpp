@@ -1,23 +1,21 @@
-#include "schemes/bfv/context.h"
+#include "schemes/exact/context.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "base/shared.h"
-#include "heliograph/bgv.h"
 #include "math/primes.h"
 #include "mesh/mesh.h"
-#include "schemes/bfv/rules.h"
-#include "schemes/bfv/spec_text.h"
-#include "schemes/bgv/rules.h"
+#include "schemes/exact/spec.h"
+#include "schemes/exact/spec_text.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 namespace {
 
 rlwe::RingParameters ring_parameters(const Spec& s) {
-  if (s.scheme != "bfv" && s.scheme != "bgv")
+  if (family_of(s.scheme) == nullptr)
     throw ParameterError("there is no scheme \"" + s.scheme + "\" of exact integers in slots; there are bfv and bgv");
   if (s.edition != "w64" && s.edition != "w32")
     throw ParameterError("there is no edition \"" + s.edition + "\"; there are w64 and w32");
@@ -63,7 +61,8 @@ Context::Context(Spec spec, std::shared_ptr<device::Device> own_device)
   check_plain_moduli(spec_);
   check_security(spec_, r);
   rlwe_ = std::make_shared<rlwe::Context>(own_device_ ? *own_device_ : mesh::default_device(), r);
-  rules_ = (spec_.scheme == "bgv" ? bgv::make_rules : bfv::make_rules)(rlwe_, spec_.plain_moduli);
+  family_ = family_of(spec_.scheme);
+  rules_ = family_->rules(rlwe_, spec_.plain_moduli);
   const std::size_t n = spec_.n;
   bool slots = true;
   for (u64 t : spec_.plain_moduli) slots = slots && t % (2 * n) == 1 && math::is_prime(t);
@@ -134,9 +133,10 @@ namespace {
 std::map<std::string, std::string> known_names() {
   std::map<std::string, std::string> names;
   for (const char* edition : {"", "/w32"}) {
-    for (const std::string& name : named_specs()) names.emplace(hash_of(named_spec(name + edition, true)), name + edition);
-    for (const std::string& name : bgv::named_specs())
-      names.emplace(hash_of(bgv::named_spec(name + edition, true)), name + edition);
+    for (const Family* family : kFamilies) {
+      for (const std::string& name : named_specs(*family))
+        names.emplace(hash_of(named_spec(*family, name + edition, true)), name + edition);
+    }
   }
   return names;
 }
@@ -159,4 +159,4 @@ std::shared_ptr<Context> open_context(const Spec& given) {
   return open.open(hash_of(spec), [&] { return std::make_shared<Context>(spec, nullptr); });
 }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

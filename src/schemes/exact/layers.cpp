@@ -1,9 +1,9 @@
 // A convolution, its squares and their pool, in stretches of output channels.
 #include <algorithm>
 
-#include "schemes/bfv/linear.h"
+#include "schemes/exact/linear.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 namespace {
 
@@ -128,4 +128,4 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
   return join_moduli(done);
 }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

@@ -1,9 +1,9 @@
 // What matrix products and convolutions share with layers computed in stretches.
 #pragma once
 
-#include "schemes/bfv/derive.h"
+#include "schemes/exact/derive.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 using device::GatheredProduct;
 
@@ -22,4 +22,4 @@ CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& produc
 RnsTensor product_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product, const Shape& shape,
                      const std::vector<std::int64_t>& bias, const Progress& progress);
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

@@ -4,7 +4,8 @@
 
 #include "heliograph/bgv.h"
 #include "rlwe/noise.h"
-#include "schemes/bgv/noise.h"
+#include "schemes/exact/bgv_noise.h"
+#include "schemes/exact/bgv_rules.h"
 #include "schemes/exact/spec.h"
 
 namespace heliograph::bgv {
@@ -58,8 +59,6 @@ double transforms(const Spec& s) {
   return d * (q + p) + 4 * q + 2 * p;  // raised digits, mod down, one modulus switch
 }
 
-constexpr exact::Family kFamily = {.make = make_spec, .missing = missing, .transforms = transforms, .named = named_sets};
-
 }  // namespace
 
 Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
@@ -67,8 +66,20 @@ Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<
   return exact::make_spec("bgv", n, log_q, special_count, std::move(plain_moduli), edition, slots, insecure);
 }
 
-std::vector<std::string> named_specs() { return exact::named_specs(kFamily); }
-Spec named_spec(const std::string& name, bool insecure) { return exact::named_spec(kFamily, name, insecure); }
-Spec choose(const Request& request) { return exact::choose(kFamily, request); }
+std::vector<std::string> named_specs() { return exact::named_specs(exact::kBgv); }
+Spec named_spec(const std::string& name, bool insecure) { return exact::named_spec(exact::kBgv, name, insecure); }
+Spec choose(const Request& request) { return exact::choose(exact::kBgv, request); }
 
 }  // namespace heliograph::bgv
+
+namespace heliograph::exact {
+
+constinit const Family kBgv = {.scheme = "bgv",
+                               .make = bgv::make_spec,
+                               .missing = bgv::missing,
+                               .transforms = bgv::transforms,
+                               .named = bgv::named_sets,
+                               .rules = bgv::make_rules,
+                               .has_factors = true};
+
+}  // namespace heliograph::exact

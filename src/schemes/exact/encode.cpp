@@ -1,10 +1,10 @@
 // Values to polynomials and back.
-#include "schemes/bfv/encode.h"
+#include "schemes/exact/encode.h"
 
 #include <cmath>
 #include <cstring>
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 PlainBatch make_plain_batch(Context& c, std::size_t items, ring::Secrecy secrecy) {
   const std::size_t n = c.spec().n;
@@ -132,4 +132,4 @@ Plaintext encode(const Parameters& parameters, const Values& values, Packing pac
 
 Shape Plaintext::shape() const { return data_->shape; }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

@@ -1,4 +1,4 @@
-#include "schemes/bfv/rules.h"
+#include "schemes/exact/bfv_rules.h"
 
 #include <algorithm>
 #include <cmath>

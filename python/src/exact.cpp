@@ -1,13 +1,15 @@
 // Parameters, keys and tensors of BFV and BGV.
 #include "arrays.h"
 #include "bindings.h"
+#include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
+#include "heliograph/device.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using namespace heliograph;
 using namespace heliograph::binding;
-using bfv::Ciphertext;
+using exact::Ciphertext;
 
 namespace {
 
@@ -26,7 +28,7 @@ Sets sets_of(const std::string& scheme) {
 }
 
 void bind_spec(nb::module_& m) {
-  using bfv::Spec;
+  using exact::Spec;
   nb::class_<Spec>(m, "Spec", "The numbers that define a parameter set of BFV or BGV.")
       .def(nb::init<>())
       .def_rw("scheme", &Spec::scheme)
@@ -63,8 +65,8 @@ void bind_spec(nb::module_& m) {
         return sets_of(scheme).choose({depth, plain_bits, std::move(plain_moduli), slots, terms, std::move(edition)});
       },
       "depth"_a, "plain_bits"_a, "plain_moduli"_a, "slots"_a, "terms"_a, "edition"_a, "scheme"_a = "bfv", Unlocked());
-  m.def("batching_primes", &bfv::batching_primes, "n"_a, "bits"_a, "count"_a = 0, Unlocked());
-  m.def("largest_secure_log_qp", &bfv::largest_secure_log_qp, "n"_a);
+  m.def("batching_primes", &exact::batching_primes, "n"_a, "bits"_a, "count"_a = 0, Unlocked());
+  m.def("largest_secure_log_qp", &exact::largest_secure_log_qp, "n"_a);
   m.def("describe_devices", &describe_devices);
   m.def("device_name", &device_name);
   m.def("has_mpi", &has_mpi);
@@ -93,9 +95,9 @@ void bind_spec(nb::module_& m) {
 }
 
 void bind_parameters(nb::module_& m) {
-  using bfv::Parameters;
+  using exact::Parameters;
   nb::class_<Parameters>(m, "Parameters")
-      .def(nb::init<const bfv::Spec&>(), "spec"_a, Unlocked())
+      .def(nb::init<const exact::Spec&>(), "spec"_a, Unlocked())
       .def("on_device", &Parameters::on_device, "device"_a, Unlocked())
       .def_prop_ro("spec", &Parameters::spec, nb::rv_policy::copy)
       .def_prop_ro("device", &Parameters::device)
@@ -129,7 +131,7 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("level", &Ciphertext::level)
       .def_prop_ro("slots", &Ciphertext::slots)
       .def_prop_ro("packing",
-                   [](const Ciphertext& c) { return c.packing() == bfv::Packing::slots ? "slots" : "coefficients"; })
+                   [](const Ciphertext& c) { return c.packing() == exact::Packing::slots ? "slots" : "coefficients"; })
       .def_prop_ro("seeded", &Ciphertext::seeded)
       .def_prop_ro("plain_moduli", &Ciphertext::plain_moduli)
       .def_prop_ro("first_modulus", &Ciphertext::first_modulus)
@@ -140,15 +142,15 @@ void bind_ciphertext(nb::module_& m) {
       .def("wait", &Ciphertext::wait, Unlocked())
       .def("to_bytes", &written<Ciphertext>)
       .def("save", &Ciphertext::save, "path"_a, Unlocked());
-  nb::class_<bfv::Plaintext>(m, "Plaintext")
-      .def_prop_ro("shape", &bfv::Plaintext::shape)
-      .def_prop_ro("parameters", &bfv::Plaintext::parameters);
+  nb::class_<exact::Plaintext>(m, "Plaintext")
+      .def_prop_ro("shape", &exact::Plaintext::shape)
+      .def_prop_ro("parameters", &exact::Plaintext::parameters);
   m.def(
       "encode",
-      [](const bfv::Parameters& p, const Integers& values, const std::string& packing) {
-        const bfv::Values v = values_of(values);
+      [](const exact::Parameters& p, const Integers& values, const std::string& packing) {
+        const exact::Values v = values_of(values);
         const Released released;
-        return bfv::encode(p, v, packing_of(packing));
+        return exact::encode(p, v, packing_of(packing));
       },
       "parameters"_a, "values"_a, "packing"_a);
 }
@@ -160,7 +162,7 @@ void bind_encryption(nb::class_<Key>& k) {
       "encrypt",
       [](const Key& key, const Integers& values, const std::string& packing, const nb::object& progress,
          std::size_t first_modulus, std::size_t moduli) {
-        const bfv::Values v = values_of(values);
+        const exact::Values v = values_of(values);
         const Progress p = progress_of(progress);
         const Released released;
         return key.encrypt(v, packing_of(packing), p, {first_modulus, moduli});
@@ -172,7 +174,7 @@ void bind_encryption(nb::class_<Key>& k) {
 }
 
 void bind_keys(nb::module_& m) {
-  using namespace bfv;
+  using namespace exact;
   nb::class_<PublicKey> public_key(m, "PublicKey");
   bind_encryption(public_key);
   public_key.def("to_bytes", &written<PublicKey>);
@@ -230,7 +232,7 @@ void bind_keys(nb::module_& m) {
 
 }  // namespace
 
-void bind_bfv(nb::module_& m) {
+void bind_exact(nb::module_& m) {
   bind_spec(m);
   bind_parameters(m);
   bind_ciphertext(m);

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "heliograph/bfv.h"
 #include "math/primes.h"
 #include "rlwe/noise.h"
+#include "schemes/exact/bfv_rules.h"
 #include "schemes/exact/spec.h"
 
 namespace heliograph::bfv {
@@ -51,8 +53,6 @@ double transforms(const Spec& s) {
   return 7 * (q + r) + (d + 2) * (q + p);
 }
 
-constexpr exact::Family kFamily = {.make = make_spec, .missing = missing, .transforms = transforms, .named = named_sets};
-
 }  // namespace
 
 Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
@@ -68,13 +68,20 @@ Spec make_spec(std::size_t n, int log_q, std::size_t special_count, std::vector<
   return s;
 }
 
-std::vector<std::string> named_specs() { return exact::named_specs(kFamily); }
-Spec named_spec(const std::string& name, bool insecure) { return exact::named_spec(kFamily, name, insecure); }
-Spec choose(const Request& request) { return exact::choose(kFamily, request); }
-int largest_secure_log_qp(std::size_t n) { return rlwe::largest_secure_log_qp(n); }
-
-std::vector<std::uint64_t> batching_primes(std::size_t n, int bits, std::size_t count) {
-  return exact::batching_primes(n, bits, count);
-}
+std::vector<std::string> named_specs() { return exact::named_specs(exact::kBfv); }
+Spec named_spec(const std::string& name, bool insecure) { return exact::named_spec(exact::kBfv, name, insecure); }
+Spec choose(const Request& request) { return exact::choose(exact::kBfv, request); }
 
 }  // namespace heliograph::bfv
+
+namespace heliograph::exact {
+
+constinit const Family kBfv = {.scheme = "bfv",
+                               .make = bfv::make_spec,
+                               .missing = bfv::missing,
+                               .transforms = bfv::transforms,
+                               .named = bfv::named_sets,
+                               .rules = bfv::make_rules,
+                               .has_factors = false};
+
+}  // namespace heliograph::exact

@@ -1,16 +1,16 @@
 // Building one ciphertext tensor from another.
 #pragma once
 
-#include "schemes/bfv/context.h"
+#include "schemes/exact/context.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 /// Everything but the parts and the seeds.
 CiphertextData derived(const CiphertextData& a);
 Ciphertext finish(CiphertextData data);
-/// The level for a product (heliograph/bfv.h) of what is described, at these levels.
+/// The level for a product (heliograph/exact.h) of what is described, at these levels.
 std::size_t product_level(const CiphertextData& x, std::size_t x_level, const CiphertextData& y, std::size_t y_level);
 /// The same with one part's factor brought to `factor`, by an integer.
 Ciphertext of_factor(const Ciphertext& a, std::size_t part, u64 factor);
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

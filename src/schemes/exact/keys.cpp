@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "schemes/bfv/encode.h"
+#include "schemes/exact/encode.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 namespace {
 
@@ -78,11 +78,11 @@ SecretKey generate(const Parameters& parameters, std::shared_ptr<rlwe::Entropy> 
 }  // namespace
 
 SecretKey SecretKey::generate(const Parameters& parameters) {
-  return bfv::generate(parameters, std::make_shared<rlwe::Entropy>());
+  return exact::generate(parameters, std::make_shared<rlwe::Entropy>());
 }
 
 SecretKey SecretKey::generate_for_test(const Parameters& parameters, const std::string& seed) {
-  return bfv::generate(parameters, std::make_shared<rlwe::Entropy>(ring::test_seed(seed)));
+  return exact::generate(parameters, std::make_shared<rlwe::Entropy>(ring::test_seed(seed)));
 }
 
 std::string SecretKey::key_id() const { return rlwe::to_string(data_->key.id()); }
@@ -154,10 +154,10 @@ Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progr
     errors = data_->entropy->next_secret();
     return seed;
   };
-  return bfv::encrypt(data_->context, data_->key.id(), data_->key.context(), values, packing, moduli, false, progress, draw,
-                      [&](const Key256& seed, math::u32 first, u64 times, const RnsTensor& out) {
-                        rlwe::encrypt_zero(data_->key, seed, errors, first, out, times);
-                      });
+  return exact::encrypt(data_->context, data_->key.id(), data_->key.context(), values, packing, moduli, false, progress,
+                        draw, [&](const Key256& seed, math::u32 first, u64 times, const RnsTensor& out) {
+                          rlwe::encrypt_zero(data_->key, seed, errors, first, out, times);
+                        });
 }
 
 Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
@@ -167,7 +167,7 @@ Ciphertext PublicKey::encrypt(const Values& values, Packing packing, const Progr
     secret = entropy.next_secret();
     return Key256{};
   };
-  return bfv::encrypt(
+  return exact::encrypt(
       data_->context, data_->key.id, data_->key.context, values, packing, moduli, true, progress, draw,
       [&](const Key256&, math::u32 first, u64 times, const RnsTensor& out) {
         rlwe::encrypt_zero(data_->key, secret, first, out, times);
@@ -299,4 +299,4 @@ double SecretKey::noise_budget(const Ciphertext& ciphertext, bool beyond_estimat
   return worst;
 }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

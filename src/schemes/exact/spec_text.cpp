@@ -1,12 +1,13 @@
-#include "schemes/bfv/spec_text.h"
+#include "schemes/exact/spec_text.h"
 
 #include <bit>
 #include <cmath>
 
 #include "io/sha256.h"
 #include "rlwe/parameters.h"
+#include "schemes/exact/spec.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 io::Json to_json(const Spec& s) {
   return io::Json::object({{"scheme", s.scheme},
@@ -29,7 +30,7 @@ Spec spec_from_json(const io::Json& j) {
       "parameters");
   Spec s;
   s.scheme = j.string_at("scheme", 16);
-  if (s.scheme != "bfv" && s.scheme != "bgv") throw DamagedFileError("the parameters are neither BFV's nor BGV's");
+  if (family_of(s.scheme) == nullptr) throw DamagedFileError("the parameters are neither BFV's nor BGV's");
   s.name = j.string_at("name", 64);
   s.edition = j.string_at("edition", 8);
   s.n = j.unsigned_at("n", 1 << 17);
@@ -57,4 +58,4 @@ std::string short_text(const Spec& s) {
          std::to_string(static_cast<int>(std::lround(rlwe::log2_product(s.chain)))) + ", " + s.edition + ")";
 }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

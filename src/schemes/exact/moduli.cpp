@@ -1,9 +1,9 @@
 // One tensor, several plaintext moduli: taken apart and joined. Views only.
 #include <algorithm>
 
-#include "schemes/bfv/derive.h"
+#include "schemes/exact/derive.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 Ciphertext take_moduli(const Ciphertext& a, Moduli moduli) {
   const CiphertextData& x = a.data();
@@ -64,4 +64,4 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
   return finish(std::move(r));
 }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

@@ -1,11 +1,11 @@
-#include "schemes/bgv/rules.h"
+#include "schemes/exact/bgv_rules.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "rlwe/rotate.h"
 #include "rlwe/transformed.h"
-#include "schemes/bgv/noise.h"
+#include "schemes/exact/bgv_noise.h"
 
 namespace heliograph::bgv {
 

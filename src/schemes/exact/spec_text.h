@@ -1,10 +1,10 @@
 // Parameter sets as text: what files carry and what a hash is taken of.
 #pragma once
 
-#include "heliograph/bfv.h"
+#include "heliograph/exact.h"
 #include "io/json.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 io::Json to_json(const Spec& spec);
 /// Throws DamagedFileError for fields that are missing, of a wrong type or beyond bounds.
@@ -15,4 +15,4 @@ std::string hash_of(const Spec& spec, bool named = false);
 /// "hcnn5-2020 (N=2^14, log q 330)"
 std::string short_text(const Spec& spec);
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <tuple>
 
-#include "schemes/bfv/derive.h"
-#include "schemes/bfv/encode.h"
+#include "schemes/exact/derive.h"
+#include "schemes/exact/encode.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 CiphertextData derived(const CiphertextData& a) {
   CiphertextData r;
@@ -304,4 +304,4 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
   return finish(std::move(r));
 }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

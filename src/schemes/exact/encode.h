@@ -1,9 +1,9 @@
 // Batches of plaintext polynomials modulo one t, on the device.
 #pragma once
 
-#include "schemes/bfv/context.h"
+#include "schemes/exact/context.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 /// [items] polynomials of 64-bit residues modulo t.
 struct PlainBatch {
@@ -26,4 +26,4 @@ device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t 
 /// What adds the polynomials, coefficient domain; as secret as they are.
 RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level, u64 factor);
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

@@ -4,10 +4,10 @@
 #include <set>
 
 #include "base/checked.h"
-#include "schemes/bfv/encode.h"
-#include "schemes/bfv/linear.h"
+#include "schemes/exact/encode.h"
+#include "schemes/exact/linear.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 namespace {
 
@@ -332,4 +332,4 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
   return finish(std::move(r));
 }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

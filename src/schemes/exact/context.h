@@ -1,11 +1,11 @@
 // A parameter set of BFV or BGV at work: the RLWE context, the plaintext rings and the scheme's rules.
 #pragma once
 
-#include "heliograph/bfv.h"
+#include "heliograph/exact.h"
 #include "rlwe/key_holder.h"
-#include "schemes/exact/rules.h"
+#include "schemes/exact/spec.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 using math::Domain;
 using math::u64;
@@ -27,7 +27,8 @@ class Context {
   rlwe::Context& rlwe() { return *rlwe_; }
   const std::shared_ptr<rlwe::Context>& rlwe_shared() const { return rlwe_; }
   ring::Engine& engine() { return *rlwe_->engine(); }
-  exact::Rules& rules() { return *rules_; }
+  const Family& family() const { return *family_; }
+  Rules& rules() { return *rules_; }
   /// The same set where the secrets are: this one in one process, null in processes that have none.
   Context* key_holder() { return sibling_.of(*this); }
   std::size_t parts() const { return plain_.size(); }
@@ -46,7 +47,8 @@ class Context {
   std::string hash_;
   std::shared_ptr<device::Device> own_device_;
   std::shared_ptr<rlwe::Context> rlwe_;
-  std::unique_ptr<exact::Rules> rules_;
+  const Family* family_ = nullptr;
+  std::unique_ptr<Rules> rules_;
   std::vector<PlainModulus> plain_;
   std::vector<math::u32> slot_positions_;
   rlwe::Sibling<Context> sibling_;
@@ -114,4 +116,4 @@ void require_same_moduli(const CiphertextData& a, const CiphertextData& b);
 /// Throws MismatchError where some plaintext moduli are missing.
 void require_whole(const CiphertextData& a, const char* purpose);
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

@@ -4,10 +4,10 @@
 #include "io/sha256.h"
 #include "ring/files.h"
 #include "rlwe/files.h"
-#include "schemes/bfv/derive.h"
-#include "schemes/bfv/spec_text.h"
+#include "schemes/exact/derive.h"
+#include "schemes/exact/spec_text.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 namespace {
 
@@ -20,8 +20,8 @@ std::string type_of(const std::string& scheme, const std::string& kind) { return
 
 /// What follows "heliograph.bfv." or "heliograph.bgv."; empty for other types.
 std::string kind_in(const std::string& type) {
-  for (const char* scheme : {"bfv", "bgv"}) {
-    if (const std::string prefix = type_of(scheme, ""); type.starts_with(prefix)) return type.substr(prefix.size());
+  for (const Family* f : kFamilies) {
+    if (const std::string prefix = type_of(f->scheme, ""); type.starts_with(prefix)) return type.substr(prefix.size());
   }
   return "";
 }
@@ -54,12 +54,9 @@ std::string hex(const Key256& key) { return io::to_hex(key); }
 // Ciphertexts: what is not an array is in the header. Of noise the estimate travels: a fresh encryption's follows from the
 // model, any other's is in the file. It is assumed where it was read, never vouched for.
 
-/// Whether ciphertexts' factors can be other than 1.
-bool has_factors(const Context& c) { return c.spec().scheme == "bgv"; }
-
 /// The factors in a file, checked.
 std::vector<u64> factors_of(const io::Container& k, const Context& c, bool fresh) {
-  if (!has_factors(c)) return std::vector<u64>(c.parts(), 1);
+  if (!c.family().has_factors) return std::vector<u64>(c.parts(), 1);
   std::vector<u64> factors = k.header.unsigned_array_at("factors", 64, u64{1} << 60);
   if (factors.size() != c.parts()) throw DamagedFileError("a ciphertext has one factor for each plaintext modulus");
   for (std::size_t part = 0; part < factors.size(); ++part) {
@@ -80,7 +77,7 @@ Payload describe(const CiphertextData& x, Payload::Read read) {
   k.header["packing"] = x.packing == Packing::slots ? "slots" : "coefficients";
   k.header["width"] = x.width;
   k.header["fresh"] = x.fresh;
-  if (has_factors(*x.context)) k.header["factors"] = io::Json::array_of(x.factors);
+  if (x.context->family().has_factors) k.header["factors"] = io::Json::array_of(x.factors);
   if (const auto noise = rlwe::stored_figures(x.noise); noise && !x.fresh) k.header["noise"] = *noise;
   io::Json seeds = io::Json::array();
   for (const Key256& s : x.seeds) seeds.push_back(hex(s));
@@ -114,7 +111,7 @@ Ciphertext read_ciphertext(const io::Container& k, const Allowed& allowed) {
   x.context = context_of(k, "ciphertext", allowed.parameters);
   Context& c = *x.context;
   k.header.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width",
-                         "fresh", "seeds", has_factors(c) ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds"},
+                         "fresh", "seeds", c.family().has_factors ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds"},
                         "a ciphertext");
   x.key = key_of(k);
   const std::size_t degree = k.header.unsigned_at("degree", 2), level = k.header.unsigned_at("level", c.rlwe().top_level());
@@ -279,4 +276,4 @@ std::string kind_of(const std::string& path) {
   return kind;
 }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

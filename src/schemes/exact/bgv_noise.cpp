@@ -1,4 +1,4 @@
-#include "schemes/bgv/noise.h"
+#include "schemes/exact/bgv_noise.h"
 
 #include <cmath>
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schemes/bfv/derive.h"
-#include "schemes/bfv/encode.h"
+#include "schemes/exact/derive.h"
+#include "schemes/exact/encode.h"
 
-namespace heliograph::bfv {
+namespace heliograph::exact {
 
 namespace {
 
@@ -149,4 +149,4 @@ Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
   return finish(std::move(r));
 }
 
-}  // namespace heliograph::bfv
+}  // namespace heliograph::exact

@@ -1,0 +1,43 @@
+// The device that this process computes on (HELIOGRAPH_DEVICE): one processor, one GPU, or several as one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heliograph {
+
+/// One line for each device found.
+std::vector<std::string> describe_devices();
+/// Name of the device in use, as HELIOGRAPH_DEVICE would name it.
+std::string device_name();
+/// What has crossed between the host and the device in use, and what was asked of it, since it was opened. Zero where host
+/// and device are one.
+struct Traffic {
+  std::uint64_t uploads = 0, upload_bytes = 0, downloads = 0, download_bytes = 0;
+  std::uint64_t launches = 0, allocations = 0, waits = 0;
+};
+Traffic device_traffic();
+/// What moved between the devices it is made of since it was opened, how much of it through this process's memory, and what
+/// this process has sent to others in all; nothing where it is one device.
+struct Moved {
+  std::uint64_t exchanges = 0, bytes = 0, staged_bytes = 0, sent_bytes = 0;
+};
+Moved device_moved();
+/// The processes that are this device (docs/ranks.md), and which of them this one is.
+struct Ranks {
+  std::size_t rank = 0, count = 1;
+};
+Ranks device_ranks();
+/// Returns when all of them have called it. Throws DeviceError where one is gone.
+void meet_ranks();
+/// Whether MPI can be used, by which processes that mpirun started find each other without being told a place: this build has
+/// it, and its library loads.
+bool has_mpi();
+/// Modular products a second of one core, or of a whole GPU, with operands in registers, measured: the roof benchmarks
+/// compare with.
+double product_ceiling();
+/// The same of products summed before one reduction.
+double sum_ceiling();
+
+}  // namespace heliograph

@@ -1,0 +1,292 @@
+// Exact integers modulo a plaintext modulus, many to a ciphertext: BFV and BGV, which differ in how they compute (bfv.h, bgv.h).
+// Objects are cheap handles that share immutable data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heliograph/errors.h"
+#include "heliograph/handle.h"
+#include "heliograph/types.h"
+
+namespace heliograph::exact {
+
+/// Everything that defines a parameter set. Numbers only: a set is a value.
+struct Spec {
+  std::string scheme = "bfv";               // or "bgv"
+  std::string name;                         // empty where nobody named it
+  std::string edition = "w64";              // "w64" or "w32": the words residues are kept in
+  std::size_t n = 0;                        // ring degree N
+  std::vector<std::uint64_t> chain;         // primes of Q
+  std::vector<std::uint64_t> special;       // primes of P (key switching); may be empty
+  std::vector<std::uint64_t> auxiliary;     // primes of R (BFV's multiplication)
+  std::vector<std::size_t> digits;          // the gadget: chain primes in each digit
+  std::vector<std::uint64_t> plain_moduli;  // t, or several coprime ones
+  std::size_t slots = 0;                    // values a user packs in one ciphertext; 0: all N
+  bool insecure = false;                    // the user said so
+};
+
+struct Request {
+  int depth = 1;                            // multiplications in sequence, each summing up to `terms` products
+  int plain_bits = 0;                       // t has more than this many bits ...
+  std::vector<std::uint64_t> plain_moduli;  // ... or is given
+  std::size_t slots = 0;                    // values to pack; 0: no wish
+  std::size_t terms = 1024;
+  std::string edition = "w64";
+};
+/// Plaintext primes 1 modulo 2n whose product has more than `bits` bits, `count` of them of like size (0: the fewest).
+std::vector<std::uint64_t> batching_primes(std::size_t n, int bits, std::size_t count = 0);
+int largest_secure_log_qp(std::size_t n);
+
+class Context;
+
+class Parameters {
+ public:
+  /// Throws ParameterError, or SecurityError where the set is below 128 bits and not marked insecure.
+  explicit Parameters(const Spec& spec);
+  /// The same set on a device of its own ("cpu:avx2", "ref", "null", ...). For tests and for counting.
+  Parameters on_device(const std::string& device) const;
+  const Spec& spec() const;
+  std::string device() const;
+  double log_q() const;
+  double log_qp() const;
+  bool secure() const;
+  int security_bits() const;  // 128, or a rough lower level
+  std::size_t slots() const;
+  bool has_slots() const;    // t is 1 modulo 2N
+  std::string hash() const;  // SHA-256 of the defining numbers, hex
+  std::size_t ciphertext_bytes(std::size_t degree = 1) const;
+  std::size_t switch_key_bytes() const;
+  /// Throws OutOfMemoryError, naming the purpose, where the device has fewer bytes left.
+  void require_memory(std::size_t bytes, const std::string& purpose) const;
+  /// Bytes the device has left.
+  std::size_t free_memory() const;
+  /// What a null device has counted since it was opened or reset; throws ParameterError on others.
+  struct Count {
+    std::string kernel;
+    std::uint64_t calls, bytes_read, bytes_written, products;
+  };
+  std::vector<Count> counts() const;
+  void reset_counts() const;
+  std::size_t peak_bytes() const;
+  bool operator==(const Parameters& other) const;
+  explicit Parameters(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  const std::shared_ptr<Context>& context() const { return context_; }
+
+ private:
+  std::shared_ptr<Context> context_;
+};
+
+/// How values lie in a polynomial.
+enum class Packing : unsigned char { slots, coefficients };
+
+/// A range of a set's plaintext moduli: `count` of them from the `first`-th on; 0: all the others.
+struct Moduli {
+  std::size_t first = 0, count = 0;
+};
+
+/// Host integers: a dense [items, width] array, centred modulo the plaintext modulus when read back.
+struct Values {
+  std::vector<std::int64_t> data;
+  Shape shape;            // of the ciphertext tensor
+  std::size_t width = 0;  // values in each ciphertext
+};
+
+struct CiphertextData;
+class Ciphertext {
+ public:
+  Ciphertext() = default;
+  explicit Ciphertext(std::shared_ptr<const CiphertextData> data) : data_(std::move(data)) {}
+  const CiphertextData& data() const { return *data_; }
+  Parameters parameters() const;
+  std::string key_id() const;
+  Shape shape() const;
+  std::size_t degree() const;
+  std::size_t level() const;
+  std::size_t slots() const;
+  Packing packing() const;
+  bool seeded() const;
+  bool fresh() const;  // an encryption that nothing was computed on, or said to be one by the file it came from
+  /// Whether nothing in it came from a file, evaluation and public keys included: noise_budget is then this process's own
+  /// bound; else what it is if all files are what they say.
+  bool vouched() const;
+  /// Those of the set's plaintext moduli that it holds: all, unless it was taken apart.
+  std::vector<std::uint64_t> plain_moduli() const;
+  std::size_t first_modulus() const;  // which of the set's the first of them is
+  /// Bits left before decryption fails: a bound from the model, of what was loaded if its file is what it says. NaN where
+  /// the file does not tell. Negative: exhausted by that much.
+  double noise_budget() const;
+  std::size_t bytes() const;
+  /// Blocks until it is computed, on a device that computes while its caller goes on. Only a stopwatch needs it.
+  void wait() const;
+  Bytes to_bytes() const;
+  void save(const std::string& path) const;
+  /// Throws FormatError and its kinds; MismatchError and LimitError for what is not allowed.
+  static Ciphertext from_bytes(std::span<const std::byte> bytes, const Allowed& allowed = {});
+  static Ciphertext load(const std::string& path, const Allowed& allowed = {});
+
+ private:
+  Handle<CiphertextData> data_;
+};
+
+struct PlaintextData;
+class Plaintext {
+ public:
+  explicit Plaintext(std::shared_ptr<const PlaintextData> data) : data_(std::move(data)) {}
+  const PlaintextData& data() const { return *data_; }
+  Shape shape() const;
+  Parameters parameters() const;
+
+ private:
+  Handle<PlaintextData> data_;
+};
+/// Throws PlaintextRangeError, ShapeError, SlotsError.
+Plaintext encode(const Parameters& parameters, const Values& values, Packing packing);
+
+struct EvaluationKeysData;
+class EvaluationKeys {
+ public:
+  explicit EvaluationKeys(std::shared_ptr<const EvaluationKeysData> data) : data_(std::move(data)) {}
+  const EvaluationKeysData& data() const { return *data_; }
+  Parameters parameters() const;
+  std::string key_id() const;
+  bool has_relinearization() const;
+  std::vector<std::int64_t> rotations() const;  // row steps, ascending
+  bool has_columns() const;
+  std::size_t bytes() const;
+  Bytes to_bytes() const;
+  void save(const std::string& path) const;
+  static EvaluationKeys from_bytes(const Bytes& bytes);
+  static EvaluationKeys load(const std::string& path);
+
+ private:
+  Handle<EvaluationKeysData> data_;
+};
+
+struct PublicKeyData;
+class PublicKey {
+ public:
+  explicit PublicKey(std::shared_ptr<const PublicKeyData> data) : data_(std::move(data)) {}
+  const PublicKeyData& data() const { return *data_; }
+  Parameters parameters() const;
+  std::string key_id() const;
+  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {}) const;
+  Bytes to_bytes() const;
+  void save(const std::string& path) const;
+  static PublicKey from_bytes(const Bytes& bytes);
+  static PublicKey load(const std::string& path);
+
+ private:
+  Handle<PublicKeyData> data_;
+};
+
+struct SecretKeyData;
+/// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.
+class SecretKey {
+ public:
+  explicit SecretKey(std::shared_ptr<const SecretKeyData> data) : data_(std::move(data)) {}
+  static SecretKey generate(const Parameters& parameters);
+  /// Known answers for tests: every draw follows from `seed` (32 bytes). Never use it for data.
+  static SecretKey generate_for_test(const Parameters& parameters, const std::string& seed);
+  const SecretKeyData& data() const { return *data_; }
+  Parameters parameters() const;
+  std::string key_id() const;
+  PublicKey public_key() const;
+  EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool columns,
+                                 const Progress& progress = {}) const;
+  /// Seeded: the uniform half travels as 32 bytes. For some `moduli`, where memory does not hold all at once.
+  Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {}) const;
+  /// Residues modulo each plaintext modulus in turn, [moduli][items][width], canonical. Throws WrongKeyError, MismatchError
+  /// where moduli are missing; NoiseError where the noise estimate is exhausted, and where the noise measured is beyond it.
+  /// `beyond_estimate`: an exhausted estimate is no error, which is a bound and no measurement; only noise measured, where it
+  /// leaves less than a bit, is one then, and most wrong results of few different values pass (docs/adr/0014).
+  std::vector<std::uint64_t> decrypt(const Ciphertext& ciphertext, const Progress& progress = {},
+                                     bool beyond_estimate = false) const;
+  /// Bits left, measured: the least over all ciphertexts and plaintext moduli; 0 where decrypt would throw NoiseError.
+  double noise_budget(const Ciphertext& ciphertext, bool beyond_estimate = false) const;
+  /// Explicit, mode 0600.
+  void save(const std::string& path) const;
+  static SecretKey load(const std::string& path);
+
+ private:
+  Handle<SecretKeyData> data_;
+};
+
+// Arithmetic. Shapes broadcast as in NumPy. Operands of one key and one set, else WrongKeyError or MismatchError; operands
+// at different levels meet at the lower one.
+Ciphertext add(const Ciphertext& a, const Ciphertext& b);
+Ciphertext subtract(const Ciphertext& a, const Ciphertext& b);
+Ciphertext negate(const Ciphertext& a);
+/// Degree two from degree one; operands of degree two are relinearized first, for which `keys` must not be null. At the
+/// lower of the operands' levels: BGV's callers choose it (bgv.h), or take multiply_switched.
+Ciphertext multiply(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const Progress& progress = {});
+Ciphertext square(const Ciphertext& a, const EvaluationKeys* keys, const Progress& progress = {});
+/// The level that operands of degree one are best switched to before they are multiplied: BFV's lower one; BGV's lowest
+/// level that leaves the product, by the noise estimates, within half a bit of the largest noise budget. Where an estimate
+/// is not known (NaN): the lower of the two levels.
+std::size_t product_level(const Ciphertext& a, const Ciphertext& b);
+/// multiply of what the operands, relinearized, are at that level: what the operator * does.
+Ciphertext multiply_switched(const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys,
+                             const Progress& progress = {});
+Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
+Ciphertext add(const Ciphertext& a, const Plaintext& b);
+Ciphertext subtract(const Ciphertext& a, const Plaintext& b);
+Ciphertext multiply(const Ciphertext& a, const Plaintext& b);
+/// Integers, one for each ciphertext (broadcast), without encoding. `values.width` is 1.
+Ciphertext add_integers(const Ciphertext& a, const Values& values);
+Ciphertext subtract_integers(const Ciphertext& a, const Values& values);
+Ciphertext multiply_integers(const Ciphertext& a, const Values& values);
+/// Rows of N/2 slots turned left by `steps`, one result for each step, stacked on a new first axis: decomposed once.
+Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
+                       const Progress& progress = {});
+/// The two rows exchanged.
+Ciphertext rotate_columns(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
+/// A smaller modulus with the same value: fewer bytes. `level` primes stay; 0: as few as the noise estimate allows
+/// (NoiseError where there is none).
+Ciphertext switch_level(const Ciphertext& a, std::size_t level);
+
+/// weights [rows, columns] times ciphertexts (columns, ...): ONE modular matrix product. `bias` is empty, or one for each
+/// row, or, for integers beyond 64 bits, residues [plaintext moduli of the set][rows].
+Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, std::size_t columns, const Ciphertext& x,
+                  const std::vector<std::int64_t>& bias, const Progress& progress = {});
+struct Convolution {
+  std::size_t outputs, inputs_per_group, height, width;  // of the weights [outputs, inputs_per_group, height, width]
+  std::size_t stride = 1, padding = 0, groups = 1;
+};
+/// x (channels, H, W) or (batch, channels, H, W): ONE modular matrix product.
+Ciphertext conv2d(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& shape,
+                  const std::vector<std::int64_t>& bias, const Progress& progress = {});
+Ciphertext sum(const Ciphertext& a, std::size_t axis);
+/// Sums over windows of size x size that tile the last two axes.
+Ciphertext sum_pool2d(const Ciphertext& a, std::size_t size);
+/// relinearize(sum_pool2d(square(conv2d(x (channels, H, W), ...)), pool)), to the same bits (the square that of
+/// multiply_switched), over stretches of output channels: only one stretch's outputs and squares are in memory. `stretch`:
+/// so many channels; 0: what half of the memory left holds.
+Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_t>& weights, const Convolution& shape,
+                              const std::vector<std::int64_t>& bias, std::size_t pool, const EvaluationKeys& keys,
+                              const Progress& progress = {}, std::size_t stretch = 0);
+
+// A tensor is one residue tensor for each plaintext modulus of its set, and these never meet: a long computation can run
+// modulus by modulus. Operands must hold the same moduli (MismatchError); to be saved or decrypted a tensor must hold all.
+/// Some moduli of a tensor: nothing is copied. Throws ParameterError where it does not hold them.
+Ciphertext take_moduli(const Ciphertext& a, Moduli moduli);
+/// Tensors of adjacent moduli, in order, as one: nothing is copied. Those at different levels meet at the lowest.
+Ciphertext join_moduli(const std::vector<Ciphertext>& parts);
+
+// Shapes: nothing is computed.
+Ciphertext reshape(const Ciphertext& a, const Shape& shape);
+Ciphertext transpose(const Ciphertext& a, const std::vector<std::size_t>& order);
+Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count);
+Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position);
+Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape);
+Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis);
+
+/// What a file is, without trusting its arrays: a JSON text of its header.
+std::string inspect(const std::string& path);
+/// The kind of object in a file: "ciphertext", "secret-key", "public-key", "evaluation-keys". Throws FormatError for others.
+std::string kind_of(const std::string& path);
+
+}  // namespace heliograph::exact
