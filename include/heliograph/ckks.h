@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "heliograph/errors.h"
-#include "heliograph/handle.h"
-#include "heliograph/types.h"
+#include "heliograph/objects.h"
 
 namespace heliograph::ckks {
 
@@ -56,43 +55,40 @@ Spec named_spec(const std::string& name, bool insecure = false);
 std::vector<std::string> named_specs();
 
 class Context;
+class Parameters;
+class Plaintext;
+class Ciphertext;
+class EvaluationKeys;
+class PublicKey;
+class SecretKey;
+struct PlaintextData;
+struct CiphertextData;
+struct EvaluationKeysData;
+struct PublicKeyData;
+struct SecretKeyData;
 
-class Parameters {
+/// CKKS (objects.h).
+struct Scheme {
+  using Spec = ckks::Spec;
+  using Context = ckks::Context;
+  using Parameters = ckks::Parameters;
+  using Ciphertext = ckks::Ciphertext;
+  using CiphertextData = ckks::CiphertextData;
+  using PublicKey = ckks::PublicKey;
+  using PublicKeyData = ckks::PublicKeyData;
+  using EvaluationKeys = ckks::EvaluationKeys;
+  using EvaluationKeysData = ckks::EvaluationKeysData;
+  using SecretKey = ckks::SecretKey;
+  using SecretKeyData = ckks::SecretKeyData;
+};
+
+class Parameters : public RingParametersOf<Scheme> {
  public:
-  /// Throws ParameterError, or SecurityError where the set is below 128 bits and not marked insecure.
-  explicit Parameters(const Spec& spec);
-  /// The same set on a device of its own ("cpu:avx2", "ref", "null", ...). For tests and for counting.
-  Parameters on_device(const std::string& device) const;
-  const Spec& spec() const;
-  std::string device() const;
-  double log_q() const;
-  double log_qp() const;
-  bool secure() const;
-  int security_bits() const;  // 128, or a rough lower level
-  std::size_t slots() const;
+  using RingParametersOf::RingParametersOf;
   std::size_t top_level() const;          // of fresh ciphertexts; each rescaling takes one; the lowest is 1
   double scale(std::size_t level) const;  // what operations keep ciphertexts of a level at
   std::size_t level_limbs(std::size_t level) const;
-  std::string hash() const;                                                           // SHA-256 of the defining numbers, hex
   std::size_t ciphertext_bytes(std::size_t degree = 1, std::size_t level = 0) const;  // level 0: the top
-  std::size_t switch_key_bytes() const;
-  /// Throws OutOfMemoryError, naming the purpose, where the device has fewer bytes left.
-  void require_memory(std::size_t bytes, const std::string& purpose) const;
-  std::size_t free_memory() const;
-  /// What a null device has counted since it was opened or reset; throws ParameterError on others.
-  struct Count {
-    std::string kernel;
-    std::uint64_t calls, bytes_read, bytes_written, products;
-  };
-  std::vector<Count> counts() const;
-  void reset_counts() const;
-  std::size_t peak_bytes() const;
-  bool operator==(const Parameters& other) const;
-  explicit Parameters(std::shared_ptr<Context> context) : context_(std::move(context)) {}
-  const std::shared_ptr<Context>& context() const { return context_; }
-
- private:
-  std::shared_ptr<Context> context_;
 };
 
 /// Host numbers: a dense [items, width] array.
@@ -103,50 +99,27 @@ struct Values {
   bool complex = false;   // whether imaginary parts matter to the user
 };
 
-struct CiphertextData;
-class Ciphertext {
+class Ciphertext : public CiphertextOf<Scheme> {
  public:
-  Ciphertext() = default;
-  explicit Ciphertext(std::shared_ptr<const CiphertextData> data) : data_(std::move(data)) {}
-  const CiphertextData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
-  Shape shape() const;
+  using CiphertextOf::CiphertextOf;
   std::size_t degree() const;
   std::size_t level() const;
   double scale() const;
   std::size_t slots() const;
   bool complex() const;
-  bool seeded() const;
   bool fresh() const;  // an encryption that nothing was computed on, or said to be one by the file it came from
   /// Bits after the binary point that are right: a bound from the noise model and the magnitude of what was encrypted here,
   /// 0 at least. It promises nothing where something came from a file, evaluation and public keys included (NaN), nor where
   /// values of that magnitude may have outgrown their modulus on the way (minus infinity).
   double precision() const;
-  std::size_t bytes() const;
-  void wait() const;
-  Bytes to_bytes() const;
-  void save(const std::string& path) const;
-  /// Throws FormatError and its kinds; MismatchError and LimitError for what is not allowed.
-  static Ciphertext from_bytes(std::span<const std::byte> bytes, const Allowed& allowed = {});
-  static Ciphertext load(const std::string& path, const Allowed& allowed = {});
-
- private:
-  Handle<CiphertextData> data_;
 };
 
-struct PlaintextData;
-class Plaintext {
+class Plaintext : public ObjectOf<Scheme, PlaintextData> {
  public:
-  explicit Plaintext(std::shared_ptr<const PlaintextData> data) : data_(std::move(data)) {}
-  const PlaintextData& data() const { return *data_; }
+  using ObjectOf::ObjectOf;
   Shape shape() const;
-  Parameters parameters() const;
   std::size_t level() const;
   double scale() const;
-
- private:
-  Handle<PlaintextData> data_;
 };
 /// At a level (0: the top) with a scale (0: that level's); slot s is the value at exp(i pi 5^s / N). Throws
 /// PlaintextRangeError where a value, times the scale, does not fit the level's modulus or is not finite, ShapeError,
@@ -157,41 +130,19 @@ std::vector<double> encode_polynomial(const Parameters& parameters, const Values
 Values decode_polynomial(const Parameters& parameters, const std::vector<double>& polynomial, const Shape& shape,
                          std::size_t width, double scale);
 
-struct EvaluationKeysData;
-class EvaluationKeys {
+class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKeys> {
  public:
-  explicit EvaluationKeys(std::shared_ptr<const EvaluationKeysData> data) : data_(std::move(data)) {}
-  const EvaluationKeysData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
+  using OpenKeyOf::OpenKeyOf;
   bool has_relinearization() const;
   bool has_conjugation() const;
   std::vector<std::int64_t> rotations() const;  // steps to the left, ascending
   std::size_t bytes() const;
-  Bytes to_bytes() const;
-  void save(const std::string& path) const;
-  static EvaluationKeys from_bytes(const Bytes& bytes);
-  static EvaluationKeys load(const std::string& path);
-
- private:
-  Handle<EvaluationKeysData> data_;
 };
 
-struct PublicKeyData;
-class PublicKey {
+class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
  public:
-  explicit PublicKey(std::shared_ptr<const PublicKeyData> data) : data_(std::move(data)) {}
-  const PublicKeyData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
+  using OpenKeyOf::OpenKeyOf;
   Ciphertext encrypt(const Values& values, std::size_t level = 0, const Progress& progress = {}, double bound = 0) const;
-  Bytes to_bytes() const;
-  void save(const std::string& path) const;
-  static PublicKey from_bytes(const Bytes& bytes);
-  static PublicKey load(const std::string& path);
-
- private:
-  Handle<PublicKeyData> data_;
 };
 
 /// What decryption refuses with a RoomError: values that visibly outgrew their modulus; also those whose size is known here to
@@ -199,17 +150,9 @@ class PublicKey {
 /// that they fit.
 enum class Checked : unsigned char { visible, vouched, assumed };
 
-struct SecretKeyData;
-/// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.
-class SecretKey {
+class SecretKey : public SecretKeyOf<Scheme> {
  public:
-  explicit SecretKey(std::shared_ptr<const SecretKeyData> data) : data_(std::move(data)) {}
-  static SecretKey generate(const Parameters& parameters);
-  /// Known answers for tests: every draw follows from `seed` (32 bytes). Never use it for data.
-  static SecretKey generate_for_test(const Parameters& parameters, const std::string& seed);
-  const SecretKeyData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
+  using SecretKeyOf::SecretKeyOf;
   PublicKey public_key() const;
   EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
                                  const Progress& progress = {}) const;
@@ -227,12 +170,6 @@ class SecretKey {
   Values decrypt_for_publication(const Ciphertext& ciphertext, double noise_bits,
                                  double precision = std::numeric_limits<double>::quiet_NaN(), const Progress& progress = {},
                                  Checked checked = Checked::vouched) const;
-  /// Explicit, mode 0600.
-  void save(const std::string& path) const;
-  static SecretKey load(const std::string& path);
-
- private:
-  Handle<SecretKeyData> data_;
 };
 
 // Arithmetic. Shapes broadcast as in NumPy. Operands of one key and one set, else WrongKeyError or MismatchError; operands of
@@ -322,8 +259,5 @@ Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::
 Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position);
 Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape);
 Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis);
-
-/// What a file is, without trusting its arrays: a JSON text of its header.
-std::string inspect(const std::string& path);
 
 }  // namespace heliograph::ckks

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "heliograph/errors.h"
-#include "heliograph/handle.h"
-#include "heliograph/types.h"
+#include "heliograph/objects.h"
 
 namespace heliograph::exact {
 
@@ -42,42 +41,38 @@ std::vector<std::uint64_t> batching_primes(std::size_t n, int bits, std::size_t 
 int largest_secure_log_qp(std::size_t n);
 
 class Context;
+class Parameters;
+class Plaintext;
+class Ciphertext;
+class EvaluationKeys;
+class PublicKey;
+class SecretKey;
+struct PlaintextData;
+struct CiphertextData;
+struct EvaluationKeysData;
+struct PublicKeyData;
+struct SecretKeyData;
 
-class Parameters {
+/// BFV and BGV (objects.h).
+struct Scheme {
+  using Spec = exact::Spec;
+  using Context = exact::Context;
+  using Parameters = exact::Parameters;
+  using Ciphertext = exact::Ciphertext;
+  using CiphertextData = exact::CiphertextData;
+  using PublicKey = exact::PublicKey;
+  using PublicKeyData = exact::PublicKeyData;
+  using EvaluationKeys = exact::EvaluationKeys;
+  using EvaluationKeysData = exact::EvaluationKeysData;
+  using SecretKey = exact::SecretKey;
+  using SecretKeyData = exact::SecretKeyData;
+};
+
+class Parameters : public RingParametersOf<Scheme> {
  public:
-  /// Throws ParameterError, or SecurityError where the set is below 128 bits and not marked insecure.
-  explicit Parameters(const Spec& spec);
-  /// The same set on a device of its own ("cpu:avx2", "ref", "null", ...). For tests and for counting.
-  Parameters on_device(const std::string& device) const;
-  const Spec& spec() const;
-  std::string device() const;
-  double log_q() const;
-  double log_qp() const;
-  bool secure() const;
-  int security_bits() const;  // 128, or a rough lower level
-  std::size_t slots() const;
-  bool has_slots() const;    // t is 1 modulo 2N
-  std::string hash() const;  // SHA-256 of the defining numbers, hex
+  using RingParametersOf::RingParametersOf;
+  bool has_slots() const;  // t is 1 modulo 2N
   std::size_t ciphertext_bytes(std::size_t degree = 1) const;
-  std::size_t switch_key_bytes() const;
-  /// Throws OutOfMemoryError, naming the purpose, where the device has fewer bytes left.
-  void require_memory(std::size_t bytes, const std::string& purpose) const;
-  /// Bytes the device has left.
-  std::size_t free_memory() const;
-  /// What a null device has counted since it was opened or reset; throws ParameterError on others.
-  struct Count {
-    std::string kernel;
-    std::uint64_t calls, bytes_read, bytes_written, products;
-  };
-  std::vector<Count> counts() const;
-  void reset_counts() const;
-  std::size_t peak_bytes() const;
-  bool operator==(const Parameters& other) const;
-  explicit Parameters(std::shared_ptr<Context> context) : context_(std::move(context)) {}
-  const std::shared_ptr<Context>& context() const { return context_; }
-
- private:
-  std::shared_ptr<Context> context_;
 };
 
 /// How values lie in a polynomial.
@@ -95,20 +90,13 @@ struct Values {
   std::size_t width = 0;  // values in each ciphertext
 };
 
-struct CiphertextData;
-class Ciphertext {
+class Ciphertext : public CiphertextOf<Scheme> {
  public:
-  Ciphertext() = default;
-  explicit Ciphertext(std::shared_ptr<const CiphertextData> data) : data_(std::move(data)) {}
-  const CiphertextData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
-  Shape shape() const;
+  using CiphertextOf::CiphertextOf;
   std::size_t degree() const;
   std::size_t level() const;
   std::size_t slots() const;
   Packing packing() const;
-  bool seeded() const;
   bool fresh() const;  // an encryption that nothing was computed on, or said to be one by the file it came from
   /// Whether nothing in it came from a file, evaluation and public keys included: noise_budget is then this process's own
   /// bound; else what it is if all files are what they say.
@@ -119,81 +107,34 @@ class Ciphertext {
   /// Bits left before decryption fails: a bound from the model, of what was loaded if its file is what it says. NaN where
   /// the file does not tell. Negative: exhausted by that much.
   double noise_budget() const;
-  std::size_t bytes() const;
-  /// Blocks until it is computed, on a device that computes while its caller goes on. Only a stopwatch needs it.
-  void wait() const;
-  Bytes to_bytes() const;
-  void save(const std::string& path) const;
-  /// Throws FormatError and its kinds; MismatchError and LimitError for what is not allowed.
-  static Ciphertext from_bytes(std::span<const std::byte> bytes, const Allowed& allowed = {});
-  static Ciphertext load(const std::string& path, const Allowed& allowed = {});
-
- private:
-  Handle<CiphertextData> data_;
 };
 
-struct PlaintextData;
-class Plaintext {
+class Plaintext : public ObjectOf<Scheme, PlaintextData> {
  public:
-  explicit Plaintext(std::shared_ptr<const PlaintextData> data) : data_(std::move(data)) {}
-  const PlaintextData& data() const { return *data_; }
+  using ObjectOf::ObjectOf;
   Shape shape() const;
-  Parameters parameters() const;
-
- private:
-  Handle<PlaintextData> data_;
 };
 /// Throws PlaintextRangeError, ShapeError, SlotsError.
 Plaintext encode(const Parameters& parameters, const Values& values, Packing packing);
 
-struct EvaluationKeysData;
-class EvaluationKeys {
+class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKeys> {
  public:
-  explicit EvaluationKeys(std::shared_ptr<const EvaluationKeysData> data) : data_(std::move(data)) {}
-  const EvaluationKeysData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
+  using OpenKeyOf::OpenKeyOf;
   bool has_relinearization() const;
   std::vector<std::int64_t> rotations() const;  // row steps, ascending
   bool has_columns() const;
   std::size_t bytes() const;
-  Bytes to_bytes() const;
-  void save(const std::string& path) const;
-  static EvaluationKeys from_bytes(const Bytes& bytes);
-  static EvaluationKeys load(const std::string& path);
-
- private:
-  Handle<EvaluationKeysData> data_;
 };
 
-struct PublicKeyData;
-class PublicKey {
+class PublicKey : public OpenKeyOf<Scheme, PublicKeyData, PublicKey> {
  public:
-  explicit PublicKey(std::shared_ptr<const PublicKeyData> data) : data_(std::move(data)) {}
-  const PublicKeyData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
+  using OpenKeyOf::OpenKeyOf;
   Ciphertext encrypt(const Values& values, Packing packing, const Progress& progress = {}, Moduli moduli = {}) const;
-  Bytes to_bytes() const;
-  void save(const std::string& path) const;
-  static PublicKey from_bytes(const Bytes& bytes);
-  static PublicKey load(const std::string& path);
-
- private:
-  Handle<PublicKeyData> data_;
 };
 
-struct SecretKeyData;
-/// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.
-class SecretKey {
+class SecretKey : public SecretKeyOf<Scheme> {
  public:
-  explicit SecretKey(std::shared_ptr<const SecretKeyData> data) : data_(std::move(data)) {}
-  static SecretKey generate(const Parameters& parameters);
-  /// Known answers for tests: every draw follows from `seed` (32 bytes). Never use it for data.
-  static SecretKey generate_for_test(const Parameters& parameters, const std::string& seed);
-  const SecretKeyData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
+  using SecretKeyOf::SecretKeyOf;
   PublicKey public_key() const;
   EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool columns,
                                  const Progress& progress = {}) const;
@@ -207,12 +148,6 @@ class SecretKey {
                                      bool beyond_estimate = false) const;
   /// Bits left, measured: the least over all ciphertexts and plaintext moduli; 0 where decrypt would throw NoiseError.
   double noise_budget(const Ciphertext& ciphertext, bool beyond_estimate = false) const;
-  /// Explicit, mode 0600.
-  void save(const std::string& path) const;
-  static SecretKey load(const std::string& path);
-
- private:
-  Handle<SecretKeyData> data_;
 };
 
 // Arithmetic. Shapes broadcast as in NumPy. Operands of one key and one set, else WrongKeyError or MismatchError; operands
@@ -283,10 +218,5 @@ Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::
 Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position);
 Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape);
 Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis);
-
-/// What a file is, without trusting its arrays: a JSON text of its header.
-std::string inspect(const std::string& path);
-/// The kind of object in a file: "ciphertext", "secret-key", "public-key", "evaluation-keys". Throws FormatError for others.
-std::string kind_of(const std::string& path);
 
 }  // namespace heliograph::exact

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "heliograph/errors.h"
-#include "heliograph/handle.h"
-#include "heliograph/types.h"
+#include "heliograph/objects.h"
 
 namespace heliograph {
 
@@ -42,41 +41,44 @@ Spec named_spec(const std::string& name, bool insecure = false);
 std::vector<std::string> named_specs();
 
 class Context;
+class Parameters;
+class Ciphertext;
+class EvaluationKeys;
+class SecretKey;
+struct CiphertextData;
+struct EvaluationKeysData;
+struct SecretKeyData;
+
+/// TFHE (objects.h).
+struct Scheme {
+  using Spec = tfhe::Spec;
+  using Context = tfhe::Context;
+  using Parameters = tfhe::Parameters;
+  using Ciphertext = tfhe::Ciphertext;
+  using CiphertextData = tfhe::CiphertextData;
+  using EvaluationKeys = tfhe::EvaluationKeys;
+  using EvaluationKeysData = tfhe::EvaluationKeysData;
+  using SecretKey = tfhe::SecretKey;
+  using SecretKeyData = tfhe::SecretKeyData;
+};
 
 /// log2 of variances, in units of one turn squared.
 struct Variances {
   double fresh = 0, bootstrap = 0, key_switch = 0, modulus_switch = 0;
 };
 
-class Parameters {
+class Parameters : public ParametersOf<Scheme> {
  public:
-  /// Throws ParameterError, or SecurityError where the set is below 128 bits and not marked insecure.
-  explicit Parameters(const Spec& spec);
-  /// The same set on a device of its own ("cpu:avx2", "ref", "null", ...). For tests and for counting.
-  Parameters on_device(const std::string& device) const;
-  const Spec& spec() const;
-  std::string device() const;
-  bool secure() const;
-  int security_bits() const;
+  using ParametersOf::ParametersOf;
   /// log2 of the probability that one bootstrap at the largest norm returns a wrong value.
   double log2_failure() const;
   /// What each step adds (bootstrap: of its result), as predicted.
   Variances predicted() const;
   bool is_boolean() const { return spec().message_bits == 0; }
-  std::string hash() const;       // SHA-256 of the defining numbers, hex
   std::size_t lwe_bytes() const;  // one wide LWE ciphertext in memory
   std::size_t bootstrap_key_bytes() const, switch_key_bytes() const;
-  /// Throws OutOfMemoryError, naming the purpose, where the device has fewer bytes left.
-  void require_memory(std::size_t bytes, const std::string& purpose) const;
-  std::size_t free_memory() const;
   /// Bootstraps that keep the device busy.
   std::size_t parallel_bootstraps() const;
-  bool operator==(const Parameters& other) const;
-  explicit Parameters(std::shared_ptr<Context> context) : context_(std::move(context)) {}
-  const std::shared_ptr<Context>& context() const { return context_; }
-
- private:
-  std::shared_ptr<Context> context_;
 };
 
 /// What one element of a tensor is.
@@ -91,62 +93,25 @@ struct Type {
 /// Throws DtypeError.
 Type type_of(const std::string& text);
 
-struct CiphertextData;
 /// A tensor of encrypted booleans or integers.
-class Ciphertext {
+class Ciphertext : public CiphertextOf<Scheme> {
  public:
-  Ciphertext() = default;
-  explicit Ciphertext(std::shared_ptr<const CiphertextData> data) : data_(std::move(data)) {}
-  const CiphertextData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
-  Shape shape() const;
+  using CiphertextOf::CiphertextOf;
   Type type() const;
   /// LWE ciphertexts in one element.
   std::size_t wires() const;
-  bool seeded() const;
-  std::size_t bytes() const;
-  /// Blocks until it is computed. Only a stopwatch needs it.
-  void wait() const;
-  Bytes to_bytes() const;
-  void save(const std::string& path) const;
-  /// Throws FormatError and its kinds; MismatchError and LimitError for what is not allowed.
-  static Ciphertext from_bytes(std::span<const std::byte> bytes, const Allowed& allowed = {});
-  static Ciphertext load(const std::string& path, const Allowed& allowed = {});
-
- private:
-  Handle<CiphertextData> data_;
 };
 
-struct EvaluationKeysData;
-/// Bootstrapping and key-switching key: what a server gets. Nothing in it decrypts.
-class EvaluationKeys {
+/// Bootstrapping and key-switching key: what a server gets.
+class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKeys> {
  public:
-  explicit EvaluationKeys(std::shared_ptr<const EvaluationKeysData> data) : data_(std::move(data)) {}
-  const EvaluationKeysData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
+  using OpenKeyOf::OpenKeyOf;
   std::size_t bytes() const;
-  Bytes to_bytes() const;
-  void save(const std::string& path) const;
-  static EvaluationKeys from_bytes(const Bytes& bytes);
-  static EvaluationKeys load(const std::string& path);
-
- private:
-  Handle<EvaluationKeysData> data_;
 };
 
-struct SecretKeyData;
-/// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.
-class SecretKey {
+class SecretKey : public SecretKeyOf<Scheme> {
  public:
-  explicit SecretKey(std::shared_ptr<const SecretKeyData> data) : data_(std::move(data)) {}
-  static SecretKey generate(const Parameters& parameters);
-  /// Known answers for tests: every draw follows from `seed` (32 bytes). Never use it for data.
-  static SecretKey generate_for_test(const Parameters& parameters, const std::string& seed);
-  const SecretKeyData& data() const { return *data_; }
-  Parameters parameters() const;
-  std::string key_id() const;
+  using SecretKeyOf::SecretKeyOf;
   EvaluationKeys evaluation_keys(const Progress& progress = {}) const;
   /// Seeded: masks travel as 32 bytes. Values are taken modulo 2^bits (booleans: 0 or 1). Throws ShapeError, PlaintextRangeError.
   Ciphertext encrypt(const std::vector<std::uint64_t>& values, const Shape& shape, Type type,
@@ -155,12 +120,6 @@ class SecretKey {
   std::vector<std::uint64_t> decrypt(const Ciphertext& ciphertext, const Progress& progress = {}) const;
   /// Signed errors of each LWE ciphertext, in turns, [element][wire]: phase less the nearest value. For tests of noise.
   std::vector<double> errors(const Ciphertext& ciphertext) const;
-  /// Explicit, mode 0600.
-  void save(const std::string& path) const;
-  static SecretKey load(const std::string& path);
-
- private:
-  Handle<SecretKeyData> data_;
 };
 
 /// Clear values as a tensor that needs no key to read: an operand (noiseless, no secret; every key's).
@@ -207,9 +166,6 @@ Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::
 Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position);
 Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape);
 Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis);
-
-/// What a file is, without trusting its arrays: a JSON text of its header.
-std::string inspect(const std::string& path);
 
 }  // namespace tfhe
 }  // namespace heliograph

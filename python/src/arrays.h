@@ -82,21 +82,34 @@ nb::object array_of(std::vector<T> data, std::vector<std::size_t> shape) {
 }
 
 inline nb::bytes bytes_of(const Bytes& b) { return nb::bytes(b.data(), b.size()); }
-/// Of bytes, a bytearray, a memoryview: whatever has bytes in a row. Throws DtypeError.
-inline Bytes bytes_from(const nb::object& given) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(given.ptr(), &view, PyBUF_SIMPLE) != 0) {
-    PyErr_Clear();
-    throw DtypeError(std::string("bytes are read from bytes, a bytearray or a memoryview in a row, not from ") +
-                     Py_TYPE(given.ptr())->tp_name + "; load reads files by their paths");
+/// What has bytes in a row, bytes, a bytearray, a memoryview or a map of a file: as it is where it cannot change, else a copy,
+/// for others may write to it while the GIL is not held. Throws DtypeError.
+class GivenBytes {
+ public:
+  explicit GivenBytes(const nb::object& given) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(given.ptr(), &view, PyBUF_SIMPLE) != 0) {
+      PyErr_Clear();
+      throw DtypeError(std::string("bytes are read from bytes, a bytearray or a memoryview in a row, not from ") +
+                       Py_TYPE(given.ptr())->tp_name + "; load reads files by their paths");
+    }
+    bytes_ = {static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
+    if (!PyBytes_Check(given.ptr())) {
+      copy_.assign(bytes_.begin(), bytes_.end());
+      bytes_ = copy_;
+    }
+    PyBuffer_Release(&view);
   }
-  const auto* const first = static_cast<const std::byte*>(view.buf);
-  Bytes b(first, first + view.len);
-  PyBuffer_Release(&view);
-  return b;
-}
+  GivenBytes(const GivenBytes&) = delete;
+  GivenBytes& operator=(const GivenBytes&) = delete;
+  std::span<const std::byte> all() const { return bytes_; }
 
-/// to_bytes and from_bytes of keys and tensors, without the GIL.
+ private:
+  Bytes copy_;
+  std::span<const std::byte> bytes_;
+};
+
+/// to_bytes of keys and tensors, without the GIL.
 template <class T>
 nb::bytes written(const T& object) {
   Bytes b;
@@ -105,40 +118,6 @@ nb::bytes written(const T& object) {
     b = object.to_bytes();
   }
   return bytes_of(b);
-}
-
-template <class T>
-T parse(const nb::object& b) {
-  const Bytes raw = bytes_from(b);
-  const Released released;
-  return T::from_bytes(raw);
-}
-
-/// Tensors from files and messages, without the GIL and without a copy of a message that cannot change.
-template <class T>
-void bind_reading(nb::module_& m, const std::string& prefix) {
-  using namespace nb::literals;
-  constexpr std::size_t kAny = Allowed{}.bytes;
-  m.def((prefix + "ciphertext_from_bytes").c_str(),
-        [](const nb::object& data, std::size_t limit, const std::string& parameters) {
-          Bytes copied;  // of what others may change meanwhile
-          std::span<const std::byte> bytes;
-          if (PyBytes_Check(data.ptr())) {
-            bytes = {reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(data.ptr())),
-                     static_cast<std::size_t>(PyBytes_GET_SIZE(data.ptr()))};
-          } else {
-            bytes = copied = bytes_from(data);
-          }
-          const Released released;
-          return T::from_bytes(bytes, {limit, parameters});
-        },
-        "data"_a, "limit"_a = kAny, "parameters"_a = "");
-  m.def((prefix + "load_ciphertext").c_str(),
-        [](const std::string& path, std::size_t limit, const std::string& parameters) {
-          const Released released;
-          return T::load(path, {limit, parameters});
-        },
-        "path"_a, "limit"_a = kAny, "parameters"_a = "");
 }
 
 /// What a null device has counted, by kernel.

@@ -1,8 +1,8 @@
 // Parameters, keys, tensors and operations of CKKS.
 #include "heliograph/ckks.h"
 
-#include "arrays.h"
 #include "bindings.h"
+#include "objects.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -70,53 +70,25 @@ void bind_spec(nb::module_& m) {
       "depth"_a, "precision"_a, "integer_bits"_a, "slots"_a, "edition"_a, Unlocked());
 }
 
+const Names kNames{"Ckks", "ckks_"};
+
 void bind_parameters(nb::module_& m) {
-  nb::class_<Parameters>(m, "CkksParameters")
-      .def(nb::init<const Spec&>(), "spec"_a, Unlocked())
-      .def("on_device", &Parameters::on_device, "device"_a, Unlocked())
-      .def_prop_ro("spec", &Parameters::spec, nb::rv_policy::copy)
-      .def_prop_ro("device", &Parameters::device)
-      .def_prop_ro("log_q", &Parameters::log_q)
-      .def_prop_ro("log_qp", &Parameters::log_qp)
-      .def_prop_ro("secure", &Parameters::secure)
-      .def_prop_ro("security_bits", &Parameters::security_bits)
-      .def_prop_ro("slots", &Parameters::slots)
+  bind_parameters_of<Parameters>(m, kNames)
       .def_prop_ro("top_level", &Parameters::top_level)
       .def("scale", &Parameters::scale, "level"_a)
       .def("level_limbs", &Parameters::level_limbs, "level"_a)
-      .def_prop_ro("hash", &Parameters::hash)
-      .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1, "level"_a = 0)
-      .def_prop_ro("switch_key_bytes", &Parameters::switch_key_bytes)
-      .def("require_memory", &Parameters::require_memory, "bytes"_a, "purpose"_a)
-      .def_prop_ro("free_memory", &Parameters::free_memory)
-      .def("counts", [](const Parameters& p) { return counts_of(p.counts()); })
-      .def("reset_counts", &Parameters::reset_counts)
-      .def_prop_ro("peak_bytes", &Parameters::peak_bytes)
-      .def("__eq__",
-           [](const Parameters& a, const nb::object& b) {
-             return nb::isinstance<Parameters>(b) && a == nb::cast<const Parameters&>(b);
-           })
-      .def("__hash__", [](const Parameters& a) { return std::hash<std::string>()(a.hash()); });
+      .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1, "level"_a = 0);
 }
 
 void bind_ciphertext(nb::module_& m) {
-  nb::class_<Ciphertext>(m, "CkksCiphertext")
-      .def_prop_ro("parameters", &Ciphertext::parameters)
-      .def_prop_ro("key_id", &Ciphertext::key_id)
-      .def_prop_ro("shape", &Ciphertext::shape)
+  bind_ciphertext_of<Ciphertext>(m, kNames)
       .def_prop_ro("degree", &Ciphertext::degree)
       .def_prop_ro("level", &Ciphertext::level)
       .def_prop_ro("scale", &Ciphertext::scale)
       .def_prop_ro("slots", &Ciphertext::slots)
       .def_prop_ro("complex", &Ciphertext::complex)
-      .def_prop_ro("seeded", &Ciphertext::seeded)
       .def_prop_ro("precision", &Ciphertext::precision)
-      .def_prop_ro("fresh", &Ciphertext::fresh)
-      .def_prop_ro("nbytes", &Ciphertext::bytes)
-      .def("wait", &Ciphertext::wait, Unlocked())
-      .def("to_bytes", &written<Ciphertext>)
-      .def("save", &Ciphertext::save, "path"_a, Unlocked());
-  bind_reading<Ciphertext>(m, "ckks_");
+      .def_prop_ro("fresh", &Ciphertext::fresh);
   nb::class_<Plaintext>(m, "CkksPlaintext")
       .def_prop_ro("shape", &Plaintext::shape)
       .def_prop_ro("parameters", &Plaintext::parameters)
@@ -132,7 +104,7 @@ void bind_ciphertext(nb::module_& m) {
       "parameters"_a, "values"_a, "complex"_a, "level"_a = 0, "scale"_a = 0.0);
 }
 
-/// encrypt, to_bytes and save, which both keys have.
+/// What both keys that encrypt have.
 template <class Key>
 void bind_encryption(nb::class_<Key>& k) {
   k.def(
@@ -145,20 +117,12 @@ void bind_encryption(nb::class_<Key>& k) {
         return key.encrypt(v, level, p, bound);
       },
       "values"_a, "complex"_a, "level"_a = 0, "progress"_a = nb::none(), "bound"_a = 0.0);
-  k.def_prop_ro("parameters", &Key::parameters);
-  k.def_prop_ro("key_id", &Key::key_id);
-  k.def("save", &Key::save, "path"_a, Unlocked());
 }
 
 void bind_secret_key(nb::module_& m) {
-  nb::class_<SecretKey> secret(m, "CkksSecretKey");
+  nb::class_<SecretKey> secret = bind_secret_key_of<SecretKey>(m, kNames);
   bind_encryption(secret);
-  secret.def_static("generate", &SecretKey::generate, "parameters"_a, Unlocked())
-      .def_static("generate_for_test",
-                  [](const Parameters& p, const nb::bytes& seed) {
-                    return SecretKey::generate_for_test(p, std::string(seed.c_str(), seed.size()));
-                  })
-      .def("public_key", &SecretKey::public_key, Unlocked())
+  secret.def("public_key", &SecretKey::public_key, Unlocked())
       .def(
           "evaluation_keys",
           [](const SecretKey& k, bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
@@ -194,28 +158,16 @@ void bind_secret_key(nb::module_& m) {
             return array_from(std::move(values));
           },
           "ciphertext"_a, "noise_bits"_a, "precision"_a, "progress"_a = nb::none(), "checked"_a = false);
-  m.def("ckks_load_secret_key", &SecretKey::load, "path"_a, Unlocked());
 }
 
 void bind_keys(nb::module_& m) {
-  nb::class_<PublicKey> public_key(m, "CkksPublicKey");
+  nb::class_<PublicKey> public_key = bind_open_key<PublicKey>(m, kNames, "PublicKey", "public_key");
   bind_encryption(public_key);
-  public_key.def("to_bytes", &written<PublicKey>);
-  m.def("ckks_public_key_from_bytes", &parse<PublicKey>);
-  m.def("ckks_load_public_key", &PublicKey::load, "path"_a, Unlocked());
-  nb::class_<EvaluationKeys>(m, "CkksEvaluationKeys")
-      .def_prop_ro("parameters", &EvaluationKeys::parameters)
-      .def_prop_ro("key_id", &EvaluationKeys::key_id)
+  bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys")
       .def_prop_ro("relinearize", &EvaluationKeys::has_relinearization)
       .def_prop_ro("conjugate", &EvaluationKeys::has_conjugation)
-      .def_prop_ro("rotations", &EvaluationKeys::rotations)
-      .def_prop_ro("nbytes", &EvaluationKeys::bytes)
-      .def("to_bytes", &written<EvaluationKeys>)
-      .def("save", &EvaluationKeys::save, "path"_a, Unlocked());
-  m.def("ckks_evaluation_keys_from_bytes", &parse<EvaluationKeys>);
-  m.def("ckks_load_evaluation_keys", &EvaluationKeys::load, "path"_a, Unlocked());
+      .def_prop_ro("rotations", &EvaluationKeys::rotations);
   bind_secret_key(m);
-  m.def("ckks_inspect", &ckks::inspect, "path"_a, Unlocked());
 }
 
 void bind_arithmetic(nb::module_& m) {

@@ -1,9 +1,10 @@
 // Parameters, keys and tensors of BFV and BGV.
-#include "arrays.h"
 #include "bindings.h"
 #include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
 #include "heliograph/device.h"
+#include "heliograph/files.h"
+#include "objects.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -94,54 +95,27 @@ void bind_spec(nb::module_& m) {
   m.def("sum_ceiling", &sum_ceiling, Unlocked());
 }
 
+const Names kNames{"", ""};
+
 void bind_parameters(nb::module_& m) {
   using exact::Parameters;
-  nb::class_<Parameters>(m, "Parameters")
-      .def(nb::init<const exact::Spec&>(), "spec"_a, Unlocked())
-      .def("on_device", &Parameters::on_device, "device"_a, Unlocked())
-      .def_prop_ro("spec", &Parameters::spec, nb::rv_policy::copy)
-      .def_prop_ro("device", &Parameters::device)
-      .def_prop_ro("log_q", &Parameters::log_q)
-      .def_prop_ro("log_qp", &Parameters::log_qp)
-      .def_prop_ro("secure", &Parameters::secure)
-      .def_prop_ro("security_bits", &Parameters::security_bits)
-      .def_prop_ro("slots", &Parameters::slots)
+  bind_parameters_of<Parameters>(m, kNames)
       .def_prop_ro("has_slots", &Parameters::has_slots)
-      .def_prop_ro("hash", &Parameters::hash)
-      .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1)
-      .def_prop_ro("switch_key_bytes", &Parameters::switch_key_bytes)
-      .def("require_memory", &Parameters::require_memory, "bytes"_a, "purpose"_a)
-      .def_prop_ro("free_memory", &Parameters::free_memory)
-      .def("counts", [](const Parameters& p) { return counts_of(p.counts()); })
-      .def("reset_counts", &Parameters::reset_counts)
-      .def_prop_ro("peak_bytes", &Parameters::peak_bytes)
-      .def("__eq__",
-           [](const Parameters& a, const nb::object& b) {
-             return nb::isinstance<Parameters>(b) && a == nb::cast<const Parameters&>(b);
-           })
-      .def("__hash__", [](const Parameters& a) { return std::hash<std::string>()(a.hash()); });
+      .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1);
 }
 
 void bind_ciphertext(nb::module_& m) {
-  nb::class_<Ciphertext>(m, "Ciphertext")
-      .def_prop_ro("parameters", &Ciphertext::parameters)
-      .def_prop_ro("key_id", &Ciphertext::key_id)
-      .def_prop_ro("shape", &Ciphertext::shape)
+  bind_ciphertext_of<Ciphertext>(m, kNames)
       .def_prop_ro("degree", &Ciphertext::degree)
       .def_prop_ro("level", &Ciphertext::level)
       .def_prop_ro("slots", &Ciphertext::slots)
       .def_prop_ro("packing",
                    [](const Ciphertext& c) { return c.packing() == exact::Packing::slots ? "slots" : "coefficients"; })
-      .def_prop_ro("seeded", &Ciphertext::seeded)
       .def_prop_ro("plain_moduli", &Ciphertext::plain_moduli)
       .def_prop_ro("first_modulus", &Ciphertext::first_modulus)
       .def_prop_ro("noise_budget", &Ciphertext::noise_budget)
       .def_prop_ro("fresh", &Ciphertext::fresh)
-      .def_prop_ro("vouched", &Ciphertext::vouched)
-      .def_prop_ro("nbytes", &Ciphertext::bytes)
-      .def("wait", &Ciphertext::wait, Unlocked())
-      .def("to_bytes", &written<Ciphertext>)
-      .def("save", &Ciphertext::save, "path"_a, Unlocked());
+      .def_prop_ro("vouched", &Ciphertext::vouched);
   nb::class_<exact::Plaintext>(m, "Plaintext")
       .def_prop_ro("shape", &exact::Plaintext::shape)
       .def_prop_ro("parameters", &exact::Plaintext::parameters);
@@ -155,7 +129,7 @@ void bind_ciphertext(nb::module_& m) {
       "parameters"_a, "values"_a, "packing"_a);
 }
 
-/// encrypt, to_bytes and save, which both keys have.
+/// What both keys that encrypt have.
 template <class Key>
 void bind_encryption(nb::class_<Key>& k) {
   k.def(
@@ -168,33 +142,19 @@ void bind_encryption(nb::class_<Key>& k) {
         return key.encrypt(v, packing_of(packing), p, {first_modulus, moduli});
       },
       "values"_a, "packing"_a, "progress"_a = nb::none(), "first_modulus"_a = 0, "moduli"_a = 0);
-  k.def_prop_ro("parameters", &Key::parameters);
-  k.def_prop_ro("key_id", &Key::key_id);
-  k.def("save", &Key::save, "path"_a, Unlocked());
 }
 
 void bind_keys(nb::module_& m) {
   using namespace exact;
-  nb::class_<PublicKey> public_key(m, "PublicKey");
+  nb::class_<PublicKey> public_key = bind_open_key<PublicKey>(m, kNames, "PublicKey", "public_key");
   bind_encryption(public_key);
-  public_key.def("to_bytes", &written<PublicKey>);
-  nb::class_<EvaluationKeys>(m, "EvaluationKeys")
-      .def_prop_ro("parameters", &EvaluationKeys::parameters)
-      .def_prop_ro("key_id", &EvaluationKeys::key_id)
+  bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys")
       .def_prop_ro("relinearize", &EvaluationKeys::has_relinearization)
       .def_prop_ro("rotations", &EvaluationKeys::rotations)
-      .def_prop_ro("columns", &EvaluationKeys::has_columns)
-      .def_prop_ro("nbytes", &EvaluationKeys::bytes)
-      .def("to_bytes", &written<EvaluationKeys>)
-      .def("save", &EvaluationKeys::save, "path"_a, Unlocked());
-  nb::class_<SecretKey> secret(m, "SecretKey");
+      .def_prop_ro("columns", &EvaluationKeys::has_columns);
+  nb::class_<SecretKey> secret = bind_secret_key_of<SecretKey>(m, kNames);
   bind_encryption(secret);
-  secret.def_static("generate", &SecretKey::generate, "parameters"_a, Unlocked())
-      .def_static("generate_for_test",
-                  [](const Parameters& p, const nb::bytes& seed) {
-                    return SecretKey::generate_for_test(p, std::string(seed.c_str(), seed.size()));
-                  })
-      .def("public_key", &SecretKey::public_key, Unlocked())
+  secret.def("public_key", &SecretKey::public_key, Unlocked())
       .def(
           "evaluation_keys",
           [](const SecretKey& k, bool relinearize, std::vector<std::int64_t> rotations, bool columns,
@@ -220,12 +180,6 @@ void bind_keys(nb::module_& m) {
           },
           "ciphertext"_a, "progress"_a = nb::none(), "beyond_estimate"_a = false)
       .def("noise_budget", &SecretKey::noise_budget, "ciphertext"_a, "beyond_estimate"_a = false, Unlocked());
-  bind_reading<Ciphertext>(m, "");
-  m.def("public_key_from_bytes", &parse<PublicKey>);
-  m.def("evaluation_keys_from_bytes", &parse<EvaluationKeys>);
-  m.def("load_public_key", &PublicKey::load, "path"_a, Unlocked());
-  m.def("load_evaluation_keys", &EvaluationKeys::load, "path"_a, Unlocked());
-  m.def("load_secret_key", &SecretKey::load, "path"_a, Unlocked());
   m.def("inspect", &inspect, "path"_a, Unlocked());
   m.def("kind_of", &kind_of, "path"_a, Unlocked());
 }

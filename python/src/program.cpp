@@ -106,9 +106,9 @@ void bind_program(nb::module_& m) {
   m.def(
       "program_from_bytes",
       [](const nb::object& data) {
-        const Bytes bytes = bytes_from(data);
+        const GivenBytes bytes(data);
         const Released released;
-        return RecordedProgram::from_bytes(bytes);
+        return RecordedProgram::from_bytes(bytes.all());
       },
       "data"_a);
   m.def("load_program", &RecordedProgram::load, "path"_a, Unlocked());

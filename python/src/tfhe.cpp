@@ -1,8 +1,8 @@
 // Parameters, keys, tensors and operations of TFHE.
 #include "heliograph/tfhe.h"
 
-#include "arrays.h"
 #include "bindings.h"
+#include "objects.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -68,22 +68,14 @@ void bind_spec(nb::module_& m) {
   m.def("tfhe_operations", &tfhe::operations);
 }
 
+const Names kNames{"Tfhe", "tfhe_"};
+
 void bind_parameters(nb::module_& m) {
-  nb::class_<Parameters>(m, "TfheParameters")
-      .def(nb::init<const Spec&>(), "spec"_a, Unlocked())
-      .def("on_device", &Parameters::on_device, "device"_a, Unlocked())
-      .def_prop_ro("spec", &Parameters::spec, nb::rv_policy::copy)
-      .def_prop_ro("device", &Parameters::device)
-      .def_prop_ro("secure", &Parameters::secure)
-      .def_prop_ro("security_bits", &Parameters::security_bits)
+  bind_parameters_of<Parameters>(m, kNames)
       .def_prop_ro("log2_failure", &Parameters::log2_failure)
-      .def_prop_ro("hash", &Parameters::hash)
       .def_prop_ro("lwe_bytes", &Parameters::lwe_bytes)
       .def_prop_ro("bootstrap_key_bytes", &Parameters::bootstrap_key_bytes)
-      .def_prop_ro("switch_key_bytes", &Parameters::switch_key_bytes)
-      .def_prop_ro("free_memory", &Parameters::free_memory)
       .def_prop_ro("parallel_bootstraps", &Parameters::parallel_bootstraps)
-      .def("require_memory", &Parameters::require_memory, "bytes"_a, "purpose"_a)
       .def("predicted",
            [](const Parameters& p) {
              const tfhe::Variances v = p.predicted();
@@ -106,47 +98,18 @@ void bind_parameters(nb::module_& m) {
             }
             return std::pair(c.bootstraps, c.layers);
           },
-          "name"_a, "arguments"_a, "type"_a, "variant"_a, "goal"_a, "operands"_a)
-      .def("__eq__",
-           [](const Parameters& a, const nb::object& b) {
-             return nb::isinstance<Parameters>(b) && a == nb::cast<const Parameters&>(b);
-           })
-      .def("__hash__", [](const Parameters& a) { return std::hash<std::string>()(a.hash()); });
+          "name"_a, "arguments"_a, "type"_a, "variant"_a, "goal"_a, "operands"_a);
 }
 
 void bind_ciphertext(nb::module_& m) {
-  nb::class_<Ciphertext>(m, "TfheCiphertext")
-      .def_prop_ro("parameters", &Ciphertext::parameters)
-      .def_prop_ro("key_id", &Ciphertext::key_id)
-      .def_prop_ro("shape", &Ciphertext::shape)
+  bind_ciphertext_of<Ciphertext>(m, kNames)
       .def_prop_ro("type", [](const Ciphertext& c) { return c.type().text(); })
-      .def_prop_ro("wires", &Ciphertext::wires)
-      .def_prop_ro("seeded", &Ciphertext::seeded)
-      .def_prop_ro("nbytes", &Ciphertext::bytes)
-      .def("wait", &Ciphertext::wait, Unlocked())
-      .def("to_bytes", &written<Ciphertext>)
-      .def("save", &Ciphertext::save, "path"_a, Unlocked());
-  bind_reading<Ciphertext>(m, "tfhe_");
+      .def_prop_ro("wires", &Ciphertext::wires);
 }
 
 void bind_keys(nb::module_& m) {
-  nb::class_<EvaluationKeys>(m, "TfheEvaluationKeys")
-      .def_prop_ro("parameters", &EvaluationKeys::parameters)
-      .def_prop_ro("key_id", &EvaluationKeys::key_id)
-      .def_prop_ro("nbytes", &EvaluationKeys::bytes)
-      .def("to_bytes", &written<EvaluationKeys>)
-      .def("save", &EvaluationKeys::save, "path"_a, Unlocked());
-  m.def("tfhe_evaluation_keys_from_bytes", &parse<EvaluationKeys>);
-  m.def("tfhe_load_evaluation_keys", &EvaluationKeys::load, "path"_a, Unlocked());
-  nb::class_<SecretKey>(m, "TfheSecretKey")
-      .def_static("generate", &SecretKey::generate, "parameters"_a, Unlocked())
-      .def_static("generate_for_test",
-                  [](const Parameters& p, const nb::bytes& seed) {
-                    return SecretKey::generate_for_test(p, std::string(seed.c_str(), seed.size()));
-                  })
-      .def_prop_ro("parameters", &SecretKey::parameters)
-      .def_prop_ro("key_id", &SecretKey::key_id)
-      .def("save", &SecretKey::save, "path"_a, Unlocked())
+  bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys");
+  bind_secret_key_of<SecretKey>(m, kNames)
       .def(
           "evaluation_keys",
           [](const SecretKey& k, const nb::object& progress) {
@@ -190,8 +153,6 @@ void bind_keys(nb::module_& m) {
             return array_of(std::move(errors), shape);
           },
           "ciphertext"_a);
-  m.def("tfhe_load_secret_key", &SecretKey::load, "path"_a, Unlocked());
-  m.def("tfhe_inspect", &tfhe::inspect, "path"_a, Unlocked());
 }
 
 void bind_computing(nb::module_& m) {

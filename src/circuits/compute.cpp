@@ -111,7 +111,7 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
   if (operands.empty()) throw ParameterError(operation.name + " takes at least one encrypted operand");
   std::vector<Type> types;
   for (const Ciphertext& c : operands) {
-    require_same(c.data(), data.context, data.id, operation.name.c_str());
+    require_same(c.data(), data.context, data.id(), operation.name.c_str());
     types.push_back(c.type());
   }
   const std::vector<Type> results = circuits::result_types(operation, types);
@@ -126,7 +126,7 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
   if (items == 0) {
     circuits::circuit_for(encoding, operation, types, 1, parallel);  // refuses what it refuses of any shape
     for (std::size_t i = 0; i < results.size(); ++i)
-      made.push_back(make_ciphertext(data.context, data.id, results[i], data.context->tensor(shape, wires[i])));
+      made.push_back(make_ciphertext(data.context, data.id(), results[i], data.context->tensor(shape, wires[i])));
     return made;
   }
   const Widened widened(operands, shape);
@@ -149,7 +149,7 @@ std::vector<Ciphertext> compute(const EvaluationKeys& keys, const Operation& ope
   }
   if (outputs.size() < results.size()) outputs = run(data, circuit, inputs, wires, progress);
   for (std::size_t i = 0; i < results.size(); ++i)
-    made.push_back(make_ciphertext(data.context, data.id, results[i], outputs[i].broadcast_to(shape)));
+    made.push_back(make_ciphertext(data.context, data.id(), results[i], outputs[i].broadcast_to(shape)));
   return made;
 }
 

@@ -74,13 +74,13 @@ struct Parameters {
   }
 };
 
-template <class Spec, class Read, class Hash>
-auto opened(const io::Json& json, Read read, Hash hash) {
-  const Spec spec = read(json.object_at("parameters"));
-  require_saved(json.string_at("parameter_hash", 128) == hash(spec),
+template <class C>
+AnyContext opened(const io::Json& json) {
+  const auto spec = C::spec_from(json.object_at("parameters"));
+  require_saved(json.string_at("parameter_hash", 128) == hash_of(spec),
                 "a saved program's parameters are not those of their hash");
   try {
-    return open_context(spec);
+    return schemes::open_context<C>(spec);
   } catch (const ParameterError& e) {
     throw DamagedFileError(std::string("a saved program's parameters are impossible: ") + e.what());
   }
@@ -89,13 +89,9 @@ auto opened(const io::Json& json, Read read, Hash hash) {
 AnyContext context_from(const io::Json& json) {
   json.require_only({"scheme", "parameters", "parameter_hash"}, "a saved program's parameters");
   const std::string& scheme = json.string_at("scheme", 16);
-  if (scheme == kSchemes[0]) {
-    return opened<exact::Spec>(json, exact::spec_from_json, [](const exact::Spec& s) { return exact::hash_of(s); });
-  }
-  if (scheme == kSchemes[1])
-    return opened<ckks::Spec>(json, ckks::spec_from_json, [](const ckks::Spec& s) { return ckks::hash_of(s); });
-  if (scheme == kSchemes[2])
-    return opened<tfhe::Spec>(json, tfhe::spec_from_json, [](const tfhe::Spec& s) { return tfhe::hash_of(s); });
+  if (scheme == kSchemes[0]) return opened<exact::Context>(json);
+  if (scheme == kSchemes[1]) return opened<ckks::Context>(json);
+  if (scheme == kSchemes[2]) return opened<tfhe::Context>(json);
   throw DamagedFileError("a saved program is of a scheme that does not exist");
 }
 

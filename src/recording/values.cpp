@@ -105,9 +105,9 @@ void add_keys(Text& to, const ckks::EvaluationKeys& keys) { add_rlwe_keys(to, ke
 void add_keys(Text& to, const tfhe::EvaluationKeys& keys) { to.add(true), to.add(keys.data().context.get()); }
 
 std::optional<KeyId> key_of(const std::monostate&) { return std::nullopt; }
-std::optional<KeyId> key_of(const exact::EvaluationKeys& keys) { return keys.data().keys.id; }
-std::optional<KeyId> key_of(const ckks::EvaluationKeys& keys) { return keys.data().keys.id; }
-std::optional<KeyId> key_of(const tfhe::EvaluationKeys& keys) { return keys.data().id; }
+std::optional<KeyId> key_of(const exact::EvaluationKeys& keys) { return keys.data().id(); }
+std::optional<KeyId> key_of(const ckks::EvaluationKeys& keys) { return keys.data().id(); }
+std::optional<KeyId> key_of(const tfhe::EvaluationKeys& keys) { return keys.data().id(); }
 
 std::optional<KeyId> key_of(const AnyCiphertext& x) {
   return std::visit([](const auto& c) { return key_of(c.data()); }, x);

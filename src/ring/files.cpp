@@ -1,6 +1,31 @@
 #include "ring/files.h"
 
+#include "io/sha256.h"
+
 namespace heliograph::ring {
+
+FileType parts_of(const std::string& type) {
+  constexpr std::string_view project = "heliograph.";
+  const std::size_t dot = type.find('.', project.size());
+  if (!type.starts_with(project) || dot == std::string::npos) return {};
+  return {.scheme = type.substr(project.size(), dot - project.size()), .kind = type.substr(dot + 1)};
+}
+
+void check_hash(const io::Container& from, const std::function<std::string(bool named)>& hash) {
+  const std::string& stored = from.header.string_at("parameter_hash", 64);
+  if (stored != hash(false) && (from.version > 1 || stored != hash(true)))
+    throw DamagedFileError("the parameters do not match their hash");
+}
+
+KeyId key_of(const io::Container& from) { return io::bytes_from_hex<16>(from.header.string_at("key", 32), "the key id"); }
+
+math::Key256 seed_from(const io::Json& json, std::string_view what) {
+  return io::bytes_from_hex<32>(json.as_string(what, 64), "a seed");
+}
+
+void require_arrays(const io::Container& from, std::size_t count) {
+  if (from.arrays.size() != count) throw DamagedFileError("the file has another number of arrays than its kind");
+}
 
 device::Shape read_shape(const io::Container& from, std::size_t each, std::size_t limit, const device::Session& session) {
   constexpr std::size_t kMaxLength = std::size_t{1} << 32;

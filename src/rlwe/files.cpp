@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "io/sha256.h"
+#include "rlwe/key_holder.h"
 #include "rlwe/noise.h"
 
 namespace heliograph::rlwe {
@@ -26,16 +26,11 @@ void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t
 
 const char* dtype_of(Word word) { return word == Word::w64 ? "u64" : "u32"; }
 
-void Payload::add(const std::string& name, const RnsTensor& t) {
+void add(ring::Payload& to, const std::string& name, const RnsTensor& t, ring::Words words) {
   std::vector<std::size_t> shape = t.shape();
   shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
-  add(name, dtype_of(t.view().word), std::move(shape), std::make_shared<const Bytes>(read(t)));
-}
-
-void Payload::add(const std::string& name, const char* dtype, std::vector<std::size_t> shape,
-                  std::shared_ptr<const Bytes> words) {
-  container.arrays.push_back({name, dtype, std::move(shape), *words});
-  pieces.push_back(std::move(words));
+  const auto read = words == ring::Words::everywhere ? ring::download : gather;
+  to.add(name, dtype_of(t.view().word), std::move(shape), std::make_shared<const std::vector<std::byte>>(read(t)));
 }
 
 std::span<const std::byte> read_words(const io::Container& from, const std::string& name, const Context& c,
@@ -85,24 +80,12 @@ std::vector<double> figures_from(const io::Container& from, const char* name, st
   return figures;
 }
 
-void check_hash(const io::Container& from, const std::function<std::string(bool named)>& hash) {
-  const std::string& stored = from.header.string_at("parameter_hash", 64);
-  if (stored != hash(false) && (from.version > 1 || stored != hash(true)))
-    throw DamagedFileError("the parameters do not match their hash");
-}
-
-KeyId key_of(const io::Container& from) { return io::bytes_from_hex<16>(from.header.string_at("key", 32), "the key id"); }
-
-math::Key256 seed_from(const io::Json& json, std::string_view what) {
-  return io::bytes_from_hex<32>(json.as_string(what, 64), "a seed");
-}
-
 SecretKey read_secret_key(const io::Container& from, std::shared_ptr<Context> context) {
   const std::span<const std::byte> raw = from.array("secret", "i8", {context->parameters().n}).data;
   SecretVector<signed char> coefficients(raw.size());
   std::memcpy(coefficients.data(), raw.data(), raw.size());
   mark_secret(coefficients.data(), coefficients.size());
-  return SecretKey(std::move(context), std::move(coefficients), key_of(from));
+  return SecretKey(std::move(context), std::move(coefficients), ring::key_of(from));
 }
 
 }  // namespace heliograph::rlwe

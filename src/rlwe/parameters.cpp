@@ -45,6 +45,15 @@ int largest_secure_log_qp(std::size_t n) {
 
 bool is_secure(const RingParameters& p) { return p.log_qp() <= largest_secure_log_qp(p.n); }
 
+void require_security(const RingParameters& p, bool insecure) {
+  if (insecure || is_secure(p)) return;
+  const int bound = largest_secure_log_qp(p.n);
+  throw SecurityError("log QP = " + std::to_string(static_cast<int>(std::ceil(p.log_qp()))) +
+                      " at N = " + std::to_string(p.n) + " is below 128 bits of security (" +
+                      (bound ? "at most " + std::to_string(bound) : std::string("N must be 2^10 to 2^17")) +
+                      "); say insecure=True to use it all the same");
+}
+
 int rough_security_bits(const RingParameters& p) {
   return is_secure(p) ? 128 : static_cast<int>(128.0 * largest_secure_log_qp(p.n) / p.log_qp());
 }

@@ -35,6 +35,9 @@ int largest_secure_log_qp(std::size_t n);
 /// True where the table allows `parameters`.
 bool is_secure(const RingParameters& parameters);
 
+/// Throws SecurityError where it does not, unless the user said that the set is insecure.
+void require_security(const RingParameters& parameters, bool insecure);
+
 /// A rough level in bits: 128 scaled by table bound over log QP. For telling a person how far off a set is.
 int rough_security_bits(const RingParameters& parameters);
 

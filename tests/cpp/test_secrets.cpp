@@ -11,6 +11,7 @@
 
 #include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
+#include "heliograph/files.h"
 #include "io/sha256.h"
 #include "mesh/mesh.h"
 #include "ranks_rig.h"
@@ -306,8 +307,8 @@ TEST(RankBody, DISABLED_ReadsAndWritesOnTheFirst) {
     ASSERT_EQ(static_cast<std::int64_t>(got[i]), integer(i) * (integer(i) + 1) % kPlain) << i;
   EXPECT_EQ(bfv::Ciphertext::load("x.hg").to_bytes(), x.to_bytes());
   EXPECT_EQ(bfv::Ciphertext::from_bytes(x.to_bytes()).key_id(), x.key_id());
-  EXPECT_EQ(bfv::kind_of("keys.hg"), "evaluation-keys");
-  EXPECT_TRUE(holds(bfv::inspect("x.hg"), "heliograph.bgv.ciphertext"));
+  EXPECT_EQ(kind_of("keys.hg"), "evaluation-keys");
+  EXPECT_TRUE(holds(inspect("x.hg"), "heliograph.bgv.ciphertext"));
 
   const ckks::SecretKey numbers_key = ckks::SecretKey::generate(ckks::Parameters(ckks_spec()));
   numbers_key.save("numbers-secret.hg");

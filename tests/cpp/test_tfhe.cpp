@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "heliograph/files.h"
 #include "schemes/tfhe/encoding.h"
 #include "schemes/tfhe/run.h"
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "heliograph/ckks.h"
+#include "heliograph/files.h"
 #include "shapes.h"
 
 namespace heliograph::fuzz {
@@ -129,7 +130,7 @@ void run_evaluation_keys(std::span<const std::byte> input) {
 void run_secret_key(std::span<const std::byte> input) {
   const Party& p = party();
   const MemoryFile file(input);
-  attempt([&] { ckks::inspect(file.path()); });
+  attempt([&] { inspect(file.path()); });
   attempt([&] {
     const SecretKey key = SecretKey::load(file.path());
     if (choice(input, 16) != 0) return;

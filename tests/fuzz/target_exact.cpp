@@ -1,6 +1,7 @@
 // Objects of BFV and BGV: what is read is used, by itself and with the keys it should belong to.
 #include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
+#include "heliograph/files.h"
 #include "shapes.h"
 
 namespace heliograph::fuzz {
@@ -144,8 +145,8 @@ template <bool bgv>
 void run_secret_key(std::span<const std::byte> input) {
   const Party& p = party<bgv>();
   const MemoryFile file(input);
-  attempt([&] { bfv::inspect(file.path()); });
-  attempt([&] { bfv::kind_of(file.path()); });
+  attempt([&] { inspect(file.path()); });
+  attempt([&] { kind_of(file.path()); });
   attempt([&] {
     const SecretKey key = SecretKey::load(file.path());
     if (choice(input, 16) != 0) return;

@@ -1,4 +1,5 @@
 // Objects of TFHE: what is read is used, by itself and with the keys it should belong to.
+#include "heliograph/files.h"
 #include "heliograph/tfhe.h"
 #include "shapes.h"
 
@@ -118,7 +119,7 @@ void run_evaluation_keys(std::span<const std::byte> input) {
 void run_secret_key(std::span<const std::byte> input) {
   const Party& p = party();
   const MemoryFile file(input);
-  attempt([&] { tfhe::inspect(file.path()); });
+  attempt([&] { inspect(file.path()); });
   attempt([&] {
     const SecretKey key = SecretKey::load(file.path());
     if (choice(input, 16) != 0) return;

@@ -13,26 +13,6 @@ namespace heliograph::ckks {
 
 namespace {
 
-rlwe::RingParameters ring_parameters(const Spec& s) {
-  if (s.edition != "w64" && s.edition != "w32")
-    throw ParameterError("there is no edition \"" + s.edition + "\"; there are w64 and w32");
-  return {.n = s.n,
-          .word = s.edition == "w32" ? math::Word::w32 : math::Word::w64,
-          .chain = s.chain,
-          .special = s.special,
-          .digits = s.digits,
-          .levels = s.levels};
-}
-
-void check_security(const Spec& s, const rlwe::RingParameters& r) {
-  if (rlwe::is_secure(r) || s.insecure) return;
-  const int bound = rlwe::largest_secure_log_qp(s.n);
-  throw SecurityError("log QP = " + std::to_string(static_cast<int>(std::ceil(r.log_qp()))) +
-                      " at N = " + std::to_string(s.n) + " is below 128 bits of security (" +
-                      (bound ? "at most " + std::to_string(bound) : std::string("N must be 2^10 to 2^17")) +
-                      "); say insecure=True to use it all the same");
-}
-
 void check_levels(const Spec& s) {
   for (const auto& level : s.levels) {
     require<ParameterError>(!level.empty() && level.back() < s.chain.size(),
@@ -55,19 +35,17 @@ const Spec& checked(const Spec& s) {
 
 }  // namespace
 
-Context::Context(Spec spec, std::shared_ptr<device::Device> own_device)
-    : spec_(checked(spec)), hash_(hash_of(spec_)), own_device_(std::move(own_device)), noise_(spec_.n), embedding_(spec_.n) {
-  const rlwe::RingParameters r = ring_parameters(spec_);
-  check_security(spec_, r);
-  rlwe_ = std::make_shared<rlwe::Context>(own_device_ ? *own_device_ : mesh::default_device(), r);
-  const std::size_t top = rlwe_->top_level();
+Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
+    : RingContext(checked(given), std::move(own_device)), noise_(spec().n), embedding_(spec().n) {
+  open();
+  const std::size_t top = rlwe().top_level();
   scales_.resize(top), ratios_.resize(top);
   for (std::size_t level = 1; level <= top; ++level)
-    log_moduli_.push_back(rlwe::log2_product(rlwe_->moduli(rlwe_->chain(level))));
-  scales_[top - 1] = fresh_scale(spec_.log_scale);
+    log_moduli_.push_back(rlwe::log2_product(rlwe().moduli(rlwe().chain(level))));
+  scales_[top - 1] = fresh_scale(spec().log_scale);
   for (std::size_t level = top; level > 1; --level) {
-    const device::PrimeList from = rlwe_->chain(level), to = rlwe_->chain(level - 1);
-    ratios_[level - 1] = modulus_ratio(rlwe_->moduli(from), rlwe_->moduli(to));
+    const device::PrimeList from = rlwe().chain(level), to = rlwe().chain(level - 1);
+    ratios_[level - 1] = modulus_ratio(rlwe().moduli(from), rlwe().moduli(to));
     scales_[level - 2] = scales_[level - 1] * scales_[level - 1] / ratios_[level - 1];
     require<ParameterError>(ratios_[level - 1] > 2 && scales_[level - 2] > 2 && std::isfinite(scales_[level - 2]),
                             "each level's modulus is larger than the one below by about the scale");
@@ -84,10 +62,10 @@ std::size_t Context::require_level(std::size_t level) const {
 }
 
 device::PrimeList Context::primes_up_to(std::size_t level) const {
-  if (spec_.levels.empty()) return rlwe_->chain(level);
-  std::vector<bool> wanted(spec_.chain.size());
+  if (spec().levels.empty()) return rlwe().chain(level);
+  std::vector<bool> wanted(spec().chain.size());
   for (std::size_t l = 0; l < level; ++l) {
-    for (std::size_t p : spec_.levels[l]) wanted[p] = true;
+    for (std::size_t p : spec().levels[l]) wanted[p] = true;
   }
   device::PrimeList primes;
   for (std::size_t p = 0; p < wanted.size(); ++p) {
@@ -100,19 +78,19 @@ device::PrimeList Context::decoding_primes(std::size_t level, double scale) cons
   const double need = std::log2(scale) + 65;
   double have = 0;
   device::PrimeList some;
-  for (const math::PrimeIndex p : rlwe_->chain(level)) {
+  for (const math::PrimeIndex p : rlwe().chain(level)) {
     if (have >= need) break;
     some.push_back(p);
-    have += std::log2(static_cast<double>(spec_.chain[p]));
+    have += std::log2(static_cast<double>(spec().chain[p]));
   }
   return some;
 }
 
 double Context::decoding_room(std::size_t level, double scale) const {
-  return rlwe::log2_product(rlwe_->moduli(decoding_primes(level, scale)));
+  return rlwe::log2_product(rlwe().moduli(decoding_primes(level, scale)));
 }
 
-std::size_t Context::period() const { return std::has_single_bit(slots()) ? slots() : spec_.n / 2; }
+std::size_t Context::period() const { return std::has_single_bit(slots()) ? slots() : spec().n / 2; }
 
 double Context::rounding_noise(std::size_t components) const {
   const double linear = noise_.rounding_times_secret(2), secret = noise_.random(std::log2(2.0 / 3));
@@ -122,16 +100,16 @@ double Context::rounding_noise(std::size_t components) const {
 double Context::key_product_noise(std::size_t level) const {
   std::vector<double> digits;
   std::size_t end = 0, at = 0;
-  const device::PrimeList chain = rlwe_->chain(level);
-  for (std::size_t size : spec_.digits) {
+  const device::PrimeList chain = rlwe().chain(level);
+  for (std::size_t size : spec().digits) {
     end += size;
     double bits = 0;
-    for (; at < chain.size() && chain[at] < end; ++at) bits += std::log2(static_cast<double>(spec_.chain[chain[at]]));
+    for (; at < chain.size() && chain[at] < end; ++at) bits += std::log2(static_cast<double>(spec().chain[chain[at]]));
     if (bits > 0) digits.push_back(bits);
   }
   double log_variance = -1e9;
   for (double d : digits) log_variance = rlwe::log2_sum(log_variance, 2 * d);
-  return noise_.key_switch({log_variance / 2}, 0) - rlwe::log2_product(spec_.special);
+  return noise_.key_switch({log_variance / 2}, 0) - rlwe::log2_product(spec().special);
 }
 
 double Context::key_switch_noise(std::size_t level) const {
@@ -140,57 +118,28 @@ double Context::key_switch_noise(std::size_t level) const {
 
 u64 Context::galois(std::int64_t steps) const {
   const auto row = static_cast<std::int64_t>(period());
-  return math::pow_mod(5, static_cast<u64>(((steps % row) + row) % row), 2 * spec_.n);
+  return math::pow_mod(5, static_cast<u64>(((steps % row) + row) % row), 2 * spec().n);
 }
 
 RnsTensor Context::imaginary_unit() {
   const std::lock_guard lock(mutex_);
   if (imaginary_unit_.empty()) {
     const device::Unobserved alone;
-    const device::PrimeList all = device::PrimeList::range(0, spec_.chain.size());
-    RnsTensor unit(rlwe_->engine(), {}, 1, all, Domain::coefficient);
+    const device::PrimeList all = device::PrimeList::range(0, spec().chain.size());
+    RnsTensor unit(rlwe().engine(), {}, 1, all, Domain::coefficient);
     std::vector<std::byte> words(unit.bytes());
     const std::size_t size = unit.view().word_size();
-    for (std::size_t l = 0; l < all.size(); ++l) words[(l * spec_.n + spec_.n / 2) * size] = std::byte{1};
+    for (std::size_t l = 0; l < all.size(); ++l) words[(l * spec().n + spec().n / 2) * size] = std::byte{1};
     ring::upload(unit, words);
     imaginary_unit_ = ring::to_domain(unit, Domain::ntt);
   }
   return imaginary_unit_;
 }
 
-void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key,
-                  const char* what) {
-  if (a.context != context) {
-    if (a.context->spec().edition != context->spec().edition) {
-      throw MismatchError(std::string("the ciphertext and ") + what +
-                          " are of different editions: " + a.context->spec().edition + " and " + context->spec().edition);
-    }
-    throw MismatchError(std::string("the ciphertext and ") + what + " are of different parameters: " +
-                        short_text(a.context->spec()) + " and " + short_text(context->spec()));
-  }
-  if (a.key != key) {
-    throw WrongKeyError(std::string("the ciphertext is of key ") + rlwe::to_string(a.key).substr(0, 8) + ", " + what +
-                        " of key " + rlwe::to_string(key).substr(0, 8));
-  }
-}
-
-namespace {
-
-/// The set by its numbers alone: under the name we know them by, marked insecure only where it is.
-Spec canonical(const Spec& given) {
-  Spec s = given;
-  s.insecure = s.insecure && !rlwe::is_secure(ring_parameters(s));
+Spec Context::canonical(const Spec& given) {
+  Spec s = schemes::honest(given);
   if (const std::string name = known_name(s); !name.empty()) s.name = name;
   return s;
-}
-
-}  // namespace
-
-std::shared_ptr<Context> open_context(const Spec& given) {
-  static Shared<Context> open;
-  const Spec spec = canonical(given);
-  ring::confirm_parameters("ckks of N = " + std::to_string(spec.n), hash_of(spec));
-  return open.open(hash_of(spec), [&] { return std::make_shared<Context>(spec, nullptr); });
 }
 
 CiphertextData derived(const CiphertextData& a) {

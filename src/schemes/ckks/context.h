@@ -4,9 +4,10 @@
 #include <optional>
 
 #include "heliograph/ckks.h"
-#include "rlwe/key_holder.h"
 #include "rlwe/noise.h"
 #include "schemes/ckks/embedding.h"
+#include "schemes/ckks/spec_text.h"
+#include "schemes/ring_keys.h"
 
 namespace heliograph::ckks {
 
@@ -15,17 +16,16 @@ using math::u64;
 using ring::RnsTensor;
 using rlwe::Key256;
 
-class Context {
+class Context : public schemes::RingContext<Context, Spec> {
  public:
   Context(Spec spec, std::shared_ptr<device::Device> own_device);
 
-  const Spec& spec() const { return spec_; }
-  const std::string& hash() const { return hash_; }
-  rlwe::Context& rlwe() { return *rlwe_; }
-  const std::shared_ptr<rlwe::Context>& rlwe_shared() const { return rlwe_; }
-  ring::Engine& engine() { return *rlwe_->engine(); }
-  /// The same set where the secrets are: this one in one process, null in processes that have none.
-  Context* key_holder() { return sibling_.of(*this); }
+  static Spec canonical(const Spec& given);
+  static bool reads(const std::string& scheme) { return scheme == "ckks"; }
+  static Spec spec_from(const io::Json& json) { return spec_from_json(json); }
+  static std::string scheme_of(const Spec&) { return "ckks"; }
+  static SecretKey generate(const std::shared_ptr<Context>& context, std::shared_ptr<rlwe::Entropy> entropy);
+
   const rlwe::NoiseModel& noise() const { return noise_; }
   const Embedding& embedding() const { return embedding_; }
 
@@ -49,7 +49,7 @@ class Context {
   /// log2 of their product.
   double decoding_room(std::size_t level, double scale) const;
 
-  std::size_t slots() const { return spec_.slots ? spec_.slots : spec_.n / 2; }
+  std::size_t slots() const { return spec().slots ? spec().slots : spec().n / 2; }
   /// The slots repeat with this period, and rotations turn it: the slots where they are a power of two, else N/2.
   std::size_t period() const;
 
@@ -61,21 +61,16 @@ class Context {
 
   /// 5^steps (left) modulo 2N.
   u64 galois(std::int64_t steps) const;
-  u64 conjugation() const { return 2 * spec_.n - 1; }
+  u64 conjugation() const { return 2 * spec().n - 1; }
   /// X^(N/2), the imaginary unit in every slot: all chain primes, NTT domain.
   RnsTensor imaginary_unit();
 
  private:
-  Spec spec_;
-  std::string hash_;
-  std::shared_ptr<device::Device> own_device_;
-  std::shared_ptr<rlwe::Context> rlwe_;
   rlwe::NoiseModel noise_;
   Embedding embedding_;
   std::vector<double> scales_, ratios_, log_moduli_;  // level 1 first
   std::mutex mutex_;
   RnsTensor imaginary_unit_;
-  rlwe::Sibling<Context> sibling_;
 };
 
 struct CiphertextData {
@@ -93,6 +88,8 @@ struct CiphertextData {
 
   std::size_t degree() const { return tensor.components() - 1; }
   Shape shape() const { return tensor.shape(); }
+  bool seeded() const { return seed.has_value(); }
+  std::size_t bytes() const { return tensor.bytes(); }
 };
 
 struct PlaintextData {
@@ -105,29 +102,18 @@ struct PlaintextData {
   bool complex = false;
 };
 
-struct SecretKeyData {
-  std::shared_ptr<Context> context;
-  rlwe::SecretKey key;                     // of context->key holder()
-  std::shared_ptr<rlwe::Entropy> entropy;  // asked by the key holder alone
-};
+struct SecretKeyData : schemes::RingSecretKey<Context> {};
+struct PublicKeyData : schemes::RingPublicKey<Context> {};
+struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {};
 
-struct PublicKeyData {
-  std::shared_ptr<Context> context;
-  rlwe::PublicKey key;  // of context->key holder()
-  bool vouched = true;  // made here, not read
-};
+using schemes::require_same;
 
-struct EvaluationKeysData {
-  std::shared_ptr<Context> context;
-  rlwe::EvaluationKeys keys;
-  bool vouched = true;  // made here, not read
-};
-
-/// The interned context of a spec on the process's device.
-std::shared_ptr<Context> open_context(const Spec& spec);
-/// Throws WrongKeyError or MismatchError unless both belong together.
-void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key,
-                  const char* what);
+// Files (files.cpp).
+ring::Payload describe(const CiphertextData& x, ring::Words words);
+Ciphertext read(const io::Container& from, const Allowed& allowed, schemes::As<Ciphertext>);
+PublicKey read(const io::Container& from, const Allowed& allowed, schemes::As<PublicKey>);
+EvaluationKeys read(const io::Container& from, const Allowed& allowed, schemes::As<EvaluationKeys>);
+SecretKey read(const io::Container& from, const Allowed& allowed, schemes::As<SecretKey>);
 
 /// Everything but the tensor and what makes an encryption fresh.
 CiphertextData derived(const CiphertextData& a);

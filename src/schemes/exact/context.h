@@ -2,8 +2,9 @@
 #pragma once
 
 #include "heliograph/exact.h"
-#include "rlwe/key_holder.h"
 #include "schemes/exact/spec.h"
+#include "schemes/exact/spec_text.h"
+#include "schemes/ring_keys.h"
 
 namespace heliograph::exact {
 
@@ -18,40 +19,34 @@ struct PlainModulus {
   std::shared_ptr<const device::RingConstant> ring;  // null where t has no slots
 };
 
-class Context {
+class Context : public schemes::RingContext<Context, Spec> {
  public:
   Context(Spec spec, std::shared_ptr<device::Device> own_device);
 
-  const Spec& spec() const { return spec_; }
-  const std::string& hash() const { return hash_; }
-  rlwe::Context& rlwe() { return *rlwe_; }
-  const std::shared_ptr<rlwe::Context>& rlwe_shared() const { return rlwe_; }
-  ring::Engine& engine() { return *rlwe_->engine(); }
+  static Spec canonical(const Spec& given);
+  static bool reads(const std::string& scheme) { return family_of(scheme) != nullptr; }
+  static Spec spec_from(const io::Json& json) { return spec_from_json(json); }
+  static const std::string& scheme_of(const Spec& spec) { return spec.scheme; }
+  static SecretKey generate(const std::shared_ptr<Context>& context, std::shared_ptr<rlwe::Entropy> entropy);
+
   const Family& family() const { return *family_; }
   Rules& rules() { return *rules_; }
-  /// The same set where the secrets are: this one in one process, null in processes that have none.
-  Context* key_holder() { return sibling_.of(*this); }
   std::size_t parts() const { return plain_.size(); }
   const PlainModulus& plain(std::size_t part) const { return plain_[part]; }
   bool has_slots() const { return !slot_positions_.empty(); }
-  std::size_t slots() const { return spec_.slots ? spec_.slots : spec_.n; }
+  std::size_t slots() const { return spec().slots ? spec().slots : spec().n; }
   /// NTT position of each slot: row 0's N/2 slots, then row 1's.
   const std::vector<math::u32>& slot_positions() const { return slot_positions_; }
 
   /// 3^steps (left) modulo 2N; the column swap is 2N - 1.
   u64 row_galois(std::int64_t steps) const;
-  u64 column_galois() const { return 2 * spec_.n - 1; }
+  u64 column_galois() const { return 2 * spec().n - 1; }
 
  private:
-  Spec spec_;
-  std::string hash_;
-  std::shared_ptr<device::Device> own_device_;
-  std::shared_ptr<rlwe::Context> rlwe_;
   const Family* family_ = nullptr;
   std::unique_ptr<Rules> rules_;
   std::vector<PlainModulus> plain_;
   std::vector<math::u32> slot_positions_;
-  rlwe::Sibling<Context> sibling_;
 };
 
 struct CiphertextData {
@@ -74,6 +69,8 @@ struct CiphertextData {
   std::size_t level() const { return front().primes().size(); }
   std::size_t degree() const { return front().components() - 1; }
   Shape shape() const { return front().shape(); }
+  bool seeded() const { return !seeds.empty(); }
+  std::size_t bytes() const;
   /// Whether all plaintext moduli of the set are there.
   bool whole() const;
 };
@@ -88,29 +85,19 @@ struct PlaintextData {
   std::vector<double> log_norm;            // log2 of the largest canonical norm over the items
 };
 
-struct SecretKeyData {
-  std::shared_ptr<Context> context;
-  rlwe::SecretKey key;                     // of context->key holder()
-  std::shared_ptr<rlwe::Entropy> entropy;  // asked by the key holder alone
-};
+struct SecretKeyData : schemes::RingSecretKey<Context> {};
+struct PublicKeyData : schemes::RingPublicKey<Context> {};
+struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {};
 
-struct PublicKeyData {
-  std::shared_ptr<Context> context;
-  rlwe::PublicKey key;  // of context->key holder()
-  bool vouched = true;  // made here, not read
-};
+using schemes::require_same;
 
-struct EvaluationKeysData {
-  std::shared_ptr<Context> context;
-  rlwe::EvaluationKeys keys;
-  bool vouched = true;  // made here, not read
-};
+// Files (files.cpp).
+ring::Payload describe(const CiphertextData& x, ring::Words words);
+Ciphertext read(const io::Container& from, const Allowed& allowed, schemes::As<Ciphertext>);
+PublicKey read(const io::Container& from, const Allowed& allowed, schemes::As<PublicKey>);
+EvaluationKeys read(const io::Container& from, const Allowed& allowed, schemes::As<EvaluationKeys>);
+SecretKey read(const io::Container& from, const Allowed& allowed, schemes::As<SecretKey>);
 
-/// The interned context of a spec on the process's device.
-std::shared_ptr<Context> open_context(const Spec& spec);
-/// Throws WrongKeyError or MismatchError unless both belong together.
-void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const rlwe::KeyId& key,
-                  const char* what);
 /// Throws MismatchError unless two ciphertexts hold the same plaintext moduli.
 void require_same_moduli(const CiphertextData& a, const CiphertextData& b);
 /// Throws MismatchError where some plaintext moduli are missing.

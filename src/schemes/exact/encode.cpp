@@ -130,6 +130,4 @@ Plaintext encode(const Parameters& parameters, const Values& values, Packing pac
   return Plaintext(std::move(data));
 }
 
-Shape Plaintext::shape() const { return data_->shape; }
-
 }  // namespace heliograph::exact

@@ -68,84 +68,32 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
   return Ciphertext(std::move(data));
 }
 
-SecretKey generate(const Parameters& parameters, std::shared_ptr<rlwe::Entropy> entropy) {
-  const std::shared_ptr<Context>& c = parameters.context();
-  rlwe::SecretKey key = rlwe::broadcast_secret_key(
-      c->engine().device(), [&] { return rlwe::SecretKey::generate(c->key_holder()->rlwe_shared(), *entropy); });
-  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{c, std::move(key), std::move(entropy)}));
-}
-
 }  // namespace
 
-SecretKey SecretKey::generate(const Parameters& parameters) {
-  return exact::generate(parameters, std::make_shared<rlwe::Entropy>());
+SecretKey Context::generate(const std::shared_ptr<Context>& context, std::shared_ptr<rlwe::Entropy> entropy) {
+  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{schemes::make_secret_key(context, std::move(entropy))}));
 }
-
-SecretKey SecretKey::generate_for_test(const Parameters& parameters, const std::string& seed) {
-  return exact::generate(parameters, std::make_shared<rlwe::Entropy>(ring::test_seed(seed)));
-}
-
-std::string SecretKey::key_id() const { return rlwe::to_string(data_->key.id()); }
 
 PublicKey SecretKey::public_key() const {
-  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{
-      data_->context, rlwe::broadcast_public_key(data_->context->engine().device(), data_->key.id(),
-                                                 [&] { return rlwe::make_public_key(data_->key, *data_->entropy); })}));
+  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{schemes::make_public_key(*data_)}));
 }
-
-std::string PublicKey::key_id() const { return rlwe::to_string(data_->key.id); }
 
 EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool columns,
                                           const Progress& progress) const {
-  Context& c = *data_->context;
+  const Context& c = *data_->context;
   if ((!rotations.empty() || columns) && !c.has_slots())
     throw SlotsError("this set has no slots, so there is nothing to rotate");
-  auto data = std::make_shared<EvaluationKeysData>();
-  data->context = data_->context;
-  data->keys.context = c.rlwe_shared();
-  data->keys.id = data_->key.id();
   std::vector<u64> galois;
-  for (std::int64_t steps : rotations) {
-    if (const u64 g = c.row_galois(steps); g != 1) galois.push_back(g);
-  }
+  for (const std::int64_t steps : rotations) galois.push_back(c.row_galois(steps));
   if (columns) galois.push_back(c.column_galois());
-  const std::size_t total = galois.size() + (relinearize ? 1 : 0);
-  c.engine().require_memory(total * Parameters(data_->context).switch_key_bytes(), "generating these keys");
-  std::size_t done = 0;
-  const auto tick = [&] {
-    if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));
-  };
-  const auto made = [&](const std::function<rlwe::SwitchKey()>& make) { return rlwe::broadcast_key(c.rlwe_shared(), make); };
-  if (relinearize) {
-    data->keys.relinearization = made([&] { return rlwe::make_relinearization_key(data_->key, *data_->entropy); });
-    tick();
-  }
-  for (u64 g : galois) {
-    data->keys.rotations.insert_or_assign(g, made([&] { return rlwe::make_rotation_key(data_->key, g, *data_->entropy); }));
-    tick();
-  }
-  return EvaluationKeys(std::move(data));
+  return EvaluationKeys(std::make_shared<EvaluationKeysData>(
+      EvaluationKeysData{schemes::make_evaluation_keys(*data_, relinearize, galois, progress)}));
 }
 
-std::string EvaluationKeys::key_id() const { return rlwe::to_string(data_->keys.id); }
 bool EvaluationKeys::has_relinearization() const { return data_->keys.relinearization.has_value(); }
 bool EvaluationKeys::has_columns() const { return data_->keys.rotations.contains(data_->context->column_galois()); }
-
-std::vector<std::int64_t> EvaluationKeys::rotations() const {
-  std::vector<std::int64_t> steps;
-  const u64 modulus = 2 * data_->context->spec().n;
-  u64 g = 1;
-  for (std::size_t k = 0; k < data_->context->spec().n / 2; ++k, g = g * 3 % modulus) {
-    if (k > 0 && data_->keys.rotations.contains(g)) steps.push_back(static_cast<std::int64_t>(k));
-  }
-  return steps;
-}
-
-std::size_t EvaluationKeys::bytes() const {
-  std::size_t total = data_->keys.relinearization ? data_->keys.relinearization->bytes() : 0;
-  for (const auto& [galois, key] : data_->keys.rotations) total += key.bytes();
-  return total;
-}
+std::vector<std::int64_t> EvaluationKeys::rotations() const { return data_->steps(3, data_->context->spec().n / 2); }
+std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
 Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {
   Secret<Key256> errors;

@@ -50,18 +50,12 @@ void check_security(const Spec& s, const lwe::Parameters& p) {
                       " bits of security, fewer than 128; say insecure=True to use it all the same");
 }
 
-std::string id_text(const KeyId& id) { return ring::key_text(id).substr(0, 8); }
-
 }  // namespace
 
-Context::Context(Spec spec, std::shared_ptr<device::Device> own_device)
-    : spec_(std::move(spec)),
-      hash_(hash_of(spec_)),
-      lwe_(parameters_of(spec_)),
-      noise_(lwe_),
-      own_device_(std::move(own_device)) {
-  check_security(spec_, lwe_);
-  session_ = std::make_shared<device::Session>(own_device_ ? *own_device_ : mesh::default_device());
+Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
+    : schemes::Context<Spec>(std::move(given), std::move(own_device)), lwe_(parameters_of(spec())), noise_(lwe_) {
+  check_security(spec(), lwe_);
+  session_ = std::make_shared<device::Session>(device());
 }
 
 lwe::Tensor Context::tensor_over(const device::View& view, std::size_t wires) const {
@@ -144,38 +138,16 @@ std::shared_ptr<const PreparedKeys> EvaluationKeysData::prepared() const {
   return made;
 }
 
-namespace {
-
-/// The set by its numbers alone: under the name we know them by, marked insecure only where it is.
-Spec canonical(const Spec& spec) {
+Spec Context::canonical(const Spec& given) {
   static const std::map<std::string, std::string> names = [] {
     std::map<std::string, std::string> known;
     for (const std::string& name : named_specs()) known[hash_of(named_spec(name, true))] = name;
     return known;
   }();
-  Spec s = spec;
+  Spec s = given;
   s.insecure = s.insecure && !lwe::is_secure(parameters_of(s));
   if (const auto found = names.find(hash_of(s)); found != names.end()) s.name = found->second;
   return s;
-}
-
-}  // namespace
-
-std::shared_ptr<Context> open_context(const Spec& given) {
-  const std::string hash = hash_of(given);
-  ring::confirm_parameters("tfhe, " + (given.name.empty() ? "unnamed" : given.name), hash);
-  const Spec spec = canonical(given);
-  static Shared<Context> open;
-  return open.open(hash_of(spec), [&] { return std::make_shared<Context>(spec, nullptr); });
-}
-
-void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const KeyId& key, const char* what) {
-  if (a.context != context) {
-    throw MismatchError(std::string("the ciphertext and ") + what + " are of different parameters: " +
-                        short_text(a.context->spec()) + " and " + short_text(context->spec()));
-  }
-  if (a.key && *a.key != key)
-    throw WrongKeyError("the ciphertext is of key " + id_text(*a.key) + ", " + what + " of key " + id_text(key));
 }
 
 Ciphertext make_ciphertext(std::shared_ptr<Context> context, std::optional<KeyId> key, Type type, lwe::Tensor tensor) {

@@ -9,7 +9,9 @@
 #include "heliograph/tfhe.h"
 #include "lwe/noise.h"
 #include "lwe/tensor.h"
+#include "schemes/files.h"
 #include "schemes/tfhe/circuit.h"
+#include "schemes/tfhe/spec_text.h"
 
 namespace heliograph::tfhe {
 
@@ -20,12 +22,18 @@ using ring::KeyId;
 
 class PreparedCircuit;  // schemes/tfhe/run.h
 
-class Context {
+class Context : public schemes::Context<Spec> {
  public:
   Context(Spec spec, std::shared_ptr<device::Device> own_device);
 
-  const Spec& spec() const { return spec_; }
-  const std::string& hash() const { return hash_; }
+  static Spec canonical(const Spec& given);
+  static bool reads(const std::string& scheme) { return scheme == "tfhe"; }
+  static Spec spec_from(const io::Json& json) { return spec_from_json(json); }
+  static std::string title(const Spec& spec) { return "tfhe, " + (spec.name.empty() ? "unnamed" : spec.name); }
+  static SecretKey generate(const std::shared_ptr<Context>& context, std::shared_ptr<ring::Entropy> entropy);
+  std::string scheme() const { return "tfhe"; }
+  bool secure() const { return lwe::is_secure(lwe_); }
+  int security_bits() const { return lwe::rough_security_bits(lwe_); }
   const lwe::Parameters& lwe() const { return lwe_; }
   const lwe::NoiseModel& noise() const { return noise_; }
   device::Session& session() const { return *session_; }
@@ -42,11 +50,8 @@ class Context {
   std::shared_ptr<const PreparedCircuit> prepared(const std::shared_ptr<const Circuit>& circuit);
 
  private:
-  Spec spec_;
-  std::string hash_;
   lwe::Parameters lwe_;
   lwe::NoiseModel noise_;
-  std::shared_ptr<device::Device> own_device_;
   std::shared_ptr<device::Session> session_;
   std::mutex mutex_;
   std::list<std::shared_ptr<const PreparedCircuit>> circuits_;  // the last used first
@@ -60,15 +65,19 @@ struct CiphertextData {
   std::optional<Key256> seed;  // of the masks of a fresh encryption, items in the order of the tensor
 
   Shape shape() const { return tensor.shape(); }
+  bool seeded() const { return seed.has_value(); }
+  std::size_t bytes() const { return tensor.bytes(); }
 };
 
 /// Of a device of several processes the key holder alone has the key (device/device.h); the others know its id.
 struct SecretKeyData {
   std::shared_ptr<Context> context;
-  KeyId id{};
+  KeyId key_id{};
   lwe::SecretKey key;
   SecretVector<u64> masks;                 // the wide key as lwe::dot takes it
   std::shared_ptr<ring::Entropy> entropy;  // asked by the key holder alone
+
+  const KeyId& id() const { return key_id; }
 };
 
 /// Both keys on a device.
@@ -78,10 +87,13 @@ struct PreparedKeys {
 };
 
 struct EvaluationKeysData {
+  static constexpr bool kAtKeyHolder = false;
+
   std::shared_ptr<Context> context;
-  KeyId id{};
+  KeyId key_id{};
   lwe::EvaluationKeys keys;
 
+  const KeyId& id() const { return key_id; }
   /// Prepared at first use, and again where they had to leave the device in between. They stay as long as they are held.
   std::shared_ptr<const PreparedKeys> prepared() const;
 
@@ -91,10 +103,15 @@ struct EvaluationKeysData {
   mutable std::shared_ptr<OnDevice> on_device_;
 };
 
-/// The interned context of a spec on the process's device: one for equal numbers, whatever they are called.
-std::shared_ptr<Context> open_context(const Spec& spec);
-/// Throws WrongKeyError or MismatchError unless the ciphertext is of this context and key (or trivial).
-void require_same(const CiphertextData& a, const std::shared_ptr<Context>& context, const KeyId& key, const char* what);
+using schemes::require_same;
+
+// Files (files.cpp).
+ring::Payload describe(const CiphertextData& x, ring::Words words);
+ring::Payload describe(const EvaluationKeysData& d, ring::Words words);
+ring::Payload describe(const SecretKeyData& d, ring::Words words);
+Ciphertext read(const io::Container& from, const Allowed& allowed, schemes::As<Ciphertext>);
+EvaluationKeys read(const io::Container& from, const Allowed& allowed, schemes::As<EvaluationKeys>);
+SecretKey read(const io::Container& from, const Allowed& allowed, schemes::As<SecretKey>);
 
 /// An operand or result as a handle. `key` none: trivial.
 Ciphertext make_ciphertext(std::shared_ptr<Context> context, std::optional<KeyId> key, Type type, lwe::Tensor tensor);

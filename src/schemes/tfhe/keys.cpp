@@ -14,18 +14,6 @@ namespace {
 /// LWE ciphertexts made or read in one go: bounds the host's scratch.
 constexpr std::size_t kStretch = 4096;
 
-SecretKey generate(const Parameters& parameters, std::shared_ptr<ring::Entropy> entropy) {
-  const std::shared_ptr<Context>& c = parameters.context();
-  auto data = std::make_shared<SecretKeyData>();
-  data->context = c, data->entropy = std::move(entropy);
-  ring::broadcast(c->session().device(), std::span(&data->id, 1), [&] {
-    data->key = lwe::SecretKey::generate(c->lwe(), data->entropy->next_secret());
-    data->masks = data->key.wide_masks();
-    data->id = ring::new_id(*data->entropy);
-  });
-  return SecretKey(std::move(data));
-}
-
 std::vector<u64> messages_of(const Spec& spec, const std::vector<std::uint64_t>& values, const Shape& shape,
                              const Type& type) {
   const std::size_t items = device::element_count(shape), wires = wires_of(spec, type);
@@ -54,19 +42,22 @@ void in_stretches(std::size_t items, std::size_t wires, const Progress& progress
 
 }  // namespace
 
-SecretKey SecretKey::generate(const Parameters& parameters) {
-  return tfhe::generate(parameters, std::make_shared<ring::Entropy>());
-}
-
-SecretKey SecretKey::generate_for_test(const Parameters& parameters, const std::string& seed) {
-  return tfhe::generate(parameters, std::make_shared<ring::Entropy>(ring::test_seed(seed)));
+SecretKey Context::generate(const std::shared_ptr<Context>& c, std::shared_ptr<ring::Entropy> entropy) {
+  auto data = std::make_shared<SecretKeyData>();
+  data->context = c, data->entropy = std::move(entropy);
+  ring::broadcast(c->session().device(), std::span(&data->key_id, 1), [&] {
+    data->key = lwe::SecretKey::generate(c->lwe(), data->entropy->next_secret());
+    data->masks = data->key.wide_masks();
+    data->key_id = ring::new_id(*data->entropy);
+  });
+  return SecretKey(std::move(data));
 }
 
 EvaluationKeys SecretKey::evaluation_keys(const Progress& progress) const {
   device::Device& device = data_->context->session().device();
   auto data = std::make_shared<EvaluationKeysData>();
   data->context = data_->context;
-  data->id = data_->id;
+  data->key_id = data_->key_id;
   ring::broadcast(device, data->keys.bootstrap, [&] {
     const Key256 seed = data_->entropy->next();
     const Secret<Key256> secret_seed = data_->entropy->next_secret();
@@ -108,7 +99,7 @@ Ciphertext SecretKey::encrypt(const std::vector<std::uint64_t>& values, const Sh
     lwe::upload(all.slice(0, first, 1, count), stretch);
   });
   return Ciphertext(
-      std::make_shared<CiphertextData>(CiphertextData{data_->context, data_->id, type, all.reshape(shape), seed}));
+      std::make_shared<CiphertextData>(CiphertextData{data_->context, data_->key_id, type, all.reshape(shape), seed}));
 }
 
 namespace {
@@ -117,7 +108,7 @@ namespace {
 template <class T>
 void read_phases(const SecretKeyData& key, const CiphertextData& x, std::vector<T>& out, std::size_t each,
                  const Progress& progress, const std::function<void(std::span<const u64>, std::span<T>)>& read) {
-  require_same(x, key.context, key.id, "this secret key");
+  require_same(x, key.context, key.id(), "this secret key");
   const lwe::Tensor flat = x.tensor.reshape({x.tensor.items()});
   out = key.context->session().host_array<T>(checked_mul(flat.items(), each), "decrypting this tensor");
   in_stretches(flat.items(), flat.wires(), progress, [&](std::size_t first, std::size_t count) {

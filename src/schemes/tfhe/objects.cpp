@@ -1,55 +1,48 @@
 // What the handles tell of themselves, and operations on shapes.
+#include "schemes/objects.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "mesh/mesh.h"
 #include "schemes/tfhe/context.h"
 #include "schemes/tfhe/encoding.h"
 
+namespace heliograph {
+
+template class ParametersOf<tfhe::Scheme>;
+template class ObjectOf<tfhe::Scheme, tfhe::CiphertextData>;
+template class ObjectOf<tfhe::Scheme, tfhe::EvaluationKeysData>;
+template class ObjectOf<tfhe::Scheme, tfhe::SecretKeyData>;
+template class CiphertextOf<tfhe::Scheme>;
+template class OpenKeyOf<tfhe::Scheme, tfhe::EvaluationKeysData, tfhe::EvaluationKeys>;
+template class SecretKeyOf<tfhe::Scheme>;
+
+}  // namespace heliograph
+
 namespace heliograph::tfhe {
-
-Parameters::Parameters(const Spec& spec) : context_(open_context(spec)) {}
-
-Parameters Parameters::on_device(const std::string& device) const {
-  return Parameters(std::make_shared<Context>(spec(), std::shared_ptr<device::Device>(mesh::open_device(device))));
-}
-
-const Spec& Parameters::spec() const { return context_->spec(); }
-std::string Parameters::device() const { return context_->session().device().name(); }
-bool Parameters::secure() const { return lwe::is_secure(context_->lwe()); }
-int Parameters::security_bits() const { return lwe::rough_security_bits(context_->lwe()); }
 
 double Parameters::log2_failure() const {
   // Half of the distance between two neighbouring values of a digit; a bit lies 1/8 from where its sign changes.
   const double half = static_cast<double>(unit_of(spec())) * 0x1p-64 / (is_boolean() ? 1 : 2);
-  return lwe::log2_tail(context_->noise().before_table(spec().norm), half);
+  return lwe::log2_tail(context()->noise().before_table(spec().norm), half);
 }
 
 Variances Parameters::predicted() const {
-  const lwe::NoiseModel& n = context_->noise();
+  const lwe::NoiseModel& n = context()->noise();
   return {.fresh = std::log2(n.fresh),
           .bootstrap = std::log2(n.bootstrap),
           .key_switch = std::log2(n.key_switch),
           .modulus_switch = std::log2(n.modulus_switch)};
 }
 
-std::string Parameters::hash() const { return context_->hash(); }
-std::size_t Parameters::lwe_bytes() const { return context_->words() * sizeof(u64); }
-std::size_t Parameters::bootstrap_key_bytes() const { return context_->lwe().bootstrap.words() * sizeof(u64); }
-std::size_t Parameters::switch_key_bytes() const { return context_->lwe().key_switch.words() * sizeof(u32); }
-
-void Parameters::require_memory(std::size_t bytes, const std::string& purpose) const {
-  context_->session().require_memory(bytes, purpose.c_str());
-}
-
-std::size_t Parameters::free_memory() const { return context_->session().free_memory(); }
+std::size_t Parameters::lwe_bytes() const { return context()->words() * sizeof(u64); }
+std::size_t Parameters::bootstrap_key_bytes() const { return context()->lwe().bootstrap.words() * sizeof(u64); }
+std::size_t Parameters::switch_key_bytes() const { return context()->lwe().key_switch.words() * sizeof(u32); }
 
 std::size_t Parameters::parallel_bootstraps() const {
-  return context_->session().device().tfhe().parallel_bootstraps(context_->lwe().bootstrap);
+  return context()->session().device().tfhe().parallel_bootstraps(context()->lwe().bootstrap);
 }
-
-bool Parameters::operator==(const Parameters& other) const { return context_ == other.context_; }
 
 std::string Type::text() const { return boolean ? "bool" : (is_signed ? "int" : "uint") + std::to_string(bits); }
 
@@ -66,24 +59,13 @@ Type type_of(const std::string& text) {
   throw DtypeError("\"" + text + "\" is no type of encrypted values: \"bool\", or \"int\" or \"uint\" and 1 to 64 bits");
 }
 
-Parameters SecretKey::parameters() const { return Parameters(data_->context); }
-Parameters EvaluationKeys::parameters() const { return Parameters(data_->context); }
-Parameters Ciphertext::parameters() const { return Parameters(data_->context); }
-std::string SecretKey::key_id() const { return ring::key_text(data_->id); }
-std::string EvaluationKeys::key_id() const { return ring::key_text(data_->id); }
-std::string Ciphertext::key_id() const { return data_->key ? ring::key_text(*data_->key) : ""; }
-
 std::size_t EvaluationKeys::bytes() const {
   const Parameters p = parameters();
   return p.bootstrap_key_bytes() + p.switch_key_bytes();
 }
 
-Shape Ciphertext::shape() const { return data_->shape(); }
 Type Ciphertext::type() const { return data_->type; }
 std::size_t Ciphertext::wires() const { return data_->tensor.wires(); }
-bool Ciphertext::seeded() const { return data_->seed.has_value(); }
-std::size_t Ciphertext::bytes() const { return data_->tensor.bytes(); }
-void Ciphertext::wait() const { data_->context->session().queue().wait(); }
 
 namespace {
 

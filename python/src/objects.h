@@ -1,0 +1,104 @@
+// What parameters, keys and tensors of every scheme show to Python (heliograph/objects.h).
+#pragma once
+
+#include "arrays.h"
+#include "heliograph/objects.h"
+
+namespace heliograph::binding {
+
+using namespace nb::literals;
+
+/// Names in the module: "Parameters", "CkksParameters"; "load_ciphertext", "ckks_load_ciphertext".
+struct Names {
+  std::string classes, functions;
+  std::string of(const char* name) const { return classes + name; }
+  std::string call(const std::string& name) const { return functions + name; }
+};
+
+template <class P>
+nb::class_<P> bind_parameters_of(nb::module_& m, const Names& names) {
+  using Spec = std::decay_t<decltype(std::declval<P>().spec())>;
+  nb::class_<P> c(m, names.of("Parameters").c_str());
+  c.def(nb::init<const Spec&>(), "spec"_a, Unlocked())
+      .def("on_device", &P::on_device, "device"_a, Unlocked())
+      .def_prop_ro("spec", &P::spec, nb::rv_policy::copy)
+      .def_prop_ro("device", &P::device)
+      .def_prop_ro("secure", &P::secure)
+      .def_prop_ro("security_bits", &P::security_bits)
+      .def_prop_ro("hash", &P::hash)
+      .def_prop_ro("switch_key_bytes", &P::switch_key_bytes)
+      .def("require_memory", &P::require_memory, "bytes"_a, "purpose"_a)
+      .def_prop_ro("free_memory", &P::free_memory)
+      .def("counts", [](const P& p) { return counts_of(p.counts()); })
+      .def("reset_counts", &P::reset_counts)
+      .def_prop_ro("peak_bytes", &P::peak_bytes)
+      .def("__eq__", [](const P& a, const nb::object& b) { return nb::isinstance<P>(b) && a == nb::cast<const P&>(b); })
+      .def("__hash__", [](const P& a) { return std::hash<std::string>()(a.hash()); });
+  if constexpr (requires(const P& p) { p.log_qp(); })
+    c.def_prop_ro("log_q", &P::log_q).def_prop_ro("log_qp", &P::log_qp).def_prop_ro("slots", &P::slots);
+  return c;
+}
+
+/// What keys and tensors have in common.
+template <class T>
+nb::class_<T> bind_object(nb::module_& m, const std::string& name) {
+  nb::class_<T> c(m, name.c_str());
+  c.def_prop_ro("parameters", &T::parameters).def_prop_ro("key_id", &T::key_id).def("save", &T::save, "path"_a, Unlocked());
+  if constexpr (requires(const T& t) { t.bytes(); }) c.def_prop_ro("nbytes", &T::bytes);
+  if constexpr (requires(const T& t) { t.to_bytes(); }) c.def("to_bytes", &written<T>);
+  return c;
+}
+
+/// With ciphertext_from_bytes and load_ciphertext.
+template <class T>
+nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
+  nb::class_<T> c = bind_object<T>(m, names.of("Ciphertext"));
+  c.def_prop_ro("shape", &T::shape).def_prop_ro("seeded", &T::seeded).def("wait", &T::wait, Unlocked());
+  constexpr std::size_t kAny = Allowed{}.bytes;
+  m.def(
+      names.call("ciphertext_from_bytes").c_str(),
+      [](const nb::object& data, std::size_t limit, const std::string& parameters) {
+        const GivenBytes given(data);
+        const Released released;
+        return T::from_bytes(given.all(), {limit, parameters});
+      },
+      "data"_a, "limit"_a = kAny, "parameters"_a = "");
+  m.def(
+      names.call("load_ciphertext").c_str(),
+      [](const std::string& path, std::size_t limit, const std::string& parameters) {
+        const Released released;
+        return T::load(path, {limit, parameters});
+      },
+      "path"_a, "limit"_a = kAny, "parameters"_a = "");
+  return c;
+}
+
+/// A key that others may have, with KIND_from_bytes and load_KIND.
+template <class K>
+nb::class_<K> bind_open_key(nb::module_& m, const Names& names, const char* name, const std::string& kind) {
+  m.def(
+      names.call(kind + "_from_bytes").c_str(),
+      [](const nb::object& data) {
+        const GivenBytes given(data);
+        const Released released;
+        return K::from_bytes(given.all());
+      },
+      "data"_a);
+  nb::class_<K> c = bind_object<K>(m, names.of(name));
+  m.def(names.call("load_" + kind).c_str(), &K::load, "path"_a, Unlocked());
+  return c;
+}
+
+template <class K>
+nb::class_<K> bind_secret_key_of(nb::module_& m, const Names& names) {
+  using P = decltype(std::declval<K>().parameters());
+  nb::class_<K> c = bind_object<K>(m, names.of("SecretKey"));
+  c.def_static("generate", &K::generate, "parameters"_a, Unlocked())
+      .def_static("generate_for_test", [](const P& p, const nb::bytes& seed) {
+        return K::generate_for_test(p, std::string(seed.c_str(), seed.size()));
+      });
+  m.def(names.call("load_secret_key").c_str(), &K::load, "path"_a, Unlocked());
+  return c;
+}
+
+}  // namespace heliograph::binding

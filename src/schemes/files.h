@@ -1,0 +1,49 @@
+// Objects of any scheme as files: type, parameters and key id come first (docs/format.md). What follows is the object's own:
+//   ring::Payload describe(const Data&, ring::Words);
+//   Object read(const io::Container&, const Allowed&, As<Object>);
+// for each kind of object that a scheme has.
+#pragma once
+
+#include "ring/files.h"
+#include "schemes/context.h"
+
+namespace heliograph::schemes {
+
+template <class Object>
+struct As {};
+
+template <class C>
+io::Container start(const char* kind, const C& context, const std::string& key) {
+  io::Container k;
+  k.type = "heliograph." + context.scheme() + "." + kind;
+  k.header = io::Json::object({{"parameters", to_json(context.spec())}, {"parameter_hash", context.hash()}, {"key", key}});
+  return k;
+}
+
+/// The context that a file's parameters say. `wanted`: the hash that they must have; empty: any.
+template <class C>
+std::shared_ptr<C> context_of(const io::Container& from, const char* kind, const std::string& wanted = {}) {
+  const ring::FileType type = ring::parts_of(from.type);
+  if (!C::reads(type.scheme) || type.kind != kind) {
+    throw FormatError("this file holds an object of kind " + (C::reads(type.scheme) ? type.kind : from.type) + ", not " +
+                      kind);
+  }
+  const auto spec = C::spec_from(from.header.object_at("parameters"));
+  ring::check_hash(from, [&](bool named) {
+    if constexpr (requires { hash_of(spec, named); })
+      return hash_of(spec, named);
+    else
+      return hash_of(spec);
+  });
+  ring::require_parameters(hash_of(spec), wanted);
+  std::shared_ptr<C> context;
+  try {
+    context = open_context<C>(spec);
+  } catch (const ParameterError& e) {
+    throw DamagedFileError(std::string("the file's parameters are impossible: ") + e.what());
+  }
+  require<DamagedFileError>(context->scheme() == type.scheme, "the parameters are of another scheme");
+  return context;
+}
+
+}  // namespace heliograph::schemes

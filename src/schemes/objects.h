@@ -1,0 +1,222 @@
+// What the public handles of every scheme do (heliograph/objects.h). Each scheme's objects.cpp makes its own of it.
+//
+// A scheme has besides what context.h and files.h ask:
+//   static SecretKey Context::generate(const std::shared_ptr<Context>&, std::shared_ptr<ring::Entropy>);
+// and its data has `context`; ciphertexts `key`, `shape()`, `seeded()`, `bytes()`; keys `id()`, and those that others may have
+// `kAtKeyHolder`: whether the key holder alone has them.
+#pragma once
+
+#include "schemes/files.h"
+
+namespace heliograph {
+
+template <class S>
+ParametersOf<S>::ParametersOf(const typename S::Spec& spec) : context_(schemes::open_context<typename S::Context>(spec)) {}
+
+template <class S>
+typename S::Parameters ParametersOf<S>::on_device(const std::string& device) const {
+  return typename S::Parameters(
+      std::make_shared<typename S::Context>(spec(), std::shared_ptr<device::Device>(mesh::open_device(device))));
+}
+
+template <class S>
+const typename S::Spec& ParametersOf<S>::spec() const {
+  return context_->spec();
+}
+
+template <class S>
+std::string ParametersOf<S>::device() const {
+  return context_->session().device().name();
+}
+
+template <class S>
+bool ParametersOf<S>::secure() const {
+  return context_->secure();
+}
+
+template <class S>
+int ParametersOf<S>::security_bits() const {
+  return context_->security_bits();
+}
+
+template <class S>
+std::string ParametersOf<S>::hash() const {
+  return context_->hash();
+}
+
+template <class S>
+void ParametersOf<S>::require_memory(std::size_t bytes, const std::string& purpose) const {
+  context_->session().require_memory(bytes, purpose.c_str());
+}
+
+template <class S>
+std::size_t ParametersOf<S>::free_memory() const {
+  return context_->session().free_memory();
+}
+
+namespace schemes {
+
+inline device::Counter& counter_of(const device::Session& session) {
+  device::Counter* const counter = session.device().counter();
+  if (counter == nullptr) throw ParameterError("only the null device counts");
+  return *counter;
+}
+
+inline std::string key_text(const std::optional<ring::KeyId>& id) { return id ? ring::key_text(*id) : ""; }
+
+}  // namespace schemes
+
+template <class S>
+std::vector<typename ParametersOf<S>::Count> ParametersOf<S>::counts() const {
+  std::vector<Count> list;
+  for (const auto& [kernel, k] : schemes::counter_of(context_->session()).counts())
+    list.push_back({kernel, k.calls, k.bytes_read, k.bytes_written, k.products});
+  return list;
+}
+
+template <class S>
+void ParametersOf<S>::reset_counts() const {
+  schemes::counter_of(context_->session()).reset();
+}
+
+template <class S>
+std::size_t ParametersOf<S>::peak_bytes() const {
+  return schemes::counter_of(context_->session()).peak_bytes();
+}
+
+template <class S>
+double RingParametersOf<S>::log_q() const {
+  return this->context()->rlwe().parameters().log_q();
+}
+
+template <class S>
+double RingParametersOf<S>::log_qp() const {
+  return this->context()->rlwe().parameters().log_qp();
+}
+
+template <class S>
+std::size_t RingParametersOf<S>::slots() const {
+  return this->context()->slots();
+}
+
+template <class S>
+std::size_t RingParametersOf<S>::switch_key_bytes() const {
+  return this->context()->switch_key_bytes();
+}
+
+template <class S, class Data>
+typename S::Parameters ObjectOf<S, Data>::parameters() const {
+  return typename S::Parameters(data_->context);
+}
+
+template <class S>
+std::string CiphertextOf<S>::key_id() const {
+  return schemes::key_text(this->data_->key);
+}
+
+template <class S>
+Shape CiphertextOf<S>::shape() const {
+  return this->data_->shape();
+}
+
+template <class S>
+bool CiphertextOf<S>::seeded() const {
+  return this->data_->seeded();
+}
+
+template <class S>
+std::size_t CiphertextOf<S>::bytes() const {
+  return this->data_->bytes();
+}
+
+template <class S>
+void CiphertextOf<S>::wait() const {
+  this->data_->context->session().queue().wait();
+}
+
+template <class S>
+Bytes CiphertextOf<S>::to_bytes() const {
+  return io::to_bytes(describe(*this->data_, ring::Words::everywhere).container);
+}
+
+template <class S>
+void CiphertextOf<S>::save(const std::string& path) const {
+  ring::save(this->data_->context->session().device(), path, describe(*this->data_, ring::Words::at_key_holder).container);
+}
+
+template <class S>
+typename S::Ciphertext CiphertextOf<S>::from_bytes(std::span<const std::byte> bytes, const Allowed& allowed) {
+  return read(ring::from_bytes(bytes, allowed.bytes), allowed, schemes::As<typename S::Ciphertext>());
+}
+
+template <class S>
+typename S::Ciphertext CiphertextOf<S>::load(const std::string& path, const Allowed& allowed) {
+  return read(ring::load(path, allowed.bytes), allowed, schemes::As<typename S::Ciphertext>());
+}
+
+template <class S, class Data, class Key>
+std::string OpenKeyOf<S, Data, Key>::key_id() const {
+  return ring::key_text(this->data_->id());
+}
+
+template <class S, class Data, class Key>
+Bytes OpenKeyOf<S, Data, Key>::to_bytes() const {
+  ring::require_own_process();
+  const auto written = [&] { return io::to_bytes(describe(*this->data_, ring::Words::everywhere).container); };
+  if constexpr (Data::kAtKeyHolder) {
+    Bytes bytes;
+    ring::broadcast(this->data_->context->session().device(), bytes, [&] { bytes = written(); });
+    return bytes;
+  } else {
+    return written();
+  }
+}
+
+template <class S, class Data, class Key>
+void OpenKeyOf<S, Data, Key>::save(const std::string& path) const {
+  device::Device& device = this->data_->context->session().device();
+  if constexpr (Data::kAtKeyHolder) {
+    ring::broadcast(device, std::span<std::byte>(),
+                    [&] { io::save(path, describe(*this->data_, ring::Words::everywhere).container); });
+  } else {
+    ring::save(device, path, describe(*this->data_, ring::Words::everywhere).container);
+  }
+}
+
+template <class S, class Data, class Key>
+Key OpenKeyOf<S, Data, Key>::from_bytes(std::span<const std::byte> bytes) {
+  return read(ring::from_bytes(bytes), {}, schemes::As<Key>());
+}
+
+template <class S, class Data, class Key>
+Key OpenKeyOf<S, Data, Key>::load(const std::string& path) {
+  return read(ring::load(path), {}, schemes::As<Key>());
+}
+
+template <class S>
+typename S::SecretKey SecretKeyOf<S>::generate(const typename S::Parameters& parameters) {
+  return S::Context::generate(parameters.context(), std::make_shared<ring::Entropy>());
+}
+
+template <class S>
+typename S::SecretKey SecretKeyOf<S>::generate_for_test(const typename S::Parameters& parameters, const std::string& seed) {
+  return S::Context::generate(parameters.context(), std::make_shared<ring::Entropy>(ring::test_seed(seed)));
+}
+
+template <class S>
+std::string SecretKeyOf<S>::key_id() const {
+  return ring::key_text(this->data_->id());
+}
+
+template <class S>
+void SecretKeyOf<S>::save(const std::string& path) const {
+  ring::save(this->data_->context->session().device(), path, describe(*this->data_, ring::Words::at_key_holder).container,
+             true);
+}
+
+template <class S>
+typename S::SecretKey SecretKeyOf<S>::load(const std::string& path) {
+  return read(ring::load_secret(path), {}, schemes::As<typename S::SecretKey>());
+}
+
+}  // namespace heliograph

@@ -1,0 +1,190 @@
+// Keys of BFV, BGV and CKKS: which automorphisms keys are made for is the scheme's, all else is alike.
+#pragma once
+
+#include "io/sha256.h"
+#include "rlwe/files.h"
+#include "schemes/files.h"
+#include "schemes/ring_context.h"
+
+namespace heliograph::schemes {
+
+template <class C>
+struct RingSecretKey {
+  std::shared_ptr<C> context;
+  rlwe::SecretKey key;                     // of context->key_holder()
+  std::shared_ptr<rlwe::Entropy> entropy;  // asked by the key holder alone
+
+  const rlwe::KeyId& id() const { return key.id(); }
+};
+
+template <class C>
+struct RingPublicKey {
+  static constexpr bool kAtKeyHolder = true;
+
+  std::shared_ptr<C> context;
+  rlwe::PublicKey key;  // of context->key_holder()
+  bool vouched = true;  // made here, not read
+
+  const rlwe::KeyId& id() const { return key.id; }
+};
+
+template <class C>
+struct RingEvaluationKeys {
+  static constexpr bool kAtKeyHolder = false;
+
+  std::shared_ptr<C> context;
+  rlwe::EvaluationKeys keys;
+  bool vouched = true;  // made here, not read
+
+  const rlwe::KeyId& id() const { return keys.id; }
+  std::size_t bytes() const {
+    std::size_t total = keys.relinearization ? keys.relinearization->bytes() : 0;
+    for (const auto& [galois, key] : keys.rotations) total += key.bytes();
+    return total;
+  }
+  /// The powers of `generator` below `period` that there are keys for: steps of rotations, ascending.
+  std::vector<std::int64_t> steps(math::u64 generator, std::size_t period) const {
+    std::vector<std::int64_t> list;
+    const math::u64 modulus = 2 * context->spec().n;
+    math::u64 g = 1;
+    for (std::size_t k = 0; k < period; ++k, g = g * generator % modulus) {
+      if (k > 0 && keys.rotations.contains(g)) list.push_back(static_cast<std::int64_t>(k));
+    }
+    return list;
+  }
+};
+
+template <class C>
+RingSecretKey<C> make_secret_key(const std::shared_ptr<C>& c, std::shared_ptr<rlwe::Entropy> entropy) {
+  rlwe::SecretKey key = rlwe::broadcast_secret_key(
+      c->engine().device(), [&] { return rlwe::SecretKey::generate(c->key_holder()->rlwe_shared(), *entropy); });
+  return {c, std::move(key), std::move(entropy)};
+}
+
+template <class C>
+RingPublicKey<C> make_public_key(const RingSecretKey<C>& secret) {
+  return {secret.context, rlwe::broadcast_public_key(secret.context->engine().device(), secret.id(),
+                                                     [&] { return rlwe::make_public_key(secret.key, *secret.entropy); })};
+}
+
+/// For these automorphisms, each once.
+template <class C>
+RingEvaluationKeys<C> make_evaluation_keys(const RingSecretKey<C>& secret, bool relinearize,
+                                           const std::vector<math::u64>& automorphisms, const ring::Progress& progress) {
+  C& c = *secret.context;
+  RingEvaluationKeys<C> made{.context = secret.context, .keys = {.context = c.rlwe_shared(), .id = secret.id()}};
+  std::vector<math::u64> galois;
+  for (const math::u64 g : automorphisms) {
+    if (g != 1 && std::find(galois.begin(), galois.end(), g) == galois.end()) galois.push_back(g);
+  }
+  const std::size_t total = galois.size() + (relinearize ? 1 : 0);
+  c.engine().require_memory(total * c.switch_key_bytes(), "generating these keys");
+  std::size_t done = 0;
+  const auto next = [&](const std::function<rlwe::SwitchKey()>& make) {
+    rlwe::SwitchKey key = rlwe::broadcast_key(c.rlwe_shared(), make);
+    if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));
+    return key;
+  };
+  if (relinearize)
+    made.keys.relinearization = next([&] { return rlwe::make_relinearization_key(secret.key, *secret.entropy); });
+  for (const math::u64 g : galois)
+    made.keys.rotations.emplace(g, next([&] { return rlwe::make_rotation_key(secret.key, g, *secret.entropy); }));
+  return made;
+}
+
+// Files.
+
+/// The coefficients are the key holder's: elsewhere there are none.
+template <class C>
+ring::Payload describe(const RingSecretKey<C>& d, ring::Words) {
+  ring::Payload p{.container = start("secret-key", *d.context, rlwe::to_string(d.id()))};
+  const SecretVector<signed char>& s = d.key.coefficients();
+  p.container.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
+  return p;
+}
+
+template <class C>
+RingSecretKey<C> read_secret_key(const io::Container& from) {
+  const std::shared_ptr<C> c = context_of<C>(from, "secret-key");
+  from.header.require_only({"parameters", "parameter_hash", "key"}, "a secret key");
+  rlwe::SecretKey key = rlwe::broadcast_secret_key(
+      c->engine().device(), [&] { return rlwe::read_secret_key(from, c->key_holder()->rlwe_shared()); });
+  return {c, std::move(key), std::make_shared<rlwe::Entropy>()};
+}
+
+/// In the key holder, which has the key.
+template <class C>
+ring::Payload describe(const RingPublicKey<C>& d, ring::Words) {
+  ring::Payload p{.container = start("public-key", *d.context, rlwe::to_string(d.id()))};
+  p.container.header["seed"] = io::to_hex(d.key.seed);
+  rlwe::add(p, "body", d.key.pair.with_components(0, 1));
+  return p;
+}
+
+template <class C>
+RingPublicKey<C> read_public_key(const io::Container& from) {
+  const std::shared_ptr<C> c = context_of<C>(from, "public-key");
+  from.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
+  ring::require_arrays(from, 1);
+  const rlwe::KeyId id = ring::key_of(from);
+  rlwe::PublicKey key = rlwe::broadcast_public_key(c->engine().device(), id, [&] {
+    const std::shared_ptr<rlwe::Context>& own = c->key_holder()->rlwe_shared();
+    const device::PrimeList chain = device::PrimeList::range(0, c->spec().chain.size());
+    const ring::RnsTensor body = rlwe::read_tensor(from, "body", *own, {}, 1, chain, math::Domain::ntt);
+    return rlwe::expand_public_key(own, id, ring::seed_from(from.header.at("seed"), "seed"), body);
+  });
+  return {c, std::move(key), false};
+}
+
+template <class C>
+ring::Payload describe(const RingEvaluationKeys<C>& d, ring::Words) {
+  ring::Payload p{.container = start("evaluation-keys", *d.context, rlwe::to_string(d.id()))};
+  const rlwe::RingParameters& r = d.context->rlwe().parameters();
+  const auto add = [&](const std::string& name, const rlwe::SwitchKey& key) {
+    p.add(name, rlwe::dtype_of(r.word), {r.digits.size(), d.context->rlwe().key_primes().size(), r.n}, key.bodies());
+  };
+  io::Json rotations = io::Json::object();
+  for (const auto& [galois, key] : d.keys.rotations) {
+    rotations[std::to_string(galois)] = io::to_hex(key.seed());
+    add("rotation" + std::to_string(galois), key);
+  }
+  p.container.header["rotations"] = rotations;
+  if (d.keys.relinearization) {
+    p.container.header["relinearization"] = io::to_hex(d.keys.relinearization->seed());
+    add("relinearization", *d.keys.relinearization);
+  }
+  return p;
+}
+
+/// An odd number below 2N as text in its one spelling.
+inline math::u64 galois_from(const std::string& text, std::size_t n) {
+  math::u64 g = 0;
+  for (const char c : text) g = c >= '0' && c <= '9' && g < (1 << 20) ? g * 10 + static_cast<math::u64>(c - '0') : 0;
+  if (g % 2 == 0 || g >= 2 * n || std::to_string(g) != text) throw DamagedFileError("a rotation key names no automorphism");
+  return g;
+}
+
+template <class C>
+RingEvaluationKeys<C> read_evaluation_keys(const io::Container& from) {
+  RingEvaluationKeys<C> d{.context = context_of<C>(from, "evaluation-keys"), .keys = {}, .vouched = false};
+  C& c = *d.context;
+  from.header.require_only({"parameters", "parameter_hash", "key", "rotations", "relinearization"}, "evaluation keys");
+  d.keys.context = c.rlwe_shared();
+  d.keys.id = ring::key_of(from);
+  const io::Json::Object& rotations = from.header.at("rotations").as_object("rotations");
+  const io::Json* const relinearization = from.header.find("relinearization");
+  if (from.arrays.size() != rotations.size() + (relinearization ? 1 : 0))
+    throw DamagedFileError("the file has arrays that no key names");
+  c.engine().require_memory(from.arrays.size() * c.switch_key_bytes(), "loading these keys");
+  const auto key = [&](const std::string& name, const io::Json& seed) {
+    const std::span<const std::byte> words =
+        rlwe::read_words(from, name, c.rlwe(), {}, c.spec().digits.size(), c.rlwe().key_primes());
+    return rlwe::SwitchKey(c.rlwe(), ring::seed_from(seed, "a seed"), std::vector<std::byte>(words.begin(), words.end()));
+  };
+  for (const auto& [galois, seed] : rotations)
+    d.keys.rotations.emplace(galois_from(galois, c.spec().n), key("rotation" + galois, seed));
+  if (relinearization) d.keys.relinearization = key("relinearization", *relinearization);
+  return d;
+}
+
+}  // namespace heliograph::schemes
