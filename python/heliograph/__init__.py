@@ -31,6 +31,8 @@ from heliograph._core import (
     VersionError,
     WrongKeyError,
 )
+from heliograph._shapes import Plaintext, Tensor
+from heliograph._strict import strict
 from heliograph.choose import parameters_for
 from heliograph.clear import ClearTensor
 from heliograph.functions import (
@@ -52,10 +54,9 @@ from heliograph.functions import (
     sum,
     sum_pool2d,
 )
-from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, load
+from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, load
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
-from heliograph.tensor import Plaintext, Tensor, encode
 
 __version__ = "0.1.0"
 
@@ -118,6 +119,7 @@ __all__ = [
     "split_moduli",
     "square",
     "stack",
+    "strict",
     "sum",
     "sum_pool2d",
     "tfhe",

@@ -18,7 +18,13 @@ E = TypeVar("E", bound=np.generic)
 K = TypeVar("K")
 
 
-class Encrypted:
+class Computable:
+    """What the library's functions take: tensors of every scheme, and clear ones."""
+
+    __slots__ = ()
+
+
+class Encrypted(Computable):
     """What every scheme's tensor is."""
 
     __slots__ = ()
@@ -214,8 +220,9 @@ def of_kind(value: Any, kind: type[K], what: str) -> K:
     """`value` as it is. Raises DtypeError for anything but a `kind`: `what` says what it is taken for."""
     if isinstance(value, kind):
         return value
-    scheme = kind.__module__.split(".")[1]
-    raise _core.DtypeError(f"{what} hg.{scheme}.{kind.__name__}, not {type(value).__name__}")
+    scheme = getattr(kind, "_scheme", None)
+    place = "hg" if scheme is None else f"hg.{scheme.module}"
+    raise _core.DtypeError(f"{what} {place}.{kind.__name__}, not {type(value).__name__}")
 
 
 def flag(value: Any, what: str) -> bool:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
 from heliograph import _core
 from heliograph._arrays import Encrypted, axis_of, described, is_whole, listed, path_of, whole_numbers
+from heliograph._parameters import Parameters
+from heliograph._schemes import SCHEMES, Faced, Scheme
 
+#: Told how much of a call is done, from 0 to 1.
+Progress = Callable[[float], None]
 C = TypeVar("C")
+if TYPE_CHECKING:  # Python 3.11's have no defaults
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    P = DefaultedTypeVar("P", bound=Parameters[Any], default=Any)
+    K = DefaultedTypeVar("K", default=Any)
+else:
+    P = TypeVar("P")
+    K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -25,6 +38,11 @@ class ShapeCalls(Generic[C]):
     transpose: Callable[[C, Sequence[int]], C]
     broadcast_to: Callable[[C, Sequence[int]], C]
     concatenate: Callable[[Sequence[C], int], C]
+
+    @staticmethod
+    def of(scheme: Scheme) -> ShapeCalls[Any]:
+        """Found by their names."""
+        return ShapeCalls(*(scheme.call(field.name) for field in fields(ShapeCalls)))
 
 
 def lengths_of(shape: Sequence[Any], size: int) -> list[int]:
@@ -114,28 +132,39 @@ _COUNTERPARTS = {"add.reduce": "sum", "inner": "dot"}
 
 def _instead(name: str) -> str:
     """Why NumPy's function is not for encrypted tensors, and what is."""
-    import heliograph as hg
-
     own = _COUNTERPARTS.get(name, name)
-    modules = (("hg", hg), ("hg.tfhe", hg.tfhe), ("hg.ckks", hg.ckks))
-    place = next((f"; there is {prefix}.{own}" for prefix, module in modules if own in module.__all__), "")
+    places = ["heliograph", *(f"heliograph.{scheme.module}" for scheme in SCHEMES.values())]
+    found = [p for p in places if own in getattr(sys.modules.get(p), "__all__", ())]
+    place = f"; there is hg{found[0].removeprefix('heliograph')}.{own}" if found else ""
     return f"NumPy's {name} does not compute on encrypted tensors{place}"
 
 
-class Shaped(Encrypted):
-    """An array of ciphertexts: what tensors of every scheme share. Nothing here computes."""
+class Tensor(Faced, Encrypted, Generic[P, K]):
+    """Ciphertexts in an array, of any scheme: `hg.bfv.Tensor`, `hg.ckks.Tensor`, `hg.tfhe.Tensor`. Nothing here computes.
 
-    __slots__ = ("_core", "_keys")
+    P is the class of the parameter set, K that of the evaluation keys.
+    """
+
+    __slots__ = ("_keys",)
     _calls: ClassVar[ShapeCalls[Any]]
-    _core: Any
-    _keys: Any
+    _keys: K | None
 
-    def __init__(self, core: Any, keys: Any = None) -> None:
+    def __init__(self, core: Any, keys: K | None = None) -> None:
         self._core = core
         self._keys = keys
 
     def _wrap(self, core: Any) -> Self:
         return type(self)(core, self._keys)
+
+    def _with(self, core: Any, other: Tensor[Any, Any]) -> Self:
+        """A result of two, with the keys of either."""
+        return type(self)(core, other._keys if self._keys is None else self._keys)
+
+    @property
+    def parameters(self) -> P:
+        """The parameter set."""
+        found: P = Parameters(self._core.parameters)  # type: ignore[assignment]  # of its scheme
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -155,14 +184,12 @@ class Shaped(Encrypted):
     @property
     def key_id(self) -> str:
         """Which key it was encrypted under."""
-        key: str = self._core.key_id
-        return key
+        return str(self._core.key_id)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        count: int = self._core.nbytes
-        return count
+        return int(self._core.nbytes)
 
     def wait(self) -> None:
         """Blocks until it is computed: a GPU computes while its caller goes on. Only measuring needs it; decrypting and saving
@@ -185,7 +212,7 @@ class Shaped(Encrypted):
         names = _OPERATORS.get(function.__name__)
         if method == "__call__" and not options and names is not None and len(inputs) == 2:
             a, b = inputs
-            own, other, name = (a, b, names[0]) if isinstance(a, Shaped) else (b, a, names[1])
+            own, other, name = (a, b, names[0]) if isinstance(a, Tensor) else (b, a, names[1])
             operator = getattr(type(own), name, None)
             if operator is not None:
                 return operator(own, other)
@@ -232,13 +259,80 @@ class Shaped(Encrypted):
         """Writes a file, all or nothing."""
         self._core.save(path_of(path))
 
+    @classmethod
+    def _joined(cls, tensors: Sequence[Any], axis: int) -> Any:
+        """`concatenate` of at least one."""
+        tensors = of_tensors(tensors, cls, "concatenate")
+        first = tensors[0]
+        along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
+        keys = next((t._keys for t in tensors if t._keys is not None), None)
+        return cls(cls._calls.concatenate([t._core for t in tensors], along), keys)
 
-S = TypeVar("S", bound=Shaped)
+    def _axes(self, axis: Any) -> list[int]:
+        """The ciphertext axes that a reduction goes over, from the front. Raises ShapeError."""
+        what = f"a tensor of shape {self.shape}"
+        axes = range(self.ndim) if axis is None else [axis] if (several := listed(axis)) is None else several
+        along = [axis_of(a, self.ndim, what) for a in axes]
+        if len(set(along)) < len(along):
+            raise _core.ShapeError(f"an axis is named twice: {tuple(along)}")
+        return along
+
+    def _along_one(self, axis: Any) -> tuple[Self, list[int]]:
+        """The tensor with the axes of a reduction as one at the front, and the shape of the others."""
+        along = self._axes(axis)
+        rest = [a for a in range(self.ndim) if a not in along]
+        shape = [self.shape[a] for a in rest]
+        if along == [0]:
+            return self, shape
+        return self.transpose([*along, *rest]).reshape([math.prod(self.shape[a] for a in along), *shape]), shape
 
 
-def joined(tensors: Sequence[S], axis: int) -> S:
-    """Tensors of one scheme joined along an axis they have."""
-    first = tensors[0]
-    along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
-    keys = next((t._keys for t in tensors if t._keys is not None), None)
-    return type(first)(first._calls.concatenate([t._core for t in tensors], along), keys)
+class Plaintext(Faced, Generic[P]):
+    """Encoded values, for adding to and multiplying tensors. Made by `hg.encode`, of any scheme that has them."""
+
+    _options: ClassVar[tuple[str, ...]]  #: of `encode`
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+
+    @property
+    def parameters(self) -> P:
+        """The parameter set."""
+        found: P = Parameters(self._core.parameters)  # type: ignore[assignment]  # of its scheme
+        return found
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Plaintext polynomials along each axis."""
+        return tuple(self._core.shape)
+
+    def __repr__(self) -> str:
+        return f"<{self.parameters.scheme} plaintext {self.shape}>"
+
+
+S = TypeVar("S", bound=Tensor[Any, Any])
+
+
+def of_tensors(tensors: Sequence[Any], kind: type[S], what: str) -> Sequence[S]:
+    """The tensors as they are. Raises DtypeError for what is none of that scheme."""
+    for tensor in tensors:
+        if not isinstance(tensor, kind):
+            raise _core.DtypeError(f"{what} takes a tensor of {kind._scheme.title}, not {_kind_of(tensor)}")
+    return tensors
+
+
+def _kind_of(value: Any) -> str:
+    scheme = getattr(type(value), "_scheme", None)
+    return type(value).__name__ if scheme is None else f"{type(value).__name__} of {scheme.title}"
+
+
+def keys_of(tensors: Sequence[Tensor[Any, K]], keys: K | None, what: str) -> K:
+    """Any operand's keys, those given first. Raises MissingKeyError, MismatchError for another scheme's."""
+    if keys is not None and getattr(type(keys), "_scheme", None) is not tensors[0]._scheme:
+        raise _core.MismatchError(f"{described(keys)} are no evaluation keys of the tensor's scheme")
+    for found in (keys, *(t._keys for t in tensors)):
+        if found is not None:
+            return found
+    raise _core.MissingKeyError(
+        f"{what} needs evaluation keys: load the tensor through a Server, or bind it with Server.bind"
+    )

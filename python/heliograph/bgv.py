@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heliograph import _core
-from heliograph.bfv import Parameters, _found
+from heliograph.exact import EvaluationKeys, Parameters, Plaintext, PublicKey, SecretKey, Tensor, encode
+from heliograph.exact.parameters import found
 
-__all__ = ["Parameters", "named", "parameters"]
+__all__ = [
+    "EvaluationKeys",
+    "Parameters",
+    "Plaintext",
+    "PublicKey",
+    "SecretKey",
+    "Tensor",
+    "encode",
+    "named",
+    "parameters",
+]
 
 
 def parameters(
@@ -30,7 +41,7 @@ def parameters(
     cheaper than BFV's. The operator ``*`` first switches both operands to a smaller modulus, where their noise is known.
     """
     wanted = {"depth": depth, "slots": slots, "terms": terms, "n": n, "log_q": log_q, "special": special}
-    return _found("bgv", name, plain_bits, plain_modulus, edition, insecure, wanted)
+    return found("bgv", name, plain_bits, plain_modulus, edition, insecure, wanted)
 
 
 def named() -> list[str]:

@@ -9,10 +9,9 @@ from typing import Any
 
 from heliograph import _core
 from heliograph._arrays import count_of, last_axis, text_of
-from heliograph.bfv import Parameters, given_moduli
 from heliograph.clear import ClearTensor
-from heliograph.keys import EvaluationKeys
-from heliograph.tensor import Tensor
+from heliograph.exact import EvaluationKeys, Parameters, Tensor
+from heliograph.exact.parameters import given_moduli
 
 _LONGEST = {"w64": 50, "w32": 30}
 
@@ -26,11 +25,11 @@ class _AnyKeys(EvaluationKeys):
         self.steps: set[int] = set()
         self.swaps = False
 
-    def _for_rotations(self, steps: Sequence[int], columns: bool = False) -> _core.EvaluationKeys:
+    def _for(self, steps: Sequence[int] = (), swap: bool = False) -> _core.EvaluationKeys:
         half = self._core.parameters.spec.n // 2
         self.steps.update(s % half for s in steps if s % half)
-        self.swaps = self.swaps or columns
-        return self._secret.evaluation_keys(True, list(steps), columns)
+        self.swaps = self.swaps or swap
+        return self._secret.evaluation_keys(True, list(steps), swap)
 
 
 def parameters_for(

@@ -8,10 +8,25 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import Int64Array, absolute_sums, axis_of, centred, described, integers, is_whole, largest, residues
+from heliograph._arrays import (
+    Computable,
+    Int64Array,
+    absolute_sums,
+    axis_of,
+    centred,
+    described,
+    integers,
+    is_whole,
+    largest,
+    listed,
+    long_integers,
+    residues,
+    whole_numbers,
+)
+from heliograph._matrices import Axis, along_axis, kernel_of, matrix_of, pool_of, require_vectors
 
 
-class ClearTensor:
+class ClearTensor(Computable):
     """Integers [ciphertext axes..., slots] that add, multiply and convolve as a `Tensor` does, exactly, unencrypted.
 
     Raises PlaintextRangeError where a result could leave 63 bits. With a `modulus` (below 2^31) it computes modulo that, as a
@@ -111,16 +126,51 @@ class ClearTensor:
             result = result * self
         return result
 
+    def multiply(self, other: Any, *, progress: Any = None) -> ClearTensor:
+        """As `heliograph.multiply`."""
+        product: ClearTensor = self * other
+        return product
+
+    def relinearize(self, *, keys: Any = None, progress: Any = None) -> ClearTensor:
+        """As `heliograph.relinearize`: the same."""
+        return self
+
+    def shrink(self, level: int = 0) -> ClearTensor:
+        """As `heliograph.shrink`: the same."""
+        return self
+
+    def split_moduli(self) -> list[ClearTensor]:
+        """As `heliograph.split_moduli`: itself."""
+        return [self]
+
+    def join_moduli(self, others: Any) -> ClearTensor:
+        """As `heliograph.join_moduli`, of itself alone."""
+        if len(others):
+            raise _core.MismatchError("clear tensors are not joined")
+        return self
+
+    def dot(self, other: Any) -> ClearTensor:
+        """As `heliograph.dot`."""
+        if isinstance(other, ClearTensor):
+            require_vectors(self.shape, other.shape)
+            return (self * other).sum(0)
+        vector = integers(other, "the weights")
+        require_vectors(self.shape, vector.shape)
+        return self.matmul(vector[None, :])[0]
+
+    @classmethod
+    def _joined(cls, tensors: Any, axis: int) -> ClearTensor:
+        """`heliograph.concatenate` of at least one."""
+        first = tensors[0]
+        along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
+        joined: ClearTensor = first._view(np.concatenate([first._operand(t) for t in tensors], along))
+        return joined
+
     def __matmul__(self, weights: Any) -> ClearTensor:
-        w = integers(weights, "the weights")
-        if w.ndim != 2 or self.ndim == 0:
-            raise _core.ShapeError(f"a tensor of shape {self.shape} and weights of shape {w.shape} do not multiply")
-        last = self.ndim - 1
-        turned = self.transpose([last, *range(last)]).matmul(w.T, np.zeros(0, dtype=np.int64))
-        return turned.transpose([*range(1, self.ndim), 0])
+        return self.matmul(matrix_of(weights, integers).T, axis=-1)
 
     def __rmatmul__(self, weights: Any) -> ClearTensor:
-        return self.matmul(integers(weights, "the weights"), np.zeros(0, dtype=np.int64))
+        return self.matmul(weights)
 
     def __getitem__(self, key: Any) -> ClearTensor:
         keys = key if isinstance(key, tuple) else (key,)
@@ -151,15 +201,24 @@ class ClearTensor:
         _require_fit(self.shape, tuple(shape))
         return self._view(np.broadcast_to(self.values, (*shape, self.slots)))
 
-    def sum(self, axis: int | None = None) -> ClearTensor:
+    def sum(self, axis: Axis = None, *, keys: Any = None, progress: Any = None) -> ClearTensor:
         """As `heliograph.sum`."""
-        at = None if axis is None else axis_of(axis, self.ndim, f"a tensor of shape {self.shape}")
-        values = self.values.reshape(-1, self.slots) if at is None else self.values
-        _require_range(self.bound() * values.shape[at or 0])
-        return self._made(values.sum(at or 0))
+        if isinstance(axis, str):
+            along_axis(self, axis)
+            _require_range(self.bound() * self.slots)
+            total = self.values.sum(-1, keepdims=True)
+            return self._made(np.repeat(total, self.slots, -1))
+        what = f"a tensor of shape {self.shape}"
+        axes = range(self.ndim) if axis is None else [axis] if (several := listed(axis)) is None else several
+        along = [axis_of(a, self.ndim, what) for a in axes]
+        if len(set(along)) < len(along):
+            raise _core.ShapeError(f"an axis is named twice: {tuple(along)}")
+        _require_range(self.bound() * int(np.prod([self.shape[a] for a in along], dtype=np.int64)))
+        return self._made(self.values.sum(tuple(along)))
 
     def sum_pool2d(self, size: int) -> ClearTensor:
         """As `heliograph.sum_pool2d`."""
+        size = pool_of(size)
         if self.ndim < 2 or self.shape[-2] % size or self.shape[-1] % size:
             raise _core.ShapeError(f"windows of {size} x {size} do not tile a tensor of shape {self.shape}")
         _require_range(self.bound() * size * size)
@@ -167,26 +226,62 @@ class ClearTensor:
         windows = self.values.reshape(*lead, height // size, size, width // size, size, self.slots)
         return self._made(windows.sum((-4, -2)))
 
-    def matmul(self, weights: Int64Array, bias: npt.NDArray[Any]) -> ClearTensor:
+    def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Any = None) -> ClearTensor:
         """As `heliograph.matmul`."""
-        if self.ndim == 0 or weights.shape[1] != self.shape[0]:
+        weights = matrix_of(weights, integers)
+        if axis == "slots":
+            raise _core.DtypeError("clear tensors have no matrices on slots")
+        along = along_axis(self, 0 if axis is None else axis)
+        if self.ndim == 0 or weights.shape[1] != self.shape[along or 0]:
             raise _core.ShapeError(f"weights of shape {weights.shape} do not multiply a tensor of shape {self.shape}")
         weights, bias = self._integers(weights, "the weights"), self._bias(bias, len(weights))
         _require_range(self.bound() * max(absolute_sums(weights), default=0) + largest(bias))
-        out = _exact_product(weights, self.values.reshape(self.shape[0], -1))
+        values = np.moveaxis(self.values, along or 0, 0)
+        out = _exact_product(weights, values.reshape(len(values), -1))
         if bias.size:
             out = out + bias[:, None]
-        return self._made(out.reshape(weights.shape[0], *self.values.shape[1:]))
+        return self._made(np.moveaxis(out.reshape(weights.shape[0], *values.shape[1:]), 0, along or 0))
 
-    def _bias(self, bias: npt.NDArray[Any], outputs: int) -> Int64Array:
+    def _bias(self, bias: Any, outputs: int) -> Int64Array:
+        bias = np.zeros(0, dtype=np.int64) if bias is None else long_integers(bias, "the bias")
+        if bias.ndim != 1:
+            raise _core.ShapeError(f"a bias has one axis, a value for each output, not shape {bias.shape}")
         if bias.size and len(bias) != outputs:
             raise _core.ShapeError(f"the bias has {len(bias)} values for {outputs} outputs")
         return self._integers(bias, "the bias")
 
-    def conv2d(self, weights: Int64Array, bias: npt.NDArray[Any], stride: int, padding: int, groups: int) -> ClearTensor:
+    def conv2d(
+        self,
+        weights: Any,
+        bias: Any = None,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        groups: int = 1,
+        progress: Any = None,
+    ) -> ClearTensor:
         """As `heliograph.conv2d`."""
+        return self._convolved(kernel_of(weights, stride, padding, groups), bias, stride, padding, groups)
+
+    def conv2d_square_pool(
+        self,
+        weights: Any,
+        bias: Any = None,
+        *,
+        pool: int = 1,
+        stretch: int = 0,
+        keys: Any = None,
+        progress: Any = None,
+        **options: int,
+    ) -> ClearTensor:
+        """As `heliograph.conv2d_square_pool`."""
+        pool_of(pool, stretch)
+        outputs = self.conv2d(weights, bias, **options)
+        return (outputs * outputs).sum_pool2d(pool)
+
+    def _convolved(self, weights: Int64Array, bias: Any, stride: int, padding: int, groups: int) -> ClearTensor:
         if self.ndim == 4:
-            each = [self[i].conv2d(weights, bias, stride, padding, groups).values for i in range(self.shape[0])]
+            each = [self[i]._convolved(weights, bias, stride, padding, groups).values for i in range(self.shape[0])]
             return self._view(np.stack(each))
         outputs, per_group, height, width = weights.shape
         if self.ndim != 3 or self.shape[0] != per_group * groups or outputs % groups:
@@ -205,13 +300,15 @@ class ClearTensor:
         out = np.concatenate(parts)
         return self._made(out + bias[:, None, None, None] if bias.size else out)
 
-    def rotate_rows(self, steps: list[int]) -> ClearTensor:
+    def rotate_rows(self, steps: Any, *, keys: Any = None, progress: Any = None) -> ClearTensor:
         """As `heliograph.rotate_rows`, for values that fill all slots."""
+        several = whole_numbers(steps, "a rotation")
         half = self.slots // 2
         rows = self.values.reshape(*self.shape, 2, half)
-        return self._view(np.stack([np.roll(rows, -s, -1).reshape(self.values.shape) for s in steps]))
+        turned = self._view(np.stack([np.roll(rows, -s, -1).reshape(self.values.shape) for s in several]))
+        return turned[0] if listed(steps) is None else turned
 
-    def rotate_columns(self) -> ClearTensor:
+    def rotate_columns(self, *, keys: Any = None, progress: Any = None) -> ClearTensor:
         """As `heliograph.rotate_columns`, for values that fill all slots."""
         return self._view(np.roll(self.values, self.slots // 2, -1))
 

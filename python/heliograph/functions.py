@@ -1,135 +1,120 @@
-"""Functions on tensors, named as in NumPy. Each is one call of the engine. All take clear tensors too (`ClearTensor`).
+"""Functions on tensors of every scheme, named as in NumPy. All take clear tensors too (`ClearTensor`).
 
-Those that mean the same for TFHE (multiply, square, sum, dot, matmul, concatenate, stack) and CKKS (these, relinearize and rescale)
-take their tensors and go to `hg.tfhe`'s and `hg.ckks`'s.
+Each is the tensor's own method of that name: what a scheme lacks is a DtypeError that says what it has instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from heliograph import _core, ckks, tfhe
-from heliograph._arrays import axis_of, described, integers, listed, long_integers, residues, whole, whole_numbers
-from heliograph._shapes import joined
-from heliograph.clear import ClearTensor
-from heliograph.keys import EvaluationKeys
-from heliograph.tensor import Progress, Tensor
+from heliograph import _core
+from heliograph._arrays import Computable, axis_of
+from heliograph._matrices import Axis
+from heliograph._shapes import Progress
 
-AnyTensor = TypeVar("AnyTensor", Tensor, ClearTensor)
-Keys = TypeVar("Keys", EvaluationKeys, ckks.EvaluationKeys)
-EachTensor = TypeVar("EachTensor", Tensor, ClearTensor, tfhe.Tensor, ckks.Tensor)
-RelinearizedTensor = TypeVar("RelinearizedTensor", Tensor, ClearTensor, ckks.Tensor)
-_NO_BIAS = np.zeros(0, dtype=np.int64)
+T = TypeVar("T", bound=Computable)
+#: Numbers that are not encrypted.
+Clear = int | float | complex | Sequence[Any] | npt.NDArray[Any] | np.generic
 
 
-def _bias(bias: Any, x: Tensor | ClearTensor) -> Any:
-    """As the engine takes it: integers beyond 64 bits as residues [moduli, outputs]."""
-    values = _NO_BIAS if bias is None else long_integers(bias, "the bias")
-    if values.ndim != 1:
-        raise _core.ShapeError(f"a bias has one axis, a value for each output, not shape {values.shape}")
-    if isinstance(x, ClearTensor) or values.dtype != object:
-        return values
-    parameters = x.parameters
-    largest = max(abs(v) for v in values)
-    if 2 * largest > parameters.plain_modulus:
-        raise _core.PlaintextRangeError(f"the bias holds {described(largest)}, beyond half the plaintext modulus")
-    return np.stack([residues(values, t, "the bias") for t in parameters.plain_moduli])
-
-
-def _require_bfv(x: Any, what: str, instead: str = "") -> None:
-    """Raises DtypeError for anything but BFV's tensors and clear ones."""
-    if isinstance(x, tfhe.Tensor):
-        raise _core.DtypeError(f"{what} is BFV's, not TFHE's{instead and '; for TFHE there is '}{instead}")
-    if isinstance(x, ckks.Tensor):
-        raise _core.DtypeError(f"{what} is BFV's, not CKKS's: see hg.ckks")
-    if not isinstance(x, (Tensor, ClearTensor)):
-        raise _core.DtypeError(f"{what} takes a tensor, not {type(x).__name__}")
-
-
-def _keys(x: Tensor, keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
-    found = _only(keys, EvaluationKeys) or x._keys
+def _own(x: Any, name: str) -> Callable[..., Any]:
+    """The tensor's method. Raises DtypeError for what is no tensor, or of a scheme that lacks it."""
+    if not isinstance(x, Computable):
+        raise _core.DtypeError(f"{name} takes a tensor, not {type(x).__name__}")
+    found: Callable[..., Any] | None = getattr(x, name, None)
     if found is None:
-        raise _core.MissingKeyError(f"{what} needs evaluation keys: load the tensor through a Server, or pass keys=")
+        scheme: Any = getattr(type(x), "_scheme", None)
+        if scheme is None:
+            raise _core.DtypeError(f"clear tensors have no {name}")
+        instead = scheme.instead.get(name)
+        raise _core.DtypeError(f"{scheme.title} has no {name}{f'; there is {instead}' if instead else ''}")
     return found
 
 
-def multiply(a: EachTensor, b: Any, *, progress: Progress | None = None) -> EachTensor:
+def _either(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two factors, a tensor first."""
+    return (a, b) if isinstance(a, Computable) else (b, a)
+
+
+@overload
+def multiply(a: T, b: Any, *, progress: Progress | None = None) -> T: ...
+
+
+@overload
+def multiply(a: Clear, b: T, *, progress: Progress | None = None) -> T: ...
+
+
+def multiply(a: Any, b: Any, *, progress: Progress | None = None) -> Any:
     """a * b, with progress."""
-    if isinstance(a, tfhe.Tensor):
-        return tfhe.multiply(a, b, progress=progress)
-    if isinstance(a, ckks.Tensor):
-        return ckks.multiply(a, b, progress=progress)
-    _require_bfv(a, "multiply")
-    if isinstance(a, ClearTensor):
-        return ClearTensor.__mul__(a, b)
-    return a._multiply(b, progress)
+    x, other = _either(a, b)
+    return _own(x, "multiply")(other, progress=progress)
 
 
-def square(x: EachTensor, *, progress: Progress | None = None) -> EachTensor:
+def square(x: T, *, progress: Progress | None = None) -> T:
     """x * x: cheaper than a product of two. BFV's result has degree two, CKKS's is relinearized and rescaled."""
     return multiply(x, x, progress=progress)
 
 
-def relinearize(
-    x: RelinearizedTensor,
-    *,
-    keys: EvaluationKeys | ckks.EvaluationKeys | None = None,
-    progress: Progress | None = None,
-) -> RelinearizedTensor:
+def relinearize(x: T, *, keys: Any = None, progress: Progress | None = None) -> T:
     """Back to degree one. Raises MissingKeyError where no relinearization key is at hand."""
-    if isinstance(x, ckks.Tensor):
-        return ckks.relinearize(x, keys=_only(keys, ckks.EvaluationKeys), progress=progress)
-    _require_bfv(x, "relinearize", "nothing to relinearize: results are ready to compute on")
-    if isinstance(x, ClearTensor) or x.degree == 1:
-        return x
-    found = _keys(x, _only(keys, EvaluationKeys), "relinearizing")
-    return Tensor(_core.relinearize(x._core, found._core, progress), found)
+    found: T = _own(x, "relinearize")(keys=keys, progress=progress)
+    return found
 
 
-def _only(keys: Any, kind: type[Keys]) -> Keys | None:
-    """Raises MismatchError for another scheme's keys."""
-    if keys is None or isinstance(keys, kind):
-        return keys
-    raise _core.MismatchError(f"{described(keys)} are no evaluation keys of the tensor's scheme")
+def rescale(x: T, *, progress: Progress | None = None) -> T:
+    """One level lower, the scale divided by the ratio of the moduli: of CKKS. Raises LevelError at level 1."""
+    found: T = _own(x, "rescale")(progress=progress)
+    return found
 
 
-def rescale(x: Any, *, progress: Progress | None = None) -> ckks.Tensor:
-    """As `hg.ckks.rescale`: one level lower, the scale divided. The exact schemes have no scales."""
-    if isinstance(x, (Tensor, ClearTensor, tfhe.Tensor)):
-        raise _core.DtypeError("rescale is of CKKS; exact integers have no scale")
-    return ckks.rescale(x, progress=progress)
+@overload
+def matmul(
+    weights: Any, x: T, bias: Any = None, *, axis: Axis = None, keys: Any = None, progress: Progress | None = None
+) -> T: ...
 
 
-def matmul(weights: Any, x: EachTensor, bias: Any = None, *, progress: Progress | None = None) -> EachTensor:
-    """weights [rows, columns] times x (columns, ...): one modular matrix product reading each ciphertext once.
+@overload
+def matmul(
+    weights: T, x: Clear, bias: None = None, *, axis: None = None, keys: Any = None, progress: Progress | None = None
+) -> T: ...
 
-    Weights and bias are clear integers, the bias of any length that the plaintext moduli hold together. Raises ShapeError,
-    DtypeError, PlaintextRangeError. With a tensor of TFHE on either side this is `hg.tfhe.matmul`, without a bias; of CKKS,
-    `hg.ckks.matmul`: real weights on the slots, the bias an array of a value for each row.
+
+def matmul(
+    weights: Any, x: Any, bias: Any = None, *, axis: Axis = None, keys: Any = None, progress: Progress | None = None
+) -> Any:
+    """weights [rows, columns] times x along one axis, which then has a value for each row.
+
+    `axis` says which: an integer is an axis of ciphertexts, counted as NumPy does, "slots" the values inside each. Without it,
+    it is the first axis of ciphertexts or the slots, whichever has as many as `weights` has columns; where both have, it is an
+    error that says the two ways. Along ciphertexts it is a layer over features: a number for each pair of ciphertexts, one
+    modular matrix product in BFV and BGV. On slots, which CKKS alone has, it takes rotations (`hg.ckks.LinearTransform` tells
+    which), and one level, as products by real numbers do.
+
+    Weights and bias are clear: integers, in CKKS numbers; the bias has a value for each row. TFHE's have no slots, may be
+    encrypted themselves, on either side, and without an axis are as NumPy's matmul. Raises ShapeError, DtypeError,
+    PlaintextRangeError, LevelError, MissingKeyError.
+
+    >>> import heliograph as hg, numpy as np
+    >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=16))
+    >>> x = secret.encrypt(np.array([[1, 2, 3], [10, 20, 30]]), pad=True)  # two features of three people
+    >>> y = hg.matmul([[1, 1], [2, -1], [0, 5]], x, axis=0)
+    >>> y.shape, secret.decrypt(y)[:, :3].tolist()
+    ((3,), [[11, 22, 33], [-8, -16, -24], [50, 100, 150]])
     """
-    if isinstance(x, ckks.Tensor):
-        image = ckks.matmul(weights, x, progress=progress)
-        return image if bias is None else image + bias
-    if isinstance(x, tfhe.Tensor) or isinstance(weights, tfhe.Tensor):
-        if bias is not None:
-            raise _core.DtypeError("matmul of TFHE takes no bias: add it to the product")
-        either: Any = tfhe.matmul(weights, x, progress=progress)
-        product: EachTensor = either
-        return product
-    _require_bfv(x, "matmul")
-    w = integers(weights, "the weights")
-    if w.ndim != 2:
-        raise _core.ShapeError(f"weights of a matrix product have two axes, not {w.ndim}")
-    if isinstance(x, ClearTensor):
-        return x.matmul(w, _bias(bias, x))
-    return x._wrap(_core.matmul(w, x._core, _bias(bias, x), progress))
+    if isinstance(weights, Computable) and not isinstance(x, Computable):
+        if bias is not None or axis is not None:
+            raise _core.DtypeError("matmul takes a bias and an axis where the matrix comes first and the tensor second")
+        return weights @ x
+    options = {} if keys is None else {"keys": keys}
+    return _own(x, "matmul")(weights, bias, axis=axis, progress=progress, **options)
 
 
 def conv2d(
-    x: AnyTensor,
+    x: T,
     weights: Any,
     bias: Any = None,
     *,
@@ -137,40 +122,25 @@ def conv2d(
     padding: int = 0,
     groups: int = 1,
     progress: Progress | None = None,
-) -> AnyTensor:
+) -> T:
     """Convolution of x (channels, H, W) or (batch, channels, H, W) with clear integer weights
-    [outputs, channels / groups, height, width]: one modular matrix product. Raises ShapeError, DtypeError.
+    [outputs, channels / groups, height, width]: one modular matrix product. Of BFV and BGV. Raises ShapeError, DtypeError.
     """
-    _require_bfv(x, "conv2d", "hg.tfhe.matmul, of windows side by side")
-    w = _kernel(weights, stride, padding, groups)
-    if isinstance(x, ClearTensor):
-        return x.conv2d(w, _bias(bias, x), stride, padding, groups)
-    return x._wrap(_core.conv2d(x._core, w, _bias(bias, x), stride, padding, groups, progress))
+    options: dict[str, Any] = {"stride": stride, "padding": padding, "groups": groups, "progress": progress}
+    found: T = _own(x, "conv2d")(weights, bias, **options)
+    return found
 
 
-def _kernel(weights: Any, stride: Any, padding: Any, groups: Any) -> Any:
-    w = integers(weights, "the weights")
-    if w.ndim != 4:
-        raise _core.ShapeError(f"weights of a convolution have four axes, not {w.ndim}")
-    if whole(stride, "the stride") < 1 or whole(padding, "the padding") < 0 or whole(groups, "groups") < 1:
-        raise _core.ShapeError(
-            f"stride {stride}, padding {padding}, groups {groups}: a stride and groups are at least 1, padding 0"
-        )
-    return w
-
-
-def sum_pool2d(x: AnyTensor, size: int) -> AnyTensor:
-    """Sums over windows of size x size, which tile the last two axes: one modular matrix product. Raises ShapeError."""
-    _require_bfv(x, "sum_pool2d", "hg.tfhe.sum, of windows reshaped to axes")
-    if whole(size, "the size of a window") < 1:
-        raise _core.ShapeError(f"a window of {size} x {size} is none")
-    if isinstance(x, ClearTensor):
-        return x.sum_pool2d(size)
-    return x._wrap(_core.sum_pool2d(x._core, size))
+def sum_pool2d(x: T, size: int) -> T:
+    """Sums over windows of size x size, which tile the last two axes: one modular matrix product. Of BFV and BGV. Raises
+    ShapeError.
+    """
+    found: T = _own(x, "sum_pool2d")(size)
+    return found
 
 
 def conv2d_square_pool(
-    x: AnyTensor,
+    x: T,
     weights: Any,
     bias: Any = None,
     *,
@@ -179,149 +149,118 @@ def conv2d_square_pool(
     padding: int = 0,
     groups: int = 1,
     stretch: int = 0,
-    keys: EvaluationKeys | None = None,
+    keys: Any = None,
     progress: Progress | None = None,
-) -> AnyTensor:
-    """relinearize(sum_pool2d(square(conv2d(x, ...)), pool)) of x (channels, H, W), to the same bits, in less memory.
+) -> T:
+    """relinearize(sum_pool2d(square(conv2d(x, ...)), pool)) of x (channels, H, W), to the same bits, in less memory. Of BFV and BGV.
 
     It goes over stretches of output channels, so that the convolution's outputs and their squares are never all there:
     `stretch` of them at a time, or as many as half of the memory left holds. Raises ShapeError, DtypeError, MissingKeyError,
     OutOfMemoryError (before anything is computed).
     """
-    _require_bfv(x, "conv2d_square_pool", "hg.tfhe.matmul, hg.square and hg.tfhe.sum")
-    w = _kernel(weights, stride, padding, groups)
-    if whole(pool, "the size of a window") < 1 or whole(stretch, "a stretch") < 0:
-        raise _core.ShapeError(f"pool {pool}, stretch {stretch}: a pool is at least 1, a stretch 0")
-    if isinstance(x, ClearTensor):
-        outputs = x.conv2d(w, _bias(bias, x), stride, padding, groups)
-        return (outputs * outputs).sum_pool2d(pool)
-    found = _keys(x, keys, "this layer")
-    core = _core.conv2d_square_pool(
-        x._core, w, _bias(bias, x), stride, padding, groups, pool, found._core, progress, stretch
-    )
-    return Tensor(core, found)
+    shape: dict[str, Any] = {"pool": pool, "stride": stride, "padding": padding, "groups": groups, "stretch": stretch}
+    found: T = _own(x, "conv2d_square_pool")(weights, bias, **shape, keys=keys, progress=progress)
+    return found
 
 
-def split_moduli(x: AnyTensor) -> list[AnyTensor]:
-    """The tensor as one for each plaintext modulus that it holds; nothing is copied. Long computations can so run modulus by
-    modulus, with the memory of one. Operations take tensors of the same moduli; to be saved or decrypted they are joined.
+def split_moduli(x: T) -> list[T]:
+    """The tensor as one for each plaintext modulus that it holds; nothing is copied. Of BFV and BGV. Long computations can so
+    run modulus by modulus, with the memory of one. Operations take tensors of the same moduli; to be saved or decrypted they
+    are joined.
     """
-    _require_bfv(x, "split_moduli")
-    if isinstance(x, ClearTensor):
-        return [x]
-    first, count = x._core.first_modulus, len(x.plain_moduli)
-    return [x._wrap(_core.take_moduli(x._core, modulus, 1)) for modulus in range(first, first + count)]
+    found: list[T] = _own(x, "split_moduli")()
+    return found
 
 
-def join_moduli(tensors: Sequence[AnyTensor]) -> AnyTensor:
+def join_moduli(tensors: Sequence[T]) -> T:
     """Tensors of adjacent plaintext moduli, in order, as one; nothing is copied. Raises MismatchError, ShapeError."""
     if not tensors:
         raise _core.MismatchError("nothing to join")
-    _require_bfv(tensors[0], "join_moduli")
-    first = tensors[0]
-    if isinstance(first, ClearTensor):
-        if len(tensors) > 1:
-            raise _core.MismatchError("clear tensors are not joined")
-        return first
-    return first._wrap(_core.join_moduli([t._core for t in tensors]))
+    found: T = _own(tensors[0], "join_moduli")(tensors[1:])
+    return found
 
 
-def sum(x: EachTensor, axis: int | None = None) -> EachTensor:
-    """Sum over one ciphertext axis, or over all."""
-    if isinstance(x, tfhe.Tensor):
-        return tfhe.sum(x, axis)
-    if isinstance(x, ckks.Tensor):
-        return ckks.sum(x, axis)
-    _require_bfv(x, "sum")
-    if isinstance(x, ClearTensor):
-        return x.sum(axis)
-    if axis is None:
-        return x._wrap(_core.sum(_core.reshape(x._core, [x.size]), 0))
-    return x._wrap(_core.sum(x._core, axis_of(axis, x.ndim, f"a tensor of shape {x.shape}")))
+def sum(x: T, axis: Axis = None, *, keys: Any = None, progress: Progress | None = None) -> T:
+    """Sum over axes of ciphertexts: one, several, or all of them where none is named; with axis="slots" over the values inside
+    each ciphertext, then every slot holds the sum.
+
+    The sum over slots is rotations and additions: of all places that rotations turn, N in BFV and BGV, the set's `period` in
+    CKKS (`hg.ckks.sum_slots` sums over fewer), with zeros where `pad=True` left them. It needs keys for the rotations 1, 2, 4,
+    ..., in BFV and BGV those below N/2 and the columns. TFHE has no slots. Raises ShapeError, DtypeError, MissingKeyError.
+
+    >>> import heliograph as hg
+    >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=16))
+    >>> x = secret.encrypt([[1, 2], [3, 4], [5, 6]], pad=True)
+    >>> secret.decrypt(hg.sum(x, axis=0))[:2].tolist()
+    [9, 12]
+    """
+    found: T = _own(x, "sum")(axis, keys=keys, progress=progress)
+    return found
+
+
+@overload
+def dot(a: T, b: Any) -> T: ...
+
+
+@overload
+def dot(a: Clear, b: T) -> T: ...
 
 
 def dot(a: Any, b: Any) -> Any:
-    """Dot product of two vectors of which one or both are encrypted, along the ciphertext axis. Relinearized at most once."""
-    if isinstance(a, tfhe.Tensor) or isinstance(b, tfhe.Tensor):
-        return tfhe.dot(a, b)
-    if isinstance(a, ckks.Tensor) or isinstance(b, ckks.Tensor):
-        return ckks.dot(a, b)
-    if isinstance(a, (Tensor, ClearTensor)) and isinstance(b, (Tensor, ClearTensor)):
-        if a.shape != b.shape or len(a.shape) != 1:
-            raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {a.shape} and {b.shape}")
-        products: Any = a * b
-        return sum(products, 0)
-    x: Any
-    x, w = (a, b) if isinstance(a, (Tensor, ClearTensor)) else (b, a)
-    _require_bfv(x, "dot")
-    vector = integers(w, "the weights")
-    if vector.ndim != 1 or len(x.shape) != 1:
-        raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {x.shape} and {vector.shape}")
-    return matmul(vector[None, :], x)[0]
-
-
-def rotate_rows(
-    x: AnyTensor, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
-) -> AnyTensor:
-    """Slots turned left by `steps` within each of the two rows of N/2. Several steps give a new first axis, one entry each,
-    for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
+    """Dot product of two vectors of which one or both are encrypted, along the ciphertext axis. Relinearized at most once. In
+    CKKS a clear one may also be of shape (n, slots).
     """
-    _require_bfv(x, "rotate_rows", "concatenate of slices; rotate_left turns the bits of integers")
-    several = whole_numbers(steps, "a rotation")
-    if isinstance(x, ClearTensor):
-        turned = x.rotate_rows(several)
-    else:
-        found = _keys(x, keys, "a rotation")
-        turned = Tensor(_core.rotate_rows(x._core, several, found._for_rotations(several), progress), found)
-    return turned[0] if listed(steps) is None else turned
+    x, other = _either(a, b)
+    return _own(x, "dot")(other)
 
 
-def rotate_columns(x: AnyTensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> AnyTensor:
-    """The two rows of slots exchanged."""
-    _require_bfv(x, "rotate_columns", "concatenate of slices")
-    if isinstance(x, ClearTensor):
-        return x.rotate_columns()
-    found = _keys(x, keys, "a column rotation")
-    return Tensor(_core.rotate_columns(x._core, found._for_rotations([], columns=True), progress), found)
+def rotate_rows(x: T, steps: int | Sequence[int], *, keys: Any = None, progress: Progress | None = None) -> T:
+    """Slots turned left by `steps` within each of the two rows of N/2, in BFV and BGV. Several steps give a new first axis, one
+    entry each, for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
+    """
+    found: T = _own(x, "rotate_rows")(steps, keys=keys, progress=progress)
+    return found
 
 
-def concatenate(tensors: Sequence[EachTensor], axis: int = 0) -> EachTensor:
-    """Tensors joined along an axis they have."""
-    if not tensors:
+def rotate_columns(x: T, *, keys: Any = None, progress: Progress | None = None) -> T:
+    """The two rows of slots exchanged, in BFV and BGV."""
+    found: T = _own(x, "rotate_columns")(keys=keys, progress=progress)
+    return found
+
+
+def concatenate(tensors: Sequence[T], axis: int = 0) -> T:
+    """Tensors of one scheme and kind joined along an axis they have. Raises ShapeError, DtypeError, MismatchError."""
+    if not len(tensors):
         raise _core.ShapeError("nothing to concatenate")
-    joined: EachTensor = _joined(tensors, axis)
-    return joined
+    found: T = _of_one_kind(tensors, "concatenate")._joined(tensors, axis)
+    return found
 
 
-def _joined(tensors: Sequence[Any], axis: int) -> Any:
-    if any(isinstance(t, tfhe.Tensor) for t in tensors):
-        return tfhe.concatenate(tensors, axis)
-    if any(isinstance(t, ckks.Tensor) for t in tensors):
-        return ckks.concatenate(tensors, axis)
-    first = tensors[0]
-    if isinstance(first, ClearTensor):
-        along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
-        return first._view(np.concatenate([first._operand(t) for t in tensors], along))
+def stack(tensors: Sequence[T], axis: int = 0) -> T:
+    """Tensors of one scheme, kind and shape along a new axis. Raises ShapeError, DtypeError, MismatchError."""
+    if not len(tensors):
+        raise _core.ShapeError("nothing to stack")
+    kind = _of_one_kind(tensors, "stack")
+    each: Any = list(tensors)
+    at = axis_of(axis, each[0].ndim + 1, f"a stack of tensors of shape {each[0].shape}")
+    found: T = kind._joined([t.reshape(*t.shape[:at], 1, *t.shape[at:]) for t in each], at)
+    return found
+
+
+def _of_one_kind(tensors: Sequence[Any], what: str) -> Any:
+    """The tensors' class. Raises DtypeError for what is no tensor, or of another class."""
+    first = type(tensors[0])
     for t in tensors:
-        _require_bfv(t, "concatenate")
-    return joined(tensors, axis)
+        if not isinstance(t, Computable):
+            raise _core.DtypeError(f"{what} takes tensors, not {type(t).__name__}")
+        if not isinstance(t, first):
+            raise _core.DtypeError(f"{what} takes tensors of one scheme")
+    return first
 
 
-def stack(tensors: Sequence[EachTensor]) -> EachTensor:
-    """Tensors of one shape along a new first axis."""
-    for t in tensors:
-        if not isinstance(t, (tfhe.Tensor, ckks.Tensor)):
-            _require_bfv(t, "stack")
-    return concatenate([t.reshape(1, *t.shape) for t in tensors])
-
-
-def shrink(x: AnyTensor, level: int = 0) -> AnyTensor:
+def shrink(x: T, level: int = 0) -> T:
     """The same values modulo a smaller ciphertext modulus: fewer bytes to send. `level` primes stay; 0: as few as the noise
-    estimate allows. Raises LevelError.
+    estimate allows. Of BFV and BGV. Raises LevelError.
     """
-    _require_bfv(x, "shrink", "nothing to shrink: a result has one size")
-    if isinstance(x, ClearTensor):
-        return x
-    if whole(level, "a level") < 0:
-        raise _core.LevelError(f"there is no level {level}")
-    return x._wrap(_core.switch_level(x._core, level))
+    found: T = _own(x, "shrink")(level)
+    return found

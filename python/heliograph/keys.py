@@ -1,321 +1,176 @@
-"""Keys, as separate objects: what a server holds cannot decrypt."""
+"""Keys and servers, of every scheme: what a server holds cannot decrypt.
+
+The schemes' own classes add what their values and evaluation keys are; making, reading and writing is here.
+"""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-import numpy as np
-import numpy.typing as npt
+from heliograph import _core
+from heliograph._arrays import WORD, Buffer, described, is_whole, path_of, printable
+from heliograph._parameters import Parameters
+from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, split_type, type_of_bytes, type_of_file
+from heliograph._shapes import Tensor
 
-from heliograph import _core, ckks, tfhe
-from heliograph._arrays import (
-    WORD,
-    Buffer,
-    described,
-    flag,
-    from_residues,
-    is_whole,
-    last_axis,
-    moved_from_last,
-    of_kind,
-    path_of,
-    printable,
-    readable_bytes,
-    require_memory,
-    whole_numbers,
-)
-from heliograph.bfv import Parameters
-from heliograph.tensor import Progress, Tensor, encode, packing_axis
+K = TypeVar("K")
+L = TypeVar("L")
+if TYPE_CHECKING:  # Python 3.11's have no defaults
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    P = DefaultedTypeVar("P", bound=Parameters[Any], default=Any)
+    T = DefaultedTypeVar("T", bound=Tensor[Any, Any], default=Any)
+    E = DefaultedTypeVar("E", default=Any)
+else:
+    P, T, E = TypeVar("P"), TypeVar("T"), TypeVar("E")
 
 
-def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
-    """The first one and how many. Raises ParameterError for a range that is not the set's."""
-    have = len(parameters.plain_moduli)
-    if moduli is None:
-        return 0, have
-    if not isinstance(moduli, range) or moduli.step != 1 or not 0 <= moduli.start < moduli.stop <= have:
-        raise _core.ParameterError(f"{described(moduli)} is no range of this set's {have} plaintext moduli")
-    return moduli.start, len(moduli)
+class Keyed(Faced, Generic[P]):
+    """A key: of a parameter set, with the id of a secret key."""
 
-
-def _values(
-    parameters: Parameters, values: Any, slots: int | None, coefficients: int | None, pad: bool, moduli: int
-) -> tuple[Any, str]:
-    axis, packing = packing_axis(parameters, slots, coefficients)
-    if (
-        isinstance(values, np.ndarray) and -values.ndim <= axis < values.ndim
-    ):  # a broadcast view may stand for far more than it is
-        items = math.prod(values.shape) // max(1, values.shape[axis])
-        each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * moduli
-        require_memory(parameters, items * each + 16 * math.prod(values.shape), "encrypting this array")
-    array = last_axis(values, axis, "the values to encrypt")
-    pad = flag(pad, "pad")
-    room = parameters.slots if packing == "slots" else parameters.n
-    have = array.shape[-1]
-    if have < room and not pad:
-        raise _core.ShapeError(f"{have:,} values for {room:,} {packing}; say pad=True to leave the rest empty")
-    return array, packing
-
-
-_FROM = "a secret key is generated from"
-
-
-class PublicKey:
-    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's."""
-
-    def __init__(self, core: _core.PublicKey) -> None:
+    def __init__(self, core: Any) -> None:
         self._core = core
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> P:
         """The parameter set."""
-        return Parameters(self._core.parameters)
+        found: P = Parameters(self._core.parameters)  # type: ignore[assignment]  # of its scheme
+        return found
 
     @property
     def id(self) -> str:
-        """The id of the secret key it belongs to."""
-        return self._core.key_id
+        """The id of the secret key: 16 random bytes, hex. Every ciphertext and key made with it carries them."""
+        return str(self._core.key_id)
 
-    def encrypt(
-        self,
-        values: Any,
-        *,
-        slots: int | None = None,
-        coefficients: int | None = None,
-        pad: bool = False,
-        moduli: range | None = None,
-        progress: Progress | None = None,
-    ) -> Tensor:
-        """As `SecretKey.encrypt`."""
-        first, count = _moduli(self.parameters, moduli)
-        array, packing = _values(self.parameters, values, slots, coefficients, pad, count)
-        return Tensor(self._core.encrypt(array, packing, progress, first, count))
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing; a secret key's can only its owner read (mode 0600)."""
+        self._core.save(path_of(path))
+
+    def _named(self) -> str:
+        """Scheme, kind and id, for a repr."""
+        kind = {"PublicKey": "public key", "EvaluationKeys": "evaluation keys", "SecretKey": "secret key"}
+        return f"{self.parameters.scheme} {kind[type(self).__name__]} {self.id[:8]}"
+
+    def __repr__(self) -> str:
+        return f"<{self._named()}: {self.parameters!r}>"
+
+
+class Sent(Keyed[P]):
+    """A key that leaves its owner."""
+
+    _kind: str  #: in types of files
 
     def to_bytes(self) -> bytes:
         """The key as a file's bytes."""
-        return self._core.to_bytes()
+        return bytes(self._core.to_bytes())
 
-    @staticmethod
-    def from_bytes(data: Buffer) -> PublicKey:
+    @classmethod
+    def from_bytes(cls, data: Buffer) -> Self:
         """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
-        return PublicKey(_core.public_key_from_bytes(data))
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing."""
-        self._core.save(path_of(path))
-
-    def __repr__(self) -> str:
-        return f"<{self.parameters.scheme} public key {self.id[:8]}: {self.parameters!r}>"
+        own, found = scheme_of(cls), None
+        if own is None:
+            found = split_type(type_of_bytes(data))
+        scheme = own or (found[0] if found else _any_scheme())
+        return cls(scheme.call(f"{cls._kind}_from_bytes")(data))
 
 
-class EvaluationKeys:
-    """What a server needs to relinearize and rotate. Nothing in it decrypts."""
+class PublicKey(Sent[P]):
+    """Encrypts; does not decrypt. Of any scheme that has one: `hg.bfv.PublicKey`, `hg.ckks.PublicKey`."""
 
-    def __init__(self, core: _core.EvaluationKeys) -> None:
-        self._core = core
+    _kind = "public_key"
+
+    if TYPE_CHECKING:
+
+        def encrypt(self, *values: Any, **options: Any) -> Any:
+            """Each scheme's own."""
+
+
+class EvaluationKeys(Sent[P], Generic[P, T]):
+    """What a server needs to compute on tensors of type T. Nothing in it decrypts. Of any scheme: `hg.tfhe.EvaluationKeys`."""
+
+    _kind = "evaluation_keys"
 
     @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
+    def nbytes(self) -> int:
+        """Bytes in memory; a file takes half of it or less."""
+        return int(self._core.nbytes)
 
-    @property
-    def id(self) -> str:
-        """The id of the secret key they belong to."""
-        return self._core.key_id
+    def _read(self, call: str, source: Any, limit: int) -> T:
+        """A tensor of these keys' set from a file or bytes; not bound to them yet."""
+        found: T = Tensor(self._scheme.call(call)(source, limit, self.parameters.hash))  # type: ignore[assignment]
+        return found
+
+
+class SwitchKeys(EvaluationKeys[P, T]):
+    """Keys by which products become ciphertexts of degree one, and slots are turned."""
 
     @property
     def relinearize(self) -> bool:
         """Whether there is a relinearization key."""
-        return self._core.relinearize
+        return bool(self._core.relinearize)
 
     @property
     def rotations(self) -> list[int]:
-        """Row steps there are keys for, ascending, modulo N/2."""
-        return self._core.rotations
+        """Steps to the left there are keys for, ascending."""
+        return list(self._core.rotations)
 
-    @property
-    def columns(self) -> bool:
-        """Whether there is a key to exchange the two rows."""
-        return self._core.columns
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory; a file takes half of it."""
-        return self._core.nbytes
-
-    def _for_rotations(self, steps: Sequence[int], columns: bool = False) -> _core.EvaluationKeys:
+    def _for(self, steps: Any = (), swap: bool = False) -> Any:
+        """The engine's keys for some rotations and the exchange (or conjugation) that goes with them."""
         return self._core  # the engine says what is missing
 
-    def _load(self, path: str, limit: int) -> Tensor:
-        return Tensor(_core.load_ciphertext(path, limit, self.parameters.hash))
 
-    def _parse(self, data: Buffer, limit: int) -> Tensor:
-        return Tensor(_core.ciphertext_from_bytes(data, limit, self.parameters.hash))
-
-    def to_bytes(self) -> bytes:
-        """The keys as a file's bytes."""
-        return self._core.to_bytes()
-
-    @staticmethod
-    def from_bytes(data: Buffer) -> EvaluationKeys:
-        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
-        return EvaluationKeys(_core.evaluation_keys_from_bytes(data))
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing."""
-        self._core.save(path_of(path))
-
-    def __repr__(self) -> str:
-        have = (["relinearize"] if self.relinearize else []) + [f"rotations {self.rotations}"] * bool(self.rotations)
-        have += ["columns"] * self.columns
-        return f"<{self.parameters.scheme} evaluation keys {self.id[:8]}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
-
-
-class SecretKey:
+class SecretKey(Keyed[P], Generic[P, E]):
     """The data owner's key: encrypts, decrypts, makes the other keys. Keep it.
 
-    This is BFV's; `generate` and `load` give the class of the scheme (`hg.tfhe.SecretKey`).
+    Of any scheme: what `generate` and `load` give is that scheme's (`hg.tfhe.SecretKey`), which has more to say.
     """
 
-    def __init__(self, core: _core.SecretKey) -> None:
-        self._core = core
+    if TYPE_CHECKING:
 
-    @overload
-    @staticmethod
-    def generate(parameters: Parameters) -> SecretKey: ...
+        def encrypt(self, *values: Any, **options: Any) -> Any:
+            """Each scheme's own, as what follows."""
 
-    @overload
-    @staticmethod
-    def generate(parameters: tfhe.Parameters) -> tfhe.SecretKey: ...
+        def decrypt(self, *tensor: Any, **options: Any) -> Any:
+            """Each scheme's own."""
 
-    @overload
-    @staticmethod
-    def generate(parameters: ckks.Parameters) -> ckks.SecretKey: ...
+        def evaluation_keys(self, *given: Any, **options: Any) -> E:
+            """Each scheme's own."""
 
-    @staticmethod
-    def generate(
-        parameters: Parameters | tfhe.Parameters | ckks.Parameters,
-    ) -> SecretKey | tfhe.SecretKey | ckks.SecretKey:
+    @classmethod
+    def generate(cls, parameters: Parameters[K]) -> K:
         """A new key of the parameters' scheme from the operating system's randomness."""
-        if isinstance(parameters, tfhe.Parameters):
-            return tfhe.SecretKey.generate(parameters)
-        if isinstance(parameters, ckks.Parameters):
-            return ckks.SecretKey.generate(parameters)
-        return SecretKey(_core.SecretKey.generate(of_kind(parameters, Parameters, _FROM)._core))
+        own = scheme_of(cls)
+        if not isinstance(parameters, Parameters) or own not in (None, parameters._scheme):
+            what = f"hg.{own.module}.Parameters" if own else "hg's parameters: hg.bfv.parameters(...) and the like"
+            raise _core.DtypeError(f"a secret key is generated from {what}, not {type(parameters).__name__}")
+        found: K = cls(parameters._scheme.core("SecretKey").generate(parameters._core))  # type: ignore[assignment]
+        return found
 
-    @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
-
-    @property
-    def id(self) -> str:
-        """16 random bytes, hex: every ciphertext and key made with it carries them."""
-        return self._core.key_id
-
-    def public_key(self) -> PublicKey:
-        """A key others can encrypt with."""
-        return PublicKey(self._core.public_key())
-
-    def evaluation_keys(
-        self,
-        *,
-        relinearize: bool = True,
-        rotations: Iterable[int] = (),
-        columns: bool = False,
-        progress: Progress | None = None,
-    ) -> EvaluationKeys:
-        """What a server gets: a relinearization key, a key for each row step, one to exchange the rows."""
-        return EvaluationKeys(
-            self._core.evaluation_keys(relinearize, whole_numbers(rotations, "a rotation"), columns, progress)
-        )
-
-    def encrypt(
-        self,
-        values: Any,
-        *,
-        slots: int | None = None,
-        coefficients: int | None = None,
-        pad: bool = False,
-        moduli: range | None = None,
-        progress: Progress | None = None,
-    ) -> Tensor:
-        """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
-
-        There must be as many values along it as slots, or fewer with ``pad=True``. `coefficients` in place of `slots`
-        puts values in the polynomial's coefficients. The result is seeded: half the bytes when saved. `moduli` takes some of
-        the plaintext moduli only (``range(3, 5)``: the fourth and fifth), to compute with them one after another.
-        Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, OutOfMemoryError (before anything is computed).
-        """
-        first, count = _moduli(self.parameters, moduli)
-        array, packing = _values(self.parameters, values, slots, coefficients, pad, count)
-        return Tensor(self._core.encrypt(array, packing, progress, first, count))
-
-    def decrypt(
-        self, tensor: Tensor, *, slots: int = -1, beyond_estimate: bool = False, progress: Progress | None = None
-    ) -> npt.NDArray[Any]:
-        """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis.
-
-        Raises WrongKeyError, MismatchError (also where plaintext moduli are missing: `join_moduli`); NoiseError where the noise
-        estimate (`Tensor.noise_budget`) is exhausted, and where the noise measured is beyond it. The estimate is a bound: a
-        result may be right beyond it. ``beyond_estimate=True`` decrypts it, and raises NoiseError only where the noise measured
-        leaves less than a bit. It is no proof: noise of few different values (of constant data, doubled often) may have wrapped
-        and show nothing.
-        """
-        if not isinstance(tensor, Tensor):
-            raise _core.DtypeError(f"decrypt takes a tensor, not {type(tensor).__name__}")
-        residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate))
-        return moved_from_last(from_residues(residues, self.parameters.plain_moduli), slots)
-
-    def noise_budget(self, tensor: Tensor, *, beyond_estimate: bool = False) -> float:
-        """Bits of noise left, measured: the least over all ciphertexts of the tensor. 0 where `decrypt` raises NoiseError."""
-        return self._core.noise_budget(tensor._core, bool(beyond_estimate))
-
-    def save(self, path: Any) -> None:
-        """Writes the key to a file only its owner can read (mode 0600)."""
-        self._core.save(path_of(path))
-
-    @staticmethod
-    def load(path: Any) -> Any:
+    @classmethod
+    def load(cls, path: Any) -> Self:
         """Reads `save`, of any scheme. Raises FormatError, DamagedFileError, VersionError."""
-        scheme = _OTHERS.get(_scheme_of(path))
-        if scheme is not None:
-            return scheme.SecretKey.load(path)
-        return SecretKey(_core.load_secret_key(path_of(path)))
-
-    def __repr__(self) -> str:
-        return f"<{self.parameters.scheme} secret key {self.id[:8]}: {self.parameters!r}>"
-
-
-AnyTensor = TypeVar("AnyTensor", Tensor, tfhe.Tensor, ckks.Tensor)
-#: The schemes with objects of their own.
-_OTHERS: dict[str, Any] = {"tfhe": tfhe, "ckks": ckks}
-_CALLS: dict[str, dict[str, Any]] = {
-    "tfhe": {"ciphertext": _core.tfhe_load_ciphertext, "evaluation-keys": _core.tfhe_load_evaluation_keys},
-    "ckks": {
-        "ciphertext": _core.ckks_load_ciphertext,
-        "public-key": _core.ckks_load_public_key,
-        "evaluation-keys": _core.ckks_load_evaluation_keys,
-    },
-}
-_NAMES = {"ciphertext": "Tensor", "public-key": "PublicKey", "evaluation-keys": "EvaluationKeys"}
+        name = path_of(path)
+        own = scheme_of(cls)
+        if own is None:
+            found = split_type(type_of_file(name))
+            own = found[0] if found else _any_scheme()
+        return cls(own.call("load_secret_key")(name))
 
 
-class Server:
+def _any_scheme() -> Scheme:
+    """One whose readers refuse what is of none, saying why."""
+    return next(iter(SCHEMES.values()))
+
+
+class Server(Generic[T]):
     """A party that computes: it holds evaluation keys and no secret. Of any scheme.
 
     `limit` is how many bytes of memory one tensor from a file or message may take (`Tensor.nbytes`: seeds expanded; an axis of
     length zero counts as one); None: as many as the device has left at the time. What the file holds is within it too.
     """
 
-    def __init__(
-        self, keys: EvaluationKeys | tfhe.EvaluationKeys | ckks.EvaluationKeys, *, limit: int | None = None
-    ) -> None:
-        if not isinstance(keys, (EvaluationKeys, tfhe.EvaluationKeys, ckks.EvaluationKeys)):
+    def __init__(self, keys: EvaluationKeys[Any, T], *, limit: int | None = None) -> None:
+        if not isinstance(keys, EvaluationKeys):
             raise _core.DtypeError(f"a server is made from evaluation keys, not {type(keys).__name__}")
         if limit is not None and not is_whole(limit):
             raise _core.DtypeError(f"a limit is a number of bytes, not {described(limit)}")
@@ -329,9 +184,9 @@ class Server:
         """The parameter set."""
         return self.keys.parameters
 
-    def bind(self, tensor: AnyTensor) -> AnyTensor:
+    def bind(self, tensor: T) -> T:
         """The tensor with this server's keys at hand. Raises MismatchError, WrongKeyError for a foreign one."""
-        if not isinstance(tensor, (Tensor, tfhe.Tensor, ckks.Tensor)):
+        if not isinstance(tensor, Tensor):
             raise _core.DtypeError(f"a server binds tensors, not {type(tensor).__name__}")
         if tensor.parameters != self.keys.parameters:
             raise _core.MismatchError(
@@ -348,73 +203,73 @@ class Server:
         left: int = self.parameters.free_memory if self.limit is None else self.limit
         return min(left, WORD)
 
-    def load(self, path: Any) -> Any:
+    def load(self, path: Any) -> T:
         """A tensor from a file, bound to the keys.
 
         Raises FormatError and its kinds, MismatchError, WrongKeyError; LimitError, before memory is taken, beyond the limit.
         """
-        return self.bind(self.keys._load(path_of(path), self._allowed()))
+        return self.bind(self.keys._read("load_ciphertext", path_of(path), self._allowed()))
 
-    def from_bytes(self, data: Buffer) -> Any:
+    def from_bytes(self, data: Buffer) -> T:
         """A tensor from bytes, bound to the keys. Raises as `load`."""
-        return self.bind(self.keys._parse(data, self._allowed()))
+        return self.bind(self.keys._read("ciphertext_from_bytes", data, self._allowed()))
 
-    def encode(
-        self,
-        values: Any,
-        *,
-        slots: int | None = None,
-        coefficients: int | None = None,
-        level: int | None = None,
-        scale: float | None = None,
-    ) -> Any:
-        """Plaintext values for these parameters; see `hg.encode`, and `hg.ckks.encode` for `level` and `scale`."""
-        if isinstance(self.keys, ckks.EvaluationKeys):
-            if coefficients is not None:
-                raise _core.ParameterError("CKKS encodes into slots")
-            axis = -1 if slots is None else slots
-            return ckks.encode(self.keys.parameters, values, slots=axis, level=level, scale=scale)
-        if level is not None or scale is not None:
-            raise _core.ParameterError("level and scale are of CKKS's plaintexts")
-        if not isinstance(self.keys, EvaluationKeys):
-            raise _core.MismatchError(
-                "TFHE has no plaintexts: operators take integers, hg.tfhe.trivial makes tensors of them"
-            )
-        return encode(self.keys.parameters, values, slots=slots, coefficients=coefficients)
+    def encode(self, values: Any, **options: Any) -> Any:
+        """Plaintexts of these parameters: `hg.encode`."""
+        return encode(self.parameters, values, **options)
 
     def __repr__(self) -> str:
         return f"<server of {self.keys!r}>"
 
 
-def _scheme_of(path: Any) -> str:
-    """ "bfv", "tfhe", "ckks": whose object a file holds; "program"."""
-    kind: str = json.loads(_core.inspect(path_of(path)))["type"]
-    if kind == "heliograph.program":
-        return "program"
-    scheme = kind.split(".")[-2:-1]
-    return scheme[0] if scheme and scheme[0] in _OTHERS else "bfv"
+def encode(parameters: Parameters[Any], values: Any, **options: Any) -> Any:
+    """Plaintexts of a parameter set's scheme, to add and to multiply by: as `hg.bfv.encode` or `hg.ckks.encode`, whose options
+    it takes. Raises as they do, ParameterError for an option of another scheme, MismatchError where there are no plaintexts.
+
+    >>> import heliograph as hg
+    >>> hg.encode(hg.bfv.parameters(depth=1, plain_bits=16), [1, 2, 3])
+    <BFV plaintext ()>
+    """
+    if not isinstance(parameters, Parameters):
+        raise _core.DtypeError(f"values are encoded by hg.bfv.Parameters, not {type(parameters).__name__}")
+    scheme = parameters._scheme
+    kind: Any = Faced._classes.get(scheme.core("Plaintext"))
+    if kind is None:
+        raise _core.MismatchError(f"{scheme.title} has no plaintexts: there are {scheme.instead['encode']}")
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in kind._options:
+            raise _core.ParameterError(
+                f"{scheme.title} has no {described(name)} of plaintexts: their options are {', '.join(kind._options)}"
+            )
+    return kind._encoded(parameters, values, **given)
 
 
-def load(path: Any) -> Any:
-    """What a file holds, of any scheme: a tensor, a public key, evaluation keys. Secret keys only by `SecretKey.load`."""
+@overload
+def load(path: Any) -> Tensor[Any, Any] | PublicKey[Any] | EvaluationKeys[Any, Any]: ...
+
+
+@overload
+def load(path: Any, kind: type[L]) -> L: ...
+
+
+def load(path: Any, kind: type[Any] = Faced) -> Any:
+    """What a file holds, of any scheme: a tensor, a public key, evaluation keys. Secret keys only by `SecretKey.load`.
+
+    `kind`, such as `hg.ckks.Tensor`, is what it must be: type checkers know it then. Raises FormatError and its kinds, also for
+    what is of another kind.
+    """
     name = path_of(path)
-    scheme = _scheme_of(name)
-    if scheme == "program":
+    said = type_of_file(name)
+    if said == "heliograph.program":
         raise _core.FormatError(f"{printable(name)} holds a recorded program, which hg.Program.load reads")
-    if scheme in _OTHERS:
-        return _load_other(name, scheme)
-    kind = _core.kind_of(name)
-    if kind == "ciphertext":
-        return Tensor(_core.load_ciphertext(name))
-    if kind == "public-key":
-        return PublicKey(_core.load_public_key(name))
-    if kind == "evaluation-keys":
-        return EvaluationKeys(_core.load_evaluation_keys(name))
-    raise _core.FormatError(f"{printable(name)} holds a {printable(kind)}; secret keys are read by SecretKey.load alone")
-
-
-def _load_other(name: str, scheme: str) -> Any:
-    kind = json.loads(_core.inspect(name))["type"].rsplit(".", 1)[-1]
-    if kind in _CALLS[scheme]:
-        return getattr(_OTHERS[scheme], _NAMES[kind])(_CALLS[scheme][kind](name))
-    raise _core.FormatError(f"{printable(name)} holds a {printable(kind)}; secret keys are read by SecretKey.load alone")
+    scheme, what = split_type(said) or (_any_scheme(), "ciphertext")
+    if what not in ("ciphertext", "public-key", "evaluation-keys"):
+        raise _core.FormatError(f"{printable(name)} holds a {printable(what)}; secret keys are read by SecretKey.load alone")
+    core = scheme.call(f"load_{what.replace('-', '_')}")(name)
+    found = Faced._classes[type(core)](core)
+    if not isinstance(found, kind):
+        raise _core.FormatError(
+            f"{printable(name)} holds a {what} of {scheme.title}, no {kind.__module__}.{kind.__qualname__}"
+        )
+    return found

@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from heliograph import _core, ckks, tfhe
+from heliograph import _core
 from heliograph._arrays import Buffer, is_whole, path_of, readable_bytes
-from heliograph.tensor import Tensor
-
-_TENSORS = (Tensor, tfhe.Tensor, ckks.Tensor)
+from heliograph._schemes import SCHEMES, Faced
+from heliograph._shapes import Tensor
 
 
 def _flat(value: Any, what: str) -> tuple[list[Any], Any]:
     """The tensors in nested lists, tuples and dicts, and a description of the nest that `_nested` takes."""
-    if isinstance(value, _TENSORS):
+    if isinstance(value, Tensor):
         return [value], type(value)
     if isinstance(value, (list, tuple)) and (not isinstance(value, tuple) or type(value) is tuple):
         parts = [_flat(v, what) for v in value]
@@ -42,13 +41,15 @@ def _nested(tensors: Iterator[Any], nest: Any) -> Any:
     return nest[0](_nested(tensors, part) for part in nest[1])
 
 
-_KINDS = {"exact": Tensor, "ckks": ckks.Tensor, "tfhe": tfhe.Tensor}
+def _kind(key: str) -> Any:
+    """The tensors of a scheme by its key."""
+    return Faced._classes[SCHEMES[key].core("Ciphertext")]
 
 
 def _described(nest: Any) -> Any:
     """A nest for JSON."""
-    if isinstance(nest, type):
-        return next(name for name, kind in _KINDS.items() if kind is nest)
+    if isinstance(nest, type) and issubclass(nest, Tensor):
+        return nest._scheme.key
     if nest[0] is not dict:
         return [nest[0].__name__, *map(_described, nest[1])]
     if not all(isinstance(name, str) for name in nest[1]):
@@ -58,8 +59,8 @@ def _described(nest: Any) -> Any:
 
 def _nest_of(described: Any) -> Any:
     """The other way. Raises DamagedFileError."""
-    if isinstance(described, str) and described in _KINDS:
-        return _KINDS[described]
+    if isinstance(described, str) and described in SCHEMES:
+        return _kind(described)
     if isinstance(described, list) and described:
         if described[0] in ("list", "tuple"):
             return ({"list": list, "tuple": tuple}[described[0]], tuple(map(_nest_of, described[1:])))
@@ -247,7 +248,7 @@ class Program:
 
         >>> import heliograph as hg, tempfile, pathlib
         >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
-        >>> x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt([1, 2, 3]))
+        >>> x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt([1, 2, 3], pad=True))
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "square.hgp"
         >>> hg.program(lambda x: hg.relinearize(x * x) + 1, x).save(path)
         >>> secret.decrypt(hg.Program.load(path)(x))[:3]
@@ -274,7 +275,7 @@ class Program:
         if (
             not whole
             or len(keys) != len(kinds)
-            or [_KINDS[k] for k in core.result_kinds] != kinds
+            or [_kind(k) for k in core.result_kinds] != kinds
             or not isinstance(name, str)
         ):
             raise _core.DamagedFileError("a saved program says what its results are in two ways")
@@ -327,7 +328,7 @@ def program(function: Callable[..., Any], *examples: Any, limit: int = 16) -> Pr
     >>> import heliograph as hg
     >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
     >>> server = hg.Server(secret.evaluation_keys())
-    >>> x = server.bind(secret.encrypt([1, 2, 3]))
+    >>> x = server.bind(secret.encrypt([1, 2, 3], pad=True))
     >>> f = hg.program(lambda x: hg.relinearize(x * x) + 1, x)
     >>> secret.decrypt(f(x))[:3]
     array([ 2,  5, 10])

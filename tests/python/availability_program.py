@@ -81,7 +81,6 @@ def tfhe_sets() -> dict[str, Case]:
                 lambda v, name=name, kind=kind: hg.tfhe.parameters(**(made | {name: (kind, v)})), REALS,
             )  # fmt: skip
     cases["name"] = (hg.tfhe.parameters, INTEGERS)
-    cases["another"] = (lambda v: hg.tfhe.parameters(**made, other=v), [1])
     return cases
 
 

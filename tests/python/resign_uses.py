@@ -238,10 +238,10 @@ def _key(key: Any, p: Party) -> list[Use]:
     """Public and secret keys."""
     uses: list[Use] = [lambda: repr(key), lambda: (key.id, repr(key.parameters), key.parameters.hash)]
     values = np.array([True]) if isinstance(key, hg.tfhe.SecretKey) else np.ones((1, getattr(key.parameters, "slots", 1)))
-    if isinstance(key, (hg.SecretKey, hg.PublicKey)):
+    if isinstance(key, (hg.bfv.SecretKey, hg.bfv.PublicKey)):
         values = values.astype(np.int64)
     uses.append(lambda: p.secret.decrypt(key.encrypt(values)))
-    if isinstance(key, (hg.PublicKey, hg.ckks.PublicKey)):
+    if isinstance(key, hg.PublicKey):
         return [*uses, lambda: type(key).from_bytes(key.to_bytes())]
     uses += [lambda: key.decrypt(p.x), lambda: key.decrypt(key.encrypt(values)), lambda: key.evaluation_keys().to_bytes()]
     return uses if isinstance(key, hg.tfhe.SecretKey) else [*uses, lambda: key.decrypt(key.public_key().encrypt(values))]
@@ -271,10 +271,10 @@ def _small(shape: tuple[int, ...]) -> bool:
 
 def uses_of(thing: Any, p: Party, draw: random.Random) -> list[Use]:
     """All that costs little, and some of what costs more."""
-    if isinstance(thing, (hg.Tensor, hg.ckks.Tensor, hg.tfhe.Tensor)):
+    if isinstance(thing, hg.Tensor):
         more = _arithmetic(thing, p) if _small(thing.shape) else []
         return _views(thing) + draw.sample(more, min(3, len(more)))
-    if isinstance(thing, (hg.EvaluationKeys, hg.ckks.EvaluationKeys, hg.tfhe.EvaluationKeys)):
+    if isinstance(thing, hg.EvaluationKeys):
         return _keys(thing, p)
     return _key(thing, p)
 

@@ -37,8 +37,11 @@ DTYPES: dict[str, tuple[Attempt, str]] = {
     "clear booleans": (lambda p: hg.tfhe.and3(True, False, True), "at least one"),
     "clear arrays joined": (lambda p: hg.tfhe.concatenate([p.tensor(U8), U8]), "ndarray"),
     "clear arrays stacked": (lambda p: hg.stack([p.tensor(U8), U8]), "ndarray"),
-    "a convolution": (lambda p: hg.conv2d(p.tensor(U8), np.ones((1, 1, 1, 1), int)), "is BFV's, not TFHE's; for TFHE"),
-    "slots": (lambda p: hg.rotate_rows(p.tensor(U8), 1), "rotate_rows is BFV's"),
+    "a convolution": (
+        lambda p: hg.conv2d(p.tensor(U8), np.ones((1, 1, 1, 1), int)),
+        "TFHE has no conv2d; there is hg.tfhe.matmul",
+    ),
+    "slots": (lambda p: hg.rotate_rows(p.tensor(U8), 1), "TFHE has no rotate_rows"),
     "relinearization": (lambda p: hg.relinearize(p.tensor(U8)), "nothing to relinearize"),
     "a bias": (lambda p: hg.matmul(np.ones((1, 3), int), p.tensor(U8), [1]), "add it to the product"),
     "a sum of nothing encrypted": (lambda p: hg.sum(U8), "takes a tensor, not ndarray"),
@@ -102,7 +105,13 @@ OTHERS: dict[str, tuple[Attempt, type[Exception], str]] = {
         hg.SecurityError,
         "insecure",
     ),
-    "an unknown number": (lambda p: hg.tfhe.parameters(m=3), hg.ParameterError, "number m"),
+    "too few numbers": (
+        lambda p: hg.tfhe.parameters(n=32, degree=512, message_bits=0, insecure=True),
+        hg.ParameterError,
+        "needs k, lwe_noise, glwe_noise, bootstrap, switch, carry_bits, norm too",
+    ),
+    "a group alone": (lambda p: hg.tfhe.parameters(group=2), hg.ParameterError, "needs n, k, degree, lwe_noise"),
+    "a name and a number": (lambda p: hg.tfhe.parameters("2_2", n=3), hg.ParameterError, "not both"),
 }
 KINDLY: dict[str, tuple[Attempt, str]] = {
     "branching": (lambda p: bool(p.tensor(U8) == 1), "select"),

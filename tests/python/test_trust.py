@@ -49,7 +49,7 @@ def reloaded(x: Any, **header: Any) -> Any:
 
 def is_vouched(x: Any) -> bool:
     """CKKS tells it by its precision."""
-    return x.vouched if isinstance(x, hg.Tensor) else x.precision is not None
+    return x.vouched if isinstance(x, hg.bfv.Tensor) else x.precision is not None
 
 
 @SCHEMES

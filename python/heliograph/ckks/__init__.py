@@ -5,30 +5,22 @@
 """
 
 from heliograph.ckks.functions import (
-    LinearTransform,
-    concatenate,
     conjugate,
-    dot,
     inner_product,
     lower,
-    matmul,
     multiply,
     polynomial,
     polynomial_depth,
-    relinearize,
     relinearize_rescale,
-    rescale,
     rotate,
-    square,
-    stack,
-    sum,
-    sum_rotations,
     sum_slots,
 )
 from heliograph.ckks.keys import EvaluationKeys, PublicKey, SecretKey
+from heliograph.ckks.linear import LinearTransform
 from heliograph.ckks.parameters import Parameters, named, parameters
 from heliograph.ckks.statistics import corrcoef, cov, mean, var
-from heliograph.ckks.tensor import Plaintext, Tensor, encode
+from heliograph.ckks.tensor import Plaintext, Tensor, encode, sum_rotations
+from heliograph.functions import concatenate, dot, matmul, relinearize, rescale, square, stack, sum
 
 __all__ = [
     "EvaluationKeys",

@@ -1,4 +1,4 @@
-"""Keys of CKKS, as separate objects: what a server holds cannot decrypt."""
+"""Keys of CKKS."""
 
 from __future__ import annotations
 
@@ -10,74 +10,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heliograph import _core
+from heliograph import _core, keys
 from heliograph._arrays import (
-    Buffer,
     complexes,
     described,
     flag,
     is_real,
     moved_from_last,
     moved_last,
-    of_kind,
-    path_of,
     readable_bytes,
     real,
     require_memory,
     whole,
     whole_numbers,
 )
+from heliograph._shapes import Progress, of_tensors
+from heliograph._strict import is_strict
+from heliograph.ckks.levels import level_of
 from heliograph.ckks.parameters import Parameters
-from heliograph.ckks.tensor import Progress, Tensor, level_of
+from heliograph.ckks.scheme import CKKS
+from heliograph.ckks.tensor import Tensor
 
 
-def _encrypted(
-    core: Any,
-    values: Any,
-    slots: int,
-    pad: bool,
-    level: int | None,
-    bound: float | None,
-    progress: Progress | None,
-) -> Tensor:
-    """What both keys do with the values to encrypt."""
-    if bound is not None and not (is_real(bound) and 0 < bound <= sys.float_info.max):
-        raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
-    parameters = Parameters(core.parameters)
-    at, slots, pad = level_of(parameters, level), whole(slots, "the slot axis"), flag(pad, "pad")
-    if isinstance(values, np.ndarray) and -values.ndim <= slots < values.ndim:
-        # a broadcast view may stand for far more than it is
-        items = math.prod(values.shape) // max(1, values.shape[slots])
-        require_memory(
-            parameters,
-            items * parameters.ciphertext_bytes(1, at) + 16 * math.prod(values.shape),
-            "encrypting this array",
-        )
-    array, is_complex = complexes(values, "the values to encrypt")
-    array = moved_last(array, slots, "the values to encrypt")
-    have, room = array.shape[-1], parameters.slots
-    if have > room:
-        raise _core.ShapeError(f"{have:,} values for {room:,} slots")
-    if have < room and not pad:
-        raise _core.ShapeError(f"{have:,} values for {room:,} slots; say pad=True to leave the rest empty")
-    return Tensor(core.encrypt(array, is_complex, at, progress, 0.0 if bound is None else float(bound)))
-
-
-class PublicKey:
-    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's."""
-
-    def __init__(self, core: _core.CkksPublicKey) -> None:
-        self._core = core
-
-    @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
-
-    @property
-    def id(self) -> str:
-        """The id of the secret key it belongs to."""
-        return self._core.key_id
+class _Encrypts(keys.Keyed[Parameters]):
+    """What both keys do with values."""
 
     def encrypt(
         self,
@@ -89,80 +45,52 @@ class PublicKey:
         bound: float | None = None,
         progress: Progress | None = None,
     ) -> Tensor:
-        """As `SecretKey.encrypt`."""
-        return _encrypted(self._core, values, slots, pad, level, bound, progress)
+        """Encrypts real or complex numbers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the
+        tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0).
 
-    def to_bytes(self) -> bytes:
-        """The key as a file's bytes."""
-        return self._core.to_bytes()
+        `level`: lower than the top where fewer multiplications follow: smaller and faster. A secret key's result is seeded: half
+        the bytes when saved. `bound`: no value is larger in magnitude. It is public: it travels in files, and what operations make of
+        it tells whether a result surely fits its modulus (``decrypt(..., checked=True)``). Without it, about the largest that the
+        lowest level holds. Raises DtypeError, ShapeError, PlaintextRangeError (a value too large, above the bound, infinite),
+        LevelError, OutOfMemoryError (before anything is computed).
+        """
+        if bound is not None and not (is_real(bound) and 0 < bound <= sys.float_info.max):
+            raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
+        parameters = self.parameters
+        at, slots, pad = level_of(parameters, level), whole(slots, "the slot axis"), flag(pad, "pad")
+        if isinstance(values, np.ndarray) and -values.ndim <= slots < values.ndim:
+            # a broadcast view may stand for far more than it is
+            items = math.prod(values.shape) // max(1, values.shape[slots])
+            require_memory(
+                parameters,
+                items * parameters.ciphertext_bytes(1, at) + 16 * math.prod(values.shape),
+                "encrypting this array",
+            )
+        array, is_complex = complexes(values, "the values to encrypt")
+        array = moved_last(array, slots, "the values to encrypt")
+        have, room = array.shape[-1], parameters.slots
+        if have > room:
+            raise _core.ShapeError(f"{have:,} values for {room:,} slots")
+        if have < room and not pad:
+            raise _core.ShapeError(f"{have:,} values for {room:,} slots; say pad=True to leave the rest empty")
+        return Tensor(self._core.encrypt(array, is_complex, at, progress, 0.0 if bound is None else float(bound)))
 
-    @staticmethod
-    def from_bytes(data: Buffer) -> PublicKey:
-        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
-        return PublicKey(_core.ckks_public_key_from_bytes(data))
 
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing."""
-        self._core.save(path_of(path))
+class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.CkksPublicKey):
+    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's."""
 
-    def __repr__(self) -> str:
-        return f"<CKKS public key {self.id[:8]}: {self.parameters!r}>"
+    _scheme = CKKS
 
 
-class EvaluationKeys:
+class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluationKeys):
     """What a server needs to multiply, rotate and conjugate. Nothing in it decrypts."""
 
-    def __init__(self, core: _core.CkksEvaluationKeys) -> None:
-        self._core = core
-
-    @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
-
-    @property
-    def id(self) -> str:
-        """The id of the secret key they belong to."""
-        return self._core.key_id
-
-    @property
-    def relinearize(self) -> bool:
-        """Whether there is a relinearization key."""
-        return self._core.relinearize
+    _scheme = CKKS
 
     @property
     def conjugate(self) -> bool:
         """Whether there is a conjugation key."""
-        return self._core.conjugate
-
-    @property
-    def rotations(self) -> list[int]:
-        """Steps to the left there are keys for, ascending."""
-        return self._core.rotations
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory; a file takes half of it."""
-        return self._core.nbytes
-
-    def _load(self, path: str, limit: int) -> Tensor:
-        return Tensor(_core.ckks_load_ciphertext(path, limit, self.parameters.hash))
-
-    def _parse(self, data: Buffer, limit: int) -> Tensor:
-        return Tensor(_core.ckks_ciphertext_from_bytes(data, limit, self.parameters.hash))
-
-    def to_bytes(self) -> bytes:
-        """The keys as a file's bytes."""
-        return self._core.to_bytes()
-
-    @staticmethod
-    def from_bytes(data: Buffer) -> EvaluationKeys:
-        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
-        return EvaluationKeys(_core.ckks_evaluation_keys_from_bytes(data))
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing."""
-        self._core.save(path_of(path))
+        return bool(self._core.conjugate)
 
     def __repr__(self) -> str:
         parts = ["relinearization"] if self.relinearize else []
@@ -170,32 +98,13 @@ class EvaluationKeys:
             parts.append(f"{len(self.rotations)} rotations")
         if self.conjugate:
             parts.append("conjugation")
-        held = ", ".join(parts) or "nothing"
-        return f"<CKKS evaluation keys {self.id[:8]}: {held}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
+        return f"<{self._named()}: {', '.join(parts) or 'nothing'}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
 
 
-class SecretKey:
+class SecretKey(_Encrypts, keys.SecretKey[Parameters, EvaluationKeys], core=_core.CkksSecretKey):
     """The data owner's key: encrypts, decrypts, makes the other keys. Keep it."""
 
-    def __init__(self, core: _core.CkksSecretKey) -> None:
-        self._core = core
-
-    @staticmethod
-    def generate(parameters: Parameters) -> SecretKey:
-        """A new key from the operating system's randomness."""
-        return SecretKey(
-            _core.CkksSecretKey.generate(of_kind(parameters, Parameters, "a secret key of CKKS is generated from")._core)
-        )
-
-    @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
-
-    @property
-    def id(self) -> str:
-        """16 random bytes, hex: every ciphertext and key made with it carries them."""
-        return self._core.key_id
+    _scheme = CKKS
 
     def public_key(self) -> PublicKey:
         """A key others can encrypt with."""
@@ -214,27 +123,6 @@ class SecretKey:
         """
         steps = sorted(set(whole_numbers(rotations, "a rotation")))
         return EvaluationKeys(self._core.evaluation_keys(bool(relinearize), steps, bool(conjugate), progress))
-
-    def encrypt(
-        self,
-        values: Any,
-        *,
-        slots: int = -1,
-        pad: bool = False,
-        level: int | None = None,
-        bound: float | None = None,
-        progress: Progress | None = None,
-    ) -> Tensor:
-        """Encrypts real or complex numbers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the
-        tensor's. There must be as many values along it as slots, or fewer with ``pad=True`` (the rest is 0).
-
-        `level`: lower than the top where fewer multiplications follow: smaller and faster. The result is seeded: half the
-        bytes when saved. `bound`: no value is larger in magnitude. It is public: it travels in files, and what operations make of
-        it tells whether a result surely fits its modulus (``decrypt(..., checked=True)``). Without it, about the largest that the
-        lowest level holds. Raises DtypeError, ShapeError, PlaintextRangeError (a value too large, above the bound, infinite),
-        LevelError, OutOfMemoryError (before anything is computed).
-        """
-        return _encrypted(self._core, values, slots, pad, level, bound, progress)
 
     def decrypt(
         self,
@@ -261,32 +149,18 @@ class SecretKey:
         Values that outgrow their modulus decrypt to anything. RoomError is raised where a coefficient shows it, as wrapped values
         of many kinds do, a constant not. ``checked=True`` asks for a proof: RoomError unless values as large as those encrypted in
         this process cannot have outgrown it, nor, if files are what they say, values of the `bound` they were encrypted with.
-        Bounds take every sum and product at its worst: a result that is refused may have stayed far below.
+        Bounds take every sum and product at its worst: a result that is refused may have stayed far below. `hg.strict` asks for it.
 
         Raises WrongKeyError, MismatchError, RoomError; with `publish_bits` NoiseError where no bound is known or nothing would be
         left of the values.
         """
-        if not isinstance(tensor, Tensor):
-            raise _core.DtypeError(f"decrypt takes a tensor of CKKS, not {type(tensor).__name__}")
+        of_tensors([tensor], Tensor, "decrypt")
+        checked = flag(checked, "checked") or is_strict()
         if publish_bits is None:
-            values: Any = self._core.decrypt(tensor._core, progress, flag(checked, "checked"))
+            values: Any = self._core.decrypt(tensor._core, progress, checked)
         else:
             if not isinstance(publish_bits, (int, float)) or isinstance(publish_bits, bool) or not 0 <= publish_bits < 1000:
                 raise _core.ParameterError(f"publish_bits is a number of bits, 0 or more, not {described(publish_bits)}")
             known = float("nan") if precision is None else real(precision, "the precision")
-            values = self._core.decrypt_for_publication(
-                tensor._core, float(publish_bits), known, progress, flag(checked, "checked")
-            )
+            values = self._core.decrypt_for_publication(tensor._core, float(publish_bits), known, progress, checked)
         return moved_from_last(np.asarray(values), slots)
-
-    def save(self, path: Any) -> None:
-        """Writes the key to a file only its owner can read (mode 0600)."""
-        self._core.save(path_of(path))
-
-    @staticmethod
-    def load(path: Any) -> SecretKey:
-        """Reads `save`. Raises FormatError, DamagedFileError, VersionError."""
-        return SecretKey(_core.ckks_load_secret_key(path_of(path)))
-
-    def __repr__(self) -> str:
-        return f"<CKKS secret key {self.id[:8]}: {self.parameters!r}>"

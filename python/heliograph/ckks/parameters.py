@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import count_of, described, printable, readable_bytes
+from heliograph._arrays import count_of, described, readable_bytes
+from heliograph._parameters import RingParameters
+from heliograph.ckks.scheme import CKKS
+
+if TYPE_CHECKING:
+    from heliograph.ckks.keys import SecretKey  # noqa: F401
 
 
-class Parameters:
+class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
     """A parameter set: ring degree, moduli by level, gadget, scale. Immutable; equal sets are interchangeable."""
 
-    def __init__(self, core: _core.CkksParameters) -> None:
-        self._core = core
-
-    @property
-    def name(self) -> str:
-        """The set's name; empty where it has none."""
-        return self._core.spec.name
-
-    @property
-    def n(self) -> int:
-        """Ring degree N."""
-        return self._core.spec.n
-
-    @property
-    def slots(self) -> int:
-        """Values in one ciphertext: at most N/2."""
-        return self._core.slots
+    _scheme = CKKS
 
     @property
     def period(self) -> int:
@@ -39,7 +29,7 @@ class Parameters:
     @property
     def levels(self) -> int:
         """The level of a fresh ciphertext; each rescaling takes one, and 1 is the lowest."""
-        return self._core.top_level
+        return int(self._core.top_level)
 
     @property
     def depth(self) -> int:
@@ -49,103 +39,37 @@ class Parameters:
     @property
     def log_scale(self) -> float:
         """log2 of the scale of a fresh ciphertext: values are kept in steps of 1/scale."""
-        return self._core.spec.log_scale
+        return float(self._core.spec.log_scale)
 
     def scale(self, level: int) -> float:
         """What operations keep ciphertexts of a level at. Raises LevelError."""
-        return self._core.scale(level)
-
-    @property
-    def log_q(self) -> float:
-        """log2 of the ciphertext modulus."""
-        return self._core.log_q
-
-    @property
-    def log_qp(self) -> float:
-        """log2 of ciphertext modulus times special primes: what security is judged by."""
-        return self._core.log_qp
-
-    @property
-    def edition(self) -> str:
-        """ "w64" or "w32": the words residues are kept in."""
-        return self._core.spec.edition
-
-    @property
-    def security(self) -> str:
-        """128-bit, or how far below."""
-        if self._core.secure:
-            return "128-bit"
-        return f"insecure, about {self._core.security_bits}-bit"
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the defining numbers, hex."""
-        return self._core.hash
-
-    @property
-    def free_memory(self) -> int:
-        """Bytes that the device has left."""
-        return self._core.free_memory
+        return float(self._core.scale(level))
 
     def ciphertext_bytes(self, degree: int = 1, level: int = 0) -> int:
         """Bytes of one ciphertext in memory at a level (0: the top); a fresh one takes half of that in a file."""
-        return self._core.ciphertext_bytes(degree, level)
+        return int(self._core.ciphertext_bytes(degree, level))
 
-    @property
-    def switch_key_bytes(self) -> int:
-        """Bytes of one relinearization, rotation or conjugation key in memory; half of that in a file."""
-        return self._core.switch_key_bytes
-
-    def explain(self) -> str:
-        """Several lines for a person."""
-        s = self._core.spec
-        bound = _core.largest_secure_log_qp(s.n)
+    def _rows(self) -> list[tuple[str, str]]:
         limbs = [self._core.level_limbs(level) for level in (1, self.levels)]
-        digit = max(s.digits) if s.digits else 0
-        room = _log2_product(self._core, 1)
-        rows = [
-            ("scheme", f"CKKS{' ' + printable(s.name) if s.name else ''}, edition {s.edition}"),
-            ("ring degree", f"N = {s.n:,}"),
-            ("modulus", f"log q = {self.log_q:.1f} in {len(s.chain)} primes"),
-            (
-                "levels",
-                f"{self.levels}: {self.depth} multiplications in sequence, from {limbs[1]} primes down to {limbs[0]}",
-            ),
-            ("gadget", f"{len(s.digits)} digits of {digit} prime(s), {len(s.special)} special; log QP = {self.log_qp:.1f}"),
-            (
-                "scale",
-                f"2^{s.log_scale:.1f}; at the lowest level values up to 2^{room - 1 - math.log2(self.scale(1)):.0f} fit",
-            ),
+        room = _log2_product(self._core, 1) - 1 - math.log2(self.scale(1))
+        levels = f"{self.levels}: {self.depth} multiplications in sequence, from {limbs[1]} primes down to {limbs[0]}"
+        rows = self._moduli_rows()
+        return [
+            *rows[:3],
+            ("levels", levels),
+            *rows[3:],
+            ("scale", f"2^{self.log_scale:.1f}; at the lowest level values up to 2^{room:.0f} fit"),
             ("packing", f"{self.slots:,} real or complex numbers"),
-            ("security", f"{self.security} (log QP at most {bound} for 128 bits at this N; ePrint 2024/463)"),
+            self._security_row(),
             ("publishing", "decrypted values may tell of the key: see SecretKey.decrypt, publish_bits"),
-            (
-                "ciphertext",
-                f"{readable_bytes(self.ciphertext_bytes())}, fresh in a file {readable_bytes(self.ciphertext_bytes() / 2)}, "
-                f"at the lowest level {readable_bytes(self.ciphertext_bytes(1, 1))}",
-            ),
-            (
-                "switching key",
-                f"{readable_bytes(self.switch_key_bytes)} each, in a file {readable_bytes(self.switch_key_bytes / 2)}",
-            ),
+            *self._byte_rows(f", at the lowest level {readable_bytes(self.ciphertext_bytes(1, 1))}"),
         ]
-        return "\n".join(f"{label:>14}  {text}" for label, text in rows)
 
-    def __str__(self) -> str:
-        return self.explain()
-
-    def __repr__(self) -> str:
-        name = f" {printable(self.name)}" if self.name else ""
+    def _summary(self) -> str:
         return (
-            f"<CKKS parameters{name}: N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.depth} multiplications, "
-            f"scale 2^{self.log_scale:.1f}, {self.slots:,} slots, {self.security}, {self.edition}>"
+            f"N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.depth} multiplications, "
+            f"scale 2^{self.log_scale:.1f}, {self.slots:,} slots, {self.security}, {self.edition}"
         )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Parameters) and self._core == other._core
-
-    def __hash__(self) -> int:
-        return hash(self._core.hash)
 
 
 def _log2_product(core: _core.CkksParameters, level: int) -> float:

@@ -14,19 +14,11 @@ from numpy.polynomial import chebyshev
 
 from heliograph import _core
 from heliograph._arrays import axis_of, whole
-from heliograph.ckks.functions import (
-    concatenate,
-    conjugate,
-    lower,
-    polynomial,
-    polynomial_depth,
-    relinearize,
-    rescale,
-    sum,
-    sum_slots,
-)
+from heliograph._shapes import keys_of, of_tensors
+from heliograph.ckks.functions import polynomial_depth
 from heliograph.ckks.keys import EvaluationKeys
-from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale, keys_of, product, require_tensor
+from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale
+from heliograph.functions import concatenate
 
 
 def mean(x: Tensor, axis: int | None = None, *, keys: EvaluationKeys | None = None) -> Tensor:
@@ -46,7 +38,7 @@ def var(x: Tensor, axis: int | None = None, *, ddof: int = 0, keys: EvaluationKe
     """
     x, along, count = _sample(x, axis, "var", 1 + _centring(x), keys)
     z = _centred(x, along, count, 1 / math.sqrt(_freedom(count, ddof)))
-    return _products(z, conjugate(z) if z.dtype == np.complex128 else z, along)
+    return _products(z, z.conjugate() if z.dtype == np.complex128 else z, along)
 
 
 def cov(x: Tensor, y: Tensor | None = None, *, ddof: int = 1, keys: EvaluationKeys | None = None) -> Tensor:
@@ -89,7 +81,7 @@ def corrcoef(
         return 1 / np.sqrt(u + middle)
 
     coefficients = chebyshev.chebinterpolate(inverse_root, degree)
-    c = _gram(z * polynomial(_products(z, z, None) - middle, coefficients, "chebyshev"))
+    c = _gram(z * (_products(z, z, None) - middle).polynomial(coefficients, "chebyshev"))
     return c[0, 0] if c.size == 1 else c
 
 
@@ -113,7 +105,7 @@ def _sample(
     x: Tensor, axis: int | None, what: str, levels: int, keys: EvaluationKeys | None
 ) -> tuple[Tensor, int | None, int]:
     """x with keys, of degree one; the axis from the front; how many values are taken together."""
-    require_tensor(x, what)
+    of_tensors([x], Tensor, what)
     if x.level <= levels:
         raise _core.LevelError(
             f"{what} takes {levels} level{'s' if levels > 1 else ''} here, and this tensor is at level {x.level} of "
@@ -123,45 +115,45 @@ def _sample(
     count = x.slots * (1 if along is None else x.shape[along])
     if count == 0:
         raise _core.ShapeError(f"{what} of no values: the tensor's shape is {x.shape}")
-    found = keys_of((x,), keys, what)
-    return Tensor(relinearize(x, keys=found)._core, found), along, count
+    found = keys_of([x], keys, what)
+    return Tensor(x.relinearize(keys=found)._core, found), along, count
 
 
 def _variables(x: Tensor, y: Tensor | None, what: str, levels: int, keys: EvaluationKeys | None) -> tuple[Tensor, int]:
     """The ciphertexts of both in a row, and how many values each has."""
     given = [x] if y is None else [x, y]
     for t in given:
-        require_tensor(t, what)
+        of_tensors([t], Tensor, what)
         if t.ndim > 1 or t.slots != x.slots or t.size == 0:
             shapes = " and ".join(f"{t.shape} of {t.slots:,} slots" for t in given)
             raise _core.ShapeError(f"{what} takes variables along one axis at most, of as many slots each, not {shapes}")
-    found = keys_of(tuple(given), keys, what)
+    found = keys_of(given, keys, what)
     level = min(t.level for t in given)
-    rows = [_sample(lower(t, level), None, what, levels, found)[0].reshape(-1) for t in given]
+    rows = [_sample(t.lower(level), None, what, levels, found)[0].reshape(-1) for t in given]
     return concatenate(rows), x.slots
 
 
 def _centring(x: Any) -> int:
     """Levels that `_centred` takes."""
-    require_tensor(x, "a statistic")
+    of_tensors([x], Tensor, "a statistic")
     return 1 if x.slots == x.parameters.period else 2
 
 
 def _weighted(x: Tensor, weight: float, slots: int) -> Tensor:
     """x times a number in the first `slots` slots and 0 in the others, not rescaled: sums of it are rescaled once."""
     if slots == x.parameters.period:
-        return product(x, weight, rescale=False)
+        return x.multiply(weight, rescale=False)
     values = np.full(slots, weight, dtype=np.complex128)  # zeros behind them
     plain = _core.ckks_encode(x._core.parameters, values, False, x.level, factor_scale(x))
-    return product(x, Plaintext(plain), rescale=False)
+    return x.multiply(Plaintext(plain), rescale=False)
 
 
 def _total(x: Tensor, along: int | None) -> Tensor:
-    return sum_slots(x if along is None else sum(x, along))
+    return (x if along is None else x.sum(along)).sum_slots()
 
 
 def _mean(x: Tensor, along: int | None, count: int, slots: int) -> Tensor:
-    return rescale(_total(_weighted(x, 1 / count, slots), along))
+    return _total(_weighted(x, 1 / count, slots), along).rescale()
 
 
 def _kept(x: Tensor, along: int | None) -> Tensor:
@@ -173,25 +165,25 @@ def _centred(x: Tensor, along: int | None, count: int, factor: float) -> Tensor:
     """(x - mean) * factor in x's slots, 0 in the others. The factor comes before squares are summed: it costs no level there."""
     slots = x.slots
     if slots == x.parameters.period:  # in one level: nothing has to be hidden between the mean and its difference
-        means = product(_kept(_total(x, along), along), factor / count, rescale=False)
-        return rescale(product(x, factor, rescale=False) - means)
-    return rescale(_weighted(x - _kept(_mean(x, along, count, slots), along), factor, slots))
+        means = _kept(_total(x, along), along).multiply(factor / count, rescale=False)
+        return (x.multiply(factor, rescale=False) - means).rescale()
+    return _weighted(x - _kept(_mean(x, along, count, slots), along), factor, slots).rescale()
 
 
 def _products(a: Tensor, b: Tensor, along: int | None) -> Tensor:
     """The sum of a * b over slots and the axis: rescaled last, so that the sum has one rounding error and not one a slot."""
-    products = product(a, b, relinearize=False, rescale=False)
-    return rescale(sum_slots(relinearize(products if along is None else sum(products, along))))
+    products = a.multiply(b, relinearize=False, rescale=False)
+    return (products if along is None else products.sum(along)).relinearize().sum_slots().rescale()
 
 
 def _gram(z: Tensor) -> Tensor:
     """The sums over slots of z[i] * conj(z[j]), of shape (variables, variables): a product for each pair."""
     count, is_complex = z.size, z.dtype == np.complex128
-    other = conjugate(z) if is_complex else z
+    other = z.conjugate() if is_complex else z
     left = concatenate([z[i : i + 1].broadcast_to((count - i,)) for i in range(count)])
     right = concatenate([other[i:] for i in range(count)])
     upper = _products(left, right, None)
-    mirrored = conjugate(upper) if is_complex else upper
+    mirrored = upper.conjugate() if is_complex else upper
     place = np.zeros((count, count), dtype=int)
     place[np.triu_indices(count)] = np.arange(upper.size)
     entries = [

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from heliograph import _core
-from heliograph._arrays import complexes, described, exponent_of, moved_last, of_kind, readable_bytes, real, whole
-from heliograph._shapes import ShapeCalls, Shaped
+from heliograph import _core, _shapes
+from heliograph._arrays import (
+    complexes,
+    described,
+    exponent_of,
+    is_whole,
+    listed,
+    moved_last,
+    of_kind,
+    readable_bytes,
+    real,
+    whole,
+    whole_numbers,
+)
+from heliograph._matrices import Axis, along_axis, matrix_of, require_vectors
+from heliograph._shapes import Progress, ShapeCalls, keys_of
+from heliograph._strict import is_strict
+from heliograph.ckks.levels import level_of
+from heliograph.ckks.linear import LinearTransform
 from heliograph.ckks.parameters import Parameters
+from heliograph.ckks.scheme import CKKS
 
 if TYPE_CHECKING:
     from heliograph.ckks.keys import EvaluationKeys
 
-Progress = Callable[[float], None]
 _ONES = (1j, -1j)
 
 
-class Tensor(Shaped):
+class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCiphertext):
     """Ciphertexts in an array. ``shape`` counts ciphertexts; ``slots`` are the values inside each.
 
     Operators act as on an array of shape ``(*shape, slots)`` and broadcast: with tensors, numbers, arrays (the last axis lies
@@ -30,18 +46,17 @@ class Tensor(Shaped):
     """
 
     __slots__ = ()
-    _keys: EvaluationKeys | None
-    _calls: ClassVar[ShapeCalls[_core.CkksCiphertext]] = ShapeCalls(
-        _core.ckks_reshape,
-        _core.ckks_slice,
-        _core.ckks_index,
-        _core.ckks_transpose,
-        _core.ckks_broadcast_to,
-        _core.ckks_concatenate,
-    )
+    _scheme = CKKS
+    _calls = ShapeCalls.of(CKKS)
 
-    def __init__(self, core: _core.CkksCiphertext, keys: EvaluationKeys | None = None) -> None:
+    def __init__(self, core: Any, keys: EvaluationKeys | None = None) -> None:
         super().__init__(core, keys)
+        if is_strict() and core.precision == -math.inf:
+            raise _core.RoomError(
+                "values may outgrow their modulus here and decrypt to anything (hg.strict is on): by the bound on what was "
+                "encrypted, with every sum and product at its worst. Encrypt smaller values, or choose parameters of more "
+                "integer_bits"
+            )
 
     # What it is
 
@@ -84,11 +99,6 @@ class Tensor(Shaped):
         """Whether nothing was computed on it since it was encrypted, or its file says so."""
         return bool(self._core.fresh)
 
-    @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
-
     def __repr__(self) -> str:
         p, bits = self.parameters, self.precision
         none = "precision unknown (loaded)" if math.isnan(self._core.precision) else "no bit right (outgrown)"
@@ -108,10 +118,7 @@ class Tensor(Shaped):
 
     # Arithmetic
 
-    def _with(self, core: _core.CkksCiphertext, other: Tensor) -> Tensor:
-        return Tensor(core, self._keys or other._keys)
-
-    def __add__(self, other: Any) -> Tensor:
+    def __add__(self, other: Any) -> Self:
         if isinstance(other, Tensor):
             return self._with(_core.ckks_add(self._core, other._core), other)
         if isinstance(other, Plaintext):
@@ -124,7 +131,7 @@ class Tensor(Shaped):
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Tensor:
+    def __sub__(self, other: Any) -> Self:
         if isinstance(other, Tensor):
             return self._with(_core.ckks_subtract(self._core, other._core), other)
         if isinstance(other, Plaintext):
@@ -132,32 +139,77 @@ class Tensor(Shaped):
         array, is_complex, _ = _operand(self, other, "the values subtracted")
         return self.__add__(-array if is_complex else -array.real)
 
-    def __rsub__(self, other: Any) -> Tensor:
+    def __rsub__(self, other: Any) -> Self:
         return (-self).__add__(other)
 
-    def __neg__(self) -> Tensor:
+    def __neg__(self) -> Self:
         return self._wrap(_core.ckks_negate(self._core))
 
-    def __mul__(self, other: Any) -> Tensor:
-        return product(self, other)
+    def multiply(
+        self,
+        other: Any,
+        *,
+        relinearize: bool = True,
+        rescale: bool = True,
+        keys: EvaluationKeys | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """As `hg.ckks.multiply`."""
+        if isinstance(other, Tensor):
+            if self.degree > 1 or other.degree > 1 or relinearize:
+                found = keys_of([self, other], keys, "a product")
+            a, b = (_core.ckks_relinearize(t._core, found._core) if t.degree > 1 else t._core for t in (self, other))
+            if relinearize and rescale:
+                return type(self)(_core.ckks_multiply_rescale(a, b, found._core, progress), found)
+            made = self._with(_core.ckks_multiply(a, b), other)
+            if relinearize:
+                return type(self)(_core.ckks_relinearize(made._core, found._core, progress), found)
+        elif isinstance(other, Plaintext):
+            made = self._wrap(_core.ckks_multiply_plain(self._core, other._core))
+        else:
+            made, scaled = self._times_clear(other)
+            rescale = rescale and scaled
+        return made.rescale(progress=progress) if rescale else made
+
+    def __mul__(self, other: Any) -> Self:
+        return self.multiply(other)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def _times_clear(self, values: Any) -> tuple[Self, bool]:
+        """The product with clear numbers, and whether its scale has grown."""
+        if isinstance(values, complex) and values in _ONES:
+            turned = self._wrap(_core.ckks_multiply_i(self._core))
+            return (turned if values == 1j else -turned), False
+        array, is_complex, each = _operand(self, values, "the factors")
+        integral = np.asarray(values).dtype.kind in "iubO"
+        if each and integral:
+            return self._wrap(_core.ckks_multiply_constants(self._core, array, 1.0)), False
+        scale = factor_scale(self)
+        if not each:
+            plain = _core.ckks_encode(self._core.parameters, array, is_complex, self.level, scale)
+            return self._wrap(_core.ckks_multiply_plain(self._core, plain)), True
+        core = _core.ckks_multiply_constants(self._core, np.ascontiguousarray(array.real + 0j), scale)
+        if is_complex:
+            imaginary = _core.ckks_multiply_constants(self._core, np.ascontiguousarray(array.imag + 0j), scale)
+            core = _core.ckks_add(core, _core.ckks_multiply_i(imaginary))
+        return self._wrap(core), True
+
+    def __truediv__(self, other: Any) -> Self:
         if isinstance(other, (Tensor, Plaintext)):
             raise _core.DtypeError("CKKS divides by clear numbers alone; polynomial(x, ...) approximates 1/x")
         array, is_complex, _ = _operand(self, other, "the divisors")
         if not np.all(array):
             raise _core.PlaintextRangeError("division by zero")
         inverse = 1 / array
-        return product(self, inverse if is_complex else inverse.real)
+        return self.multiply(inverse if is_complex else inverse.real)
 
     def __rtruediv__(self, other: Any) -> Tensor:
         raise _core.DtypeError("CKKS divides by clear numbers alone; polynomial(x, ...) approximates 1/x")
 
     def __pow__(self, exponent: int) -> Tensor:
         """In ceil(log2(exponent)) levels."""
-        powers = {1: self}
+        powers: dict[int, Tensor] = {1: self}
 
         def power(n: int) -> Tensor:
             if n not in powers:
@@ -167,53 +219,272 @@ class Tensor(Shaped):
 
         return power(exponent_of(exponent))
 
-    def __matmul__(self, matrix: Any) -> Tensor:
-        from heliograph.ckks.functions import matmul
+    def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+        """As `hg.relinearize`."""
+        return self._degree_one(keys, progress)[0]
 
+    def _degree_one(self, keys: EvaluationKeys | None, progress: Progress | None = None) -> tuple[Self, Any]:
+        """The tensor relinearized, and the keys at hand."""
+        if self.degree == 1:
+            return self, keys
+        found = keys_of([self], keys, "relinearizing")
+        return type(self)(_core.ckks_relinearize(self._core, found._core, progress), found), found
+
+    def rescale(self, *, progress: Progress | None = None) -> Self:
+        """As `hg.rescale`."""
+        return self._wrap(_core.ckks_rescale(self._core, progress))
+
+    def relinearize_rescale(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+        """As `hg.ckks.relinearize_rescale`."""
+        if self.degree == 1:
+            return self.rescale(progress=progress)
+        found = keys_of([self], keys, "relinearizing")
+        return type(self)(_core.ckks_relinearize_rescale(self._core, found._core, progress), found)
+
+    def lower(self, level: int) -> Self:
+        """As `hg.ckks.lower`."""
+        return self._wrap(_core.ckks_lower(self._core, level_of(self.parameters, level)))
+
+    # Along the slots
+
+    def rotate(
+        self, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+    ) -> Self:
+        """As `hg.ckks.rotate`."""
+        several = whole_numbers(steps, "a rotation")
+        found = keys_of([self], keys, "a rotation")
+        x = self.relinearize(keys=found)
+        turned = type(self)(_core.ckks_rotate(x._core, several, found._for(several), progress), found)
+        return turned[0] if listed(steps) is None else turned
+
+    def conjugate(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+        """As `hg.ckks.conjugate`."""
+        found = keys_of([self], keys, "conjugation")
+        x = self.relinearize(keys=found)
+        return type(self)(_core.ckks_conjugate(x._core, found._for(swap=True), progress), found)
+
+    def sum_slots(
+        self, count: int | None = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+    ) -> Self:
+        """As `hg.ckks.sum_slots`."""
+        found = keys_of([self], keys, "a sum over slots")
+        over = self.parameters.period if count is None else power_of_two(count)
+        core = self.relinearize(keys=found)._core
+        return type(self)(_core.ckks_sum_slots(core, over, found._for(sum_rotations(over)), progress), found)
+
+    def _transformed(self, matrix: LinearTransform, keys: EvaluationKeys | None, progress: Progress | None) -> Self:
+        """A clear matrix times each ciphertext's slots."""
+        if not matrix._fits(self.slots):
+            rows, columns = matrix.shape
+            raise _core.ShapeError(
+                f"a matrix of {rows} x {columns} does not go with {self.slots:,} slots; hg.matmul(matrix, x, axis=0) multiplies "
+                "along an axis of ciphertexts"
+            )
+        found = keys_of([self], keys, "a matrix on slots")
+        return type(self)(_core.ckks_apply(matrix._core, self._core, found._for(matrix.rotations), progress), found)
+
+    def polynomial(
+        self,
+        coefficients: Any,
+        basis: str = "monomial",
+        *,
+        keys: EvaluationKeys | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """As `hg.ckks.polynomial`."""
+        if basis not in ("chebyshev", "monomial"):
+            raise _core.ParameterError(f'a basis is "chebyshev" or "monomial", not {described(basis)}')
+        values, is_complex = complexes(coefficients, "the coefficients")
+        if is_complex:
+            raise _core.DtypeError("coefficients of a polynomial are real")
+        if values.ndim != 1 or not values.size:
+            raise _core.ShapeError(f"coefficients of a polynomial are one list, not of shape {values.shape}")
+        found = keys_of([self], keys, "a polynomial")
+        chebyshev = basis == "chebyshev"
+        made = _core.ckks_evaluate_polynomial(self._core, values.real.tolist(), chebyshev, found._core, progress)
+        return type(self)(made, found)
+
+    # Along the axes of ciphertexts
+
+    def sum(self, axis: Axis = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+        """As `hg.sum`. Over the slots it is `sum_slots`, and needs its rotations."""
+        if isinstance(axis, str):
+            along_axis(self, axis)
+            return self.sum_slots(keys=keys, progress=progress)
+        turned, shape = self._along_one(axis)
+        return turned._wrap(_core.ckks_sum(turned._core, 0)).reshape(shape)
+
+    def matmul(
+        self,
+        weights: Any,
+        bias: Any = None,
+        *,
+        axis: Axis = None,
+        keys: EvaluationKeys | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """As `hg.matmul`."""
+        return self._matmul(weights, bias, axis, 0, keys, progress)
+
+    def _matmul(
+        self, weights: Any, bias: Any, axis: Any, place: int, keys: EvaluationKeys | None, progress: Progress | None
+    ) -> Self:
+        """A product along `axis`; without one along the slots or the ciphertext axis `place`, whichever fits alone."""
+        if isinstance(weights, LinearTransform):
+            if axis not in (None, "slots"):
+                raise _core.DtypeError("a LinearTransform is a matrix on slots: give the array for an axis of ciphertexts")
+            image = self._transformed(weights, keys, progress)
+            return image if bias is None else image + bias
+        w = matrix_of(weights, lambda values, what: _numbers(values, what))
+        along = self._place(w.shape, axis, place)
+        if along is None:
+            image = self._transformed(LinearTransform(self.parameters, w, level=self.level), keys, progress)
+            return image if bias is None else image + bias
+        image = self._along_ciphertexts(w, along, progress)
+        if bias is None:
+            return image
+        each, _ = complexes(bias, "the bias")
+        if each.shape != (len(w),):
+            raise _core.ShapeError(f"the bias has shape {each.shape} for {len(w)} outputs")
+        return image + np.asarray(bias).reshape(-1, *[1] * (image.ndim - along))
+
+    def _place(self, matrix: tuple[int, int], axis: Any, place: int) -> int | None:
+        """Where a matrix of that shape multiplies: a ciphertext axis from the front, or None for the slots."""
+        rows, columns = matrix
+        if axis is not None:
+            along = along_axis(self, axis)
+            have = self.slots if along is None else self.shape[along]
+            if have != columns:
+                what = "slots" if along is None else f"ciphertexts along axis {axis}"
+                raise _core.ShapeError(
+                    f"a matrix of {rows} x {columns} does not go with {have:,} {what}: {self._ways(columns)}"
+                )
+            return along
+        fits = self.ndim > 0 and self.shape[place] == columns
+        if fits and self.slots == columns:
+            raise _core.ShapeError(
+                f"a matrix of {rows} x {columns} goes with this tensor's {columns} slots and with its {columns} ciphertexts: say "
+                f'hg.matmul(matrix, x, axis="slots") or axis={place % self.ndim}'
+            )
+        if not fits and self.slots != columns:
+            raise _core.ShapeError(f"a matrix of {rows} x {columns} does not go with this tensor: {self._ways(columns)}")
+        return place % self.ndim if fits else None
+
+    def _ways(self, columns: int) -> str:
+        """What a matrix of so many columns would go with."""
+        where = [str(i) for i, length in enumerate(self.shape) if length == columns]
+        found = f"; axis={' or '.join(where)} has {columns}" if where else ""
+        return (
+            f'its columns are as many as the slots (axis="slots": {self.slots:,}) or as the ciphertexts along an axis (shape '
+            f"{self.shape}{found}); hg.dot(x, weights) multiplies by one vector"
+        )
+
+    def _along_ciphertexts(self, w: Any, along: int, progress: Progress | None) -> Self:
+        """w [rows, columns] times the ciphertexts of an axis: products of numbers and sums, then one rescaling."""
+        rows, columns = w.shape
+        rest = [a for a in range(self.ndim) if a != along]
+        others = [self.shape[a] for a in rest]
+        x = self.transpose([along, *rest]).reshape(1, columns, -1) if columns else self
+        if not rows * self.size:
+            raise _core.ShapeError(f"a matrix of {rows} x {columns} times a tensor of shape {self.shape} is empty")
+        each = self.parameters.ciphertext_bytes(self.degree, self.level) * self.size
+        step = max(1, min(rows, _STRETCH // each, self.parameters.free_memory // 4 // each))
+        parts = []
+        for start in range(0, rows, step):
+            some = w[start : start + step]
+            products = x.broadcast_to((len(some), *x.shape[1:])).multiply(some[:, :, None, None], rescale=False)
+            parts.append(products.sum(1))
+            if progress is not None:
+                progress(min(1.0, (start + step) / rows))
+        total = parts[0] if len(parts) == 1 else type(self)._joined(parts, 0)
+        made = total if total.scale == self.scale else total.rescale()
+        return made.reshape(rows, *others).transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
+
+    def __matmul__(self, matrix: Any) -> Self:
         if isinstance(matrix, Tensor):
             raise _core.DtypeError("one side of a matrix product is clear; inner_product multiplies two tensors")
-        return matmul(np.asarray(complexes(matrix, "the matrix")[0]).T, self)
+        turned = matrix_of(matrix, lambda values, what: _numbers(values, what)).T
+        return self._matmul(turned, None, None, -1, None, None)
 
-    def __rmatmul__(self, matrix: Any) -> Tensor:
-        from heliograph.ckks.functions import matmul
+    def __rmatmul__(self, matrix: Any) -> Self:
+        return self.matmul(matrix)
 
-        return matmul(matrix, self)
+    def inner_product(
+        self,
+        other: Any,
+        axis: int = 0,
+        count: int = 1,
+        *,
+        keys: EvaluationKeys | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """As `hg.ckks.inner_product`."""
+        along = self._axes(axis)[0] if is_whole(axis) else along_axis(self, whole(axis, "an axis"))
+        over = power_of_two(count)
+        if isinstance(other, Tensor):
+            found = keys_of([self, other], keys, "an inner product")
+            x, y = (t.relinearize(keys=found)._core for t in (self, other))
+            turns = found._for(sum_rotations(over))
+            return type(self)(_core.ckks_inner_product(x, y, along, over, turns, progress), found)
+        found = keys_of([self], keys, "an inner product")
+        if isinstance(other, Plaintext):
+            plain = other._core
+        else:
+            array, is_complex = complexes(other, "the factors")
+            try:
+                array = np.ascontiguousarray(np.broadcast_to(array, (*self.shape, self.slots)))
+            except ValueError:
+                raise _core.ShapeError(
+                    f"factors of shape {array.shape} do not broadcast to {self.shape} ciphertexts of {self.slots} slots"
+                ) from None
+            plain = _core.ckks_encode(self._core.parameters, array, is_complex, self.level, factor_scale(self))
+        turns = found._for(sum_rotations(over))
+        return type(self)(_core.ckks_inner_product_plain(self._core, plain, along, over, turns, progress), found)
 
-    def sum(self, axis: int | None = None) -> Tensor:
-        """As `hg.ckks.sum`: over ciphertexts."""
-        from heliograph.ckks.functions import sum as total
+    def dot(self, other: Any) -> Self:
+        """As `hg.dot`."""
+        if isinstance(other, Tensor):
+            require_vectors(self.shape, other.shape)
+            return self.inner_product(other)
+        if isinstance(other, Plaintext):
+            require_vectors(self.shape, self.shape)
+            return self.inner_product(other)
+        array = _numbers(other, "the factors")
+        if self.ndim != 1 or array.ndim not in (1, 2):
+            require_vectors(self.shape, array.shape)
+        total = self.multiply(array[:, None] if array.ndim == 1 else array, rescale=False).sum(0)
+        return total if total.scale == self.scale else total.rescale()
 
-        return total(self, axis)
 
-    def conjugate(self, *, progress: Progress | None = None) -> Tensor:
-        """As `hg.ckks.conjugate`."""
-        from heliograph.ckks.functions import conjugate
-
-        return conjugate(self, progress=progress)
+#: Products of a stretch of a matrix's rows along ciphertexts take no more than this at a time.
+_STRETCH = 1 << 28
 
 
-class Plaintext:
+def _numbers(values: Any, what: str) -> Any:
+    """An array of numbers, of integers where they are. Raises as `complexes`."""
+    complexes(values, what)
+    return np.asarray(values)
+
+
+class Plaintext(_shapes.Plaintext[Parameters], core=_core.CkksPlaintext):
     """Encoded values, one for each slot, for adding to and multiplying tensors. Made by `encode`."""
 
-    __slots__ = ("_core",)
+    _scheme = CKKS
+    _options = ("slots", "level", "scale")
 
-    def __init__(self, core: _core.CkksPlaintext) -> None:
-        self._core = core
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Plaintext polynomials along each axis."""
-        return tuple(self._core.shape)
+    @classmethod
+    def _encoded(cls, parameters: Any, values: Any, **options: Any) -> Plaintext:
+        return encode(parameters, values, **options)
 
     @property
     def level(self) -> int:
         """The highest level of tensors it goes with."""
-        return self._core.level
+        return int(self._core.level)
 
     @property
     def scale(self) -> float:
         """What the values are multiplied by inside."""
-        return self._core.scale
+        return float(self._core.scale)
 
     def __repr__(self) -> str:
         return f"<CKKS plaintext {self.shape}: level {self.level}, scale 2^{math.log2(self.scale):.1f}>"
@@ -236,16 +507,6 @@ def encode(
     )
 
 
-def level_of(parameters: Parameters, level: int | None) -> int:
-    """A level as the engine takes it: 0 for the top. Raises LevelError for what is none."""
-    if level is None:
-        return 0
-    found = whole(level, "a level")
-    if not 1 <= found <= parameters.levels:
-        raise _core.LevelError(f"there is no level {found}: this set has levels 1 to {parameters.levels}")
-    return found
-
-
 def _operand(x: Tensor, values: Any, what: str) -> tuple[Any, bool, bool]:
     """Clear numbers as [..., slots] or [..., 1], whether complex, and whether they are one for each ciphertext."""
     array, is_complex = complexes(values, what)
@@ -258,51 +519,6 @@ def _operand(x: Tensor, values: Any, what: str) -> tuple[Any, bool, bool]:
             f"{what} have a last axis of {array.shape[-1]:,}: it lies along the slots and has {x.slots:,} values, or 1"
         )
     return array, is_complex, False
-
-
-def keys_of(tensors: tuple[Tensor, ...], keys: EvaluationKeys | None, what: str) -> EvaluationKeys:
-    """Any operand's keys. Raises MissingKeyError, MismatchError for another scheme's."""
-    from heliograph.ckks.keys import EvaluationKeys as Own
-
-    if keys is not None and not isinstance(keys, Own):
-        raise _core.MismatchError(f"{described(keys)} are no evaluation keys of the tensor's scheme")
-    for found in (keys, *(t._keys for t in tensors)):
-        if found is not None:
-            return found
-    raise _core.MissingKeyError(f"{what} needs evaluation keys: load the tensor through a Server, or pass keys=")
-
-
-def require_tensor(x: Any, what: str) -> None:
-    """Raises DtypeError for anything but a tensor of CKKS."""
-    if not isinstance(x, Tensor):
-        raise _core.DtypeError(f"{what} takes a tensor of CKKS, not {type(x).__name__}")
-
-
-def product(
-    x: Tensor,
-    other: Any,
-    *,
-    relinearize: bool = True,
-    rescale: bool = True,
-    keys: EvaluationKeys | None = None,
-    progress: Progress | None = None,
-) -> Tensor:
-    """x * other. Not relinearized: of degree two. Not rescaled: at the product of the scales."""
-    if isinstance(other, Tensor):
-        if x.degree > 1 or other.degree > 1 or relinearize:
-            found = keys_of((x, other), keys, "a product")
-        a, b = (_core.ckks_relinearize(t._core, found._core) if t.degree > 1 else t._core for t in (x, other))
-        if relinearize and rescale:
-            return Tensor(_core.ckks_multiply_rescale(a, b, found._core, progress), found)
-        made = x._with(_core.ckks_multiply(a, b), other)
-        if relinearize:
-            return Tensor(_core.ckks_relinearize(made._core, found._core, progress), found)
-    elif isinstance(other, Plaintext):
-        made = x._wrap(_core.ckks_multiply_plain(x._core, other._core))
-    else:
-        made, scaled = _times_clear(x, other)
-        rescale = rescale and scaled
-    return made._wrap(_core.ckks_rescale(made._core, progress)) if rescale else made
 
 
 def factor_scale(x: Tensor) -> float:
@@ -318,21 +534,14 @@ def factor_scale(x: Tensor) -> float:
     return level_scale * level_scale / x.scale
 
 
-def _times_clear(x: Tensor, values: Any) -> tuple[Tensor, bool]:
-    """The product with clear numbers, and whether its scale has grown."""
-    if isinstance(values, complex) and values in _ONES:
-        turned = x._wrap(_core.ckks_multiply_i(x._core))
-        return (turned if values == 1j else -turned), False
-    array, is_complex, each = _operand(x, values, "the factors")
-    integral = np.asarray(values).dtype.kind in "iubO"
-    if each and integral:
-        return x._wrap(_core.ckks_multiply_constants(x._core, array, 1.0)), False
-    scale = factor_scale(x)
-    if not each:
-        plain = _core.ckks_encode(x._core.parameters, array, is_complex, x.level, scale)
-        return x._wrap(_core.ckks_multiply_plain(x._core, plain)), True
-    core = _core.ckks_multiply_constants(x._core, np.ascontiguousarray(array.real + 0j), scale)
-    if is_complex:
-        imaginary = _core.ckks_multiply_constants(x._core, np.ascontiguousarray(array.imag + 0j), scale)
-        core = _core.ckks_add(core, _core.ckks_multiply_i(imaginary))
-    return x._wrap(core), True
+def power_of_two(count: Any) -> int:
+    """How many slots are summed at a time. Raises ShapeError."""
+    n = whole(count, "the number of slots")
+    if n < 1 or n & (n - 1):
+        raise _core.ShapeError(f"slots are summed by powers of two, not {n} at a time")
+    return n
+
+
+def sum_rotations(count: int) -> list[int]:
+    """The rotations that `sum_slots` over so many slots needs keys for."""
+    return [1 << i for i in range(power_of_two(count).bit_length() - 1)]

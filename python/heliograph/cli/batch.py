@@ -92,7 +92,7 @@ def _announce(network: nn.Network, run: Run) -> None:
     network.require_fit(parameters)
 
 
-def rough_seconds(network: nn.Network, secret: hg.SecretKey, server: hg.Server) -> float:
+def rough_seconds(network: nn.Network, secret: hg.bfv.SecretKey, server: hg.Server) -> float:
     """Seconds of one evaluation, from a few squares, relinearizations and products with constants of one plaintext modulus."""
     items, rows, counts = 128, 64, network.counts()
     values = np.arange(items)[:, None]
@@ -124,7 +124,7 @@ def _duration(seconds: float) -> str:
 
 def _one_batch(
     network: nn.Network,
-    secret: hg.SecretKey,
+    secret: hg.bfv.SecretKey,
     server: hg.Server,
     images: npt.NDArray[np.uint8],
     stages: screen.Stages,

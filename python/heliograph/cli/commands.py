@@ -194,16 +194,16 @@ def encrypt(
     screen.say(f"{out}: {readable_bytes(roles.size(out))}, {len(values):,} image(s) for {setup.name}: {tensor!r}")
 
 
-def _encrypting_key(path: Path) -> hg.SecretKey | hg.PublicKey:
+def _encrypting_key(path: Path) -> hg.bfv.SecretKey | hg.bfv.PublicKey:
     from heliograph.cli import roles
 
     roles.require_bfv(path)
     kind = hg._core.kind_of(str(path))
     if kind == "secret-key":
-        secret: hg.SecretKey = hg.SecretKey.load(path)
+        secret: hg.bfv.SecretKey = hg.bfv.SecretKey.load(path)
         return secret
     loaded = hg.load(path)
-    if not isinstance(loaded, hg.PublicKey):
+    if not isinstance(loaded, hg.bfv.PublicKey):
         raise hg.FormatError(f"{path} holds no key to encrypt with but {kind.replace('-', ' ')}")
     return loaded
 
@@ -274,7 +274,7 @@ def decrypt(
     from heliograph.cli import idx, roles, screen
 
     roles.require_bfv(keys)
-    secret = hg.SecretKey.load(keys)
+    secret = hg.bfv.SecretKey.load(keys)
     setup = roles.setup_for(secret.parameters, network)
     truth = idx.labels(labels) if labels else None
     for path in answers:

@@ -116,7 +116,7 @@ def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders) -> Exchang
     with stages.stage("server") as progress:
         report = serve(setup, keys_at, requests, answers, progress)
     with stages.stage("decrypt"):
-        own = hg.SecretKey.load(secret_at)
+        own = hg.bfv.SecretKey.load(secret_at)
         replies = [roles.load_answer(path) for path in answers]
         logits = [roles.unpack(setup, own.decrypt(reply), parameters) for reply in replies]
     noise = min(own.noise_budget(reply) for reply in replies)

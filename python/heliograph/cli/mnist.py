@@ -48,7 +48,7 @@ def classify_pictures(paths: list[Path]) -> None:
         _one_picture(path, image, secret, server, run)
 
 
-def _one_picture(path: Path, image: npt.NDArray[np.uint8], secret: hg.SecretKey, server: hg.Server, run: Any) -> None:
+def _one_picture(path: Path, image: npt.NDArray[np.uint8], secret: hg.bfv.SecretKey, server: hg.Server, run: Any) -> None:
     clock = [time.perf_counter()]
     x = server.bind(secret.encrypt(run.layout.pack(image)))
     clock.append(time.perf_counter())

@@ -77,7 +77,7 @@ def setup_for(parameters: hg.bfv.Parameters, name: str | None) -> nn.Setup:
 
 def make_keys(
     setup: nn.Setup, parameters: hg.bfv.Parameters, secret_at: Path, server_at: Path, public_at: Path | None = None
-) -> hg.SecretKey:
+) -> hg.bfv.SecretKey:
     """Writes the key files; all or none."""
     written: list[Path] = []
     try:
@@ -113,11 +113,11 @@ def make_folder(path: Path) -> None:
         raise CommandError(f"{path} is a file, not a folder") from None
 
 
-def load_answer(path: Path) -> hg.Tensor:
+def load_answer(path: Path) -> hg.bfv.Tensor:
     """An answer file. Raises FormatError for what is none."""
     require_bfv(path)
     answer = hg.load(path)
-    if not isinstance(answer, hg.Tensor):
+    if not isinstance(answer, hg.bfv.Tensor):
         raise hg.FormatError(f"{path} holds no answer")
     if answer.fresh:
         raise hg.FormatError(f"{path} is a request, no answer: nothing was computed on it")
@@ -168,7 +168,7 @@ def answer(
     for path in (keys_at, *requests):
         require_bfv(path)
     keys = hg.load(keys_at)
-    if not isinstance(keys, hg.EvaluationKeys):
+    if not isinstance(keys, hg.bfv.EvaluationKeys):
         raise hg.FormatError(f"{keys_at} does not hold evaluation keys")
     server = hg.Server(keys)
     lap("load keys")
@@ -192,7 +192,7 @@ def answer(
 
 def _runner(
     setup: nn.Setup, parameters: hg.bfv.Parameters, progress: Callable[[str, float], None] | None
-) -> Callable[[hg.Tensor], hg.Tensor]:
+) -> Callable[[hg.bfv.Tensor], hg.bfv.Tensor]:
     if setup.packed:
         return setup.layout(parameters.n).server(parameters).run
     network = setup.load()

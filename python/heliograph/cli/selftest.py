@@ -86,7 +86,7 @@ class Side:
         self.weights: Int64Array = rng.integers(-300, 301, (3, trial.items))
         self.long_weights: Int64Array = rng.integers(-(1 << 28), 1 << 28, (2, trial.items))
         self.kernel: Int64Array = rng.integers(-300, 301, (2, 1, 1, 1) if trial.items < 9 else (2, 1, 3, 3))
-        self.secret = hg.SecretKey(_core.SecretKey.generate_for_test(parameters._core, _SEED))
+        self.secret = hg.bfv.SecretKey(_core.SecretKey.generate_for_test(parameters._core, _SEED))
         clock = [time.perf_counter()]
         self.keys = self.secret.evaluation_keys(rotations=_STEPS, columns=True)
         key_bytes = self.keys.to_bytes()
@@ -103,13 +103,13 @@ class Side:
         self.plain = server.encode(self.plain_values)
         self.product = self.x * self.y
 
-    def picture(self) -> hg.Tensor:
+    def picture(self) -> hg.bfv.Tensor:
         """The largest square of ciphertexts."""
         side = math.isqrt(self.x.size)
         return self.x[: side * side].reshape(1, side, side)
 
 
-Operation = Callable[[Side], hg.Tensor]
+Operation = Callable[[Side], hg.bfv.Tensor]
 OPERATIONS: dict[str, Operation] = {
     "add": lambda s: s.x + s.y,
     "multiply": lambda s: s.x * s.y,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,8 @@ import numpy.typing as npt
 from heliograph import _core, bfv
 from heliograph._arrays import Int64Array, absolute_sums, from_residues
 from heliograph.clear import ClearTensor
+from heliograph.exact import EvaluationKeys, Tensor
 from heliograph.functions import (
-    AnyTensor,
     conv2d,
     conv2d_square_pool,
     join_moduli,
@@ -32,9 +32,8 @@ from heliograph.functions import (
     square,
     sum_pool2d,
 )
-from heliograph.keys import EvaluationKeys
-from heliograph.tensor import Tensor
 
+AnyTensor = TypeVar("AnyTensor", Tensor, ClearTensor)
 #: Called with what is being computed and the share of it done, 0 to 1.
 StageProgress = Callable[[str, float], None]
 

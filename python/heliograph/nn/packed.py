@@ -20,8 +20,8 @@ import numpy.typing as npt
 from heliograph import _core, bfv
 from heliograph._arrays import Int64Array
 from heliograph.clear import ClearTensor
+from heliograph.exact import encode
 from heliograph.functions import (
-    AnyTensor,
     matmul,
     relinearize,
     rotate_columns,
@@ -30,8 +30,7 @@ from heliograph.functions import (
     square,
     sum,
 )
-from heliograph.nn.networks import Layer, Network
-from heliograph.tensor import encode
+from heliograph.nn.networks import AnyTensor, Layer, Network
 
 
 def _period(inputs: int, h: int, slots: int) -> tuple[int, int]:

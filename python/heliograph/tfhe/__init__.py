@@ -3,6 +3,7 @@
 ``hg.tfhe.parameters()`` gives a set; keys and servers are the library's: ``hg.SecretKey.generate``, ``hg.Server``.
 """
 
+from heliograph.functions import concatenate, stack
 from heliograph.tfhe.dtypes import int24, uint24
 from heliograph.tfhe.functions import (
     add,
@@ -10,7 +11,6 @@ from heliograph.tfhe.functions import (
     and_,
     andny,
     andyn,
-    concatenate,
     divmod,
     dot,
     floor_divide,
@@ -36,7 +36,6 @@ from heliograph.tfhe.functions import (
     select,
     shift_left,
     shift_right,
-    stack,
     subtract,
     sum,
     truncated_divmod,

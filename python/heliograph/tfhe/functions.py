@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import axis_of, listed
-from heliograph._shapes import joined
+from heliograph._matrices import Axis, require_vectors
+from heliograph._shapes import Progress
 from heliograph.tfhe.dtypes import array_of, name_of, words_of
-from heliograph.tfhe.tensor import Progress, Tensor, binaries, binary, clear, keys_of, require_tensors, run
+from heliograph.tfhe.keys import EvaluationKeys
+from heliograph.tfhe.tensor import Tensor, binaries, binary, clear, product_of, require_tensors, run
 
 # Arithmetic. `variant` names an algorithm, `goal` is "fewest" (bootstraps) or "shallow" (fewest layers); without them the
 # engine takes what is fastest for the tensor's size on the device.
@@ -123,25 +124,18 @@ def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progres
 
 
 def sum(
-    a: Tensor, axis: int | Sequence[int] | None = None, *, dtype: Any = None, progress: Progress | None = None
+    a: Tensor,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    keys: EvaluationKeys | None = None,
+    progress: Progress | None = None,
 ) -> Tensor:
     """Sum along axes, or of all elements: one carry propagation for up to 64 terms. It wraps in the tensor's dtype, unlike NumPy's
     wider sums: `dtype` converts first. Booleans are counted, in int64 unless `dtype` says otherwise.
     """
     require_tensors([a], "sum")
-    what = f"a tensor of shape {a.shape}"
-    axes = range(a.ndim) if axis is None else [axis] if (several := listed(axis)) is None else several
-    along = [axis_of(x, a.ndim, what) for x in axes]
-    if len(set(along)) < len(along):
-        raise _core.ShapeError(f"an axis is named twice: {tuple(along)}")
-    name = name_of(dtype) if dtype is not None else "int64" if a._name == "bool" else a._name
-    if a._name != "bool":
-        a = a.astype(name, progress=progress)
-    rest = [x for x in range(a.ndim) if x not in along]
-    shape = [a.shape[x] for x in rest]
-    flat = a.transpose([*along, *rest]).reshape([a.size // int(np.prod(shape, dtype=int)) if 0 not in shape else 0, *shape])
-    keys = keys_of([a], "a sum")
-    return Tensor(_core.tfhe_sum(keys._core, flat._core, 0, name, progress), keys)
+    return a.sum(axis, dtype=dtype, keys=keys, progress=progress)
 
 
 def matmul(
@@ -151,46 +145,13 @@ def matmul(
     with one carry propagation; "cannon" multiplies square matrices cycle by cycle. `variant`: with "cannon" one of `multiply`'s;
     without, of sets of digits "ripple" and "prefix", of bits none.
     """
-    like = a if isinstance(a, Tensor) else b
-    if not isinstance(like, Tensor):
-        raise _core.DtypeError("matmul takes at least one tensor of TFHE")
-    x = a if isinstance(a, Tensor) else clear(a, like, "the left matrix")
-    y = b if isinstance(b, Tensor) else clear(b, like, "the right matrix")
-    if x.ndim == 0 or y.ndim == 0:
-        raise _core.ShapeError("a matrix product takes tensors of at least one axis")
-    left, right = x.ndim == 1, y.ndim == 1
-    x = x.reshape(1, *x.shape) if left else x
-    y = y.reshape(*y.shape, 1) if right else y
-    keys = keys_of([x, y], "a matrix product")
-    made = Tensor(_core.tfhe_matmul(keys._core, x._core, y._core, algorithm, variant, goal, progress), keys)
-    if right:
-        made = made[..., 0]
-    return made[..., 0] if left and right else made[..., 0, :] if left else made
+    return product_of(a, b, algorithm=algorithm, variant=variant, goal=goal, progress=progress)
 
 
 def dot(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
     """Dot product of two vectors: all partial products in one carry-save tree with one carry propagation."""
-    shapes = [x.shape if isinstance(x, Tensor) else np.shape(x) for x in (a, b)]
-    if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
-        raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {shapes[0]} and {shapes[1]}")
-    return matmul(a, b, variant=variant, goal=goal, progress=progress)
-
-
-def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one dtype joined along an axis they have."""
-    if not tensors:
-        raise _core.ShapeError("nothing to concatenate")
-    require_tensors(tensors, "concatenate")
-    return joined(tensors, axis)
-
-
-def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape and dtype along a new axis."""
-    if not tensors:
-        raise _core.ShapeError("nothing to stack")
-    require_tensors(tensors, "stack")
-    at = axis_of(axis, tensors[0].ndim + 1, f"a stack of tensors of shape {tensors[0].shape}")
-    return concatenate([t.reshape(*t.shape[:at], 1, *t.shape[at:]) for t in tensors], at)
+    require_vectors(*(x.shape if isinstance(x, Tensor) else array_of(x, "the factors").shape for x in (a, b)))
+    return product_of(a, b, variant=variant, goal=goal, progress=progress)
 
 
 # Gates: of booleans, and bit by bit of integers

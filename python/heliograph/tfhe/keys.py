@@ -2,87 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from heliograph import _core
-from heliograph._arrays import Buffer, of_kind, path_of, readable_bytes, require_memory
+from heliograph import _core, keys
+from heliograph._arrays import of_kind, readable_bytes, require_memory
+from heliograph._shapes import Progress, of_tensors
 from heliograph.tfhe.dtypes import array_of, name_of, values_of, words_of
 from heliograph.tfhe.parameters import Parameters
+from heliograph.tfhe.scheme import TFHE
 from heliograph.tfhe.tensor import Tensor
 
-Progress = Callable[[float], None]
 
-
-class EvaluationKeys:
+class EvaluationKeys(keys.EvaluationKeys[Parameters, Tensor], core=_core.TfheEvaluationKeys):
     """Bootstrapping and key-switching key: all that a server needs. Nothing in it decrypts."""
 
-    def __init__(self, core: _core.TfheEvaluationKeys) -> None:
-        self._core = core
-
-    @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
-
-    @property
-    def id(self) -> str:
-        """The id of the secret key they belong to."""
-        return self._core.key_id
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self._core.nbytes
-
-    def _load(self, path: str, limit: int) -> Tensor:
-        return Tensor(_core.tfhe_load_ciphertext(path, limit, self.parameters.hash))
-
-    def _parse(self, data: Buffer, limit: int) -> Tensor:
-        return Tensor(_core.tfhe_ciphertext_from_bytes(data, limit, self.parameters.hash))
-
-    def to_bytes(self) -> bytes:
-        """The keys as a file's bytes."""
-        return self._core.to_bytes()
-
-    @staticmethod
-    def from_bytes(data: Buffer) -> EvaluationKeys:
-        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
-        return EvaluationKeys(_core.tfhe_evaluation_keys_from_bytes(data))
-
-    def save(self, path: Any) -> None:
-        """Writes a file, all or nothing."""
-        self._core.save(path_of(path))
+    _scheme = TFHE
+    _noted: list[Any] | None = None  #: what a trial run asks of them (`hg.parameters_for`)
 
     def __repr__(self) -> str:
-        return f"<TFHE evaluation keys {self.id[:8]}: {self.parameters!r}, {readable_bytes(self.nbytes)}>"
+        return f"<{self._named()}: {self.parameters!r}, {readable_bytes(self.nbytes)}>"
 
 
-class SecretKey:
+class SecretKey(keys.SecretKey[Parameters, EvaluationKeys], core=_core.TfheSecretKey):
     """The data owner's key: encrypts, decrypts, makes the evaluation keys. Keep it."""
 
-    def __init__(self, core: _core.TfheSecretKey) -> None:
-        self._core = core
-
-    @staticmethod
-    def generate(parameters: Parameters) -> SecretKey:
-        """A new key from the operating system's randomness."""
-        return SecretKey(
-            _core.TfheSecretKey.generate(of_kind(parameters, Parameters, "a secret key of TFHE is generated from")._core)
-        )
-
-    @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
-
-    @property
-    def id(self) -> str:
-        """16 random bytes, hex: every ciphertext and key made with it carries them."""
-        return self._core.key_id
+    _scheme = TFHE
 
     def evaluation_keys(self, *, progress: Progress | None = None) -> EvaluationKeys:
         """What a server gets."""
@@ -103,22 +50,9 @@ class SecretKey:
 
     def decrypt(self, tensor: Tensor, *, progress: Progress | None = None) -> npt.NDArray[Any]:
         """The values in the tensor's dtype (uint24 in uint32). Raises WrongKeyError, MismatchError."""
-        if not isinstance(tensor, Tensor):
-            raise _core.DtypeError(f"decrypt takes a tensor of TFHE, not {type(tensor).__name__}")
+        of_tensors([tensor], Tensor, "decrypt")
         words: Any = self._core.decrypt(tensor._core, progress)
         return values_of(np.asarray(words), tensor._name)
-
-    def save(self, path: Any) -> None:
-        """Writes the key to a file only its owner can read (mode 0600)."""
-        self._core.save(path_of(path))
-
-    @staticmethod
-    def load(path: Any) -> SecretKey:
-        """Reads `save`. Raises FormatError, DamagedFileError, VersionError."""
-        return SecretKey(_core.tfhe_load_secret_key(path_of(path)))
-
-    def __repr__(self) -> str:
-        return f"<TFHE secret key {self.id[:8]}: {self.parameters!r}>"
 
 
 def trivial(keys: EvaluationKeys, values: Any, dtype: Any = None) -> Tensor:

@@ -2,70 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from heliograph import _core
+from heliograph import _core, _parameters
 from heliograph._arrays import count_of, described, printable, readable_bytes
 from heliograph.tfhe.dtypes import name_of
+from heliograph.tfhe.scheme import TFHE
+
+if TYPE_CHECKING:
+    from heliograph.tfhe.keys import SecretKey  # noqa: F401
 
 
-class Parameters:
+class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters):
     """A parameter set: dimensions, noise, gadgets, encoding. Immutable; equal sets are interchangeable."""
 
-    def __init__(self, core: _core.TfheParameters) -> None:
-        self._core = core
-
-    @property
-    def name(self) -> str:
-        """The set's name; empty where it has none."""
-        return self._core.spec.name
+    _scheme = TFHE
 
     @property
     def n(self) -> int:
         """Dimension of the narrow LWE key: what a bootstrap runs over."""
-        return self._core.spec.n
+        return int(self._core.spec.n)
 
     @property
     def degree(self) -> int:
         """Ring degree N."""
-        return self._core.spec.degree
+        return int(self._core.spec.degree)
 
     @property
     def message_bits(self) -> int:
         """Bits of a digit; 0 where each bit has its own ciphertext."""
-        return self._core.spec.message_bits
+        return int(self._core.spec.message_bits)
 
     @property
     def carry_bits(self) -> int:
         """Room above a digit for sums."""
-        return self._core.spec.carry_bits
-
-    @property
-    def security(self) -> str:
-        """128-bit, or how far below."""
-        if self._core.secure:
-            return "128-bit"
-        return f"insecure, about {self._core.security_bits}-bit"
+        return int(self._core.spec.carry_bits)
 
     @property
     def log2_failure(self) -> float:
         """log2 of the probability that one bootstrap at its noisiest gives a wrong value."""
-        return self._core.log2_failure
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the defining numbers, hex."""
-        return self._core.hash
-
-    @property
-    def free_memory(self) -> int:
-        """Bytes that the device has left."""
-        return self._core.free_memory
+        return float(self._core.log2_failure)
 
     @property
     def parallel_bootstraps(self) -> int:
         """Bootstraps at once that keep the device busy; fewer take no less time."""
-        return self._core.parallel_bootstraps
+        return int(self._core.parallel_bootstraps)
 
     def wires(self, dtype: Any) -> int:
         """LWE ciphertexts of one element of a type."""
@@ -76,12 +57,12 @@ class Parameters:
 
     def ciphertext_bytes(self, dtype: Any) -> int:
         """Bytes of one element in memory; a fresh one takes 8 for each LWE ciphertext in a file."""
-        return self.wires(dtype) * self._core.lwe_bytes
+        return int(self.wires(dtype) * self._core.lwe_bytes)
 
     @property
     def evaluation_key_bytes(self) -> int:
         """Bytes of the bootstrapping and key-switching keys in memory."""
-        return self._core.bootstrap_key_bytes + self._core.switch_key_bytes
+        return int(self._core.bootstrap_key_bytes + self._core.switch_key_bytes)
 
     def cost(
         self,
@@ -99,17 +80,19 @@ class Parameters:
         """
         kind = "" if dtype is None else name_of(dtype)
         names = [name_of(d) for d in dtypes]
-        return self._core.cost(operation, [int(v) for v in arguments], kind, variant, goal, names)
+        bootstraps, layers = self._core.cost(operation, [int(v) for v in arguments], kind, variant, goal, names)
+        return int(bootstraps), int(layers)
 
-    def explain(self) -> str:
-        """Several lines for a person."""
-        s = self._core.spec
+    def _rows(self) -> list[tuple[str, str]]:
+        s, core = self._core.spec, self._core
         if s.message_bits:
             bits = "1 bit" if s.message_bits == 1 else f"{s.message_bits} bits"
             encoding = f"digits of {bits} and {s.carry_bits} for carries below one of padding"
         else:
             encoding = "bits as -1/8 and 1/8 of a turn"
-        rows = [
+        each, wires = self.ciphertext_bytes("uint32"), self.wires("uint32")
+        keys = f"bootstrap {readable_bytes(core.bootstrap_key_bytes)}, key switch {readable_bytes(core.switch_key_bytes)}"
+        return [
             ("scheme", f"TFHE{' ' + printable(s.name) if s.name else ''}"),
             ("LWE", f"n = {s.n}, noise {_noise(s.lwe_noise)}"),
             ("GLWE", f"k = {s.k}, N = {s.degree:,}, noise {_noise(s.glwe_noise)}"),
@@ -120,34 +103,19 @@ class Parameters:
             ("failure", f"a bootstrap at its noisiest (squared weights up to {s.norm}) errs with 2^{self.log2_failure:.0f}"),
             (
                 "ciphertext",
-                f"{readable_bytes(self.ciphertext_bytes('uint32'))} for 32 bits in {self.wires('uint32')} LWE ciphertexts; "
-                f"fresh in a file {readable_bytes(8 * self.wires('uint32'))}",
+                f"{readable_bytes(each)} for 32 bits in {wires} LWE ciphertexts; fresh in a file {readable_bytes(8 * wires)}",
             ),
-            (
-                "keys",
-                f"bootstrap {readable_bytes(self._core.bootstrap_key_bytes)}, "
-                f"key switch {readable_bytes(self._core.switch_key_bytes)}",
-            ),
+            ("keys", keys),
         ]
-        return "\n".join(f"{label:>14}  {text}" for label, text in rows)
 
-    def __str__(self) -> str:
-        return self.explain()
-
-    def __repr__(self) -> str:
+    def _summary(self) -> str:
         s = self._core.spec
         encoding = f"{s.message_bits}+{s.carry_bits}-bit digits" if s.message_bits else "bits"
-        name = f" {printable(s.name)}" if s.name else ""
-        return (
-            f"<TFHE parameters{name}: n={s.n}, k={s.k}, N={s.degree}, {encoding}, {self.security}, "
-            f"failure 2^{self.log2_failure:.0f}>"
-        )
+        return f"n={s.n}, k={s.k}, N={s.degree}, {encoding}, {self.security}, failure 2^{self.log2_failure:.0f}"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Parameters) and self._core == other._core
 
-    def __hash__(self) -> int:
-        return hash(self._core.hash)
+#: ("tuniform", b) or ("gaussian", log2 of a turn).
+Noise = tuple[Literal["tuniform", "gaussian"], float]
 
 
 def _noise(noise: _core.TfheNoise) -> str:
@@ -167,34 +135,89 @@ def _noise_of(value: Any, what: str) -> _core.TfheNoise:
     return made
 
 
-def parameters(name: str | None = None, *, insecure: bool = False, **numbers: Any) -> Parameters:
-    """A TFHE parameter set: by name ("2_2" unless given; see `named`), or by numbers.
+def _gadget(value: Any, what: str) -> tuple[int, int]:
+    """(log_base, length)."""
+    if not (isinstance(value, tuple) and len(value) == 2):
+        raise _core.ParameterError(f"the gadget {what} is (log_base, length), not {described(value)}")
+    return count_of(value[0], f"the gadget {what}'s log_base", 1), count_of(value[1], f"the gadget {what}'s length", 1)
 
-    Numbers: n, k, degree (N), lwe_noise and glwe_noise (``("tuniform", b)`` in units of 2^-64 turns or ``("gaussian", log2)``),
-    bootstrap and switch (gadgets ``(log_base, length)``), group, message_bits and carry_bits (0: bits), norm.
-    Raises ParameterError for what cannot be, SecurityError below 128 bits without ``insecure=True``.
+
+def _small(value: Any, what: str) -> int:
+    count = count_of(value, what)
+    if count >= 1 << 20:
+        raise _core.ParameterError(f"{what} is below 2^20, not {count}")
+    return count
+
+
+def parameters(
+    name: str | None = None,
+    *,
+    n: int | None = None,
+    k: int | None = None,
+    degree: int | None = None,
+    lwe_noise: Noise | None = None,
+    glwe_noise: Noise | None = None,
+    bootstrap: tuple[int, int] | None = None,
+    switch: tuple[int, int] | None = None,
+    message_bits: int | None = None,
+    carry_bits: int | None = None,
+    norm: int | None = None,
+    group: int | None = None,
+    insecure: bool = False,
+) -> Parameters:
+    """A TFHE parameter set, in one of two ways.
+
+    - By name: ``parameters("2_2")``, which is what ``parameters()`` gives; see `named`.
+    - By numbers, all but `group` needed: `n`, the dimension of the narrow LWE key; `k` and `degree`, components and ring degree N
+      of the GLWE key; `lwe_noise` and `glwe_noise`, ``("tuniform", b)`` in units of 2^-64 turns or ``("gaussian", log2 of the
+      deviation in turns)``; `bootstrap` and `switch`, gadgets ``(log_base, length)``; `message_bits` and `carry_bits` of a digit
+      (both 0: a ciphertext for each bit); `norm`, the largest sum of squared weights that a bootstrap's input may have. `group`:
+      key bits for each step of a blind rotation.
+
+    Raises ParameterError, which lists all numbers that are missing, for what cannot be; SecurityError below 128 bits without
+    ``insecure=True``.
+
+    >>> import heliograph as hg
+    >>> own = hg.tfhe.parameters(  # the numbers of "2_2", under no name
+    ...     n=920, k=1, degree=2048, lwe_noise=("tuniform", 45), glwe_noise=("tuniform", 17),
+    ...     bootstrap=(23, 1), switch=(4, 4), message_bits=2, carry_bits=2, norm=17,
+    ... )
+    >>> own.security, own == hg.tfhe.parameters("2_2")
+    ('128-bit', True)
     """
-    if numbers and name is not None:
+    numbers: dict[str, Any] = {
+        "n": n,
+        "k": k,
+        "degree": degree,
+        "lwe_noise": lwe_noise,
+        "glwe_noise": glwe_noise,
+        "bootstrap": bootstrap,
+        "switch": switch,
+        "message_bits": message_bits,
+        "carry_bits": carry_bits,
+        "norm": norm,
+    }
+    missing = [what for what, value in numbers.items() if value is None]
+    by_numbers = len(missing) < len(numbers) or group is not None
+    if by_numbers and name is not None:
         raise _core.ParameterError("say a name or numbers, not both")
-    if not numbers:
+    if not by_numbers:
         return Parameters(_core.TfheParameters(_core.tfhe_named_spec("2_2" if name is None else name, insecure)))
+    if missing:
+        raise _core.ParameterError(
+            f"a set by numbers needs {', '.join(missing)} too; hg.tfhe.parameters' docstring has an example"
+        )
     spec = _core.TfheSpec()
     spec.insecure = insecure
-    for key, value in numbers.items():
+    for key, value in {**numbers, "group": 2 if group is None else group}.items():
         if key in ("lwe_noise", "glwe_noise"):
             setattr(spec, key, _noise_of(value, key))
         elif key in ("bootstrap", "switch"):
-            if not (isinstance(value, tuple) and len(value) == 2):
-                raise _core.ParameterError(f"the gadget {key} is (log_base, length), not {described(value)}")
-            setattr(spec, f"{key}_log_base", count_of(value[0], f"the gadget {key}'s log_base", 1))
-            setattr(spec, f"{key}_levels", count_of(value[1], f"the gadget {key}'s length", 1))
-        elif key in ("n", "k", "degree", "group", "message_bits", "carry_bits", "norm"):
-            count = count_of(value, key)
-            if count >= 1 << 20:
-                raise _core.ParameterError(f"{key} is below 2^20, not {count}")
-            setattr(spec, key, count)
+            log_base, length = _gadget(value, key)
+            setattr(spec, f"{key}_log_base", log_base)
+            setattr(spec, f"{key}_levels", length)
         else:
-            raise _core.ParameterError(f"a TFHE set has no number {key}")
+            setattr(spec, key, _small(value, key))
     return Parameters(_core.TfheParameters(spec))
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heliograph import _core
+from heliograph import _core, _shapes
 from heliograph._arrays import exponent_of, printable, readable_bytes
-from heliograph._shapes import ShapeCalls, Shaped
+from heliograph._matrices import Axis, along_axis, require_vectors
+from heliograph._shapes import Progress, ShapeCalls
 from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, words_of
 from heliograph.tfhe.parameters import Parameters
+from heliograph.tfhe.scheme import TFHE
 
 if TYPE_CHECKING:
     from heliograph.tfhe.keys import EvaluationKeys
-
-Progress = Callable[[float], None]
 
 # a OP b with the operands exchanged
 _MIRRORED = {
@@ -27,7 +27,7 @@ _MIRRORED = {
 _SHIFTS = ("shift_left", "shift_right", "rotate_left", "rotate_right")
 
 
-class Tensor(Shaped):
+class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCiphertext):
     """Encrypted booleans or integers in an array, an element each.
 
     Operators take tensors of one dtype (`astype` converts), integers and integer arrays of values the dtype holds, and
@@ -37,19 +37,9 @@ class Tensor(Shaped):
     """
 
     __slots__ = ()
-    _keys: EvaluationKeys | None
     __hash__ = None  # type: ignore[assignment]  # == gives a tensor
-    _calls: ClassVar[ShapeCalls[_core.TfheCiphertext]] = ShapeCalls(
-        _core.tfhe_reshape,
-        _core.tfhe_slice,
-        _core.tfhe_index,
-        _core.tfhe_transpose,
-        _core.tfhe_broadcast_to,
-        _core.tfhe_concatenate,
-    )
-
-    def __init__(self, core: _core.TfheCiphertext, keys: EvaluationKeys | None = None) -> None:
-        super().__init__(core, keys)
+    _scheme = TFHE
+    _calls = ShapeCalls.of(TFHE)
 
     # What it is
 
@@ -62,16 +52,6 @@ class Tensor(Shaped):
         """NumPy's dtype of an element; the name ("uint24") where NumPy has none."""
         name = self._name
         return holder(name) if holder(name).name == name else name
-
-    @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
-
-    @property
-    def key_id(self) -> str:
-        """Which key it was encrypted under; empty for clear values (`trivial`)."""
-        return str(self._core.key_id)
 
     def __repr__(self) -> str:
         p, seeded = self.parameters, ", seeded" if self._core.seeded else ""
@@ -145,14 +125,10 @@ class Tensor(Shaped):
         return run("absolute", [self])[0]
 
     def __matmul__(self, other: Any) -> Tensor:
-        from heliograph.tfhe.functions import matmul
-
-        return matmul(self, other)
+        return product_of(self, other)
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        from heliograph.tfhe.functions import matmul
-
-        return matmul(other, self)
+        return product_of(other, self)
 
     # Bits
 
@@ -213,12 +189,50 @@ class Tensor(Shaped):
         name = name_of(dtype)
         return self if name == self._name else run("convert", [self], dtype=name, progress=progress)[0]
 
-    def sum(self, axis: int | Sequence[int] | None = None, *, dtype: Any = None, progress: Progress | None = None) -> Tensor:
+    def sum(
+        self,
+        axis: Axis = None,
+        *,
+        dtype: Any = None,
+        keys: EvaluationKeys | None = None,
+        progress: Progress | None = None,
+    ) -> Tensor:
         """As `hg.tfhe.sum`."""
-        from heliograph.tfhe.functions import sum as total
+        if isinstance(axis, str) and along_axis(self, axis) is None:
+            raise _core.DtypeError(_NO_SLOTS)
+        name = name_of(dtype) if dtype is not None else "int64" if self._name == "bool" else self._name
+        found = _shapes.keys_of([self], keys, "a sum")
+        bound = Tensor(self._core, found)
+        turned, _ = (bound if self._name == "bool" else bound.astype(name, progress=progress))._along_one(axis)
+        note(found, "sum", [turned], dtype=name)
+        return Tensor(_core.tfhe_sum(found._core, turned._core, 0, name, progress), found)
 
-        return total(self, axis, dtype=dtype, progress=progress)
+    def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Tensor:
+        """As `hg.matmul`, of a matrix that is encrypted or clear."""
+        if bias is not None:
+            raise _core.DtypeError("matmul of TFHE takes no bias: add it to the product")
+        if axis is None:
+            return product_of(weights, self, progress=progress)
+        along = along_axis(self, axis)
+        if along is None:
+            raise _core.DtypeError(_NO_SLOTS)
+        rest = [a for a in range(self.ndim) if a != along]
+        others = [self.shape[a] for a in rest]
+        flat = self.transpose([along, *rest]).reshape(self.shape[along], int(np.prod(others, dtype=int)))
+        made = product_of(weights, flat, progress=progress)
+        return made.reshape(made.shape[0], *others).transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
 
+    def multiply(self, other: Any, *, progress: Progress | None = None) -> Tensor:
+        """As `hg.multiply`."""
+        return binary("multiply", self, other, progress=progress)
+
+    def dot(self, other: Any) -> Tensor:
+        """As `hg.dot`."""
+        require_vectors(self.shape, other.shape if isinstance(other, Tensor) else array_of(other, "the factors").shape)
+        return product_of(self, other)
+
+
+_NO_SLOTS = "a tensor of TFHE has no slots: an element is a ciphertext, and an axis is one of its shape"
 
 # Calls of the engine
 
@@ -232,13 +246,20 @@ def require_tensors(operands: Sequence[Any], what: str) -> None:
             )
 
 
-def keys_of(operands: Sequence[Tensor], what: str) -> EvaluationKeys:
+def keys_of(operands: Sequence[Any], what: str) -> EvaluationKeys:
     """Any operand's keys. Raises MissingKeyError, DtypeError."""
     require_tensors(operands, what)
-    for operand in operands:
-        if operand._keys is not None:
-            return operand._keys
-    raise _core.MissingKeyError(f"{what} needs evaluation keys: load a tensor through a Server, or bind it with Server.bind")
+    found: EvaluationKeys = _shapes.keys_of(operands, None, what)
+    return found
+
+
+def note(
+    keys: EvaluationKeys, name: str, operands: Sequence[Tensor], arguments: Sequence[int] = (), dtype: str = ""
+) -> None:
+    """Tells the keys of a trial run (`hg.parameters_for`) what they are used for."""
+    noted = keys._noted
+    if noted is not None:
+        noted.append((name, tuple((t._name, t.shape) for t in operands), tuple(arguments), dtype))
 
 
 def run(
@@ -254,6 +275,7 @@ def run(
     """One operation of the engine, by its name there."""
     keys = keys_of(operands, name)
     cores = [t._core for t in operands]
+    note(keys, name, operands, arguments, dtype)
     made = _core.tfhe_compute(keys._core, name, cores, list(arguments), dtype, variant, goal, progress)
     return [Tensor(core, keys) for core in made]
 
@@ -324,3 +346,25 @@ def _spread(results: list[Tensor], a: Tensor, shape: tuple[int, ...]) -> list[Te
 def binary(name: str, a: Any, b: Any, **options: Any) -> Tensor:
     """As `binaries`, of one result."""
     return binaries(name, a, b, **options)[0]
+
+
+def product_of(
+    a: Any, b: Any, *, algorithm: str = "", variant: str = "", goal: str = "", progress: Progress | None = None
+) -> Tensor:
+    """A matrix product of NumPy's shapes; one operand may be clear."""
+    like = a if isinstance(a, Tensor) else b
+    if not isinstance(like, Tensor):
+        raise _core.DtypeError("matmul takes at least one tensor of TFHE")
+    x = a if isinstance(a, Tensor) else clear(a, like, "the left matrix")
+    y = b if isinstance(b, Tensor) else clear(b, like, "the right matrix")
+    if x.ndim == 0 or y.ndim == 0:
+        raise _core.ShapeError("a matrix product takes tensors of at least one axis")
+    left, right = x.ndim == 1, y.ndim == 1
+    x = x.reshape(1, *x.shape) if left else x
+    y = y.reshape(*y.shape, 1) if right else y
+    keys = keys_of([x, y], "a matrix product")
+    note(keys, "matmul", [x, y])
+    made = Tensor(_core.tfhe_matmul(keys._core, x._core, y._core, algorithm, variant, goal, progress), keys)
+    if right:
+        made = made[..., 0]
+    return made[..., 0] if left and right else made[..., 0, :] if left else made

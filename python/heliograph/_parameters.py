@@ -1,0 +1,142 @@
+"""Parameter sets: what those of every scheme share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from heliograph import _core
+from heliograph._arrays import printable, readable_bytes
+from heliograph._schemes import Faced
+
+if TYPE_CHECKING:  # Python 3.11's have no defaults
+    from typing_extensions import TypeVar
+
+    #: The secret keys of a set's scheme.
+    K = TypeVar("K", default=Any)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+
+
+class Parameters(Faced, Generic[K]):
+    """A parameter set of any scheme. Immutable; equal sets are interchangeable."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        #: What `parameters_for` saw a computation use: the arguments of `SecretKey.evaluation_keys`.
+        self.needs: dict[str, Any] = {}
+
+    @property
+    def scheme(self) -> str:
+        """ "BFV", "BGV", "CKKS" or "TFHE"."""
+        return self._scheme.title
+
+    @property
+    def name(self) -> str:
+        """The set's name; empty where it has none."""
+        return str(self._core.spec.name)
+
+    @property
+    def security(self) -> str:
+        """128-bit, or how far below."""
+        if self._core.secure:
+            return "128-bit"
+        return f"insecure, about {self._core.security_bits}-bit"
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the defining numbers, hex."""
+        return str(self._core.hash)
+
+    @property
+    def free_memory(self) -> int:
+        """Bytes that the device has left."""
+        return int(self._core.free_memory)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What `explain` says, with a label each."""
+        raise NotImplementedError
+
+    def _summary(self) -> str:
+        """What a repr says behind the name."""
+        raise NotImplementedError
+
+    def explain(self) -> str:
+        """Several lines for a person."""
+        return "\n".join(f"{label:>14}  {text}" for label, text in self._rows())
+
+    def __str__(self) -> str:
+        return self.explain()
+
+    def __repr__(self) -> str:
+        name = f" {printable(self.name)}" if self.name else ""
+        return f"<{self.scheme} parameters{name}: {self._summary()}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parameters) and type(self) is type(other) and bool(self._core == other._core)
+
+    def __hash__(self) -> int:
+        return hash(self._core.hash)
+
+
+class RingParameters(Parameters[K]):
+    """A set whose ciphertexts hold many values, over a ring with a chain of moduli."""
+
+    @property
+    def n(self) -> int:
+        """Ring degree N."""
+        return int(self._core.spec.n)
+
+    @property
+    def slots(self) -> int:
+        """Values in one ciphertext."""
+        return int(self._core.slots)
+
+    @property
+    def log_q(self) -> float:
+        """log2 of the ciphertext modulus."""
+        return float(self._core.log_q)
+
+    @property
+    def log_qp(self) -> float:
+        """log2 of ciphertext modulus times special primes: what security is judged by."""
+        return float(self._core.log_qp)
+
+    @property
+    def edition(self) -> str:
+        """ "w64" or "w32": the words residues are kept in."""
+        return str(self._core.spec.edition)
+
+    @property
+    def switch_key_bytes(self) -> int:
+        """Bytes of one relinearization, rotation or conjugation key in memory; half of that in a file."""
+        return int(self._core.switch_key_bytes)
+
+    def ciphertext_bytes(self, degree: int = 1) -> int:
+        """Bytes of one ciphertext in memory; a fresh one takes half of that in a file."""
+        return int(self._core.ciphertext_bytes(degree))
+
+    def _moduli_rows(self) -> list[tuple[str, str]]:
+        """Of `explain`: what the set is and what it rests on."""
+        s = self._core.spec
+        digit = max(s.digits) if s.digits else 0
+        gadget = f"{len(s.digits)} digits of {digit} prime(s), {len(s.special)} special"
+        return [
+            ("scheme", f"{self.scheme}{' ' + printable(s.name) if s.name else ''}, edition {s.edition}"),
+            ("ring degree", f"N = {s.n:,}"),
+            ("modulus", f"log q = {self.log_q:.1f} in {len(s.chain)} primes"),
+            ("gadget", f"{gadget}; log QP = {self.log_qp:.1f}"),
+        ]
+
+    def _security_row(self) -> tuple[str, str]:
+        bound = _core.largest_secure_log_qp(self.n)
+        return ("security", f"{self.security} (log QP at most {bound} for 128 bits at this N; ePrint 2024/463)")
+
+    def _byte_rows(self, more: str = "") -> list[tuple[str, str]]:
+        """Of `explain`: sizes."""
+        each, key = self.ciphertext_bytes(), self.switch_key_bytes
+        return [
+            ("ciphertext", f"{readable_bytes(each)}, fresh in a file {readable_bytes(each / 2)}{more}"),
+            ("switching key", f"{readable_bytes(key)} each, in a file {readable_bytes(key / 2)}"),
+        ]

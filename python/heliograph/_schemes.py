@@ -1,0 +1,97 @@
+"""What the shared classes know of a scheme: its description. None of them names one.
+
+A scheme is a package beside this module: `scheme.py` says what it has, and its classes take the shared ones' place for the
+engine's objects of that scheme. So ``Tensor(core)`` is a tensor of whichever scheme `core` is of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from heliograph import _core
+from heliograph._arrays import Buffer, path_of
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A scheme's names, and what it has in place of functions that are not its."""
+
+    key: str  #: as recorded programs call it
+    title: str  #: as people do
+    module: str  #: where its sets are made: hg.<module>
+    prefix: str  #: of the engine's functions
+    files: tuple[str, ...]  #: in types of files: heliograph.<one of them>.ciphertext
+    instead: Mapping[str, str]
+
+    def call(self, name: str) -> Callable[..., Any]:
+        """The engine's function of that name for this scheme."""
+        found: Callable[..., Any] = getattr(_core, self.prefix + name)
+        return found
+
+    def core(self, name: str) -> Any:
+        """The engine's class of that name for this scheme; None where it has none."""
+        return getattr(_core, self.prefix.rstrip("_").capitalize() + name, None)
+
+
+#: All of them, by key.
+SCHEMES: dict[str, Scheme] = {}
+
+
+def described_scheme(key: str, **said: Any) -> Scheme:
+    """A scheme, known from now on."""
+    SCHEMES[key] = Scheme(key, **said)
+    return SCHEMES[key]
+
+
+class Faced:
+    """An object over one of the engine's: of the class that is declared for that one (``class X(Shared, core=_core.X)``)."""
+
+    __slots__ = ("_core",)
+    _classes: ClassVar[dict[type, type]] = {}
+    _scheme: ClassVar[Scheme]
+
+    def __init_subclass__(cls, core: type | None = None, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if core is not None:
+            Faced._classes[core] = cls
+
+    def __new__(cls, core: Any = None, *_: Any, **__: Any) -> Any:
+        found = cls if scheme_of(cls) is not None else Faced._classes.get(type(core), cls)
+        if not issubclass(found, cls):
+            raise _core.DtypeError(f"a {cls.__name__} is not made of the engine's {type(core).__name__}")
+        return object.__new__(found)
+
+
+def scheme_of(kind: Any) -> Scheme | None:
+    """A class's scheme, or an object's; None of what the schemes share."""
+    found: Scheme | None = getattr(kind, "_scheme", None)
+    return found
+
+
+def type_of_file(path: Any) -> str:
+    """What a file says it holds: "heliograph.bfv.ciphertext". Raises FormatError and its kinds."""
+    found: str = json.loads(_core.inspect(path_of(path)))["type"]
+    return found
+
+
+def type_of_bytes(data: Buffer) -> str | None:
+    """The same of a file's bytes (docs/format.md); None where they are no file: readers say why."""
+    view = memoryview(data).cast("B")
+    length = int.from_bytes(view[16:24], "little")
+    if len(view) < 32 or length > len(view) - 32:
+        return None
+    try:
+        found = json.loads(bytes(view[32 : 32 + length]))["type"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def split_type(found: str | None) -> tuple[Scheme, str] | None:
+    """Scheme and kind of an object ("ciphertext") by its type in a file; None for what is of no scheme."""
+    parts = (found or "").split(".", 2)
+    own = [s for s in SCHEMES.values() if len(parts) == 3 and parts[0] == "heliograph" and parts[1] in s.files]
+    return (own[0], parts[2]) if own else None

@@ -1,0 +1,109 @@
+"""Clear matrices on the slots, as the engine takes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heliograph import _core
+from heliograph._arrays import complexes, of_kind, whole
+from heliograph._schemes import scheme_of
+from heliograph._shapes import Progress
+from heliograph.ckks.levels import level_of
+from heliograph.ckks.parameters import Parameters
+from heliograph.ckks.scheme import CKKS
+
+if TYPE_CHECKING:
+    from heliograph.ckks.keys import EvaluationKeys
+    from heliograph.ckks.tensor import Tensor
+
+
+class LinearTransform:
+    """A clear matrix on the slots, encoded once for many products: ``transform @ x``, one level.
+
+    By its diagonals, with baby steps that share a decomposition and giant steps (Halevi and Shoup, ePrint 2018/244), whose sums
+    stay modulo Q and P and are divided once (Bossuat et al., ePrint 2020/1203, section 4).
+    """
+
+    def __init__(
+        self, parameters: Parameters, matrix: Any, *, repeats: bool = False, level: int | None = None, baby: int = 0
+    ) -> None:
+        """matrix [rows, columns], real or complex: takes tensors of `columns` slots and gives `rows`.
+
+        With `repeats` it is square, of a power of two of rows, and the tensors' values repeat with that period: half as many
+        diagonals. `level`: of the tensors it is for (default the top; others are lowered to it). `baby`: diagonals to a giant
+        step; 0: the choice that takes least. Raises DtypeError, ShapeError, LevelError, PlaintextRangeError,
+        OutOfMemoryError.
+        """
+        parameters = of_kind(parameters, Parameters, "a matrix on slots is encoded by")
+        entries, _ = complexes(matrix, "the matrix")
+        if entries.ndim != 2 or 0 in entries.shape:
+            raise _core.ShapeError(f"a matrix on slots has two axes, not shape {entries.shape}")
+        rows, columns = entries.shape
+        if repeats and (rows != columns or rows & (rows - 1)):
+            raise _core.ShapeError(f"a matrix on values that repeat is square, of a power of two, not {rows} x {columns}")
+        if max(rows, columns) > parameters.slots:
+            raise _core.ShapeError(f"a matrix of {rows} x {columns} on {parameters.slots:,} slots")
+        size = rows if repeats else parameters.period
+        numbers, diagonals = _diagonals(entries, size)
+        #: Rows and columns.
+        self.shape = (rows, columns)
+        self._repeats = repeats
+        self._core = _core.ckks_linear_transform(
+            parameters._core, numbers, diagonals, size, level_of(parameters, level), _baby(baby), 0 if repeats else rows
+        )
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameter set."""
+        return Parameters(self._core.parameters)
+
+    @property
+    def level(self) -> int:
+        """Of the tensors it takes; results are one lower."""
+        return int(self._core.level)
+
+    @property
+    def rotations(self) -> list[int]:
+        """The steps that evaluation keys must have."""
+        return list(self._core.rotations)
+
+    def __call__(self, x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
+        """The matrix times each ciphertext's slots. Raises LevelError, ShapeError, MissingKeyError, MismatchError."""
+        if scheme_of(x) is not CKKS:
+            raise _core.DtypeError(f"a matrix on slots takes a tensor of CKKS, not {type(x).__name__}")
+        return x._transformed(self, keys, progress)
+
+    def _fits(self, slots: int) -> bool:
+        columns = self.shape[1]
+        return bool(slots % columns == 0 if self._repeats else slots == columns)
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        return self(x)
+
+    def __repr__(self) -> str:
+        return (
+            f"<CKKS matrix {self.shape[0]} x {self.shape[1]} on slots: level {self.level}, {len(self.rotations)} rotations>"
+        )
+
+
+def _baby(baby: Any) -> int:
+    if whole(baby, "the baby steps") < 0:
+        raise _core.ParameterError(f"baby steps are at least 1 (0: chosen), not {baby}")
+    return int(baby)
+
+
+def _diagonals(entries: Any, size: int) -> tuple[list[int], Any]:
+    """The numbers of the diagonals that are not 0, and their values [diagonals, rows]."""
+    rows, columns = entries.shape
+    row = np.arange(rows)
+    numbers = [k % size for k in range(1 - rows, columns)] if rows + columns - 1 < size else list(range(size))
+    numbers = sorted(numbers)
+    values = np.zeros((len(numbers), rows), dtype=np.complex128)
+    for at, k in enumerate(numbers):
+        column = (row + k) % size
+        inside = column < columns
+        values[at, inside] = entries[row[inside], column[inside]]
+    kept = np.flatnonzero(values.any(axis=1))
+    return [numbers[i] for i in kept], np.ascontiguousarray(values[kept])

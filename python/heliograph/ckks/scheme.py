@@ -1,0 +1,21 @@
+"""CKKS, as the shared classes see it."""
+
+from heliograph._schemes import described_scheme
+
+CKKS = described_scheme(
+    "ckks",
+    title="CKKS",
+    module="ckks",
+    prefix="ckks_",
+    files=("ckks",),
+    instead={
+        "conv2d": "hg.matmul with axis=0, of windows side by side",
+        "conv2d_square_pool": "hg.matmul with axis=0, hg.square and hg.sum",
+        "join_moduli": "nothing to join: there is no plaintext modulus",
+        "rotate_columns": "hg.ckks.rotate",
+        "rotate_rows": "hg.ckks.rotate",
+        "shrink": "hg.ckks.lower",
+        "split_moduli": "nothing to split: there is no plaintext modulus",
+        "sum_pool2d": "hg.sum, of windows reshaped to axes",
+    },
+)

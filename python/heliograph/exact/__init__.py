@@ -1,0 +1,7 @@
+"""Exact integers, many to a ciphertext: what BFV and BGV share. Users find it in `hg.bfv` and `hg.bgv`."""
+
+from heliograph.exact.keys import EvaluationKeys, PublicKey, SecretKey
+from heliograph.exact.parameters import Parameters
+from heliograph.exact.tensor import Plaintext, Tensor, encode
+
+__all__ = ["EvaluationKeys", "Parameters", "Plaintext", "PublicKey", "SecretKey", "Tensor", "encode"]

@@ -1,0 +1,137 @@
+"""Keys of BFV and BGV."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core, keys
+from heliograph._arrays import (
+    described,
+    flag,
+    from_residues,
+    last_axis,
+    moved_from_last,
+    readable_bytes,
+    require_memory,
+    whole_numbers,
+)
+from heliograph._shapes import Progress, of_tensors
+from heliograph.exact.parameters import Parameters
+from heliograph.exact.scheme import EXACT
+from heliograph.exact.tensor import Tensor, packing_axis
+
+
+def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
+    """The first one and how many. Raises ParameterError for a range that is not the set's."""
+    have = len(parameters.plain_moduli)
+    if moduli is None:
+        return 0, have
+    if not isinstance(moduli, range) or moduli.step != 1 or not 0 <= moduli.start < moduli.stop <= have:
+        raise _core.ParameterError(f"{described(moduli)} is no range of this set's {have} plaintext moduli")
+    return moduli.start, len(moduli)
+
+
+class _Encrypts(keys.Keyed[Parameters]):
+    """What both keys do with values."""
+
+    def encrypt(
+        self,
+        values: Any,
+        *,
+        slots: int | None = None,
+        coefficients: int | None = None,
+        pad: bool = False,
+        moduli: range | None = None,
+        progress: Progress | None = None,
+    ) -> Tensor:
+        """Encrypts integers. The axis `slots` (default the last) lies inside the ciphertexts, the others are the tensor's.
+
+        There must be as many values along it as slots, or fewer with ``pad=True``. `coefficients` in place of `slots`
+        puts values in the polynomial's coefficients. A secret key's result is seeded: half the bytes when saved. `moduli` takes
+        some of the plaintext moduli only (``range(3, 5)``: the fourth and fifth), to compute with them one after another.
+        Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, OutOfMemoryError (before anything is computed).
+        """
+        parameters = self.parameters
+        first, count = _moduli(parameters, moduli)
+        axis, packing = packing_axis(parameters, slots, coefficients)
+        if isinstance(values, np.ndarray) and -values.ndim <= axis < values.ndim:
+            # a broadcast view may stand for far more than it is
+            items = math.prod(values.shape) // max(1, values.shape[axis])
+            each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count
+            require_memory(parameters, items * each + 16 * math.prod(values.shape), "encrypting this array")
+        array = last_axis(values, axis, "the values to encrypt")
+        pad = flag(pad, "pad")
+        have, room = array.shape[-1], parameters.slots if packing == "slots" else parameters.n
+        if have < room and not pad:
+            raise _core.ShapeError(f"{have:,} values for {room:,} {packing}; say pad=True to leave the rest empty")
+        return Tensor(self._core.encrypt(array, packing, progress, first, count))
+
+
+class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.PublicKey):
+    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's."""
+
+    _scheme = EXACT
+
+
+class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationKeys):
+    """What a server needs to relinearize and rotate. Nothing in it decrypts. Steps are modulo N/2, of each row."""
+
+    _scheme = EXACT
+
+    @property
+    def columns(self) -> bool:
+        """Whether there is a key to exchange the two rows."""
+        return bool(self._core.columns)
+
+    def __repr__(self) -> str:
+        have = (["relinearize"] if self.relinearize else []) + [f"rotations {self.rotations}"] * bool(self.rotations)
+        have += ["columns"] * self.columns
+        return f"<{self._named()}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
+
+
+class SecretKey(_Encrypts, keys.SecretKey[Parameters, EvaluationKeys], core=_core.SecretKey):
+    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it."""
+
+    _scheme = EXACT
+
+    def public_key(self) -> PublicKey:
+        """A key others can encrypt with."""
+        return PublicKey(self._core.public_key())
+
+    def evaluation_keys(
+        self,
+        *,
+        relinearize: bool = True,
+        rotations: Iterable[int] = (),
+        columns: bool = False,
+        progress: Progress | None = None,
+    ) -> EvaluationKeys:
+        """What a server gets: a relinearization key, a key for each row step, one to exchange the rows."""
+        return EvaluationKeys(
+            self._core.evaluation_keys(relinearize, whole_numbers(rotations, "a rotation"), columns, progress)
+        )
+
+    def decrypt(
+        self, tensor: Tensor, *, slots: int = -1, beyond_estimate: bool = False, progress: Progress | None = None
+    ) -> npt.NDArray[Any]:
+        """The integers, centred: int64, or Python's where 63 bits do not hold them. `slots` places the slot axis.
+
+        Raises WrongKeyError, MismatchError (also where plaintext moduli are missing: `join_moduli`); NoiseError where the noise
+        estimate (`Tensor.noise_budget`) is exhausted, and where the noise measured is beyond it. The estimate is a bound: a
+        result may be right beyond it. ``beyond_estimate=True`` decrypts it, and raises NoiseError only where the noise measured
+        leaves less than a bit. It is no proof: noise of few different values (of constant data, doubled often) may have wrapped
+        and show nothing.
+        """
+        of_tensors([tensor], Tensor, "decrypt")
+        residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate))
+        return moved_from_last(from_residues(residues, self.parameters.plain_moduli), slots)
+
+    def noise_budget(self, tensor: Tensor, *, beyond_estimate: bool = False) -> float:
+        """Bits of noise left, measured: the least over all ciphertexts of the tensor. 0 where `decrypt` raises NoiseError."""
+        of_tensors([tensor], Tensor, "a measured noise budget")
+        return float(self._core.noise_budget(tensor._core, bool(beyond_estimate)))

@@ -1,0 +1,102 @@
+"""Parameter sets of exact integers, BFV's and BGV's: many to a ciphertext."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from heliograph import _core
+from heliograph._arrays import count_of, described, is_whole, listed
+from heliograph._parameters import RingParameters
+from heliograph.exact.scheme import EXACT
+
+if TYPE_CHECKING:
+    from heliograph.exact.keys import SecretKey  # noqa: F401
+
+
+class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
+    """A parameter set: ring degree, moduli, gadget, plaintext moduli. Immutable; equal sets are interchangeable."""
+
+    _scheme = EXACT
+
+    @property
+    def scheme(self) -> str:
+        """ "BFV" or "BGV"."""
+        return str(self._core.spec.scheme.upper())
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether values can be batched (each plaintext modulus a prime that is 1 modulo 2N)."""
+        return bool(self._core.has_slots)
+
+    @property
+    def plain_moduli(self) -> list[int]:
+        """t, or several: values live modulo their product."""
+        return list(self._core.spec.plain_moduli)
+
+    @property
+    def plain_modulus(self) -> int:
+        """The product of the plaintext moduli."""
+        return math.prod(self.plain_moduli)
+
+    @property
+    def levels(self) -> int:
+        """Primes in the ciphertext modulus."""
+        return len(self._core.spec.chain)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [
+            *self._moduli_rows(),
+            ("plaintext", f"t = {', '.join(str(v) for v in self.plain_moduli)}"),
+            ("packing", f"{self.slots:,} slots" if self.has_slots else f"{self.n:,} coefficients, no slots"),
+            self._security_row(),
+            ("failure", "decryption fails with probability below 2^-64 while the noise estimate is positive"),
+            *self._byte_rows(),
+        ]
+
+    def _summary(self) -> str:
+        packing = f"{self.slots:,} slots" if self.has_slots else "no slots"
+        return (
+            f"N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.security}, "
+            f"{self.plain_modulus.bit_length()}-bit plaintext, {packing}, {self.edition}"
+        )
+
+
+def given_moduli(plain_modulus: int | Sequence[int] | None) -> list[int]:
+    """A set's plaintext moduli as the caller gives them. Raises ParameterError."""
+    if plain_modulus is None:
+        return []
+    several = listed(plain_modulus)
+    values: list[Any] = [plain_modulus] if several is None else several
+    for t in values:
+        if not is_whole(t) or not 2 <= t < 1 << 60:
+            raise _core.ParameterError(f"a plaintext modulus is an integer between 2 and 2^60, not {described(t)}")
+    return [int(t) for t in values]
+
+
+def found(
+    scheme: str,
+    name: str | None,
+    plain_bits: int,
+    plain_modulus: int | Sequence[int] | None,
+    edition: str,
+    insecure: bool,
+    wanted: dict[str, Any],
+) -> Parameters:
+    """What `hg.bfv.parameters` and `hg.bgv.parameters` are asked for."""
+    moduli = given_moduli(plain_modulus)
+    wanted = {label: None if count is None else count_of(count, label) for label, count in wanted.items()}
+    bits = count_of(plain_bits, "plain_bits")
+    if name is not None:
+        return Parameters(_core.Parameters(_core.named_spec(name, insecure, scheme)))
+    n, log_q, depth, slots = wanted["n"], wanted["log_q"], wanted["depth"], wanted["slots"]
+    if n is not None and log_q is not None:
+        if not moduli:
+            moduli = _core.batching_primes(n, bits or 20)
+        spec = _core.make_spec(n, log_q, wanted["special"], moduli, edition, slots, insecure, scheme)
+        return Parameters(_core.Parameters(spec))
+    if depth is None:
+        raise _core.ParameterError("say a name, or depth and plain_bits, or n and log_q")
+    spec = _core.choose(depth, bits, moduli, slots, wanted["terms"], edition, scheme)
+    return Parameters(_core.Parameters(spec))

@@ -1,0 +1,323 @@
+"""Tensors of encrypted integers: NumPy's shapes and operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from heliograph import _core, _shapes
+from heliograph._arrays import (
+    described,
+    exponent_of,
+    integers,
+    last_axis,
+    listed,
+    long_integers,
+    of_kind,
+    readable_bytes,
+    residues,
+    whole,
+    whole_numbers,
+)
+from heliograph._matrices import Axis, along_axis, kernel_of, matrix_of, pool_of, require_vectors
+from heliograph._shapes import Progress, ShapeCalls, keys_of
+from heliograph.exact.parameters import Parameters
+from heliograph.exact.scheme import EXACT
+
+if TYPE_CHECKING:
+    from heliograph.exact.keys import EvaluationKeys
+
+
+class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext):
+    """Ciphertexts in an array. ``shape`` counts ciphertexts; ``slots`` are the values inside each.
+
+    Operators take tensors, integers, integer arrays (one integer for each ciphertext) and plaintexts (`encode`: one
+    integer for each slot), and broadcast over the ciphertext axes. A product has degree two and is relinearized when
+    next multiplied or rotated, or by `relinearize`; sums of products are so relinearized once. BGV's operands of a product are
+    first switched to the smaller modulus that leaves it the largest noise budget, where their noise estimates are known.
+    """
+
+    __slots__ = ()
+    _scheme = EXACT
+    _calls = ShapeCalls.of(EXACT)
+
+    # What it is
+
+    @property
+    def slots(self) -> int:
+        """Values used in each ciphertext."""
+        return int(self._core.slots)
+
+    @property
+    def degree(self) -> int:
+        """Degree in the secret key: 1, or 2 after a multiplication."""
+        return int(self._core.degree)
+
+    @property
+    def level(self) -> int:
+        """Primes left in the modulus."""
+        return int(self._core.level)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing was computed on it since it was encrypted, or its file says so."""
+        return bool(self._core.fresh)
+
+    @property
+    def vouched(self) -> bool:
+        """Whether nothing in it came from a file, keys included: `noise_budget` is then this process's own bound."""
+        return bool(self._core.vouched)
+
+    @property
+    def plain_moduli(self) -> list[int]:
+        """Those of the set's plaintext moduli that it holds: all, unless it was split (`split_moduli`)."""
+        return list(self._core.plain_moduli)
+
+    @property
+    def noise_budget(self) -> float | None:
+        """Bits of noise left, an estimate: a bound, from the model, 0 where it is exhausted and decryption refuses. Of what was
+        loaded it holds if its file is what it says (`vouched`); None where the file does not tell (format 1, not fresh).
+        """
+        bits = float(self._core.noise_budget)
+        return None if math.isnan(bits) else max(0.0, bits)
+
+    def __repr__(self) -> str:
+        p = self.parameters
+        budget = self.noise_budget
+        estimate = "estimate" if self.vouched else "estimate, if files are what they say"
+        noise = "noise unknown (loaded)" if budget is None else f"noise budget {budget:.0f} bits ({estimate})"
+        kind = "slots" if self._core.packing == "slots" else "coefficients"
+        seeded = ", seeded" if self._core.seeded else ""
+        held, moduli = len(self.plain_moduli), len(p.plain_moduli)
+        part = f", {held} of {moduli} plaintext moduli" if held < moduli else ""
+        return (
+            f"<{p.scheme} tensor {self.shape} x {self.slots:,} {kind}: N=2^{p.n.bit_length() - 1}, log q {p.log_q:.0f}, {p.security}, "
+            f"degree {self.degree}, level {self.level}, {noise}, {readable_bytes(self.nbytes)}{seeded}{part}, key {self.key_id[:8]}>"
+        )
+
+    # Arithmetic
+
+    def _add(self, other: Any, negative: bool) -> Self:
+        if isinstance(other, Tensor):
+            return self._with((_core.subtract if negative else _core.add)(self._core, other._core), other)
+        if isinstance(other, Plaintext):
+            return self._wrap((_core.subtract_plain if negative else _core.add_plain)(self._core, other._core))
+        values = integers(other, "the values added")[..., None].copy()
+        return self._wrap((_core.subtract_integers if negative else _core.add_integers)(self._core, values))
+
+    def __add__(self, other: Any) -> Self:
+        return self._add(other, negative=False)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Self:
+        return self._add(other, negative=True)
+
+    def __rsub__(self, other: Any) -> Self:
+        return (-self)._add(other, negative=False)
+
+    def __neg__(self) -> Self:
+        return self._wrap(_core.negate(self._core))
+
+    def multiply(self, other: Any, *, progress: Progress | None = None) -> Self:
+        """self * other: of degree two where both are encrypted."""
+        if isinstance(other, Tensor):
+            keys = self._keys or other._keys
+            core = None if keys is None else keys._core
+            return self._with(_core.multiply_switched(self._core, other._core, core, progress), other)
+        if isinstance(other, Plaintext):
+            return self._wrap(_core.multiply_plain(self._core, other._core))
+        values = integers(other, "the factors")
+        return self._wrap(_core.multiply_integers(self._core, values[..., None].copy()))
+
+    def __mul__(self, other: Any) -> Self:
+        return self.multiply(other)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: int) -> Self:
+        exponent = exponent_of(exponent)
+        if exponent == 1:
+            return self
+        half = self ** (exponent // 2)
+        product = half * half
+        return product * self if exponent % 2 else product
+
+    def __matmul__(self, weights: Any) -> Self:
+        return self.matmul(matrix_of(weights, integers).T, axis=-1)
+
+    def __rmatmul__(self, weights: Any) -> Self:
+        return self.matmul(weights)
+
+    def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+        """As `hg.relinearize`."""
+        if self.degree == 1:
+            return self
+        found = keys_of([self], keys, "relinearizing")
+        return type(self)(_core.relinearize(self._core, found._core, progress), found)
+
+    def shrink(self, level: int = 0) -> Self:
+        """As `hg.shrink`."""
+        if whole(level, "a level") < 0:
+            raise _core.LevelError(f"there is no level {level}")
+        return self._wrap(_core.switch_level(self._core, level))
+
+    # Along the axes of ciphertexts
+
+    def sum(self, axis: Axis = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+        """As `hg.sum`. Over the slots it needs the rotations 1, 2, 4, ... below N/2, and the exchange of rows."""
+        if isinstance(axis, str):
+            return self._sum_slots(axis, keys, progress)
+        turned, shape = self._along_one(axis)
+        return turned._wrap(_core.sum(turned._core, 0)).reshape(shape)
+
+    def _sum_slots(self, axis: str, keys: EvaluationKeys | None, progress: Progress | None) -> Self:
+        along_axis(self, axis)
+        total, step = self.relinearize(keys=keys), 1
+        while step < self.parameters.n // 2:
+            total = total + total.rotate_rows(step, keys=keys, progress=progress)
+            step *= 2
+        return total + total.rotate_columns(keys=keys, progress=progress)
+
+    def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Self:
+        """As `hg.matmul`: along ciphertexts, one modular matrix product that reads each of them once."""
+        w = matrix_of(weights, integers)
+        if axis == "slots":
+            raise _core.DtypeError(
+                f"{self.parameters.scheme} has no matrices on slots: encrypt with the columns along an axis of ciphertexts, or "
+                "use hg.ckks"
+            )
+        along = along_axis(self, 0 if axis is None else axis) or 0
+        b = self._bias(bias)
+        if along == 0:
+            return self._wrap(_core.matmul(w, self._core, b, progress))
+        rest = [a for a in range(self.ndim) if a != along]
+        made = self._wrap(_core.matmul(w, self.transpose([along, *rest])._core, b, progress))
+        return made.transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
+
+    def _bias(self, bias: Any) -> Any:
+        """As the engine takes it: integers beyond 64 bits as residues [moduli, outputs]."""
+        values = _NO_BIAS if bias is None else long_integers(bias, "the bias")
+        if values.ndim != 1:
+            raise _core.ShapeError(f"a bias has one axis, a value for each output, not shape {values.shape}")
+        if values.dtype != object:
+            return values
+        parameters = self.parameters
+        largest = max(abs(v) for v in values)
+        if 2 * largest > parameters.plain_modulus:
+            raise _core.PlaintextRangeError(f"the bias holds {described(largest)}, beyond half the plaintext modulus")
+        return np.stack([residues(values, t, "the bias") for t in parameters.plain_moduli])
+
+    def dot(self, other: Any) -> Self:
+        """As `hg.dot`."""
+        if isinstance(other, Tensor):
+            require_vectors(self.shape, other.shape)
+            return (self * other).sum(0)
+        vector = integers(other, "the weights")
+        require_vectors(self.shape, vector.shape)
+        return self.matmul(vector[None, :])[0]
+
+    def conv2d(
+        self,
+        weights: Any,
+        bias: Any = None,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        groups: int = 1,
+        progress: Progress | None = None,
+    ) -> Self:
+        """As `hg.conv2d`."""
+        w = kernel_of(weights, stride, padding, groups)
+        return self._wrap(_core.conv2d(self._core, w, self._bias(bias), stride, padding, groups, progress))
+
+    def sum_pool2d(self, size: int) -> Self:
+        """As `hg.sum_pool2d`."""
+        return self._wrap(_core.sum_pool2d(self._core, pool_of(size)))
+
+    def conv2d_square_pool(
+        self,
+        weights: Any,
+        bias: Any = None,
+        *,
+        pool: int = 1,
+        stride: int = 1,
+        padding: int = 0,
+        groups: int = 1,
+        stretch: int = 0,
+        keys: EvaluationKeys | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """As `hg.conv2d_square_pool`."""
+        w = kernel_of(weights, stride, padding, groups)
+        found = keys_of([self], keys, "this layer")
+        core = _core.conv2d_square_pool(
+            self._core, w, self._bias(bias), stride, padding, groups, pool_of(pool, stretch), found._core, progress, stretch
+        )
+        return type(self)(core, found)
+
+    # Along the slots
+
+    def rotate_rows(
+        self, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+    ) -> Self:
+        """As `hg.rotate_rows`."""
+        several = whole_numbers(steps, "a rotation")
+        found = keys_of([self], keys, "a rotation")
+        turned = type(self)(_core.rotate_rows(self._core, several, found._for(several), progress), found)
+        return turned[0] if listed(steps) is None else turned
+
+    def rotate_columns(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+        """As `hg.rotate_columns`."""
+        found = keys_of([self], keys, "a column rotation")
+        return type(self)(_core.rotate_columns(self._core, found._for(swap=True), progress), found)
+
+    # Plaintext moduli
+
+    def split_moduli(self) -> list[Self]:
+        """As `hg.split_moduli`."""
+        first, count = self._core.first_modulus, len(self.plain_moduli)
+        return [self._wrap(_core.take_moduli(self._core, modulus, 1)) for modulus in range(first, first + count)]
+
+    def join_moduli(self, others: Sequence[Self]) -> Self:
+        """As `hg.join_moduli`, of this one and others."""
+        return self._wrap(_core.join_moduli([t._core for t in _shapes.of_tensors([self, *others], Tensor, "join_moduli")]))
+
+
+_NO_BIAS = np.zeros(0, dtype=np.int64)
+
+
+class Plaintext(_shapes.Plaintext[Parameters], core=_core.Plaintext):
+    """Encoded integers, one for each slot, for adding to and multiplying tensors. Made by `encode`."""
+
+    _scheme = EXACT
+    _options = ("slots", "coefficients")
+
+    @classmethod
+    def _encoded(cls, parameters: Any, values: Any, **options: Any) -> Plaintext:
+        return encode(parameters, values, **options)
+
+
+def encode(parameters: Parameters, values: Any, *, slots: int | None = None, coefficients: int | None = None) -> Plaintext:
+    """Integers as plaintexts: one axis of `values` lies in the slots (default the last) or the coefficients.
+
+    Fewer values than slots are filled up with zeros. Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError.
+    """
+    axis, packing = packing_axis(of_kind(parameters, Parameters, "integers are encoded by"), slots, coefficients)
+    return Plaintext(_core.encode(parameters._core, last_axis(values, axis, "the values"), packing))
+
+
+def packing_axis(parameters: Parameters, slots: int | None, coefficients: int | None) -> tuple[int, str]:
+    """Which axis goes inside the ciphertexts, and how."""
+    if slots is not None and coefficients is not None:
+        raise _core.ParameterError("values lie in slots or in coefficients, not both")
+    if coefficients is not None:
+        return whole(coefficients, "the axis of coefficients"), "coefficients"
+    if not parameters.has_slots:
+        raise _core.SlotsError(
+            "this set has no slots; say coefficients=axis to place values in the polynomial's coefficients"
+        )
+    return -1 if slots is None else whole(slots, "the slot axis"), "slots"
