@@ -7,9 +7,9 @@ engine's objects of that scheme. So ``Tensor(core)`` is a tensor of whichever sc
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from heliograph import _core
 from heliograph._arrays import Buffer, path_of
@@ -44,6 +44,26 @@ def described_scheme(key: str, **said: Any) -> Scheme:
     """A scheme, known from now on."""
     SCHEMES[key] = Scheme(key, **said)
     return SCHEMES[key]
+
+
+#: What finds a scheme's sets for a computation, by the scheme's key.
+CHOOSERS: dict[str, Callable[..., Any]] = {}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def chooser(scheme: Scheme) -> Callable[[F], F]:
+    """Decorates a scheme's part of `hg.parameters_for`: called with the function, the example and the name asked for."""
+
+    def known(function: F) -> F:
+        CHOOSERS[scheme.key] = function
+        return function
+
+    return known
+
+
+def sets_of(schemes: Iterable[Scheme]) -> str:
+    """Their classes of parameters, for an error: "hg.ckks.Parameters"."""
+    return " or ".join(f"hg.{scheme.module}.Parameters" for scheme in schemes)
 
 
 class Faced:

@@ -2,124 +2,61 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from heliograph import _core
-from heliograph._arrays import count_of, last_axis, text_of
-from heliograph.clear import ClearTensor
-from heliograph.exact import EvaluationKeys, Parameters, Tensor
-from heliograph.exact.parameters import given_moduli
+from heliograph._arrays import described, text_of
+from heliograph._schemes import CHOOSERS, SCHEMES
 
-_LONGEST = {"w64": 50, "w32": 30}
-
-
-class _AnyKeys(EvaluationKeys):
-    """Keys of the trial runs: whatever is asked for is there, and noted."""
-
-    def __init__(self, secret: _core.SecretKey) -> None:
-        super().__init__(secret.evaluation_keys(True, [], False))
-        self._secret = secret
-        self.steps: set[int] = set()
-        self.swaps = False
-
-    def _for(self, steps: Sequence[int] = (), swap: bool = False) -> _core.EvaluationKeys:
-        half = self._core.parameters.spec.n // 2
-        self.steps.update(s % half for s in steps if s % half)
-        self.swaps = self.swaps or swap
-        return self._secret.evaluation_keys(True, list(steps), swap)
+if TYPE_CHECKING:
+    from heliograph import ckks, exact, tfhe
 
 
+@overload
 def parameters_for(
-    function: Callable[[Any], Any],
-    example: Any,
-    *,
-    slots: int | None = -1,
-    plain_bits: int | None = None,
-    plain_modulus: int | Sequence[int] | None = None,
-    margin_bits: int = 2,
-    n: int | None = None,
-    edition: str = "w64",
-    scheme: str = "bfv",
-) -> Parameters:
-    """The smallest 128-bit set, of BFV or BGV, that runs `function` on tensors like `example` (integers; the axis `slots` inside).
+    function: Callable[[Any], Any], example: Any, *, scheme: Literal["bfv", "bgv"] = "bfv", **options: Any
+) -> exact.Parameters: ...
 
-    The function runs once on the clear values, which tells the plaintext bits (unless they or the plaintext moduli are given;
-    `margin_bits` of room are left), then on trial sets on the `null` device, which computes nothing and counts; the noise model says what modulus
-    it needs, the counted products which gadget is cheapest. `needs` of the result tells the keys it used.
-    Raises ParameterError where no N up to 2^17 (or not the `n` given) suffices.
+
+@overload
+def parameters_for(
+    function: Callable[[Any], Any], example: Any, *, scheme: Literal["ckks"], **options: Any
+) -> ckks.Parameters: ...
+
+
+@overload
+def parameters_for(
+    function: Callable[[Any], Any], example: Any, *, scheme: Literal["tfhe"], **options: Any
+) -> tfhe.Parameters: ...
+
+
+def parameters_for(function: Callable[[Any], Any], example: Any, *, scheme: str = "bfv", **options: Any) -> Any:
+    """The smallest 128-bit set, of "bfv", "bgv", "ckks" or "tfhe", that runs `function` on tensors like `example`.
+
+    The function runs on trial sets on the `null` device, which computes nothing and counts. `needs` of the result is what
+    `SecretKey.evaluation_keys` must make for it. Options:
+
+    - "bfv" and "bgv", of integers: `slots` (-1), the axis inside the ciphertexts; `plain_bits`, or `plain_modulus`, else the clear
+      run tells the bits and `margin_bits` (2) of room are left; `n`, the only ring degree to look at; `edition` ("w64").
+    - "ckks", of numbers: `slots` (-1); `precision` (30), bits after the binary point that are right in the results; `bound`, which
+      no value is larger than in magnitude (the example's largest); `edition` ("w64"). Levels are traced, and bounds on values and
+      errors are those of `Tensor.precision`: no value can outgrow its modulus.
+    - "tfhe", of integers and booleans: `dtype`, the tensor's (the example's); `log2_failure` (-128), the most that a set may state
+      of one bootstrap. The set among `hg.tfhe.named()` whose bootstraps take the fewest floating-point operations together.
+
+    Raises ParameterError where no set suffices, and for another scheme's options; what the function raises.
+
+    >>> import heliograph as hg, numpy as np
+    >>> params = hg.parameters_for(lambda x: hg.sum(x * x, axis="slots"), np.ones((3, 100)), scheme="ckks", precision=20)
+    >>> params.slots, params.depth, params.needs["rotations"]
+    (100, 1, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048])
     """
-    edition = text_of(edition, "the edition", list(_LONGEST))
-    scheme = text_of(scheme, "the scheme", ["bfv", "bgv"])
-    if n is not None and not _core.largest_secure_log_qp(n := count_of(n, "n")):
-        raise _core.ParameterError(f"N is a power of two, 2^10 to 2^17, not {n}")
-    margin_bits = count_of(margin_bits, "margin_bits")
-    values = last_axis(example, -1 if slots is None else slots, "the example")
-    moduli = given_moduli(plain_modulus)
-    if moduli:
-        plain_bits = math.prod(moduli).bit_length() - 1
-    elif plain_bits is None:
-        result = function(ClearTensor(values))
-        if not isinstance(result, ClearTensor):
-            raise _core.DtypeError(f"the function returns a tensor, not {type(result).__name__}")
-        plain_bits = result.bound().bit_length() + margin_bits
-    plain_bits = count_of(plain_bits, "plain_bits", 1)
-    width = values.shape[-1]
-    sizes = [n] if n else [1 << k for k in range(12, 18) if 1 << k >= width]
-    for size in sizes:
-        found = list(_candidates(function, values, size, plain_bits, moduli, edition, scheme))
-        if found:
-            best = min(found, key=lambda trial: trial.products)
-            best.spec.insecure = False
-            parameters = Parameters(_core.Parameters(best.spec))
-            parameters.needs = best.needs
-            return parameters
-    raise _core.ParameterError(f"no 128-bit set with N in {sizes} runs this computation with {plain_bits} plaintext bits")
-
-
-@dataclass(frozen=True)
-class _Trial:
-    spec: _core.Spec
-    budget: float
-    products: int
-    needs: dict[str, Any]
-
-
-def _candidates(
-    function: Callable[[Any], Any], values: Any, n: int, plain_bits: int, moduli: list[int], edition: str, scheme: str
-) -> Iterator[_Trial]:
-    """Each gadget and plaintext split that works at ring degree n, with its smallest modulus."""
-    bound = _core.largest_secure_log_qp(n)
-    fewest = -(-plain_bits // 59)
-    for plain in [moduli] if moduli else [_core.batching_primes(n, plain_bits, fewest + k) for k in (0, 1)]:
-        for special in range(5):
-            log_q = bound - special * _LONGEST[edition]
-            found = None
-            while log_q > math.log2(max(plain)):
-                try:
-                    spec = _core.make_spec(n, log_q, special, plain, edition, min(values.shape[-1], n), True, scheme)
-                except _core.ParameterError:
-                    log_q -= 1
-                    continue
-                trial = _run(function, values, spec)
-                if trial.budget < 0:
-                    break
-                found = trial
-                log_q -= max(1, int(trial.budget) - 1)
-            if found:
-                yield found
-
-
-def _run(function: Callable[[Any], Any], values: Any, spec: _core.Spec) -> _Trial:
-    """One run on the null device: noise left, modular products, keys used."""
-    core = _core.Parameters(spec).on_device("null")
-    secret = _core.SecretKey.generate(core)
-    keys = _AnyKeys(secret)
-    x = Tensor(secret.encrypt(values, "slots"), keys)
-    core.reset_counts()
-    result = function(x)
-    products = sum(c["products"] for c in core.counts().values())
-    needs = {"relinearize": True, "rotations": sorted(keys.steps), "columns": keys.swaps}
-    return _Trial(spec, result._core.noise_budget, products, needs)
+    scheme = text_of(scheme, "the scheme", [name for s in SCHEMES.values() for name in s.files])
+    search = CHOOSERS[next(s.key for s in SCHEMES.values() if scheme in s.files)]
+    known = [name for name, p in inspect.signature(search).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            raise _core.ParameterError(f"a set of {scheme} is not found by {described(name)}, but by {', '.join(known)}")
+    return search(function, example, scheme, **options)

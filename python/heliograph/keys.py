@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from heliograph import _core
 from heliograph._arrays import WORD, Buffer, described, is_whole, path_of, printable
 from heliograph._parameters import Parameters
-from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, split_type, type_of_bytes, type_of_file
+from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, sets_of, split_type, type_of_bytes, type_of_file
 from heliograph._shapes import Tensor
 
 K = TypeVar("K")
@@ -141,7 +141,7 @@ class SecretKey(Keyed[P], Generic[P, E]):
         """A new key of the parameters' scheme from the operating system's randomness."""
         own = scheme_of(cls)
         if not isinstance(parameters, Parameters) or own not in (None, parameters._scheme):
-            what = f"hg.{own.module}.Parameters" if own else "hg's parameters: hg.bfv.parameters(...) and the like"
+            what = sets_of([own] if own else SCHEMES.values())
             raise _core.DtypeError(f"a secret key is generated from {what}, not {type(parameters).__name__}")
         found: K = cls(parameters._scheme.core("SecretKey").generate(parameters._core))  # type: ignore[assignment]
         return found
@@ -222,7 +222,7 @@ class Server(Generic[T]):
         return f"<server of {self.keys!r}>"
 
 
-def encode(parameters: Parameters[Any], values: Any, **options: Any) -> Any:
+def encode(parameters: Any, values: Any, **options: Any) -> Any:
     """Plaintexts of a parameter set's scheme, to add and to multiply by: as `hg.bfv.encode` or `hg.ckks.encode`, whose options
     it takes. Raises as they do, ParameterError for an option of another scheme, MismatchError where there are no plaintexts.
 
@@ -231,7 +231,8 @@ def encode(parameters: Parameters[Any], values: Any, **options: Any) -> Any:
     <BFV plaintext ()>
     """
     if not isinstance(parameters, Parameters):
-        raise _core.DtypeError(f"values are encoded by hg.bfv.Parameters, not {type(parameters).__name__}")
+        what = sets_of(s for s in SCHEMES.values() if s.core("Plaintext"))
+        raise _core.DtypeError(f"values are encoded by {what}, not {type(parameters).__name__}")
     scheme = parameters._scheme
     kind: Any = Faced._classes.get(scheme.core("Plaintext"))
     if kind is None:

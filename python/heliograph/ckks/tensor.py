@@ -515,8 +515,13 @@ def _operand(x: Tensor, values: Any, what: str) -> tuple[Any, bool, bool]:
     if array.shape[-1] == 1:
         return array, is_complex, True
     if array.shape[-1] != x.slots:
+        have = array.shape[-1]
+        last = x.shape[max(0, x.ndim - array.ndim) :]
+        each = array.ndim == len(last) and all(a in (1, b) for a, b in zip(array.shape, last, strict=True))
+        index = "[:, None]" if array.ndim == 1 else "[..., None]"
+        instead = f"; a number for each ciphertext is written c{index}, as in x - c{index}" if each else ""
         raise _core.ShapeError(
-            f"{what} have a last axis of {array.shape[-1]:,}: it lies along the slots and has {x.slots:,} values, or 1"
+            f"{what} have a last axis of {have:,}: it lies along the slots and has {x.slots:,} values, or 1{instead}"
         )
     return array, is_complex, False
 

@@ -4,6 +4,7 @@
 """
 
 from heliograph.functions import concatenate, stack
+from heliograph.tfhe import choose as _choose  # noqa: F401 (known to hg.parameters_for from now on)
 from heliograph.tfhe.dtypes import int24, uint24
 from heliograph.tfhe.functions import (
     add,

@@ -1,0 +1,126 @@
+"""Sets of BFV and BGV for a computation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from heliograph import _core
+from heliograph._arrays import count_of, last_axis, text_of
+from heliograph._schemes import chooser
+from heliograph.clear import ClearTensor
+from heliograph.exact.keys import EvaluationKeys
+from heliograph.exact.parameters import Parameters, given_moduli
+from heliograph.exact.scheme import EXACT
+from heliograph.exact.tensor import Tensor
+
+_LONGEST = {"w64": 50, "w32": 30}
+
+
+class _AnyKeys(EvaluationKeys):
+    """Keys of the trial runs: whatever is asked for is there, and noted."""
+
+    def __init__(self, secret: _core.SecretKey) -> None:
+        super().__init__(secret.evaluation_keys(True, [], False))
+        self._secret = secret
+        self.steps: set[int] = set()
+        self.swaps = False
+
+    def _for(self, steps: Sequence[int] = (), swap: bool = False) -> _core.EvaluationKeys:
+        half = self._core.parameters.spec.n // 2
+        self.steps.update(s % half for s in steps if s % half)
+        self.swaps = self.swaps or swap
+        return self._secret.evaluation_keys(True, list(steps), swap)
+
+
+@chooser(EXACT)
+def chosen(
+    function: Callable[[Any], Any],
+    example: Any,
+    scheme: str,
+    *,
+    slots: int | None = -1,
+    plain_bits: int | None = None,
+    plain_modulus: int | Sequence[int] | None = None,
+    margin_bits: int = 2,
+    n: int | None = None,
+    edition: str = "w64",
+) -> Parameters:
+    """`hg.parameters_for` of BFV and BGV.
+
+    The function runs once on the clear values, which tells the plaintext bits unless these or the plaintext moduli are given;
+    then on trial sets: the noise model says what modulus it needs, the counted products which gadget is cheapest.
+    """
+    edition = text_of(edition, "the edition", list(_LONGEST))
+    if n is not None and not _core.largest_secure_log_qp(n := count_of(n, "n")):
+        raise _core.ParameterError(f"N is a power of two, 2^10 to 2^17, not {n}")
+    margin_bits = count_of(margin_bits, "margin_bits")
+    values = last_axis(example, -1 if slots is None else slots, "the example")
+    moduli = given_moduli(plain_modulus)
+    if moduli:
+        plain_bits = math.prod(moduli).bit_length() - 1
+    elif plain_bits is None:
+        result = function(ClearTensor(values))
+        if not isinstance(result, ClearTensor):
+            raise _core.DtypeError(f"the function returns a tensor, not {type(result).__name__}")
+        plain_bits = result.bound().bit_length() + margin_bits
+    plain_bits = count_of(plain_bits, "plain_bits", 1)
+    width = values.shape[-1]
+    sizes = [n] if n else [1 << k for k in range(12, 18) if 1 << k >= width]
+    for size in sizes:
+        found = list(_candidates(function, values, size, plain_bits, moduli, edition, scheme))
+        if found:
+            best = min(found, key=lambda trial: trial.products)
+            best.spec.insecure = False
+            parameters = Parameters(_core.Parameters(best.spec))
+            parameters.needs = best.needs
+            return parameters
+    raise _core.ParameterError(f"no 128-bit set with N in {sizes} runs this computation with {plain_bits} plaintext bits")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    spec: _core.Spec
+    budget: float
+    products: int
+    needs: dict[str, Any]
+
+
+def _candidates(
+    function: Callable[[Any], Any], values: Any, n: int, plain_bits: int, moduli: list[int], edition: str, scheme: str
+) -> Iterator[_Trial]:
+    """Each gadget and plaintext split that works at ring degree n, with its smallest modulus."""
+    bound = _core.largest_secure_log_qp(n)
+    fewest = -(-plain_bits // 59)
+    for plain in [moduli] if moduli else [_core.batching_primes(n, plain_bits, fewest + k) for k in (0, 1)]:
+        for special in range(5):
+            log_q = bound - special * _LONGEST[edition]
+            found = None
+            while log_q > math.log2(max(plain)):
+                try:
+                    spec = _core.make_spec(n, log_q, special, plain, edition, min(values.shape[-1], n), True, scheme)
+                except _core.ParameterError:
+                    log_q -= 1
+                    continue
+                trial = _run(function, values, spec)
+                if trial.budget < 0:
+                    break
+                found = trial
+                log_q -= max(1, int(trial.budget) - 1)
+            if found:
+                yield found
+
+
+def _run(function: Callable[[Any], Any], values: Any, spec: _core.Spec) -> _Trial:
+    """One run on the null device: noise left, modular products, keys used."""
+    core = _core.Parameters(spec).on_device("null")
+    secret = _core.SecretKey.generate(core)
+    keys = _AnyKeys(secret)
+    x = Tensor(secret.encrypt(values, "slots"), keys)
+    core.reset_counts()
+    result = function(x)
+    products = sum(c["products"] for c in core.counts().values())
+    needs = {"relinearize": True, "rotations": sorted(keys.steps), "columns": keys.swaps}
+    return _Trial(spec, result._core.noise_budget, products, needs)
