@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -286,6 +287,21 @@ def readable_bytes(count: float) -> str:
 
 #: The largest number of bytes the engine counts.
 WORD = 2**64 - 1
+
+
+def require_room(parameters: Any, values: Any, axis: int, each: int) -> None:
+    """Raises OutOfMemoryError where encrypting an array takes more than there is, `each` bytes a ciphertext: before the array is
+    looked at, for a broadcast view may stand for far more than it is.
+    """
+    if isinstance(values, np.ndarray) and -values.ndim <= axis < values.ndim:
+        items = math.prod(values.shape) // max(1, values.shape[axis])
+        require_memory(parameters, items * each + 16 * math.prod(values.shape), "encrypting this array")
+
+
+def require_filled(have: int, room: int, what: str, pad: Any) -> None:
+    """Raises ShapeError for fewer values than there is room, unless `pad` says so; DtypeError for a pad that is no flag."""
+    if not flag(pad, "pad") and have < room:
+        raise _core.ShapeError(f"{have:,} values for {room:,} {what}; say pad=True to leave the rest empty")
 
 
 def require_memory(parameters: Any, count: int, purpose: str) -> None:

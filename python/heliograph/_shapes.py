@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import Encrypted, axis_of, described, is_whole, listed, path_of, whole_numbers
+from heliograph._arrays import Encrypted, axis_of, described, exponent_of, is_whole, listed, path_of, whole_numbers
 from heliograph._parameters import Parameters
 from heliograph._schemes import SCHEMES, Faced, Scheme
 
@@ -204,6 +204,20 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
 
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
+
+    def multiply(self, other: Any, *, progress: Progress | None = None) -> Any:
+        """As `hg.multiply`: each scheme's own."""
+        raise NotImplementedError
+
+    def __pow__(self, exponent: int) -> Self:
+        exponent = exponent_of(exponent)
+        if exponent == 1:
+            return self
+        half = self ** (exponent // 2)
+        product: Self = half.multiply(half)
+        if exponent % 2:
+            product = product.multiply(self)
+        return product
 
     # NumPy's functions
 

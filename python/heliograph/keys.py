@@ -5,6 +5,7 @@ The schemes' own classes add what their values and evaluation keys are; making, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from heliograph import _core
@@ -21,8 +22,9 @@ if TYPE_CHECKING:  # Python 3.11's have no defaults
     P = DefaultedTypeVar("P", bound=Parameters[Any], default=Any)
     T = DefaultedTypeVar("T", bound=Tensor[Any, Any], default=Any)
     E = DefaultedTypeVar("E", default=Any)
+    U = DefaultedTypeVar("U", default=Any)
 else:
-    P, T, E = TypeVar("P"), TypeVar("T"), TypeVar("E")
+    P, T, E, U = (TypeVar(name) for name in "PTEU")
 
 
 class Keyed(Faced, Generic[P]):
@@ -114,9 +116,25 @@ class SwitchKeys(EvaluationKeys[P, T]):
         """Steps to the left there are keys for, ascending."""
         return list(self._core.rotations)
 
-    def _for(self, steps: Any = (), swap: bool = False) -> Any:
+    def _for(self, steps: Iterable[int] = (), swap: bool = False) -> Any:
         """The engine's keys for some rotations and the exchange (or conjugation) that goes with them."""
         return self._core  # the engine says what is missing
+
+
+class NotingKeys:
+    """Keys of a trial run (`hg.parameters_for`): whatever is asked for is there, and noted. Mixed into a scheme's keys."""
+
+    def __init__(self, secret: Any) -> None:
+        self._core = secret.evaluation_keys(True, [], False)
+        self._secret = secret
+        self.steps: set[int] = set()
+        self.swaps = False
+
+    def _for(self, steps: Iterable[int] = (), swap: bool = False) -> Any:
+        several = sorted({s for s in steps if s})
+        self.steps.update(several)
+        self.swaps = self.swaps or swap
+        return self._secret.evaluation_keys(True, several, swap)
 
 
 class SecretKey(Keyed[P], Generic[P, E]):
@@ -155,6 +173,15 @@ class SecretKey(Keyed[P], Generic[P, E]):
             found = split_type(type_of_file(name))
             own = found[0] if found else _any_scheme()
         return cls(own.call("load_secret_key")(name))
+
+
+class PublishingKey(SecretKey[P, E], Generic[P, E, U]):
+    """A secret key that has a public one."""
+
+    def public_key(self) -> U:
+        """A key others can encrypt with."""
+        found: U = PublicKey(self._core.public_key())  # type: ignore[assignment]  # of its scheme
+        return found
 
 
 def _any_scheme() -> Scheme:

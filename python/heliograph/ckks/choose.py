@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,26 +15,15 @@ from heliograph.ckks.keys import EvaluationKeys, SecretKey
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.scheme import CKKS
 from heliograph.ckks.tensor import Tensor
+from heliograph.keys import NotingKeys
 
 #: Levels of the sets that tell how many a computation takes, one after another.
 _TRIALS = (8, 20, 60)
 _SCALES = {"w64": 40.0, "w32": 28.0}
 
 
-class _AnyKeys(EvaluationKeys):
-    """Keys of the trial runs: whatever is asked for is there, and noted."""
-
-    def __init__(self, secret: Any) -> None:
-        super().__init__(secret.evaluation_keys(True, [], False))
-        self._secret = secret
-        self.steps: set[int] = set()
-        self.swaps = False
-
-    def _for(self, steps: Iterable[int] = (), swap: bool = False) -> Any:
-        several = sorted({s for s in steps if s})
-        self.steps.update(several)
-        self.swaps = self.swaps or swap
-        return self._secret.evaluation_keys(True, several, swap)
+class _AnyKeys(NotingKeys, EvaluationKeys):
+    """Keys of the trial runs."""
 
 
 @chooser(CKKS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -20,7 +19,8 @@ from heliograph._arrays import (
     moved_last,
     readable_bytes,
     real,
-    require_memory,
+    require_filled,
+    require_room,
     whole,
     whole_numbers,
 )
@@ -57,22 +57,14 @@ class _Encrypts(keys.Keyed[Parameters]):
         if bound is not None and not (is_real(bound) and 0 < bound <= sys.float_info.max):
             raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
         parameters = self.parameters
-        at, slots, pad = level_of(parameters, level), whole(slots, "the slot axis"), flag(pad, "pad")
-        if isinstance(values, np.ndarray) and -values.ndim <= slots < values.ndim:
-            # a broadcast view may stand for far more than it is
-            items = math.prod(values.shape) // max(1, values.shape[slots])
-            require_memory(
-                parameters,
-                items * parameters.ciphertext_bytes(1, at) + 16 * math.prod(values.shape),
-                "encrypting this array",
-            )
+        at, slots = level_of(parameters, level), whole(slots, "the slot axis")
+        require_room(parameters, values, slots, parameters.ciphertext_bytes(1, at))
         array, is_complex = complexes(values, "the values to encrypt")
         array = moved_last(array, slots, "the values to encrypt")
         have, room = array.shape[-1], parameters.slots
         if have > room:
             raise _core.ShapeError(f"{have:,} values for {room:,} slots")
-        if have < room and not pad:
-            raise _core.ShapeError(f"{have:,} values for {room:,} slots; say pad=True to leave the rest empty")
+        require_filled(have, room, "slots", pad)
         return Tensor(self._core.encrypt(array, is_complex, at, progress, 0.0 if bound is None else float(bound)))
 
 
@@ -101,14 +93,10 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
         return f"<{self._named()}: {', '.join(parts) or 'nothing'}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
 
 
-class SecretKey(_Encrypts, keys.SecretKey[Parameters, EvaluationKeys], core=_core.CkksSecretKey):
+class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.CkksSecretKey):
     """The data owner's key: encrypts, decrypts, makes the other keys. Keep it."""
 
     _scheme = CKKS
-
-    def public_key(self) -> PublicKey:
-        """A key others can encrypt with."""
-        return PublicKey(self._core.public_key())
 
     def evaluation_keys(
         self,

@@ -15,24 +15,13 @@ from heliograph.exact.keys import EvaluationKeys
 from heliograph.exact.parameters import Parameters, given_moduli
 from heliograph.exact.scheme import EXACT
 from heliograph.exact.tensor import Tensor
+from heliograph.keys import NotingKeys
 
 _LONGEST = {"w64": 50, "w32": 30}
 
 
-class _AnyKeys(EvaluationKeys):
-    """Keys of the trial runs: whatever is asked for is there, and noted."""
-
-    def __init__(self, secret: _core.SecretKey) -> None:
-        super().__init__(secret.evaluation_keys(True, [], False))
-        self._secret = secret
-        self.steps: set[int] = set()
-        self.swaps = False
-
-    def _for(self, steps: Sequence[int] = (), swap: bool = False) -> _core.EvaluationKeys:
-        half = self._core.parameters.spec.n // 2
-        self.steps.update(s % half for s in steps if s % half)
-        self.swaps = self.swaps or swap
-        return self._secret.evaluation_keys(True, list(steps), swap)
+class _AnyKeys(NotingKeys, EvaluationKeys):
+    """Keys of the trial runs."""
 
 
 @chooser(EXACT)
@@ -122,5 +111,6 @@ def _run(function: Callable[[Any], Any], values: Any, spec: _core.Spec) -> _Tria
     core.reset_counts()
     result = function(x)
     products = sum(c["products"] for c in core.counts().values())
-    needs = {"relinearize": True, "rotations": sorted(keys.steps), "columns": keys.swaps}
+    turns = sorted({s % (spec.n // 2) for s in keys.steps} - {0})
+    needs = {"relinearize": True, "rotations": turns, "columns": keys.swaps}
     return _Trial(spec, result._core.noise_budget, products, needs)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from heliograph import _core, keys
 from heliograph._arrays import (
     described,
-    flag,
     from_residues,
     last_axis,
     moved_from_last,
     readable_bytes,
-    require_memory,
+    require_filled,
+    require_room,
     whole_numbers,
 )
 from heliograph._shapes import Progress, of_tensors
@@ -59,16 +57,9 @@ class _Encrypts(keys.Keyed[Parameters]):
         parameters = self.parameters
         first, count = _moduli(parameters, moduli)
         axis, packing = packing_axis(parameters, slots, coefficients)
-        if isinstance(values, np.ndarray) and -values.ndim <= axis < values.ndim:
-            # a broadcast view may stand for far more than it is
-            items = math.prod(values.shape) // max(1, values.shape[axis])
-            each = parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count
-            require_memory(parameters, items * each + 16 * math.prod(values.shape), "encrypting this array")
+        require_room(parameters, values, axis, parameters.ciphertext_bytes() // len(parameters.plain_moduli) * count)
         array = last_axis(values, axis, "the values to encrypt")
-        pad = flag(pad, "pad")
-        have, room = array.shape[-1], parameters.slots if packing == "slots" else parameters.n
-        if have < room and not pad:
-            raise _core.ShapeError(f"{have:,} values for {room:,} {packing}; say pad=True to leave the rest empty")
+        require_filled(array.shape[-1], parameters.slots if packing == "slots" else parameters.n, packing, pad)
         return Tensor(self._core.encrypt(array, packing, progress, first, count))
 
 
@@ -94,14 +85,10 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
         return f"<{self._named()}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
 
 
-class SecretKey(_Encrypts, keys.SecretKey[Parameters, EvaluationKeys], core=_core.SecretKey):
+class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.SecretKey):
     """The data owner's key: encrypts, decrypts, makes the other keys. Keep it."""
 
     _scheme = EXACT
-
-    def public_key(self) -> PublicKey:
-        """A key others can encrypt with."""
-        return PublicKey(self._core.public_key())
 
     def evaluation_keys(
         self,

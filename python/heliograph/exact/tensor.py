@@ -11,7 +11,6 @@ import numpy as np
 from heliograph import _core, _shapes
 from heliograph._arrays import (
     described,
-    exponent_of,
     integers,
     last_axis,
     listed,
@@ -137,14 +136,6 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
         return self.multiply(other)
 
     __rmul__ = __mul__
-
-    def __pow__(self, exponent: int) -> Self:
-        exponent = exponent_of(exponent)
-        if exponent == 1:
-            return self
-        half = self ** (exponent // 2)
-        product = half * half
-        return product * self if exponent % 2 else product
 
     def __matmul__(self, weights: Any) -> Self:
         return self.matmul(matrix_of(weights, integers).T, axis=-1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heliograph import _core, _shapes
-from heliograph._arrays import exponent_of, printable, readable_bytes
+from heliograph._arrays import printable, readable_bytes
 from heliograph._matrices import Axis, along_axis, require_vectors
 from heliograph._shapes import Progress, ShapeCalls
 from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, words_of
@@ -89,14 +89,6 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         return binary("multiply", self, other)
 
     __rmul__ = __mul__
-
-    def __pow__(self, exponent: int) -> Tensor:
-        exponent = exponent_of(exponent)
-        if exponent == 1:
-            return self
-        half = self ** (exponent // 2)
-        product = half * half
-        return product * self if exponent % 2 else product
 
     def __floordiv__(self, other: Any) -> Tensor:
         return binary("floor_divide", self, other)
