@@ -337,9 +337,13 @@ def test_sums_are_one_way(axis: Any) -> None:
 def test_sums_of_axes_that_are_none() -> None:
     """Refused alike."""
     for x, _ in summed():
-        for axis, kind in ((2, hg.ShapeError), ((0, 0), hg.ShapeError), ((0, -2), hg.ShapeError), (1.5, hg.DtypeError)):
-            with pytest.raises(kind):
+        for axis in ((0, 0), (0, -2)):
+            with pytest.raises(hg.ShapeError, match="an axis is named twice"):
                 hg.sum(x, axis)
+        with pytest.raises(hg.ShapeError, match="no axis 2"):
+            hg.sum(x, 2)
+        with pytest.raises(hg.DtypeError, match="an axis must be an integer"):
+            hg.sum(x, 1.5)
         with pytest.raises(hg.DtypeError, match="'rows'"):
             hg.sum(x, "rows")
 
