@@ -229,18 +229,20 @@ class ClearTensor(Computable):
     def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Any = None) -> ClearTensor:
         """As `heliograph.matmul`."""
         weights = matrix_of(weights, integers)
-        if axis == "slots":
-            raise _core.DtypeError("clear tensors have no matrices on slots")
+        if self.ndim == 0:
+            raise _core.ShapeError(f"weights of shape {weights.shape} do not multiply a tensor of shape ()")
         along = along_axis(self, 0 if axis is None else axis)
-        if self.ndim == 0 or weights.shape[1] != self.shape[along or 0]:
+        if along is None:
+            raise _core.DtypeError("clear tensors have no matrices on slots")
+        if weights.shape[1] != self.shape[along]:
             raise _core.ShapeError(f"weights of shape {weights.shape} do not multiply a tensor of shape {self.shape}")
         weights, bias = self._integers(weights, "the weights"), self._bias(bias, len(weights))
         _require_range(self.bound() * max(absolute_sums(weights), default=0) + largest(bias))
-        values = np.moveaxis(self.values, along or 0, 0)
+        values = np.moveaxis(self.values, along, 0)
         out = _exact_product(weights, values.reshape(len(values), -1))
         if bias.size:
             out = out + bias[:, None]
-        return self._made(np.moveaxis(out.reshape(weights.shape[0], *values.shape[1:]), 0, along or 0))
+        return self._made(np.moveaxis(out.reshape(weights.shape[0], *values.shape[1:]), 0, along))
 
     def _bias(self, bias: Any, outputs: int) -> Int64Array:
         bias = np.zeros(0, dtype=np.int64) if bias is None else long_integers(bias, "the bias")

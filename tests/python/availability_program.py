@@ -94,6 +94,15 @@ def searches() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     for name in ("n", "plain_bits", "plain_modulus", "margin_bits", "slots", "edition", "scheme"):
         cases[name] = (lambda v, name=name: searched(**{name: v}), INTEGERS)
+    reals = np.ones((1, 16))
+    for name in ("precision", "bound", "slots", "edition"):
+        cases[f"ckks, {name}"] = (
+            lambda v, name=name: hg.parameters_for(lambda x: x * x, reals, scheme="ckks", **{name: v}), REALS,
+        )  # fmt: skip
+    for name in ("log2_failure", "dtype"):
+        cases[f"tfhe, {name}"] = (
+            lambda v, name=name: hg.parameters_for(lambda x: x + x, example, scheme="tfhe", **{name: v}), REALS,
+        )  # fmt: skip
     cases["a result"] = (lambda v: hg.parameters_for(lambda x: v, example, n=2048), INTEGERS)
     return cases
 
@@ -141,6 +150,8 @@ def exact_calls() -> dict[str, Case]:
         "times": lambda v: v * x,
         "matmul": lambda v: hg.matmul([[v] * 1], x),
         "bias": lambda v: hg.matmul([[1]], x, [v]),
+        "matmul, axis": lambda v: hg.matmul([[1]], x, axis=v),
+        "stack, axis": lambda v: hg.stack([x, x], v),
         "ciphertext_bytes": lambda v: parameters.ciphertext_bytes(v),
         "modulus of clear tensors": lambda v: hg.ClearTensor(ones, v),
         "progress": lambda v: hg.multiply(x, x, progress=v),
@@ -159,6 +170,9 @@ def ckks_calls() -> dict[str, Case]:
         "rotations": lambda v: party.secret.evaluation_keys(rotations=[v]),
         "lower": lambda v: hg.ckks.lower(x, v),
         "sum": lambda v: hg.ckks.sum(x, v),
+        "matmul, axis": lambda v: hg.matmul([[1.5, 2.5]], x, axis=v),
+        "matmul, weights": lambda v: hg.matmul([[v, v]], x, axis=0),
+        "matmul, bias": lambda v: hg.matmul([[1, 2]], x, [v], axis=0),
         "sum_slots": lambda v: hg.ckks.sum_slots(x, v),
         "sum_rotations": hg.ckks.sum_rotations,
         "axis": lambda v: hg.ckks.inner_product(x, x, v),
@@ -205,6 +219,7 @@ def tfhe_calls() -> dict[str, Case]:
         "table": lambda v: hg.tfhe.look_up(x, [v] * 256),
         "table, all": lambda v: hg.tfhe.look_up(x, v),
         "sum": lambda v: hg.tfhe.sum(x, v),
+        "matmul, axis": lambda v: hg.matmul(np.ones((1, x.shape[0]), dtype=np.uint8), x, axis=v),
         "stack": lambda v: hg.tfhe.stack([x, x], v),
         "concatenate": lambda v: hg.tfhe.concatenate([x, x], v),
         "encrypt": lambda v: party.secret.encrypt(v),

@@ -77,6 +77,8 @@ def chosen(
             bits += 1
             continue
         right = min(float(t._core.precision) for t in results)
+        if math.isnan(right):
+            raise _core.ParameterError("no bound is known on this computation's errors: it uses what came from files")
         if right == -math.inf:
             bits += 1
         elif right < precision:

@@ -176,12 +176,12 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
     def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Self:
         """As `hg.matmul`: along ciphertexts, one modular matrix product that reads each of them once."""
         w = matrix_of(weights, integers)
-        if axis == "slots":
+        along = along_axis(self, 0 if axis is None else axis)
+        if along is None:
             raise _core.DtypeError(
                 f"{self.parameters.scheme} has no matrices on slots: encrypt with the columns along an axis of ciphertexts, or "
                 "use hg.ckks"
             )
-        along = along_axis(self, 0 if axis is None else axis) or 0
         b = self._bias(bias)
         if along == 0:
             return self._wrap(_core.matmul(w, self._core, b, progress))
