@@ -215,6 +215,10 @@ REFUSED = {
     "a picture that is none": ("encrypt M/secret.hg --keys M/secret.hg --out x.hg", "not a picture"),
     "a picture of another size": ("encrypt blank.png --keys M/secret.hg --out x.hg", "no digit"),
     "nothing for mnist": ("mnist", "--images"),
+    "no labels for mnist": ("mnist --images nofile", "missing: --labels FILE, --images's file nofile"),
+    "no images for mnist": ("mnist --labels M/secret.hg", "missing: --images FILE"),
+    "no such labels": ("mnist --images M/secret.hg --labels nofile", "missing: --labels's file nofile"),
+    "one picture that is none": ("mnist M/secret.hg", "not a picture"),
     "both for mnist": ("mnist p.png --images a --labels b", "either"),
     "images that are none": ("mnist --images M/secret.hg --labels M/secret.hg", "not an IDX file"),
     "unknown set": ("params resnet", "hcnn5-2020"),
@@ -229,7 +233,9 @@ REFUSED = {
 def test_what_cannot_be_done_is_one_line(case: str, made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 1, a line that says why, no traceback, nothing written."""
     line, message = REFUSED[case]
-    if "encrypt" in line and ("--digits" in line or ".png" in line or "secret.hg --keys" in line):
+    if "encrypt" in line and (
+        "--digits" in line or ".png" in line or "secret.hg --keys" in line or "mnist M/secret" in line
+    ):
         pytest.importorskip("sklearn")
         Image = pytest.importorskip("PIL.Image")
         Image.new("L", (60, 40), 255).save("blank.png")
@@ -280,6 +286,28 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every command explains itself."""
     assert run([*command.split(), "--help"]) == 0
     assert "Usage: heliograph" in capsys.readouterr().out
+
+
+def test_keygen_names_every_network(capsys: pytest.CaptureFixture[str]) -> None:
+    """And the sets they take."""
+    assert run(["keygen", "--help"]) == 0
+    said = "".join(capsys.readouterr().out.split())
+    assert all(name in said for name in [*nn.SETUPS, "hcnn5-2020", "hcnn11-2020"])
+
+
+@pytest.mark.parametrize("command", [*(f"{name} --help" for name in COMMANDS), "params", "params digits", "params 2_2"])
+def test_sixty_columns(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is longer, nothing is cut off."""
+    from heliograph.cli import screen
+
+    assert run(command.split()) == 0
+    wide = capsys.readouterr().out
+    monkeypatch.setattr(screen, "_PIPE_WIDTH", 60)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run(command.split()) == 0
+    said = capsys.readouterr().out
+    assert max(len(line.rstrip()) for line in said.splitlines()) <= 60
+    assert [word for word in wide.split() if word not in "".join(said.split())] == []
 
 
 def test_force_replaces(made: Path, here: Path) -> None:
@@ -441,13 +469,13 @@ def test_pictures_look_like_mnist() -> None:
     np.testing.assert_array_equal(pictures.prepare(own, "p"), own)  # MNIST's own is left alone
 
 
-@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "1", "I;16"])
+@pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "RGBA white", "P", "1", "I;16"])
 def test_pictures_of_every_mode(mode: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Black ink on white or on nothing, in colour or not; classified encrypted once."""
+    """Black ink on white or on nothing, white ink on nothing, in colour or not; classified encrypted once."""
     Image = pytest.importorskip("PIL.Image")
     ink = np.uint8(255) - stroke(100, 12).astype(np.uint8)
-    if mode == "RGBA":
-        layers = np.zeros((100, 100, 4), dtype=np.uint8)
+    if mode.startswith("RGBA"):
+        layers = np.full((100, 100, 4), 255 if "white" in mode else 0, dtype=np.uint8)
         layers[..., 3] = 255 - ink
         Image.fromarray(layers, "RGBA").save("one.png")
     elif mode == "I;16":
@@ -460,6 +488,25 @@ def test_pictures_of_every_mode(mode: str, here: Path, capsys: pytest.CaptureFix
         assert run(["mnist", "one.png", "."]) == 0
         said = capsys.readouterr().out
         assert said.count(f"read as {nn.load('mnist-packed').clear_logits(image[None])[0].argmax()}") == 2
+        assert run(["mnist", "one.png", ".", "--limit", "1"]) == 0
+        assert capsys.readouterr().out.count("read as") == 1
+
+
+def test_one_bad_picture_does_not_end_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is told of, the others are read, and the status says that not all were."""
+    Image = pytest.importorskip("PIL.Image")
+    Image.fromarray(stroke(100, 12).astype(np.uint8)).save("b.png")
+    Path("a.png").write_text("no picture")
+    Image.new("L", (30, 30), 255).save("c.png")
+    assert run(["mnist", "."]) == 1
+    said = capsys.readouterr()
+    assert said.out.count("read as") == 1
+    assert "2 of 3 pictures were passed over" in said.out
+    assert re.findall(r"passed over: (?:no digit can be seen in )?(\w\.png)", said.err) == ["a.png", "c.png"]
+    assert run(["mnist", ".", "--limit", "1"]) == 1  # what comes before the first one that can be read
+    assert "1 of 2 pictures" in capsys.readouterr().out
+    assert run(["mnist", "a.png", "gone.png"]) == 1
+    assert "none of 2 pictures can be read" in capsys.readouterr().err
 
 
 def test_mnist_files_are_classified_encrypted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 import heliograph as hg
+from heliograph import nn
 
 commands = typer.Typer(
     help="Computing on encrypted data: encrypted digit recognition, step by step or all at once.",
@@ -20,7 +21,8 @@ commands = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-NETWORKS = "digits, digits-batch, mnist-packed, hcnn5 or hcnn5-paper"
+NETWORKS = " or ".join(", ".join(nn.SETUPS).rsplit(", ", 1))
+NETWORK_SETS = ", ".join(name for name in hg.bfv.named() if name.startswith("hcnn"))  # the other ones have no slots
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
 NetworkName = Annotated[
     str | None,
@@ -77,7 +79,6 @@ def mnist(
 
     With files, every decrypted logit is compared with the clear integer network's.
     """
-    from heliograph import nn
     from heliograph.cli import batch
     from heliograph.cli import mnist as run
     from heliograph.cli.roles import CommandError
@@ -85,10 +86,12 @@ def mnist(
     if picture:
         if images or labels:
             raise CommandError("either pictures, or --images and --labels")
-        run.classify_pictures(picture)
+        if not run.classify_pictures(picture, limit):
+            raise typer.Exit(1)
         return
-    if images is None or labels is None:
-        raise CommandError("say --images FILE --labels FILE, or name pictures")
+    run.require_files(images, labels)
+    assert images is not None
+    assert labels is not None
     names = {"dense": "hcnn5", "paper": "hcnn5-paper"}
     if network not in names:
         raise CommandError(f'--network is dense or paper, not "{network}"')
@@ -137,13 +140,12 @@ def keygen(
     network: Annotated[str, typer.Option("--network", help=f"What the keys are for: {NETWORKS}.")],
     out: Annotated[Path, typer.Option("--out", help="The folder to write to; it is made if need be.")],
     parameters: Annotated[
-        str | None, typer.Option("--parameters", help="A named set, in place of the network's own (hcnn5-2020 for hcnn5).")
+        str | None, typer.Option("--parameters", help=f"A named set, in place of the network's own: {NETWORK_SETS}.")
     ] = None,
     public: Annotated[bool, typer.Option("--public", help="Write public.hg too: others can encrypt with it.")] = False,
     force: Force = False,
 ) -> None:
     """Client: make keys. secret.hg stays with you (mode 0600); server.hg goes to the server and cannot decrypt."""
-    from heliograph import nn
     from heliograph._arrays import readable_bytes
     from heliograph.cli import roles, screen
 

@@ -162,8 +162,10 @@ def one_by_one(images: DigitArray, labels: DigitArray, count: int, seed: int | N
     setup = nn.setup("digits")
     chosen = np.random.default_rng(seed).choice(len(images), size=min(count, len(images)), replace=False)
     screen.say("One digit at a time, at low latency", "bold")
-    screen.say("The 64 pixels lie side by side in one ciphertext. The server holds")
-    screen.say("evaluation keys alone: it computes on what it is sent and cannot read it.")
+    screen.say(
+        "The 64 pixels lie side by side in one ciphertext. The server holds evaluation keys alone: it computes on what it "
+        "is sent and cannot read it."
+    )
     screen.say(f"{setup.parameters()!r}\n")
     done = exchange(setup, [images[[i]] for i in chosen], at)
     predictions = [int(logits[0].argmax()) for logits in done.logits]
@@ -179,8 +181,7 @@ def all_at_once(images: DigitArray, labels: DigitArray, at: Folders) -> None:
     """The whole test split in one request."""
     setup = nn.setup("digits-batch")
     screen.say(f"All {len(images)} digits of the test split at once", "bold")
-    screen.say("One pixel a ciphertext, one image a slot: one image or a full set, the work")
-    screen.say("is the same.")
+    screen.say("One pixel a ciphertext, one image a slot: one image or a full set, the work is the same.")
     screen.say(f"{setup.parameters()!r}\n")
     done = exchange(setup, [images], at)
     predictions = done.logits[0].argmax(1)

@@ -60,16 +60,16 @@ def one_set(name: str) -> None:
     """A set of that name, or of that network."""
     base = name.split("/")[0]
     if base in hg.bfv.named():
-        screen.say(hg.bfv.parameters(name, insecure=True).explain())
+        screen.labelled(hg.bfv.parameters(name, insecure=True).explain())
         return
     if base in hg.bgv.named():
-        screen.say(hg.bgv.parameters(name, insecure=True).explain())
+        screen.labelled(hg.bgv.parameters(name, insecure=True).explain())
         return
     if name in hg.tfhe.named():
-        screen.say(hg.tfhe.parameters(name, insecure=True).explain())
+        screen.labelled(hg.tfhe.parameters(name, insecure=True).explain())
         return
     if base in {known.split("/")[0] for known in hg.ckks.named()}:
-        screen.say(hg.ckks.parameters(name, insecure=True).explain())
+        screen.labelled(hg.ckks.parameters(name, insecure=True).explain())
         return
     if name not in nn.SETUPS:
         sets = ", ".join(
@@ -85,16 +85,16 @@ def one_set(name: str) -> None:
     setup = nn.setup(name)
     network = setup.load()
     counts = network.counts()
-    screen.say(setup.parameters().explain())
+    screen.labelled(setup.parameters().explain())
     keys = setup.keys()
     rotations = len(keys.get("rotations", ()))
     count = 1 + rotations + bool(keys.get("columns"))
-    screen.say(f"{'network':>14}  {setup.title}")
+    screen.labelled(f"{'network':>14}  {setup.title}")
     if setup.packed:
         total = readable_bytes(count * setup.parameters().switch_key_bytes / 2)
-        screen.say(f"{'server keys':>14}  relinearization, {rotations} rotations, columns: {total}")
+        screen.labelled(f"{'server keys':>14}  relinearization, {rotations} rotations, columns: {total}")
     else:
-        screen.say(
+        screen.labelled(
             f"{'work':>14}  {counts.inputs:,} ciphertexts in, {counts.products:,} squares, {counts.constants:,} "
             f"ciphertext-constant products, {counts.relinearizations:,} relinearizations"
         )
@@ -105,12 +105,12 @@ def found_set(depth: int, plain_bits: int, slots: int, terms: int, scheme: str =
     if scheme not in ("bfv", "bgv"):
         raise roles.CommandError(f'there is no scheme "{scheme}" to search; there are bfv, bgv and ckks')
     family = hg.bgv if scheme == "bgv" else hg.bfv
-    screen.say(family.parameters(depth=depth, plain_bits=plain_bits, slots=slots, terms=terms).explain())
+    screen.labelled(family.parameters(depth=depth, plain_bits=plain_bits, slots=slots, terms=terms).explain())
 
 
 def found_ckks_set(depth: int, precision: int, slots: int) -> None:
     """The smallest CKKS set for a need."""
-    screen.say(hg.ckks.parameters(depth=depth, precision=precision, slots=slots).explain())
+    screen.labelled(hg.ckks.parameters(depth=depth, precision=precision, slots=slots).explain())
 
 
 def devices() -> None:
@@ -153,11 +153,11 @@ def inspect(path: Path) -> bool:
             rows.append(("array", f"{array['name']}: {array['dtype']} {shape}, {readable_bytes(array['bytes'])}"))
     width = max(len(label) for label, _ in rows)
     for label, text in rows:
-        screen.say(f"{label:>{width}}  {printable(text)}")  # no line of a file's own
+        screen.labelled(f"{label:>{width}}  {printable(text)}")  # no line of a file's own
     damage = _damage(path, kind)
     checked = "digest and shapes" if tfhe else "digest and calls" if kind == "program" else "digest and every residue"
     whole = f"whole: {checked} checked" if damage is None else f"DAMAGED: {damage}"
-    screen.say(f"{'state':>{width}}  {whole}", "bold" if damage is None else "bold red")
+    screen.labelled(f"{'state':>{width}}  {whole}", "bold" if damage is None else "bold red")
     return damage is None
 
 

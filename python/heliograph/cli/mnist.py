@@ -14,6 +14,7 @@ import heliograph as hg
 from heliograph import nn
 from heliograph._arrays import readable_bytes
 from heliograph.cli import idx, pictures, screen
+from heliograph.cli.roles import CommandError
 
 
 def test_set(images_at: Path, labels_at: Path, limit: int | None) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
@@ -28,10 +29,39 @@ def test_set(images_at: Path, labels_at: Path, limit: int | None) -> tuple[npt.N
     return images[:limit], labels[:limit]
 
 
-def classify_pictures(paths: list[Path]) -> None:
-    """Each picture: shown as the network sees it, encrypted, classified, decrypted."""
-    files = pictures.expand(paths)
-    images = [(path, pictures.read(path)) for path in files]
+def require_files(images: Path | None, labels: Path | None) -> None:
+    """Raises CommandError that names all that is missing: options, files."""
+    if images is None and labels is None:
+        raise CommandError("say --images FILE --labels FILE, or name pictures")
+    given = {"--images": images, "--labels": labels}
+    lacking = [f"{option} FILE" for option, path in given.items() if path is None]
+    lacking += [f"{option}'s file {path}" for option, path in given.items() if path is not None and not path.exists()]
+    if lacking:
+        raise CommandError(f"missing: {', '.join(lacking)}")
+
+
+def _readable(files: list[Path], limit: int | None) -> tuple[list[tuple[Path, npt.NDArray[np.uint8]]], int]:
+    """The first `limit` pictures that hold a digit, and how many were passed over, each with a line that says why."""
+    images: list[tuple[Path, npt.NDArray[np.uint8]]] = []
+    passed = 0
+    for path in files:
+        if len(images) == limit:
+            break
+        try:
+            images.append((path, pictures.read(path)))
+        except (hg.FormatError, OSError) as error:
+            if len(files) == 1:
+                raise
+            passed += 1
+            screen.complain(f"passed over: {f'{error.strerror}: {path}' if isinstance(error, OSError) else error}")
+    return images, passed
+
+
+def classify_pictures(paths: list[Path], limit: int | None = None) -> bool:
+    """Each picture: shown as the network sees it, encrypted, classified, decrypted. Whether all could be read."""
+    images, passed = _readable(pictures.expand(paths), limit)
+    if not images:
+        raise CommandError(f"none of {passed} pictures can be read")
     setup = nn.setup("mnist-packed")
     parameters = setup.parameters()
     layout = setup.layout()
@@ -46,6 +76,9 @@ def classify_pictures(paths: list[Path]) -> None:
                f"weights prepared in {screen.seconds(stages.times['prepare weights'])}")  # fmt: skip
     for path, image in images:
         _one_picture(path, image, secret, server, run)
+    if passed:
+        screen.say(f"\n{passed} of {passed + len(images)} pictures were passed over")
+    return not passed
 
 
 def _one_picture(path: Path, image: npt.NDArray[np.uint8], secret: hg.bfv.SecretKey, server: hg.Server, run: Any) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SIDE, INK = 28, 20
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
+_CONTRAST = 24.0  # ink that differs less from its background is not seen
 _FAINT = 45.0  # a digit of less ink than so many full pixels is thickened
 
 
@@ -53,14 +54,20 @@ def read(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def _grey(picture: Image) -> npt.NDArray[np.float64]:
-    """0 to 255; what is transparent is white."""
+    """0 to 255; what is transparent is white, or black where nothing could be seen on white."""
+    if not picture.has_transparency_data:
+        return np.asarray(picture.convert("L"), dtype=np.float64)
+    on_white = _on(picture, "white")
+    return on_white if np.ptp(on_white) >= _CONTRAST else _on(picture, "black")
+
+
+def _on(picture: Image, colour: str) -> npt.NDArray[np.float64]:
+    """A picture with transparent parts before that colour, in grey."""
     from PIL import Image
 
-    if picture.has_transparency_data:
-        layered = picture.convert("RGBA")
-        white = Image.new("RGBA", layered.size, "white")
-        picture = Image.alpha_composite(white, layered)
-    return np.asarray(picture.convert("L"), dtype=np.float64)
+    layered = picture.convert("RGBA")
+    behind = Image.new("RGBA", layered.size, colour)
+    return np.asarray(Image.alpha_composite(behind, layered).convert("L"), dtype=np.float64)
 
 
 def prepare(grey: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.uint8]:
@@ -69,7 +76,7 @@ def prepare(grey: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.uint8]:
     background = float(np.median(edge))
     ink = background - grey if background > 127 else grey - background
     ink = np.clip(ink, 0, None)
-    if ink.max(initial=0) < 24:
+    if ink.max(initial=0) < _CONTRAST:
         raise hg.FormatError(f"no digit can be seen in {name}")
     if grey.shape == (SIDE, SIDE) and background == 0:
         return grey.astype(np.uint8)  # MNIST's own

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +19,8 @@ from rich.text import Text
 
 from heliograph._arrays import printable
 
+_LABEL = re.compile(r" *\S.*?  ")
+_GAP = 2  # between the columns of a table
 _PIPE_WIDTH = 200  # where nobody says how wide a line may be
 _SHADES, _PLAIN_SHADES = " ░▒▓█", " .:+#"
 
@@ -29,6 +33,16 @@ def console() -> Console:
 def say(text: str = "", style: str | None = None) -> None:
     """Lines, not interpreted."""
     console().print(Text(lines_of(text), style=style or ""))
+
+
+def labelled(text: str, style: str | None = None) -> None:
+    """Lines of a label, two spaces and a text: what is too long for the terminal goes on under the text."""
+    width = console().width
+    for line in lines_of(text).split("\n"):
+        found = _LABEL.match(line)
+        indent = found.end() if found and found.end() < width // 2 else 0
+        wrapped = textwrap.wrap(line, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+        say("\n".join(wrapped), style)
 
 
 def lines_of(text: str) -> str:
@@ -75,13 +89,35 @@ def verdict(prediction: int, truth: int | None = None) -> Text:
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """Rows under a header; the first column is text, the others figures."""
-    grid = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for index, name in enumerate(header):
-        grid.add_column(name, justify="left" if index == 0 else "right", no_wrap=True)
-    for row in rows:
-        grid.add_row(*(cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row))
-    console().print(grid)
+    """Rows under a header; the first column is text, the others figures.
+
+    Columns for which the terminal is too narrow follow below, beside the first one again.
+    """
+    cells = [[cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row] for row in rows]
+    widths = [max(Text(name).cell_len, *(row[i].cell_len for row in cells)) for i, name in enumerate(header)]
+    for number, columns in enumerate(_parts(widths, console().width)):
+        shown = (title or None) if number == 0 else None
+        grid = Table(title=shown, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for index in columns:
+            grid.add_column(header[index], justify="left" if index == 0 else "right", overflow="fold")
+        for row in cells:
+            grid.add_row(*(row[index] for index in columns))
+        if number:
+            say()
+        console().print(grid)
+
+
+def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Columns in as few tables of that width as hold them, each beginning with the first column."""
+    parts = [[0]]
+    used = widths[0]
+    for index in range(1, len(widths)):
+        if used + _GAP + widths[index] > room and len(parts[-1]) > 1:
+            parts.append([0])
+            used = widths[0]
+        parts[-1].append(index)
+        used += _GAP + widths[index]
+    return parts
 
 
 def seconds(value: float) -> str:
