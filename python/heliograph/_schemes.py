@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from heliograph import _core
 from heliograph._arrays import Buffer, path_of
+from heliograph._html import Shown
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def sets_of(schemes: Iterable[Scheme]) -> str:
     return " or ".join(f"hg.{scheme.module}.Parameters" for scheme in schemes)
 
 
-class Faced:
+class Faced(Shown):
     """An object over one of the engine's: of the class that is declared for that one (``class X(Shared, core=_core.X)``)."""
 
     __slots__ = ("_core",)

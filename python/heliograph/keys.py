@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from heliograph import _core
 from heliograph._arrays import WORD, Buffer, described, is_whole, path_of, printable
+from heliograph._html import Shown
 from heliograph._parameters import Parameters
 from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, sets_of, split_type, type_of_bytes, type_of_file
 from heliograph._shapes import Tensor
@@ -189,7 +190,7 @@ def _any_scheme() -> Scheme:
     return next(iter(SCHEMES.values()))
 
 
-class Server(Generic[T]):
+class Server(Shown, Generic[T]):
     """A party that computes: it holds evaluation keys and no secret. Of any scheme.
 
     `limit` is how many bytes of memory one tensor from a file or message may take (`Tensor.nbytes`: seeds expanded; an axis of

@@ -12,6 +12,7 @@ from typing import Any
 
 from heliograph import _core
 from heliograph._arrays import Buffer, is_whole, path_of, readable_bytes
+from heliograph._html import Rows, Shown
 from heliograph._schemes import SCHEMES, Faced
 from heliograph._shapes import Tensor
 
@@ -108,7 +109,7 @@ def _times(floor: float, predicted: float) -> str:
     return f"at least {floor * scale:.3g} {unit} by bytes and products{about}; "
 
 
-class Program:
+class Program(Shown):
     """A recorded function. Made by `hg.program`; called as the function is, with the same results to the last bit.
 
     It is recorded once for each shape, level and parameter set of its operands. A call with others records again, at the cost
@@ -303,18 +304,26 @@ class Program:
         return sum(int(core.replays) for core in list(self._calls))
 
     def __repr__(self) -> str:
-        lines = [f"<program {self._name}: {self.recordings} of at most {self._limit} recordings"]
+        head = f"<program {self._name}: {self.recordings} of at most {self._limit} recordings"
+        return "\n  ".join([head, *self._lines()]) + ">"
+
+    def _rows(self) -> Rows:
+        return [("function", self._name), *((f"recording {i + 1}", line) for i, line in enumerate(self._lines()))]
+
+    def _lines(self) -> list[str]:
+        """A line for each recording."""
+        lines = []
         for core in list(self._calls):
             calls = core.calls
             names = ", ".join(f"{count} {name}" for name, count in sorted(calls.items(), key=lambda c: -c[1]))
             together = f", {core.launches} where alike ones go together" if core.launches else ""
             lines.append(
-                f"  {sum(calls.values())} calls, {core.depth} in a row{together}: {names or 'nothing'}; "
+                f"{sum(calls.values())} calls, {core.depth} in a row{together}: {names or 'nothing'}; "
                 f"at most {readable_bytes(core.peak_bytes)} of memory at a time, {readable_bytes(core.constant_bytes)} of constants; "
                 f"reads {readable_bytes(core.bytes_read)}, writes {readable_bytes(core.bytes_written)}, "
                 f"{core.products / 1e6:,.1f} M products; {_times(*core.times)}replayed {core.replays} times, {core.graphs} of them as a graph"
             )
-        return "\n".join(lines) + ">"
+        return lines
 
 
 def program(function: Callable[..., Any], *examples: Any, limit: int = 16) -> Program:
