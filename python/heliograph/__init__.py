@@ -57,6 +57,7 @@ from heliograph.functions import (
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, load
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
+from heliograph.tracing import Step, Trace, trace
 
 __version__ = "0.1.0"
 
@@ -90,7 +91,9 @@ __all__ = [
     "Server",
     "ShapeError",
     "SlotsError",
+    "Step",
     "Tensor",
+    "Trace",
     "VersionError",
     "WrongKeyError",
     "barrier",
@@ -123,4 +126,5 @@ __all__ = [
     "sum",
     "sum_pool2d",
     "tfhe",
+    "trace",
 ]

@@ -106,7 +106,7 @@ def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[A
 
 
 #: NumPy's name of an operator: its methods here, of the left and of the right operand.
-_OPERATORS = {
+OPERATORS = {
     **{name: (f"__{name}__", f"__r{name}__") for name in ("divmod", "matmul")},
     "add": ("__add__", "__radd__"),
     "subtract": ("__sub__", "__rsub__"),
@@ -223,7 +223,7 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """NumPy's operators are ours: ``array + x`` asks x. Raises DtypeError for its other functions."""
-        names = _OPERATORS.get(function.__name__)
+        names = OPERATORS.get(function.__name__)
         if method == "__call__" and not options and names is not None and len(inputs) == 2:
             a, b = inputs
             own, other, name = (a, b, names[0]) if isinstance(a, Tensor) else (b, a, names[1])

@@ -1,0 +1,208 @@
+"""Traces: every operation of every scheme is a step, with the figures of its result and a time."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph import nn
+from tfhe_rig import parameters as tfhe_parameters
+
+
+@pytest.fixture(scope="module")
+def exact() -> tuple[Any, Any]:
+    """A secret key and a server of BFV."""
+    secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
+    return secret, hg.Server(secret.evaluation_keys(rotations=[1, 2]))
+
+
+def names(t: hg.Trace) -> list[str]:
+    """Of its steps."""
+    return [step.name for step in t]
+
+
+@pytest.mark.parametrize("family", [hg.bfv, hg.bgv])
+def test_exact_schemes(family: Any) -> None:
+    """Operators, functions, encryption and files, as they are called; figures are the results' own."""
+    secret = hg.SecretKey.generate(family.parameters(depth=2, plain_bits=16))
+    server = hg.Server(secret.evaluation_keys(rotations=[1, 2]))
+    made: list[Any] = []
+    with hg.trace() as t:
+        made.append(secret.encrypt(np.ones((4, 3), dtype=int), pad=True))
+        x = server.bind(made[0])
+        made.append(x * x)
+        made.append(hg.relinearize(made[1]))
+        made.append(2 - made[2][1:].reshape(3))
+        made.append(hg.sum(made[3]))
+        made.append(hg.rotate_rows(made[4], [1, 2]))
+        made.append(server.from_bytes(made[4].to_bytes()))
+    assert names(t) == ["encrypt", "multiply", "relinearize", "subtract", "sum", "rotate_rows", "from_bytes"]
+    for step, tensor in zip(t, made, strict=True):
+        assert step.scheme == secret.parameters.scheme
+        assert (step.shape, step.degree, step.level) == (tensor.shape, tensor.degree, tensor.level)
+        assert (step.noise_budget, step.nbytes) == (tensor.noise_budget, tensor.nbytes)
+        assert step.seconds > 0
+        assert step.where.startswith("test_trace.py:")
+        assert step.precision is step.log_scale is None
+    assert t.seconds == pytest.approx(sum(step.seconds for step in t.steps))
+
+
+def test_ckks() -> None:
+    """Levels, precision, scale; a statistic is its operations."""
+    secret = hg.SecretKey.generate(hg.ckks.parameters(depth=3, precision=20, slots=64))
+    server = hg.Server(secret.evaluation_keys(rotations=hg.ckks.sum_rotations(secret.parameters.period)))
+    x = server.bind(secret.encrypt(np.linspace(-1, 1, 64), bound=1.0))
+    with hg.trace() as t:
+        y = x * x
+        z = y * 0.5
+        hg.ckks.mean(x)
+    assert names(t)[:2] == ["multiply", "multiply"]
+    assert "sum_slots" in names(t)[2:]
+    assert [step.level for step in t.steps[:2]] == [y.level, z.level] == [3, 2]
+    assert [step.precision for step in t.steps[:2]] == [y.precision, z.precision]
+    assert t.steps[0].log_scale == math.log2(y.scale)
+    assert all(step.scheme == "CKKS" and step.noise_budget is None for step in t)
+
+
+def test_tfhe() -> None:
+    """Operators with NumPy's names; several results are one step."""
+    secret = hg.SecretKey.generate(tfhe_parameters("digits"))
+    x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt(np.array([1, 2], dtype=np.uint8)))
+    with hg.trace() as t:
+        x + 1
+        divmod(x, 3)
+        hg.tfhe.select(x < 2, x, 5)
+    assert names(t) == ["add", "divmod", "less", "select"]
+    assert [(step.results, step.shape) for step in t] == [(1, (2,)), (2, (2,)), (1, (2,)), (1, (2,))]
+    assert all(step.level is step.noise_budget is None and step.nbytes > 0 for step in t)
+
+
+def test_networks_and_programs(exact: tuple[Any, Any]) -> None:
+    """A network is its operations, a program one step, recorded or replayed."""
+    setup = nn.setup("digits-batch")
+    secret = hg.SecretKey.generate(setup.parameters())
+    server = hg.Server(secret.evaluation_keys())
+    x = server.bind(secret.encrypt(setup.load().arrange(setup.load().blank()), pad=True))
+    with hg.trace() as t:
+        setup.load().evaluate(x)
+    assert names(t)[0] in ("conv2d", "matmul")
+    assert names(t)[-1] == "shrink"
+    assert {"square", "relinearize"} <= set(names(t))
+    assert all(step.where.startswith("networks.py:") for step in t)
+
+    @hg.program
+    def twice(x: Any) -> Any:
+        return (x * x) * 2
+
+    y = exact[1].bind(exact[0].encrypt([1], pad=True))
+    with hg.trace() as t:
+        twice(y)
+        twice(y)
+        twice(y + y)  # of other noise: its Python runs once more, without its work
+    assert names(t) == ["twice", "twice", "add", "twice"]
+
+
+def test_time_is_the_operations_own(exact: tuple[Any, Any]) -> None:
+    """Not that of what the program does in between."""
+    x = exact[1].bind(exact[0].encrypt([1], pad=True))
+    with hg.trace() as t:
+        time.sleep(0.3)
+        x + x
+    assert 0 < t.seconds < 0.25
+
+
+def test_errors_and_ends(exact: tuple[Any, Any]) -> None:
+    """A failed operation is no step; afterwards nothing is followed, in other threads nothing ever."""
+    x = exact[1].bind(exact[0].encrypt([1], pad=True))
+    with hg.trace() as t:
+        with pytest.raises(hg.MissingKeyError):
+            hg.rotate_rows(x, 3)
+        x + 1
+        other = threading.Thread(target=lambda: x + x)
+        other.start()
+        other.join()
+        with hg.trace() as inner:
+            x - 1
+    x * x
+    assert names(t) == ["add", "subtract"]
+    assert names(inner) == ["subtract"]
+    assert sys.getprofile() is None
+
+    def before(frame: FrameType, event: str, argument: Any) -> None:
+        seen.add(frame.f_code.co_name)
+
+    seen: set[str] = set()
+    sys.setprofile(before)
+    try:
+        with hg.trace() as t:
+            x + 1
+        assert sys.getprofile() is before
+    finally:
+        sys.setprofile(None)
+    assert names(t) == ["add"]
+    assert "__add__" in seen
+    with pytest.raises(ZeroDivisionError), hg.trace():
+        _ = 1 // 0
+    assert sys.getprofile() is None
+
+
+def test_table_data_and_html(exact: tuple[Any, Any]) -> None:
+    """A header, a line a step, no column that none has; data for JSON."""
+    x = exact[1].bind(exact[0].encrypt([1], pad=True))
+    with hg.trace() as t:
+        y = x * x
+    header, line = str(t).split("\n")
+    assert header.split() == ["operation", "shape", "level", "noise", "budget", "time", "at"]
+    assert line.split()[:4] == ["1", "multiply", "-", str(y.level)]
+    assert f"{y.noise_budget:.1f} bits" in line
+    assert json.loads(json.dumps(t.data()))[0]["noise_budget"] == y.noise_budget
+    assert "<td>multiply</td>" in t._repr_html_()
+    assert repr(t).startswith("<trace of 1 steps")
+    with hg.trace() as nothing:
+        pass
+    assert str(nothing).split() == ["operation", "shape", "level", "noise", "budget", "precision", "scale", "time", "at"]
+
+
+def test_plots(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise budget as a line, the times as bars; without matplotlib an error that says how to get it."""
+    x = exact[1].bind(exact[0].encrypt([1], pad=True))
+    with hg.trace() as t:
+        y = x * x
+        z = y + 1
+    mpl = pytest.importorskip("matplotlib")
+    mpl.use("agg")
+    axes = t.plot()
+    assert axes.get_lines()[0].get_ydata().tolist() == [y.noise_budget, z.noise_budget]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["multiply", "add"]
+    beside = next(a for a in axes.figure.axes if a is not axes)
+    assert [bar.get_height() for bar in beside.patches] == [1e3 * step.seconds for step in t]
+    assert t.plot(axes) is axes
+    with hg.trace() as nothing:
+        pass
+    nothing.plot()
+    mpl.pyplot.close("all")
+
+
+def test_plots_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence, with what to install."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(hg.HeliographError, match=r"pip install 'heliograph\[plot\]'"):
+        hg.trace().plot()
+
+
+def test_the_picture_of_the_documents_has_its_script() -> None:
+    """And is small."""
+    picture = Path(__file__).parents[2] / "docs" / "pictures" / "trace.svg"
+    assert picture.with_suffix(".py").is_file()
+    assert picture.read_text().count("multiply") >= 3
+    assert picture.stat().st_size < 100_000
