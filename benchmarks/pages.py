@@ -28,6 +28,7 @@ TFHE_ON_TWO = ("h200x2-tfhe-two.json",)
 LEVELLED = ("zen4-levelled.json", "h200-levelled.json")
 RANKS = ("h200x4-ranks.json", "zen4-ranks.json")
 PROGRAMS = ("h200-programs.json", "h200x2-programs.json")
+FORECASTS = ("zen4-forecasts.json",)
 BESIDE = ("h200-beside.json",)
 HELR = ("zen4-helr.json", "h200-helr.json")
 DOUBLECRT = ("zen4-doublecrt.json", "zen4-helib.json", "h200-doublecrt.json", "h200x4-doublecrt.json")
@@ -49,6 +50,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         (RANKS, False, ""),
         ((*DOUBLECRT, *ROWS_15), False, ""),
     ),
+    "docs/watching.md": ((FORECASTS, True, ""),),
     "benchmarks/results/cores.md": ((CORES, True, ""),),
     "benchmarks/results/gpu.md": ((GPU, True, ""),),
     "benchmarks/results/two-gpus.md": (

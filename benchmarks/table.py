@@ -20,6 +20,7 @@ from typing import Any
 
 import beside_tables
 import doublecrt_tables
+import forecasts_tables
 import helr_tables
 import levelled_tables
 import programs_tables
@@ -483,6 +484,8 @@ def kind_of(report: Row) -> str:
         return "helr figures"
     if beside_tables.is_beside(report):
         return "beside figures"
+    if forecasts_tables.is_forecasts(report):
+        return "forecasts figures"
     if programs_tables.is_programs(report):
         return "programs figures"
     if ranks_tables.is_ranks(report):
@@ -506,6 +509,7 @@ WHOLE: dict[str, Callable[[dict[str, Row]], list[str]]] = {
     "doublecrt figures": lambda reports: headed(reports) + doublecrt_tables.whole(reports, seconds),
     "ranks figures": lambda reports: headed(reports) + ranks_tables.whole(reports, seconds),
     "helr figures": lambda reports: headed(reports) + helr_tables.whole(reports, seconds),
+    "forecasts figures": lambda reports: headed(reports) + forecasts_tables.rows(reports, seconds),
     "programs figures": lambda reports: headed(reports) + programs_tables.rows(reports, seconds),
     "beside figures": lambda reports: beside_tables.rows(reports, seconds),
 }

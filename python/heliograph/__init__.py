@@ -35,6 +35,7 @@ from heliograph._shapes import Plaintext, Tensor
 from heliograph._strict import strict
 from heliograph.choose import parameters_for
 from heliograph.clear import ClearTensor
+from heliograph.forecasting import Forecast, forecast
 from heliograph.functions import (
     concatenate,
     conv2d,
@@ -68,6 +69,7 @@ __all__ = [
     "DeviceError",
     "DtypeError",
     "EvaluationKeys",
+    "Forecast",
     "ForkError",
     "FormatError",
     "HeliographError",
@@ -106,6 +108,7 @@ __all__ = [
     "devices",
     "dot",
     "encode",
+    "forecast",
     "join_moduli",
     "load",
     "matmul",

@@ -34,6 +34,20 @@ def _flat(value: Any, what: str) -> tuple[list[Any], Any]:
     )
 
 
+def tensors_in(value: Any) -> list[Any]:
+    """The tensors of operands or results. Raises DtypeError for anything else among them."""
+    return _flat(value, "operands and results")[0]
+
+
+def _operands(tensors: list[Any]) -> Any:
+    return _core.Operands([t._core for t in tensors], [None if t._keys is None else t._keys._core for t in tensors])
+
+
+def operands_of(value: Any) -> Any:
+    """Nested tensors as the engine takes them."""
+    return _operands(tensors_in(value))
+
+
 def _nested(tensors: Iterator[Any], nest: Any) -> Any:
     if isinstance(nest, type):
         return next(tensors)
@@ -144,7 +158,7 @@ class Program(Shown):
         tensors, nest = _flat((args, kwargs), "operands")
         if not tensors:
             raise _core.DtypeError("a program is called with at least one ciphertext tensor")
-        operands = _core.Operands([t._core for t in tensors], [None if t._keys is None else t._keys._core for t in tensors])
+        operands = _operands(tensors)
         if self._loaded is not None:
             if nest != self._loaded[0]:
                 raise _core.MismatchError(
@@ -292,6 +306,13 @@ class Program(Shown):
             return self._label
 
         return str(getattr(self._function, "__name__", type(self._function).__name__))
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What it was recorded from. Raises RecordingError for a program from a file, which has none."""
+        if self._loaded is not None:
+            raise _core.RecordingError("a program from a file has no function; print(program) tells what it takes")
+        return self._function
 
     @property
     def recordings(self) -> int:

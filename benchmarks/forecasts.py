@@ -1,0 +1,144 @@
+"""What `hg.forecast` says of operations of every scheme, beside what they take.
+
+    HELIOGRAPH_THREADS=1 python benchmarks/forecasts.py --out benchmarks/results/mine-forecasts.json
+
+A case is forecast and then timed, in turns: the forecast is made before the first call and of nothing but its operands. Shown is
+the least time of the calls, which others on the machine disturb least, as the forecast's own rates are; and their median.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import run as runner
+
+import heliograph as hg
+
+Function = Callable[[Any], Any]
+
+
+@cache
+def _party(scheme: str) -> tuple[hg.SecretKey, hg.Server]:
+    params: Any = {
+        "bfv": lambda: hg.bfv.parameters("hcnn5-2020"),
+        "bgv": lambda: hg.bgv.parameters("bgv-n14"),
+        "ckks": lambda: hg.ckks.parameters("n14-l8"),
+        "ckks-large": lambda: hg.ckks.parameters("n15-l20"),
+        "tfhe": lambda: hg.tfhe.parameters("2_2"),
+        "boolean": lambda: hg.tfhe.parameters("boolean"),
+    }[scheme]()
+    secret: Any = hg.SecretKey.generate(params)
+    wanted: dict[str, Any] = {}
+    if scheme in ("bfv", "bgv"):
+        wanted = {"rotations": [1, 2, 4, 8]}
+    elif scheme.startswith("ckks"):
+        wanted = {"rotations": hg.ckks.sum_rotations(params.period)}
+    return secret, hg.Server(secret.evaluation_keys(**wanted))
+
+
+def tensor(scheme: str, count: int) -> Any:
+    """So many ciphertexts of 1s; of TFHE so many integers of 8 bits, or booleans."""
+    secret, server = _party(scheme)
+    if scheme == "tfhe":
+        return server.bind(secret.encrypt(np.ones(count, dtype=np.uint8)))  # type: ignore[call-arg,unused-ignore]
+    if scheme == "boolean":
+        return server.bind(secret.encrypt(np.ones(count, dtype=bool)))
+    return server.bind(secret.encrypt(np.ones((count, 2), dtype=int), pad=True))
+
+
+def logistic(x: Any) -> Any:
+    """An inner product with a cubic polynomial after it."""
+    y = hg.ckks.sum_slots(x * 0.01)
+    return y * (y * y * -0.004 + 0.197) + 0.5
+
+
+WEIGHTS = np.random.default_rng(1).integers(-50, 50, (16, 32))
+TABLE = np.arange(256, dtype=np.uint8)
+#: Words, scheme, ciphertexts or elements, function.
+CASES: dict[str, tuple[str, str, int, Function]] = {
+    "bfv-add": ("BFV, 32 additions, N=2^14", "bfv", 32, lambda x: x + x),
+    "bfv-multiply": ("BFV, one multiplication + relinearization, N=2^14", "bfv", 1, lambda x: hg.relinearize(x * x)),
+    "bfv-multiply-8": ("BFV, 8 multiplications + relinearizations, N=2^14", "bfv", 8, lambda x: hg.relinearize(x * x)),
+    "bfv-rotate": ("BFV, 4 hoisted rotations, N=2^14", "bfv", 1, lambda x: hg.rotate_rows(x, [1, 2, 4, 8])),
+    "bfv-matmul": ("BFV, 16 x 32 clear weights, N=2^14", "bfv", 32, lambda x: hg.matmul(WEIGHTS, x)),
+    "bfv-shrink": ("BFV, 8 modulus switches, N=2^14", "bfv", 8, lambda x: hg.shrink(x, 2)),
+    "bgv-multiply": ("BGV, one multiplication + relinearization, N=2^14", "bgv", 1, lambda x: hg.relinearize(x * x)),
+    "ckks-multiply": ("CKKS, one multiplication, N=2^14", "ckks", 1, lambda x: x * x),
+    "ckks-multiply-4": ("CKKS, 4 multiplications, N=2^15, 20 limbs", "ckks-large", 4, lambda x: x * x),
+    "ckks-rotate": ("CKKS, one rotation, N=2^15, 20 limbs", "ckks-large", 1, lambda x: hg.ckks.rotate(x, 1)),
+    "ckks-logistic": ("CKKS, an inner product and a cubic polynomial, N=2^14", "ckks", 1, logistic),
+    "tfhe-and": ("TFHE, 16 gates, set boolean", "boolean", 16, lambda x: hg.tfhe.nand(x[:8], x[8:])),
+    "tfhe-add": ("TFHE, two sums of 8 bits", "tfhe", 2, lambda x: x + x),
+    "tfhe-multiply": ("TFHE, a product of 8 bits", "tfhe", 1, lambda x: x * x),
+    "tfhe-look-up": ("TFHE, a table of 8 bits", "tfhe", 1, lambda x: hg.tfhe.look_up(x, TABLE)),
+}
+
+
+def measure(name: str, seconds: float) -> dict[str, Any]:
+    """One case."""
+    words, scheme, count, function = CASES[name]
+    x = tensor(scheme, count)
+    told = hg.forecast(function, x)
+    function(x).wait()  # what is made once
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 5:
+        start = time.perf_counter()
+        function(x).wait()
+        times.append(time.perf_counter() - start)
+    return {
+        "forecast": name,
+        "what": words,
+        "calls": sum(told.calls.values()),
+        "floor_s": told.floor or None,
+        "forecast_s": told.seconds,
+        "least_s": min(times),
+        "median_s": statistics.median(times),
+        "runs": len(times),
+        "memory_bytes": told.nbytes,
+    }
+
+
+def main() -> None:
+    """Measures, shows and writes."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--only", default="", help="cases whose names begin so, separated by commas")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each case")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    rows = []
+    for name in CASES:
+        if given.only and not name.startswith(tuple(given.only.split(","))):
+            continue
+        row = measure(name, given.seconds)
+        rows.append(row)
+        print(
+            f"{row['what']:56s} forecast {row['forecast_s'] * 1e3:9.3f} ms, takes {row['least_s'] * 1e3:9.3f} ms "
+            f"(median {row['median_s'] * 1e3:9.3f}): {row['forecast_s'] / row['least_s']:.2f}",
+            flush=True,
+        )
+    machine = runner.machine() | {"device": hg.devices()[0], "threads": os.environ.get("HELIOGRAPH_THREADS", "all")}
+    report = {
+        "kind": "forecasts",
+        "machine": machine,
+        "commit": runner.commit(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load": os.getloadavg()[0],
+        "results": rows,
+    }
+    if given.out:
+        given.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""What a computation will take, before it is done: seconds and bytes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from heliograph import _core, ckks, tfhe
+from heliograph._arrays import readable_bytes
+from heliograph._html import Rows, Shown
+from heliograph.functions import relinearize
+from heliograph.recording import Program, operands_of, tensors_in
+
+_IN_CACHE = 1 << 21  # bytes that cost nothing besides
+_LARGE = 1 << 25  # bytes of a result that lies in no cache
+_ALIKE = (0.5, 4.0)  # what measured differs from predicted by, at most: more is a disturbance
+_LONGEST, _FEWEST, _MOST = 0.2, 5, 25  # seconds to measure one operation, and how often
+
+
+@dataclass(frozen=True)
+class Forecast(Shown):
+    """What a computation is expected to take on the device in use. Made by `hg.forecast`."""
+
+    seconds: float | None  #: from measured rates; None where there are none (several devices)
+    floor: float  #: seconds that it cannot take less than by bytes and products; 0 for TFHE
+    nbytes: int  #: memory that it makes at most at a time, its operands not counted
+    result_bytes: int  #: of its results
+    bytes_read: int
+    bytes_written: int
+    products: int  #: modular ones; of TFHE real ones
+    depth: int  #: calls that must come one after another
+    calls: dict[str, int]  #: of the engine, by kernel
+
+    def _rows(self) -> Rows:
+        floor = f", at least {_readable(self.floor)}" if self.floor else ""
+        time_of = "unknown on several devices" if self.seconds is None else f"about {_readable(self.seconds)}{floor}"
+        names = ", ".join(f"{count} {name}" for name, count in sorted(self.calls.items(), key=lambda c: -c[1]))
+        return [
+            ("time", time_of),
+            ("memory", f"at most {readable_bytes(self.nbytes)} at a time, {readable_bytes(self.result_bytes)} of results"),
+            ("moves", f"reads {readable_bytes(self.bytes_read)}, writes {readable_bytes(self.bytes_written)}"),
+            ("products", f"{self.products / 1e6:,.1f} M"),
+            ("calls", f"{sum(self.calls.values())}, {self.depth} in a row: {names or 'nothing'}"),
+        ]
+
+    def __repr__(self) -> str:
+        rows = dict(self._rows())
+        return f"<forecast: {rows['time']}; {rows['memory']}; {rows['moves']}, {rows['products']} products; {rows['calls']} calls>"
+
+
+def _readable(seconds: float) -> str:
+    scale, unit = next(((s, u) for s, u in ((1.0, "s"), (1e3, "ms")) if seconds * s >= 1), (1e6, "us"))
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def forecast(function: Callable[..., Any], *examples: Any) -> Forecast:
+    """What ``function(*examples)`` will take: seconds, bytes, calls. Its Python runs, its work on ciphertexts is not done.
+
+    `function` is as `hg.program` takes it (a `Program` too), of tensors of any scheme; what it takes from clear values (weights, encoded
+    plaintexts) is made. A large computation is asked for without its memory by examples that repeat one ciphertext
+    (``x.broadcast_to((1000,))``). The first forecast for a parameter set measures a few operations of it on the device, for some
+    tenths of a second. docs/watching.md says how near the seconds come.
+
+    Raises what the function raises for these operands, OutOfMemoryError where it would not fit, RecordingError where it cannot be
+    recorded.
+
+    >>> import heliograph as hg
+    >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
+    >>> x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt([1, 2, 3], pad=True))
+    >>> f = hg.forecast(lambda x: hg.relinearize(x * x) + 1, x.broadcast_to((100,)))
+    >>> f.calls["key_switch"], f.seconds > f.floor > 0, f.result_bytes == 100 * x.nbytes
+    (1, True, True)
+    """
+    given = list(tensors_in(examples))
+    if not given:
+        raise _core.DtypeError("a forecast is made with at least one ciphertext tensor")
+    rates = _rates_of(given)
+    core, result_bytes = recorded(function, *examples)
+    return Forecast(
+        seconds=rates.seconds(core, sum(t.nbytes for t in given)),
+        floor=float(core.times[0]),
+        nbytes=int(core.peak_bytes),
+        result_bytes=result_bytes,
+        bytes_read=int(core.bytes_read),
+        bytes_written=int(core.bytes_written),
+        products=int(core.products),
+        depth=int(core.depth),
+        calls=dict(core.calls),
+    )
+
+
+def recorded(function: Callable[..., Any], *examples: Any) -> tuple[Any, int]:
+    """The engine's program of a function that is followed and not performed, and the bytes of its results."""
+    if isinstance(function, Program):
+        function = function.function
+    operands = operands_of(examples)
+    recording = _core.Recording(operands, dry=True)
+    try:
+        value = function(*examples)
+        results = list(tensors_in(value))
+        if not results:
+            raise _core.RecordingError(f"a forecast is of a function that returns tensors, not {type(value).__name__}")
+        return recording.finish([t._core for t in results], []), sum(t.nbytes for t in results)
+    finally:
+        recording.stop()
+
+
+def _measured(function: Callable[..., Any], *operands: Any) -> float:
+    """The least seconds of a call, after a first one that makes what it needs once: whatever disturbs only adds to it."""
+    function(*operands).wait()
+    times: list[float] = []
+    start = time.perf_counter()
+    while len(times) < _FEWEST or (time.perf_counter() - start < _LONGEST and len(times) < _MOST):
+        before = time.perf_counter()
+        function(*operands).wait()
+        times.append(time.perf_counter() - before)
+    return min(times)
+
+
+@dataclass(frozen=True)
+class _Ring:
+    """Of BFV, BGV and CKKS: how a call's prediction by the engine's rates becomes a program's time."""
+
+    factor: float = 1.0  # measured over predicted, of a product
+    host: float = 0.0  # seconds of a call besides
+    byte: float = 0.0  # seconds of a byte of operands, results and what is between that lies in no cache
+
+    def seconds(self, core: Any, operand_bytes: int) -> float | None:
+        predicted = float(core.times[1])
+        if not predicted:
+            return None if sum(core.calls.values()) else 0.0
+        beyond = max(0, operand_bytes + int(core.peak_bytes) - _IN_CACHE)
+        calls: int = sum(core.calls.values())
+        return self.factor * predicted + self.host * calls + self.byte * beyond
+
+
+@dataclass(frozen=True)
+class _Bootstraps:
+    """Of TFHE: layers one after another, each of which takes no less than a bootstrap alone."""
+
+    layer: float  # seconds of a call of one bootstrap
+    product: float  # seconds of a real product, of many bootstraps at once
+
+    def seconds(self, core: Any, operand_bytes: int) -> float | None:
+        layers: int = core.calls.get("evaluate", 0)
+        return max(layers * self.layer, int(core.products) * self.product)
+
+
+_known: dict[tuple[str, str, bool], _Ring | _Bootstraps] = {}
+_lock = threading.Lock()
+
+
+def _rates_of(examples: list[Any]) -> _Ring | _Bootstraps:
+    """Of the examples' parameters, measured at their first use. TFHE's where any of them is of it."""
+    x = next((t for t in examples if isinstance(t, tfhe.Tensor)), examples[0])
+    known = (type(x).__module__, x.parameters.hash, x._keys is not None)
+    with _lock:
+        if known not in _known:
+            _known[known] = _bootstrap_rates(x) if isinstance(x, tfhe.Tensor) else _ring_rates(x)
+        return _known[known]
+
+
+def _ring_rates(x: Any) -> _Ring:
+    if not x.size:
+        return _Ring()
+    one = x.reshape(-1)[:1]
+    core, _ = recorded(lambda a: a + a, one)
+    if not core.times[1]:
+        return _Ring()
+    host = max(0.0, _measured(lambda a: a + a, one) - core.times[1])
+    repeated = one.broadcast_to((max(1, _LARGE // one.nbytes),))
+    several = repeated + repeated
+    core, size = recorded(lambda a: a + a, several)
+    byte = max(0.0, _measured(lambda a: a + a, several) - core.times[1]) / (several.nbytes + size)
+    del several
+    rates = _Ring(1.0, host, byte)
+    for product in _products(one):
+        try:
+            core, _ = recorded(product, one)
+            expected = rates.seconds(core, one.nbytes)
+            factor = _measured(product, one) / expected if expected else 1.0
+        except _core.HeliographError:  # without keys, or on the lowest level
+            continue
+        return _Ring(min(max(factor, _ALIKE[0]), _ALIKE[1]), host, byte)
+    return rates
+
+
+def _products(one: Any) -> Iterator[Callable[[Any], Any]]:
+    """What is measured of them: the first that these operands allow."""
+    if not isinstance(one, ckks.Tensor):
+        yield lambda a: relinearize(a * a)
+    yield lambda a: a * a
+
+
+def _bootstrap_rates(x: Any) -> _Bootstraps:
+    """By one gate of clear values, and by many."""
+    keys = tfhe.tensor.keys_of([x], "a forecast")
+    gate = tfhe.and_
+    one = (tfhe.trivial(keys, [True], bool), tfhe.trivial(keys, [False], bool))
+    core, _ = recorded(gate, *one)
+    layer = _measured(gate, *one) / max(1, core.calls.get("evaluate", 0))
+    many = tuple(t.broadcast_to((int(x.parameters.parallel_bootstraps),)) for t in one)
+    core, _ = recorded(gate, *many)
+    return _Bootstraps(layer, _measured(gate, *many) / max(1, int(core.products)))

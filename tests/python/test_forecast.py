@@ -1,0 +1,137 @@
+"""Forecasts: of every scheme, from counts and measured rates, without doing the work."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph import forecasting
+from tfhe_rig import party
+
+
+@pytest.fixture(scope="module")
+def exact() -> tuple[Any, Any]:
+    """A secret key, and a ciphertext at its server."""
+    secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
+    return secret, hg.Server(secret.evaluation_keys()).bind(secret.encrypt([1, 2, 3], pad=True))
+
+
+def took(function: Any, *operands: Any) -> float:
+    """The least seconds of some calls."""
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        function(*operands).wait()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def near(function: Any, *operands: Any) -> None:
+    """The forecast is right within a factor of six: tests run beside others, benchmarks/forecasts.py measures."""
+    found = hg.forecast(function, *operands).seconds
+    assert found is not None
+    assert 1 / 6 < found / took(function, *operands) < 6
+
+
+def test_exact_schemes(exact: tuple[Any, Any]) -> None:
+    """Seconds near the truth, bytes and calls that are the program's."""
+    x = exact[1]
+
+    def function(x: Any) -> Any:
+        return hg.relinearize(x * x) + x
+
+    near(function, x)
+    f = hg.forecast(function, x)
+    core = hg.program(function, x)._calls[0]
+    assert f.calls == core.calls == {"bfv_multiply": 1, "key_switch": 1, "add": 1}
+    assert (f.nbytes, f.products, f.depth) == (core.peak_bytes, core.products, core.depth)
+    assert (f.bytes_read, f.bytes_written) == (core.bytes_read, core.bytes_written)
+    assert f.result_bytes == function(x).nbytes
+    assert 0 < f.floor < f.seconds
+    assert hg.forecast(hg.program(function), x).calls == f.calls
+
+
+def test_the_work_is_not_done(exact: tuple[Any, Any]) -> None:
+    """A thousand times one ciphertext: neither time nor memory; a thousand times the products."""
+    x = exact[1]
+    hg.forecast(lambda x: x * x, x)  # measures
+    one = hg.forecast(lambda x: x * x, x)
+    start = time.perf_counter()
+    many = hg.forecast(lambda x: x * x, x.broadcast_to((1_000,)))
+    assert time.perf_counter() - start < one.seconds * 1_000 / 2
+    assert many.products == 1_000 * one.products
+    assert many.seconds > 200 * one.seconds
+    with pytest.raises(hg.OutOfMemoryError):
+        hg.forecast(lambda x: x * x, x.broadcast_to((10_000_000,)))
+    assert many.nbytes >= many.result_bytes == 1_000 * one.result_bytes
+
+
+def test_ckks_and_tfhe() -> None:
+    """Rates of their own; several operands and results; a function of nothing but views takes nothing."""
+    secret = hg.SecretKey.generate(hg.ckks.parameters(depth=2, precision=20))
+    x = hg.Server(secret.evaluation_keys()).bind(secret.encrypt([0.5], pad=True))
+    near(lambda a: a * a + a, x)
+    p = party()
+    a, b = p.tensor(np.array([7, 9], dtype=np.uint8)), p.tensor(np.array([3, 4], dtype=np.uint8))
+    near(lambda a, b: a * b, a, b)
+    two = hg.forecast(lambda a, b: (a + b, {"less": a < b}), a, b)
+    assert two.floor == 0 < two.seconds
+    assert two.calls["evaluate"] >= 2
+    assert hg.forecast(lambda a: a.reshape(2, 1), a).seconds == 0
+    assert hg.forecast(lambda a: a.reshape(1), x.reshape(1)).seconds == 0
+
+
+def test_without_keys_and_on_the_lowest_level() -> None:
+    """Products cannot be measured there; sums can be forecast."""
+    secret = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20))
+    for x in (secret.encrypt([0.5], pad=True), secret.encrypt([0.5], pad=True, level=1)):
+        assert hg.forecast(lambda a: a + a, x).seconds > 0
+    with pytest.raises(hg.MissingKeyError):
+        hg.forecast(lambda a: a * a, x)
+
+
+def test_errors(exact: tuple[Any, Any], tmp_path: Path) -> None:
+    """The function's own, and those of what cannot be forecast; nothing stays open."""
+    secret, x = exact
+
+    def fails(x: Any) -> Any:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        hg.forecast(fails, x)
+    with pytest.raises(hg.RecordingError):
+        hg.forecast(lambda a: secret.decrypt(a), x)
+    with pytest.raises(hg.DtypeError, match="tensors"):
+        hg.forecast(lambda a: 3, x)
+    with pytest.raises(hg.DtypeError, match="at least one ciphertext tensor"):
+        hg.forecast(lambda: x)
+    with pytest.raises(hg.DtypeError):
+        hg.forecast(lambda a: a, 3)
+    hg.program(lambda a: a + a, x).save(tmp_path / "p.hgp")
+    with pytest.raises(hg.RecordingError, match="has no function"):
+        hg.forecast(hg.Program.load(tmp_path / "p.hgp"), x)
+    np.testing.assert_array_equal(secret.decrypt(x + x)[:3], [2, 4, 6])
+
+
+def test_what_it_shows(exact: tuple[Any, Any]) -> None:
+    """One line, and a table in notebooks."""
+    f = hg.forecast(lambda x: x + x, exact[1])
+    assert repr(f).startswith("<forecast: about ")
+    assert "1 add" in repr(f)
+    assert "<th>memory</th>" in f._repr_html_()
+
+
+def test_what_measures_is_what_is_forecast(exact: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as slow a device, twice the seconds: the rates are no constants."""
+    x = exact[1]
+    measured = forecasting._measured
+    monkeypatch.setattr(forecasting, "_known", {})
+    before = hg.forecast(lambda x: hg.relinearize(x * x), x).seconds
+    monkeypatch.setattr(forecasting, "_known", {})
+    monkeypatch.setattr(forecasting, "_measured", lambda *what: 3 * measured(*what))
+    assert hg.forecast(lambda x: hg.relinearize(x * x), x).seconds > 1.3 * before
