@@ -55,6 +55,7 @@ from heliograph.functions import (
     sum,
     sum_pool2d,
 )
+from heliograph.host import threads
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, load
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
@@ -129,5 +130,6 @@ __all__ = [
     "sum",
     "sum_pool2d",
     "tfhe",
+    "threads",
     "trace",
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from heliograph import _core
 from heliograph._arrays import described, text_of
 from heliograph._schemes import CHOOSERS, SCHEMES
+from heliograph.host import logger
 
 if TYPE_CHECKING:
     from heliograph import ckks, exact, tfhe
@@ -59,4 +60,6 @@ def parameters_for(function: Callable[[Any], Any], example: Any, *, scheme: str 
     for name in options:
         if name not in known:
             raise _core.ParameterError(f"a set of {scheme} is not found by {described(name)}, but by {', '.join(known)}")
-    return search(function, example, scheme, **options)
+    found = search(function, example, scheme, **options)
+    logger.info("parameters_for chose %r", found)
+    return found

@@ -12,6 +12,7 @@ from heliograph import _core, ckks, tfhe
 from heliograph._arrays import readable_bytes
 from heliograph._html import Rows, Shown
 from heliograph.functions import relinearize
+from heliograph.host import logger
 from heliograph.recording import Program, operands_of, tensors_in
 
 _IN_CACHE = 1 << 21  # bytes that cost nothing besides
@@ -160,6 +161,7 @@ def _rates_of(examples: list[Any]) -> _Ring | _Bootstraps:
     with _lock:
         if known not in _known:
             _known[known] = _bootstrap_rates(x) if isinstance(x, tfhe.Tensor) else _ring_rates(x)
+            logger.debug("rates of %r: %s", x.parameters, _known[known])
         return _known[known]
 
 

@@ -14,6 +14,7 @@ from heliograph._html import Shown
 from heliograph._parameters import Parameters
 from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, sets_of, split_type, type_of_bytes, type_of_file
 from heliograph._shapes import Tensor
+from heliograph.host import log_device, logger
 
 K = TypeVar("K")
 L = TypeVar("L")
@@ -206,6 +207,8 @@ class Server(Shown, Generic[T]):
             raise _core.ParameterError(f"a limit counts bytes, not {described(limit)}")
         self.keys: Any = keys  # of the scheme its user knows
         self.limit = limit
+        log_device()
+        logger.info("server of %r", keys)
 
     @property
     def parameters(self) -> Any:
@@ -236,11 +239,16 @@ class Server(Shown, Generic[T]):
 
         Raises FormatError and its kinds, MismatchError, WrongKeyError; LimitError, before memory is taken, beyond the limit.
         """
-        return self.bind(self.keys._read("load_ciphertext", path_of(path), self._allowed()))
+        return self._taken(self.keys._read("load_ciphertext", path_of(path), self._allowed()))
 
     def from_bytes(self, data: Buffer) -> T:
         """A tensor from bytes, bound to the keys. Raises as `load`."""
-        return self.bind(self.keys._read("ciphertext_from_bytes", data, self._allowed()))
+        return self._taken(self.keys._read("ciphertext_from_bytes", data, self._allowed()))
+
+    def _taken(self, tensor: T) -> T:
+        bound = self.bind(tensor)
+        logger.debug("read %r", bound)
+        return bound
 
     def encode(self, values: Any, **options: Any) -> Any:
         """Plaintexts of these parameters: `hg.encode`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import warnings
 from collections import OrderedDict
@@ -15,6 +16,7 @@ from heliograph._arrays import Buffer, is_whole, path_of, readable_bytes
 from heliograph._html import Rows, Shown
 from heliograph._schemes import SCHEMES, Faced
 from heliograph._shapes import Tensor
+from heliograph.host import logger
 
 
 def _flat(value: Any, what: str) -> tuple[list[Any], Any]:
@@ -173,7 +175,7 @@ class Program(Shown):
                 self._use(key, recorded)
             dry = any(r.shapes == shapes for r in self._recorded.values()) if recorded is None else False
         if recorded is not None:
-            return recorded(operands, tensors)
+            return self._replayed(recorded, operands, tensors)
         recording = _core.Recording(operands, dry=dry)
         try:
             value = self._function(*args, **kwargs)
@@ -185,7 +187,16 @@ class Program(Shown):
         if not dry:
             return value
         del value  # nothing was computed, and its memory serves the replay
-        return recorded(operands, tensors)
+        return self._replayed(recorded, operands, tensors)
+
+    def _replayed(self, recorded: _Recorded, operands: Any, tensors: list[Any]) -> Any:
+        if not logger.isEnabledFor(logging.DEBUG):
+            return recorded(operands, tensors)
+        before = recorded.core.graphs
+        results = recorded(operands, tensors)
+        if before == 0 < recorded.core.graphs:
+            logger.debug("program %s: its first replay as a graph", self._name)
+        return results
 
     def _finish(self, recording: Any, value: Any, shapes: Any, tensors: list[Any]) -> _Recorded:
         """What a recording recorded: with the calls of another one where these are the same."""
@@ -200,6 +211,10 @@ class Program(Shown):
 
     def _use(self, key: Any, recorded: _Recorded) -> None:
         """Keeps it, as what was used last, and no more than the limits."""
+        if key not in self._recorded and logger.isEnabledFor(logging.DEBUG):
+            calls = sum(recorded.core.calls.values())
+            known = any(c.shares_calls_with(recorded.core) for c in self._calls)
+            logger.debug("program %s: %s %d calls", self._name, "other figures for known" if known else "recorded", calls)
         self._recorded[key] = recorded
         self._recorded.move_to_end(key)
         if len(self._recorded) > _FIGURES:
@@ -213,6 +228,7 @@ class Program(Shown):
         for old in [k for k, r in self._recorded.items() if r.core.shares_calls_with(gone)]:
             del self._recorded[old]
         self._dropped += 1
+        logger.debug("program %s: a recording of %d calls is dropped", self._name, sum(gone.calls.values()))
         if self._dropped == 1:
             warnings.warn(
                 f"{self._name} needed more than {self._limit} recordings, for operands of different shapes or levels: those used "

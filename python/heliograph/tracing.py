@@ -21,7 +21,18 @@ _PACKAGE = str(Path(__file__).parent) + "/"
 _COMPOSED = tuple(_PACKAGE + part for part in ("nn/", "cli/", "ckks/statistics.py", "choose.py"))
 #: Methods that compute nothing.
 _VIEWS = frozenset(
-    ("reshape", "transpose", "T", "broadcast_to", "__getitem__", "__pos__", "bind", "split_moduli", "join_moduli")
+    (
+        "reshape",
+        "transpose",
+        "T",
+        "broadcast_to",
+        "__getitem__",
+        "__pos__",
+        "bind",
+        "split_moduli",
+        "join_moduli",
+        "of_tensors",
+    )
 )
 _NAMES = {
     **{right: name for name, (_, right) in OPERATORS.items()},
