@@ -35,7 +35,7 @@ from heliograph._shapes import Plaintext, Tensor
 from heliograph._strict import strict
 from heliograph.choose import parameters_for
 from heliograph.clear import ClearTensor
-from heliograph.forecasting import Forecast, forecast
+from heliograph.forecasting import Costs, Forecast, forecast
 from heliograph.functions import (
     concatenate,
     conv2d,
@@ -66,6 +66,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CancelledError",
     "ClearTensor",
+    "Costs",
     "DamagedFileError",
     "DeviceError",
     "DtypeError",

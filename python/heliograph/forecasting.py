@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from heliograph import _core, ckks, tfhe
-from heliograph._arrays import readable_bytes
+import numpy as np
+
+from heliograph import _core
+from heliograph._arrays import described, is_real, is_whole, readable_bytes
 from heliograph._html import Rows, Shown
 from heliograph.functions import relinearize
 from heliograph.host import logger
@@ -50,6 +52,45 @@ class Forecast(Shown):
     def __repr__(self) -> str:
         rows = dict(self._rows())
         return f"<forecast: {rows['time']}; {rows['memory']}; {rows['moves']}, {rows['products']} products; {rows['calls']} calls>"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one computation may take at most, by its forecast: of a `Server`. None: as much as it does."""
+
+    seconds: float | None = None  #: of the device to itself
+    nbytes: int | None = None  #: memory made at a time
+    result_bytes: int | None = None  #: of its results in memory
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "nbytes", "result_bytes"):
+            given = getattr(self, name)
+            wanted = "a number of seconds" if name == "seconds" else "a number of bytes"
+            if given is None:
+                continue
+            if not (is_real(given) if name == "seconds" else is_whole(given)):
+                raise _core.DtypeError(f"{name} is {wanted}, not {described(given)}")
+            if not given >= 0:
+                raise _core.ParameterError(f"{name} is {wanted}, from 0 on, not {described(given)}")
+
+    def require(self, asked: Forecast) -> None:
+        """Raises LimitError for a forecast that is beyond any of them, or of no known time where that has a limit."""
+        for limit, take, words in (
+            (self.result_bytes, asked.result_bytes, "its results"),
+            (self.nbytes, asked.nbytes, "its memory"),
+        ):
+            if limit is not None and take > limit:
+                raise _core.LimitError(
+                    f"{words} would take {readable_bytes(take)}; this server allows {readable_bytes(limit)}"
+                )
+        if self.seconds is None:
+            return
+        if asked.seconds is None:
+            raise _core.LimitError("nothing forecasts seconds on several devices, and this server has a limit of them")
+        if asked.seconds > self.seconds:
+            raise _core.LimitError(
+                f"it would take about {_readable(asked.seconds)}; this server allows {_readable(self.seconds)}"
+            )
 
 
 def _readable(seconds: float) -> str:
@@ -154,13 +195,17 @@ _known: dict[tuple[str, str, bool], _Ring | _Bootstraps] = {}
 _lock = threading.Lock()
 
 
+def _bootstraps(x: Any) -> bool:
+    return bool(x.parameters.scheme == "TFHE")
+
+
 def _rates_of(examples: list[Any]) -> _Ring | _Bootstraps:
     """Of the examples' parameters, measured at their first use. TFHE's where any of them is of it."""
-    x = next((t for t in examples if isinstance(t, tfhe.Tensor)), examples[0])
-    known = (type(x).__module__, x.parameters.hash, x._keys is not None)
+    x = next((t for t in examples if _bootstraps(t)), examples[0])
+    known = (x.parameters.scheme, x.parameters.hash, x._keys is not None)
     with _lock:
         if known not in _known:
-            _known[known] = _bootstrap_rates(x) if isinstance(x, tfhe.Tensor) else _ring_rates(x)
+            _known[known] = _bootstrap_rates(x) if _bootstraps(x) else _ring_rates(x)
             logger.debug("rates of %r: %s", x.parameters, _known[known])
         return _known[known]
 
@@ -179,31 +224,31 @@ def _ring_rates(x: Any) -> _Ring:
     byte = max(0.0, _measured(lambda a: a + a, several) - core.times[1]) / (several.nbytes + size)
     del several
     rates = _Ring(1.0, host, byte)
-    for product in _products(one):
-        try:
-            core, _ = recorded(product, one)
-            expected = rates.seconds(core, one.nbytes)
-            factor = _measured(product, one) / expected if expected else 1.0
-        except _core.HeliographError:  # without keys, or on the lowest level
-            continue
-        return _Ring(min(max(factor, _ALIKE[0]), _ALIKE[1]), host, byte)
-    return rates
+    try:
+        core, _ = recorded(_product, one)
+        expected = rates.seconds(core, one.nbytes)
+        factor = _measured(_product, one) / expected if expected else 1.0
+    except _core.HeliographError:  # without keys, or on the lowest level: products are not asked for either
+        return rates
+    return _Ring(min(max(factor, _ALIKE[0]), _ALIKE[1]), host, byte)
 
 
-def _products(one: Any) -> Iterator[Callable[[Any], Any]]:
-    """What is measured of them: the first that these operands allow."""
-    if not isinstance(one, ckks.Tensor):
-        yield lambda a: relinearize(a * a)
-    yield lambda a: a * a
+def _product(one: Any) -> Any:
+    return relinearize(one * one)
 
 
 def _bootstrap_rates(x: Any) -> _Bootstraps:
     """By one gate of clear values, and by many."""
-    keys = tfhe.tensor.keys_of([x], "a forecast")
-    gate = tfhe.and_
-    one = (tfhe.trivial(keys, [True], bool), tfhe.trivial(keys, [False], bool))
-    core, _ = recorded(gate, *one)
-    layer = _measured(gate, *one) / max(1, core.calls.get("evaluate", 0))
+    if x._keys is None:
+        raise _core.MissingKeyError("a forecast of TFHE needs evaluation keys: load a tensor through a Server")
+    clear = x._scheme.call("trivial")
+    one = tuple(type(x)(clear(x._keys._core, np.array([bit], dtype=np.uint64), "bool"), x._keys) for bit in (1, 0))
+    core, _ = recorded(_gate, *one)
+    layer = _measured(_gate, *one) / max(1, core.calls.get("evaluate", 0))
     many = tuple(t.broadcast_to((int(x.parameters.parallel_bootstraps),)) for t in one)
-    core, _ = recorded(gate, *many)
-    return _Bootstraps(layer, _measured(gate, *many) / max(1, int(core.products)))
+    core, _ = recorded(_gate, *many)
+    return _Bootstraps(layer, _measured(_gate, *many) / max(1, int(core.products)))
+
+
+def _gate(a: Any, b: Any) -> Any:
+    return a & b

@@ -5,7 +5,7 @@ The schemes' own classes add what their values and evaluation keys are; making, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from heliograph import _core
@@ -14,10 +14,12 @@ from heliograph._html import Shown
 from heliograph._parameters import Parameters
 from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, sets_of, split_type, type_of_bytes, type_of_file
 from heliograph._shapes import Tensor
+from heliograph.forecasting import Costs, forecast
 from heliograph.host import log_device, logger
 
 K = TypeVar("K")
 L = TypeVar("L")
+R = TypeVar("R")
 if TYPE_CHECKING:  # Python 3.11's have no defaults
     from typing_extensions import TypeVar as DefaultedTypeVar
 
@@ -196,9 +198,10 @@ class Server(Shown, Generic[T]):
 
     `limit` is how many bytes of memory one tensor from a file or message may take (`Tensor.nbytes`: seeds expanded; an axis of
     length zero counts as one); None: as many as the device has left at the time. What the file holds is within it too.
+    `costs` is what a computation may take that is asked for by `compute`; None: whatever it takes.
     """
 
-    def __init__(self, keys: EvaluationKeys[Any, T], *, limit: int | None = None) -> None:
+    def __init__(self, keys: EvaluationKeys[Any, T], *, limit: int | None = None, costs: Costs | None = None) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise _core.DtypeError(f"a server is made from evaluation keys, not {type(keys).__name__}")
         if limit is not None and not is_whole(limit):
@@ -206,7 +209,10 @@ class Server(Shown, Generic[T]):
         if limit is not None and limit < 0:
             raise _core.ParameterError(f"a limit counts bytes, not {described(limit)}")
         self.keys: Any = keys  # of the scheme its user knows
+        if costs is not None and not isinstance(costs, Costs):
+            raise _core.DtypeError(f"what computations may take is hg.Costs(...), not {described(costs)}")
         self.limit = limit
+        self.costs = costs
         log_device()
         logger.info("server of %r", keys)
 
@@ -249,6 +255,25 @@ class Server(Shown, Generic[T]):
         bound = self.bind(tensor)
         logger.debug("read %r", bound)
         return bound
+
+    def compute(self, function: Callable[..., R], *operands: Any) -> R:
+        """``function(*operands)``, of tensors at this server, unless its forecast is beyond `costs`: then LimitError, before
+        anything is computed; the operands are as they were. `function` is as `hg.forecast` takes it, a program too.
+
+        >>> import heliograph as hg
+        >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20))
+        >>> server = hg.Server(secret.evaluation_keys(), costs=hg.Costs(result_bytes=1 << 20))
+        >>> x = server.bind(secret.encrypt([1, 2, 3], pad=True))
+        >>> server.compute(lambda x: x * x, x).shape
+        ()
+        >>> server.compute(lambda x: x * x, x.broadcast_to((1000,)))
+        Traceback (most recent call last):
+            ...
+        heliograph._core.LimitError: its results would take 562.5 MiB; this server allows 1.0 MiB
+        """
+        if self.costs is not None:
+            self.costs.require(forecast(function, *operands))
+        return function(*operands)
 
     def encode(self, values: Any, **options: Any) -> Any:
         """Plaintexts of these parameters: `hg.encode`."""

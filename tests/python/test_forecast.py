@@ -135,3 +135,48 @@ def test_what_measures_is_what_is_forecast(exact: tuple[Any, Any], monkeypatch: 
     monkeypatch.setattr(forecasting, "_known", {})
     monkeypatch.setattr(forecasting, "_measured", lambda *what: 3 * measured(*what))
     assert hg.forecast(lambda x: hg.relinearize(x * x), x).seconds > 1.3 * before
+
+
+def test_a_server_refuses_what_costs_too_much(exact: tuple[Any, Any]) -> None:
+    """Before it is computed, with what it would take; what is within the limits is computed."""
+    secret, x = exact
+    keys = x._keys
+
+    def square(x: Any) -> Any:
+        return hg.relinearize(x * x)
+
+    told = hg.forecast(square, x)
+    many = x.broadcast_to((200,))
+    for costs, message in (
+        (hg.Costs(result_bytes=told.result_bytes), "its results would take .* MiB; this server allows .* KiB"),
+        (hg.Costs(nbytes=told.nbytes), "its memory would take"),
+        (hg.Costs(seconds=told.seconds * 10), "it would take about .*; this server allows .* ms"),
+    ):
+        server = hg.Server(keys, costs=costs)
+        y = server.compute(square, server.bind(x))
+        np.testing.assert_array_equal(secret.decrypt(y)[:3], [1, 4, 9])
+        with pytest.raises(hg.LimitError, match=message):
+            server.compute(square, many)
+        np.testing.assert_array_equal(secret.decrypt(server.compute(hg.program(square), x))[:3], [1, 4, 9])
+        np.testing.assert_array_equal(secret.decrypt(many[7])[:3], [1, 2, 3])
+    assert hg.Server(keys).compute(square, many).shape == (200,)
+    seen = []
+    with pytest.raises(hg.LimitError):
+        hg.Server(keys, costs=hg.Costs(seconds=0)).compute(lambda x: seen.append(x) or square(x), x)
+    assert len(seen) == 1  # followed, not done
+
+
+def test_no_costs(exact: tuple[Any, Any]) -> None:
+    """Typed errors for what is no limit; none that lets through what nobody can tell."""
+    for wrong in ({"seconds": "1"}, {"nbytes": 1.5}, {"result_bytes": True}):
+        with pytest.raises(hg.DtypeError):
+            hg.Costs(**wrong)
+    for wrong in ({"seconds": -1.0}, {"seconds": float("nan")}, {"nbytes": -1}):
+        with pytest.raises((hg.ParameterError, hg.DtypeError)):
+            hg.Costs(**wrong)
+    with pytest.raises(hg.DtypeError, match=r"hg\.Costs"):
+        hg.Server(exact[1]._keys, costs=3)
+    unknown = hg.forecast(lambda x: x + x, exact[1])
+    with pytest.raises(hg.LimitError, match="several devices"):
+        hg.Costs(seconds=1.0).require(hg.Forecast(**(vars(unknown) | {"seconds": None})))
+    hg.Costs(nbytes=1 << 40).require(hg.Forecast(**(vars(unknown) | {"seconds": None})))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,3 +119,17 @@ def test_several_threads_compute_with_the_same_objects(exact: tuple[Any, Any]) -
     for t in several:
         t.join()
     assert found == [expected] * 20
+
+
+def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/watching.md, block after block, as one reads it."""
+    page = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
+    program = "\n".join(re.findall(r"```python\n(.*?)```", page, re.S))
+    assert "logging.basicConfig" in program
+    told: dict[str, Any] = {}
+    exec(program.replace("logging.basicConfig(level=logging.INFO)", ""), told)
+    said = capsys.readouterr().out
+    assert "rotate_rows" in said
+    assert "<forecast: about" in said
+    assert told["first"]["name"] == "encrypt"
+    np.testing.assert_array_equal(told["secret"].decrypt(told["y"])[:4], [0, 1, 4, 9])
