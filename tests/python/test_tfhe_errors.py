@@ -28,7 +28,7 @@ DTYPES: dict[str, tuple[Attempt, str]] = {
     "a float dtype": (lambda p: p.tensor(U8).astype(float), "float64"),
     "an integer condition": (lambda p: hg.tfhe.select(p.tensor(U8), p.tensor(U8), 1), "boolean"),
     "a clear condition": (lambda p: hg.tfhe.select(True, p.tensor(U8), 1), "condition"),
-    "a wide index": (lambda p: hg.tfhe.look_up(p.tensor(U8, "uint16"), [1, 2]), "at most 8 bits"),
+    "a wide index": (lambda p: hg.tfhe.look_up(p.tensor(U8, "uint24"), [1, 2]), "at most 16 bits, not uint24"),
     "gates of integers": (lambda p: hg.tfhe.and3(p.tensor(U8), p.tensor(U8), p.tensor(U8)), "booleans"),
     "half a digit": (lambda p: p.tensor(U8, "uint7"), "uint7 does not fit this set: its integers have a multiple of 2 bits"),
     "a clear sum": (lambda p: hg.tfhe.sum(U8), "trivial"),
