@@ -4,7 +4,7 @@ A data owner makes parameters and a secret key, encrypts arrays, and gives a ser
 computes on ciphertext tensors with NumPy's names; only the secret key decrypts.
 """
 
-from heliograph import bfv, bgv, ckks, tfhe
+from heliograph import bfv, bgv, ckks, nn, tfhe
 from heliograph._core import (
     CancelledError,
     DamagedFileError,
@@ -115,6 +115,7 @@ __all__ = [
     "load",
     "matmul",
     "multiply",
+    "nn",
     "parameters_for",
     "program",
     "ranks",

@@ -18,7 +18,7 @@ from heliograph._shapes import OPERATORS, Tensor
 
 _PACKAGE = str(Path(__file__).parent) + "/"
 #: Files whose functions are made of operations: these are the steps, not the function.
-_COMPOSED = tuple(_PACKAGE + part for part in ("nn/", "cli/", "ckks/statistics.py", "choose.py"))
+_COMPOSED = tuple(_PACKAGE + part for part in ("nn/", "cli/", "ckks/statistics.py"))
 #: Methods that compute nothing.
 _VIEWS = frozenset(
     (

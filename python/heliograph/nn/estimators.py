@@ -1,0 +1,404 @@
+"""Models that scikit-learn has fitted, on encrypted features: linear ones and multilayer perceptrons, by CKKS.
+
+A feature lies in a ciphertext, a sample in each slot: a layer is one matrix product along the ciphertexts, without rotations, and
+takes as long for one sample as for all the slots hold. Only attributes of the estimators are read: scikit-learn is not imported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heliograph import _core, ckks
+from heliograph._arrays import complexes, count_of, described, real
+from heliograph._html import Rows, Shown
+from heliograph.functions import matmul
+
+Floats = npt.NDArray[np.float64]
+#: Those whose predictions are a matrix product: regressors, and classifiers by the largest product.
+_REGRESSORS = frozenset(
+    (
+        *(
+            "LinearRegression",
+            "Ridge",
+            "RidgeCV",
+            "Lasso",
+            "LassoCV",
+            "ElasticNet",
+            "ElasticNetCV",
+            "SGDRegressor",
+            "LinearSVR",
+        ),
+        *("HuberRegressor", "BayesianRidge", "ARDRegression"),
+    )
+)
+_CLASSIFIERS = frozenset(
+    (
+        *(
+            "LogisticRegression",
+            "LogisticRegressionCV",
+            "RidgeClassifier",
+            "RidgeClassifierCV",
+            "LinearSVC",
+            "SGDClassifier",
+        ),
+        *("Perceptron", "LinearDiscriminantAnalysis"),
+    )
+)
+_PERCEPTRONS = frozenset(("MLPClassifier", "MLPRegressor"))
+_AFFINE = frozenset(("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "PCA"))  # steps before them
+_PROBABLE = frozenset(("LogisticRegression", "LogisticRegressionCV", "LinearDiscriminantAnalysis", "MLPClassifier"))
+_ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
+    "relu": lambda z: np.maximum(z, 0),
+    "tanh": np.tanh,
+    "logistic": lambda z: 1 / (1 + np.exp(-z)),
+}
+_GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # of a fit: beside the calibration data, evenly over the interval
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A polynomial in place of a function, on the interval of what the calibration data gave."""
+
+    name: str
+    low: float
+    high: float
+    coefficients: tuple[float, ...]  #: of Chebyshev polynomials on that interval
+    largest_error: float  #: on the calibration data
+    mean_error: float  #: root of the mean square there
+
+    @property
+    def degree(self) -> int:
+        """Of the polynomial."""
+        return len(self.coefficients) - 1
+
+    @property
+    def depth(self) -> int:
+        """Levels that it takes."""
+        return ckks.polynomial_depth(self.degree)
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A matrix product and what is done to its outputs. Those of an activation come in [-1, 1], its interval."""
+
+    weight: Floats  #: [outputs, inputs]
+    bias: Floats
+    activation: Activation | None = None
+
+    def clear(self, x: Floats) -> Floats:
+        """Of x [inputs, samples]."""
+        z: Floats = self.weight @ x + self.bias[:, None]
+        if self.activation is None:
+            return z
+        return np.asarray(np.polynomial.chebyshev.chebval(z, self.activation.coefficients), dtype=np.float64)
+
+    def encrypted(self, x: ckks.Tensor) -> ckks.Tensor:
+        """The same of a tensor (inputs,)."""
+        z = matmul(self.weight, x, self.bias, axis=0)
+        return z if self.activation is None else ckks.polynomial(z, list(self.activation.coefficients), "chebyshev")
+
+
+@dataclass(frozen=True)
+class Report(Shown):
+    """How near a model is to the estimator it was made of, on the calibration data, before any encryption."""
+
+    samples: int
+    largest_error: float  #: of a prediction, or of a classifier's decision value
+    mean_error: float  #: root of the mean square
+    agreement: float | None  #: share of samples of the same class; None for regressors
+    activations: tuple[Activation, ...] = field(default=())
+
+    def _rows(self) -> Rows:
+        rows = [
+            ("calibration", f"{self.samples:,} samples"),
+            ("error", f"{self.largest_error:.2g} at most, {self.mean_error:.2g} in the root mean square"),
+        ]
+        if self.agreement is not None:
+            rows.append(("same class", f"{100 * self.agreement:.2f}%"))
+        for number, a in enumerate(self.activations, start=1):
+            rows.append(
+                (
+                    f"layer {number}",
+                    f"{a.name} on [{a.low:.3g}, {a.high:.3g}] by degree {a.degree}: error {a.largest_error:.2g} at most, "
+                    f"{a.mean_error:.2g} in the root mean square",
+                )
+            )
+        return rows
+
+    def __str__(self) -> str:
+        return "\n".join(f"{label:>14}  {text}" for label, text in self._rows())
+
+
+class Model(Shown):
+    """A fitted estimator for encrypted features. Made by `from_sklearn`; called with a tensor of shape (features,)."""
+
+    def __init__(
+        self, name: str, layers: tuple[Dense, ...], classes: npt.NDArray[Any] | None, probable: bool, largest: float
+    ) -> None:
+        self.name = name
+        self.layers = layers
+        #: The classes in the order of decision values; None of a regressor.
+        self.classes = classes
+        self._probable = probable
+        self._largest = largest  # of all values on the way, on the calibration data
+        self.report = Report(0, 0.0, 0.0, None)
+
+    @property
+    def features(self) -> int:
+        """Ciphertexts that it takes."""
+        return int(self.layers[0].weight.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """Ciphertexts that it gives: predictions, or decision values (one of two classes)."""
+        return int(self.layers[-1].weight.shape[0])
+
+    @property
+    def depth(self) -> int:
+        """Levels that it takes."""
+        return sum(1 + (0 if layer.activation is None else layer.activation.depth) for layer in self.layers)
+
+    def parameters(self, *, precision: int = 25, samples: int = 0) -> ckks.Parameters:
+        """The smallest set of CKKS for it: with `precision` bits after the point in each product, and slots for so many samples.
+
+        Values on the way may be twice as large as the calibration data made them; nothing notices larger ones. Evaluation keys need
+        no rotations. Raises ParameterError.
+        """
+        bits = max(1, math.ceil(math.log2(max(self._largest, 1.0)))) + 1
+        count = count_of(samples, "samples")
+        slots = 1 << (count - 1).bit_length() if count else 0  # so many are repeated, and no place is empty
+        return ckks.parameters(depth=self.depth, precision=precision, integer_bits=bits, slots=slots)
+
+    def encrypt(self, key: ckks.SecretKey | ckks.PublicKey, samples: Any) -> ckks.Tensor:
+        """Samples [count, features] as a tensor (features,). They are repeated to fill the slots: an empty slot would be a sample of
+        zeros, which may be far from all others, and a value that outgrows its modulus in one slot spoils all of them.
+
+        Raises ShapeError for none or more than there are slots, DtypeError, ParameterError for slots that are no power of two.
+        """
+        x, slots = self._columns(samples), key.parameters.slots
+        if slots != key.parameters.period:
+            raise _core.ParameterError(f"a set of {slots:,} slots leaves places empty: model.parameters has a power of two")
+        if not 1 <= x.shape[1] <= slots:
+            raise _core.ShapeError(f"{x.shape[1]:,} samples for {slots:,} slots")
+        return key.encrypt(np.ascontiguousarray(x[:, np.arange(slots) % x.shape[1]]))
+
+    def _columns(self, samples: Any) -> Floats:
+        return _matrix(samples, self.features, "the samples").T
+
+    def __call__(self, x: ckks.Tensor) -> ckks.Tensor:
+        """Predictions or decision values (outputs,) of encrypted features (features,), each ciphertext's slots the samples.
+
+        Raises ShapeError, LevelError, MissingKeyError.
+        """
+        if not isinstance(x, ckks.Tensor):
+            raise _core.DtypeError(f"a model takes a tensor of CKKS, not {type(x).__name__}")
+        if x.shape != (self.features,):
+            raise _core.ShapeError(
+                f"{self.name} takes a tensor of shape ({self.features},), a ciphertext for each feature, not {x.shape}: "
+                "model.encrypt(key, samples)"
+            )
+        for layer in self.layers:
+            x = layer.encrypted(x)
+        return x
+
+    def clear(self, samples: Any) -> Floats:
+        """What the encrypted run would give but for CKKS's error [outputs, count], of clear samples [count, features]."""
+        x = self._columns(samples)
+        for layer in self.layers:
+            x = layer.clear(x)
+        return x
+
+    def predict(self, values: Any) -> npt.NDArray[Any]:
+        """The estimator's predictions of decrypted values [outputs, count], or of some of their columns."""
+        found = self._values(values)
+        if self.classes is None:
+            return found[0] if self.outputs == 1 else found.T
+        chosen = (found[0] > 0).astype(int) if self.outputs == 1 else found.argmax(0)
+        return np.asarray(self.classes[chosen])
+
+    def predict_proba(self, values: Any) -> Floats:
+        """Probabilities of the classes [count, classes] of decrypted values. Raises DtypeError for estimators without."""
+        if not self._probable:
+            raise _core.DtypeError(f"{self.name} has no probabilities")
+        found = self._values(values)
+        if self.outputs == 1:
+            positive = 1 / (1 + np.exp(-found[0]))
+            return np.stack([1 - positive, positive], axis=1)
+        raised = np.exp(found - found.max(0))
+        return np.asarray((raised / raised.sum(0)).T)
+
+    def _values(self, values: Any) -> Floats:
+        found = complexes(values, "decrypted values")[0].real
+        if found.ndim != 2 or len(found) != self.outputs:
+            raise _core.ShapeError(f"{self.name} gives values [{self.outputs}, samples], not of shape {found.shape}")
+        return found
+
+    def _rows(self) -> Rows:
+        sizes = " -> ".join(str(n) for n in (self.features, *(len(layer.weight) for layer in self.layers)))
+        return [("of", self.name), ("layers", sizes), ("levels", str(self.depth)), *self.report._rows()]
+
+    def __repr__(self) -> str:
+        rows = dict(self._rows())
+        same = f", {rows['same class']} in the same class" if "same class" in rows else ""
+        return f"<model of {self.name}: {rows['layers']}, {self.depth} levels, error {self.report.largest_error:.2g}{same}>"
+
+
+def from_sklearn(estimator: Any, calibration: Any, *, degree: int = 7, margin: float = 1.25) -> Model:
+    """A fitted estimator of scikit-learn as a model for encrypted features, by CKKS.
+
+    Linear models (LinearRegression, Ridge, Lasso, ElasticNet, SGDRegressor, LinearSVR, LogisticRegression, RidgeClassifier, LinearSVC,
+    SGDClassifier and others) and multilayer perceptrons (MLPClassifier, MLPRegressor), alone or at the end of a Pipeline whose
+    steps scale (StandardScaler, MinMaxScaler, MaxAbsScaler, PCA).
+
+    `calibration` are samples [count, features] like those that will come, such as the training data. They tell how large values become,
+    and the intervals on which activations are polynomials: of `degree`, fitted by least squares, `margin` times as wide as the
+    values seen. Beyond its interval a polynomial is far from its function, nothing notices, and a value that outgrows its modulus there
+    spoils the other samples of its ciphertext. `report` says how near the model is on the calibration data. Softmax and the logistic function at the end are left to the client (`predict_proba`).
+
+    Raises DtypeError for other estimators, ParameterError for one that is not fitted, ShapeError.
+
+    >>> import heliograph as hg
+    >>> from sklearn.linear_model import LinearRegression  # doctest: +SKIP
+    >>> model = hg.nn.from_sklearn(LinearRegression().fit(samples, targets), samples)  # doctest: +SKIP
+    >>> secret = hg.SecretKey.generate(model.parameters(samples=len(samples)))  # doctest: +SKIP
+    >>> x = hg.Server(secret.evaluation_keys()).bind(model.encrypt(secret, samples))  # doctest: +SKIP
+    >>> predictions = model.predict(secret.decrypt(model(x)))[: len(samples)]  # doctest: +SKIP
+    """
+    degree = count_of(degree, "degree", 1)
+    margin = real(margin, "the margin")
+    if not 1 <= margin < math.inf:
+        raise _core.ParameterError(f"a margin is a factor of at least 1, not {described(margin)}")
+    steps, last = _steps(estimator)
+    kind = _kind(last, _REGRESSORS | _CLASSIFIERS | _PERCEPTRONS)
+    weights, biases = _linear(last) if kind not in _PERCEPTRONS else _perceptron(last)
+    features = int(getattr(estimator, "n_features_in_", len(weights[0].T)))
+    samples = _matrix(calibration, features, "the calibration data")
+    if not len(samples):
+        raise _core.ShapeError("the calibration data are no samples")
+    for step in reversed(steps):
+        weights[0], biases[0] = _after(step, weights[0], biases[0])
+    name = str(getattr(last, "activation", "identity"))
+    layers, largest = _fitted(weights, biases, name, samples.T, degree, margin)
+    probable = kind in _PROBABLE and not (getattr(last, "solver", "") == "liblinear" and len(biases[-1]) > 1)
+    classes = getattr(last, "classes_", None) if kind not in _REGRESSORS | {"MLPRegressor"} else None
+    model = Model(kind, layers, None if classes is None else np.asarray(classes), probable, largest)
+    model.report = _compared(model, weights, biases, name, samples)
+    return model
+
+
+def _kind(estimator: Any, known: frozenset[str]) -> str:
+    """The class's name in scikit-learn. Raises DtypeError for what is none of those known."""
+    for base in type(estimator).__mro__:
+        if base.__module__.split(".")[0] == "sklearn" and base.__name__ in known:
+            return base.__name__
+    raise _core.DtypeError(f"{type(estimator).__name__} is none of the estimators known here: {', '.join(sorted(known))}")
+
+
+def _steps(estimator: Any) -> tuple[list[Any], Any]:
+    """A pipeline's transformations and its last step; without a pipeline none."""
+    if not any(base.__name__ == "Pipeline" for base in type(estimator).__mro__):
+        return [], estimator
+    steps = [step for _, step in estimator.steps if step is not None and step != "passthrough"]
+    for step in steps[:-1]:
+        _kind(step, _AFFINE)
+        if getattr(step, "clip", False):
+            raise _core.DtypeError(f"{type(step).__name__} with clip=True is no linear function of the features")
+    return steps[:-1], steps[-1]
+
+
+def _fitted_attribute(estimator: Any, name: str) -> Any:
+    if getattr(estimator, name, None) is None:
+        raise _core.ParameterError(f"this {type(estimator).__name__} is not fitted")
+    return getattr(estimator, name)
+
+
+def _linear(estimator: Any) -> tuple[list[Floats], list[Floats]]:
+    weight = np.atleast_2d(np.asarray(_fitted_attribute(estimator, "coef_"), dtype=np.float64))
+    bias = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
+    return [weight], [np.broadcast_to(bias, (len(weight),)).astype(np.float64)]
+
+
+def _perceptron(estimator: Any) -> tuple[list[Floats], list[Floats]]:
+    weights = [np.asarray(w, dtype=np.float64).T for w in _fitted_attribute(estimator, "coefs_")]
+    if getattr(estimator, "out_activation_", "") == "logistic" and len(weights[-1]) > 1:
+        raise _core.DtypeError("a perceptron of several labels at once is not known here")
+    return weights, [np.asarray(b, dtype=np.float64) for b in estimator.intercepts_]
+
+
+def _after(step: Any, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
+    """The layer after a scaling as one of what comes before it."""
+    count = _fitted_attribute(step, "n_features_in_")
+    at_zero = np.asarray(step.transform(np.zeros((1, count))), dtype=np.float64)[0]
+    linear = np.asarray(step.transform(np.eye(count)), dtype=np.float64) - at_zero
+    return weight @ linear.T, bias + weight @ at_zero
+
+
+def _fitted(
+    weights: list[Floats], biases: list[Floats], name: str, x: Floats, degree: int, margin: float
+) -> tuple[tuple[Dense, ...], float]:
+    """Layers with polynomials, fitted one after the other on what the ones before give; the largest value on the way."""
+    layers: list[Dense] = []
+    largest = float(np.abs(x).max(initial=0))
+    for number, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        z = weight @ x + bias[:, None]
+        layer = Dense(weight, bias)
+        if number + 1 < len(weights) and name != "identity":
+            activation = _polynomial(name, z.ravel(), degree, margin)
+            middle, half = (activation.high + activation.low) / 2, (activation.high - activation.low) / 2
+            layer = Dense(weight / half, (bias - middle) / half, activation)
+        x = layer.clear(x)
+        largest = max(largest, float(np.abs(x).max(initial=0)))
+        layers.append(layer)
+    return tuple(layers), largest
+
+
+def _polynomial(name: str, z: Floats, degree: int, margin: float) -> Activation:
+    """The least-squares fit on the data, with some weight everywhere in the interval."""
+    function = _ACTIVATIONS.get(name)
+    if function is None:
+        raise _core.DtypeError(f'the activation "{name}" is none of identity, {", ".join(_ACTIVATIONS)}')
+    middle, half = (z.max() + z.min()) / 2, max(float(np.ptp(z)) / 2, 1e-6) * margin
+    data = z if len(z) <= _SAMPLES else np.random.default_rng(0).choice(z, _SAMPLES, replace=False)
+    places = np.concatenate([(data - middle) / half, np.linspace(-1, 1, _GRID)])
+    shares = np.concatenate([np.full(len(data), 1 / len(data)), np.full(_GRID, _GRID_WEIGHT / _GRID)])
+    values = function(places * half + middle)
+    coefficients = np.polynomial.chebyshev.chebfit(places, values, degree, w=np.sqrt(shares))
+    errors = np.polynomial.chebyshev.chebval((z - middle) / half, coefficients) - function(z)
+    return Activation(
+        name=name,
+        low=float(middle - half),
+        high=float(middle + half),
+        coefficients=tuple(float(c) for c in coefficients),
+        largest_error=float(np.abs(errors).max()),
+        mean_error=float(np.sqrt(np.mean(errors**2))),
+    )
+
+
+def _compared(model: Model, weights: list[Floats], biases: list[Floats], name: str, samples: Floats) -> Report:
+    """With the estimator's own functions in place of the polynomials."""
+    x = samples.T
+    for number, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        x = weight @ x + bias[:, None]
+        if number + 1 < len(weights) and name != "identity":
+            x = _ACTIVATIONS[name](x)
+    found = model.clear(samples)
+    same = None if model.classes is None else float(np.mean(model.predict(found) == model.predict(x)))
+    activations = tuple(layer.activation for layer in model.layers if layer.activation is not None)
+    errors = np.abs(found - x)
+    return Report(len(samples), float(errors.max()), float(np.sqrt(np.mean(errors**2))), same, activations)
+
+
+def _matrix(samples: Any, features: int, what: str) -> Floats:
+    """Real numbers [count, features]."""
+    array, is_complex = complexes(samples, what)
+    if is_complex:
+        raise _core.DtypeError(f"{what} are real numbers")
+    if array.ndim != 2 or array.shape[1] != features:
+        raise _core.ShapeError(f"{what} are [count, {features} features], not of shape {array.shape}")
+    return np.ascontiguousarray(array.real)

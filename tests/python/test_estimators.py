@@ -1,0 +1,192 @@
+"""scikit-learn's estimators on encrypted features: predictions as theirs, errors as reported."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+
+pytest.importorskip("sklearn")
+from sklearn import linear_model, neural_network, svm
+from sklearn.datasets import load_diabetes, load_digits, load_iris
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # what is fitted need not be good
+IRIS, KINDS = load_iris(return_X_y=True)
+PEOPLE, ILLNESS = load_diabetes(return_X_y=True)
+TWO = KINDS < 2
+
+
+def encrypted(model: hg.nn.Model, samples: Any) -> Any:
+    """What the secret key decrypts of a server's run, the slots in use."""
+    secret = hg.SecretKey.generate(model.parameters(samples=len(samples)))
+    server = hg.Server(secret.evaluation_keys())
+    x = server.from_bytes(model.encrypt(secret, samples).to_bytes())
+    return secret.decrypt(model(x))[:, : len(samples)]
+
+
+REGRESSORS: dict[str, Any] = {
+    "linear": linear_model.LinearRegression(),
+    "ridge without a constant": linear_model.Ridge(0.1, fit_intercept=False),
+    "support vectors, scaled": make_pipeline(StandardScaler(), svm.LinearSVR(max_iter=10_000, random_state=0)),
+}
+CLASSIFIERS: dict[str, Any] = {
+    "logistic": linear_model.LogisticRegression(max_iter=1000),
+    "support vectors, scaled": make_pipeline(MinMaxScaler(), svm.LinearSVC(random_state=0)),
+    "ridge on main components": make_pipeline(StandardScaler(), PCA(3), linear_model.RidgeClassifier()),
+    "discriminants": LinearDiscriminantAnalysis(),
+}
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_regressors(name: str) -> None:
+    """The predictions, to CKKS's precision; one level."""
+    estimator = REGRESSORS[name].fit(PEOPLE, ILLNESS)
+    model = hg.nn.from_sklearn(estimator, PEOPLE)
+    assert (model.depth, model.features, model.outputs) == (1, 10, 1)
+    assert model.report.largest_error < 1e-9
+    assert model.report.agreement is None
+    found = model.predict(encrypted(model, PEOPLE[:50]))
+    np.testing.assert_allclose(found, estimator.predict(PEOPLE[:50]), atol=1e-3)
+
+
+def test_several_targets() -> None:
+    """A column each, as the estimator's."""
+    targets = np.stack([ILLNESS, -ILLNESS / 2], axis=1)
+    estimator = linear_model.LinearRegression().fit(PEOPLE, targets)
+    model = hg.nn.from_sklearn(estimator, PEOPLE)
+    np.testing.assert_allclose(model.predict(encrypted(model, PEOPLE[:5])), estimator.predict(PEOPLE[:5]), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifiers(name: str) -> None:
+    """Of three classes, and of two, whose names are texts; probabilities where the estimator has them."""
+    for chosen, classes in ((TWO | ~TWO, KINDS), (TWO, np.where(KINDS == 0, "setosa", "versicolor"))):
+        estimator = CLASSIFIERS[name].fit(IRIS[chosen], classes[chosen])
+        model = hg.nn.from_sklearn(estimator, IRIS[chosen])
+        values = encrypted(model, IRIS[chosen])
+        np.testing.assert_array_equal(model.predict(values), estimator.predict(IRIS[chosen]))
+        assert model.report.agreement == 1
+        decision = estimator.decision_function(IRIS[chosen])
+        np.testing.assert_allclose(values[0] if model.outputs == 1 else values.T, decision, atol=1e-3)
+        if hasattr(estimator, "predict_proba"):
+            np.testing.assert_allclose(model.predict_proba(values), estimator.predict_proba(IRIS[chosen]), atol=1e-3)
+        else:
+            with pytest.raises(hg.DtypeError, match="no probabilities"):
+                model.predict_proba(values)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "logistic", "identity"])
+def test_perceptrons(activation: str) -> None:
+    """Polynomials fitted on the data: what the report says is what the clear model does, and the encrypted one follows it."""
+    perceptron = neural_network.MLPClassifier(
+        hidden_layer_sizes=(6,), activation=activation, max_iter=400, random_state=1, tol=1e-3
+    )
+    estimator = make_pipeline(StandardScaler(), perceptron).fit(IRIS, KINDS)
+    model = hg.nn.from_sklearn(estimator, IRIS, degree=7)
+    assert model.depth == (2 if activation == "identity" else 5)
+    clear = model.clear(IRIS)
+    values = encrypted(model, IRIS[::5])
+    np.testing.assert_allclose(values, clear[:, ::5], atol=1e-3)
+    assert np.mean(model.predict(values) == estimator.predict(IRIS[::5])) > 0.9
+    report = model.report
+    assert report.agreement is not None
+    assert report.agreement == np.mean(model.predict(clear) == estimator.predict(IRIS))
+    probabilities = estimator.predict_proba(IRIS)
+    off = clear - np.log(probabilities).T
+    assert np.ptp(off - off.mean(0), axis=0).max() <= 2 * report.largest_error + 1e-6  # softmax knows differences alone
+    if activation == "identity":
+        assert report.largest_error < 1e-9
+        return
+    (fit,) = report.activations
+    better = hg.nn.from_sklearn(estimator, IRIS, degree=15).report.activations[0]
+    assert better.mean_error < fit.mean_error
+    assert 0 < fit.mean_error <= fit.largest_error
+
+
+def test_a_perceptron_of_two_layers_on_digits() -> None:
+    """Regression, two hidden layers: the intervals of each are those of what comes from the one before."""
+    digits, labels = load_digits(return_X_y=True)
+    estimator = neural_network.MLPRegressor(hidden_layer_sizes=(8, 4), activation="tanh", max_iter=60, random_state=0).fit(
+        digits / 16, labels
+    )
+    model = hg.nn.from_sklearn(estimator, digits / 16, degree=5)
+    assert model.depth == 3 + 2 * 3
+    assert len(model.report.activations) == 2
+    found = model.clear(digits / 16)[0]
+    assert np.abs(found - estimator.predict(digits / 16)).max() == pytest.approx(model.report.largest_error)
+
+
+def test_what_it_shows() -> None:
+    """Errors in words."""
+    estimator = neural_network.MLPClassifier(hidden_layer_sizes=(4,), max_iter=50, random_state=0).fit(IRIS, KINDS)
+    model = hg.nn.from_sklearn(estimator, IRIS)
+    assert repr(model).startswith("<model of MLPClassifier: 4 -> 4 -> 3, 5 levels, error")
+    assert "relu on [" in str(model.report)
+    assert "<th>same class</th>" in model._repr_html_()
+
+
+class Mine(linear_model.Ridge):  # type: ignore[misc]
+    """Whoever inherits is known."""
+
+
+def test_errors() -> None:
+    """Typed, with what there is."""
+    fitted = linear_model.LinearRegression().fit(PEOPLE, ILLNESS)
+    assert hg.nn.from_sklearn(Mine().fit(PEOPLE, ILLNESS), PEOPLE).name == "Ridge"
+    cases: list[tuple[Any, Any, type[Exception], str]] = [
+        (linear_model.LinearRegression(), PEOPLE, hg.ParameterError, "not fitted"),
+        (neural_network.MLPClassifier(), PEOPLE, hg.ParameterError, "not fitted"),
+        (RandomForestClassifier(2).fit(IRIS, KINDS), IRIS, hg.DtypeError, "LogisticRegression"),
+        (make_pipeline(PolynomialFeatures(), linear_model.Ridge()).fit(IRIS, KINDS), IRIS, hg.DtypeError, "MaxAbsScaler"),
+        (make_pipeline(MinMaxScaler(clip=True), linear_model.Ridge()).fit(IRIS, KINDS), IRIS, hg.DtypeError, "clip"),
+        (svm.SVC(kernel="linear").fit(IRIS, KINDS), IRIS, hg.DtypeError, "SVC"),
+        (
+            neural_network.MLPClassifier(hidden_layer_sizes=(2,), max_iter=1).fit(IRIS, np.eye(3)[KINDS]),
+            IRIS,
+            hg.DtypeError,
+            "several labels",
+        ),
+        (fitted, PEOPLE[:, :3], hg.ShapeError, "10 features"),
+        (fitted, PEOPLE[:0], hg.ShapeError, "no samples"),
+        (fitted, [["a"] * 10], hg.DtypeError, "numbers"),
+        (3, PEOPLE, hg.DtypeError, "int is none of"),
+    ]
+    for estimator, calibration, error, message in cases:
+        with pytest.raises(error, match=message):
+            hg.nn.from_sklearn(estimator, calibration)
+    for wrong in ({"degree": 0}, {"margin": 0.5}, {"margin": float("nan")}):
+        with pytest.raises(hg.ParameterError):
+            hg.nn.from_sklearn(fitted, PEOPLE, **wrong)
+    model = hg.nn.from_sklearn(fitted, PEOPLE)
+    secret = hg.SecretKey.generate(model.parameters())
+    with pytest.raises(hg.ShapeError, match="a ciphertext for each feature"):
+        model(secret.encrypt(PEOPLE[0], pad=True))
+    with pytest.raises(hg.ShapeError, match="slots"):
+        model.encrypt(secret, np.zeros((secret.parameters.slots + 1, 10)))
+    odd = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=30))
+    with pytest.raises(hg.ParameterError, match="leaves places empty"):
+        model.encrypt(odd, PEOPLE[:30])
+    with pytest.raises(hg.DtypeError, match="tensor of CKKS"):
+        model(PEOPLE)
+    with pytest.raises(hg.ShapeError, match="samples"):
+        model.predict(PEOPLE)
+
+
+def test_the_documents_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """It runs, and classifies as the estimator does."""
+    page = (Path(__file__).parents[2] / "docs" / "ckks.md").read_text()
+    program = next(block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "from_sklearn" in block)
+    exec(program, {"hg": hg})
+    report, share = capsys.readouterr().out.rsplit("\n", 2)[:2]
+    assert "tanh on [" in report
+    assert float(share) > 0.95
