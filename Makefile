@@ -17,7 +17,7 @@ export ARCHITECTURES
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all build bench lint format sanitize fuzz clean always
+.PHONY: help demo test test-all build bench docs lint format sanitize fuzz clean always
 
 sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard include) src python -type f -not -name '*.pyc' -not -name '*.so')
 
@@ -28,6 +28,7 @@ help:
 	@echo "make build     build the package into .venv (then: .venv/bin/heliograph --help)"
 	@echo "make build GPU=1   the same with the CUDA backend (nvcc is needed; docs/gpu.md)"
 	@echo "make bench     measure; figures beside their floors"
+	@echo "make docs      the pages and the API as a site, build/docs/site/index.html"
 	@echo "make sanitize  the C++ tests labelled sanitize under the address and undefined-behaviour sanitizers"
 	@echo "make fuzz      the fuzz targets by clang and libFuzzer, SECONDS=60 of each, side by side (docs/fuzzing.md)"
 	@echo "make lint      all checks of .pre-commit-config.yaml    make format  apply the formatters"
@@ -73,6 +74,9 @@ fuzz:
 
 bench: .venv/.extra-demo
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python benchmarks/run.py $(ARGS)
+
+docs: .venv/.extra-docs
+	@scripts/docs.sh
 
 lint: .venv/.extra-lint
 	@.venv/bin/python -m pre_commit run --all-files

@@ -37,7 +37,7 @@ def is_levelled(report: Row) -> bool:
 
 
 def screen(reports: dict[str, Row], seconds: Time) -> list[str]:
-    """The README's table."""
+    """The headlines."""
     cases = {r["case"]: r for report in reports.values() for r in report["results"] if "median_s" in r}
 
     def cell(name: str, share: bool = False) -> str:

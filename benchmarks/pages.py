@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import readme_figures
 import table
 import two_gpus_words
 
@@ -33,11 +35,14 @@ BESIDE = ("h200-beside.json",)
 HELR = ("zen4-helr.json", "h200-helr.json")
 DOUBLECRT = ("zen4-doublecrt.json", "zen4-helib.json", "h200-doublecrt.json", "h200x4-doublecrt.json")
 ROWS_15 = ("h200-doublecrt-15-rows.json",)
-#: Of the README's words, in the order that they are taken in.
-WORDS_OF_TWO = (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)
+#: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
+WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = (
+    ("README.md", "five figures", readme_figures.lines, (*readme_figures.FILES, *readme_figures.TFHE)),
+    ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
+)
 #: Which files a page shows, whether every case or the headlines, and words that tell two places of one kind apart.
 PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
-    "README.md": ((CORES, False, ""), (GPU, False, ""), (TFHE, False, ""), (LEVELLED, False, "")),
+    "README.md": (),
     "docs/benchmarks.md": (
         (CORES, False, ""),
         (GPU, False, ""),
@@ -76,9 +81,10 @@ def text_of(page: str) -> str:
         for kind, reports in table.by_kind([table.RESULTS / name for name in files]).items():
             lines = (table.WHOLE if whole else table.HEADLINES)[kind](reports)
             text = table.replace_figures(text, where, lines, kind + more)
-    if page == "README.md":
-        reports = {name: json.loads((table.RESULTS / name).read_text(encoding="utf-8")) for name in WORDS_OF_TWO}
-        text = table.replace_figures(text, where, two_gpus_words.words(reports, table.seconds), "two GPUs")
+    for at, mark, words, files in WORDS:
+        if at == page:
+            reports = {name: json.loads((table.RESULTS / name).read_text(encoding="utf-8")) for name in files}
+            text = table.replace_figures(text, where, words(reports, table.seconds), mark)
     return text
 
 

@@ -125,7 +125,7 @@ PEERS = {"multiply-2^15": "peer-tenseal-2^15", "multiply-2^14": "peer-tenseal-2^
 
 
 def first_screen(reports: dict[str, dict[str, Any]]) -> list[str]:
-    """The README's table."""
+    """The headlines of cores."""
     rows = {
         (r["case"], r["threads"]): (r, name) for name, report in reports.items() for r in report["results"] if "case" in r
     }
@@ -166,7 +166,7 @@ def gpu_machine(report: dict[str, Any]) -> str:
 
 
 def gpu_screen(reports: dict[str, dict[str, Any]]) -> list[str]:
-    """The README's table of a GPU: both editions; floor and energy of the faster one."""
+    """The headlines of a GPU: both editions; floor and energy of the faster one."""
     rows = {r["case"]: r for report in reports.values() for r in report["results"] if "what" in r}
     lines = ["| what, at 128 bits, on one GPU | 64-bit words | 32-bit words | floor | energy |", "|---|---|---|---|---|"]
     for case, words in GPU_SCREEN:

@@ -176,7 +176,7 @@ def whole(reports: Reports, seconds: Time) -> list[str]:
     return lines[:-1]
 
 
-#: The README's lines: words, and the case by kind of machine.
+#: The headlines' lines: words, and the case by kind of machine.
 SCREEN = (
     ("one NAND", "boolean", "gates/nand/boolean/x1", "gates/nand/boolean/x1"),
     ("NANDs in a batch, a second", "boolean", "gates/nand/boolean/x256", "gates/nand/boolean/x65536"),
@@ -191,7 +191,7 @@ SCREEN = (
 
 
 def screen(reports: Reports, seconds: Time) -> list[str]:
-    """The README's table: machines side by side, and tfhe-rs where it was measured on the same kind."""
+    """The headlines: machines side by side, and tfhe-rs where it was measured on the same kind."""
     found = rows(reports)
     places = list(dict.fromkeys(r["where"] for r in found if "case" in r and "parameters" in r))
     by_case = {(r["case"], r["where"]): r for r in found if "case" in r}

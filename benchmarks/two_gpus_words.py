@@ -1,4 +1,4 @@
-"""What the README says of two GPUs: a sentence for each kind of work, from the committed files."""
+"""What docs/benchmarks.md says of two GPUs: a sentence for each kind of work, from the committed files."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def words(reports: dict[str, Row], seconds: Time) -> list[str]:
         f"{one['program_s'] / two['program_s']:.2f} times its program)"
     )
     return [
-        f"On two H200s, the program unchanged: {', '.join(mesh)}: {_links(names[0])}.",
-        f"{recorded[0].upper()}{recorded[1:]}: {_links(*names[4:])}.",
-        f"HCNN-11 on 8,192 encrypted CIFAR-10 images: {', '.join(pictures)} (paper: 11,207 s on eight K80): {_links(names[1])}.",
-        f"TFHE: {', '.join(lwe)}: {_links(*names[2:4])}.",
+        f"- On two H200s, the program unchanged: {', '.join(mesh)}: {_links(names[0])}.",
+        f"- {recorded[0].upper()}{recorded[1:]}: {_links(*names[4:])}.",
+        f"- HCNN-11 on 8,192 encrypted CIFAR-10 images: {', '.join(pictures)} (paper: 11,207 s on eight K80): {_links(names[1])}.",
+        f"- TFHE: {', '.join(lwe)}: {_links(*names[2:4])}.",
     ]

@@ -1,4 +1,4 @@
-"""Encrypt a table, let somebody else compute on it, decrypt: the README's ten lines."""
+"""Encrypt a table, let somebody else compute on it, decrypt: the README's program, and weights."""
 
 import numpy as np
 

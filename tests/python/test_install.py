@@ -203,15 +203,3 @@ def test_programs_of_the_documents_are_built() -> None:
     tests = (ROOT / "tests/cpp/CMakeLists.txt").read_text()
     for path in (ROOT / "examples/cpp").glob("*.cpp"):
         assert f"prints_{path.stem} " in tests
-
-
-def test_the_first_programs_on_ckks(capsys: pytest.CaptureFixture[str]) -> None:
-    """They print what they say beside it."""
-    for page in ("README.md", "docs/ckks.md"):
-        blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
-        program = next(block for block in blocks if "hg.ckks.var" in block)
-        exec(program, {"np": __import__("numpy"), "hg": __import__("heliograph")})
-        promised = re.search(r"print\(.*\)  # ([0-9.]+) ([0-9.]+)", program)
-        assert promised is not None
-        found = [float(word) for word in capsys.readouterr().out.split()]
-        assert found == pytest.approx([float(promised[1]), float(promised[2])], abs=1e-8)

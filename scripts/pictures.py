@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Draws the README's pictures anew: scripts/pictures.py [FOLDER], by default docs/pictures. Needs heliograph[docs].
+
+The digits are strokes drawn here, of no data set. They are encrypted, classified and decrypted while the picture is made; what the
+server sees of them is shown as it is, so that part differs from run to run.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import heliograph as hg
+from heliograph import nn
+
+Array = npt.NDArray[Any]
+#: Strokes of a pen through these points of a square, x to the right and y down.
+DIGITS: dict[int, list[list[tuple[float, float]]]] = {
+    2: [[(0.22, 0.30), (0.34, 0.14), (0.58, 0.10), (0.74, 0.26), (0.66, 0.48), (0.44, 0.68), (0.22, 0.88)],
+        [(0.22, 0.88), (0.50, 0.84), (0.80, 0.90)]],
+    4: [[(0.36, 0.10), (0.26, 0.34), (0.20, 0.54)], [(0.20, 0.54), (0.48, 0.56), (0.80, 0.52)],
+        [(0.66, 0.14), (0.63, 0.48), (0.58, 0.92)]],
+    7: [[(0.18, 0.16), (0.46, 0.15), (0.80, 0.13)], [(0.80, 0.13), (0.60, 0.46), (0.44, 0.92)]],
+}  # fmt: skip
+INK, PAPER, ACCENT, QUIET = "#1b2a41", "white", "#c8553d", "#8a94a6"
+
+
+def drawn(strokes: list[list[tuple[float, float]]], side: int = 28, width: float = 1.5) -> Array:
+    """The strokes as an image [side, side] of 0 to 255, 20 pixels tall in the middle, as MNIST's are."""
+    at = np.arange(side) + 0.5
+    x, y = np.meshgrid(at, at)
+    nearest = np.full((side, side), np.inf)
+    for stroke in strokes:
+        knots = np.array(stroke) * 20 + (side - 20) / 2
+        steps = np.linspace(0, len(knots) - 1, 60)
+        curve = np.stack([_smooth(knots[:, axis], steps) for axis in (0, 1)])
+        for px, py in curve.T:
+            nearest = np.minimum(nearest, np.hypot(x - px, y - py))
+    return np.rint(255 * np.clip(width - nearest + 0.5, 0, 1)).astype(np.uint8)
+
+
+def _smooth(values: Array, steps: Array) -> Array:
+    """Through the knots without corners (Catmull-Rom)."""
+    padded = np.concatenate([[2 * values[0] - values[1]], values, [2 * values[-1] - values[-2]]])
+    i = np.minimum(steps.astype(int), len(values) - 2)
+    t = steps - i
+    a, b, c, d = (padded[i + k] for k in range(4))
+    return 0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * b - a - 3 * c + d) * t**3)
+
+
+def classified(images: list[Array]) -> list[tuple[Array, Array]]:
+    """For each image, what the server sees of its encryption [28, 28] and the decrypted scores of the ten digits."""
+    setup = nn.setup("mnist-packed")
+    secret = hg.SecretKey.generate(setup.parameters())
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    run = setup.layout().server(server.parameters)
+    seen = []
+    for image in images:
+        request = secret.encrypt(run.layout.pack(image)).to_bytes()
+        words = np.frombuffer(request, np.uint8)[-(1 << 16) :][: 8 * 28 * 28].reshape(28, 28, 8)[..., 0]
+        scores = run.layout.unpack(secret.decrypt(run.run(server.from_bytes(request))))
+        seen.append((words, scores))
+    return seen
+
+
+def digits(path: Path) -> None:
+    """Drawn, as the server sees it, and what comes back."""
+    from matplotlib import pyplot as plt
+
+    images = {name: drawn(strokes) for name, strokes in DIGITS.items()}
+    answers = classified(list(images.values()))
+    figure, axes = plt.subplots(len(images), 3, figsize=(8, 5.4), width_ratios=[1, 1, 2.1])
+    for row, (name, image), (noise, scores) in zip(axes, images.items(), answers, strict=True):
+        if int(scores.argmax()) != name:
+            raise SystemExit(f"a drawn {name} was read as {int(scores.argmax())}")
+        row[0].imshow(image, cmap="gray_r")
+        row[1].imshow(noise, cmap="gray_r")
+        for square in row[:2]:
+            square.set_xticks([])
+            square.set_yticks([])
+        best = scores == scores.max()
+        row[2].bar(range(10), scores - scores.min(), color=np.where(best, ACCENT, QUIET))
+        row[2].set_xticks(range(10))
+        row[2].set_yticks([])
+        row[2].spines[["top", "left", "right"]].set_visible(False)
+    heads = ("you draw", "the server sees", "you decrypt: the score of each digit")
+    for cell, head in zip(axes[0], heads, strict=True):
+        cell.set_title(head, fontsize=11, color=INK)
+    figure.tight_layout()
+    save(figure, path)
+
+
+def parties(path: Path) -> None:
+    """Who holds what, and what travels."""
+    from matplotlib import pyplot as plt
+    from matplotlib.patches import FancyBboxPatch
+
+    figure, axes = plt.subplots(figsize=(8, 3.1))
+    axes.set_xlim(0, 100)
+    axes.set_ylim(0, 38)
+    axes.axis("off")
+    boxes = (
+        (2, "You (client)", ("your data, in the clear", "secret key: encrypts, decrypts", "reads the result"), ACCENT),
+        (65, "Server", ("evaluation keys: compute only", "its program or model", "sees ciphertexts alone"), INK),
+    )
+    for left, head, lines, colour in boxes:
+        style = "round,pad=0.4,rounding_size=1.6"
+        axes.add_patch(FancyBboxPatch((left, 4), 33, 30, boxstyle=style, facecolor=PAPER, edgecolor=colour, linewidth=1.8))
+        axes.text(left + 16.5, 29, head, ha="center", va="center", fontsize=13, weight="bold", color=colour)
+        for i, line in enumerate(lines):
+            axes.text(left + 16.5, 22 - 6.4 * i, line, ha="center", va="center", fontsize=9.5, color=INK)
+    arrows = (
+        (29, 36.5, 64, "evaluation keys, once", QUIET),
+        (20, 36.5, 64, "encrypted request", ACCENT),
+        (9, 64, 36.5, "encrypted answer", ACCENT),
+    )
+    for height, start, end, words, colour in arrows:
+        shape = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.8, "mutation_scale": 14}
+        axes.annotate("", (end, height), (start, height), arrowprops=shape)
+        axes.text(50.2, height + 1.4, words, ha="center", va="bottom", fontsize=9.5, color=INK)
+    figure.tight_layout(pad=0.2)
+    save(figure, path)
+
+
+def save(figure: Any, path: Path) -> None:
+    """As SVG with nothing of the day in it."""
+    figure.savefig(path, metadata={"Date": None, "Creator": None}, facecolor=PAPER)
+    figure.clear()
+    lines = [line.rstrip() for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(path)
+
+
+PICTURES = {"digits.svg": digits, "parties.svg": parties}
+
+
+def main() -> None:
+    """Each picture into the folder."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "docs" / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams |= {"svg.hashsalt": "heliograph", "svg.fonttype": "path", "font.family": "DejaVu Sans"}
+    for name, draw in PICTURES.items():
+        draw(folder / name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""The documents: programs and commands in them run and print what stands beside them, links lead somewhere."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+import heliograph as hg
+from heliograph.cli.commands import commands
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md")) + sorted((ROOT / "benchmarks").rglob("*.md"))
+#: Pages whose programs go on from block to block; the README's stand alone, and only files pass from one to the next.
+#: TFHE's takes seconds, and the README's program of it is its first.
+GOING_ON = [
+    pytest.param(p, marks=[pytest.mark.full] if p.name == "tfhe.md" else [], id=p.name)
+    for p in PAGES
+    if p.parent.name == "docs" and "```python" in p.read_text(encoding="utf-8")
+]
+#: Lines for a shell that the tests are themselves made by, or would build the package once more, and where else they run.
+ELSEWHERE = {
+    "pip install .": "scripts/install.sh",
+    "make demo": "Makefile",
+    "make test": "Makefile",
+    "make docs": "Makefile",
+}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """What stands between fences of a language."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+
+
+def words_of(text: str) -> list[str]:
+    """Without the brackets and commas of lists and arrays."""
+    return re.sub(r"[\[\](),]", " ", text).split()
+
+
+def same_word(said: str, printed: str) -> bool:
+    """Numbers are compared to the digits that the page gives."""
+    try:
+        value = float(said)
+    except ValueError:
+        return said == printed
+    digits = len(said.partition(".")[2])
+    return abs(float(printed) - value) <= 0.51 * 10.0**-digits if digits else said == printed
+
+
+def run_block(text: str, names: dict[str, Any], page: str) -> None:
+    """Executes it. A print with a comment prints what the comment says."""
+    lines = text.splitlines()
+
+    def checked(*values: Any, **how: Any) -> None:
+        line = lines[sys._getframe(1).f_lineno - 1]
+        buffer = io.StringIO()
+        builtins.print(*values, **how, file=buffer)
+        if "  # " in line:
+            said, printed = words_of(line.rpartition("  # ")[2]), words_of(buffer.getvalue())
+            fits = len(said) == len(printed) and all(map(same_word, said, printed))
+            assert fits, f"{page}: {line.strip()}\nprints {buffer.getvalue()}"
+
+    names["print"] = checked
+    exec(compile(text, page, "exec"), names)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_programs_of_the_readme(here: Path) -> None:
+    """Each as pasted into a Python of its own; files stay."""
+    programs = blocks(ROOT / "README.md", "python")
+    assert len(programs) >= 4
+    for text in programs:
+        run_block(text, {"__name__": "__main__"}, "README.md")
+
+
+@pytest.mark.parametrize("page", GOING_ON)
+def test_programs_of_the_pages(page: Path, here: Path) -> None:
+    """One after the other."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for text in blocks(page, "python"):
+        run_block(text, names, page.name)
+
+
+def test_a_wrong_comment_is_found() -> None:
+    """What is promised beside a print is compared, floats to their digits."""
+    run_block("print(1.2345, [1, 2])  # 1.23 [1 2]", {}, "page")
+    run_block("x = 1\nprint(x)\n", {}, "page")
+    for text in ("print(1.24)  # 1.23", "print(1)  # 2", "print(1, 2)  # 1", 'print("a b")  # a c'):
+        with pytest.raises(AssertionError, match="prints"):
+            run_block(text, {}, "page")
+
+
+def shell_lines(*texts: str) -> Iterator[str]:
+    """Without their comments."""
+    for text in texts:
+        for line in text.splitlines():
+            if words := shlex.split(line, comments=True):
+                yield shlex.join(words)
+
+
+def draw_picture(path: Path) -> None:
+    """A one, drawn."""
+    Image = pytest.importorskip("PIL.Image")
+    ink = np.full((28, 28), 255, dtype=np.uint8)
+    ink[4:24, 13:15] = 0
+    Image.fromarray(ink).save(path)
+
+
+def heliograph(line: str) -> None:
+    """Runs a line that begins so."""
+    command = [sys.executable, "-m", "heliograph.cli", *shlex.split(line)[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def test_commands_of_the_readme(here: Path) -> None:
+    """They run in a folder where there is a picture; what builds is run by whoever builds."""
+    pytest.importorskip("sklearn")
+    draw_picture(here / "picture.png")
+    for line in shell_lines(*blocks(ROOT / "README.md", "sh")):
+        if line in ELSEWHERE:
+            word = line.removeprefix("make ") + ":" if line.startswith("make") else "-m pip install"
+            assert word in (ROOT / ELSEWHERE[line]).read_text(encoding="utf-8")
+        else:
+            assert line.startswith("heliograph "), line
+            heliograph(line)
+
+
+def test_the_roles_of_the_command_page(here: Path) -> None:
+    """One after the other."""
+    pytest.importorskip("sklearn")
+    text = next(block for block in blocks(ROOT / "docs/command.md", "sh") if "keygen" in block)
+    for line in shell_lines(text):
+        heliograph(line)
+
+
+def parsed(line: str) -> None:
+    """Raises a usage error for options that a command does not have."""
+    words = shlex.split(line)[1:]
+    group = typer.main.get_command(commands)
+    command = group.get_command(None, words[0])  # type: ignore[attr-defined, arg-type]
+    assert command is not None, line
+    command.make_context(words[0], words[1:]).close()
+
+
+def test_every_command_has_its_options() -> None:
+    """Of all pages; nothing is run."""
+    lines = [line for page in PAGES for line in shell_lines(*blocks(page, "sh")) if line.startswith("heliograph ")]
+    assert len(lines) > 10
+    for line in lines:
+        parsed(line)
+    with pytest.raises(Exception, match="--no-such"):
+        parsed("heliograph devices --no-such")
+
+
+# Links
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    found = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Files, folders and headings; other sites are not asked."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    for link in LINK.findall(text):
+        name, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+# Errors
+
+
+def test_every_error_stands_on_its_page() -> None:
+    """With what it is a kind of, what it means and what to do."""
+    rows = [line.split(" | ") for line in (ROOT / "docs/errors.md").read_text(encoding="utf-8").splitlines() if "|" in line]
+    told = {match[1]: row for row in rows if (match := re.match(r"\| `(\w+)`$", row[0]))}
+    errors = {name for name in dir(hg) if isinstance(kind := getattr(hg, name), type) and issubclass(kind, Exception)}
+    assert errors == told.keys()
+    assert errors <= set(hg.__all__)
+    for name, row in told.items():
+        assert len(row) == 4, name
+        base = getattr(hg, name).__bases__[0].__name__
+        assert row[1] == f"`{base}`", name
+        assert all(len(cell.strip(" |")) > 10 for cell in row[2:]), name
+
+
+# Pictures
+
+
+def test_the_drawn_digits_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the README's picture, encrypted; where matplotlib is, they are drawn too."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import pictures  # type: ignore[import-not-found, unused-ignore]
+
+    images = {name: pictures.drawn(strokes) for name, strokes in pictures.DIGITS.items()}
+    for name, (noise, scores) in zip(images, pictures.classified(list(images.values())), strict=True):
+        assert int(scores.argmax()) == name
+        assert len(np.unique(noise)) > 200
+
+
+def test_the_pictures_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that the pages show, and no other is there."""
+    pytest.importorskip("matplotlib")
+    shown = {Path(link).name for page in PAGES for link in LINK.findall(page.read_text(encoding="utf-8")) if ".svg" in link}
+    assert {path.name for path in (ROOT / "docs/pictures").iterdir()} == shown
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/pictures.py"), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for path in tmp_path.iterdir():
+        assert path.name in shown
+        assert path.read_text(encoding="utf-8").startswith("<?xml")
