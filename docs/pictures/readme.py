@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Draws the README's pictures anew: scripts/pictures.py [FOLDER], by default docs/pictures. Needs heliograph[docs].
+"""Draws the README's pictures, digits.svg and parties.svg. Needs matplotlib (the extra "plot"): python docs/pictures/readme.py
 
 The digits are strokes drawn here, of no data set. They are encrypted, classified and decrypted while the picture is made; what the
 server sees of them is shown as it is, so that part differs from run to run.
@@ -7,7 +6,6 @@ server sees of them is shown as it is, so that part differs from run to run.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,22 +130,16 @@ def save(figure: Any, path: Path) -> None:
     figure.clear()
     lines = [line.rstrip() for line in path.read_text(encoding="utf-8").splitlines()]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(path)
-
-
-PICTURES = {"digits.svg": digits, "parties.svg": parties}
 
 
 def main() -> None:
-    """Each picture into the folder."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "docs" / "pictures"
-    folder.mkdir(parents=True, exist_ok=True)
+    """Each picture, beside this file."""
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams |= {"svg.hashsalt": "heliograph", "svg.fonttype": "path", "font.family": "DejaVu Sans"}
-    for name, draw in PICTURES.items():
-        draw(folder / name)
+    mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "heliograph", "font.family": "DejaVu Sans"})
+    digits(Path(__file__).with_name("digits.svg"))
+    parties(Path(__file__).with_name("parties.svg"))
 
 
 if __name__ == "__main__":
