@@ -144,6 +144,7 @@ def test_commands_of_the_readme(here: Path) -> None:
             heliograph(line)
 
 
+@pytest.mark.full
 def test_the_roles_of_the_command_page(here: Path) -> None:
     """One after the other."""
     pytest.importorskip("sklearn")
