@@ -2,6 +2,18 @@
 
 A data owner makes parameters and a secret key, encrypts arrays, and gives a server the evaluation keys; the server
 computes on ciphertext tensors with NumPy's names; only the secret key decrypts.
+
+The examples of its functions go on from these lines.
+
+>>> import numpy as np
+>>> import heliograph as hg
+>>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=2, plain_bits=20, slots=4))
+>>> server = hg.Server(secret.evaluation_keys(rotations=[1, 2], columns=True))
+>>> x = server.bind(secret.encrypt([[1, 2, 3, 4], [5, 6, 7, 8]]))  # two ciphertexts of four values
+>>> x.shape, x.slots
+((2,), 4)
+>>> secret.decrypt(hg.sum(x))
+array([ 6,  8, 10, 12])
 """
 
 from heliograph import bfv, bgv, ckks, nn, tfhe

@@ -63,7 +63,20 @@ class Parameters(Faced, Generic[K]):
         raise NotImplementedError
 
     def explain(self) -> str:
-        """Several lines for a person."""
+        """Several lines for a person.
+
+        >>> print(params.explain())
+                scheme  BFV, edition w64
+           ring degree  N = 8,192
+               modulus  log q = 132.0 in 3 primes
+                gadget  3 digits of 1 prime(s), 0 special; log QP = 132.0
+             plaintext  t = 1785857
+               packing  4 slots
+              security  128-bit (log QP at most 214 for 128 bits at this N; ePrint 2024/463)
+               failure  decryption fails with probability below 2^-64 while the noise estimate is positive
+            ciphertext  384.0 KiB, fresh in a file 192.0 KiB
+         switching key  1.1 MiB each, in a file 576.0 KiB
+        """
         return "\n".join(f"{label:>14}  {text}" for label, text in self._rows())
 
     def __str__(self) -> str:
@@ -114,7 +127,11 @@ class RingParameters(Parameters[K]):
         return int(self._core.switch_key_bytes)
 
     def ciphertext_bytes(self, degree: int = 1) -> int:
-        """Bytes of one ciphertext in memory; a fresh one takes half of that in a file."""
+        """Bytes of one ciphertext in memory; a fresh one takes half of that in a file.
+
+        >>> params.ciphertext_bytes(), params.ciphertext_bytes(degree=2)  # of one, before and after a product
+        (393216, 589824)
+        """
         return int(self._core.ciphertext_bytes(degree))
 
     def _moduli_rows(self) -> list[tuple[str, str]]:

@@ -143,6 +143,9 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
     """Ciphertexts in an array, of any scheme: `hg.bfv.Tensor`, `hg.ckks.Tensor`, `hg.tfhe.Tensor`. Nothing here computes.
 
     P is the class of the parameter set, K that of the evaluation keys.
+
+    >>> x.shape, x[0].shape, x.key_id == secret.id
+    ((2,), (), True)
     """
 
     __slots__ = ("_keys",)
@@ -194,6 +197,8 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
     def wait(self) -> None:
         """Blocks until it is computed: a GPU computes while its caller goes on. Only measuring needs it; decrypting and saving
         wait by themselves. Raises DeviceError where the computation failed.
+
+        >>> (x * x).wait()  # returns when it is computed: for whoever takes times
         """
         self._core.wait()
 
@@ -242,11 +247,19 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
         return self
 
     def reshape(self, *shape: Any) -> Self:
-        """The same ciphertexts in another shape; one length may be -1."""
+        """The same ciphertexts in another shape; one length may be -1.
+
+        >>> x.reshape(2, 1).shape
+        (2, 1)
+        """
         return self._wrap(self._calls.reshape(self._core, lengths_of(shape, self.size)))
 
     def transpose(self, order: Any = None) -> Self:
-        """Axes in another order; without one, reversed."""
+        """Axes in another order; without one, reversed.
+
+        >>> x.reshape(2, 1).transpose([1, 0]).shape
+        (1, 2)
+        """
         what = f"a tensor of shape {self.shape}"
         given = range(self.ndim)[::-1] if order is None else whole_numbers(order, "an axis")
         axes = [axis_of(a, self.ndim, what) for a in given]
@@ -258,19 +271,32 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
         return self.transpose()
 
     def broadcast_to(self, shape: Any) -> Self:
-        """Repeated along new or unit axes; nothing is copied."""
+        """Repeated along new or unit axes; nothing is copied.
+
+        >>> x.broadcast_to((3, 2)).shape
+        (3, 2)
+        """
         return self._wrap(self._calls.broadcast_to(self._core, whole_lengths(shape)))
 
     def __getitem__(self, key: Any) -> Self:
         return self._wrap(take(self._core, key, self._calls))
 
     def to_bytes(self) -> bytes:
-        """The tensor as a file's bytes."""
+        """The tensor as a file's bytes.
+
+        >>> server.from_bytes(x.to_bytes()).shape
+        (2,)
+        """
         data: bytes = self._core.to_bytes()
         return data
 
     def save(self, path: Any) -> None:
-        """Writes a file, all or nothing."""
+        """Writes a file, all or nothing.
+
+        >>> x.save("values.hg")
+        >>> secret.decrypt(hg.load("values.hg"))[0]
+        array([1, 2, 3, 4])
+        """
         self._core.save(path_of(path))
 
     @classmethod
@@ -302,7 +328,11 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
 
 
 class Plaintext(Faced, Generic[P]):
-    """Encoded values, for adding to and multiplying tensors. Made by `hg.encode`, of any scheme that has them."""
+    """Encoded values, for adding to and multiplying tensors. Made by `hg.encode`, of any scheme that has them.
+
+    >>> server.encode([1, 0, 2, 0])
+    <BFV plaintext ()>
+    """
 
     _options: ClassVar[tuple[str, ...]]  #: of `encode`
 

@@ -1,4 +1,17 @@
-"""BFV: exact integers, many to a ciphertext. BGV's sets, keys and tensors are of the same types."""
+"""BFV: exact integers, many to a ciphertext. BGV's sets, keys and tensors are of the same types.
+
+The examples of its functions go on from these lines.
+
+>>> import numpy as np
+>>> import heliograph as hg
+>>> params = hg.bfv.parameters(depth=2, plain_bits=20, slots=4)
+>>> secret = hg.SecretKey.generate(params)
+>>> server = hg.Server(secret.evaluation_keys(rotations=[1, 2]))
+>>> x = server.bind(secret.encrypt([[1, 2, 3, 4], [5, 6, 7, 8]]))  # two ciphertexts of four values
+>>> secret.decrypt(x * x + 1)
+array([[ 2,  5, 10, 17],
+       [26, 37, 50, 65]])
+"""
 
 from __future__ import annotations
 
@@ -44,11 +57,22 @@ def parameters(
     - By numbers: ``parameters(n=2**14, log_q=330, special=2, plain_modulus=65537)``.
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
+
+    >>> hg.bfv.parameters("hcnn5-2020").slots
+    16384
+    >>> hg.bfv.parameters(depth=4, plain_bits=42, slots=10_000).n
+    16384
+    >>> hg.bfv.parameters(n=2**14, log_q=330, special=2, plain_modulus=65537).security
+    '128-bit'
     """
     wanted = {"depth": depth, "slots": slots, "terms": terms, "n": n, "log_q": log_q, "special": special}
     return found("bfv", name, plain_bits, plain_modulus, edition, insecure, wanted)
 
 
 def named() -> list[str]:
-    """The named sets."""
+    """The named sets.
+
+    >>> "hcnn5-2020" in hg.bfv.named()
+    True
+    """
     return _core.named_specs()

@@ -1,4 +1,12 @@
-"""BGV parameter sets: exact integers, many to a ciphertext. Types, keys and functions are those of BFV."""
+"""BGV parameter sets: exact integers, many to a ciphertext. Types, keys and functions are those of BFV.
+
+The examples of its functions go on from these lines.
+
+>>> import heliograph as hg
+>>> params = hg.bgv.parameters(depth=2, plain_modulus=65537, slots=1000)
+>>> params.scheme, params.plain_modulus
+('BGV', 65537)
+"""
 
 from __future__ import annotations
 
@@ -39,11 +47,20 @@ def parameters(
 
     Noise grows with the plaintext modulus, so BGV is for small ones (``plain_modulus=65537``); there its products are far
     cheaper than BFV's. The operator ``*`` first switches both operands to a smaller modulus, where their noise is known.
+
+    >>> hg.bgv.parameters("bgv-n14").levels
+    6
+    >>> hg.bgv.parameters(depth=4, plain_modulus=65537, slots=8192).n
+    16384
     """
     wanted = {"depth": depth, "slots": slots, "terms": terms, "n": n, "log_q": log_q, "special": special}
     return found("bgv", name, plain_bits, plain_modulus, edition, insecure, wanted)
 
 
 def named() -> list[str]:
-    """The named sets."""
+    """The named sets.
+
+    >>> hg.bgv.named()
+    ['bgv-n15', 'bgv-n14', 'hcnn5-bgv']
+    """
     return _core.named_specs("bgv")

@@ -31,6 +31,10 @@ class ClearTensor(Computable):
 
     Raises PlaintextRangeError where a result could leave 63 bits. With a `modulus` (below 2^31) it computes modulo that, as a
     tensor does modulo each of its plaintext moduli, and values stay centred: results of any length come from several moduli.
+
+    >>> x = hg.ClearTensor([[1, 2, 3, 4], [5, 6, 7, 8]])  # two "ciphertexts" of four values, in the clear
+    >>> hg.matmul([[1, -1]], x * x).values
+    array([[-24, -32, -40, -48]])
     """
 
     __array_ufunc__ = None
@@ -76,7 +80,11 @@ class ClearTensor(Computable):
         return int(np.prod(self.shape, dtype=np.int64))
 
     def bound(self) -> int:
-        """Largest absolute value."""
+        """Largest absolute value.
+
+        >>> hg.ClearTensor([[1, -7, 3]]).bound()
+        7
+        """
         return largest(self.values)
 
     def _operand(self, other: Any) -> Int64Array:

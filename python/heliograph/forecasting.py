@@ -25,7 +25,12 @@ _LONGEST, _FEWEST, _MOST = 0.2, 5, 25  # seconds to measure one operation, and h
 
 @dataclass(frozen=True)
 class Forecast(Shown):
-    """What a computation is expected to take on the device in use. Made by `hg.forecast`."""
+    """What a computation is expected to take on the device in use. Made by `hg.forecast`.
+
+    >>> told = hg.forecast(lambda x: hg.relinearize(x * x) + 1, x)
+    >>> told.calls["key_switch"], told.result_bytes == x.nbytes
+    (1, True)
+    """
 
     seconds: float | None  #: from measured rates; None where there are none (several devices)
     floor: float  #: seconds that it cannot take less than by bytes and products; 0 for TFHE
@@ -56,7 +61,12 @@ class Forecast(Shown):
 
 @dataclass(frozen=True)
 class Costs:
-    """What one computation may take at most, by its forecast: of a `Server`. None: as much as it does."""
+    """What one computation may take at most, by its forecast: of a `Server`. None: as much as it does.
+
+    >>> careful = hg.Server(secret.evaluation_keys(), costs=hg.Costs(result_bytes=1 << 20))
+    >>> careful.compute(lambda x: x + x, careful.bind(x)).shape
+    (2,)
+    """
 
     seconds: float | None = None  #: of the device to itself
     nbytes: int | None = None  #: memory made at a time
@@ -74,7 +84,15 @@ class Costs:
                 raise _core.ParameterError(f"{name} is {wanted}, from 0 on, not {described(given)}")
 
     def require(self, asked: Forecast) -> None:
-        """Raises LimitError for a forecast that is beyond any of them, or of no known time where that has a limit."""
+        """Raises LimitError for a forecast that is beyond any of them, or of no known time where that has a limit.
+
+        >>> told = hg.forecast(lambda x: x + x, x)
+        >>> hg.Costs(result_bytes=1 << 20).require(told)  # within
+        >>> hg.Costs(result_bytes=1 << 10).require(told)
+        Traceback (most recent call last):
+            ...
+        heliograph.LimitError: its results would take 768.0 KiB; this server allows 1.0 KiB
+        """
         for limit, take, words in (
             (self.result_bytes, asked.result_bytes, "its results"),
             (self.nbytes, asked.nbytes, "its memory"),

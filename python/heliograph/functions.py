@@ -49,24 +49,47 @@ def multiply(a: Clear, b: T, *, progress: Progress | None = None) -> T: ...
 
 
 def multiply(a: Any, b: Any, *, progress: Progress | None = None) -> Any:
-    """a * b, with progress."""
+    """a * b, with progress.
+
+    >>> shares = []
+    >>> y = hg.multiply(x, x, progress=shares.append)
+    >>> shares[-1], secret.decrypt(y)[0]
+    (1.0, array([ 1,  4,  9, 16]))
+    """
     x, other = _either(a, b)
     return _own(x, "multiply")(other, progress=progress)
 
 
 def square(x: T, *, progress: Progress | None = None) -> T:
-    """x * x: cheaper than a product of two. BFV's result has degree two, CKKS's is relinearized and rescaled."""
+    """x * x: cheaper than a product of two. BFV's result has degree two, CKKS's is relinearized and rescaled.
+
+    >>> secret.decrypt(hg.square(x))
+    array([[ 1,  4,  9, 16],
+           [25, 36, 49, 64]])
+    """
     return multiply(x, x, progress=progress)
 
 
 def relinearize(x: T, *, keys: Any = None, progress: Progress | None = None) -> T:
-    """Back to degree one. Raises MissingKeyError where no relinearization key is at hand."""
+    """Back to degree one. Raises MissingKeyError where no relinearization key is at hand.
+
+    >>> y = x * x
+    >>> y.degree, hg.relinearize(y).degree
+    (2, 1)
+    """
     found: T = _own(x, "relinearize")(keys=keys, progress=progress)
     return found
 
 
 def rescale(x: T, *, progress: Progress | None = None) -> T:
-    """One level lower, the scale divided by the ratio of the moduli: of CKKS. Raises LevelError at level 1."""
+    """One level lower, the scale divided by the ratio of the moduli: of CKKS. Raises LevelError at level 1.
+
+    >>> numbers = hg.SecretKey.generate(hg.ckks.parameters(depth=2, precision=20, slots=4))
+    >>> z = hg.Server(numbers.evaluation_keys()).bind(numbers.encrypt([1, 2, 3, 4]))
+    >>> y = hg.ckks.multiply(z, z, rescale=False)
+    >>> y.level, hg.rescale(y).level
+    (3, 2)
+    """
     found: T = _own(x, "rescale")(progress=progress)
     return found
 
@@ -125,6 +148,11 @@ def conv2d(
 ) -> T:
     """Convolution of x (channels, H, W) or (batch, channels, H, W) with clear integer weights
     [outputs, channels / groups, height, width]: one modular matrix product. Of BFV and BGV. Raises ShapeError, DtypeError.
+
+    >>> image = server.bind(secret.encrypt(np.arange(16).reshape(4, 4)))  # four pixels, each of four images in the slots
+    >>> kernel = np.array([[[[1, 1], [1, 1]]]])
+    >>> secret.decrypt(hg.conv2d(image.reshape(1, 2, 2), kernel))[0, 0, 0]
+    array([24, 28, 32, 36])
     """
     options: dict[str, Any] = {"stride": stride, "padding": padding, "groups": groups, "progress": progress}
     found: T = _own(x, "conv2d")(weights, bias, **options)
@@ -134,6 +162,10 @@ def conv2d(
 def sum_pool2d(x: T, size: int) -> T:
     """Sums over windows of size x size, which tile the last two axes: one modular matrix product. Of BFV and BGV. Raises
     ShapeError.
+
+    >>> image = server.bind(secret.encrypt(np.ones((4, 4), dtype=int)))
+    >>> secret.decrypt(hg.sum_pool2d(image.reshape(1, 2, 2), 2))
+    array([[[[4, 4, 4, 4]]]])
     """
     found: T = _own(x, "sum_pool2d")(size)
     return found
@@ -157,6 +189,11 @@ def conv2d_square_pool(
     It goes over stretches of output channels, so that the convolution's outputs and their squares are never all there:
     `stretch` of them at a time, or as many as half of the memory left holds. Raises ShapeError, DtypeError, MissingKeyError,
     OutOfMemoryError (before anything is computed).
+
+    >>> image = server.bind(secret.encrypt(np.arange(16).reshape(4, 4)))
+    >>> y = hg.conv2d_square_pool(image.reshape(1, 2, 2), np.array([[[[2]]]]), pool=2)  # sums of (2 x)^2 over the pixels
+    >>> secret.decrypt(y)[0, 0, 0]
+    array([ 896, 1104, 1344, 1616])
     """
     shape: dict[str, Any] = {"pool": pool, "stride": stride, "padding": padding, "groups": groups, "stretch": stretch}
     found: T = _own(x, "conv2d_square_pool")(weights, bias, **shape, keys=keys, progress=progress)
@@ -167,13 +204,23 @@ def split_moduli(x: T) -> list[T]:
     """The tensor as one for each plaintext modulus that it holds; nothing is copied. Of BFV and BGV. Long computations can so
     run modulus by modulus, with the memory of one. Operations take tensors of the same moduli; to be saved or decrypted they
     are joined.
+
+    >>> two = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_modulus=[65537, 114689]))
+    >>> [y.plain_moduli for y in hg.split_moduli(two.encrypt([100_000], pad=True))]
+    [[65537], [114689]]
     """
     found: list[T] = _own(x, "split_moduli")()
     return found
 
 
 def join_moduli(tensors: Sequence[T]) -> T:
-    """Tensors of adjacent plaintext moduli, in order, as one; nothing is copied. Raises MismatchError, ShapeError."""
+    """Tensors of adjacent plaintext moduli, in order, as one; nothing is copied. Raises MismatchError, ShapeError.
+
+    >>> two = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_modulus=[65537, 114689]))
+    >>> parts = hg.split_moduli(two.encrypt([100_000], pad=True))
+    >>> two.decrypt(hg.join_moduli([y * 3 for y in parts]))[:1]
+    array([300000])
+    """
     if not tensors:
         raise _core.MismatchError("nothing to join")
     found: T = _own(tensors[0], "join_moduli")(tensors[1:])
@@ -209,6 +256,11 @@ def dot(a: Clear, b: T) -> T: ...
 def dot(a: Any, b: Any) -> Any:
     """Dot product of two vectors of which one or both are encrypted, along the ciphertext axis. Relinearized at most once. In
     CKKS a clear one may also be of shape (n, slots).
+
+    >>> secret.decrypt(hg.dot(x, x))
+    array([26, 40, 58, 80])
+    >>> secret.decrypt(hg.dot([10, 1], x))
+    array([15, 26, 37, 48])
     """
     x, other = _either(a, b)
     return _own(x, "dot")(other)
@@ -217,19 +269,34 @@ def dot(a: Any, b: Any) -> Any:
 def rotate_rows(x: T, steps: int | Sequence[int], *, keys: Any = None, progress: Progress | None = None) -> T:
     """Slots turned left by `steps` within each of the two rows of N/2, in BFV and BGV. Several steps give a new first axis, one
     entry each, for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are keys for.
+
+    >>> secret.decrypt(hg.rotate_rows(x[0], 1))[:3]
+    array([2, 3, 4])
+    >>> hg.rotate_rows(x, [1, 2]).shape  # several for little more than the price of one
+    (2, 2)
     """
     found: T = _own(x, "rotate_rows")(steps, keys=keys, progress=progress)
     return found
 
 
 def rotate_columns(x: T, *, keys: Any = None, progress: Progress | None = None) -> T:
-    """The two rows of slots exchanged, in BFV and BGV."""
+    """The two rows of slots exchanged, in BFV and BGV.
+
+    >>> full = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20))  # all slots: two rows
+    >>> z = hg.Server(full.evaluation_keys(columns=True)).bind(full.encrypt(np.arange(full.parameters.slots)))
+    >>> full.decrypt(hg.rotate_columns(z))[:2] - full.parameters.slots // 2
+    array([0, 1])
+    """
     found: T = _own(x, "rotate_columns")(keys=keys, progress=progress)
     return found
 
 
 def concatenate(tensors: Sequence[T], axis: int = 0) -> T:
-    """Tensors of one scheme and kind joined along an axis they have. Raises ShapeError, DtypeError, MismatchError."""
+    """Tensors of one scheme and kind joined along an axis they have. Raises ShapeError, DtypeError, MismatchError.
+
+    >>> hg.concatenate([x, x[:1]]).shape
+    (3,)
+    """
     if not len(tensors):
         raise _core.ShapeError("nothing to concatenate")
     found: T = _of_one_kind(tensors, "concatenate")._joined(tensors, axis)
@@ -237,7 +304,11 @@ def concatenate(tensors: Sequence[T], axis: int = 0) -> T:
 
 
 def stack(tensors: Sequence[T], axis: int = 0) -> T:
-    """Tensors of one scheme, kind and shape along a new axis. Raises ShapeError, DtypeError, MismatchError."""
+    """Tensors of one scheme, kind and shape along a new axis. Raises ShapeError, DtypeError, MismatchError.
+
+    >>> hg.stack([x, x]).shape
+    (2, 2)
+    """
     if not len(tensors):
         raise _core.ShapeError("nothing to stack")
     kind = _of_one_kind(tensors, "stack")
@@ -261,6 +332,10 @@ def _of_one_kind(tensors: Sequence[Any], what: str) -> Any:
 def shrink(x: T, level: int = 0) -> T:
     """The same values modulo a smaller ciphertext modulus: fewer bytes to send. `level` primes stay; 0: as few as the noise
     estimate allows. Of BFV and BGV. Raises LevelError.
+
+    >>> y = hg.shrink(hg.relinearize(x * x))
+    >>> y.level < x.level, len(y.to_bytes()) < len((x * x).to_bytes())
+    (True, True)
     """
     found: T = _own(x, "shrink")(level)
     return found

@@ -49,7 +49,12 @@ class Keyed(Faced, Generic[P]):
         return str(self._core.key_id)
 
     def save(self, path: Any) -> None:
-        """Writes a file, all or nothing; a secret key's can only its owner read (mode 0600)."""
+        """Writes a file, all or nothing; a secret key's can only its owner read (mode 0600).
+
+        >>> server.keys.save("server.hg")
+        >>> hg.load("server.hg").id == secret.id
+        True
+        """
         self._core.save(path_of(path))
 
     def _named(self) -> str:
@@ -67,12 +72,20 @@ class Sent(Keyed[P]):
     _kind: str  #: in types of files
 
     def to_bytes(self) -> bytes:
-        """The key as a file's bytes."""
+        """The key as a file's bytes.
+
+        >>> len(server.keys.to_bytes()) < server.keys.nbytes  # seeded
+        True
+        """
         return bytes(self._core.to_bytes())
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Self:
-        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError."""
+        """Reads `to_bytes`. Raises FormatError, DamagedFileError, VersionError.
+
+        >>> hg.EvaluationKeys.from_bytes(server.keys.to_bytes()).id == secret.id
+        True
+        """
         own, found = scheme_of(cls), None
         if own is None:
             found = split_type(type_of_bytes(data))
@@ -81,7 +94,12 @@ class Sent(Keyed[P]):
 
 
 class PublicKey(Sent[P]):
-    """Encrypts; does not decrypt. Of any scheme that has one: `hg.bfv.PublicKey`, `hg.ckks.PublicKey`."""
+    """Encrypts; does not decrypt. Of any scheme that has one: `hg.bfv.PublicKey`, `hg.ckks.PublicKey`.
+
+    >>> public = secret.public_key()
+    >>> secret.decrypt(public.encrypt([1, 2, 3, 4]))
+    array([1, 2, 3, 4])
+    """
 
     _kind = "public_key"
 
@@ -92,7 +110,11 @@ class PublicKey(Sent[P]):
 
 
 class EvaluationKeys(Sent[P], Generic[P, T]):
-    """What a server needs to compute on tensors of type T. Nothing in it decrypts. Of any scheme: `hg.tfhe.EvaluationKeys`."""
+    """What a server needs to compute on tensors of type T. Nothing in it decrypts. Of any scheme: `hg.tfhe.EvaluationKeys`.
+
+    >>> server.keys.parameters == secret.parameters, server.keys.id == secret.id
+    (True, True)
+    """
 
     _kind = "evaluation_keys"
 
@@ -145,6 +167,10 @@ class SecretKey(Keyed[P], Generic[P, E]):
     """The data owner's key: encrypts, decrypts, makes the other keys. Keep it.
 
     Of any scheme: what `generate` and `load` give is that scheme's (`hg.tfhe.SecretKey`), which has more to say.
+
+    >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20, slots=4))
+    >>> secret.decrypt(secret.encrypt([1, 2, 3, 4]))
+    array([1, 2, 3, 4])
     """
 
     if TYPE_CHECKING:
@@ -160,7 +186,11 @@ class SecretKey(Keyed[P], Generic[P, E]):
 
     @classmethod
     def generate(cls, parameters: Parameters[K]) -> K:
-        """A new key of the parameters' scheme from the operating system's randomness."""
+        """A new key of the parameters' scheme from the operating system's randomness.
+
+        >>> hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20)).parameters.security
+        '128-bit'
+        """
         own = scheme_of(cls)
         if not isinstance(parameters, Parameters) or own not in (None, parameters._scheme):
             what = sets_of([own] if own else SCHEMES.values())
@@ -170,7 +200,12 @@ class SecretKey(Keyed[P], Generic[P, E]):
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Reads `save`, of any scheme. Raises FormatError, DamagedFileError, VersionError."""
+        """Reads `save`, of any scheme. Raises FormatError, DamagedFileError, VersionError.
+
+        >>> secret.save("secret.hg")
+        >>> hg.SecretKey.load("secret.hg").id == secret.id
+        True
+        """
         name = path_of(path)
         own = scheme_of(cls)
         if own is None:
@@ -183,7 +218,11 @@ class PublishingKey(SecretKey[P, E], Generic[P, E, U]):
     """A secret key that has a public one."""
 
     def public_key(self) -> U:
-        """A key others can encrypt with."""
+        """A key others can encrypt with.
+
+        >>> secret.decrypt(secret.public_key().encrypt([0.5, 1, 1.5, 2])).round(4)
+        array([0.5, 1. , 1.5, 2. ])
+        """
         found: U = PublicKey(self._core.public_key())  # type: ignore[assignment]  # of its scheme
         return found
 
@@ -199,6 +238,11 @@ class Server(Shown, Generic[T]):
     `limit` is how many bytes of memory one tensor from a file or message may take (`Tensor.nbytes`: seeds expanded; an axis of
     length zero counts as one); None: as many as the device has left at the time. What the file holds is within it too.
     `costs` is what a computation may take that is asked for by `compute`; None: whatever it takes.
+
+    >>> server = hg.Server(secret.evaluation_keys(), limit=1 << 30)  # what one request may take in memory
+    >>> x = server.from_bytes(secret.encrypt([1, 2, 3, 4]).to_bytes())
+    >>> secret.decrypt(x * x)
+    array([ 1,  4,  9, 16])
     """
 
     def __init__(self, keys: EvaluationKeys[Any, T], *, limit: int | None = None, costs: Costs | None = None) -> None:
@@ -222,7 +266,11 @@ class Server(Shown, Generic[T]):
         return self.keys.parameters
 
     def bind(self, tensor: T) -> T:
-        """The tensor with this server's keys at hand. Raises MismatchError, WrongKeyError for a foreign one."""
+        """The tensor with this server's keys at hand. Raises MismatchError, WrongKeyError for a foreign one.
+
+        >>> secret.decrypt(server.bind(secret.encrypt([1, 2, 3, 4])) ** 2)
+        array([ 1,  4,  9, 16])
+        """
         if not isinstance(tensor, Tensor):
             raise _core.DtypeError(f"a server binds tensors, not {type(tensor).__name__}")
         if tensor.parameters != self.keys.parameters:
@@ -244,11 +292,19 @@ class Server(Shown, Generic[T]):
         """A tensor from a file, bound to the keys.
 
         Raises FormatError and its kinds, MismatchError, WrongKeyError; LimitError, before memory is taken, beyond the limit.
+
+        >>> secret.encrypt([1, 2, 3, 4]).save("request.hg")
+        >>> secret.decrypt(server.load("request.hg") * 2)
+        array([2, 4, 6, 8])
         """
         return self._taken(self.keys._read("load_ciphertext", path_of(path), self._allowed()))
 
     def from_bytes(self, data: Buffer) -> T:
-        """A tensor from bytes, bound to the keys. Raises as `load`."""
+        """A tensor from bytes, bound to the keys. Raises as `load`.
+
+        >>> server.from_bytes(secret.encrypt([1, 2, 3, 4]).to_bytes()).shape
+        ()
+        """
         return self._taken(self.keys._read("ciphertext_from_bytes", data, self._allowed()))
 
     def _taken(self, tensor: T) -> T:
@@ -276,7 +332,12 @@ class Server(Shown, Generic[T]):
         return function(*operands)
 
     def encode(self, values: Any, **options: Any) -> Any:
-        """Plaintexts of these parameters: `hg.encode`."""
+        """Plaintexts of these parameters: `hg.encode`.
+
+        >>> secret.decrypt(x + server.encode([10, 20, 30, 40]))
+        array([[11, 22, 33, 44],
+               [15, 26, 37, 48]])
+        """
         return encode(self.parameters, values, **options)
 
     def __repr__(self) -> str:
@@ -320,6 +381,10 @@ def load(path: Any, kind: type[Any] = Faced) -> Any:
 
     `kind`, such as `hg.ckks.Tensor`, is what it must be: type checkers know it then. Raises FormatError and its kinds, also for
     what is of another kind.
+
+    >>> x.save("values.hg")
+    >>> hg.load("values.hg").shape
+    (2,)
     """
     name = path_of(path)
     said = type_of_file(name)

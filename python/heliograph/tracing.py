@@ -44,7 +44,13 @@ _IGNORED, _OPERATION, _MADE_OF = range(3)
 
 @dataclass(frozen=True)
 class Step:
-    """One operation that gave tensors. Where it gave several: the shape of the first, the least of the figures."""
+    """One operation that gave tensors. Where it gave several: the shape of the first, the least of the figures.
+
+    >>> with hg.trace() as t:
+    ...     y = x * x
+    >>> t.steps[0].name, t.steps[0].shape, t.steps[0].noise_budget < x.noise_budget
+    ('multiply', (2,), True)
+    """
 
     name: str  #: the function's or operator's, as NumPy calls it
     where: str  #: file and line that called it
@@ -97,7 +103,13 @@ def _tensors_in(value: Any) -> Iterator[Tensor[Any, Any]]:
 
 
 class Trace:
-    """The steps of a computation. Made by `hg.trace`."""
+    """The steps of a computation. Made by `hg.trace`.
+
+    >>> with hg.trace() as t:
+    ...     y = hg.sum(x * x)
+    >>> [step.name for step in t]
+    ['multiply', 'sum']
+    """
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
@@ -173,7 +185,13 @@ class Trace:
         return sum(step.seconds for step in self._steps)
 
     def data(self) -> list[dict[str, Any]]:
-        """The steps as dicts of plain values, for JSON or a data frame."""
+        """The steps as dicts of plain values, for JSON or a data frame.
+
+        >>> with hg.trace() as t:
+        ...     y = x * x
+        >>> t.data()[0]["name"]
+        'multiply'
+        """
         return [asdict(step) for step in self._steps]
 
     def __len__(self) -> int:
@@ -200,7 +218,13 @@ class Trace:
         return [list(columns)[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
     def table(self) -> str:
-        """A line for each step: operation, shape, level, noise budget or precision, time, where."""
+        """A line for each step: operation, shape, level, noise budget or precision, time, where.
+
+        >>> with hg.trace() as t:
+        ...     y = x * x
+        >>> len(t.table().splitlines())  # heads, and a line for each step
+        2
+        """
         header, rows = self._cells()
         widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
         left = {header.index(name) for name in ("operation", "at") if name in header}

@@ -2,6 +2,18 @@
 
 ``hg.ckks.parameters(depth=4, precision=30)`` gives a set; keys and servers are the library's: ``hg.SecretKey.generate``,
 ``hg.Server``.
+
+The examples of its functions go on from these lines.
+
+>>> import numpy as np
+>>> import heliograph as hg
+>>> params = hg.ckks.parameters(depth=4, precision=25, slots=4)
+>>> secret = hg.SecretKey.generate(params)
+>>> server = hg.Server(secret.evaluation_keys(rotations=[1, 2], conjugate=True))
+>>> x = server.bind(secret.encrypt([[0.5, 1.5, 2.5, 3.5], [1, 2, 3, 4]]))  # two ciphertexts of four values
+>>> secret.decrypt(x * x + 1).round(4)
+array([[ 1.25,  3.25,  7.25, 13.25],
+       [ 2.  ,  5.  , 10.  , 17.  ]])
 """
 
 from heliograph.ckks import choose as _choose  # noqa: F401 (known to hg.parameters_for from now on)

@@ -28,6 +28,12 @@ def multiply(
     """a * b. Without `relinearize` it is of degree two, without `rescale` at the product of both scales and on the same level:
     sums of such products are relinearized and rescaled once (`hg.ckks.relinearize_rescale`). Raises MissingKeyError,
     LevelError, ScaleError, ShapeError.
+
+    >>> y = hg.ckks.multiply(x, x, relinearize=False, rescale=False)
+    >>> y.degree, y.level == x.level
+    (2, True)
+    >>> secret.decrypt(hg.ckks.relinearize_rescale(hg.ckks.sum(y))).round(4)
+    array([ 1.25,  6.25, 15.25, 28.25])
     """
     if not isinstance(a, Tensor):
         a, b = b, a
@@ -35,12 +41,21 @@ def multiply(
 
 
 def relinearize_rescale(x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
-    """Both in one, with one rounding. Raises MissingKeyError, LevelError at level 1."""
+    """Both in one, with one rounding. Raises MissingKeyError, LevelError at level 1.
+
+    >>> y = hg.ckks.sum(hg.ckks.multiply(x, x, relinearize=False, rescale=False))  # a sum of products, finished once
+    >>> secret.decrypt(hg.ckks.relinearize_rescale(y)).round(4)
+    array([ 1.25,  6.25, 15.25, 28.25])
+    """
     return _of(x, "relinearize_rescale").relinearize_rescale(keys=keys, progress=progress)
 
 
 def lower(x: Tensor, level: int) -> Tensor:
-    """The same values at a lower level: fewer bytes, faster operations. Raises LevelError for a higher one."""
+    """The same values at a lower level: fewer bytes, faster operations. Raises LevelError for a higher one.
+
+    >>> hg.ckks.lower(x, 1).nbytes < x.nbytes
+    True
+    """
     return _of(x, "lower").lower(level)
 
 
@@ -50,12 +65,21 @@ def rotate(
     """Slots turned left by `steps` (right where negative), cyclically over the set's `period`. Several steps give a new first
     axis, one entry each, for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are
     keys for.
+
+    >>> secret.decrypt(hg.ckks.rotate(x[0], 1)).round(4)
+    array([1.5, 2.5, 3.5, 0.5])
+    >>> hg.ckks.rotate(x, [1, 2]).shape  # several for little more than the price of one
+    (2, 2)
     """
     return _of(x, "rotate").rotate(steps, keys=keys, progress=progress)
 
 
 def conjugate(x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
-    """The conjugates of complex values. Raises MissingKeyError."""
+    """The conjugates of complex values. Raises MissingKeyError.
+
+    >>> secret.decrypt(hg.ckks.conjugate(server.bind(secret.encrypt([1 + 2j, 2 - 1j, 3 + 1j, 4 - 3j])))).round(4)
+    array([1.-2.j, 2.+1.j, 3.-1.j, 4.+3.j])
+    """
     return _of(x, "conjugate").conjugate(keys=keys, progress=progress)
 
 
@@ -64,6 +88,10 @@ def sum_slots(
 ) -> Tensor:
     """Slot i gets the sum of slots i to i + count - 1, cyclically; `count` is a power of two, by default all: then every slot
     holds the sum of all. Needs the rotations `sum_rotations(count)`. Raises MissingKeyError, ShapeError.
+
+    >>> secret.decrypt(hg.ckks.sum_slots(x)).round(4)
+    array([[ 8.,  8.,  8.,  8.],
+           [10., 10., 10., 10.]])
     """
     return _of(x, "sum_slots").sum_slots(count, keys=keys, progress=progress)
 
@@ -81,6 +109,11 @@ def inner_product(
     relinearization and one rescaling for all products. b is a tensor of a's shape, or an array of shape (*a.shape, slots).
 
     Raises MissingKeyError, LevelError, ShapeError.
+
+    >>> secret.decrypt(hg.ckks.inner_product(x, x)).round(4)  # slot by slot
+    array([ 1.25,  6.25, 15.25, 28.25])
+    >>> secret.decrypt(hg.ckks.inner_product(x, x, count=4)).round(3)  # and over the slots
+    array([51., 51., 51., 51.])
     """
     return _of(a, "inner_product").inner_product(b, axis, count, keys=keys, progress=progress)
 
@@ -98,12 +131,19 @@ def polynomial(
     Basis "monomial": coefficients of 1, x, x^2, ...; "chebyshev": of T_0, T_1, ... for values in [-1, 1], as
     `numpy.polynomial.chebyshev` has them, and of higher degrees far more precise. Baby steps and giant steps (Paterson and Stockmeyer; Bossuat et al., ePrint 2020/1203).
     Raises LevelError telling how many levels it takes, DtypeError, ShapeError, ParameterError, MissingKeyError.
+
+    >>> secret.decrypt(hg.ckks.polynomial(x[0], [1, 0, 2])).round(4)  # 1 + 2 x^2
+    array([ 1.5,  5.5, 13.5, 25.5])
     """
     return _of(x, "polynomial").polynomial(coefficients, basis, keys=keys, progress=progress)
 
 
 def polynomial_depth(degree: int) -> int:
-    """Levels that a polynomial of a degree takes."""
+    """Levels that a polynomial of a degree takes.
+
+    >>> hg.ckks.polynomial_depth(7)
+    3
+    """
     if whole(degree, "a degree") < 0:
         raise _core.ParameterError(f"a degree is at least 0, not {degree}")
     return _core.ckks_polynomial_depth(degree)

@@ -53,6 +53,9 @@ class _Encrypts(keys.Keyed[Parameters]):
         it tells whether a result surely fits its modulus (``decrypt(..., checked=True)``). Without it, about the largest that the
         lowest level holds. Raises DtypeError, ShapeError, PlaintextRangeError (a value too large, above the bound, infinite),
         LevelError, OutOfMemoryError (before anything is computed).
+
+        >>> secret.decrypt(secret.public_key().encrypt([0.5, 1, 1.5, 2])).round(4)
+        array([0.5, 1. , 1.5, 2. ])
         """
         if bound is not None and not (is_real(bound) and 0 < bound <= sys.float_info.max):
             raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
@@ -69,13 +72,26 @@ class _Encrypts(keys.Keyed[Parameters]):
 
 
 class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.CkksPublicKey):
-    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's."""
+    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's.
+
+    >>> secret.decrypt(secret.public_key().encrypt([0.5, 1, 1.5, 2])).round(4)
+    array([0.5, 1. , 1.5, 2. ])
+    """
 
     _scheme = CKKS
 
 
 class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluationKeys):
-    """What a server needs to multiply, rotate and conjugate. Nothing in it decrypts."""
+    """What a server needs to multiply, rotate and conjugate. Nothing in it decrypts.
+
+    >>> keys = secret.evaluation_keys(rotations=[1, 2])
+    >>> keys.rotations, keys.conjugate
+    ([1, 2], False)
+    >>> hg.ckks.rotate(x, 3)
+    Traceback (most recent call last):
+        ...
+    heliograph.MissingKeyError: rotation 3 is not among the keys; they have 1, 2
+    """
 
     _scheme = CKKS
 
@@ -94,7 +110,12 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
 
 
 class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.CkksSecretKey):
-    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it."""
+    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it.
+
+    >>> secret = hg.SecretKey.generate(params)
+    >>> secret.decrypt(secret.encrypt([0.5, 1, 1.5, 2])).round(4)
+    array([0.5, 1. , 1.5, 2. ])
+    """
 
     _scheme = CKKS
 
@@ -108,6 +129,9 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
     ) -> EvaluationKeys:
         """What a server gets: a relinearization key, a key for each rotation (steps to the left; negative ones to the right),
         one to conjugate. `LinearTransform.rotations` and `sum_rotations` tell the steps that matrices and sums need.
+
+        >>> secret.evaluation_keys(rotations=hg.ckks.sum_rotations(4)).rotations
+        [1, 2]
         """
         steps = sorted(set(whole_numbers(rotations, "a rotation")))
         return EvaluationKeys(self._core.evaluation_keys(bool(relinearize), steps, bool(conjugate), progress))
@@ -141,6 +165,11 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
 
         Raises WrongKeyError, MismatchError, RoomError; with `publish_bits` NoiseError where no bound is known or nothing would be
         left of the values.
+
+        >>> secret.decrypt(x[0]).round(4)
+        array([0.5, 1.5, 2.5, 3.5])
+        >>> secret.decrypt(x[0], publish_bits=5).round(2)  # for others to see: with noise of its own
+        array([0.5, 1.5, 2.5, 3.5])
         """
         of_tensors([tensor], Tensor, "decrypt")
         checked = flag(checked, "checked") or is_strict()

@@ -24,6 +24,14 @@ class LinearTransform:
 
     By its diagonals, with baby steps that share a decomposition and giant steps (Halevi and Shoup, ePrint 2018/244), whose sums
     stay modulo Q and P and are divided once (Bossuat et al., ePrint 2020/1203, section 4).
+
+    >>> layer = hg.ckks.LinearTransform(params, [[1, 0, 0, -1], [0, 0.5, 0.5, 0]])
+    >>> layer.shape, layer.rotations
+    ((2, 4), [1, 3])
+    >>> party = hg.Server(secret.evaluation_keys(rotations=layer.rotations))
+    >>> secret.decrypt(layer @ party.bind(x)).round(4)
+    array([[-3. ,  2. ],
+           [-3. ,  2.5]])
     """
 
     def __init__(

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 
 class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
-    """A parameter set: ring degree, moduli by level, gadget, scale. Immutable; equal sets are interchangeable."""
+    """A parameter set: ring degree, moduli by level, gadget, scale. Immutable; equal sets are interchangeable.
+
+    >>> params
+    <CKKS parameters: N=2^14, log q 226, 4 multiplications, scale 2^41.0, 4 slots, 128-bit, w64>
+    >>> params.levels, params.security
+    (5, '128-bit')
+    """
 
     _scheme = CKKS
 
@@ -42,11 +48,19 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
         return float(self._core.spec.log_scale)
 
     def scale(self, level: int) -> float:
-        """What operations keep ciphertexts of a level at. Raises LevelError."""
+        """What operations keep ciphertexts of a level at. Raises LevelError.
+
+        >>> params.scale(params.levels) == x.scale
+        True
+        """
         return float(self._core.scale(level))
 
     def ciphertext_bytes(self, degree: int = 1, level: int = 0) -> int:
-        """Bytes of one ciphertext in memory at a level (0: the top); a fresh one takes half of that in a file."""
+        """Bytes of one ciphertext in memory at a level (0: the top); a fresh one takes half of that in a file.
+
+        >>> params.ciphertext_bytes(level=1) < params.ciphertext_bytes()
+        True
+        """
         return int(self._core.ciphertext_bytes(degree, level))
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -103,6 +117,13 @@ def parameters(
       base of `base_bits`, `special` primes for key switching.
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
+
+    >>> hg.ckks.parameters("n14-l8").levels
+    8
+    >>> hg.ckks.parameters(depth=3, precision=30, slots=1000).n
+    16384
+    >>> hg.ckks.parameters(n=2**14, levels=6, log_scale=40, base_bits=50, special=2).security
+    '128-bit'
     """
     depth, n, levels = (
         None if count is None else count_of(count, label)
@@ -123,5 +144,9 @@ def parameters(
 
 
 def named() -> list[str]:
-    """The named sets."""
+    """The named sets.
+
+    >>> hg.ckks.named()
+    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28']
+    """
     return _core.ckks_named_specs()

@@ -25,6 +25,9 @@ def mean(x: Tensor, axis: int | None = None, *, keys: EvaluationKeys | None = No
     """The mean of each ciphertext's values; with `axis` of all values along that ciphertext axis, which goes. One level.
 
     Raises LevelError, MissingKeyError, ShapeError.
+
+    >>> secret.decrypt(hg.ckks.mean(x)).round(4)[:, 0]
+    array([2. , 2.5])
     """
     x, along, count = _sample(x, axis, "mean", 1, keys)
     return _mean(x, along, count, x.slots)
@@ -35,6 +38,9 @@ def var(x: Tensor, axis: int | None = None, *, ddof: int = 0, keys: EvaluationKe
     NumPy's. Two levels where the slots are as many as the set's `period`, else three. Complex values need the conjugation key.
 
     Raises LevelError, MissingKeyError, ShapeError, ParameterError for as many degrees of freedom as values.
+
+    >>> secret.decrypt(hg.ckks.var(x)).round(4)[:, 0]
+    array([1.25, 1.25])
     """
     x, along, count = _sample(x, axis, "var", 1 + _centring(x), keys)
     z = _centred(x, along, count, 1 / math.sqrt(_freedom(count, ddof)))
@@ -44,6 +50,10 @@ def var(x: Tensor, axis: int | None = None, *, ddof: int = 0, keys: EvaluationKe
 def cov(x: Tensor, y: Tensor | None = None, *, ddof: int = 1, keys: EvaluationKeys | None = None) -> Tensor:
     """The covariances of variables, each a ciphertext whose slots are the observations: x of shape (variables,), or () for one,
     and y's after them. Shape (variables, variables), or () of one alone, as `numpy.cov`. Levels and errors as `var`.
+
+    >>> secret.decrypt(hg.ckks.cov(x))[..., 0].round(3)
+    array([[1.667, 1.667],
+           [1.667, 1.667]])
     """
     v, count = _variables(x, y, "cov", 1 + _centring(x), keys)
     c = _gram(_centred(v, None, count, 1 / math.sqrt(_freedom(count, ddof))))
@@ -66,6 +76,13 @@ def corrcoef(
     owner of the key had better divide what `cov` decrypts to.
 
     Raises LevelError, MissingKeyError, ShapeError, ParameterError, DtypeError for complex values.
+
+    >>> deep = hg.SecretKey.generate(hg.ckks.parameters(depth=8, precision=25, slots=4))
+    >>> rows = deep.encrypt([[1, 2, 3, 4], [1, 2, 3, 5]])  # two variables, four people
+    >>> rows = hg.Server(deep.evaluation_keys(rotations=[1, 2])).bind(rows)
+    >>> deep.decrypt(hg.ckks.corrcoef(rows, variances=(1, 3)))[..., 0].round(3)
+    array([[1.   , 0.983],
+           [0.983, 1.   ]])
     """
     low, high = _interval(variances)
     if whole(degree, "a degree") < 1:

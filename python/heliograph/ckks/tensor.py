@@ -43,6 +43,14 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
     along the slots, or has length 1: a number for each ciphertext) and plaintexts (`encode`). A product takes one level, but by
     integers; it is relinearized and rescaled at once (`hg.ckks.multiply` leaves that for later). Operands of different levels
     meet at the lower one. Values are right to `precision` bits after the binary point.
+
+    >>> secret.decrypt(x[0] * x[1] - 1).round(4)
+    array([-0.5,  2. ,  6.5, 13. ])
+    >>> secret.decrypt(0.5 * x + [[1], [2]]).round(4)  # a number for each ciphertext
+    array([[1.25, 1.75, 2.25, 2.75],
+           [2.5 , 3.  , 3.5 , 4.  ]])
+    >>> x.level, (x * x).level, (x * x).precision > 20
+    (5, 4, True)
     """
 
     __slots__ = ()
@@ -467,7 +475,13 @@ def _numbers(values: Any, what: str) -> Any:
 
 
 class Plaintext(_shapes.Plaintext[Parameters], core=_core.CkksPlaintext):
-    """Encoded values, one for each slot, for adding to and multiplying tensors. Made by `encode`."""
+    """Encoded values, one for each slot, for adding to and multiplying tensors. Made by `encode`.
+
+    >>> weights = server.encode([1, 0.5, 0.25, 2])
+    >>> secret.decrypt(x * weights).round(4)
+    array([[0.5  , 0.75 , 0.625, 7.   ],
+           [1.   , 1.   , 0.75 , 8.   ]])
+    """
 
     _scheme = CKKS
     _options = ("slots", "level", "scale")
@@ -497,6 +511,9 @@ def encode(
     filled up with zeros. `level` (default the top) and `scale` (default that level's) are those of the tensors they go with.
 
     Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, LevelError, ScaleError.
+
+    >>> secret.decrypt(x[0] + hg.ckks.encode(params, [1, 2, 3, 4])).round(4)
+    array([1.5, 3.5, 5.5, 7.5])
     """
     parameters = of_kind(parameters, Parameters, "CKKS encodes by")
     array, is_complex = complexes(values, "the values")
@@ -548,5 +565,9 @@ def power_of_two(count: Any) -> int:
 
 
 def sum_rotations(count: int) -> list[int]:
-    """The rotations that `sum_slots` over so many slots needs keys for."""
+    """The rotations that `sum_slots` over so many slots needs keys for.
+
+    >>> hg.ckks.sum_rotations(8)
+    [1, 2, 4]
+    """
     return [1 << i for i in range(power_of_two(count).bit_length() - 1)]

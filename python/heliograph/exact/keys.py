@@ -53,6 +53,9 @@ class _Encrypts(keys.Keyed[Parameters]):
         puts values in the polynomial's coefficients. A secret key's result is seeded: half the bytes when saved. `moduli` takes
         some of the plaintext moduli only (``range(3, 5)``: the fourth and fifth), to compute with them one after another.
         Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError, OutOfMemoryError (before anything is computed).
+
+        >>> secret.decrypt(secret.public_key().encrypt([1, 2, 3, 4]))
+        array([1, 2, 3, 4])
         """
         parameters = self.parameters
         first, count = _moduli(parameters, moduli)
@@ -64,13 +67,27 @@ class _Encrypts(keys.Keyed[Parameters]):
 
 
 class PublicKey(_Encrypts, keys.PublicKey[Parameters], core=_core.PublicKey):
-    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's."""
+    """Encrypts; does not decrypt. Its ciphertexts take twice the bytes of a secret key's.
+
+    >>> public = secret.public_key()
+    >>> secret.decrypt(public.encrypt([1, 2, 3, 4]))
+    array([1, 2, 3, 4])
+    """
 
     _scheme = EXACT
 
 
 class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationKeys):
-    """What a server needs to relinearize and rotate. Nothing in it decrypts. Steps are modulo N/2, of each row."""
+    """What a server needs to relinearize and rotate. Nothing in it decrypts. Steps are modulo N/2, of each row.
+
+    >>> keys = secret.evaluation_keys(rotations=[1, 2])
+    >>> keys.relinearize, keys.rotations, keys.columns
+    (True, [1, 2], False)
+    >>> hg.rotate_rows(x, 3)
+    Traceback (most recent call last):
+        ...
+    heliograph.MissingKeyError: rotation 3 is not among the keys; they have 1, 2
+    """
 
     _scheme = EXACT
 
@@ -86,7 +103,11 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
 
 
 class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, PublicKey], core=_core.SecretKey):
-    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it."""
+    """The data owner's key: encrypts, decrypts, makes the other keys. Keep it.
+
+    >>> secret.decrypt(secret.encrypt([1, 2, 3, 4]))
+    array([1, 2, 3, 4])
+    """
 
     _scheme = EXACT
 
@@ -98,7 +119,11 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         columns: bool = False,
         progress: Progress | None = None,
     ) -> EvaluationKeys:
-        """What a server gets: a relinearization key, a key for each row step, one to exchange the rows."""
+        """What a server gets: a relinearization key, a key for each row step, one to exchange the rows.
+
+        >>> secret.evaluation_keys(rotations=[1, 2]).rotations
+        [1, 2]
+        """
         return EvaluationKeys(
             self._core.evaluation_keys(relinearize, whole_numbers(rotations, "a rotation"), columns, progress)
         )
@@ -113,12 +138,20 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         result may be right beyond it. ``beyond_estimate=True`` decrypts it, and raises NoiseError only where the noise measured
         leaves less than a bit. It is no proof: noise of few different values (of constant data, doubled often) may have wrapped
         and show nothing.
+
+        >>> secret.decrypt(x - 6)
+        array([[-5, -4, -3, -2],
+               [-1,  0,  1,  2]])
         """
         of_tensors([tensor], Tensor, "decrypt")
         residues: Any = self._core.decrypt(tensor._core, progress, bool(beyond_estimate))
         return moved_from_last(from_residues(residues, self.parameters.plain_moduli), slots)
 
     def noise_budget(self, tensor: Tensor, *, beyond_estimate: bool = False) -> float:
-        """Bits of noise left, measured: the least over all ciphertexts of the tensor. 0 where `decrypt` raises NoiseError."""
+        """Bits of noise left, measured: the least over all ciphertexts of the tensor. 0 where `decrypt` raises NoiseError.
+
+        >>> secret.noise_budget(x) >= x.noise_budget  # measured, and the bound
+        True
+        """
         of_tensors([tensor], Tensor, "a measured noise budget")
         return float(self._core.noise_budget(tensor._core, bool(beyond_estimate)))

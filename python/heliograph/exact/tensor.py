@@ -37,6 +37,16 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
     integer for each slot), and broadcast over the ciphertext axes. A product has degree two and is relinearized when
     next multiplied or rotated, or by `relinearize`; sums of products are so relinearized once. BGV's operands of a product are
     first switched to the smaller modulus that leaves it the largest noise budget, where their noise estimates are known.
+
+    >>> secret.decrypt(x[0] * x[1] + 1)
+    array([ 6, 13, 22, 33])
+    >>> secret.decrypt(3 * x - [1, 2])  # an integer for each ciphertext
+    array([[ 2,  5,  8, 11],
+           [13, 16, 19, 22]])
+    >>> secret.decrypt(np.array([[1, -1]]) @ x)
+    array([[-4, -4, -4, -4]])
+    >>> x.degree, (x * x).degree, x.T.shape
+    (1, 2, (2,))
     """
 
     __slots__ = ()
@@ -122,7 +132,12 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
         return self._wrap(_core.negate(self._core))
 
     def multiply(self, other: Any, *, progress: Progress | None = None) -> Self:
-        """self * other: of degree two where both are encrypted."""
+        """self * other: of degree two where both are encrypted.
+
+        >>> x.multiply(x).degree, secret.decrypt(x.multiply([10, 1]))
+        (2, array([[10, 20, 30, 40],
+               [ 5,  6,  7,  8]]))
+        """
         if isinstance(other, Tensor):
             keys = self._keys or other._keys
             core = None if keys is None else keys._core
@@ -282,7 +297,13 @@ _NO_BIAS = np.zeros(0, dtype=np.int64)
 
 
 class Plaintext(_shapes.Plaintext[Parameters], core=_core.Plaintext):
-    """Encoded integers, one for each slot, for adding to and multiplying tensors. Made by `encode`."""
+    """Encoded integers, one for each slot, for adding to and multiplying tensors. Made by `encode`.
+
+    >>> weights = server.encode([[1, 0, 2, 0]])  # one integer for each slot
+    >>> secret.decrypt(x * weights)
+    array([[ 1,  0,  6,  0],
+           [ 5,  0, 14,  0]])
+    """
 
     _scheme = EXACT
     _options = ("slots", "coefficients")
@@ -296,6 +317,10 @@ def encode(parameters: Parameters, values: Any, *, slots: int | None = None, coe
     """Integers as plaintexts: one axis of `values` lies in the slots (default the last) or the coefficients.
 
     Fewer values than slots are filled up with zeros. Raises DtypeError, ShapeError, PlaintextRangeError, SlotsError.
+
+    >>> secret.decrypt(x + hg.bfv.encode(params, [10, 20, 30, 40]))
+    array([[11, 22, 33, 44],
+           [15, 26, 37, 48]])
     """
     axis, packing = packing_axis(of_kind(parameters, Parameters, "integers are encoded by"), slots, coefficients)
     return Plaintext(_core.encode(parameters._core, last_axis(values, axis, "the values"), packing))

@@ -2,6 +2,16 @@
 
 Many images at once (`Network.evaluate`: one pixel a ciphertext, one image a slot), or one image at low latency
 (`PackedNetwork`: one image's pixels side by side in the slots). And models that scikit-learn has fitted (`from_sklearn`).
+
+The examples of its functions go on from these lines.
+
+>>> import numpy as np
+>>> import heliograph as hg
+>>> from heliograph import nn
+>>> network = nn.load("digits")
+>>> image = np.random.default_rng(1).integers(0, 17, (8, 8))  # of 0 to 16
+>>> network.clear_logits([image]).shape
+(1, 10)
 """
 
 from heliograph.nn.estimators import Activation, Dense, Model, Report, from_sklearn

@@ -40,7 +40,11 @@ StageProgress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Layer:
-    """One linear layer and what is done to its outputs. A convolution where its weights have four axes, else dense."""
+    """One linear layer and what is done to its outputs. A convolution where its weights have four axes, else dense.
+
+    >>> [layer.name for layer in network.layers], network.layers[0].weight.shape
+    (['dense1', 'dense2'], (32, 64))
+    """
 
     name: str
     weight: Int64Array
@@ -57,12 +61,20 @@ class Layer:
         return self.weight.ndim == 4
 
     def output_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of the output for an input of `shape`."""
+        """Shape of the output for an input of `shape`.
+
+        >>> nn.load("hcnn5").layers[0].output_shape((1, 28, 28))
+        (5, 12, 12)
+        """
         channels, *sides = self.linear_shape(shape)
         return (channels, *(side // self.pool for side in sides))
 
     def linear_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Its shape before windows are summed."""
+        """Its shape before windows are summed.
+
+        >>> nn.load("hcnn5").layers[0].linear_shape((1, 28, 28))
+        (5, 12, 12)
+        """
         if not self.convolution:
             return (self.weight.shape[0],)
         sides = [
@@ -72,7 +84,12 @@ class Layer:
         return (self.weight.shape[0], *sides)
 
     def apply(self, x: AnyTensor, progress: Callable[[float], None] | None = None) -> AnyTensor:
-        """weight * x + bias, one engine call; and squares and sums of windows, where it has windows."""
+        """weight * x + bias, one engine call; and squares and sums of windows, where it has windows.
+
+        >>> x = hg.ClearTensor(network.arrange([image]))
+        >>> network.layers[0].apply(x).shape
+        (32,)
+        """
         if not self.convolution:
             return matmul(self.weight, x.reshape(-1), self.bias, progress=progress)
         how: dict[str, Any] = {"stride": self.stride, "padding": self.padding, "groups": self.groups, "progress": progress}
@@ -81,7 +98,11 @@ class Layer:
         return sum_pool2d(conv2d(x, self.weight, self.bias, **how), self.pool)
 
     def bound(self, largest: int) -> int:
-        """What no output's absolute value exceeds where no input's exceeds `largest`."""
+        """What no output's absolute value exceeds where no input's exceeds `largest`.
+
+        >>> network.layers[0].bound(network.levels) > network.levels
+        True
+        """
         rows = absolute_sums(self.weight)
         linear = max(row * largest + abs(int(b)) for row, b in zip(rows, self.bias, strict=True))
         return (linear * linear if self.square else linear) * self.pool**2
@@ -89,7 +110,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class Counts:
-    """What one evaluation does, in ciphertext operations, whatever the batch."""
+    """What one evaluation does, in ciphertext operations, whatever the batch.
+
+    >>> network.counts()
+    Counts(inputs=64, products=32, constants=2368, relinearizations=10)
+    """
 
     inputs: int
     products: int  #: ciphertext times ciphertext
@@ -99,7 +124,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class Network:
-    """Integer weights and how they are used. Immutable."""
+    """Integer weights and how they are used. Immutable.
+
+    >>> network.name, network.image, network.classes
+    ('digits', (8, 8), 10)
+    >>> network.shapes()
+    [(1, 8, 8), (32,), (10,)]
+    """
 
     name: str
     layers: tuple[Layer, ...]
@@ -122,7 +153,11 @@ class Network:
         return math.ceil(math.log2(4 * int(self.meta["max_abs_logit_training"])))
 
     def quantize(self, images: npt.ArrayLike) -> Int64Array:
-        """Images of 0 ... `top` (255; 16 for digits), (count, *image), as integers 0 ... levels, to nearest."""
+        """Images of 0 ... `top` (255; 16 for digits), (count, *image), as integers 0 ... levels, to nearest.
+
+        >>> int(network.quantize([image]).max()), network.levels
+        (8, 8)
+        """
         values = np.asarray(images)
         top = int(self.meta["input"].get("top", 16 if self.image == (8, 8) else 255))
         if values.shape[1:] != self.image:
@@ -130,32 +165,56 @@ class Network:
         return (values.astype(np.int64) * self.levels + top // 2) // top
 
     def arrange(self, images: npt.ArrayLike) -> Int64Array:
-        """Quantized pixels [channels, height, width, count]: one pixel a ciphertext, one image a slot."""
+        """Quantized pixels [channels, height, width, count]: one pixel a ciphertext, one image a slot.
+
+        >>> network.arrange([image, image]).shape  # one pixel a ciphertext, one image a slot
+        (1, 8, 8, 2)
+        """
         return np.moveaxis(self.quantize(images), 0, -1).reshape(*self.shapes()[0], -1)
 
     def blank(self) -> Int64Array:
-        """One image of zeros."""
+        """One image of zeros.
+
+        >>> network.blank().shape
+        (1, 8, 8)
+        """
         return np.zeros((1, *self.image), dtype=np.int64)
 
     def squares_before(self, index: int) -> bool:
-        """Whether layer `index` takes the squares of what the layer before gives: no layer before made them."""
+        """Whether layer `index` takes the squares of what the layer before gives: no layer before made them.
+
+        >>> [network.squares_before(i) for i in range(len(network.layers))]
+        [False, True]
+        """
         before = self.layers[index - 1]
         return index > 0 and before.square and before.pool == 1
 
     def relinearizes_before(self, index: int) -> bool:
-        """Whether squares are relinearized before layer `index`, or its fewer outputs after it."""
+        """Whether squares are relinearized before layer `index`, or its fewer outputs after it.
+
+        >>> [network.relinearizes_before(i) for i in range(len(network.layers))]
+        [False, False]
+        """
         shape = self.shapes()[index]
         return self.squares_before(index) and math.prod(shape) < math.prod(self.layers[index].linear_shape(shape))
 
     def shapes(self) -> list[tuple[int, ...]]:
-        """Shape of the input, then of each layer's output."""
+        """Shape of the input, then of each layer's output.
+
+        >>> network.shapes()
+        [(1, 8, 8), (32,), (10,)]
+        """
         shapes: list[tuple[int, ...]] = [(1, *self.image) if len(self.image) == 2 else self.image]
         for layer in self.layers:
             shapes.append(layer.output_shape(shapes[-1]))
         return shapes
 
     def counts(self) -> Counts:
-        """Ciphertext operations of `evaluate`, zero weights included."""
+        """Ciphertext operations of `evaluate`, zero weights included.
+
+        >>> network.counts()
+        Counts(inputs=64, products=32, constants=2368, relinearizations=10)
+        """
         sizes = [math.prod(shape) for shape in self.shapes()]
         products = constants = relinearized = 0
         for index, layer in enumerate(self.layers):
@@ -174,6 +233,13 @@ class Network:
         Hand the tensor over without keeping it (``evaluate(server.load(path))``): each layer's input is dropped
         when it is used up, which halves the memory needed. Of several plaintext moduli one is computed after the other;
         logits of some of the moduli keep their modulus until they are joined (``shrink(join_moduli(...))``).
+
+        >>> setup = nn.setup("digits-batch")
+        >>> secret = hg.SecretKey.generate(setup.parameters())
+        >>> server = hg.Server(secret.evaluation_keys(**setup.keys()))
+        >>> logits = secret.decrypt(network.evaluate(server.bind(secret.encrypt(network.arrange([image]), pad=True))))[:, 0]
+        >>> np.array_equal(logits, network.clear_logits([image])[0])
+        True
         """
         parts = split_moduli(x)
         del x
@@ -182,6 +248,10 @@ class Network:
     def evaluate_moduli(self, parts: Iterable[AnyTensor], progress: StageProgress | None = None) -> AnyTensor:
         """The same of a tensor that comes split (`split_moduli`), each part dropped before the next is taken: made one by one
         (``secret.encrypt(..., moduli=range(k, k + 1))``), they are never all in memory.
+
+        >>> x = hg.ClearTensor(network.arrange([image]))
+        >>> network.evaluate_moduli([x]).shape
+        (10,)
         """
         source, answers = iter(parts), []
         while True:
@@ -211,7 +281,11 @@ class Network:
         return x
 
     def worst_case(self) -> int:
-        """What no logit of any image exceeds."""
+        """What no logit of any image exceeds.
+
+        >>> network.worst_case() > 0  # of any image
+        True
+        """
         largest = self.levels
         for layer in self.layers:
             largest = layer.bound(largest)
@@ -220,6 +294,9 @@ class Network:
     def clear_logits(self, images: npt.ArrayLike, progress: Callable[[float], None] | None = None) -> npt.NDArray[Any]:
         """Logits [count, classes] of the integer network itself, unencrypted: int64, or Python's integers where a logit of any
         image could exceed 63 bits (then computed modulo as many primes as its worst case needs).
+
+        >>> network.clear_logits([image, image]).shape
+        (2, 10)
         """
         values = np.asarray(images)
         bits = self.worst_case().bit_length() + 1
@@ -247,7 +324,11 @@ class Network:
         return max(1, min(1000, (1 << 24) // written))
 
     def noise_budget(self, parameters: bfv.Parameters) -> float:
-        """Bits of noise left in the logits, from the model: nothing is computed. Negative: so many are missing."""
+        """Bits of noise left in the logits, from the model: nothing is computed. Negative: so many are missing.
+
+        >>> network.noise_budget(nn.setup("digits-batch").parameters()) > 0
+        True
+        """
         core = parameters._core.on_device("null")
         secret = _core.SecretKey.generate(core)
         largest = int(np.argmax(parameters.plain_moduli))  # the first to fail
@@ -256,7 +337,10 @@ class Network:
         return float(self._logits([Tensor(x, keys)], None)._core.noise_budget)
 
     def require_fit(self, parameters: bfv.Parameters) -> None:
-        """Raises ParameterError for a set that cannot hold the logits, or whose noise would not last."""
+        """Raises ParameterError for a set that cannot hold the logits, or whose noise would not last.
+
+        >>> network.require_fit(nn.setup("digits-batch").parameters())  # else a ParameterError that says what is missing
+        """
         if not parameters.has_slots:
             raise _core.ParameterError("this set has no slots, which networks need")
         bits, room = self.plain_bits, math.log2(parameters.plain_modulus)
@@ -269,6 +353,9 @@ class Network:
     def memory(self, parameters: bfv.Parameters) -> int:
         """Bytes `evaluate_moduli` needs at its worst moment: one plaintext modulus' ciphertexts of a layer, beside their squares
         or, where windows are summed, one channel's.
+
+        >>> network.memory(nn.setup("digits-batch").parameters()) > 0  # bytes
+        True
         """
         shapes = self.shapes()
         sizes = [math.prod(shape) for shape in shapes]
@@ -356,13 +443,21 @@ def _weights(name: str) -> Traversable:
 
 
 def names() -> list[str]:
-    """The shipped networks."""
+    """The shipped networks.
+
+    >>> "digits" in nn.names()
+    True
+    """
     return [name for name in _PLANS if _weights(name).is_file()]
 
 
 @cache
 def load(name: str) -> Network:
-    """A shipped network. Raises ParameterError for a name there is none of."""
+    """A shipped network. Raises ParameterError for a name there is none of.
+
+    >>> nn.load("hcnn5").classes
+    10
+    """
     if name not in names():
         raise _core.ParameterError(f'there is no network "{name}"; there are {", ".join(names())}')
     with _weights(name).open("rb") as stream:

@@ -48,6 +48,15 @@ class PackedNetwork:
     """A network (convolution and) dense, dense, arranged for one image in `n` slots.
 
     The client packs and unpacks, the server runs. `rotations` and `columns` are the keys it needs.
+
+    >>> setup = nn.setup("digits")
+    >>> layout = setup.layout()
+    >>> secret = hg.SecretKey.generate(setup.parameters())
+    >>> server = hg.Server(secret.evaluation_keys(rotations=layout.rotations, columns=layout.columns))
+    >>> run = layout.server(server.parameters)  # encodes the weights
+    >>> logits = layout.unpack(secret.decrypt(run.run(server.bind(secret.encrypt(layout.pack(image))))))
+    >>> np.array_equal(logits, network.clear_logits([image])[0])
+    True
     """
 
     def __init__(self, network: Network, n: int) -> None:
@@ -77,7 +86,11 @@ class PackedNetwork:
     # The client
 
     def pack(self, image: npt.ArrayLike) -> Int64Array:
-        """Quantized pixels of one image, as `SecretKey.encrypt` takes them: [taps, n], or [n] without a convolution."""
+        """Quantized pixels of one image, as `SecretKey.encrypt` takes them: [taps, n], or [n] without a convolution.
+
+        >>> nn.setup("digits").layout().pack(image).shape
+        (8192,)
+        """
         pixels = self.network.quantize(np.asarray(image)[None])[0]
         if self.convolution is None:
             return self._repeated(pixels.reshape(-1))
@@ -88,7 +101,11 @@ class PackedNetwork:
         return np.stack([self._repeated(t) for t in taps.reshape(-1, self._inputs)])
 
     def unpack(self, values: npt.NDArray[Any]) -> Int64Array:
-        """Logits from the decrypted slots."""
+        """Logits from the decrypted slots.
+
+        >>> nn.setup("digits").layout().unpack(np.arange(8192)).shape
+        (10,)
+        """
         return np.asarray(values[: self.network.classes * self.height : self.height])
 
     def _repeated(self, values: Int64Array) -> Int64Array:
@@ -99,11 +116,20 @@ class PackedNetwork:
     # The server
 
     def server(self, parameters: bfv.Parameters | None) -> PackedServer:
-        """What runs it, for one parameter set."""
+        """What runs it, for one parameter set.
+
+        >>> layout = nn.setup("digits").layout()
+        >>> layout.server(None).run(hg.ClearTensor(layout.pack(image))).slots  # None: in the clear
+        8192
+        """
         return PackedServer(self, parameters)
 
     def wide_values(self) -> tuple[Int64Array, Int64Array]:
-        """Weights [R, maps, n], of the input that each slot sees after d rotations for its output; bias [n]."""
+        """Weights [R, maps, n], of the input that each slot sees after d rotations for its output; bias [n].
+
+        >>> nn.setup("digits").layout().wide_values()[1].shape
+        (8192,)
+        """
         h, outputs = self.height, self._wide.weight.shape[0]
         weights = np.zeros((self.maps, h, self._period), dtype=np.int64)
         by_map = self._wide.weight.reshape(outputs, self.maps, self._inputs)
@@ -123,7 +149,11 @@ class PackedNetwork:
         return result, np.resize(bias, self.n)
 
     def narrow_values(self) -> tuple[Int64Array, Int64Array]:
-        """Weights [n]: copy o of the hidden values meets row o. Bias [n]: where the logits end."""
+        """Weights [n]: copy o of the hidden values meets row o. Bias [n]: where the logits end.
+
+        >>> nn.setup("digits").layout().narrow_values()[0].shape
+        (8192,)
+        """
         classes, hidden = self._narrow.weight.shape
         rows = np.zeros((self.n // self.height, self.height), dtype=np.int64)
         rows[:classes, :hidden] = self._narrow.weight
@@ -135,6 +165,11 @@ class PackedNetwork:
 class PackedServer:
     """A packed network with its weights encoded for one parameter set, which takes longer than a run. `None`: for clear
     tensors.
+
+    >>> layout = nn.setup("digits").layout()
+    >>> answer = layout.server(None).run(hg.ClearTensor(layout.pack(image)))
+    >>> np.array_equal(layout.unpack(answer.values), network.clear_logits([image])[0])
+    True
     """
 
     def __init__(self, layout: PackedNetwork, parameters: bfv.Parameters | None) -> None:
@@ -146,7 +181,12 @@ class PackedServer:
         self._narrow, self._narrow_bias = (encoded(v) for v in layout.narrow_values())
 
     def run(self, x: AnyTensor) -> AnyTensor:
-        """Logits in known slots, in as small a modulus as their noise allows."""
+        """Logits in known slots, in as small a modulus as their noise allows.
+
+        >>> layout = nn.setup("digits").layout()
+        >>> layout.unpack(layout.server(None).run(hg.ClearTensor(layout.pack(image))).values).shape
+        (10,)
+        """
         at = self.layout
         if at.convolution is not None:
             taps = at.convolution.weight.reshape(at.maps, -1)

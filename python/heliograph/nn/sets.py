@@ -15,7 +15,12 @@ from heliograph.nn.packed import PackedNetwork
 
 @dataclass(frozen=True)
 class Setup:
-    """A network, how its images are laid out, and the numbers of its parameter set."""
+    """A network, how its images are laid out, and the numbers of its parameter set.
+
+    >>> setup = nn.setup("digits")
+    >>> setup.title, setup.n
+    ('one 8x8 digit at low latency', 8192)
+    """
 
     name: str
     network: str
@@ -29,23 +34,39 @@ class Setup:
     given_moduli: bool = False  #: the search is given the plaintext moduli
 
     def load(self) -> Network:
-        """The network."""
+        """The network.
+
+        >>> nn.setup("digits-batch").load().name
+        'digits'
+        """
         return load(self.network)
 
     def layout(self, n: int | None = None) -> PackedNetwork:
-        """The packed layout. Raises ParameterError for a network that takes one image a slot."""
+        """The packed layout. Raises ParameterError for a network that takes one image a slot.
+
+        >>> nn.setup("digits").layout().n
+        8192
+        """
         if not self.packed:
             raise _core.ParameterError(f"{self.name} takes one image a slot")
         return PackedNetwork(self.load(), n or self.n)
 
     def parameters(self) -> bfv.Parameters:
-        """The parameter set."""
+        """The parameter set.
+
+        >>> nn.setup("digits").parameters()
+        <BFV parameters: N=2^13, log q 135, 128-bit, 20-bit plaintext, 8,192 slots, w64>
+        """
         if self.named:
             return bfv.parameters(self.named)
         return bfv.parameters(n=self.n, log_q=self.log_q, special=self.special, plain_modulus=self.plain_modulus)
 
     def keys(self) -> dict[str, Any]:
-        """What `SecretKey.evaluation_keys` must make for it."""
+        """What `SecretKey.evaluation_keys` must make for it.
+
+        >>> nn.setup("digits-batch").keys()
+        {'relinearize': True}
+        """
         if not self.packed:
             return {"relinearize": True}
         layout = self.layout()
@@ -57,7 +78,11 @@ class Setup:
         return max(load(name).plain_bits for name in _SHARED.get(self.network, (self.network,)))
 
     def search(self) -> bfv.Parameters:
-        """The set `parameters_for` finds, at this ring degree."""
+        """The set `parameters_for` finds, at this ring degree.
+
+        >>> nn.setup("digits-batch").search().n
+        4096
+        """
         network = self.load()
         function: Callable[[Any], Any] = network.evaluate
         if self.packed:
@@ -111,7 +136,11 @@ SETUPS = {
 
 
 def setup(name: str) -> Setup:
-    """A setup by name. Raises ParameterError listing them."""
+    """A setup by name. Raises ParameterError listing them.
+
+    >>> nn.setup("hcnn5").parameters().name
+    'hcnn5'
+    """
     if name not in SETUPS:
         raise _core.ParameterError(f'there is no network "{name}"; there are {", ".join(SETUPS)}')
     return SETUPS[name]

@@ -1,6 +1,19 @@
 """TFHE: encrypted booleans and integers with NumPy's operators, exact and of any depth.
 
 ``hg.tfhe.parameters()`` gives a set; keys and servers are the library's: ``hg.SecretKey.generate``, ``hg.Server``.
+
+The examples of its functions go on from these lines.
+
+>>> import numpy as np
+>>> import heliograph as hg
+>>> secret = hg.SecretKey.generate(hg.tfhe.parameters("boolean"))
+>>> server = hg.Server(secret.evaluation_keys())
+>>> a = server.bind(secret.encrypt(np.array([7, 12], dtype=np.uint8)))
+>>> b = server.bind(secret.encrypt(np.array([3, 200], dtype=np.uint8)))
+>>> p = server.bind(secret.encrypt([True, True, False, False]))
+>>> q = server.bind(secret.encrypt([True, False, True, False]))
+>>> secret.decrypt(a + b), secret.decrypt(p & q)
+(array([ 10, 212], dtype=uint8), array([ True, False, False, False]))
 """
 
 from heliograph.functions import concatenate, stack

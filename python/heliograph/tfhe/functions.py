@@ -22,76 +22,133 @@ from heliograph.tfhe.tensor import Tensor, binaries, binary, clear, product_of, 
 def add(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
     """a + b. Variants: "ripple" (a carry from part to part, fewest bootstraps), "prefix" (fewest layers); of sets of bits also
     "bitwise", the paper's name of "ripple", and "numberwise" (Morshed et al. 2020). Others raise ParameterError.
+
+    >>> secret.decrypt(hg.tfhe.add(a, b, goal="shallow"))
+    array([ 10, 212], dtype=uint8)
     """
     return binary("add", a, b, variant=variant, goal=goal, progress=progress)
 
 
 def subtract(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a - b. Variants as `add`."""
+    """a - b. Variants as `add`.
+
+    >>> secret.decrypt(hg.tfhe.subtract(a, b))
+    array([ 4, 68], dtype=uint8)
+    """
     return binary("subtract", a, b, variant=variant, goal=goal, progress=progress)
 
 
 def multiply(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
     """a * b. Variants of two encrypted operands: "karatsuba"; of sets of bits also "wallace", "booth" and "tree" (Morshed et al.
     2020), of digits "schoolbook" (as without), "ripple" and "prefix". By a clear operand: of digits "ripple" and "prefix".
+
+    >>> secret.decrypt(hg.tfhe.multiply(a, 3))
+    array([21, 36], dtype=uint8)
     """
     return binary("multiply", a, b, variant=variant, goal=goal, progress=progress)
 
 
 def floor_divide(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a // b, rounded down. A zero divisor gives all ones (-1 where signed); a clear one is a ParameterError."""
+    """a // b, rounded down. A zero divisor gives all ones (-1 where signed); a clear one is a ParameterError.
+
+    >>> secret.decrypt(hg.tfhe.floor_divide(a, 5))
+    array([1, 2], dtype=uint8)
+    """
     return binary("floor_divide", a, b, goal=goal, progress=progress)
 
 
 def remainder(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a % b with the divisor's sign, as NumPy's. A zero divisor gives a."""
+    """a % b with the divisor's sign, as NumPy's. A zero divisor gives a.
+
+    >>> secret.decrypt(hg.tfhe.remainder(a, 5))
+    array([2, 2], dtype=uint8)
+    """
     return binary("floor_remainder", a, b, goal=goal, progress=progress)
 
 
 def divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> tuple[Tensor, Tensor]:
-    """(a // b, a % b) for the price of one division."""
+    """(a // b, a % b) for the price of one division.
+
+    >>> q, r = hg.tfhe.divmod(a, 5)
+    >>> secret.decrypt(q), secret.decrypt(r)
+    (array([1, 2], dtype=uint8), array([2, 2], dtype=uint8))
+    """
     q, r = binaries("floor_divmod", a, b, goal=goal, progress=progress)
     return q, r
 
 
 def truncated_divmod(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> tuple[Tensor, Tensor]:
-    """Quotient rounded toward zero and remainder of the dividend's sign, as C (and `numpy.fmod`): the cheapest division."""
+    """Quotient rounded toward zero and remainder of the dividend's sign, as C (and `numpy.fmod`): the cheapest division.
+
+    >>> z = server.bind(secret.encrypt(np.array([-7, 7], dtype=np.int8)))
+    >>> q, r = hg.tfhe.truncated_divmod(z, 5)
+    >>> secret.decrypt(q), secret.decrypt(r)
+    (array([-1,  1], dtype=int8), array([-2,  2], dtype=int8))
+    """
     q, r = binaries("divmod", a, b, goal=goal, progress=progress)
     return q, r
 
 
 def minimum(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """The smaller of each two."""
+    """The smaller of each two.
+
+    >>> secret.decrypt(hg.tfhe.minimum(a, b))
+    array([ 3, 12], dtype=uint8)
+    """
     return binary("minimum", a, b, goal=goal, progress=progress)
 
 
 def maximum(a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """The larger of each two."""
+    """The larger of each two.
+
+    >>> secret.decrypt(hg.tfhe.maximum(a, b))
+    array([  7, 200], dtype=uint8)
+    """
     return binary("maximum", a, b, goal=goal, progress=progress)
 
 
 def shift_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a << amount. A clear amount of the width or more gives 0; an encrypted one counts modulo a power-of-two width."""
+    """a << amount. A clear amount of the width or more gives 0; an encrypted one counts modulo a power-of-two width.
+
+    >>> secret.decrypt(hg.tfhe.shift_left(a, 2))
+    array([28, 48], dtype=uint8)
+    """
     return binary("shift_left", a, amount, goal=goal, progress=progress)
 
 
 def shift_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a >> amount, by the sign where signed; amounts as `shift_left`."""
+    """a >> amount, by the sign where signed; amounts as `shift_left`.
+
+    >>> secret.decrypt(hg.tfhe.shift_right(b, 1))
+    array([  1, 100], dtype=uint8)
+    """
     return binary("shift_right", a, amount, goal=goal, progress=progress)
 
 
 def rotate_left(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """The bits turned left; amounts count modulo the width."""
+    """The bits turned left; amounts count modulo the width.
+
+    >>> secret.decrypt(hg.tfhe.rotate_left(b, 1))
+    array([  6, 145], dtype=uint8)
+    """
     return binary("rotate_left", a, amount, goal=goal, progress=progress)
 
 
 def rotate_right(a: Any, amount: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """The bits turned right; amounts count modulo the width."""
+    """The bits turned right; amounts count modulo the width.
+
+    >>> secret.decrypt(hg.tfhe.rotate_right(a, 1))
+    array([131,   6], dtype=uint8)
+    """
     return binary("rotate_right", a, amount, goal=goal, progress=progress)
 
 
 def select(condition: Tensor, a: Any, b: Any, *, goal: str = "", progress: Progress | None = None) -> Tensor:
-    """a where the encrypted condition is true, else b (NumPy's where). One of a and b may be clear."""
+    """a where the encrypted condition is true, else b (NumPy's where). One of a and b may be clear.
+
+    >>> secret.decrypt(hg.tfhe.select(a < b, a, b))
+    array([ 3, 12], dtype=uint8)
+    """
     if not isinstance(condition, Tensor):
         raise _core.DtypeError(f"a condition is a tensor of booleans, not {type(condition).__name__}")
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
@@ -148,6 +205,9 @@ def sum(
 ) -> Tensor:
     """Sum along axes, or of all elements: one carry propagation for up to 64 terms. It wraps in the tensor's dtype, unlike NumPy's
     wider sums: `dtype` converts first. Booleans are counted, in int64 unless `dtype` says otherwise.
+
+    >>> secret.decrypt(hg.tfhe.sum(a)), secret.decrypt(hg.tfhe.sum(p, dtype="uint8"))
+    (array(19, dtype=uint8), array(2, dtype=uint8))
     """
     require_tensors([a], "sum")
     return a.sum(axis, dtype=dtype, keys=keys, progress=progress)
@@ -159,12 +219,19 @@ def matmul(
     """Matrix product of NumPy's shapes, in the tensors' dtype (it wraps). Without an `algorithm` each element is one dot product
     with one carry propagation; "cannon" multiplies square matrices cycle by cycle. `variant`: with "cannon" one of `multiply`'s;
     without, of sets of digits "ripple" and "prefix", of bits none.
+
+    >>> secret.decrypt(hg.tfhe.matmul(a, np.array([[1, 0], [0, 2]], dtype=np.uint8)))
+    array([ 7, 24], dtype=uint8)
     """
     return product_of(a, b, algorithm=algorithm, variant=variant, goal=goal, progress=progress)
 
 
 def dot(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress | None = None) -> Tensor:
-    """Dot product of two vectors: all partial products in one carry-save tree with one carry propagation."""
+    """Dot product of two vectors: all partial products in one carry-save tree with one carry propagation.
+
+    >>> secret.decrypt(hg.tfhe.dot(a, np.array([2, 1], dtype=np.uint8)))
+    array(26, dtype=uint8)
+    """
     require_vectors(*(x.shape if isinstance(x, Tensor) else array_of(x, "the factors").shape for x in (a, b)))
     return product_of(a, b, variant=variant, goal=goal, progress=progress)
 
@@ -173,57 +240,101 @@ def dot(a: Any, b: Any, *, variant: str = "", goal: str = "", progress: Progress
 
 
 def and_(a: Any, b: Any) -> Tensor:
-    """a and b"""
+    """a and b
+
+    >>> secret.decrypt(hg.tfhe.and_(p, q))
+    array([ True, False, False, False])
+    """
     return binary("and", a, b)
 
 
 def nand(a: Any, b: Any) -> Tensor:
-    """not (a and b)"""
+    """not (a and b)
+
+    >>> secret.decrypt(hg.tfhe.nand(p, q))
+    array([False,  True,  True,  True])
+    """
     return binary("nand", a, b)
 
 
 def or_(a: Any, b: Any) -> Tensor:
-    """a or b"""
+    """a or b
+
+    >>> secret.decrypt(hg.tfhe.or_(p, q))
+    array([ True,  True,  True, False])
+    """
     return binary("or", a, b)
 
 
 def nor(a: Any, b: Any) -> Tensor:
-    """not (a or b)"""
+    """not (a or b)
+
+    >>> secret.decrypt(hg.tfhe.nor(p, q))
+    array([False, False, False,  True])
+    """
     return binary("nor", a, b)
 
 
 def xor(a: Any, b: Any) -> Tensor:
-    """a != b"""
+    """a != b
+
+    >>> secret.decrypt(hg.tfhe.xor(p, q))
+    array([False,  True,  True, False])
+    """
     return binary("xor", a, b)
 
 
 def xnor(a: Any, b: Any) -> Tensor:
-    """a == b"""
+    """a == b
+
+    >>> secret.decrypt(hg.tfhe.xnor(p, q))
+    array([ True, False, False,  True])
+    """
     return binary("xnor", a, b)
 
 
 def andny(a: Any, b: Any) -> Tensor:
-    """(not a) and b"""
+    """(not a) and b
+
+    >>> secret.decrypt(hg.tfhe.andny(p, q))
+    array([False, False,  True, False])
+    """
     return binary("andny", a, b)
 
 
 def andyn(a: Any, b: Any) -> Tensor:
-    """a and (not b)"""
+    """a and (not b)
+
+    >>> secret.decrypt(hg.tfhe.andyn(p, q))
+    array([False,  True, False, False])
+    """
     return binary("andyn", a, b)
 
 
 def orny(a: Any, b: Any) -> Tensor:
-    """(not a) or b"""
+    """(not a) or b
+
+    >>> secret.decrypt(hg.tfhe.orny(p, q))
+    array([ True, False,  True,  True])
+    """
     return binary("orny", a, b)
 
 
 def oryn(a: Any, b: Any) -> Tensor:
-    """a or (not b)"""
+    """a or (not b)
+
+    >>> secret.decrypt(hg.tfhe.oryn(p, q))
+    array([ True,  True, False,  True])
+    """
     return binary("oryn", a, b)
 
 
 def not_(a: Tensor) -> Tensor:
-    """not a: free"""
+    """not a: free
+
+    >>> secret.decrypt(hg.tfhe.not_(p))
+    array([False, False,  True,  True])
+    """
     return run("not", [a])[0]
 
 
@@ -238,22 +349,38 @@ def _booleans(name: str, operands: Sequence[Any]) -> list[Tensor]:
 
 
 def and3(a: Any, b: Any, c: Any) -> Tensor:
-    """a and b and c, booleans"""
+    """a and b and c, booleans
+
+    >>> secret.decrypt(hg.tfhe.and3(p, q, hg.tfhe.not_(q)))
+    array([False, False, False, False])
+    """
     return run("and3", _booleans("and3", [a, b, c]))[0]
 
 
 def or3(a: Any, b: Any, c: Any) -> Tensor:
-    """a or b or c, booleans"""
+    """a or b or c, booleans
+
+    >>> secret.decrypt(hg.tfhe.or3(p, q, hg.tfhe.not_(q)))
+    array([ True,  True,  True,  True])
+    """
     return run("or3", _booleans("or3", [a, b, c]))[0]
 
 
 def xor3(a: Any, b: Any, c: Any) -> Tensor:
-    """The parity of three booleans."""
+    """The parity of three booleans.
+
+    >>> secret.decrypt(hg.tfhe.xor3(p, q, hg.tfhe.nand(p, q)))
+    array([False, False, False,  True])
+    """
     return run("xor3", _booleans("xor3", [a, b, c]))[0]
 
 
 def majority(a: Any, b: Any, c: Any) -> Tensor:
-    """Whether two of three booleans are true."""
+    """Whether two of three booleans are true.
+
+    >>> secret.decrypt(hg.tfhe.majority(p, q, hg.tfhe.nand(p, q)))
+    array([ True,  True,  True, False])
+    """
     return run("majority", _booleans("majority", [a, b, c]))[0]
 
 
@@ -261,18 +388,32 @@ mux = select
 
 
 def half_adder(a: Any, b: Any) -> tuple[Tensor, Tensor]:
-    """(sum, carry) of two booleans."""
+    """(sum, carry) of two booleans.
+
+    >>> total, carry = hg.tfhe.half_adder(p, q)
+    >>> secret.decrypt(total), secret.decrypt(carry)
+    (array([False,  True,  True, False]), array([ True, False, False, False]))
+    """
     s, carry = run("half_adder", _booleans("half_adder", [a, b]))
     return s, carry
 
 
 def full_adder(a: Any, b: Any, c: Any) -> tuple[Tensor, Tensor]:
-    """(sum, carry) of three booleans."""
+    """(sum, carry) of three booleans.
+
+    >>> total, carry = hg.tfhe.full_adder(p, q, hg.tfhe.nand(p, q))
+    >>> secret.decrypt(total), secret.decrypt(carry)
+    (array([False, False, False,  True]), array([ True,  True,  True, False]))
+    """
     s, carry = run("full_adder", _booleans("full_adder", [a, b, c]))
     return s, carry
 
 
 def truth_table(operands: Sequence[Any], table: Any) -> Tensor:
-    """Any function of 1 to 8 booleans: ``table[i]`` where operand j is bit j of i. Up to three take one to three bootstraps."""
+    """Any function of 1 to 8 booleans: ``table[i]`` where operand j is bit j of i. Up to three take one to three bootstraps.
+
+    >>> secret.decrypt(hg.tfhe.truth_table([p, q], [0, 0, 1, 0]))  # entry 2: p is false, q is true
+    array([False, False,  True, False])
+    """
     entries = words_of(table, "bool", "the truth table")
     return run("truth_table", _booleans("truth_table", operands), entries.ravel().tolist())[0]

@@ -17,7 +17,11 @@ from heliograph.tfhe.tensor import Tensor
 
 
 class EvaluationKeys(keys.EvaluationKeys[Parameters, Tensor], core=_core.TfheEvaluationKeys):
-    """Bootstrapping and key-switching key: all that a server needs. Nothing in it decrypts."""
+    """Bootstrapping and key-switching key: all that a server needs. Nothing in it decrypts.
+
+    >>> server.keys.id == secret.id
+    True
+    """
 
     _scheme = TFHE
     _noted: list[Any] | None = None  #: what a trial run asks of them (`hg.parameters_for`)
@@ -27,12 +31,20 @@ class EvaluationKeys(keys.EvaluationKeys[Parameters, Tensor], core=_core.TfheEva
 
 
 class SecretKey(keys.SecretKey[Parameters, EvaluationKeys], core=_core.TfheSecretKey):
-    """The data owner's key: encrypts, decrypts, makes the evaluation keys. Keep it."""
+    """The data owner's key: encrypts, decrypts, makes the evaluation keys. Keep it.
+
+    >>> secret.decrypt(secret.encrypt([1, 2, 3]))
+    array([1, 2, 3])
+    """
 
     _scheme = TFHE
 
     def evaluation_keys(self, *, progress: Progress | None = None) -> EvaluationKeys:
-        """What a server gets."""
+        """What a server gets.
+
+        >>> hg.Server(secret.evaluation_keys()).parameters == secret.parameters
+        True
+        """
         return EvaluationKeys(self._core.evaluation_keys(progress))
 
     def encrypt(self, values: Any, dtype: Any = None, *, progress: Progress | None = None) -> Tensor:
@@ -40,6 +52,11 @@ class SecretKey(keys.SecretKey[Parameters, EvaluationKeys], core=_core.TfheSecre
 
         The result is seeded: it is small when saved. Values beyond the dtype are refused, never wrapped. Raises DtypeError,
         PlaintextRangeError, ShapeError, OutOfMemoryError (before anything is computed).
+
+        >>> secret.encrypt([1, 2, 3], "uint24").shape
+        (3,)
+        >>> secret.encrypt([True, False]).dtype
+        dtype('bool')
         """
         array = array_of(values, "the values to encrypt")
         if dtype is None and array.dtype == object:
@@ -49,14 +66,22 @@ class SecretKey(keys.SecretKey[Parameters, EvaluationKeys], core=_core.TfheSecre
         return Tensor(self._core.encrypt(words_of(array, name, "the values to encrypt"), name, progress))
 
     def decrypt(self, tensor: Tensor, *, progress: Progress | None = None) -> npt.NDArray[Any]:
-        """The values in the tensor's dtype (uint24 in uint32). Raises WrongKeyError, MismatchError."""
+        """The values in the tensor's dtype (uint24 in uint32). Raises WrongKeyError, MismatchError.
+
+        >>> secret.decrypt(a), secret.decrypt(p)
+        (array([ 7, 12], dtype=uint8), array([ True,  True, False, False]))
+        """
         of_tensors([tensor], Tensor, "decrypt")
         words: Any = self._core.decrypt(tensor._core, progress)
         return values_of(np.asarray(words), tensor._name)
 
 
 def trivial(keys: EvaluationKeys, values: Any, dtype: Any = None) -> Tensor:
-    """Clear values as a tensor to compute with; anyone can read them. Raises DtypeError, PlaintextRangeError."""
+    """Clear values as a tensor to compute with; anyone can read them. Raises DtypeError, PlaintextRangeError.
+
+    >>> secret.decrypt(hg.tfhe.trivial(server.keys, [1, 2], 'uint8') + a)
+    array([ 8, 14], dtype=uint8)
+    """
     keys = of_kind(keys, EvaluationKeys, "clear values become tensors by")
     array = array_of(values, "the values")
     name = name_of(array.dtype if dtype is None else dtype)

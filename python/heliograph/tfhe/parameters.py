@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 
 class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters):
-    """A parameter set: dimensions, noise, gadgets, encoding. Immutable; equal sets are interchangeable."""
+    """A parameter set: dimensions, noise, gadgets, encoding. Immutable; equal sets are interchangeable.
+
+    >>> secret.parameters
+    <TFHE parameters boolean: n=688, k=3, N=512, bits, 128-bit, failure 2^-130>
+    >>> secret.parameters.log2_failure < -128
+    True
+    """
 
     _scheme = TFHE
 
@@ -49,14 +55,22 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         return int(self._core.parallel_bootstraps)
 
     def wires(self, dtype: Any) -> int:
-        """LWE ciphertexts of one element of a type."""
+        """LWE ciphertexts of one element of a type.
+
+        >>> secret.parameters.wires("uint8")  # bit by bit
+        8
+        """
         name = name_of(dtype)
         if name == "bool":
             return 1
         return -(-int(name.lstrip("uint")) // max(1, self.message_bits))
 
     def ciphertext_bytes(self, dtype: Any) -> int:
-        """Bytes of one element in memory; a fresh one takes 8 for each LWE ciphertext in a file."""
+        """Bytes of one element in memory; a fresh one takes 8 for each LWE ciphertext in a file.
+
+        >>> secret.parameters.ciphertext_bytes("uint8")  # of one element, in memory
+        102400
+        """
         return int(self.wires(dtype) * self._core.lwe_bytes)
 
     @property
@@ -77,6 +91,10 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
 
         `goal` is "fewest" (bootstraps), "shallow" (fewest layers), or what this device does faster. `dtype` is the result's where
         the operation does not tell.
+
+        >>> bootstraps, layers = secret.parameters.cost("add", "uint32", "uint32", goal="shallow")
+        >>> layers < secret.parameters.cost("add", "uint32", "uint32", goal="fewest")[1]
+        True
         """
         kind = "" if dtype is None else name_of(dtype)
         names = [name_of(d) for d in dtypes]
@@ -222,10 +240,18 @@ def parameters(
 
 
 def named() -> list[str]:
-    """The named sets."""
+    """The named sets.
+
+    >>> hg.tfhe.named()
+    ['2_2', '2_2/p64', '2_2/latency', '1_1', '1_1/p64', 'boolean', 'boolean/p64', 'morshed-2020']
+    """
     return _core.tfhe_named_specs()
 
 
 def operations() -> list[str]:
-    """The engine's operations by name, for `Parameters.cost`."""
+    """The engine's operations by name, for `Parameters.cost`.
+
+    >>> "add" in hg.tfhe.operations()
+    True
+    """
     return _core.tfhe_operations()

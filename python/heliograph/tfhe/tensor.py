@@ -34,6 +34,11 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
     broadcast. Results are exact and wrap as NumPy's; comparisons give booleans. Differences: a divisor that is zero gives a
     quotient of all ones (-1 where signed) and the dividend as remainder; an encrypted shift amount counts modulo the width
     where that is a power of two. Each operator is one call of the engine.
+
+    >>> secret.decrypt(a + 250)  # wraps, as NumPy's uint8
+    array([1, 6], dtype=uint8)
+    >>> secret.decrypt(a < b), secret.decrypt(~p | q)
+    (array([False,  True]), array([ True, False,  True,  True]))
     """
 
     __slots__ = ()
@@ -177,7 +182,11 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
     # Types and reductions
 
     def astype(self, dtype: Any, *, progress: Progress | None = None) -> Tensor:
-        """The values in another dtype, as NumPy converts: truncated, or extended by zeros or the sign; to a boolean: not zero."""
+        """The values in another dtype, as NumPy converts: truncated, or extended by zeros or the sign; to bool: not zero.
+
+        >>> secret.decrypt(b.astype("int8")), secret.decrypt(a.astype(bool))
+        (array([  3, -56], dtype=int8), array([ True,  True]))
+        """
         name = name_of(dtype)
         return self if name == self._name else run("convert", [self], dtype=name, progress=progress)[0]
 
@@ -215,7 +224,11 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         return made.reshape(made.shape[0], *others).transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
 
     def multiply(self, other: Any, *, progress: Progress | None = None) -> Tensor:
-        """As `hg.multiply`."""
+        """As `hg.multiply`.
+
+        >>> secret.decrypt(a.multiply(3))
+        array([21, 36], dtype=uint8)
+        """
         return binary("multiply", self, other, progress=progress)
 
     def dot(self, other: Any) -> Tensor:
