@@ -5,7 +5,7 @@
 source "$(dirname "$0")/common.sh"
 rm -rf build/docs
 "$python" scripts/docs_pages.py build/docs/pages
-quiet "build the site" env NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --quiet --config-file mkdocs.yml
+quiet "build the site" env NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --config-file mkdocs.yml
 if grep -rlE '<(script|link|img)[^>]+(src|href)="?(https?:)?//' --include='*.html' build/docs/site; then
   fail "these pages fetch from other sites"
 fi

@@ -197,6 +197,16 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(target), link
 
 
+def test_every_page_is_on_the_site() -> None:
+    """In its list of pages, by name: decisions and results have a page that lists them."""
+    listed = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
+    there = {str(page.relative_to(ROOT)) for page in PAGES if page.parent.name not in ("results", "adr")}
+    assert there <= listed
+    assert all((ROOT / name).is_file() for name in listed)
+    decisions = (ROOT / "docs/adr/README.md").read_text(encoding="utf-8")
+    assert all(f"({path.name})" in decisions for path in (ROOT / "docs/adr").glob("0*.md"))
+
+
 # Errors
 
 

@@ -124,16 +124,17 @@ def test_make_notices_it_too(clone: Path, tmp_path: Path) -> None:
 
 def test_requirements_do_not_build_the_package_again(clone: Path) -> None:
     """Once it is installed from the present sources; what tests of several hosts need comes before it is."""
-    for name in ("install", "extra", "hosts", "test"):
+    for name in ("install", "extra", "hosts", "test", "docs"):
         (clone / f"scripts/{name}.sh").write_text(f"#!/bin/sh\necho {name} $*\n")
 
     def make(goal: str) -> list[str]:
         return re.findall(
-            "^(?:install|extra|hosts|test).*", bash(clone, f'make {goal} PYTHON="$PWD/fake-python" CXX=true'), re.M
+            "^(?:install|extra|hosts|test|docs).*", bash(clone, f'make {goal} PYTHON="$PWD/fake-python" CXX=true'), re.M
         )
 
     assert make("build") == ["install", "extra demo"]
     assert make("lint") == ["extra lint"]
+    assert make("docs") == ["extra docs", "docs"]
     assert make("build") == []
     assert make("test") == ["hosts", "extra test", "test release"]
     (clone / "src/new.cpp").touch()
