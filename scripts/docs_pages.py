@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Gathers what the site shows: docs_pages.py FOLDER. The pages, and every file that one of them links to, at the same places.
 
-So a link is right in the repository and on the site. A link to what is no file ends it.
+So a link is right in the repository and on the site. A link to a folder goes to the page in it, or above it; one to nothing ends it.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -18,9 +19,26 @@ LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 
 def linked(page: Path) -> list[Path]:
-    """Files that a page links to, outside of its blocks of code."""
+    """Files and folders that a page links to, outside of its blocks of code."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
     return [(page.parent / name).resolve() for name in LINK.findall(text) if "://" not in name]
+
+
+def page_of(folder: Path) -> Path:
+    """The page that tells of a folder."""
+    return next(p / "README.md" for p in (folder, *folder.parents) if (p / "README.md").is_file())
+
+
+def with_pages(page: Path) -> str:
+    """A page's text, links to folders led to pages."""
+
+    def led(link: re.Match[str]) -> str:
+        target = (page.parent / link[1]).resolve()
+        if "://" in link[1] or not target.is_dir():
+            return link[0]
+        return f"]({os.path.relpath(page_of(target), page.parent)})"
+
+    return LINK.sub(led, page.read_text(encoding="utf-8"))
 
 
 def main() -> int:
@@ -30,6 +48,7 @@ def main() -> int:
     seen: set[Path] = set()
     while waiting:
         path = waiting.pop()
+        path = page_of(path) if path.is_dir() else path
         if path in seen:
             continue
         seen.add(path)
@@ -38,9 +57,11 @@ def main() -> int:
             return 1
         target = into / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target)
         if path.suffix == ".md":
+            target.write_text(with_pages(path), encoding="utf-8")
             waiting += linked(path)
+        else:
+            shutil.copy(path, target)
     return 0
 
 
