@@ -220,8 +220,8 @@ class PublishingKey(SecretKey[P, E], Generic[P, E, U]):
     def public_key(self) -> U:
         """A key others can encrypt with.
 
-        >>> secret.decrypt(secret.public_key().encrypt([0.5, 1, 1.5, 2])).round(4)
-        array([0.5, 1. , 1.5, 2. ])
+        >>> secret.decrypt(secret.public_key().encrypt([1, 2, 3, 4]))
+        array([1, 2, 3, 4])
         """
         found: U = PublicKey(self._core.public_key())  # type: ignore[assignment]  # of its scheme
         return found
