@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import io
 import re
 import shlex
@@ -60,7 +61,9 @@ def same_word(said: str, printed: str) -> bool:
 
 
 def run_block(text: str, names: dict[str, Any], page: str) -> None:
-    """Executes it. A print with a comment prints what the comment says."""
+    """Executes it. A print with a comment prints what the comment says. What needs scikit-learn waits for a machine that has it."""
+    if "sklearn" in text and importlib.util.find_spec("sklearn") is None:
+        return
     lines = text.splitlines()
 
     def checked(*values: Any, **how: Any) -> None:

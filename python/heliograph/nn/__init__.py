@@ -12,6 +12,8 @@ The examples of its functions go on from these lines.
 >>> image = np.random.default_rng(1).integers(0, 17, (8, 8))  # of 0 to 16
 >>> network.clear_logits([image]).shape
 (1, 10)
+>>> layer = nn.Dense(np.array([[2.0, 1.0]]), np.array([0.5]))
+>>> model = nn.Model("a line", (layer,), None, False, 8.0)  # by hand; `from_sklearn` makes one of an estimator
 """
 
 from heliograph.nn.estimators import Activation, Dense, Model, Report, from_sklearn

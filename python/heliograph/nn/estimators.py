@@ -63,7 +63,12 @@ _GRID, _GRID_WEIGHT, _SAMPLES = 512, 0.02, 50_000  # of a fit: beside the calibr
 
 @dataclass(frozen=True)
 class Activation:
-    """A polynomial in place of a function, on the interval of what the calibration data gave."""
+    """A polynomial in place of a function, on the interval of what the calibration data gave.
+
+    >>> square = nn.Activation("square", -2.0, 2.0, (2.0, 0.0, 2.0), 0.0, 0.0)
+    >>> square.degree, square.depth
+    (2, 2)
+    """
 
     name: str
     low: float
@@ -85,28 +90,48 @@ class Activation:
 
 @dataclass(frozen=True)
 class Dense:
-    """A matrix product and what is done to its outputs. Those of an activation come in [-1, 1], its interval."""
+    """A matrix product and what is done to its outputs. Those of an activation come in [-1, 1], its interval.
+
+    >>> layer.clear(np.array([[1.0], [3.0]]))
+    array([[5.5]])
+    """
 
     weight: Floats  #: [outputs, inputs]
     bias: Floats
     activation: Activation | None = None
 
     def clear(self, x: Floats) -> Floats:
-        """Of x [inputs, samples]."""
+        """Of x [inputs, samples].
+
+        >>> layer.clear(np.array([[1.0, 2.0], [3.0, 4.0]]))  # two samples of two features
+        array([[5.5, 8.5]])
+        """
         z: Floats = self.weight @ x + self.bias[:, None]
         if self.activation is None:
             return z
         return np.asarray(np.polynomial.chebyshev.chebval(z, self.activation.coefficients), dtype=np.float64)
 
     def encrypted(self, x: ckks.Tensor) -> ckks.Tensor:
-        """The same of a tensor (inputs,)."""
+        """The same of a tensor (inputs,).
+
+        >>> secret = hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=2))
+        >>> x = secret.encrypt([[1, 2], [3, 4]])
+        >>> secret.decrypt(layer.encrypted(x)).round(3)
+        array([[5.5, 8.5]])
+        """
         z = matmul(self.weight, x, self.bias, axis=0)
         return z if self.activation is None else ckks.polynomial(z, list(self.activation.coefficients), "chebyshev")
 
 
 @dataclass(frozen=True)
 class Report(Shown):
-    """How near a model is to the estimator it was made of, on the calibration data, before any encryption."""
+    """How near a model is to the estimator it was made of, on the calibration data, before any encryption.
+
+    >>> print(nn.Report(150, 0.25, 0.125, 0.98))
+       calibration  150 samples
+             error  0.25 at most, 0.12 in the root mean square
+        same class  98.00%
+    """
 
     samples: int
     largest_error: float  #: of a prediction, or of a classifier's decision value
@@ -136,7 +161,13 @@ class Report(Shown):
 
 
 class Model(Shown):
-    """A fitted estimator for encrypted features. Made by `from_sklearn`; called with a tensor of shape (features,)."""
+    """A fitted estimator for encrypted features. Made by `from_sklearn`; called with a tensor of shape (features,).
+
+    >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
+    >>> x = model.encrypt(secret, [[1, 3], [2, 4]])  # two samples of two features
+    >>> model.predict(secret.decrypt(model(x))).round(3)
+    array([5.5, 8.5])
+    """
 
     def __init__(
         self, name: str, layers: tuple[Dense, ...], classes: npt.NDArray[Any] | None, probable: bool, largest: float
@@ -169,6 +200,10 @@ class Model(Shown):
 
         Values on the way may be twice as large as the calibration data made them; nothing notices larger ones. Evaluation keys need
         no rotations. Raises ParameterError.
+
+        >>> found = model.parameters(samples=2)
+        >>> found.security, found.slots
+        ('128-bit', 2)
         """
         bits = max(1, math.ceil(math.log2(max(self._largest, 1.0)))) + 1
         count = count_of(samples, "samples")
@@ -180,6 +215,10 @@ class Model(Shown):
         zeros, which may be far from all others, and a value that outgrows its modulus in one slot spoils all of them.
 
         Raises ShapeError for none or more than there are slots, DtypeError, ParameterError for slots that are no power of two.
+
+        >>> secret = hg.SecretKey.generate(model.parameters(samples=2))
+        >>> model.encrypt(secret, [[1, 3], [2, 4]]).shape  # a ciphertext for each feature
+        (2,)
         """
         x, slots = self._columns(samples), key.parameters.slots
         if slots != key.parameters.period:
@@ -208,14 +247,22 @@ class Model(Shown):
         return x
 
     def clear(self, samples: Any) -> Floats:
-        """What the encrypted run would give but for CKKS's error [outputs, count], of clear samples [count, features]."""
+        """What the encrypted run would give but for CKKS's error [outputs, count], of clear samples [count, features].
+
+        >>> model.clear([[1, 3], [2, 4]])
+        array([[5.5, 8.5]])
+        """
         x = self._columns(samples)
         for layer in self.layers:
             x = layer.clear(x)
         return x
 
     def predict(self, values: Any) -> npt.NDArray[Any]:
-        """The estimator's predictions of decrypted values [outputs, count], or of some of their columns."""
+        """The estimator's predictions of decrypted values [outputs, count], or of some of their columns.
+
+        >>> model.predict([[5.5, 8.5]])
+        array([5.5, 8.5])
+        """
         found = self._values(values)
         if self.classes is None:
             return found[0] if self.outputs == 1 else found.T
@@ -223,7 +270,12 @@ class Model(Shown):
         return np.asarray(self.classes[chosen])
 
     def predict_proba(self, values: Any) -> Floats:
-        """Probabilities of the classes [count, classes] of decrypted values. Raises DtypeError for estimators without."""
+        """Probabilities of the classes [count, classes] of decrypted values. Raises DtypeError for estimators without.
+
+        >>> judge = nn.Model("a judge", (layer,), np.array(["no", "yes"]), True, 8.0)
+        >>> judge.predict([[-1.0, 2.0]]).tolist(), judge.predict_proba([[-1.0, 2.0]]).round(3).tolist()
+        (['no', 'yes'], [[0.731, 0.269], [0.119, 0.881]])
+        """
         if not self._probable:
             raise _core.DtypeError(f"{self.name} has no probabilities")
         found = self._values(values)
@@ -263,12 +315,15 @@ def from_sklearn(estimator: Any, calibration: Any, *, degree: int = 7, margin: f
 
     Raises DtypeError for other estimators, ParameterError for one that is not fitted, ShapeError.
 
-    >>> import heliograph as hg
-    >>> from sklearn.linear_model import LinearRegression  # doctest: +SKIP
-    >>> model = hg.nn.from_sklearn(LinearRegression().fit(samples, targets), samples)  # doctest: +SKIP
-    >>> secret = hg.SecretKey.generate(model.parameters(samples=len(samples)))  # doctest: +SKIP
-    >>> x = hg.Server(secret.evaluation_keys()).bind(model.encrypt(secret, samples))  # doctest: +SKIP
-    >>> predictions = model.predict(secret.decrypt(model(x)))[: len(samples)]  # doctest: +SKIP
+    >>> from sklearn.linear_model import LinearRegression
+    >>> samples = np.random.default_rng(1).normal(size=(20, 3))
+    >>> fitted = LinearRegression().fit(samples, samples @ [1, 2, 3])
+    >>> model = nn.from_sklearn(fitted, samples)
+    >>> secret = hg.SecretKey.generate(model.parameters(samples=len(samples)))
+    >>> x = hg.Server(secret.evaluation_keys()).bind(model.encrypt(secret, samples))
+    >>> found = model.predict(secret.decrypt(model(x)))[:20]
+    >>> bool(np.abs(found - fitted.predict(samples)).max() < 1e-3)
+    True
     """
     degree = count_of(degree, "degree", 1)
     margin = real(margin, "the margin")
