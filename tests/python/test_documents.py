@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import importlib.util
-import io
 import re
 import shlex
 import shutil
@@ -12,14 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import typer
 
 import heliograph as hg
+import page_blocks
 from heliograph.cli.commands import commands
+from page_blocks import blocks, run_block
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")]
@@ -40,45 +38,6 @@ ELSEWHERE = {
 }
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    """What stands between fences of a language."""
-    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
-
-
-def words_of(text: str) -> list[str]:
-    """Without the brackets and commas of lists and arrays."""
-    return re.sub(r"[\[\](),]", " ", text).split()
-
-
-def same_word(said: str, printed: str) -> bool:
-    """Numbers are compared to the digits that the page gives."""
-    try:
-        value = float(said)
-    except ValueError:
-        return said == printed
-    digits = len(said.partition(".")[2])
-    return abs(float(printed) - value) <= 0.51 * 10.0**-digits if digits else said == printed
-
-
-def run_block(text: str, names: dict[str, Any], page: str) -> None:
-    """Executes it. A print with a comment prints what the comment says. What needs scikit-learn waits for a machine that has it."""
-    if "sklearn" in text and importlib.util.find_spec("sklearn") is None:
-        return
-    lines = text.splitlines()
-
-    def checked(*values: Any, **how: Any) -> None:
-        line = lines[sys._getframe(1).f_lineno - 1]
-        buffer = io.StringIO()
-        builtins.print(*values, **how, file=buffer)
-        if "  # " in line:
-            said, printed = words_of(line.rpartition("  # ")[2]), words_of(buffer.getvalue())
-            fits = len(said) == len(printed) and all(map(same_word, said, printed))
-            assert fits, f"{page}: {line.strip()}\nprints {buffer.getvalue()}"
-
-    names["print"] = checked
-    exec(compile(text, page, "exec"), names)
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in."""
@@ -86,20 +45,25 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def paste(page: Path, *number: str) -> None:
+    """Runs a page's programs, or one of them, in a Python of its own."""
+    command = [sys.executable, str(Path(page_blocks.__file__)), str(page), *number]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 def test_programs_of_the_readme(here: Path) -> None:
     """Each as pasted into a Python of its own; files stay."""
-    programs = blocks(ROOT / "README.md", "python")
-    assert len(programs) >= 4
-    for text in programs:
-        run_block(text, {"__name__": "__main__"}, "README.md")
+    count = len(blocks(ROOT / "README.md", "python"))
+    assert count >= 4
+    for number in range(count):
+        paste(ROOT / "README.md", str(number))
 
 
 @pytest.mark.parametrize("page", GOING_ON)
 def test_programs_of_the_pages(page: Path, here: Path) -> None:
     """One after the other."""
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for text in blocks(page, "python"):
-        run_block(text, names, page.name)
+    paste(page)
 
 
 def test_a_wrong_comment_is_found() -> None:

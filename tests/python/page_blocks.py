@@ -1,0 +1,60 @@
+"""Runs Python programs of a page as somebody who pastes them: page_blocks.py PAGE [NUMBER], all in turn or one alone.
+
+A print with a comment prints what the comment says; else it ends with what it printed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """What stands between fences of a language."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+
+
+def words_of(text: str) -> list[str]:
+    """Without the brackets and commas of lists and arrays."""
+    return re.sub(r"[\[\](),]", " ", text).split()
+
+
+def same_word(said: str, printed: str) -> bool:
+    """Numbers are compared to the digits that the page gives."""
+    try:
+        value = float(said)
+    except ValueError:
+        return said == printed
+    digits = len(said.partition(".")[2])
+    return abs(float(printed) - value) <= 0.51 * 10.0**-digits if digits else said == printed
+
+
+def run_block(text: str, names: dict[str, Any], page: str) -> None:
+    """Executes it. A print with a comment prints what the comment says. What needs scikit-learn waits for a machine that has it."""
+    if "sklearn" in text and importlib.util.find_spec("sklearn") is None:
+        return
+    lines = text.splitlines()
+
+    def checked(*values: Any, **how: Any) -> None:
+        line = lines[sys._getframe(1).f_lineno - 1]
+        buffer = io.StringIO()
+        builtins.print(*values, **how, file=buffer)
+        if "  # " in line:
+            said, printed = words_of(line.rpartition("  # ")[2]), words_of(buffer.getvalue())
+            fits = len(said) == len(printed) and all(map(same_word, said, printed))
+            assert fits, f"{page}: {line.strip()}\nprints {buffer.getvalue()}"
+
+    names["print"] = checked
+    exec(compile(text, page, "exec"), names)
+
+
+if __name__ == "__main__":
+    shown = blocks(Path(sys.argv[1]), "python")
+    everything: dict[str, Any] = {"__name__": "__main__"}
+    for program in shown if len(sys.argv) < 3 else [shown[int(sys.argv[2])]]:
+        run_block(program, everything, Path(sys.argv[1]).name)
