@@ -263,16 +263,17 @@ SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entrop
   return make_switch_key(secret, ring::automorphism(secret.transformed(), galois), entropy);
 }
 
-PublicKey make_public_key(const SecretKey& secret, Entropy& entropy) {
+bool PublicKey::divides() const { return pair.primes().size() > context->parameters().chain.size(); }
+
+PublicKey make_public_key(const SecretKey& secret, const PrimeList& primes, Entropy& entropy) {
   Context& c = *secret.context();
-  const PrimeList chain = PrimeList::range(0, c.parameters().chain.size());  // what no single level may have
   PublicKey key{.context = secret.context(),
                 .id = secret.id(),
                 .seed = entropy.next(),
-                .pair = RnsTensor(c.engine(), {}, 2, chain, Domain::ntt)};
+                .pair = RnsTensor(c.engine(), {}, 2, primes, Domain::ntt)};
   sample(*c.engine(), key.pair.with_components(1, 1), key.seed, Distribution::uniform, kKeyMask, 0xffffffffU, 0);
-  const RnsTensor error = sampled(c, {}, chain, entropy.next_secret(), Distribution::gaussian, kKeyError, 0xffffffffU);
-  finish_body(*c.engine(), key.pair.with_components(1, 1), ring::limbs_of(secret.transformed(), chain),
+  const RnsTensor error = sampled(c, {}, primes, entropy.next_secret(), Distribution::gaussian, kKeyError, 0xffffffffU);
+  finish_body(*c.engine(), key.pair.with_components(1, 1), ring::limbs_of(secret.transformed(), primes),
               ring::to_domain(error, Domain::ntt), key.pair.with_components(0, 1));
   return key;
 }
@@ -319,7 +320,41 @@ void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& err
   e.enqueue(device::Sub{e.prepared(), chain, error.view(), body.view(), body.view()});
 }
 
+namespace {
+
+/// Modulo Q P, divided by P and rounded.
+void encrypt_zero_divided(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out) {
+  Context& c = *key.context;
+  ring::Engine& e = *c.engine();
+  const auto level = [&] {
+    std::size_t l = c.top_level();
+    while (l > 1 && !(c.chain(l) == out.primes())) --l;
+    return l;
+  }();
+  const auto plan = device::division_of(c.ntt_switch_plan(level, level));
+  const PrimeList& extended = plan->primes;
+  const RnsTensor u = ring::to_domain(
+      sampled(c, out.shape(), extended, secret_seed, Distribution::ternary, kEphemeral, 0, first_item), Domain::ntt);
+  const RnsTensor pair = ring::limbs_of(key.pair, extended).broadcast_to(out.shape());
+  const RnsTensor whole(c.engine(), out.shape(), 2, extended, Domain::ntt, Secrecy::passing);
+  e.enqueue(device::Mul{e.prepared(), extended, pair.view(), u.view(), whole.view()});
+  const RnsTensor errors(c.engine(), out.shape(), 2, extended, Domain::coefficient, Secrecy::passing);
+  sample(e, errors, secret_seed, Distribution::gaussian, kError, 0, first_item);  // its two components are drawn apart
+  const RnsTensor transformed(c.engine(), out.shape(), 2, extended, Domain::ntt, Secrecy::passing);
+  e.enqueue(device::ForwardNtt{e.prepared(), extended, errors.view(), transformed.view()});
+  e.enqueue(device::Add{e.prepared(), extended, whole.view(), transformed.view(), whole.view()});
+  const RnsTensor quotient(c.engine(), out.shape(), 2, out.primes(), Domain::ntt, Secrecy::passing);
+  e.enqueue(device::Divide{plan, whole.view(), quotient.view(), {}});
+  e.enqueue(device::InverseNtt{e.prepared(), out.primes(), quotient.view(), out.view()});
+}
+
+}  // namespace
+
 void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out, u64 times) {
+  if (key.divides()) {
+    require<InternalError>(times == 1, "a public key that divides multiplies by nothing");
+    return encrypt_zero_divided(key, secret_seed, first_item, out);
+  }
   Context& c = *key.context;
   ring::Engine& e = *c.engine();
   const PrimeList& chain = out.primes();

@@ -74,9 +74,13 @@ struct PublicKey {
   std::shared_ptr<Context> context;
   KeyId id;
   Key256 seed{};
-  RnsTensor pair;  // components (b, a), NTT domain, chain primes
+  RnsTensor pair;  // components (b, a), NTT domain, chain primes and perhaps the special ones
+
+  /// Whether it has the special primes: what it encrypts is divided by them, and most of the key's error with it.
+  bool divides() const;
 };
-PublicKey make_public_key(const SecretKey& secret, Entropy& entropy);
+/// Over the chain, or over the chain and the special primes.
+PublicKey make_public_key(const SecretKey& secret, const PrimeList& primes, Entropy& entropy);
 PublicKey expand_public_key(std::shared_ptr<Context> context, KeyId id, const Key256& seed, const RnsTensor& body);
 
 struct EvaluationKeys {
@@ -88,7 +92,7 @@ struct EvaluationKeys {
 
 /// Encryptions of zero into `out`: one batch axis, two components, coefficient domain, not seen by anyone yet.
 /// `first_item` numbers the batch. The masks come from `seed`. `times` multiplies the error; with a public key, whose
-/// encryptions are not seeded, all of it.
+/// encryptions are not seeded, all of it. A key that divides encrypts modulo Q P; `times` is 1 then.
 void encrypt_zero(const SecretKey& secret, const Key256& seed, const Key256& error_seed, math::u32 first_item,
                   const RnsTensor& out, u64 times = 1);
 void encrypt_zero(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out,

@@ -108,6 +108,9 @@ double NoiseModel::rounding_times_secret(std::size_t components) const {
 
 double NoiseModel::fresh_secret_key() const { return random(2 * std::log2(math::kSigma)); }
 
+double NoiseModel::fresh_public_key(double log_p) const {
+  return log2_sum(fresh_public_key() - log_p, rounding_times_secret(2));
+}
 double NoiseModel::fresh_public_key() const { return random(2 * std::log2(math::kSigma) + std::log2(1 + 4 * n_ / 3)); }
 
 double NoiseModel::phase_over_modulus() const { return rounding_times_secret(2); }

@@ -60,6 +60,8 @@ class NoiseModel {
   double rounding_times_secret(std::size_t components) const;
   double fresh_secret_key() const;
   double fresh_public_key() const;
+  /// The same of a key over Q P whose encryptions are divided by a P of log_p.
+  double fresh_public_key(double log_p) const;
   /// Of c(s) = c_0 + c_1 s over the modulus 2^log_q, as a real multiple of it: log2 |c(s) / q|.
   double phase_over_modulus() const;
   /// One key switch at a level whose digits have these sizes (log2), with special primes of log_p (0: none).

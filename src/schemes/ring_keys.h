@@ -64,7 +64,10 @@ RingSecretKey<C> make_secret_key(const std::shared_ptr<C>& c, std::shared_ptr<rl
 template <class C>
 RingPublicKey<C> make_public_key(const RingSecretKey<C>& secret) {
   return {secret.context, rlwe::broadcast_public_key(secret.context->engine().device(), secret.id(),
-                                                     [&] { return rlwe::make_public_key(secret.key, *secret.entropy); })};
+                                                     [&] {
+                                                       return rlwe::make_public_key(
+                                                           secret.key, secret.context->public_key_primes(), *secret.entropy);
+                                                     })};
 }
 
 /// For these automorphisms, each once.
@@ -129,8 +132,12 @@ RingPublicKey<C> read_public_key(const io::Container& from) {
   const rlwe::KeyId id = ring::key_of(from);
   rlwe::PublicKey key = rlwe::broadcast_public_key(c->engine().device(), id, [&] {
     const std::shared_ptr<rlwe::Context>& own = c->key_holder()->rlwe_shared();
-    const device::PrimeList chain = device::PrimeList::range(0, c->spec().chain.size());
-    const ring::RnsTensor body = rlwe::read_tensor(from, "body", *own, {}, 1, chain, math::Domain::ntt);
+    // Keys of older Heliographs have no special primes.
+    const device::PrimeList all = c->public_key_primes(), chain = device::PrimeList::range(0, c->spec().chain.size());
+    const io::Array* const array = from.find("body");
+    const bool short_one = array != nullptr && array->shape.size() == 3 && array->shape[1] == chain.size();
+    const ring::RnsTensor body =
+        rlwe::read_tensor(from, "body", *own, {}, 1, short_one ? chain : all, math::Domain::ntt);
     return rlwe::expand_public_key(own, id, ring::seed_from(from.header.at("seed"), "seed"), body);
   });
   return {c, std::move(key), false};

@@ -26,6 +26,8 @@ class Context : public schemes::RingContext<Context, Spec> {
   static std::string scheme_of(const Spec&) { return "ckks"; }
   static SecretKey generate(const std::shared_ptr<Context>& context, std::shared_ptr<rlwe::Entropy> entropy);
 
+  /// What public keys are given in: encryptions modulo Q P, divided by P, have little more than a rounding error.
+  device::PrimeList public_key_primes() const { return rlwe().key_primes(); }
   const rlwe::NoiseModel& noise() const { return noise_; }
   const Embedding& embedding() const { return embedding_; }
 

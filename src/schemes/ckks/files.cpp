@@ -18,7 +18,7 @@ ring::Payload describe(const CiphertextData& x, ring::Words words) {
   h["width"] = x.width;
   h["complex"] = x.complex;
   h["fresh"] = x.fresh;
-  if (const auto noise = rlwe::stored_figures({x.noise.assumed}); noise && !x.fresh) h["noise"] = *noise;
+  if (const auto noise = rlwe::stored_figures({x.noise.assumed}); noise && !(x.fresh && x.seed)) h["noise"] = *noise;
   if (const auto bound = rlwe::stored_figures({x.bound.assumed})) h["bound"] = *bound;
   if (x.seed) h["seed"] = io::to_hex(*x.seed);
   rlwe::add(p, "words", x.seed ? x.tensor.with_components(0, 1) : x.tensor, words);
@@ -67,13 +67,17 @@ Ciphertext read(const io::Container& k, const Allowed& allowed, schemes::As<Ciph
                             "a fresh ciphertext has degree 1 and its level's scale");
   if (const io::Json* seed = h.find("seed")) x.seed = ring::seed_from(*seed, "a seed");
   require<DamagedFileError>(x.fresh || !x.seed, "only fresh ciphertexts are seeded");
-  require<DamagedFileError>(!x.fresh || !h.contains("noise"), "a fresh ciphertext's noise follows from its parameters");
+  require<DamagedFileError>(!x.seed || !h.contains("noise"), "a seeded ciphertext's noise follows from its parameters");
   const device::PrimeList chain = c.rlwe().chain(x.level);
   const Shape shape = ring::read_shape(k, c.rlwe().polynomial_bytes(chain.size()) * (degree + 1), allowed.bytes, c.engine());
   x.tensor = rlwe::read_tensor(k, "words", c.rlwe(), shape, x.seed ? 1 : degree + 1, chain, Domain::ntt);
   if (x.seed) x.tensor = with_mask(c, x.tensor, *x.seed);
-  const double fresh = x.seed ? c.noise().fresh_secret_key() : c.noise().fresh_public_key();
-  x.noise = {std::nan(""), x.fresh ? rlwe::log2_sum(fresh, c.noise().rounding()) : rlwe::figures_from(k, "noise", 1)[0]};
+  double noise = rlwe::figures_from(k, "noise", 1)[0];
+  if (x.fresh && std::isnan(noise)) {  // seeded, or of an older Heliograph's public key
+    const double fresh = x.seed ? c.noise().fresh_secret_key() : c.noise().fresh_public_key();
+    noise = rlwe::log2_sum(fresh, c.noise().rounding());
+  }
+  x.noise = {std::nan(""), noise};
   x.bound = {std::nan(""), rlwe::figures_from(k, "bound", 1)[0]};
   return finish(std::move(x));
 }

@@ -31,6 +31,8 @@ class Context : public schemes::RingContext<Context, Spec> {
 
   const Family& family() const { return *family_; }
   Rules& rules() { return *rules_; }
+  /// What public keys are given in.
+  device::PrimeList public_key_primes() const { return device::PrimeList::range(0, spec().chain.size()); }
   std::size_t parts() const { return plain_.size(); }
   const PlainModulus& plain(std::size_t part) const { return plain_[part]; }
   bool has_slots() const { return !slot_positions_.empty(); }
