@@ -51,6 +51,21 @@ def kernel_of(weights: Any, stride: Any, padding: Any, groups: Any) -> Any:
 
 def pool_of(size: Any, stretch: Any = 0) -> int:
     """The size of a window. Raises ShapeError, DtypeError."""
-    if whole(size, "the size of a window") < 1 or whole(stretch, "a stretch") < 0:
-        raise _core.ShapeError(f"a window of {size} x {size} by stretches of {stretch}: at least 1, and 0")
+    if whole(size, "the size of a window") < 1:
+        raise _core.ShapeError(f"a window of {size} x {size} is none: its size is at least 1")
+    if whole(stretch, "a stretch") < 0:
+        raise _core.ShapeError(f"a stretch {stretch} is none: it is a number of channels, or 0")
     return int(size)
+
+
+def require_columns(x: Any, matrix: tuple[int, int], along: int) -> None:
+    """Raises ShapeError, with the way out, unless a matrix has as many columns as there are ciphertexts along an axis."""
+    rows, columns = matrix
+    have = x.shape[along]
+    if have != columns:
+        where = [str(i) for i, length in enumerate(x.shape) if length == columns]
+        instead = f"; axis={' or '.join(where)} has {columns}" if where else ""
+        raise _core.ShapeError(
+            f"a matrix of {rows} x {columns} does not go with {have:,} ciphertexts along axis {along} of a tensor of shape "
+            f"{x.shape}{instead}; hg.dot(x, weights) multiplies by one vector"
+        )

@@ -23,7 +23,7 @@ from heliograph._arrays import (
     residues,
     whole_numbers,
 )
-from heliograph._matrices import Axis, along_axis, kernel_of, matrix_of, pool_of, require_vectors
+from heliograph._matrices import Axis, along_axis, kernel_of, matrix_of, pool_of, require_columns, require_vectors
 
 
 class ClearTensor(Computable):
@@ -242,8 +242,7 @@ class ClearTensor(Computable):
         along = along_axis(self, 0 if axis is None else axis)
         if along is None:
             raise _core.DtypeError("clear tensors have no matrices on slots")
-        if weights.shape[1] != self.shape[along]:
-            raise _core.ShapeError(f"weights of shape {weights.shape} do not multiply a tensor of shape {self.shape}")
+        require_columns(self, weights.shape, along)
         weights, bias = self._integers(weights, "the weights"), self._bias(bias, len(weights))
         _require_range(self.bound() * max(absolute_sums(weights), default=0) + largest(bias))
         values = np.moveaxis(self.values, along, 0)

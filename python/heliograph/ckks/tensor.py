@@ -22,7 +22,7 @@ from heliograph._arrays import (
     whole,
     whole_numbers,
 )
-from heliograph._matrices import Axis, along_axis, matrix_of, require_vectors
+from heliograph._matrices import Axis, along_axis, matrix_of, require_columns, require_vectors
 from heliograph._shapes import Progress, ShapeCalls, keys_of
 from heliograph._strict import is_strict
 from heliograph.ckks.levels import level_of
@@ -361,11 +361,11 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
         rows, columns = matrix
         if axis is not None:
             along = along_axis(self, axis)
-            have = self.slots if along is None else self.shape[along]
-            if have != columns:
-                what = "slots" if along is None else f"ciphertexts along axis {axis}"
+            if along is not None:
+                require_columns(self, matrix, along)
+            elif self.slots != columns:
                 raise _core.ShapeError(
-                    f"a matrix of {rows} x {columns} does not go with {have:,} {what}: {self._ways(columns)}"
+                    f"a matrix of {rows} x {columns} does not go with {self.slots:,} slots: {self._ways(columns)}"
                 )
             return along
         fits = self.ndim > 0 and self.shape[place] == columns

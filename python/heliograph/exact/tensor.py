@@ -21,7 +21,7 @@ from heliograph._arrays import (
     whole,
     whole_numbers,
 )
-from heliograph._matrices import Axis, along_axis, kernel_of, matrix_of, pool_of, require_vectors
+from heliograph._matrices import Axis, along_axis, kernel_of, matrix_of, pool_of, require_columns, require_vectors
 from heliograph._shapes import Progress, ShapeCalls, keys_of
 from heliograph.exact.parameters import Parameters
 from heliograph.exact.scheme import EXACT
@@ -197,6 +197,7 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
                 f"{self.parameters.scheme} has no matrices on slots: encrypt with the columns along an axis of ciphertexts, or "
                 "use hg.ckks"
             )
+        require_columns(self, w.shape, along)
         b = self._bias(bias)
         if along == 0:
             return self._wrap(_core.matmul(w, self._core, b, progress))
