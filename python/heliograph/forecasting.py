@@ -214,7 +214,8 @@ _lock = threading.Lock()
 
 
 def _bootstraps(x: Any) -> bool:
-    return bool(x.parameters.scheme == "TFHE")
+    """Whether what it computes is layers of bootstraps."""
+    return hasattr(x.parameters, "parallel_bootstraps")
 
 
 def _rates_of(examples: list[Any]) -> _Ring | _Bootstraps:

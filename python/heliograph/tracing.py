@@ -14,6 +14,7 @@ from typing import Any
 from heliograph import _core
 from heliograph._arrays import printable
 from heliograph._html import grid
+from heliograph._plot import draw
 from heliograph._shapes import OPERATORS, Tensor
 
 _PACKAGE = str(Path(__file__).parent) + "/"
@@ -258,8 +259,6 @@ class Trace:
             from matplotlib import pyplot
         except ImportError:
             raise _core.HeliographError("plots are drawn by matplotlib: pip install 'heliograph[plot]'") from None
-        from heliograph._plot import draw
-
         if axes is None:
             _, axes = pyplot.subplots(figsize=(max(5.0, 1.5 + 0.45 * len(self._steps)), 3.6), layout="constrained")
         draw(axes, self._steps)

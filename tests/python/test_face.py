@@ -25,6 +25,7 @@ PACKAGE = Path(hg.__file__).parent
 SCHEMES = {"exact", "ckks", "tfhe", "bfv", "bgv"}
 #: Modules that decide nothing by a scheme. `choose` names their sets for type checkers.
 SHARED = ["_arrays", "_matrices", "_parameters", "_schemes", "_shapes", "_strict", "functions", "keys", "recording"]
+SHARED += ["_html", "forecasting", "host", "tracing"]
 
 
 @functools.cache
