@@ -19,7 +19,7 @@ export ARCHITECTURES
 .NOTPARALLEL:
 .PHONY: help demo test test-all build bench docs lint format sanitize fuzz clean always
 
-sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard include) src python -type f -not -name '*.pyc' -not -name '*.so')
+sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard cmake include) src python -type f -not -name '*.pyc' -not -name '*.so')
 
 help:
 	@echo "make demo      build, then classify encrypted handwritten digits"

@@ -19,6 +19,10 @@ fi
 if [ "$preset" != sanitize ] && ! command -v valgrind >/dev/null && can_apt; then
   quiet "install valgrind" apt_install valgrind
 fi
+# Without it the installed package is linked through CMake alone.
+if [ "$preset" != sanitize ] && ! command -v pkg-config >/dev/null && can_apt; then
+  quiet "install pkg-config" apt_install pkg-config
+fi
 configure=(cmake --preset "$preset")
 if [ "build/$preset" = "$tree" ]; then # the package's: the tests come on top
   if wants_gpu; then find_nvcc; fi

@@ -163,6 +163,7 @@ def test_the_package_and_its_tests_are_one_build(clone: Path) -> None:
         ("python", 'echo "$SKBUILD_BUILD_DIR $*" >>asked'),
         ("c++", "true"),
         ("valgrind", "true"),
+        ("pkg-config", "true"),
     ):
         (clone / ".venv/bin" / name).write_text(f"#!/bin/sh\n{says}\n")
     for program in cmake.parent.iterdir():
