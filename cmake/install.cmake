@@ -26,10 +26,14 @@ install(
   COMPONENT development
 )
 set(run_path)
-if(TARGET hg_mpi)
-  install(TARGETS hg_mpi LIBRARY DESTINATION ${modules} COMPONENT development)
+foreach(module hg_mpi hg_cuda)
+  if(TARGET ${module})
+    install(TARGETS ${module} LIBRARY DESTINATION ${modules} COMPONENT development)
+    set(run_path -Wl,-rpath,\${libdir}/heliograph)
+  endif()
+endforeach()
+if(run_path)
   target_link_options(heliograph INTERFACE $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${modules}>)
-  set(run_path -Wl,-rpath,\${libdir}/heliograph)
 endif()
 
 # A minor version may change interfaces before 1.0.

@@ -16,7 +16,7 @@ The examples of its functions go on from these lines.
 array([ 6,  8, 10, 12])
 """
 
-from heliograph import bfv, bgv, ckks, nn, tfhe
+from heliograph import _core, bfv, bgv, ckks, nn, tfhe
 from heliograph._core import (
     CancelledError,
     DamagedFileError,
@@ -73,7 +73,7 @@ from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
 from heliograph.tracing import Step, Trace, trace
 
-__version__ = "0.1.0"
+__version__ = _core.__version__
 
 __all__ = [
     "CancelledError",

@@ -56,11 +56,14 @@ class Released {
 };
 using Unlocked = nb::call_guard<Released>;
 
+/// The name of its type, as texts show it.
+inline std::string type_of(nb::handle object) { return nb::cast<std::string>(object.type().attr("__name__")); }
+
 /// Calls `callback` (None: nobody) with the GIL; looks for Ctrl-C each time. Works from a thread without the GIL.
 /// Throws DtypeError for what cannot be called.
 inline Progress progress_of(const nb::object& callback) {
   if (!callback.is_none() && PyCallable_Check(callback.ptr()) == 0)
-    throw DtypeError(std::string("progress is a function of the share done, not ") + Py_TYPE(callback.ptr())->tp_name);
+    throw DtypeError(std::string("progress is a function of the share done, not ") + type_of(callback));
   return [callback](double share) {
     nb::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -91,7 +94,7 @@ class GivenBytes {
     if (PyObject_GetBuffer(given.ptr(), &view, PyBUF_SIMPLE) != 0) {
       PyErr_Clear();
       throw DtypeError(std::string("bytes are read from bytes, a bytearray or a memoryview in a row, not from ") +
-                       Py_TYPE(given.ptr())->tp_name + "; load reads files by their paths");
+                       type_of(given) + "; load reads files by their paths");
     }
     bytes_ = {static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
     if (!PyBytes_Check(given.ptr())) {

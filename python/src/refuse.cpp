@@ -45,8 +45,7 @@ std::string described(nb::handle object) {
     } catch (const nb::python_error&) {  // an integer of thousands of digits, half a character
     }
   }
-  const std::string name = Py_TYPE(object.ptr())->tp_name;
-  return name.substr(name.rfind('.') + 1);
+  return binding::type_of(object);
 }
 
 [[noreturn]] void refuse(const std::string& name, const LastResort& first, const nb::args& others, const nb::kwargs& named) {
@@ -74,10 +73,10 @@ void refuse_others_of(nb::handle scope, const std::string& name, bool is_method)
 void refuse_others_in(nb::handle scope) {
   std::vector<std::pair<std::string, bool>> found;  // names, and whether they are methods
   for (const auto [key, value] : nb::borrow<nb::dict>(scope.attr("__dict__").attr("copy")())) {
-    const std::string name = nb::cast<std::string>(key), kind = Py_TYPE(value.ptr())->tp_name;
+    const std::string name = nb::cast<std::string>(key), kind = binding::type_of(value);
     if (nb::isinstance<nb::type_object>(value)) refuse_others_in(value);
     if (name.starts_with("__")) continue;  // operators answer for themselves
-    if (kind.ends_with("nb_func") || kind.ends_with("nb_method")) found.emplace_back(name, kind.ends_with("nb_method"));
+    if (kind == "nb_func" || kind == "nb_method") found.emplace_back(name, kind == "nb_method");
   }
   for (const auto& [name, is_method] : found) refuse_others_of(scope, name, is_method);
 }

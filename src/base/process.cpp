@@ -1,20 +1,11 @@
 #include "base/process.h"
 
-#include <pthread.h>
-
-#include <atomic>
+#include "base/process_state.h"
 
 namespace heliograph {
 
-namespace {
+ProcessMark::ProcessMark() : forks_(process_state().forks.load(std::memory_order_relaxed)) {}
 
-std::atomic<unsigned long> forks{0};  // that lie between the first process and this one
-const int registered = ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-
-}  // namespace
-
-ProcessMark::ProcessMark() : forks_(forks.load(std::memory_order_relaxed)) { (void)registered; }
-
-bool ProcessMark::is_here() const { return forks_ == forks.load(std::memory_order_relaxed); }
+bool ProcessMark::is_here() const { return forks_ == process_state().forks.load(std::memory_order_relaxed); }
 
 }  // namespace heliograph

@@ -1,40 +1,25 @@
 #include "device/forms.h"
 
 #include <algorithm>
-#include <mutex>
-#include <vector>
+
+#include "base/process_state.h"
 
 namespace heliograph::device {
 
-namespace {
-
-struct Places {
-  std::mutex mutex;
-  std::vector<bool> taken;
-  std::uint64_t ids = 0;
-};
-
-/// Never destroyed: devices of static storage let go of their places late.
-Places& places() {
-  static auto* const all = new Places;
-  return *all;
-}
-
-}  // namespace
-
 Slot::Slot() {
-  Places& all = places();
-  const std::lock_guard lock(all.mutex);
-  place_ = static_cast<std::size_t>(std::find(all.taken.begin(), all.taken.end(), false) - all.taken.begin());
-  if (place_ == all.taken.size()) all.taken.push_back(false);
-  all.taken[place_] = true;
-  id_ = ++all.ids;
+  ProcessState& all = process_state();
+  const std::lock_guard lock(all.slots_mutex);
+  auto& taken = all.slots_taken;
+  place_ = static_cast<std::size_t>(std::find(taken.begin(), taken.end(), false) - taken.begin());
+  if (place_ == taken.size()) taken.push_back(false);
+  taken[place_] = true;
+  id_ = ++all.slots_made;
 }
 
 Slot::~Slot() {
-  Places& all = places();
-  const std::lock_guard lock(all.mutex);
-  all.taken[place_] = false;
+  ProcessState& all = process_state();
+  const std::lock_guard lock(all.slots_mutex);
+  all.slots_taken[place_] = false;
 }
 
 Forms& Forms::operator=(const Forms& other) {

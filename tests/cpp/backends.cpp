@@ -1,0 +1,19 @@
+// Opens devices by their names and prints how many places and forms of constants they have taken, or why there is none.
+#include <cstdio>
+
+#include "base/process_state.h"
+#include "device/device.h"
+
+int main(int count, char** names) {
+  using namespace heliograph;
+  std::vector<std::unique_ptr<device::Device>> devices;
+  for (int i = 1; i < count; ++i) {
+    try {
+      devices.push_back(device::open_device(names[i]));
+      std::printf("%s: %s\n", names[i], devices.back()->name().c_str());
+    } catch (const Error& error) {
+      std::printf("%s: %s\n", names[i], error.what());
+    }
+  }
+  std::printf("%d devices made\n", static_cast<int>(process_state().slots_made));
+}
