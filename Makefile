@@ -17,7 +17,7 @@ export ARCHITECTURES
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all build bench docs lint format sanitize fuzz clean always
+.PHONY: help demo test test-all build bench wheels docs lint format sanitize fuzz clean always
 
 sources := CMakeLists.txt pyproject.toml README.md $(shell find $(wildcard cmake include) src python -type f -not -name '*.pyc' -not -name '*.so')
 
@@ -29,6 +29,7 @@ help:
 	@echo "make build GPU=1   the same with the CUDA backend (nvcc is needed; docs/gpu.md)"
 	@echo "make bench     measure; figures beside their floors"
 	@echo "make docs      the pages and the API as a site, build/docs/site/index.html"
+	@echo "make wheels    wheels for other machines, in dist/, each tried where nothing else is (docs/install.md)"
 	@echo "make sanitize  the C++ tests labelled sanitize under the address and undefined-behaviour sanitizers"
 	@echo "make fuzz      the fuzz targets by clang and libFuzzer, SECONDS=60 of each, side by side (docs/fuzzing.md)"
 	@echo "make lint      all checks of .pre-commit-config.yaml    make format  apply the formatters"
@@ -77,6 +78,10 @@ bench: .venv/.extra-demo
 
 docs: .venv/.extra-docs
 	@scripts/docs.sh
+
+# PYTHONS="python3.11 python3.12 ..." names interpreters; with GPU=1 the CUDA backend's wheel as well.
+wheels: .venv/.setup
+	@scripts/wheels.sh
 
 lint: .venv/.extra-lint
 	@.venv/bin/python -m pre_commit run --all-files

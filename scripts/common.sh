@@ -78,3 +78,15 @@ apt() {
 apt_install() {
   apt install -y --no-install-recommends "$@" || { apt update && apt install -y --no-install-recommends "$@"; }
 }
+
+# What building the package needs besides CMake and Ninja, at the versions that it is built by here.
+build_tools=(scikit-build-core==1.1.2 nanobind==3.1.0)
+# make_venv PYTHON FOLDER. Debian's python3 has no ensurepip without python3-venv, but its pip can fill an environment from outside.
+make_venv() {
+  rm -rf "$2"
+  "$1" -m venv "$2" && return
+  rm -rf "$2"
+  "$1" -m venv --without-pip "$2" && "$1" -m pip --python "$2/bin/python" install pip && return
+  rm -rf "$2"
+  can_apt && apt_install python3-venv && "$1" -m venv "$2"
+}

@@ -19,15 +19,6 @@ if ! has_headers; then
   has_headers || fail "$base has no headers (Python.h); make PYTHON=... chooses another"
 fi
 
-# Debian's python3 has no ensurepip without python3-venv, but its pip can fill an environment from outside.
-make_venv() {
-  rm -rf "$venv"
-  "$base" -m venv "$venv" && return
-  rm -rf "$venv"
-  "$base" -m venv --without-pip "$venv" && "$base" -m pip --python "$python" install pip && return
-  rm -rf "$venv"
-  can_apt && apt_install python3-venv && "$base" -m venv "$venv"
-}
 # The programs of an environment name the folder it was made in: in a copied or moved clone they run another's, or nothing.
 is_own() { [ ! -f "$venv/bin/pip" ] || [ "$(sed -n '1,2s:[^/]*\(/.*\)/bin/python.*:\1:p' "$venv/bin/pip" | head -n 1)" -ef "$venv" ]; }
 if ! is_own; then
@@ -35,13 +26,13 @@ if ! is_own; then
   rm -rf "$venv"
 fi
 if ! "$python" -m pip --version >/dev/null 2>&1; then
-  quiet "make a virtual environment in $venv" make_venv
+  quiet "make a virtual environment in $venv" make_venv "$base" "$venv"
   pwd -P >"$venv/.place"
   rm -rf build/release build/cuda # they remember the old one
 fi
 
 # The build's tools live in the environment, so that a second build starts from the first.
-tools=(scikit-build-core==1.1.2 nanobind==3.1.0)
+tools=("${build_tools[@]}")
 recent_cmake() { cmake --version 2>/dev/null | awk 'NR == 1 { split($3, v, "."); exit !(v[1] > 3 || v[1] == 3 && v[2] >= 25) }'; }
 recent_cmake || tools+=(cmake)
 command -v ninja >/dev/null || tools+=(ninja)

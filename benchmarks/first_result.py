@@ -1,0 +1,77 @@
+"""From ``pip install`` of a wheel to the first decrypted result: seconds, in an environment that has nothing else.
+
+python benchmarks/first_result.py dist/heliograph-*-cp311-*.whl --out benchmarks/results/zen4-first-result.json
+
+pip's cache is warm: an installation before the first that counts brings what the wheel requires. The time has pip's, the start of Python
+and `examples/quickstart.py`: parameters, keys, encryption, three computations, decryption.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from datetime import UTC, datetime
+from pathlib import Path
+
+import run as runner
+
+PROGRAM = Path(__file__).resolve().parent.parent / "examples/quickstart.py"
+
+
+def once(wheel: Path) -> dict[str, float]:
+    """Seconds of pip and of the program."""
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        python = f"{folder}/bin/python"
+        start = time.perf_counter()
+        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel)], check=True)
+        installed = time.perf_counter()
+        subprocess.run([python, "-I", str(PROGRAM)], check=True, stdout=subprocess.DEVNULL)
+        return {"pip_s": installed - start, "program_s": time.perf_counter() - installed}
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    once(given.wheel)
+    runs = [once(given.wheel) for _ in range(given.runs)]
+    totals = [sum(r.values()) for r in runs]
+    report = {
+        "kind": "first-result",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": runner.commit(),
+        "machine": runner.machine(),
+        "results": [
+            {
+                "case": "first-result",
+                "what": "pip install of the wheel and examples/quickstart.py, cache warm",
+                "wheel": given.wheel.name,
+                "wheel_bytes": given.wheel.stat().st_size,
+                "median_s": statistics.median(totals),
+                "fastest_s": min(totals),
+                "slowest_s": max(totals),
+                "pip_s": statistics.median(r["pip_s"] for r in runs),
+                "program_s": statistics.median(r["program_s"] for r in runs),
+                "asked_s": 15,
+                "runs": len(runs),
+            }
+        ],
+    }
+    text = json.dumps(report, indent=1) + "\n"
+    if given.out:
+        given.out.write_text(text)
+    sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()

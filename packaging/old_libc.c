@@ -1,0 +1,29 @@
+/* What g++'s headers and its static C++ library take from a C library newer than the one that wheels are linked for. */
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* Hidden: each library that is linked with it has its own. Zero says that there may be several threads. */
+__attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
+
+/* A wait until a time of another clock than the condition's: as long a wait by the condition's own. */
+__attribute__((visibility("hidden"))) int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                                                                 clockid_t clock, const struct timespec* end) {
+  struct timespec now, until;
+  clock_gettime(clock, &now);
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += end->tv_sec - now.tv_sec;
+  until.tv_nsec += end->tv_nsec - now.tv_nsec;
+  if (until.tv_nsec < 0) until.tv_nsec += 1000000000, --until.tv_sec;
+  if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, ++until.tv_sec;
+  return pthread_cond_timedwait(condition, mutex, &until);
+}
+
+/* std::random_device's, which is linked and not used. */
+__attribute__((visibility("hidden"))) uint32_t arc4random(void) {
+  uint32_t word = 0;
+  while (getrandom(&word, sizeof word, 0) != (ssize_t)sizeof word) {
+  }
+  return word;
+}
