@@ -34,7 +34,12 @@ HIDDEN = {"backend"}  # reached through device/ only
 APART = {("lwe", "rlwe"), ("math", "io")}  # neighbours that do not know each other
 #: What the rooms of a large backend may include.
 ROOMS = {"runtime": {"runtime"}, "ring": {"runtime", "ring"}, "lwe": {"runtime", "lwe"}}
-PUBLIC = {"errors.h": "base", "interrupt.h": "base", "device.h": "mesh", "files.h": "ring"}  # the floors of public headers; the others belong to schemes/
+PUBLIC = {
+    "errors.h": "base",
+    "interrupt.h": "base",
+    "device.h": "mesh",
+    "files.h": "ring",
+}  # the floors of public headers; the others belong to schemes/
 
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 COMMENT = re.compile(r"//.*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"")
