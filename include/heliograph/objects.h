@@ -114,6 +114,9 @@ class SecretKeyOf : public ObjectOf<S, typename S::SecretKeyData> {
   /// Explicit, mode 0600.
   void save(const std::string& path) const;
   static typename S::SecretKey load(const std::string& path);
+  /// The same as bytes, in memory that is not wiped: whoever has them decrypts. ParameterError over several processes.
+  Bytes secret_bytes() const;
+  static typename S::SecretKey from_secret_bytes(std::span<const std::byte> bytes);
 };
 
 }  // namespace heliograph

@@ -68,7 +68,7 @@ from heliograph.functions import (
     sum_pool2d,
 )
 from heliograph.host import threads
-from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, load
+from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, from_bytes, load
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
 from heliograph.tracing import Step, Trace, trace
@@ -123,6 +123,7 @@ __all__ = [
     "dot",
     "encode",
     "forecast",
+    "from_bytes",
     "join_moduli",
     "load",
     "matmul",

@@ -32,6 +32,13 @@ class Scheme:
         found: Callable[..., Any] = getattr(_core, self.prefix + name)
         return found
 
+    def reader(self, what: str, call: str) -> Callable[..., Any]:
+        """The engine's function that reads a kind of object ("public-key"). Raises FormatError where the scheme has no such kind."""
+        found: Callable[..., Any] | None = getattr(_core, self.prefix + call.format(what.replace("-", "_")), None)
+        if found is None:
+            raise _core.FormatError(f"this says it is a {what} of {self.title}, which has none")
+        return found
+
     def core(self, name: str) -> Any:
         """The engine's class of that name for this scheme; None where it has none."""
         return getattr(_core, self.prefix.rstrip("_").capitalize() + name, None)
@@ -100,7 +107,10 @@ def type_of_file(path: Any) -> str:
 
 def type_of_bytes(data: Buffer) -> str | None:
     """The same of a file's bytes (docs/format.md); None where they are no file: readers say why."""
-    view = memoryview(data).cast("B")
+    try:
+        view = memoryview(data).cast("B")
+    except TypeError:
+        return None
     length = int.from_bytes(view[16:24], "little")
     if len(view) < 32 or length > len(view) - 32:
         return None

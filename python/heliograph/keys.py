@@ -90,7 +90,7 @@ class Sent(Keyed[P]):
         if own is None:
             found = split_type(type_of_bytes(data))
         scheme = own or (found[0] if found else _any_scheme())
-        return cls(scheme.call(f"{cls._kind}_from_bytes")(data))
+        return cls(scheme.reader(cls._kind.replace("_", "-"), "{}_from_bytes")(data))
 
 
 class PublicKey(Sent[P]):
@@ -212,6 +212,27 @@ class SecretKey(Keyed[P], Generic[P, E]):
             found = split_type(type_of_file(name))
             own = found[0] if found else _any_scheme()
         return cls(own.call("load_secret_key")(name))
+
+    def secret_bytes(self) -> bytes:
+        """What `save` writes, as bytes: whoever has them decrypts, and Python wipes no memory. `save` is the safer way.
+
+        >>> hg.SecretKey.from_secret_bytes(secret.secret_bytes()).id == secret.id
+        True
+        """
+        return bytes(self._core.secret_bytes())
+
+    @classmethod
+    def from_secret_bytes(cls, data: Buffer) -> Self:
+        """Reads `secret_bytes`, or the bytes of a file that `save` wrote. Raises FormatError, DamagedFileError, VersionError.
+
+        >>> hg.SecretKey.from_secret_bytes(memoryview(secret.secret_bytes())).id == secret.id
+        True
+        """
+        own = scheme_of(cls)
+        if own is None:
+            found = split_type(type_of_bytes(data))
+            own = found[0] if found else _any_scheme()
+        return cls(own.call("secret_key_from_bytes")(data))
 
 
 class PublishingKey(SecretKey[P, E], Generic[P, E, U]):
@@ -387,16 +408,39 @@ def load(path: Any, kind: type[Any] = Faced) -> Any:
     (2,)
     """
     name = path_of(path)
-    said = type_of_file(name)
+    return _read(name, type_of_file(name), "load", printable(name), kind)
+
+
+@overload
+def from_bytes(data: Buffer) -> Tensor[Any, Any] | PublicKey[Any] | EvaluationKeys[Any, Any]: ...
+
+
+@overload
+def from_bytes(data: Buffer, kind: type[L]) -> L: ...
+
+
+def from_bytes(data: Buffer, kind: type[Any] = Faced) -> Any:
+    """What `to_bytes` gave, of any scheme, as `load` reads files: from bytes, a bytearray, a memoryview, a mapped file.
+
+    Bytes that nobody can change are read without a copy. Raises DtypeError for what holds no bytes in a row, FormatError and its
+    kinds. Secret keys only by `SecretKey.from_secret_bytes`.
+
+    >>> hg.from_bytes(x.to_bytes()).shape, hg.from_bytes(bytearray(server.keys.to_bytes())).id == secret.id
+    ((2,), True)
+    """
+    return _read(data, type_of_bytes(data) or "", "from_bytes", "this", kind)
+
+
+def _read(source: Any, said: str, way: str, name: str, kind: type[Any]) -> Any:
+    """An object by what its source says it is; `way`: "load" or "from_bytes", `name` for errors."""
     if said == "heliograph.program":
-        raise _core.FormatError(f"{printable(name)} holds a recorded program, which hg.Program.load reads")
+        raise _core.FormatError(f"{name} holds a recorded program, which hg.Program.{way} reads")
     scheme, what = split_type(said) or (_any_scheme(), "ciphertext")
     if what not in ("ciphertext", "public-key", "evaluation-keys"):
-        raise _core.FormatError(f"{printable(name)} holds a {printable(what)}; secret keys are read by SecretKey.load alone")
-    core = scheme.call(f"load_{what.replace('-', '_')}")(name)
+        secret = "SecretKey.load" if way == "load" else "SecretKey.from_secret_bytes"
+        raise _core.FormatError(f"{name} holds a {printable(what)}; secret keys are read by {secret} alone")
+    core = scheme.reader(what, "load_{}" if way == "load" else "{}_from_bytes")(source)
     found = Faced._classes[type(core)](core)
     if not isinstance(found, kind):
-        raise _core.FormatError(
-            f"{printable(name)} holds a {what} of {scheme.title}, no {kind.__module__}.{kind.__qualname__}"
-        )
+        raise _core.FormatError(f"{name} holds a {what} of {scheme.title}, no {kind.__module__}.{kind.__qualname__}")
     return found

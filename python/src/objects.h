@@ -97,7 +97,16 @@ nb::class_<K> bind_secret_key_of(nb::module_& m, const Names& names) {
       .def_static("generate_for_test", [](const P& p, const nb::bytes& seed) {
         return K::generate_for_test(p, std::string(seed.c_str(), seed.size()));
       });
+  c.def("secret_bytes", [](const K& key) { return bytes_of(key.secret_bytes()); });
   m.def(names.call("load_secret_key").c_str(), &K::load, "path"_a, Unlocked());
+  m.def(
+      names.call("secret_key_from_bytes").c_str(),
+      [](const nb::object& data) {
+        const GivenBytes given(data);
+        const Released released;
+        return K::from_secret_bytes(given.all());
+      },
+      "data"_a);
   return c;
 }
 

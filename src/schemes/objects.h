@@ -215,6 +215,18 @@ void SecretKeyOf<S>::save(const std::string& path) const {
 }
 
 template <class S>
+Bytes SecretKeyOf<S>::secret_bytes() const {
+  require<ParameterError>(!mesh::over_ranks(), "over several processes a secret key is saved to a file, by the one that has it");
+  return io::to_bytes(describe(*this->data_, ring::Words::everywhere).container);
+}
+
+template <class S>
+typename S::SecretKey SecretKeyOf<S>::from_secret_bytes(std::span<const std::byte> bytes) {
+  require<ParameterError>(!mesh::over_ranks(), "over several processes a secret key is loaded from a file");
+  return read(io::from_bytes(bytes, false), {}, schemes::As<typename S::SecretKey>());
+}
+
+template <class S>
 typename S::SecretKey SecretKeyOf<S>::load(const std::string& path) {
   return read(ring::load_secret(path), {}, schemes::As<typename S::SecretKey>());
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import math
+import mmap
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -143,6 +144,54 @@ def test_load_says_its_kind(tmp_path: Path) -> None:
     for kind in (hg.ckks.Tensor, hg.EvaluationKeys):
         with pytest.raises(hg.FormatError, match=r"holds a ciphertext of BFV and BGV, no heliograph\."):
             hg.load(path, kind)
+
+
+def test_everything_goes_through_bytes(tmp_path: Path) -> None:
+    """Tensors and keys of each scheme, from every kind of buffer; secret keys by their own name."""
+    path = tmp_path / "x.hg"
+    for secret, keys in (
+        (exact()[0], exact()[1].keys),
+        *((r.party().secret, r.party().server.keys) for r in (ckks_rig, tfhe_rig)),
+    ):
+        things = [keys, secret.public_key()] if hasattr(secret, "public_key") else [keys]
+        for thing in things:
+            data = thing.to_bytes()
+            path.write_bytes(data)
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                for buffer in (data, bytearray(data), memoryview(data), mapped):
+                    found = hg.from_bytes(buffer)
+                    assert type(found) is type(thing)
+                    assert found.id == secret.id
+            with pytest.raises(hg.FormatError, match="no heliograph"):
+                hg.from_bytes(data, hg.Tensor)
+        again = hg.SecretKey.from_secret_bytes(bytearray(secret.secret_bytes()))
+        assert again.id == secret.id
+        secret.save(path)
+        assert hg.SecretKey.from_secret_bytes(path.read_bytes()).id == secret.id
+        with pytest.raises(hg.FormatError, match=r"SecretKey\.from_secret_bytes alone"):
+            hg.from_bytes(secret.secret_bytes())
+    x, values = integers(2)
+    assert np.array_equal(exact()[0].decrypt(hg.from_bytes(bytearray(x.to_bytes()))), values)
+
+
+def test_bytes_that_are_nothing() -> None:
+    """Typed errors, whatever is given."""
+    data = tfhe_rig.party().server.keys.to_bytes()
+    for wrong, error in (
+        (b"", hg.FormatError),
+        (b"no container", hg.FormatError),
+        ("text", hg.DtypeError),
+        (3, hg.DtypeError),
+    ):
+        for read in (hg.from_bytes, hg.SecretKey.from_secret_bytes, hg.PublicKey.from_bytes):
+            with pytest.raises(error):
+                read(wrong)  # type: ignore[arg-type,operator]
+    with pytest.raises(hg.DtypeError):
+        hg.from_bytes(memoryview(data)[::2])
+    with pytest.raises(hg.FormatError, match="a public-key of TFHE, which has none"):
+        hg.from_bytes(data.replace(b'"heliograph.tfhe.evaluation-keys"', b'"heliograph.tfhe.public-key"     '))
+    with pytest.raises(hg.DamagedFileError):
+        hg.from_bytes(data[:-1] + bytes([data[-1] ^ 1]))
 
 
 def test_plaintexts_of_each_scheme() -> None:
