@@ -30,6 +30,7 @@
 #include "heliograph/bgv.h"
 #include "math/primes.h"
 #include "mesh/mesh.h"
+#include "told.h"
 
 namespace heliograph::bench {
 
@@ -572,11 +573,4 @@ int run(int argc, char** argv) {
 
 }  // namespace heliograph::bench
 
-int main(int argc, char** argv) {
-  try {
-    return heliograph::bench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << e.what() << "\n";
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return heliograph::bench::told(heliograph::bench::run, argc, argv); }

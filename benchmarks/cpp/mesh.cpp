@@ -17,6 +17,7 @@
 
 #include "device/kernels.h"
 #include "mesh/mesh.h"
+#include "told.h"
 
 namespace heliograph::bench {
 
@@ -331,11 +332,4 @@ int run(int argc, char** argv) {
 
 }  // namespace heliograph::bench
 
-int main(int argc, char** argv) {
-  try {
-    return heliograph::bench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << e.what() << "\n";
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return heliograph::bench::told(heliograph::bench::run, argc, argv); }

@@ -16,6 +16,7 @@
 #include "device/expand.h"
 #include "device/kernels.h"
 #include "math/primes.h"
+#include "told.h"
 
 namespace heliograph::bench {
 
@@ -656,11 +657,4 @@ int run(int argc, char** argv) {
 
 }  // namespace heliograph::bench
 
-int main(int argc, char** argv) {
-  try {
-    return heliograph::bench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << e.what() << "\n";
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return heliograph::bench::told(heliograph::bench::run, argc, argv); }

@@ -20,6 +20,7 @@
 
 #include "device/kernels.h"
 #include "device/tfhe.h"
+#include "told.h"
 
 namespace heliograph::bench {
 
@@ -214,7 +215,7 @@ void run(device::Device& device, const Named& shape, const std::vector<std::size
   }
 }
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   std::string device_name = "cpu", shapes = "2_2,boolean", counts = "1,16";
   double seconds = 0.3, longest = 10;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -239,11 +240,4 @@ int main(int argc, char** argv) {
 
 }  // namespace heliograph::bench
 
-int main(int argc, char** argv) {
-  try {
-    return heliograph::bench::main(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << e.what() << '\n';
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return heliograph::bench::told(heliograph::bench::run, argc, argv); }

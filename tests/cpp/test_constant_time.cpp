@@ -9,6 +9,7 @@
 #include "schemes/ckks/context.h"
 #include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
+#include "tfhe_rig.h"
 
 namespace heliograph::test {
 namespace {
@@ -121,21 +122,10 @@ TEST_F(ConstantTime, Tfhe) {
   for (const bool gaussian : {true, false}) {
     for (const unsigned bits : {0U, 2U}) {
       SCOPED_TRACE(std::to_string(bits) + (gaussian ? " bits, Gaussian" : " bits, TUniform"));
-      const tfhe::Parameters set(tfhe::Spec{.name = "small",
-                                            .n = 16,
-                                            .k = 1,
-                                            .degree = 256,
-                                            .lwe_noise = gaussian ? tfhe::Noise{false, -22} : tfhe::Noise{true, 40},
-                                            .glwe_noise = gaussian ? tfhe::Noise{false, -40} : tfhe::Noise{true, 20},
-                                            .bootstrap_log_base = 18,
-                                            .bootstrap_levels = 1,
-                                            .switch_log_base = 4,
-                                            .switch_levels = 4,
-                                            .group = 2,
-                                            .message_bits = bits,
-                                            .carry_bits = bits,
-                                            .norm = 3,
-                                            .insecure = true});
+      tfhe::Spec spec = small_tfhe();
+      spec.n = 16, spec.message_bits = spec.carry_bits = bits;
+      if (!gaussian) spec.lwe_noise = {true, 40}, spec.glwe_noise = {true, 20};
+      const tfhe::Parameters set(spec);
       std::optional<tfhe::SecretKey> secret;
       expect_blind("generating a key", [&] { secret = tfhe::SecretKey::generate(set); });
       EXPECT_TRUE(is_secret(secret->data().key.wide.data(), 256));

@@ -15,6 +15,7 @@
 #include "backend/cpu/threads.h"
 #include "device/kernels.h"
 #include "math/primes.h"
+#include "said.h"
 
 namespace heliograph::test {
 
@@ -38,51 +39,25 @@ std::vector<std::string> instruction_sets() {
   return found;
 }
 
-/// Sets a variable of the environment while it lives.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    const char* const old = std::getenv(name);
-    if (old) old_ = old, had_ = true;
-    setenv(name, value, 1);
-  }
-  ~Variable() { had_ ? setenv(name_, old_.c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* name_;
-  std::string old_;
-  bool had_ = false;
-};
-
-template <class F>
-std::string message_of(F&& call) {
-  try {
-    call();
-  } catch (const ParameterError& e) {
-    return e.what();
-  }
-  return "";
-}
-
 TEST(Cpu, SaysWhichInstructionSetsThereAre) {
-  const std::string text = message_of([] { make_device("avx1024", 1); });
+  const std::string text = test::message_of<ParameterError>([] { make_device("avx1024", 1); });
   EXPECT_NE(text.find("avx1024"), std::string::npos);
   for (const std::string& instructions : instruction_sets()) EXPECT_NE(text.find(instructions), std::string::npos) << text;
 }
 
 TEST(Cpu, EnvironmentForcesInstructionSetAndThreads) {
-  const Variable instructions("HELIOGRAPH_CPU", "scalar"), threads("HELIOGRAPH_THREADS", "3");
+  const test::Variable instructions("HELIOGRAPH_CPU", "scalar"), threads("HELIOGRAPH_THREADS", "3");
   EXPECT_EQ(make_device()->description(), "3 threads, 64-bit scalar");
   EXPECT_EQ(make_device("", 1)->description(), "1 thread, 64-bit scalar");
   {
-    const Variable bad("HELIOGRAPH_THREADS", "many");
-    EXPECT_NE(message_of([] { make_device(); }).find("many"), std::string::npos);
+    const test::Variable bad("HELIOGRAPH_THREADS", "many");
+    EXPECT_NE(test::message_of<ParameterError>([] { make_device(); }).find("many"), std::string::npos);
   }
   {
-    const Variable bad("HELIOGRAPH_THREADS", "0");
+    const test::Variable bad("HELIOGRAPH_THREADS", "0");
     EXPECT_THROW(make_device(), ParameterError);
   }
-  const Variable bad("HELIOGRAPH_CPU", "sse");
+  const test::Variable bad("HELIOGRAPH_CPU", "sse");
   EXPECT_THROW(make_device(), ParameterError);
 }
 

@@ -12,6 +12,7 @@
 #include "backend/cuda/cuda.h"
 #include "fake_driver.h"
 #include "op_cases.h"
+#include "said.h"
 
 namespace heliograph::test {
 
@@ -19,37 +20,6 @@ namespace {
 
 namespace cuda = backend::cuda;
 using Bytes = std::vector<std::byte>;
-
-/// Sets a variable of the environment while it lives.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    const char* const old = std::getenv(name);
-    if (old) old_ = old, had_ = true;
-    setenv(name, value, 1);
-  }
-  ~Variable() { had_ ? setenv(name_, old_.c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* name_;
-  std::string old_;
-  bool had_ = false;
-};
-
-/// What `call` says when it throws `E`; empty where it throws nothing.
-template <class E>
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "";
-}
-
-void expect_in(const std::string& wanted, const std::string& text) {
-  EXPECT_NE(text.find(wanted), std::string::npos) << "\"" << wanted << "\" is not in \"" << text << "\"";
-}
 
 TEST(Cuda, OpensOrSaysWhyNot) {
   std::string reason;

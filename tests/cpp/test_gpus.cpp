@@ -8,6 +8,7 @@
 #include "backend/cuda/cuda.h"
 #include "fake_driver.h"
 #include "op_cases.h"
+#include "said.h"
 
 namespace heliograph::test {
 
@@ -15,21 +16,6 @@ namespace {
 
 namespace cuda = backend::cuda;
 using Bytes = std::vector<std::byte>;
-
-/// What `call` says when it throws `E`; empty where it throws nothing.
-template <class E>
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "";
-}
-
-void expect_in(const std::string& wanted, const std::string& text) {
-  EXPECT_NE(text.find(wanted), std::string::npos) << "\"" << wanted << "\" is not in \"" << text << "\"";
-}
 
 TEST(Gpus, HaveNumbers) {
   for (const char* name : {"cuda:", "cuda:x", "cuda:-1", "cuda:+1", "cuda: 1", "cuda:1x", "cuda:99999999999"})

@@ -18,6 +18,7 @@
 #include "mesh/transport/mpi.h"
 #include "op_cases.h"
 #include "ranks_rig.h"
+#include "said.h"
 
 namespace heliograph::test {
 
@@ -38,8 +39,6 @@ std::vector<std::string> split(const std::string& text, char mark) {
 mesh::LaunchInfo launch() { return mesh::own_launch_info().value(); }
 std::size_t own_rank() { return launch().rank; }
 
-bool holds(const std::string& text, const std::string& wanted) { return text.find(wanted) != std::string::npos; }
-
 /// Also "2*channels/limb": processors with channels.
 std::unique_ptr<mesh::Mesh> open_mesh(const std::string& name) {
   if (const std::size_t at = name.find("channels"); at != std::string::npos) {
@@ -55,17 +54,6 @@ std::unique_ptr<mesh::Mesh> open_mesh(const std::string& name) {
   if (mesh == nullptr) throw InternalError("not a mesh");
   device.release();
   return std::unique_ptr<mesh::Mesh>(mesh);
-}
-
-/// What `call` says when it throws `E`; empty where it throws nothing.
-template <class E, class Call>
-std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "";
 }
 
 /// Limbs to coefficients and back, `rounds` times: every member exchanges with all others.

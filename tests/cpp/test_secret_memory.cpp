@@ -19,6 +19,7 @@
 #include "schemes/ckks/context.h"
 #include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
+#include "tfhe_rig.h"
 
 namespace heliograph::test {
 namespace {
@@ -234,19 +235,9 @@ TEST_F(SecretMemory, NothingIsLeftOfCkks) {
 
 TEST_F(SecretMemory, NothingIsLeftOfTfhe) {
   {
-    const tfhe::Parameters set(tfhe::Spec{.name = "small",
-                                          .n = 64,
-                                          .k = 1,
-                                          .degree = 256,
-                                          .lwe_noise = {false, -22},
-                                          .glwe_noise = {false, -40},
-                                          .bootstrap_log_base = 18,
-                                          .bootstrap_levels = 1,
-                                          .switch_log_base = 4,
-                                          .switch_levels = 4,
-                                          .group = 2,
-                                          .norm = 3,
-                                          .insecure = true});
+    tfhe::Spec spec = small_tfhe();
+    spec.n = 64;
+    const tfhe::Parameters set(spec);
     add_seed(search_, "the key's seed", 0);
     clear_stack();
     const tfhe::SecretKey secret = tfhe::SecretKey::generate_for_test(set, kSeed);

@@ -15,9 +15,11 @@
 #include "io/sha256.h"
 #include "mesh/mesh.h"
 #include "ranks_rig.h"
+#include "said.h"
 #include "schemes/ckks/context.h"
 #include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
+#include "tfhe_rig.h"
 
 namespace heliograph::test {
 
@@ -29,40 +31,11 @@ const std::string kSeed = "thirty-two bytes of a known seed";
 
 std::size_t own_rank() { return given("HELIOGRAPH_RANK").empty() ? 0 : std::stoul(given("HELIOGRAPH_RANK")); }
 bool first_rank() { return own_rank() == 0; }
-bool holds(const std::string& text, const std::string& wanted) { return text.find(wanted) != std::string::npos; }
-
-/// What `call` says when it throws `E`; empty where it throws nothing.
-template <class E, class Call>
-std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "";
-}
-
 bfv::Spec exact_spec(const std::string& scheme) {
   const auto make = scheme == "bgv" ? bgv::make_spec : bfv::make_spec;
   return make(kN, 150, 1, {static_cast<std::uint64_t>(kPlain)}, "w64", 0, true);
 }
 ckks::Spec ckks_spec() { return ckks::make_spec(kN, 3, 30, 45, 1, "w64", 0, true); }
-tfhe::Spec tfhe_spec() {
-  return {.name = "small",
-          .n = 48,
-          .k = 1,
-          .degree = 256,
-          .lwe_noise = {false, -22},
-          .glwe_noise = {false, -40},
-          .bootstrap_log_base = 18,
-          .bootstrap_levels = 1,
-          .switch_log_base = 4,
-          .switch_levels = 4,
-          .group = 2,
-          .norm = 3,
-          .insecure = true};
-}
-
 // Rank 0's values. What the others hand over in their place is not looked at.
 bfv::Values integers() {
   bfv::Values v{.shape = {kItems}, .width = kN};
@@ -227,7 +200,7 @@ TEST(RankBody, DISABLED_ComputesAsOne) {
     EXPECT_THROW(secret.decrypt_for_publication(y, 100, y.precision()), NoiseError);
   }
   {
-    const tfhe::SecretKey secret = tfhe::SecretKey::generate_for_test(tfhe::Parameters(tfhe_spec()), kSeed);
+    const tfhe::SecretKey secret = tfhe::SecretKey::generate_for_test(tfhe::Parameters(small_tfhe()), kSeed);
     const tfhe::EvaluationKeys keys = secret.evaluation_keys();
     const Shape shape = first_rank() ? Shape{5} : Shape{2, 2};
     const tfhe::Ciphertext x = secret.encrypt(bits(), shape, {});
@@ -244,7 +217,7 @@ TEST(RankBody, DISABLED_ComputesAsOne) {
 TEST(RankBody, DISABLED_KeepsSecretsWithTheFirst) {
   const bfv::SecretKey exact = bfv::SecretKey::generate(bfv::Parameters(exact_spec("bfv")));
   const ckks::SecretKey approximate = ckks::SecretKey::generate(ckks::Parameters(ckks_spec()));
-  const tfhe::SecretKey binary = tfhe::SecretKey::generate(tfhe::Parameters(tfhe_spec()));
+  const tfhe::SecretKey binary = tfhe::SecretKey::generate(tfhe::Parameters(small_tfhe()));
   EXPECT_EQ(exact.data().key.coefficients().empty(), !first_rank());
   EXPECT_EQ(exact.data().key.context() == nullptr, !first_rank());
   EXPECT_EQ(exact.data().key.transformed().empty(), !first_rank());
@@ -317,7 +290,7 @@ TEST(RankBody, DISABLED_ReadsAndWritesOnTheFirst) {
   ASSERT_EQ(back.data.size(), 3 * kSlots);
   EXPECT_LT(std::abs(back.data[5] - std::complex<double>(std::sin(5), std::cos(5))), 0x1p-8);
 
-  const tfhe::SecretKey bits_key = tfhe::SecretKey::generate(tfhe::Parameters(tfhe_spec()));
+  const tfhe::SecretKey bits_key = tfhe::SecretKey::generate(tfhe::Parameters(small_tfhe()));
   bits_key.save("bits-secret.hg");
   bits_key.evaluation_keys().save("bits-keys.hg");
   bits_key.encrypt(bits(), {5}, {}).save("bits.hg");
@@ -352,7 +325,7 @@ TEST(RankBody, DISABLED_IsOfOneMind) {
   ckks::Spec numbers_spec = ckks_spec();
   if (other) numbers_spec.slots = kN;  // impossible: what one rank refuses must not leave the others waiting
   EXPECT_TRUE(holds(said([&] { ckks::Parameters p(numbers_spec); }), last));
-  tfhe::Spec bits_spec = tfhe_spec();
+  tfhe::Spec bits_spec = small_tfhe();
   if (other) bits_spec.lwe_noise.value = -23;
   EXPECT_TRUE(holds(said([&] { tfhe::Parameters p(bits_spec); }), last));
 

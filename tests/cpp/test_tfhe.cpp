@@ -7,29 +7,18 @@
 #include "heliograph/files.h"
 #include "schemes/tfhe/encoding.h"
 #include "schemes/tfhe/run.h"
+#include "tfhe_rig.h"
 
 namespace heliograph::tfhe {
 namespace {
 
 constexpr std::uint64_t kEighth = std::uint64_t{1} << 61;
 
-/// Small and insecure: runs in milliseconds.
+/// Also for sums of five.
 Spec small(unsigned message_bits, unsigned group = 2) {
-  return {.name = "small",
-          .n = 48,
-          .k = 1,
-          .degree = message_bits ? 1024u : 256u,
-          .lwe_noise = {false, -22},
-          .glwe_noise = {false, -40},
-          .bootstrap_log_base = 18,
-          .bootstrap_levels = 1,
-          .switch_log_base = 4,
-          .switch_levels = 4,
-          .group = group,
-          .message_bits = message_bits,
-          .carry_bits = message_bits,
-          .norm = 17,
-          .insecure = true};
+  Spec s = test::small_tfhe(message_bits);
+  s.group = group, s.norm = 17;
+  return s;
 }
 
 Linear sum(std::vector<Term> terms, std::uint64_t constant) { return {std::move(terms), constant}; }

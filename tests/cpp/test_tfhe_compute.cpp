@@ -2,34 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "heliograph/tfhe.h"
+#include "tfhe_rig.h"
 
 namespace heliograph::tfhe {
 namespace {
 
 using Values = std::vector<std::uint64_t>;
 
-/// Small and insecure: runs in milliseconds.
-Spec small(unsigned message_bits) {
-  return {.name = "small",
-          .n = 48,
-          .k = 1,
-          .degree = message_bits ? 1024u : 256u,
-          .lwe_noise = {false, -22},
-          .glwe_noise = {false, -40},
-          .bootstrap_log_base = 18,
-          .bootstrap_levels = 1,
-          .switch_log_base = 4,
-          .switch_levels = 4,
-          .group = 2,
-          .message_bits = message_bits,
-          .carry_bits = message_bits,
-          .norm = message_bits ? 17u : 3u,
-          .insecure = true};
-}
-
 class Compute : public testing::TestWithParam<unsigned> {
  protected:
-  Parameters parameters_{small(GetParam())};
+  Parameters parameters_{test::small_tfhe(GetParam())};
   SecretKey secret_ = SecretKey::generate(parameters_);
   EvaluationKeys keys_ = secret_.evaluation_keys();
 };

@@ -2,6 +2,7 @@
 #include "heliograph/files.h"
 #include "heliograph/tfhe.h"
 #include "shapes.h"
+#include "tfhe_rig.h"
 
 namespace heliograph::fuzz {
 
@@ -14,20 +15,10 @@ using tfhe::SecretKey;
 
 /// A bootstrap of it takes less than a file's reading.
 tfhe::Spec smallest() {
-  return {.n = 4,
-          .k = 1,
-          .degree = 256,
-          .lwe_noise = {false, -22},
-          .glwe_noise = {false, -40},
-          .bootstrap_log_base = 18,
-          .bootstrap_levels = 1,
-          .switch_log_base = 4,
-          .switch_levels = 4,
-          .group = 2,
-          .message_bits = 1,
-          .carry_bits = 1,
-          .norm = 5,
-          .insecure = true};
+  tfhe::Spec s = test::small_tfhe();
+  s.name.clear();
+  s.n = 4, s.message_bits = s.carry_bits = 1, s.norm = 5;
+  return s;
 }
 
 /// A small key with all that belongs to it.
