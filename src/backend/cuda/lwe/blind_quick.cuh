@@ -40,7 +40,10 @@ __device__ __forceinline__ void copy(void* to, const void* from, u32 bytes, u64*
                "l"(from), "r"(bytes), "r"(address(barrier))
                : "memory");
 }
+/// What was started is seen by the copies.
+__device__ __forceinline__ void publish() { asm volatile("fence.proxy.async;" ::: "memory"); }
 #else
+__device__ __forceinline__ void publish() {}
 __device__ __forceinline__ void start(u64*, u32) {}
 __device__ __forceinline__ void arrive(u64*) {}
 __device__ __forceinline__ void expect(u64*, u32) {}
@@ -94,7 +97,7 @@ __global__ void __launch_bounds__((Quick<LOG_N, K, GROUP, VALUES>::kThreads))
   if (threadIdx.x == 0) {
     *errors = 0;
     for (u32 d = 0; d < depth; ++d) pipe::start(full + d, 1), pipe::start(empty + d, Q::kSet / 32);
-    asm volatile("fence.proxy.async;" ::: "memory");
+    pipe::publish();
   }
   __syncthreads();
   constexpr u32 kShift = 32 - (LOG_N + 1), kRound = 1u << (kShift - 1);
