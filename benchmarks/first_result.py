@@ -1,6 +1,6 @@
 """From ``pip install`` of a wheel to the first decrypted result: seconds, in an environment that has nothing else.
 
-python benchmarks/first_result.py dist/heliograph-*-cp311-*.whl --out benchmarks/results/zen4-first-result.json
+python benchmarks/first_result.py dist/heliograph-*-cp311-*.whl --out benchmarks/results/first-result.json
 
 pip's cache is warm: an installation before the first that counts brings what the wheel requires. The time has pip's, the start of Python
 and `examples/quickstart.py`: parameters, keys, encryption, three computations, decryption.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -40,3 +41,10 @@ def test_every_result_is_named_by_a_page() -> None:
     for page in (ROOT / "docs" / "benchmarks.md", *(ROOT / "benchmarks" / "results").glob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_time_to_the_first_result_is_the_measured_one() -> None:
+    """In words, which no table has."""
+    (measured,) = json.loads((ROOT / "benchmarks/results/first-result.json").read_text(encoding="utf-8"))["results"]
+    words = f"{measured['median_s']:.1f} s, of which the program takes {measured['program_s']:.1f} s"
+    assert words in " ".join((ROOT / "docs/install.md").read_text(encoding="utf-8").split())
