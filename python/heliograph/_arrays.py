@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,16 +29,19 @@ class Encrypted(Computable):
     """What every scheme's tensor is."""
 
     __slots__ = ()
+    _scheme: ClassVar[Any]
 
 
 def array_of(values: Any, what: str) -> npt.NDArray[Any]:
     """Clear `values` as NumPy has them. Raises ShapeError for rows of different lengths, MismatchError for what is encrypted."""
     if isinstance(values, Encrypted):
-        raise _core.MismatchError(f"{what} are encrypted by another scheme: tensors of two schemes do not mix")
+        raise _core.MismatchError(
+            f"{what}: here belong clear values, not a tensor of {values._scheme.title}; tensors of two schemes do not mix"
+        )
     try:
         return np.asarray(values)
     except ValueError:
-        raise _core.ShapeError(f"{what} are ragged: rows of different lengths") from None
+        raise _core.ShapeError(f"{what}: ragged, rows of different lengths") from None
 
 
 def integers(values: Any, what: str) -> Int64Array:
@@ -177,6 +180,23 @@ def text_of(value: Any, what: str, known: Sequence[str]) -> str:
     raise _core.ParameterError(f"{what} is {' or '.join(known)}, not {described(value)}")
 
 
+def set_name(name: Any, edition: str = "w64", **besides: Any) -> str:
+    """A named set as the engine calls it. Raises DtypeError for what is no text, ParameterError for numbers given besides."""
+    if not isinstance(name, str):
+        raise _core.DtypeError(f"a parameter set's name is a text, not {described(name)}; numbers have names: depth=3")
+    require_alone(f'a set by name, "{printable(name)}",', **besides)
+    if edition not in ("w64", "w32"):
+        raise _core.ParameterError(f"there is no edition {described(edition)}; there are w64 and w32")
+    return f"{name}/{edition}" if edition == "w32" and not name.endswith("/w32") else name
+
+
+def require_alone(what: str, **besides: Any) -> None:
+    """Raises ParameterError for options that this way of asking for a set would leave unheard."""
+    extra = [name for name, said in besides.items() if said]
+    if extra:
+        raise _core.ParameterError(f"{what} takes no {' and no '.join(extra)}")
+
+
 def listed(value: Any) -> list[Any] | None:
     """What there are several of, as a list; None for one thing alone."""
     if isinstance(value, np.ndarray):
@@ -239,6 +259,12 @@ def axis_of(axis: Any, ndim: int, what: str) -> int:
     if not -ndim <= position < ndim:
         raise _core.ShapeError(f"{what} has no axis {axis}")
     return position % ndim
+
+
+def order_of(order: Sequence[Any], ndim: int, what: str) -> list[int]:
+    """The arguments of `transpose`, one list or an axis each, counted from the front; reversed where there are none."""
+    several = order[0] if len(order) == 1 else order or None
+    return [axis_of(a, ndim, what) for a in (range(ndim)[::-1] if several is None else whole_numbers(several, "an axis"))]
 
 
 def _from_objects(array: npt.NDArray[Any], what: str) -> Int64Array:

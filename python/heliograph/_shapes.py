@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import Encrypted, axis_of, described, exponent_of, is_whole, listed, path_of, whole_numbers
+from heliograph._arrays import Encrypted, axis_of, described, exponent_of, is_whole, listed, order_of, path_of, whole_numbers
 from heliograph._parameters import Parameters
-from heliograph._schemes import SCHEMES, Faced, Scheme
+from heliograph._schemes import Faced, Scheme
 
 #: Told how much of a call is done, from 0 to 1.
 Progress = Callable[[float], None]
@@ -130,10 +130,10 @@ OPERATORS = {
 _COUNTERPARTS = {"add.reduce": "sum", "inner": "dot"}
 
 
-def _instead(name: str) -> str:
-    """Why NumPy's function is not for encrypted tensors, and what is."""
+def _instead(name: str, scheme: Scheme) -> str:
+    """Why NumPy's function is not for encrypted tensors, and what is for those of a scheme."""
     own = _COUNTERPARTS.get(name, name)
-    places = ["heliograph", *(f"heliograph.{scheme.module}" for scheme in SCHEMES.values())]
+    places = ["heliograph", f"heliograph.{scheme.module}"]
     found = [p for p in places if own in getattr(sys.modules.get(p), "__all__", ())]
     place = f"; there is hg{found[0].removeprefix('heliograph')}.{own}" if found else ""
     return f"NumPy's {name} does not compute on encrypted tensors{place}"
@@ -207,6 +207,17 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
             raise TypeError("a tensor without axes has no length")
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        raise TypeError("an encrypted value cannot steer the program: nobody here knows it")
+
+    # TFHE's compare; without these, == of the others would be Python's, of objects: false.
+
+    def _not_compared(self, _: Any) -> Any:
+        raise _core.DtypeError(f"tensors of {self._scheme.title} are not compared; hg.tfhe compares encrypted integers")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
+    __hash__ = object.__hash__
+
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 
@@ -235,10 +246,11 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
             operator = getattr(type(own), name, None)
             if operator is not None:
                 return operator(own, other)
-        raise _core.DtypeError(_instead(function.__name__ if method == "__call__" else f"{function.__name__}.{method}"))
+        name = function.__name__ if method == "__call__" else f"{function.__name__}.{method}"
+        raise _core.DtypeError(_instead(name, self._scheme))
 
     def __array_function__(self, function: Any, *_: Any) -> Any:
-        raise _core.DtypeError(_instead(function.__name__))
+        raise _core.DtypeError(_instead(function.__name__, self._scheme))
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise _core.DtypeError("an encrypted tensor has no values for an array: only the secret key's decrypt has")
@@ -254,15 +266,13 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
         """
         return self._wrap(self._calls.reshape(self._core, lengths_of(shape, self.size)))
 
-    def transpose(self, order: Any = None) -> Self:
-        """Axes in another order; without one, reversed.
+    def transpose(self, *order: Any) -> Self:
+        """Axes in another order, as one list or as several arguments; without one, reversed.
 
         >>> x.reshape(2, 1).transpose([1, 0]).shape
         (1, 2)
         """
-        what = f"a tensor of shape {self.shape}"
-        given = range(self.ndim)[::-1] if order is None else whole_numbers(order, "an axis")
-        axes = [axis_of(a, self.ndim, what) for a in given]
+        axes = order_of(order, self.ndim, f"a tensor of shape {self.shape}")
         return self._wrap(self._calls.transpose(self._core, axes))
 
     @property

@@ -47,7 +47,7 @@ def parameters_for(function: Callable[[Any], Any], example: Any, *, scheme: str 
     - "tfhe", of integers and booleans: `dtype`, the tensor's (the example's); `log2_failure` (-128), the most that a set may state
       of one bootstrap. The set among `hg.tfhe.named()` whose bootstraps take the fewest floating-point operations together.
 
-    Raises ParameterError where no set suffices, and for another scheme's options; what the function raises.
+    Raises ParameterError where no set suffices, and for another scheme's options, DtypeError for what is no function; what the function raises.
 
     >>> import heliograph as hg, numpy as np
     >>> params = hg.parameters_for(lambda x: hg.sum(x * x, axis="slots"), np.ones((3, 100)), scheme="ckks", precision=20)
@@ -60,6 +60,8 @@ def parameters_for(function: Callable[[Any], Any], example: Any, *, scheme: str 
     for name in options:
         if name not in known:
             raise _core.ParameterError(f"a set of {scheme} is not found by {described(name)}, but by {', '.join(known)}")
+    if not callable(function):
+        raise _core.DtypeError(f"a set is found for a function of a tensor, not {type(function).__name__}")
     found = search(function, example, scheme, **options)
     logger.info("parameters_for chose %r", found)
     return found

@@ -20,6 +20,7 @@ from heliograph._arrays import (
     largest,
     listed,
     long_integers,
+    order_of,
     residues,
     whole_numbers,
 )
@@ -191,10 +192,9 @@ class ClearTensor(Computable):
         lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return self._view(self.values.reshape(*lengths, self.slots))
 
-    def transpose(self, order: Any = None) -> ClearTensor:
+    def transpose(self, *order: Any) -> ClearTensor:
         """As a tensor's."""
-        named = f"a tensor of shape {self.shape}"
-        axes = list(range(self.ndim))[::-1] if order is None else [axis_of(a, self.ndim, named) for a in order]
+        axes = order_of(order, self.ndim, f"a tensor of shape {self.shape}")
         if sorted(axes) != list(range(self.ndim)):
             raise _core.ShapeError("a transposition names each axis once")
         return self._view(self.values.transpose(*axes, self.ndim))

@@ -156,6 +156,8 @@ def recorded(function: Callable[..., Any], *examples: Any) -> tuple[Any, int]:
     """The engine's program of a function that is followed and not performed, and the bytes of its results."""
     if isinstance(function, Program):
         function = function.function
+    if not callable(function):
+        raise _core.DtypeError(f"a computation is a function of tensors, not {type(function).__name__}")
     operands = operands_of(examples)
     recording = _core.Recording(operands, dry=True)
     try:

@@ -297,8 +297,6 @@ def concatenate(tensors: Sequence[T], axis: int = 0) -> T:
     >>> hg.concatenate([x, x[:1]]).shape
     (3,)
     """
-    if not len(tensors):
-        raise _core.ShapeError("nothing to concatenate")
     found: T = _of_one_kind(tensors, "concatenate")._joined(tensors, axis)
     return found
 
@@ -309,8 +307,6 @@ def stack(tensors: Sequence[T], axis: int = 0) -> T:
     >>> hg.stack([x, x]).shape
     (2, 2)
     """
-    if not len(tensors):
-        raise _core.ShapeError("nothing to stack")
     kind = _of_one_kind(tensors, "stack")
     each: Any = list(tensors)
     at = axis_of(axis, each[0].ndim + 1, f"a stack of tensors of shape {each[0].shape}")
@@ -319,7 +315,11 @@ def stack(tensors: Sequence[T], axis: int = 0) -> T:
 
 
 def _of_one_kind(tensors: Sequence[Any], what: str) -> Any:
-    """The tensors' class. Raises DtypeError for what is no tensor, or of another class."""
+    """The tensors' class. Raises DtypeError for what is no tensor, or of another class, ShapeError where there is none."""
+    if not isinstance(tensors, (Computable, list, tuple)):
+        raise _core.DtypeError(f"{what} takes a list of tensors, not {type(tensors).__name__}")
+    if not len(tensors):
+        raise _core.ShapeError(f"nothing to {what}")
     first = type(tensors[0])
     for t in tensors:
         if not isinstance(t, Computable):

@@ -134,7 +134,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         [1, 2]
         """
         steps = sorted(set(whole_numbers(rotations, "a rotation")))
-        return EvaluationKeys(self._core.evaluation_keys(bool(relinearize), steps, bool(conjugate), progress))
+        wanted = flag(relinearize, "relinearize"), steps, flag(conjugate, "conjugate")
+        return EvaluationKeys(self._core.evaluation_keys(*wanted, progress))
 
     def decrypt(
         self,

@@ -118,9 +118,6 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
             f"{readable_bytes(self.nbytes)}{seeded}, key {self.key_id[:8]}>"
         )
 
-    def __bool__(self) -> bool:
-        raise TypeError("an encrypted value cannot steer the program: nobody here knows it")
-
     def __float__(self) -> float:
         raise TypeError("an encrypted value is no number before the secret key decrypts it")
 
@@ -302,6 +299,10 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
         """As `hg.ckks.polynomial`."""
         if basis not in ("chebyshev", "monomial"):
             raise _core.ParameterError(f'a basis is "chebyshev" or "monomial", not {described(basis)}')
+        if hasattr(coefficients, "coef"):  # their orders and bases differ
+            raise _core.DtypeError(
+                "coefficients are a list, the constant first: of numpy.polynomial's p.convert().coef, of a poly1d p.coef[::-1]"
+            )
         values, is_complex = complexes(coefficients, "the coefficients")
         if is_complex:
             raise _core.DtypeError("coefficients of a polynomial are real")

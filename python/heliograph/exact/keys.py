@@ -10,6 +10,7 @@ import numpy.typing as npt
 from heliograph import _core, keys
 from heliograph._arrays import (
     described,
+    flag,
     from_residues,
     last_axis,
     moved_from_last,
@@ -124,9 +125,9 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         >>> secret.evaluation_keys(rotations=[1, 2]).rotations
         [1, 2]
         """
-        return EvaluationKeys(
-            self._core.evaluation_keys(relinearize, whole_numbers(rotations, "a rotation"), columns, progress)
-        )
+        steps = whole_numbers(rotations, "a rotation")
+        wanted = flag(relinearize, "relinearize"), steps, flag(columns, "columns")
+        return EvaluationKeys(self._core.evaluation_keys(*wanted, progress))
 
     def decrypt(
         self, tensor: Tensor, *, slots: int = -1, beyond_estimate: bool = False, progress: Progress | None = None

@@ -220,6 +220,8 @@ class Model(Shown):
         >>> model.encrypt(secret, [[1, 3], [2, 4]]).shape  # a ciphertext for each feature
         (2,)
         """
+        if not isinstance(key, (ckks.SecretKey, ckks.PublicKey)):
+            raise _core.DtypeError(f"samples are encrypted by a secret or public key of CKKS, not by {described(key)}")
         x, slots = self._columns(samples), key.parameters.slots
         if slots != key.parameters.period:
             raise _core.ParameterError(f"a set of {slots:,} slots leaves places empty: model.parameters has a power of two")

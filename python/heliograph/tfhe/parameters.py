@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from heliograph import _core, _parameters
-from heliograph._arrays import count_of, described, printable, readable_bytes
+from heliograph._arrays import count_of, described, flag, printable, readable_bytes, set_name, whole_numbers
 from heliograph.tfhe.dtypes import name_of
 from heliograph.tfhe.scheme import TFHE
 
@@ -98,7 +98,7 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         """
         kind = "" if dtype is None else name_of(dtype)
         names = [name_of(d) for d in dtypes]
-        bootstraps, layers = self._core.cost(operation, [int(v) for v in arguments], kind, variant, goal, names)
+        bootstraps, layers = self._core.cost(operation, whole_numbers(arguments, "an argument"), kind, variant, goal, names)
         return int(bootstraps), int(layers)
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -219,8 +219,9 @@ def parameters(
     by_numbers = len(missing) < len(numbers) or group is not None
     if by_numbers and name is not None:
         raise _core.ParameterError("say a name or numbers, not both")
+    insecure = flag(insecure, "insecure")
     if not by_numbers:
-        return Parameters(_core.TfheParameters(_core.tfhe_named_spec("2_2" if name is None else name, insecure)))
+        return Parameters(_core.TfheParameters(_core.tfhe_named_spec("2_2" if name is None else set_name(name), insecure)))
     if missing:
         raise _core.ParameterError(
             f"a set by numbers needs {', '.join(missing)} too; hg.tfhe.parameters' docstring has an example"

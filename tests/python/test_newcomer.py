@@ -1,0 +1,127 @@
+"""What somebody new tries: it works as NumPy's does, or is an error of its own; never a wrong value in silence."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+
+Attempt = Callable[[], Any]
+
+
+@functools.cache
+def secret_of(scheme: str) -> Any:
+    """A key of the smallest set at hand."""
+    if scheme == "ckks":
+        return hg.SecretKey.generate(hg.ckks.parameters(depth=1, precision=20, slots=8))
+    if scheme == "tfhe":
+        return hg.SecretKey.generate(hg.tfhe.parameters("boolean"))
+    make = hg.bfv.parameters if scheme == "bfv" else hg.bgv.parameters
+    return hg.SecretKey.generate(make(depth=1, plain_bits=16, slots=8))
+
+
+@functools.cache
+def tensor(scheme: str) -> Any:
+    """Of shape (2, 3)."""
+    if scheme == "tfhe":
+        return secret_of(scheme).encrypt(np.ones((2, 3), dtype=np.uint8))
+    return secret_of(scheme).encrypt(np.arange(48).reshape(2, 3, 8))
+
+
+LEVELLED = pytest.mark.parametrize("scheme", ["bfv", "bgv", "ckks"])
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+
+
+@LEVELLED
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_only_tfhe_compares(scheme: str, compare: Callable[[Any, Any], Any]) -> None:
+    """Python's == of objects would be False, whatever is encrypted."""
+    x = tensor(scheme)
+    for a, b in ((x, 1), (1, x), (x, np.ones(3)), (np.ones(3), x), (x, x + 0), (x, None)):
+        with pytest.raises(hg.DtypeError, match="tfhe compares"):
+            compare(a, b)
+
+
+@LEVELLED
+def test_values_do_not_steer(scheme: str) -> None:
+    """Nor is anything found in them; the same object is found in a list and is a key of a dict."""
+    x = tensor(scheme)
+    with pytest.raises(TypeError, match="cannot steer"):
+        bool(x)
+    with pytest.raises(hg.DtypeError, match="not compared"):
+        3 in x  # noqa: B015
+    assert x in [x]
+    assert {x: 1}[x] == 1
+
+
+@pytest.mark.parametrize("scheme", ["bfv", "ckks", "tfhe"])
+def test_transpose_as_numpy(scheme: str) -> None:
+    """By a list, by arguments, reversed."""
+    x = tensor(scheme)
+    assert x.transpose(1, 0).shape == x.transpose((1, 0)).shape == x.transpose().shape == x.transpose(None).shape == (3, 2)
+    assert x.transpose(0, -1).shape == (2, 3)
+    with pytest.raises(hg.ShapeError):
+        x.transpose(0, 0)
+
+
+def test_transpose_in_the_clear() -> None:
+    """The same arguments."""
+    clear = hg.ClearTensor(np.arange(48).reshape(2, 3, 8))
+    assert clear.transpose(1, 0).shape == clear.transpose([1, 0]).shape == clear.transpose().shape == (3, 2)
+
+
+def test_numpy_is_told_of_the_schemes_own_functions() -> None:
+    """Not of another scheme's."""
+    with pytest.raises(hg.DtypeError, match=r"there is hg\.ckks\.mean"):
+        np.mean(tensor("ckks"))
+    with pytest.raises(hg.DtypeError) as told:
+        np.mean(tensor("bfv"))
+    assert "ckks" not in str(told.value)
+    with pytest.raises(hg.DtypeError, match=r"there is hg\.sum"):
+        np.sum(tensor("bfv"))
+
+
+REFUSED: dict[str, tuple[Attempt, type[Exception], str]] = {
+    "a tensor as weights": (lambda: tensor("bfv") @ tensor("bfv"), hg.MismatchError, "clear values, not a tensor of BFV"),
+    "a tensor encrypted": (
+        lambda: secret_of("ckks").encrypt(tensor("ckks")), hg.MismatchError, "clear values, not a tensor of CKKS",
+    ),
+    "a number stacked": (lambda: hg.stack(3), hg.DtypeError, "a list of tensors, not int"),  # type: ignore[arg-type, type-var]
+    "nothing concatenated": (lambda: hg.concatenate(None), hg.DtypeError, "a list of tensors, not NoneType"),  # type: ignore[arg-type, type-var]
+    "columns by a number": (lambda: secret_of("bfv").evaluation_keys(columns=3), hg.DtypeError, "columns is True or False"),
+    "conjugate by a text": (
+        lambda: secret_of("ckks").evaluation_keys(conjugate="no"), hg.DtypeError, "conjugate is True or False",
+    ),
+    "a cost's argument": (
+        lambda: secret_of("tfhe").parameters.cost("shift_left", "uint8", arguments=["a"]), hg.DtypeError, "an argument",
+    ),
+    "a polynomial of numpy": (
+        lambda: hg.ckks.polynomial(tensor("ckks"), np.polynomial.Polynomial([1, 2])), hg.DtypeError, "constant first",
+    ),
+    "a poly1d": (lambda: hg.ckks.polynomial(tensor("ckks"), np.poly1d([1, 2])), hg.DtypeError, "constant first"),
+    "a forecast of a number": (lambda: hg.forecast(3, tensor("bfv")), hg.DtypeError, "function of tensors, not int"),  # type: ignore[arg-type]
+    "a set for a number": (lambda: hg.parameters_for(3, [1]), hg.DtypeError, "a function of a tensor, not int"),  # type: ignore[call-overload]
+    "samples by a key of BFV": (
+        lambda: hg.nn.Model.encrypt(None, secret_of("bfv"), [[1]]), hg.DtypeError, "key of CKKS, not by <BFV secret key",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    """By an error that says what belongs there."""
+    attempt, error, message = REFUSED[name]
+    with pytest.raises(error, match=message):
+        attempt()
+
+
+def test_a_cost_by_one_argument() -> None:
+    """As by a list of one."""
+    cost = secret_of("tfhe").parameters.cost
+    assert cost("shift_left", "uint8", arguments=3) == cost("shift_left", "uint8", arguments=[3])
