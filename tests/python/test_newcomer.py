@@ -125,3 +125,41 @@ def test_a_cost_by_one_argument() -> None:
     """As by a list of one."""
     cost = secret_of("tfhe").parameters.cost
     assert cost("shift_left", "uint8", arguments=3) == cost("shift_left", "uint8", arguments=[3])
+
+
+UNHEARD: dict[str, tuple[Attempt, type[Exception], str]] = {
+    "a number as a name": (lambda: hg.bfv.parameters(2), hg.DtypeError, "name is a text, not 2"),  # type: ignore[arg-type]
+    "a number as a CKKS name": (lambda: hg.ckks.parameters(2), hg.DtypeError, "name is a text"),  # type: ignore[arg-type]
+    "a number as a TFHE name": (lambda: hg.tfhe.parameters(2), hg.DtypeError, "name is a text"),  # type: ignore[arg-type]
+    "a name and a depth": (lambda: hg.bfv.parameters("hcnn5", depth=3), hg.ParameterError, "takes no depth"),
+    "a name and bits": (
+        lambda: hg.bgv.parameters("bgv-n14", plain_bits=30, slots=9), hg.ParameterError, "no plain_bits and no slots",
+    ),
+    "a CKKS name and a depth": (lambda: hg.ckks.parameters("n13-l4", depth=3), hg.ParameterError, "takes no depth"),
+    "a depth and n": (lambda: hg.bfv.parameters(depth=1, plain_bits=20, n=2**15), hg.ParameterError, "takes no n"),
+    "a CKKS depth and n": (lambda: hg.ckks.parameters(depth=1, n=2**15), hg.ParameterError, "takes no n"),
+    "numbers and a depth": (
+        lambda: hg.bfv.parameters(n=2**13, log_q=150, depth=9), hg.ParameterError, "n and log_q takes no depth",
+    ),
+    "slots that the modulus has not": (
+        lambda: hg.bfv.parameters(depth=1, plain_modulus=256, slots=10), hg.SlotsError, "1 modulo",
+    ),
+    "an insecure text": (
+        lambda: hg.bfv.parameters("hcnn11-2020", insecure="no"), hg.DtypeError, "True or False",  # type: ignore[arg-type]
+    ),
+    "a name and an edition": (lambda: hg.bfv.parameters("hcnn5", edition="w16"), hg.ParameterError, "no edition 'w16'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNHEARD)
+def test_nothing_asked_of_a_set_is_left_unheard(name: str) -> None:
+    """A set that is not the one asked for would be taken for it."""
+    attempt, error, message = UNHEARD[name]
+    with pytest.raises(error, match=message):
+        attempt()
+
+
+def test_a_name_and_an_edition() -> None:
+    """As the edition behind the name."""
+    for make, name in ((hg.bfv.parameters, "hcnn5"), (hg.ckks.parameters, "n13-l4")):
+        assert make(name, edition="w32") == make(f"{name}/w32") == make(f"{name}/w32", edition="w32") != make(name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import count_of, described, readable_bytes
+from heliograph._arrays import count_of, described, flag, readable_bytes, require_alone, set_name
 from heliograph._parameters import RingParameters
 from heliograph.ckks.scheme import CKKS
 
@@ -133,13 +133,18 @@ def parameters(
     slots, base_bits, special = count_of(slots, "slots"), count_of(base_bits, "base_bits"), count_of(special, "special")
     if not isinstance(log_scale, (int, float, np.integer, np.floating)) or not 1 <= log_scale <= 1024:
         raise _core.ParameterError(f"log_scale is a number of bits, not {described(log_scale)}")
+    insecure = flag(insecure, "insecure")
+    numbers = {"n": n is not None, "levels": levels is not None}
     if name is not None:
+        name = set_name(name, edition, **numbers, depth=depth is not None, slots=slots)
         return Parameters(_core.CkksParameters(_core.ckks_named_spec(name, insecure)))
     if n is not None and levels is not None:
+        require_alone("a set by n and levels", depth=depth is not None)
         spec = _core.ckks_make_spec(n, levels, float(log_scale), base_bits, special, edition, slots, insecure)
         return Parameters(_core.CkksParameters(spec))
     if depth is None:
         raise _core.ParameterError("say a name, or depth and precision, or n and levels")
+    require_alone("a set by depth and precision", **numbers)
     return Parameters(_core.CkksParameters(_core.ckks_choose(depth, precision, integer_bits, slots, edition)))
 
 

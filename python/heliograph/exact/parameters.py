@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from heliograph import _core
-from heliograph._arrays import count_of, described, is_whole, listed
+from heliograph._arrays import count_of, described, flag, is_whole, listed, require_alone, set_name
 from heliograph._parameters import RingParameters
 from heliograph.exact.scheme import EXACT
 
@@ -96,15 +96,27 @@ def found(
     moduli = given_moduli(plain_modulus)
     wanted = {label: None if count is None else count_of(count, label) for label, count in wanted.items()}
     bits = count_of(plain_bits, "plain_bits")
-    if name is not None:
-        return Parameters(_core.Parameters(_core.named_spec(name, insecure, scheme)))
     n, log_q, depth, slots = wanted["n"], wanted["log_q"], wanted["depth"], wanted["slots"]
+    insecure = flag(insecure, "insecure")
+    numbers = {"n": n is not None, "log_q": log_q is not None}
+    if name is not None:
+        needs = {"depth": depth is not None, "plain_bits": bits, "plain_modulus": moduli, "slots": slots}
+        whole = set_name(name, edition, **numbers, **needs)
+        return Parameters(_core.Parameters(_core.named_spec(whole, insecure, scheme)))
     if n is not None and log_q is not None:
+        require_alone("a set by n and log_q", depth=depth is not None)
         if not moduli:
             moduli = _core.batching_primes(n, bits or 20)
         spec = _core.make_spec(n, log_q, wanted["special"], moduli, edition, slots, insecure, scheme)
         return Parameters(_core.Parameters(spec))
     if depth is None:
         raise _core.ParameterError("say a name, or depth and plain_bits, or n and log_q")
+    require_alone("a set by depth", **numbers)
     spec = _core.choose(depth, bits, moduli, slots, wanted["terms"], edition, scheme)
-    return Parameters(_core.Parameters(spec))
+    chosen = Parameters(_core.Parameters(spec))
+    if slots and not chosen.has_slots:
+        raise _core.SlotsError(
+            f"t = {', '.join(map(str, moduli))} has no slots at N = {chosen.n}: take a prime that is 1 modulo {2 * chosen.n}, or "
+            "plain_bits, which finds one"
+        )
+    return chosen
