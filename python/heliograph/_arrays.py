@@ -24,6 +24,14 @@ class Computable:
 
     __slots__ = ()
 
+    # TFHE's tensors compare; without these, == of the others would be Python's, of objects: false.
+
+    def _not_compared(self, _: Any) -> Any:
+        raise _core.DtypeError("only tensors of TFHE are compared: hg.tfhe compares encrypted integers")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
+    __hash__ = object.__hash__
+
 
 class Encrypted(Computable):
     """What every scheme's tensor is."""
@@ -33,11 +41,17 @@ class Encrypted(Computable):
 
 
 def array_of(values: Any, what: str) -> npt.NDArray[Any]:
-    """Clear `values` as NumPy has them. Raises ShapeError for rows of different lengths, MismatchError for what is encrypted."""
+    """Clear `values` as NumPy has them. Raises ShapeError for rows of different lengths, MismatchError for what is encrypted,
+    DtypeError for another of the library's objects.
+    """
     if isinstance(values, Encrypted):
         raise _core.MismatchError(
             f"{what}: here belong clear values, not a tensor of {values._scheme.title}; tensors of two schemes do not mix"
         )
+    scheme = getattr(values, "_scheme", None)
+    if scheme is not None:
+        kind = type(values).__name__
+        raise _core.DtypeError(f"{what}: here belong clear values or a tensor, not a {kind} of {scheme.title}")
     try:
         return np.asarray(values)
     except ValueError:
@@ -53,10 +67,16 @@ def integers(values: Any, what: str) -> Int64Array:
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         array = _from_objects(array, what)
     if array.dtype.kind not in "iub":
-        raise _core.DtypeError(f"{what} must be integers, not {array.dtype}; scale and round real numbers first")
+        instead = "; scale and round real numbers first" if array.dtype.kind == "f" else ""
+        raise _core.DtypeError(f"{what} must be integers, not {kind_of(values, array)}{instead}")
     if array.dtype == np.uint64 and array.size and int(array.max()) >= 1 << 63:
         raise _core.PlaintextRangeError(f"{what} hold {int(array.max())}, which is beyond 2^63")
     return np.asarray(array, dtype=np.int64, order="C")
+
+
+def kind_of(values: Any, array: npt.NDArray[Any]) -> str:
+    """What values are, for an error: NumPy's dtype, or the class of what NumPy knows as an object only."""
+    return type(values).__name__ if array.dtype == object and not array.ndim else str(array.dtype)
 
 
 def largest(values: Int64Array) -> int:
@@ -127,7 +147,7 @@ def complexes(values: Any, what: str) -> tuple[npt.NDArray[np.complex128], bool]
         except OverflowError:
             raise _core.PlaintextRangeError(f"{what} hold integers beyond what a float holds") from None
     if array.dtype.kind not in "iubfc":
-        raise _core.DtypeError(f"{what} must be numbers, not {array.dtype}")
+        raise _core.DtypeError(f"{what} must be numbers, not {kind_of(values, array)}")
     if not np.all(np.isfinite(array)):
         raise _core.PlaintextRangeError(f"{what} hold infinities or what is no number")
     return np.asarray(array, dtype=np.complex128, order="C"), array.dtype.kind == "c"

@@ -26,7 +26,9 @@ def draw(axes: Any, steps: Sequence[Step]) -> None:
         axes.step(places, values, where="mid", color=_LINE, marker="o", markersize=4)
     elif label:
         axes.plot(places, values, color=_LINE, marker="o", markersize=4)
-    axes.set_ylabel(label or "this scheme's noise does not grow", color=_LINE if label else "0.45")
+    axes.set_ylabel(
+        label or ("this scheme's noise does not grow" if steps else "no steps"), color=_LINE if label else "0.45"
+    )
     if label:
         axes.tick_params(axis="y", colors=_LINE)
         axes.set_ylim(bottom=0)

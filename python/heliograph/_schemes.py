@@ -87,10 +87,13 @@ class Faced(Shown):
             Faced._classes[core] = cls
 
     def __new__(cls, core: Any = None, *_: Any, **__: Any) -> Any:
-        found = cls if scheme_of(cls) is not None else Faced._classes.get(type(core), cls)
-        if not issubclass(found, cls):
-            raise _core.DtypeError(f"a {cls.__name__} is not made of the engine's {type(core).__name__}")
-        return object.__new__(found)
+        known = Faced._classes.get(type(core))
+        if core is not None and (known is None or not (issubclass(known, cls) or issubclass(cls, known))):
+            raise _core.DtypeError(
+                f"{cls.__name__}(...) of {type(core).__name__} is none: sets are made by parameters(...), secret keys by "
+                "SecretKey.generate, other keys, tensors and plaintexts by keys and servers"
+            )
+        return object.__new__(cls if known is None or scheme_of(cls) is not None else known)
 
 
 def scheme_of(kind: Any) -> Scheme | None:

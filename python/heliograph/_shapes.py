@@ -210,14 +210,6 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
     def __bool__(self) -> bool:
         raise TypeError("an encrypted value cannot steer the program: nobody here knows it")
 
-    # TFHE's compare; without these, == of the others would be Python's, of objects: false.
-
-    def _not_compared(self, _: Any) -> Any:
-        raise _core.DtypeError(f"tensors of {self._scheme.title} are not compared; hg.tfhe compares encrypted integers")
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
-    __hash__ = object.__hash__
-
     def __iter__(self) -> Iterator[Self]:
         return (self[i] for i in range(len(self)))
 

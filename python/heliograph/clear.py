@@ -46,6 +46,8 @@ class ClearTensor(Computable):
             raise _core.ParameterError(f"a clear tensor's modulus lies between 2 and 2^31, not at {described(modulus)}")
         self.modulus = modulus
         self.values: Int64Array = self._integers(values, "clear values")
+        if not self.values.ndim:
+            raise _core.ShapeError("a clear tensor has its slots as its last axis: a number alone has none")
 
     def _integers(self, values: Any, what: str) -> Int64Array:
         return integers(values, what) if self.modulus is None else residues(values, self.modulus, what)
@@ -185,7 +187,10 @@ class ClearTensor(Computable):
         keys = key if isinstance(key, tuple) else (key,)
         if Ellipsis not in keys:
             keys = (*keys, Ellipsis)
-        return self._view(self.values[(*keys, slice(None))])
+        try:
+            return self._view(self.values[(*keys, slice(None))])
+        except IndexError as error:
+            raise _core.ShapeError(f"a clear tensor of shape {self.shape}: {error}") from None
 
     def reshape(self, *shape: Any) -> ClearTensor:
         """As a tensor's."""

@@ -214,13 +214,15 @@ def split_moduli(x: T) -> list[T]:
 
 
 def join_moduli(tensors: Sequence[T]) -> T:
-    """Tensors of adjacent plaintext moduli, in order, as one; nothing is copied. Raises MismatchError, ShapeError.
+    """Tensors of adjacent plaintext moduli, in order, as one; nothing is copied. Raises MismatchError, ShapeError, DtypeError.
 
     >>> two = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_modulus=[65537, 114689]))
     >>> parts = hg.split_moduli(two.encrypt([100_000], pad=True))
     >>> two.decrypt(hg.join_moduli([y * 3 for y in parts]))[:1]
     array([300000])
     """
+    if not isinstance(tensors, (list, tuple)):
+        raise _core.DtypeError(f"join_moduli takes a list of tensors, not {type(tensors).__name__}")
     if not tensors:
         raise _core.MismatchError("nothing to join")
     found: T = _own(tensors[0], "join_moduli")(tensors[1:])
@@ -232,8 +234,10 @@ def sum(x: T, axis: Axis = None, *, keys: Any = None, progress: Progress | None 
     each ciphertext, then every slot holds the sum.
 
     The sum over slots is rotations and additions: of all places that rotations turn, N in BFV and BGV, the set's `period` in
-    CKKS (`hg.ckks.sum_slots` sums over fewer), with zeros where `pad=True` left them. It needs keys for the rotations 1, 2, 4,
-    ..., in BFV and BGV those below N/2 and the columns. TFHE has no slots. Raises ShapeError, DtypeError, MissingKeyError.
+    CKKS (`hg.ckks.sum_slots` sums over fewer), with zeros where `pad=True` left them. Behind the values an
+    addition of numbers or of a mean leaves what it adds, which counts: `hg.sum((x + 1) * ones, axis="slots")`, with a plaintext or
+    array of a one for each value, sums the values alone. It needs keys for the rotations 1, 2, 4, ..., in BFV and BGV those below
+    N/2 and the columns. TFHE has no slots. Raises ShapeError, DtypeError, MissingKeyError.
 
     >>> import heliograph as hg
     >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=16))

@@ -12,7 +12,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from heliograph import _core
-from heliograph._arrays import printable
+from heliograph._arrays import described, printable
 from heliograph._html import grid
 from heliograph._plot import draw
 from heliograph._shapes import OPERATORS, Tensor
@@ -250,11 +250,16 @@ class Trace:
         """The steps from left to right: a line of what is left (noise budget of BFV and BGV, precision of CKKS, both in bits), a
         staircase of the level where it has neither, bars of the times. `axes` of matplotlib, or a new figure's; returned.
 
-        Raises HeliographError where matplotlib is not installed (``pip install 'heliograph[plot]'``).
+        Raises DtypeError for what are no axes, HeliographError where matplotlib is not installed
+        (``pip install 'heliograph[plot]'``).
 
         >>> import heliograph as hg
-        >>> hg.trace().plot()  # doctest: +SKIP
+        >>> hg.trace().plot().figure.savefig("trace.png")  # doctest: +SKIP
         """
+        if axes is not None and not hasattr(axes, "twinx"):
+            raise _core.DtypeError(
+                f"a trace is drawn into matplotlib's axes, not {described(axes)}; plot().figure.savefig(path) writes a file"
+            )
         try:
             from matplotlib import pyplot
         except ImportError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import functools
 import operator
 from collections.abc import Callable
@@ -54,8 +55,10 @@ def test_values_do_not_steer(scheme: str) -> None:
     x = tensor(scheme)
     with pytest.raises(TypeError, match="cannot steer"):
         bool(x)
-    with pytest.raises(hg.DtypeError, match="not compared"):
+    with pytest.raises(hg.DtypeError, match="only tensors of TFHE"):
         3 in x  # noqa: B015
+    with pytest.raises(hg.DtypeError, match="tfhe compares"):
+        hg.ClearTensor([1, 2]) == 1  # noqa: B015
     assert x in [x]
     assert {x: 1}[x] == 1
 
@@ -92,6 +95,25 @@ REFUSED: dict[str, tuple[Attempt, type[Exception], str]] = {
     "a tensor encrypted": (
         lambda: secret_of("ckks").encrypt(tensor("ckks")), hg.MismatchError, "clear values, not a tensor of CKKS",
     ),
+    "another scheme's plaintext": (
+        lambda: tensor("bfv") + hg.encode(secret_of("ckks").parameters, np.ones(8)), hg.DtypeError, "not a Plaintext of CKKS",
+    ),
+    "a key as values": (lambda: tensor("ckks") * secret_of("ckks"), hg.DtypeError, "not a SecretKey of CKKS"),
+    "nothing added": (lambda: tensor("bfv") + None, hg.DtypeError, "integers, not NoneType$"),
+    "a clear tensor added": (lambda: tensor("bfv") + hg.ClearTensor([1]), hg.DtypeError, "integers, not ClearTensor$"),
+    "a fraction": (lambda: tensor("ckks") * fractions.Fraction(1, 2), hg.DtypeError, "numbers, not Fraction$"),
+    "a word": (lambda: secret_of("tfhe").encrypt(dict), hg.DtypeError, "integers, not type$"),
+    "an index beyond": (lambda: hg.ClearTensor([[1], [2]])[5], hg.ShapeError, "index 5"),
+    "a plot into a path": (lambda: hg.trace().plot("a.png"), hg.DtypeError, "savefig"),
+    "a key by its class": (lambda: hg.SecretKey(secret_of("bfv").parameters), hg.DtypeError, "secret keys by SecretKey.generate"),
+    "a scheme's key by its class": (
+        lambda: hg.bfv.SecretKey(secret_of("bfv").parameters), hg.DtypeError, "of Parameters is none",
+    ),
+    "a tensor of a list": (lambda: hg.ckks.Tensor([1.0, 2.0]), hg.DtypeError, "Tensor.* of list is none"),
+    "a set of another scheme's": (lambda: hg.ckks.Parameters(secret_of("bfv").parameters._core), hg.DtypeError, "is none"),
+    "a number joined": (lambda: hg.join_moduli(3), hg.DtypeError, "a list of tensors, not int"),  # type: ignore[arg-type, type-var]
+    "a tensor joined": (lambda: hg.join_moduli(tensor("bfv")), hg.DtypeError, "a list of tensors, not Tensor"),
+    "a clear number alone": (lambda: hg.ClearTensor(3), hg.ShapeError, "a number alone"),
     "a number stacked": (lambda: hg.stack(3), hg.DtypeError, "a list of tensors, not int"),  # type: ignore[arg-type, type-var]
     "nothing concatenated": (lambda: hg.concatenate(None), hg.DtypeError, "a list of tensors, not NoneType"),  # type: ignore[arg-type, type-var]
     "columns by a number": (lambda: secret_of("bfv").evaluation_keys(columns=3), hg.DtypeError, "columns is True or False"),

@@ -59,7 +59,7 @@ def array_of(values: Any, what: str) -> npt.NDArray[Any]:
     array = _arrays.array_of(values, what)
     whole = array.dtype == object and array.size and all(isinstance(v, (int, np.integer)) for v in array.flat)
     if array.dtype.kind not in "iub" and not whole:
-        raise _core.DtypeError(f"{what} must be booleans or integers, not {array.dtype}")
+        raise _core.DtypeError(f"{what} must be booleans or integers, not {_arrays.kind_of(values, array)}")
     return array
 
 
