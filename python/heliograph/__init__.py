@@ -73,7 +73,7 @@ from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
 from heliograph.tracing import Step, Trace, trace
 
-__version__ = _core.__version__
+__version__ = _core.version()
 
 __all__ = [
     "CancelledError",

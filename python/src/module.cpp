@@ -9,7 +9,7 @@ bool heliograph::binding::is_main_thread() {
 NB_MODULE(_core, m) {
   heliograph::binding::is_main_thread();
   m.doc() = "Heliograph's engine.";
-  m.attr("__version__") = HELIOGRAPH_VERSION;
+  m.def("version", [] { return HELIOGRAPH_VERSION; });
   bind_errors(m);
   bind_exact(m);
   bind_operations(m);

@@ -216,7 +216,8 @@ void SecretKeyOf<S>::save(const std::string& path) const {
 
 template <class S>
 Bytes SecretKeyOf<S>::secret_bytes() const {
-  require<ParameterError>(!mesh::over_ranks(), "over several processes a secret key is saved to a file, by the one that has it");
+  require<ParameterError>(!mesh::over_ranks(),
+                          "over several processes a secret key is saved to a file, by the one that has it");
   return io::to_bytes(describe(*this->data_, ring::Words::everywhere).container);
 }
 

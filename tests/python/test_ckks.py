@@ -36,7 +36,9 @@ def test_what_is_encrypted_is_decrypted(edition: str) -> None:
     p.check(p.secret.encrypt(c), c)
     public, own = p.secret.public_key().encrypt(a), p.secret.encrypt(a)
     p.check(public, a)
-    assert own.precision - 5 < public.precision < own.precision  # a rounding error times the secret, no product with an error
+    assert (
+        own.precision - 5 < public.precision < own.precision
+    )  # a rounding error times the secret, no product with an error
     assert np.abs(p.secret.decrypt(public) - a).max() < 2.0**-public.precision
     moved = np.moveaxis(a, -1, 0)
     np.testing.assert_allclose(p.secret.decrypt(p.secret.encrypt(moved, slots=0), slots=0), moved, atol=1e-6)

@@ -13,7 +13,6 @@ from heliograph._arrays import (
     complexes,
     described,
     exponent_of,
-    is_whole,
     listed,
     moved_last,
     of_kind,
@@ -428,7 +427,7 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
         progress: Progress | None = None,
     ) -> Self:
         """As `hg.ckks.inner_product`."""
-        along = self._axes(axis)[0] if is_whole(axis) else along_axis(self, whole(axis, "an axis"))
+        along = self._axes(whole(axis, "an axis"))[0]
         over = power_of_two(count)
         if isinstance(other, Tensor):
             found = keys_of([self, other], keys, "an inner product")

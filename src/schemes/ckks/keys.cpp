@@ -135,7 +135,8 @@ Ciphertext PublicKey::encrypt(const Values& values, std::size_t level, const Pro
   rlwe::Entropy entropy;
   const Secret<Key256> secret = entropy.next_secret();  // of which only the key holder makes use
   // What all processes know: the key holder alone has the key.
-  const bool divides = ring::broadcast<unsigned char>(c->engine().device(), [&] { return data_->key.divides() ? 1 : 0; }) != 0;
+  const bool divides =
+      ring::broadcast<unsigned char>(c->engine().device(), [&] { return data_->key.divides() ? 1 : 0; }) != 0;
   const double noise =
       divides ? c->noise().fresh_public_key(rlwe::log2_product(c->spec().special)) : c->noise().fresh_public_key();
   const rlwe::Figure fresh(data_->vouched ? noise : std::nan(""), noise);
