@@ -185,3 +185,10 @@ def test_a_name_and_an_edition() -> None:
     """As the edition behind the name."""
     for make, name in ((hg.bfv.parameters, "hcnn5"), (hg.ckks.parameters, "n13-l4")):
         assert make(name, edition="w32") == make(f"{name}/w32") == make(f"{name}/w32", edition="w32") != make(name)
+
+
+def test_keys_of_many_rotations_are_shown_short() -> None:
+    """Sixteen by their steps, more by their number."""
+    secret = secret_of("bfv")
+    assert f"rotations {list(range(1, 17))};" in repr(secret.evaluation_keys(rotations=range(1, 17)))
+    assert " 17 rotations;" in repr(secret.evaluation_keys(rotations=range(1, 18)))

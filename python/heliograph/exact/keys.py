@@ -24,6 +24,9 @@ from heliograph.exact.parameters import Parameters
 from heliograph.exact.scheme import EXACT
 from heliograph.exact.tensor import Tensor, packing_axis
 
+#: Rotations that a repr names; of more it tells how many.
+_SHOWN = 16
+
 
 def _moduli(parameters: Parameters, moduli: range | None) -> tuple[int, int]:
     """The first one and how many. Raises ParameterError for a range that is not the set's."""
@@ -98,7 +101,9 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
         return bool(self._core.columns)
 
     def __repr__(self) -> str:
-        have = (["relinearize"] if self.relinearize else []) + [f"rotations {self.rotations}"] * bool(self.rotations)
+        steps = self.rotations
+        turns = f"rotations {steps}" if len(steps) <= _SHOWN else f"{len(steps):,} rotations"
+        have = ["relinearize"] * self.relinearize + [turns] * bool(steps)
         have += ["columns"] * self.columns
         return f"<{self._named()}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
 
