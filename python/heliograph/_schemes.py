@@ -88,9 +88,10 @@ class Faced(Shown):
 
     def __new__(cls, core: Any = None, *_: Any, **__: Any) -> Any:
         known = Faced._classes.get(type(core))
-        if core is not None and (known is None or not (issubclass(known, cls) or issubclass(cls, known))):
+        declared = scheme_of(cls) is None or cls in Faced._classes.values()  # `parameters_for` has kinds of its own
+        if core is not None and declared and (known is None or not issubclass(known, cls)):
             raise _core.DtypeError(
-                f"{cls.__name__}(...) of {type(core).__name__} is none: sets are made by parameters(...), secret keys by "
+                f"a {cls.__name__} is not made of {type(core).__name__}: sets are made by parameters(...), secret keys by "
                 "SecretKey.generate, other keys, tensors and plaintexts by keys and servers"
             )
         return object.__new__(cls if known is None or scheme_of(cls) is not None else known)

@@ -107,10 +107,10 @@ REFUSED: dict[str, tuple[Attempt, type[Exception], str]] = {
     "a plot into a path": (lambda: hg.trace().plot("a.png"), hg.DtypeError, "savefig"),
     "a key by its class": (lambda: hg.SecretKey(secret_of("bfv").parameters), hg.DtypeError, "secret keys by SecretKey.generate"),
     "a scheme's key by its class": (
-        lambda: hg.bfv.SecretKey(secret_of("bfv").parameters), hg.DtypeError, "of Parameters is none",
+        lambda: hg.bfv.SecretKey(secret_of("bfv").parameters), hg.DtypeError, "not made of Parameters",
     ),
-    "a tensor of a list": (lambda: hg.ckks.Tensor([1.0, 2.0]), hg.DtypeError, "Tensor.* of list is none"),
-    "a set of another scheme's": (lambda: hg.ckks.Parameters(secret_of("bfv").parameters._core), hg.DtypeError, "is none"),
+    "a tensor of a list": (lambda: hg.ckks.Tensor([1.0, 2.0]), hg.DtypeError, "a Tensor is not made of list"),
+    "a set of another scheme's": (lambda: hg.ckks.Parameters(secret_of("bfv").parameters._core), hg.DtypeError, "is not made of"),
     "a number joined": (lambda: hg.join_moduli(3), hg.DtypeError, "a list of tensors, not int"),  # type: ignore[arg-type, type-var]
     "a tensor joined": (lambda: hg.join_moduli(tensor("bfv")), hg.DtypeError, "a list of tensors, not Tensor"),
     "a clear number alone": (lambda: hg.ClearTensor(3), hg.ShapeError, "a number alone"),
