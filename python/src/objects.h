@@ -62,7 +62,7 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
         const Released released;
         return T::from_bytes(given.all(), {limit, parameters});
       },
-      "data"_a, "limit"_a = kAny, "parameters"_a = "");
+      nb::arg("data").none(), "limit"_a = kAny, "parameters"_a = "");
   m.def(
       names.call("load_ciphertext").c_str(),
       [](const std::string& path, std::size_t limit, const std::string& parameters) {
@@ -83,7 +83,7 @@ nb::class_<K> bind_open_key(nb::module_& m, const Names& names, const char* name
         const Released released;
         return K::from_bytes(given.all());
       },
-      "data"_a);
+      nb::arg("data").none());
   nb::class_<K> c = bind_object<K>(m, names.of(name));
   m.def(names.call("load_" + kind).c_str(), &K::load, "path"_a, Unlocked());
   return c;
@@ -106,7 +106,7 @@ nb::class_<K> bind_secret_key_of(nb::module_& m, const Names& names) {
         const Released released;
         return K::from_secret_bytes(given.all());
       },
-      "data"_a);
+      nb::arg("data").none());
   return c;
 }
 

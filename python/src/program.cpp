@@ -110,7 +110,7 @@ void bind_program(nb::module_& m) {
         const Released released;
         return RecordedProgram::from_bytes(bytes.all());
       },
-      "data"_a);
+      nb::arg("data").none());
   m.def("load_program", &RecordedProgram::load, "path"_a, Unlocked());
   nb::class_<Recording>(m, "Recording")
       .def(

@@ -1,6 +1,7 @@
 // Programs in files: the parameters, what operands must be, the program's own part (program/file.h), what the results say of
 // themselves. Nothing of what was encrypted: of noise and size only figures that follow from operations (docs/format.md).
 #include <cmath>
+#include <limits>
 
 #include "heliograph/program.h"
 #include "program/file.h"
@@ -26,8 +27,20 @@ constexpr const char* kSchemes[] = {"bfv", "ckks", "tfhe"};  // BGV's sets are r
 
 void require_saved(bool right, const char* what) { require<DamagedFileError>(right, what); }
 
-io::Json figure(double value) { return std::isnan(value) ? io::Json() : io::Json(value); }
-double figure_from(const io::Json& json) { return json.is_null() ? std::nan("") : json.as_double("a figure"); }
+// A figure that is not known is null, one without bound a word: JSON has numbers alone.
+constexpr const char* kUnbounded = "unbounded";
+
+io::Json figure(double value) {
+  if (std::isnan(value)) return io::Json();
+  return std::isinf(value) ? io::Json(value > 0 ? kUnbounded : "-unbounded") : io::Json(value);
+}
+double figure_from(const io::Json& json) {
+  if (json.is_null()) return std::nan("");
+  if (json.kind() != io::Json::Kind::string) return json.as_double("a figure");
+  const std::string& word = json.as_string("a figure", 16);
+  require_saved(word == kUnbounded || word == std::string("-") + kUnbounded, "a saved program has a figure that is none");
+  return word == kUnbounded ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+}
 
 template <class Data>
 bool is_trivial(const Data& x) {

@@ -181,6 +181,7 @@ def test_bytes_that_are_nothing() -> None:
         (b"", hg.FormatError),
         (b"no container", hg.FormatError),
         ("text", hg.DtypeError),
+        (None, hg.DtypeError),
         (3, hg.DtypeError),
     ):
         for read in (hg.from_bytes, hg.SecretKey.from_secret_bytes, hg.PublicKey.from_bytes):

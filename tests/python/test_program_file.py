@@ -134,6 +134,18 @@ def test_inspect_explains_one(party: Party, tmp_path: Path, capsys: pytest.Captu
     assert "DAMAGED" in capsys.readouterr().out
 
 
+def test_figures_without_a_bound() -> None:
+    """Values that may outgrow their modulus, by what their file says: the program is saved and says so again."""
+    secret = hg.SecretKey.generate(hg.ckks.parameters(depth=2, precision=20, integer_bits=4))
+    server = hg.Server(secret.evaluation_keys())
+    values = np.linspace(-1, 1, secret.parameters.slots)
+    x = server.from_bytes(secret.encrypt(values).to_bytes())
+    program = hg.program(lambda v: v * v * 4, x)
+    loaded = hg.Program.from_bytes(program.to_bytes())
+    assert np.array_equal(secret.decrypt(loaded(x)), secret.decrypt(program(x)))
+    assert loaded.to_bytes() == program.to_bytes()
+
+
 def test_ckks_and_tfhe() -> None:
     ckks = hg.SecretKey.generate(hg.ckks.parameters(depth=3, precision=25))
     server = hg.Server(ckks.evaluation_keys(rotations=[1]))
