@@ -63,11 +63,9 @@ RingSecretKey<C> make_secret_key(const std::shared_ptr<C>& c, std::shared_ptr<rl
 
 template <class C>
 RingPublicKey<C> make_public_key(const RingSecretKey<C>& secret) {
-  return {secret.context, rlwe::broadcast_public_key(secret.context->engine().device(), secret.id(),
-                                                     [&] {
-                                                       return rlwe::make_public_key(
-                                                           secret.key, secret.context->public_key_primes(), *secret.entropy);
-                                                     })};
+  C& c = *secret.context;
+  const auto make = [&] { return rlwe::make_public_key(secret.key, c.public_key_primes(), *secret.entropy); };
+  return {secret.context, rlwe::broadcast_public_key(c.engine().device(), secret.id(), make)};
 }
 
 /// For these automorphisms, each once.
@@ -136,8 +134,7 @@ RingPublicKey<C> read_public_key(const io::Container& from) {
     const device::PrimeList all = c->public_key_primes(), chain = device::PrimeList::range(0, c->spec().chain.size());
     const io::Array* const array = from.find("body");
     const bool short_one = array != nullptr && array->shape.size() == 3 && array->shape[1] == chain.size();
-    const ring::RnsTensor body =
-        rlwe::read_tensor(from, "body", *own, {}, 1, short_one ? chain : all, math::Domain::ntt);
+    const ring::RnsTensor body = rlwe::read_tensor(from, "body", *own, {}, 1, short_one ? chain : all, math::Domain::ntt);
     return rlwe::expand_public_key(own, id, ring::seed_from(from.header.at("seed"), "seed"), body);
   });
   return {c, std::move(key), false};
