@@ -61,7 +61,7 @@ def everything() -> dict[types.ModuleType, dict[str, Any]]:
 def run(docstring: str, names: dict[str, Any], label: str) -> str:
     """What went wrong in its examples, as doctest says it; the names are theirs afterwards."""
     said: list[str] = []
-    if "sklearn" in docstring and importlib.util.find_spec("sklearn") is None:
+    if re.search(r">>> .*\bsklearn\b", docstring) and importlib.util.find_spec("sklearn") is None:
         return ""
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
     test = doctest.DocTestParser().get_doctest(docstring, names, label, None, None)
