@@ -13,8 +13,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-#: Python's own, and what the linker and the compiler put into every library, to be found or not.
-OTHERS = re.compile(r"_?Py|__gmon_start__$|_ITM_|__cxa_pure_virtual$")
+#: Python's own, and what the linker, the compiler and C++'s library put into every library, to be found or not.
+OTHERS = re.compile(r"_?Py|__gmon_start__$|_ITM_|_ZGTt|__cxa_pure_virtual$")
 SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d$|ld-linux-x86-64\.so\.2$")
 
 
