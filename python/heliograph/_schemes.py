@@ -44,6 +44,9 @@ class Scheme:
         return getattr(_core, self.prefix.rstrip("_").capitalize() + name, None)
 
 
+#: Bytes of a file's header at most (docs/format.md). Longer ones are not parsed: anybody can write them.
+_LONGEST_HEADER = 1 << 20
+
 #: All of them, by key.
 SCHEMES: dict[str, Scheme] = {}
 
@@ -116,7 +119,7 @@ def type_of_bytes(data: Buffer) -> str | None:
     except TypeError:
         return None
     length = int.from_bytes(view[16:24], "little")
-    if len(view) < 32 or length > len(view) - 32:
+    if len(view) < 32 or length > min(len(view) - 32, _LONGEST_HEADER):
         return None
     try:
         found = json.loads(bytes(view[32 : 32 + length]))["type"]

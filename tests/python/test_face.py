@@ -195,6 +195,16 @@ def test_bytes_that_are_nothing() -> None:
         hg.from_bytes(data[:-1] + bytes([data[-1] ^ 1]))
 
 
+def test_headers_beyond_the_format_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A length that the format does not allow is refused by the engine, before anything takes memory for it."""
+    text = b'{"type":"heliograph.bfv.ciphertext","header":"' + b"x" * (1 << 20) + b'"}'
+    data = exact()[1].keys.to_bytes()
+    data = data[:16] + len(text).to_bytes(8, "little") + data[24:32] + text
+    monkeypatch.setattr("json.loads", lambda _: pytest.fail("a header was parsed"))
+    with pytest.raises(hg.FormatError):
+        hg.from_bytes(data)
+
+
 def test_plaintexts_of_each_scheme() -> None:
     """By one function, with the options of the scheme."""
     assert type(hg.encode(ckks_rig.parameters(), np.ones(3), level=2)) is hg.ckks.Plaintext
