@@ -469,10 +469,10 @@ concept Composite = requires {
   C::composite;
 };
 
-namespace operands {
-
 template <class T, class... Of>
 concept OneOf = (std::is_same_v<std::remove_const_t<T>, Of> || ...);
+
+namespace operands {
 
 /// The views of a field; none where it is no operand.
 template <class T, class F>

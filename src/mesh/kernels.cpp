@@ -128,15 +128,19 @@ LimbConstants of_part(const LimbConstants& c, const Block& part) {
 
 }  // namespace
 
-void MeshKernels::run(Queue& q, const Add& c) { by_parts(q, c, false); }
-void MeshKernels::run(Queue& q, const Sub& c) { by_parts(q, c, false); }
-void MeshKernels::run(Queue& q, const Neg& c) { by_parts(q, c, false); }
-void MeshKernels::run(Queue& q, const Mul& c) { by_parts(q, c, false); }
-void MeshKernels::run(Queue& q, const MulAccumulate& c) { by_parts(q, c, false); }
-void MeshKernels::run(Queue& q, const Zero& c) { by_parts(q, c, false); }
-void MeshKernels::run(Queue& q, const ForwardNtt& c) { by_parts(q, c, true); }
-void MeshKernels::run(Queue& q, const InverseNtt& c) { by_parts(q, c, true); }
-void MeshKernels::run(Queue& q, const Tensor& c) { by_parts(q, c, true); }
+template <ByParts C>
+void MeshKernels::run(Queue& q, const C& c) {
+  by_parts(q, c, OfLimbs<C>);
+}
+template void MeshKernels::run(Queue&, const Add&);
+template void MeshKernels::run(Queue&, const Sub&);
+template void MeshKernels::run(Queue&, const Neg&);
+template void MeshKernels::run(Queue&, const Mul&);
+template void MeshKernels::run(Queue&, const MulAccumulate&);
+template void MeshKernels::run(Queue&, const Zero&);
+template void MeshKernels::run(Queue&, const ForwardNtt&);
+template void MeshKernels::run(Queue&, const InverseNtt&);
+template void MeshKernels::run(Queue&, const Tensor&);
 
 void MeshKernels::run(Queue& q, const MulConstants& c) {
   by_parts(q, c, false, [&](MulConstants& mine, const Block& part) { mine.c = of_part(c.c, part); });

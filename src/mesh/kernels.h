@@ -63,6 +63,13 @@ concept OfTfhe = requires(C c) {
   c.layer;
 };
 
+/// Each part of the result makes itself, with all words of its limbs there.
+template <class C>
+concept OfLimbs = OneOf<C, ForwardNtt, InverseNtt, Tensor>;
+/// The same, or with its own words alone.
+template <class C>
+concept ByParts = OfLimbs<C> || OneOf<C, Add, Sub, Neg, Mul, MulAccumulate, Zero>;
+
 class MeshKernels final : public Kernels {
  public:
   explicit MeshKernels(std::shared_ptr<State> state) : Kernels(state->slot), state_(std::move(state)) {}
@@ -73,29 +80,24 @@ class MeshKernels final : public Kernels {
   bool brings_scratch() const override { return true; }
   std::size_t preferred_items(std::size_t bytes_an_item) const override;
 
-  void run(Queue&, const Add& c);
-  void run(Queue&, const Sub& c);
-  void run(Queue&, const Neg& c);
-  void run(Queue&, const Mul& c);
-  void run(Queue&, const MulAccumulate& c);
+  // kernels.cpp
+  template <ByParts C>
+  void run(Queue&, const C& c);
   void run(Queue&, const MulConstants& c);
   void run(Queue&, const AddConstants& c);
-  void run(Queue&, const ForwardNtt& c);
-  void run(Queue&, const InverseNtt& c);
   void run(Queue&, const Permute& c);
-  void run(Queue&, const Convert& c);
-  void run(Queue&, const InnerProduct& c);
-  void run(Queue&, const Tensor& c);
-  void run(Queue&, const Product& c);
   void run(Queue&, const Sample& c);
   void run(Queue&, const Copy& c);
-  void run(Queue&, const Zero& c);
-  void run(Queue&, const Decompose& c);
-  void run(Queue&, const ApplyKey& c);
+  void run(Queue&, const InnerProduct& c);
+  void run(Queue&, const Product& c);
+  void run(Queue&, const Convert& c);
+  // composites.cpp, composites_ntt.cpp
   void run(Queue&, const KeySwitch& c);
+  void run(Queue&, const ApplyKey& c);
+  void run(Queue&, const Decompose& c);
+  void run(Queue&, const BfvMultiply& c);
   void run(Queue&, const Divide& c);
   void run(Queue&, const LinearSum& c);
-  void run(Queue&, const BfvMultiply& c);
 
  protected:
   std::unique_ptr<const Form> form(const ConversionConstant& c) override { return std::make_unique<MeshConversion>(c); }

@@ -28,55 +28,29 @@ std::unique_ptr<const device::Form> CpuKernels::form(const device::ProductConsta
 
 // ---- element-wise
 
-void CpuKernels::run(Queue&, const Add& c) {
+template <Elementwise C>
+void CpuKernels::run(Queue&, const C& c) {
   const CpuRing& r = own(*c.ring);
   each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(c.primes[p.limb]);
-    limb.ops->add(limb.modulus, stretch(c.a, p.item, p.component, p.limb, first),
-                  stretch(c.b, p.item, p.component, p.limb, first), stretch(c.out, p.item, p.component, p.limb, first),
-                  count);
+    const void* const a = stretch(c.a, p.item, p.component, p.limb, first);
+    void* const out = stretch(c.out, p.item, p.component, p.limb, first);
+    if constexpr (std::is_same_v<C, Neg>) {
+      limb.ops->neg(limb.modulus, a, out, count);
+    } else {
+      const void* const b = stretch(c.b, p.item, p.component, p.limb, first);
+      if constexpr (std::is_same_v<C, Add>) limb.ops->add(limb.modulus, a, b, out, count);
+      if constexpr (std::is_same_v<C, Sub>) limb.ops->sub(limb.modulus, a, b, out, count);
+      if constexpr (std::is_same_v<C, Mul>) limb.ops->mul(limb.modulus, a, b, out, count);
+      if constexpr (std::is_same_v<C, MulAccumulate>) limb.ops->dot(limb.modulus, 1, &a, &b, out, out, count);
+    }
   });
 }
-
-void CpuKernels::run(Queue&, const Sub& c) {
-  const CpuRing& r = own(*c.ring);
-  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(c.primes[p.limb]);
-    limb.ops->sub(limb.modulus, stretch(c.a, p.item, p.component, p.limb, first),
-                  stretch(c.b, p.item, p.component, p.limb, first), stretch(c.out, p.item, p.component, p.limb, first),
-                  count);
-  });
-}
-
-void CpuKernels::run(Queue&, const Neg& c) {
-  const CpuRing& r = own(*c.ring);
-  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(c.primes[p.limb]);
-    limb.ops->neg(limb.modulus, stretch(c.a, p.item, p.component, p.limb, first),
-                  stretch(c.out, p.item, p.component, p.limb, first), count);
-  });
-}
-
-void CpuKernels::run(Queue&, const Mul& c) {
-  const CpuRing& r = own(*c.ring);
-  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(c.primes[p.limb]);
-    limb.ops->mul(limb.modulus, stretch(c.a, p.item, p.component, p.limb, first),
-                  stretch(c.b, p.item, p.component, p.limb, first), stretch(c.out, p.item, p.component, p.limb, first),
-                  count);
-  });
-}
-
-void CpuKernels::run(Queue&, const MulAccumulate& c) {
-  const CpuRing& r = own(*c.ring);
-  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(c.primes[p.limb]);
-    const void* const x = stretch(c.a, p.item, p.component, p.limb, first);
-    const void* const y = stretch(c.b, p.item, p.component, p.limb, first);
-    void* const sum = stretch(c.out, p.item, p.component, p.limb, first);
-    limb.ops->dot(limb.modulus, 1, &x, &y, sum, sum, count);
-  });
-}
+template void CpuKernels::run(Queue&, const Add&);
+template void CpuKernels::run(Queue&, const Sub&);
+template void CpuKernels::run(Queue&, const Neg&);
+template void CpuKernels::run(Queue&, const Mul&);
+template void CpuKernels::run(Queue&, const MulAccumulate&);
 
 void CpuKernels::run(Queue&, const MulConstants& call) {
   const CpuRing& r = own(*call.ring);
@@ -113,21 +87,17 @@ void CpuKernels::run(Queue& q, const AddConstants& call) {
 
 // ---- transforms
 
-void CpuKernels::run(Queue&, const ForwardNtt& c) {
+template <Transform C>
+void CpuKernels::run(Queue&, const C& c) {
   const CpuRing& r = own(*c.ring);
   each_limb(c.out, [&](Place p) {
     const Limb& limb = r.limb(c.primes[p.limb]);
-    limb.ops->forward(limb, address(c.a, p.item, p.component, p.limb), address(c.out, p.item, p.component, p.limb));
+    const auto transform = std::is_same_v<C, ForwardNtt> ? limb.ops->forward : limb.ops->inverse;
+    transform(limb, address(c.a, p.item, p.component, p.limb), address(c.out, p.item, p.component, p.limb));
   });
 }
-
-void CpuKernels::run(Queue&, const InverseNtt& c) {
-  const CpuRing& r = own(*c.ring);
-  each_limb(c.out, [&](Place p) {
-    const Limb& limb = r.limb(c.primes[p.limb]);
-    limb.ops->inverse(limb, address(c.a, p.item, p.component, p.limb), address(c.out, p.item, p.component, p.limb));
-  });
-}
+template void CpuKernels::run(Queue&, const ForwardNtt&);
+template void CpuKernels::run(Queue&, const InverseNtt&);
 
 void CpuKernels::run(Queue&, const Permute& c) {
   const CpuRing& r = own(*c.ring);

@@ -9,6 +9,12 @@
 
 namespace heliograph::backend::cpu {
 
+/// One loop serves all of them, and all of these.
+template <class C>
+concept Elementwise = device::OneOf<C, Add, Sub, Neg, Mul, MulAccumulate>;
+template <class C>
+concept Transform = device::OneOf<C, ForwardNtt, InverseNtt>;
+
 class CpuKernels final : public device::Kernels {
  public:
   CpuKernels(const device::Slot& slot, const InstructionSet& set, int threads, MemoryPool& pool)
@@ -25,30 +31,29 @@ class CpuKernels final : public device::Kernels {
   using View = device::View;
   using Workspace = device::Workspace;
 
-  void run(Queue&, const Add& c);
-  void run(Queue&, const Sub& c);
-  void run(Queue&, const Neg& c);
-  void run(Queue&, const Mul& c);
-  void run(Queue&, const MulAccumulate& c);
+  // kernels.cpp
+  template <Elementwise C>
+  void run(Queue&, const C& c);
+  template <Transform C>
+  void run(Queue&, const C& c);
   void run(Queue&, const MulConstants& c);
   void run(Queue&, const AddConstants& c);
-  void run(Queue&, const ForwardNtt& c);
-  void run(Queue&, const InverseNtt& c);
   void run(Queue&, const Permute& c);
-  void run(Queue&, const Convert& c);
   void run(Queue&, const InnerProduct& c);
   void run(Queue&, const Tensor& c);
-  void run(Queue&, const Product& c);
-  void run(Queue&, const Sample& c);
+  void run(Queue&, const Convert& c);
   void run(Queue&, const Copy& c);
   void run(Queue&, const Zero& c);
-
+  // product.cpp, sample.cpp
+  void run(Queue&, const Product& c);
+  void run(Queue&, const Sample& c);
+  // composite.cpp, composite_ntt.cpp, linear_sum.cpp
   void run(Queue&, const Decompose& c);
   void run(Queue&, const ApplyKey& c);
   void run(Queue&, const KeySwitch& c);
+  void run(Queue&, const BfvMultiply& c);
   void run(Queue&, const Divide& c);
   void run(Queue&, const LinearSum& c);
-  void run(Queue&, const BfvMultiply& c);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;

@@ -25,6 +25,7 @@ class CudaKernels final : public device::Kernels {
   using View = device::View;
   using Workspace = device::Workspace;
 
+  // elementwise.cu
   void run(Queue&, const Add& c);
   void run(Queue&, const Sub& c);
   void run(Queue&, const Neg& c);
@@ -32,25 +33,26 @@ class CudaKernels final : public device::Kernels {
   void run(Queue&, const MulAccumulate& c);
   void run(Queue&, const MulConstants& c);
   void run(Queue&, const AddConstants& c);
+  void run(Queue&, const Permute& c);
+  void run(Queue&, const InnerProduct& c);
+  void run(Queue&, const Copy& c);
+  void run(Queue&, const Zero& c);
+  // gather.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
+  void run(Queue&, const Gather& c);
   void run(Queue&, const ForwardNtt& c);
   void run(Queue&, const InverseNtt& c);
-  void run(Queue&, const Permute& c);
   void run(Queue&, const Convert& c);
-  void run(Queue&, const InnerProduct& c);
   void run(Queue&, const Tensor& c);
   void run(Queue&, const Product& c);
   void run(Queue&, const Sample& c);
-  void run(Queue&, const Copy& c);
-  void run(Queue&, const Gather& c);
-  void run(Queue&, const Zero& c);
-
-  void run(Queue&, const Decompose& c);
-  void run(Queue&, const ApplyKey& c);
-  void run(Queue&, const ApplyKeys& c);
-  void run(Queue&, const KeySwitch& c);
-  void run(Queue&, const Divide& c);
-  void run(Queue&, const LinearSum& c);
+  // composite.cu
   void run(Queue&, const BfvMultiply& c);
+  void run(Queue&, const Decompose& c);
+  void run(Queue&, const KeySwitch& c);
+  void run(Queue&, const ApplyKey& c);
+  void run(Queue&, const Divide& c);
+  void run(Queue&, const ApplyKeys& c);
+  void run(Queue&, const LinearSum& c);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;
