@@ -16,6 +16,23 @@ std::string to_string(const Shape& shape) {
   return text + (shape.size() == 1 ? ",)" : ")");
 }
 
+Shape concatenate_shapes(const std::vector<Shape>& parts, std::size_t axis) {
+  require<ShapeError>(!parts.empty(), "nothing to concatenate");
+  Shape whole = parts.front();
+  require<ShapeError>(axis < whole.size(), "no such axis");
+  std::size_t length = 0;
+  for (const Shape& part : parts) {
+    require<ShapeError>(part.size() == whole.size(), "tensors to concatenate have different numbers of axes");
+    length += part[axis];
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      if (i != axis && part[i] != whole[i])
+        throw ShapeError("shapes " + to_string(parts.front()) + " and " + to_string(part) + " do not concatenate");
+    }
+  }
+  whole[axis] = length;
+  return whole;
+}
+
 Shape broadcast_shapes(const Shape& a, const Shape& b) {
   Shape result(std::max(a.size(), b.size()));
   for (std::size_t i = 0; i < result.size(); ++i) {

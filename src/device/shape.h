@@ -15,6 +15,8 @@ using Shape = std::vector<std::size_t>;
 std::size_t element_count(const Shape& shape);
 /// NumPy's rule. Throws ShapeError naming both shapes.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
+/// Of tensors one after another along an axis. ShapeError where they do not fit together.
+Shape concatenate_shapes(const std::vector<Shape>& parts, std::size_t axis);
 /// "(2, 3)"
 std::string to_string(const Shape& shape);
 

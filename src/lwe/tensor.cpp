@@ -8,37 +8,6 @@ Tensor::Tensor(std::shared_ptr<Session> session, const Shape& shape, std::size_t
   view_ = view_.in(session_->allocate(view_, device::PrimeList::range(0, 1)));
 }
 
-Tensor Tensor::with_view(const View& view) const {
-  Tensor t = *this;
-  t.view_ = view;
-  return t;
-}
-
-Tensor Tensor::with_wires(std::size_t first, std::size_t count) const {
-  return with_view(view_.with_components(first, count));
-}
-
-Tensor Tensor::broadcast_to(const Shape& shape) const { return with_view(device::broadcast_view(view_, shape)); }
-
-Tensor Tensor::transpose(const std::vector<std::size_t>& order) const {
-  return with_view(device::transpose_view(view_, order));
-}
-
-Tensor Tensor::slice(std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) const {
-  return with_view(device::slice_view(view_, axis, start, step, count));
-}
-
-Tensor Tensor::drop_axis(std::size_t axis, std::size_t index) const {
-  return with_view(device::drop_axis_view(view_, axis, index));
-}
-
-Tensor Tensor::reshape(const Shape& shape) const {
-  const std::optional<View> view = device::reshape_view(view_, shape);
-  return view ? with_view(*view) : copy(*this).reshape(shape);
-}
-
-Tensor Tensor::contiguous() const { return dense() ? *this : copy(*this); }
-
 Tensor copy(const Tensor& a) {
   Tensor out(a.session(), a.shape(), a.wires(), a.view().n);
   if (a.items()) a.session()->enqueue(device::Copy{a.view(), out.view()});
@@ -46,23 +15,15 @@ Tensor copy(const Tensor& a) {
 }
 
 Tensor concatenate(const std::vector<Tensor>& parts, std::size_t axis) {
-  require<ShapeError>(!parts.empty(), "nothing to concatenate");
-  const Tensor& lead = parts.front();
-  Shape shape = lead.shape();
-  require<ShapeError>(axis < shape.size(), "no such axis");
-  std::size_t length = 0;
+  std::vector<Shape> shapes;
   for (const Tensor& p : parts) {
-    require<MismatchError>(p.session() == lead.session() && p.wires() == lead.wires() && p.view().n == lead.view().n,
-                           "tensors to concatenate are of different types or parameters");
-    Shape s = p.shape();
-    require<ShapeError>(s.size() == shape.size(), "tensors to concatenate have different numbers of axes");
-    length += s[axis];
-    s[axis] = shape[axis];
-    if (s != shape)
-      throw ShapeError("shapes " + device::to_string(shape) + " and " + device::to_string(p.shape()) +
-                       " do not concatenate");
+    require<MismatchError>(
+        p.session() == parts[0].session() && p.wires() == parts[0].wires() && p.view().n == parts[0].view().n,
+        "tensors to concatenate are of different types or parameters");
+    shapes.push_back(p.shape());
   }
-  shape[axis] = length;
+  const Shape shape = device::concatenate_shapes(shapes, axis);
+  const Tensor& lead = parts.front();
   Tensor out(lead.session(), shape, lead.wires(), lead.view().n);
   std::size_t at = 0;
   for (const Tensor& p : parts) {

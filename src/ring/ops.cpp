@@ -105,20 +105,14 @@ RnsTensor copy(const RnsTensor& a) {
 }
 
 RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis) {
-  require<ShapeError>(!parts.empty(), "nothing to concatenate");
-  Shape shape = parts.front().shape();
-  require<ShapeError>(axis < shape.size(), "no such axis");
-  std::size_t length = 0, components = 0;
+  std::vector<Shape> shapes;
+  std::size_t components = 0;
   for (const RnsTensor& p : parts) {
-    require_alike(parts.front(), p);
-    Shape s = p.shape();
-    require<ShapeError>(s.size() == shape.size(), "tensors to concatenate have different numbers of axes");
-    length += s[axis];
-    s[axis] = shape[axis];
-    if (s != shape) throw ShapeError("shapes " + to_string(shape) + " and " + to_string(p.shape()) + " do not concatenate");
+    if (!shapes.empty()) require_alike(parts.front(), p);
+    shapes.push_back(p.shape());
     components = std::max(components, p.components());
   }
-  shape[axis] = length;
+  const Shape shape = device::concatenate_shapes(shapes, axis);
   const RnsTensor& lead = parts.front();
   const bool secret = std::any_of(parts.begin(), parts.end(), [](const RnsTensor& p) { return p.secret(); });
   RnsTensor out(lead.engine(), shape, components, lead.primes(), lead.domain(), secret ? Secrecy::passing : Secrecy::open);

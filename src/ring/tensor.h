@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/secret.h"
-#include "device/shape.h"
+#include "device/tensor.h"
 #include "ring/engine.h"
 
 namespace heliograph::ring {
@@ -17,7 +17,7 @@ using device::Secrecy;
 using device::Shape;
 using device::to_string;
 
-class RnsTensor {
+class RnsTensor : public device::TensorOf<RnsTensor> {
  public:
   RnsTensor() = default;
   /// Uninitialised storage on the engine's device. What the operations below make of a secret tensor is secret (passing). Throws
@@ -27,38 +27,17 @@ class RnsTensor {
 
   bool empty() const { return engine_ == nullptr; }
   const std::shared_ptr<Engine>& engine() const { return engine_; }
-  Shape shape() const { return device::shape_of(view_); }
-  std::size_t items() const { return view_.items(); }
   std::size_t components() const { return view_.components; }
   const PrimeList& primes() const { return primes_; }
   Domain domain() const { return domain_; }
   bool secret() const { return secret_; }
-  const View& view() const { return view_; }
-  /// Bytes of the residues it shows (a broadcast or slice may share storage).
-  std::size_t bytes() const { return view_.bytes(); }
-  bool dense() const { return device::is_dense(view_); }
   /// Whether another tensor shows the same storage.
   bool shared() const { return view_.memory.use_count() > 1; }
-
-  // Views: no words are moved.
-  RnsTensor with_components(std::size_t first, std::size_t count) const;
+  /// A view of some of its limbs.
   RnsTensor with_limbs(std::size_t first, std::size_t count) const;
-  RnsTensor broadcast_to(const Shape& shape) const;
-  RnsTensor transpose(const std::vector<std::size_t>& order) const;
-  /// start, step and count along one axis
-  RnsTensor slice(std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) const;
-  RnsTensor drop_axis(std::size_t axis, std::size_t index) const;
-  /// A view where the strides allow it, else a copy.
-  RnsTensor reshape(const Shape& shape) const;
-  RnsTensor contiguous() const;
-  /// What it says of itself, of other words: those of a view of its shape.
-  RnsTensor over(const View& view) const { return with_view(view); }
 
  private:
-  RnsTensor with_view(const View& view) const;
-
   std::shared_ptr<Engine> engine_;
-  View view_;
   PrimeList primes_;
   Domain domain_ = Domain::coefficient;
   bool secret_ = false;
@@ -101,6 +80,27 @@ RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const devic
 /// Coefficient domain; see math/conversion.h.
 RnsTensor convert(const RnsTensor& a, const RnsTensor* own, const std::shared_ptr<const device::ConversionConstant>& c,
                   std::shared_ptr<Engine> target, PrimeList primes);
+/// The value of each item of `wide`, an array of values in row-major order broadcast to it. Throws OutOfMemoryError where there
+/// is no room for a result of so many items.
+template <class T>
+std::vector<T> broadcast_values(const std::vector<T>& values, const Shape& values_shape, const RnsTensor& wide) {
+  require<ShapeError>(values.size() == element_count(values_shape), "values and shape do not agree");
+  const Shape shape = wide.shape();
+  wide.engine()->require_host_memory(wide.bytes(), "the result");
+  auto out = wide.engine()->template host_array<T>(wide.items(), "the result");
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::size_t rest = i, from = 0, step = 1;
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      const std::size_t at = rest % shape[axis], added = shape.size() - values_shape.size();
+      rest /= shape[axis];
+      if (axis < added) continue;
+      if (values_shape[axis - added] != 1) from += at * step;
+      step *= values_shape[axis - added];
+    }
+    out[i] = values[from];
+  }
+  return out;
+}
 /// The residues, item by item, component by component, limb by limb. Waits.
 std::vector<std::byte> download(const RnsTensor& a);
 SecretVector<std::byte> download_secret(const RnsTensor& a);

@@ -123,36 +123,10 @@ double NoiseModel::key_switch(const std::vector<double>& log_digits, double log_
   return log_p > 0 ? log2_sum(product, rounding_times_secret(2)) : product;
 }
 
-CanonicalNorm::CanonicalNorm(std::size_t n) : cosine_(n), sine_(n) {
-  for (std::size_t j = 0; j < n; ++j) {
-    const double angle = std::acos(-1.0) * static_cast<double>(j) / static_cast<double>(n);
-    cosine_[j] = std::cos(angle), sine_[j] = std::sin(angle);
-  }
-}
-
 double CanonicalNorm::operator()(const std::vector<double>& b) const {
-  // With z = exp(i pi (4k + 1) / n), z^(n/2) = i: b(z) = sum_(j < n/2) (b_j + i b_(j + n/2)) exp(i pi j / n) exp(2 pi i j k / (n/2)).
-  // The other roots are the conjugates of these.
-  const std::size_t n = b.size(), m = n / 2;
-  const int bits = std::countr_zero(m);
+  const std::size_t m = b.size() / 2;
   std::vector<double> re(m), im(m);
-  for (std::size_t j = 0; j < m; ++j) {
-    const std::size_t to = math::reverse_bits(j, bits);
-    re[to] = b[j] * cosine_[j] - b[j + m] * sine_[j];
-    im[to] = b[j] * sine_[j] + b[j + m] * cosine_[j];
-  }
-  for (std::size_t half = 1; half < m; half *= 2) {
-    const std::size_t step = n / half;  // exp(2 pi i k / (2 half)) = exp(i pi (k n / half) / n)
-    for (std::size_t first = 0; first < m; first += 2 * half) {
-      for (std::size_t k = 0; k < half; ++k) {
-        const std::size_t u = first + k, v = u + half;
-        const double c = cosine_[k * step], s = sine_[k * step];
-        const double x = re[v] * c - im[v] * s, y = re[v] * s + im[v] * c;
-        re[v] = re[u] - x, im[v] = im[u] - y;
-        re[u] += x, im[u] += y;
-      }
-    }
-  }
+  roots_.evaluate(b.data(), re.data(), im.data());
   double largest = 0;
   for (std::size_t k = 0; k < m; ++k) largest = std::max(largest, re[k] * re[k] + im[k] * im[k]);
   return std::sqrt(largest);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "math/roots.h"
 #include "rlwe/parameters.h"
 
 namespace heliograph::rlwe {
@@ -75,11 +76,11 @@ class NoiseModel {
 class CanonicalNorm {
  public:
   /// n a power of two, at least 4.
-  explicit CanonicalNorm(std::size_t n);
+  explicit CanonicalNorm(std::size_t n) : roots_(n) {}
   double operator()(const std::vector<double>& b) const;
 
  private:
-  std::vector<double> cosine_, sine_;  // of pi j / n, j = 0 .. n - 1
+  math::RealRoots roots_;
 };
 
 /// log2 of the largest |[multiplier * x]_Q| over all coefficients; words are `n` residues for each modulus in turn.

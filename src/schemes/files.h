@@ -29,12 +29,7 @@ std::shared_ptr<C> context_of(const io::Container& from, const char* kind, const
                       kind);
   }
   const auto spec = C::spec_from(from.header.object_at("parameters"));
-  ring::check_hash(from, [&](bool named) {
-    if constexpr (requires { hash_of(spec, named); })
-      return hash_of(spec, named);
-    else
-      return hash_of(spec);
-  });
+  ring::check_hash(from, [&](bool named) { return hash_of(spec, named); });
   ring::require_parameters(hash_of(spec), wanted);
   std::shared_ptr<C> context;
   try {

@@ -191,4 +191,26 @@ RingEvaluationKeys<C> read_evaluation_keys(const io::Container& from) {
   return d;
 }
 
+template <class Key>
+using DataOf = std::remove_cvref_t<decltype(std::declval<const Key&>().data())>;
+template <class Data>
+using ContextOf = typename decltype(Data::context)::element_type;
+
+/// A key as its scheme's class has it, whose data is one of the above.
+template <class Key>
+requires requires { typename ContextOf<DataOf<Key>>; }
+Key read(const io::Container& from, const Allowed&, As<Key>) {
+  using Data = DataOf<Key>;
+  using C = ContextOf<Data>;
+  const auto data = [&] {
+    if constexpr (std::derived_from<Data, RingSecretKey<C>>)
+      return read_secret_key<C>(from);
+    else if constexpr (std::derived_from<Data, RingPublicKey<C>>)
+      return read_public_key<C>(from);
+    else
+      return read_evaluation_keys<C>(from);
+  };
+  return Key(std::make_shared<Data>(Data{data()}));
+}
+
 }  // namespace heliograph::schemes

@@ -173,7 +173,7 @@ TEST(TfheRun, StretchesAndRepeatsGiveTheSame) {
   EXPECT_EQ(one.decrypt(make_ciphertext(p.context(), a.data().key, {}, out[0])), bits);
   const auto again =
       run(EvaluationKeys::from_bytes(keys.to_bytes()).data(), gates(), {a.data().tensor, b.data().tensor}, {5});
-  EXPECT_EQ(one.decrypt(make_ciphertext(p.context(), a.data().key, {}, again[0].with_wires(4, 1))), bits);
+  EXPECT_EQ(one.decrypt(make_ciphertext(p.context(), a.data().key, {}, again[0].with_components(4, 1))), bits);
 }
 
 TEST(TfheRun, KeysLeaveTheDeviceAndComeBack) {

@@ -8,26 +8,10 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// The number of each item of `wide`, `values` broadcast to it. Throws OutOfMemoryError where there is no room for a result of
-/// so many items.
+/// The number of each item of `wide`.
 std::vector<std::complex<double>> broadcast_numbers(const Values& values, const RnsTensor& wide) {
-  const Shape shape = wide.shape();
   require<ShapeError>(values.width == 1, "one number for each ciphertext is wanted");
-  require<ShapeError>(values.data.size() == ring::element_count(values.shape), "values and shape do not agree");
-  wide.engine()->require_host_memory(wide.bytes(), "the result");
-  auto out = wide.engine()->host_array<std::complex<double>>(wide.items(), "the result");
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    std::size_t rest = i, from = 0, step = 1;
-    for (std::size_t axis = shape.size(); axis-- > 0;) {
-      const std::size_t at = rest % shape[axis], added = shape.size() - values.shape.size();
-      rest /= shape[axis];
-      if (axis < added) continue;
-      if (values.shape[axis - added] != 1) from += at * step;
-      step *= values.shape[axis - added];
-    }
-    out[i] = values.data[from];
-  }
-  return out;
+  return ring::broadcast_values(values.data, values.shape, wide);
 }
 
 bool uniform(const std::vector<std::complex<double>>& numbers) {

@@ -113,9 +113,6 @@ using schemes::require_same;
 // Files (files.cpp).
 ring::Payload describe(const CiphertextData& x, ring::Words words);
 Ciphertext read(const io::Container& from, const Allowed& allowed, schemes::As<Ciphertext>);
-PublicKey read(const io::Container& from, const Allowed& allowed, schemes::As<PublicKey>);
-EvaluationKeys read(const io::Container& from, const Allowed& allowed, schemes::As<EvaluationKeys>);
-SecretKey read(const io::Container& from, const Allowed& allowed, schemes::As<SecretKey>);
 
 /// Everything but the tensor and what makes an encryption fresh.
 CiphertextData derived(const CiphertextData& a);

@@ -1,117 +1,24 @@
 #include "schemes/ckks/embedding.h"
 
-#include <bit>
-#include <cmath>
-
-#include "math/modulus.h"
-
 namespace heliograph::ckks {
 
-namespace {
-
-using math::i128;
-using math::i64;
-using math::u128;
-using math::u64;
-
-constexpr int kPoint = 62;  // fraction bits
-constexpr i64 kOne = i64{1} << kPoint;
-
-struct Root {
-  i64 cosine, sine;
-};
-
-i64 product(i64 a, i64 b) { return static_cast<i64>((i128{a} * b + (i128{1} << (kPoint - 1))) >> kPoint); }
-
-Root product(const Root& a, const Root& b) {
-  return {product(a.cosine, b.cosine) - product(a.sine, b.sine), product(a.cosine, b.sine) + product(a.sine, b.cosine)};
-}
-
-u64 square_root(u128 x) {
-  u64 root = 0;
-  for (int bit = 63; bit >= 0; --bit) {
-    const u64 next = root | u64{1} << bit;
-    if (u128{next} * next <= x) root = next;
-  }
-  return root;
-}
-
-/// exp(i pi / 2^k), k >= 1, by halving the angle.
-Root halved(int k) {
-  Root r{0, kOne};
-  for (int i = 1; i < k; ++i) {
-    const auto cosine = static_cast<i64>(square_root(static_cast<u128>((i128{kOne} + r.cosine) / 2) << kPoint));
-    r = {cosine, static_cast<i64>((i128{r.sine} << (kPoint - 1)) / cosine)};
-  }
-  return r;
-}
-
-}  // namespace
-
-Embedding::Embedding(std::size_t n) : half_(n / 2), cosine_(n), sine_(n), position_(half_), reversed_(half_) {
-  const int log_n = std::countr_zero(n);
-  std::vector<Root> roots(n, {kOne, 0});
-  for (int bit = 0; bit < log_n; ++bit) {
-    const Root step = halved(log_n - bit);
-    for (std::size_t i = 0, from = std::size_t{1} << bit; i < from; ++i) roots[from + i] = product(roots[i], step);
-  }
-  for (std::size_t j = 0; j < n; ++j) {
-    cosine_[j] = std::ldexp(static_cast<double>(roots[j].cosine), -kPoint);
-    sine_[j] = std::ldexp(static_cast<double>(roots[j].sine), -kPoint);
-  }
-  for (std::size_t s = 0, power = 1; s < half_; ++s, power = power * 5 % (2 * n)) {
+Embedding::Embedding(std::size_t n) : roots_(n), position_(n / 2) {
+  for (std::size_t s = 0, power = 1; s < position_.size(); ++s, power = power * 5 % (2 * n))
     position_[s] = static_cast<std::uint32_t>((power - 1) / 4);
-    reversed_[s] = static_cast<std::uint32_t>(math::reverse_bits(s, log_n - 1));
-  }
 }
-
-// With z = exp(i pi (4k + 1) / N), z^(N/2) = i: p(z) = sum_(j < N/2) (p_j + i p_(j + N/2)) exp(i pi j / N) exp(2 pi i j k / (N/2)).
 
 void Embedding::to_slots(const double* polynomial, double divisor, std::complex<double>* slots) const {
-  const std::size_t m = half_, n = 2 * m;
+  const std::size_t m = position_.size();
   std::vector<double> re(m), im(m);
-  for (std::size_t j = 0; j < m; ++j) {
-    const std::size_t to = reversed_[j];
-    re[to] = polynomial[j] * cosine_[j] - polynomial[j + m] * sine_[j];
-    im[to] = polynomial[j] * sine_[j] + polynomial[j + m] * cosine_[j];
-  }
-  for (std::size_t half = 1; half < m; half *= 2) {
-    const std::size_t step = n / half;  // exp(2 pi i k / (2 half)) = exp(i pi (k n / half) / n)
-    for (std::size_t first = 0; first < m; first += 2 * half) {
-      for (std::size_t k = 0; k < half; ++k) {
-        const std::size_t u = first + k, v = u + half;
-        const double c = cosine_[k * step], s = sine_[k * step];
-        const double x = re[v] * c - im[v] * s, y = re[v] * s + im[v] * c;
-        re[v] = re[u] - x, im[v] = im[u] - y;
-        re[u] += x, im[u] += y;
-      }
-    }
-  }
+  roots_.evaluate(polynomial, re.data(), im.data());
   for (std::size_t s = 0; s < m; ++s) slots[s] = {re[position_[s]] / divisor, im[position_[s]] / divisor};
 }
 
 void Embedding::to_polynomial(const std::complex<double>* slots, double factor, double* polynomial) const {
-  const std::size_t m = half_, n = 2 * m;
+  const std::size_t m = position_.size();
   std::vector<double> re(m), im(m);
   for (std::size_t s = 0; s < m; ++s) re[position_[s]] = slots[s].real(), im[position_[s]] = slots[s].imag();
-  for (std::size_t half = m / 2; half >= 1; half /= 2) {
-    const std::size_t step = n / half;
-    for (std::size_t first = 0; first < m; first += 2 * half) {
-      for (std::size_t k = 0; k < half; ++k) {
-        const std::size_t u = first + k, v = u + half;
-        const double c = cosine_[k * step], s = sine_[k * step];
-        const double x = re[u] - re[v], y = im[u] - im[v];
-        re[u] += re[v], im[u] += im[v];
-        re[v] = x * c + y * s, im[v] = y * c - x * s;
-      }
-    }
-  }
-  const double each = factor / static_cast<double>(m);  // m is a power of two: one rounding in all
-  for (std::size_t j = 0; j < m; ++j) {
-    const double x = re[reversed_[j]], y = im[reversed_[j]];
-    polynomial[j] = (x * cosine_[j] + y * sine_[j]) * each;
-    polynomial[j + m] = (y * cosine_[j] - x * sine_[j]) * each;
-  }
+  roots_.interpolate(re.data(), im.data(), factor, polynomial);
 }
 
 }  // namespace heliograph::ckks

@@ -50,6 +50,23 @@ void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest) {
   s.special = math::largest_primes(std::min(bits, longest), size, 2 * s.n, s.chain);
 }
 
+void add_levels(Spec& s, std::size_t levels, int longest) {
+  const std::size_t bases = s.chain.size();
+  const double fresh = fresh_scale(s.log_scale);
+  double scale = fresh;
+  std::vector<u64> upper, taken = s.chain;  // the top level's first
+  for (std::size_t level = levels; level > 1; --level) {
+    upper.push_back(nearest_prime(scale * scale / fresh, s.n, longest, taken));
+    taken.push_back(upper.back());
+    scale = scale * scale / static_cast<double>(upper.back());
+  }
+  s.chain.insert(s.chain.end(), upper.rbegin(), upper.rend());
+  for (std::size_t level = 1; level <= levels; ++level) {
+    s.levels.emplace_back();
+    for (std::size_t p = 0; p < level - 1 + bases; ++p) s.levels.back().push_back(static_cast<std::uint16_t>(p));
+  }
+}
+
 namespace {
 
 Spec spec_of_long_words(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count) {
@@ -59,21 +76,8 @@ Spec spec_of_long_words(std::size_t n, std::size_t levels, double log_scale, int
   Spec s{.n = n, .log_scale = log_scale};
   const std::size_t bases = base_bits > kLongest64 ? 2 : 1;
   s.chain = math::largest_primes(bases == 1 ? base_bits : std::max((base_bits + 1) / 2, 31), bases, 2 * n);
-  const double fresh = fresh_scale(log_scale);
-  double scale = fresh;
-  std::vector<u64> upper, taken = s.chain;  // the top level's first
-  for (std::size_t level = levels; level > 1; --level) {
-    upper.push_back(nearest_prime(scale * scale / fresh, n, kLongest64, taken));
-    taken.push_back(upper.back());
-    scale = scale * scale / static_cast<double>(upper.back());
-  }
-  s.chain.insert(s.chain.end(), upper.rbegin(), upper.rend());
-  if (bases > 1) {
-    for (std::size_t level = 1; level <= levels; ++level) {
-      s.levels.emplace_back();
-      for (std::size_t p = 0; p < level - 1 + bases; ++p) s.levels.back().push_back(static_cast<std::uint16_t>(p));
-    }
-  }
+  add_levels(s, levels, kLongest64);
+  if (bases == 1) s.levels.clear();  // a prime a level goes without saying
   finish_gadget(s, special_count, special_count, kLongest64);
   return s;
 }

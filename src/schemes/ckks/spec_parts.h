@@ -9,6 +9,9 @@ namespace heliograph::ckks {
 std::uint64_t nearest_prime(double target, std::size_t n, int bits, const std::vector<std::uint64_t>& taken);
 /// Edition w32's chain, levels, digits and special primes.
 Spec spec_of_short_words(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count);
+/// Levels above the lowest, whose primes the chain has so far: a prime below 2^longest for each, so that scales stay near the
+/// fresh one.
+void add_levels(Spec& s, std::size_t levels, int longest);
 /// Digits of `size` chain primes, the first of `first`; and special primes below 2^longest so that one key switch adds no
 /// more than its rounding does, where they can be so long.
 void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest);

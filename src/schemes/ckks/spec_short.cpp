@@ -23,19 +23,7 @@ Spec spec_of_single_primes(std::size_t n, std::size_t levels, double log_scale, 
   const auto bases = static_cast<std::size_t>((base_bits + kLongest - 1) / kLongest);
   const int each = (base_bits + static_cast<int>(bases) - 1) / static_cast<int>(bases);
   s.chain = math::largest_primes(std::clamp(each, 25, kLongest), bases, 2 * n);
-  const double fresh = fresh_scale(log_scale);
-  double scale = fresh;
-  std::vector<u64> upper, taken = s.chain;  // the top level's first
-  for (std::size_t level = levels; level > 1; --level) {
-    upper.push_back(nearest_prime(scale * scale / fresh, n, kLongest, taken));
-    taken.push_back(upper.back());
-    scale = scale * scale / static_cast<double>(upper.back());
-  }
-  s.chain.insert(s.chain.end(), upper.rbegin(), upper.rend());
-  for (std::size_t level = 1; level <= levels; ++level) {
-    s.levels.emplace_back();
-    for (std::size_t p = 0; p < level - 1 + bases; ++p) s.levels.back().push_back(static_cast<std::uint16_t>(p));
-  }
+  add_levels(s, levels, kLongest);
   return s;
 }
 

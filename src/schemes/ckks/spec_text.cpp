@@ -4,39 +4,22 @@
 #include <bit>
 #include <cmath>
 
-#include "io/sha256.h"
-
 namespace heliograph::ckks {
 
 io::Json to_json(const Spec& s) {
-  io::Json levels = io::Json::array();
-  for (const auto& level : s.levels) levels.push_back(io::Json::array_of(level));
-  return io::Json::object({{"scheme", "ckks"},
-                           {"name", s.name},
-                           {"edition", s.edition},
-                           {"n", s.n},
-                           {"chain", io::Json::array_of(s.chain)},
-                           {"special", io::Json::array_of(s.special)},
-                           {"digits", io::Json::array_of(s.digits)},
-                           {"levels", levels},
-                           {"log_scale", s.log_scale},
-                           {"slots", s.slots},
-                           {"insecure", s.insecure}});
+  io::Json json = schemes::ring_json(s, "ckks");
+  json["levels"] = io::Json::array();
+  for (const auto& level : s.levels) json["levels"].push_back(io::Json::array_of(level));
+  json["log_scale"] = s.log_scale;
+  return json;
 }
 
 Spec spec_from_json(const io::Json& j) {
-  constexpr std::uint64_t word = std::uint64_t{1} << 60;
   j.require_only(
       {"scheme", "name", "edition", "n", "chain", "special", "digits", "levels", "log_scale", "slots", "insecure"},
       "parameters");
   if (j.string_at("scheme", 16) != "ckks") throw DamagedFileError("the parameters are not CKKS's");
-  Spec s;
-  s.name = j.string_at("name", 64);
-  s.edition = j.string_at("edition", 8);
-  s.n = j.unsigned_at("n", 1 << 17);
-  s.chain = j.unsigned_array_at("chain", 128, word);
-  s.special = j.unsigned_array_at("special", 128, word);
-  for (std::uint64_t d : j.unsigned_array_at("digits", 128, 128)) s.digits.push_back(d);
+  Spec s = schemes::ring_from_json<Spec>(j);
   for (const io::Json& level : j.array_at("levels", 128)) {
     std::vector<std::uint16_t> primes;
     for (const io::Json& p : level.as_array("a level", 128))
@@ -44,17 +27,7 @@ Spec spec_from_json(const io::Json& j) {
     s.levels.push_back(std::move(primes));
   }
   s.log_scale = j.double_at("log_scale");
-  s.slots = j.unsigned_at("slots", 1 << 17);
-  s.insecure = j.bool_at("insecure");
   return s;
-}
-
-std::string text_of(const Spec& spec) { return to_json(spec).dump(); }
-
-std::string hash_of(const Spec& spec, bool named) {
-  Spec numbers = spec;
-  if (!named) numbers.name.clear();
-  return io::to_hex(io::sha256(text_of(numbers)));
 }
 
 std::string short_text(const Spec& s) {

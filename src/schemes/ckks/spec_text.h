@@ -2,16 +2,14 @@
 #pragma once
 
 #include "heliograph/ckks.h"
-#include "io/json.h"
+#include "schemes/spec_text.h"
 
 namespace heliograph::ckks {
 
 io::Json to_json(const Spec& spec);
 /// Throws DamagedFileError for fields that are missing, of a wrong type or beyond bounds.
 Spec spec_from_json(const io::Json& json);
-std::string text_of(const Spec& spec);
-/// SHA-256 of the numbers; `named`: of the name too, as files of format 1 may have it.
-std::string hash_of(const Spec& spec, bool named = false);
+using schemes::hash_of;
 /// "n16-l24 (N=2^16, 24 levels, w64)"
 std::string short_text(const Spec& spec);
 

@@ -96,9 +96,6 @@ using schemes::require_same;
 // Files (files.cpp).
 ring::Payload describe(const CiphertextData& x, ring::Words words);
 Ciphertext read(const io::Container& from, const Allowed& allowed, schemes::As<Ciphertext>);
-PublicKey read(const io::Container& from, const Allowed& allowed, schemes::As<PublicKey>);
-EvaluationKeys read(const io::Container& from, const Allowed& allowed, schemes::As<EvaluationKeys>);
-SecretKey read(const io::Container& from, const Allowed& allowed, schemes::As<SecretKey>);
 
 /// Throws MismatchError unless two ciphertexts hold the same plaintext moduli.
 void require_same_moduli(const CiphertextData& a, const CiphertextData& b);

@@ -108,16 +108,4 @@ Ciphertext read(const io::Container& k, const Allowed& allowed, schemes::As<Ciph
   return finish(std::move(x));
 }
 
-PublicKey read(const io::Container& k, const Allowed&, schemes::As<PublicKey>) {
-  return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{schemes::read_public_key<Context>(k)}));
-}
-
-EvaluationKeys read(const io::Container& k, const Allowed&, schemes::As<EvaluationKeys>) {
-  return EvaluationKeys(std::make_shared<EvaluationKeysData>(EvaluationKeysData{schemes::read_evaluation_keys<Context>(k)}));
-}
-
-SecretKey read(const io::Container& k, const Allowed&, schemes::As<SecretKey>) {
-  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{schemes::read_secret_key<Context>(k)}));
-}
-
 }  // namespace heliograph::exact

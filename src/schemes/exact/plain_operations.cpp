@@ -36,25 +36,10 @@ Ciphertext add_encoded(const Ciphertext& x, const Plaintext& y, bool negative) {
 /// The scalar centred modulo t.
 std::int64_t centered_scalar(std::int64_t v, u64 t) { return math::centered(math::signed_mod(v, t), t); }
 
-/// The integer of each item of `wide`, `values` broadcast to it. Throws OutOfMemoryError where there is no room for a result of
-/// so many items.
+/// The integer of each item of `wide`.
 std::vector<std::int64_t> broadcast_integers(const Values& values, const RnsTensor& wide) {
   require<ShapeError>(values.width == 1, "one integer for each ciphertext is wanted");
-  const Shape shape = wide.shape();
-  wide.engine()->require_host_memory(wide.bytes(), "the result");
-  auto out = wide.engine()->host_array<std::int64_t>(wide.items(), "the result");
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    std::size_t rest = i, from = 0, step = 1;
-    for (std::size_t axis = shape.size(); axis-- > 0;) {
-      const std::size_t at = rest % shape[axis], added = shape.size() - values.shape.size();
-      rest /= shape[axis];
-      if (axis < added) continue;
-      if (values.shape[axis - added] != 1) from += at * step;
-      step *= values.shape[axis - added];
-    }
-    out[i] = values.data[from];
-  }
-  return out;
+  return ring::broadcast_values(values.data, values.shape, wide);
 }
 
 }  // namespace

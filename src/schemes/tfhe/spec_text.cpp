@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "io/sha256.h"
-
 namespace heliograph::tfhe {
 
 namespace {
@@ -54,14 +52,6 @@ Spec spec_from_json(const io::Json& j) {
   s.group = small("group"), s.message_bits = small("message_bits"), s.carry_bits = small("carry_bits");
   s.norm = small("norm"), s.insecure = j.bool_at("insecure");
   return s;
-}
-
-std::string text_of(const Spec& spec) { return to_json(spec).dump(); }
-
-std::string hash_of(const Spec& spec) {
-  Spec numbers = spec;
-  numbers.name.clear();
-  return io::to_hex(io::sha256(text_of(numbers)));
 }
 
 std::string short_text(const Spec& s) {

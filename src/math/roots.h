@@ -1,0 +1,25 @@
+// Real polynomials at the roots of X^n + 1. The same bits on every machine: integers make the roots, and the sums have one order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace heliograph::math {
+
+class RealRoots {
+ public:
+  /// n a power of two, at least 4.
+  explicit RealRoots(std::size_t n);
+
+  /// Value k of n/2 is the one at exp(i pi (4k + 1) / n); at the other roots are their conjugates.
+  void evaluate(const double* polynomial, double* re, double* im) const;
+  /// Back, times `factor`. What it is given is used up.
+  void interpolate(double* re, double* im, double factor, double* polynomial) const;
+
+ private:
+  std::vector<double> cosine_, sine_;    // of pi j / n, j = 0 .. n - 1
+  std::vector<std::uint32_t> reversed_;  // the bits of 0 .. n/2 - 1
+};
+
+}  // namespace heliograph::math
