@@ -71,6 +71,23 @@ inline Progress progress_of(const nb::object& callback) {
   };
 }
 
+namespace details {
+template <class R, class... A, std::size_t... I>
+auto with_progress(R (*f)(A...), std::index_sequence<I...>) {
+  return [f](std::tuple_element_t<I, std::tuple<A...>>... given, const nb::object& progress) {
+    const Progress p = progress_of(progress);
+    const Released released;
+    return f(given..., p);
+  };
+}
+}  // namespace details
+
+/// A function whose last argument is a Progress, as Python calls it: with a callable or None there, while others have the GIL.
+template <class R, class... A>
+auto with_progress(R (*f)(A...)) {
+  return details::with_progress(f, std::make_index_sequence<sizeof...(A) - 1>());
+}
+
 inline exact::Packing packing_of(const std::string& name) {
   if (name == "slots") return exact::Packing::slots;
   if (name == "coefficients") return exact::Packing::coefficients;

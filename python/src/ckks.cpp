@@ -196,76 +196,27 @@ void bind_arithmetic(nb::module_& m) {
       "a"_a, "values"_a, "scale"_a = 0.0);
   m.def("ckks_multiply_i", &ckks::multiply_i, Unlocked());
   m.def("ckks_lower", &ckks::lower, "a"_a, "level"_a, Unlocked());
-  m.def(
-      "ckks_rescale",
-      [](const Ciphertext& a, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return ckks::rescale(a, p);
-      },
-      "a"_a, "progress"_a = nb::none());
-}
-
-using KeyedOperation = Ciphertext (*)(const Ciphertext&, const EvaluationKeys&, const Progress&);
-
-void bind_keyed(nb::module_& m, const char* name, KeyedOperation operation) {
-  m.def(
-      name,
-      [operation](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return operation(a, keys, p);
-      },
-      "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_rescale", with_progress(&ckks::rescale), "a"_a, "progress"_a = nb::none());
 }
 
 void bind_key_switches(nb::module_& m) {
-  bind_keyed(m, "ckks_relinearize", &ckks::relinearize);
-  bind_keyed(m, "ckks_relinearize_rescale", &ckks::relinearize_rescale);
-  bind_keyed(m, "ckks_conjugate", &ckks::conjugate);
-  m.def(
-      "ckks_multiply_rescale",
-      [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys& keys, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return ckks::multiply_rescale(a, b, keys, p);
-      },
-      "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
-  m.def(
-      "ckks_rotate",
-      [](const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
-         const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return ckks::rotate(a, steps, keys, p);
-      },
-      "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
-  m.def(
-      "ckks_sum_slots",
-      [](const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return ckks::sum_slots(a, count, keys, p);
-      },
-      "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_relinearize", with_progress(&ckks::relinearize), "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_relinearize_rescale", with_progress(&ckks::relinearize_rescale), "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_conjugate", with_progress(&ckks::conjugate), "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_multiply_rescale", with_progress(&ckks::multiply_rescale), "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_rotate", with_progress(&ckks::rotate), "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_sum_slots", with_progress(&ckks::sum_slots), "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
 }
 
 template <class Other>
-void bind_inner_product(nb::module_& m, const char* name) {
-  m.def(
-      name,
-      [](const Ciphertext& a, const Other& b, std::size_t axis, std::size_t count, const EvaluationKeys& keys,
-         const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return ckks::inner_product(a, b, axis, count, keys, p);
-      },
-      "a"_a, "b"_a, "axis"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
-}
+using InnerProduct = Ciphertext(const Ciphertext&, const Other&, std::size_t, std::size_t, const EvaluationKeys&,
+                                const Progress&);
 
 void bind_circuits(nb::module_& m) {
-  bind_inner_product<Ciphertext>(m, "ckks_inner_product");
-  bind_inner_product<Plaintext>(m, "ckks_inner_product_plain");
+  m.def("ckks_inner_product", with_progress(static_cast<InnerProduct<Ciphertext>*>(&ckks::inner_product)), "a"_a, "b"_a,
+        "axis"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_inner_product_plain", with_progress(static_cast<InnerProduct<Plaintext>*>(&ckks::inner_product)), "a"_a, "b"_a,
+        "axis"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_sum", &ckks::sum, "a"_a, "axis"_a, Unlocked());
   m.def(
       "ckks_evaluate_polynomial",
@@ -296,23 +247,7 @@ void bind_circuits(nb::module_& m) {
         return LinearTransform(p, all, size, level, baby, width);
       },
       "parameters"_a, "numbers"_a, "diagonals"_a, "size"_a, "level"_a, "baby"_a, "width"_a);
-  m.def(
-      "ckks_apply",
-      [](const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return ckks::apply(transform, a, keys, p);
-      },
-      "transform"_a, "a"_a, "keys"_a, "progress"_a = nb::none());
-}
-
-void bind_shapes(nb::module_& m) {
-  m.def("ckks_reshape", &ckks::reshape, Unlocked());
-  m.def("ckks_transpose", &ckks::transpose, Unlocked());
-  m.def("ckks_slice", &ckks::slice, Unlocked());
-  m.def("ckks_index", &ckks::index, Unlocked());
-  m.def("ckks_broadcast_to", &ckks::broadcast_to, Unlocked());
-  m.def("ckks_concatenate", &ckks::concatenate, Unlocked());
+  m.def("ckks_apply", with_progress(&ckks::apply), "transform"_a, "a"_a, "keys"_a, "progress"_a = nb::none());
 }
 
 }  // namespace
@@ -325,5 +260,5 @@ void bind_ckks(nb::module_& m) {
   bind_arithmetic(m);
   bind_key_switches(m);
   bind_circuits(m);
-  bind_shapes(m);
+  bind_shapes_of<Ciphertext>(m, kNames);
 }

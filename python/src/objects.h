@@ -73,6 +73,30 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
   return c;
 }
 
+/// The same ciphertexts otherwise arranged.
+template <class T>
+void bind_shapes_of(nb::module_& m, const Names& names) {
+  m.def(
+      names.call("reshape").c_str(), [](const T& a, const Shape& shape) { return reshape(a, shape); }, Unlocked());
+  m.def(
+      names.call("transpose").c_str(), [](const T& a, const std::vector<std::size_t>& order) { return transpose(a, order); },
+      Unlocked());
+  m.def(
+      names.call("slice").c_str(),
+      [](const T& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) {
+        return slice(a, axis, start, step, count);
+      },
+      Unlocked());
+  m.def(
+      names.call("index").c_str(),
+      [](const T& a, std::size_t axis, std::size_t position) { return index(a, axis, position); }, Unlocked());
+  m.def(
+      names.call("broadcast_to").c_str(), [](const T& a, const Shape& shape) { return broadcast_to(a, shape); }, Unlocked());
+  m.def(
+      names.call("concatenate").c_str(),
+      [](const std::vector<T>& parts, std::size_t axis) { return concatenate(parts, axis); }, Unlocked());
+}
+
 /// A key that others may have, with KIND_from_bytes and load_KIND.
 template <class K>
 nb::class_<K> bind_open_key(nb::module_& m, const Names& names, const char* name, const std::string& kind) {

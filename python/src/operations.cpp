@@ -1,6 +1,7 @@
 // Operations on ciphertext tensors: one call each, without the GIL.
 #include "arrays.h"
 #include "bindings.h"
+#include "objects.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -11,6 +12,16 @@ using exact::EvaluationKeys;
 
 namespace {
 
+using Product = Ciphertext(const Ciphertext&, const Ciphertext&, const EvaluationKeys*, const Progress&);
+
+auto with_integers(Ciphertext (*f)(const Ciphertext&, const exact::Values&)) {
+  return [f](const Ciphertext& a, const Integers& v) {
+    const exact::Values values = values_of(v);
+    const Released released;
+    return f(a, values);
+  };
+}
+
 void bind_arithmetic(nb::module_& m) {
   m.def("add", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&exact::add), Unlocked());
   m.def("subtract", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&exact::subtract), Unlocked());
@@ -19,63 +30,17 @@ void bind_arithmetic(nb::module_& m) {
   m.def("subtract_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::subtract), Unlocked());
   m.def("multiply_plain", nb::overload_cast<const Ciphertext&, const exact::Plaintext&>(&exact::multiply), Unlocked());
   // Integers come with a last axis of one value.
-  m.def("add_integers", [](const Ciphertext& a, const Integers& v) {
-    const exact::Values values = values_of(v);
-    const Released released;
-    return exact::add_integers(a, values);
-  });
-  m.def("subtract_integers", [](const Ciphertext& a, const Integers& v) {
-    const exact::Values values = values_of(v);
-    nb::gil_scoped_release release;
-    return exact::subtract_integers(a, values);
-  });
-  m.def("multiply_integers", [](const Ciphertext& a, const Integers& v) {
-    const exact::Values values = values_of(v);
-    const Released released;
-    return exact::multiply_integers(a, values);
-  });
-  m.def(
-      "multiply",
-      [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return exact::multiply(a, b, keys, p);
-      },
-      "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
-  m.def(
-      "multiply_switched",
-      [](const Ciphertext& a, const Ciphertext& b, const EvaluationKeys* keys, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return exact::multiply_switched(a, b, keys, p);
-      },
-      "a"_a, "b"_a, "keys"_a.none(), "progress"_a = nb::none());
+  m.def("add_integers", with_integers(&exact::add_integers));
+  m.def("subtract_integers", with_integers(&exact::subtract_integers));
+  m.def("multiply_integers", with_integers(&exact::multiply_integers));
+  m.def("multiply", with_progress(static_cast<Product*>(&exact::multiply)), "a"_a, "b"_a, "keys"_a.none(),
+        "progress"_a = nb::none());
+  m.def("multiply_switched", with_progress(&exact::multiply_switched), "a"_a, "b"_a, "keys"_a.none(),
+        "progress"_a = nb::none());
   m.def("product_level", &exact::product_level, "a"_a, "b"_a);
-  m.def(
-      "relinearize",
-      [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return exact::relinearize(a, keys, p);
-      },
-      "a"_a, "keys"_a, "progress"_a = nb::none());
-  m.def(
-      "rotate_rows",
-      [](const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
-         const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return exact::rotate_rows(a, steps, keys, p);
-      },
-      "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
-  m.def(
-      "rotate_columns",
-      [](const Ciphertext& a, const EvaluationKeys& keys, const nb::object& progress) {
-        const Progress p = progress_of(progress);
-        const Released released;
-        return exact::rotate_columns(a, keys, p);
-      },
-      "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("relinearize", with_progress(&exact::relinearize), "a"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("rotate_rows", with_progress(&exact::rotate_rows), "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("rotate_columns", with_progress(&exact::rotate_columns), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("switch_level", &exact::switch_level, "a"_a, "level"_a, Unlocked());
 }
 
@@ -124,19 +89,10 @@ void bind_linear(nb::module_& m) {
   m.def("join_moduli", &exact::join_moduli, "parts"_a, Unlocked());
 }
 
-void bind_shapes(nb::module_& m) {
-  m.def("reshape", &exact::reshape, Unlocked());
-  m.def("transpose", &exact::transpose, Unlocked());
-  m.def("slice", &exact::slice, Unlocked());
-  m.def("index", &exact::index, Unlocked());
-  m.def("broadcast_to", &exact::broadcast_to, Unlocked());
-  m.def("concatenate", &exact::concatenate, Unlocked());
-}
-
 }  // namespace
 
 void bind_operations(nb::module_& m) {
   bind_arithmetic(m);
   bind_linear(m);
-  bind_shapes(m);
+  bind_shapes_of<Ciphertext>(m, Names{"", ""});
 }

@@ -198,15 +198,6 @@ void bind_computing(nb::module_& m) {
       "keys"_a, "a"_a, "b"_a, "algorithm"_a = "", "variant"_a = "", "goal"_a = "", "progress"_a = nb::none());
 }
 
-void bind_shapes(nb::module_& m) {
-  m.def("tfhe_reshape", &tfhe::reshape, Unlocked());
-  m.def("tfhe_transpose", &tfhe::transpose, Unlocked());
-  m.def("tfhe_slice", &tfhe::slice, Unlocked());
-  m.def("tfhe_index", &tfhe::index, Unlocked());
-  m.def("tfhe_broadcast_to", &tfhe::broadcast_to, Unlocked());
-  m.def("tfhe_concatenate", &tfhe::concatenate, Unlocked());
-}
-
 }  // namespace
 
 void bind_tfhe(nb::module_& m) {
@@ -215,5 +206,5 @@ void bind_tfhe(nb::module_& m) {
   bind_ciphertext(m);
   bind_keys(m);
   bind_computing(m);
-  bind_shapes(m);
+  bind_shapes_of<Ciphertext>(m, kNames);
 }

@@ -173,8 +173,10 @@ Program::Times Program::times() const {
   times.floor = std::max(seconds(bytes, rates.bytes),
                          seconds(all.butterflies, rates.butterflies) + seconds(all.products - all.butterflies, rates.sums));
   if (rates.transforms == 0) return times;
-  for (const Step& step : parts_.steps)
-    times.predicted += std::max(seconds(step.bytes, rates.bytes), seconds(step.work.products, rates.transforms));
+  for (const Step& step : parts_.steps) {
+    const double rate = std::holds_alternative<device::Product>(step.call) ? rates.sums : rates.transforms;
+    times.predicted += std::max(seconds(step.bytes, rates.bytes), seconds(step.work.products, rate));
+  }
   times.predicted = std::max(times.predicted, times.floor);
   return times;
 }

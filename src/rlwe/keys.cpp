@@ -326,11 +326,9 @@ namespace {
 void encrypt_zero_divided(const PublicKey& key, const Key256& secret_seed, math::u32 first_item, const RnsTensor& out) {
   Context& c = *key.context;
   ring::Engine& e = *c.engine();
-  const auto level = [&] {
-    std::size_t l = c.top_level();
-    while (l > 1 && !(c.chain(l) == out.primes())) --l;
-    return l;
-  }();
+  std::size_t level = c.top_level();
+  while (level > 0 && !(c.chain(level) == out.primes())) --level;
+  require<InternalError>(level > 0, "an encryption has the primes of a level");
   const auto plan = device::division_of(c.ntt_switch_plan(level, level));
   const PrimeList& extended = plan->primes;
   const RnsTensor u = ring::to_domain(

@@ -105,6 +105,14 @@ OTHERS: dict[str, tuple[Attempt, type[Exception], str]] = {
         hg.SecurityError,
         "insecure",
     ),
+    "numbers that often err": (
+        lambda p: hg.tfhe.parameters(
+            **{"n": 920, "k": 1, "degree": 2048, "lwe_noise": ("tuniform", 45), "glwe_noise": ("tuniform", 17)},
+            **{"bootstrap": (23, 1), "switch": (4, 4), "message_bits": 2, "carry_bits": 2, "norm": 5000},
+        ),
+        hg.ParameterError,
+        "errs with 2\\^-[0-9]+, and 2\\^-64 is allowed.*log2_failure",
+    ),
     "too few numbers": (
         lambda p: hg.tfhe.parameters(n=32, degree=512, message_bits=0, insecure=True),
         hg.ParameterError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from heliograph import _core, _parameters
-from heliograph._arrays import count_of, described, flag, printable, readable_bytes, set_name, whole_numbers
+from heliograph._arrays import count_of, described, flag, printable, readable_bytes, real, set_name, whole_numbers
 from heliograph.tfhe.dtypes import name_of
 from heliograph.tfhe.scheme import TFHE
 
@@ -181,6 +181,7 @@ def parameters(
     carry_bits: int | None = None,
     norm: int | None = None,
     group: int | None = None,
+    log2_failure: float = -64,
     insecure: bool = False,
 ) -> Parameters:
     """A TFHE parameter set, in one of two ways.
@@ -190,7 +191,8 @@ def parameters(
       of the GLWE key; `lwe_noise` and `glwe_noise`, ``("tuniform", b)`` in units of 2^-64 turns or ``("gaussian", log2 of the
       deviation in turns)``; `bootstrap` and `switch`, gadgets ``(log_base, length)``; `message_bits` and `carry_bits` of a digit
       (both 0: a ciphertext for each bit); `norm`, the largest sum of squared weights that a bootstrap's input may have. `group`:
-      key bits for each step of a blind rotation.
+      key bits for each step of a blind rotation. `log2_failure`: a set whose bootstraps err more often, at their noisiest, is
+      refused.
 
     Raises ParameterError, which lists all numbers that are missing, for what cannot be; SecurityError below 128 bits without
     ``insecure=True``.
@@ -237,7 +239,14 @@ def parameters(
             setattr(spec, f"{key}_levels", length)
         else:
             setattr(spec, key, _small(value, key))
-    return Parameters(_core.TfheParameters(spec))
+    limit = real(log2_failure, "log2_failure")
+    made = Parameters(_core.TfheParameters(spec))
+    if not made.log2_failure <= limit:
+        raise _core.ParameterError(
+            f"a bootstrap of this set errs with 2^{made.log2_failure:.0f}, and 2^{limit:g} is allowed: less noise, longer"
+            " gadgets or a smaller norm make it rarer, log2_failure= allows more"
+        )
+    return made
 
 
 def named() -> list[str]:

@@ -3,9 +3,9 @@
 #include "backend/cpu/loops/avx2_draws.h"
 #include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/fp64.h"
+#include "backend/cpu/loops/limb_loops.h"
 #include "backend/cpu/loops/mul32.h"
 #include "backend/cpu/loops/scalar_loops.h"
-#include "backend/cpu/loops/vector_ops.h"
 
 namespace heliograph::backend::cpu {
 
@@ -29,8 +29,8 @@ constexpr LimbOps below60_ops(LimbOps ops) {
 }  // namespace
 
 const InstructionSet& avx2_instructions() {
-  static constexpr LimbOps below30 = with_draws<u32>(vector_ops<Mul32<Lanes32x8>, Mul32<Lanes32x8>>("AVX2"));
-  static constexpr LimbOps below50 = with_draws<u64>(vector_ops<Fp64, Fp64Words>("AVX2 FP64"));
+  static constexpr LimbOps below30 = with_draws<u32>(limb_loops<Mul32<Lanes32x8>, Mul32<Lanes32x8>>("AVX2"));
+  static constexpr LimbOps below50 = with_draws<u64>(limb_loops<Fp64, Fp64Words>("AVX2 FP64"));
   static const LimbOps below60 = below60_ops(*scalar_instructions().limb[1][2]);
   static const InstructionSet set = [] {
     InstructionSet l = scalar_instructions();

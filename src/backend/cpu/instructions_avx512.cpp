@@ -4,8 +4,8 @@
 #include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/ifma.h"
 #include "backend/cpu/loops/ifma_loops.h"
+#include "backend/cpu/loops/limb_loops.h"
 #include "backend/cpu/loops/scalar_loops.h"
-#include "backend/cpu/loops/vector_ops.h"
 
 namespace heliograph::backend::cpu {
 
@@ -30,7 +30,7 @@ constexpr LimbOps with_draws(LimbOps ops) {
 }  // namespace
 
 const InstructionSet& avx512_instructions() {
-  static constexpr LimbOps below50 = with_draws(vector_ops<Ifma, Ifma>("AVX-512 IFMA"));
+  static constexpr LimbOps below50 = with_draws(limb_loops<Ifma, Ifma>("AVX-512 IFMA"));
   static const LimbOps below60 = below60_ops(*scalar_instructions().limb[1][2]);
   static const InstructionSet set = [] {
     InstructionSet l = scalar_instructions();

@@ -2,8 +2,8 @@
 #include "backend/cpu/limb_ops.h"
 #include "backend/cpu/loops/avx512_draws.h"
 #include "backend/cpu/loops/ifma_loops.h"
+#include "backend/cpu/loops/limb_loops.h"
 #include "backend/cpu/loops/mul32.h"
-#include "backend/cpu/loops/vector_ops.h"
 
 namespace heliograph::backend::cpu {
 
@@ -19,7 +19,7 @@ constexpr LimbOps with_draws(LimbOps ops) {
 }  // namespace
 
 const LimbOps& avx512_below30() {
-  static constexpr LimbOps ops = with_draws(vector_ops<Mul32<Lanes32x16>, Mul32<Lanes32x16>>("AVX-512"));
+  static constexpr LimbOps ops = with_draws(limb_loops<Mul32<Lanes32x16>, Mul32<Lanes32x16>>("AVX-512"));
   return ops;
 }
 

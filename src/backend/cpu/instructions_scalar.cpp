@@ -1,8 +1,7 @@
 // Loops without vector instructions: any 64-bit processor, any modulus below 2^60.
 #include "backend/cpu/loops/ceiling.h"
-#include "backend/cpu/loops/ntt_network.h"
+#include "backend/cpu/loops/limb_loops.h"
 #include "backend/cpu/loops/scalar_loops.h"
-#include "backend/cpu/loops/word_loops.h"
 
 namespace heliograph::backend::cpu {
 
@@ -17,26 +16,10 @@ struct Tiny : Scalar<Word> {
 
 template <class Word, class A>
 constexpr LimbOps limb_ops() {
-  using L = WordLoops<A>;
-  return {.name = "scalar",
-          .least_degree = Network<A>::kBlock,
-          .table_bytes = Network<A>::table_bytes,
-          .fill_forward = Network<A>::fill,
-          .fill_inverse = Network<A>::fill,
-          .forward = network_forward<A>,
-          .inverse = network_inverse<A>,
-          .add = L::add,
-          .sub = L::sub,
-          .neg = L::neg,
-          .mul = L::mul,
-          .mul_constant = L::mul_constant,
-          .add_constant = L::add_constant,
-          .dot = L::dot,
-          .scaled_sum = L::scaled_sum,
-          .permute = L::permute,
-          .permute_eights = nullptr,
-          .uniform = scalar_uniform<Word>,
-          .spread = scalar_spread<Word>};
+  LimbOps ops = limb_loops<A, A>("scalar");
+  ops.uniform = scalar_uniform<Word>;
+  ops.spread = scalar_spread<Word>;
+  return ops;
 }
 
 template <class Word>

@@ -111,51 +111,50 @@ void CpuKernels::run(Queue&, const Permute& c) {
 
 // ---- products
 
-void CpuKernels::run(Queue&, const InnerProduct& call) {
-  constexpr std::size_t kBlock = 512, kDigits = 64;
+template <class C, class F>
+void CpuKernels::each_block(const C& call, F&& f) {
+  constexpr std::size_t kBlock = 512;
   const CpuRing& r = own(*call.ring);
   each_stretch(call.out.with_components(0, 1), [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(call.primes[p.limb]);
-    const std::size_t word = call.out.word_size();
-    for (std::size_t start = first; start < first + count; start += kBlock) {
-      const std::size_t length = std::min(kBlock, first + count - start);
-      for (std::size_t c = 0; c < call.out.components; ++c) {
-        void* const sum = address(call.out, p.item, c, p.limb) + start * word;
-        for (std::size_t j = 0; j < call.digits.components; j += kDigits) {
-          const std::size_t terms = std::min(kDigits, call.digits.components - j);
-          const void* x[kDigits];
-          const void* y[kDigits];
-          for (std::size_t k = 0; k < terms; ++k) {
-            x[k] = address(call.digits, p.item, j + k, p.limb) + start * word;
-            y[k] = address(call.key, 0, (j + k) * call.out.components + c, call.key_limbs[p.limb]) + start * word;
-          }
-          limb.ops->dot(limb.modulus, terms, x, y, j ? sum : nullptr, sum, length);
+    for (std::size_t start = first; start < first + count; start += kBlock)
+      f(p, limb, start, std::min(kBlock, first + count - start));
+  });
+}
+
+void CpuKernels::run(Queue&, const InnerProduct& call) {
+  constexpr std::size_t kDigits = 64;
+  each_block(call, [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
+    for (std::size_t c = 0; c < call.out.components; ++c) {
+      void* const sum = stretch(call.out, p.item, c, p.limb, start);
+      for (std::size_t j = 0; j < call.digits.components; j += kDigits) {
+        const std::size_t terms = std::min(kDigits, call.digits.components - j);
+        const void* x[kDigits];
+        const void* y[kDigits];
+        for (std::size_t k = 0; k < terms; ++k) {
+          x[k] = stretch(call.digits, p.item, j + k, p.limb, start);
+          y[k] = stretch(call.key, 0, (j + k) * call.out.components + c, call.key_limbs[p.limb], start);
         }
+        limb.ops->dot(limb.modulus, terms, x, y, j ? sum : nullptr, sum, length);
       }
     }
   });
 }
 
 void CpuKernels::run(Queue& q, const Tensor& call) {
-  constexpr std::size_t kBlock = 512, kTerms = 16;
-  if (std::min(call.a.components, call.b.components) > kTerms) return q.expand(call);
-  const CpuRing& r = own(*call.ring);
-  each_stretch(call.out.with_components(0, 1), [&](Place p, std::size_t first, std::size_t count) {
-    const Limb& limb = r.limb(call.primes[p.limb]);
-    const std::size_t word = call.out.word_size();
-    for (std::size_t start = first; start < first + count; start += kBlock) {
-      const std::size_t length = std::min(kBlock, first + count - start);
-      for (std::size_t c = 0; c < call.out.components; ++c) {
-        const void* x[kTerms];
-        const void* y[kTerms];
-        std::size_t terms = 0;
-        for (std::size_t i = c < call.b.components ? 0 : c - call.b.components + 1; i < call.a.components && i <= c;
-             ++i, ++terms) {
-          x[terms] = address(call.a, p.item, i, p.limb) + start * word;
-          y[terms] = address(call.b, p.item, c - i, p.limb) + start * word;
-        }
-        limb.ops->dot(limb.modulus, terms, x, y, nullptr, address(call.out, p.item, c, p.limb) + start * word, length);
+  constexpr std::size_t kTerms = 16;
+  const std::size_t of_a = call.a.components, of_b = call.b.components;
+  if (std::min(of_a, of_b) > kTerms) return q.expand(call);
+  each_block(call, [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
+    for (std::size_t c = 0; c < call.out.components; ++c) {
+      const void* x[kTerms];
+      const void* y[kTerms];
+      std::size_t terms = 0;
+      for (std::size_t i = c < of_b ? 0 : c - of_b + 1; i < of_a && i <= c; ++i, ++terms) {
+        x[terms] = stretch(call.a, p.item, i, p.limb, start);
+        y[terms] = stretch(call.b, p.item, c - i, p.limb, start);
       }
+      limb.ops->dot(limb.modulus, terms, x, y, nullptr, stretch(call.out, p.item, c, p.limb, start), length);
     }
   });
 }

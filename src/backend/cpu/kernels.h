@@ -78,6 +78,9 @@ class CpuKernels final : public device::Kernels {
   /// f(place, first, count) for stretches of each limb of `out`.
   template <class F>
   void each_stretch(const View& out, F&& f);
+  /// f(place, limb, start, length) for short blocks of each limb of a sum of products, whose terms meet in the first cache.
+  template <class C, class F>
+  void each_block(const C& call, F&& f);
   /// f(call) on each item of a composite: whole items in parallel while there is one for each thread, then the rest one
   /// after another, each on all threads.
   template <class C, class F>

@@ -7,13 +7,14 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-/// `uniform` and `spread` are filled in by the caller.
+/// `uniform` and `spread` are filled in by the caller. A vector loop takes 64 words at a time.
 template <class Transform, class Words>
-constexpr LimbOps vector_ops(const char* name) {
+constexpr LimbOps limb_loops(const char* name) {
   using N = Network<Transform>;
   using L = WordLoops<Words>;
+  constexpr std::size_t kLeast = Transform::kLanes > 1 ? 64 : 1;
   return {.name = name,
-          .least_degree = N::kBlock < 64 ? 64 : N::kBlock,
+          .least_degree = N::kBlock < kLeast ? kLeast : N::kBlock,
           .table_bytes = N::table_bytes,
           .fill_forward = N::fill,
           .fill_inverse = N::fill,
