@@ -216,6 +216,10 @@ Ciphertext inner_product(const Ciphertext& a, const Ciphertext& b, std::size_t a
 Ciphertext inner_product(const Ciphertext& a, const Plaintext& b, std::size_t axis, std::size_t count,
                          const EvaluationKeys& keys, const Progress& progress = {});
 Ciphertext sum(const Ciphertext& a, std::size_t axis);
+/// weights [rows, columns], row by row, times the first axis, which has `columns` ciphertexts: one modular matrix product. `scale`:
+/// of the weights, as of multiply_constants; it is not rescaled. Throws ShapeError, LevelError, ScaleError, PlaintextRangeError.
+Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::size_t columns, const Ciphertext& a,
+                  double scale = 0, const Progress& progress = {});
 
 /// A square matrix on the first `size` slots (a power of two; vectors repeat with that period), as its diagonals, by baby steps
 /// and giant steps (Halevi, Shoup, ePrint 2018/244) whose sums stay modulo Q P (Bossuat et al., ePrint 2020/1203). Encoded once

@@ -218,6 +218,8 @@ void bind_circuits(nb::module_& m) {
   m.def("ckks_inner_product_plain", with_progress(static_cast<InnerProduct<Plaintext>*>(&ckks::inner_product)), "a"_a, "b"_a,
         "axis"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_sum", &ckks::sum, "a"_a, "axis"_a, Unlocked());
+  m.def("ckks_matmul", with_progress(&ckks::matmul), "weights"_a, "rows"_a, "columns"_a, "a"_a, "scale"_a = 0.0,
+        "progress"_a = nb::none());
   m.def(
       "ckks_evaluate_polynomial",
       [](const Ciphertext& x, const std::vector<double>& coefficients, bool chebyshev, const EvaluationKeys& keys,

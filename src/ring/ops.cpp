@@ -157,6 +157,37 @@ RnsTensor automorphism(const RnsTensor& a, u64 galois) {
   return out;
 }
 
+void reserve_index(Engine& engine, device::GatheredProduct& p) {
+  require<ShapeError>(p.inputs <= device::GatheredProduct::kNone / 2, "a matrix product has too many inputs");
+  const std::size_t entries = checked_product(p.groups, p.positions, p.terms);
+  // Beside them pointers to the inputs, and the windows that are compared with each other.
+  const std::size_t beside = checked_add(checked_mul(p.inputs, 32), checked_mul(p.positions, 128));
+  engine.require_host_memory(checked_add(checked_mul(entries, 3 * sizeof(math::u32)), beside), "this matrix product");
+  p.index = engine.host_array<math::u32>(entries, "this matrix product");
+  p.index.clear();
+}
+
+device::GatheredProduct matrix_product(Engine& engine, std::vector<math::i64> weights, std::size_t rows, std::size_t columns,
+                                       const Shape& shape) {
+  require<ShapeError>(weights.size() == checked_mul(rows, columns), "the weights do not fill their matrix");
+  if (shape.empty() || shape[0] != columns) {
+    throw ShapeError("weights of shape " + to_string({rows, columns}) + " do not multiply a tensor of shape " +
+                     to_string(shape));
+  }
+  const std::size_t positions = columns ? element_count(shape) / columns : 0;
+  device::GatheredProduct p{.groups = 1,
+                            .outputs = rows,
+                            .positions = positions,
+                            .terms = columns,
+                            .inputs = columns * positions,
+                            .weights = std::move(weights)};
+  reserve_index(engine, p);
+  for (std::size_t at = 0; at < positions; ++at) {
+    for (std::size_t k = 0; k < columns; ++k) p.index.push_back(static_cast<math::u32>(k * positions + at));
+  }
+  return p;
+}
+
 RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::ProductConstant>& product,
                            const Shape& shape, const Progress& progress) {
   Engine& e = *a.engine();

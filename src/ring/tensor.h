@@ -74,6 +74,12 @@ RnsTensor multiply_polynomial(const RnsTensor& a, const RnsTensor& b);
 /// else has seen).
 void add_constant_in_place(const RnsTensor& a, std::size_t first, std::size_t count, const device::LimbConstants& constants);
 RnsTensor automorphism(const RnsTensor& a, u64 galois);
+/// Room for the indices of a product whose sizes are there. Throws ShapeError for more inputs than an index counts (a broadcast
+/// tensor costs nothing, its indices do), OutOfMemoryError.
+void reserve_index(Engine& engine, device::GatheredProduct& product);
+/// A matrix [rows, columns] times the first axis of tensors of that shape. ShapeError, OutOfMemoryError.
+device::GatheredProduct matrix_product(Engine& engine, std::vector<math::i64> weights, std::size_t rows, std::size_t columns,
+                                       const Shape& shape);
 /// One modular matrix product; `shape` is the result's.
 RnsTensor gathered_product(const RnsTensor& a, const std::shared_ptr<const device::ProductConstant>& product,
                            const Shape& shape, const Progress&);

@@ -388,25 +388,21 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
         )
 
     def _along_ciphertexts(self, w: Any, along: int, progress: Progress | None) -> Self:
-        """w [rows, columns] times the ciphertexts of an axis: products of numbers and sums, then one rescaling."""
+        """w [rows, columns] times the ciphertexts of an axis: one matrix product, and a rescaling unless w is of integers."""
         rows, columns = w.shape
-        rest = [a for a in range(self.ndim) if a != along]
-        others = [self.shape[a] for a in rest]
-        x = self.transpose([along, *rest]).reshape(1, columns, -1) if columns else self
         if not rows * self.size:
             raise _core.ShapeError(f"a matrix of {rows} x {columns} times a tensor of shape {self.shape} is empty")
-        each = self.parameters.ciphertext_bytes(self.degree, self.level) * self.size
-        step = max(1, min(rows, _STRETCH // each, self.parameters.free_memory // 4 // each))
-        parts = []
-        for start in range(0, rows, step):
-            some = w[start : start + step]
-            products = x.broadcast_to((len(some), *x.shape[1:])).multiply(some[:, :, None, None], rescale=False)
-            parts.append(products.sum(1))
-            if progress is not None:
-                progress(min(1.0, (start + step) / rows))
-        total = parts[0] if len(parts) == 1 else type(self)._joined(parts, 0)
-        made = total if total.scale == self.scale else total.rescale()
-        return made.reshape(rows, *others).transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
+        x = self.transpose([along, *(a for a in range(self.ndim) if a != along)])
+        scale = 1.0 if w.dtype.kind in "iubO" else factor_scale(self)
+
+        def times(part: Any) -> Self:
+            entries = np.asarray(part, dtype=np.float64).ravel().tolist()
+            return self._wrap(_core.ckks_matmul(entries, rows, columns, x._core, scale, progress))
+
+        made = times(w.real) + times(w.imag) * 1j if w.dtype.kind == "c" else times(w)
+        if scale != 1:
+            made = made.rescale()
+        return made.transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
 
     def __matmul__(self, matrix: Any) -> Self:
         if isinstance(matrix, Tensor):
@@ -462,10 +458,6 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
             require_vectors(self.shape, array.shape)
         total = self.multiply(array[:, None] if array.ndim == 1 else array, rescale=False).sum(0)
         return total if total.scale == self.scale else total.rescale()
-
-
-#: Products of a stretch of a matrix's rows along ciphertexts take no more than this at a time.
-_STRETCH = 1 << 28
 
 
 def _numbers(values: Any, what: str) -> Any:

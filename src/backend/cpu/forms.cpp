@@ -168,13 +168,13 @@ CpuProduct::CpuProduct(const device::ProductConstant& constant, const Instructio
   };
   for (int word = 0; word < 2; ++word) {
     for (int size = 0; size < 3; ++size) pack(ops(word ? math::Word::w64 : math::Word::w32, static_cast<Size>(size)));
-    pack(*scalar_instructions().any_product[word]);  // rings too small for vectors
+    pack(*scalar_instructions().any_product[word][0]);  // rings too small for vectors
   }
 }
 
 const ProductOps& CpuProduct::ops(math::Word word, Size size) const {
   const bool wide = word == math::Word::w64;
-  return narrow_ ? *instructions_.narrow_product[wide][static_cast<int>(size)] : *instructions_.any_product[wide];
+  return *(narrow_ ? instructions_.narrow_product : instructions_.any_product)[wide][static_cast<int>(size)];
 }
 
 const void* CpuProduct::weights(const ProductOps& ops, std::size_t group) const {

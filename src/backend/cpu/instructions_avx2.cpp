@@ -1,5 +1,6 @@
 // AVX2 with FMA.
 #include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/any_product.h"
 #include "backend/cpu/loops/avx2_draws.h"
 #include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/fp64.h"
@@ -31,6 +32,7 @@ constexpr LimbOps below60_ops(LimbOps ops) {
 const InstructionSet& avx2_instructions() {
   static constexpr LimbOps below30 = with_draws<u32>(limb_loops<Mul32<Lanes32x8>, Mul32<Lanes32x8>>("AVX2"));
   static constexpr LimbOps below50 = with_draws<u64>(limb_loops<Fp64, Fp64Words>("AVX2 FP64"));
+  static constexpr ProductOps any30 = any_product<Mul32<Lanes32x8>>("AVX2"), any50 = any_product<Fp64Words>("AVX2 FP64");
   static const LimbOps below60 = below60_ops(*scalar_instructions().limb[1][2]);
   static const InstructionSet set = [] {
     InstructionSet l = scalar_instructions();
@@ -41,6 +43,8 @@ const InstructionSet& avx2_instructions() {
     l.limb[1][2] = &below60;
     l.combine[0][0] = l.combine[0][1] = fp64_combine<u32>;
     l.combine[1][0] = l.combine[1][1] = fp64_combine<u64>;
+    l.any_product[0][0] = &any30;
+    l.any_product[1][0] = l.any_product[1][1] = &any50;
     for (int word = 0; word < 2; ++word) {
       for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &avx2_products(word);
     }

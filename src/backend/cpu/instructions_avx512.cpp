@@ -1,5 +1,6 @@
 // AVX-512 with IFMA and VNNI.
 #include "backend/cpu/limb_ops.h"
+#include "backend/cpu/loops/any_product.h"
 #include "backend/cpu/loops/avx512_draws.h"
 #include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/ifma.h"
@@ -31,6 +32,7 @@ constexpr LimbOps with_draws(LimbOps ops) {
 
 const InstructionSet& avx512_instructions() {
   static constexpr LimbOps below50 = with_draws(limb_loops<Ifma, Ifma>("AVX-512 IFMA"));
+  static constexpr ProductOps any50 = any_product<Ifma>("AVX-512 IFMA");
   static const LimbOps below60 = below60_ops(*scalar_instructions().limb[1][2]);
   static const InstructionSet set = [] {
     InstructionSet l = scalar_instructions();
@@ -43,6 +45,8 @@ const InstructionSet& avx512_instructions() {
     l.lift[1][0] = ifma_lift<u64, 0>, l.lift[1][1] = ifma_lift<u64, 52>;
     l.combine[0][0] = l.combine[0][1] = ifma_combine<u32>;
     l.combine[1][0] = l.combine[1][1] = ifma_combine<u64>;
+    l.any_product[0][0] = &avx512_any_product30();
+    l.any_product[1][0] = l.any_product[1][1] = &any50;
     for (int word = 0; word < 2; ++word) {
       for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &avx512_products(word);
     }

@@ -1,4 +1,5 @@
 // Loops without vector instructions: any 64-bit processor, any modulus below 2^60.
+#include "backend/cpu/loops/any_product.h"
 #include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/limb_loops.h"
 #include "backend/cpu/loops/scalar_loops.h"
@@ -22,18 +23,6 @@ constexpr LimbOps limb_ops() {
   return ops;
 }
 
-template <class Word>
-constexpr ProductOps product_ops() {
-  using P = ScalarProduct<Word>;
-  return {.name = "scalar",
-          .block = 256,
-          .weight_bytes = P::weight_bytes,
-          .pack_weights = P::pack_weights,
-          .scratch_bytes = P::scratch_bytes,
-          .gather = nullptr,
-          .run = P::run};
-}
-
 }  // namespace
 
 const LimbOps& tiny_ops(bool wide) {
@@ -43,7 +32,7 @@ const LimbOps& tiny_ops(bool wide) {
 
 const InstructionSet& scalar_instructions() {
   static constexpr LimbOps limb[2] = {limb_ops<u32, Scalar<u32>>(), limb_ops<u64, Scalar<u64>>()};
-  static constexpr ProductOps product[2] = {product_ops<u32>(), product_ops<u64>()};
+  static constexpr ProductOps product[2] = {any_product<Scalar<u32>>("scalar"), any_product<Scalar<u64>>("scalar")};
   static constexpr InstructionSet set = {
       .name = "scalar",
       .description = "64-bit scalar",
@@ -53,7 +42,7 @@ const InstructionSet& scalar_instructions() {
       .combine = {{scalar_combine<u32>, scalar_combine<u32>, scalar_combine<u32>},
                   {scalar_combine<u64>, scalar_combine<u64>, scalar_combine<u64>}},
       .narrow_product = {{&product[0], &product[0], &product[0]}, {&product[1], &product[1], &product[1]}},
-      .any_product = {&product[0], &product[1]},
+      .any_product = {{&product[0], &product[0], &product[0]}, {&product[1], &product[1], &product[1]}},
       .chacha = scalar_chacha,
       .ternary = scalar_ternary,
       .gaussian = scalar_gaussian,

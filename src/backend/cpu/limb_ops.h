@@ -139,7 +139,7 @@ struct InstructionSet {
   CombineFunction combine[2][3];  // by word of out and the largest size among y's moduli and the target
   /// For weights that fit 16 bits (|w| <= 2^15 - 1), and for any.
   const ProductOps* narrow_product[2][3];
-  const ProductOps* any_product[2];
+  const ProductOps* any_product[2][3];
   /// `blocks` ChaCha20 blocks (RFC 8439) from counter `first`: 16 words each.
   void (*chacha)(const u32 key[8], u32 first, const u32 nonce[3], std::size_t blocks, u32* out);
   /// One small draw for each 64 bits (math::ternary_from, math::gaussian_from).
@@ -158,6 +158,7 @@ const InstructionSet& avx512_instructions();
 /// Parts of these that have files of their own: templates of many loops, which take long to compile.
 const ProductOps& avx2_products(bool wide);
 const LimbOps& avx512_below30();
+const ProductOps& avx512_any_product30();
 const ProductOps& avx512_products(bool wide);
 
 }  // namespace heliograph::backend::cpu

@@ -39,7 +39,8 @@ void CpuKernels::run(Queue&, const Product& c) {
     const std::size_t first = unit % blocks * block, limb = unit / blocks % c.out.limbs,
                       component = unit / blocks / c.out.limbs;
     const Modulus& modulus = r.limb(c.primes[limb]).modulus;
-    const ProductOps& ops = tiny ? *scalar_instructions().any_product[word == 8] : mine->ops(c.out.word, size_of(modulus.q));
+    const ProductOps& ops =
+        tiny ? *scalar_instructions().any_product[word == 8][0] : mine->ops(c.out.word, size_of(modulus.q));
     const std::size_t per_group = g.outputs * g.positions;
     const std::size_t pointers = (g.inputs + per_group) * sizeof(void*) / 64 * 64 + 64;
     std::byte* const scratch =

@@ -18,6 +18,17 @@ bool uniform(const std::vector<std::complex<double>>& numbers) {
   return std::equal(numbers.begin() + (numbers.empty() ? 0 : 1), numbers.end(), numbers.begin());
 }
 
+/// 0: what a rescaling takes away again.
+double factor_scale(const CiphertextData& x, double scale) {
+  if (scale == 0) {
+    if (x.level == 1) throw LevelError("level 1 is the lowest: no multiplication is left but by integers (scale=1)");
+    const Context& c = *x.context;
+    scale = c.ratio(x.level) * (c.scale(x.level - 1) / x.scale);
+  }
+  require<ScaleError>(std::isfinite(scale) && scale >= 1, "a scale is a number of 1 or more");
+  return scale;
+}
+
 }  // namespace
 
 Ciphertext add_constants(const Ciphertext& a, const Values& values) {
@@ -57,11 +68,7 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
   const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
   const RnsTensor in = x.tensor.broadcast_to(shape);
   const std::vector<std::complex<double>> numbers = broadcast_numbers(values, in);
-  if (scale == 0) {
-    if (x.level == 1) throw LevelError("level 1 is the lowest: no multiplication is left but by integers (scale=1)");
-    scale = c.ratio(x.level) * (c.scale(x.level - 1) / x.scale);
-  }
-  require<ScaleError>(std::isfinite(scale) && scale >= 1, "a scale is a number of 1 or more");
+  scale = factor_scale(x, scale);
   const double largest = largest_of(values);
   if (std::any_of(numbers.begin(), numbers.end(), [](const auto& v) { return v.imag() != 0; }))
     throw DtypeError("a factor for a whole ciphertext is real: multiply by i with multiply_i, or encode a plaintext");
@@ -85,6 +92,39 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
     e.enqueue(device::MulConstants{e.prepared(), in.primes(), in.view().item(i),
                                    constants_of(std::rint(numbers[i].real() * scale), moduli), r.tensor.view().item(i)});
   }
+  return finish(std::move(r));
+}
+
+Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::size_t columns, const Ciphertext& a,
+                  double scale, const Progress& progress) {
+  const CiphertextData& x = a.data();
+  Context& c = *x.context;
+  scale = factor_scale(x, scale);
+  require<ShapeError>(weights.size() == checked_mul(rows, columns), "the weights do not fill their matrix");
+  std::vector<math::i64> whole;
+  whole.reserve(weights.size());
+  double most = 0, most_whole = 0, row = 0, row_whole = 0;  // sums of magnitudes along a row
+  bool rounded = false;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const double exact = weights[i] * scale, v = std::rint(exact);
+    if (!(std::abs(v) < 0x1p63))
+      throw PlaintextRangeError("a weight times its scale, " + std::to_string(std::log2(scale)) +
+                                " bits, takes more than 63: divide the matrix by a power of two, and multiply its product");
+    if (i % columns == 0) row = row_whole = 0;
+    most = std::max(most, row += std::abs(weights[i])), most_whole = std::max(most_whole, row_whole += std::abs(v));
+    rounded = rounded || v != exact;
+    whole.push_back(static_cast<math::i64>(v));
+  }
+  require_room(x, x.scale * scale * std::max(1.0, most));
+  CiphertextData r = derived(x);
+  r.scale = x.scale * scale;
+  r.noise = x.noise + std::log2(std::max(1.0, most_whole));
+  if (rounded) r.noise = rlwe::log2_sum(r.noise, x.bound + std::log2(x.scale) - 1 + std::log2(static_cast<double>(columns)));
+  r.bound = x.bound + std::log2(std::max(most, 0x1p-60));
+  Shape shape = x.shape();
+  const auto product = c.engine().product(ring::matrix_product(c.engine(), std::move(whole), rows, columns, shape));
+  shape[0] = rows;
+  r.tensor = ring::gathered_product(x.tensor, product, shape, progress);
   return finish(std::move(r));
 }
 

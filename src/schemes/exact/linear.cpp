@@ -61,18 +61,6 @@ GatheredProduct reduced(GatheredProduct product, u64 t) {
   return product;
 }
 
-/// Room for the indices of a product whose sizes are there. Throws ShapeError for more inputs than an index counts (a
-/// broadcast tensor costs nothing, its indices do), OutOfMemoryError.
-void reserve_index(Context& c, GatheredProduct& p) {
-  require<ShapeError>(p.inputs <= GatheredProduct::kNone / 2, "a matrix product has too many inputs");
-  const std::size_t entries = checked_product(p.groups, p.positions, p.terms);
-  // Beside them pointers to the inputs, and the windows that are compared with each other.
-  const std::size_t beside = checked_add(checked_mul(p.inputs, 32), checked_mul(p.positions, 128));
-  c.engine().require_host_memory(checked_add(checked_mul(entries, 3 * sizeof(math::u32)), beside), "this matrix product");
-  p.index = c.engine().host_array<math::u32>(entries, "this matrix product");
-  p.index.clear();
-}
-
 Ciphertext apply(const Ciphertext& x, const GatheredProduct& product, const Shape& shape,
                  const std::vector<std::int64_t>& bias, const Progress& progress) {
   CiphertextData r = derived_by(x.data(), product, !bias.empty());
@@ -121,25 +109,10 @@ void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t r
 
 Ciphertext matmul(const std::vector<std::int64_t>& weights, std::size_t rows, std::size_t columns, const Ciphertext& x,
                   const std::vector<std::int64_t>& bias, const Progress& progress) {
-  const Shape in = x.shape();
-  require<ShapeError>(weights.size() == checked_mul(rows, columns), "the weights do not fill their matrix");
-  if (in.empty() || in[0] != columns) {
-    throw ShapeError("weights of shape " + ring::to_string({rows, columns}) + " do not multiply a tensor of shape " +
-                     ring::to_string(in));
-  }
-  check_bias(*x.data().context, bias, rows);
-  const std::size_t positions = columns ? ring::element_count(in) / columns : 0;
-  GatheredProduct p{.groups = 1,
-                    .outputs = rows,
-                    .positions = positions,
-                    .terms = columns,
-                    .inputs = columns * positions,
-                    .weights = weights};
-  reserve_index(*x.data().context, p);
-  for (std::size_t at = 0; at < positions; ++at) {
-    for (std::size_t k = 0; k < columns; ++k) p.index.push_back(static_cast<math::u32>(k * positions + at));
-  }
-  Shape out = in;
+  Context& c = *x.data().context;
+  const GatheredProduct p = ring::matrix_product(c.engine(), weights, rows, columns, x.shape());
+  check_bias(c, bias, rows);
+  Shape out = x.shape();
   out[0] = rows;
   return apply(x, p, out, bias, progress);
 }
@@ -202,7 +175,7 @@ GatheredProduct convolution_product(Context& c, const Shape& in, const std::vect
                     .terms = s.inputs_per_group * s.height * s.width,
                     .inputs = ring::element_count(in),
                     .weights = weights};
-  reserve_index(c, p);
+  ring::reserve_index(c.engine(), p);
   for (std::size_t g = 0; g < s.groups; ++g) append_windows(p, s, image, g, out[1], out[2]);
   return p;
 }
@@ -257,7 +230,7 @@ Ciphertext sum_pool2d(const Ciphertext& a, std::size_t size) {
                     .terms = size * size,
                     .inputs = ring::element_count(in)};
   if (p.inputs == 0) return reshape(slice(a, 0, 0, 1, in[0]), out);
-  reserve_index(*a.data().context, p);
+  ring::reserve_index(a.data().context->engine(), p);
   p.weights.assign(p.terms, 1);
   for (std::size_t at = 0; at < p.positions; ++at) {
     const std::size_t x = at % (width / size), row = at / (width / size);  // rows of all planes lie below each other

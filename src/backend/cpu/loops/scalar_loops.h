@@ -1,4 +1,4 @@
-// Conversions, matrix products and draws in plain code.
+// Conversions and draws in plain code.
 #pragma once
 
 #include "backend/cpu/loops/scalar.h"
@@ -30,55 +30,6 @@ void scalar_combine(const CombineStep& s, const u64* y, std::size_t stride, cons
     static_cast<Word*>(out)[i] = static_cast<Word>(reduce128(sum, s.modulus));
   }
 }
-
-/// Sums of weight * residue in 128 bits, reduced before they can overflow.
-template <class Word>
-struct ScalarProduct {
-  static constexpr u32 kNone = ~u32{0};
-
-  static std::size_t weight_bytes(std::size_t outputs, std::size_t terms) { return (outputs * terms + 1) * sizeof(i64); }
-
-  /// First the number of terms that 126 bits hold, then the weights.
-  static void pack_weights(const i64* weights, std::size_t outputs, std::size_t terms, void* packed) {
-    i64* const to = static_cast<i64*>(packed);
-    int bits = 1;
-    for (std::size_t i = 0; i < outputs * terms; ++i) {
-      const u64 magnitude = weights[i] < 0 ? u64{0} - static_cast<u64>(weights[i]) : static_cast<u64>(weights[i]);
-      while (bits < 64 && (magnitude >> bits) != 0) ++bits;
-      to[1 + i] = weights[i];
-    }
-    to[0] = i64{1} << (126 - 60 - bits < 30 ? 126 - 60 - bits : 30);
-  }
-  static std::size_t scratch_bytes(std::size_t, std::size_t, std::size_t, std::size_t count) { return count * sizeof(i128); }
-
-  static Word residue(i128 x, const Modulus& m) {
-    const u64 r = reduce128(static_cast<u128>(x < 0 ? -x : x), m);
-    return static_cast<Word>(x < 0 && r != 0 ? m.q - r : r);
-  }
-
-  static void run(const ProductBlock& b) {
-    const i64* const weights = static_cast<const i64*>(b.weights) + 1;
-    const std::size_t flush = static_cast<std::size_t>(weights[-1]);
-    i128* const sum = static_cast<i128*>(b.scratch);
-    for (std::size_t p = 0; p < b.positions; ++p) {
-      for (std::size_t m = 0; m < b.outputs; ++m) {
-        for (std::size_t i = 0; i < b.count; ++i) sum[i] = 0;
-        for (std::size_t k = 0; k < b.terms; ++k) {
-          if (k != 0 && k % flush == 0) {
-            for (std::size_t i = 0; i < b.count; ++i) sum[i] = residue(sum[i], *b.modulus);
-          }
-          const u32 index = b.index[p * b.terms + k];
-          const i64 weight = weights[m * b.terms + k];
-          if (index == kNone || weight == 0) continue;
-          const Word* const x = static_cast<const Word*>(b.in[index]);
-          for (std::size_t i = 0; i < b.count; ++i) sum[i] += static_cast<i128>(weight) * static_cast<i64>(x[i]);
-        }
-        Word* const out = static_cast<Word*>(b.out[m * b.positions + p]);
-        for (std::size_t i = 0; i < b.count; ++i) out[i] = residue(sum[i], *b.modulus);
-      }
-    }
-  }
-};
 
 // ---- draws
 
