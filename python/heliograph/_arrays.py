@@ -281,6 +281,15 @@ def axis_of(axis: Any, ndim: int, what: str) -> int:
     return position % ndim
 
 
+def axes_of(axis: Any, shape: Sequence[int]) -> list[int]:
+    """The axes that a reduction goes over, from the front: one, several, all where none is named. Raises ShapeError."""
+    several = range(len(shape)) if axis is None else [axis] if (named := listed(axis)) is None else named
+    along = [axis_of(a, len(shape), f"a tensor of shape {shape}") for a in several]
+    if len(set(along)) < len(along):
+        raise _core.ShapeError(f"an axis is named twice: {tuple(along)}")
+    return along
+
+
 def order_of(order: Sequence[Any], ndim: int, what: str) -> list[int]:
     """The arguments of `transpose`, one list or an axis each, counted from the front; reversed where there are none."""
     several = order[0] if len(order) == 1 else order or None

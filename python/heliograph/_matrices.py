@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from heliograph import _core
-from heliograph._arrays import axis_of, described, integers, whole
+from heliograph._arrays import Computable, Int64Array, axis_of, described, integers, long_integers, whole
+
+if TYPE_CHECKING:
+    from heliograph._shapes import Progress
 
 #: Along what a product or a sum goes: an axis of ciphertexts, several for a sum, or the slots.
 Axis = int | Sequence[int] | Literal["slots"] | None
@@ -37,8 +43,17 @@ def require_vectors(a: tuple[int, ...], b: tuple[int, ...]) -> None:
         raise _core.ShapeError(f"dot takes two vectors of one length, not shapes {a} and {b}")
 
 
-def kernel_of(weights: Any, stride: Any, padding: Any, groups: Any) -> Any:
-    """Clear weights of a convolution. Raises ShapeError, DtypeError."""
+class Kernel(NamedTuple):
+    """Clear weights of a convolution [outputs, channels of a group, height, width], and how they go over a picture."""
+
+    weights: Int64Array
+    stride: int
+    padding: int
+    groups: int
+
+
+def kernel_of(weights: Any, stride: Any, padding: Any, groups: Any) -> Kernel:
+    """As it was checked. Raises ShapeError, DtypeError."""
     w = integers(weights, "the weights")
     if w.ndim != 4:
         raise _core.ShapeError(f"weights of a convolution have four axes, not {w.ndim}")
@@ -46,7 +61,15 @@ def kernel_of(weights: Any, stride: Any, padding: Any, groups: Any) -> Any:
         raise _core.ShapeError(
             f"stride {stride}, padding {padding}, groups {groups}: a stride and groups are at least 1, padding 0"
         )
-    return w
+    return Kernel(w, stride, padding, groups)
+
+
+def bias_of(bias: Any) -> npt.NDArray[Any]:
+    """A value for each output, empty for none: int64, or Python's integers beyond 64 bits. Raises ShapeError, DtypeError."""
+    values = np.zeros(0, dtype=np.int64) if bias is None else long_integers(bias, "the bias")
+    if values.ndim != 1:
+        raise _core.ShapeError(f"a bias has one axis, a value for each output, not shape {values.shape}")
+    return values
 
 
 def pool_of(size: Any, stretch: Any = 0) -> int:
@@ -69,3 +92,70 @@ def require_columns(x: Any, matrix: tuple[int, int], along: int) -> None:
             f"a matrix of {rows} x {columns} does not go with {have:,} ciphertexts along axis {along} of a tensor of shape "
             f"{x.shape}{instead}; hg.dot(x, weights) multiplies by one vector"
         )
+
+
+class IntegerLayers(Computable):
+    """Products by clear integers as networks take them: what encrypted tensors and clear ones do alike."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        shape: Any
+
+        def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Self:
+            """Each kind's own, as what follows."""
+
+        def _convolved(self, kernel: Kernel, bias: Any, progress: Progress | None) -> Self: ...
+
+        def _convolved_squares(
+            self, kernel: Kernel, bias: Any, pool: int, stretch: int, keys: Any, progress: Progress | None
+        ) -> Self: ...
+
+    def __matmul__(self, weights: Any) -> Self:
+        return self.matmul(matrix_of(weights, integers).T, axis=-1)
+
+    def __rmatmul__(self, weights: Any) -> Self:
+        return self.matmul(weights)
+
+    def dot(self, other: Any) -> Self:
+        """As `hg.dot`."""
+        x: Any = self
+        made: Self
+        if isinstance(other, IntegerLayers):
+            require_vectors(self.shape, other.shape)
+            made = (x * other).sum(0)
+        else:
+            vector = integers(other, "the weights")
+            require_vectors(self.shape, vector.shape)
+            made = x.matmul(vector[None, :])[0]
+        return made
+
+    def conv2d(
+        self,
+        weights: Any,
+        bias: Any = None,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        groups: int = 1,
+        progress: Progress | None = None,
+    ) -> Self:
+        """As `hg.conv2d`."""
+        return self._convolved(kernel_of(weights, stride, padding, groups), bias, progress)
+
+    def conv2d_square_pool(
+        self,
+        weights: Any,
+        bias: Any = None,
+        *,
+        pool: int = 1,
+        stride: int = 1,
+        padding: int = 0,
+        groups: int = 1,
+        stretch: int = 0,
+        keys: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """As `hg.conv2d_square_pool`."""
+        kernel = kernel_of(weights, stride, padding, groups)
+        return self._convolved_squares(kernel, bias, pool_of(pool, stretch), stretch, keys, progress)

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from heliograph import _core
 from heliograph._arrays import printable, readable_bytes
-from heliograph._schemes import Faced
+from heliograph._schemes import Faced, told
 
 if TYPE_CHECKING:  # Python 3.11's have no defaults
     from typing_extensions import TypeVar
 
     #: The secret keys of a set's scheme.
     K = TypeVar("K", default=Any)
+    P = TypeVar("P", bound="Parameters[Any]", default=Any)
 else:
     from typing import TypeVar
 
     K = TypeVar("K")
+    P = TypeVar("P")
 
 
 class Parameters(Faced, Generic[K]):
@@ -32,10 +34,7 @@ class Parameters(Faced, Generic[K]):
         """ "BFV", "BGV", "CKKS" or "TFHE"."""
         return self._scheme.title
 
-    @property
-    def name(self) -> str:
-        """The set's name; empty where it has none."""
-        return str(self._core.spec.name)
+    name = told("spec.name", str, "The set's name; empty where it has none.")
 
     @property
     def security(self) -> str:
@@ -44,15 +43,8 @@ class Parameters(Faced, Generic[K]):
             return "128-bit"
         return f"insecure, about {self._core.security_bits}-bit"
 
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the defining numbers, hex."""
-        return str(self._core.hash)
-
-    @property
-    def free_memory(self) -> int:
-        """Bytes that the device has left."""
-        return int(self._core.free_memory)
+    hash = told("hash", str, "SHA-256 of the defining numbers, hex.")
+    free_memory = told("free_memory", int, "Bytes that the device has left.")
 
     def _rows(self) -> list[tuple[str, str]]:
         """What `explain` says, with a label each."""
@@ -93,38 +85,34 @@ class Parameters(Faced, Generic[K]):
         return hash(self._core.hash)
 
 
+class OfParameters(Faced, Generic[P]):
+    """An object of a parameter set: a key, a tensor, a plaintext."""
+
+    __slots__ = ()
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+
+    @property
+    def parameters(self) -> P:
+        """The parameter set."""
+        found: P = Parameters(self._core.parameters)  # type: ignore[assignment]  # of its scheme
+        return found
+
+
 class RingParameters(Parameters[K]):
     """A set whose ciphertexts hold many values, over a ring with a chain of moduli."""
 
-    @property
-    def n(self) -> int:
-        """Ring degree N."""
-        return int(self._core.spec.n)
-
-    @property
-    def slots(self) -> int:
-        """Values in one ciphertext."""
-        return int(self._core.slots)
-
-    @property
-    def log_q(self) -> float:
-        """log2 of the ciphertext modulus."""
-        return float(self._core.log_q)
-
-    @property
-    def log_qp(self) -> float:
-        """log2 of ciphertext modulus times special primes: what security is judged by."""
-        return float(self._core.log_qp)
-
-    @property
-    def edition(self) -> str:
-        """ "w64" or "w32": the words residues are kept in."""
-        return str(self._core.spec.edition)
-
-    @property
-    def switch_key_bytes(self) -> int:
-        """Bytes of one relinearization, rotation or conjugation key in memory; half of that in a file."""
-        return int(self._core.switch_key_bytes)
+    n = told("spec.n", int, "Ring degree N.")
+    slots = told("slots", int, "Values in one ciphertext.")
+    log_q = told("log_q", float, "log2 of the ciphertext modulus.")
+    log_qp = told("log_qp", float, "log2 of ciphertext modulus times special primes: what security is judged by.")
+    edition = told("spec.edition", str, '"w64" or "w32": the words residues are kept in.')
+    switch_key_bytes = told(
+        "switch_key_bytes",
+        int,
+        "Bytes of one relinearization, rotation or conjugation key in memory; half of that in a file.",
+    )
 
     def ciphertext_bytes(self, degree: int = 1) -> int:
         """Bytes of one ciphertext in memory; a fresh one takes half of that in a file.

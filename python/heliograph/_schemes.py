@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from operator import attrgetter
+from typing import Any, ClassVar, Generic, TypeVar
 
 from heliograph import _core
 from heliograph._arrays import Buffer, path_of
@@ -60,6 +61,7 @@ def described_scheme(key: str, **said: Any) -> Scheme:
 #: What finds a scheme's sets for a computation, by the scheme's key.
 CHOOSERS: dict[str, Callable[..., Any]] = {}
 F = TypeVar("F", bound=Callable[..., Any])
+V = TypeVar("V")
 
 
 def chooser(scheme: Scheme) -> Callable[[F], F]:
@@ -98,6 +100,20 @@ class Faced(Shown):
                 "SecretKey.generate, other keys, tensors and plaintexts by keys and servers"
             )
         return object.__new__(cls if known is None or scheme_of(cls) is not None else known)
+
+
+class Told(Generic[V]):
+    """What `told` gives, to type checkers: a property of that type."""
+
+    def __get__(self, instance: object, owner: Any) -> V:
+        raise NotImplementedError
+
+
+def told(name: str, kind: Callable[[Any], V], doc: str) -> Told[V]:
+    """A property that the engine knows: its object's attribute of that name (or of an attribute: "spec.n"), as a `kind`."""
+    find = attrgetter(f"_core.{name}")
+    made: Any = property(lambda shown: kind(find(shown)), doc=doc)
+    return made  # type: ignore[no-any-return]
 
 
 def scheme_of(kind: Any) -> Scheme | None:

@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import Encrypted, axis_of, described, exponent_of, is_whole, listed, order_of, path_of, whole_numbers
-from heliograph._parameters import Parameters
-from heliograph._schemes import Faced, Scheme
+from heliograph._arrays import (
+    Encrypted,
+    axes_of,
+    axis_of,
+    described,
+    exponent_of,
+    is_whole,
+    listed,
+    order_of,
+    path_of,
+    whole_numbers,
+)
+from heliograph._parameters import OfParameters, P
+from heliograph._schemes import Scheme, scheme_of, told
 
 #: Told how much of a call is done, from 0 to 1.
 Progress = Callable[[float], None]
@@ -21,10 +32,8 @@ C = TypeVar("C")
 if TYPE_CHECKING:  # Python 3.11's have no defaults
     from typing_extensions import TypeVar as DefaultedTypeVar
 
-    P = DefaultedTypeVar("P", bound=Parameters[Any], default=Any)
     K = DefaultedTypeVar("K", default=Any)
 else:
-    P = TypeVar("P")
     K = TypeVar("K")
 
 
@@ -139,7 +148,7 @@ def _instead(name: str, scheme: Scheme) -> str:
     return f"NumPy's {name} does not compute on encrypted tensors{place}"
 
 
-class Tensor(Faced, Encrypted, Generic[P, K]):
+class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
     """Ciphertexts in an array, of any scheme: `hg.bfv.Tensor`, `hg.ckks.Tensor`, `hg.tfhe.Tensor`. Nothing here computes.
 
     P is the class of the parameter set, K that of the evaluation keys.
@@ -152,8 +161,14 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
     _calls: ClassVar[ShapeCalls[Any]]
     _keys: K | None
 
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        own = scheme_of(cls)
+        if own is not None:
+            cls._calls = ShapeCalls.of(own)
+
     def __init__(self, core: Any, keys: K | None = None) -> None:
-        self._core = core
+        super().__init__(core)
         self._keys = keys
 
     def _wrap(self, core: Any) -> Self:
@@ -163,16 +178,7 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
         """A result of two, with the keys of either."""
         return type(self)(core, other._keys if self._keys is None else self._keys)
 
-    @property
-    def parameters(self) -> P:
-        """The parameter set."""
-        found: P = Parameters(self._core.parameters)  # type: ignore[assignment]  # of its scheme
-        return found
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
-        return tuple(self._core.shape)
+    shape = told("shape", tuple[int, ...], "Lengths of the axes.")
 
     @property
     def ndim(self) -> int:
@@ -184,15 +190,8 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
         """The product of the lengths."""
         return math.prod(self.shape)
 
-    @property
-    def key_id(self) -> str:
-        """Which key it was encrypted under."""
-        return str(self._core.key_id)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return int(self._core.nbytes)
+    key_id = told("key_id", str, "Which key it was encrypted under.")
+    nbytes = told("nbytes", int, "Bytes in memory.")
 
     def wait(self) -> None:
         """Blocks until it is computed: a GPU computes while its caller goes on. Only measuring needs it; decrypting and saving
@@ -310,18 +309,9 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
         keys = next((t._keys for t in tensors if t._keys is not None), None)
         return cls(cls._calls.concatenate([t._core for t in tensors], along), keys)
 
-    def _axes(self, axis: Any) -> list[int]:
-        """The ciphertext axes that a reduction goes over, from the front. Raises ShapeError."""
-        what = f"a tensor of shape {self.shape}"
-        axes = range(self.ndim) if axis is None else [axis] if (several := listed(axis)) is None else several
-        along = [axis_of(a, self.ndim, what) for a in axes]
-        if len(set(along)) < len(along):
-            raise _core.ShapeError(f"an axis is named twice: {tuple(along)}")
-        return along
-
     def _along_one(self, axis: Any) -> tuple[Self, list[int]]:
         """The tensor with the axes of a reduction as one at the front, and the shape of the others."""
-        along = self._axes(axis)
+        along = axes_of(axis, self.shape)
         rest = [a for a in range(self.ndim) if a not in along]
         shape = [self.shape[a] for a in rest]
         if along == [0]:
@@ -329,7 +319,23 @@ class Tensor(Faced, Encrypted, Generic[P, K]):
         return self.transpose([*along, *rest]).reshape([math.prod(self.shape[a] for a in along), *shape]), shape
 
 
-class Plaintext(Faced, Generic[P]):
+class RingTensor(Tensor[P, K]):
+    """Of a scheme whose ciphertexts hold many values: polynomials modulo a chain of primes."""
+
+    __slots__ = ()
+
+    slots = told("slots", int, "Values used in each ciphertext.")
+    degree = told("degree", int, "Degree in the secret key: 1, or 2 for a product that is not relinearized.")
+    fresh = told("fresh", bool, "Whether nothing was computed on it since it was encrypted, or its file says so.")
+
+    def __mul__(self, other: Any) -> Self:
+        product: Self = self.multiply(other)
+        return product
+
+    __rmul__ = __mul__
+
+
+class Plaintext(OfParameters[P]):
     """Encoded values, for adding to and multiplying tensors. Made by `hg.encode`, of any scheme that has them.
 
     >>> server.encode([1, 0, 2, 0])
@@ -338,19 +344,7 @@ class Plaintext(Faced, Generic[P]):
 
     _options: ClassVar[tuple[str, ...]]  #: of `encode`
 
-    def __init__(self, core: Any) -> None:
-        self._core = core
-
-    @property
-    def parameters(self) -> P:
-        """The parameter set."""
-        found: P = Parameters(self._core.parameters)  # type: ignore[assignment]  # of its scheme
-        return found
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Plaintext polynomials along each axis."""
-        return tuple(self._core.shape)
+    shape = told("shape", tuple[int, ...], "Plaintext polynomials along each axis.")
 
     def __repr__(self) -> str:
         return f"<{self.parameters.scheme} plaintext {self.shape}>"

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from heliograph import _core
 from heliograph._arrays import (
-    Computable,
     Int64Array,
     absolute_sums,
+    axes_of,
     axis_of,
     centred,
     described,
@@ -19,15 +19,14 @@ from heliograph._arrays import (
     is_whole,
     largest,
     listed,
-    long_integers,
     order_of,
     residues,
     whole_numbers,
 )
-from heliograph._matrices import Axis, along_axis, kernel_of, matrix_of, pool_of, require_columns, require_vectors
+from heliograph._matrices import Axis, IntegerLayers, Kernel, along_axis, bias_of, matrix_of, pool_of, require_columns
 
 
-class ClearTensor(Computable):
+class ClearTensor(IntegerLayers):
     """Integers [ciphertext axes..., slots] that add, multiply and convolve as a `Tensor` does, exactly, unencrypted.
 
     Raises PlaintextRangeError where a result could leave 63 bits. With a `modulus` (below 2^31) it computes modulo that, as a
@@ -160,15 +159,6 @@ class ClearTensor(Computable):
             raise _core.MismatchError("clear tensors are not joined")
         return self
 
-    def dot(self, other: Any) -> ClearTensor:
-        """As `heliograph.dot`."""
-        if isinstance(other, ClearTensor):
-            require_vectors(self.shape, other.shape)
-            return (self * other).sum(0)
-        vector = integers(other, "the weights")
-        require_vectors(self.shape, vector.shape)
-        return self.matmul(vector[None, :])[0]
-
     @classmethod
     def _joined(cls, tensors: Any, axis: int) -> ClearTensor:
         """`heliograph.concatenate` of at least one."""
@@ -176,12 +166,6 @@ class ClearTensor(Computable):
         along = axis_of(axis, first.ndim, f"a tensor of shape {first.shape}")
         joined: ClearTensor = first._view(np.concatenate([first._operand(t) for t in tensors], along))
         return joined
-
-    def __matmul__(self, weights: Any) -> ClearTensor:
-        return self.matmul(matrix_of(weights, integers).T, axis=-1)
-
-    def __rmatmul__(self, weights: Any) -> ClearTensor:
-        return self.matmul(weights)
 
     def __getitem__(self, key: Any) -> ClearTensor:
         keys = key if isinstance(key, tuple) else (key,)
@@ -221,11 +205,7 @@ class ClearTensor(Computable):
             _require_range(self.bound() * self.slots)
             total = self.values.sum(-1, keepdims=True)
             return self._made(np.repeat(total, self.slots, -1))
-        what = f"a tensor of shape {self.shape}"
-        axes = range(self.ndim) if axis is None else [axis] if (several := listed(axis)) is None else several
-        along = [axis_of(a, self.ndim, what) for a in axes]
-        if len(set(along)) < len(along):
-            raise _core.ShapeError(f"an axis is named twice: {tuple(along)}")
+        along = axes_of(axis, self.shape)
         _require_range(self.bound() * int(np.prod([self.shape[a] for a in along], dtype=np.int64)))
         return self._made(self.values.sum(tuple(along)))
 
@@ -257,46 +237,22 @@ class ClearTensor(Computable):
         return self._made(np.moveaxis(out.reshape(weights.shape[0], *values.shape[1:]), 0, along))
 
     def _bias(self, bias: Any, outputs: int) -> Int64Array:
-        bias = np.zeros(0, dtype=np.int64) if bias is None else long_integers(bias, "the bias")
-        if bias.ndim != 1:
-            raise _core.ShapeError(f"a bias has one axis, a value for each output, not shape {bias.shape}")
+        bias = bias_of(bias)
         if bias.size and len(bias) != outputs:
             raise _core.ShapeError(f"the bias has {len(bias)} values for {outputs} outputs")
         return self._integers(bias, "the bias")
 
-    def conv2d(
-        self,
-        weights: Any,
-        bias: Any = None,
-        *,
-        stride: int = 1,
-        padding: int = 0,
-        groups: int = 1,
-        progress: Any = None,
+    def _convolved_squares(
+        self, kernel: Kernel, bias: Any, pool: int, stretch: int, keys: Any, progress: Any
     ) -> ClearTensor:
-        """As `heliograph.conv2d`."""
-        return self._convolved(kernel_of(weights, stride, padding, groups), bias, stride, padding, groups)
-
-    def conv2d_square_pool(
-        self,
-        weights: Any,
-        bias: Any = None,
-        *,
-        pool: int = 1,
-        stretch: int = 0,
-        keys: Any = None,
-        progress: Any = None,
-        **options: int,
-    ) -> ClearTensor:
-        """As `heliograph.conv2d_square_pool`."""
-        pool_of(pool, stretch)
-        outputs = self.conv2d(weights, bias, **options)
+        outputs = self._convolved(kernel, bias, progress)
         return (outputs * outputs).sum_pool2d(pool)
 
-    def _convolved(self, weights: Int64Array, bias: Any, stride: int, padding: int, groups: int) -> ClearTensor:
+    def _convolved(self, kernel: Kernel, bias: Any, progress: Any) -> ClearTensor:
         if self.ndim == 4:
-            each = [self[i]._convolved(weights, bias, stride, padding, groups).values for i in range(self.shape[0])]
+            each = [self[i]._convolved(kernel, bias, progress).values for i in range(self.shape[0])]
             return self._view(np.stack(each))
+        weights, stride, padding, groups = kernel
         outputs, per_group, height, width = weights.shape
         if self.ndim != 3 or self.shape[0] != per_group * groups or outputs % groups:
             raise _core.ShapeError(f"weights of shape {weights.shape} do not convolve a tensor of shape {self.shape}")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 from heliograph import _core
 from heliograph._arrays import WORD, Buffer, described, is_whole, path_of, printable
 from heliograph._html import Shown
-from heliograph._parameters import Parameters
-from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, sets_of, split_type, type_of_bytes, type_of_file
+from heliograph._parameters import OfParameters, P, Parameters
+from heliograph._schemes import SCHEMES, Faced, Scheme, scheme_of, sets_of, split_type, told, type_of_bytes, type_of_file
 from heliograph._shapes import Tensor
 from heliograph.forecasting import Costs, forecast
 from heliograph.host import log_device, logger
@@ -23,30 +23,19 @@ R = TypeVar("R")
 if TYPE_CHECKING:  # Python 3.11's have no defaults
     from typing_extensions import TypeVar as DefaultedTypeVar
 
-    P = DefaultedTypeVar("P", bound=Parameters[Any], default=Any)
     T = DefaultedTypeVar("T", bound=Tensor[Any, Any], default=Any)
     E = DefaultedTypeVar("E", default=Any)
     U = DefaultedTypeVar("U", default=Any)
 else:
-    P, T, E, U = (TypeVar(name) for name in "PTEU")
+    T, E, U = (TypeVar(name) for name in "TEU")
 
 
-class Keyed(Faced, Generic[P]):
+class Keyed(OfParameters[P]):
     """A key: of a parameter set, with the id of a secret key."""
 
-    def __init__(self, core: Any) -> None:
-        self._core = core
-
-    @property
-    def parameters(self) -> P:
-        """The parameter set."""
-        found: P = Parameters(self._core.parameters)  # type: ignore[assignment]  # of its scheme
-        return found
-
-    @property
-    def id(self) -> str:
-        """The id of the secret key: 16 random bytes, hex. Every ciphertext and key made with it carries them."""
-        return str(self._core.key_id)
+    id = told(
+        "key_id", str, "The id of the secret key: 16 random bytes, hex. Every ciphertext and key made with it carries them."
+    )
 
     def save(self, path: Any) -> None:
         """Writes a file, all or nothing; a secret key's can only its owner read (mode 0600).
@@ -118,10 +107,7 @@ class EvaluationKeys(Sent[P], Generic[P, T]):
 
     _kind = "evaluation_keys"
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory; a file takes half of it or less."""
-        return int(self._core.nbytes)
+    nbytes = told("nbytes", int, "Bytes in memory; a file takes half of it or less.")
 
     def _read(self, call: str, source: Any, limit: int) -> T:
         """A tensor of these keys' set from a file or bytes; not bound to them yet."""
@@ -132,15 +118,8 @@ class EvaluationKeys(Sent[P], Generic[P, T]):
 class SwitchKeys(EvaluationKeys[P, T]):
     """Keys by which products become ciphertexts of degree one, and slots are turned."""
 
-    @property
-    def relinearize(self) -> bool:
-        """Whether there is a relinearization key."""
-        return bool(self._core.relinearize)
-
-    @property
-    def rotations(self) -> list[int]:
-        """Steps to the left there are keys for, ascending."""
-        return list(self._core.rotations)
+    relinearize = told("relinearize", bool, "Whether there is a relinearization key.")
+    rotations = told("rotations", list[int], "Steps to the left there are keys for, ascending.")
 
     def _for(self, steps: Iterable[int] = (), swap: bool = False) -> Any:
         """The engine's keys for some rotations and the exchange (or conjugation) that goes with them."""

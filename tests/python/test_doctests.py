@@ -101,6 +101,15 @@ def test_everything_has_an_example() -> None:
     assert [label for label, thing in things.items() if not has_example(label, thing)] == []
 
 
+def test_properties_say_what_they_are() -> None:
+    """In words of their own, those that the engine tells among them."""
+    kinds = [thing for found in everything().values() for thing in found.values() if isinstance(thing, type)]
+    every = {(kind, name): inspect.getattr_static(kind, name) for kind in kinds for name in dir(kind) if name[0] != "_"}
+    words = {label: inspect.getdoc(one) or "" for label, one in every.items() if isinstance(one, property)}
+    assert len(words) > 150
+    assert [label for label, said in words.items() if not said.endswith(".")] == []
+
+
 def test_what_has_no_example_is_found() -> None:
     """Nor what is said to be like another thing without one."""
 

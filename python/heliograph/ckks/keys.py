@@ -24,6 +24,7 @@ from heliograph._arrays import (
     whole,
     whole_numbers,
 )
+from heliograph._schemes import told
 from heliograph._shapes import Progress, of_tensors
 from heliograph._strict import is_strict
 from heliograph.ckks.levels import level_of
@@ -95,10 +96,7 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
 
     _scheme = CKKS
 
-    @property
-    def conjugate(self) -> bool:
-        """Whether there is a conjugation key."""
-        return bool(self._core.conjugate)
+    conjugate = told("conjugate", bool, "Whether there is a conjugation key.")
 
     def __repr__(self) -> str:
         parts = ["relinearization"] if self.relinearize else []

@@ -8,7 +8,7 @@ import numpy as np
 
 from heliograph import _core
 from heliograph._arrays import complexes, of_kind, whole
-from heliograph._schemes import scheme_of
+from heliograph._schemes import scheme_of, told
 from heliograph._shapes import Progress
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.parameters import Parameters
@@ -62,20 +62,9 @@ class LinearTransform:
             parameters._core, numbers, diagonals, size, level_of(parameters, level), _baby(baby), 0 if repeats else rows
         )
 
-    @property
-    def parameters(self) -> Parameters:
-        """The parameter set."""
-        return Parameters(self._core.parameters)
-
-    @property
-    def level(self) -> int:
-        """Of the tensors it takes; results are one lower."""
-        return int(self._core.level)
-
-    @property
-    def rotations(self) -> list[int]:
-        """The steps that evaluation keys must have."""
-        return list(self._core.rotations)
+    parameters = told("parameters", Parameters, "The parameter set.")
+    level = told("level", int, "Of the tensors it takes; results are one lower.")
+    rotations = told("rotations", list[int], "The steps that evaluation keys must have.")
 
     def __call__(self, x: Tensor, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
         """The matrix times each ciphertext's slots. Raises LevelError, ShapeError, MissingKeyError, MismatchError."""

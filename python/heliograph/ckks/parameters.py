@@ -10,6 +10,7 @@ import numpy as np
 from heliograph import _core
 from heliograph._arrays import count_of, described, flag, readable_bytes, require_alone, set_name
 from heliograph._parameters import RingParameters
+from heliograph._schemes import told
 from heliograph.ckks.scheme import CKKS
 
 if TYPE_CHECKING:
@@ -32,20 +33,16 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
         """What rotations turn: the slots where they are a power of two, else all N/2 places."""
         return self.slots if self.slots & (self.slots - 1) == 0 else self.n // 2
 
-    @property
-    def levels(self) -> int:
-        """The level of a fresh ciphertext; each rescaling takes one, and 1 is the lowest."""
-        return int(self._core.top_level)
+    levels = told("top_level", int, "The level of a fresh ciphertext; each rescaling takes one, and 1 is the lowest.")
 
     @property
     def depth(self) -> int:
         """Multiplications in sequence that a fresh ciphertext has levels for."""
         return self.levels - 1
 
-    @property
-    def log_scale(self) -> float:
-        """log2 of the scale of a fresh ciphertext: values are kept in steps of 1/scale."""
-        return float(self._core.spec.log_scale)
+    log_scale = told(
+        "spec.log_scale", float, "log2 of the scale of a fresh ciphertext: values are kept in steps of 1/scale."
+    )
 
     def scale(self, level: int) -> float:
         """What operations keep ciphertexts of a level at. Raises LevelError.

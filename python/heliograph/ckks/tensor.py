@@ -10,6 +10,7 @@ import numpy as np
 
 from heliograph import _core, _shapes
 from heliograph._arrays import (
+    axis_of,
     complexes,
     described,
     exponent_of,
@@ -22,7 +23,8 @@ from heliograph._arrays import (
     whole_numbers,
 )
 from heliograph._matrices import Axis, along_axis, matrix_of, require_columns, require_vectors
-from heliograph._shapes import Progress, ShapeCalls, keys_of
+from heliograph._schemes import told
+from heliograph._shapes import Progress, keys_of
 from heliograph._strict import is_strict
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.linear import LinearTransform
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 _ONES = (1j, -1j)
 
 
-class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCiphertext):
+class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCiphertext):
     """Ciphertexts in an array. ``shape`` counts ciphertexts; ``slots`` are the values inside each.
 
     Operators act as on an array of shape ``(*shape, slots)`` and broadcast: with tensors, numbers, arrays (the last axis lies
@@ -54,7 +56,6 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
 
     __slots__ = ()
     _scheme = CKKS
-    _calls = ShapeCalls.of(CKKS)
 
     def __init__(self, core: Any, keys: EvaluationKeys | None = None) -> None:
         super().__init__(core, keys)
@@ -67,25 +68,8 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
 
     # What it is
 
-    @property
-    def slots(self) -> int:
-        """Values used in each ciphertext."""
-        return int(self._core.slots)
-
-    @property
-    def degree(self) -> int:
-        """Degree in the secret key: 1, or 2 for a product that is not relinearized."""
-        return int(self._core.degree)
-
-    @property
-    def level(self) -> int:
-        """Each rescaling takes one; 1 is the lowest."""
-        return int(self._core.level)
-
-    @property
-    def scale(self) -> float:
-        """What the values are multiplied by inside; tracked exactly."""
-        return float(self._core.scale)
+    level = told("level", int, "Each rescaling takes one; 1 is the lowest.")
+    scale = told("scale", float, "What the values are multiplied by inside; tracked exactly.")
 
     @property
     def dtype(self) -> Any:
@@ -100,11 +84,6 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
         """
         bits = float(self._core.precision)
         return bits if math.isfinite(bits) else None
-
-    @property
-    def fresh(self) -> bool:
-        """Whether nothing was computed on it since it was encrypted, or its file says so."""
-        return bool(self._core.fresh)
 
     def __repr__(self) -> str:
         p, bits = self.parameters, self.precision
@@ -174,11 +153,6 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
             made, scaled = self._times_clear(other)
             rescale = rescale and scaled
         return made.rescale(progress=progress) if rescale else made
-
-    def __mul__(self, other: Any) -> Self:
-        return self.multiply(other)
-
-    __rmul__ = __mul__
 
     def _times_clear(self, values: Any) -> tuple[Self, bool]:
         """The product with clear numbers, and whether its scale has grown."""
@@ -423,7 +397,7 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.CkksCipher
         progress: Progress | None = None,
     ) -> Self:
         """As `hg.ckks.inner_product`."""
-        along = self._axes(whole(axis, "an axis"))[0]
+        along = axis_of(axis, self.ndim, f"a tensor of shape {self.shape}")
         over = power_of_two(count)
         if isinstance(other, Tensor):
             found = keys_of([self, other], keys, "an inner product")
@@ -482,15 +456,8 @@ class Plaintext(_shapes.Plaintext[Parameters], core=_core.CkksPlaintext):
     def _encoded(cls, parameters: Any, values: Any, **options: Any) -> Plaintext:
         return encode(parameters, values, **options)
 
-    @property
-    def level(self) -> int:
-        """The highest level of tensors it goes with."""
-        return int(self._core.level)
-
-    @property
-    def scale(self) -> float:
-        """What the values are multiplied by inside."""
-        return float(self._core.scale)
+    level = told("level", int, "The highest level of tensors it goes with.")
+    scale = told("scale", float, "What the values are multiplied by inside.")
 
     def __repr__(self) -> str:
         return f"<CKKS plaintext {self.shape}: level {self.level}, scale 2^{math.log2(self.scale):.1f}>"

@@ -19,6 +19,7 @@ from heliograph._arrays import (
     require_room,
     whole_numbers,
 )
+from heliograph._schemes import told
 from heliograph._shapes import Progress, of_tensors
 from heliograph.exact.parameters import Parameters
 from heliograph.exact.scheme import EXACT
@@ -95,10 +96,7 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
 
     _scheme = EXACT
 
-    @property
-    def columns(self) -> bool:
-        """Whether there is a key to exchange the two rows."""
-        return bool(self._core.columns)
+    columns = told("columns", bool, "Whether there is a key to exchange the two rows.")
 
     def __repr__(self) -> str:
         steps = self.rotations

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from heliograph import _core
 from heliograph._arrays import count_of, described, flag, is_whole, listed, require_alone, set_name
 from heliograph._parameters import RingParameters
+from heliograph._schemes import told
 from heliograph.exact.scheme import EXACT
 
 if TYPE_CHECKING:
@@ -33,15 +34,10 @@ class Parameters(RingParameters["SecretKey"], core=_core.Parameters):
         """ "BFV" or "BGV"."""
         return str(self._core.spec.scheme.upper())
 
-    @property
-    def has_slots(self) -> bool:
-        """Whether values can be batched (each plaintext modulus a prime that is 1 modulo 2N)."""
-        return bool(self._core.has_slots)
-
-    @property
-    def plain_moduli(self) -> list[int]:
-        """t, or several: values live modulo their product."""
-        return list(self._core.spec.plain_moduli)
+    has_slots = told(
+        "has_slots", bool, "Whether values can be batched (each plaintext modulus a prime that is 1 modulo 2N)."
+    )
+    plain_moduli = told("spec.plain_moduli", list[int], "t, or several: values live modulo their product.")
 
     @property
     def plain_modulus(self) -> int:

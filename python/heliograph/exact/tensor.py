@@ -14,15 +14,15 @@ from heliograph._arrays import (
     integers,
     last_axis,
     listed,
-    long_integers,
     of_kind,
     readable_bytes,
     residues,
     whole,
     whole_numbers,
 )
-from heliograph._matrices import Axis, along_axis, kernel_of, matrix_of, pool_of, require_columns, require_vectors
-from heliograph._shapes import Progress, ShapeCalls, keys_of
+from heliograph._matrices import Axis, IntegerLayers, Kernel, along_axis, bias_of, matrix_of, pool_of, require_columns
+from heliograph._schemes import told
+from heliograph._shapes import Progress, keys_of
 from heliograph.exact.parameters import Parameters
 from heliograph.exact.scheme import EXACT
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from heliograph.exact.keys import EvaluationKeys
 
 
-class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext):
+class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, core=_core.Ciphertext):
     """Ciphertexts in an array. ``shape`` counts ciphertexts; ``slots`` are the values inside each.
 
     Operators take tensors, integers, integer arrays (one integer for each ciphertext) and plaintexts (`encode`: one
@@ -51,39 +51,20 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
 
     __slots__ = ()
     _scheme = EXACT
-    _calls = ShapeCalls.of(EXACT)
 
     # What it is
 
-    @property
-    def slots(self) -> int:
-        """Values used in each ciphertext."""
-        return int(self._core.slots)
-
-    @property
-    def degree(self) -> int:
-        """Degree in the secret key: 1, or 2 after a multiplication."""
-        return int(self._core.degree)
-
-    @property
-    def level(self) -> int:
-        """Primes left in the modulus."""
-        return int(self._core.level)
-
-    @property
-    def fresh(self) -> bool:
-        """Whether nothing was computed on it since it was encrypted, or its file says so."""
-        return bool(self._core.fresh)
-
-    @property
-    def vouched(self) -> bool:
-        """Whether nothing in it came from a file, keys included: `noise_budget` is then this process's own bound."""
-        return bool(self._core.vouched)
-
-    @property
-    def plain_moduli(self) -> list[int]:
-        """Those of the set's plaintext moduli that it holds: all, unless it was split (`split_moduli`)."""
-        return list(self._core.plain_moduli)
+    level = told("level", int, "Primes left in the modulus.")
+    vouched = told(
+        "vouched",
+        bool,
+        "Whether nothing in it came from a file, keys included: `noise_budget` is then this process's own bound.",
+    )
+    plain_moduli = told(
+        "plain_moduli",
+        list[int],
+        "Those of the set's plaintext moduli that it holds: all, unless it was split (`split_moduli`).",
+    )
 
     @property
     def noise_budget(self) -> float | None:
@@ -147,17 +128,6 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
         values = integers(other, "the factors")
         return self._wrap(_core.multiply_integers(self._core, values[..., None].copy()))
 
-    def __mul__(self, other: Any) -> Self:
-        return self.multiply(other)
-
-    __rmul__ = __mul__
-
-    def __matmul__(self, weights: Any) -> Self:
-        return self.matmul(matrix_of(weights, integers).T, axis=-1)
-
-    def __rmatmul__(self, weights: Any) -> Self:
-        return self.matmul(weights)
-
     def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.relinearize`."""
         if self.degree == 1:
@@ -207,9 +177,7 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
 
     def _bias(self, bias: Any) -> Any:
         """As the engine takes it: integers beyond 64 bits as residues [moduli, outputs]."""
-        values = _NO_BIAS if bias is None else long_integers(bias, "the bias")
-        if values.ndim != 1:
-            raise _core.ShapeError(f"a bias has one axis, a value for each output, not shape {values.shape}")
+        values = bias_of(bias)
         if values.dtype != object:
             return values
         parameters = self.parameters
@@ -218,51 +186,19 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
             raise _core.PlaintextRangeError(f"the bias holds {described(largest)}, beyond half the plaintext modulus")
         return np.stack([residues(values, t, "the bias") for t in parameters.plain_moduli])
 
-    def dot(self, other: Any) -> Self:
-        """As `hg.dot`."""
-        if isinstance(other, Tensor):
-            require_vectors(self.shape, other.shape)
-            return (self * other).sum(0)
-        vector = integers(other, "the weights")
-        require_vectors(self.shape, vector.shape)
-        return self.matmul(vector[None, :])[0]
-
-    def conv2d(
-        self,
-        weights: Any,
-        bias: Any = None,
-        *,
-        stride: int = 1,
-        padding: int = 0,
-        groups: int = 1,
-        progress: Progress | None = None,
-    ) -> Self:
-        """As `hg.conv2d`."""
-        w = kernel_of(weights, stride, padding, groups)
-        return self._wrap(_core.conv2d(self._core, w, self._bias(bias), stride, padding, groups, progress))
+    def _convolved(self, kernel: Kernel, bias: Any, progress: Progress | None) -> Self:
+        return self._wrap(_core.conv2d(self._core, kernel.weights, self._bias(bias), *kernel[1:], progress))
 
     def sum_pool2d(self, size: int) -> Self:
         """As `hg.sum_pool2d`."""
         return self._wrap(_core.sum_pool2d(self._core, pool_of(size)))
 
-    def conv2d_square_pool(
-        self,
-        weights: Any,
-        bias: Any = None,
-        *,
-        pool: int = 1,
-        stride: int = 1,
-        padding: int = 0,
-        groups: int = 1,
-        stretch: int = 0,
-        keys: EvaluationKeys | None = None,
-        progress: Progress | None = None,
+    def _convolved_squares(
+        self, kernel: Kernel, bias: Any, pool: int, stretch: int, keys: EvaluationKeys | None, progress: Progress | None
     ) -> Self:
-        """As `hg.conv2d_square_pool`."""
-        w = kernel_of(weights, stride, padding, groups)
         found = keys_of([self], keys, "this layer")
         core = _core.conv2d_square_pool(
-            self._core, w, self._bias(bias), stride, padding, groups, pool_of(pool, stretch), found._core, progress, stretch
+            self._core, kernel.weights, self._bias(bias), *kernel[1:], pool, found._core, progress, stretch
         )
         return type(self)(core, found)
 
@@ -292,9 +228,6 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.Ciphertext
     def join_moduli(self, others: Sequence[Self]) -> Self:
         """As `hg.join_moduli`, of this one and others."""
         return self._wrap(_core.join_moduli([t._core for t in _shapes.of_tensors([self, *others], Tensor, "join_moduli")]))
-
-
-_NO_BIAS = np.zeros(0, dtype=np.int64)
 
 
 class Plaintext(_shapes.Plaintext[Parameters], core=_core.Plaintext):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from heliograph import _core, _parameters
 from heliograph._arrays import count_of, described, flag, printable, readable_bytes, real, set_name, whole_numbers
+from heliograph._schemes import told
 from heliograph.tfhe.dtypes import name_of
 from heliograph.tfhe.scheme import TFHE
 
@@ -24,35 +25,16 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
 
     _scheme = TFHE
 
-    @property
-    def n(self) -> int:
-        """Dimension of the narrow LWE key: what a bootstrap runs over."""
-        return int(self._core.spec.n)
-
-    @property
-    def degree(self) -> int:
-        """Ring degree N."""
-        return int(self._core.spec.degree)
-
-    @property
-    def message_bits(self) -> int:
-        """Bits of a digit; 0 where each bit has its own ciphertext."""
-        return int(self._core.spec.message_bits)
-
-    @property
-    def carry_bits(self) -> int:
-        """Room above a digit for sums."""
-        return int(self._core.spec.carry_bits)
-
-    @property
-    def log2_failure(self) -> float:
-        """log2 of the probability that one bootstrap at its noisiest gives a wrong value."""
-        return float(self._core.log2_failure)
-
-    @property
-    def parallel_bootstraps(self) -> int:
-        """Bootstraps at once that keep the device busy; fewer take no less time."""
-        return int(self._core.parallel_bootstraps)
+    n = told("spec.n", int, "Dimension of the narrow LWE key: what a bootstrap runs over.")
+    degree = told("spec.degree", int, "Ring degree N.")
+    message_bits = told("spec.message_bits", int, "Bits of a digit; 0 where each bit has its own ciphertext.")
+    carry_bits = told("spec.carry_bits", int, "Room above a digit for sums.")
+    log2_failure = told(
+        "log2_failure", float, "log2 of the probability that one bootstrap at its noisiest gives a wrong value."
+    )
+    parallel_bootstraps = told(
+        "parallel_bootstraps", int, "Bootstraps at once that keep the device busy; fewer take no less time."
+    )
 
     def wires(self, dtype: Any) -> int:
         """LWE ciphertexts of one element of a type.

@@ -10,7 +10,8 @@ import numpy as np
 from heliograph import _core, _shapes
 from heliograph._arrays import printable, readable_bytes
 from heliograph._matrices import Axis, along_axis, require_vectors
-from heliograph._shapes import Progress, ShapeCalls
+from heliograph._schemes import told
+from heliograph._shapes import Progress
 from heliograph.tfhe.dtypes import array_of, bits_of, holder, name_of, words_of
 from heliograph.tfhe.parameters import Parameters
 from heliograph.tfhe.scheme import TFHE
@@ -44,13 +45,10 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # == gives a tensor
     _scheme = TFHE
-    _calls = ShapeCalls.of(TFHE)
 
     # What it is
 
-    @property
-    def _name(self) -> str:
-        return str(self._core.type)
+    _name = told("type", str, "Of an element: the engine's and files' word.")
 
     @property
     def dtype(self) -> Any:
