@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.text import Text
@@ -17,7 +17,8 @@ from rich.text import Text
 import heliograph as hg
 from heliograph import _core
 from heliograph._arrays import Int64Array
-from heliograph.cli import roles, screen
+from heliograph.cli import roles, screen, selftest_ckks, selftest_tfhe, sides
+from heliograph.cli.sides import Row, difference, run_steps
 
 _SEED = bytes(range(32))
 _STEPS = [1, -3]
@@ -74,8 +75,8 @@ ALL = (
 )
 
 
-class Side:
-    """One device at work on a trial: keys and operands from fixed seeds."""
+class Side(sides.Side[hg.bfv.Tensor]):
+    """Keys and operands from fixed seeds."""
 
     def __init__(self, trial: Trial, device: str | None) -> None:
         core = _core.Parameters(trial.spec())
@@ -86,21 +87,9 @@ class Side:
         self.weights: Int64Array = rng.integers(-300, 301, (3, trial.items))
         self.long_weights: Int64Array = rng.integers(-(1 << 28), 1 << 28, (2, trial.items))
         self.kernel: Int64Array = rng.integers(-300, 301, (2, 1, 1, 1) if trial.items < 9 else (2, 1, 3, 3))
-        self.secret = hg.bfv.SecretKey(_core.SecretKey.generate_for_test(parameters._core, _SEED))
-        clock = [time.perf_counter()]
-        self.keys = self.secret.evaluation_keys(rotations=_STEPS, columns=True)
-        key_bytes = self.keys.to_bytes()
-        clock.append(time.perf_counter())
-        server = hg.Server(self.keys)
-        self.x, self.y = (server.bind(self.secret.encrypt(values)) for values in self.clear)
-        self.y.wait()
-        clock.append(time.perf_counter())
-        #: Made once, for each draw is another: bytes and seconds.
-        self.made = {
-            "keys": (key_bytes, clock[1] - clock[0]),
-            "encrypt": (self.x.to_bytes() + self.y.to_bytes(), clock[2] - clock[1]),
-        }
-        self.plain = server.encode(self.plain_values)
+        secret = hg.bfv.SecretKey(_core.SecretKey.generate_for_test(parameters._core, _SEED))
+        super().__init__(secret, self.clear, rotations=_STEPS, columns=True)
+        self.plain = self.server.encode(self.plain_values)
         self.product = self.x * self.y
 
     def picture(self) -> hg.bfv.Tensor:
@@ -123,42 +112,6 @@ OPERATIONS: dict[str, Operation] = {
     "conv2d": lambda s: hg.conv2d(s.picture(), s.kernel, padding=(s.kernel.shape[-1] - 1) // 2),
     "shrink": lambda s: hg.shrink(hg.relinearize(s.product)),
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    """What became of one operation of one trial. `seconds` is a call's on the device, its operands there."""
-
-    trial: str
-    operation: str
-    seconds: float | None
-    fault: str = ""
-
-
-def difference(mine: bytes, reference: bytes) -> str:
-    """What is to be said of two results; nothing where they are equal."""
-    if mine == reference:
-        return ""
-    if len(mine) != len(reference):
-        return f"{len(mine):,} bytes, not {len(reference):,}"
-    wrong = np.count_nonzero(np.frombuffer(mine, np.uint8) != np.frombuffer(reference, np.uint8))
-    return f"{wrong:,} of {len(mine):,} bytes differ"
-
-
-class Titled(Protocol):
-    """A trial of any scheme."""
-
-    @property
-    def title(self) -> str:
-        """For a table."""
-
-
-def attempt(trial: Titled, name: str, work: Callable[[], tuple[float | None, str]]) -> Row:
-    """The work's time and fault; an error of the engine's is a fault too."""
-    try:
-        return Row(trial.title, name, *work())
-    except hg.HeliographError as error:
-        return Row(trial.title, name, None, f"{type(error).__name__}: {error}")
 
 
 def _compare(run: Operation, mine: Side, reference: Side) -> tuple[float, str]:
@@ -187,87 +140,62 @@ def _decrypted(mine: Side, reference: Side) -> tuple[float, str]:
 
 def run_trial(trial: Trial) -> Iterator[Row]:
     """Every operation of a trial, on the device in use and on the reference."""
-    sides: list[Side] = []
+    steps = {name: partial(_compare, run) for name, run in OPERATIONS.items()}
+    return run_steps(trial, partial(Side, trial), {**steps, "decrypt": _decrypted})
 
-    def prepare() -> tuple[float, str]:
-        sides.append(Side(trial, None))
-        sides.append(Side(trial, "ref"))
-        return made("keys")
 
-    def made(name: str) -> tuple[float, str]:
-        found, spent = sides[0].made[name]
-        return spent, difference(found, sides[1].made[name][0])
+class Words(NamedTuple):
+    """What is said of results: while they are compared, over them, and of all."""
 
-    yield attempt(trial, "keys", prepare)
-    if len(sides) < 2:
-        return
-    yield attempt(trial, "encrypt", partial(made, "encrypt"))
-    for name, run in OPERATIONS.items():
-        yield attempt(trial, name, partial(_compare, run, *sides))
-    yield attempt(trial, "decrypt", partial(_decrypted, *sides))
+    doing: str
+    column: str
+    good: str
+    bad: str
+
+
+_LIKE = Words("compare with ref", "like ref", "equal those of ref, bit by bit", "ARE NOT THOSE OF ref")
+_RIGHT = Words("compute and decrypt", "right", "are right", "ARE WRONG")
 
 
 def run(quick: bool) -> bool:
-    """The whole test, told as a table. Whether every result was right."""
+    """The whole test, told as a table for each family of schemes. Whether every result was right."""
     device = _core.device_name()
     if device == "null":
         raise roles.CommandError("the null device computes nothing; HELIOGRAPH_DEVICE chooses another")
-    trials = QUICK if quick else ALL
     for line in hg.devices():
         screen.say(line)
+    ckks, tfhe = selftest_ckks, selftest_tfhe
+    equal = [
+        _run_all(device, QUICK if quick else ALL, run_trial, _LIKE),
+        _run_all(f"CKKS on {device}", ckks.QUICK if quick else ckks.ALL, ckks.run_trial, _LIKE),
+        _run_all(f"TFHE on {device}", tfhe.QUICK if quick else tfhe.ALL, tfhe.run_trial, _RIGHT),
+    ]
+    return all(equal)
+
+
+def _run_all(device: str, trials: Sequence[Any], run_one: Callable[[Any], Iterator[Row]], words: Words) -> bool:
+    """Some trials, one after another."""
     start = time.perf_counter()
     rows: list[Row] = []
-    with screen.bar("compare with ref") as progress:
+    with screen.bar(words.doing) as progress:
         for index, trial in enumerate(trials):
-            for row in run_trial(trial):
+            for row in run_one(trial):
                 rows.append(row)
                 progress(f"{row.trial} {row.operation}", index / len(trials))
-    spent = time.perf_counter() - start
-    equal = _tell(device, rows, spent, "like ref", "equal those of ref, bit by bit", "ARE NOT THOSE OF ref")
-    equal = _run_ckks(device, quick) and equal
-    return _run_tfhe(device, quick) and equal
+    return _tell(device, rows, time.perf_counter() - start, words)
 
 
-def _run_ckks(device: str, quick: bool) -> bool:
-    from heliograph.cli import selftest_ckks
-
-    trials = selftest_ckks.QUICK if quick else selftest_ckks.ALL
-    start = time.perf_counter()
-    rows: list[Row] = []
-    with screen.bar("compare with ref") as progress:
-        for index, trial in enumerate(trials):
-            for row in selftest_ckks.run_trial(trial):
-                rows.append(row)
-                progress(f"{row.trial} {row.operation}", index / len(trials))
-    spent = time.perf_counter() - start
-    return _tell(f"CKKS on {device}", rows, spent, "like ref", "equal those of ref, bit by bit", "ARE NOT THOSE OF ref")
-
-
-def _run_tfhe(device: str, quick: bool) -> bool:
-    from heliograph.cli import selftest_tfhe
-
-    trials = selftest_tfhe.QUICK if quick else selftest_tfhe.ALL
-    start = time.perf_counter()
-    rows: list[Row] = []
-    with screen.bar("compute and decrypt") as progress:
-        for index, trial in enumerate(trials):
-            for row in selftest_tfhe.run_trial(trial):
-                rows.append(row)
-                progress(f"{row.trial} {row.operation}", index / len(trials))
-    return _tell(f"TFHE on {device}", rows, time.perf_counter() - start, "right", "are right", "ARE WRONG")
-
-
-def _tell(device: str, rows: list[Row], spent: float, column: str, good: str, bad: str) -> bool:
+def _tell(device: str, rows: list[Row], spent: float, words: Words) -> bool:
     """The rows as a table, what failed, and the verdict."""
-    screen.table("", ("ring", "operation", f"time on {device}", column), [_cells(row) for row in rows])
+    screen.table("", ("ring", "operation", f"time on {device}", words.column), [_cells(row) for row in rows])
     failed = [row for row in rows if row.fault]
     for row in failed:
         screen.say(f"{row.trial}, {row.operation}: {row.fault}", "red")
     took = f"in {screen.seconds(spent)}"
     if failed:
-        screen.say(f"{device}: {len(failed)} OF {len(rows)} RESULTS {bad}; compared {took}", "bold red")
+        screen.say(f"{device}: {len(failed)} OF {len(rows)} RESULTS {words.bad}; compared {took}", "bold red")
     else:
-        screen.say(f"{device}: all {len(rows)} results {good}; compared {took}", "bold green")
+        screen.say(f"{device}: all {len(rows)} results {words.good}; compared {took}", "bold green")
     return not failed
 
 

@@ -6,16 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import heliograph as hg
 from heliograph import _core
-from heliograph.cli.selftest import Row, attempt, difference
+from heliograph.cli import sides
+from heliograph.cli.sides import Array, Row, difference, run_steps
 
-Array = npt.NDArray[Any]
 _SEED = bytes(range(64, 96))
 _ERROR = 1e-4
 
@@ -53,26 +51,15 @@ QUICK = (Trial(1024, 4, 2, "w64", 5), Trial(1024, 4, 5, "w32", 5))
 ALL = (*QUICK, Trial(1 << 13, 5, 2, "w64", 2), Trial(1 << 15, 6, 3, "w64", 1), Trial(1 << 15, 6, 5, "w32", 1))
 
 
-class Side:
-    """One device at work on a trial: keys and operands from a fixed seed."""
+class Side(sides.Side[hg.ckks.Tensor]):
+    """Keys and operands from a fixed seed."""
 
     def __init__(self, trial: Trial, device: str | None) -> None:
         core = trial.parameters()._core
-        self.secret = hg.ckks.SecretKey(
-            _core.CkksSecretKey.generate_for_test(core.on_device(device) if device else core, _SEED)
-        )
+        secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(core.on_device(device) if device else core, _SEED))
         rng = np.random.default_rng(trial.n)
         self.a, self.b = (rng.uniform(-1, 1, (trial.items, trial.n // 2)) for _ in range(2))
-        clock = [time.perf_counter()]
-        keys = self.secret.evaluation_keys(rotations=[1, 2, -3], conjugate=True)
-        key_bytes = keys.to_bytes()
-        clock.append(time.perf_counter())
-        server = hg.Server(keys)
-        self.x, self.y = (server.bind(self.secret.encrypt(values)) for values in (self.a, self.b))
-        encrypted = self.x.to_bytes() + self.y.to_bytes()
-        clock.append(time.perf_counter())
-        #: Bytes and seconds.
-        self.made = {"keys": (key_bytes, clock[1] - clock[0]), "encrypt": (encrypted, clock[2] - clock[1])}
+        super().__init__(secret, (self.a, self.b), rotations=[1, 2, -3], conjugate=True)
 
 
 _CUBIC = [0.25, -0.5, 0.125, 0.75]
@@ -89,11 +76,6 @@ OPERATIONS: dict[str, Callable[[Side], tuple[hg.ckks.Tensor, Array]]] = {
     "inner product": lambda s: (hg.ckks.inner_product(s.x, s.y), (s.a * s.b).sum(0)),
     "polynomial": lambda s: (hg.ckks.polynomial(s.x, _CUBIC, "monomial"), np.polynomial.polynomial.polyval(s.a, _CUBIC)),
 }
-
-
-def _made(sides: list[Side], name: str) -> tuple[float, str]:
-    found, spent = sides[0].made[name]
-    return spent, difference(found, sides[1].made[name][0])
 
 
 def _compare(run: Callable[[Side], tuple[hg.ckks.Tensor, Array]], mine: Side, reference: Side) -> tuple[float, str]:
@@ -113,16 +95,4 @@ def _compare(run: Callable[[Side], tuple[hg.ckks.Tensor, Array]], mine: Side, re
 
 def run_trial(trial: Trial) -> Iterator[Row]:
     """Every operation of a trial, on the device in use and on the reference."""
-    sides: list[Side] = []
-
-    def prepare() -> tuple[float, str]:
-        sides.append(Side(trial, None))
-        sides.append(Side(trial, "ref"))
-        return _made(sides, "keys")
-
-    yield attempt(trial, "keys", prepare)
-    if len(sides) < 2:
-        return
-    yield attempt(trial, "encrypt", partial(_made, sides, "encrypt"))
-    for name, run in OPERATIONS.items():
-        yield attempt(trial, name, partial(_compare, run, *sides))
+    return run_steps(trial, partial(Side, trial), {name: partial(_compare, run) for name, run in OPERATIONS.items()})

@@ -9,13 +9,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import heliograph as hg
 from heliograph import _core
-from heliograph.cli.selftest import Row, attempt, difference
+from heliograph.cli import sides
+from heliograph.cli.sides import Array, Row, difference, run_steps
 
-Array = npt.NDArray[Any]
 _SEED = bytes(range(32, 64))
 _SMALL: dict[str, Any] = {
     **{"n": 32, "k": 1, "bootstrap": (18, 1), "switch": (4, 4), "group": 2, "insecure": True},
@@ -44,28 +43,17 @@ QUICK = (
 ALL = (*QUICK, Trial("TFHE boolean", 4, False), Trial("TFHE 2_2", 4, False))
 
 
-class Side:
-    """One device at work on a trial: keys and operands from a fixed seed."""
+class Side(sides.Side[hg.tfhe.Tensor]):
+    """Keys and operands from a fixed seed."""
 
     def __init__(self, trial: Trial, device: str | None) -> None:
         core = trial.parameters()._core
-        self.secret = hg.tfhe.SecretKey(
-            _core.TfheSecretKey.generate_for_test(core.on_device(device) if device else core, _SEED)
-        )
+        secret = hg.tfhe.SecretKey(_core.TfheSecretKey.generate_for_test(core.on_device(device) if device else core, _SEED))
         rng = np.random.default_rng(trial.items)
         self.a, self.b = (rng.integers(0, 256, trial.items, dtype=np.uint8) for _ in range(2))
         self.flags = [np.arange(8) >> k & 1 == 1 for k in range(3)]
-        clock = [time.perf_counter()]
-        keys = self.secret.evaluation_keys()
-        key_bytes = keys.to_bytes()
-        clock.append(time.perf_counter())
-        server = hg.Server(keys)
-        self.x, self.y = (server.bind(self.secret.encrypt(values)) for values in (self.a, self.b))
-        self.bits = [server.bind(self.secret.encrypt(values)) for values in self.flags]
-        encrypted = self.x.to_bytes() + self.y.to_bytes()
-        clock.append(time.perf_counter())
-        #: Bytes and seconds.
-        self.made = {"keys": (key_bytes, clock[1] - clock[0]), "encrypt": (encrypted, clock[2] - clock[1])}
+        super().__init__(secret, (self.a, self.b))
+        self.bits = [self.server.bind(secret.encrypt(values)) for values in self.flags]
 
 
 #: Exact on every device: no bootstrap.
@@ -88,11 +76,6 @@ OPERATIONS: dict[str, Callable[[Side], tuple[hg.tfhe.Tensor, Array]]] = {
 }
 
 
-def _made(sides: list[Side], name: str) -> tuple[float, str]:
-    found, spent = sides[0].made[name]
-    return spent, difference(found, sides[1].made[name][0]) if len(sides) > 1 else ""
-
-
 def _alike(run: Callable[[Side], hg.tfhe.Tensor], mine: Side, reference: Side) -> tuple[float, str]:
     start = time.perf_counter()
     result = run(mine)
@@ -101,8 +84,8 @@ def _alike(run: Callable[[Side], hg.tfhe.Tensor], mine: Side, reference: Side) -
     return spent, difference(result.to_bytes(), run(reference).to_bytes())
 
 
-def _right(run: Callable[[Side], tuple[hg.tfhe.Tensor, Array]], side: Side) -> tuple[float, str]:
-    """Twice: the first call prepares."""
+def _right(run: Callable[[Side], tuple[hg.tfhe.Tensor, Array]], side: Side, *others: Side) -> tuple[float, str]:
+    """Twice: the first call prepares. The others are not asked."""
     start, faults = 0.0, []
     for _ in range(2):
         start = time.perf_counter()
@@ -116,20 +99,6 @@ def _right(run: Callable[[Side], tuple[hg.tfhe.Tensor, Array]], side: Side) -> t
 
 def run_trial(trial: Trial) -> Iterator[Row]:
     """Every operation of a trial."""
-    sides: list[Side] = []
-
-    def prepare() -> tuple[float, str]:
-        sides.append(Side(trial, None))
-        if trial.exact:
-            sides.append(Side(trial, "ref"))
-        return _made(sides, "keys")
-
-    yield attempt(trial, "keys", prepare)
-    if len(sides) < 1 + trial.exact:
-        return
-    yield attempt(trial, "encrypt", partial(_made, sides, "encrypt"))
-    if trial.exact:
-        for name, run in LINEAR.items():
-            yield attempt(trial, name, partial(_alike, run, *sides))
-    for name, compute in OPERATIONS.items():
-        yield attempt(trial, name, partial(_right, compute, sides[0]))
+    linear = {name: partial(_alike, run) for name, run in LINEAR.items()} if trial.exact else {}
+    bootstrapped = {name: partial(_right, run) for name, run in OPERATIONS.items()}
+    return run_steps(trial, partial(Side, trial), {**linear, **bootstrapped}, (None, "ref") if trial.exact else (None,))
