@@ -50,6 +50,13 @@ class Parameters(Faced, Generic[K]):
         """What `explain` says, with a label each."""
         raise NotImplementedError
 
+    def _scheme_row(self, more: str = "") -> tuple[str, str]:
+        """Of `explain`: the scheme and the set's name."""
+        return ("scheme", f"{self.scheme}{self._spaced_name()}{more}")
+
+    def _spaced_name(self) -> str:
+        return f" {printable(self.name)}" if self.name else ""
+
     def _summary(self) -> str:
         """What a repr says behind the name."""
         raise NotImplementedError
@@ -75,8 +82,7 @@ class Parameters(Faced, Generic[K]):
         return self.explain()
 
     def __repr__(self) -> str:
-        name = f" {printable(self.name)}" if self.name else ""
-        return f"<{self.scheme} parameters{name}: {self._summary()}>"
+        return f"<{self.scheme} parameters{self._spaced_name()}: {self._summary()}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Parameters) and type(self) is type(other) and bool(self._core == other._core)
@@ -128,7 +134,7 @@ class RingParameters(Parameters[K]):
         digit = max(s.digits) if s.digits else 0
         gadget = f"{len(s.digits)} digits of {digit} prime(s), {len(s.special)} special"
         return [
-            ("scheme", f"{self.scheme}{' ' + printable(s.name) if s.name else ''}, edition {s.edition}"),
+            self._scheme_row(f", edition {s.edition}"),
             ("ring degree", f"N = {s.n:,}"),
             ("modulus", f"log q = {self.log_q:.1f} in {len(s.chain)} primes"),
             ("gadget", f"{gadget}; log QP = {self.log_qp:.1f}"),

@@ -7,7 +7,7 @@ engine's objects of that scheme. So ``Tensor(core)`` is a tensor of whichever sc
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
@@ -52,9 +52,18 @@ _LONGEST_HEADER = 1 << 20
 SCHEMES: dict[str, Scheme] = {}
 
 
-def described_scheme(key: str, **said: Any) -> Scheme:
-    """A scheme, known from now on."""
-    SCHEMES[key] = Scheme(key, **said)
+def described_scheme(
+    key: str,
+    title: str,
+    instead: Mapping[str, str],
+    *,
+    module: str = "",
+    prefix: str | None = None,
+    files: Sequence[str] = (),
+) -> Scheme:
+    """A scheme, known from now on. All its names are its key's unless they are given."""
+    prefix = f"{key}_" if prefix is None else prefix
+    SCHEMES[key] = Scheme(key, title, module or key, prefix, tuple(files) or (key,), instead)
     return SCHEMES[key]
 
 

@@ -97,13 +97,7 @@ def sum_slots(
 
 
 def inner_product(
-    a: Tensor,
-    b: Any,
-    axis: int = 0,
-    count: int = 1,
-    *,
-    keys: EvaluationKeys | None = None,
-    progress: Progress | None = None,
+    a: Tensor, b: Any, axis: int = 0, count: int = 1, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
 ) -> Tensor:
     """The sum over a ciphertext axis of a * b, then over `count` neighbouring slots (a power of two; 1: none): one
     relinearization and one rescaling for all products. b is a tensor of a's shape, or an array of shape (*a.shape, slots).

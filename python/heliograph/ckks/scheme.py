@@ -4,11 +4,8 @@ from heliograph._schemes import described_scheme
 
 CKKS = described_scheme(
     "ckks",
-    title="CKKS",
-    module="ckks",
-    prefix="ckks_",
-    files=("ckks",),
-    instead={
+    "CKKS",
+    {
         "conv2d": "hg.matmul with axis=0, of windows side by side",
         "conv2d_square_pool": "hg.matmul with axis=0, hg.square and hg.sum",
         "join_moduli": "nothing to join: there is no plaintext modulus",

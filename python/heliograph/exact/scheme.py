@@ -4,14 +4,14 @@ from heliograph._schemes import described_scheme
 
 EXACT = described_scheme(
     "exact",
-    title="BFV and BGV",
-    module="bfv",
-    prefix="",
-    files=("bfv", "bgv"),
-    instead={
+    "BFV and BGV",
+    {
         "conjugate": "nothing to conjugate: integers are real",
         "rescale": "nothing to rescale: exact integers have no scale",
         "relinearize_rescale": "relinearize: exact integers have no scale",
         "rotate": "hg.rotate_rows and hg.rotate_columns",
     },
+    module="bfv",
+    prefix="",
+    files=("bfv", "bgv"),
 )

@@ -196,12 +196,7 @@ def look_up(a: Tensor, table: Any, dtype: Any = None, *, goal: str = "", progres
 
 
 def sum(
-    a: Tensor,
-    axis: Axis = None,
-    *,
-    dtype: Any = None,
-    keys: EvaluationKeys | None = None,
-    progress: Progress | None = None,
+    a: Tensor, axis: Axis = None, *, dtype: Any = None, keys: EvaluationKeys | None = None, progress: Progress | None = None
 ) -> Tensor:
     """Sum along axes, or of all elements: one carry propagation for up to 64 terms. It wraps in the tensor's dtype, unlike NumPy's
     wider sums: `dtype` converts first. Booleans are counted, in int64 unless `dtype` says otherwise.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from heliograph import _core, _parameters
-from heliograph._arrays import count_of, described, flag, printable, readable_bytes, real, set_name, whole_numbers
+from heliograph._arrays import count_of, described, flag, readable_bytes, real, set_name, whole_numbers
 from heliograph._schemes import told
 from heliograph.tfhe.dtypes import name_of
 from heliograph.tfhe.scheme import TFHE
@@ -93,7 +93,7 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         each, wires = self.ciphertext_bytes("uint32"), self.wires("uint32")
         keys = f"bootstrap {readable_bytes(core.bootstrap_key_bytes)}, key switch {readable_bytes(core.switch_key_bytes)}"
         return [
-            ("scheme", f"TFHE{' ' + printable(s.name) if s.name else ''}"),
+            self._scheme_row(),
             ("LWE", f"n = {s.n}, noise {_noise(s.lwe_noise)}"),
             ("GLWE", f"k = {s.k}, N = {s.degree:,}, noise {_noise(s.glwe_noise)}"),
             ("bootstrap", f"gadget 2^{s.bootstrap_log_base} x {s.bootstrap_levels}, {s.group} key bits a step"),

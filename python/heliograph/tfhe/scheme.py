@@ -4,11 +4,8 @@ from heliograph._schemes import described_scheme
 
 TFHE = described_scheme(
     "tfhe",
-    title="TFHE",
-    module="tfhe",
-    prefix="tfhe_",
-    files=("tfhe",),
-    instead={
+    "TFHE",
+    {
         "conv2d": "hg.tfhe.matmul, of windows side by side",
         "conv2d_square_pool": "hg.tfhe.matmul, hg.square and hg.tfhe.sum",
         "encode": "operators, which take integers, and hg.tfhe.trivial, which makes tensors of them",

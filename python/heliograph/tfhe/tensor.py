@@ -189,12 +189,7 @@ class Tensor(_shapes.Tensor[Parameters, "EvaluationKeys"], core=_core.TfheCipher
         return self if name == self._name else run("convert", [self], dtype=name, progress=progress)[0]
 
     def sum(
-        self,
-        axis: Axis = None,
-        *,
-        dtype: Any = None,
-        keys: EvaluationKeys | None = None,
-        progress: Progress | None = None,
+        self, axis: Axis = None, *, dtype: Any = None, keys: EvaluationKeys | None = None, progress: Progress | None = None
     ) -> Tensor:
         """As `hg.tfhe.sum`."""
         if isinstance(axis, str) and along_axis(self, axis) is None:
