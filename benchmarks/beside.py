@@ -16,7 +16,6 @@ import os
 import statistics
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -153,14 +152,7 @@ def main() -> None:
     names = [n for n in gpu_cases.CASES if (not given.only or begins(n, given.only)) and not begins(n, given.without)]
     trees = Tree(given.before, given.device), Tree(given.after, given.device)
     rows: list[dict[str, Any]] = []
-    report = {
-        "kind": "beside",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "before_commit": given.before_commit,
-        "commit": runner.commit(),
-        "machine": runner.machine(),
-        "results": rows,
-    }
+    report = runner.report(rows, kind="beside", before_commit=given.before_commit)
     for name in names:
         row = compare(name, trees, given.seconds, given.turns, LIMIT)
         rows.append({"what": gpu_cases.CASES[name].what} | row)
@@ -174,8 +166,7 @@ def main() -> None:
                 for w in ("before", "after")
             )
             print(f"{name:34} {times}  {row['ratio']:.3f}{' !' if row['ratio'] > LIMIT else ''}", flush=True)
-        if given.out:
-            given.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        runner.save(given.out, report)
     for tree in trees:
         tree.close()
 

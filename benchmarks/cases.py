@@ -14,6 +14,7 @@ from typing import Any
 
 import ckks_cases
 import numpy as np
+import operands
 
 import heliograph as hg
 from heliograph import _core, nn
@@ -107,13 +108,11 @@ def counted(p: hg.bfv.Parameters, shape: tuple[int, ...], function: Callable[[hg
     return lambda rates: max(butterflies / rates["products_s"] + sums / rates["sums_s"], size / rates["copy_bytes_s"])
 
 
-def tensors(p: hg.bfv.Parameters, shape: tuple[int, ...], count: int = 2) -> list[hg.Tensor]:
-    """Encrypted random tensors bound to keys."""
-    rng = np.random.default_rng(7)
+def tensors(p: hg.bfv.Parameters, shape: tuple[int, ...]) -> tuple[hg.Tensor, hg.Tensor]:
+    """Two encrypted random tensors bound to keys."""
     secret = hg.SecretKey.generate(p)
     server = hg.Server(secret.evaluation_keys(relinearize=True, rotations=[1, 2, 4, 8] if p.has_slots else []))
-    pack = {"slots": -1} if p.has_slots else {"coefficients": -1}
-    return [server.bind(secret.encrypt(rng.integers(0, 2, (*shape, p.n)), **pack)) for _ in range(count)]
+    return operands.bits(secret, server, *shape)
 
 
 def operation(
@@ -138,60 +137,33 @@ def _copy() -> Prepared:
     return Prepared(lambda: np.copyto(target, source), {"bytes": source.nbytes})
 
 
+def product(a: hg.Tensor, b: hg.Tensor) -> hg.Tensor:
+    """Ready for the next product."""
+    return hg.relinearize(a * b)
+
+
 CASES["copy-2^15"] = Case("memory copy of one ciphertext (the addition's yardstick)", _copy, (1,), None)
 operation("add-2^15", "hvmul-2020", "addition, N=2^15, log q 600", lambda a, b: a + b)
-operation(
-    "multiply-2^15",
-    "hvmul-2020",
-    "multiply + relinearize, N=2^15, log q 600, t=2",
-    lambda a, b: hg.relinearize(a * b),
-    asked=0.050,
-)
+operation("multiply-2^15", "hvmul-2020", "multiply + relinearize, N=2^15, log q 600, t=2", product, asked=0.050)
 operation(
     "square-2^15", "hvmul-2020", "square + relinearize, N=2^15, log q 600, t=2", lambda a, b: hg.relinearize(hg.square(a))
 )
-operation(
-    "multiply-2^14",
-    "hcnn5-2020",
-    "multiply + relinearize, N=2^14, log q 330, 43-bit t",
-    lambda a, b: hg.relinearize(a * b),
-    asked=0.012,
-)
+operation("multiply-2^14", "hcnn5-2020", "multiply + relinearize, N=2^14, log q 330, 43-bit t", product, asked=0.012)
 operation("rotate-2^14", "hcnn5-2020", "one rotation, N=2^14, log q 330", lambda a, b: hg.rotate_rows(a, 1))
 operation(
     "rotate4-2^14", "hcnn5-2020", "four hoisted rotations, N=2^14, log q 330", lambda a, b: hg.rotate_rows(a, [1, 2, 4, 8])
 )
 operation("hvadd500-2^15", "hvmul-2020", "HVAdd: 500 additions in one call", lambda a, b: a + b, (500,), threads=(2,))
-operation(
-    "hvmul250-2^15",
-    "hvmul-2020",
-    "HVMul: 250 multiply + relinearize in one call",
-    lambda a, b: hg.relinearize(a * b),
-    (250,),
-    threads=(2,),
-    asked=7.0,
-    runs=3,
-)
-operation(
-    "multiply-2^15-w32",
-    "hvmul-2020/w32",
-    "multiply + relinearize, N=2^15, log q 600, 30-bit primes",
-    lambda a, b: hg.relinearize(a * b),
-)
-operation(
-    "multiply-2^14-w32",
-    "hcnn5-2020/w32",
-    "multiply + relinearize, N=2^14, log q 330, 30-bit primes",
-    lambda a, b: hg.relinearize(a * b),
-)
-
-
+_many = "HVMul: 250 multiply + relinearize in one call"
+operation("hvmul250-2^15", "hvmul-2020", _many, product, (250,), threads=(2,), asked=7.0, runs=3)
+for _ring, _set in (("N=2^15, log q 600", "hvmul-2020/w32"), ("N=2^14, log q 330", "hcnn5-2020/w32")):
+    operation(f"multiply-{_ring[2:6]}-w32", _set, f"multiply + relinearize, {_ring}, 30-bit primes", product)
 for _bits, _ring, _asked in ((15, "N=2^15, 11 limbs", 14e-3), (14, "N=2^14, 6 limbs", 3.5e-3)):
     operation(
         f"bgv-multiply-2^{_bits}",
         f"bgv-n{_bits}",
         f"BGV multiply + relinearize, {_ring}, t=65537",
-        lambda a, b: hg.relinearize(hg.multiply(a, b)),
+        product,
         asked=_asked,
     )
 
@@ -238,8 +210,8 @@ def _network(setup_name: str, set_name: str | None) -> Prepared:
     )
 
 
-def _digit(setup_name: str, side: int) -> Prepared:
-    """One image packed in the slots: evaluation alone, weights encoded and keys ready."""
+def digit(setup_name: str, side: int) -> tuple[Callable[[], Any], hg.bfv.Parameters, int]:
+    """One image packed in the slots, to be evaluated: weights encoded and keys ready. Its set, and bytes of image and keys."""
     setup = nn.setup(setup_name)
     p = setup.parameters()
     layout = setup.layout()
@@ -248,7 +220,12 @@ def _digit(setup_name: str, side: int) -> Prepared:
     server = hg.Server(secret.evaluation_keys(**setup.keys()))
     x = server.bind(secret.encrypt(layout.pack(image)))
     ready = layout.server(p)
-    return Prepared(lambda: ready.run(x), describe(p))
+    return lambda: ready.run(x), p, x.nbytes + server.keys.nbytes
+
+
+def _digit(setup_name: str, side: int) -> Prepared:
+    run, p, _ = digit(setup_name, side)
+    return Prepared(run, describe(p))
 
 
 CASES["hcnn5-2020"] = Case(

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+import operands
 
 import heliograph as hg
 from heliograph import _core, ckks
@@ -68,11 +69,7 @@ def parties(set_name: str) -> tuple[ckks.SecretKey, hg.Server]:
 @lru_cache(maxsize=2)
 def pair(set_name: str, items: int) -> Operands:
     """Two tensors at the top level, transformed."""
-    secret, server = parties(set_name)
-    p = secret.parameters
-    rng = np.random.default_rng(7)
-    shape = (items, p.slots) if items > 1 else (p.slots,)
-    made = tuple(server.bind(secret.encrypt(rng.uniform(-1, 1, shape))) for _ in range(2))
+    made = operands.reals(*parties(set_name), *([items] if items > 1 else []))
     return tuple(x + 0 for x in made)  # a fresh one is transformed at its first use
 
 
@@ -85,9 +82,9 @@ def counts(set_name: str, name: str) -> dict[str, int]:
     server = hg.Server(secret.evaluation_keys(rotations=STEPS))
     operation = OPERATIONS[name]
     a, b = (server.bind(secret.encrypt(np.zeros(p.slots))) + 0 for _ in range(2))
-    operands = operation.operands(a, b)
+    called = operation.operands(a, b)
     null.reset_counts()
-    operation.run(*operands)
+    operation.run(*called)
     found = null.counts()
     butterflies = sum(int(c["products"]) for kernel, c in found.items() if kernel.endswith("_ntt"))
     return {"butterflies": butterflies, "sums": sum(int(c["products"]) for c in found.values()) - butterflies}

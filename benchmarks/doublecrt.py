@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -182,14 +181,7 @@ def main() -> None:
     more = ["--rows", str(options.rows), "--seconds", str(options.seconds)]
     found: Row = run.machine() | ({} if on_cores else nvml.Gpus().describe())
     rows: list[Row] = []
-    report: Row = {
-        "kind": "doublecrt",
-        "date": "",
-        "commit": run.commit(),
-        "machine": found,
-        "rows": options.rows,
-        "results": rows,
-    }
+    report = run.report(rows, found, kind="doublecrt", rows=options.rows)
     alone = "cuda:0" if options.device == "cuda" else options.device
     for plan in plans(options.device, found["cores"], ranks, options.editions.split(",")):
         single = plan if plan.ranks else Plan(alone, plan.edition, plan.threads, options=plan.options)
@@ -200,7 +192,6 @@ def main() -> None:
                 found.setdefault("device", f"{row['device']}: {row['description']}")
             rows.append(row | plan.mark)
             show(rows[-1])
-        report["date"] = datetime.now(UTC).isoformat(timespec="seconds")
         options.out.write_text(text_of(report), encoding="utf-8")
 
 

@@ -8,15 +8,10 @@ the least time of the calls, which others on the machine disturb least, as the f
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import statistics
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,35 +104,18 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
     }
 
 
+def line(row: dict[str, Any]) -> str:
+    """For a person."""
+    return (
+        f"{row['what']:56s} forecast {row['forecast_s'] * 1e3:9.3f} ms, takes {row['least_s'] * 1e3:9.3f} ms "
+        f"(median {row['median_s'] * 1e3:9.3f}): {row['forecast_s'] / row['least_s']:.2f}"
+    )
+
+
 def main() -> None:
     """Measures, shows and writes."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--only", default="", help="cases whose names begin so, separated by commas")
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each case")
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    rows = []
-    for name in CASES:
-        if given.only and not name.startswith(tuple(given.only.split(","))):
-            continue
-        row = measure(name, given.seconds)
-        rows.append(row)
-        print(
-            f"{row['what']:56s} forecast {row['forecast_s'] * 1e3:9.3f} ms, takes {row['least_s'] * 1e3:9.3f} ms "
-            f"(median {row['median_s'] * 1e3:9.3f}): {row['forecast_s'] / row['least_s']:.2f}",
-            flush=True,
-        )
-    machine = runner.machine() | {"device": hg.devices()[0], "threads": os.environ.get("HELIOGRAPH_THREADS", "all")}
-    report = {
-        "kind": "forecasts",
-        "machine": machine,
-        "commit": runner.commit(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "load": os.getloadavg()[0],
-        "results": rows,
-    }
-    if given.out:
-        given.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    report, out = runner.run_named("forecasts", __doc__, CASES, measure, line, seconds=1.0)
+    runner.save(out, report)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 import cases
 import ckks_cases
 import numpy as np
+import operands
 from cases import Rates, describe
 
 import heliograph as hg
@@ -119,12 +120,7 @@ def _parties(set_name: str) -> tuple[hg.SecretKey, hg.Server]:
 
 @lru_cache(maxsize=2)
 def _operands(set_name: str, items: int) -> Operands:
-    secret, server = _parties(set_name)
-    p = server.parameters
-    rng = np.random.default_rng(7)
-    shape = (items, p.n) if items > 1 else (p.n,)
-    pack: dict[str, Any] = {"slots": -1} if p.has_slots else {"coefficients": -1}
-    return tuple(server.bind(secret.encrypt(rng.integers(0, 2, shape), **pack)) for _ in range(2))
+    return operands.bits(*_parties(set_name), *([items] if items > 1 else []))
 
 
 @dataclass(frozen=True)
@@ -154,24 +150,22 @@ def _products(set_name: str, name: str) -> int:
     null = p._core.on_device("null")
     secret = hg.SecretKey(_core.SecretKey.generate(null))
     server = hg.Server(secret.evaluation_keys(relinearize=True, rotations=STEPS if p.has_slots else []))
-    pack: dict[str, Any] = {"slots": -1} if p.has_slots else {"coefficients": -1}
     operation = OPERATIONS[name]
-    a, b = (server.bind(secret.encrypt(np.zeros(p.n, np.int64), **pack)) for _ in range(2))
-    operands = operation.operands(a, b)
+    called = operation.operands(*operands.bits(secret, server))
     null.reset_counts()
-    operation.run(*operands)
+    operation.run(*called)
     return sum(int(count["products"]) for count in null.counts().values())
 
 
 def _prepare(set_name: str, name: str, items: int) -> Ready:
     operation = OPERATIONS[name]
-    operands = operation.operands(*_operands(set_name, items))
-    p = operands[0].parameters
-    result = operation.run(*operands)
+    called = operation.operands(*_operands(set_name, items))
+    p = called[0].parameters
+    result = operation.run(*called)
     result.wait()
-    moved = sum(x.nbytes for x in operands) + result.nbytes + operation.keys * p.switch_key_bytes
+    moved = sum(x.nbytes for x in called) + result.nbytes + operation.keys * p.switch_key_bytes
     products = items * _products(set_name, name) if p.edition == "w64" else 0
-    return Ready(lambda: operation.run(*operands), describe(p) | {"items": items}, moved, products)
+    return Ready(lambda: operation.run(*called), describe(p) | {"items": items}, moved, products)
 
 
 def operation(
@@ -391,16 +385,8 @@ def _colours(set_name: str, moduli: int) -> Ready:
 
 
 def _digit(setup_name: str, side: int) -> Ready:
-    """One image packed in the slots: evaluation alone, weights encoded and keys ready."""
-    setup = nn.setup(setup_name)
-    p = setup.parameters()
-    layout = setup.layout()
-    image = np.random.default_rng(6).integers(0, 256 if side == 28 else 17, (side, side), dtype=np.uint8)
-    secret = hg.SecretKey.generate(p)
-    server = hg.Server(secret.evaluation_keys(**setup.keys()))
-    x = server.bind(secret.encrypt(layout.pack(image)))
-    ready = layout.server(p)
-    return Ready(lambda: ready.run(x), describe(p), x.nbytes + server.keys.nbytes)
+    run, p, size = cases.digit(setup_name, side)
+    return Ready(run, describe(p), size)
 
 
 for _edition in ("", "/w32"):

@@ -9,29 +9,9 @@ bootstrapping: an iteration is an inner product, a cubic, a product and sums ove
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
-import os
-import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import run as runner
-
-import heliograph as hg
-
-
-def example() -> Any:
-    """examples/helr."""
-    path = Path(__file__).resolve().parents[1] / "examples" / "helr" / "helr.py"
-    spec = importlib.util.spec_from_file_location("helr", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["helr"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def main() -> None:
@@ -41,7 +21,7 @@ def main() -> None:
     parser.add_argument("--iterations", default="4,8", help="comma-separated")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    helr = example()
+    helr = runner.example("helr", "helr")
     table = helr.read(options.csv) if options.csv else helr.synthetic(16000, 15)
     rows = []
     for iterations in map(int, options.iterations.split(",")):
@@ -54,13 +34,7 @@ def main() -> None:
             f"(clear {row['same_steps_in_the_clear']['auc']:.4f}), accuracy {row['encrypted']['accuracy']:.4f}",
             flush=True,
         )
-    found = {"kind": "helr", "date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": runner.commit()}
-    found |= {
-        "machine": runner.machine() | {"device": hg.devices()[0]},
-        "load": round(os.getloadavg()[0], 2),
-        "results": rows,
-    }
-    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    runner.save(options.out, runner.report(rows, runner.machine() | runner.engine(), kind="helr", load=runner.load()))
 
 
 if __name__ == "__main__":

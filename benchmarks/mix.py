@@ -10,18 +10,16 @@ the process's own resident ones on cores and the GPU's on a GPU; page faults cou
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import resource
 import statistics
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import nvml
+import operands
 import run as runner
 
 import heliograph as hg
@@ -36,7 +34,7 @@ def ckks_operations(params: ckks.Parameters, items: int) -> Operations:
     secret = hg.SecretKey.generate(params)
     server = hg.Server(secret.evaluation_keys(rotations=STEPS))
     rng = np.random.default_rng(7)
-    a, b = (server.bind(secret.encrypt(rng.uniform(-1, 1, (items, params.slots)))) for _ in range(2))
+    a, b = operands.reals(secret, server, items)
     return {
         "multiply": lambda: a * b,
         "rotate": lambda: ckks.rotate(a, 1),
@@ -54,7 +52,7 @@ def exact_operations(params: Any, items: int) -> Operations:
     secret = hg.SecretKey.generate(params)
     server = hg.Server(secret.evaluation_keys(relinearize=True, rotations=STEPS))
     rng = np.random.default_rng(7)
-    a, b = (server.bind(secret.encrypt(rng.integers(0, 2, (items, params.n)), slots=-1)) for _ in range(2))
+    a, b = operands.bits(secret, server, items)
     weights = rng.integers(-50, 50, (2 * items, items))
     return {
         "multiply": lambda: hg.relinearize(a * b),
@@ -152,13 +150,7 @@ def main() -> None:
             f"{name} bytes in use: {used[2] / 2**20:,.0f} MiB after 3 rounds, {used[-1] / 2**20:,.0f} after {len(used)}",
             flush=True,
         )
-    report = {"kind": "mix", "date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": runner.commit()}
-    report |= {
-        "machine": runner.machine() | {"device": hg.devices()[0], "threads": os.environ.get("HELIOGRAPH_THREADS", "all")},
-        "load": round(os.getloadavg()[0], 2),
-        "results": rows,
-    }
-    options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    runner.save(options.out, runner.report(rows, runner.machine() | runner.engine(), kind="mix", load=runner.load()))
 
 
 if __name__ == "__main__":

@@ -9,10 +9,8 @@ square, medians over runs with keys and values of their own. The errors depend o
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +89,8 @@ def main() -> None:
         print("tenseal is not installed: SEAL left out")
     for row in rows:
         print(f"{row['who']:16s} {row['what']:12s} 2^{row['log2_largest']:.1f}, mean 2^{row['log2_root_mean_square']:.1f}")
-    report = {
-        "kind": "precision",
-        "machine": runner.machine(),
-        "commit": runner.commit(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "parameters": {"n": 1 << 14, "log_scale": 40, "levels": 6, "special": 1, "edition": "w64", "security": 128},
-        "results": rows,
-    }
-    if given.out:
-        given.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    sets = {"n": 1 << 14, "log_scale": 40, "levels": 6, "special": 1, "edition": "w64", "security": 128}
+    runner.save(given.out, runner.report(rows, kind="precision", parameters=sets))
 
 
 if __name__ == "__main__":

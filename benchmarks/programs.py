@@ -9,15 +9,11 @@ the host. Both results are compared bit by bit.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import cases
@@ -148,38 +144,21 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
     }
 
 
+def line(row: dict[str, Any]) -> str:
+    """For a person."""
+    return (
+        f"{row['what']:64s} {row['eager_s'] * 1e6:9.1f} us (host {row['eager_host_s'] * 1e6:7.1f})   "
+        f"program {row['program_s'] * 1e6:9.1f} us (host {row['program_host_s'] * 1e6:7.1f})"
+    )
+
+
 def main() -> None:
     """Measures, shows and writes."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--only", default="", help="cases whose names begin so, separated by commas")
-    parser.add_argument("--seconds", type=float, default=1.5, help="for each case")
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    rows = []
-    for name in CASES:
-        if given.only and not name.startswith(tuple(given.only.split(","))):
-            continue
-        row = measure(name, given.seconds)
-        rows.append(row)
-        print(
-            f"{row['what']:64s} {row['eager_s'] * 1e6:9.1f} us (host {row['eager_host_s'] * 1e6:7.1f})   "
-            f"program {row['program_s'] * 1e6:9.1f} us (host {row['program_host_s'] * 1e6:7.1f})",
-            flush=True,
-        )
-    machine = runner.machine() | {"device": hg.devices()[0], "threads": os.environ.get("HELIOGRAPH_THREADS", "all")}
+    report, out = runner.run_named("programs", __doc__, CASES, measure, line, seconds=1.5)
     if _core.device_name().startswith("cuda"):
         members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())
-        machine |= nvml.Gpus(mesh.numbers_of(members)).describe()
-    report = {
-        "kind": "programs",
-        "machine": machine,
-        "commit": runner.commit(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "load": os.getloadavg()[0],
-        "results": rows,
-    }
-    if given.out:
-        given.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        report["machine"] |= nvml.Gpus(mesh.numbers_of(members)).describe()
+    runner.save(out, report)
 
 
 if __name__ == "__main__":

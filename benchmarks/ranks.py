@@ -252,7 +252,7 @@ def main() -> None:
                     f"  sent {row['sent_bytes']} bytes  {'right' if row['correct'] else 'WRONG'}",
                     flush=True,
                 )
-            run.write(options.out, run.machine() | {"ranks": rows[-1]["devices"]}, rows)
+            run.save(options.out, run.report(rows, run.machine() | {"ranks": rows[-1]["devices"]}))
     if not all(row["correct"] for row in rows):
         raise SystemExit("wrong results")
 

@@ -14,7 +14,7 @@ where they are installed (``pip install tenseal``).
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import json
 import os
 import platform
@@ -23,8 +23,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
@@ -50,6 +53,18 @@ def machine() -> dict[str, Any]:
     }
 
 
+def engine() -> dict[str, Any]:
+    """The device in use, and the threads that it may take."""
+    import heliograph as hg
+
+    return {"device": hg.devices()[0], "threads": os.environ.get("HELIOGRAPH_THREADS", "all")}
+
+
+def load() -> float:
+    """Of the machine, over the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
 def commit() -> str:
     """The commit measured, with a mark where the tree had changes (results aside).
 
@@ -64,6 +79,19 @@ def commit() -> str:
 
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)benchmarks/results")
     return git("rev-parse", "HEAD") + ("+changes" if changed else "")
+
+
+@cache
+def example(folder: str, name: str) -> ModuleType:
+    """A program of examples/, as a module."""
+    path = HERE.parent / "examples" / folder / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
 
 
 def measure(function: Any, seconds: float, at_least: int = 5) -> list[float]:
@@ -192,14 +220,41 @@ def kernels(micro: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def write(path: Path | None, found: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """The JSON so far."""
-    if path is None or not rows:
+def report(rows: list[dict[str, Any]], found: dict[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:
+    """What is written of some rows: when, which commit, where (this machine where nothing is said), and `more`."""
+    now = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit()}
+    return more | now | {"machine": machine() if found is None else found, "results": rows}
+
+
+def save(path: Path | None, found: dict[str, Any]) -> None:
+    """A report as JSON, all or nothing."""
+    if path is None:
         return
-    report = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit(), "machine": found, "results": rows}
     aside = path.with_suffix(".part")
-    aside.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    aside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     aside.replace(path)
+
+
+def run_named(
+    kind: str,
+    words: str | None,
+    names: Iterable[str],
+    measured: Callable[[str, float], dict[str, Any]],
+    line: Callable[[dict[str, Any]], str],
+    seconds: float,
+) -> tuple[dict[str, Any], Path | None]:
+    """The command of a program whose cases have names: measures and shows those asked for. The report, and where to save it."""
+    parser = argparse.ArgumentParser(description=(words or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--only", default="", help="cases whose names begin so, separated by commas")
+    parser.add_argument("--seconds", type=float, default=seconds, help="for each case")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    rows = []
+    for name in names:
+        if not given.only or name.startswith(tuple(given.only.split(","))):
+            rows.append(measured(name, given.seconds))
+            print(line(rows[-1]), flush=True)
+    return report(rows, machine() | engine(), kind=kind, load=load()), given.out
 
 
 def several(options: argparse.Namespace, declared: dict[str, Any]) -> None:
@@ -225,7 +280,7 @@ def several(options: argparse.Namespace, declared: dict[str, Any]) -> None:
             return
         rows.append(row)
         show(row)
-        write(options.out, found, rows)
+        save(options.out, report(rows, found))
 
     mesh.run(options.device, counts, names, options.layouts, seconds, options.limit, options.exchanges, add)
 
@@ -335,7 +390,8 @@ def main() -> None:
         for row in rows:
             found |= row.get("machine", {})
         rows = [row for row in rows if "machine" not in row]
-    write(options.out, found, rows)
+    if rows:
+        save(options.out, report(rows, found))
     if failure:
         raise SystemExit(failure)
 

@@ -251,6 +251,13 @@ def moved(row: Row) -> list[str]:
     return [f"{traffic['exchanges']:.3g}", size(traffic["exchanged_bytes"])]
 
 
+def where_and_how_fast(row: Row, one: str, alone: dict[str, Row]) -> list[str]:
+    """What, devices, layout (`one` where there is none), a call's times and how many times faster than on one device."""
+    layout = one if row["devices"] == 1 and row["layout"] == "auto" else row["layout"]
+    times = [seconds(row["median_s"]), seconds(row["pipe_s"]), times_faster(row, alone)]
+    return [row["what"], str(row["devices"]), layout, *times]
+
+
 def scaling(rows: list[Row], alone: dict[str, Row]) -> list[str]:
     """Workloads by the number of devices, as the mesh lays them out by itself: the time, and times faster than one."""
     counts = sorted({r["devices"] for r in rows})
@@ -277,12 +284,7 @@ def details(rows: list[Row], alone: dict[str, Row]) -> list[str]:
         p = r["parameters"]
         lines.append(
             [
-                r["what"],
-                str(r["devices"]),
-                "-" if r["devices"] == 1 and r["layout"] == "auto" else r["layout"],
-                seconds(r["median_s"]),
-                seconds(r["pipe_s"]),
-                times_faster(r, alone),
+                *where_and_how_fast(r, "-", alone),
                 seconds(r["floor_s"]),
                 ratio(r["pipe_s"], r["floor_s"]),
                 *moved(r),
@@ -302,12 +304,7 @@ def by_layout(rows: list[Row], alone: dict[str, Row]) -> list[str]:
     chosen = [r for r in rows if r["case"].startswith("multiply") and "-x1-" in r["case"]]
     lines = [
         [
-            r["what"],
-            str(r["devices"]),
-            "no mesh" if r["devices"] == 1 and r["layout"] == "auto" else r["layout"],
-            seconds(r["median_s"]),
-            seconds(r["pipe_s"]),
-            times_faster(r, alone),
+            *where_and_how_fast(r, "no mesh", alone),
             *moved(r),
             joules(r["joules"]),
         ]

@@ -21,7 +21,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -180,8 +179,7 @@ class Report:
 
     def __init__(self, path: Path | None, machine: Row) -> None:
         self.path = path
-        self.found: Row = {"kind": "tfhe", "date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": run.commit()}
-        self.found |= {"machine": machine, "load": [round(os.getloadavg()[0], 2)], "results": []}
+        self.found = run.report([], machine, kind="tfhe", load=[run.load()])
 
     def add(self, row: Row) -> None:
         """One more."""
@@ -189,11 +187,8 @@ class Report:
         if "begun" in row:
             return
         self.found["results"].append(row)
-        if self.path:
-            self.found["load"] = [self.found["load"][0], round(os.getloadavg()[0], 2)]
-            aside = self.path.with_suffix(".part")
-            aside.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
-            aside.replace(self.path)
+        self.found["load"] = [self.found["load"][0], run.load()]
+        run.save(self.path, self.found)
 
 
 def check_shapes(counts: dict[str, Any], rows: list[Row]) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import run as runner
 
 import heliograph as hg
 from heliograph import _core, tfhe
@@ -143,17 +142,9 @@ def cost(case: Case) -> list[tuple[Step, int, int]]:
     return found
 
 
-@cache
 def example() -> Any:
     """examples/tfhe_regression."""
-    path = Path(__file__).resolve().parents[1] / "examples" / "tfhe_regression" / "regression.py"
-    spec = importlib.util.spec_from_file_location("tfhe_regression", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
+    return runner.example("tfhe_regression", "regression")
 
 
 def numbers() -> Any:
