@@ -114,8 +114,7 @@ def line(row: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measures, shows and writes."""
-    report, out = runner.run_named("forecasts", __doc__, CASES, measure, line, seconds=1.0)
-    runner.save(out, report)
+    runner.run_named("forecasts", __doc__, CASES, measure, line, seconds=1.0)
 
 
 if __name__ == "__main__":

@@ -152,13 +152,17 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
+def boards() -> dict[str, Any]:
+    """The GPUs in use."""
+    if not _core.device_name().startswith("cuda"):
+        return {}
+    members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())
+    return nvml.Gpus(mesh.numbers_of(members)).describe()
+
+
 def main() -> None:
     """Measures, shows and writes."""
-    report, out = runner.run_named("programs", __doc__, CASES, measure, line, seconds=1.5)
-    if _core.device_name().startswith("cuda"):
-        members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())
-        report["machine"] |= nvml.Gpus(mesh.numbers_of(members)).describe()
-    runner.save(out, report)
+    runner.run_named("programs", __doc__, CASES, measure, line, seconds=1.5, more=boards)
 
 
 if __name__ == "__main__":

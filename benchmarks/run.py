@@ -242,8 +242,12 @@ def run_named(
     measured: Callable[[str, float], dict[str, Any]],
     line: Callable[[dict[str, Any]], str],
     seconds: float,
-) -> tuple[dict[str, Any], Path | None]:
-    """The command of a program whose cases have names: measures and shows those asked for. The report, and where to save it."""
+    more: Callable[[], dict[str, Any]] = dict,
+) -> None:
+    """The command of a program whose cases have names: measures and shows those asked for, and writes a report of a kind.
+
+    `more` is what is to be said of the machine besides.
+    """
     parser = argparse.ArgumentParser(description=(words or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--only", default="", help="cases whose names begin so, separated by commas")
     parser.add_argument("--seconds", type=float, default=seconds, help="for each case")
@@ -254,7 +258,7 @@ def run_named(
         if not given.only or name.startswith(tuple(given.only.split(","))):
             rows.append(measured(name, given.seconds))
             print(line(rows[-1]), flush=True)
-    return report(rows, machine() | engine(), kind=kind, load=load()), given.out
+    save(given.out, report(rows, machine() | engine() | more(), kind=kind, load=load()))
 
 
 def several(options: argparse.Namespace, declared: dict[str, Any]) -> None:

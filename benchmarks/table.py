@@ -473,50 +473,58 @@ def each(reports: dict[str, Row]) -> list[str]:
     return [line for name, report in reports.items() for line in (heading(name, report), "", *table_of(report), "")][:-1]
 
 
+#: The kinds that have marks of their own, each known by what says so of a report; the first that says it.
+KINDS: dict[str, Callable[[Row], bool]] = {
+    "doublecrt figures": doublecrt_tables.is_doublecrt,
+    "helr figures": helr_tables.is_helr,
+    "beside figures": beside_tables.is_beside,
+    "forecasts figures": forecasts_tables.is_forecasts,
+    "programs figures": programs_tables.is_programs,
+    "ranks figures": ranks_tables.is_ranks,
+    "tfhe figures": is_tfhe,
+    "levelled figures": levelled_tables.is_levelled,
+    "mesh figures": is_mesh,
+    "gpu figures": is_gpu,
+}
+
+
 def kind_of(report: Row) -> str:
     """The name of the marks between which its tables stand."""
-    if doublecrt_tables.is_doublecrt(report):
-        return "doublecrt figures"
-    if helr_tables.is_helr(report):
-        return "helr figures"
-    if beside_tables.is_beside(report):
-        return "beside figures"
-    if forecasts_tables.is_forecasts(report):
-        return "forecasts figures"
-    if programs_tables.is_programs(report):
-        return "programs figures"
-    if ranks_tables.is_ranks(report):
-        return "ranks figures"
-    if is_tfhe(report):
-        return "tfhe figures"
-    if levelled_tables.is_levelled(report):
-        return "levelled figures"
-    if is_mesh(report):
-        return "mesh figures"
-    return "gpu figures" if is_gpu(report) else "figures"
+    return next((kind for kind, known in KINDS.items() if known(report)), "figures")
+
+
+Time = Callable[[float | None], str]
+Screen = Callable[[dict[str, Row]], list[str]]
+
+
+def _timed(rows: Callable[[dict[str, Row], Time], list[str]]) -> Screen:
+    return lambda reports: rows(reports, seconds)
+
+
+def _headed(rows: Screen) -> Screen:
+    """Below where and when they were measured."""
+    return lambda reports: headed(reports) + rows(reports)
 
 
 #: What stands between the marks: every case, and the headlines.
-WHOLE: dict[str, Callable[[dict[str, Row]], list[str]]] = {
-    "figures": each,
-    "gpu figures": each,
-    "levelled figures": each,
-    "mesh figures": lambda reports: headed(reports) + mesh_rows_of(reports),
-    "tfhe figures": lambda reports: headed(reports) + tfhe_tables.whole(reports, seconds),
-    "doublecrt figures": lambda reports: headed(reports) + doublecrt_tables.whole(reports, seconds),
-    "ranks figures": lambda reports: headed(reports) + ranks_tables.whole(reports, seconds),
-    "helr figures": lambda reports: headed(reports) + helr_tables.whole(reports, seconds),
-    "forecasts figures": lambda reports: headed(reports) + forecasts_tables.rows(reports, seconds),
-    "programs figures": lambda reports: headed(reports) + programs_tables.rows(reports, seconds),
-    "beside figures": lambda reports: beside_tables.rows(reports, seconds),
+WHOLE: dict[str, Screen] = {
+    **dict.fromkeys(("figures", "gpu figures", "levelled figures"), each),
+    "mesh figures": _headed(mesh_rows_of),
+    "tfhe figures": _headed(_timed(tfhe_tables.whole)),
+    "doublecrt figures": _headed(_timed(doublecrt_tables.whole)),
+    "ranks figures": _headed(_timed(ranks_tables.whole)),
+    "helr figures": _headed(_timed(helr_tables.whole)),
+    "forecasts figures": _headed(_timed(forecasts_tables.rows)),
+    "programs figures": _headed(_timed(programs_tables.rows)),
+    "beside figures": _timed(beside_tables.rows),
 }
-HEADLINES: dict[str, Callable[[dict[str, Row]], list[str]]] = WHOLE | {
+HEADLINES: dict[str, Screen] = WHOLE | {
     "figures": first_screen,
     "gpu figures": gpu_screen,
-    "levelled figures": lambda reports: levelled_tables.screen(reports, seconds),
+    "levelled figures": _timed(levelled_tables.screen),
     "mesh figures": mesh_screen,
-    "tfhe figures": lambda reports: tfhe_tables.screen(reports, seconds),
-    "doublecrt figures": lambda reports: doublecrt_tables.screen(reports, seconds),
+    "tfhe figures": _timed(tfhe_tables.screen),
+    "doublecrt figures": _timed(doublecrt_tables.screen),
 }
 
 

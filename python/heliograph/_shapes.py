@@ -114,26 +114,21 @@ def _take_one(core: Any, axis: int, key: Any, calls: ShapeCalls[Any]) -> tuple[A
     raise _core.ShapeError(f"a tensor is indexed by integers, slices, None and ..., not {type(key).__name__}")
 
 
+#: The operators by NumPy's names, as Python calls their methods.
+_ARITHMETIC = {
+    **{"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv"},
+    **{"remainder": "mod", "divmod": "divmod", "matmul": "matmul", "left_shift": "lshift", "right_shift": "rshift"},
+    **{f"bitwise_{name}": name for name in ("and", "or", "xor")},
+}
+#: With what they are where the operands change places.
+_COMPARISONS = {
+    **{"equal": ("eq", "eq"), "not_equal": ("ne", "ne"), "less": ("lt", "gt"), "greater": ("gt", "lt")},
+    **{"less_equal": ("le", "ge"), "greater_equal": ("ge", "le")},
+}
 #: NumPy's name of an operator: its methods here, of the left and of the right operand.
 OPERATORS = {
-    **{name: (f"__{name}__", f"__r{name}__") for name in ("divmod", "matmul")},
-    "add": ("__add__", "__radd__"),
-    "subtract": ("__sub__", "__rsub__"),
-    "multiply": ("__mul__", "__rmul__"),
-    "divide": ("__truediv__", "__rtruediv__"),
-    "floor_divide": ("__floordiv__", "__rfloordiv__"),
-    "remainder": ("__mod__", "__rmod__"),
-    "bitwise_and": ("__and__", "__rand__"),
-    "bitwise_or": ("__or__", "__ror__"),
-    "bitwise_xor": ("__xor__", "__rxor__"),
-    "left_shift": ("__lshift__", "__rlshift__"),
-    "right_shift": ("__rshift__", "__rrshift__"),
-    "equal": ("__eq__", "__eq__"),
-    "not_equal": ("__ne__", "__ne__"),
-    "less": ("__lt__", "__gt__"),
-    "less_equal": ("__le__", "__ge__"),
-    "greater": ("__gt__", "__lt__"),
-    "greater_equal": ("__ge__", "__le__"),
+    **{name: (f"__{own}__", f"__r{own}__") for name, own in _ARITHMETIC.items()},
+    **{name: (f"__{left}__", f"__{right}__") for name, (left, right) in _COMPARISONS.items()},
 }
 #: NumPy's functions that have a counterpart here under another name than their own.
 _COUNTERPARTS = {"add.reduce": "sum", "inner": "dot"}

@@ -352,10 +352,18 @@ class Model:
             out = np.zeros((*m.shape[:-1], 2, self.n), dtype=object)
             for item, at in enumerate(np.ndindex(m.shape[:-1])):
                 mask = self.masks(seed, item)
-                body = gaussian(errors, ERROR, 0, item, self.n) - times(mask, self.secret)
-                out[at] = [(body + rounded(modulus * m[at], t)) % modulus, mask]
+                hidden = self.hidden(m[at], t, gaussian(errors, ERROR, 0, item, self.n), modulus)
+                out[at] = [(hidden - times(mask, self.secret)) % modulus, mask]
             parts.append(out)
-        return Cipher(self, parts, level, packing, np.asarray(values).shape[-1], seeds)
+        return self.cipher(parts, level, packing, np.asarray(values).shape[-1], seeds)
+
+    def hidden(self, m: Poly, t: int, error: Poly, modulus: int) -> Poly:
+        """What an encryption's phase is: the message on top of the error."""
+        return error + rounded(modulus * m, t)
+
+    def cipher(self, *made: Any) -> Cipher:
+        """Of this scheme."""
+        return Cipher(self, *made)
 
     def masks(self, seed: bytes, item: int) -> Poly:
         """The uniform half of seeded encryption number `item`."""

@@ -128,6 +128,16 @@ def axes_of(holder: dict[str, Any]) -> list[Any]:
     return list(shape) if isinstance(shape, list) else []
 
 
+def put(entry: Any, holder: Any, at: Any) -> None:
+    """Into a list or an object."""
+    holder[at] = entry
+
+
+def exchange(holder: Any, a: Any, b: Any) -> None:
+    """Two entries of a list or an object."""
+    holder[a], holder[b] = holder[b], holder[a]
+
+
 class Mutator:
     """Draws changes."""
 
@@ -170,49 +180,45 @@ class Mutator:
             return value[:at] + r.choice("0123456789abcdefG") + value[at + 1 :] if self.one_in(2) else value[:at]
         return r.choice(TEXTS) if isinstance(value, str) and self.one_in(2) else self.nasty()
 
+    def one_of(self, count: int, *rare: Callable[[], Any], otherwise: Callable[[], Any]) -> None:
+        """One of the rare, each in one case of `count`, or else the other."""
+        how = self.random.randrange(count) if count > 1 else 0
+        (rare[how] if how < len(rare) else otherwise)()
+
     def _changed_object(self, value: dict[str, Any]) -> dict[str, Any]:
         r = self.random
         key = r.choice(list(value))
-        how = r.randrange(16)
-        if how == 0:
-            del value[key]
-        elif how == 1:
-            value[r.choice(TEXTS)] = value[key]
-        elif how == 2:
-            other = r.choice(list(value))
-            value[key], value[other] = value[other], value[key]
-        else:
-            value[key] = self.changed(value[key])
+        self.one_of(
+            16,
+            lambda: value.pop(key),
+            lambda: put(value[key], value, r.choice(TEXTS)),
+            lambda: exchange(value, key, r.choice(list(value))),
+            otherwise=lambda: put(self.changed(value[key]), value, key),
+        )
         return value
 
     def _changed_list(self, value: list[Any]) -> list[Any]:
-        r = self.random
-        at, how = r.randrange(len(value)), r.randrange(7)
-        if how == 0:
-            value.insert(at, r.choice(NUMBERS))
-        elif how == 1:
-            del value[at]
-        elif how == 2:
-            value.append(value[at])
-        elif how == 3:
-            other = r.randrange(len(value))
-            value[at], value[other] = value[other], value[at]
-        else:
-            value[at] = self.changed(value[at])
+        r, at = self.random, self.random.randrange(len(value))
+        self.one_of(
+            7,
+            lambda: value.insert(at, r.choice(NUMBERS)),
+            lambda: value.pop(at),
+            lambda: value.append(value[at]),
+            lambda: exchange(value, at, r.randrange(len(value))),
+            otherwise=lambda: put(self.changed(value[at]), value, at),
+        )
         return value
 
     def axes(self, axes: list[Any]) -> list[Any]:
         """A shape near another."""
         r, axes = self.random, list(axes)
-        how = r.randrange(5) if axes else 0
-        if how == 0:
-            axes.insert(r.randrange(len(axes) + 1), r.choice(AXES))
-        elif how == 1:
-            del axes[r.randrange(len(axes))]
-        elif how == 2:
-            r.shuffle(axes)
-        else:
-            axes[r.randrange(len(axes))] = r.choice(AXES)
+        self.one_of(
+            5 if axes else 1,
+            lambda: axes.insert(r.randrange(len(axes) + 1), r.choice(AXES)),
+            lambda: axes.pop(r.randrange(len(axes))),
+            lambda: r.shuffle(axes),
+            otherwise=lambda: put(r.choice(AXES), axes, r.randrange(len(axes))),
+        )
         return axes
 
     def reshape(self, piece: Piece, axes: list[Any]) -> None:

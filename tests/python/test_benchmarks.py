@@ -14,14 +14,12 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+from figures_rig import FOLDER, breaking_program, page_of, program_of, require_lines, tables_of
+
 RUN = [sys.executable, str(FOLDER / "run.py"), "--device", "null"]
 
 
-@pytest.fixture(autouse=True)
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The benchmarks' own modules, as their runner finds them."""
-    monkeypatch.syspath_prepend(str(FOLDER))
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 @pytest.fixture(scope="module")
@@ -198,14 +196,8 @@ def test_a_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: pytes
     """It ends, or falls silent; the cases behind it are still measured."""
     import mesh
 
-    (tmp_path / "run.py").write_text(
-        "import json, sys, time\n"
-        "print(json.dumps({'machine': {}}), flush=True)\n"
-        "for name in sys.argv[sys.argv.index('--child') + 1].split(','):\n"
-        "    if name == 'breaks': sys.exit('a reason')\n"
-        "    if name == 'hangs': time.sleep(60)\n"
-        "    print(json.dumps({'case': name}), flush=True)\n"
-    )
+    named = "sys.argv[sys.argv.index('--child') + 1].split(',')"
+    breaking_program(tmp_path / "run.py", named, "print(json.dumps({'machine': {}}), flush=True)")
     monkeypatch.setattr(mesh, "HERE", tmp_path)
     process = mesh.Process("cpu,cpu", 2, "limb", ("first", "breaks", "second", "hangs", "last"))
     rows = [row for row in mesh.measure(process, 1, 3, None) if "case" in row]
@@ -249,14 +241,15 @@ def test_what_moves_between_devices_is_recorded(tmp_path: Path) -> None:
     """The program's lines, a process for each count; where it fails, why."""
     import mesh
 
-    program = tmp_path / "mesh"
-    program.write_text(
-        f"#!{sys.executable}\nimport json, sys\n"
-        "names = sys.argv[sys.argv.index('--members') + 1].split(',')\n"
-        "print(json.dumps({'exchange': 'link', 'devices': len(names), 'members': names}))\n"
-        "sys.exit('no third' if len(names) == 3 else 0)\n"
+    program = program_of(
+        tmp_path / "mesh",
+        """
+        import json, sys
+        names = sys.argv[sys.argv.index('--members') + 1].split(',')
+        print(json.dumps({'exchange': 'link', 'devices': len(names), 'members': names}))
+        sys.exit('no third' if len(names) == 3 else 0)
+        """,
     )
-    program.chmod(0o755)
     rows = list(mesh.exchanges(program, "cuda", [1, 3], 0.01, 10))
     assert [row.get("members") for row in rows] == [["cuda:0"], ["cuda:0", "cuda:1", "cuda:2"], None]
     assert "no third" in rows[2]["skipped"]
@@ -308,34 +301,28 @@ def test_tables_of_several_gpus(tmp_path: Path) -> None:
         "gpu_driver": "1",
         "gpu_memory_gib": 80.0,
     }
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- mesh figures -->\nNot measured yet.\n<!-- end of mesh figures -->\nafter\n")
     files = []
     for index, rows in enumerate((first, second)):
         files.append(tmp_path / f"{index}.json")
         files[-1].write_text(json.dumps({"date": "D", "commit": "C" * 40, "machine": machine, "results": rows}))
-    table = [sys.executable, str(FOLDER / "table.py"), *map(str, files)]
-    subprocess.run([*table, "--into", str(page)], check=True)
-    assert f"| {what} | 36 ms | 20 ms (1.80) | 9 ms (4.00) |" in page.read_text()
-    subprocess.run([*table, "--into", str(page), "--whole"], check=True)
-    text = page.read_text()
-    assert text.startswith("before\n<!-- mesh figures -->\n**0.json**: 2 G, 80 GiB, driver 1 (host: P")
-    assert text.endswith("<!-- end of mesh figures -->\nafter\n")
-    assert f"| {what} | 36 ms | 20 ms (1.80) | 9 ms (4.00) |" in text
-    assert "| 2 | limb/transpose/input | 160 us | 160 us | 1.25 | 3 | 2.5 MB | 2 J |" in text
-    assert (
-        "| Figure 4: 40 x 65,536 words of 4 bytes | rows to columns | 2 | 5.24 MB | 50 us | 40 us | 131 | 3 ms | 40 us |"
-        in text
+    scaled = f"| {what} | 36 ms | 20 ms (1.80) | 9 ms (4.00) |"
+    assert scaled in page_of(tmp_path, "mesh figures", *files, whole=False)
+    text = page_of(tmp_path, "mesh figures", *files)
+    assert text.startswith("**0.json**: 2 G, 80 GiB, driver 1 (host: P")
+    assert scaled in text
+    require_lines(
+        text,
+        """
+        | 2 | limb/transpose/input | 160 us | 160 us | 1.25 | 3 | 2.5 MB | 2 J |
+        | Figure 4: 40 x 65,536 words of 4 bytes | rows to columns | 2 | 5.24 MB | 50 us | 40 us | 131 | 3 ms | 40 us |
+        each member its neighbour's, of 4
+        | HVMul | paper: K80 | 80 bits or more | 5.788 s | 2.602 s | 1.997 s | 6.162 s | - | - |
+        | HVMul | here: hvmul-2020, w64 | 128-bit | 36 ms | 20 ms | 9 ms | - | - | - |
+        | HCNN-11, ten plaintext moduli | paper: K80, 6,952,332 products with constants | 80 bits or more | - | - | - | 11,207.33 s |
+        Not measured: hcnn11-one-w64 on cuda:0: ParameterError: there is none
+        """,
     )
-    assert "each member its neighbour's, of 4" in text
-    assert "| HVMul | paper: K80 | 80 bits or more | 5.788 s | 2.602 s | 1.997 s | 6.162 s | - | - |" in text
-    assert "| HVMul | here: hvmul-2020, w64 | 128-bit | 36 ms | 20 ms | 9 ms | - | - | - |" in text
-    assert (
-        "| HCNN-11, ten plaintext moduli | paper: K80, 6,952,332 products with constants | 80 bits or more | - | - | - | 11,207.33 s |"
-        in text
-    )
-    assert "Not measured: hcnn11-one-w64 on cuda:0: ParameterError: there is none" in text
-    assert subprocess.run(table, capture_output=True, text=True, check=True).stdout.count("**") == 4
+    assert tables_of(*files).count("**") == 4
 
 
 # TFHE
@@ -353,18 +340,18 @@ def tfhe_report(tmp_path: Path, *words: str) -> Any:
 
 def counting(tmp_path: Path) -> Path:
     """A program that counts as the null device: a bootstrap 1,000 multiply-adds, a key switch 10; keys of 400 and 40 bytes."""
-    program = tmp_path / "kernels"
-    program.write_text(
-        f"#!{sys.executable}\nimport json\n"
-        "for c in (1, 2):\n"
-        "    row = {'shape': 'boolean', 'n': 688, 'k': 3, 'degree': 512, 'group': 2, 'count': c}\n"
-        "    row['bootstrap_counts'] = {'products': 1000 * c, 'bytes': 400 + c}\n"
-        "    row['lwe_key_switch_counts'] = {'products': 10 * c, 'bytes': 40 + c}\n"
-        "    row['combine_counts'] = {'products': 2 * c, 'bytes': 3 * c}\n"
-        "    print(json.dumps(row))\n"
+    return program_of(
+        tmp_path / "kernels",
+        """
+        import json
+        for c in (1, 2):
+            row = {'shape': 'boolean', 'n': 688, 'k': 3, 'degree': 512, 'group': 2, 'count': c}
+            row['bootstrap_counts'] = {'products': 1000 * c, 'bytes': 400 + c}
+            row['lwe_key_switch_counts'] = {'products': 10 * c, 'bytes': 40 + c}
+            row['combine_counts'] = {'products': 2 * c, 'bytes': 3 * c}
+            print(json.dumps(row))
+        """,
     )
-    program.chmod(0o755)
-    return program
 
 
 def test_tfhe_runs_record_sets_costs_and_what_was_left_out(tmp_path: Path) -> None:
@@ -467,12 +454,7 @@ def test_a_tfhe_process_that_breaks_costs_one_case(tmp_path: Path, monkeypatch: 
 
     import tfhe
 
-    (tmp_path / "tfhe.py").write_text(
-        "import json, sys\n"
-        "for name in json.loads(sys.argv[-1])['names']:\n"
-        "    if name == 'breaks': sys.exit('a reason')\n"
-        "    print(json.dumps({'case': name}), flush=True)\n"
-    )
+    breaking_program(tmp_path / "tfhe.py", "json.loads(sys.argv[-1])['names']")
     monkeypatch.setattr(tfhe, "HERE", tmp_path)
     options = argparse.Namespace(seconds=1.0)
     rows = list(tfhe.measured(["first", "breaks", "last"], options, {"threads": 1}, {}))
@@ -519,32 +501,30 @@ def test_tables_of_tfhe(tmp_path: Path) -> None:
         files.append(tmp_path / name)
         report = {"kind": "tfhe", "date": "D", "commit": "C" * 40, "machine": where, "load": [0.1, 1.2], "results": rows}
         files[-1].write_text(json.dumps(report))
-    page = tmp_path / "page.md"
-    page.write_text("a\n<!-- tfhe figures -->\nold\n<!-- end of tfhe figures -->\nb\n")
-    table = [sys.executable, str(FOLDER / "table.py"), *map(str, files)]
-    subprocess.run([*table, "--into", str(page), "--whole"], check=True)
-    text = page.read_text()
-    assert text.startswith(
-        "a\n<!-- tfhe figures -->\n**zen.json**: P, 2 cores, 8.0 GiB; commit CCCCCCCCCCCC; D; load 0.1 to 1.2\n"
+    text = page_of(tmp_path, "tfhe figures", *files)
+    assert text.startswith("**zen.json**: P, 2 cores, 8.0 GiB; commit CCCCCCCCCCCC; D; load 0.1 to 1.2\n")
+    require_lines(
+        text,
+        r"""
+        | boolean | 1 core | 4 | 1 ms | 8 ms | 10 ms | 400 | 5 ms | 2.00 |
+        | one NAND, boolean | 1 core | 1 in 1 | 5 ms | 200 | 2.5 ms | 2.00 | 128-bit, 2^-130 | 11.9 ms (tfhe-rs 1.8.2
+        | here, 1 core | rest | boolean | - | 1.5 ms |
+        | paper | GPU_1 (bitwise) | - | 980 ms | 1.47 s | 1.99 s |
+        | here, 1 core | bitwise | boolean | - | - | 250 ms |
+        | here, H200 | bitwise | boolean | - | - | 50 ms |
+        | here, 1 core | cannon | 2_2 | 3 s\* | - | - | (about 3,000 s) |
+        2x2 matrix product of 16-bit numbers, cannon, 2_2, 1 core: 1 of 4
+        """,
     )
-    assert text.endswith("<!-- end of tfhe figures -->\nb\n")
-    assert "| boolean | 1 core | 4 | 1 ms | 8 ms | 10 ms | 400 | 5 ms | 2.00 |" in text
-    assert (
-        "| one NAND, boolean | 1 core | 1 in 1 | 5 ms | 200 | 2.5 ms | 2.00 | 128-bit, 2^-130 | 11.9 ms (tfhe-rs 1.8.2"
-        in text
+    require_lines(
+        page_of(tmp_path, "tfhe figures", *files, whole=False),
+        """
+        | one NAND | boolean | 5 ms | - | 1 core 11.9 ms |
+        | NANDs in a batch, a second | boolean | - | 131,072 | - |
+        | 32-bit addition | 2_2 | 300 ms | - | 1 core 573 ms |
+        """,
     )
-    assert "| here, 1 core | rest | boolean | - | 1.5 ms |" in text
-    assert "| paper | GPU_1 (bitwise) | - | 980 ms | 1.47 s | 1.99 s |" in text
-    assert "| here, 1 core | bitwise | boolean | - | - | 250 ms |" in text
-    assert "| here, H200 | bitwise | boolean | - | - | 50 ms |" in text
-    assert "| here, 1 core | cannon | 2_2 | 3 s\\* | - | - | (about 3,000 s) |" in text
-    assert "2x2 matrix product of 16-bit numbers, cannon, 2_2, 1 core: 1 of 4" in text
-    subprocess.run([*table, "--into", str(page)], check=True)
-    text = page.read_text()
-    assert "| one NAND | boolean | 5 ms | - | 1 core 11.9 ms |" in text
-    assert "| NANDs in a batch, a second | boolean | - | 131,072 | - |" in text
-    assert "| 32-bit addition | 2_2 | 300 ms | - | 1 core 573 ms |" in text
-    assert "zen.json" in subprocess.run(table, capture_output=True, text=True, check=True).stdout
+    assert "zen.json" in tables_of(*files)
 
 
 def test_ranks_are_measured_beside_one_process(tmp_path: Path) -> None:
@@ -556,8 +536,7 @@ def test_ranks_are_measured_beside_one_process(tmp_path: Path) -> None:
     rows = json.loads(out.read_text())["results"]
     assert [(r["form"], r["count"]) for r in rows] == [("one process", 1), ("ranks", 2), ("one process", 2)]
     assert all(r["correct"] and r["sent_bytes"] == 0 and r["exchanged_bytes"] == 0 for r in rows)
-    table = subprocess.run([sys.executable, str(FOLDER / "table.py"), str(out)], capture_output=True, text=True, check=True)
-    assert "| 3 BGV multiplications | 2 |" in table.stdout
+    assert "| 3 BGV multiplications | 2 |" in tables_of(out)
 
 
 # One tree beside another

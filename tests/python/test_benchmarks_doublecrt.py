@@ -11,45 +11,40 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+from figures_rig import FOLDER, page_of, program_of, require_lines, tables_of
 
 #: Says what it was told, as benchmarks/cpp/doublecrt.cpp would; a third rank fails.
-PROGRAM = """#!{python}
+PROGRAM = """\
 import json, os, sys
 given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 rank = int(os.environ.get("HELIOGRAPH_RANK", "0"))
 if rank == 2: sys.exit("no third")
 if "--json" not in given: sys.exit(0)
 n = int(given["--sizes"])
-common = {{"row_size": n, "ring": False, "items": 1, "runs": 3, "moved": 0}}
-one = common | {{"parts": 1, "products": 0}}
+common = {"row_size": n, "ring": False, "items": 1, "runs": 3, "moved": 0}
+one = common | {"parts": 1, "products": 0}
 lines = [
-    {{"device": given["--device"], "description": "D", "products_s": 1e9, "edition": given["--edition"]}},
-    one | {{"level": "function", "operation": "add", "median_s": 4e-6, "pipe_s": 3e-6, "bytes": 300}},
-    one | {{"level": "function", "operation": "mul", "median_s": 5e-6, "pipe_s": 5e-6, "bytes": 300, "products": 1e4}},
-    one | {{"level": "function", "operation": "neg", "median_s": 2e-6, "pipe_s": 1e-6, "bytes": 200}},
-    common | {{"level": "phase", "operation": "mul", "parts": 1, "setup_s": 1e-6, "in_s": 2e-6, "compute_s": 3e-6,
-               "out_s": 4e-6, "median_s": 1e-5, "dealt": 1500}},
-    common | {{"level": "circuit", "operation": "multiply", "parts": 2, "ring": True, "row_size": 8192,
-               "median_s": 1e-3 / int(os.environ.get("HELIOGRAPH_RANKS", "1")), "pipe_s": 1e-3, "bytes": 1, "products": 1}},
+    {"device": given["--device"], "description": "D", "products_s": 1e9, "edition": given["--edition"]},
+    one | {"level": "function", "operation": "add", "median_s": 4e-6, "pipe_s": 3e-6, "bytes": 300},
+    one | {"level": "function", "operation": "mul", "median_s": 5e-6, "pipe_s": 5e-6, "bytes": 300, "products": 1e4},
+    one | {"level": "function", "operation": "neg", "median_s": 2e-6, "pipe_s": 1e-6, "bytes": 200},
+    common | {"level": "phase", "operation": "mul", "parts": 1, "setup_s": 1e-6, "in_s": 2e-6, "compute_s": 3e-6,
+               "out_s": 4e-6, "median_s": 1e-5, "dealt": 1500},
+    common | {"level": "circuit", "operation": "multiply", "parts": 2, "ring": True, "row_size": 8192,
+               "median_s": 1e-3 / int(os.environ.get("HELIOGRAPH_RANKS", "1")), "pipe_s": 1e-3, "bytes": 1, "products": 1},
 ]
 open(given["--json"], "w").write("\\n".join(map(json.dumps, lines)))
 """
 
 
-@pytest.fixture(autouse=True)
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The benchmarks' own modules, as their runner finds them."""
-    monkeypatch.syspath_prepend(str(FOLDER))
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on cores, alone and as one, two and three ranks."""
     folder = tmp_path_factory.mktemp("doublecrt")
-    program = folder / "doublecrt"
-    program.write_text(PROGRAM.format(python=sys.executable))
-    program.chmod(0o755)
+    program = program_of(folder / "doublecrt", PROGRAM)
     out = folder / "mine.json"
     command = [sys.executable, str(FOLDER / "doublecrt.py"), "--program", str(program), "--out", str(out)]
     env = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_") or k == "HELIOGRAPH_COMMIT"}
@@ -96,22 +91,23 @@ def test_tables_have_the_thesis_the_peer_and_ours(file: Path, tmp_path: Path) ->
     peer: dict[str, Any] = json.loads(file.read_text()) | {"kind": "doublecrt-peer", "peer": "HElib 0"}
     peer["results"] = [{"level": "function", "operation": "mul", "row_size": 1008, "rows": 8, "median_s": 2.5e-5}]
     (tmp_path / "peer.json").write_text(json.dumps(peer))
-    page = tmp_path / "page.md"
-    page.write_text("a\n<!-- doublecrt figures -->\nold\n<!-- end of doublecrt figures -->\nb\n")
-    table = [sys.executable, str(FOLDER / "table.py"), str(file), str(tmp_path / "peer.json")]
-    subprocess.run([*table, "--into", str(page), "--whole"], check=True)
-    text = page.read_text()
-    assert text.startswith("a\n<!-- doublecrt figures -->\n**mine.json**: ")
-    assert "| mul: thesis, serial HElib (5.3) | 29 us | 283 us | 2.88 ms | 5.86 ms | 5.86 ms | 11.8 ms |" in text
-    assert "| mul: HElib 0, one core | 25 us | - | - | - | - | - |" in text
-    assert "| **mul: here, one core** | 5 us | - | - | - | - | - |" in text
-    assert "| mul: one core, floor | 10 us | - | - | - | - | - |" in text
-    assert "| mul: one core, among many, times faster than HElib | 5.0 | - | - | - | - | - |" in text
-    assert "| mul, in: here, one core | 2 us | - | - | - | - | - |" in text
-    assert "| 2 ranks of one thread, limb | 10 us | 1.5 kB | 5 us | 0 B | 2 |" in text
-    assert "| 1, N=8,192 | 2 ranks of one thread, batch | 500 us | 2.00 | 0 B |" in text
-    assert "Not measured: process 2 ended with 1: no third" in text
-    assert "thesis, GPUHElib (5.7)" in subprocess.run(table, capture_output=True, text=True, check=True).stdout
+    text = page_of(tmp_path, "doublecrt figures", file, tmp_path / "peer.json")
+    assert text.startswith("**mine.json**: ")
+    require_lines(
+        text,
+        """
+        | mul: thesis, serial HElib (5.3) | 29 us | 283 us | 2.88 ms | 5.86 ms | 5.86 ms | 11.8 ms |
+        | mul: HElib 0, one core | 25 us | - | - | - | - | - |
+        | **mul: here, one core** | 5 us | - | - | - | - | - |
+        | mul: one core, floor | 10 us | - | - | - | - | - |
+        | mul: one core, among many, times faster than HElib | 5.0 | - | - | - | - | - |
+        | mul, in: here, one core | 2 us | - | - | - | - | - |
+        | 2 ranks of one thread, limb | 10 us | 1.5 kB | 5 us | 0 B | 2 |
+        | 1, N=8,192 | 2 ranks of one thread, batch | 500 us | 2.00 | 0 B |
+        Not measured: process 2 ended with 1: no third
+        """,
+    )
+    assert "thesis, GPUHElib (5.7)" in tables_of(file, tmp_path / "peer.json")
 
 
 def built() -> Path | None:

@@ -16,7 +16,7 @@ import pytest
 import heliograph as hg
 import rigs
 from heliograph import _core
-from model import ERROR, Cipher, Model, Plain, Poly, centred, gaussian, parse, product, rounded, smallest, times, turned
+from model import Cipher, Model, Plain, Poly, centred, parse, product, rounded, smallest, times, turned
 from places import places
 
 N = rigs.N
@@ -25,20 +25,13 @@ N = rigs.N
 class BgvModel(Model):
     """Keys are BFV's."""
 
-    def encrypt(self, values: Any, packing: str = "slots") -> BgvCipher:
-        """(t e - a s + m, a), m centred."""
-        plain, level = self.encode(values, packing), len(self.chain)
-        modulus, parts, seeds = self.modulus(level), [], []
-        for m, t in zip(plain.parts, self.plain, strict=True):
-            seed, errors = self.entropy.next(), self.entropy.next()
-            seeds.append(seed)
-            out = np.zeros((*m.shape[:-1], 2, self.n), dtype=object)
-            for item, at in enumerate(np.ndindex(m.shape[:-1])):
-                mask = self.masks(seed, item)
-                body = t * gaussian(errors, ERROR, 0, item, self.n) - times(mask, self.secret)
-                out[at] = [(body + centred(m[at], t)) % modulus, mask]
-            parts.append(out)
-        return BgvCipher(self, parts, level, packing, np.asarray(values).shape[-1], seeds)
+    def hidden(self, m: Poly, t: int, error: Poly, modulus: int) -> Poly:
+        """The message below the error, centred."""
+        return t * error + centred(m, t)
+
+    def cipher(self, *made: Any) -> BgvCipher:
+        """With factors."""
+        return BgvCipher(self, *made)
 
     def decrypt(self, cipher: Any, phases: list[Poly] | None = None) -> Poly:
         """The centred phase modulo t, over the factor."""

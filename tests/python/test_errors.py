@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 import heliograph as hg
 import rigs
+from alike import in_threads
 from heliograph import _core
 from rigs import N
 
@@ -492,41 +492,24 @@ def test_fork() -> None:
 def test_threads() -> None:
     """Several Python threads on the same keys and sets get right results."""
     p = party()
-    wrong: list[Any] = []
 
     def work(k: int) -> None:
-        try:
-            values = np.full((2, N), k)
-            x = p.server.bind(p.secret.encrypt(values))
-            for _ in range(4):
-                y = hg.rotate_rows(hg.relinearize(x * x), 1) + x
-                if (p.secret.decrypt(y) != k * k + k).any():
-                    wrong.append(k)
-        except BaseException as error:
-            wrong.append(error)
+        values = np.full((2, N), k)
+        x = p.server.bind(p.secret.encrypt(values))
+        for _ in range(4):
+            y = hg.rotate_rows(hg.relinearize(x * x), 1) + x
+            assert (p.secret.decrypt(y) == k * k + k).all()
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(work, 8)
 
 
 def test_threads_open_sets_at_once() -> None:
     """Opening one and the same set from many threads gives one set."""
-    found: list[Any] = []
 
-    def work() -> None:
-        found.append(hg.bfv.parameters(n=2048, log_q=54, special=0, plain_modulus=12289, insecure=True))
+    def work(_: int) -> hg.bfv.Parameters:
+        return hg.bfv.parameters(n=2048, log_q=54, special=0, plain_modulus=12289, insecure=True)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
+    assert len(set(in_threads(work, 8))) == 1
 
 
 def test_the_tree_of_errors() -> None:

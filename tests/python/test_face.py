@@ -18,6 +18,7 @@ import ckks_rig
 import heliograph as hg
 import rigs
 import tfhe_rig
+from alike import require_refused
 from ckks_rig import SLOTS
 from heliograph import _core
 from rigs import N
@@ -544,9 +545,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_searches_that_end(name: str) -> None:
     """In a typed error that says why."""
-    call, kind, message = REFUSED[name]
-    with pytest.raises(kind, match=message):
-        call()
+    require_refused(*REFUSED[name])
 
 
 # Sets of TFHE by numbers

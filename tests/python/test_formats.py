@@ -301,14 +301,17 @@ def test_old_files_of_ckks_are_read(version: int, edition: str) -> None:
         np.testing.assert_allclose(secret.decrypt(hg.ckks.rotate(bound, 3)), np.roll(REALS, -3), **near)
 
 
+def parsed(version: int, edition: str, scheme: str = "") -> dict[str, Any]:
+    """A key, a ciphertext and evaluation keys, as docs/format.md says."""
+    kinds = ("secret-key", "ciphertext", "evaluation-keys")
+    return {kind: parse((folder(version) / f"{scheme}{kind}-{edition}.hg").read_bytes()) for kind in kinds}
+
+
 @VERSIONS
 @pytest.mark.parametrize("edition", ["w32", "w64"])
 def test_the_model_knows_the_files(version: int, edition: str) -> None:
     """The secret's coefficients and the ciphertext's words, from the seed, by the model alone."""
-    files = {
-        n: parse((folder(version) / f"{n}-{edition}.hg").read_bytes())
-        for n in ("secret-key", "ciphertext", "evaluation-keys")
-    }
+    files = parsed(version, edition)
     parameters = files["ciphertext"].header["parameters"]
     spec = _core.Spec()
     for field in ("n", "chain", "special", "auxiliary", "digits", "plain_moduli", "slots"):
@@ -328,10 +331,7 @@ def test_the_model_knows_the_files(version: int, edition: str) -> None:
 @pytest.mark.parametrize("edition", ["w32", "w64"])
 def test_the_format_tells_what_files_of_ckks_hold(version: int, edition: str) -> None:
     """docs/format.md alone: the values at the 5^s-th roots, and what a rotation key's rows encrypt."""
-    files = {
-        n: parse((folder(version) / f"ckks-{n}-{edition}.hg").read_bytes())
-        for n in ("secret-key", "ciphertext", "evaluation-keys")
-    }
+    files = parsed(version, edition, "ckks-")
     cipher, keys = files["ciphertext"], files["evaluation-keys"]
     p, secret = cipher.header["parameters"], files["secret-key"].arrays["secret"].astype(object)
     primes = [(i, p["chain"][i]) for i in (p["levels"][-1] if p["levels"] else range(len(p["chain"])))]

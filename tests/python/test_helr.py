@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import heliograph as hg
+from alike import load_program
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = ROOT.parent / "shared" / "data" / "tabular"
 
 
-def load() -> ModuleType:
-    """The example, by its file."""
-    spec = importlib.util.spec_from_file_location("helr", ROOT / "examples" / "helr" / "helr.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["helr"] = module  # dataclasses look for it there
-    spec.loader.exec_module(module)
-    return module
-
-
-helr = load()
+helr = load_program(ROOT / "examples" / "helr" / "helr.py")
 
 
 def test_a_small_run_equals_the_clear_steps() -> None:

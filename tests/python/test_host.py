@@ -6,7 +6,6 @@ import logging
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+from alike import in_threads
 from heliograph import host
 
 
@@ -112,13 +112,7 @@ def test_several_threads_compute_with_the_same_objects(exact: tuple[Any, Any]) -
         return server.from_bytes(hg.sum(y).to_bytes()).to_bytes()
 
     expected = work()
-    found: list[bytes] = []
-    several = [threading.Thread(target=lambda: found.extend(work() for _ in range(5))) for _ in range(4)]
-    for t in several:
-        t.start()
-    for t in several:
-        t.join()
-    assert found == [expected] * 20
+    assert in_threads(lambda _: [work() for _ in range(5)], 4) == [[expected] * 5] * 4
 
 
 def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:

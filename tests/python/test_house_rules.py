@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from alike import load_program
+
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-
-
-def load(name: str) -> ModuleType:
-    """Import a script by its file."""
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
 def layers(tmp_path: Path) -> ModuleType:
     """The check of floors, looking at an empty tree."""
-    module = load("check_layers")
+    module = load_program(SCRIPTS / "check_layers.py")
     module.ROOT, module.SRC = tmp_path, tmp_path / "src"
     return module
 
@@ -82,12 +73,12 @@ def test_each_offence_is_found(layers: ModuleType, tmp_path: Path, case: str, ca
 
 def test_this_tree_stands() -> None:
     """The tree at hand passes its own check."""
-    assert load("check_layers").main() == 0
+    assert load_program(SCRIPTS / "check_layers.py").main() == 0
 
 
 def test_long_files_and_data_are_refused(tmp_path: Path) -> None:
     """Too many lines, too many bytes, and data sets."""
-    check = load("check_files")
+    check = load_program(SCRIPTS / "check_files.py")
     write(tmp_path, "long.py", "\n" * 801)
     write(tmp_path, "short.py", "\n" * 800)
     write(tmp_path, "train-images-idx3-ubyte", "x")

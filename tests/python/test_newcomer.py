@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+from alike import require_refused
 
 Attempt = Callable[[], Any]
 
@@ -138,9 +139,7 @@ REFUSED: dict[str, tuple[Attempt, type[Exception], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
     """By an error that says what belongs there."""
-    attempt, error, message = REFUSED[name]
-    with pytest.raises(error, match=message):
-        attempt()
+    require_refused(*REFUSED[name])
 
 
 def test_a_cost_by_one_argument() -> None:
@@ -176,9 +175,7 @@ UNHEARD: dict[str, tuple[Attempt, type[Exception], str]] = {
 @pytest.mark.parametrize("name", UNHEARD)
 def test_nothing_asked_of_a_set_is_left_unheard(name: str) -> None:
     """A set that is not the one asked for would be taken for it."""
-    attempt, error, message = UNHEARD[name]
-    with pytest.raises(error, match=message):
-        attempt()
+    require_refused(*UNHEARD[name])
 
 
 def test_a_name_and_an_edition() -> None:

@@ -154,30 +154,38 @@ def test_tenseal_integers(scheme: str) -> None:
 # OpenFHE, N = 2^14
 
 
-def openfhe_bgv(o: Any, a: Array, b: Array, step: int) -> Results:
-    """BGV there: two multiplications in sequence, rows of N/2 slots turned left."""
-    p = o.CCParamsBGVRNS()
-    p.SetPlaintextModulus(T)
-    p.SetMultiplicativeDepth(2)
-    p.SetRingDim(len(a))
+def openfhe_keys(o: Any, p: Any, step: int) -> tuple[Any, Any]:
+    """A context of such parameters, and keys to multiply and to rotate by."""
     context = o.GenCryptoContext(p)
     for feature in (o.PKESchemeFeature.PKE, o.PKESchemeFeature.KEYSWITCH, o.PKESchemeFeature.LEVELEDSHE):
         context.Enable(feature)
     keys = context.KeyGen()
     context.EvalMultKeyGen(keys.secretKey)
     context.EvalRotateKeyGen(keys.secretKey, [step])
+    return context, keys
+
+
+def opened(context: Any, keys: Any, ciphertext: Any, length: int) -> Any:
+    """Its plaintext, so long."""
+    plain = context.Decrypt(ciphertext, keys.secretKey)
+    plain.SetLength(length)
+    return plain
+
+
+def openfhe_bgv(o: Any, a: Array, b: Array, step: int) -> Results:
+    """BGV there: two multiplications in sequence, rows of N/2 slots turned left."""
+    p = o.CCParamsBGVRNS()
+    p.SetPlaintextModulus(T)
+    p.SetMultiplicativeDepth(2)
+    p.SetRingDim(len(a))
+    context, keys = openfhe_keys(o, p, step)
     x, y = (context.Encrypt(keys.publicKey, context.MakePackedPlaintext(v.tolist())) for v in (a, b))
     product = context.EvalMult(x, y)
     made = {"add": context.EvalAdd(x, y), "subtract": context.EvalSub(x, y), "multiply": product}
     made |= {"third": context.EvalMult(product, x), "rotate": context.EvalRotate(x, step)}
     made["rotate product"] = context.EvalRotate(product, step)
 
-    def read(ciphertext: Any) -> Array:
-        plain = context.Decrypt(ciphertext, keys.secretKey)
-        plain.SetLength(len(a))
-        return np.array(plain.GetPackedValue())
-
-    return {name: read(c) for name, c in made.items()}
+    return {name: np.array(opened(context, keys, c, len(a)).GetPackedValue()) for name, c in made.items()}
 
 
 def openfhe_ckks(o: Any, a: Array, b: Array, step: int) -> Results:
@@ -189,23 +197,13 @@ def openfhe_ckks(o: Any, a: Array, b: Array, step: int) -> Results:
     p.SetScalingTechnique(o.ScalingTechnique.FLEXIBLEAUTO)
     p.SetRingDim(2 * len(a))
     p.SetBatchSize(len(a))
-    context = o.GenCryptoContext(p)
-    for feature in (o.PKESchemeFeature.PKE, o.PKESchemeFeature.KEYSWITCH, o.PKESchemeFeature.LEVELEDSHE):
-        context.Enable(feature)
-    keys = context.KeyGen()
-    context.EvalMultKeyGen(keys.secretKey)
-    context.EvalRotateKeyGen(keys.secretKey, [step])
+    context, keys = openfhe_keys(o, p, step)
     x, y = (context.Encrypt(keys.publicKey, context.MakeCKKSPackedPlaintext(v.tolist())) for v in (a, b))
     product = context.EvalMult(x, y)
     made = {"fresh": x, "add": context.EvalAdd(x, y), "multiply": product, "third": context.EvalMult(product, x)}
     made |= {"number": context.EvalMult(x, 0.3), "rotate": context.EvalRotate(x, step)}
 
-    def read(ciphertext: Any) -> Array:
-        plain = context.Decrypt(ciphertext, keys.secretKey)
-        plain.SetLength(len(a))
-        return np.array(plain.GetRealPackedValue())
-
-    return {name: read(c) for name, c in made.items()}
+    return {name: np.array(opened(context, keys, c, len(a)).GetRealPackedValue()) for name, c in made.items()}
 
 
 def clear_bgv(a: Array, b: Array, step: int) -> Results:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import ckks_rig
 import heliograph as hg
 import rigs
 import tfhe_rig
+from alike import in_threads
 from heliograph import _core
 from program_rig import Party, opened, same
 
@@ -218,22 +218,13 @@ def test_several_threads(party: Party) -> None:
     f = hg.program(lambda x, y: hg.relinearize(x * y) + y)
     operands = [(party.tensor([i, 1, 2]), party.tensor([3, i, 5])) for i in range(8)]
     expected = [hg.relinearize(x * y) + y for x, y in operands]
-    failed: list[BaseException] = []
 
     def work(start: int) -> None:
-        try:
-            for i in range(24):
-                x, y = operands[(start + i) % 8]
-                same(f(x, y), expected[(start + i) % 8])
-        except BaseException as error:
-            failed.append(error)
+        for i in range(24):
+            x, y = operands[(start + i) % 8]
+            same(f(x, y), expected[(start + i) % 8])
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failed
+    in_threads(work, 4)
     assert f.recordings == 1
 
 

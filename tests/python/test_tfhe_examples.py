@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,24 +11,14 @@ import numpy as np
 import pytest
 
 import heliograph as hg
+from alike import load_program
 from tfhe_rig import party, stranger
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def load(folder: str, name: str) -> ModuleType:
-    """Import an example by its file."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / folder / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look for it there
-    spec.loader.exec_module(module)
-    return module
-
-
-regression = load("tfhe_regression", "regression")
-lookup = load("tfhe_lookup", "lookup")
+regression = load_program(EXAMPLES / "tfhe_regression" / "regression.py")
+lookup = load_program(EXAMPLES / "tfhe_lookup" / "lookup.py")
 NARROW = regression.Format(16, 4, 4.0)
 
 
