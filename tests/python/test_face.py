@@ -248,7 +248,7 @@ W = np.random.default_rng(5).normal(size=(3, 4))
 
 
 def test_a_layer_over_features() -> None:
-    """Along ciphertexts in CKKS: numbers, complex ones and integers, with a bias, over any axis, in stretches."""
+    """Along ciphertexts in CKKS: numbers, complex ones and integers, with a bias, over any axis."""
     p = ckks_rig.party()
     values = ckks_rig.real(4, 2)
     x = p.tensor(values)
@@ -270,17 +270,26 @@ def test_a_layer_over_features() -> None:
     p.check(exactly, np.tensordot(whole, values, (1, 0)))
 
 
-def test_a_layer_by_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory for the products of one row at a time gives the same bits; progress ends at 1."""
-    from heliograph.ckks import tensor
-
+def test_a_layer_that_is_watched() -> None:
+    """Limb by limb where somebody watches: the same bits; progress ends at 1."""
     x = ckks_rig.party().tensor(ckks_rig.real(4))
     seen: list[float] = []
     once = hg.matmul(W, x, axis=0)
-    monkeypatch.setattr(tensor, "_STRETCH", 1)
-    apart = hg.matmul(W, x, axis=0, progress=seen.append)
-    assert once.to_bytes() == apart.to_bytes()
-    assert seen == [1 / 3, 2 / 3, 1.0]
+    watched = hg.matmul(W, x, axis=0, progress=seen.append)
+    assert once.to_bytes() == watched.to_bytes()
+    assert seen[-1] == 1
+    assert seen == sorted(seen)
+
+
+def test_a_layer_of_large_weights() -> None:
+    """Integers of two thousand and more cost no level; what takes more than 63 bits is refused, and says what to do."""
+    p = ckks_rig.party()
+    values = ckks_rig.real(4) / 4
+    x = p.tensor(values)
+    whole = np.array([[4000, -1, 0, 2000]])
+    p.check(hg.matmul(whole, x, axis=0), np.tensordot(whole, values, (1, 0)), error=1e-2)
+    with pytest.raises(hg.PlaintextRangeError, match="more than 63: divide the matrix"):
+        hg.matmul([[1e15, 0, 0, 0]], x, axis=0)
 
 
 def test_an_axis_is_named_where_two_would_do() -> None:
