@@ -45,19 +45,10 @@ nb::object array_from(Values&& v) {
   return array_of(std::move(real), shape);
 }
 
+const Names kNames{"Ckks", "ckks_"};
+
 void bind_spec(nb::module_& m) {
-  nb::class_<Spec>(m, "CkksSpec", "The numbers that define a CKKS parameter set.")
-      .def(nb::init<>())
-      .def_rw("name", &Spec::name)
-      .def_rw("edition", &Spec::edition)
-      .def_rw("n", &Spec::n)
-      .def_rw("chain", &Spec::chain)
-      .def_rw("special", &Spec::special)
-      .def_rw("digits", &Spec::digits)
-      .def_rw("levels", &Spec::levels)
-      .def_rw("log_scale", &Spec::log_scale)
-      .def_rw("slots", &Spec::slots)
-      .def_rw("insecure", &Spec::insecure);
+  bind_spec_of<Spec>(m, kNames, "CKKS").def_rw("levels", &Spec::levels).def_rw("log_scale", &Spec::log_scale);
   m.def("ckks_make_spec", &ckks::make_spec, "n"_a, "levels"_a, "log_scale"_a, "base_bits"_a, "special_count"_a,
         "edition"_a = "w64", "slots"_a = 0, "insecure"_a = false, Unlocked());
   m.def("ckks_named_spec", &ckks::named_spec, "name"_a, "insecure"_a = false, Unlocked());
@@ -69,8 +60,6 @@ void bind_spec(nb::module_& m) {
       },
       "depth"_a, "precision"_a, "integer_bits"_a, "slots"_a, "edition"_a, Unlocked());
 }
-
-const Names kNames{"Ckks", "ckks_"};
 
 void bind_parameters(nb::module_& m) {
   bind_parameters_of<Parameters>(m, kNames)

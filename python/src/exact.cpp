@@ -28,21 +28,14 @@ Sets sets_of(const std::string& scheme) {
   throw ParameterError("the scheme is \"bfv\" or \"bgv\"");
 }
 
+const Names kNames{"", ""};
+
 void bind_spec(nb::module_& m) {
   using exact::Spec;
-  nb::class_<Spec>(m, "Spec", "The numbers that define a parameter set of BFV or BGV.")
-      .def(nb::init<>())
+  bind_spec_of<Spec>(m, kNames, "BFV or BGV")
       .def_rw("scheme", &Spec::scheme)
-      .def_rw("name", &Spec::name)
-      .def_rw("edition", &Spec::edition)
-      .def_rw("n", &Spec::n)
-      .def_rw("chain", &Spec::chain)
-      .def_rw("special", &Spec::special)
       .def_rw("auxiliary", &Spec::auxiliary)
-      .def_rw("digits", &Spec::digits)
-      .def_rw("plain_moduli", &Spec::plain_moduli)
-      .def_rw("slots", &Spec::slots)
-      .def_rw("insecure", &Spec::insecure);
+      .def_rw("plain_moduli", &Spec::plain_moduli);
   m.def(
       "make_spec",
       [](std::size_t n, int log_q, std::size_t special_count, std::vector<std::uint64_t> plain_moduli,
@@ -94,8 +87,6 @@ void bind_spec(nb::module_& m) {
   m.def("product_ceiling", &product_ceiling, Unlocked());
   m.def("sum_ceiling", &sum_ceiling, Unlocked());
 }
-
-const Names kNames{"", ""};
 
 void bind_parameters(nb::module_& m) {
   using exact::Parameters;

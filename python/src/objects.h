@@ -15,6 +15,21 @@ struct Names {
   std::string call(const std::string& name) const { return functions + name; }
 };
 
+/// The numbers that define a set: those of every scheme, and those of every scheme of polynomials modulo primes.
+template <class Spec>
+nb::class_<Spec> bind_spec_of(nb::module_& m, const Names& names, const std::string& schemes) {
+  nb::class_<Spec> c(m, names.of("Spec").c_str(), ("The numbers that define a parameter set of " + schemes + ".").c_str());
+  c.def(nb::init<>()).def_rw("name", &Spec::name).def_rw("n", &Spec::n).def_rw("insecure", &Spec::insecure);
+  if constexpr (requires(Spec s) { s.chain; }) {
+    c.def_rw("edition", &Spec::edition)
+        .def_rw("chain", &Spec::chain)
+        .def_rw("special", &Spec::special)
+        .def_rw("digits", &Spec::digits)
+        .def_rw("slots", &Spec::slots);
+  }
+  return c;
+}
+
 template <class P>
 nb::class_<P> bind_parameters_of(nb::module_& m, const Names& names) {
   using Spec = std::decay_t<decltype(std::declval<P>().spec())>;

@@ -41,15 +41,14 @@ Operation operation_of(const std::string& name, std::vector<std::int64_t> argume
   return {name, std::move(arguments), type.empty() ? Type{} : tfhe::type_of(type), variant, goal_of(goal)};
 }
 
+const Names kNames{"Tfhe", "tfhe_"};
+
 void bind_spec(nb::module_& m) {
   nb::class_<tfhe::Noise>(m, "TfheNoise", "TUniform(value), or a Gaussian of log2 standard deviation `value`.")
       .def(nb::init<>())
       .def_rw("tuniform", &tfhe::Noise::tuniform)
       .def_rw("value", &tfhe::Noise::value);
-  nb::class_<Spec>(m, "TfheSpec", "The numbers that define a TFHE parameter set.")
-      .def(nb::init<>())
-      .def_rw("name", &Spec::name)
-      .def_rw("n", &Spec::n)
+  bind_spec_of<Spec>(m, kNames, "TFHE")
       .def_rw("k", &Spec::k)
       .def_rw("degree", &Spec::degree)
       .def_rw("lwe_noise", &Spec::lwe_noise)
@@ -67,8 +66,6 @@ void bind_spec(nb::module_& m) {
   m.def("tfhe_named_specs", &tfhe::named_specs);
   m.def("tfhe_operations", &tfhe::operations);
 }
-
-const Names kNames{"Tfhe", "tfhe_"};
 
 void bind_parameters(nb::module_& m) {
   bind_parameters_of<Parameters>(m, kNames)

@@ -93,6 +93,20 @@ RingEvaluationKeys<C> make_evaluation_keys(const RingSecretKey<C>& secret, bool 
   return made;
 }
 
+/// The key of an automorphism. `other`: the one that is no rotation, whose absence `other_is_missing` says. MissingKeyError.
+template <class Keys>
+const rlwe::SwitchKey& key_of(const Keys& keys, math::u64 galois, std::int64_t steps, math::u64 other,
+                              const char* other_is_missing) {
+  const auto& have = keys.data().keys.rotations;
+  const auto found = have.find(galois);
+  if (found != have.end()) return found->second;
+  if (galois == other) throw MissingKeyError(other_is_missing);
+  std::string list;
+  for (std::int64_t k : keys.rotations()) list += (list.empty() ? "" : ", ") + std::to_string(k);
+  throw MissingKeyError("rotation " + std::to_string(steps) + " is not among the keys; they have " +
+                        (list.empty() ? "none" : list));
+}
+
 // Files.
 
 /// The coefficients are the key holder's: elsewhere there are none.

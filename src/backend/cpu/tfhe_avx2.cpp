@@ -1,9 +1,8 @@
 // TFHE's loops with AVX2 and FMA.
 #include <immintrin.h>
 
-#include "backend/cpu/loops/blind_rotation.h"
-#include "backend/cpu/loops/lwe_loops.h"
 #include "backend/cpu/loops/plain_floats.h"
+#include "backend/cpu/loops/tfhe_loops.h"
 
 namespace heliograph::backend::cpu {
 
@@ -46,13 +45,7 @@ struct EightWords {
 }  // namespace
 
 const TfheOps& avx2_tfhe() {
-  static constexpr TfheOps ops = {.name = "AVX2",
-                                  .lanes = FourDoubles::kLanes,
-                                  .forward = fourier_forward<FourDoubles>,
-                                  .rotate = rotate<FourDoubles>,
-                                  .switch_rows = switch_rows<EightWords>,
-                                  .digits = lwe_digits,
-                                  .combine = lwe_combine};
+  static constexpr TfheOps ops = tfhe_loops<FourDoubles, EightWords>("AVX2");
   return ops;
 }
 

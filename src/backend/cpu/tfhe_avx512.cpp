@@ -1,9 +1,8 @@
 // TFHE's loops with AVX-512.
 #include <immintrin.h>
 
-#include "backend/cpu/loops/blind_rotation.h"
-#include "backend/cpu/loops/lwe_loops.h"
 #include "backend/cpu/loops/plain_floats.h"
+#include "backend/cpu/loops/tfhe_loops.h"
 
 namespace heliograph::backend::cpu {
 
@@ -58,13 +57,7 @@ struct SixteenWords {
 }  // namespace
 
 const TfheOps& avx512_tfhe() {
-  static constexpr TfheOps ops = {.name = "AVX-512",
-                                  .lanes = EightDoubles::kLanes,
-                                  .forward = fourier_forward<EightDoubles>,
-                                  .rotate = rotate<EightDoubles>,
-                                  .switch_rows = switch_rows<SixteenWords>,
-                                  .digits = lwe_digits,
-                                  .combine = lwe_combine};
+  static constexpr TfheOps ops = tfhe_loops<EightDoubles, SixteenWords>("AVX-512");
   return ops;
 }
 

@@ -2,8 +2,7 @@
 #include <cfenv>
 #include <cmath>
 
-#include "backend/cpu/loops/blind_rotation.h"
-#include "backend/cpu/loops/lwe_loops.h"
+#include "backend/cpu/loops/tfhe_loops.h"
 
 namespace heliograph::backend::cpu {
 
@@ -54,13 +53,7 @@ struct OneWord {
 }  // namespace
 
 const TfheOps& scalar_tfhe() {
-  static constexpr TfheOps ops = {.name = "scalar",
-                                  .lanes = OneDouble::kLanes,
-                                  .forward = fourier_forward<OneDouble>,
-                                  .rotate = rotate<OneDouble>,
-                                  .switch_rows = switch_rows<OneWord>,
-                                  .digits = lwe_digits,
-                                  .combine = lwe_combine};
+  static constexpr TfheOps ops = tfhe_loops<OneDouble, OneWord>("scalar");
   return ops;
 }
 

@@ -9,15 +9,8 @@
 namespace heliograph::ckks {
 
 const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps) {
-  const auto& have = keys.data().keys.rotations;
-  const auto found = have.find(galois);
-  if (found != have.end()) return found->second;
-  if (galois == keys.data().context->conjugation())
-    throw MissingKeyError("conjugation is not among the keys (make them with conjugate=True)");
-  std::string list;
-  for (std::int64_t k : keys.rotations()) list += (list.empty() ? "" : ", ") + std::to_string(k);
-  throw MissingKeyError("rotation " + std::to_string(steps) + " is not among the keys; they have " +
-                        (list.empty() ? "none" : list));
+  return schemes::key_of(keys, galois, steps, keys.data().context->conjugation(),
+                         "conjugation is not among the keys (make them with conjugate=True)");
 }
 
 namespace {

@@ -216,15 +216,8 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
 namespace {
 
 const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps) {
-  const auto& have = keys.data().keys.rotations;
-  const auto found = have.find(galois);
-  if (found != have.end()) return found->second;
-  if (galois == keys.data().context->column_galois())
-    throw MissingKeyError("the column rotation is not among the keys (make them with columns=True)");
-  std::string list;
-  for (std::int64_t k : keys.rotations()) list += (list.empty() ? "" : ", ") + std::to_string(k);
-  throw MissingKeyError("rotation " + std::to_string(steps) + " is not among the keys; they have " +
-                        (list.empty() ? "none" : list));
+  return schemes::key_of(keys, galois, steps, keys.data().context->column_galois(),
+                         "the column rotation is not among the keys (make them with columns=True)");
 }
 
 Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
