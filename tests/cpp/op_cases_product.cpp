@@ -121,7 +121,9 @@ void matrices(std::vector<OpCase>& cases, const Field& field) {
   add(grouped), add(many);
   Matrix dense{1024, 1, 10, 1, 100, 100, 15}, single{256, 1, 1, 1, 1, 1, 20}, least{2, 1, 4, 2, 3, 5, 40};
   dense.layout = Layout::sliced, least.layout = Layout::broadcast, single.fill = Fill::edges;
-  add(dense), add(single), add(least);
+  Matrix summed{64, 1, 6, 1, 40, 40, 40};  // more terms than sums of products hold, for several outputs at a time
+  summed.extreme = summed.values = true, summed.fill = Fill::top;
+  add(dense), add(single), add(least), add(summed);
   add({64, 1, 2, 2, 0, 3, 8});          // no terms: zeros
   for (const int bits : {4, 15, 40}) {  // each way of the backends
     Matrix backwards{128, 1, 6, 3, 30, 11, bits};
