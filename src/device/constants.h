@@ -21,13 +21,10 @@ class RingConstant : public Constant {
   std::shared_ptr<const math::Ring> ring_;
 };
 
-class ConversionConstant : public Constant {
+class ConversionConstant : public ConstantOf<math::Conversion> {
  public:
-  explicit ConversionConstant(math::Conversion c) : conversion_(std::move(c)) {}
-  const math::Conversion& conversion() const { return conversion_; }
-
- private:
-  math::Conversion conversion_;
+  using ConstantOf::ConstantOf;
+  const math::Conversion& conversion() const { return value(); }
 };
 
 /// out[i] = +-in[source[i]]; `negate` is empty (never) or has one flag for each i.
@@ -39,13 +36,10 @@ struct Permutation {
   void check() const;
 };
 
-class PermutationConstant : public Constant {
+class PermutationConstant : public ConstantOf<Permutation> {
  public:
-  explicit PermutationConstant(Permutation p) : permutation_(std::move(p)) { permutation_.check(); }
-  const Permutation& permutation() const { return permutation_; }
-
- private:
-  Permutation permutation_;
+  using ConstantOf::ConstantOf;
+  const Permutation& permutation() const { return value(); }
 };
 
 /// A modular matrix product that gathers its inputs: matmul, convolution, grouped convolution and sums are all of it.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/errors.h"
 
@@ -83,6 +84,21 @@ class Forms {
 /// What is the same for every device: immutable once it is used.
 struct Constant {
   Forms forms = {};
+};
+
+/// A constant that holds one value, checked where the value has a check.
+template <class V>
+class ConstantOf : public Constant {
+ public:
+  explicit ConstantOf(V value) : value_(std::move(value)) {
+    if constexpr (requires { value_.check(); }) value_.check();
+  }
+
+ protected:
+  const V& value() const { return value_; }
+
+ private:
+  V value_;
 };
 
 /// A device's form of a constant. Throws MismatchError where it was not prepared for that device.

@@ -81,31 +81,22 @@ struct GateLayer {
 };
 
 /// Devices have the key's words as their forms of it; the constant says its shape alone.
-class BootstrapKey : public Constant {
+class BootstrapKey : public ConstantOf<BootstrapShape> {
  public:
-  explicit BootstrapKey(const BootstrapShape& shape) : shape_(shape) { shape_.check(); }
-  const BootstrapShape& shape() const { return shape_; }
-
- private:
-  BootstrapShape shape_;
+  using ConstantOf::ConstantOf;
+  const BootstrapShape& shape() const { return value(); }
 };
 
-class LweSwitchKey : public Constant {
+class LweSwitchKey : public ConstantOf<KeySwitchShape> {
  public:
-  explicit LweSwitchKey(const KeySwitchShape& shape) : shape_(shape) { shape_.check(); }
-  const KeySwitchShape& shape() const { return shape_; }
-
- private:
-  KeySwitchShape shape_;
+  using ConstantOf::ConstantOf;
+  const KeySwitchShape& shape() const { return value(); }
 };
 
-class LayerConstant : public Constant {
+class LayerConstant : public ConstantOf<GateLayer> {
  public:
-  explicit LayerConstant(GateLayer layer) : layer_(std::move(layer)) { layer_.check(); }
-  const GateLayer& layer() const { return layer_; }
-
- private:
-  GateLayer layer_;
+  using ConstantOf::ConstantOf;
+  const GateLayer& layer() const { return value(); }
 };
 
 // The arithmetic of the contract, as every backend's scalar code does it.

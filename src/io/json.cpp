@@ -10,23 +10,9 @@ namespace heliograph::io {
 namespace {
 
 const char* name_of(Json::Kind kind) {
-  switch (kind) {
-    case Json::Kind::null:
-      return "null";
-    case Json::Kind::boolean:
-      return "a boolean";
-    case Json::Kind::integer:
-      return "an integer";
-    case Json::Kind::real:
-      return "a number with a fraction";
-    case Json::Kind::string:
-      return "a string";
-    case Json::Kind::array:
-      return "an array";
-    case Json::Kind::object:
-      return "an object";
-  }
-  return "a value";
+  static constexpr const char* names[] = {"null",     "a boolean", "an integer", "a number with a fraction",
+                                          "a string", "an array",  "an object"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 std::string quoted(std::string_view name) {

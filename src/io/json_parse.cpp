@@ -67,27 +67,30 @@ class Parser {
     fail("not a value");
   }
 
-  Json array(std::size_t depth) {
+  /// From one bracket to the other, `read()` each thing between commas.
+  template <class Read>
+  void enclosed(std::size_t depth, char end, const char* unended, Read read) {
     if (depth == Json::max_depth) fail("nested beyond 32 levels");
     ++here_;
-    Json::Array items;
     skip_space();
-    if (take(']')) return items;
+    if (take(end)) return;
     while (true) {
-      items.push_back(any(depth + 1));
+      read();
       skip_space();
-      if (take(']')) return items;
-      if (!take(',')) fail("',' or ']' is missing");
+      if (take(end)) return;
+      if (!take(',')) fail(unended);
     }
   }
 
+  Json array(std::size_t depth) {
+    Json::Array items;
+    enclosed(depth, ']', "',' or ']' is missing", [&] { items.push_back(any(depth + 1)); });
+    return items;
+  }
+
   Json object(std::size_t depth) {
-    if (depth == Json::max_depth) fail("nested beyond 32 levels");
-    ++here_;
     Json::Object members;
-    skip_space();
-    if (take('}')) return members;
-    while (true) {
+    enclosed(depth, '}', "',' or '}' is missing", [&] {
       skip_space();
       if (peek() != '"') fail("a key is missing");
       std::string key = string();
@@ -97,10 +100,8 @@ class Parser {
       if (!take(':')) fail("':' is missing");
       Json value = any(depth + 1);
       members.emplace_hint(place, std::move(key), std::move(value));
-      skip_space();
-      if (take('}')) return members;
-      if (!take(',')) fail("',' or '}' is missing");
-    }
+    });
+    return members;
   }
 
   std::string string() {

@@ -42,48 +42,47 @@ template <class V>
   std::memcpy(to, &v, sizeof v);
 }
 
-template <class V>
-[[gnu::always_inline]] inline void forward_step(double* re, double* im, std::size_t t, double c, double s) {
-  V a, b, x, y;
-  load(re, a), load(im, b), load(re + t, x), load(im + t, y);
-  const V u = x * c - y * s, v = x * s + y * c;
-  store<V>(re, a + u), store<V>(im, b + v), store<V>(re + t, a - u), store<V>(im + t, b - v);
-}
-template <class V>
-[[gnu::always_inline]] inline void inverse_step(double* re, double* im, std::size_t t, double c, double s) {
-  V a, b, x, y;
-  load(re, a), load(im, b), load(re + t, x), load(im + t, y);
-  const V u = a - x, v = b - y;
-  store<V>(re, a + x), store<V>(im, b + y), store<V>(re + t, u * c + v * s), store<V>(im + t, v * c - u * s);
-}
+/// The butterfly of two points t apart.
+struct ForwardStep {
+  template <class V>
+  [[gnu::always_inline]] static inline void apply(double* re, double* im, std::size_t t, double c, double s) {
+    V a, b, x, y;
+    load(re, a), load(im, b), load(re + t, x), load(im + t, y);
+    const V u = x * c - y * s, v = x * s + y * c;
+    store<V>(re, a + u), store<V>(im, b + v), store<V>(re + t, a - u), store<V>(im + t, b - v);
+  }
+};
+struct InverseStep {
+  template <class V>
+  [[gnu::always_inline]] static inline void apply(double* re, double* im, std::size_t t, double c, double s) {
+    V a, b, x, y;
+    load(re, a), load(im, b), load(re + t, x), load(im + t, y);
+    const V u = a - x, v = b - y;
+    store<V>(re, a + x), store<V>(im, b + y), store<V>(re + t, u * c + v * s), store<V>(im + t, v * c - u * s);
+  }
+};
 
-/// z of split m + i of the m of a stage in w[m + i].
-template <class V>
-[[gnu::always_inline]] inline void forward_of(std::size_t n, const ConstComplexes& w, const Complexes& x) {
+/// One stage, of m splits: z of split m + i in w[m + i].
+template <class V, class Step>
+[[gnu::always_inline]] inline void stage_of(std::size_t n, std::size_t m, const ConstComplexes& w, const Complexes& x) {
   constexpr std::size_t lanes = sizeof(V) / sizeof(double);
-  for (std::size_t m = 1, t = n / 2; m < n; m *= 2, t /= 2) {
-    for (std::size_t i = 0; i < m; ++i) {
-      const std::size_t first = 2 * i * t, step = t < lanes ? 1 : lanes;
-      for (std::size_t j = first; j < first + t; j += step) {
-        t < lanes ? forward_step<double>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i])
-                  : forward_step<V>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i]);
-      }
+  const std::size_t t = n / 2 / m, step = t < lanes ? 1 : lanes;
+  for (std::size_t i = 0; i < m; ++i) {
+    const std::size_t first = 2 * i * t;
+    for (std::size_t j = first; j < first + t; j += step) {
+      t < lanes ? Step::template apply<double>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i])
+                : Step::template apply<V>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i]);
     }
   }
+}
+template <class V>
+[[gnu::always_inline]] inline void forward_of(std::size_t n, const ConstComplexes& w, const Complexes& x) {
+  for (std::size_t m = 1; m < n; m *= 2) stage_of<V, ForwardStep>(n, m, w, x);
 }
 /// The same undone, but for a factor n.
 template <class V>
 [[gnu::always_inline]] inline void inverse_of(std::size_t n, const ConstComplexes& w, const Complexes& x) {
-  constexpr std::size_t lanes = sizeof(V) / sizeof(double);
-  for (std::size_t m = n / 2, t = 1; m >= 1; m /= 2, t *= 2) {
-    for (std::size_t i = 0; i < m; ++i) {
-      const std::size_t first = 2 * i * t, step = t < lanes ? 1 : lanes;
-      for (std::size_t j = first; j < first + t; j += step) {
-        t < lanes ? inverse_step<double>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i])
-                  : inverse_step<V>(x.re + j, x.im + j, t, w.re[m + i], w.im[m + i]);
-      }
-    }
-  }
+  for (std::size_t m = n / 2; m >= 1; m /= 2) stage_of<V, InverseStep>(n, m, w, x);
 }
 
 /// x = the product of x with what `factor` are the values of, times n.

@@ -285,6 +285,27 @@ bool MeshKernels::product_by_rows(Operation& op, const Product& c) {
   return true;
 }
 
+namespace {
+
+/// A conversion's operands, fetched to where its parts are.
+class ConversionParts {
+ public:
+  ConversionParts(Operation& op, const Convert& c, const std::vector<Block>& parts)
+      : in_(op.fetch(c.x, with_limbs(parts, range(0, c.x.limbs)))) {
+    if (c.own) own_ = op.fetch(*c.own, parts);
+  }
+  Convert part(std::size_t i, std::shared_ptr<const device::ConversionConstant> conversion, const View& out,
+               std::optional<PrimeList> place) const {
+    return {std::move(conversion), in_[i].view, own_.empty() ? std::nullopt : std::optional(own_[i].view), out,
+            std::move(place)};
+  }
+
+ private:
+  std::vector<Block> in_, own_;
+};
+
+}  // namespace
+
 void MeshKernels::run(Queue& q, const Convert& c) {
   if (c.out.items() == 0) return;
   {
@@ -292,13 +313,11 @@ void MeshKernels::run(Queue& q, const Convert& c) {
     if (op.home(c.out) != Layout::limb) {
       // Each part has all limbs.
       const std::vector<Block> parts = op.parts(c.out);
-      const std::vector<Block> in = op.fetch(c.x, with_limbs(parts, range(0, c.x.limbs)));
-      std::vector<Block> own;
-      if (c.own) own = op.fetch(*c.own, parts);
+      const ConversionParts operands(op, c, parts);
       op.writes(c.out);
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        op.post(parts[i].member, Convert{on(c.conversion, parts[i].member), in[i].view,
-                                         c.own ? std::optional(own[i].view) : std::nullopt, parts[i].view, c.place});
+        const std::size_t m = parts[i].member;
+        op.post(m, operands.part(i, on(c.conversion, m), parts[i].view, c.place));
       }
       return;
     }
@@ -349,16 +368,13 @@ Targets targets_of(const Block& part, std::size_t count, const std::optional<Pri
 void MeshKernels::convert_by_broadcast(Queue& q, const Convert& c) {
   Operation op(*state_, q);
   const std::vector<Block> parts = op.parts(c.out);
-  const std::vector<Block> in = op.fetch(c.x, with_limbs(parts, range(0, c.x.limbs)));
-  std::vector<Block> own;
-  if (c.own) own = op.fetch(*c.own, parts);
+  const ConversionParts operands(op, c, parts);
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Targets t = targets_of(parts[i], c.conversion->conversion().targets(), c.place);
     if (t.targets.empty()) continue;
-    op.post(parts[i].member, Convert{on(c.conversion, parts[i].member, t.targets), in[i].view,
-                                     c.own ? std::optional(own[i].view) : std::nullopt, parts[i].view,
-                                     unless_straight(t.place, parts[i].view)});
+    const std::size_t m = parts[i].member;
+    op.post(m, operands.part(i, on(c.conversion, m, t.targets), parts[i].view, unless_straight(t.place, parts[i].view)));
   }
 }
 
@@ -368,16 +384,13 @@ void MeshKernels::convert_by_transpose(Queue& q, const Convert& c) {
   if (c.place) limbs.assign(c.place->begin(), c.place->end());
   std::sort(limbs.begin(), limbs.end());
   std::vector<Block> parts = with_limbs(op.parts(c.out, {}, Layout::coefficient), limbs);
-  const std::vector<Block> in = op.fetch(c.x, with_limbs(parts, range(0, c.x.limbs)));
-  std::vector<Block> own;
-  if (c.own) own = op.fetch(*c.own, parts);
+  const ConversionParts operands(op, c, parts);
   parts = op.room(parts, c.out.components, c.out.word);
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Targets t = targets_of(parts[i], c.conversion->conversion().targets(), c.place);
-    op.post(parts[i].member,
-            Convert{on(c.conversion, parts[i].member), in[i].view, c.own ? std::optional(own[i].view) : std::nullopt,
-                    parts[i].view, unless_straight(t.place, parts[i].view)});
+    const std::size_t m = parts[i].member;
+    op.post(m, operands.part(i, on(c.conversion, m), parts[i].view, unless_straight(t.place, parts[i].view)));
   }
   op.store(parts, c.out);
 }

@@ -35,40 +35,45 @@ std::vector<double> numbers(const std::string& text, const std::string& name) {
   return values;
 }
 
+/// An option of one word, and what it sets.
+struct Flag {
+  std::string_view word;
+  void (*set)(Options&);
+};
+constexpr Flag kFlags[] = {
+    {"batch", [](Options& o) { o.layout = Layout::batch; }},
+    {"limb", [](Options& o) { o.layout = Layout::limb; }},
+    {"coefficient", [](Options& o) { o.layout = Layout::coefficient; }},
+    {"staged", [](Options& o) { o.staged = true; }},
+    {"events", [](Options& o) { o.events = true; }},
+    {"broadcast", [](Options& o) { o.exchange = Exchange::broadcast; }},
+    {"transpose", [](Options& o) { o.exchange = Exchange::transpose; }},
+    {"input", [](Options& o) { o.key_switch = SwitchMethod::input; }},
+    {"output", [](Options& o) { o.key_switch = SwitchMethod::output; }},
+    {"uncalibrated", [](Options& o) { o.calibrate = false; }},
+    {"sockets", [](Options& o) { o.sockets = true; }},
+};
+/// One followed by numbers.
+struct List {
+  std::string_view name;
+  std::vector<double> Options::*values;
+};
+constexpr List kLists[] = {{"weights=", &Options::weights},
+                           {"slowdown=", &Options::slowdown},
+                           {"costs=", &Options::costs},
+                           {"hosts=", &Options::hosts}};
+
 Options options_of(const std::vector<std::string>& words, const std::string& name) {
   Options o;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& w = words[i];
-    if (w == "batch") {
-      o.layout = Layout::batch;
-    } else if (w == "limb") {
-      o.layout = Layout::limb;
-    } else if (w == "coefficient") {
-      o.layout = Layout::coefficient;
-    } else if (w == "staged") {
-      o.staged = true;
-    } else if (w == "events") {
-      o.events = true;
-    } else if (w == "broadcast") {
-      o.exchange = Exchange::broadcast;
-    } else if (w == "transpose") {
-      o.exchange = Exchange::transpose;
-    } else if (w == "input") {
-      o.key_switch = SwitchMethod::input;
-    } else if (w == "output") {
-      o.key_switch = SwitchMethod::output;
-    } else if (w == "uncalibrated") {
-      o.calibrate = false;
-    } else if (w == "sockets") {
-      o.sockets = true;
-    } else if (w.starts_with("weights=")) {
-      o.weights = numbers(w.substr(8), name);
-    } else if (w.starts_with("slowdown=")) {
-      o.slowdown = numbers(w.substr(9), name);
-    } else if (w.starts_with("costs=")) {
-      o.costs = numbers(w.substr(6), name);
-    } else if (w.starts_with("hosts=")) {
-      o.hosts = numbers(w.substr(6), name);
+    const Flag* const flag = std::find_if(std::begin(kFlags), std::end(kFlags), [&](const Flag& f) { return f.word == w; });
+    const List* const list =
+        std::find_if(std::begin(kLists), std::end(kLists), [&](const List& l) { return w.starts_with(l.name); });
+    if (flag != std::end(kFlags)) {
+      flag->set(o);
+    } else if (list != std::end(kLists)) {
+      o.*list->values = numbers(w.substr(list->name.size()), name);
     } else {
       throw ParameterError("a mesh knows no option \"" + w +
                            "\"; there are batch, limb, coefficient, staged, events, broadcast, transpose, input, output, "

@@ -77,6 +77,15 @@ class Engine {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   }
+  /// On the thread: an operation to its end.
+  void until_done(MPI_Request& request, milliseconds limit, const char* what) {
+    const auto step = [&] {
+      int done = 0;
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+      return done != 0;
+    };
+    until(step, Clock::now() + limit, what);
+  }
 
   void start(const LaunchInfo& launch, milliseconds limit) {
     const std::lock_guard lock(start_mutex_);
@@ -206,13 +215,7 @@ class MpiLink final : public Link {
   void open(milliseconds limit) {
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Comm_idup(Engine::one().world(), &comm_, &request), "opening a mesh");
-    Engine::one().until(
-        [&] {
-          int done = 0;
-          check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "opening a mesh");
-          return done != 0;
-        },
-        Clock::now() + limit, "opening a mesh");
+    Engine::one().until_done(request, limit, "opening a mesh");
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     for (std::size_t r = 0; r < from_.size(); ++r) {
       if (r != rank_) from_[r].head.resize(sizeof(Envelope) + kEager), listen(r);
@@ -371,13 +374,7 @@ std::string broadcast_text(std::string text, milliseconds limit) {
       [shared, limit] {
         MPI_Request request = MPI_REQUEST_NULL;
         check(MPI_Ibcast(shared->data(), static_cast<int>(kText), MPI_BYTE, 0, Engine::one().world(), &request), "meeting");
-        Engine::one().until(
-            [&] {
-              int done = 0;
-              check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "meeting");
-              return done != 0;
-            },
-            Clock::now() + limit, "meeting");
+        Engine::one().until_done(request, limit, "meeting");
         return std::string(shared->c_str());
       },
       2 * limit, "meeting");
