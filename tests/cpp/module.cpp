@@ -8,12 +8,10 @@ namespace heliograph::backend::cuda {
 extern "C" {
 [[gnu::visibility("default")]] extern const Calls heliograph_cuda_calls;
 const Calls heliograph_cuda_calls{
-    kEngine,
-    [](ProcessState& of_the_process) { share(of_the_process); },
-    [](std::string*) { return 1; },
-    [](int) { return true; },
-    [](int) { return cpu::make_device("", 1); },
-    [](std::shared_ptr<Driver>) { return cpu::make_device("", 1); },
+    .count = [](std::string*) { return 1; },
+    .is_usable = [](int) { return true; },
+    .make_device = [](int) { return cpu::make_device("", 1); },
+    .make_device_on = [](std::shared_ptr<Driver>) { return cpu::make_device("", 1); },
 };
 }
 

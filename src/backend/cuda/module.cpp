@@ -6,13 +6,7 @@ namespace heliograph::backend::cuda {
 extern "C" {
 [[gnu::visibility("default")]] extern const Calls heliograph_cuda_calls;
 const Calls heliograph_cuda_calls{
-    kEngine,
-    [](ProcessState& of_the_process) { share(of_the_process); },
-    count,
-    is_usable,
-    [](int ordinal) { return make_device(ordinal); },
-    [](std::shared_ptr<Driver> driver) { return make_device(std::move(driver)); },
-};
+    .count = count, .is_usable = is_usable, .make_device = make_device, .make_device_on = make_device};
 }
 
 }  // namespace heliograph::backend::cuda

@@ -67,14 +67,7 @@ __global__ void __launch_bounds__(kThreads) uniform_kernel(const __grid_constant
   }
 }
 
-__constant__ u64 gaussian_table[math::kGaussianTable.size()] = {
-    0x1001f9a1b2ca9468ULL, 0x2e7cf3ef07836cb6ULL, 0x48ca7e85d834a57aULL, 0x5d5d51778f760881ULL, 0x6bf35598550421b0ULL,
-    0x7552dc90807bbed6ULL, 0x7ac8820561a4c975ULL, 0x7daa6596524b7ffdULL, 0x7f0b8114bba4ecb9ULL, 0x7fa4a9fc5ea574e9ULL,
-    0x7fe0e1077aef391aULL, 0x7ff6563f810f15d0ULL, 0x7ffd4490999bc595ULL, 0x7fff4c0804cd386eULL, 0x7fffd5e18e7fda18ULL,
-    0x7ffff709c679c2eeULL, 0x7ffffe445c790f6cULL, 0x7fffffb20f7aa54aULL, 0x7ffffff3903d235dULL, 0x7ffffffe32b06d1dULL,
-    0x7fffffffc35125ccULL, 0x7ffffffff8c11765ULL, 0x7fffffffff36fe33ULL, 0x7fffffffffec3bf8ULL, 0x7ffffffffffe3c8bULL,
-    0x7fffffffffffdb75ULL, 0x7ffffffffffffd51ULL, 0x7fffffffffffffd2ULL, 0x7ffffffffffffffdULL,
-};
+__constant__ std::array<u64, math::kGaussianTable.size()> gaussian_table = math::kGaussianTable;
 
 template <class Word>
 __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__ Arguments a) {
@@ -92,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__
       const u64 position = draw >> 1;
       int magnitude = 0;
 #pragma unroll
-      for (int e = 0; e < static_cast<int>(math::kGaussianTable.size()); ++e) magnitude += position >= gaussian_table[e];
+      for (int e = 0; e < static_cast<int>(gaussian_table.size()); ++e) magnitude += position >= gaussian_table[e];
       value[k] = draw & 1 ? -magnitude : magnitude;
     } else {
       const u64 third = __umul64hi(draw, 3);
