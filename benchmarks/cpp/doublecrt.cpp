@@ -14,7 +14,6 @@
 // Every result is compared with one in 128-bit integers before anything is timed.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -30,7 +29,7 @@
 #include "heliograph/bgv.h"
 #include "math/primes.h"
 #include "mesh/mesh.h"
-#include "told.h"
+#include "tools.h"
 
 namespace heliograph::bench {
 
@@ -42,31 +41,10 @@ using device::View;
 using math::u128;
 using math::u64;
 using math::Word;
-using Clock = std::chrono::steady_clock;
 
 constexpr double kStretch = 5e-3;                       // seconds of calls before one wait
 constexpr std::size_t kLargest = std::size_t{1} << 20;  // residues of an object of which a batch is measured too
 constexpr std::size_t kTurns = 64;                      // prime numbers by which rows are dealt begin anew
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
-}
-
-std::vector<std::size_t> numbers(const std::string& text) {
-  std::vector<std::size_t> r;
-  for (const std::string& part : split(text)) r.push_back(std::stoul(part));
-  return r;
-}
-
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 struct Settings {
   std::string device, json;
@@ -296,7 +274,7 @@ class Bench {
     const auto once = [&] {
       const auto start = Clock::now();
       call(), wait_all();
-      times.push_back(since(start));
+      times.push_back(seconds_since(start));
     };
     for (int i = 0; i < 2; ++i) once();
     const double first = *std::min_element(times.begin(), times.end());
@@ -314,7 +292,7 @@ class Bench {
       const auto start = Clock::now();
       for (std::size_t i = 0; i < repeats; ++i) call();
       wait_all();
-      times.push_back(since(start) / static_cast<double>(repeats));
+      times.push_back(seconds_since(start) / static_cast<double>(repeats));
     }
     t.among = median(times);
     return t;
@@ -427,7 +405,7 @@ class Bench {
         auto last = start;
         const auto lap = [&](std::size_t phase) {
           wait_all();
-          times[phase].push_back(since(last));
+          times[phase].push_back(seconds_since(last));
           last = Clock::now();
         };
         // The next row goes to the member behind the one that the last row went to.
@@ -442,7 +420,7 @@ class Bench {
         lap(2);
         device_.gather(*queue_, x.view.data, bytes, result);
         lap(3);
-        times[4].push_back(since(start));
+        times[4].push_back(seconds_since(start));
       };
       once();
       require_equal(op.name, [&] { return result == rows.wanted(op, 1); });
@@ -538,33 +516,21 @@ class Bench {
 
 int run(int argc, char** argv) {
   Settings s;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string option = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
-    if (option == "--device") {
-      s.device = value;
-    } else if (option == "--rows") {
-      s.rows = std::stoul(value);
-    } else if (option == "--edition") {
-      if (value != "w64" && value != "w32") throw Error("--edition is w64 or w32");
-      s.word = value == "w64" ? Word::w64 : Word::w32;
-    } else if (option == "--sizes") {
-      s.sizes = numbers(value);
-    } else if (option == "--rings") {
-      s.rings = numbers(value);
-    } else if (option == "--batch") {
-      s.batch = std::stoul(value);
-    } else if (option == "--levels") {
-      s.levels = split(value);
-    } else if (option == "--operations") {
-      s.operations = split(value);
-    } else if (option == "--seconds") {
-      s.seconds = std::stod(value);
-    } else if (option == "--json") {
-      s.json = value;
-    } else {
-      throw Error("unknown option " + option);
-    }
-  }
+  const auto edition = [&](const std::string& value) {
+    if (value != "w64" && value != "w32") throw Error("--edition is w64 or w32");
+    s.word = value == "w64" ? Word::w64 : Word::w32;
+  };
+  read_options(argc, argv,
+               {{"--device", into(s.device)},
+                {"--rows", into(s.rows)},
+                {"--edition", edition},
+                {"--sizes", into(s.sizes)},
+                {"--rings", into(s.rings)},
+                {"--batch", into(s.batch)},
+                {"--levels", into(s.levels)},
+                {"--operations", into(s.operations)},
+                {"--seconds", into(s.seconds)},
+                {"--json", into(s.json)}});
   if (s.rows < 1 || s.rows > kTurns) throw Error("--rows lies between 1 and 64");
   if (!s.device.empty()) setenv("HELIOGRAPH_DEVICE", s.device.c_str(), 1);
   Bench(s).run();

@@ -8,7 +8,6 @@
 // Medians in microseconds, of one call and the wait for it, and of one among many calls before one wait. `bytes` is what
 // crossed between members in a call. Before anything is timed, its result is compared with what it should be.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +16,7 @@
 
 #include "device/kernels.h"
 #include "mesh/mesh.h"
-#include "told.h"
+#include "tools.h"
 
 namespace heliograph::bench {
 
@@ -27,33 +26,15 @@ using device::View;
 using math::Word;
 using mesh::Layout;
 using mesh::Mesh;
-using Clock = std::chrono::steady_clock;
 
 constexpr double kStretch = 5000;  // microseconds of calls before one wait
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t from = 0; from <= text.size();) {
-    const std::size_t at = std::min(text.find(',', from), text.size());
-    if (at > from) parts.push_back(text.substr(from, at - from));
-    from = at + 1;
-  }
-  return parts;
-}
-
-double since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
-
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 /// Medians of times, gathered for `seconds`; at least five.
 template <class Once>
 double medians(double seconds, Once once) {
   std::vector<double> times;
   const auto start = Clock::now();
-  while (times.size() < 5 || (since(start) < seconds * 1e6 && times.size() < 5000)) times.push_back(once());
+  while (times.size() < 5 || (microseconds_since(start) < seconds * 1e6 && times.size() < 5000)) times.push_back(once());
   return median(std::move(times));
 }
 
@@ -83,7 +64,7 @@ Times time_calls(double seconds, const std::function<void()>& call, const std::f
   t.alone = medians(seconds, [&] {
     const auto start = Clock::now();
     call(), wait();
-    const double time = since(start);
+    const double time = microseconds_since(start);
     undo();
     return time;
   });
@@ -95,7 +76,7 @@ Times time_calls(double seconds, const std::function<void()>& call, const std::f
       if (back) back();
     }
     wait();
-    return since(start) / static_cast<double>(repeats * (back ? 2 : 1));
+    return microseconds_since(start) / static_cast<double>(repeats * (back ? 2 : 1));
   });
   return t;
 }
@@ -299,21 +280,12 @@ class Bench {
 
 int run(int argc, char** argv) {
   Settings settings;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string option = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
-    if (option == "--members")
-      settings.members = split(value);
-    else if (option == "--counts")
-      for (const std::string& count : split(value)) settings.counts.push_back(std::stoul(count));
-    else if (option == "--only")
-      settings.only = split(value);
-    else if (option == "--seconds")
-      settings.seconds = std::atof(value.c_str());
-    else if (option == "--quick")
-      settings.quick = value == "1";
-    else
-      throw Error("unknown option " + option);
-  }
+  read_options(argc, argv,
+               {{"--members", into(settings.members)},
+                {"--counts", into(settings.counts)},
+                {"--only", into(settings.only)},
+                {"--seconds", into(settings.seconds)},
+                {"--quick", [&](const std::string& value) { settings.quick = value == "1"; }}});
   if (settings.members.empty()) throw Error("--members names the devices, such as cuda:0,cuda:1");
   if (settings.counts.empty()) settings.counts = {settings.members.size()};
   for (const std::size_t count : settings.counts) {

@@ -16,7 +16,7 @@
 #include "device/expand.h"
 #include "device/kernels.h"
 #include "math/primes.h"
-#include "told.h"
+#include "tools.h"
 
 namespace heliograph::bench {
 
@@ -95,19 +95,16 @@ class Bench {
  private:
   /// Microseconds of a call, `repeats` of them to a wait.
   double median_of(const std::function<void()>& call, std::size_t repeats, double seconds) {
-    using Clock = std::chrono::steady_clock;
     std::vector<double> times;
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
     while (times.size() < 5 || (Clock::now() < end && times.size() < 5000)) {
       const auto start = Clock::now();
       for (std::size_t i = 0; i < repeats; ++i) call();
       queue().wait();
-      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count() /
-                      static_cast<double>(repeats));
+      times.push_back(microseconds_since(start) / static_cast<double>(repeats));
     }
     if (repeats == 1) least_ = *std::min_element(times.begin(), times.end());
-    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-    return times[times.size() / 2];
+    return median(std::move(times));
   }
   static std::string note(double microseconds, const std::function<std::string(double)>& rate, const Units& units) {
     if (rate) return rate(microseconds);
@@ -133,6 +130,16 @@ std::function<std::string(double)> per_second(double units, const char* unit) {
     std::snprintf(text, sizeof text, "%.2f G%s/s", units / microseconds * 1e-3, unit);
     return std::string(text);
   };
+}
+std::function<std::string(double)> milliseconds_each(std::size_t items) {
+  return [=](double microseconds) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4f ms each", microseconds * 1e-3 / static_cast<double>(items));
+    return std::string(text);
+  };
+}
+std::string suffix_of(const std::string& set, std::size_t items) {
+  return ", " + set + ", " + std::to_string(items) + (items == 1 ? " item" : " items");
 }
 
 std::shared_ptr<const math::Ring> make_ring(std::size_t n, Word word,
@@ -460,12 +467,8 @@ void bfv(Bench& b, const BfvSet& set) {
       b.queue().enqueue(
           device::KeySwitch{switch_plan, math::Domain::coefficient, last, key, add, out, Workspace(scratch, switch_bytes)});
     };
-    const std::string name = ", " + set.name + ", " + std::to_string(items) + (items == 1 ? " item" : " items");
-    const auto each = [&](double us) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.4f ms each", us * 1e-3 / static_cast<double>(items));
-      return std::string(text);
-    };
+    const std::string name = suffix_of(set.name, items);
+    const auto each = milliseconds_each(items);
     b.time("bfv multiply" + name, multiply, each);
     b.time("bfv relinearize" + name, relinearize, each);
     b.time(
@@ -545,12 +548,8 @@ void transformed(Bench& b, const TransformedSet& set) {
       b.queue().enqueue(device::KeySwitch{same_plan, math::Domain::ntt, set.t > 1 ? mask : c1, key, c0, out,
                                           Workspace(scratch, bytes), permutation});
     };
-    const std::string name = ", " + set.name + ", " + std::to_string(items) + (items == 1 ? " item" : " items");
-    const auto each = [&](double us) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.4f ms each", us * 1e-3 / static_cast<double>(items));
-      return std::string(text);
-    };
+    const std::string name = suffix_of(set.name, items);
+    const auto each = milliseconds_each(items);
     b.time("transformed tensor" + name, multiply, each);
     b.time(
         "transformed key switch" + name, [&] { relinearize(same_plan, out); }, each);
@@ -587,19 +586,8 @@ void write_json(const Bench& b, const std::string& device, const std::string& pa
 int run(int argc, char** argv) {
   std::string name = "cpu", only, json;
   double seconds = 0.3;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string option = argv[i];
-    if (option == "--device")
-      name = argv[i + 1];
-    else if (option == "--only")
-      only = argv[i + 1];
-    else if (option == "--json")
-      json = argv[i + 1];
-    else if (option == "--seconds")
-      seconds = std::atof(argv[i + 1]);
-    else
-      throw Error("unknown option " + option);
-  }
+  read_options(argc, argv,
+               {{"--device", into(name)}, {"--only", into(only)}, {"--json", into(json)}, {"--seconds", into(seconds)}});
   Bench b(name, only, seconds);
   const std::string description = b.device().description();
   std::printf("%s: %s\n", b.device().name().c_str(), description.c_str());

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +19,7 @@
 
 #include "device/kernels.h"
 #include "device/tfhe.h"
-#include "told.h"
+#include "tools.h"
 
 namespace heliograph::bench {
 
@@ -30,7 +29,6 @@ using device::KeySwitchShape;
 using device::u32;
 using device::u64;
 using device::View;
-using Clock = std::chrono::steady_clock;
 
 struct Named {
   const char* name;
@@ -46,30 +44,17 @@ const Named kShapes[] = {
     {"morshed-2020", {.n = 500, .k = 1, .degree = 1024, .gadget = {10, 2}, .group = 2}, {2, 8}},
 };
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t from = 0; from <= text.size();) {
-    const std::size_t at = std::min(text.find(',', from), text.size());
-    if (at > from) parts.push_back(text.substr(from, at - from));
-    from = at + 1;
-  }
-  return parts;
-}
-
-double since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
-
 template <class Once>
 double median_of(double seconds, Once once) {
   std::vector<double> times;
   once();
   const auto start = Clock::now();
-  while (times.size() < 3 || (since(start) < seconds * 1e6 && times.size() < 2000)) {
+  while (times.size() < 3 || (microseconds_since(start) < seconds * 1e6 && times.size() < 2000)) {
     const auto begin = Clock::now();
     once();
-    times.push_back(since(begin));
+    times.push_back(microseconds_since(begin));
   }
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  return times[times.size() / 2];
+  return median(std::move(times));
 }
 
 template <class T>
@@ -166,7 +151,7 @@ void run(device::Device& device, const Named& shape, const std::vector<std::size
   const auto start = Clock::now();
   const auto bootstrap = kernels.prepare(b, random_words<u64>(b.words()));
   const auto key_switch = kernels.prepare(s, random_words<u32>(s.words()));
-  const double prepared = since(start);
+  const double prepared = microseconds_since(start);
   double each_us = 0;
   for (std::size_t count : counts) {
     if (each_us * static_cast<double>(count) > longest * 1e6) break;
@@ -216,23 +201,21 @@ void run(device::Device& device, const Named& shape, const std::vector<std::size
 }
 
 int run(int argc, char** argv) {
-  std::string device_name = "cpu", shapes = "2_2,boolean", counts = "1,16";
+  std::string device_name = "cpu";
+  std::vector<std::string> shapes = {"2_2", "boolean"};
+  std::vector<std::size_t> counts = {1, 16};
   double seconds = 0.3, longest = 10;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string key = argv[i], value = argv[i + 1];
-    if (key == "--device") device_name = value;
-    if (key == "--shapes") shapes = value;
-    if (key == "--counts") counts = value;
-    if (key == "--seconds") seconds = std::atof(value.c_str());
-    if (key == "--longest") longest = std::atof(value.c_str());
-  }
+  read_options(argc, argv,
+               {{"--device", into(device_name)},
+                {"--shapes", into(shapes)},
+                {"--counts", into(counts)},
+                {"--seconds", into(seconds)},
+                {"--longest", into(longest)}});
   const auto device = device::open_device(device_name);
   if (device->name().starts_with("cpu")) print_rates();
-  std::vector<std::size_t> sizes;
-  for (const std::string& c : split(counts)) sizes.push_back(std::strtoull(c.c_str(), nullptr, 10));
-  for (const std::string& name : split(shapes)) {
+  for (const std::string& name : shapes) {
     for (const Named& shape : kShapes) {
-      if (name == shape.name) run(*device, shape, sizes, seconds, longest);
+      if (name == shape.name) run(*device, shape, counts, seconds, longest);
     }
   }
   return 0;
