@@ -14,7 +14,6 @@
 // twice, but the twist has a table of its own.
 //
 //   dgt OUT.json [MIB=512] [REPEATS=25]
-#include <cstdlib>
 
 #include "gpu.cuh"
 
@@ -482,35 +481,16 @@ bool compare(Report& report, std::size_t n, std::size_t bytes, int repeats) {
   return right;
 }
 
-int run(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: %s OUT.json [MIB=512] [REPEATS=25]\n", argv[0]);
-    return 2;
-  }
-  const std::size_t mebibytes = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 512;
-  const int repeats = argc > 3 ? std::atoi(argv[3]) : 25;
-  if (mebibytes == 0 || repeats <= 0) throw std::runtime_error("MIB and REPEATS are positive numbers");
-  Report report("dgt");
-  describe(report);
-  report.settings.add("mebibytes", mebibytes).add("repeats", repeats);
+bool measure(Report& report, int, std::size_t bytes, int repeats) {
   bool right = verify_small();
   std::printf("schoolbook product at n = 2048: %s\n\n", right ? "right" : "WRONG");
   std::printf("%-4s %6s %9s %5s %4s %10s %10s %10s %10s %10s %9s\n", "ns", "n", "", "items", "rows", "forward", "pointwise",
               "inverse", "sum", "product", "KiB/limb");
-  for (const std::size_t n : {1 << 14, 1 << 15, 1 << 16}) right &= compare(report, n, mebibytes << 20, repeats);
-  report.settings.add("right", right);
-  report.write(argv[1]);
-  return right ? 0 : 1;
+  for (const std::size_t n : {1 << 14, 1 << 15, 1 << 16}) right &= compare(report, n, bytes, repeats);
+  return right;
 }
 
 }  // namespace
 }  // namespace workbench
 
-int main(int argc, char** argv) {
-  try {
-    return workbench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "dgt: %s\n", e.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return workbench::run_on_gpu("dgt", workbench::measure, argc, argv); }

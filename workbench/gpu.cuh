@@ -326,4 +326,25 @@ inline void transform_on_host(std::vector<u64>& x, const std::vector<u64>& twidd
   }
 }
 
+/// PROGRAM OUT.json [MIB=512] [REPEATS=25]: `measure(report, multiprocessors, bytes, repeats)` says whether all was right.
+template <class Measure>
+int run_on_gpu(const char* program, Measure measure, int argc, char** argv) {
+  return told(program, [&] {
+    if (argc < 2) {
+      std::fprintf(stderr, "usage: %s OUT.json [MIB=512] [REPEATS=25]\n", argv[0]);
+      return 2;
+    }
+    const std::size_t mebibytes = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 512;
+    const int repeats = argc > 3 ? std::atoi(argv[3]) : 25;
+    if (mebibytes == 0 || repeats <= 0) throw std::runtime_error("MIB and REPEATS are positive numbers");
+    Report report(program);
+    const int multiprocessors = describe(report);
+    report.settings.add("mebibytes", mebibytes).add("repeats", repeats);
+    const bool right = measure(report, multiprocessors, mebibytes << 20, repeats);
+    report.settings.add("right", right);
+    report.write(argv[1]);
+    return right ? 0 : 1;
+  });
+}
+
 }  // namespace workbench

@@ -135,8 +135,8 @@ class Bench {
 };
 
 /// The plan as rlwe::Context makes it: digits of consecutive chain primes of nearly equal number.
-device::KeySwitchPlan make_plan(device::Kernels& kernels, std::shared_ptr<const device::PreparedRing> ring,
-                                const std::vector<u64>& chain, const std::vector<u64>& special) {
+device::KeySwitchPlan make_plan(device::Kernels& kernels, device::RingHandle ring, const std::vector<u64>& chain,
+                                const std::vector<u64>& special) {
   device::KeySwitchPlan plan{.ring = std::move(ring),
                              .chain = PrimeList::range(0, chain.size()),
                              .special = PrimeList::range(chain.size(), special.size())};
@@ -276,10 +276,5 @@ int run(int argc, char** argv) {
 }  // namespace workbench
 
 int main(int argc, char** argv) {
-  try {
-    return workbench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "key_switch: %s\n", e.what());
-    return 1;
-  }
+  return workbench::told("key_switch", [&] { return workbench::run(argc, argv); });
 }

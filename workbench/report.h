@@ -1,4 +1,4 @@
-// What the workbench's programs have in common on the host: medians and a small JSON file of records.
+// What the workbench's programs have in common on the host: medians, a small JSON file of records, how they end.
 #pragma once
 
 #include <algorithm>
@@ -84,6 +84,17 @@ inline double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   const std::size_t half = v.size() / 2;
   return v.size() % 2 ? v[half] : (v[half - 1] + v[half]) / 2;
+}
+
+/// The exit status of a program; what it throws is told.
+template <class Run>
+int told(const char* program, Run run) {
+  try {
+    return run();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", program, e.what());
+    return 1;
+  }
 }
 
 }  // namespace workbench

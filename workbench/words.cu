@@ -2,8 +2,6 @@
 // the backend's own kernels, and the ceilings of their products in registers.
 //
 //   words OUT.json [MIB=512] [REPEATS=25]
-#include <cstdlib>
-
 #include "gpu.cuh"
 
 namespace workbench {
@@ -11,28 +9,20 @@ namespace {
 
 constexpr std::size_t kStretch = std::size_t{32} << 20;  // what stays in the L2 between two passes
 
+struct Edition {
+  const char* name;
+  int bits, primes;
+};
 template <class F>
-struct Edition;
+constexpr Edition kEdition{};
 template <>
-struct Edition<Field32> {
-  static constexpr const char* kName = "30-bit Shoup";
-  static constexpr int kBits = 30, kPrimes = 48;
-};
+constexpr Edition kEdition<Field32>{"30-bit Shoup", 30, 48};
 template <>
-struct Edition<FieldMontgomery> {
-  static constexpr const char* kName = "30-bit Montgomery";
-  static constexpr int kBits = 30, kPrimes = 48;
-};
+constexpr Edition kEdition<FieldMontgomery>{"30-bit Montgomery", 30, 48};
 template <>
-struct Edition<Field50> {
-  static constexpr const char* kName = "50-bit FP64";
-  static constexpr int kBits = 50, kPrimes = 29;
-};
+constexpr Edition kEdition<Field50>{"50-bit FP64", 50, 29};
 template <>
-struct Edition<Field60> {
-  static constexpr const char* kName = "60-bit Shoup";
-  static constexpr int kBits = 60, kPrimes = 24;
-};
+constexpr Edition kEdition<Field60>{"60-bit Shoup", 60, 24};
 
 // ---- ceilings ----------------------------------------------------------------------------------------------------------
 
@@ -77,7 +67,7 @@ __global__ void __launch_bounds__(256)
 
 template <class F, Ceiling KIND>
 void time_ceiling(Report& report, int multiprocessors, int repeats) {
-  const u64 q = math::largest_primes(Edition<F>::kBits, 1, 1 << 17)[0];
+  const u64 q = math::largest_primes(kEdition<F>.bits, 1, 1 << 17)[0];
   std::vector<typename F::Constant> factors;
   for (u64 i = 0; i < 32; ++i) factors.push_back(constant<F>(random_residue(1, i, q), q));
   const Array<typename F::Constant> constants(factors);
@@ -90,8 +80,8 @@ void time_ceiling(Report& report, int multiprocessors, int repeats) {
   });
   const double rate = 256.0 * blocks * kRounds * round_operations(KIND) / taken;
   const char* const operation = kCeilings[static_cast<int>(KIND)];
-  std::printf("%-18s %-24s %8.3f T/s\n", Edition<F>::kName, operation, rate * 1e-12);
-  report.row("ceilings").add("edition", Edition<F>::kName).add("operation", operation).add("per_second", rate);
+  std::printf("%-18s %-24s %8.3f T/s\n", kEdition<F>.name, operation, rate * 1e-12);
+  report.row("ceilings").add("edition", kEdition<F>.name).add("operation", operation).add("per_second", rate);
 }
 
 template <class F>
@@ -147,11 +137,11 @@ void note(Report& report, const Moduli& moduli, const Batch<typename F::Word>& x
   const double bytes = 4 * polynomials * n * sizeof(typename F::Word);  // two passes, each reads and writes
   const double butterflies = polynomials * n / 2 * std::log2(n);
   const char* const direction = way.inverse ? "inverse" : "forward";
-  std::printf("%-18s %6zu %-8s %4zu x %2zu %5zu %4d %12.0f %8.1f %8.0f %8.3f %8.2f  %s\n", Edition<F>::kName, x.n, direction,
+  std::printf("%-18s %6zu %-8s %4zu x %2zu %5zu %4d %12.0f %8.1f %8.0f %8.3f %8.2f  %s\n", kEdition<F>.name, x.n, direction,
               x.items, x.limbs, way.stretch, way.rows_together, limbs, 1e9 / limbs, bytes / taken * 1e-9,
               butterflies / taken * 1e-12, limbs * bits * n * 1e-12, right ? "right" : "WRONG");
   report.row("transforms")
-      .add("edition", Edition<F>::kName)
+      .add("edition", kEdition<F>.name)
       .add("n", x.n)
       .add("direction", direction)
       .add("items", x.items)
@@ -199,7 +189,7 @@ bool time_ways(Report& report, const Moduli& moduli, const Tables<F>& tables, co
 template <class F>
 bool time_transforms(Report& report, std::size_t n, std::size_t bytes, int repeats) {
   using Word = typename F::Word;
-  const Moduli moduli(n, math::largest_primes(Edition<F>::kBits, Edition<F>::kPrimes, 2 * n));
+  const Moduli moduli(n, math::largest_primes(kEdition<F>.bits, kEdition<F>.primes, 2 * n));
   const Tables<F> tables(moduli);
   const std::size_t limbs = moduli.q.size(), items = std::max<std::size_t>(1, bytes / (limbs * n * sizeof(Word)));
   const Array<Word> words(items * limbs * n);
@@ -210,19 +200,8 @@ bool time_transforms(Report& report, std::size_t n, std::size_t bytes, int repea
   return right;
 }
 
-int run(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: %s OUT.json [MIB=512] [REPEATS=25]\n", argv[0]);
-    return 2;
-  }
-  const std::size_t mebibytes = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 512;
-  const int repeats = argc > 3 ? std::atoi(argv[3]) : 25;
-  if (mebibytes == 0 || repeats <= 0) throw std::runtime_error("MIB and REPEATS are positive numbers");
-  Report report("words");
-  const int multiprocessors = describe(report);
-  report.settings.add("mebibytes", mebibytes).add("repeats", repeats);
-
-  time_copy(report, mebibytes << 20, repeats);
+bool measure(Report& report, int multiprocessors, std::size_t bytes, int repeats) {
+  time_copy(report, bytes, repeats);
   std::printf("\nIn registers\n");
   time_ceilings<Field32>(report, multiprocessors, repeats);
   time_ceilings<FieldMontgomery>(report, multiprocessors, repeats);
@@ -233,24 +212,15 @@ int run(int argc, char** argv) {
               "ns/limb", "GB/s", "Tbfly/s", "Tbit/s");
   bool right = true;
   for (const std::size_t n : {1 << 14, 1 << 15, 1 << 16}) {
-    right &= time_transforms<Field32>(report, n, mebibytes << 20, repeats);
-    right &= time_transforms<FieldMontgomery>(report, n, mebibytes << 20, repeats);
-    right &= time_transforms<Field50>(report, n, mebibytes << 20, repeats);
-    right &= time_transforms<Field60>(report, n, mebibytes << 20, repeats);
+    right &= time_transforms<Field32>(report, n, bytes, repeats);
+    right &= time_transforms<FieldMontgomery>(report, n, bytes, repeats);
+    right &= time_transforms<Field50>(report, n, bytes, repeats);
+    right &= time_transforms<Field60>(report, n, bytes, repeats);
   }
-  report.settings.add("right", right);
-  report.write(argv[1]);
-  return right ? 0 : 1;
+  return right;
 }
 
 }  // namespace
 }  // namespace workbench
 
-int main(int argc, char** argv) {
-  try {
-    return workbench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "words: %s\n", e.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return workbench::run_on_gpu("words", workbench::measure, argc, argv); }
