@@ -141,30 +141,28 @@ void fill_limb(Rig& rig, W* words, std::size_t n, u64 q, Fill fill) {
   for (std::size_t i = 0; i < n; ++i) words[i] = static_cast<W>(residue(rig.random(), q, fill));
 }
 
-View filled(Rig& rig, Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill,
-            std::vector<std::byte>& bytes, View& whole) {
+}  // namespace
+
+View Rig::filled(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill, bool compared) {
+  std::vector<std::byte> bytes;
+  View whole;
   const View v = lay_out(word, n, moduli.size(), shape, bytes, whole);
   for (std::size_t item = 0; item < v.items(); ++item) {
     for (std::size_t c = 0; c < v.components; ++c) {
       for (std::size_t l = 0; l < v.limbs; ++l) {
         if (word == Word::w32) {
-          fill_limb(rig, v.at<u32>(item, c, l), n, moduli[l], fill);
+          fill_limb(*this, v.at<u32>(item, c, l), n, moduli[l], fill);
         } else {
-          fill_limb(rig, v.at<u64>(item, c, l), n, moduli[l], fill);
+          fill_limb(*this, v.at<u64>(item, c, l), n, moduli[l], fill);
         }
       }
     }
   }
-  return v;
+  return place(v, whole, bytes, compared);
 }
 
-}  // namespace
-
 View Rig::input(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill) {
-  std::vector<std::byte> bytes;
-  View whole;
-  const View v = filled(*this, word, n, moduli, shape, fill, bytes, whole);
-  return place(v, whole, bytes, false);
+  return filled(word, n, moduli, shape, fill, false);
 }
 
 View Rig::input(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill) {
@@ -172,10 +170,7 @@ View Rig::input(const math::Ring& ring, const PrimeList& primes, const Shape& sh
 }
 
 View Rig::in_out(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill) {
-  std::vector<std::byte> bytes;
-  View whole;
-  const View v = filled(*this, word, n, moduli, shape, fill, bytes, whole);
-  return place(v, whole, bytes, true);
+  return filled(word, n, moduli, shape, fill, true);
 }
 
 View Rig::in_out(const math::Ring& ring, const PrimeList& primes, const Shape& shape, Fill fill) {

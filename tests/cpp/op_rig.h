@@ -94,6 +94,7 @@ class Rig {
 
  private:
   View place(View host, const View& whole, std::vector<std::byte>& bytes, bool compared);
+  View filled(Word word, std::size_t n, const std::vector<u64>& moduli, const Shape& shape, Fill fill, bool compared);
 
   Target& target_;
   std::unique_ptr<device::Queue> queue_;

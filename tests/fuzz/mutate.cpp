@@ -278,7 +278,7 @@ void change_kind(Document& d, Random& r, std::size_t room) {
   }
 }
 
-void change_words(Document& d, Random& r) {
+void change_words(Document& d, Random& r, std::size_t /*room*/) {
   if (d.arrays.empty()) return;
   Bytes& data = pick(d.arrays, r).data;
   if (data.empty()) return;
@@ -336,7 +336,7 @@ void change_arrays(Document& d, Random& r, std::size_t room) {
 }
 
 /// One array more or less together with the object of the header that names it: evaluation keys.
-void change_rotations(Document& d, Random& r) {
+void change_rotations(Document& d, Random& r, std::size_t /*room*/) {
   if (!d.header.is_object() || !d.header.contains("rotations") || d.arrays.empty()) return;
   const std::string name = std::to_string(r.one_in(4) ? r.below(1 << 20) : 1 + 2 * r.below(1024));
   const Piece& piece = pick(d.arrays, r);
@@ -351,7 +351,7 @@ void change_rotations(Document& d, Random& r) {
   }
 }
 
-void change_type(Document& d, Random& r) {
+void change_type(Document& d, Random& r, std::size_t /*room*/) {
   static constexpr std::array<const char*, 4> schemes = {"bfv", "bgv", "ckks", "tfhe"};
   static constexpr std::array<const char*, 5> kinds = {"ciphertext", "public-key", "evaluation-keys", "secret-key", ""};
   if (r.one_in(8)) d.version = static_cast<std::uint32_t>(r.below(4));
@@ -363,43 +363,26 @@ void rehash(Document& d, Random& r) {
   d.header["parameter_hash"] = hash_of_parameters(d.header.at("parameters"), r.one_in(2));
 }
 
+void change_parameters(Document& d, Random& r, std::size_t /*room*/) {
+  if (d.header.is_object() && d.header.contains("parameters"))
+    d.header["parameters"] = changed(d.header.at("parameters"), r);
+}
+
+void change_header(Document& d, Random& r, std::size_t /*room*/) { d.header = changed(d.header, r); }
+
+/// A change, and in how many of 32 mutations it is the one.
+struct Change {
+  std::size_t of_32;
+  void (*make)(Document& d, Random& r, std::size_t room);
+};
+constexpr Change kChanges[] = {{1, change_type}, {4, change_arrays},    {4, change_words},      {4, change_shape},
+                               {3, change_kind}, {2, change_rotations}, {6, change_parameters}, {8, change_header}};
+
 void mutate_once(Document& d, Random& r, std::size_t room) {
-  switch (r.below(32)) {
-    case 0:
-      return change_type(d, r);
-    case 1:
-    case 2:
-    case 3:
-    case 4:
-      return change_arrays(d, r, room);
-    case 5:
-    case 6:
-    case 7:
-    case 8:
-      return change_words(d, r);
-    case 9:
-    case 10:
-    case 11:
-    case 12:
-      return change_shape(d, r, room);
-    case 13:
-    case 14:
-    case 15:
-      return change_kind(d, r, room);
-    case 16:
-    case 17:
-      return change_rotations(d, r);
-    case 18:
-    case 19:
-    case 20:
-    case 21:
-    case 22:
-    case 23:
-      if (d.header.is_object() && d.header.contains("parameters"))
-        d.header["parameters"] = changed(d.header.at("parameters"), r);
-      return;
-    default:
-      d.header = changed(d.header, r);
+  std::size_t draw = r.below(32);
+  for (const Change& change : kChanges) {
+    if (draw < change.of_32) return change.make(d, r, room);
+    draw -= change.of_32;
   }
 }
 
