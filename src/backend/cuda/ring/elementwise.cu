@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "backend/cuda/ring/elements.cuh"
 #include "backend/cuda/ring/kernels.h"
-#include "backend/cuda/ring/launch.cuh"
 #include "backend/cuda/ring/rows.cuh"
 
 namespace heliograph::backend::cuda {
@@ -27,11 +27,6 @@ struct ConstantArguments {
   Arguments<F> common;
   device::LimbConstants constants;
   u32 everywhere;  // of add_constants: every position, or coefficient 0
-};
-
-template <class Word, u32 COUNT>
-struct alignas(COUNT * sizeof(Word)) Packed {
-  Word at[COUNT];
 };
 
 /// Canonical words, canonical results.
@@ -84,8 +79,7 @@ __global__ void __launch_bounds__(kThreads) elementwise_kernel(const __grid_cons
   take_turn();
   using Word = typename F::Word;
   using Pack = Packed<Word, COUNT>;
-  const At at = locate_in_order(g.grid, blockIdx.x);
-  const typename F::Prime p = g.table[g.primes.index[at.limb]];
+  const auto [at, p] = place_of(g);
   const auto* const a = reinterpret_cast<const Pack*>(limb_of<Word>(g.a, at.item, at.component, at.limb));
   const auto* const b = Op::kTwo ? reinterpret_cast<const Pack*>(limb_of<Word>(g.b, at.item, at.component, at.limb)) : a;
   auto* const out = reinterpret_cast<Pack*>(limb_of<Word>(g.out, at.item, at.component, at.limb));
@@ -116,55 +110,34 @@ __global__ void __launch_bounds__(kThreads) constants_kernel(const __grid_consta
   take_turn();
   using Word = typename F::Word;
   const Arguments<F>& g = c.common;
-  const At at = locate_in_order(g.grid, blockIdx.x);
-  const typename F::Prime p = g.table[g.primes.index[at.limb]];
+  const auto [at, p] = place_of(g);
   const Word constant = static_cast<Word>(c.constants[at.limb]);
   const Word* const a = limb_of<Word>(g.a, at.item, at.component, at.limb);
   Word* const out = limb_of<Word>(g.out, at.item, at.component, at.limb);
-  const u32 first = at.part * kThreads * kUnroll + threadIdx.x;
   Word x[kUnroll];  // all loads before the first store, which may be to the same memory
-#pragma unroll
-  for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = first + k * kThreads;
-    if (i < g.n) x[k] = a[i];
-  }
-#pragma unroll
-  for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = first + k * kThreads;
-    if (i >= g.n) continue;
+  each_position<kUnroll, kThreads>(at.part, g.n, [&](u32 k, u32 i) { x[k] = a[i]; });
+  each_position<kUnroll, kThreads>(at.part, g.n, [&](u32 k, u32 i) {
     if constexpr (MULTIPLY) {
       out[i] = Multiplies::apply(F{}, x[k], constant, x[k], p);
     } else {
       out[i] = c.everywhere || i == 0 ? Adds::apply(F{}, x[k], constant, x[k], p) : x[k];
     }
-  }
+  });
 }
 
 template <class F>
 __global__ void __launch_bounds__(kThreads) permute_kernel(const __grid_constant__ Arguments<F> g, const u32* table) {
   take_turn();
   using Word = typename F::Word;
-  const At at = locate_in_order(g.grid, blockIdx.x);
-  const typename F::Prime p = g.table[g.primes.index[at.limb]];
+  const auto [at, p] = place_of(g);
   const Word* const a = limb_of<Word>(g.a, at.item, at.component, at.limb);
   Word* const out = limb_of<Word>(g.out, at.item, at.component, at.limb);
-  const u32 first = at.part * kThreads * kUnroll + threadIdx.x;
   u32 from[kUnroll];
   Word x[kUnroll];
-#pragma unroll
-  for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = first + k * kThreads;
-    if (i < g.n) from[k] = __ldg(table + i);
-  }
-#pragma unroll
-  for (u32 k = 0; k < kUnroll; ++k) {
-    if (first + k * kThreads < g.n) x[k] = a[from[k] >> 1];
-  }
-#pragma unroll
-  for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = first + k * kThreads;
-    if (i < g.n) out[i] = from[k] & 1 ? Negates::apply(F{}, x[k], x[k], x[k], p) : x[k];
-  }
+  each_position<kUnroll, kThreads>(at.part, g.n, [&](u32 k, u32 i) { from[k] = __ldg(table + i); });
+  each_position<kUnroll, kThreads>(at.part, g.n, [&](u32 k, u32) { x[k] = a[from[k] >> 1]; });
+  each_position<kUnroll, kThreads>(
+      at.part, g.n, [&](u32 k, u32 i) { out[i] = from[k] & 1 ? Negates::apply(F{}, x[k], x[k], x[k], p) : x[k]; });
 }
 
 template <class F>
@@ -179,8 +152,7 @@ __global__ void __launch_bounds__(kThreads) inner_product_kernel(const __grid_co
   take_turn();
   using Word = typename F::Word;
   const Arguments<F>& g = c.common;
-  const At at = locate_in_order(g.grid, blockIdx.x);
-  const typename F::Prime p = g.table[g.primes.index[at.limb]];
+  const auto [at, p] = place_of(g);
   const u32 key_limb = c.key_limbs.index[at.limb];
   const u32 i = at.part * kThreads + threadIdx.x;
   if (i >= g.n) return;
@@ -213,18 +185,10 @@ __global__ void __launch_bounds__(kThreads) copy_kernel(const __grid_constant__ 
   };
   const Unit* const a = g.zero ? nullptr : row(g.a);
   Unit* const out = row(g.out);
-  const u32 units = g.bytes / sizeof(Unit), first = at.part * kThreads * kUnroll + threadIdx.x;
+  const u32 units = g.bytes / sizeof(Unit);
   Unit x[kUnroll];
-#pragma unroll
-  for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = first + k * kThreads;
-    if (i < units) x[k] = g.zero ? Unit{} : a[i];
-  }
-#pragma unroll
-  for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = first + k * kThreads;
-    if (i < units) out[i] = x[k];
-  }
+  each_position<kUnroll, kThreads>(at.part, units, [&](u32 k, u32 i) { x[k] = g.zero ? Unit{} : a[i]; });
+  each_position<kUnroll, kThreads>(at.part, units, [&](u32 k, u32 i) { out[i] = x[k]; });
 }
 
 u32 parts_of(std::size_t units, u32 each) { return static_cast<u32>((units + each - 1) / each); }

@@ -128,6 +128,26 @@ struct RowBlocks {
   static constexpr int kResident = WHOLE ? 1 : sizeof(typename F::Word) == 4 ? 6 : 4;  // that registers must allow
 };
 
+/// A thread of a row pass: where its block is, its number among those of a row, the row, the memory that these share, its prime.
+template <class F>
+struct RowThread {
+  At at;
+  u32 t, row;
+  typename F::Value* shared;
+  u32 prime;
+  typename F::Prime p;
+};
+/// T: the rows' transform; `raw`: the block's memory.
+template <class T, class Layout, class F>
+__device__ __forceinline__ RowThread<F> row_thread(const NttArguments<F>& a, unsigned char* raw) {
+  const At at = locate(a.grid, blockIdx.x);
+  const u32 t = threadIdx.x % T::kThreads, inside = threadIdx.x / T::kThreads;
+  const u32 row = at.part * (blockDim.x / T::kThreads) + inside;
+  auto* const shared = reinterpret_cast<typename F::Value*>(raw) + inside * Layout::kWords;
+  const u32 prime = a.primes.index[at.limb];
+  return {at, t, row, shared, prime, a.table[prime]};
+}
+
 /// The row pass: 2^L contiguous points of P polynomials a thread, whose twiddles are loaded once. WHOLE: the row is the
 /// polynomial, the pass all there is. The grid's components are groups of P of the call's items times components.
 template <class F, int L, int P, bool INVERSE, bool WHOLE>
@@ -137,12 +157,7 @@ __global__ void __launch_bounds__(RowBlocks<F, L, WHOLE>::kMostThreads, RowBlock
   using T = Transform<F, L, P>;
   using Layout = RowLayout<L, T::kThreads <= 16>;
   extern __shared__ __align__(16) unsigned char raw[];
-  const At at = locate(a.grid, blockIdx.x);
-  const u32 t = threadIdx.x % T::kThreads, inside = threadIdx.x / T::kThreads;
-  const u32 row = at.part * (blockDim.x / T::kThreads) + inside;
-  auto* const shared = reinterpret_cast<typename F::Value*>(raw) + inside * Layout::kWords;
-  const u32 prime = a.primes.index[at.limb];
-  const typename F::Prime p = a.table[prime];
+  const auto [at, t, row, shared, prime, p] = row_thread<T, Layout>(a, raw);
   const typename F::Constant* const tw = a.twiddles + u64{prime} * a.n;
   const u32 root = WHOLE ? 1 : (a.n >> L) + row;
   const Layout layout;

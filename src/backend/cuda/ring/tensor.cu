@@ -1,6 +1,6 @@
 // The product of two ciphertexts in the NTT domain, one launch: each operand is read once.
+#include "backend/cuda/ring/elements.cuh"
 #include "backend/cuda/ring/kernels.h"
-#include "backend/cuda/ring/launch.cuh"
 #include "backend/cuda/ring/passes.h"
 
 namespace heliograph::backend::cuda {
@@ -19,38 +19,25 @@ struct Arguments {
   u32 packs;  // of a limb
 };
 
-template <class Word, u32 COUNT>
-struct alignas(COUNT * sizeof(Word)) Packed {
-  Word at[COUNT];
-};
-
 /// a0 b0, a0 b1 + a1 b0, a1 b1.
 template <class F, bool SQUARE, u32 COUNT>
 __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant__ Arguments<F> g) {
   take_turn();
   using Word = typename F::Word;
   using Pack = Packed<Word, COUNT>;
-  const At at = locate_in_order(g.grid, blockIdx.x);
-  const typename F::Prime p = g.table[g.primes.index[at.limb]];
-  const auto row = [&](const Strided& v, u32 component) {
+  const auto [at, p] = place_of(g);
+  const auto row = [&at](const Strided& v, u32 component) {
     return reinterpret_cast<Pack*>(limb_of<Word>(v, at.item, component, at.limb));
   };
   const Pack *const a0 = row(g.a, 0), *const a1 = row(g.a, 1);
   const Pack *const b0 = SQUARE ? a0 : row(g.b, 0), *const b1 = SQUARE ? a1 : row(g.b, 1);
   Pack *const out0 = row(g.out, 0), *const out1 = row(g.out, 1), *const out2 = row(g.out, 2);
-  const u32 first = at.part * kThreads * kUnroll + threadIdx.x;
   Pack x0[kUnroll], x1[kUnroll], y0[kUnroll], y1[kUnroll];
-#pragma unroll
-  for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = first + k * kThreads;
-    if (i >= g.packs) continue;
+  each_position<kUnroll, kThreads>(at.part, g.packs, [&](u32 k, u32 i) {
     x0[k] = a0[i], x1[k] = a1[i];
     if (!SQUARE) y0[k] = b0[i], y1[k] = b1[i];
-  }
-#pragma unroll
-  for (u32 k = 0; k < kUnroll; ++k) {
-    const u32 i = first + k * kThreads;
-    if (i >= g.packs) continue;
+  });
+  each_position<kUnroll, kThreads>(at.part, g.packs, [&](u32 k, u32 i) {
     Pack r0, r1, r2;
 #pragma unroll
     for (u32 w = 0; w < COUNT; ++w) {
@@ -68,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant_
       }
     }
     out0[i] = r0, out1[i] = r1, out2[i] = r2;
-  }
+  });
 }
 
 }  // namespace

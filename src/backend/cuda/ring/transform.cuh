@@ -46,9 +46,10 @@ struct Round {
     return root << S0 | static_cast<u32>((t + g * kThreads) >> kLow);
   }
 
-  template <int S>
-  static __device__ __forceinline__ void forward_stage(typename F::Value (&v)[P][E], int g, u32 node,
-                                                       const typename F::Constant* tw, const typename F::Prime& p) {
+  /// butterfly(x, y, twiddle) for the pairs of stage S of one group.
+  template <int S, class Butterfly>
+  static __device__ __forceinline__ void each_pair(typename F::Value (&v)[P][E], int g, u32 node,
+                                                   const typename F::Constant* tw, Butterfly butterfly) {
     typename F::Constant w[1 << S];
     load_constants<F, 1 << S>(tw + (node << S), w);
     constexpr int half = 1 << (K - 1 - S);
@@ -58,9 +59,16 @@ struct Round {
       for (int i = 0; i < half; ++i) {
         const int at = g * (1 << K) + j * 2 * half + i;
 #pragma unroll
-        for (int k = 0; k < P; ++k) F::forward(v[k][at], v[k][at + half], w[j], p, S == 0);
+        for (int k = 0; k < P; ++k) butterfly(v[k][at], v[k][at + half], w[j]);
       }
     }
+  }
+
+  template <int S>
+  static __device__ __forceinline__ void forward_stage(typename F::Value (&v)[P][E], int g, u32 node,
+                                                       const typename F::Constant* tw, const typename F::Prime& p) {
+    using Value = typename F::Value;
+    each_pair<S>(v, g, node, tw, [&](Value& x, Value& y, const typename F::Constant& w) { F::forward(x, y, w, p, S == 0); });
     if constexpr (S + 1 < K) forward_stage<S + 1>(v, g, node, tw, p);
   }
   static __device__ __forceinline__ void forward(typename F::Value (&v)[P][E], int t, u32 root,
@@ -80,18 +88,10 @@ struct Round {
         for (int k = 0; k < P; ++k) F::inverse_last(v[k][g * (1 << K) + i], v[k][g * (1 << K) + i + half], p);
       }
     } else {
-      typename F::Constant w[1 << S];
-      load_constants<F, 1 << S>(tw + (node << S), w);
+      using Value = typename F::Value;
       constexpr bool reduce = S == 0 || (K - 1 - S) % 2 == 1;
-#pragma unroll
-      for (int j = 0; j < (1 << S); ++j) {
-#pragma unroll
-        for (int i = 0; i < half; ++i) {
-          const int at = g * (1 << K) + j * 2 * half + i;
-#pragma unroll
-          for (int k = 0; k < P; ++k) F::inverse(v[k][at], v[k][at + half], w[j], p, reduce);
-        }
-      }
+      each_pair<S>(v, g, node, tw,
+                   [&](Value& x, Value& y, const typename F::Constant& w) { F::inverse(x, y, w, p, reduce); });
     }
     if constexpr (S > 0) inverse_stage<S - 1, LAST>(v, g, node, tw, p);
   }

@@ -153,12 +153,7 @@ __global__ void __launch_bounds__(RowBlocks<F, kRowBits, false>::kMostThreads, R
   using Word = typename F::Word;
   extern __shared__ __align__(16) unsigned char raw[];
   const NttArguments<F>& a = d.rows;
-  const At at = locate(a.grid, blockIdx.x);
-  const u32 t = threadIdx.x % T::kThreads, inside = threadIdx.x / T::kThreads;
-  const u32 row = at.part * (blockDim.x / T::kThreads) + inside;
-  auto* const shared = reinterpret_cast<typename F::Value*>(raw) + inside * RowShape::kWords;
-  const u32 prime = a.primes.index[at.limb];
-  const typename F::Prime p = a.table[prime];
+  const auto [at, t, row, shared, prime, p] = row_thread<T, RowShape>(a, raw);
   const typename F::Value factor = F::load(d.own[at.limb]);
   const RowShape layout;
   typename T::Values v;
