@@ -18,8 +18,6 @@
 namespace workbench {
 
 namespace cuda = heliograph::backend::cuda;
-namespace device = heliograph::device;
-namespace math = heliograph::math;
 using cuda::Field32;
 using cuda::Field50;
 using cuda::Field60;

@@ -20,8 +20,6 @@
 namespace workbench {
 namespace {
 
-namespace device = heliograph::device;
-namespace math = heliograph::math;
 using device::PrimeList;
 using device::View;
 using device::Workspace;

@@ -10,7 +10,13 @@
 #include <utility>
 #include <vector>
 
+namespace heliograph::device {}
+namespace heliograph::math {}
+
 namespace workbench {
+
+namespace device = heliograph::device;
+namespace math = heliograph::math;
 
 /// A flat JSON object, keys in the order they were added.
 class Record {

@@ -377,7 +377,6 @@ struct BfvSet {
   std::vector<std::size_t> digits;
   u64 t;
   Word word = Word::w64;
-  std::size_t batch = 4;
 };
 
 struct Plans {
@@ -446,8 +445,8 @@ Plans make_plans(Bench& b, const BfvSet& set) {
 void bfv(Bench& b, const BfvSet& set) {
   if (!b.wanted_group("bfv")) return;
   const Plans p = make_plans(b, set);
-  const std::size_t digits = set.digits.size();
-  for (const std::size_t items : {std::size_t{1}, set.batch}) {
+  const std::size_t digits = set.digits.size(), batch = b.on_host() ? 4 : set.n > 16384 ? 16 : 64;
+  for (const std::size_t items : {std::size_t{1}, batch}) {
     const View x = b.random(p.multiply.ring, p.multiply.chain, items, 2),
                y = b.random(p.multiply.ring, p.multiply.chain, items, 2);
     const View product = b.random(p.multiply.ring, p.multiply.chain, items, 3),
@@ -600,40 +599,16 @@ int run(int argc, char** argv) {
   batched_conversions(b);
   batched_products(b);
   // R: log R >= log Q + log t + log N + 3.
-  const bool host = b.on_host();
-  const std::size_t large = host ? 4 : 16, small = host ? 4 : 64;
   constexpr u64 long_t = 5522259017729;
-  bfv(b, {"2^15, log q 600, t 2", 32768, {{50, 12}}, {{50, 4}}, {{50, 13}}, {4, 4, 4}, 2, Word::w64, large});
-  bfv(b, {"2^15, log q 600, t 43 bits", 32768, {{50, 12}}, {{50, 4}}, {{50, 14}}, {4, 4, 4}, long_t, Word::w64, large});
-  bfv(b, {"2^14, log q 330, t 2", 16384, {{48, 1}, {47, 6}}, {{50, 2}}, {{50, 7}}, {2, 2, 2, 1}, 2, Word::w64, small});
-  bfv(b, {"2^14, log q 330, t 43 bits",
-          16384,
-          {{48, 1}, {47, 6}},
-          {{50, 2}},
-          {{50, 8}},
-          {2, 2, 2, 1},
-          long_t,
-          Word::w64,
-          small});
-  if (!host) {
-    bfv(b, {"2^15, log q 600, t 2, 30-bit primes",
-            32768,
-            {{30, 20}},
-            {{30, 5}},
-            {{30, 21}},
-            {5, 5, 5, 5},
-            2,
-            Word::w32,
-            large});
-    bfv(b, {"2^14, log q 330, t 43 bits, 30-bit primes",
-            16384,
-            {{30, 11}},
-            {{30, 3}},
-            {{30, 13}},
-            {3, 3, 3, 2},
-            long_t,
-            Word::w32,
-            small});
+  bfv(b, {"2^15, log q 600, t 2", 32768, {{50, 12}}, {{50, 4}}, {{50, 13}}, {4, 4, 4}, 2});
+  bfv(b, {"2^15, log q 600, t 43 bits", 32768, {{50, 12}}, {{50, 4}}, {{50, 14}}, {4, 4, 4}, long_t});
+  bfv(b, {"2^14, log q 330, t 2", 16384, {{48, 1}, {47, 6}}, {{50, 2}}, {{50, 7}}, {2, 2, 2, 1}, 2});
+  bfv(b, {"2^14, log q 330, t 43 bits", 16384, {{48, 1}, {47, 6}}, {{50, 2}}, {{50, 8}}, {2, 2, 2, 1}, long_t});
+  if (!b.on_host()) {
+    const std::string words = ", 30-bit primes";
+    bfv(b, {"2^15, log q 600, t 2" + words, 32768, {{30, 20}}, {{30, 5}}, {{30, 21}}, {5, 5, 5, 5}, 2, Word::w32});
+    bfv(b,
+        {"2^14, log q 330, t 43 bits" + words, 16384, {{30, 11}}, {{30, 3}}, {{30, 13}}, {3, 3, 3, 2}, long_t, Word::w32});
   }
   transformed(b, {"CKKS 2^16, 24 + 8 limbs", 65536, 24, 8, {8, 8, 8}});
   transformed(b, {"CKKS 2^15, 20 + 7 limbs", 32768, 20, 7, {7, 7, 6}});

@@ -55,6 +55,20 @@ void expect_blind(const char* what, Work work) {
   EXPECT_EQ(errors_of(work), 0u) << what << " depends on secrets: valgrind's errors above say where";
 }
 
+/// Keys of a set, which its life begins with.
+template <class Scheme>
+struct Keys {
+  std::optional<typename Scheme::SecretKey> secret;
+  std::optional<typename Scheme::PublicKey> open;
+
+  explicit Keys(const typename Scheme::Parameters& set) {
+    expect_blind("generating a key", [&] { secret = Scheme::SecretKey::generate(set); });
+    EXPECT_TRUE(is_secret(secret->data().key.coefficients().data(), kN));
+    expect_blind("generating a public key", [&] { open = secret->public_key(); });
+    expect_blind("generating evaluation keys", [&] { secret->evaluation_keys(true, {1}, true); });
+  }
+};
+
 /// A whole life of keys and values.
 void exact_life(const char* scheme, const char* word) {
   SCOPED_TRACE(std::string(scheme) + " " + word);
@@ -64,17 +78,12 @@ void exact_life(const char* scheme, const char* word) {
   for (std::size_t i = 0; i < 2 * kN; ++i) values.data.push_back(static_cast<std::int64_t>(i % 100));
   const std::vector<std::uint64_t> expected(values.data.begin(), values.data.end());
 
-  std::optional<bfv::SecretKey> secret;
-  expect_blind("generating a key", [&] { secret = bfv::SecretKey::generate(set); });
-  EXPECT_TRUE(is_secret(secret->data().key.coefficients().data(), kN));
-  std::optional<bfv::PublicKey> key;
-  expect_blind("generating a public key", [&] { key = secret->public_key(); });
-  expect_blind("generating evaluation keys", [&] { secret->evaluation_keys(true, {1}, false); });
+  const Keys<exact::Scheme> keys(set);
   std::optional<bfv::Ciphertext> x, y;
-  expect_blind("encrypting", [&] { x = secret->encrypt(values, bfv::Packing::slots); });
-  expect_blind("encrypting with a public key", [&] { y = key->encrypt(values, bfv::Packing::slots); });
+  expect_blind("encrypting", [&] { x = keys.secret->encrypt(values, bfv::Packing::slots); });
+  expect_blind("encrypting with a public key", [&] { y = keys.open->encrypt(values, bfv::Packing::slots); });
   std::vector<std::uint64_t> back, again;
-  expect_blind("decrypting", [&] { back = secret->decrypt(*x), again = secret->decrypt(*y); });
+  expect_blind("decrypting", [&] { back = keys.secret->decrypt(*x), again = keys.secret->decrypt(*y); });
   EXPECT_EQ(opened(back), expected);
   EXPECT_EQ(opened(again), expected);
 }
@@ -97,20 +106,15 @@ TEST_F(ConstantTime, Ckks) {
                               .shape = {2},
                               .width = set.slots(),
                               .complex = true};
-    std::optional<ckks::SecretKey> secret;
-    expect_blind("generating a key", [&] { secret = ckks::SecretKey::generate(set); });
-    EXPECT_TRUE(is_secret(secret->data().key.coefficients().data(), kN));
-    std::optional<ckks::PublicKey> key;
-    expect_blind("generating a public key", [&] { key = secret->public_key(); });
-    expect_blind("generating evaluation keys", [&] { secret->evaluation_keys(true, {1}, true); });
+    const Keys<ckks::Scheme> keys(set);
     std::optional<ckks::Ciphertext> x, y;
-    expect_blind("encrypting", [&] { x = secret->encrypt(values, 0); });
-    expect_blind("encrypting with a public key", [&] { y = key->encrypt(values, 0); });
+    expect_blind("encrypting", [&] { x = keys.secret->encrypt(values, 0); });
+    expect_blind("encrypting with a public key", [&] { y = keys.open->encrypt(values, 0); });
     for (const ckks::Ciphertext* c : {&*x, &*y}) {
       ckks::Values back, published;
-      expect_blind("decrypting", [&] { back = secret->decrypt(*c); });
+      expect_blind("decrypting", [&] { back = keys.secret->decrypt(*c); });
       expect_blind("decrypting for publication",
-                   [&] { published = secret->decrypt_for_publication(*c, 2, c->precision()); });
+                   [&] { published = keys.secret->decrypt_for_publication(*c, 2, c->precision()); });
       for (const std::complex<double>& v : opened(back.data)) ASSERT_LT(std::abs(v - values.data[0]), 0x1p-8);
       for (const std::complex<double>& v : opened(published.data)) ASSERT_LT(std::abs(v - values.data[0]), 1);
     }

@@ -18,7 +18,7 @@ T read_again(std::span<const std::byte> input, const char* otherwise) {
   return read;
 }
 
-/// `Party`, made once, is a small secret key with all that belongs to it: the scheme's types, valid inputs (ciphertexts(),
+/// `Party`, made once, is a small secret key with all that belongs to it: its Scheme, valid inputs (ciphertexts(),
 /// evaluation_keys()), and what is done with what was read: use_alone(x), use_together(x, choice below kChoices), and use(key)
 /// of a kind of key.
 template <class Party>
@@ -26,7 +26,7 @@ class SchemeTargets {
  public:
   static std::vector<Target> all(const std::string& scheme) {
     std::vector<Target> targets = {{scheme + "-ciphertext", run_ciphertext, ciphertexts, true}};
-    if constexpr (requires { typename Party::PublicKey; })
+    if constexpr (requires { typename Scheme::PublicKey; })
       targets.push_back({scheme + "-public-key", run_public_key, public_keys, true});
     targets.push_back({scheme + "-evaluation-keys", run_evaluation_keys, evaluation_keys, true});
     targets.push_back({scheme + "-secret-key", run_secret_key, secret_keys, true});
@@ -34,6 +34,7 @@ class SchemeTargets {
   }
 
  private:
+  using Scheme = typename Party::Scheme;
   static constexpr std::size_t kKeyChoices = 16;  // in one of which a key is used
 
   static const Party& party() {
@@ -43,20 +44,20 @@ class SchemeTargets {
 
   static void run_ciphertext(std::span<const std::byte> input) {
     const Party& p = party();
-    typename Party::Ciphertext x;
-    if (!attempt([&] { x = Party::Ciphertext::from_bytes(Bytes(input.begin(), input.end())); })) return;
+    typename Scheme::Ciphertext x;
+    if (!attempt([&] { x = Scheme::Ciphertext::from_bytes(Bytes(input.begin(), input.end())); })) return;
     p.use_alone(x);
     if (is_small(x.shape())) p.use_together(x, choice(input, Party::kChoices));
   }
   static void run_public_key(std::span<const std::byte> input) {
     attempt([&] {
-      const auto key = read_again<typename Party::PublicKey>(input, "a public key is written otherwise");
+      const auto key = read_again<typename Scheme::PublicKey>(input, "a public key is written otherwise");
       if (choice(input, kKeyChoices) == 0) party().use(key);
     });
   }
   static void run_evaluation_keys(std::span<const std::byte> input) {
     attempt([&] {
-      const auto keys = read_again<typename Party::EvaluationKeys>(input, "evaluation keys are written otherwise");
+      const auto keys = read_again<typename Scheme::EvaluationKeys>(input, "evaluation keys are written otherwise");
       party().look_at(keys);
       if (choice(input, kKeyChoices) == 0) party().use(keys);
     });
@@ -66,7 +67,7 @@ class SchemeTargets {
     attempt([&] { inspect(file.path()); });
     attempt([&] { kind_of(file.path()); });
     attempt([&] {
-      const auto key = Party::SecretKey::load(file.path());
+      const auto key = Scheme::SecretKey::load(file.path());
       if (choice(input, kKeyChoices) == 0) party().use(key);
     });
   }

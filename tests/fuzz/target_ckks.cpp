@@ -8,6 +8,11 @@ namespace heliograph::fuzz {
 
 namespace {
 
+using ckks::Ciphertext;
+using ckks::EvaluationKeys;
+using ckks::PublicKey;
+using ckks::SecretKey;
+
 ckks::Values values(const Shape& shape, std::size_t width = 4) {
   ckks::Values v{.shape = shape, .width = width};
   for (std::size_t i = 0; i < width * items_of(shape); ++i) v.data.emplace_back(std::sin(static_cast<double>(i)), 0);
@@ -16,10 +21,7 @@ ckks::Values values(const Shape& shape, std::size_t width = 4) {
 
 /// A small key with all that belongs to it.
 struct Party {
-  using Ciphertext = ckks::Ciphertext;
-  using PublicKey = ckks::PublicKey;
-  using EvaluationKeys = ckks::EvaluationKeys;
-  using SecretKey = ckks::SecretKey;
+  using Scheme = ckks::Scheme;
   static constexpr std::size_t kChoices = 32;
 
   ckks::Parameters parameters{ckks::make_spec(1024, 2, 26, 29, 1, "w32", 4, true)};

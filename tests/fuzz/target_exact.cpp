@@ -7,7 +7,11 @@ namespace heliograph::fuzz {
 
 namespace {
 
+using bfv::Ciphertext;
+using bfv::EvaluationKeys;
 using bfv::Packing;
+using bfv::PublicKey;
+using bfv::SecretKey;
 
 bfv::Values values(const Shape& shape) {
   bfv::Values v{.shape = shape, .width = 4};
@@ -18,10 +22,7 @@ bfv::Values values(const Shape& shape) {
 /// A small key of a scheme with all that belongs to it.
 template <bool bgv>
 struct Party {
-  using Ciphertext = bfv::Ciphertext;
-  using PublicKey = bfv::PublicKey;
-  using EvaluationKeys = bfv::EvaluationKeys;
-  using SecretKey = bfv::SecretKey;
+  using Scheme = exact::Scheme;
   static constexpr std::size_t kChoices = 32;
 
   bfv::Parameters parameters{(bgv ? bgv::make_spec : bfv::make_spec)(1024, 54, 1, {12289}, "w32", 0, true)};

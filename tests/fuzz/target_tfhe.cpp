@@ -7,6 +7,10 @@ namespace heliograph::fuzz {
 
 namespace {
 
+using tfhe::Ciphertext;
+using tfhe::EvaluationKeys;
+using tfhe::SecretKey;
+
 /// A bootstrap of it takes less than a file's reading.
 tfhe::Spec smallest() {
   tfhe::Spec s = test::small_tfhe();
@@ -17,9 +21,7 @@ tfhe::Spec smallest() {
 
 /// A small key with all that belongs to it.
 struct Party {
-  using Ciphertext = tfhe::Ciphertext;
-  using EvaluationKeys = tfhe::EvaluationKeys;
-  using SecretKey = tfhe::SecretKey;
+  using Scheme = tfhe::Scheme;
   static constexpr std::size_t kChoices = 64;
 
   tfhe::Parameters parameters{smallest()};

@@ -23,11 +23,10 @@ struct Arguments {
 template <class F, bool SQUARE, u32 COUNT>
 __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant__ Arguments<F> g) {
   take_turn();
-  using Word = typename F::Word;
-  using Pack = Packed<Word, COUNT>;
+  using Pack = Packed<typename F::Word, COUNT>;
   const auto [at, p] = place_of(g);
   const auto row = [&at](const Strided& v, u32 component) {
-    return reinterpret_cast<Pack*>(limb_of<Word>(v, at.item, component, at.limb));
+    return reinterpret_cast<Pack*>(limb_of<typename F::Word>(v, at.item, component, at.limb));
   };
   const Pack *const a0 = row(g.a, 0), *const a1 = row(g.a, 1);
   const Pack *const b0 = SQUARE ? a0 : row(g.b, 0), *const b1 = SQUARE ? a1 : row(g.b, 1);
