@@ -16,6 +16,17 @@ std::size_t polynomials(const RingConstant& ring, std::size_t items, std::size_t
   return checked_mul(items, Workspace::bytes(ring.ring().word(), 1, 1, count, ring.ring().n()));
 }
 
+/// A composite's scratch, for polynomials of one ring.
+struct Scratch {
+  const math::Ring& ring;
+  Workspace left;
+
+  Scratch(const RingConstant& of, const Workspace& given) : ring(of.ring()), left(given) {}
+  View take(std::size_t items, std::size_t components, std::size_t limbs) {
+    return left.take(ring.word(), items, components, limbs, ring.n());
+  }
+};
+
 template <class C>
 std::vector<Call> expansion(const C&) {
   return {};
@@ -60,10 +71,9 @@ std::vector<Call> expansion(const Decompose& c) {
 
 std::vector<Call> apply_key_of_coefficients(const ApplyKey& c) {
   const KeySwitchPlan& plan = *c.plan;
-  const math::Ring& ring = plan.ring->ring();
   const std::size_t chain = plan.chain.size();
-  Workspace w = c.scratch;
-  const View sum = plan.mod_down ? w.take(ring.word(), c.out.items(), 2, plan.extended.size(), ring.n()) : View(c.out);
+  Scratch w(*plan.ring, c.scratch);
+  const View sum = plan.mod_down ? w.take(c.out.items(), 2, plan.extended.size()) : View(c.out);
   std::vector<Call> calls;
   calls.push_back(InnerProduct{plan.ring, plan.extended, c.digits, c.key, plan.key_limbs, sum});
   calls.push_back(InverseNtt{plan.ring, plan.extended, sum, sum});
@@ -79,22 +89,21 @@ std::vector<Call> apply_key_of_coefficients(const ApplyKey& c) {
 std::vector<Call> expansion(const ApplyKey& c) {
   if (c.domain == Domain::coefficient) return apply_key_of_coefficients(c);
   const KeySwitchPlan& plan = *c.plan;
-  const math::Ring& ring = plan.ring->ring();
-  Workspace w = c.scratch;
+  Scratch w(*plan.ring, c.scratch);
   std::vector<Call> calls;
   if (c.turn) {
-    const View turned = w.take(ring.word(), c.out.items(), c.digits.components, plan.extended.size(), ring.n());
+    const View turned = w.take(c.out.items(), c.digits.components, plan.extended.size());
     calls.push_back(Permute{plan.ring, plan.extended, c.turn, c.digits, turned});
     std::optional<View> more;
     if (c.add) {
-      more = w.take(ring.word(), c.out.items(), c.add->components, plan.chain.size(), ring.n());
+      more = w.take(c.out.items(), c.add->components, plan.chain.size());
       calls.push_back(Permute{plan.ring, plan.chain, c.turn, *c.add, *more});
     }
-    calls.push_back(ApplyKey{c.plan, c.domain, turned, c.key, more, c.out, w});
+    calls.push_back(ApplyKey{c.plan, c.domain, turned, c.key, more, c.out, w.left});
     return calls;
   }
-  const View sum = w.take(ring.word(), c.out.items(), 2, plan.extended.size(), ring.n());
-  const View weighted = w.take(ring.word(), c.out.items(), 2, plan.chain.size(), ring.n());
+  const View sum = w.take(c.out.items(), 2, plan.extended.size());
+  const View weighted = w.take(c.out.items(), 2, plan.chain.size());
   calls.push_back(InnerProduct{plan.ring, plan.extended, c.digits, c.key, plan.key_limbs, sum});
   if (c.add) {
     const View more = weighted.with_components(0, c.add->components);
@@ -102,7 +111,7 @@ std::vector<Call> expansion(const ApplyKey& c) {
     calls.push_back(MulConstants{plan.ring, plan.chain, *c.add, plan.weight, more});
     calls.push_back(Add{plan.ring, plan.chain, part, more, part});
   }
-  calls.push_back(Divide{division_of(c.plan), sum, c.out, w});
+  calls.push_back(Divide{division_of(c.plan), sum, c.out, w.left});
   return calls;
 }
 
@@ -114,33 +123,31 @@ std::vector<Call> expansion(const ApplyKeys& c) {
 
 std::vector<Call> expansion(const KeySwitch& c) {
   const KeySwitchPlan& plan = *c.plan;
-  const math::Ring& ring = plan.ring->ring();
-  Workspace w = c.scratch;
+  Scratch w(*plan.ring, c.scratch);
   std::vector<Call> calls;
   View coefficients = c.x;
   if (c.domain == Domain::ntt) {
-    coefficients = w.take(ring.word(), c.x.items(), 1, plan.chain.size(), ring.n());
+    coefficients = w.take(c.x.items(), 1, plan.chain.size());
     calls.push_back(InverseNtt{plan.ring, plan.chain, c.x, coefficients});
   }
-  const View digits = w.take(ring.word(), c.x.items(), plan.digits.size(), plan.extended.size(), ring.n());
+  const View digits = w.take(c.x.items(), plan.digits.size(), plan.extended.size());
   calls.push_back(Decompose{c.plan, coefficients, digits});
-  calls.push_back(ApplyKey{c.plan, c.domain, digits, c.key, c.add, c.out, w, c.turn});
+  calls.push_back(ApplyKey{c.plan, c.domain, digits, c.key, c.add, c.out, w.left, c.turn});
   return calls;
 }
 
 std::vector<Call> expansion(const Divide& c) {
   const DividePlan& plan = *c.plan;
-  const math::Ring& ring = plan.ring->ring();
-  Workspace w = c.scratch;
+  Scratch w(*plan.ring, c.scratch);
   std::vector<Call> calls;
   View rest;
   if (plan.rest) {
-    const View last = w.take(ring.word(), c.x.items(), c.x.components, plan.divisors(), ring.n());
+    const View last = w.take(c.x.items(), c.x.components, plan.divisors());
     for (const auto& [from, to, count] : plan.divided) {
       const PrimeList primes(plan.primes.begin() + from, count);
       calls.push_back(InverseNtt{plan.ring, primes, c.x.with_limbs(from, count), last.with_limbs(to, count)});
     }
-    rest = w.take(ring.word(), c.x.items(), c.x.components, plan.out.size(), ring.n());
+    rest = w.take(c.x.items(), c.x.components, plan.out.size());
     calls.push_back(Convert{plan.rest, last, std::nullopt, rest});
     calls.push_back(ForwardNtt{plan.ring, plan.out, rest, rest});
   }
@@ -291,12 +298,11 @@ std::vector<Call> expansion(const LinearSum& c) {
 
 std::vector<Call> expansion(const BfvMultiply& c) {
   const MultiplyPlan& plan = *c.plan;
-  const math::Ring& ring = plan.ring->ring();
   const std::size_t chain = plan.chain.size(), auxiliary = plan.auxiliary.size();
-  Workspace w = c.scratch;
+  Scratch w(*plan.ring, c.scratch);
   std::vector<Call> calls;
   const auto raise = [&](const View& x) {
-    const View extended = w.take(ring.word(), x.items(), x.components, chain + auxiliary, ring.n());
+    const View extended = w.take(x.items(), x.components, chain + auxiliary);
     calls.push_back(Copy{x, extended.with_limbs(0, chain)});
     calls.push_back(Convert{plan.lift, x, std::nullopt, extended.with_limbs(chain, auxiliary)});
     calls.push_back(ForwardNtt{plan.ring, plan.extended, extended, extended});
@@ -304,10 +310,10 @@ std::vector<Call> expansion(const BfvMultiply& c) {
   };
   const View ea = raise(c.a);
   const View eb = same_operand(c.a, c.b) ? ea : raise(c.b);
-  const View product = w.take(ring.word(), c.out.items(), c.out.components, chain + auxiliary, ring.n());
+  const View product = w.take(c.out.items(), c.out.components, chain + auxiliary);
   calls.push_back(Tensor{plan.ring, plan.extended, ea, eb, product});
   calls.push_back(InverseNtt{plan.ring, plan.extended, product, product});
-  const View scaled = w.take(ring.word(), c.out.items(), c.out.components, auxiliary, ring.n());
+  const View scaled = w.take(c.out.items(), c.out.components, auxiliary);
   calls.push_back(Convert{plan.scale, product.with_limbs(0, chain), product.with_limbs(chain, auxiliary), scaled});
   calls.push_back(Convert{plan.lower, scaled, std::nullopt, c.out});
   return calls;

@@ -48,16 +48,12 @@ __device__ __forceinline__ void block_of(const Arguments& a, u32 counter, u32 fi
   for (int i = 0; i < 16; ++i) s[i] += start[i];
 }
 
+__constant__ std::array<u64, math::kGaussianTable.size()> gaussian_table = math::kGaussianTable;
+
+/// Residues 4c to 4c + 3 of a prime, of block c.
 template <class Word>
-__global__ void __launch_bounds__(kThreads) uniform_kernel(const __grid_constant__ Arguments a) {
-  take_turn();
-  const At at = locate_in_order(a.grid, blockIdx.x);
-  const u32 counter = at.part * kThreads + threadIdx.x, i = 4 * counter;
-  if (i >= a.n) return;
-  const u32 prime = a.primes.index[at.limb];
-  const Field60::Prime p = a.table[prime];
-  u32 s[16];
-  block_of(a, counter, a.purpose << 24 | (at.component & 0xff) << 16 | prime, at.item, s);
+__device__ __forceinline__ void write_uniform(const Arguments& a, const At& at, const Field60::Prime& p, u32 i,
+                                              const u32 (&s)[16]) {
   Word* const out = limb_of<Word>(a.out, at.item, at.component, at.limb) + i;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -67,16 +63,9 @@ __global__ void __launch_bounds__(kThreads) uniform_kernel(const __grid_constant
   }
 }
 
-__constant__ std::array<u64, math::kGaussianTable.size()> gaussian_table = math::kGaussianTable;
-
+/// Coefficients 8c to 8c + 7 modulo every prime, of block c.
 template <class Word>
-__global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__ Arguments a) {
-  take_turn();
-  const At at = locate_in_order(a.grid, blockIdx.x);
-  const u32 counter = at.part * kThreads + threadIdx.x, i = 8 * counter;
-  if (i >= a.n) return;
-  u32 s[16];
-  block_of(a, counter, a.purpose << 24 | (at.component & 0xff) << 16 | math::kSmallPolynomial, at.item, s);
+__device__ __forceinline__ void write_small(const Arguments& a, const At& at, u32 i, const u32 (&s)[16]) {
   int value[8];
 #pragma unroll
   for (int k = 0; k < 8; ++k) {
@@ -103,6 +92,23 @@ __global__ void __launch_bounds__(kThreads) small_kernel(const __grid_constant__
   }
 }
 
+template <class Word, bool UNIFORM>
+__global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant__ Arguments a) {
+  take_turn();
+  const At at = locate_in_order(a.grid, blockIdx.x);
+  const u32 counter = at.part * kThreads + threadIdx.x, i = (UNIFORM ? 4 : 8) * counter;
+  if (i >= a.n) return;
+  const u32 prime = UNIFORM ? u32{a.primes.index[at.limb]} : math::kSmallPolynomial;
+  const Field60::Prime p = UNIFORM ? a.table[prime] : Field60::Prime{};
+  u32 s[16];
+  block_of(a, counter, a.purpose << 24 | (at.component & 0xff) << 16 | prime, at.item, s);
+  if constexpr (UNIFORM) {
+    write_uniform<Word>(a, at, p, i, s);
+  } else {
+    write_small<Word>(a, at, i, s);
+  }
+}
+
 }  // namespace
 
 void CudaKernels::run(Queue& q, const Sample& c) {
@@ -124,13 +130,9 @@ void CudaKernels::run(Queue& q, const Sample& c) {
   std::memcpy(a.key, draw.key.data(), sizeof a.key);
   if (!uniform && c.out.limbs > 0) a.grid.limbs = Divisor(1);
   const bool wide = c.out.word == math::Word::w64;
-  if (uniform) {
-    wide ? launch(q, "sample", &uniform_kernel<u64>, a.grid.blocks(), kThreads, 0, a)
-         : launch(q, "sample", &uniform_kernel<u32>, a.grid.blocks(), kThreads, 0, a);
-  } else {
-    wide ? launch(q, "sample", &small_kernel<u64>, a.grid.blocks(), kThreads, 0, a)
-         : launch(q, "sample", &small_kernel<u32>, a.grid.blocks(), kThreads, 0, a);
-  }
+  const auto kernel = uniform ? (wide ? &sample_kernel<u64, true> : &sample_kernel<u32, true>)
+                              : (wide ? &sample_kernel<u64, false> : &sample_kernel<u32, false>);
+  launch(q, "sample", kernel, a.grid.blocks(), kThreads, 0, a);
 }
 
 }  // namespace heliograph::backend::cuda
