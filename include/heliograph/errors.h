@@ -35,7 +35,7 @@ HELIOGRAPH_ERROR(FormatError, Error)             // a file that is not one of ou
 HELIOGRAPH_ERROR(DamagedFileError, FormatError)  // truncated, flipped, oversized, residues above the modulus
 HELIOGRAPH_ERROR(VersionError, FormatError)      // a version we do not read
 HELIOGRAPH_ERROR(OutOfMemoryError, Error)        // told before the work starts where possible
-HELIOGRAPH_ERROR(LimitError, OutOfMemoryError)   // a tensor from others that takes more than was allowed
+HELIOGRAPH_ERROR(LimitError, OutOfMemoryError)   // tensors from others, and keys, that take more than was allowed
 HELIOGRAPH_ERROR(RecordingError, Error)          // a function that cannot be recorded as a program
 HELIOGRAPH_ERROR(DeviceError, Error)             // a device fault, naming the kernel
 HELIOGRAPH_ERROR(CancelledError, Error)          // stopped from a progress callback or Ctrl-C
