@@ -99,7 +99,10 @@ class OpenKeyOf : public ObjectOf<S, Data> {
   void save(const std::string& path) const;
   /// Throws FormatError and its kinds.
   static Key from_bytes(std::span<const std::byte> bytes);
-  static Key load(const std::string& path);
+  /// Evaluation keys that would take more than `memory` bytes of the host's memory stay in their file: each is read again when it
+  /// is used, compared with what was read before (DamagedFileError, also where the file was changed), and leaves when others
+  /// need the room. LimitError: other keys that are larger, less memory than for one key, or a use of more keys at once.
+  static Key load(const std::string& path, std::size_t memory = Allowed{}.bytes);
 };
 
 /// Over several processes (docs/ranks.md) it lies in the first alone, which encrypts its own values; all see what is decrypted.

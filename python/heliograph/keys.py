@@ -232,6 +232,14 @@ def _any_scheme() -> Scheme:
     return next(iter(SCHEMES.values()))
 
 
+def _require_bytes(what: str, given: Any) -> None:
+    """Raises DtypeError, ParameterError for what is neither None nor a number of bytes."""
+    if given is not None and not is_whole(given):
+        raise _core.DtypeError(f"{what} is a number of bytes, not {described(given)}")
+    if given is not None and given < 0:
+        raise _core.ParameterError(f"{what} counts bytes, not {described(given)}")
+
+
 class Server(Shown, Generic[T]):
     """A party that computes: it holds evaluation keys and no secret. Of any scheme.
 
@@ -248,10 +256,7 @@ class Server(Shown, Generic[T]):
     def __init__(self, keys: EvaluationKeys[Any, T], *, limit: int | None = None, costs: Costs | None = None) -> None:
         if not isinstance(keys, EvaluationKeys):
             raise _core.DtypeError(f"a server is made from evaluation keys, not {type(keys).__name__}")
-        if limit is not None and not is_whole(limit):
-            raise _core.DtypeError(f"a limit is a number of bytes, not {described(limit)}")
-        if limit is not None and limit < 0:
-            raise _core.ParameterError(f"a limit counts bytes, not {described(limit)}")
+        _require_bytes("a limit", limit)
         self.keys: Any = keys  # of the scheme its user knows
         if costs is not None and not isinstance(costs, Costs):
             raise _core.DtypeError(f"what computations may take is hg.Costs(...), not {described(costs)}")
@@ -369,25 +374,37 @@ def encode(parameters: Any, values: Any, **options: Any) -> Any:
 
 
 @overload
-def load(path: Any) -> Tensor[Any, Any] | PublicKey[Any] | EvaluationKeys[Any, Any]: ...
+def load(path: Any, *, memory: int | None = None) -> Tensor[Any, Any] | PublicKey[Any] | EvaluationKeys[Any, Any]: ...
 
 
 @overload
-def load(path: Any, kind: type[L]) -> L: ...
+def load(path: Any, kind: type[L], *, memory: int | None = None) -> L: ...
 
 
-def load(path: Any, kind: type[Any] = Faced) -> Any:
+def load(path: Any, kind: type[Any] = Faced, *, memory: int | None = None) -> Any:
     """What a file holds, of any scheme: a tensor, a public key, evaluation keys. Secret keys only by `SecretKey.load`.
 
-    `kind`, such as `hg.ckks.Tensor`, is what it must be: type checkers know it then. Raises FormatError and its kinds, also for
-    what is of another kind.
+    `kind`, such as `hg.ckks.Tensor`, is what it must be: type checkers know it then. `memory` is how many bytes of the machine's
+    memory it may take; None: any. Evaluation keys that take more (`nbytes`) stay in their file, which is kept open: each key is
+    read when it is used, checked again, and leaves when others need the room. Results have the same bits. Of TFHE's keys, which
+    every bootstrap needs whole, only what is kept beside the prepared ones stays there.
+
+    Raises FormatError and its kinds, also for what is of another kind, and at a key's use DamagedFileError where the file was
+    changed since; LimitError for a tensor or a public key that takes more memory, for less than one key needs (1.5 times
+    `parameters.switch_key_bytes`), and for a computation that uses more keys at once.
 
     >>> x.save("values.hg")
     >>> hg.load("values.hg").shape
     (2,)
+    >>> server.keys.save("server.hg")
+    >>> keys = hg.load("server.hg", memory=2 * server.parameters.switch_key_bytes)
+    >>> secret.decrypt(hg.Server(keys).bind(x) ** 2)
+    array([[ 1,  4,  9, 16],
+           [25, 36, 49, 64]])
     """
     name = path_of(path)
-    return _read(name, type_of_file(name), "load", printable(name), kind)
+    _require_bytes("memory", memory)
+    return _read(name, type_of_file(name), "load", printable(name), kind, WORD if memory is None else min(memory, WORD))
 
 
 @overload
@@ -410,7 +427,7 @@ def from_bytes(data: Buffer, kind: type[Any] = Faced) -> Any:
     return _read(data, type_of_bytes(data) or "", "from_bytes", "this", kind)
 
 
-def _read(source: Any, said: str, way: str, name: str, kind: type[Any]) -> Any:
+def _read(source: Any, said: str, way: str, name: str, kind: type[Any], *options: int) -> Any:
     """An object by what its source says it is; `way`: "load" or "from_bytes", `name` for errors."""
     if said == "heliograph.program":
         raise _core.FormatError(f"{name} holds a recorded program, which hg.Program.{way} reads")
@@ -418,7 +435,7 @@ def _read(source: Any, said: str, way: str, name: str, kind: type[Any]) -> Any:
     if what not in ("ciphertext", "public-key", "evaluation-keys"):
         secret = "SecretKey.load" if way == "load" else "SecretKey.from_secret_bytes"
         raise _core.FormatError(f"{name} holds a {printable(what)}; secret keys are read by {secret} alone")
-    core = scheme.reader(what, "load_{}" if way == "load" else "{}_from_bytes")(source)
+    core = scheme.reader(what, "load_{}" if way == "load" else "{}_from_bytes")(source, *options)
     found = Faced._classes[type(core)](core)
     if not isinstance(found, kind):
         raise _core.FormatError(f"{name} holds a {what} of {scheme.title}, no {kind.__module__}.{kind.__qualname__}")

@@ -124,7 +124,8 @@ nb::class_<K> bind_open_key(nb::module_& m, const Names& names, const char* name
       },
       nb::arg("data").none());
   nb::class_<K> c = bind_object<K>(m, names.of(name));
-  m.def(names.call("load_" + kind).c_str(), &K::load, "path"_a, Unlocked());
+  constexpr std::size_t kAny = Allowed{}.bytes;
+  m.def(names.call("load_" + kind).c_str(), &K::load, "path"_a, "memory"_a = kAny, Unlocked());
   return c;
 }
 

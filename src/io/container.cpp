@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <set>
 
 #include "base/checked.h"
@@ -62,7 +63,7 @@ void check_writable(const Container& container) {
     require<InternalError>(dtype_size(array.dtype) != 0, "an array of an unknown dtype");
     require<InternalError>(array.shape.size() <= max_axes, "an array has too many axes");
     for (const std::size_t axis : array.shape) require<InternalError>(axis <= max_axis, "an array's axis is too long");
-    require<InternalError>(array.data.size() == array.bytes(), "an array's data does not fit its shape");
+    require<InternalError>(array.elsewhere || array.data.size() == array.bytes(), "an array's data does not fit its shape");
   }
 }
 
@@ -108,11 +109,31 @@ std::size_t Array::bytes() const {
   return product;
 }
 
+Held Held::owned() const {
+  if (owner) return *this;
+  try {
+    return of(std::vector<std::byte>(bytes.begin(), bytes.end()));
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError("no memory for an array of " + std::to_string(bytes.size()) + " bytes");
+  }
+}
+
+Array Array::owned() const {
+  Array same = *this;
+  if (elsewhere) return same;
+  const Held held = read().owned();
+  same.data = held.bytes, same.owner = held.owner;
+  return same;
+}
+
+void Held::require_elements(std::size_t bytes_each) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  require<InternalError>(address % bytes_each == 0 && bytes.size() % bytes_each == 0, "an array's values are not aligned");
+}
+
 void Array::check_values(const char* expected_dtype) const {
   require<InternalError>(dtype == expected_dtype, "an array's values are asked for as another dtype");
   require<InternalError>(data.size() == bytes(), "an array's values are asked for, but they were not loaded");
-  const auto address = reinterpret_cast<std::uintptr_t>(data.data());
-  require<InternalError>(address % dtype_size(dtype) == 0, "an array's values are not aligned");
 }
 
 const Array* Container::find(std::string_view name) const {
@@ -129,6 +150,13 @@ const Array& Container::array(std::string_view name, std::string_view dtype,
             std::string(dtype) + shape_text(expected_shape));
   }
   return *found;
+}
+
+Held Container::take(std::string_view name, std::string_view dtype, const std::vector<std::size_t>& expected_shape) {
+  Array& from = arrays[static_cast<std::size_t>(&array(name, dtype, expected_shape) - arrays.data())];
+  Held taken = from.read();
+  from.data = {}, from.owner = {};
+  return taken;
 }
 
 namespace layout {
@@ -194,9 +222,12 @@ Prefix read_prefix(std::span<const std::byte> first, std::size_t size) {
   return {header, total, version};
 }
 
+std::size_t array_bytes(const Prefix& prefix) {
+  return prefix.total_bytes - digest_bytes - aligned(prefix_bytes + prefix.header_bytes);
+}
+
 void require_within(const Prefix& prefix, std::size_t most_bytes) {
-  const std::size_t arrays = prefix.total_bytes - digest_bytes - aligned(prefix_bytes + prefix.header_bytes);
-  if (arrays > most_bytes)
+  if (array_bytes(prefix) > most_bytes)
     throw LimitError("a file of " + std::to_string(prefix.total_bytes) + " bytes, " + std::to_string(most_bytes) +
                      " beside its header are allowed");
 }
@@ -224,23 +255,90 @@ Container read_header(std::span<const std::byte> text, const Prefix& prefix, std
   return container;
 }
 
-Container read_whole(std::span<const std::byte> whole, const Prefix& prefix, const Digest& digest) {
+namespace {
+
+/// Hashes a container's bytes as they come.
+class Hashing {
+ public:
+  Hashing(Stream& from, std::span<const std::byte> first, bool secret)
+      : from_(from),
+        here_(first.size()),
+        room_bytes_(secret ? std::size_t{1} << 12 : chunk_bytes),
+        room_(allocate(room_bytes_, secret)) {
+    hash_.update(first);
+  }
+  std::size_t here() const { return here_; }
+  /// Calls `see` with the bytes up to `to`, in pieces, which go to `into` where that is not null.
+  template <class See>
+  void pass(std::size_t to, std::byte* into, See see) {
+    while (here_ < to) {
+      const std::size_t count = std::min(into ? chunk_bytes : room_bytes_, to - here_);
+      const std::span<const std::byte> piece = from_.next({into ? into : room_.get(), count});
+      hash_.update(piece);
+      see(piece);
+      if (into && piece.data() != into) std::memcpy(into, piece.data(), count);
+      if (into) into += count;
+      here_ += count;
+    }
+  }
+  void pass(std::size_t to, std::byte* into = nullptr) {
+    pass(to, into, [](std::span<const std::byte>) {});
+  }
+  /// Whether what follows is the digest of all before.
+  bool ends() {
+    const Digest digest = hash_.finish();
+    const std::span<const std::byte> told = from_.next({room_.get(), digest_bytes});
+    return std::memcmp(told.data(), digest.data(), digest_bytes) == 0;
+  }
+
+ private:
+  Stream& from_;
+  std::size_t here_;
+  std::size_t room_bytes_;
+  std::shared_ptr<std::byte> room_;
+  Sha256 hash_;
+};
+
+}  // namespace
+
+Pass read(Stream& from, const Prefix& prefix, std::span<const std::byte> first, Place place, bool digests) {
   const std::size_t end = prefix.total_bytes - digest_bytes;
-  if (std::memcmp(whole.data() + end, digest.data(), digest_bytes) != 0) {
-    damaged("its digest does not match; bytes were changed after it was written");
+  const bool secret = place == Place::secret_memory;
+  Hashing bytes(from, first, secret);
+  std::vector<std::byte> text(prefix.header_bytes);
+  bytes.pass(first.size() + text.size(), text.data());
+  Pass pass;
+  std::exception_ptr fault;  // of the header: told after what the digest tells
+  try {
+    pass.container = read_header(text, prefix, pass.offsets);
+  } catch (const DamagedFileError&) {
+    fault = std::current_exception();
   }
-  std::vector<std::size_t> offsets;
-  Container container = read_header(whole.subspan(prefix_bytes, prefix.header_bytes), prefix, offsets);
-  std::size_t written = prefix_bytes + prefix.header_bytes;  // up to here bytes have a meaning
-  offsets.push_back(end);
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    if (!all_zero(whole.subspan(written, offsets[i] - written))) damaged("the padding is not zero");
-    if (i == container.arrays.size()) break;
-    Array& array = container.arrays[i];
-    array.data = whole.subspan(offsets[i], array.bytes());
-    written = offsets[i] + array.data.size();
+  bool padded = true;
+  const auto padding = [&](std::size_t to) {
+    bytes.pass(to, nullptr, [&](std::span<const std::byte> zeros) { padded = padded && all_zero(zeros); });
+  };
+  for (std::size_t i = 0; i < pass.container.arrays.size() && !fault; ++i) {
+    padding(pass.offsets[i]);
+    Array& array = pass.container.arrays[i];
+    const std::size_t size = array.bytes();
+    if (place == Place::nowhere) {
+      Sha256 own;
+      bytes.pass(pass.offsets[i] + size, nullptr, [&](std::span<const std::byte> piece) {
+        if (digests) own.update(piece);
+      });
+      if (digests) pass.digests.push_back(own.finish());
+    } else {
+      const std::shared_ptr<std::byte> storage = allocate(size, secret);
+      bytes.pass(pass.offsets[i] + size, storage.get());
+      array.data = {storage.get(), size}, array.owner = storage;
+    }
   }
-  return container;
+  fault ? bytes.pass(end) : padding(end);
+  if (!bytes.ends()) damaged("its digest does not match; bytes were changed after it was written");
+  if (fault) std::rethrow_exception(fault);
+  if (!padded) damaged("the padding is not zero");
+  return pass;
 }
 
 std::shared_ptr<std::byte> allocate(std::size_t bytes, bool secret) {
@@ -248,13 +346,21 @@ std::shared_ptr<std::byte> allocate(std::size_t bytes, bool secret) {
     void* const memory = allocate_secret(bytes);
     return {static_cast<std::byte*>(memory), [bytes](std::byte* owned) { free_secret(owned, bytes); }};
   }
-  static constexpr std::size_t huge = std::size_t{1} << 21;
-  const std::size_t unit = bytes >= 4 * huge ? huge : alignment;
-  const std::size_t room = checked_mul(std::max<std::size_t>(1, checked_add(bytes, unit - 1) / unit), unit);
-  void* memory = std::aligned_alloc(unit, room);
-  if (memory == nullptr) throw OutOfMemoryError("no memory for a file of " + std::to_string(bytes) + " bytes");
-  if (unit == huge) ::madvise(memory, room, MADV_HUGEPAGE);  // a hint; fewer page faults
-  return {static_cast<std::byte*>(memory), [](std::byte* owned) { std::free(owned); }};
+  const auto found = [&](void* memory) {
+    if (memory == nullptr || memory == MAP_FAILED)
+      throw OutOfMemoryError("no memory for an array of " + std::to_string(bytes) + " bytes");
+    return static_cast<std::byte*>(memory);
+  };
+  static constexpr std::size_t large = std::size_t{1} << 20, huge = std::size_t{1} << 23;
+  if (bytes < large) {
+    std::byte* const memory = found(std::aligned_alloc(alignment, std::max(alignment, aligned(bytes))));
+    return {memory, [](std::byte* owned) { std::free(owned); }};
+  }
+  // Pages of its own, which the system has back as soon as it goes: a heap may keep and not reuse what was aligned.
+  constexpr int rights = PROT_READ | PROT_WRITE, kind = MAP_PRIVATE | MAP_ANONYMOUS;
+  std::byte* const memory = found(::mmap(nullptr, bytes, rights, kind, -1, 0));
+  if (bytes >= huge) ::madvise(memory, bytes, MADV_HUGEPAGE);  // a hint; fewer page faults
+  return {memory, [bytes](std::byte* owned) { ::munmap(owned, bytes); }};
 }
 
 }  // namespace layout
@@ -289,18 +395,35 @@ std::vector<std::byte> to_bytes(const Container& container) {
   }
 }
 
-Container from_bytes(std::span<const std::byte> bytes, bool copy, std::size_t most_bytes) {
-  const auto prefix = layout::read_prefix(bytes.first(std::min(bytes.size(), layout::prefix_bytes)), bytes.size());
-  layout::require_within(prefix, most_bytes);
-  std::shared_ptr<std::byte> storage;
-  if (copy || reinterpret_cast<std::uintptr_t>(bytes.data()) % 8 != 0) {
-    storage = layout::allocate(bytes.size(), false);
-    std::memcpy(storage.get(), bytes.data(), bytes.size());
-    bytes = {storage.get(), bytes.size()};
+namespace {
+
+class Memory final : public layout::Stream {
+ public:
+  explicit Memory(std::span<const std::byte> rest) : rest_(rest) {}
+  std::span<const std::byte> next(std::span<std::byte> room) override {
+    const auto bytes = rest_.first(room.size());
+    rest_ = rest_.subspan(room.size());
+    return bytes;
   }
-  Container container = layout::read_whole(bytes, prefix, sha256(bytes.first(bytes.size() - layout::digest_bytes)));
-  container.storage = std::move(storage);
-  return container;
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+}  // namespace
+
+Container from_bytes(std::span<const std::byte> bytes, bool copy, std::size_t most_bytes) {
+  const auto first = bytes.first(std::min(bytes.size(), layout::prefix_bytes));
+  const auto prefix = layout::read_prefix(first, bytes.size());
+  layout::require_within(prefix, most_bytes);
+  const bool in_place = !copy && reinterpret_cast<std::uintptr_t>(bytes.data()) % 8 == 0;
+  Memory rest(bytes.subspan(first.size()));
+  layout::Pass pass = layout::read(rest, prefix, first, in_place ? layout::Place::nowhere : layout::Place::memory);
+  for (std::size_t i = 0; in_place && i < pass.offsets.size(); ++i) {
+    Array& array = pass.container.arrays[i];
+    array.data = bytes.subspan(pass.offsets[i], array.bytes());
+  }
+  return std::move(pass.container);
 }
 
 }  // namespace heliograph::io

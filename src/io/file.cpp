@@ -40,7 +40,7 @@ class File {
 };
 
 /// A file open for reading, with its size.
-struct Input {
+struct Input final : layout::Stream {
   explicit Input(const std::string& path) : path(path), file(open(path)) {
     struct stat status;
     if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
@@ -60,14 +60,30 @@ struct Input {
     }
   }
 
+  /// The same from `offset` on, wherever the next bytes are.
+  void read_at(std::size_t offset, std::span<std::byte> out) const {
+    while (!out.empty()) {
+      const ssize_t got = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail("read", path, errno);
+      if (got == 0) throw DamagedFileError("it was cut short after it was loaded");
+      out = out.subspan(static_cast<std::size_t>(got)), offset += static_cast<std::size_t>(got);
+    }
+  }
+
+  std::span<const std::byte> next(std::span<std::byte> room) override {
+    read(room);
+    return room;
+  }
+
   layout::Prefix read_prefix(std::span<std::byte, layout::prefix_bytes> out) {
     const auto first = out.first(std::min(size, layout::prefix_bytes));
     read(first);
     return layout::read_prefix(first, size);
   }
 
-  const std::string& path;
-  File file;
+  const std::string path;
+  const File file;
   std::size_t size = 0;
 
  private:
@@ -219,6 +235,20 @@ class Temporary {
   File file_;
 };
 
+/// An array's bytes, which must be those that `digest` is of.
+Held read_again(const Input& from, const std::string& name, std::size_t offset, std::size_t bytes, const Digest& digest) {
+  const std::shared_ptr<std::byte> memory = layout::allocate(bytes, false);
+  const std::span<std::byte> all(memory.get(), bytes);
+  Sha256 hash;
+  for (std::size_t here = 0; here < bytes; here += layout::chunk_bytes) {
+    const auto chunk = all.subspan(here, std::min(layout::chunk_bytes, bytes - here));
+    from.read_at(offset + here, chunk);
+    hash.update(chunk);
+  }
+  if (hash.finish() != digest) throw DamagedFileError("array '" + name + "' was changed after the file was loaded");
+  return {all, memory};
+}
+
 }  // namespace
 
 void save(const std::string& path, const Container& container, bool secret) {
@@ -228,29 +258,26 @@ void save(const std::string& path, const Container& container, bool secret) {
   temporary.move_to_target(secret);
 }
 
-Container load(const std::string& path, bool secret, std::size_t most_bytes) {
+Container load(const std::string& path, const Reading& how) {
   // Read, not mapped: a file cut short or changed by another process is then an error, not a signal or a surprise.
   return naming(path, [&] {
-    Input input(path);
+    const auto input = std::make_shared<Input>(path);
     std::array<std::byte, layout::prefix_bytes> first{};
-    const layout::Prefix prefix = input.read_prefix(first);
-    layout::require_within(prefix, most_bytes);
-    const std::shared_ptr<std::byte> storage = layout::allocate(prefix.total_bytes, secret);
-    const std::span<std::byte> whole(storage.get(), prefix.total_bytes);
-    std::copy(first.begin(), first.end(), whole.begin());
-    Sha256 hash;
-    hash.update(first);
-    const std::size_t end = whole.size() - layout::digest_bytes;
-    for (std::size_t here = first.size(); here < end;) {
-      const auto chunk = whole.subspan(here, std::min(layout::chunk_bytes, end - here));
-      input.read(chunk);
-      hash.update(chunk);
-      here += chunk.size();
+    const layout::Prefix prefix = input->read_prefix(first);
+    layout::require_within(prefix, how.most_bytes);
+    const bool stays = layout::array_bytes(prefix) > how.most_held;
+    const layout::Place place = stays        ? layout::Place::nowhere
+                                : how.secret ? layout::Place::secret_memory
+                                             : layout::Place::memory;
+    layout::Pass pass = layout::read(*input, prefix, first, place, stays);
+    for (std::size_t i = 0; stays && i < pass.offsets.size(); ++i) {
+      Array& array = pass.container.arrays[i];
+      array.elsewhere = [input, name = array.name, bytes = array.bytes(), offset = pass.offsets[i],
+                         digest = pass.digests[i]] {
+        return naming(input->path, [&] { return read_again(*input, name, offset, bytes, digest); });
+      };
     }
-    input.read(whole.subspan(end));
-    Container container = layout::read_whole(whole, prefix, hash.finish());
-    container.storage = storage;
-    return container;
+    return std::move(pass.container);
   });
 }
 

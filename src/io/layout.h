@@ -41,10 +41,12 @@ void emit(const Container& container, const Plan& plan, Sink sink) {
   };
   put(plan.head);
   for (std::size_t i = 0; i < container.arrays.size(); ++i) {
-    const auto data = container.arrays[i].data;
+    const Held held = container.arrays[i].read();
+    const std::size_t bytes = container.arrays[i].bytes();
+    require<InternalError>(held.bytes.size() == bytes, "an array's bytes do not fit its shape");
     const std::size_t end = i + 1 < plan.offsets.size() ? plan.offsets[i + 1] : plan.total - digest_bytes;
-    put(data);
-    put(std::span(zeros).first(end - plan.offsets[i] - data.size()));
+    put(held.bytes);
+    put(std::span(zeros).first(end - plan.offsets[i] - bytes));
   }
   const Digest digest = hash.finish();
   sink(std::as_bytes(std::span(digest)));
@@ -56,15 +58,32 @@ struct Prefix {
 };
 /// Checks the first bytes of a file of `size` bytes: `first` holds min(size, prefix_bytes) of them.
 Prefix read_prefix(std::span<const std::byte> first, std::size_t size);
-/// Throws LimitError where the arrays take more than `most_bytes`.
+/// Bytes between header and digest.
+std::size_t array_bytes(const Prefix& prefix);
+/// Throws LimitError where they are more than `most_bytes`.
 void require_within(const Prefix& prefix, std::size_t most_bytes);
 
 /// Checks the header against itself and the lengths; the arrays get no data. `text`: the header's bytes.
 Container read_header(std::span<const std::byte> text, const Prefix& prefix, std::vector<std::size_t>& offsets);
 
-/// Checks a whole container but for its prefix and gives the arrays their data, which lies in `whole`.
-/// `digest`: what SHA-256 of all before the last 32 bytes has given.
-Container read_whole(std::span<const std::byte> whole, const Prefix& prefix, const Digest& digest);
+/// The bytes after the prefix, in their order.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  /// The next ones, as many as `room` has: in it, or where they lie already.
+  virtual std::span<const std::byte> next(std::span<std::byte> room) = 0;
+};
+
+/// Where arrays' bytes go.
+enum class Place { memory, secret_memory, nowhere };
+
+struct Pass {
+  Container container;
+  std::vector<std::size_t> offsets;  // of the arrays
+  std::vector<Digest> digests;       // of the arrays' own bytes, where they were wanted
+};
+/// Reads and checks all that follows the prefix, whose bytes are `first`. Nothing comes back before the digest was compared.
+Pass read(Stream& from, const Prefix& prefix, std::span<const std::byte> first, Place place, bool digests = false);
 
 /// Memory aligned to 64 bytes, not initialised; base/secret.h's where it is for a secret. OutOfMemoryError.
 std::shared_ptr<std::byte> allocate(std::size_t bytes, bool secret);

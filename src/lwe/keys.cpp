@@ -98,25 +98,25 @@ EvaluationKeys make_evaluation_keys(const Parameters& p, const SecretKey& secret
   return keys;
 }
 
-std::vector<u64> expand_bootstrap_key(const Parameters& p, const EvaluationKeys& keys) {
+std::vector<u64> expand_bootstrap_key(const Parameters& p, const Key256& seed, std::span<const u64> bodies) {
   const device::BootstrapShape& b = p.bootstrap;
   const std::size_t n = b.degree;
   std::vector<u64> words(b.words());
   parallel_for(bootstrap_rows(b), words.size(), [&](std::size_t row) {
     const std::span<u64> out = std::span(words).subspan(row * (b.k + 1) * n, (b.k + 1) * n);
-    for (std::size_t c = 0; c < b.k; ++c) fill_bootstrap_mask(keys.seed, row, c, out.subspan(c * n, n));
-    std::copy_n(keys.bootstrap.data() + row * n, n, out.data() + b.k * n);
+    for (std::size_t c = 0; c < b.k; ++c) fill_bootstrap_mask(seed, row, c, out.subspan(c * n, n));
+    std::copy_n(bodies.data() + row * n, n, out.data() + b.k * n);
   });
   return words;
 }
 
-std::vector<u32> expand_switch_key(const Parameters& p, const EvaluationKeys& keys) {
+std::vector<u32> expand_switch_key(const Parameters& p, const Key256& seed, std::span<const u32> bodies) {
   const device::KeySwitchShape& s = p.key_switch;
   std::vector<u32> words(s.words());
   parallel_for(s.from * s.gadget.length, words.size(), [&](std::size_t row) {
     u32* const out = words.data() + row * (s.to + 1);
-    fill_switch_mask(keys.seed, row, {out, s.to});
-    out[s.to] = keys.key_switch[row];
+    fill_switch_mask(seed, row, {out, s.to});
+    out[s.to] = bodies[row];
   });
   return words;
 }

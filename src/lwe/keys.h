@@ -39,9 +39,9 @@ struct EvaluationKeys {
 /// `seed` is public, `secret_seed` is not and makes the errors. Takes seconds for the larger sets; `progress` may stop it.
 EvaluationKeys make_evaluation_keys(const Parameters& parameters, const SecretKey& secret, const Key256& seed,
                                     const Key256& secret_seed, const std::function<void(double)>& progress = {});
-/// The whole words of device::BootstrapShape and device::KeySwitchShape.
-std::vector<u64> expand_bootstrap_key(const Parameters& parameters, const EvaluationKeys& keys);
-std::vector<u32> expand_switch_key(const Parameters& parameters, const EvaluationKeys& keys);
+/// The whole words of device::BootstrapShape and device::KeySwitchShape, from the masks' seed and the bodies.
+std::vector<u64> expand_bootstrap_key(const Parameters& parameters, const Key256& seed, std::span<const u64> bodies);
+std::vector<u32> expand_switch_key(const Parameters& parameters, const Key256& seed, std::span<const u32> bodies);
 
 /// Encrypts `messages` (torus words) under the wide key: ciphertexts of lwe_words(k * N) words one after another into `out`,
 /// padding 0. Ciphertext i has the masks and errors of item first_item + i.

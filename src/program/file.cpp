@@ -1,6 +1,7 @@
 #include "program/file.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <typeindex>
 
@@ -378,11 +379,7 @@ View row_of(const Buffer& memory) {
 }  // namespace
 
 void write(const Program::Parts& parts, const std::vector<const Session*>& sessions, io::Container& to) {
-  struct Arrays {
-    std::vector<u64> calls;
-    std::vector<std::vector<std::byte>> words;
-  };
-  const auto arrays = std::make_shared<Arrays>();
+  std::vector<io::Array> constants;
   const std::vector<const Session*> user = users(parts);
   Writer w;
   w(parts.places.size());
@@ -396,8 +393,13 @@ void write(const Program::Parts& parts, const std::vector<const Session*>& sessi
     w(place.shape), w(place.primes), w(holds);
     if (!holds) continue;
     w(session_number(sessions, user[p]));
-    arrays->words.emplace_back(place.memory->bytes());
-    user[p]->download(row_of(place.memory), arrays->words.back());
+    const std::size_t bytes = place.memory->bytes();
+    constants.push_back(io::Array::made("constant" + std::to_string(constants.size()), "u8", {bytes},
+                                        [session = user[p], memory = place.memory, bytes] {
+                                          auto words = session->host_array<std::byte>(bytes, "saving a program");
+                                          session->download(row_of(memory), words);
+                                          return io::Held::of(std::move(words));
+                                        }));
   }
   w(parts.steps.size());
   for (const Step& step : parts.steps) {
@@ -411,16 +413,11 @@ void write(const Program::Parts& parts, const std::vector<const Session*>& sessi
     View view = shown.view;
     w(shown.place), w(view);
   }
-  arrays->calls = w.words();
   io::Json kernels = io::Json::array();
   for (const char* const name : device::kernel_names()) kernels.push_back(name);
   to.header["kernels"] = std::move(kernels);
-  to.arrays.push_back(io::Array::of<u64>("calls", {arrays->calls.size()}, arrays->calls));
-  for (std::size_t i = 0; i < arrays->words.size(); ++i) {
-    const auto& words = arrays->words[i];
-    to.arrays.push_back({"constant" + std::to_string(i), "u8", {words.size()}, words});
-  }
-  to.storage = arrays;
+  to.arrays.push_back(io::Array::holding<u64>("calls", {w.words().size()}, io::Held::of(w.words())));
+  std::move(constants.begin(), constants.end(), std::back_inserter(to.arrays));
 }
 
 namespace {
@@ -428,10 +425,10 @@ namespace {
 /// Reads one program.
 class Loading {
  public:
-  Loading(const io::Container& from, const std::vector<const Session*>& sessions, std::size_t sources)
-      : from_(from), sessions_(sessions), sources_(sources), r_(calls_of(from)) {
+  Loading(io::Container& from, const std::vector<const Session*>& sessions, std::size_t sources)
+      : from_(from), sessions_(sessions), sources_(sources), r_(calls_of(from_)) {
     const std::vector<const char*> names = device::kernel_names();
-    for (const io::Json& name : from.header.array_at("kernels", 256)) {
+    for (const io::Json& name : from_.header.array_at("kernels", 256)) {
       const auto found = std::find_if(names.begin(), names.end(),
                                       [&](const char* own) { return name.as_string("a kernel's name", 64) == own; });
       if (found == names.end()) throw VersionError("a saved program uses a kernel that this version does not have");
@@ -485,7 +482,7 @@ class Loading {
       r_.require(words && words->dtype == "u8" && words->shape.size() == 1 && words->bytes() % 4 == 0, "a constant");
       const bool whole = device::is_dense(p.shape) && p.shape.bytes() == words->bytes() && p.shape.n > 0;
       p.memory = whole ? session.allocate(p.shape, p.primes) : session.allocate(words->bytes());
-      session.upload(words->data, row_of(p.memory));
+      session.upload(from_.take(words->name, "u8", words->shape).bytes, row_of(p.memory));
       p.origin = p.memory;
       held = {0, static_cast<__int128>(words->bytes())};
     } else if (p.kind == Place::Kind::constant) {
@@ -624,7 +621,7 @@ class Loading {
     device::give_scratch(step.call, {});
   }
 
-  const io::Container& from_;
+  io::Container& from_;
   const std::vector<const Session*>& sessions_;
   const std::size_t sources_;
   Reader r_;
@@ -643,7 +640,7 @@ class Loading {
 
 }  // namespace
 
-Program::Parts read(const io::Container& from, const std::vector<const Session*>& sessions, std::size_t sources) {
+Program::Parts read(io::Container& from, const std::vector<const Session*>& sessions, std::size_t sources) {
   try {
     return Loading(from, sessions, sources).run();
   } catch (const ParameterError& e) {

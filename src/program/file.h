@@ -12,7 +12,7 @@ void write(const Program::Parts& parts, const std::vector<const Session*>& sessi
 
 /// What `write` wrote, for the same list of sessions, perhaps on another device: constants are prepared and words uploaded. All
 /// that is read is checked, as if it came from an enemy: a program can name no memory but its own, its inputs, and `sources` sets
-/// of keys. Throws DamagedFileError, OutOfMemoryError.
-Program::Parts read(const io::Container& from, const std::vector<const Session*>& sessions, std::size_t sources);
+/// of keys. What was uploaded leaves `from`. Throws DamagedFileError, OutOfMemoryError.
+Program::Parts read(io::Container& from, const std::vector<const Session*>& sessions, std::size_t sources);
 
 }  // namespace heliograph::program

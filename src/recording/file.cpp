@@ -303,7 +303,7 @@ RecordedProgram::Noted RecordedProgram::from_bytes(std::span<const std::byte> by
 }
 RecordedProgram::Noted RecordedProgram::load(const std::string& path) { return State::read(ring::load(path)); }
 
-RecordedProgram::Noted RecordedProgram::State::read(const io::Container& file) {
+RecordedProgram::Noted RecordedProgram::State::read(io::Container file) {
   using recording::require_saved;
   if (file.type != recording::kType) throw FormatError("this file holds an object of kind " + file.type + ", not a program");
   const io::Json& h = file.header;

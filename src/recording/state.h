@@ -21,7 +21,7 @@ class RecordedProgram::State {
   bool require_fit(const std::vector<Operand>& operands) const;
   /// As to_bytes and from_bytes.
   io::Container describe(const std::string& note) const;
-  static Noted read(const io::Container& file);
+  static Noted read(io::Container file);
 };
 
 }  // namespace heliograph

@@ -11,19 +11,6 @@ namespace heliograph::ring {
 /// For whom a tensor's words are read: every process, or the key holder alone, which then writes them.
 enum class Words : unsigned char { everywhere, at_key_holder };
 
-/// A container and the words it shows, alive until it is written.
-struct Payload {
-  io::Container container;
-  std::vector<std::shared_ptr<const void>> pieces;
-
-  /// An array of words that the payload keeps.
-  template <class Vector>
-  void add(const std::string& name, const char* dtype, std::vector<std::size_t> shape, std::shared_ptr<const Vector> words) {
-    container.arrays.push_back({name, dtype, std::move(shape), std::as_bytes(std::span(*words))});
-    pieces.push_back(std::move(words));
-  }
-};
-
 /// "heliograph.SCHEME.KIND" taken apart; both empty where a file's type is no such name.
 struct FileType {
   std::string scheme, kind;

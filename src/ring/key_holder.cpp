@@ -1,5 +1,6 @@
 #include "ring/key_holder.h"
 
+#include <exception>
 #include <mutex>
 #include <set>
 
@@ -28,23 +29,45 @@ std::string broadcast_text(const std::function<std::string()>& make) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-}  // namespace
+constexpr std::size_t kAny = ~std::size_t{0};
 
-io::Container load(const std::string& path, std::size_t most_bytes) {
-  if (!mesh::over_ranks()) return io::load(path, false, most_bytes);
-  return io::from_bytes(broadcast_by_own([&] { return io::to_bytes(io::load(path, false, most_bytes)); }));
+/// What a container is, without its arrays' bytes.
+io::Json summary(const io::Container& k) {
+  io::Json arrays = io::Json::array();
+  for (const io::Array& a : k.arrays) {
+    arrays.push_back(io::Json::object(
+        {{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
+  }
+  return io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}, {"arrays", arrays}});
 }
 
-io::Container load_secret(const std::string& path) {
-  if (!mesh::over_ranks()) return io::load(path, true);
+}  // namespace
+
+io::Container load(const std::string& path, io::Reading how) {
+  if (!mesh::over_ranks()) return io::load(path, how);
+  how.most_bytes = std::min(how.most_bytes, how.most_held);
   io::Container whole;
-  const Bytes open = broadcast_by_own([&] {
-    whole = io::load(path, true);
-    io::Container k;
-    k.type = whole.type, k.header = whole.header;
-    return io::to_bytes(k);
-  });
-  return mesh::default_device().key_holder() != nullptr ? whole : io::from_bytes(open);
+  const io::Json said = io::Json::parse(broadcast_text([&] {
+    whole = io::load(path, how);
+    io::Json all = summary(whole);
+    all["version"] = whole.version;
+    return all.dump();
+  }));
+  const bool is_holder = mesh::default_device().key_holder() != nullptr;
+  if (!is_holder) {
+    whole.type = said.string_at("type", kAny), whole.header = said.object_at("header");
+    whole.version = static_cast<std::uint32_t>(said.unsigned_at("version")),
+    whole.file_bytes = said.unsigned_at("file_bytes");
+  }
+  const io::Json::Array& arrays = said.array_at("arrays", kAny);
+  for (std::size_t i = 0; i < arrays.size() && !how.secret; ++i) {
+    Bytes sent = broadcast_by_own([&] { return Bytes(whole.arrays[i].data.begin(), whole.arrays[i].data.end()); });
+    if (is_holder) continue;
+    const io::Held held = io::Held::of(std::move(sent));
+    whole.arrays.push_back({arrays[i].string_at("name", kAny), arrays[i].string_at("dtype", kAny),
+                            arrays[i].unsigned_array_at("shape", kAny), held.bytes, held.owner});
+  }
+  return whole;
 }
 
 io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_bytes) {
@@ -53,21 +76,36 @@ io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_byte
 }
 
 void save(device::Device& device, const std::string& path, const io::Container& container, bool secret) {
-  broadcast(device, std::span<std::byte>(), [&] { io::save(path, container, secret); });
+  require_own_process();
+  if (is_whole(device)) return io::save(path, container, secret);
+  // What lies on the device all processes read together, in order, also where the key holder could not write.
+  std::size_t read = 0;
+  std::exception_ptr fault;
+  if (device.key_holder() != nullptr) {
+    io::Container counted = container;
+    for (io::Array& array : counted.arrays) {
+      if (array.elsewhere) array.elsewhere = [&read, from = array.elsewhere] { return ++read, from(); };
+    }
+    try {
+      io::save(path, counted, secret);
+    } catch (...) {
+      fault = std::current_exception();
+    }
+  }
+  for (const io::Array& array : container.arrays) {
+    if (!array.elsewhere) continue;
+    if (read > 0)
+      --read;
+    else
+      array.elsewhere();
+  }
+  broadcast(device, std::span<std::byte>(), [&] {
+    if (fault) std::rethrow_exception(fault);
+  });
 }
 
 std::string inspect(const std::string& path) {
-  return broadcast_text([&] {
-    const io::Container k = io::peek(path);
-    io::Json j = io::Json::object({{"type", k.type}, {"header", k.header}, {"file_bytes", k.file_bytes}});
-    io::Json arrays = io::Json::array();
-    for (const io::Array& a : k.arrays) {
-      arrays.push_back(io::Json::object(
-          {{"name", a.name}, {"dtype", a.dtype}, {"shape", io::Json::array_of(a.shape)}, {"bytes", a.bytes()}}));
-    }
-    j["arrays"] = arrays;
-    return j.dump();
-  });
+  return broadcast_text([&] { return summary(io::peek(path)).dump(); });
 }
 
 std::string file_type(const std::string& path) {

@@ -52,13 +52,12 @@ T broadcast(device::Device& device, const std::function<T()>& compute) {
 
 // Files and bytes of the process's own device, which is not opened for them where this process is alone.
 
-/// io::load of a file that the key holder reads; the others receive its bytes.
-io::Container load(const std::string& path, std::size_t most_bytes = io::kAnyBytes);
-/// The same for a secret key: the others receive the header alone, no arrays.
-io::Container load_secret(const std::string& path);
+/// io::load of a file that the key holder reads; the others receive its arrays one after another, of a secret key the header
+/// alone. Over several processes none stay in the file: LimitError where they would.
+io::Container load(const std::string& path, io::Reading how = {});
 /// io::from_bytes without a copy. Throws MismatchError where the processes do not have the same bytes.
 io::Container from_bytes(std::span<const std::byte> bytes, std::size_t most_bytes = io::kAnyBytes);
-/// io::save by the key holder of `device`; elsewhere the arrays' data is not looked at.
+/// io::save by the key holder of `device`; elsewhere the arrays' data is not looked at. Every process reads what is elsewhere.
 void save(device::Device& device, const std::string& path, const io::Container& container, bool secret = false);
 /// A JSON text of a file's header, and the type in it; its arrays are not read.
 std::string inspect(const std::string& path);

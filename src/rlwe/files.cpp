@@ -12,13 +12,13 @@ namespace heliograph::rlwe {
 namespace {
 
 template <class T>
-void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t n) {
-  const std::span<const T> words = a.values<T>();
+void check_words(const std::string& name, const io::Held& held, const std::vector<u64>& moduli, std::size_t n) {
+  const std::span<const T> words = held.values<T>();
   for (std::size_t i = 0; i < words.size(); i += n) {
     const u64 q = moduli[i / n % moduli.size()];
     T largest = 0;
     for (std::size_t k = 0; k < n; ++k) largest = std::max(largest, words[i + k]);
-    if (largest >= q) throw DamagedFileError("array " + a.name + " holds a residue above its modulus");
+    if (largest >= q) throw DamagedFileError("array " + name + " holds a residue above its modulus");
   }
 }
 
@@ -26,30 +26,32 @@ void check_words(const io::Array& a, const std::vector<u64>& moduli, std::size_t
 
 const char* dtype_of(Word word) { return word == Word::w64 ? "u64" : "u32"; }
 
-void add(ring::Payload& to, const std::string& name, const RnsTensor& t, ring::Words words) {
+void add(io::Container& to, const std::string& name, const RnsTensor& t, Domain domain, ring::Words words) {
   std::vector<std::size_t> shape = t.shape();
   shape.insert(shape.end(), {t.components(), t.primes().size(), t.view().n});
-  const auto read = words == ring::Words::everywhere ? ring::download : gather;
-  to.add(name, dtype_of(t.view().word), std::move(shape), std::make_shared<const std::vector<std::byte>>(read(t)));
+  to.arrays.push_back(io::Array::made(name, dtype_of(t.view().word), std::move(shape), [t, domain, words] {
+    const RnsTensor written = ring::to_domain(t, domain);
+    return io::Held::of(words == ring::Words::everywhere ? ring::download(written) : gather(written));
+  }));
 }
 
-std::span<const std::byte> read_words(const io::Container& from, const std::string& name, const Context& c,
-                                      const Shape& shape, std::size_t components, const PrimeList& primes) {
+io::Held take_words(io::Container& from, const std::string& name, const Context& c, const Shape& shape,
+                    std::size_t components, const PrimeList& primes) {
   const Word word = c.parameters().word;
   const std::size_t n = c.parameters().n;
   std::vector<std::size_t> expected = shape;
   expected.insert(expected.end(), {components, primes.size(), n});
-  const io::Array& a = from.array(name, dtype_of(word), expected);
+  io::Held held = from.take(name, dtype_of(word), expected);
   const std::vector<u64> moduli = c.moduli(primes);
-  word == Word::w64 ? check_words<u64>(a, moduli, n) : check_words<math::u32>(a, moduli, n);
-  return a.data;
+  word == Word::w64 ? check_words<u64>(name, held, moduli, n) : check_words<math::u32>(name, held, moduli, n);
+  return held;
 }
 
-RnsTensor read_tensor(const io::Container& from, const std::string& name, const Context& c, const Shape& shape,
+RnsTensor take_tensor(io::Container& from, const std::string& name, const Context& c, const Shape& shape,
                       std::size_t components, const PrimeList& primes, Domain domain) {
-  const std::span<const std::byte> words = read_words(from, name, c, shape, components, primes);
+  const io::Held words = take_words(from, name, c, shape, components, primes);
   RnsTensor t(c.engine(), shape, components, primes, domain);
-  ring::upload(t, words);
+  ring::upload(t, words.bytes);
   return t;
 }
 

@@ -12,14 +12,16 @@ namespace heliograph::rlwe {
 /// "u64" or "u32": how a container calls words.
 const char* dtype_of(Word word);
 
-/// An array of a tensor's residues; waits.
-void add(ring::Payload& to, const std::string& name, const RnsTensor& t, ring::Words words = ring::Words::everywhere);
+/// An array of a tensor's residues in a domain, downloaded as it is written.
+void add(io::Container& to, const std::string& name, const RnsTensor& t, Domain domain,
+         ring::Words words = ring::Words::everywhere);
 
-/// The array of a tensor's words. DamagedFileError for another shape and for residues at or above their modulus.
-std::span<const std::byte> read_words(const io::Container& from, const std::string& name, const Context& c,
-                                      const Shape& shape, std::size_t components, const PrimeList& primes);
+/// The words of a tensor, which the container forgets. DamagedFileError for another shape and for residues at or above their
+/// modulus.
+io::Held take_words(io::Container& from, const std::string& name, const Context& c, const Shape& shape,
+                    std::size_t components, const PrimeList& primes);
 /// The same on the device.
-RnsTensor read_tensor(const io::Container& from, const std::string& name, const Context& c, const Shape& shape,
+RnsTensor take_tensor(io::Container& from, const std::string& name, const Context& c, const Shape& shape,
                       std::size_t components, const PrimeList& primes, Domain domain);
 
 /// A tensor of words that are elsewhere, for what a saved program makes: of that view, which is one of ciphertexts. DamagedFileError.

@@ -69,13 +69,14 @@ SwitchKey broadcast_key(const std::shared_ptr<Context>& context, const std::func
   device::Device& device = context->engine()->device();
   if (ring::is_whole(device)) return make();
   Key256 seed{};
-  SwitchKey::Bytes bodies;
+  std::vector<std::byte> bodies;
   ring::broadcast(device, bodies, [&] {
     const SwitchKey key = make();
-    seed = key.seed(), bodies = *key.bodies();
+    const io::Held held = key.bodies();
+    seed = key.seed(), bodies.assign(held.bytes.begin(), held.bytes.end());
   });
   ring::broadcast(device, std::span(&seed, 1), [] {});
-  return SwitchKey(*context, seed, std::move(bodies));
+  return SwitchKey(*context, seed, io::Held::of(std::move(bodies)));
 }
 
 }  // namespace heliograph::rlwe

@@ -121,6 +121,19 @@ SecretKey::SecretKey(std::shared_ptr<Context> context, SecretVector<signed char>
   transformed_ = kept_polynomial(*context_, coefficients_, context_->key_primes());
 }
 
+std::shared_ptr<const void> KeyRoom::take(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t taken = taken_; taken + bytes > bytes_; taken = taken_) {
+    const std::uint64_t seen = residents_.evicted_bytes();
+    if (taken_ == taken && !residents_.make_room(taken + bytes - bytes_, seen)) {
+      throw LimitError("keys in use at once need " + ring::readable_bytes(taken + bytes) +
+                       " of memory; their set was loaded to take " + ring::readable_bytes(bytes_));
+    }
+  }
+  taken_ += bytes;
+  return {this, [room = shared_from_this(), bytes](const void*) { room->taken_ -= bytes; }};
+}
+
 /// The pairs of one key, on the device or not.
 class SwitchKey::Pairs final : public device::Resident {
  public:
@@ -131,13 +144,17 @@ class SwitchKey::Pairs final : public device::Resident {
         digits_(pairs.components() / 2),
         pairs_(std::move(pairs)),
         resident_(true) {}
-  Pairs(const Context& context, const Key256& seed, Bytes bodies)
+  Pairs(const Context& context, const Key256& seed, std::optional<io::Held> bodies, std::function<io::Held()> stored,
+        std::shared_ptr<KeyRoom> room)
       : seed_(seed),
         engine_(context.engine()),
         primes_(context.key_primes()),
         digits_(context.parameters().digits.size()),
-        bodies_(std::make_shared<const Bytes>(std::move(bodies))) {
-    require<InternalError>(2 * bodies_->size() == bytes(), "the bodies of a switch key have the wrong length");
+        stored_(std::move(stored)),
+        room_(std::move(room)),
+        bodies_(std::move(bodies)) {
+    require<InternalError>(!bodies_ || 2 * bodies_->bytes.size() == bytes(),
+                           "the bodies of a switch key have the wrong length");
   }
 
   const Key256& seed() const { return seed_; }
@@ -159,11 +176,12 @@ class SwitchKey::Pairs final : public device::Resident {
     return resident_ && pairs_.view().memory.get() == &memory;
   }
 
-  std::shared_ptr<const Bytes> bodies() {
+  io::Held bodies() {
+    if (stored_) return stored_();
     RnsTensor pairs;
     {
       const std::lock_guard lock(mutex_);
-      if (bodies_) return bodies_;
+      if (bodies_) return *bodies_;
       pairs = pairs_;
     }
     return download(pairs);
@@ -179,12 +197,13 @@ class SwitchKey::Pairs final : public device::Resident {
     if (!lock) return 0;
     const device::Unobserved alone;
     try {
-      if (!bodies_) bodies_ = download(pairs_);
+      if (!bodies_ && !stored_) bodies_ = download(pairs_);
     } catch (const OutOfMemoryError&) {  // the host has no room either: the key stays
       return 0;
     }
     resident_ = false, evicted_ = true;
     pairs_ = RnsTensor();
+    place_ = nullptr;
     return bytes();
   }
 
@@ -200,26 +219,31 @@ class SwitchKey::Pairs final : public device::Resident {
 
   void restore() {
     const device::Unobserved alone;  // it is no result of whoever needs the key
+    const bool counts = room_ && engine_->device().in_host_memory();
+    std::shared_ptr<const void> place = counts ? room_->take(bytes()) : nullptr;
+    const std::shared_ptr<const void> reading = room_ ? room_->take(bytes() / 2) : nullptr;
     RnsTensor pairs(engine_, {}, 2 * digits_, primes_, Domain::ntt);
-    const std::size_t each = bodies_->size() / digits_;
+    const io::Held bodies = bodies_ ? *bodies_ : stored_();
+    const std::size_t each = bodies.bytes.size() / digits_;
     for (std::size_t j = 0; j < digits_; ++j)
-      ring::upload(pairs.with_components(2 * j, 1), std::span(*bodies_).subspan(j * each, each));
+      ring::upload(pairs.with_components(2 * j, 1), bodies.bytes.subspan(j * each, each));
     fill_key_masks(pairs, seed_);
     pairs_ = std::move(pairs);
+    place_ = std::move(place);
     resident_ = true;
-    // What had to leave once may have to again, and then needs no download. What came from a file need not.
-    if (!evicted_) bodies_ = nullptr;
+    // What had to leave once may have to again, and then needs no download. What was read need not.
+    if (!evicted_) bodies_.reset();
   }
 
   /// Allocates nothing on the device: it may have nothing left.
-  std::shared_ptr<const Bytes> download(const RnsTensor& pairs) const {
+  io::Held download(const RnsTensor& pairs) const {
     try {
-      Bytes bodies(bytes() / 2);
+      std::vector<std::byte> bodies(bytes() / 2);
       const std::size_t each = bodies.size() / digits_;
       for (std::size_t j = 0; j < digits_; ++j) {
         engine_->download(pairs.with_components(2 * j, 1).view(), std::span(bodies).subspan(j * each, each));
       }
-      return std::make_shared<const Bytes>(std::move(bodies));
+      return io::Held::of(std::move(bodies));
     } catch (const std::bad_alloc&) {
       throw OutOfMemoryError("no memory for the " + ring::readable_bytes(bytes() / 2) + " of a key on the host");
     }
@@ -229,9 +253,12 @@ class SwitchKey::Pairs final : public device::Resident {
   const std::shared_ptr<ring::Engine> engine_;
   const PrimeList primes_;
   const std::size_t digits_;
+  const std::function<io::Held()> stored_;  // with a room: reads the bodies, which are not kept then
+  const std::shared_ptr<KeyRoom> room_;
   std::mutex mutex_;  // of all below
-  std::shared_ptr<const Bytes> bodies_;
+  std::optional<io::Held> bodies_;
   RnsTensor pairs_;
+  std::shared_ptr<const void> place_;  // of the pairs in the room
   std::atomic<bool> resident_{false};  // whether pairs_ holds them; changed under the mutex
   bool evicted_ = false;
 };
@@ -240,16 +267,23 @@ SwitchKey::SwitchKey(const Key256& seed, RnsTensor pairs) : pairs_(std::make_sha
   pairs_->engine()->device().residents().add(pairs_);
 }
 
-SwitchKey::SwitchKey(const Context& context, const Key256& seed, Bytes bodies)
-    : pairs_(std::make_shared<Pairs>(context, seed, std::move(bodies))) {
+SwitchKey::SwitchKey(const Context& context, const Key256& seed, io::Held bodies)
+    : pairs_(std::make_shared<Pairs>(context, seed, bodies.owned(), nullptr, nullptr)) {
   pairs_->engine()->device().residents().add(pairs_);
+}
+
+SwitchKey::SwitchKey(const Context& context, const Key256& seed, std::function<io::Held()> bodies,
+                     std::shared_ptr<KeyRoom> room)
+    : pairs_(std::make_shared<Pairs>(context, seed, std::nullopt, std::move(bodies), room)) {
+  room->residents().add(pairs_);
+  pairs_->engine()->device().residents().add(pairs_);  // whose clock tells which was used longest ago
 }
 
 const Key256& SwitchKey::seed() const { return pairs_->seed(); }
 RnsTensor SwitchKey::pairs() const { return pairs_->get(); }
 bool SwitchKey::lies_in(const device::Memory& memory) const { return pairs_->lies_in(memory); }
 std::size_t SwitchKey::bytes() const { return pairs_->bytes(); }
-std::shared_ptr<const SwitchKey::Bytes> SwitchKey::bodies() const { return pairs_->bodies(); }
+io::Held SwitchKey::bodies() const { return pairs_->bodies(); }
 
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy) {
   ring::Engine& e = *secret.context()->engine();

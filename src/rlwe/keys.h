@@ -1,9 +1,15 @@
 // Secret, public and evaluation material: different types, so that what a server holds cannot decrypt.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 
+#include "device/residents.h"
+#include "io/container.h"
 #include "ring/entropy.h"
 #include "rlwe/context.h"
 
@@ -39,28 +45,44 @@ class SecretKey {
   RnsTensor transformed_;
 };
 
+/// The host's memory that keys kept in a file may take, all of a set together: those used longest ago leave for others.
+class KeyRoom : public std::enable_shared_from_this<KeyRoom> {
+ public:
+  explicit KeyRoom(std::size_t bytes) : bytes_(bytes) {}
+  /// Taken until what is returned goes. LimitError where keys in use leave too little.
+  std::shared_ptr<const void> take(std::size_t bytes);
+  device::Residents& residents() { return residents_; }
+
+ private:
+  const std::size_t bytes_;
+  std::atomic<std::size_t> taken_{0};
+  std::mutex mutex_;  // while room is made
+  device::Residents residents_;
+};
+
 /// Encryptions of a multiple of another secret, one pair a digit: components 2j (body) and 2j+1 (mask), NTT domain.
 /// A handle; copies are the same key. The pairs leave the device when other work runs out of memory, and come back with the
-/// same bits at their next use: the bodies from the host, the masks from their seed. Safe from several threads.
+/// same bits at their next use: the bodies from the host or a file, the masks from their seed. Safe from several threads.
 class SwitchKey {
  public:
-  using Bytes = std::vector<std::byte>;
-
   /// A key that lies on the device, where nobody else holds `pairs`.
   SwitchKey(const Key256& seed, RnsTensor pairs);
   /// The key again from what bodies() returned. Nothing is on the device until its first use.
-  SwitchKey(const Context& context, const Key256& seed, Bytes bodies);
+  SwitchKey(const Context& context, const Key256& seed, io::Held bodies);
+  /// The same from where they are read at each use, within that room.
+  SwitchKey(const Context& context, const Key256& seed, std::function<io::Held()> bodies, std::shared_ptr<KeyRoom> room);
 
   /// Of the masks.
   const Key256& seed() const;
-  /// Components 2 * digits. They stay on the device as long as this tensor or a copy of it is there. OutOfMemoryError.
+  /// Components 2 * digits. They stay on the device as long as this tensor or a copy of it is there. OutOfMemoryError; of a
+  /// key in a file LimitError, DamagedFileError, FileError.
   RnsTensor pairs() const;
   /// Whether the pairs are on the device, in that memory.
   bool lies_in(const device::Memory& memory) const;
   /// Bytes of the pairs, on the device or not.
   std::size_t bytes() const;
   /// The bodies alone, digit by digit, limb by limb: what a file keeps. May wait.
-  std::shared_ptr<const Bytes> bodies() const;
+  io::Held bodies() const;
 
  private:
   class Pairs;

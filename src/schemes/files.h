@@ -1,7 +1,8 @@
 // Objects of any scheme as files: type, parameters and key id come first (docs/format.md). What follows is the object's own:
-//   ring::Payload describe(const Data&, ring::Words);
-//   Object read(const io::Container&, const Allowed&, As<Object>);
-// for each kind of object that a scheme has.
+//   io::Container describe(const Data&, ring::Words);
+//   Object read(io::Container&&, const Allowed&, As<Object>);
+// for each kind of object that a scheme has. Arrays are described as what makes them, one after another, when they are written,
+// and leave the container as they are read: neither way holds two copies of more than one.
 #pragma once
 
 #include "ring/files.h"

@@ -136,12 +136,12 @@ void CiphertextOf<S>::wait() const {
 
 template <class S>
 Bytes CiphertextOf<S>::to_bytes() const {
-  return io::to_bytes(describe(*this->data_, ring::Words::everywhere).container);
+  return io::to_bytes(describe(*this->data_, ring::Words::everywhere));
 }
 
 template <class S>
 void CiphertextOf<S>::save(const std::string& path) const {
-  ring::save(this->data_->context->session().device(), path, describe(*this->data_, ring::Words::at_key_holder).container);
+  ring::save(this->data_->context->session().device(), path, describe(*this->data_, ring::Words::at_key_holder));
 }
 
 template <class S>
@@ -151,7 +151,7 @@ typename S::Ciphertext CiphertextOf<S>::from_bytes(std::span<const std::byte> by
 
 template <class S>
 typename S::Ciphertext CiphertextOf<S>::load(const std::string& path, const Allowed& allowed) {
-  return read(ring::load(path, allowed.bytes), allowed, schemes::As<typename S::Ciphertext>());
+  return read(ring::load(path, {.most_bytes = allowed.bytes}), allowed, schemes::As<typename S::Ciphertext>());
 }
 
 template <class S, class Data, class Key>
@@ -162,7 +162,7 @@ std::string OpenKeyOf<S, Data, Key>::key_id() const {
 template <class S, class Data, class Key>
 Bytes OpenKeyOf<S, Data, Key>::to_bytes() const {
   ring::require_own_process();
-  const auto written = [&] { return io::to_bytes(describe(*this->data_, ring::Words::everywhere).container); };
+  const auto written = [&] { return io::to_bytes(describe(*this->data_, ring::Words::everywhere)); };
   if constexpr (Data::kAtKeyHolder) {
     Bytes bytes;
     ring::broadcast(this->data_->context->session().device(), bytes, [&] { bytes = written(); });
@@ -177,9 +177,9 @@ void OpenKeyOf<S, Data, Key>::save(const std::string& path) const {
   device::Device& device = this->data_->context->session().device();
   if constexpr (Data::kAtKeyHolder) {
     ring::broadcast(device, std::span<std::byte>(),
-                    [&] { io::save(path, describe(*this->data_, ring::Words::everywhere).container); });
+                    [&] { io::save(path, describe(*this->data_, ring::Words::everywhere)); });
   } else {
-    ring::save(device, path, describe(*this->data_, ring::Words::everywhere).container);
+    ring::save(device, path, describe(*this->data_, ring::Words::everywhere));
   }
 }
 
@@ -189,8 +189,10 @@ Key OpenKeyOf<S, Data, Key>::from_bytes(std::span<const std::byte> bytes) {
 }
 
 template <class S, class Data, class Key>
-Key OpenKeyOf<S, Data, Key>::load(const std::string& path) {
-  return read(ring::load(path), {}, schemes::As<Key>());
+Key OpenKeyOf<S, Data, Key>::load(const std::string& path, std::size_t memory) {
+  io::Reading how{.most_bytes = memory};
+  if constexpr (requires { Data::kHeldPerStored; }) how = {.most_held = memory / Data::kHeldPerStored};
+  return read(ring::load(path, how), {.bytes = memory}, schemes::As<Key>());
 }
 
 template <class S>
@@ -210,15 +212,14 @@ std::string SecretKeyOf<S>::key_id() const {
 
 template <class S>
 void SecretKeyOf<S>::save(const std::string& path) const {
-  ring::save(this->data_->context->session().device(), path, describe(*this->data_, ring::Words::at_key_holder).container,
-             true);
+  ring::save(this->data_->context->session().device(), path, describe(*this->data_, ring::Words::at_key_holder), true);
 }
 
 template <class S>
 Bytes SecretKeyOf<S>::secret_bytes() const {
   require<ParameterError>(!mesh::over_ranks(),
                           "over several processes a secret key is saved to a file, by the one that has it");
-  return io::to_bytes(describe(*this->data_, ring::Words::everywhere).container);
+  return io::to_bytes(describe(*this->data_, ring::Words::everywhere));
 }
 
 template <class S>
@@ -229,7 +230,7 @@ typename S::SecretKey SecretKeyOf<S>::from_secret_bytes(std::span<const std::byt
 
 template <class S>
 typename S::SecretKey SecretKeyOf<S>::load(const std::string& path) {
-  return read(ring::load_secret(path), {}, schemes::As<typename S::SecretKey>());
+  return read(ring::load(path, {.secret = true}), {}, schemes::As<typename S::SecretKey>());
 }
 
 }  // namespace heliograph

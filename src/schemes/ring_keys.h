@@ -31,6 +31,7 @@ struct RingPublicKey {
 template <class C>
 struct RingEvaluationKeys {
   static constexpr bool kAtKeyHolder = false;
+  static constexpr std::size_t kHeldPerStored = 2;  // bytes of memory, of a file's: bodies and masks
 
   std::shared_ptr<C> context;
   rlwe::EvaluationKeys keys;
@@ -111,11 +112,11 @@ const rlwe::SwitchKey& key_of(const Keys& keys, math::u64 galois, std::int64_t s
 
 /// The coefficients are the key holder's: elsewhere there are none.
 template <class C>
-ring::Payload describe(const RingSecretKey<C>& d, ring::Words) {
-  ring::Payload p{.container = start("secret-key", *d.context, rlwe::to_string(d.id()))};
+io::Container describe(const RingSecretKey<C>& d, ring::Words) {
+  io::Container k = start("secret-key", *d.context, rlwe::to_string(d.id()));
   const SecretVector<signed char>& s = d.key.coefficients();
-  p.container.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
-  return p;
+  k.arrays.push_back({"secret", "i8", {s.size()}, std::as_bytes(std::span(s))});
+  return k;
 }
 
 template <class C>
@@ -129,15 +130,15 @@ RingSecretKey<C> read_secret_key(const io::Container& from) {
 
 /// In the key holder, which has the key.
 template <class C>
-ring::Payload describe(const RingPublicKey<C>& d, ring::Words) {
-  ring::Payload p{.container = start("public-key", *d.context, rlwe::to_string(d.id()))};
-  p.container.header["seed"] = io::to_hex(d.key.seed);
-  rlwe::add(p, "body", d.key.pair.with_components(0, 1));
-  return p;
+io::Container describe(const RingPublicKey<C>& d, ring::Words) {
+  io::Container k = start("public-key", *d.context, rlwe::to_string(d.id()));
+  k.header["seed"] = io::to_hex(d.key.seed);
+  rlwe::add(k, "body", d.key.pair.with_components(0, 1), math::Domain::ntt);
+  return k;
 }
 
 template <class C>
-RingPublicKey<C> read_public_key(const io::Container& from) {
+RingPublicKey<C> read_public_key(io::Container& from) {
   const std::shared_ptr<C> c = context_of<C>(from, "public-key");
   from.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "a public key");
   ring::require_arrays(from, 1);
@@ -148,30 +149,32 @@ RingPublicKey<C> read_public_key(const io::Container& from) {
     const device::PrimeList all = c->public_key_primes(), chain = device::PrimeList::range(0, c->spec().chain.size());
     const io::Array* const array = from.find("body");
     const bool short_one = array != nullptr && array->shape.size() == 3 && array->shape[1] == chain.size();
-    const ring::RnsTensor body = rlwe::read_tensor(from, "body", *own, {}, 1, short_one ? chain : all, math::Domain::ntt);
+    const ring::RnsTensor body = rlwe::take_tensor(from, "body", *own, {}, 1, short_one ? chain : all, math::Domain::ntt);
     return rlwe::expand_public_key(own, id, ring::seed_from(from.header.at("seed"), "seed"), body);
   });
   return {c, std::move(key), false};
 }
 
 template <class C>
-ring::Payload describe(const RingEvaluationKeys<C>& d, ring::Words) {
-  ring::Payload p{.container = start("evaluation-keys", *d.context, rlwe::to_string(d.id()))};
+io::Container describe(const RingEvaluationKeys<C>& d, ring::Words) {
+  io::Container k = start("evaluation-keys", *d.context, rlwe::to_string(d.id()));
   const rlwe::RingParameters& r = d.context->rlwe().parameters();
   const auto add = [&](const std::string& name, const rlwe::SwitchKey& key) {
-    p.add(name, rlwe::dtype_of(r.word), {r.digits.size(), d.context->rlwe().key_primes().size(), r.n}, key.bodies());
+    k.arrays.push_back(io::Array::made(name, rlwe::dtype_of(r.word),
+                                       {r.digits.size(), d.context->rlwe().key_primes().size(), r.n},
+                                       [key] { return key.bodies(); }));
   };
   io::Json rotations = io::Json::object();
   for (const auto& [galois, key] : d.keys.rotations) {
     rotations[std::to_string(galois)] = io::to_hex(key.seed());
     add("rotation" + std::to_string(galois), key);
   }
-  p.container.header["rotations"] = rotations;
+  k.header["rotations"] = rotations;
   if (d.keys.relinearization) {
-    p.container.header["relinearization"] = io::to_hex(d.keys.relinearization->seed());
+    k.header["relinearization"] = io::to_hex(d.keys.relinearization->seed());
     add("relinearization", *d.keys.relinearization);
   }
-  return p;
+  return k;
 }
 
 /// An odd number below 2N as text in its one spelling.
@@ -182,8 +185,9 @@ inline math::u64 galois_from(const std::string& text, std::size_t n) {
   return g;
 }
 
+/// Where arrays stayed in the file, the keys take `memory` bytes of the host's at most.
 template <class C>
-RingEvaluationKeys<C> read_evaluation_keys(const io::Container& from) {
+RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memory) {
   RingEvaluationKeys<C> d{.context = context_of<C>(from, "evaluation-keys"), .keys = {}, .vouched = false};
   C& c = *d.context;
   from.header.require_only({"parameters", "parameter_hash", "key", "rotations", "relinearization"}, "evaluation keys");
@@ -193,11 +197,19 @@ RingEvaluationKeys<C> read_evaluation_keys(const io::Container& from) {
   const io::Json* const relinearization = from.header.find("relinearization");
   if (from.arrays.size() != rotations.size() + (relinearization ? 1 : 0))
     throw DamagedFileError("the file has arrays that no key names");
-  c.engine().require_memory(from.arrays.size() * c.switch_key_bytes(), "loading these keys");
-  const auto key = [&](const std::string& name, const io::Json& seed) {
-    const std::span<const std::byte> words =
-        rlwe::read_words(from, name, c.rlwe(), {}, c.spec().digits.size(), c.rlwe().key_primes());
-    return rlwe::SwitchKey(c.rlwe(), ring::seed_from(seed, "a seed"), std::vector<std::byte>(words.begin(), words.end()));
+  c.engine().require_memory(std::min(memory, from.arrays.size() * c.switch_key_bytes()), "loading these keys");
+  const std::size_t least = c.switch_key_bytes() / 2 * 3;  // a key on the device, and what is read of it
+  const auto room = std::make_shared<rlwe::KeyRoom>(memory);
+  const auto key = [&](const std::string& name, const io::Json& text) {
+    const math::Key256 seed = ring::seed_from(text, "a seed");
+    const io::Held words = rlwe::take_words(from, name, c.rlwe(), {}, c.spec().digits.size(), c.rlwe().key_primes());
+    const auto& elsewhere = from.find(name)->elsewhere;
+    if (!elsewhere) return rlwe::SwitchKey(c.rlwe(), seed, words);
+    if (memory < least) {
+      throw LimitError("one of these keys takes " + ring::readable_bytes(least) + " of memory, " +
+                       ring::readable_bytes(memory) + " are allowed");
+    }
+    return rlwe::SwitchKey(c.rlwe(), seed, elsewhere, room);
   };
   for (const auto& [galois, seed] : rotations)
     d.keys.rotations.emplace(galois_from(galois, c.spec().n), key("rotation" + galois, seed));
@@ -213,7 +225,7 @@ using ContextOf = typename decltype(Data::context)::element_type;
 /// A key as its scheme's class has it, whose data is one of the above.
 template <class Key>
 requires requires { typename ContextOf<DataOf<Key>>; }
-Key read(const io::Container& from, const Allowed&, As<Key>) {
+Key read(io::Container&& from, const Allowed& allowed, As<Key>) {
   using Data = DataOf<Key>;
   using C = ContextOf<Data>;
   const auto data = [&] {
@@ -222,7 +234,7 @@ Key read(const io::Container& from, const Allowed&, As<Key>) {
     else if constexpr (std::derived_from<Data, RingPublicKey<C>>)
       return read_public_key<C>(from);
     else
-      return read_evaluation_keys<C>(from);
+      return read_evaluation_keys<C>(from, allowed.bytes);
   };
   return Key(std::make_shared<Data>(Data{data()}));
 }

@@ -1,6 +1,7 @@
 // Evaluation keys leave a device whose memory runs out and come back by themselves, with the same bits.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <limits>
 #include <thread>
@@ -50,6 +51,7 @@ class SmallDevice final : public device::Device {
     ++traffic_.downloads, traffic_.download_bytes += to.size();
     inner_->download(queue, from, to);
   }
+  bool in_host_memory() const override { return in_host; }
   device::Kernels& kernels() override { return inner_->kernels(); }
   device::Traffic traffic() const override {
     return {.uploads = traffic_.uploads,
@@ -62,6 +64,7 @@ class SmallDevice final : public device::Device {
   std::size_t live() const { return *live_; }
   void limit(std::size_t bytes) { limit_ = bytes; }
   void no_limit() { limit_ = std::size_t{1} << 50; }
+  bool in_host = false;
 
  private:
   using Live = std::shared_ptr<std::atomic<std::size_t>>;
@@ -112,9 +115,24 @@ struct Party {
   }
   /// The keys as a file leaves them: nothing on the device yet.
   EvaluationKeys from_file() const {
-    auto data = std::make_shared<bfv::EvaluationKeysData>(keys.data());
     rlwe::Context& c = parameters.context()->rlwe();
-    const auto again = [&](const rlwe::SwitchKey& key) { return rlwe::SwitchKey(c, key.seed(), *key.bodies()); };
+    return again([&](const rlwe::SwitchKey& key) { return rlwe::SwitchKey(c, key.seed(), key.bodies()); });
+  }
+  /// The keys as they are where their file is too large for so much memory.
+  EvaluationKeys in_file(std::size_t bytes) const {
+    const auto room = std::make_shared<rlwe::KeyRoom>(bytes);
+    rlwe::Context& c = parameters.context()->rlwe();
+    return again([&](const rlwe::SwitchKey& key) {
+      const auto read = [this, held = key.bodies()] {
+        require<DamagedFileError>(readable, "a file was changed");
+        return held;
+      };
+      return rlwe::SwitchKey(c, key.seed(), read, room);
+    });
+  }
+  template <class Again>
+  EvaluationKeys again(Again again) const {
+    auto data = std::make_shared<bfv::EvaluationKeysData>(keys.data());
     for (auto& [galois, key] : data->keys.rotations) key = again(key);
     data->keys.relinearization = again(*data->keys.relinearization);
     return EvaluationKeys(std::move(data));
@@ -127,6 +145,7 @@ struct Party {
   EvaluationKeys keys = secret.evaluation_keys(true, {1, 2, 7}, true);
   Ciphertext x = secret.encrypt(values(), Packing::slots), product = square(x, nullptr);
   std::size_t each = parameters.switch_key_bytes();
+  mutable bool readable = true;
 };
 
 struct SmallParty : Party {
@@ -185,6 +204,77 @@ TEST(Eviction, BringsBackWhatFilesHold) {
   residents.make_room(std::numeric_limits<std::size_t>::max(), residents.evicted_bytes());
   EXPECT_TRUE(loaded.to_bytes() == file);
   EXPECT_TRUE(rotate_rows(x, {1}, loaded).to_bytes() == turned);
+}
+
+// ---- Keys in a file
+
+TEST(Eviction, KeysInAFileKeepToTheirRoom) {
+  const SmallParty p;
+  p.small().in_host = true;
+  const std::vector<Bytes> expected = p.results();
+  const Bytes file = p.keys.to_bytes();
+  p.evict();
+  for (const std::size_t keys : {2, 3, 4}) {
+    const EvaluationKeys stored = p.in_file(keys * p.each);
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_TRUE(relinearize(p.product, stored).to_bytes() == expected[0]);
+      for (const std::int64_t step : {1, 2, 7}) {
+        rotate_rows(p.x, {step}, stored);
+        EXPECT_LE(p.residents().evictable_bytes(), keys * p.each);
+        EXPECT_GE(p.residents().evictable_bytes(), p.each);  // the room is used
+      }
+      EXPECT_TRUE(rotate_columns(p.x, stored).to_bytes() == expected[2]);
+      EXPECT_TRUE(stored.to_bytes() == file);
+    }
+  }
+  EXPECT_EQ(p.residents().evictable_bytes(), 0u);  // gone with the set
+}
+
+TEST(Eviction, MoreKeysAtOnceThanTheRoomHoldsAreRefused) {
+  const SmallParty p;
+  p.small().in_host = true;
+  const EvaluationKeys stored = p.in_file(2 * p.each);
+  const auto& rotations = stored.data().keys.rotations;
+  const auto hold_two = [&](const auto& keys) {
+    const ring::RnsTensor first = keys.begin()->second.pairs();
+    keys.rbegin()->second.pairs();
+  };
+  EXPECT_THROW(hold_two(rotations), LimitError);
+  EXPECT_TRUE(rotate_rows(p.x, {1, 2, 7}, stored).to_bytes() == p.turned({1, 2, 7}).to_bytes());  // takes as many as fit
+  p.small().in_host = false;  // keys on a device of its own take none of the host's memory
+  EXPECT_NO_THROW(hold_two(p.in_file(p.each).data().keys.rotations));
+}
+
+TEST(Eviction, AKeyThatCannotBeReadLeavesNothing) {
+  const SmallParty p;
+  p.small().in_host = true;
+  const EvaluationKeys stored = p.in_file(2 * p.each);
+  p.evict();
+  p.readable = false;
+  for (int round = 0; round < 3; ++round) EXPECT_THROW(relinearize(p.product, stored), DamagedFileError);
+  EXPECT_EQ(p.residents().evictable_bytes(), 0u);
+  p.readable = true;
+  EXPECT_TRUE(relinearize(p.product, stored).to_bytes() == p.relinearized().to_bytes());
+}
+
+TEST(Eviction, ThreadsShareTheRoom) {
+  const SmallParty p;
+  p.small().in_host = true;
+  const EvaluationKeys stored = p.in_file(6 * p.each);  // four threads hold a key and half each
+  const std::vector<Bytes> expected = {p.turned({1}).to_bytes(), p.turned({2}).to_bytes(), p.turned({7}).to_bytes()};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < 30; ++i) {
+        const std::size_t which = (i + t) % 3;
+        const std::int64_t step = std::array<std::int64_t, 3>{1, 2, 7}[which];
+        if (rotate_rows(p.x, {step}, stored).to_bytes() != expected[which]) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 // ---- What crosses
@@ -352,7 +442,7 @@ TEST(Eviction, MoreKeysThanAGpuHolds) {
     const std::size_t count = test::FakeDriver::kMemory / 8 / each * 4 / 3;
     std::vector<rlwe::SwitchKey> keys;
     for (std::size_t i = 0; i < count; ++i)
-      keys.emplace_back(context->rlwe(), rlwe::Key256{}, Bytes(each / 2, static_cast<std::byte>(i)));
+      keys.emplace_back(context->rlwe(), rlwe::Key256{}, io::Held::of(Bytes(each / 2, static_cast<std::byte>(i))));
     for (int round = 0; round < 2; ++round) {
       for (std::size_t i = 0; i < count; ++i) {
         const ring::RnsTensor pairs = keys[i].pairs();
@@ -364,7 +454,10 @@ TEST(Eviction, MoreKeysThanAGpuHolds) {
     EXPECT_GT(evicted, count * each);
     // Each key went up once, and once more for each time it had to leave; tables are the rest.
     EXPECT_LE(device->traffic().upload_bytes, count * each / 2 + evicted / 2 + (std::size_t{8} << 20));
-    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(*keys[i].bodies(), Bytes(each / 2, static_cast<std::byte>(i))) << i;
+    for (std::size_t i = 0; i < count; ++i) {
+      const io::Held held = keys[i].bodies();
+      ASSERT_EQ(Bytes(held.bytes.begin(), held.bytes.end()), Bytes(each / 2, static_cast<std::byte>(i))) << i;
+    }
     EXPECT_THROW(context->engine().allocate(test::FakeDriver::kMemory / 4), OutOfMemoryError);
     EXPECT_EQ(device->residents().evicted_bytes(), evicted);
   }

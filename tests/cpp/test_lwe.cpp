@@ -89,8 +89,10 @@ class Rig {
     masks = secret.wide_masks();
     keys = make_evaluation_keys(p, secret, key_of(static_cast<unsigned char>(seed + 1)),
                                 key_of(static_cast<unsigned char>(seed + 2)));
-    key_switch = device->tfhe().prepare(p.key_switch, std::span<const u32>(expand_switch_key(p, keys)));
-    bootstrap = device->tfhe().prepare(p.bootstrap, std::span<const u64>(expand_bootstrap_key(p, keys)));
+    key_switch =
+        device->tfhe().prepare(p.key_switch, std::span<const u32>(expand_switch_key(p, keys.seed, keys.key_switch)));
+    bootstrap =
+        device->tfhe().prepare(p.bootstrap, std::span<const u64>(expand_bootstrap_key(p, keys.seed, keys.bootstrap)));
   }
 
   std::size_t words() const { return device::lwe_words(p.wide()); }

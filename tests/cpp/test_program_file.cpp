@@ -128,7 +128,8 @@ TEST(ProgramFile, GivesTheSameBitsOnEveryDevice) {
   const std::vector<std::byte> bytes = io::to_bytes(saved(r, ref));
   for (const std::string name : {"ref", "cpu", "cpu:scalar", "2*cpu/uncalibrated", "2*cpu/limb/uncalibrated"}) {
     Place other(name);
-    const Program loaded(program::read(io::from_bytes(bytes), {other.engine.get()}, 1));
+    io::Container read = io::from_bytes(bytes);
+    const Program loaded(program::read(read, {other.engine.get()}, 1));
     EXPECT_EQ(loaded.steps().size(), r.program->steps().size()) << name;
     EXPECT_EQ(loaded.work().products, r.program->work().products) << name;
     for (const math::u64 first : {1, 700}) {
@@ -150,7 +151,8 @@ TEST(ProgramFile, GivesTheSameBitsOnEveryDevice) {
 TEST(ProgramFile, AKeyThatIsTooSmallIsRefused) {
   Place ref("ref");
   const Recorded r = recorded(ref);
-  const Program loaded(program::read(saved(r, ref), {ref.engine.get()}, 1));
+  io::Container file = saved(r, ref);
+  const Program loaded(program::read(file, {ref.engine.get()}, 1));
   const Keys small(ref.tensor(1, 1, 1));
   EXPECT_THROW(loaded.replay({r.x.view()}, {&small}), MismatchError);
 }
@@ -158,7 +160,7 @@ TEST(ProgramFile, AKeyThatIsTooSmallIsRefused) {
 TEST(ProgramFile, WhatIsDamagedIsTold) {
   Place ref("ref");
   const Recorded r = recorded(ref);
-  const io::Container file = saved(r, ref);
+  io::Container file = saved(r, ref);
   const auto calls = file.array("calls", "u64", {file.arrays[0].shape[0]}).values<math::u64>();
   std::mt19937_64 random(7);
   std::size_t refused = 0, taken = 0;

@@ -74,7 +74,7 @@ void run_container(std::span<const std::byte> input) {
   if (choice(input, 8) != 0) return;
   const MemoryFile file(input);
   const bool peek = attempt([&] { peeked = io::peek(file.path()); });
-  const bool loaded = attempt([&] { read_arrays(io::load(file.path(), choice(input, 16) == 0)); });
+  const bool loaded = attempt([&] { read_arrays(io::load(file.path(), {.secret = choice(input, 16) == 0})); });
   expect(loaded == read, "a container is read from a file otherwise than from bytes");
   expect(peek || !loaded, "the header of a container that can be read cannot");
 }

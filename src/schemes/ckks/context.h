@@ -111,8 +111,8 @@ struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {};
 using schemes::require_same;
 
 // Files (files.cpp).
-ring::Payload describe(const CiphertextData& x, ring::Words words);
-Ciphertext read(const io::Container& from, const Allowed& allowed, schemes::As<Ciphertext>);
+io::Container describe(const CiphertextData& x, ring::Words words);
+Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
 
 /// Everything but the tensor and what makes an encryption fresh.
 CiphertextData derived(const CiphertextData& a);

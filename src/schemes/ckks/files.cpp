@@ -8,9 +8,9 @@ namespace heliograph::ckks {
 // Ciphertexts: what is not an array is in the header. Of noise and size the figures travel that follow from operations and
 // from what is public, nothing that tells of values. They are assumed where they were read, never vouched for.
 
-ring::Payload describe(const CiphertextData& x, ring::Words words) {
-  ring::Payload p{.container = schemes::start("ciphertext", *x.context, rlwe::to_string(x.key))};
-  io::Json& h = p.container.header;
+io::Container describe(const CiphertextData& x, ring::Words words) {
+  io::Container k = schemes::start("ciphertext", *x.context, rlwe::to_string(x.key));
+  io::Json& h = k.header;
   h["shape"] = io::Json::array_of(x.shape());
   h["degree"] = x.degree();
   h["level"] = x.level;
@@ -21,8 +21,8 @@ ring::Payload describe(const CiphertextData& x, ring::Words words) {
   if (const auto noise = rlwe::stored_figures({x.noise.assumed}); noise && !(x.fresh && x.seed)) h["noise"] = *noise;
   if (const auto bound = rlwe::stored_figures({x.bound.assumed})) h["bound"] = *bound;
   if (x.seed) h["seed"] = io::to_hex(*x.seed);
-  rlwe::add(p, "words", x.seed ? x.tensor.with_components(0, 1) : x.tensor, words);
-  return p;
+  rlwe::add(k, "words", x.seed ? x.tensor.with_components(0, 1) : x.tensor, Domain::ntt, words);
+  return k;
 }
 
 namespace {
@@ -43,7 +43,7 @@ RnsTensor with_mask(Context& c, const RnsTensor& body, const Key256& seed) {
 
 }  // namespace
 
-Ciphertext read(const io::Container& k, const Allowed& allowed, schemes::As<Ciphertext>) {
+Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertext>) {
   CiphertextData x;
   x.context = schemes::context_of<Context>(k, "ciphertext", allowed.parameters);
   Context& c = *x.context;
@@ -70,7 +70,7 @@ Ciphertext read(const io::Container& k, const Allowed& allowed, schemes::As<Ciph
   require<DamagedFileError>(!x.seed || !h.contains("noise"), "a seeded ciphertext's noise follows from its parameters");
   const device::PrimeList chain = c.rlwe().chain(x.level);
   const Shape shape = ring::read_shape(k, c.rlwe().polynomial_bytes(chain.size()) * (degree + 1), allowed.bytes, c.engine());
-  x.tensor = rlwe::read_tensor(k, "words", c.rlwe(), shape, x.seed ? 1 : degree + 1, chain, Domain::ntt);
+  x.tensor = rlwe::take_tensor(k, "words", c.rlwe(), shape, x.seed ? 1 : degree + 1, chain, Domain::ntt);
   if (x.seed) x.tensor = with_mask(c, x.tensor, *x.seed);
   double noise = rlwe::figures_from(k, "noise", 1)[0];
   if (x.fresh && std::isnan(noise)) {  // seeded, or of an older Heliograph's public key

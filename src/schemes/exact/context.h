@@ -94,8 +94,8 @@ struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {};
 using schemes::require_same;
 
 // Files (files.cpp).
-ring::Payload describe(const CiphertextData& x, ring::Words words);
-Ciphertext read(const io::Container& from, const Allowed& allowed, schemes::As<Ciphertext>);
+io::Container describe(const CiphertextData& x, ring::Words words);
+Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
 
 /// Throws MismatchError unless two ciphertexts hold the same plaintext moduli.
 void require_same_moduli(const CiphertextData& a, const CiphertextData& b);

@@ -24,10 +24,9 @@ std::vector<u64> factors_of(const io::Container& k, const Context& c, bool fresh
 
 }  // namespace
 
-ring::Payload describe(const CiphertextData& x, ring::Words words) {
+io::Container describe(const CiphertextData& x, ring::Words words) {
   require_whole(x, "saving");
-  ring::Payload payload{.container = schemes::start("ciphertext", *x.context, rlwe::to_string(x.key))};
-  io::Container& k = payload.container;
+  io::Container k = schemes::start("ciphertext", *x.context, rlwe::to_string(x.key));
   k.header["shape"] = io::Json::array_of(x.shape());
   k.header["degree"] = x.degree();
   k.header["level"] = x.level();
@@ -41,21 +40,23 @@ ring::Payload describe(const CiphertextData& x, ring::Words words) {
   for (const Key256& s : x.seeds) seeds.push_back(io::to_hex(s));
   k.header["seeds"] = seeds;
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
-    const RnsTensor kept =
-        x.seeds.empty() ? x.parts[part] : ring::to_domain(x.parts[part].with_components(0, 1), Domain::coefficient);
-    rlwe::add(payload, "part" + std::to_string(part), kept, words);
+    const std::string name = "part" + std::to_string(part);
+    if (x.seeds.empty())
+      rlwe::add(k, name, x.parts[part], x.parts[part].domain(), words);
+    else
+      rlwe::add(k, name, x.parts[part].with_components(0, 1), Domain::coefficient, words);
   }
-  return payload;
+  return k;
 }
 
 namespace {
 
-RnsTensor read_part(const io::Container& k, Context& c, const Shape& shape, std::size_t part, std::size_t components,
+RnsTensor read_part(io::Container& k, Context& c, const Shape& shape, std::size_t part, std::size_t components,
                     std::size_t level, Domain domain, const std::vector<Key256>& seeds) {
   const std::string name = "part" + std::to_string(part);
   const auto chain = c.rlwe().chain(level);
-  if (seeds.empty()) return rlwe::read_tensor(k, name, c.rlwe(), shape, components, chain, domain);
-  const RnsTensor body = rlwe::read_tensor(k, name, c.rlwe(), shape, 1, chain, domain);
+  if (seeds.empty()) return rlwe::take_tensor(k, name, c.rlwe(), shape, components, chain, domain);
+  const RnsTensor body = rlwe::take_tensor(k, name, c.rlwe(), shape, 1, chain, domain);
   const std::size_t items = ring::element_count(shape);
   const RnsTensor whole(c.rlwe().engine(), {items}, 2, chain, domain);
   ring::Engine& e = c.engine();
@@ -68,7 +69,7 @@ RnsTensor read_part(const io::Container& k, Context& c, const Shape& shape, std:
 
 }  // namespace
 
-Ciphertext read(const io::Container& k, const Allowed& allowed, schemes::As<Ciphertext>) {
+Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertext>) {
   CiphertextData x;
   x.context = schemes::context_of<Context>(k, "ciphertext", allowed.parameters);
   Context& c = *x.context;

@@ -127,11 +127,11 @@ std::shared_ptr<const PreparedKeys> EvaluationKeysData::prepared() const {
   device::TfheKernels& kernels = s.device().tfhe();
   auto made = std::make_shared<PreparedKeys>();
   {
-    const std::vector<u64> words = lwe::expand_bootstrap_key(p, keys);
+    const std::vector<u64> words = lwe::expand_bootstrap_key(p, seed, bootstrap.read().values<u64>());
     made->bootstrap =
         s.with_room(8 * words.size(), [&] { return kernels.prepare(p.bootstrap, std::span<const u64>(words)); });
   }
-  const std::vector<u32> words = lwe::expand_switch_key(p, keys);
+  const std::vector<u32> words = lwe::expand_switch_key(p, seed, key_switch.read().values<u32>());
   made->key_switch =
       s.with_room(4 * words.size(), [&] { return kernels.prepare(p.key_switch, std::span<const u32>(words)); });
   on_device_->hold(made);

@@ -88,10 +88,12 @@ struct PreparedKeys {
 
 struct EvaluationKeysData {
   static constexpr bool kAtKeyHolder = false;
+  static constexpr std::size_t kHeldPerStored = 1;  // bytes of the host's memory, of a file's
 
   std::shared_ptr<Context> context;
   KeyId key_id{};
-  lwe::EvaluationKeys keys;
+  Key256 seed{};                    // of the masks
+  io::Array bootstrap, key_switch;  // the bodies, as a file has them: read when they are prepared
 
   const KeyId& id() const { return key_id; }
   /// Prepared at first use, and again where they had to leave the device in between. They stay as long as they are held.
@@ -106,12 +108,17 @@ struct EvaluationKeysData {
 using schemes::require_same;
 
 // Files (files.cpp).
-ring::Payload describe(const CiphertextData& x, ring::Words words);
-ring::Payload describe(const EvaluationKeysData& d, ring::Words words);
-ring::Payload describe(const SecretKeyData& d, ring::Words words);
-Ciphertext read(const io::Container& from, const Allowed& allowed, schemes::As<Ciphertext>);
-EvaluationKeys read(const io::Container& from, const Allowed& allowed, schemes::As<EvaluationKeys>);
-SecretKey read(const io::Container& from, const Allowed& allowed, schemes::As<SecretKey>);
+
+/// A key's bodies as a file's array.
+io::Array bootstrap_array(const lwe::Parameters& parameters, const io::Held& bodies);
+io::Array key_switch_array(const lwe::Parameters& parameters, const io::Held& bodies);
+
+io::Container describe(const CiphertextData& x, ring::Words words);
+io::Container describe(const EvaluationKeysData& d, ring::Words words);
+io::Container describe(const SecretKeyData& d, ring::Words words);
+Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
+EvaluationKeys read(io::Container&& from, const Allowed& allowed, schemes::As<EvaluationKeys>);
+SecretKey read(io::Container&& from, const Allowed& allowed, schemes::As<SecretKey>);
 
 /// An operand or result as a handle. `key` none: trivial.
 Ciphertext make_ciphertext(std::shared_ptr<Context> context, std::optional<KeyId> key, Type type, lwe::Tensor tensor);

@@ -14,22 +14,24 @@ namespace heliograph::tfhe {
 
 // Ciphertexts. Fresh ones are their bodies and the masks' seed; others their masks and bodies, bit for bit, without padding.
 
-ring::Payload describe(const CiphertextData& x, ring::Words words) {
+io::Container describe(const CiphertextData& x, ring::Words words) {
   const std::size_t kept = x.seed ? 1 : x.context->lwe().wide() + 1, from = x.context->lwe().wide() + 1 - kept;
-  ring::Payload p{.container = schemes::start("ciphertext", *x.context, x.key ? ring::key_text(*x.key) : "")};
-  io::Json& h = p.container.header;
+  io::Container k = schemes::start("ciphertext", *x.context, x.key ? ring::key_text(*x.key) : "");
+  io::Json& h = k.header;
   h["type"] = x.type.text();
   h["shape"] = io::Json::array_of(x.shape());
   if (x.seed) h["seed"] = io::to_hex(*x.seed);
-  auto all =
-      std::make_shared<std::vector<u64>>(words == ring::Words::everywhere ? lwe::download(x.tensor) : lwe::gather(x.tensor));
-  const std::size_t each = x.context->words(), count = all->size() / each;
-  for (std::size_t i = 0; i < count; ++i) std::copy_n(all->data() + i * each + from, kept, all->data() + i * kept);
-  all->resize(count * kept);
   std::vector<std::size_t> shape = x.shape();
   shape.insert(shape.end(), {x.tensor.wires(), kept});
-  p.add("words", "u64", std::move(shape), std::shared_ptr<const std::vector<u64>>(std::move(all)));
-  return p;
+  k.arrays.push_back(
+      io::Array::made("words", "u64", std::move(shape), [tensor = x.tensor, each = x.context->words(), from, kept, words] {
+        auto all = words == ring::Words::everywhere ? lwe::download(tensor) : lwe::gather(tensor);
+        const std::size_t count = all.size() / each;
+        for (std::size_t i = 0; i < count; ++i) std::copy_n(all.data() + i * each + from, kept, all.data() + i * kept);
+        all.resize(count * kept);
+        return io::Held::of(std::move(all));
+      }));
+  return k;
 }
 
 namespace {
@@ -46,7 +48,7 @@ Type type_from(const io::Container& k, const Spec& spec) {
 
 }  // namespace
 
-Ciphertext read(const io::Container& k, const Allowed& allowed, schemes::As<Ciphertext>) {
+Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertext>) {
   CiphertextData x;
   x.context = schemes::context_of<Context>(k, "ciphertext", allowed.parameters);
   const Context& c = *x.context;
@@ -60,7 +62,8 @@ Ciphertext read(const io::Container& k, const Allowed& allowed, schemes::As<Ciph
   const Shape shape = ring::read_shape(k, wires * c.words() * sizeof(u64), allowed.bytes, c.session());
   std::vector<std::size_t> expected = shape;
   expected.insert(expected.end(), {wires, kept});
-  const std::span<const u64> words = k.array("words", "u64", expected).values<u64>();
+  const io::Held held = k.take("words", "u64", expected);
+  const std::span<const u64> words = held.values<u64>();
   const std::size_t items = device::element_count(shape);
   require<DamagedFileError>(items * wires < std::size_t{1} << 32, "a file holds fewer than 2^32 LWE ciphertexts");
   const lwe::Tensor all = c.tensor({items}, wires);
@@ -81,43 +84,44 @@ Ciphertext read(const io::Container& k, const Allowed& allowed, schemes::As<Ciph
 
 // Keys. Evaluation keys are their bodies and the masks' seed.
 
-ring::Payload describe(const EvaluationKeysData& d, ring::Words) {
-  const device::BootstrapShape& b = d.context->lwe().bootstrap;
-  const device::KeySwitchShape& s = d.context->lwe().key_switch;
-  ring::Payload p{.container = schemes::start("evaluation-keys", *d.context, ring::key_text(d.id()))};
-  io::Container& k = p.container;
-  k.header["seed"] = io::to_hex(d.keys.seed);
-  k.arrays.push_back(
-      io::Array::of("bootstrap", {b.groups(), b.values(), b.rows(), b.degree}, std::span<const u64>(d.keys.bootstrap)));
-  k.arrays.push_back(io::Array::of("key_switch", {s.from, s.gadget.length}, std::span<const u32>(d.keys.key_switch)));
-  return p;
+io::Array bootstrap_array(const lwe::Parameters& p, const io::Held& bodies) {
+  const device::BootstrapShape& b = p.bootstrap;
+  return io::Array::holding<u64>("bootstrap", {b.groups(), b.values(), b.rows(), b.degree}, bodies);
 }
 
-EvaluationKeys read(const io::Container& k, const Allowed&, schemes::As<EvaluationKeys>) {
+io::Array key_switch_array(const lwe::Parameters& p, const io::Held& bodies) {
+  return io::Array::holding<u32>("key_switch", {p.key_switch.from, p.key_switch.gadget.length}, bodies);
+}
+
+io::Container describe(const EvaluationKeysData& d, ring::Words) {
+  io::Container k = schemes::start("evaluation-keys", *d.context, ring::key_text(d.id()));
+  k.header["seed"] = io::to_hex(d.seed);
+  k.arrays = {d.bootstrap, d.key_switch};
+  return k;
+}
+
+EvaluationKeys read(io::Container&& k, const Allowed&, schemes::As<EvaluationKeys>) {
   auto d = std::make_shared<EvaluationKeysData>();
   d->context = schemes::context_of<Context>(k, "evaluation-keys");
   k.header.require_only({"parameters", "parameter_hash", "key", "seed"}, "evaluation keys");
   ring::require_arrays(k, 2);
-  const device::BootstrapShape& b = d->context->lwe().bootstrap;
-  const device::KeySwitchShape& s = d->context->lwe().key_switch;
   d->key_id = ring::key_of(k);
-  d->keys.seed = ring::seed_from(k.header.at("seed"), "the seed");
-  const auto bootstrap = k.array("bootstrap", "u64", {b.groups(), b.values(), b.rows(), b.degree}).values<u64>();
-  const auto key_switch = k.array("key_switch", "u32", {s.from, s.gadget.length}).values<u32>();
-  d->keys.bootstrap.assign(bootstrap.begin(), bootstrap.end());
-  d->keys.key_switch.assign(key_switch.begin(), key_switch.end());
+  d->seed = ring::seed_from(k.header.at("seed"), "the seed");
+  const auto own = [&](const io::Array& form) { return k.array(form.name, form.dtype, form.shape).owned(); };
+  d->bootstrap = own(bootstrap_array(d->context->lwe(), {}));
+  d->key_switch = own(key_switch_array(d->context->lwe(), {}));
   return EvaluationKeys(std::move(d));
 }
 
-ring::Payload describe(const SecretKeyData& d, ring::Words) {
+io::Container describe(const SecretKeyData& d, ring::Words) {
   const lwe::Parameters& l = d.context->lwe();
-  ring::Payload p{.container = schemes::start("secret-key", *d.context, ring::key_text(d.id()))};
-  p.container.arrays.push_back(io::Array::of("narrow", {l.narrow()}, std::span<const unsigned char>(d.key.narrow)));
-  p.container.arrays.push_back(io::Array::of("wide", {l.wide()}, std::span<const unsigned char>(d.key.wide)));
-  return p;
+  io::Container k = schemes::start("secret-key", *d.context, ring::key_text(d.id()));
+  k.arrays.push_back(io::Array::of("narrow", {l.narrow()}, std::span<const unsigned char>(d.key.narrow)));
+  k.arrays.push_back(io::Array::of("wide", {l.wide()}, std::span<const unsigned char>(d.key.wide)));
+  return k;
 }
 
-SecretKey read(const io::Container& k, const Allowed&, schemes::As<SecretKey>) {
+SecretKey read(io::Container&& k, const Allowed&, schemes::As<SecretKey>) {
   auto data = std::make_shared<SecretKeyData>();
   data->context = schemes::context_of<Context>(k, "secret-key"), data->entropy = std::make_shared<ring::Entropy>();
   const lwe::Parameters& p = data->context->lwe();

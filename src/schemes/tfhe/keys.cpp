@@ -58,13 +58,17 @@ EvaluationKeys SecretKey::evaluation_keys(const Progress& progress) const {
   auto data = std::make_shared<EvaluationKeysData>();
   data->context = data_->context;
   data->key_id = data_->key_id;
-  ring::broadcast(device, data->keys.bootstrap, [&] {
+  lwe::EvaluationKeys keys;
+  ring::broadcast(device, keys.bootstrap, [&] {
     const Key256 seed = data_->entropy->next();
     const Secret<Key256> secret_seed = data_->entropy->next_secret();
-    data->keys = lwe::make_evaluation_keys(data_->context->lwe(), data_->key, seed, secret_seed, progress);
+    keys = lwe::make_evaluation_keys(data_->context->lwe(), data_->key, seed, secret_seed, progress);
   });
-  ring::broadcast(device, data->keys.key_switch, [] {});
-  ring::broadcast(device, std::span(&data->keys.seed, 1), [] {});
+  ring::broadcast(device, keys.key_switch, [] {});
+  ring::broadcast(device, std::span(&keys.seed, 1), [] {});
+  data->seed = keys.seed;
+  data->bootstrap = bootstrap_array(data->context->lwe(), io::Held::of(std::move(keys.bootstrap)));
+  data->key_switch = key_switch_array(data->context->lwe(), io::Held::of(std::move(keys.key_switch)));
   return EvaluationKeys(std::move(data));
 }
 
