@@ -106,6 +106,8 @@ class Ciphertext : public CiphertextOf<Scheme> {
   std::size_t level() const;
   double scale() const;
   std::size_t slots() const;
+  /// Whether sums over all slots know what stands behind the values, so that nothing has to be hidden, which takes a level.
+  bool tail_known() const;
   bool complex() const;
   bool fresh() const;  // an encryption that nothing was computed on, or said to be one by the file it came from
   /// Bits after the binary point that are right: a bound from the noise model and the magnitude of what was encrypted here,
@@ -207,7 +209,9 @@ Ciphertext lower(const Ciphertext& a, std::size_t level);
 Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
                   const Progress& progress = {});
 Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
-/// Sums over `count` (a power of two) neighbouring slots, cyclically: slot i gets the sum of slots i .. i + count - 1.
+/// Sums over `count` (a power of two) neighbouring slots, cyclically: slot i gets the sum of slots i .. i + count - 1. Over all
+/// places (the period) it is the sum of the ciphertext's values, in every slot: what stands behind the values does not count.
+/// Where nobody knows it (tail_known), hiding it takes a level: LevelError at the lowest.
 Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const Progress& progress = {});
 /// sum over `axis` of a * b, then over `count` slots (1: none): one relinearization and one rescaling for all products.
 Ciphertext inner_product(const Ciphertext& a, const Ciphertext& b, std::size_t axis, std::size_t count,

@@ -96,6 +96,8 @@ class Ciphertext : public CiphertextOf<Scheme> {
   std::size_t degree() const;
   std::size_t level() const;
   std::size_t slots() const;
+  /// Whether sums over all slots know what stands behind the values, so that nothing has to be hidden, which costs noise.
+  bool tail_known() const;
   Packing packing() const;
   bool fresh() const;  // an encryption that nothing was computed on, or said to be one by the file it came from
   /// Whether nothing in it came from a file, evaluation and public keys included: noise_budget is then this process's own
@@ -179,6 +181,10 @@ Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& ste
                        const Progress& progress = {});
 /// The two rows exchanged.
 Ciphertext rotate_columns(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
+/// The sum of a ciphertext's values, in every slot: what stands behind the values does not count. Needs the rotations 1, 2, 4,
+/// ... below N/2 and the exchange of rows. Where nobody knows what stands there (a secret, or a file does not tell), it is
+/// hidden by a product with a plaintext, which costs noise.
+Ciphertext sum_slots(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress = {});
 /// A smaller modulus with the same value: fewer bytes. `level` primes stay; 0: as few as the noise estimate allows
 /// (NoiseError where there is none).
 Ciphertext switch_level(const Ciphertext& a, std::size_t level);

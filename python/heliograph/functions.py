@@ -233,11 +233,11 @@ def sum(x: T, axis: Axis = None, *, keys: Any = None, progress: Progress | None 
     """Sum over axes of ciphertexts: one, several, or all of them where none is named; with axis="slots" over the values inside
     each ciphertext, then every slot holds the sum.
 
-    The sum over slots is rotations and additions: of all places that rotations turn, N in BFV and BGV, the set's `period` in
-    CKKS (`hg.ckks.sum_slots` sums over fewer), with zeros where `pad=True` left them. Behind the values an
-    addition of numbers or of a mean leaves what it adds, which counts: `hg.sum((x + 1) * ones, axis="slots")`, with a plaintext or
-    array of a one for each value, sums the values alone. It needs keys for the rotations 1, 2, 4, ..., in BFV and BGV those below
-    N/2 and the columns. TFHE has no slots. Raises ShapeError, DtypeError, MissingKeyError.
+    The sum over slots is rotations and additions, over all places that rotations turn, and of the tensor's `slots` values: what
+    stands behind them does not count. Where nobody knows what that is (something secret, as in x less its mean, or a file does
+    not tell), it is hidden by a product with a plaintext: a level in CKKS (LevelError where there is none), noise in BFV and BGV.
+    It needs keys for the rotations 1, 2, 4, ... (`hg.ckks.sum_rotations`), in BFV and BGV those below N/2 and the columns. TFHE
+    has no slots. Raises ShapeError, DtypeError, MissingKeyError, LevelError.
 
     >>> import heliograph as hg
     >>> secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=16))

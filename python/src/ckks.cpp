@@ -75,6 +75,7 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("level", &Ciphertext::level)
       .def_prop_ro("scale", &Ciphertext::scale)
       .def_prop_ro("slots", &Ciphertext::slots)
+      .def_prop_ro("tail_known", &Ciphertext::tail_known)
       .def_prop_ro("complex", &Ciphertext::complex)
       .def_prop_ro("precision", &Ciphertext::precision)
       .def_prop_ro("fresh", &Ciphertext::fresh);

@@ -100,6 +100,7 @@ void bind_ciphertext(nb::module_& m) {
       .def_prop_ro("degree", &Ciphertext::degree)
       .def_prop_ro("level", &Ciphertext::level)
       .def_prop_ro("slots", &Ciphertext::slots)
+      .def_prop_ro("tail_known", &Ciphertext::tail_known)
       .def_prop_ro("packing",
                    [](const Ciphertext& c) { return c.packing() == exact::Packing::slots ? "slots" : "coefficients"; })
       .def_prop_ro("plain_moduli", &Ciphertext::plain_moduli)

@@ -40,6 +40,7 @@ void bind_arithmetic(nb::module_& m) {
   m.def("product_level", &exact::product_level, "a"_a, "b"_a);
   m.def("relinearize", with_progress(&exact::relinearize), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("rotate_rows", with_progress(&exact::rotate_rows), "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("sum_slots", with_progress(&exact::sum_slots), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("rotate_columns", with_progress(&exact::rotate_columns), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("switch_level", &exact::switch_level, "a"_a, "level"_a, Unlocked());
 }

@@ -10,8 +10,8 @@
 #include "rlwe/files.h"
 #include "schemes/ckks/context.h"
 #include "schemes/ckks/spec_text.h"
-#include "schemes/exact/context.h"
 #include "schemes/exact/spec_text.h"
+#include "schemes/exact/tails.h"
 #include "schemes/tfhe/context.h"
 #include "schemes/tfhe/encoding.h"
 #include "schemes/tfhe/spec_text.h"
@@ -131,6 +131,7 @@ void describe(io::Json& h, const exact::CiphertextData& x) {
   h["first_part"] = x.first_part, h["packing"] = x.packing == exact::Packing::slots ? "slots" : "coefficients";
   h["width"] = x.width, h["factors"] = io::Json::array_of(x.factors);
   h["independent"] = x.independent, h["distinct"] = x.distinct;
+  if (x.packing == exact::Packing::slots && x.width < x.context->spec().n) exact::common_tail(x).describe(h);
   io::Json noise = io::Json::array(), parts = io::Json::array();
   for (const double n : x.noise) noise.push_back(figure(n));
   for (const ring::RnsTensor& part : x.parts) parts.push_back(tensor_json(part));
@@ -139,15 +140,16 @@ void describe(io::Json& h, const exact::CiphertextData& x) {
 
 void describe(io::Json& h, const ckks::CiphertextData& x) {
   h["level"] = x.level, h["scale"] = x.scale, h["width"] = x.width, h["complex"] = x.complex;
+  if (x.width < x.context->period()) x.tail.describe(h);
   h["noise"] = figure(x.noise.assumed), h["bound"] = figure(x.bound.assumed), h["tensor"] = tensor_json(x.tensor);
 }
 
 void describe(io::Json& h, const tfhe::CiphertextData& x) { h["type"] = x.type.text(); }
 
 AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Context>& c, const View*& views) {
-  h.require_only(
-      {"parameters", "key", "first_part", "packing", "width", "factors", "independent", "distinct", "noise", "parts"},
-      "a saved program's result");
+  h.require_only({"parameters", "key", "first_part", "packing", "width", "factors", "independent", "distinct", "noise",
+                  "parts", "tail"},
+                 "a saved program's result");
   exact::CiphertextData x;
   x.context = c;
   const io::Json::Array& parts = h.array_at("parts", c->parts());
@@ -173,12 +175,14 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Co
   for (std::size_t i = 0; i < parts.size(); ++i)
     require_saved(x.factors[i] > 0 && x.factors[i] < c->plain(x.first_part + i).t, "a saved program's factor is none");
   x.independent = h.bool_at("independent"), x.distinct = h.bool_at("distinct");
+  const bool behind = x.packing == exact::Packing::slots && x.width < c->spec().n;
+  x.tails.assign(parts.size(), behind ? exact::Tail::from(h, false) : exact::Tail());
   x.vouched = false;
   return exact::Ciphertext(std::make_shared<exact::CiphertextData>(std::move(x)));
 }
 
 AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Context>& c, const View*& views) {
-  h.require_only({"parameters", "key", "level", "scale", "width", "complex", "noise", "bound", "tensor"},
+  h.require_only({"parameters", "key", "level", "scale", "width", "complex", "noise", "bound", "tensor", "tail"},
                  "a saved program's result");
   ckks::CiphertextData x;
   x.context = c;
@@ -188,6 +192,7 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<ckks::Con
   require_saved(x.scale >= 1 && std::log2(x.scale) + 1 <= c->log_modulus(x.level),
                 "a saved program's result has an impossible scale");
   x.width = h.unsigned_at("width", c->slots()), x.complex = h.bool_at("complex");
+  if (x.width < c->period()) x.tail = ckks::Tail::from(h, false);
   x.noise = {std::nan(""), figure_from(h.at("noise"))}, x.bound = {std::nan(""), figure_from(h.at("bound"))};
   x.tensor = tensor_from(h.at("tensor"), c->rlwe(), *views++);
   require_saved(x.tensor.primes() == c->rlwe().chain(x.level) && x.tensor.domain() == math::Domain::ntt,

@@ -25,6 +25,11 @@ class Text {
     add(list.size());
     for (const T& value : list) add(value);
   }
+  void add(const std::complex<double>& value) { add(value.real()), add(value.imag()); }
+  template <class T>
+  void add(const schemes::Tail<T>& tail) {
+    add(tail.kind()), add(tail.numbers());
+  }
   void add(const rlwe::Figure& figure) { add(figure.vouched), add(figure.assumed); }
   std::string take() { return std::move(bytes_); }
 
@@ -83,10 +88,11 @@ void add_shape(Text& to, const tfhe::CiphertextData& x) {
 void add_figures(Text& to, const exact::CiphertextData& x) {
   to.add(x.width), to.add(x.factors), to.add(x.noise), to.add(x.vouched);
   to.add(x.seeds.size()), to.add(x.fresh), to.add(x.independent), to.add(x.distinct);
+  to.add(x.tails);
 }
 void add_figures(Text& to, const ckks::CiphertextData& x) {
   to.add(x.scale), to.add(x.width), to.add(x.complex), to.add(x.noise), to.add(x.bound), to.add(x.seed.has_value());
-  to.add(x.fresh);
+  to.add(x.fresh), to.add(x.tail);
 }
 void add_figures(Text& to, const tfhe::CiphertextData& x) { to.add(x.seed.has_value()); }
 
@@ -267,6 +273,16 @@ void add_portable(Text& to, const tfhe::CiphertextData& x) {
   to.add(x.context->hash()), to.add(x.type.text()), to.add(device::form_of(x.tensor.view()));
 }
 
+/// What stands behind an operand's values: nothing where that is zero, as in programs saved before there were tails.
+void add_tails(Text& to, std::size_t operand, const exact::CiphertextData& x) {
+  if (std::any_of(x.tails.begin(), x.tails.end(), [](const auto& t) { return !t.is_zero(); }))
+    to.add(operand), to.add(x.tails);
+}
+void add_tails(Text& to, std::size_t operand, const ckks::CiphertextData& x) {
+  if (!x.tail.is_zero()) to.add(operand), to.add(x.tail);
+}
+void add_tails(Text&, std::size_t, const tfhe::CiphertextData&) {}
+
 void add_limits(std::vector<double>& to, const exact::CiphertextData& x) {
   to.insert(to.end(), x.noise.begin(), x.noise.end());
   to.push_back(x.independent ? 0 : 1), to.push_back(x.distinct ? 0 : 1);  // figures of independent items are smaller
@@ -299,6 +315,8 @@ Takes::Takes(const std::vector<Operand>& operands) {
     while (views[first].memory != views[i].memory) ++first;
     to.add(first), to.add(views[i].data - views[first].data);
   }
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    std::visit([&](const auto& c) { add_tails(to, i, c.data()); }, operands[i].tensor);
   keys = ids.size();
   text = to.take();
 }

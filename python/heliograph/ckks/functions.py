@@ -63,8 +63,8 @@ def rotate(
     x: Tensor, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
 ) -> Tensor:
     """Slots turned left by `steps` (right where negative), cyclically over the set's `period`. Several steps give a new first
-    axis, one entry each, for little more than the price of one (hoisting). Raises MissingKeyError naming the steps there are
-    keys for.
+    axis, one entry each, for little more than the price of one (hoisting). Behind fewer values than places come zeros, but what
+    nobody knows (x less its mean) is turned as it stands. Raises MissingKeyError naming the steps there are keys for.
 
     >>> secret.decrypt(hg.ckks.rotate(x[0], 1)).round(4)
     array([1.5, 2.5, 3.5, 0.5])
@@ -87,7 +87,8 @@ def sum_slots(
     x: Tensor, count: int | None = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
 ) -> Tensor:
     """Slot i gets the sum of slots i to i + count - 1, cyclically; `count` is a power of two, by default all: then every slot
-    holds the sum of all. Needs the rotations `sum_rotations(count)`. Raises MissingKeyError, ShapeError.
+    holds the sum of the values, as `hg.sum(x, axis="slots")`. Needs the rotations `sum_rotations(count)`. Raises MissingKeyError,
+    ShapeError, LevelError.
 
     >>> secret.decrypt(hg.ckks.sum_slots(x)).round(4)
     array([[ 8.,  8.,  8.,  8.],

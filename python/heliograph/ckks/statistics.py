@@ -1,7 +1,6 @@
 """Statistics of encrypted numbers: over the values that each ciphertext really has, `slots` of them, of any number.
 
-What lies behind these values in a ciphertext is not looked at: zeros of `pad=True`, or whatever a sum has moved there. Results
-are in every slot. All need the rotations `sum_rotations(parameters.period)`.
+What stands behind these values in a ciphertext does not count. Results are in every slot. All need the rotations `sum_rotations(parameters.period)`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def mean(x: Tensor, axis: int | None = None, *, keys: EvaluationKeys | None = No
     array([2. , 2.5])
     """
     x, along, count = _sample(x, axis, "mean", 1, keys)
-    return _mean(x, along, count, x.slots)
+    return _mean(x, along, count)
 
 
 def var(x: Tensor, axis: int | None = None, *, ddof: int = 0, keys: EvaluationKeys | None = None) -> Tensor:
@@ -156,11 +155,13 @@ def _centring(x: Any) -> int:
     return 1 if x.slots == x.parameters.period else 2
 
 
-def _weighted(x: Tensor, weight: float, slots: int) -> Tensor:
-    """x times a number in the first `slots` slots and 0 in the others, not rescaled: sums of it are rescaled once."""
-    if slots == x.parameters.period:
+def _weighted(x: Tensor, weight: float) -> Tensor:
+    """x times a number, not rescaled: sums of it are rescaled once. What stands behind the values is hidden on the way where
+    nobody knows it.
+    """
+    if x._core.tail_known:
         return x.multiply(weight, rescale=False)
-    values = np.full(slots, weight, dtype=np.complex128)  # zeros behind them
+    values = np.full(x.slots, weight, dtype=np.complex128)  # zeros behind them
     plain = _core.ckks_encode(x._core.parameters, values, False, x.level, factor_scale(x))
     return x.multiply(Plaintext(plain), rescale=False)
 
@@ -169,8 +170,8 @@ def _total(x: Tensor, along: int | None) -> Tensor:
     return (x if along is None else x.sum(along)).sum_slots()
 
 
-def _mean(x: Tensor, along: int | None, count: int, slots: int) -> Tensor:
-    return _total(_weighted(x, 1 / count, slots), along).rescale()
+def _mean(x: Tensor, along: int | None, count: int) -> Tensor:
+    return _total(_weighted(x, 1 / count), along).rescale()
 
 
 def _kept(x: Tensor, along: int | None) -> Tensor:
@@ -180,11 +181,10 @@ def _kept(x: Tensor, along: int | None) -> Tensor:
 
 def _centred(x: Tensor, along: int | None, count: int, factor: float) -> Tensor:
     """(x - mean) * factor in x's slots, 0 in the others. The factor comes before squares are summed: it costs no level there."""
-    slots = x.slots
-    if slots == x.parameters.period:  # in one level: nothing has to be hidden between the mean and its difference
+    if x.slots == x.parameters.period:  # in one level: nothing has to be hidden between the mean and its difference
         means = _kept(_total(x, along), along).multiply(factor / count, rescale=False)
         return (x.multiply(factor, rescale=False) - means).rescale()
-    return _weighted(x - _kept(_mean(x, along, count, slots), along), factor, slots).rescale()
+    return _weighted(x - _kept(_mean(x, along, count), along), factor).rescale()
 
 
 def _products(a: Tensor, b: Tensor, along: int | None) -> Tensor:

@@ -152,11 +152,9 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
 
     def _sum_slots(self, axis: str, keys: EvaluationKeys | None, progress: Progress | None) -> Self:
         along_axis(self, axis)
-        total, step = self.relinearize(keys=keys), 1
-        while step < self.parameters.n // 2:
-            total = total + total.rotate_rows(step, keys=keys, progress=progress)
-            step *= 2
-        return total + total.rotate_columns(keys=keys, progress=progress)
+        found = keys_of([self], keys, "a sum over slots")
+        steps = [1 << i for i in range((self.parameters.n // 2).bit_length() - 1)]
+        return type(self)(_core.sum_slots(self._core, found._for(steps, swap=True), progress), found)
 
     def matmul(self, weights: Any, bias: Any = None, *, axis: Axis = None, progress: Progress | None = None) -> Self:
         """As `hg.matmul`: along ciphertexts, one modular matrix product that reads each of them once."""

@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "schemes/ckks/linear_sum.h"
+#include "schemes/ckks/operations.h"
 
 namespace heliograph::ckks {
 
@@ -14,6 +15,8 @@ struct LinearTransformData {
   Parameters parameters;
   std::size_t level, width;
   LinearSum sum;
+  bool whole;                 // as large as the period; else the same on each stretch of a vector that repeats
+  std::size_t rows, columns;  // of a whole one's corner that has all that is not 0
 };
 
 namespace {
@@ -142,8 +145,14 @@ std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, co
     throw SlotsError("results of " + std::to_string(width) + " values; a ciphertext holds " +
                      std::to_string(parameters.slots()));
   if (baby == 0) baby = best_baby(diagonals, size);
-  return std::make_shared<LinearTransformData>(
-      LinearTransformData{parameters, level, width, sum_of(parameters, diagonals, size, level, baby)});
+  std::size_t rows = 0, columns = 0;
+  for (const auto& [k, values] : diagonals)
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i] != std::complex<double>(0))
+        rows = std::max(rows, i + 1), columns = std::max(columns, (i + k) % size + 1);
+  return std::make_shared<LinearTransformData>(LinearTransformData{parameters, level, width,
+                                                                   sum_of(parameters, diagonals, size, level, baby),
+                                                                   size == parameters.context()->period(), rows, columns});
 }
 
 }  // namespace
@@ -170,15 +179,17 @@ Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const Ev
                  const Progress& progress) {
   const LinearTransformData& data = transform.data();
   if (!(a.parameters() == data.parameters)) throw MismatchError("the matrix was made for other parameters");
-  if (a.level() < data.level)
+  const Ciphertext known = data.whole ? of_width(a, std::min(data.columns, a.parameters().slots())) : cleared(a);
+  if (known.level() < data.level)
     throw LevelError("the matrix was made for level " + std::to_string(data.level) + "; this ciphertext is at level " +
-                     std::to_string(a.level()));
+                     std::to_string(known.level()));
   const Shape shape = a.shape();
   const std::size_t items = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
-  Ciphertext x = a.degree() > 1 ? relinearize(a, keys) : a;
+  Ciphertext x = of_degree_one(known, keys);
   if (x.level() > data.level) x = lower(x, data.level);
   CiphertextData result = reshape(apply(data.sum, reshape(x, {items}), keys, progress), shape).data();
   result.width = data.width > 0 ? data.width : a.slots();
+  if (data.whole && data.rows <= result.width) result.tail = {};
   return finish(std::move(result));
 }
 

@@ -1,6 +1,7 @@
 // Numbers as operands, and shapes.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "schemes/ckks/operations.h"
 
@@ -31,6 +32,27 @@ double factor_scale(const CiphertextData& x, double scale) {
 
 }  // namespace
 
+RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::vector<std::complex<double>>& numbers) {
+  if (std::any_of(numbers.begin(), numbers.end(), [](const auto& v) { return v.imag() != 0; })) {
+    const std::size_t n = c.spec().n;
+    std::vector<double> polynomials(numbers.size() * n);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      polynomials[i * n] = std::rint(numbers[i].real() * scale);
+      polynomials[i * n + n / 2] = std::rint(numbers[i].imag() * scale);
+    }
+    const RnsTensor sums = ring::to_domain(upload_polynomials(c, polynomials, x.primes()), Domain::ntt);
+    return ring::add(x, sums.reshape(x.shape()));
+  }
+  const std::vector<u64> moduli = c.rlwe().moduli(x.primes());
+  RnsTensor out = ring::copy(x);
+  for (std::size_t i = 0, end; i < numbers.size(); i = end) {  // runs of one number
+    for (end = i + 1; end < numbers.size() && numbers[end] == numbers[i];) ++end;
+    const double whole = std::rint(numbers[i].real() * scale);
+    if (whole != 0) ring::add_constant_in_place(out, i, end - i, constants_of(whole, moduli));
+  }
+  return out;
+}
+
 Ciphertext add_constants(const Ciphertext& a, const Values& values) {
   const CiphertextData& x = a.data();
   Context& c = *x.context;
@@ -41,24 +63,8 @@ Ciphertext add_constants(const Ciphertext& a, const Values& values) {
   r.complex = x.complex || values.complex;
   r.noise = rlwe::log2_sum(x.noise, 0);  // the rounding of two coefficients
   r.bound = rlwe::log2_sum(x.bound, std::log2(std::max(largest_of(values), 0x1p-60)));
-  const std::vector<u64> moduli = c.rlwe().moduli(x.tensor.primes());
-  if (std::any_of(numbers.begin(), numbers.end(), [](const auto& v) { return v.imag() != 0; })) {
-    const std::size_t n = c.spec().n;
-    std::vector<double> polynomials(numbers.size() * n);
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      polynomials[i * n] = std::rint(numbers[i].real() * x.scale);
-      polynomials[i * n + n / 2] = std::rint(numbers[i].imag() * x.scale);
-    }
-    const RnsTensor sums = ring::to_domain(upload_polynomials(c, polynomials, x.tensor.primes()), Domain::ntt);
-    r.tensor = ring::add(x.tensor, sums.reshape(shape));
-    return finish(std::move(r));
-  }
-  r.tensor = ring::copy(x.tensor.broadcast_to(shape));
-  for (std::size_t i = 0, end; i < numbers.size(); i = end) {  // runs of one number
-    for (end = i + 1; end < numbers.size() && numbers[end] == numbers[i];) ++end;
-    const double whole = std::rint(numbers[i].real() * x.scale);
-    if (whole != 0) ring::add_constant_in_place(r.tensor, i, end - i, constants_of(whole, moduli));
-  }
+  r.tensor = plus_numbers(c, x.tensor.broadcast_to(shape), x.scale, numbers);
+  r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::plus<>());
   return finish(std::move(r));
 }
 
@@ -81,6 +87,7 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
                   [&](const auto& v) { return std::rint(v.real() * scale) != v.real() * scale; }))
     r.noise = rlwe::log2_sum(r.noise, x.bound + std::log2(x.scale) - 1);
   r.bound = x.bound + std::log2(std::max(largest, 0x1p-60));
+  r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::multiplies<>());
   if (uniform(numbers)) {
     r.tensor = numbers.empty() ? in : times_whole(c, in, std::rint(numbers[0].real() * scale));
     return finish(std::move(r));
@@ -123,6 +130,9 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
   r.bound = x.bound + std::log2(std::max(most, 0x1p-60));
   Shape shape = x.shape();
   const auto product = c.engine().product(ring::matrix_product(c.engine(), std::move(whole), rows, columns, shape));
+  const auto none = [](std::size_t) { return std::complex<double>(0); };
+  const auto times = [&](std::size_t weight, std::complex<double> number) { return weights[weight] * number; };
+  r.tail = x.tail.gathered(product->product(), false, none, times, std::plus<>());
   shape[0] = rows;
   r.tensor = ring::gathered_product(x.tensor, product, shape, progress);
   return finish(std::move(r));
@@ -131,43 +141,65 @@ Ciphertext matmul(const std::vector<double>& weights, std::size_t rows, std::siz
 namespace {
 
 /// The same ciphertexts in another arrangement. A reshape keeps what makes an encryption fresh, the order of its items.
-Ciphertext arranged(const Ciphertext& a, RnsTensor tensor, bool in_order) {
+Ciphertext arranged(const Ciphertext& a, RnsTensor tensor, bool in_order, Tail tail) {
   CiphertextData r = in_order ? a.data() : derived(a.data());
   r.tensor = std::move(tensor);
+  r.tail = std::move(tail);
   return finish(std::move(r));
 }
 
 }  // namespace
 
-Ciphertext reshape(const Ciphertext& a, const Shape& shape) { return arranged(a, a.data().tensor.reshape(shape), true); }
+Ciphertext reshape(const Ciphertext& a, const Shape& shape) {
+  return arranged(a, a.data().tensor.reshape(shape), true, a.data().tail);
+}
 Ciphertext transpose(const Ciphertext& a, const std::vector<std::size_t>& order) {
-  return arranged(a, a.data().tensor.transpose(order), false);
+  const CiphertextData& x = a.data();
+  RnsTensor turned = x.tensor.transpose(order);  // which refuses what is no order
+  return arranged(a, std::move(turned), false, x.tail.transposed(x.shape(), order));
 }
 Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) {
-  return arranged(a, a.data().tensor.slice(axis, start, step, count), false);
+  const CiphertextData& x = a.data();
+  RnsTensor some = x.tensor.slice(axis, start, step, count);
+  return arranged(a, std::move(some), false, x.tail.sliced(x.shape(), axis, start, step, count));
 }
 Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position) {
   require<ShapeError>(axis < a.shape().size() && position < a.shape()[axis], "an index is out of range");
-  return arranged(a, a.data().tensor.drop_axis(axis, position), false);
+  return arranged(a, a.data().tensor.drop_axis(axis, position), false,
+                  a.data().tail.sliced(a.shape(), axis, position, 1, 1));
 }
 Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
-  return arranged(a, a.data().tensor.broadcast_to(shape), false);
+  RnsTensor wide = a.data().tensor.broadcast_to(shape);
+  return arranged(a, std::move(wide), false, a.data().tail.broadcast(a.shape(), shape));
 }
 
 Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
   require<ShapeError>(!parts.empty(), "nothing to concatenate");
-  std::size_t level = parts.front().level();
+  std::size_t level = parts.front().level(), width = 0;
   for (const Ciphertext& p : parts) {
     require_same(p.data(), parts.front().data().context, parts.front().data().key, "the other tensor");
-    level = std::min(level, p.level());
+    width = std::max(width, p.slots());
+  }
+  std::vector<Ciphertext> wide;
+  for (const Ciphertext& p : parts) {
+    wide.push_back(of_width(p, width));
+    level = std::min(level, wide.back().level());
   }
   CiphertextData r;
   std::vector<RnsTensor> tensors;
-  for (const Ciphertext& p : parts) {
+  Shape shape;
+  for (const Ciphertext& p : wide) {
     const Ciphertext low = lower(p, level);
     CiphertextData x = derived(low.data());
+    x.tail = low.data().tail;
     if (tensors.empty()) r = x;
     require_scales(x.scale, r.scale);
+    if (tensors.empty()) {
+      shape = p.shape();
+    } else if (const Shape more = p.shape(); axis < shape.size() && more.size() == shape.size()) {  // else refused below
+      r.tail = Tail::joined(r.tail, shape, x.tail, more, axis);
+      shape[axis] += more[axis];
+    }
     settle_scale(x, r.scale);
     r.width = std::max(r.width, x.width);
     r.complex = r.complex || x.complex;

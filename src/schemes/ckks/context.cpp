@@ -147,6 +147,7 @@ CiphertextData derived(const CiphertextData& a) {
   r.tensor = RnsTensor();
   r.seed.reset();
   r.fresh = false;
+  r.tail = Tail::unknown();
   return r;
 }
 
@@ -156,6 +157,11 @@ bool outgrown(double bound, double noise, double scale, double log_modulus) {
 }
 
 Ciphertext finish(CiphertextData data) {
+  const auto finite = [](const std::complex<double>& v) { return std::isfinite(v.real()) && std::isfinite(v.imag()); };
+  if (data.width >= data.context->period())
+    data.tail = {};
+  else if (!std::all_of(data.tail.numbers().begin(), data.tail.numbers().end(), finite))
+    data.tail = Tail::unknown();
   const double room = data.context->log_modulus(data.level), none = std::numeric_limits<double>::infinity();
   if (outgrown(data.bound.vouched, data.noise.vouched, data.scale, room)) data.noise.vouched = none;
   if (outgrown(data.bound.assumed, data.noise.assumed, data.scale, room)) data.noise.assumed = none;

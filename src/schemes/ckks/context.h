@@ -8,6 +8,7 @@
 #include "schemes/ckks/embedding.h"
 #include "schemes/ckks/spec_text.h"
 #include "schemes/ring_keys.h"
+#include "schemes/tail.h"
 
 namespace heliograph::ckks {
 
@@ -75,6 +76,8 @@ class Context : public schemes::RingContext<Context, Spec> {
   RnsTensor imaginary_unit_;
 };
 
+using Tail = schemes::Tail<std::complex<double>>;
+
 struct CiphertextData {
   std::shared_ptr<Context> context;
   rlwe::KeyId key{};
@@ -87,6 +90,7 @@ struct CiphertextData {
   rlwe::Figure bound = 0;      // log2 of a bound on the values, 0 at least; vouched: from what was encrypted here, so secret
   std::optional<Key256> seed;  // the mask's, of fresh secret-key encryptions
   bool fresh = false;          // an encryption nothing was computed on
+  Tail tail;                   // in the places from `width` on, up to the period; zero where there are none
 
   std::size_t degree() const { return tensor.components() - 1; }
   Shape shape() const { return tensor.shape(); }
@@ -114,9 +118,10 @@ using schemes::require_same;
 io::Container describe(const CiphertextData& x, ring::Words words);
 Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
 
-/// Everything but the tensor and what makes an encryption fresh.
+/// Everything but the tensor and what makes an encryption fresh; the tail is unknown.
 CiphertextData derived(const CiphertextData& a);
-/// The ciphertext, whose noise is infinite from here on where its values may not fit its level.
+/// The ciphertext, whose noise is infinite from here on where its values may not fit its level. Its tail is zero where there is
+/// none.
 Ciphertext finish(CiphertextData data);
 /// Noise as it is after a use of keys: what a file's keys add nobody vouches for.
 rlwe::Figure after_keys(rlwe::Figure noise, const EvaluationKeysData& keys);

@@ -20,6 +20,7 @@ io::Container describe(const CiphertextData& x, ring::Words words) {
   h["fresh"] = x.fresh;
   if (const auto noise = rlwe::stored_figures({x.noise.assumed}); noise && !(x.fresh && x.seed)) h["noise"] = *noise;
   if (const auto bound = rlwe::stored_figures({x.bound.assumed})) h["bound"] = *bound;
+  if (x.width < x.context->period() && !x.fresh) x.tail.describe(h);
   if (x.seed) h["seed"] = io::to_hex(*x.seed);
   rlwe::add(k, "words", x.seed ? x.tensor.with_components(0, 1) : x.tensor, Domain::ntt, words);
   return k;
@@ -50,7 +51,7 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   const io::Json& h = k.header;
   const bool figures = k.version > 1;
   h.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "scale", "width", "complex", "fresh",
-                  "seed", figures ? "noise" : "seed", figures ? "bound" : "seed"},
+                  "seed", figures ? "noise" : "seed", figures ? "bound" : "seed", figures ? "tail" : "seed"},
                  "a ciphertext");
   require<DamagedFileError>(k.arrays.size() == 1, "a ciphertext has one array");
   x.key = ring::key_of(k);
@@ -68,6 +69,8 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   if (const io::Json* seed = h.find("seed")) x.seed = ring::seed_from(*seed, "a seed");
   require<DamagedFileError>(x.fresh || !x.seed, "only fresh ciphertexts are seeded");
   require<DamagedFileError>(!x.seed || !h.contains("noise"), "a seeded ciphertext's noise follows from its parameters");
+  require<DamagedFileError>(!x.fresh || !h.contains("tail"), "a fresh ciphertext has zeros behind its values");
+  x.tail = Tail::from(h, x.fresh);
   const device::PrimeList chain = c.rlwe().chain(x.level);
   const Shape shape = ring::read_shape(k, c.rlwe().polynomial_bytes(chain.size()) * (degree + 1), allowed.bytes, c.engine());
   x.tensor = rlwe::take_tensor(k, "words", c.rlwe(), shape, x.seed ? 1 : degree + 1, chain, Domain::ntt);

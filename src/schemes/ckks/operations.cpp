@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "rlwe/transformed.h"
 #include "schemes/ckks/spec_text.h"
@@ -18,8 +19,10 @@ std::string bits_of(double scale) {
 
 std::pair<Ciphertext, Ciphertext> aligned(const Ciphertext& a, const Ciphertext& b) {
   require_same(b.data(), a.data().context, a.data().key, "the other operand");
-  const std::size_t level = std::min(a.level(), b.level());
-  return {lower(a, level), lower(b, level)};
+  const std::size_t width = std::max(a.slots(), b.slots());
+  const Ciphertext x = of_width(a, width), y = of_width(b, width);
+  const std::size_t level = std::min(x.level(), y.level());
+  return {lower(x, level), lower(y, level)};
 }
 
 CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
@@ -37,21 +40,24 @@ void add_noise(CiphertextData& r, rlwe::Figure noise, rlwe::Figure bound, double
   r.bound = rlwe::log2_sum(r.bound, bound);
 }
 
-template <class Op>
-Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op) {
+template <class Op, class TailOp>
+Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op, TailOp tail_op) {
   const auto [p, q] = aligned(x, y);
   const CiphertextData &a = p.data(), &b = q.data();
   require_scales(a.scale, b.scale);
   CiphertextData r = derived(a, b);
   add_noise(r, b.noise, b.bound, b.scale);
   r.tensor = op(a.tensor, b.tensor);
+  r.tail = Tail::sum(a.tail, a.shape(), b.tail, b.shape(), r.shape(), tail_op);
   return finish(std::move(r));
 }
 
 /// The ciphertext at a level that the plaintext reaches, and the plaintext's limbs there.
 std::pair<Ciphertext, RnsTensor> aligned(const Ciphertext& a, const Plaintext& b) {
   require<MismatchError>(a.data().context == b.data().context, "the plaintext was encoded for other parameters");
-  const Ciphertext x = lower(a, std::min(a.level(), b.level()));
+  const std::size_t width = std::min(b.data().width, a.data().context->slots());
+  const Ciphertext wide = b.data().width > width ? cleared(of_width(a, width)) : of_width(a, width);
+  const Ciphertext x = lower(wide, std::min(wide.level(), b.level()));
   return {x, ring::limbs_of(b.data().tensor, x.data().tensor.primes())};
 }
 
@@ -73,6 +79,8 @@ Ciphertext combine_plain(const Ciphertext& x, const Plaintext& y, Op op) {
   CiphertextData r = derived(p.data(), b);
   add_noise(r, p.data().context->noise().rounding(), b.bound, b.scale);
   r.tensor = op(p.data().tensor, m);
+  if (b.width <= r.width && p.data().tail.kind() == Tail::Kind::known)
+    r.tail = p.data().tail.broadcast(p.shape(), r.shape());
   return finish(std::move(r));
 }
 
@@ -117,14 +125,15 @@ RnsTensor times_whole(Context& c, const RnsTensor& x, double whole) {
   return out;
 }
 
-Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::add); }
-Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::subtract); }
+Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::add, std::plus<>()); }
+Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::subtract, std::minus<>()); }
 Ciphertext add(const Ciphertext& a, const Plaintext& b) { return combine_plain(a, b, ring::add); }
 Ciphertext subtract(const Ciphertext& a, const Plaintext& b) { return combine_plain(a, b, ring::subtract); }
 
 Ciphertext negate(const Ciphertext& a) {
   CiphertextData r = derived(a.data());
   r.tensor = ring::negate(a.data().tensor);
+  r.tail = a.data().tail.map(std::negate<>());
   return finish(std::move(r));
 }
 
@@ -140,6 +149,7 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y) {
   r.bound = a.bound + b.bound;
   r.scale = a.scale * b.scale;
   r.tensor = rlwe::multiply(a.tensor, b.tensor);
+  r.tail = Tail::product(a.tail, a.shape(), b.tail, b.shape(), r.shape(), std::multiplies<>());
   return finish(std::move(r));
 }
 
@@ -154,12 +164,14 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
   r.bound = a.bound + b.bound;  // below 0 for values below 1: sums of many such are not taken for more than they are
   r.scale = a.scale * b.scale;
   r.tensor = ring::multiply_polynomial(a.tensor, m);
+  if (b.width <= r.width || a.tail.is_zero()) r.tail = {};
   return finish(std::move(r));
 }
 
 Ciphertext multiply_i(const Ciphertext& a) {
   CiphertextData r = derived(a.data());
   r.complex = true;
+  r.tail = a.data().tail.map([](const auto& v) { return v * std::complex<double>(0, 1); });
   r.tensor =
       ring::multiply_polynomial(a.data().tensor, ring::limbs_of(r.context->imaginary_unit(), a.data().tensor.primes()));
   return finish(std::move(r));
@@ -181,6 +193,7 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
   if (a.degree() == 1) return a;
   const rlwe::SwitchKey& key = relinearization_key(keys);
   CiphertextData r = derived(x);
+  r.tail = x.tail;
   r.noise = after_keys(rlwe::log2_sum(x.noise, x.context->key_switch_noise(x.level)), keys.data());
   r.tensor = rlwe::switch_last(x.context->rlwe(), x.tensor, key, x.level, x.level, 1, progress);
   return finish(std::move(r));
@@ -191,6 +204,7 @@ CiphertextData rescaled(const CiphertextData& x, std::size_t components, double 
   if (x.level == 1)
     throw LevelError("level 1 is the lowest: there is nothing left to rescale by. Choose parameters of greater depth");
   CiphertextData r = derived(x);
+  r.tail = x.tail;
   const double ratio = c.ratio(x.level);
   r.level = x.level - 1;
   r.scale = x.scale / ratio;
@@ -248,6 +262,7 @@ Ciphertext lower(const Ciphertext& a, std::size_t level) {
     throw ScaleError("a scale of " + bits_of(x.scale) + " is too large for level " + std::to_string(level) +
                      ": rescale first");
   CiphertextData r = derived(x);
+  r.tail = x.tail;
   r.level = level;
   r.noise = rlwe::log2_sum(x.noise + std::log2(whole) - std::log2(ratio), c.rounding_noise(x.degree() + 1));
   r.scale = x.scale * (whole / ratio);
@@ -265,6 +280,7 @@ Ciphertext confined(const Ciphertext& a, std::size_t level) {
   for (const math::PrimeIndex p : chain)
     if (std::find(have.begin(), have.end(), p) == have.end()) return lower(a, level);
   CiphertextData r = derived(x);
+  r.tail = x.tail;
   r.level = level;
   r.tensor = ring::limbs_of(x.tensor, chain);
   return finish(std::move(r));

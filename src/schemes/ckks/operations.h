@@ -22,6 +22,16 @@ CiphertextData rescaled(const CiphertextData& x, std::size_t components, double 
 RnsTensor times_whole(Context& c, const RnsTensor& x, double whole);
 /// At a lower level as it is, at its own scale, where that level's primes are all among its own; else `lower`.
 Ciphertext confined(const Ciphertext& a, std::size_t level);
+/// The numbers in the tail (where it is one of numbers) subtracted: by a plaintext, at no level.
+Ciphertext cleared(const Ciphertext& a);
+/// The values alone, whatever stands behind them: one level down, but where that is zero. LevelError.
+Ciphertext masked(const Ciphertext& a);
+/// What may meet operands of `width` values: with zeros behind its own where they are fewer, or what it has everywhere.
+Ciphertext of_width(const Ciphertext& a, std::size_t width);
+/// How far a tail's numbers may be off, which doubles follow.
+rlwe::Figure tail_noise(const CiphertextData& x);
+/// The number of each item plus a tensor of its shape, at a scale.
+RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::vector<std::complex<double>>& numbers);
 Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
 const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys);
 /// MissingKeyError, which names the rotation by its steps.

@@ -1,6 +1,8 @@
 // Automorphisms and sums: of slots, of an axis.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 
 #include "rlwe/rotate.h"
 #include "rlwe/transformed.h"
@@ -97,14 +99,47 @@ Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, c
   require<ShapeError>(!steps.empty(), "no steps to rotate by");
   std::vector<u64> galois;
   for (std::int64_t s : steps) galois.push_back(a.data().context->galois(s));
-  CiphertextData r = turned(a, galois, steps, keys, true, progress);
-  r.width = r.context->slots();  // values move into slots that were padding
+  const Ciphertext x = cleared(a);
+  CiphertextData r = turned(x, galois, steps, keys, true, progress);
+  r.width = r.context->slots();                    // values move into slots that were padding
+  const auto stays_inside = [&](std::int64_t s) {  // turned to the right, not around the end
+    const auto period = static_cast<std::int64_t>(r.context->period());
+    return x.slots() + static_cast<std::size_t>(((-s % period) + period) % period) <= r.width;
+  };
+  if (x.data().tail.kind() == Tail::Kind::even)
+    r.tail = Tail::even();
+  else if (x.data().tail.is_zero() && std::all_of(steps.begin(), steps.end(), stays_inside))
+    r.tail = {};
   return finish(std::move(r));
 }
 
 Ciphertext conjugate(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
-  return finish(turned(a, {a.data().context->conjugation()}, {0}, keys, false, progress));
+  CiphertextData r = turned(a, {a.data().context->conjugation()}, {0}, keys, false, progress);
+  r.tail = a.data().tail.map([](const auto& v) { return std::conj(v); });
+  return finish(std::move(r));
 }
+
+namespace {
+
+/// A sum over all places, as one over the values: less what is known to stand behind them.
+Ciphertext sum_of_values(const CiphertextData& sums, const CiphertextData& x) {
+  Context& c = *x.context;
+  CiphertextData r = derived(sums);
+  r.width = x.width, r.tail = Tail::even();
+  if (x.tail.is_number()) {
+    const auto behind = static_cast<double>(c.period() - x.width);
+    std::vector<std::complex<double>> numbers(x.tensor.items());
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = -behind * x.tail.at(i);
+    r.tensor = plus_numbers(c, sums.tensor, sums.scale, numbers);
+    r.noise = rlwe::log2_sum(r.noise, rlwe::log2_sum(rlwe::Figure(0), tail_noise(x) + log2_count(c.period())));
+  } else {
+    r.tensor = sums.tensor;
+  }
+  r.bound = x.bound + log2_count(x.width);
+  return finish(std::move(r));
+}
+
+}  // namespace
 
 Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKeys& keys, const Progress& progress) {
   Context& c = *a.data().context;
@@ -114,12 +149,25 @@ Ciphertext sum_slots(const Ciphertext& a, std::size_t count, const EvaluationKey
     const u64 g = c.galois(static_cast<std::int64_t>(k));
     if (g != 1) rotation_key(keys, g, static_cast<std::int64_t>(k));
   }
-  Ciphertext sums = count > 1 ? of_degree_one(a, keys) : a;
+  const bool all = count == c.period() && a.slots() < count;
+  Ciphertext x = count > 1 ? of_degree_one(a, keys) : a;
+  if (all && x.data().tail.kind() == Tail::Kind::even)
+    return multiply_constants(x, {{static_cast<double>(x.slots())}, {}, 1, false}, 1);
+  if (all && x.data().tail.kind() == Tail::Kind::unknown) x = masked(x);
+  if (!all && count > 1) x = cleared(x);
+  Ciphertext sums = x;
   for (std::size_t k = 1; k < count; k *= 2) {
-    sums = add(sums, index(rotate(sums, {static_cast<std::int64_t>(k)}, keys), 0, 0));
+    const auto steps = static_cast<std::int64_t>(k);
+    CiphertextData r = turned(sums, {c.galois(steps)}, {steps}, keys, false, {});
+    const CiphertextData& own = sums.data();
+    r.noise = rlwe::log2_sum(r.noise, own.noise), r.bound = rlwe::log2_sum(r.bound, own.bound);
+    r.tensor = ring::add(own.tensor, r.tensor);
+    if (!all) r.width = c.slots();  // values move into slots that were padding
+    if (x.data().tail.kind() == Tail::Kind::even) r.tail = Tail::even();
+    sums = finish(std::move(r));
     if (progress) progress(log2_count(2 * k) / log2_count(count));
   }
-  return sums;
+  return all ? sum_of_values(sums.data(), x.data()) : sums;
 }
 
 Ciphertext sum(const Ciphertext& a, std::size_t axis) {
@@ -127,6 +175,7 @@ Ciphertext sum(const Ciphertext& a, std::size_t axis) {
   require_axis(x.shape(), axis);
   CiphertextData r = described_sum(x, x.shape()[axis]);
   r.tensor = summed(*x.context, x.tensor, axis);
+  r.tail = x.tail.summed(x.shape(), axis, std::plus<>());
   return finish(std::move(r));
 }
 

@@ -5,6 +5,7 @@
 #include "schemes/exact/spec.h"
 #include "schemes/exact/spec_text.h"
 #include "schemes/ring_keys.h"
+#include "schemes/tail.h"
 
 namespace heliograph::exact {
 
@@ -51,6 +52,8 @@ class Context : public schemes::RingContext<Context, Spec> {
   std::vector<math::u32> slot_positions_;
 };
 
+using Tail = schemes::Tail<u64>;
+
 struct CiphertextData {
   std::shared_ptr<Context> context;
   rlwe::KeyId key{};
@@ -66,6 +69,8 @@ struct CiphertextData {
   /// Whether the items' noises may be taken as independent (sums then grow with the root of the squared weights), and
   /// whether the items are known to be different ciphertexts, so that a multiplication makes them independent again.
   bool independent = false, distinct = false;
+  /// In the slots from `width` on, one for each part; zero where there are none, and for coefficients.
+  std::vector<Tail> tails;
 
   const RnsTensor& front() const { return parts.front(); }
   std::size_t level() const { return front().primes().size(); }

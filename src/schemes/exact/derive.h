@@ -5,8 +5,9 @@
 
 namespace heliograph::exact {
 
-/// Everything but the parts and the seeds.
+/// Everything but the parts and the seeds; the tails are unknown.
 CiphertextData derived(const CiphertextData& a);
+/// The ciphertext, its tails zero where there are none.
 Ciphertext finish(CiphertextData data);
 /// The level for a product (heliograph/exact.h) of what is described, at these levels.
 std::size_t product_level(const CiphertextData& x, std::size_t x_level, const CiphertextData& y, std::size_t y_level);

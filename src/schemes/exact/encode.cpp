@@ -78,9 +78,6 @@ void download_values(Context& c, std::size_t part, Packing packing, std::size_t 
   }
 }
 
-namespace {
-
-/// log2 of the largest canonical norm of the centred polynomials over the items.
 double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
   const std::size_t n = c.spec().n, items = b.view.items();
   ring::Engine& e = c.engine();
@@ -100,8 +97,6 @@ double log_norm_of(Context& c, const PlainBatch& b, u64 t) {
   }
   return std::log2(largest);
 }
-
-}  // namespace
 
 RnsTensor scale_up(Context& c, std::size_t part, const PlainBatch& b, std::size_t level, u64 factor) {
   ring::Engine& e = c.engine();

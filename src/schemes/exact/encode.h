@@ -16,6 +16,8 @@ PlainBatch make_plain_batch(Context& c, std::size_t items, ring::Secrecy secrecy
 void require_packing(const Context& c, Packing packing);
 /// Throws SlotsError, ShapeError, PlaintextRangeError.
 void check_values(const Context& c, const Values& values, Packing packing);
+/// log2 of the largest canonical norm of the centred polynomials over the items.
+double log_norm_of(Context& c, const PlainBatch& b, u64 t);
 /// Items [first, first + batch) as coefficients.
 void upload_values(Context& c, std::size_t part, const Values& values, Packing packing, std::size_t first,
                    const PlainBatch& to);

@@ -1,7 +1,7 @@
 // Objects as files and bytes (io/container.h). Everything read is checked before it is used.
 #include <numeric>
 
-#include "schemes/exact/derive.h"
+#include "schemes/exact/tails.h"
 
 namespace heliograph::exact {
 
@@ -36,6 +36,7 @@ io::Container describe(const CiphertextData& x, ring::Words words) {
   k.header["fresh"] = x.fresh;
   if (x.context->family().has_factors) k.header["factors"] = io::Json::array_of(x.factors);
   if (const auto noise = rlwe::stored_figures(x.noise); noise && !x.fresh) k.header["noise"] = *noise;
+  if (x.packing == Packing::slots && x.width < x.context->spec().n && !x.fresh) common_tail(x).describe(k.header);
   io::Json seeds = io::Json::array();
   for (const Key256& s : x.seeds) seeds.push_back(io::to_hex(s));
   k.header["seeds"] = seeds;
@@ -73,9 +74,10 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
   CiphertextData x;
   x.context = schemes::context_of<Context>(k, "ciphertext", allowed.parameters);
   Context& c = *x.context;
-  k.header.require_only({"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width",
-                         "fresh", "seeds", c.family().has_factors ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds"},
-                        "a ciphertext");
+  k.header.require_only(
+      {"parameters", "parameter_hash", "key", "shape", "degree", "level", "ntt", "packing", "width", "fresh", "seeds",
+       c.family().has_factors ? "factors" : "seeds", k.version > 1 ? "noise" : "seeds", k.version > 1 ? "tail" : "seeds"},
+      "a ciphertext");
   x.key = ring::key_of(k);
   const std::size_t degree = k.header.unsigned_at("degree", 2), level = k.header.unsigned_at("level", c.rlwe().top_level());
   if (degree < 1 || level < 1) throw DamagedFileError("a ciphertext has degree 1 or 2 and at least one prime");
@@ -97,6 +99,8 @@ Ciphertext read(io::Container&& k, const Allowed& allowed, schemes::As<Ciphertex
     throw DamagedFileError("only fresh ciphertexts are seeded, once for each plaintext modulus");
   }
   if (x.fresh && k.header.find("noise")) throw DamagedFileError("a fresh ciphertext's noise follows from its parameters");
+  require<DamagedFileError>(!x.fresh || !k.header.contains("tail"), "a fresh ciphertext has zeros behind its values");
+  x.tails.assign(c.parts(), Tail::from(k.header, x.fresh));
   x.noise = rlwe::figures_from(k, "noise", c.parts());
   x.vouched = false;
   if (k.arrays.size() != c.parts()) throw DamagedFileError("the file has another number of parts than plaintext moduli");

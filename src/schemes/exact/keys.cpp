@@ -64,6 +64,7 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
     data->parts.push_back(all.reshape(shape));
     data->factors.push_back(1);
     data->noise.push_back(c->rules().fresh_noise(modulus, public_key));
+    data->tails.emplace_back();
   }
   return Ciphertext(std::move(data));
 }

@@ -52,6 +52,7 @@ Ciphertext convolved_stretch(const Ciphertext& x, const Stretch& some, Ciphertex
   const Ciphertext from = slice(x, 0, some.first_input, 1, some.inputs);
   const GatheredProduct product = convolution_product(*x.data().context, from.shape(), some.weights, some.shape);
   like.parts = {product_of(from.data(), 0, product, shape, some.bias, third_of(watch, 0))};
+  like.tails = {tail_of(from.data(), 0, product, some.bias)};
   return finish(std::move(like));
 }
 
@@ -101,6 +102,7 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
     CiphertextData from = convolved;  // noise and independence are the whole layer's, whatever the stretch
     from.first_part = own.data().first_part, from.noise = {convolved.noise[part]}, from.factors = {convolved.factors[part]};
     RnsTensor out;
+    Tail tail;
     for (std::size_t k = 0; k < stretches; ++k) {
       const std::size_t first = k * most, count = std::min(most, s.outputs - first);
       Progress watch;
@@ -119,9 +121,11 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
       if (out.empty()) out = RnsTensor(c.rlwe().engine(), pooled, 2, z.data().front().primes(), z.data().front().domain());
       ring::Engine& e = c.engine();
       e.enqueue(device::Copy{z.data().front().view(), out.slice(0, first, 1, count).view()});
+      const Shape before = {first, pooled[1], pooled[2]};
+      tail = k == 0 ? z.data().tails[0] : Tail::joined(tail, before, z.data().tails[0], z.shape(), 0);
       if (k + 1 < stretches) continue;
       CiphertextData r = z.data();
-      r.parts = {out};
+      r.parts = {out}, r.tails = {tail};
       done.push_back(finish(std::move(r)));
     }
   }

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "schemes/exact/encode.h"
 #include "schemes/exact/linear.h"
+#include "schemes/exact/tails.h"
 
 namespace heliograph::exact {
 
@@ -64,8 +65,10 @@ GatheredProduct reduced(GatheredProduct product, u64 t) {
 Ciphertext apply(const Ciphertext& x, const GatheredProduct& product, const Shape& shape,
                  const std::vector<std::int64_t>& bias, const Progress& progress) {
   CiphertextData r = derived_by(x.data(), product, !bias.empty());
-  for (std::size_t part = 0; part < x.data().parts.size(); ++part)
+  for (std::size_t part = 0; part < x.data().parts.size(); ++part) {
     r.parts.push_back(product_of(x.data(), part, product, shape, bias, progress));
+    r.tails[part] = tail_of(x.data(), part, product, bias);
+  }
   return finish(std::move(r));
 }
 
@@ -98,6 +101,19 @@ RnsTensor product_of(const CiphertextData& x, std::size_t part, const GatheredPr
     ring::add_constant_in_place(out, i * inner, inner, scaled_constant(c, modulus, x.level(), x.factors[part], residue));
   }
   return out;
+}
+
+Tail tail_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product,
+             const std::vector<std::int64_t>& bias) {
+  const std::size_t modulus = x.first_part + part, rows = product.groups * product.outputs;
+  const u64 t = x.context->plain(modulus).t;
+  const auto row = [&](std::size_t i) {
+    return bias.empty() ? 0 : math::signed_mod(bias[bias.size() > rows ? modulus * rows + i : i], t);
+  };
+  const auto times = [&](std::size_t weight, u64 number) {
+    return math::mul_mod(math::signed_mod(product.weights[weight], t), number, t);
+  };
+  return x.tails[part].gathered(product, !bias.empty(), row, times, sum_modulo(t));
 }
 
 void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t rows) {
@@ -242,10 +258,12 @@ Ciphertext sum_pool2d(const Ciphertext& a, std::size_t size) {
 
 namespace {
 
-template <class View>
-Ciphertext viewed(const Ciphertext& a, View view) {
+/// view(part) and walked(tail) of each part.
+template <class View, class Walked>
+Ciphertext viewed(const Ciphertext& a, View view, Walked walked) {
   CiphertextData r = derived(a.data());
   for (const RnsTensor& part : a.data().parts) r.parts.push_back(view(part));
+  for (std::size_t part = 0; part < r.parts.size(); ++part) r.tails[part] = walked(a.data().tails[part]);
   return finish(std::move(r));
 }
 
@@ -256,33 +274,44 @@ Ciphertext reshape(const Ciphertext& a, const Shape& shape) {
   r.seeds = a.data().seeds;  // the flat order is the same, so are the masks' positions
   r.fresh = a.data().fresh;
   for (const RnsTensor& part : a.data().parts) r.parts.push_back(part.reshape(shape));
+  r.tails = a.data().tails;
   return finish(std::move(r));
 }
 
 Ciphertext transpose(const Ciphertext& a, const std::vector<std::size_t>& order) {
-  return viewed(a, [&](const RnsTensor& p) { return p.transpose(order); });
+  return viewed(
+      a, [&](const RnsTensor& p) { return p.transpose(order); },
+      [&](const Tail& t) { return t.transposed(a.shape(), order); });
 }
 
 Ciphertext slice(const Ciphertext& a, std::size_t axis, std::size_t start, std::ptrdiff_t step, std::size_t count) {
-  return viewed(a, [&](const RnsTensor& p) { return p.slice(axis, start, step, count); });
+  return viewed(
+      a, [&](const RnsTensor& p) { return p.slice(axis, start, step, count); },
+      [&](const Tail& t) { return t.sliced(a.shape(), axis, start, step, count); });
 }
 
 Ciphertext index(const Ciphertext& a, std::size_t axis, std::size_t position) {
   require<ShapeError>(axis < a.shape().size() && position < a.shape()[axis], "an index is out of range");
-  return viewed(a, [&](const RnsTensor& p) { return p.drop_axis(axis, position); });
+  return viewed(
+      a, [&](const RnsTensor& p) { return p.drop_axis(axis, position); },
+      [&](const Tail& t) { return t.sliced(a.shape(), axis, position, 1, 1); });
 }
 
 Ciphertext broadcast_to(const Ciphertext& a, const Shape& shape) {
   CiphertextData r = derived(a.data());
   r.distinct = r.independent = false;
   for (const RnsTensor& part : a.data().parts) r.parts.push_back(part.broadcast_to(shape));
+  for (std::size_t part = 0; part < r.parts.size(); ++part) r.tails[part] = a.data().tails[part].broadcast(a.shape(), shape);
   return finish(std::move(r));
 }
 
-Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
-  require<ShapeError>(!parts.empty(), "nothing to concatenate");
+Ciphertext concatenate(const std::vector<Ciphertext>& given, std::size_t axis) {
+  require<ShapeError>(!given.empty(), "nothing to concatenate");
+  std::size_t level = given.front().level(), width = 0;
+  for (const Ciphertext& p : given) width = std::max(width, p.slots());
+  std::vector<Ciphertext> parts;
+  for (const Ciphertext& p : given) parts.push_back(of_width(p, width));
   const Ciphertext& first = parts.front();
-  std::size_t level = first.level();
   for (const Ciphertext& p : parts) {
     require_same(p.data(), first.data().context, first.data().key, "the other tensor");
     require<MismatchError>(p.packing() == first.packing(), "one tensor packs slots, another coefficients");
@@ -301,6 +330,13 @@ Ciphertext concatenate(const std::vector<Ciphertext>& parts, std::size_t axis) {
       r.width = std::max(r.width, p.data().width);
     }
     r.parts.push_back(ring::concatenate(pieces, axis));
+    r.tails[part] = first.data().tails[part];
+    Shape shape = first.shape();
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      const Shape more = parts[i].shape();
+      r.tails[part] = Tail::joined(r.tails[part], shape, parts[i].data().tails[part], more, axis);
+      shape[axis] += more[axis];
+    }
   }
   return finish(std::move(r));
 }

@@ -18,6 +18,9 @@ Shape convolution_shape(const Shape& image, const Convolution& s);
 void check_bias(Context& c, const std::vector<std::int64_t>& bias, std::size_t rows);
 /// What x times a product is, but for its tensors: its noise, and what is known of its independence.
 CiphertextData derived_by(const CiphertextData& x, const GatheredProduct& product, bool biased);
+/// What that product leaves in the tail of one part.
+Tail tail_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product,
+             const std::vector<std::int64_t>& bias);
 /// One part of x, flattened, times the product; `bias`, checked, is added along the first axis of `shape`, the result's.
 RnsTensor product_of(const CiphertextData& x, std::size_t part, const GatheredProduct& product, const Shape& shape,
                      const std::vector<std::int64_t>& bias, const Progress& progress);

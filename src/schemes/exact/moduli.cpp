@@ -21,6 +21,7 @@ Ciphertext take_moduli(const Ciphertext& a, Moduli moduli) {
   r.parts = some(x.parts);
   r.noise = some(x.noise);
   r.factors = some(x.factors);
+  r.tails = some(x.tails);
   r.fresh = x.fresh;
   if (!x.seeds.empty()) r.seeds = some(x.seeds);
   return finish(std::move(r));
@@ -42,8 +43,9 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
     seeded = seeded && p.seeded();
   }
   CiphertextData r = derived(lead);
-  r.noise.clear(), r.factors.clear();
+  r.noise.clear(), r.factors.clear(), r.tails.clear();
   r.fresh = true;
+  for (const Ciphertext& p : parts) r.width = std::max(r.width, p.slots());
   for (const Ciphertext& p : parts) {
     const Ciphertext low = switch_level(p, level);
     const CiphertextData& x = low.data();
@@ -55,7 +57,7 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts) {
     r.noise.insert(r.noise.end(), x.noise.begin(), x.noise.end());
     r.factors.insert(r.factors.end(), x.factors.begin(), x.factors.end());
     if (seeded) r.seeds.insert(r.seeds.end(), x.seeds.begin(), x.seeds.end());
-    r.width = std::max(r.width, x.width);
+    for (const Tail& tail : x.tails) r.tails.push_back(x.width == r.width ? tail : Tail::unknown());
     r.fresh = r.fresh && x.fresh;
     r.vouched = r.vouched && x.vouched;
     r.independent = r.independent && x.independent;

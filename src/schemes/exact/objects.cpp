@@ -36,6 +36,10 @@ Shape Plaintext::shape() const { return data_->shape; }
 std::size_t Ciphertext::degree() const { return data_->degree(); }
 std::size_t Ciphertext::level() const { return data_->level(); }
 std::size_t Ciphertext::slots() const { return data_->width; }
+bool Ciphertext::tail_known() const {
+  return std::all_of(data_->tails.begin(), data_->tails.end(),
+                     [](const Tail& t) { return t.kind() != Tail::Kind::unknown; });
+}
 Packing Ciphertext::packing() const { return data_->packing; }
 bool Ciphertext::fresh() const { return data_->fresh; }
 bool Ciphertext::vouched() const { return data_->vouched; }

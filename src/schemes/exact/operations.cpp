@@ -7,6 +7,7 @@
 
 #include "schemes/exact/derive.h"
 #include "schemes/exact/encode.h"
+#include "schemes/exact/tails.h"
 
 namespace heliograph::exact {
 
@@ -16,10 +17,16 @@ CiphertextData derived(const CiphertextData& a) {
   r.noise = a.noise, r.vouched = a.vouched, r.independent = a.independent, r.distinct = a.distinct,
   r.first_part = a.first_part;
   r.factors = a.factors;
+  r.tails.assign(a.tails.size(), Tail::unknown());
   return r;
 }
 
-Ciphertext finish(CiphertextData data) { return Ciphertext(std::make_shared<const CiphertextData>(std::move(data))); }
+Ciphertext finish(CiphertextData data) {
+  if (data.packing == Packing::coefficients || data.width >= data.context->spec().n)
+    data.tails.assign(data.parts.size(), Tail());
+  require<InternalError>(data.tails.size() == data.parts.size(), "a tensor has a tail for each of its parts");
+  return Ciphertext(std::make_shared<const CiphertextData>(std::move(data)));
+}
 
 namespace {
 
@@ -79,8 +86,8 @@ void require_alike(const Ciphertext& a, const Ciphertext& b) {
 /// Both at the lower of the two levels.
 std::pair<Ciphertext, Ciphertext> aligned(const Ciphertext& a, const Ciphertext& b) {
   require_alike(a, b);
-  const std::size_t level = std::min(a.level(), b.level());
-  return {switch_level(a, level), switch_level(b, level)};
+  const std::size_t width = std::max(a.slots(), b.slots()), level = std::min(a.level(), b.level());
+  return {of_width(switch_level(a, level), width), of_width(switch_level(b, level), width)};
 }
 
 CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
@@ -93,8 +100,11 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
   return r;
 }
 
-template <class Op>
-Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op) {
+/// The modulus t of a part.
+u64 modulus_of(const CiphertextData& x, std::size_t part) { return x.context->plain(x.first_part + part).t; }
+
+template <class Op, class TailOp>
+Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op, TailOp tail_op) {
   auto [a, b] = aligned(x, y);
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) std::tie(a, b) = of_one_factor(a, b, part);
   CiphertextData r = derived(a.data(), b.data());
@@ -102,6 +112,8 @@ Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op) {
     const RnsTensor &p = a.data().parts[part], &q = b.data().parts[part];
     const Domain domain = p.domain() == q.domain() ? p.domain() : a.data().context->rules().home();
     r.parts.push_back(op(ring::to_domain(p, domain), ring::to_domain(q, domain)));
+    r.tails[part] =
+        Tail::sum(a.data().tails[part], a.shape(), b.data().tails[part], b.shape(), r.shape(), tail_op(modulus_of(r, part)));
   }
   return finish(std::move(r));
 }
@@ -123,12 +135,15 @@ Ciphertext of_factor(const Ciphertext& a, std::size_t part, u64 factor) {
   return rescaled(a, part, math::centered(math::mul_mod(factor, math::inverse_mod(have, t), t), t), factor);
 }
 
-Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::add); }
-Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::subtract); }
+Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::add, sum_modulo); }
+Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::subtract, difference_modulo); }
 
 Ciphertext negate(const Ciphertext& a) {
   CiphertextData r = derived(a.data());
-  for (const RnsTensor& part : a.data().parts) r.parts.push_back(ring::negate(part));
+  for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
+    r.parts.push_back(ring::negate(a.data().parts[part]));
+    r.tails[part] = a.data().tails[part].map([t = modulus_of(a.data(), part)](u64 v) { return math::sub_mod(0, v, t); });
+  }
   return finish(std::move(r));
 }
 
@@ -148,6 +163,8 @@ Ciphertext multiply(const Ciphertext& x, const Ciphertext& y, const EvaluationKe
     const RnsTensor p = ring::to_domain(a.data().parts[part], rules.home()).broadcast_to(shape);
     const RnsTensor q = same ? p : ring::to_domain(b.data().parts[part], rules.home()).broadcast_to(shape);
     r.parts.push_back(rules.multiply(modulus, p, q, progress));
+    r.tails[part] = Tail::product(a.data().tails[part], a.shape(), b.data().tails[part], b.shape(), shape,
+                                  product_modulo(c.plain(modulus).t));
   }
   return finish(std::move(r));
 }
@@ -204,6 +221,7 @@ Ciphertext relinearize(const Ciphertext& a, const EvaluationKeys& keys, const Pr
   Context& c = *a.data().context;
   CiphertextData r = derived(a.data());
   r.vouched = r.vouched && keys.data().vouched;
+  r.tails = a.data().tails;
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) {
     const std::size_t modulus = r.first_part + part;
     const RnsTensor x = ring::to_domain(a.data().parts[part], c.rules().home());
@@ -252,11 +270,64 @@ Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& ste
   require<ShapeError>(!steps.empty(), "no steps to rotate by");
   std::vector<u64> galois;
   for (std::int64_t s : steps) galois.push_back(a.data().context->row_galois(s));
-  return rotate(a, galois, steps, keys, true, progress);
+  return rotate(cleared(a), galois, steps, keys, true, progress);
 }
 
 Ciphertext rotate_columns(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
-  return rotate(a, {a.data().context->column_galois()}, {0}, keys, false, progress);
+  return rotate(cleared(a), {a.data().context->column_galois()}, {0}, keys, false, progress);
+}
+
+namespace {
+
+/// A sum over all slots, as one over the values: less what is known to stand behind them.
+Ciphertext sum_of_values(const CiphertextData& sums, const CiphertextData& x) {
+  Context& c = *x.context;
+  CiphertextData r = sums;
+  r.width = x.width;
+  for (std::size_t part = 0; part < r.parts.size(); ++part) {
+    const Tail& tail = x.tails[part];
+    r.tails[part] = Tail::even();
+    if (!tail.is_number()) continue;
+    const u64 t = modulus_of(r, part), behind = math::sub_mod(0, (c.spec().n - x.width) % t, t);
+    r.parts[part] = ring::copy(r.parts[part]);
+    const std::size_t runs = tail.numbers().size(), each = runs == 1 ? x.front().items() : 1;
+    for (std::size_t i = 0; i < runs; ++i)
+      ring::add_constant_in_place(
+          r.parts[part], i, each,
+          scaled_constant(c, r.first_part + part, r.level(), r.factors[part], math::mul_mod(tail.at(i), behind, t)));
+    r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().integer_noise(r.first_part + part));
+  }
+  return finish(std::move(r));
+}
+
+}  // namespace
+
+Ciphertext sum_slots(const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
+  const Context& c = *a.data().context;
+  require_same(a.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
+  require_packing(c, Packing::slots);
+  require<SlotsError>(a.packing() == Packing::slots, "this tensor packs coefficients: it has no slots to sum over");
+  std::vector<std::pair<u64, std::int64_t>> turns;
+  for (std::size_t step = 1; step < c.spec().n / 2; step *= 2)
+    turns.emplace_back(c.row_galois(static_cast<std::int64_t>(step)), static_cast<std::int64_t>(step));
+  turns.emplace_back(c.column_galois(), 0);
+  for (const auto& [galois, step] : turns) rotation_key(keys, galois, step);  // named before the work starts
+  Ciphertext x = of_degree_one(a, &keys, {});
+  if (common_tail(x.data()).kind() == Tail::Kind::even)
+    return multiply_integers(x, {{static_cast<std::int64_t>(x.slots())}, {}, 1});
+  const auto unknown = [](const Tail& t) { return t.kind() != Tail::Kind::known; };
+  if (std::any_of(x.data().tails.begin(), x.data().tails.end(), unknown)) x = masked(x);
+  Ciphertext sums = x;
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    CiphertextData r = rotate(sums, {turns[i].first}, {turns[i].second}, keys, false, {}).data();
+    for (std::size_t part = 0; part < r.parts.size(); ++part) {
+      r.parts[part] = ring::add(ring::to_domain(sums.data().parts[part], r.parts[part].domain()), r.parts[part]);
+      r.noise[part] = rlwe::log2_sum(r.noise[part], sums.data().noise[part]);
+    }
+    sums = finish(std::move(r));
+    if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(turns.size()));
+  }
+  return sum_of_values(sums.data(), x.data());
 }
 
 Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
@@ -287,6 +358,7 @@ Ciphertext switch_level(const Ciphertext& a, std::size_t level) {
                      std::to_string(level));
   }
   CiphertextData r = derived(x);
+  r.tails = x.tails;
   for (std::size_t part = 0; part < x.parts.size(); ++part) {
     const std::size_t modulus = x.first_part + part;
     r.parts.push_back(c.rules().switch_level(modulus, x.parts[part], level));

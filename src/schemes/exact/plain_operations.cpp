@@ -4,6 +4,7 @@
 
 #include "schemes/exact/derive.h"
 #include "schemes/exact/encode.h"
+#include "schemes/exact/tails.h"
 
 namespace heliograph::exact {
 
@@ -14,10 +15,11 @@ void require_plain(const CiphertextData& a, const PlaintextData& b) {
   require<MismatchError>(a.packing == b.packing, "one operand packs slots, the other coefficients");
 }
 
-Ciphertext add_encoded(const Ciphertext& x, const Plaintext& y, bool negative) {
-  const CiphertextData& a = x.data();
+Ciphertext add_encoded(const Ciphertext& narrow, const Plaintext& y, bool negative) {
   const PlaintextData& b = y.data();
-  require_plain(a, b);
+  require_plain(narrow.data(), b);
+  const Ciphertext x = of_width(narrow, b.width);
+  const CiphertextData& a = x.data();
   Context& c = *a.context;
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
@@ -29,6 +31,7 @@ Ciphertext add_encoded(const Ciphertext& x, const Plaintext& y, bool negative) {
         ring::to_domain(scale_up(c, modulus, batch, a.level(), a.factors[part]).reshape(b.shape), a.parts[part].domain());
     r.parts.push_back(negative ? ring::subtract(a.parts[part], m) : ring::add(a.parts[part], m));
     r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().message_noise(modulus, b.log_norm[modulus], a.factors[part]));
+    if (a.tails[part].kind() == Tail::Kind::known) r.tails[part] = a.tails[part].broadcast(a.shape(), r.shape());
   }
   return finish(std::move(r));
 }
@@ -42,15 +45,22 @@ std::vector<std::int64_t> broadcast_integers(const Values& values, const RnsTens
   return ring::broadcast_values(values.data, values.shape, wide);
 }
 
+std::vector<u64> residues_of(const Values& values, u64 t) {
+  std::vector<u64> residues;
+  for (const std::int64_t v : values.data) residues.push_back(math::signed_mod(v, t));
+  return residues;
+}
+
 }  // namespace
 
 Ciphertext add(const Ciphertext& a, const Plaintext& b) { return add_encoded(a, b, false); }
 Ciphertext subtract(const Ciphertext& a, const Plaintext& b) { return add_encoded(a, b, true); }
 
-Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
-  const CiphertextData& a = x.data();
+Ciphertext multiply(const Ciphertext& narrow, const Plaintext& y) {
   const PlaintextData& b = y.data();
-  require_plain(a, b);
+  require_plain(narrow.data(), b);
+  const Ciphertext x = of_width(narrow, b.width);
+  const CiphertextData& a = x.data();
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
   r.distinct = r.independent = false;
@@ -59,6 +69,7 @@ Ciphertext multiply(const Ciphertext& x, const Plaintext& y) {
     r.parts.push_back(
         ring::multiply_polynomial(ring::to_domain(a.parts[part], Domain::ntt), factor.with_limbs(0, a.level())));
     r.noise[part] += b.log_norm[a.first_part + part];  // canonical norms multiply
+    r.tails[part] = {};                                // zeros of the plaintext
   }
   return finish(std::move(r));
 }
@@ -94,6 +105,8 @@ Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative)
     }
     r.parts.push_back(out);
     r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().integer_noise(modulus));
+    const auto op = [&](u64 v, u64 w) { return negative ? math::sub_mod(v, w, t) : math::add_mod(v, w, t); };
+    r.tails[part] = a.tails[part].with(a.shape(), residues_of(values, t), values.shape, shape, op);
   }
   return finish(std::move(r));
 }
@@ -130,6 +143,7 @@ Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
     }
     r.parts.push_back(out);
     r.noise[part] += std::log2(largest);
+    r.tails[part] = a.tails[part].with(a.shape(), residues_of(values, t), values.shape, shape, product_modulo(t));
   }
   return finish(std::move(r));
 }

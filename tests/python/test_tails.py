@@ -1,0 +1,366 @@
+"""What stands behind the values of a ciphertext does not count: sums over slots, and rotations, of random expressions on tensors of
+fewer values than places, against NumPy.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.polynomial.polynomial as np_polynomial
+import pytest
+
+import heliograph as hg
+import resign
+import rigs
+from ckks_rig import Party, parameters
+from heliograph import _core
+from rigs import N
+
+WIDTH = 5
+#: Slots of CKKS's sets: which repeat; some of all, which do not; all.
+SETS = (16, 100, 0)
+Expression = Callable[[Any], Any]
+
+
+@functools.cache
+def ckks(slots: int, levels: int = 9) -> Party:
+    """With the keys of sums over slots, of two rotations and of conjugation."""
+    p = parameters(levels=levels, slots=slots)
+    return Party(p, rotations=tuple(sorted({*hg.ckks.sum_rotations(p.period), 3, -1})))
+
+
+class Array:
+    """What a tensor of CKKS or of integers modulo t holds: `width` values, and zeros behind them that rotations bring in."""
+
+    def __init__(self, values: Any, places: int, slots: int, modulus: int | None = None) -> None:
+        self.values, self.places, self.slots, self.modulus = np.asarray(values), places, slots, modulus
+
+    def of(self, values: Any) -> Array:
+        """Other values in the same places."""
+        return Array(values if self.modulus is None else values % self.modulus, self.places, self.slots, self.modulus)
+
+    def padded(self) -> Any:
+        """All places."""
+        missing = self.places - self.values.shape[-1]
+        return np.concatenate([self.values, np.zeros((*self.values.shape[:-1], missing), self.values.dtype)], -1)
+
+    @property
+    def even(self) -> bool:
+        """Whether each holds one number: if it is a sum, in the places behind too, as every slot holds the sum."""
+        return bool(np.all(np.ptp(self.values, -1) < 1e-6))
+
+    def mean(self) -> Array:
+        """In every slot."""
+        return self.of(np.broadcast_to(self.values.mean(-1, keepdims=True), self.values.shape))
+
+    def total(self) -> Array:
+        """The sum over slots, in every slot."""
+        return self.of(np.broadcast_to(self.values.sum(-1, keepdims=True), self.values.shape))
+
+
+def steps_of_ckks(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) -> list[tuple[str, Callable[[], Any]]]:
+    """What may come next: the new tensor and its values."""
+    c, d = rng.uniform(-2, 2, 2)
+    each = rng.uniform(-2, 2, (*x.shape, 1))
+    vector = rng.uniform(-1, 1, x.slots)
+    v, power_of_two = a.values, a.slots == a.places
+    steps: dict[str, Callable[[], Any]] = {
+        "x + c": lambda: (x + c, v + c),
+        "c - x": lambda: (c - x, c - v),
+        "x * c": lambda: (x * c, v * c),
+        "x * 3 + 1": lambda: (x * 3 + 1, v * 3 + 1),
+        "x + c i": lambda: (x + (c + d * 1j), v + (c + d * 1j)),
+        "x * i": lambda: (x * 1j, v * 1j),
+        "each": lambda: ((x + each) * each, (v + each) * each),
+        "x + vector": lambda: (x + vector, v + vector),
+        "x * vector": lambda: (x * vector, v * vector),
+        "x + y": lambda: (x + y, v + b.values),
+        "x * y": lambda: (x * y + d, v * b.values + d),
+        "x * x": lambda: (x * x, v * v),
+        "polynomial": lambda: (hg.ckks.polynomial(x, [c, d, 0.5]), np_polynomial.polyval(v, [c, d, 0.5])),
+        "- mean": lambda: (x - hg.ckks.mean(x), v - a.mean().values),
+        "mean + x": lambda: (hg.ckks.mean(x) + x, v + a.mean().values),
+        "sum": lambda: (hg.sum(x, "slots") * 0.25 + c, a.total().values * 0.25 + c),
+        "window": lambda: (hg.ckks.sum_slots(x, 2), (a.padded() + np.roll(a.padded(), -1, -1))[..., : a.slots]),
+        "conjugate": lambda: (hg.ckks.conjugate(x), v.conj()),
+        "lower": lambda: (hg.ckks.lower(x, x.level - 1), v),
+    }
+    if x.ndim == 1:
+        steps |= {
+            "reversed": lambda: (x[::-1], v[::-1]),
+            "matrix": lambda: (hg.matmul([[1, 2], [c, 0]], x, axis=0), np.array([[1, 2], [c, 0]]) @ v),
+            "joined": lambda: (hg.concatenate([x[:1] + c, x[1:]]), np.concatenate([v[:1] + c, v[1:]])),
+            "sum of two": lambda: (hg.sum(x)[None].broadcast_to((2,)), np.broadcast_to(v.sum(0), v.shape)),
+        }
+    if a.even or not x._core.tail_known:
+        del steps["window"]
+    elif power_of_two:  # else what is turned to the end stays there, unseen
+        steps |= {
+            "right": lambda: (hg.ckks.rotate(x, -1), np.roll(a.padded(), 1, -1)[..., : a.slots]),
+            "left": lambda: (hg.ckks.rotate(x, 3), np.roll(a.padded(), -3, -1)[..., : a.slots]),
+        }
+    else:
+        del steps["window"]
+    return sorted(steps.items())
+
+
+def check(x: Any, a: Array, secret: Any, said: str) -> None:
+    """Its values, their sum in every slot, and those turned."""
+    tolerance = {"atol": 2e-4, "rtol": 1e-5} if a.modulus is None else {"atol": 0, "rtol": 0}
+
+    def same(found: Any, expected: Any) -> None:
+        got = secret.decrypt(found)
+        want = np.asarray(expected)
+        if a.modulus is not None:
+            got, want = got % a.modulus, want % a.modulus
+        np.testing.assert_allclose(got, want, err_msg=said, **tolerance)
+
+    same(x, a.values)
+    same(hg.sum(x, axis="slots"), a.total().values)
+
+
+@pytest.mark.parametrize("slots", SETS)
+@pytest.mark.parametrize("seed", range(12))
+def test_random_expressions_of_reals(slots: int, seed: int) -> None:
+    """CKKS: each step is a public constant, a vector, another tensor, a polynomial, a statistic, a rotation, another shape."""
+    rng = np.random.default_rng([seed, slots])
+    p = ckks(slots)
+    places, used = p.parameters.period, p.parameters.slots
+    values, others = rng.uniform(-1, 1, (2, 2, WIDTH))
+    x, a, said = p.tensor(values, pad=True), Array(values, places, used), "x"
+    y, b = p.tensor(others, pad=True) + 0.5, Array(others + 0.5, places, used)
+    for _ in range(5):
+        b = b.of(b.padded()[..., : a.values.shape[-1]])
+        steps = steps_of_ckks(rng, x, a, y, b)
+        name, step = steps[rng.integers(len(steps))]
+        x, new = step()
+        a, said = a.of(new), f"{said}, {name}"
+        if x.level < 4:
+            break
+        if np.abs(a.values).max() > 8:
+            x, a = x * (1 / 16), a.of(a.values / 16)
+    check(x, a, p.secret, said)
+    if a.values.shape[-1] < places and x.level > 1:
+        np.testing.assert_allclose(p.secret.decrypt(hg.ckks.mean(x)), a.mean().values, atol=2e-4, err_msg=said)
+
+
+@functools.cache
+def exact(scheme: str, moduli: tuple[int, ...] = (65537,)) -> tuple[Any, Any]:
+    """A key and its server, with every rotation that sums want."""
+    spec = rigs.small_spec(250 if len(moduli) == 1 else 300, 1, list(moduli), scheme=scheme)
+    secret = hg.SecretKey.generate(hg.bfv.Parameters(_core.Parameters(spec)))
+    steps = [1 << i for i in range((N // 2).bit_length() - 1)]
+    return secret, hg.Server(secret.evaluation_keys(rotations=[*steps, 3, -1], columns=True))
+
+
+def rows_turned(a: Any, steps: int) -> Any:
+    """Both rows of all slots, turned left."""
+    return np.roll(a.reshape(*a.shape[:-1], 2, N // 2), -steps, -1).reshape(a.shape)
+
+
+def steps_of_integers(rng: np.random.Generator, x: Any, a: Array, y: Any, b: Array) -> list[tuple[str, Callable[[], Any]]]:
+    """What may come next: the new tensor and its values."""
+    c, d = (int(k) for k in rng.integers(-9, 9, 2))
+    each = rng.integers(-5, 6, x.shape)
+    vector = rng.integers(-5, 6, x.slots)
+    v = a.values
+    steps: dict[str, Callable[[], Any]] = {
+        "x + c": lambda: (x + c, v + c),
+        "c - x": lambda: (c - x, c - v),
+        "x * c": lambda: (x * c, v * c),
+        "each": lambda: (x * each - each, v * each[..., None] - each[..., None]),
+        "x + y": lambda: (x + y, v + b.values),
+        "x * y": lambda: (hg.relinearize(x * y) + d, v * b.values + d),
+        "sum": lambda: (hg.sum(x, "slots") * 2 + c, a.total().values * 2 + c),
+        "shrink": lambda: (hg.shrink(x, max(2, x.level - 1)), v),
+    }
+    if not a.even and x._core.tail_known:
+        steps |= {
+            "right": lambda: (hg.rotate_rows(x, -1), rows_turned(a.padded(), -1)),
+            "left": lambda: (hg.rotate_rows(x, 3), rows_turned(a.padded(), 3)),
+            "columns": lambda: (hg.rotate_columns(x), np.roll(a.padded(), N // 2, -1)),
+        }
+    if x.slots < N:
+        server = y._keys
+        steps |= {
+            "x + vector": lambda: (x + hg.bfv.encode(server.parameters, vector), v + vector),
+            "x * vector": lambda: (x * hg.bfv.encode(server.parameters, vector), v * vector),
+        }
+    if x.ndim == 1:
+        w = np.array([[1, 2], [c, 0]])
+        steps |= {
+            "reversed": lambda: (x[::-1], v[::-1]),
+            "matrix": lambda: (hg.matmul(w, x, [d, 1]), w @ v + np.array([[d], [1]])),
+            "joined": lambda: (hg.concatenate([x[:1] + c, x[1:]]), np.concatenate([v[:1] + c, v[1:]])),
+            "parts": lambda: (x.split_moduli()[0].join_moduli(x.split_moduli()[1:]), v),
+        }
+    return sorted(steps.items())
+
+
+@pytest.mark.parametrize(("scheme", "moduli"), [("bfv", (65537,)), ("bgv", (65537,)), ("bfv", (12289, 18433))])
+@pytest.mark.parametrize("seed", range(8))
+def test_random_expressions_of_integers(scheme: str, moduli: tuple[int, ...], seed: int) -> None:
+    """BFV and BGV: the same, exactly."""
+    rng = np.random.default_rng([seed, len(scheme), len(moduli)])
+    secret, server = exact(scheme, moduli)
+    t = int(np.prod(moduli))
+    values, others = rng.integers(-20, 20, (2, 2, WIDTH))
+    x, a, said = server.bind(secret.encrypt(values, pad=True)), Array(values, N, N, t), "x"
+    y, b = server.bind(secret.encrypt(others, pad=True)) + 2, Array(others + 2, N, N, t)
+    products = 0
+    for _ in range(5):
+        b = b.of(b.padded()[..., : a.values.shape[-1]])
+        steps = steps_of_integers(rng, x, a, y, b)
+        name, step = steps[rng.integers(len(steps))]
+        products += name in ("x * y", "x * vector")
+        if products > 2:
+            break
+        x, new = step()
+        a, said = a.of(new), f"{said}, {name}"
+    check(x, a, secret, said)
+
+
+@pytest.mark.parametrize("scheme", ["bfv", "bgv"])
+def test_layers_of_networks(scheme: str) -> None:
+    """A convolution with a bias, squares and pools: whatever it leaves behind the values, and in how many stretches."""
+    secret, server = exact(scheme)
+    images = np.random.default_rng(5).integers(-2, 3, (1, 4, 4, WIDTH))
+    x = server.bind(secret.encrypt(images, pad=True)) + 1
+    w = np.random.default_rng(6).integers(-1, 2, (2, 1, 3, 3))
+    layer = {"padding": 1, "pool": 2}
+    whole = hg.conv2d_square_pool(x, w, [1, -2], **layer)
+    parts = x.conv2d_square_pool(w, [1, -2], **layer, stretch=1)
+    apart = hg.sum_pool2d(hg.square(hg.conv2d(x, w, [1, -2], padding=1)), 2)
+    for y in (whole, parts, apart):
+        np.testing.assert_array_equal(
+            secret.decrypt(hg.sum(y, "slots")), secret.decrypt(y).sum(-1, keepdims=True) + 0 * secret.decrypt(y)
+        )
+
+
+def test_levels_and_their_errors() -> None:
+    """A sum takes a level only where nobody knows what it meets behind the values, and says so where there is none."""
+    p = ckks(0, 3)
+    a = np.linspace(0, 1, WIDTH)
+    x = p.tensor(a, pad=True)
+    assert hg.sum((x + 1) * 2, "slots").level == 3
+    z = x - hg.ckks.mean(x)  # behind it stands less than the mean, which is secret
+    assert hg.sum(z, "slots").level == z.level - 1
+    assert hg.ckks.mean(z).level == z.level - 1  # it hides what it weighs: no level more
+    low = hg.ckks.lower(z, 1)
+    with pytest.raises(hg.LevelError, match="behind the 5 values"):
+        hg.sum(low, "slots")
+    once = hg.ckks.multiply(z, np.ones(WIDTH), rescale=False)
+    assert hg.sum(once, "slots").level == z.level
+    product = hg.ckks.multiply(z, z, rescale=False)
+    with pytest.raises(hg.LevelError, match=r"behind the 5 values.*rescale"):
+        hg.sum(product, "slots")
+    with pytest.raises(hg.LevelError, match="level 1 is the lowest"):
+        hg.sum(product.rescale(), "slots")
+    p = ckks(0)
+    z = p.tensor(a, pad=True)
+    z = z - hg.ckks.mean(z)
+    product = hg.ckks.multiply(z, z, rescale=False)
+    for total in (hg.sum(product, "slots").rescale(), hg.sum(product.rescale(), "slots")):
+        np.testing.assert_allclose(p.secret.decrypt(total), 0.625, atol=1e-5)
+
+
+def test_tensors_of_different_widths() -> None:
+    """The narrower has zeros behind its values, and what holds one number everywhere meets any width."""
+    p = ckks(16)
+    a, b = np.arange(5.0), np.arange(8.0)
+    x, y = p.tensor(a, pad=True), p.tensor(b, pad=True)
+    wide = np.concatenate([a + 1, np.zeros(3)])
+    p.check((x + 1) + y, wide + b)
+    p.check((x + 1) * y, wide * b)
+    p.check((x - hg.ckks.mean(x)) + y, np.concatenate([a - 2, np.zeros(3)]) + b)
+    p.check(hg.sum(x, "slots") + y, b + 10)
+    p.check(hg.stack([x + 1, y]), np.stack([wide, b]))
+    secret, server = exact("bfv")
+    x, y = (server.bind(secret.encrypt(v.astype(int), pad=True)) for v in (a, b))
+    np.testing.assert_array_equal(secret.decrypt((x + 1) + y), wide + b)
+    np.testing.assert_array_equal(secret.decrypt(hg.sum(x, "slots") + y), b + 10)
+    np.testing.assert_array_equal(secret.decrypt(hg.stack([x + 1, y])), np.stack([wide, b]))
+
+
+def test_matrices_on_slots() -> None:
+    """They do not see what stands behind their columns, and leave zeros behind their rows."""
+    p = ckks(16)
+    m = np.arange(15.0).reshape(3, 5) / 8
+    layer = hg.ckks.LinearTransform(p.parameters, m, level=8)
+    server = hg.Server(p.secret.evaluation_keys(rotations=[*layer.rotations, 1, 2, 4, 8]))
+    a = np.linspace(-1, 1, 5)
+    x = server.bind(p.secret.encrypt(a, pad=True)) + 1
+    y = layer @ (x - hg.ckks.mean(x))
+    assert hg.sum(y, "slots").level == y.level
+    np.testing.assert_allclose(p.secret.decrypt(hg.sum(y + 1, "slots")), np.full(3, (m @ a + 1).sum()), atol=1e-5)
+
+
+@pytest.mark.parametrize("scheme", ["ckks", "bfv"])
+def test_files_and_programs(scheme: str, tmp_path: Path) -> None:
+    """What a file says of the places behind the values: zero, even, or nothing, never a number of whoever computed."""
+    if scheme == "ckks":
+        secret, server = ckks(0).secret, ckks(0).server
+    else:
+        secret, server = exact("bfv")
+    a = np.arange(WIDTH)
+    x = server.bind(secret.encrypt(a, pad=True))
+
+    def said(t: Any) -> Any:
+        return resign.take_apart(t.to_bytes()).header.get("tail")
+
+    def total(t: Any) -> Any:
+        return secret.decrypt(hg.sum(t, "slots")).round(3)
+
+    cases = {
+        "x": (x, None, 10),
+        "x * 3": (x * 3, "zero", 30),
+        "x + 7": (x + 7, None, 45),
+        "sum": (hg.sum(x, "slots"), "even", 50),
+    }
+    for t, word, expected in cases.values():
+        assert said(t) == word
+        read = server.from_bytes(t.to_bytes())
+        np.testing.assert_array_equal(total(read), np.full(WIDTH, expected))
+        assert said(read) == word
+    assert b"7" not in str(resign.take_apart((x + 7).to_bytes()).header.get("tail")).encode()
+
+    def f(t: Any) -> Any:
+        return hg.sum((t + 7) * 2, "slots"), t + 7
+
+    program = hg.program(f, x)
+    program.save(tmp_path / "f.hgp")
+    for run in (program, hg.Program.load(tmp_path / "f.hgp")):
+        found, added = run(x)
+        np.testing.assert_array_equal(secret.decrypt(found).round(3), np.full(WIDTH, 90))
+        np.testing.assert_array_equal(total(added), np.full(WIDTH, 45))
+    np.testing.assert_array_equal(secret.decrypt(program(x + 1)[0]).round(3), np.full(WIDTH, 100))  # recorded anew
+    with pytest.raises(hg.MismatchError):
+        hg.Program.load(tmp_path / "f.hgp")(x + 1)
+
+
+@pytest.mark.parametrize("scheme", ["ckks", "bfv"])
+def test_files_that_lie(scheme: str) -> None:
+    """A wrong word is refused, a false one is a wrong number in its own tensor."""
+    secret, server = (ckks(0).secret, ckks(0).server) if scheme == "ckks" else exact("bfv")
+    places = ckks(0).parameters.period if scheme == "ckks" else N
+    x = server.bind(secret.encrypt(np.arange(WIDTH), pad=True))
+    for value in ("one", "", 0, 1e300, None, ["zero"], True):
+        document = resign.take_apart((x * 3).to_bytes())
+        document.header["tail"] = value
+        with pytest.raises(hg.FormatError):
+            server.from_bytes(resign.signed(document))
+    fresh = resign.take_apart(x.to_bytes())
+    fresh.header["tail"] = "zero"
+    with pytest.raises(hg.DamagedFileError, match="fresh"):
+        server.from_bytes(resign.signed(fresh))
+    document = resign.take_apart((x + 7).to_bytes())
+    document.header["tail"] = "zero"
+    liar = server.from_bytes(resign.signed(document))
+    wrong = secret.decrypt(hg.sum(liar, "slots"))[0]
+    assert round(float(wrong)) == 45 + 7 * (
+        places - WIDTH
+    )  # which is what an unnoticed tail would give: the sums above can fail
