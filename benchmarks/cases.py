@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import resource
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,8 +51,6 @@ CASES: dict[str, Case] = {}
 
 def ceilings() -> Rates:
     """Copy rate (read plus written bytes) beyond the caches, and Shoup products of the NTT's kind, on all our threads."""
-    import time
-
     a = np.random.default_rng(1).integers(0, 1 << 60, 1 << 24, dtype=np.uint64)
     b = np.empty_like(a)
     copies = []
@@ -142,8 +142,49 @@ def product(a: hg.Tensor, b: hg.Tensor) -> hg.Tensor:
     return hg.relinearize(a * b)
 
 
+def _in_place(count: int) -> Prepared:
+    """a += b; and, in turns with it, a + b and copies of as many bytes. The C library's copy takes string instructions or writes
+    past the caches, by its size; `np.invert` loads and stores as any loop does.
+    """
+    p = parameters_of("hvmul-2020")
+    a, b = (x + 0 for x in tensors(p, (count,)))
+    source = np.random.default_rng(3).integers(0, 1 << 50, a.nbytes // 8, dtype=np.uint64)
+    target = np.zeros_like(source)
+
+    def add() -> None:
+        nonlocal a
+        a += b
+
+    def turns() -> dict[str, Any]:
+        ways = {
+            "in_place": add,
+            "new": lambda: a + b,
+            "copy": lambda: np.invert(source, out=target),
+            "library_copy": lambda: np.copyto(target, source),
+        }
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(100 if count > 1 else 1000):
+            for name, way in ways.items():
+                start = time.perf_counter()
+                way()
+                times[name].append(time.perf_counter() - start)
+        over = {
+            f"{name}_over_copy": statistics.median(t / c for t, c in zip(times[name], times["copy"], strict=True))
+            for name in ("in_place", "new", "library_copy")
+        }
+        return over | {f"{name}_s": statistics.median(t) for name, t in times.items()} | {"rounds": len(times["copy"])}
+
+    return Prepared(add, describe(p) | {"batch": [count], "bytes": a.nbytes}, extra=turns)
+
+
 CASES["copy-2^15"] = Case("memory copy of one ciphertext (the addition's yardstick)", _copy, (1,), None)
 operation("add-2^15", "hvmul-2020", "addition, N=2^15, log q 600", lambda a, b: a + b)
+for _count in (1, 16, 40):
+    CASES[f"add-in-place-2^15-{_count}"] = Case(
+        f"addition in place of {_count} ciphertexts, N=2^15, log q 600; over a copy with ordinary stores, as is a new tensor",
+        partial(_in_place, _count),
+        (1,),
+    )
 operation("multiply-2^15", "hvmul-2020", "multiply + relinearize, N=2^15, log q 600, t=2", product, asked=0.050)
 operation(
     "square-2^15", "hvmul-2020", "square + relinearize, N=2^15, log q 600, t=2", lambda a, b: hg.relinearize(hg.square(a))

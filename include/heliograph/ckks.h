@@ -103,6 +103,8 @@ class Ciphertext : public CiphertextOf<Scheme> {
  public:
   using CiphertextOf::CiphertextOf;
   std::size_t degree() const;
+  /// Where its words lie, as its device counts: whether an operation in place took new memory.
+  std::uintptr_t address() const;
   std::size_t level() const;
   double scale() const;
   std::size_t slots() const;
@@ -184,6 +186,15 @@ Ciphertext add(const Ciphertext& a, const Plaintext& b);
 Ciphertext subtract(const Ciphertext& a, const Plaintext& b);
 /// Numbers, one for each ciphertext (broadcast), without encoding. `values.width` is 1.
 Ciphertext add_constants(const Ciphertext& a, const Values& values);
+
+// a = a + b and a = a - b in a's own memory, where nothing else shows that (no copy of the handle, no slice or other view of it, no
+// recording) and the level stays; else in new memory: what was made of `a` before keeps its values. Figures as of add. b broadcasts
+// into a's shape and slots, ShapeError; complex into complex, DtypeError. What throws leaves `a` as it was.
+void add_into(Ciphertext& a, const Ciphertext& b);
+void subtract_into(Ciphertext& a, const Ciphertext& b);
+void add_into(Ciphertext& a, const Plaintext& b);
+void subtract_into(Ciphertext& a, const Plaintext& b);
+void add_constants_into(Ciphertext& a, const Values& values);
 
 /// The product alone: degrees and scales add up. LevelError where the scale of the result has no room.
 Ciphertext multiply(const Ciphertext& a, const Ciphertext& b);

@@ -94,6 +94,8 @@ class Ciphertext : public CiphertextOf<Scheme> {
  public:
   using CiphertextOf::CiphertextOf;
   std::size_t degree() const;
+  /// Where its words lie, as its device counts: whether an operation in place took new memory.
+  std::uintptr_t address() const;
   std::size_t level() const;
   std::size_t slots() const;
   /// Whether sums over all slots know what stands behind the values, so that nothing has to be hidden, which costs noise.
@@ -176,6 +178,15 @@ Ciphertext multiply(const Ciphertext& a, const Plaintext& b);
 Ciphertext add_integers(const Ciphertext& a, const Values& values);
 Ciphertext subtract_integers(const Ciphertext& a, const Values& values);
 Ciphertext multiply_integers(const Ciphertext& a, const Values& values);
+// a = a + b and a = a - b in a's own memory, where nothing else shows that (no copy of the handle, no slice or other view of it, no
+// recording) and level, domain and factor stay; else in new memory: what was made of `a` before keeps its values. Figures as of
+// add. b broadcasts into a's shape and slots, else ShapeError. What throws leaves `a` as it was.
+void add_into(Ciphertext& a, const Ciphertext& b);
+void subtract_into(Ciphertext& a, const Ciphertext& b);
+void add_into(Ciphertext& a, const Plaintext& b);
+void subtract_into(Ciphertext& a, const Plaintext& b);
+void add_integers_into(Ciphertext& a, const Values& values);
+void subtract_integers_into(Ciphertext& a, const Values& values);
 /// Rows of N/2 slots turned left by `steps`, one result for each step, stacked on a new first axis: decomposed once.
 Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
                        const Progress& progress = {});

@@ -19,6 +19,8 @@ class Handle {
     return *data_;
   }
   const Data* operator->() const { return &**this; }
+  /// Whether no other handle holds it.
+  bool unique() const { return data_.use_count() == 1; }
 
  private:
   std::shared_ptr<const Data> data_;

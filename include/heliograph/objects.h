@@ -65,6 +65,8 @@ class ObjectOf {
   ObjectOf() = default;
   explicit ObjectOf(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
   const Data& data() const { return *data_; }
+  /// Whether no copy of this handle holds its data too: what changes it then changes nothing else.
+  bool unique() const { return data_.unique(); }
   typename S::Parameters parameters() const;
 
  protected:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -163,7 +164,7 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
             cls._calls = ShapeCalls.of(own)
 
     def __init__(self, core: Any, keys: K | None = None) -> None:
-        super().__init__(core)
+        super().__init__(core.handle())  # its own: what changes one tensor in place changes no other
         self._keys = keys
 
     def _wrap(self, core: Any) -> Self:
@@ -211,10 +212,78 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
         """As `hg.multiply`: each scheme's own."""
         raise NotImplementedError
 
+    # In place, as NumPy: the tensor itself changes, for all who hold it. What was made of it before keeps its values.
+
+    def _call(self, name: str, operand: Any, *rest: Any, into: bool) -> Self:
+        """The engine's call of that name on this tensor and another operand: in place, in the tensor's own memory where nothing
+        else shows it, or as a new tensor. With the keys of either.
+        """
+        other = operand if isinstance(operand, Tensor) else None
+        core = operand if other is None else other._core
+        if not into:
+            made = self._scheme.call(name)(self._core, core, *rest)
+            return self._wrap(made) if other is None else self._with(made, other)
+        self._scheme.call(f"{name}_into")(self._core, core, *rest)
+        if self._keys is None and other is not None:
+            self._keys = other._keys
+        return self
+
+    def _become(self, made: Any) -> Self:
+        """Changes to what was computed apart. Raises ShapeError, DtypeError where that is of another shape or kind."""
+        of = [(t.shape, getattr(t, "slots", None)) for t in (self, made)]
+        if of[0] != of[1]:
+            raise _core.ShapeError(
+                f"in place, a result of shape {made.shape} does not go into a tensor of shape {self.shape}"
+            )
+        kinds = [getattr(t, "dtype", None) for t in (self, made)]
+        if kinds[0] != kinds[1]:
+            raise _core.DtypeError(f"in place, a result of {kinds[1]} does not go into a tensor of {kinds[0]}")
+        self._core, self._keys = made._core, made._keys
+        return self
+
+    def __iadd__(self, other: Any) -> Self:
+        return self._become(operator.add(self, other))
+
+    def __isub__(self, other: Any) -> Self:
+        return self._become(operator.sub(self, other))
+
+    def __imul__(self, other: Any) -> Self:
+        return self._become(operator.mul(self, other))
+
+    def __itruediv__(self, other: Any) -> Self:
+        return self._become(operator.truediv(self, other))
+
+    def __ifloordiv__(self, other: Any) -> Self:
+        return self._become(operator.floordiv(self, other))
+
+    def __imod__(self, other: Any) -> Self:
+        return self._become(operator.mod(self, other))
+
+    def __ipow__(self, exponent: int) -> Self:
+        return self._become(operator.pow(self, exponent))
+
+    def __imatmul__(self, other: Any) -> Self:
+        return self._become(operator.matmul(self, other))
+
+    def __iand__(self, other: Any) -> Self:
+        return self._become(operator.and_(self, other))
+
+    def __ior__(self, other: Any) -> Self:
+        return self._become(operator.or_(self, other))
+
+    def __ixor__(self, other: Any) -> Self:
+        return self._become(operator.xor(self, other))
+
+    def __ilshift__(self, other: Any) -> Self:
+        return self._become(operator.lshift(self, other))
+
+    def __irshift__(self, other: Any) -> Self:
+        return self._become(operator.rshift(self, other))
+
     def __pow__(self, exponent: int) -> Self:
         exponent = exponent_of(exponent)
         if exponent == 1:
-            return self
+            return +self
         half = self ** (exponent // 2)
         product: Self = half.multiply(half)
         if exponent % 2:
@@ -229,9 +298,9 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
         if method == "__call__" and not options and names is not None and len(inputs) == 2:
             a, b = inputs
             own, other, name = (a, b, names[0]) if isinstance(a, Tensor) else (b, a, names[1])
-            operator = getattr(type(own), name, None)
-            if operator is not None:
-                return operator(own, other)
+            found = getattr(type(own), name, None)
+            if found is not None:
+                return found(own, other)
         name = function.__name__ if method == "__call__" else f"{function.__name__}.{method}"
         raise _core.DtypeError(_instead(name, self._scheme))
 
@@ -242,7 +311,7 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
         raise _core.DtypeError("an encrypted tensor has no values for an array: only the secret key's decrypt has")
 
     def __pos__(self) -> Self:
-        return self
+        return self._wrap(self._core)
 
     def reshape(self, *shape: Any) -> Self:
         """The same ciphertexts in another shape; one length may be -1.
@@ -328,6 +397,30 @@ class RingTensor(Tensor[P, K]):
         return product
 
     __rmul__ = __mul__
+
+    def _add(self, other: Any, call: str, into: bool = False) -> Self:
+        """self + other or self - other: `call` is "add" or "subtract"; `into`: in place."""
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Self:
+        return self._add(other, "add")
+
+    __radd__ = __add__
+
+    def __iadd__(self, other: Any) -> Self:
+        return self._add(other, "add", into=True)
+
+    def __sub__(self, other: Any) -> Self:
+        return self._add(other, "subtract")
+
+    def __neg__(self) -> Self:
+        return self._wrap(self._scheme.call("negate")(self._core))
+
+    def __rsub__(self, other: Any) -> Self:
+        return (-self)._add(other, "add")
+
+    def __isub__(self, other: Any) -> Self:
+        return self._add(other, "subtract", into=True)
 
 
 class Plaintext(OfParameters[P]):

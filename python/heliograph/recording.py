@@ -183,9 +183,11 @@ class Program(Shown):
             dry = any(r.shapes == shapes for r in self._recorded.values()) if recorded is None else False
         if recorded is not None:
             return self._replayed(recorded, operands, tensors)
+        own = {id(t): +t for t in tensors}  # what the function does in place stays inside, as in a replay
+        given, named = _nested(iter([own[id(t)] for t in tensors]), nest)
         recording = _core.Recording(operands, dry=dry)
         try:
-            value = self._function(*args, **kwargs)
+            value = self._function(*given, **named)
             with self._lock:
                 recorded = self._finish(recording, value, shapes, tensors)
                 self._use(key, recorded)

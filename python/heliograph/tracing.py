@@ -38,7 +38,8 @@ _VIEWS = frozenset(
 _NAMES = {
     **{right: name for name, (_, right) in OPERATORS.items()},
     **{left: name for name, (left, _) in OPERATORS.items()},  # a < b and b > a are one method
-    **{"__pow__": "power", "__neg__": "negative", "__abs__": "absolute", "__invert__": "invert"},
+    **{f"__i{left[2:]}": name for name, (left, _) in OPERATORS.items()},  # a += b
+    **{"__ipow__": "power", "__pow__": "power", "__neg__": "negative", "__abs__": "absolute", "__invert__": "invert"},
 }
 _IGNORED, _OPERATION, _MADE_OF = range(3)
 

@@ -72,6 +72,7 @@ void bind_parameters(nb::module_& m) {
 void bind_ciphertext(nb::module_& m) {
   bind_ciphertext_of<Ciphertext>(m, kNames)
       .def_prop_ro("degree", &Ciphertext::degree)
+      .def_prop_ro("address", &Ciphertext::address)
       .def_prop_ro("level", &Ciphertext::level)
       .def_prop_ro("scale", &Ciphertext::scale)
       .def_prop_ro("slots", &Ciphertext::slots)
@@ -165,6 +166,19 @@ void bind_arithmetic(nb::module_& m) {
   m.def("ckks_subtract", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::subtract), Unlocked());
   m.def("ckks_negate", &ckks::negate, Unlocked());
   m.def("ckks_add_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::add), Unlocked());
+  m.def("ckks_subtract_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::subtract), Unlocked());
+  m.def("ckks_add_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&ckks::add_into), Unlocked());
+  m.def("ckks_subtract_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&ckks::subtract_into), Unlocked());
+  m.def("ckks_add_plain_into", nb::overload_cast<Ciphertext&, const Plaintext&>(&ckks::add_into), Unlocked());
+  m.def("ckks_subtract_plain_into", nb::overload_cast<Ciphertext&, const Plaintext&>(&ckks::subtract_into), Unlocked());
+  m.def(
+      "ckks_add_constants_into",
+      [](Ciphertext& a, const Complexes& v, bool complex) {
+        const Values values = values_of(v, complex);
+        const Released released;
+        ckks::add_constants_into(a, values);
+      },
+      "a"_a, "values"_a, "complex"_a);
   m.def("ckks_multiply", nb::overload_cast<const Ciphertext&, const Ciphertext&>(&ckks::multiply), Unlocked());
   m.def("ckks_multiply_plain", nb::overload_cast<const Ciphertext&, const Plaintext&>(&ckks::multiply), Unlocked());
   // Numbers come with a last axis of one value.

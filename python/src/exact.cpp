@@ -98,6 +98,7 @@ void bind_parameters(nb::module_& m) {
 void bind_ciphertext(nb::module_& m) {
   bind_ciphertext_of<Ciphertext>(m, kNames)
       .def_prop_ro("degree", &Ciphertext::degree)
+      .def_prop_ro("address", &Ciphertext::address)
       .def_prop_ro("level", &Ciphertext::level)
       .def_prop_ro("slots", &Ciphertext::slots)
       .def_prop_ro("tail_known", &Ciphertext::tail_known)

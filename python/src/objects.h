@@ -68,6 +68,7 @@ nb::class_<T> bind_object(nb::module_& m, const std::string& name) {
 template <class T>
 nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
   nb::class_<T> c = bind_object<T>(m, names.of("Ciphertext"));
+  c.def("handle", [](const T& t) { return t; });  // another one of the same data: each tensor has its own
   c.def_prop_ro("shape", &T::shape).def_prop_ro("seeded", &T::seeded).def("wait", &T::wait, Unlocked());
   constexpr std::size_t kAny = Allowed{}.bytes;
   m.def(

@@ -14,8 +14,9 @@ namespace {
 
 using Product = Ciphertext(const Ciphertext&, const Ciphertext&, const EvaluationKeys*, const Progress&);
 
-auto with_integers(Ciphertext (*f)(const Ciphertext&, const exact::Values&)) {
-  return [f](const Ciphertext& a, const Integers& v) {
+template <class Result, class A>
+auto with_integers(Result (*f)(A, const exact::Values&)) {
+  return [f](A a, const Integers& v) {
     const exact::Values values = values_of(v);
     const Released released;
     return f(a, values);
@@ -32,6 +33,12 @@ void bind_arithmetic(nb::module_& m) {
   // Integers come with a last axis of one value.
   m.def("add_integers", with_integers(&exact::add_integers));
   m.def("subtract_integers", with_integers(&exact::subtract_integers));
+  m.def("add_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&exact::add_into), Unlocked());
+  m.def("subtract_into", nb::overload_cast<Ciphertext&, const Ciphertext&>(&exact::subtract_into), Unlocked());
+  m.def("add_plain_into", nb::overload_cast<Ciphertext&, const exact::Plaintext&>(&exact::add_into), Unlocked());
+  m.def("subtract_plain_into", nb::overload_cast<Ciphertext&, const exact::Plaintext&>(&exact::subtract_into), Unlocked());
+  m.def("add_integers_into", with_integers(&exact::add_integers_into));
+  m.def("subtract_integers_into", with_integers(&exact::subtract_integers_into));
   m.def("multiply_integers", with_integers(&exact::multiply_integers));
   m.def("multiply", with_progress(static_cast<Product*>(&exact::multiply)), "a"_a, "b"_a, "keys"_a.none(),
         "progress"_a = nb::none());

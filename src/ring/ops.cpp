@@ -17,17 +17,18 @@ void require_alike(const RnsTensor& a, const RnsTensor& b) {
 Secrecy passed_on(const RnsTensor& a) { return a.secret() ? Secrecy::passing : Secrecy::open; }
 Secrecy passed_on(const RnsTensor& a, const RnsTensor& b) { return a.secret() ? Secrecy::passing : passed_on(b); }
 
-/// out = a op b for the components both have; the rest of the longer operand by `rest`.
+/// out = a op b for the components both have; the rest of the longer operand by `rest`, or left where it is.
 template <class Both, class Rest>
-RnsTensor combine(const RnsTensor& a, const RnsTensor& b, Both both, Rest rest) {
+RnsTensor combine(const RnsTensor& a, const RnsTensor& b, bool over, Both both, Rest rest) {
   require_alike(a, b);
   const Shape shape = broadcast_shapes(a.shape(), b.shape());
   const RnsTensor x = a.broadcast_to(shape), y = b.broadcast_to(shape);
   const std::size_t common = std::min(x.components(), y.components()), all = std::max(x.components(), y.components());
-  RnsTensor out(a.engine(), shape, all, a.primes(), a.domain(), passed_on(a, b));
+  const bool fits = over && a.dense() && shape == a.shape() && a.components() == all && (a.secret() || !b.secret());
+  const RnsTensor out = fits ? a : RnsTensor(a.engine(), shape, all, a.primes(), a.domain(), passed_on(a, b));
   if (out.items() == 0) return out;
   both(x.view().with_components(0, common), y.view().with_components(0, common), out.view().with_components(0, common));
-  if (all > common) {
+  if (all > common && !fits) {
     const bool from_a = x.components() == all;
     rest((from_a ? x : y).view().with_components(common, all - common), out.view().with_components(common, all - common),
          from_a);
@@ -37,10 +38,10 @@ RnsTensor combine(const RnsTensor& a, const RnsTensor& b, Both both, Rest rest) 
 
 }  // namespace
 
-RnsTensor add(const RnsTensor& a, const RnsTensor& b) {
+RnsTensor add(const RnsTensor& a, const RnsTensor& b, bool over) {
   Engine& e = *a.engine();
   return combine(
-      a, b,
+      a, b, over,
       [&](const View& x, const View& y, const View& out) {
         e.enqueue(device::Add{e.prepared(), a.primes(), x, y, out});
       },
@@ -49,10 +50,10 @@ RnsTensor add(const RnsTensor& a, const RnsTensor& b) {
       });
 }
 
-RnsTensor subtract(const RnsTensor& a, const RnsTensor& b) {
+RnsTensor subtract(const RnsTensor& a, const RnsTensor& b, bool over) {
   Engine& e = *a.engine();
   return combine(
-      a, b,
+      a, b, over,
       [&](const View& x, const View& y, const View& out) {
         e.enqueue(device::Sub{e.prepared(), a.primes(), x, y, out});
       },

@@ -58,9 +58,10 @@ class Stack {
 };
 
 // Element-wise with broadcasting; operands share primes and domain (MismatchError otherwise). Where one operand has more
-// components, add and sub take the missing ones as zero.
-RnsTensor add(const RnsTensor& a, const RnsTensor& b);
-RnsTensor subtract(const RnsTensor& a, const RnsTensor& b);
+// components, add and sub take the missing ones as zero. `over`: into a's memory, where the result fits it (for tensors that nobody
+// else sees).
+RnsTensor add(const RnsTensor& a, const RnsTensor& b, bool over = false);
+RnsTensor subtract(const RnsTensor& a, const RnsTensor& b, bool over = false);
 RnsTensor negate(const RnsTensor& a);
 RnsTensor to_domain(const RnsTensor& a, Domain domain);
 RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <numeric>
 #include <random>
 
 #include "heliograph/bfv.h"
@@ -79,6 +80,53 @@ TEST_P(Bfv, RotatesRowsAndColumns) {
     ASSERT_EQ(columns[i], a.data[half + i]);
   }
   EXPECT_THROW(rotate_rows(x, {2}, keys), MissingKeyError);
+}
+
+TEST_P(Bfv, SumsItsValuesWhateverStandsBehind) {
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = 1; step < static_cast<std::int64_t>(kN / 2); step *= 2) steps.push_back(step);
+  const bfv::EvaluationKeys keys = secret_.evaluation_keys(true, steps, true);
+  const Values a = random_values({2}, 5, 100);
+  const Ciphertext x = secret_.encrypt(a, Packing::slots),
+                   more = add_integers(x, {.data = {7, -3}, .shape = {2}, .width = 1});
+  EXPECT_TRUE(more.tail_known());
+  const std::vector<std::int64_t> got = decrypt(sum_slots(more, keys));
+  ASSERT_EQ(got.size(), 10u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    std::int64_t total = i == 0 ? 5 * 7 : -5 * 3;
+    for (std::size_t k = 0; k < 5; ++k) total += a.data[i * 5 + k];
+    for (std::size_t k = 0; k < 5; ++k) EXPECT_EQ(got[i * 5 + k], centered(total));
+  }
+  const Ciphertext mixed = subtract(x, sum_slots(x, keys));  // behind it stands what nobody here knows
+  EXPECT_FALSE(mixed.tail_known());
+  const std::vector<std::int64_t> parts = decrypt(mixed), sums = decrypt(sum_slots(mixed, keys));
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(sums[i * 5], centered(std::accumulate(parts.begin() + 5 * i, parts.begin() + 5 * (i + 1), std::int64_t{0})));
+}
+
+TEST_P(Bfv, AddsInPlace) {
+  const Values a = random_values({3}, kN, 100), b = random_values({3}, kN, 99);
+  Ciphertext x = add_integers(secret_.encrypt(a, Packing::slots), {.data = {1}, .shape = {}, .width = 1});
+  const Ciphertext y = secret_.encrypt(b, Packing::slots);
+  const std::uintptr_t at = x.address();
+  add_into(x, y);
+  subtract_into(x, index(y, 0, 1));
+  add_integers_into(x, {.data = {4}, .shape = {}, .width = 1});
+  add_into(x, x);
+  EXPECT_EQ(x.address(), at);
+  const Ciphertext slice_of_x = slice(x, 0, 0, 1, 1), same = x;
+  add_into(x, y);
+  EXPECT_NE(x.address(), at);
+  EXPECT_THROW(add_into(x, broadcast_to(y, {2, 3})), ShapeError);
+  const std::vector<std::int64_t> got = decrypt(x), kept = decrypt(same), some = decrypt(slice_of_x);
+  for (std::size_t i = 0; i < 3 * kN; ++i) {
+    const std::int64_t twice = 2 * (a.data[i] + 1 + b.data[i] - b.data[kN + i % kN] + 4);
+    ASSERT_EQ(got[i], centered(twice + b.data[i])) << i;
+    ASSERT_EQ(kept[i], centered(twice)) << i;
+    if (i < kN) {
+      ASSERT_EQ(some[i], centered(twice)) << i;
+    }
+  }
 }
 
 TEST_P(Bfv, ConvolvesWithPaddingInOneProduct) {

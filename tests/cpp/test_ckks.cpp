@@ -228,6 +228,24 @@ TEST_P(Ckks, SumsSlotsAndAxes) {
   EXPECT_THROW(sum(x_, 1), ShapeError);
 }
 
+TEST_P(Ckks, AddsInPlace) {
+  const Values a = random_values({2}, kSlots, false), b = random_values({2}, kSlots, false, 2);
+  Ciphertext x = add_constants(secret_.encrypt(a), {{1}, {}, 1, false});
+  const Ciphertext y = secret_.encrypt(b);
+  const std::uintptr_t at = x.address();
+  add_into(x, y);
+  add_constants_into(x, {{-1}, {}, 1, false});
+  subtract_into(x, ckks::encode(parameters_, b, x.level(), x.scale()));
+  EXPECT_EQ(x.address(), at);
+  EXPECT_THROW(add_constants_into(x, {{Complex(0, 1)}, {}, 1, true}), DtypeError);
+  const Ciphertext same = x;
+  add_into(x, lower(y, x.level() - 1));
+  EXPECT_NE(x.address(), at);
+  EXPECT_EQ(x.level(), same.level() - 1);
+  EXPECT_LT(worst(secret_.decrypt(same), a.data), 1e-4);
+  EXPECT_LT(worst(secret_.decrypt(x), each(a, b, std::plus<>())), 1e-4);
+}
+
 TEST_P(Ckks, ArrangesItems) {
   const Ciphertext both = ckks::concatenate({x_, lower(y_, 2)}, 0);
   EXPECT_EQ(both.level(), 2u);

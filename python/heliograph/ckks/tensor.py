@@ -101,32 +101,18 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
 
     # Arithmetic
 
-    def __add__(self, other: Any) -> Self:
+    def _add(self, other: Any, call: str, into: bool = False) -> Self:
+        if into and is_strict():  # a result that is refused leaves the tensor as it was
+            return self._become(self._add(other, call))
         if isinstance(other, Tensor):
-            return self._with(_core.ckks_add(self._core, other._core), other)
+            return self._call(call, other, into=into)
         if isinstance(other, Plaintext):
-            return self._wrap(_core.ckks_add_plain(self._core, other._core))
-        array, is_complex, each = _operand(self, other, "the values added")
+            return self._call(f"{call}_plain", other._core, into=into)
+        array, is_complex, each = _operand(self, other, "the values added" if call == "add" else "the values subtracted")
         if each:
-            return self._wrap(_core.ckks_add_constants(self._core, array, is_complex))
+            return self._call("add_constants", array if call == "add" else -array, is_complex, into=into)
         plain = _core.ckks_encode(self._core.parameters, array, is_complex, self.level, self.scale)
-        return self._wrap(_core.ckks_add_plain(self._core, plain))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Self:
-        if isinstance(other, Tensor):
-            return self._with(_core.ckks_subtract(self._core, other._core), other)
-        if isinstance(other, Plaintext):
-            return -(-self).__add__(other)
-        array, is_complex, _ = _operand(self, other, "the values subtracted")
-        return self.__add__(-array if is_complex else -array.real)
-
-    def __rsub__(self, other: Any) -> Self:
-        return (-self).__add__(other)
-
-    def __neg__(self) -> Self:
-        return self._wrap(_core.ckks_negate(self._core))
+        return self._call(f"{call}_plain", plain, into=into)
 
     def multiply(
         self,
@@ -187,7 +173,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
 
     def __pow__(self, exponent: int) -> Tensor:
         """In ceil(log2(exponent)) levels."""
-        powers: dict[int, Tensor] = {1: self}
+        powers: dict[int, Tensor] = {1: +self}
 
         def power(n: int) -> Tensor:
             if n not in powers:
@@ -204,7 +190,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     def _degree_one(self, keys: EvaluationKeys | None, progress: Progress | None = None) -> tuple[Self, Any]:
         """The tensor relinearized, and the keys at hand."""
         if self.degree == 1:
-            return self, keys
+            return +self, keys
         found = keys_of([self], keys, "relinearizing")
         return type(self)(_core.ckks_relinearize(self._core, found._core, progress), found), found
 

@@ -90,27 +90,13 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
 
     # Arithmetic
 
-    def _add(self, other: Any, negative: bool) -> Self:
+    def _add(self, other: Any, call: str, into: bool = False) -> Self:
         if isinstance(other, Tensor):
-            return self._with((_core.subtract if negative else _core.add)(self._core, other._core), other)
+            return self._call(call, other, into=into)
         if isinstance(other, Plaintext):
-            return self._wrap((_core.subtract_plain if negative else _core.add_plain)(self._core, other._core))
+            return self._call(f"{call}_plain", other._core, into=into)
         values = integers(other, "the values added")[..., None].copy()
-        return self._wrap((_core.subtract_integers if negative else _core.add_integers)(self._core, values))
-
-    def __add__(self, other: Any) -> Self:
-        return self._add(other, negative=False)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Self:
-        return self._add(other, negative=True)
-
-    def __rsub__(self, other: Any) -> Self:
-        return (-self)._add(other, negative=False)
-
-    def __neg__(self) -> Self:
-        return self._wrap(_core.negate(self._core))
+        return self._call(f"{call}_integers", values, into=into)
 
     def multiply(self, other: Any, *, progress: Progress | None = None) -> Self:
         """self * other: of degree two where both are encrypted.
@@ -131,7 +117,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], IntegerLayers, co
     def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.relinearize`."""
         if self.degree == 1:
-            return self
+            return +self
         found = keys_of([self], keys, "relinearizing")
         return type(self)(_core.relinearize(self._core, found._core, progress), found)
 

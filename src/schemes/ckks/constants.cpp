@@ -32,7 +32,8 @@ double factor_scale(const CiphertextData& x, double scale) {
 
 }  // namespace
 
-RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::vector<std::complex<double>>& numbers) {
+RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::vector<std::complex<double>>& numbers,
+                       bool over) {
   if (std::any_of(numbers.begin(), numbers.end(), [](const auto& v) { return v.imag() != 0; })) {
     const std::size_t n = c.spec().n;
     std::vector<double> polynomials(numbers.size() * n);
@@ -41,10 +42,10 @@ RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::
       polynomials[i * n + n / 2] = std::rint(numbers[i].imag() * scale);
     }
     const RnsTensor sums = ring::to_domain(upload_polynomials(c, polynomials, x.primes()), Domain::ntt);
-    return ring::add(x, sums.reshape(x.shape()));
+    return ring::add(x, sums.reshape(x.shape()), over);
   }
   const std::vector<u64> moduli = c.rlwe().moduli(x.primes());
-  RnsTensor out = ring::copy(x);
+  const RnsTensor out = over && x.dense() ? x : ring::copy(x);
   for (std::size_t i = 0, end; i < numbers.size(); i = end) {  // runs of one number
     for (end = i + 1; end < numbers.size() && numbers[end] == numbers[i];) ++end;
     const double whole = std::rint(numbers[i].real() * scale);
@@ -53,7 +54,9 @@ RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::
   return out;
 }
 
-Ciphertext add_constants(const Ciphertext& a, const Values& values) {
+Ciphertext add_constants(const Ciphertext& a, const Values& values) { return plus_constants(a, values, false); }
+
+Ciphertext plus_constants(const Ciphertext& a, const Values& values, bool over) {
   const CiphertextData& x = a.data();
   Context& c = *x.context;
   const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
@@ -63,8 +66,8 @@ Ciphertext add_constants(const Ciphertext& a, const Values& values) {
   r.complex = x.complex || values.complex;
   r.noise = rlwe::log2_sum(x.noise, 0);  // the rounding of two coefficients
   r.bound = rlwe::log2_sum(x.bound, std::log2(std::max(largest_of(values), 0x1p-60)));
-  r.tensor = plus_numbers(c, x.tensor.broadcast_to(shape), x.scale, numbers);
   r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::plus<>());
+  r.tensor = plus_numbers(c, x.tensor.broadcast_to(shape), x.scale, numbers, over);
   return finish(std::move(r));
 }
 

@@ -95,6 +95,7 @@ struct CiphertextData {
   std::size_t degree() const { return tensor.components() - 1; }
   Shape shape() const { return tensor.shape(); }
   bool seeded() const { return seed.has_value(); }
+  bool shared() const { return tensor.shared(); }
   std::size_t bytes() const { return tensor.bytes(); }
 };
 

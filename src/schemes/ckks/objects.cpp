@@ -40,6 +40,7 @@ Shape Plaintext::shape() const { return data_->shape; }
 std::size_t Plaintext::level() const { return data_->level; }
 double Plaintext::scale() const { return data_->scale; }
 
+std::uintptr_t Ciphertext::address() const { return reinterpret_cast<std::uintptr_t>(data_->tensor.view().data); }
 std::size_t Ciphertext::degree() const { return data_->degree(); }
 std::size_t Ciphertext::level() const { return data_->level; }
 double Ciphertext::scale() const { return data_->scale; }

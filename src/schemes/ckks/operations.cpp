@@ -7,6 +7,7 @@
 
 #include "rlwe/transformed.h"
 #include "schemes/ckks/spec_text.h"
+#include "schemes/in_place.h"
 
 namespace heliograph::ckks {
 
@@ -40,15 +41,16 @@ void add_noise(CiphertextData& r, rlwe::Figure noise, rlwe::Figure bound, double
   r.bound = rlwe::log2_sum(r.bound, bound);
 }
 
+/// `over`: into x's memory, where it is what is added to.
 template <class Op, class TailOp>
-Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op, TailOp tail_op) {
+Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, TailOp tail_op) {
   const auto [p, q] = aligned(x, y);
   const CiphertextData &a = p.data(), &b = q.data();
   require_scales(a.scale, b.scale);
   CiphertextData r = derived(a, b);
   add_noise(r, b.noise, b.bound, b.scale);
-  r.tensor = op(a.tensor, b.tensor);
-  r.tail = Tail::sum(a.tail, a.shape(), b.tail, b.shape(), r.shape(), tail_op);
+  r.tail = Tail::sum(a.tail, a.shape(), b.tail, b.shape(), ring::broadcast_shapes(a.shape(), b.shape()), tail_op);
+  r.tensor = op(a.tensor, b.tensor, over && &a == &x.data());
   return finish(std::move(r));
 }
 
@@ -69,7 +71,7 @@ CiphertextData derived(const CiphertextData& a, const PlaintextData& b) {
 }
 
 template <class Op>
-Ciphertext combine_plain(const Ciphertext& x, const Plaintext& y, Op op) {
+Ciphertext combine_plain(const Ciphertext& x, const Plaintext& y, bool over, Op op) {
   const auto [p, m] = aligned(x, y);
   const PlaintextData& b = y.data();
   if (b.level != p.level() && std::abs(b.scale / p.scale() - 1) > kScaleTolerance)
@@ -78,9 +80,9 @@ Ciphertext combine_plain(const Ciphertext& x, const Plaintext& y, Op op) {
   require_scales(p.scale(), b.scale);
   CiphertextData r = derived(p.data(), b);
   add_noise(r, p.data().context->noise().rounding(), b.bound, b.scale);
-  r.tensor = op(p.data().tensor, m);
   if (b.width <= r.width && p.data().tail.kind() == Tail::Kind::known)
-    r.tail = p.data().tail.broadcast(p.shape(), r.shape());
+    r.tail = p.data().tail.broadcast(p.shape(), ring::broadcast_shapes(p.shape(), y.shape()));
+  r.tensor = op(p.data().tensor, m, over && &p.data() == &x.data());
   return finish(std::move(r));
 }
 
@@ -125,10 +127,54 @@ RnsTensor times_whole(Context& c, const RnsTensor& x, double whole) {
   return out;
 }
 
-Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::add, std::plus<>()); }
-Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::subtract, std::minus<>()); }
-Ciphertext add(const Ciphertext& a, const Plaintext& b) { return combine_plain(a, b, ring::add); }
-Ciphertext subtract(const Ciphertext& a, const Plaintext& b) { return combine_plain(a, b, ring::subtract); }
+namespace {
+
+/// What a += b refuses besides: NumPy has no place for imaginary parts in real numbers either.
+void require_place(const Ciphertext& a, bool complex) {
+  if (complex && !a.complex())
+    throw DtypeError("in place, complex values do not go into a tensor of real ones: make a new one, y = x + ...");
+}
+
+Ciphertext sum_of(const Ciphertext& a, const Ciphertext& b, bool over) {
+  return combine(a, b, over, ring::add, std::plus<>());
+}
+Ciphertext difference_of(const Ciphertext& a, const Ciphertext& b, bool over) {
+  return combine(a, b, over, ring::subtract, std::minus<>());
+}
+Ciphertext sum_of(const Ciphertext& a, const Plaintext& b, bool over) { return combine_plain(a, b, over, ring::add); }
+Ciphertext difference_of(const Ciphertext& a, const Plaintext& b, bool over) {
+  return combine_plain(a, b, over, ring::subtract);
+}
+
+}  // namespace
+
+Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return sum_of(a, b, false); }
+Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return difference_of(a, b, false); }
+Ciphertext add(const Ciphertext& a, const Plaintext& b) { return sum_of(a, b, false); }
+Ciphertext subtract(const Ciphertext& a, const Plaintext& b) { return difference_of(a, b, false); }
+
+void add_into(Ciphertext& a, const Ciphertext& b) {
+  require_place(a, b.complex());
+  schemes::become(a, b.shape(), b.slots(), [&](bool over) { return sum_of(a, b, over); });
+}
+void subtract_into(Ciphertext& a, const Ciphertext& b) {
+  require_place(a, b.complex());
+  schemes::become(a, b.shape(), b.slots(), [&](bool over) { return difference_of(a, b, over); });
+}
+void add_into(Ciphertext& a, const Plaintext& b) {
+  require_place(a, b.data().complex);
+  schemes::become(a, b.shape(), std::min(b.data().width, a.parameters().slots()),
+                  [&](bool over) { return sum_of(a, b, over); });
+}
+void subtract_into(Ciphertext& a, const Plaintext& b) {
+  require_place(a, b.data().complex);
+  schemes::become(a, b.shape(), std::min(b.data().width, a.parameters().slots()),
+                  [&](bool over) { return difference_of(a, b, over); });
+}
+void add_constants_into(Ciphertext& a, const Values& values) {
+  require_place(a, values.complex);
+  schemes::become(a, values.shape, 0, [&](bool over) { return plus_constants(a, values, over); });
+}
 
 Ciphertext negate(const Ciphertext& a) {
   CiphertextData r = derived(a.data());

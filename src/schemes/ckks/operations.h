@@ -31,7 +31,11 @@ Ciphertext of_width(const Ciphertext& a, std::size_t width);
 /// How far a tail's numbers may be off, which doubles follow.
 rlwe::Figure tail_noise(const CiphertextData& x);
 /// The number of each item plus a tensor of its shape, at a scale.
-RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::vector<std::complex<double>>& numbers);
+/// `over`: into x's memory.
+RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::vector<std::complex<double>>& numbers,
+                       bool over = false);
+/// add_constants; `over`: into a's memory.
+Ciphertext plus_constants(const Ciphertext& a, const Values& values, bool over);
 Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
 const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys);
 /// MissingKeyError, which names the rotation by its steps.

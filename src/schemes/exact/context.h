@@ -1,6 +1,8 @@
 // A parameter set of BFV or BGV at work: the RLWE context, the plaintext rings and the scheme's rules.
 #pragma once
 
+#include <algorithm>
+
 #include "heliograph/exact.h"
 #include "schemes/exact/spec.h"
 #include "schemes/exact/spec_text.h"
@@ -77,6 +79,9 @@ struct CiphertextData {
   std::size_t degree() const { return front().components() - 1; }
   Shape shape() const { return front().shape(); }
   bool seeded() const { return !seeds.empty(); }
+  bool shared() const {
+    return std::any_of(parts.begin(), parts.end(), [](const RnsTensor& t) { return t.shared(); });
+  }
   std::size_t bytes() const;
   /// Whether all plaintext moduli of the set are there.
   bool whole() const;

@@ -33,6 +33,7 @@ std::size_t Parameters::ciphertext_bytes(std::size_t degree) const {
 
 Shape Plaintext::shape() const { return data_->shape; }
 
+std::uintptr_t Ciphertext::address() const { return reinterpret_cast<std::uintptr_t>(data_->front().view().data); }
 std::size_t Ciphertext::degree() const { return data_->degree(); }
 std::size_t Ciphertext::level() const { return data_->level(); }
 std::size_t Ciphertext::slots() const { return data_->width; }

@@ -8,6 +8,7 @@
 #include "schemes/exact/derive.h"
 #include "schemes/exact/encode.h"
 #include "schemes/exact/tails.h"
+#include "schemes/in_place.h"
 
 namespace heliograph::exact {
 
@@ -103,18 +104,24 @@ CiphertextData derived(const CiphertextData& a, const CiphertextData& b) {
 /// The modulus t of a part.
 u64 modulus_of(const CiphertextData& x, std::size_t part) { return x.context->plain(x.first_part + part).t; }
 
+/// `over`: into x's memory, where it is what is added to.
 template <class Op, class TailOp>
-Ciphertext combine(const Ciphertext& x, const Ciphertext& y, Op op, TailOp tail_op) {
+Ciphertext combine(const Ciphertext& x, const Ciphertext& y, bool over, Op op, TailOp tail_op) {
   auto [a, b] = aligned(x, y);
   for (std::size_t part = 0; part < a.data().parts.size(); ++part) std::tie(a, b) = of_one_factor(a, b, part);
   CiphertextData r = derived(a.data(), b.data());
+  const Shape shape = ring::broadcast_shapes(a.shape(), b.shape());
+  std::vector<std::pair<RnsTensor, RnsTensor>> operands;  // all of them, before the first is written over
   for (std::size_t part = 0; part < r.noise.size(); ++part) {
     const RnsTensor &p = a.data().parts[part], &q = b.data().parts[part];
     const Domain domain = p.domain() == q.domain() ? p.domain() : a.data().context->rules().home();
-    r.parts.push_back(op(ring::to_domain(p, domain), ring::to_domain(q, domain)));
-    r.tails[part] =
-        Tail::sum(a.data().tails[part], a.shape(), b.data().tails[part], b.shape(), r.shape(), tail_op(modulus_of(r, part)));
+    over = over && p.domain() == domain;
+    operands.emplace_back(ring::to_domain(p, domain), ring::to_domain(q, domain));
+    r.tails[part] = Tail::sum(a.data().tails[part], a.shape(), b.data().tails[part], b.shape(), shape,
+                              tail_op(modulus_of(a.data(), part)));
   }
+  over = over && &a.data() == &x.data();
+  for (const auto& [p, q] : operands) r.parts.push_back(op(p, q, over));
   return finish(std::move(r));
 }
 
@@ -135,8 +142,23 @@ Ciphertext of_factor(const Ciphertext& a, std::size_t part, u64 factor) {
   return rescaled(a, part, math::centered(math::mul_mod(factor, math::inverse_mod(have, t), t), t), factor);
 }
 
-Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::add, sum_modulo); }
-Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return combine(a, b, ring::subtract, difference_modulo); }
+namespace {
+
+Ciphertext sum_of(const Ciphertext& a, const Ciphertext& b, bool over) { return combine(a, b, over, ring::add, sum_modulo); }
+Ciphertext difference_of(const Ciphertext& a, const Ciphertext& b, bool over) {
+  return combine(a, b, over, ring::subtract, difference_modulo);
+}
+
+}  // namespace
+
+Ciphertext add(const Ciphertext& a, const Ciphertext& b) { return sum_of(a, b, false); }
+Ciphertext subtract(const Ciphertext& a, const Ciphertext& b) { return difference_of(a, b, false); }
+void add_into(Ciphertext& a, const Ciphertext& b) {
+  schemes::become(a, b.shape(), b.slots(), [&](bool over) { return sum_of(a, b, over); });
+}
+void subtract_into(Ciphertext& a, const Ciphertext& b) {
+  schemes::become(a, b.shape(), b.slots(), [&](bool over) { return difference_of(a, b, over); });
+}
 
 Ciphertext negate(const Ciphertext& a) {
   CiphertextData r = derived(a.data());

@@ -5,6 +5,7 @@
 #include "schemes/exact/derive.h"
 #include "schemes/exact/encode.h"
 #include "schemes/exact/tails.h"
+#include "schemes/in_place.h"
 
 namespace heliograph::exact {
 
@@ -15,7 +16,7 @@ void require_plain(const CiphertextData& a, const PlaintextData& b) {
   require<MismatchError>(a.packing == b.packing, "one operand packs slots, the other coefficients");
 }
 
-Ciphertext add_encoded(const Ciphertext& narrow, const Plaintext& y, bool negative) {
+Ciphertext add_encoded(const Ciphertext& narrow, const Plaintext& y, bool negative, bool over) {
   const PlaintextData& b = y.data();
   require_plain(narrow.data(), b);
   const Ciphertext x = of_width(narrow, b.width);
@@ -24,15 +25,19 @@ Ciphertext add_encoded(const Ciphertext& narrow, const Plaintext& y, bool negati
   CiphertextData r = derived(a);
   r.width = std::max(a.width, b.width);
   r.distinct = r.independent = false;
+  const Shape shape = ring::broadcast_shapes(a.shape(), b.shape);
+  std::vector<RnsTensor> added;  // all of them, before the first part is written over
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const std::size_t modulus = a.first_part + part;
     const PlainBatch batch{.view = b.coefficients[modulus]};
-    const RnsTensor m =
-        ring::to_domain(scale_up(c, modulus, batch, a.level(), a.factors[part]).reshape(b.shape), a.parts[part].domain());
-    r.parts.push_back(negative ? ring::subtract(a.parts[part], m) : ring::add(a.parts[part], m));
+    added.push_back(
+        ring::to_domain(scale_up(c, modulus, batch, a.level(), a.factors[part]).reshape(b.shape), a.parts[part].domain()));
     r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().message_noise(modulus, b.log_norm[modulus], a.factors[part]));
-    if (a.tails[part].kind() == Tail::Kind::known) r.tails[part] = a.tails[part].broadcast(a.shape(), r.shape());
+    if (a.tails[part].kind() == Tail::Kind::known) r.tails[part] = a.tails[part].broadcast(a.shape(), shape);
   }
+  over = over && &a == &narrow.data();
+  for (std::size_t part = 0; part < a.parts.size(); ++part)
+    r.parts.push_back((negative ? ring::subtract : ring::add)(a.parts[part], added[part], over));
   return finish(std::move(r));
 }
 
@@ -53,8 +58,14 @@ std::vector<u64> residues_of(const Values& values, u64 t) {
 
 }  // namespace
 
-Ciphertext add(const Ciphertext& a, const Plaintext& b) { return add_encoded(a, b, false); }
-Ciphertext subtract(const Ciphertext& a, const Plaintext& b) { return add_encoded(a, b, true); }
+Ciphertext add(const Ciphertext& a, const Plaintext& b) { return add_encoded(a, b, false, false); }
+Ciphertext subtract(const Ciphertext& a, const Plaintext& b) { return add_encoded(a, b, true, false); }
+void add_into(Ciphertext& a, const Plaintext& b) {
+  schemes::become(a, b.shape(), b.data().width, [&](bool over) { return add_encoded(a, b, false, over); });
+}
+void subtract_into(Ciphertext& a, const Plaintext& b) {
+  schemes::become(a, b.shape(), b.data().width, [&](bool over) { return add_encoded(a, b, true, over); });
+}
 
 Ciphertext multiply(const Ciphertext& narrow, const Plaintext& y) {
   const PlaintextData& b = y.data();
@@ -84,7 +95,7 @@ device::LimbConstants scaled_constant(Context& c, std::size_t part, std::size_t 
 namespace {
 
 /// The integers are negated as residues: 64 bits hold no negative of -2^63, and t/2 is none of an even t's values.
-Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative) {
+Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative, bool over) {
   const CiphertextData& a = x.data();
   Context& c = *a.context;
   check_values(c, values, Packing::coefficients);
@@ -92,29 +103,40 @@ Ciphertext add_scalars(const Ciphertext& x, const Values& values, bool negative)
   const std::vector<std::int64_t> scalars = broadcast_integers(values, a.parts.front().broadcast_to(shape));
   CiphertextData r = derived(a);
   if (shape != a.shape()) r.distinct = r.independent = false;
+  for (std::size_t part = 0; part < a.parts.size(); ++part) {  // all that may fail, before the first part is written over
+    const std::size_t modulus = a.first_part + part;
+    const u64 t = c.plain(modulus).t;
+    c.rules().encoding(modulus, a.level(), a.factors[part]);
+    r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().integer_noise(modulus));
+    const auto op = [&](u64 v, u64 w) { return negative ? math::sub_mod(v, w, t) : math::add_mod(v, w, t); };
+    r.tails[part] = a.tails[part].with(a.shape(), residues_of(values, t), values.shape, shape, op);
+    const RnsTensor wide = a.parts[part].broadcast_to(shape);
+    r.parts.push_back(over && wide.dense() ? wide : ring::copy(wide));
+  }
   for (std::size_t part = 0; part < a.parts.size(); ++part) {
     const std::size_t modulus = a.first_part + part;
     const u64 t = c.plain(modulus).t;
-    const RnsTensor out = ring::copy(a.parts[part].broadcast_to(shape));
     for (std::size_t i = 0, end; i < scalars.size(); i = end) {  // runs of one integer
       for (end = i + 1; end < scalars.size() && scalars[end] == scalars[i];) ++end;
       const u64 residue = math::signed_mod(scalars[i], t);
       if (residue == 0) continue;
-      ring::add_constant_in_place(out, i, end - i,
+      ring::add_constant_in_place(r.parts[part], i, end - i,
                                   scaled_constant(c, modulus, a.level(), a.factors[part], negative ? t - residue : residue));
     }
-    r.parts.push_back(out);
-    r.noise[part] = rlwe::log2_sum(r.noise[part], c.rules().integer_noise(modulus));
-    const auto op = [&](u64 v, u64 w) { return negative ? math::sub_mod(v, w, t) : math::add_mod(v, w, t); };
-    r.tails[part] = a.tails[part].with(a.shape(), residues_of(values, t), values.shape, shape, op);
   }
   return finish(std::move(r));
 }
 
 }  // namespace
 
-Ciphertext add_integers(const Ciphertext& a, const Values& values) { return add_scalars(a, values, false); }
-Ciphertext subtract_integers(const Ciphertext& a, const Values& values) { return add_scalars(a, values, true); }
+Ciphertext add_integers(const Ciphertext& a, const Values& values) { return add_scalars(a, values, false, false); }
+Ciphertext subtract_integers(const Ciphertext& a, const Values& values) { return add_scalars(a, values, true, false); }
+void add_integers_into(Ciphertext& a, const Values& values) {
+  schemes::become(a, values.shape, 0, [&](bool over) { return add_scalars(a, values, false, over); });
+}
+void subtract_integers_into(Ciphertext& a, const Values& values) {
+  schemes::become(a, values.shape, 0, [&](bool over) { return add_scalars(a, values, true, over); });
+}
 
 Ciphertext multiply_integers(const Ciphertext& x, const Values& values) {
   const CiphertextData& a = x.data();
