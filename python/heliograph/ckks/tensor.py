@@ -355,11 +355,11 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         x = self.transpose([along, *(a for a in range(self.ndim) if a != along)])
         scale = 1.0 if w.dtype.kind in "iubO" else factor_scale(self)
 
-        def times(part: Any) -> Self:
+        def times(part: Any) -> Any:
             entries = np.asarray(part, dtype=np.float64).ravel().tolist()
             return self._wrap(_core.ckks_matmul(entries, rows, columns, x._core, scale, progress))
 
-        made = times(w.real) + times(w.imag) * 1j if w.dtype.kind == "c" else times(w)
+        made: Self = times(w.real) + times(w.imag) * 1j if w.dtype.kind == "c" else times(w)
         if scale != 1:
             made = made.rescale()
         return made.transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
