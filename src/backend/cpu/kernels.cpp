@@ -31,6 +31,8 @@ std::unique_ptr<const device::Form> CpuKernels::form(const device::ProductConsta
 template <Elementwise C>
 void CpuKernels::run(Queue&, const C& c) {
   const CpuRing& r = own(*c.ring);
+  [[maybe_unused]] bool past = c.out.words() * c.out.word_size() > kCached;
+  if constexpr (!std::is_same_v<C, Neg>) past = past && !same_operand(c.a, c.out) && !same_operand(c.b, c.out);
   each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(c.primes[p.limb]);
     const void* const a = stretch(c.a, p.item, p.component, p.limb, first);
@@ -39,8 +41,8 @@ void CpuKernels::run(Queue&, const C& c) {
       limb.ops->neg(limb.modulus, a, out, count);
     } else {
       const void* const b = stretch(c.b, p.item, p.component, p.limb, first);
-      if constexpr (std::is_same_v<C, Add>) limb.ops->add(limb.modulus, a, b, out, count);
-      if constexpr (std::is_same_v<C, Sub>) limb.ops->sub(limb.modulus, a, b, out, count);
+      if constexpr (std::is_same_v<C, Add>) limb.ops->add(limb.modulus, a, b, out, count, past);
+      if constexpr (std::is_same_v<C, Sub>) limb.ops->sub(limb.modulus, a, b, out, count, past);
       if constexpr (std::is_same_v<C, Mul>) limb.ops->mul(limb.modulus, a, b, out, count);
       if constexpr (std::is_same_v<C, MulAccumulate>) limb.ops->dot(limb.modulus, 1, &a, &b, out, out, count);
     }

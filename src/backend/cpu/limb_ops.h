@@ -54,8 +54,9 @@ struct LimbOps {
   void (*forward)(const Limb&, const void* in, void* out);
   void (*inverse)(const Limb&, const void* in, void* out);
 
-  void (*add)(const Modulus&, const void* a, const void* b, void* out, std::size_t count);
-  void (*sub)(const Modulus&, const void* a, const void* b, void* out, std::size_t count);
+  /// `past`: the result, which lies at a multiple of 64 bytes, is more than the caches hold: it is written past them.
+  void (*add)(const Modulus&, const void* a, const void* b, void* out, std::size_t count, bool past);
+  void (*sub)(const Modulus&, const void* a, const void* b, void* out, std::size_t count, bool past);
   void (*neg)(const Modulus&, const void* a, void* out, std::size_t count);
   void (*mul)(const Modulus&, const void* a, const void* b, void* out, std::size_t count);
   void (*mul_constant)(const Modulus&, const void* a, u64 c, void* out, std::size_t count);

@@ -151,7 +151,7 @@ void CpuKernels::add_giant(Queue& q, const LinearSum& one, std::size_t giant, co
         limb.ops->dot(limb.modulus, count, left, right, begins ? nullptr : to, to, block);
       }
       std::byte* const to = address(total, 0, 0, l) + first * word;
-      limb.ops->add(limb.modulus, to, turned(sum, 0, rooms[count]), to, block);
+      limb.ops->add(limb.modulus, to, turned(sum, 0, rooms[count]), to, block, false);
     }
   });
 }

@@ -26,6 +26,9 @@ inline std::byte* stretch(const device::View& v, std::size_t item, std::size_t c
   return address(v, item, v.components == 1 ? 0 : component, limb) + first * v.word_size();
 }
 
+/// Results beyond so many bytes leave the caches before they are read again.
+inline constexpr std::size_t kCached = std::size_t{32} << 20;
+
 /// A conversion has fewer sources.
 inline constexpr std::size_t kMaxSources = 64;
 

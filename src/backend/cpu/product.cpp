@@ -7,9 +7,6 @@ namespace heliograph::backend::cpu {
 
 namespace {
 
-/// Results beyond so many bytes leave the caches before they are read again.
-constexpr std::size_t kCached = std::size_t{32} << 20;
-
 /// Where each item of a view starts; kept by the thread.
 const std::vector<std::byte*>& item_starts(const device::View& v, std::vector<std::byte*>& starts) {
   starts.resize(v.items());

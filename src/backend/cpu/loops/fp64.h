@@ -151,6 +151,7 @@ struct Fp64Words {
 
   HELIOGRAPH_INLINE V load(const u64* p) const { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
   HELIOGRAPH_INLINE void store(u64* p, V x) const { _mm256_storeu_si256(reinterpret_cast<V*>(p), x); }
+  HELIOGRAPH_INLINE void store_past(u64* p, V x) const { _mm256_stream_si256(reinterpret_cast<V*>(p), x); }
   HELIOGRAPH_INLINE V load(const u32* p) const {
     return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }

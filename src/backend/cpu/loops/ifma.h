@@ -120,6 +120,7 @@ struct Ifma {
   // ---- butterflies: below 4q forward, Shifted from -2q to 2q; below 2q backward
   HELIOGRAPH_INLINE V load(const u64* p) const { return _mm512_loadu_si512(p); }
   HELIOGRAPH_INLINE void store(u64* p, V x) const { _mm512_storeu_si512(p, x); }
+  HELIOGRAPH_INLINE void store_past(u64* p, V x) const { _mm512_stream_si512(reinterpret_cast<V*>(p), x); }
   HELIOGRAPH_INLINE V load_canonical(const Word* p) const { return load(p); }
   HELIOGRAPH_INLINE void store_canonical(Word* p, V x) const { store(p, x); }
   template <bool Shifted>

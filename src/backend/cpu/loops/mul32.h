@@ -72,6 +72,7 @@ struct Mul32 {
   // ---- butterflies: below 4q forward, below 2q backward
   HELIOGRAPH_INLINE V load(const u32* p) const { return S::load(p); }
   HELIOGRAPH_INLINE void store(u32* p, V x) const { S::store(p, x); }
+  HELIOGRAPH_INLINE void store_past(u32* p, V x) const { S::store_past(p, x); }
   HELIOGRAPH_INLINE V load_canonical(const u32* p) const { return S::load(p); }
   HELIOGRAPH_INLINE void store_canonical(u32* p, V x) const { S::store(p, x); }
   static HELIOGRAPH_INLINE V fold(V x, V m) { return S::min(x, S::sub(x, m)); }
@@ -143,6 +144,7 @@ struct Lanes32x16 {
   static HELIOGRAPH_INLINE V set(u32 x) { return _mm512_set1_epi32(static_cast<int>(x)); }
   static HELIOGRAPH_INLINE V load(const u32* p) { return _mm512_loadu_si512(p); }
   static HELIOGRAPH_INLINE void store(u32* p, V x) { _mm512_storeu_si512(p, x); }
+  static HELIOGRAPH_INLINE void store_past(u32* p, V x) { _mm512_stream_si512(reinterpret_cast<V*>(p), x); }
   static HELIOGRAPH_INLINE V add(V a, V b) { return _mm512_add_epi32(a, b); }
   static HELIOGRAPH_INLINE V sub(V a, V b) { return _mm512_sub_epi32(a, b); }
   static HELIOGRAPH_INLINE V min(V a, V b) { return _mm512_min_epu32(a, b); }
@@ -191,6 +193,7 @@ struct Lanes32x8 {
   static HELIOGRAPH_INLINE V set(u32 x) { return _mm256_set1_epi32(static_cast<int>(x)); }
   static HELIOGRAPH_INLINE V load(const u32* p) { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
   static HELIOGRAPH_INLINE void store(u32* p, V x) { _mm256_storeu_si256(reinterpret_cast<V*>(p), x); }
+  static HELIOGRAPH_INLINE void store_past(u32* p, V x) { _mm256_stream_si256(reinterpret_cast<V*>(p), x); }
   static HELIOGRAPH_INLINE V add(V a, V b) { return _mm256_add_epi32(a, b); }
   static HELIOGRAPH_INLINE V sub(V a, V b) { return _mm256_sub_epi32(a, b); }
   static HELIOGRAPH_INLINE V min(V a, V b) { return _mm256_min_epu32(a, b); }

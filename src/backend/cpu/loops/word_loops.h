@@ -15,15 +15,30 @@ struct WordLoops {
   static const Word* in(const void* p) { return static_cast<const Word*>(p); }
   static Word* to(void* p) { return static_cast<Word*>(p); }
 
-  static void add(const Modulus& m, const void* a, const void* b, void* out, std::size_t count) {
+  /// out = f(a, b), written past the caches where `past` says so and there are such stores.
+  template <class F>
+  static HELIOGRAPH_INLINE void combine(const E& e, const void* a, const void* b, void* out, std::size_t count, bool past,
+                                        F f) {
     [[maybe_unused]] const typename E::WordState state{};
-    const E e(m);
-    for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.add(e.load(in(a) + i), e.load(in(b) + i)));
+    if constexpr (requires(Word * p, V x) { e.store_past(p, x); }) {
+      if (past) {
+        for (std::size_t i = 0; i < count; i += E::kLanes)
+          e.store_past(to(out) + i, f(e.load(in(a) + i), e.load(in(b) + i)));
+        return;
+      }
+    }
+    for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, f(e.load(in(a) + i), e.load(in(b) + i)));
   }
-  static void sub(const Modulus& m, const void* a, const void* b, void* out, std::size_t count) {
-    [[maybe_unused]] const typename E::WordState state{};
+
+  static void add(const Modulus& m, const void* a, const void* b, void* out, std::size_t count, bool past) {
     const E e(m);
-    for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.sub(e.load(in(a) + i), e.load(in(b) + i)));
+    combine(
+        e, a, b, out, count, past, [&](V x, V y) __attribute__((always_inline)) { return e.add(x, y); });
+  }
+  static void sub(const Modulus& m, const void* a, const void* b, void* out, std::size_t count, bool past) {
+    const E e(m);
+    combine(
+        e, a, b, out, count, past, [&](V x, V y) __attribute__((always_inline)) { return e.sub(x, y); });
   }
   static void neg(const Modulus& m, const void* a, void* out, std::size_t count) {
     [[maybe_unused]] const typename E::WordState state{};
