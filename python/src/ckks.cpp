@@ -71,15 +71,9 @@ void bind_parameters(nb::module_& m) {
 
 void bind_ciphertext(nb::module_& m) {
   bind_ciphertext_of<Ciphertext>(m, kNames)
-      .def_prop_ro("degree", &Ciphertext::degree)
-      .def_prop_ro("address", &Ciphertext::address)
-      .def_prop_ro("level", &Ciphertext::level)
       .def_prop_ro("scale", &Ciphertext::scale)
-      .def_prop_ro("slots", &Ciphertext::slots)
-      .def_prop_ro("tail_known", &Ciphertext::tail_known)
       .def_prop_ro("complex", &Ciphertext::complex)
-      .def_prop_ro("precision", &Ciphertext::precision)
-      .def_prop_ro("fresh", &Ciphertext::fresh);
+      .def_prop_ro("precision", &Ciphertext::precision);
   nb::class_<Plaintext>(m, "CkksPlaintext")
       .def_prop_ro("shape", &Plaintext::shape)
       .def_prop_ro("parameters", &Plaintext::parameters)

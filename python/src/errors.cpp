@@ -52,29 +52,11 @@ nb::object declare(nb::module_& m, const char* name, nb::handle base) {
 void bind_errors(nb::module_& m) {
   // Registered base first: nanobind tries the latest translator first.
   const nb::object error = declare<Error>(m, "HeliographError", PyExc_Exception);
-  const nb::object parameter = declare<ParameterError>(m, "ParameterError", error);
-  declare<SecurityError>(m, "SecurityError", parameter);
-  declare<MismatchError>(m, "MismatchError", error);
-  declare<WrongKeyError>(m, "WrongKeyError", error);
-  declare<MissingKeyError>(m, "MissingKeyError", error);
-  declare<PlaintextRangeError>(m, "PlaintextRangeError", error);
-  declare<ShapeError>(m, "ShapeError", error);
-  declare<DtypeError>(m, "DtypeError", error);
-  declare<SlotsError>(m, "SlotsError", error);
-  const nb::object noise = declare<NoiseError>(m, "NoiseError", error);
-  declare<RoomError>(m, "RoomError", noise);
-  declare<LevelError>(m, "LevelError", error);
-  declare<ScaleError>(m, "ScaleError", error);
-  const nb::object format = declare<FormatError>(m, "FormatError", error);
-  declare<DamagedFileError>(m, "DamagedFileError", format);
-  declare<VersionError>(m, "VersionError", format);
-  const nb::object out_of_memory = declare<OutOfMemoryError>(m, "OutOfMemoryError", error);
-  declare<LimitError>(m, "LimitError", out_of_memory);
-  declare<RecordingError>(m, "RecordingError", error);
-  declare<DeviceError>(m, "DeviceError", error);
-  declare<CancelledError>(m, "CancelledError", error);
-  declare<ForkError>(m, "ForkError", error);
-  declare<InternalError>(m, "InternalError", error);
+  m.attr("Error") = error;  // as the list calls it
+#define HELIOGRAPH_DECLARE(Name, Base) declare<Name>(m, #Name, m.attr(#Base));
+  HELIOGRAPH_ERRORS(HELIOGRAPH_DECLARE)
+#undef HELIOGRAPH_DECLARE
+  nb::delattr(m, "Error");
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
@@ -93,5 +75,5 @@ void bind_errors(nb::module_& m) {
           PyErr_SetString(static_cast<PyObject*>(raised), "the host has no memory for so much");
         }
       },
-      out_of_memory.ptr());
+      m.attr("OutOfMemoryError").ptr());
 }

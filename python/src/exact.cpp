@@ -97,17 +97,11 @@ void bind_parameters(nb::module_& m) {
 
 void bind_ciphertext(nb::module_& m) {
   bind_ciphertext_of<Ciphertext>(m, kNames)
-      .def_prop_ro("degree", &Ciphertext::degree)
-      .def_prop_ro("address", &Ciphertext::address)
-      .def_prop_ro("level", &Ciphertext::level)
-      .def_prop_ro("slots", &Ciphertext::slots)
-      .def_prop_ro("tail_known", &Ciphertext::tail_known)
       .def_prop_ro("packing",
                    [](const Ciphertext& c) { return c.packing() == exact::Packing::slots ? "slots" : "coefficients"; })
       .def_prop_ro("plain_moduli", &Ciphertext::plain_moduli)
       .def_prop_ro("first_modulus", &Ciphertext::first_modulus)
       .def_prop_ro("noise_budget", &Ciphertext::noise_budget)
-      .def_prop_ro("fresh", &Ciphertext::fresh)
       .def_prop_ro("vouched", &Ciphertext::vouched);
   nb::class_<exact::Plaintext>(m, "Plaintext")
       .def_prop_ro("shape", &exact::Plaintext::shape)

@@ -70,6 +70,14 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
   nb::class_<T> c = bind_object<T>(m, names.of("Ciphertext"));
   c.def("handle", [](const T& t) { return t; });  // another one of the same data: each tensor has its own
   c.def_prop_ro("shape", &T::shape).def_prop_ro("seeded", &T::seeded).def("wait", &T::wait, Unlocked());
+  if constexpr (requires(const T& x) { x.tail_known(); }) {  // of a scheme of polynomials modulo primes
+    c.def_prop_ro("degree", &T::degree)
+        .def_prop_ro("address", &T::address)
+        .def_prop_ro("level", &T::level)
+        .def_prop_ro("slots", &T::slots)
+        .def_prop_ro("tail_known", &T::tail_known)
+        .def_prop_ro("fresh", &T::fresh);
+  }
   constexpr std::size_t kAny = Allowed{}.bytes;
   m.def(
       names.call("ciphertext_from_bytes").c_str(),

@@ -9,6 +9,20 @@
 #include "device/plans.h"
 #include "device/tfhe.h"
 
+/// HELIOGRAPH_RUNS(Add, Sub): void run(Queue&, const Add&); void run(Queue&, const Sub&); - what a backend has code for, of the
+/// list in device/call.h.
+#define HELIOGRAPH_RUNS(...) HELIOGRAPH_RUNS_9(HELIOGRAPH_RUN(__VA_ARGS__))
+#define HELIOGRAPH_RUN(Call, ...)                                                      \
+  void run(::heliograph::device::Queue& queue, const ::heliograph::device::Call& call) \
+      __VA_OPT__(; HELIOGRAPH_RUN_MORE HELIOGRAPH_PARENTHESES(__VA_ARGS__))
+#define HELIOGRAPH_RUN_MORE() HELIOGRAPH_RUN
+#define HELIOGRAPH_PARENTHESES ()
+// Each of these looks at what is left again, so that a list may have 27 names.
+#define HELIOGRAPH_RUNS_9(...) HELIOGRAPH_RUNS_3(HELIOGRAPH_RUNS_3(HELIOGRAPH_RUNS_3(__VA_ARGS__)))
+#define HELIOGRAPH_RUNS_3(...) HELIOGRAPH_RUNS_1(HELIOGRAPH_RUNS_1(HELIOGRAPH_RUNS_1(__VA_ARGS__)))
+#define HELIOGRAPH_RUNS_1(...) HELIOGRAPH_RUNS_0(HELIOGRAPH_RUNS_0(HELIOGRAPH_RUNS_0(__VA_ARGS__)))
+#define HELIOGRAPH_RUNS_0(...) __VA_ARGS__
+
 namespace heliograph::device {
 
 class Kernels {

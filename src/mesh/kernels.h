@@ -83,21 +83,9 @@ class MeshKernels final : public Kernels {
   // kernels.cpp
   template <ByParts C>
   void run(Queue&, const C& c);
-  void run(Queue&, const MulConstants& c);
-  void run(Queue&, const AddConstants& c);
-  void run(Queue&, const Permute& c);
-  void run(Queue&, const Sample& c);
-  void run(Queue&, const Copy& c);
-  void run(Queue&, const InnerProduct& c);
-  void run(Queue&, const Product& c);
-  void run(Queue&, const Convert& c);
+  HELIOGRAPH_RUNS(MulConstants, AddConstants, Permute, Sample, Copy, InnerProduct, Product, Convert);
   // composites.cpp, composites_ntt.cpp
-  void run(Queue&, const KeySwitch& c);
-  void run(Queue&, const ApplyKey& c);
-  void run(Queue&, const Decompose& c);
-  void run(Queue&, const BfvMultiply& c);
-  void run(Queue&, const Divide& c);
-  void run(Queue&, const LinearSum& c);
+  HELIOGRAPH_RUNS(KeySwitch, ApplyKey, Decompose, BfvMultiply, Divide, LinearSum);
 
  protected:
   std::unique_ptr<const Form> form(const ConversionConstant& c) override { return std::make_unique<MeshConversion>(c); }

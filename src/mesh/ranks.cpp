@@ -52,43 +52,23 @@ namespace {
 
 /// An error as bytes: its type, errno where it has one, what it says.
 struct Thrown {
-  const char* name;
   bool (*is)(const std::exception&);
   void (*raise)(const std::string&, int);
 };
 template <class E>
-constexpr Thrown kind(const char* name) {
-  return {name, [](const std::exception& e) { return dynamic_cast<const E*>(&e) != nullptr; },
-          [](const std::string& text, int) { throw E(text); }};
+constexpr Thrown kind() {
+  return {[](const std::exception& e) { return dynamic_cast<const E*>(&e) != nullptr; },
+          [](const std::string& text, int code) {
+            if constexpr (std::is_same_v<E, FileError>)
+              throw E(text, code);
+            else
+              throw E(text);
+          }};
 }
-// A derived type stands before its base.
-constexpr Thrown kThrown[] = {
-    kind<SecurityError>("security"),
-    kind<ParameterError>("parameter"),
-    kind<MismatchError>("mismatch"),
-    kind<WrongKeyError>("wrong key"),
-    kind<MissingKeyError>("missing key"),
-    kind<PlaintextRangeError>("range"),
-    kind<ShapeError>("shape"),
-    kind<DtypeError>("dtype"),
-    kind<SlotsError>("slots"),
-    kind<RoomError>("room"),
-    kind<NoiseError>("noise"),
-    kind<LevelError>("level"),
-    kind<ScaleError>("scale"),
-    kind<DamagedFileError>("damaged"),
-    kind<VersionError>("version"),
-    kind<FormatError>("format"),
-    kind<LimitError>("limit"),
-    kind<OutOfMemoryError>("memory"),
-    kind<RecordingError>("recording"),
-    kind<DeviceError>("device"),
-    kind<CancelledError>("cancelled"),
-    kind<ForkError>("fork"),
-    {"file", [](const std::exception& e) { return dynamic_cast<const FileError*>(&e) != nullptr; },
-     [](const std::string& text, int code) { throw FileError(text, code); }},
-    kind<InternalError>("internal"),
-};
+// A derived type stands behind its base: they are looked for from the end, where what is none of them is an InternalError.
+#define HELIOGRAPH_KIND(Name, Base) , kind<Name>()
+constexpr Thrown kThrown[] = {kind<FileError>() HELIOGRAPH_ERRORS(HELIOGRAPH_KIND)};
+#undef HELIOGRAPH_KIND
 
 }  // namespace
 
@@ -104,9 +84,8 @@ std::vector<std::byte> broadcast_result(Transport& transport, const std::functio
       bytes = make();
     } catch (const std::exception& e) {
       mine = std::current_exception();
-      const auto* const found =
-          std::find_if(std::begin(kThrown), std::end(kThrown) - 1, [&](const Thrown& t) { return t.is(e); });
-      head.error = static_cast<std::uint32_t>(found - std::begin(kThrown)) + 1;
+      const auto found = std::find_if(std::rbegin(kThrown), std::rend(kThrown), [&](const Thrown& t) { return t.is(e); });
+      head.error = static_cast<std::uint32_t>(found == std::rend(kThrown) ? std::size(kThrown) : std::rend(kThrown) - found);
       if (const auto* const file = dynamic_cast<const FileError*>(&e)) head.code = static_cast<std::uint32_t>(file->code());
       const std::string_view text = e.what();
       bytes.assign(reinterpret_cast<const std::byte*>(text.data()),

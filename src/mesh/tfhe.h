@@ -36,10 +36,7 @@ class MeshTfheKernels final : public device::TfheKernels {
   /// Summed over all members of all ranks. Collective: every rank calls it with the same shapes in the same order.
   std::size_t parallel_bootstraps(const BootstrapShape&) const override;
 
-  void run(Queue&, const Combine& c);
-  void run(Queue&, const LweKeySwitch& c);
-  void run(Queue&, const Bootstrap& c);
-  void run(Queue&, const Evaluate& c);
+  HELIOGRAPH_RUNS(Combine, LweKeySwitch, Bootstrap, Evaluate);
 
  protected:
   std::unique_ptr<const Form> form(const BootstrapKey&, std::span<const u64> key) override;

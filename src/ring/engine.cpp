@@ -33,22 +33,14 @@ device::PermutationHandle Engine::automorphism(u64 galois, Domain domain) {
 }
 
 std::shared_ptr<const device::ProductConstant> Engine::product(device::GatheredProduct product) {
-  constexpr std::size_t kKept = 64, kKeptEntries = std::size_t{1} << 24;  // products, and their weights and indices in all
   const std::lock_guard lock(mutex_);
-  const auto found =
-      std::find_if(products_.begin(), products_.end(), [&](const auto& kept) { return kept->product() == product; });
-  if (found != products_.end()) {
-    products_.splice(products_.begin(), products_, found);
-    return products_.front();
-  }
-  const std::size_t bytes = product.weights.size() * sizeof(math::i64) + product.index.size() * sizeof(math::u32);
-  products_.push_front(with_room(bytes, [&] { return kernels().prepare(product); }));
-  std::size_t count = 0, entries = 0;
-  for (auto p = products_.begin(); p != products_.end();) {
-    entries += (*p)->product().weights.size() + (*p)->product().index.size();
-    p = ++count > 1 && (count > kKept || entries > kKeptEntries) ? products_.erase(p) : std::next(p);
-  }
-  return products_.front();
+  return products_.get(
+      [&](const device::ProductConstant& kept) { return kept.product() == product; },
+      [&] {
+        const std::size_t bytes = product.weights.size() * sizeof(math::i64) + product.index.size() * sizeof(math::u32);
+        return with_room(bytes, [&] { return kernels().prepare(product); });
+      },
+      [](const device::ProductConstant& kept) { return kept.product().weights.size() + kept.product().index.size(); });
 }
 
 }  // namespace heliograph::ring

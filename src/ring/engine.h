@@ -2,10 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <list>
 #include <map>
 #include <mutex>
 
+#include "base/recent.h"
 #include "device/chunks.h"
 #include "device/kernels.h"
 #include "device/session.h"
@@ -36,7 +36,7 @@ class Engine : public device::Session {
   std::shared_ptr<const device::RingConstant> prepared_;
   std::mutex mutex_;
   std::map<std::pair<u64, Domain>, std::shared_ptr<const device::PermutationConstant>> automorphisms_;
-  std::list<std::shared_ptr<const device::ProductConstant>> products_;  // the last used first
+  Recent<device::ProductConstant> products_{64, std::size_t{1} << 24};  // by weights and indices
 };
 
 using device::readable_bytes;

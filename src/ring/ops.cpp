@@ -17,50 +17,35 @@ void require_alike(const RnsTensor& a, const RnsTensor& b) {
 Secrecy passed_on(const RnsTensor& a) { return a.secret() ? Secrecy::passing : Secrecy::open; }
 Secrecy passed_on(const RnsTensor& a, const RnsTensor& b) { return a.secret() ? Secrecy::passing : passed_on(b); }
 
-/// out = a op b for the components both have; the rest of the longer operand by `rest`, or left where it is.
-template <class Both, class Rest>
-RnsTensor combine(const RnsTensor& a, const RnsTensor& b, bool over, Both both, Rest rest) {
+/// out = a op b for the components both have, Op being Add or Sub; the rest of the longer operand as that has it.
+template <class Op>
+RnsTensor combine(const RnsTensor& a, const RnsTensor& b, bool over) {
   require_alike(a, b);
+  Engine& e = *a.engine();
   const Shape shape = broadcast_shapes(a.shape(), b.shape());
   const RnsTensor x = a.broadcast_to(shape), y = b.broadcast_to(shape);
   const std::size_t common = std::min(x.components(), y.components()), all = std::max(x.components(), y.components());
   const bool fits = over && a.dense() && shape == a.shape() && a.components() == all && (a.secret() || !b.secret());
   const RnsTensor out = fits ? a : RnsTensor(a.engine(), shape, all, a.primes(), a.domain(), passed_on(a, b));
   if (out.items() == 0) return out;
-  both(x.view().with_components(0, common), y.view().with_components(0, common), out.view().with_components(0, common));
+  e.enqueue(Op{e.prepared(), a.primes(), x.view().with_components(0, common), y.view().with_components(0, common),
+               out.view().with_components(0, common)});
   if (all > common && !fits) {
     const bool from_a = x.components() == all;
-    rest((from_a ? x : y).view().with_components(common, all - common), out.view().with_components(common, all - common),
-         from_a);
+    const View more = (from_a ? x : y).view().with_components(common, all - common);
+    const View room = out.view().with_components(common, all - common);
+    if (std::is_same_v<Op, device::Sub> && !from_a)
+      e.enqueue(device::Neg{e.prepared(), a.primes(), more, room});
+    else
+      e.enqueue(device::Copy{more, room});
   }
   return out;
 }
 
 }  // namespace
 
-RnsTensor add(const RnsTensor& a, const RnsTensor& b, bool over) {
-  Engine& e = *a.engine();
-  return combine(
-      a, b, over,
-      [&](const View& x, const View& y, const View& out) {
-        e.enqueue(device::Add{e.prepared(), a.primes(), x, y, out});
-      },
-      [&](const View& x, const View& out, bool) {
-        e.enqueue(device::Copy{x, out});
-      });
-}
-
-RnsTensor subtract(const RnsTensor& a, const RnsTensor& b, bool over) {
-  Engine& e = *a.engine();
-  return combine(
-      a, b, over,
-      [&](const View& x, const View& y, const View& out) {
-        e.enqueue(device::Sub{e.prepared(), a.primes(), x, y, out});
-      },
-      [&](const View& x, const View& out, bool from_a) {
-        from_a ? e.enqueue(device::Copy{x, out}) : e.enqueue(device::Neg{e.prepared(), a.primes(), x, out});
-      });
-}
+RnsTensor add(const RnsTensor& a, const RnsTensor& b, bool over) { return combine<device::Add>(a, b, over); }
+RnsTensor subtract(const RnsTensor& a, const RnsTensor& b, bool over) { return combine<device::Sub>(a, b, over); }
 
 RnsTensor negate(const RnsTensor& a) {
   Engine& e = *a.engine();

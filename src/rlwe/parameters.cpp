@@ -1,5 +1,7 @@
 #include "rlwe/parameters.h"
 
+#include <array>
+#include <bit>
 #include <cmath>
 
 namespace heliograph::rlwe {
@@ -21,26 +23,9 @@ double RingParameters::log_q() const { return log2_product(chain); }
 double RingParameters::log_qp() const { return log2_product(chain) + log2_product(special); }
 
 int largest_secure_log_qp(std::size_t n) {
-  switch (n) {
-    case 1 << 10:
-      return 26;
-    case 1 << 11:
-      return 53;
-    case 1 << 12:
-      return 106;
-    case 1 << 13:
-      return 214;
-    case 1 << 14:
-      return 430;
-    case 1 << 15:
-      return 868;
-    case 1 << 16:
-      return 1747;
-    case 1 << 17:
-      return 3523;
-    default:
-      return 0;
-  }
+  constexpr std::array<int, 8> kLargest = {26, 53, 106, 214, 430, 868, 1747, 3523};  // of N = 2^10, 2^11, ..., 2^17
+  const int from = std::bit_width(n) - 11;
+  return std::has_single_bit(n) && from >= 0 && from < static_cast<int>(kLargest.size()) ? kLargest[from] : 0;
 }
 
 bool is_secure(const RingParameters& p) { return p.log_qp() <= largest_secure_log_qp(p.n); }

@@ -1,7 +1,7 @@
 // What the public handles of every scheme do (heliograph/objects.h). Each scheme's objects.cpp makes its own of it.
 //
 // A scheme has besides what context.h and files.h ask:
-//   static SecretKey Context::generate(const std::shared_ptr<Context>&, std::shared_ptr<ring::Entropy>);
+//   SecretKey new_key(const std::shared_ptr<Context>&, std::shared_ptr<ring::Entropy>, As<SecretKey>);
 // and its data has `context`; ciphertexts `key`, `shape()`, `seeded()`, `bytes()`; keys `id()`, and those that others may have
 // `kAtKeyHolder`: whether the key holder alone has them.
 #pragma once
@@ -197,12 +197,13 @@ Key OpenKeyOf<S, Data, Key>::load(const std::string& path, std::size_t memory) {
 
 template <class S>
 typename S::SecretKey SecretKeyOf<S>::generate(const typename S::Parameters& parameters) {
-  return S::Context::generate(parameters.context(), std::make_shared<ring::Entropy>());
+  return new_key(parameters.context(), std::make_shared<ring::Entropy>(), schemes::As<typename S::SecretKey>());
 }
 
 template <class S>
 typename S::SecretKey SecretKeyOf<S>::generate_for_test(const typename S::Parameters& parameters, const std::string& seed) {
-  return S::Context::generate(parameters.context(), std::make_shared<ring::Entropy>(ring::test_seed(seed)));
+  return new_key(parameters.context(), std::make_shared<ring::Entropy>(ring::test_seed(seed)),
+                 schemes::As<typename S::SecretKey>());
 }
 
 template <class S>
@@ -234,3 +235,19 @@ typename S::SecretKey SecretKeyOf<S>::load(const std::string& path) {
 }
 
 }  // namespace heliograph
+
+/// All classes of a scheme of polynomials modulo primes.
+#define HELIOGRAPH_RING_OBJECTS(scheme)                                                                    \
+  template class heliograph::ParametersOf<heliograph::scheme::Scheme>;                                     \
+  template class heliograph::RingParametersOf<heliograph::scheme::Scheme>;                                 \
+  template class heliograph::ObjectOf<heliograph::scheme::Scheme, heliograph::scheme::PlaintextData>;      \
+  template class heliograph::ObjectOf<heliograph::scheme::Scheme, heliograph::scheme::CiphertextData>;     \
+  template class heliograph::ObjectOf<heliograph::scheme::Scheme, heliograph::scheme::PublicKeyData>;      \
+  template class heliograph::ObjectOf<heliograph::scheme::Scheme, heliograph::scheme::EvaluationKeysData>; \
+  template class heliograph::ObjectOf<heliograph::scheme::Scheme, heliograph::scheme::SecretKeyData>;      \
+  template class heliograph::CiphertextOf<heliograph::scheme::Scheme>;                                     \
+  template class heliograph::OpenKeyOf<heliograph::scheme::Scheme, heliograph::scheme::PublicKeyData,      \
+                                       heliograph::scheme::PublicKey>;                                     \
+  template class heliograph::OpenKeyOf<heliograph::scheme::Scheme, heliograph::scheme::EvaluationKeysData, \
+                                       heliograph::scheme::EvaluationKeys>;                                \
+  template class heliograph::SecretKeyOf<heliograph::scheme::Scheme>;

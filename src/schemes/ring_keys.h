@@ -94,6 +94,15 @@ RingEvaluationKeys<C> make_evaluation_keys(const RingSecretKey<C>& secret, bool 
   return made;
 }
 
+/// The automorphisms of rotations by some steps, one at least.
+template <class Galois>
+std::vector<math::u64> galois_of(const std::vector<std::int64_t>& steps, Galois galois) {
+  require<ShapeError>(!steps.empty(), "no steps to rotate by");
+  std::vector<math::u64> all;
+  for (const std::int64_t s : steps) all.push_back(galois(s));
+  return all;
+}
+
 /// The key of an automorphism. `other`: the one that is no rotation, whose absence `other_is_missing` says. MissingKeyError.
 template <class Keys>
 const rlwe::SwitchKey& key_of(const Keys& keys, math::u64 galois, std::int64_t steps, math::u64 other,
@@ -222,6 +231,13 @@ using DataOf = std::remove_cvref_t<decltype(std::declval<const Key&>().data())>;
 template <class Data>
 using ContextOf = typename decltype(Data::context)::element_type;
 
+/// A new secret key as its scheme's class has it.
+template <class Key>
+requires requires { typename ContextOf<DataOf<Key>>; }
+Key new_key(const std::shared_ptr<ContextOf<DataOf<Key>>>& context, std::shared_ptr<rlwe::Entropy> entropy, As<Key>) {
+  using Data = DataOf<Key>;
+  return Key(std::make_shared<Data>(Data{make_secret_key(context, std::move(entropy))}));
+}
 /// A key as its scheme's class has it, whose data is one of the above.
 template <class Key>
 requires requires { typename ContextOf<DataOf<Key>>; }

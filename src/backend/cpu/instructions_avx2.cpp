@@ -45,9 +45,7 @@ const InstructionSet& avx2_instructions() {
     l.combine[1][0] = l.combine[1][1] = fp64_combine<u64>;
     l.any_product[0][0] = &any30;
     l.any_product[1][0] = l.any_product[1][1] = &any50;
-    for (int word = 0; word < 2; ++word) {
-      for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &avx2_products(word);
-    }
+    set_narrow_products(l, avx2_products);
     l.chacha = avx2_chacha;
     l.product_ceiling = product_ceiling<Fp64>;
     l.sum_ceiling = sum_ceiling<Fp64Words>;

@@ -21,17 +21,10 @@ constexpr LimbOps below60_ops(LimbOps ops) {
   return ops;
 }
 
-constexpr LimbOps with_draws(LimbOps ops) {
-  ops.uniform = ifma_uniform<u64>;
-  ops.spread = avx512_spread64;
-  ops.permute_eights = permute_eights64;
-  return ops;
-}
-
 }  // namespace
 
 const InstructionSet& avx512_instructions() {
-  static constexpr LimbOps below50 = with_draws(limb_loops<Ifma, Ifma>("AVX-512 IFMA"));
+  static constexpr LimbOps below50 = with_avx512_draws<u64>(limb_loops<Ifma, Ifma>("AVX-512 IFMA"));
   static constexpr ProductOps any50 = any_product<Ifma>("AVX-512 IFMA");
   static const LimbOps below60 = below60_ops(*scalar_instructions().limb[1][2]);
   static const InstructionSet set = [] {
@@ -47,9 +40,7 @@ const InstructionSet& avx512_instructions() {
     l.combine[1][0] = l.combine[1][1] = ifma_combine<u64>;
     l.any_product[0][0] = &avx512_any_product30();
     l.any_product[1][0] = l.any_product[1][1] = &any50;
-    for (int word = 0; word < 2; ++word) {
-      for (int size = 0; size < 3; ++size) l.narrow_product[word][size] = &avx512_products(word);
-    }
+    set_narrow_products(l, avx512_products);
     l.chacha = avx512_chacha;
     l.ternary = avx512_ternary;
     l.gaussian = avx512_gaussian;

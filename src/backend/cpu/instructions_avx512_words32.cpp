@@ -8,19 +8,8 @@
 
 namespace heliograph::backend::cpu {
 
-namespace {
-
-constexpr LimbOps with_draws(LimbOps ops) {
-  ops.uniform = ifma_uniform<u32>;
-  ops.spread = avx512_spread32;
-  ops.permute_eights = permute_eights32;
-  return ops;
-}
-
-}  // namespace
-
 const LimbOps& avx512_below30() {
-  static constexpr LimbOps ops = with_draws(limb_loops<Mul32<Lanes32x16>, Mul32<Lanes32x16>>("AVX-512"));
+  static constexpr LimbOps ops = with_avx512_draws<u32>(limb_loops<Mul32<Lanes32x16>, Mul32<Lanes32x16>>("AVX-512"));
   return ops;
 }
 

@@ -36,24 +36,11 @@ class CpuKernels final : public device::Kernels {
   void run(Queue&, const C& c);
   template <Transform C>
   void run(Queue&, const C& c);
-  void run(Queue&, const MulConstants& c);
-  void run(Queue&, const AddConstants& c);
-  void run(Queue&, const Permute& c);
-  void run(Queue&, const InnerProduct& c);
-  void run(Queue&, const Tensor& c);
-  void run(Queue&, const Convert& c);
-  void run(Queue&, const Copy& c);
-  void run(Queue&, const Zero& c);
+  HELIOGRAPH_RUNS(MulConstants, AddConstants, Permute, InnerProduct, Tensor, Convert, Copy, Zero);
   // product.cpp, sample.cpp
-  void run(Queue&, const Product& c);
-  void run(Queue&, const Sample& c);
+  HELIOGRAPH_RUNS(Product, Sample);
   // composite.cpp, composite_ntt.cpp, linear_sum.cpp
-  void run(Queue&, const Decompose& c);
-  void run(Queue&, const ApplyKey& c);
-  void run(Queue&, const KeySwitch& c);
-  void run(Queue&, const BfvMultiply& c);
-  void run(Queue&, const Divide& c);
-  void run(Queue&, const LinearSum& c);
+  HELIOGRAPH_RUNS(Decompose, ApplyKey, KeySwitch, BfvMultiply, Divide, LinearSum);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;

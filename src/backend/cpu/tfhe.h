@@ -21,9 +21,7 @@ class CpuTfheKernels final : public device::TfheKernels {
 
   using View = device::View;
 
-  void run(Queue&, const Combine& c);
-  void run(Queue&, const LweKeySwitch& c);
-  void run(Queue&, const Bootstrap& c);
+  HELIOGRAPH_RUNS(Combine, LweKeySwitch, Bootstrap);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::BootstrapKey&, std::span<const u64> key) override;

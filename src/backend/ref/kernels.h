@@ -18,22 +18,8 @@ class RefKernels final : public device::Kernels {
   using Primes = device::PrimeList;
   using View = device::View;
 
-  void run(Queue&, const Add& c);
-  void run(Queue&, const Sub& c);
-  void run(Queue&, const Neg& c);
-  void run(Queue&, const Mul& c);
-  void run(Queue&, const MulAccumulate& c);
-  void run(Queue&, const MulConstants& c);
-  void run(Queue&, const AddConstants& c);
-  void run(Queue&, const ForwardNtt& c);
-  void run(Queue&, const InverseNtt& c);
-  void run(Queue&, const Permute& c);
-  void run(Queue&, const Convert& c);
-  void run(Queue&, const InnerProduct& c);
-  void run(Queue&, const Product& c);
-  void run(Queue&, const Sample& c);
-  void run(Queue&, const Copy& c);
-  void run(Queue&, const Zero& c);
+  HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, ForwardNtt, InverseNtt, Permute, Convert,
+                  InnerProduct, Product, Sample, Copy, Zero);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::RingConstant&) override;

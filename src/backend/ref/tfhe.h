@@ -13,9 +13,7 @@ class RefTfheKernels final : public device::TfheKernels {
   using TfheKernels::TfheKernels;
   std::size_t parallel_bootstraps(const device::BootstrapShape&) const override { return 1; }
 
-  void run(Queue&, const Combine& c);
-  void run(Queue&, const LweKeySwitch& c);
-  void run(Queue&, const Bootstrap& c);
+  HELIOGRAPH_RUNS(Combine, LweKeySwitch, Bootstrap);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::BootstrapKey&, std::span<const device::u64> key) override;

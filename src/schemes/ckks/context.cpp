@@ -6,8 +6,7 @@
 
 #include "base/shared.h"
 #include "mesh/mesh.h"
-#include "schemes/ckks/spec_parts.h"
-#include "schemes/ckks/spec_text.h"
+#include "schemes/ckks/spec.h"
 
 namespace heliograph::ckks {
 

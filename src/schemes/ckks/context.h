@@ -6,7 +6,7 @@
 #include "heliograph/ckks.h"
 #include "rlwe/noise.h"
 #include "schemes/ckks/embedding.h"
-#include "schemes/ckks/spec_text.h"
+#include "schemes/ckks/spec.h"
 #include "schemes/ring_keys.h"
 #include "schemes/tail.h"
 
@@ -25,7 +25,6 @@ class Context : public schemes::RingContext<Context, Spec> {
   static bool reads(const std::string& scheme) { return scheme == "ckks"; }
   static Spec spec_from(const io::Json& json) { return spec_from_json(json); }
   static std::string scheme_of(const Spec&) { return "ckks"; }
-  static SecretKey generate(const std::shared_ptr<Context>& context, std::shared_ptr<rlwe::Entropy> entropy);
 
   /// What public keys are given in: encryptions modulo Q P, divided by P, have little more than a rounding error.
   device::PrimeList public_key_primes() const { return rlwe().key_primes(); }

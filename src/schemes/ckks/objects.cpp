@@ -6,21 +6,7 @@
 
 #include "schemes/ckks/context.h"
 
-namespace heliograph {
-
-template class ParametersOf<ckks::Scheme>;
-template class RingParametersOf<ckks::Scheme>;
-template class ObjectOf<ckks::Scheme, ckks::PlaintextData>;
-template class ObjectOf<ckks::Scheme, ckks::CiphertextData>;
-template class ObjectOf<ckks::Scheme, ckks::PublicKeyData>;
-template class ObjectOf<ckks::Scheme, ckks::EvaluationKeysData>;
-template class ObjectOf<ckks::Scheme, ckks::SecretKeyData>;
-template class CiphertextOf<ckks::Scheme>;
-template class OpenKeyOf<ckks::Scheme, ckks::PublicKeyData, ckks::PublicKey>;
-template class OpenKeyOf<ckks::Scheme, ckks::EvaluationKeysData, ckks::EvaluationKeys>;
-template class SecretKeyOf<ckks::Scheme>;
-
-}  // namespace heliograph
+HELIOGRAPH_RING_OBJECTS(ckks)
 
 namespace heliograph::ckks {
 

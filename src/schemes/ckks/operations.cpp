@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "rlwe/transformed.h"
-#include "schemes/ckks/spec_text.h"
+#include "schemes/ckks/spec.h"
 #include "schemes/in_place.h"
 
 namespace heliograph::ckks {

@@ -96,9 +96,7 @@ Ciphertext finished_product(const Ciphertext& sums, std::size_t count, const Eva
 
 Ciphertext rotate(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
                   const Progress& progress) {
-  require<ShapeError>(!steps.empty(), "no steps to rotate by");
-  std::vector<u64> galois;
-  for (std::int64_t s : steps) galois.push_back(a.data().context->galois(s));
+  const auto galois = schemes::galois_of(steps, [&](std::int64_t s) { return a.data().context->galois(s); });
   const Ciphertext x = cleared(a);
   CiphertextData r = turned(x, galois, steps, keys, true, progress);
   r.width = r.context->slots();                    // values move into slots that were padding

@@ -7,8 +7,7 @@
 #include "math/primes.h"
 #include "math/sampler.h"
 #include "rlwe/noise.h"
-#include "schemes/ckks/spec_parts.h"
-#include "schemes/ckks/spec_text.h"
+#include "schemes/ckks/spec.h"
 
 namespace heliograph::ckks {
 

@@ -5,8 +5,7 @@
 #include <limits>
 
 #include "math/primes.h"
-#include "schemes/ckks/spec_parts.h"
-#include "schemes/ckks/spec_text.h"
+#include "schemes/ckks/spec.h"
 
 namespace heliograph::ckks {
 

@@ -1,4 +1,4 @@
-#include "schemes/ckks/spec_text.h"
+#include "schemes/ckks/spec.h"
 
 #include <algorithm>
 #include <bit>

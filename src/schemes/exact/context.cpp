@@ -8,7 +8,6 @@
 #include "math/primes.h"
 #include "mesh/mesh.h"
 #include "schemes/exact/spec.h"
-#include "schemes/exact/spec_text.h"
 
 namespace heliograph::exact {
 

@@ -5,7 +5,6 @@
 
 #include "heliograph/exact.h"
 #include "schemes/exact/spec.h"
-#include "schemes/exact/spec_text.h"
 #include "schemes/ring_keys.h"
 #include "schemes/tail.h"
 
@@ -30,7 +29,6 @@ class Context : public schemes::RingContext<Context, Spec> {
   static bool reads(const std::string& scheme) { return family_of(scheme) != nullptr; }
   static Spec spec_from(const io::Json& json) { return spec_from_json(json); }
   static const std::string& scheme_of(const Spec& spec) { return spec.scheme; }
-  static SecretKey generate(const std::shared_ptr<Context>& context, std::shared_ptr<rlwe::Entropy> entropy);
 
   const Family& family() const { return *family_; }
   Rules& rules() { return *rules_; }
@@ -97,15 +95,15 @@ struct PlaintextData {
   std::vector<double> log_norm;            // log2 of the largest canonical norm over the items
 };
 
+// Files (files.cpp).
+io::Container describe(const CiphertextData& x, ring::Words words);
+Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
+
 struct SecretKeyData : schemes::RingSecretKey<Context> {};
 struct PublicKeyData : schemes::RingPublicKey<Context> {};
 struct EvaluationKeysData : schemes::RingEvaluationKeys<Context> {};
 
 using schemes::require_same;
-
-// Files (files.cpp).
-io::Container describe(const CiphertextData& x, ring::Words words);
-Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
 
 /// Throws MismatchError unless two ciphertexts hold the same plaintext moduli.
 void require_same_moduli(const CiphertextData& a, const CiphertextData& b);

@@ -71,10 +71,6 @@ Ciphertext encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key, co
 
 }  // namespace
 
-SecretKey Context::generate(const std::shared_ptr<Context>& context, std::shared_ptr<rlwe::Entropy> entropy) {
-  return SecretKey(std::make_shared<SecretKeyData>(SecretKeyData{schemes::make_secret_key(context, std::move(entropy))}));
-}
-
 PublicKey SecretKey::public_key() const {
   return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{schemes::make_public_key(*data_)}));
 }

@@ -6,21 +6,7 @@
 
 #include "schemes/exact/context.h"
 
-namespace heliograph {
-
-template class ParametersOf<exact::Scheme>;
-template class RingParametersOf<exact::Scheme>;
-template class ObjectOf<exact::Scheme, exact::PlaintextData>;
-template class ObjectOf<exact::Scheme, exact::CiphertextData>;
-template class ObjectOf<exact::Scheme, exact::PublicKeyData>;
-template class ObjectOf<exact::Scheme, exact::EvaluationKeysData>;
-template class ObjectOf<exact::Scheme, exact::SecretKeyData>;
-template class CiphertextOf<exact::Scheme>;
-template class OpenKeyOf<exact::Scheme, exact::PublicKeyData, exact::PublicKey>;
-template class OpenKeyOf<exact::Scheme, exact::EvaluationKeysData, exact::EvaluationKeys>;
-template class SecretKeyOf<exact::Scheme>;
-
-}  // namespace heliograph
+HELIOGRAPH_RING_OBJECTS(exact)
 
 namespace heliograph::exact {
 

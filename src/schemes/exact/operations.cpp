@@ -289,9 +289,7 @@ Ciphertext rotate(const Ciphertext& x, const std::vector<u64>& galois, const std
 
 Ciphertext rotate_rows(const Ciphertext& a, const std::vector<std::int64_t>& steps, const EvaluationKeys& keys,
                        const Progress& progress) {
-  require<ShapeError>(!steps.empty(), "no steps to rotate by");
-  std::vector<u64> galois;
-  for (std::int64_t s : steps) galois.push_back(a.data().context->row_galois(s));
+  const auto galois = schemes::galois_of(steps, [&](std::int64_t s) { return a.data().context->row_galois(s); });
   return rotate(cleared(a), galois, steps, keys, true, progress);
 }
 

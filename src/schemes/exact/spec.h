@@ -1,10 +1,11 @@
-// Making and choosing parameter sets: what BFV and BGV do alike.
+// Parameter sets, as BFV and BGV both have them: made, chosen, as text.
 #pragma once
 
 #include <array>
 
 #include "heliograph/exact.h"
 #include "schemes/exact/rules.h"
+#include "schemes/spec_text.h"
 
 namespace heliograph::exact {
 
@@ -49,5 +50,13 @@ Spec named_spec(const Family& family, const std::string& name, bool insecure);
 std::vector<std::string> named_specs(const Family& family);
 /// The smallest 128-bit set for a request. Throws ParameterError where none of N <= 2^17 does it.
 Spec choose(const Family& family, const Request& request);
+
+// As text (schemes/spec_text.h).
+io::Json to_json(const Spec& spec);
+/// Throws DamagedFileError for fields that are missing, of a wrong type or beyond bounds.
+Spec spec_from_json(const io::Json& json);
+using schemes::hash_of;
+/// "hcnn5-2020 (N=2^14, log q 330)"
+std::string short_text(const Spec& spec);
 
 }  // namespace heliograph::exact

@@ -1,10 +1,9 @@
-#include "schemes/exact/spec_text.h"
+#include "schemes/exact/spec.h"
 
 #include <bit>
 #include <cmath>
 
 #include "rlwe/parameters.h"
-#include "schemes/exact/spec.h"
 
 namespace heliograph::exact {
 

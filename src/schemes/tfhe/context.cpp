@@ -65,22 +65,10 @@ lwe::Tensor Context::tensor_over(const device::View& view, std::size_t wires) co
 }
 
 std::shared_ptr<const PreparedCircuit> Context::prepared(const std::shared_ptr<const Circuit>& circuit) {
-  constexpr std::size_t kKept = 64, kKeptBootstraps = std::size_t{1} << 20;  // circuits, and bootstraps of all of them
   const std::lock_guard lock(mutex_);
-  const auto found =
-      std::find_if(circuits_.begin(), circuits_.end(), [&](const auto& kept) { return kept->shared() == circuit; });
-  if (found != circuits_.end()) {
-    circuits_.splice(circuits_.begin(), circuits_, found);
-    return circuits_.front();
-  }
-  circuits_.push_front(std::make_shared<const PreparedCircuit>(*this, circuit));
-  const auto result = circuits_.front();
-  std::size_t count = 0, bootstraps = 0;
-  for (auto c = circuits_.begin(); c != circuits_.end();) {
-    bootstraps += (*c)->circuit().bootstraps();
-    c = ++count > 1 && (count > kKept || bootstraps > kKeptBootstraps) ? circuits_.erase(c) : std::next(c);
-  }
-  return result;
+  return circuits_.get([&](const PreparedCircuit& kept) { return kept.shared() == circuit; },
+                       [&] { return std::make_shared<const PreparedCircuit>(*this, circuit); },
+                       [](const PreparedCircuit& kept) { return kept.circuit().bootstraps(); });
 }
 
 /// Both keys of a device as long as it has room for them.

@@ -1,10 +1,10 @@
 // A TFHE parameter set at work: shapes, noise, a device, and what the handles hold.
 #pragma once
 
-#include <list>
 #include <mutex>
 #include <optional>
 
+#include "base/recent.h"
 #include "device/session.h"
 #include "heliograph/tfhe.h"
 #include "lwe/noise.h"
@@ -30,7 +30,6 @@ class Context : public schemes::Context<Spec> {
   static bool reads(const std::string& scheme) { return scheme == "tfhe"; }
   static Spec spec_from(const io::Json& json) { return spec_from_json(json); }
   static std::string title(const Spec& spec) { return "tfhe, " + (spec.name.empty() ? "unnamed" : spec.name); }
-  static SecretKey generate(const std::shared_ptr<Context>& context, std::shared_ptr<ring::Entropy> entropy);
   std::string scheme() const { return "tfhe"; }
   bool secure() const { return lwe::is_secure(lwe_); }
   int security_bits() const { return lwe::rough_security_bits(lwe_); }
@@ -54,7 +53,7 @@ class Context : public schemes::Context<Spec> {
   lwe::NoiseModel noise_;
   std::shared_ptr<device::Session> session_;
   std::mutex mutex_;
-  std::list<std::shared_ptr<const PreparedCircuit>> circuits_;  // the last used first
+  Recent<PreparedCircuit> circuits_{64, std::size_t{1} << 20};  // by bootstraps
 };
 
 struct CiphertextData {
@@ -118,6 +117,7 @@ io::Container describe(const EvaluationKeysData& d, ring::Words words);
 io::Container describe(const SecretKeyData& d, ring::Words words);
 Ciphertext read(io::Container&& from, const Allowed& allowed, schemes::As<Ciphertext>);
 EvaluationKeys read(io::Container&& from, const Allowed& allowed, schemes::As<EvaluationKeys>);
+SecretKey new_key(const std::shared_ptr<Context>& context, std::shared_ptr<ring::Entropy> entropy, schemes::As<SecretKey>);
 SecretKey read(io::Container&& from, const Allowed& allowed, schemes::As<SecretKey>);
 
 /// An operand or result as a handle. `key` none: trivial.

@@ -42,7 +42,7 @@ void in_stretches(std::size_t items, std::size_t wires, const Progress& progress
 
 }  // namespace
 
-SecretKey Context::generate(const std::shared_ptr<Context>& c, std::shared_ptr<ring::Entropy> entropy) {
+SecretKey new_key(const std::shared_ptr<Context>& c, std::shared_ptr<ring::Entropy> entropy, schemes::As<SecretKey>) {
   auto data = std::make_shared<SecretKeyData>();
   data->context = c, data->entropy = std::move(entropy);
   ring::broadcast(c->session().device(), std::span(&data->key_id, 1), [&] {

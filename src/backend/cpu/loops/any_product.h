@@ -1,9 +1,7 @@
 // Matrix products with weights of any size, written once over an arithmetic E of canonical residues.
 #pragma once
 
-#include "backend/cpu/limb_ops.h"
 #include "backend/cpu/loops/scalar.h"
-#include "backend/cpu/loops/unroll.h"
 
 namespace heliograph::backend::cpu {
 namespace {
@@ -12,11 +10,11 @@ namespace {
 /// for all of these outputs.
 template <class E>
 struct AnyProduct {
-  using Word = typename E::Word;
-  using V = typename E::V;
   static constexpr u32 kNone = ~u32{0};
   static constexpr int kVectors = E::kLanes > 1 ? 2 : 1;
   static constexpr int kOutputs = 4;
+  using Word = typename E::Word;
+  using V = typename E::V;
 
   static std::size_t weight_bytes(std::size_t outputs, std::size_t terms) { return outputs * terms * sizeof(i64); }
   static void pack_weights(const i64* weights, std::size_t outputs, std::size_t terms, void* packed) {
@@ -88,6 +86,13 @@ constexpr ProductOps any_product(const char* name) {
           .scratch_bytes = P::scratch_bytes,
           .gather = nullptr,
           .run = P::run};
+}
+
+/// Products with narrow weights, of residues of any size.
+inline void set_narrow_products(InstructionSet& set, const ProductOps& (*of)(bool wide)) {
+  for (int word = 0; word < 2; ++word) {
+    for (int size = 0; size < 3; ++size) set.narrow_product[word][size] = &of(word);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Conversions and uniform draws modulo numbers below 2^50, by IFMA.
 #pragma once
 
+#include "backend/cpu/loops/avx512_draws.h"
 #include "backend/cpu/loops/ifma.h"
 
 namespace heliograph::backend::cpu {
@@ -125,6 +126,16 @@ void ifma_uniform(const Modulus& m, const u32* stream, void* out, std::size_t co
     f.accumulate(sum, _mm512_srli_epi64(high, 40), two104);
     f.store(static_cast<Word*>(out) + i, f.reduce(sum));
   }
+}
+
+/// What draws and permutations take of AVX-512, whatever the arithmetic of products.
+template <class Word>
+constexpr LimbOps with_avx512_draws(LimbOps ops) {
+  constexpr bool kWide = sizeof(Word) == 8;
+  ops.uniform = ifma_uniform<Word>;
+  ops.spread = kWide ? avx512_spread64 : avx512_spread32;
+  ops.permute_eights = kWide ? permute_eights64 : permute_eights32;
+  return ops;
 }
 
 }  // namespace

@@ -63,9 +63,7 @@ class CudaTfhe final : public device::TfheKernels {
 
   using Queue = device::Queue;
   using View = device::View;
-  void run(Queue&, const device::Combine& c);
-  void run(Queue&, const device::LweKeySwitch& c);
-  void run(Queue&, const device::Bootstrap& c);
+  HELIOGRAPH_RUNS(Combine, LweKeySwitch, Bootstrap);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::BootstrapKey&, std::span<const u64> key) override;

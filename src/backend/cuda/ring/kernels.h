@@ -26,33 +26,11 @@ class CudaKernels final : public device::Kernels {
   using Workspace = device::Workspace;
 
   // elementwise.cu
-  void run(Queue&, const Add& c);
-  void run(Queue&, const Sub& c);
-  void run(Queue&, const Neg& c);
-  void run(Queue&, const Mul& c);
-  void run(Queue&, const MulAccumulate& c);
-  void run(Queue&, const MulConstants& c);
-  void run(Queue&, const AddConstants& c);
-  void run(Queue&, const Permute& c);
-  void run(Queue&, const InnerProduct& c);
-  void run(Queue&, const Copy& c);
-  void run(Queue&, const Zero& c);
+  HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, Permute, InnerProduct, Copy, Zero);
   // gather.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
-  void run(Queue&, const Gather& c);
-  void run(Queue&, const ForwardNtt& c);
-  void run(Queue&, const InverseNtt& c);
-  void run(Queue&, const Convert& c);
-  void run(Queue&, const Tensor& c);
-  void run(Queue&, const Product& c);
-  void run(Queue&, const Sample& c);
+  HELIOGRAPH_RUNS(Gather, ForwardNtt, InverseNtt, Convert, Tensor, Product, Sample);
   // composite.cu
-  void run(Queue&, const BfvMultiply& c);
-  void run(Queue&, const Decompose& c);
-  void run(Queue&, const KeySwitch& c);
-  void run(Queue&, const ApplyKey& c);
-  void run(Queue&, const Divide& c);
-  void run(Queue&, const ApplyKeys& c);
-  void run(Queue&, const LinearSum& c);
+  HELIOGRAPH_RUNS(BfvMultiply, Decompose, KeySwitch, ApplyKey, Divide, ApplyKeys, LinearSum);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;

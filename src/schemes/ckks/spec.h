@@ -1,7 +1,8 @@
-// What makes a chain, shared by the editions.
+// Parameter sets: what makes a chain, shared by the editions, and sets as text.
 #pragma once
 
 #include "heliograph/ckks.h"
+#include "schemes/spec_text.h"
 
 namespace heliograph::ckks {
 
@@ -18,5 +19,18 @@ void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest);
 
 /// The name of the named set that has these numbers; empty where none has.
 std::string known_name(const Spec& spec);
+
+// As text (schemes/spec_text.h), and the numbers that follow from a set.
+io::Json to_json(const Spec& spec);
+/// Throws DamagedFileError for fields that are missing, of a wrong type or beyond bounds.
+Spec spec_from_json(const io::Json& json);
+using schemes::hash_of;
+/// "n16-l24 (N=2^16, 24 levels, w64)"
+std::string short_text(const Spec& spec);
+
+/// 2^log_scale with 30 significant bits: the same on every machine.
+double fresh_scale(double log_scale);
+/// Product of `from` over product of `to`, what both have left out; in one order, in doubles.
+double modulus_ratio(const std::vector<std::uint64_t>& from, const std::vector<std::uint64_t>& to);
 
 }  // namespace heliograph::ckks

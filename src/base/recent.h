@@ -1,0 +1,44 @@
+// The values that were used last, so many of them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+#include <memory>
+
+namespace heliograph {
+
+/// Whoever holds one keeps it alive. Not for several threads at once.
+template <class T>
+class Recent {
+ public:
+  using Pointer = std::shared_ptr<const T>;
+
+  /// At most so many values, of at most so much weight together; the last used is kept in any case.
+  Recent(std::size_t count, std::size_t weight) : count_(count), weight_(weight) {}
+
+  /// The one for which is(value), else what `make` returns.
+  template <class Is, class Make, class Weigh>
+  Pointer get(Is is, Make make, Weigh weigh) {
+    const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Pointer& p) { return is(*p); });
+    if (found != kept_.end()) {
+      kept_.splice(kept_.begin(), kept_, found);
+      return kept_.front();
+    }
+    kept_.push_front(make());
+    const Pointer made = kept_.front();
+    std::size_t count = 0, weight = 0;
+    for (auto p = kept_.begin(); p != kept_.end();) {
+      weight += weigh(**p);
+      p = ++count > 1 && (count > count_ || weight > weight_) ? kept_.erase(p) : std::next(p);
+    }
+    return made;
+  }
+  void clear() { kept_.clear(); }
+
+ private:
+  std::size_t count_, weight_;
+  std::list<Pointer> kept_;  // the last used first
+};
+
+}  // namespace heliograph
