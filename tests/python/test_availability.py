@@ -208,6 +208,7 @@ def test_ctrl_c_is_heeded_within_a_second(step: str) -> None:
         secret = hg.SecretKey.generate(hg.bfv.parameters(n=2**13, log_q=150, plain_modulus=65537))
         bfv = secret.encrypt(np.ones((40, 8192), dtype=int))
         pressed = []
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without
 
         def press():
             time.sleep(1)
