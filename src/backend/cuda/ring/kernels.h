@@ -33,6 +33,7 @@ class CudaKernels final : public device::Kernels {
   HELIOGRAPH_RUNS(BfvMultiply, Decompose, KeySwitch, ApplyKey, Divide, ApplyKeys, LinearSum);
 
  protected:
+  using Kernels::form;  // of plans
   std::unique_ptr<const device::Form> form(const device::RingConstant& c) override;
   std::unique_ptr<const device::Form> form(const device::ConversionConstant& c) override;
   std::unique_ptr<const device::Form> form(const device::PermutationConstant& c) override;
