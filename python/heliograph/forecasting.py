@@ -19,6 +19,7 @@ from heliograph.recording import Program, operands_of, tensors_in
 
 _IN_CACHE = 1 << 21  # bytes that cost nothing besides
 _LARGE = 1 << 25  # bytes of a result that lies in no cache
+_MANY = 8  # bootstraps at once, at least
 _ALIKE = (0.5, 4.0)  # what measured differs from predicted by, at most: more is a disturbance
 _LONGEST, _FEWEST, _MOST = 0.2, 5, 25  # seconds to measure one operation, and how often
 
@@ -259,14 +260,14 @@ def _product(one: Any) -> Any:
 
 
 def _bootstrap_rates(x: Any) -> _Bootstraps:
-    """By one gate of clear values, and by many."""
+    """By one gate of clear values, and by many: also where few fill the device, for those share what they read of the keys."""
     if x._keys is None:
         raise _core.MissingKeyError("a forecast of TFHE needs evaluation keys: load a tensor through a Server")
     clear = x._scheme.call("trivial")
     one = tuple(type(x)(clear(x._keys._core, np.array([bit], dtype=np.uint64), "bool"), x._keys) for bit in (1, 0))
     core, _ = recorded(_gate, *one)
     layer = _measured(_gate, *one) / max(1, core.calls.get("evaluate", 0))
-    many = tuple(t.broadcast_to((int(x.parameters.parallel_bootstraps),)) for t in one)
+    many = tuple(t.broadcast_to((max(_MANY, int(x.parameters.parallel_bootstraps)),)) for t in one)
     core, _ = recorded(_gate, *many)
     return _Bootstraps(layer, _measured(_gate, *many) / max(1, int(core.products)))
 

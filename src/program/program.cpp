@@ -174,8 +174,11 @@ Program::Times Program::times() const {
                          seconds(all.butterflies, rates.butterflies) + seconds(all.products - all.butterflies, rates.sums));
   if (rates.transforms == 0) return times;
   for (const Step& step : parts_.steps) {
-    const double rate = std::holds_alternative<device::Product>(step.call) ? rates.sums : rates.transforms;
-    times.predicted += std::max(seconds(step.bytes, rates.bytes), seconds(step.work.products, rate));
+    const double moved = seconds(step.bytes, rates.bytes);
+    // A matrix product brings its inputs together before it sums.
+    times.predicted += std::holds_alternative<device::Product>(step.call)
+                           ? moved + seconds(step.work.products, rates.sums)
+                           : std::max(moved, seconds(step.work.products, rates.transforms));
   }
   times.predicted = std::max(times.predicted, times.floor);
   return times;
