@@ -72,7 +72,7 @@ CASES: dict[str, tuple[str, str, int, Function]] = {
     "ckks-multiply-4": ("CKKS, 4 multiplications, N=2^15, 20 limbs", "ckks-large", 4, lambda x: x * x),
     "ckks-rotate": ("CKKS, one rotation, N=2^15, 20 limbs", "ckks-large", 1, lambda x: hg.ckks.rotate(x, 1)),
     "ckks-logistic": ("CKKS, an inner product and a cubic polynomial, N=2^14", "ckks", 1, logistic),
-    "tfhe-and": ("TFHE, 16 gates, set boolean", "boolean", 16, lambda x: hg.tfhe.nand(x[:8], x[8:])),
+    "tfhe-and": ("TFHE, 8 gates, set boolean", "boolean", 16, lambda x: hg.tfhe.nand(x[:8], x[8:])),
     "tfhe-add": ("TFHE, two sums of 8 bits", "tfhe", 2, lambda x: x + x),
     "tfhe-multiply": ("TFHE, a product of 8 bits", "tfhe", 1, lambda x: x * x),
     "tfhe-look-up": ("TFHE, a table of 8 bits", "tfhe", 1, lambda x: hg.tfhe.look_up(x, TABLE)),

@@ -264,12 +264,15 @@ def _bootstrap_rates(x: Any) -> _Bootstraps:
     if x._keys is None:
         raise _core.MissingKeyError("a forecast of TFHE needs evaluation keys: load a tensor through a Server")
     clear = x._scheme.call("trivial")
-    one = tuple(type(x)(clear(x._keys._core, np.array([bit], dtype=np.uint64), "bool"), x._keys) for bit in (1, 0))
-    core, _ = recorded(_gate, *one)
-    layer = _measured(_gate, *one) / max(1, core.calls.get("evaluate", 0))
-    many = tuple(t.broadcast_to((max(_MANY, int(x.parameters.parallel_bootstraps)),)) for t in one)
-    core, _ = recorded(_gate, *many)
-    return _Bootstraps(layer, _measured(_gate, *many) / max(1, int(core.products)))
+
+    def gate_of(count: int) -> tuple[float, Any]:
+        bits = np.arange(count, dtype=np.uint64) % 2  # one by one: what is broadcast is computed once
+        operands = tuple(type(x)(clear(x._keys._core, b, "bool"), x._keys) for b in (bits, 1 - bits))
+        return _measured(_gate, *operands), recorded(_gate, *operands)[0]
+
+    layer, one = gate_of(1)
+    together, many = gate_of(max(_MANY, int(x.parameters.parallel_bootstraps)))
+    return _Bootstraps(layer / max(1, one.calls.get("evaluate", 0)), together / max(1, int(many.products)))
 
 
 def _gate(a: Any, b: Any) -> Any:
