@@ -14,6 +14,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/threads.h"
 #include "device/kernels.h"
+#include "device/shape.h"
 #include "math/primes.h"
 #include "said.h"
 
@@ -172,6 +173,41 @@ TEST(Threads, ExceptionsComeBack) {
     std::atomic<int> count{0};
     pool.parallel_for(50, 1, [&](std::size_t, std::size_t) { ++count; });
     EXPECT_EQ(count, 50);
+  }
+}
+
+/// Where sums and differences are written past the caches: item by item what the same inputs give alone.
+TEST(Cpu, ResultsBeyondTheCachesAreTheSame) {
+  constexpr std::size_t n = std::size_t{1} << 14, kBytes = std::size_t{40} << 20;
+  for (const std::string& instructions : instruction_sets()) {
+    for (const int bits : {30, 50, 59}) {
+      const Word word = bits == 30 ? Word::w32 : Word::w64;
+      const std::size_t each = n * math::word_bytes(word), items = kBytes / each;
+      const auto device = make_device(instructions, 2);
+      const auto queue = device->make_queue();
+      const auto ring = std::make_shared<math::Ring>(n, word, math::largest_primes(bits, 1, 2 * n));
+      const auto prepared = device->kernels().prepare(ring);
+      const device::Buffer memory = device->allocate(3 * each + kBytes, *queue);
+      const View inputs = View::dense(memory->address(), word, {2}, 1, 1, n);
+      const View alone = View::dense(memory->address() + 2 * each, word, {}, 1, 1, n);
+      const View all = View::dense(memory->address() + 3 * each, word, {items}, 1, 1, n);
+      queue->enqueue(device::Sample{prepared, {0}, Secret(device::Draw{}), inputs});
+      const View a = inputs.item(0), b = inputs.item(1), many_a = device::broadcast_view(a, {items});
+      const auto check = [&](const char* name, const device::Call& one, const device::Call& many) {
+        queue->enqueue(device::Zero{all});
+        queue->enqueue(one);
+        queue->enqueue(many);
+        std::vector<std::byte> expected(each), got(kBytes);
+        device->download(*queue, alone.address(0, 0, 0), expected);
+        device->download(*queue, all.address(0, 0, 0), got);
+        for (std::size_t i = 0; i < items; ++i)
+          ASSERT_TRUE(std::equal(expected.begin(), expected.end(), got.begin() + static_cast<std::ptrdiff_t>(i * each)))
+              << instructions << ", " << bits << " bits, " << name << ", item " << i;
+      };
+      const View many_b = device::broadcast_view(b, {items});
+      check("add", device::Add{prepared, {0}, a, b, alone}, device::Add{prepared, {0}, many_a, many_b, all});
+      check("sub", device::Sub{prepared, {0}, a, b, alone}, device::Sub{prepared, {0}, many_a, many_b, all});
+    }
   }
 }
 
