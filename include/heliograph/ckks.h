@@ -16,6 +16,13 @@
 
 namespace heliograph::ckks {
 
+/// What a set has for bootstrapping (`bootstrap`).
+struct Bootstrapping {
+  std::size_t levels = 0;  // above those of ciphertexts, for bootstrapping alone; 0: the set has none
+  double log_scale = 0;    // log2 of the scale there
+  std::size_t entry = 0;   // levels that turning values into coefficients takes
+};
+
 /// Everything that defines a parameter set. Numbers only: a set is a value.
 struct Spec {
   std::string name;                    // empty where nobody named it
@@ -28,6 +35,7 @@ struct Spec {
   /// the next does not, rescaling is rational.
   std::vector<std::vector<std::uint16_t>> levels;
   double log_scale = 0;  // log2 of the scale of a fresh ciphertext
+  Bootstrapping bootstrapping;
   /// Values a user packs in one ciphertext; 0: all N/2. A power of two: they repeat through all N/2 slots, so that rotations
   /// turn these alone; else the slots beyond are 0 and rotations turn all N/2.
   std::size_t slots = 0;
@@ -49,6 +57,10 @@ Spec choose(const Request& request);
 /// lead the chain and come and go between levels (rational rescaling), all others are as long as can be.
 Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count,
                const std::string& edition = "w64", std::size_t slots = 0, bool insecure = false);
+/// A set with bootstrapping: `depth` levels of `log_scale` bits are left after it, its own have scales of `log_top` bits, and the
+/// lowest has as many: N >= 2^11. As few digits as its security allows, then as few special primes.
+Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale, double log_top, std::size_t entry = 3,
+                             const std::string& edition = "w64", bool insecure = false);
 /// "n13-l4", "n14-l8", "n15-l20", "n16-l24", "n16-l28": log2 N and the primes of w64's top level; each also with "/w32".
 /// Throws ParameterError listing them.
 Spec named_spec(const std::string& name, bool insecure = false);
@@ -86,6 +98,7 @@ class Parameters : public RingParametersOf<Scheme> {
  public:
   using RingParametersOf::RingParametersOf;
   std::size_t top_level() const;          // of fresh ciphertexts; each rescaling takes one; the lowest is 1
+  std::size_t bootstrapping_level() const;  // that bootstrapping starts at; 0: the set has none
   double scale(std::size_t level) const;  // what operations keep ciphertexts of a level at
   std::size_t level_limbs(std::size_t level) const;
   std::size_t ciphertext_bytes(std::size_t degree = 1, std::size_t level = 0) const;  // level 0: the top
@@ -139,6 +152,7 @@ class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKe
   using OpenKeyOf::OpenKeyOf;
   bool has_relinearization() const;
   bool has_conjugation() const;
+  bool has_bootstrapping() const;
   std::vector<std::int64_t> rotations() const;  // steps to the left, ascending
   std::size_t bytes() const;
 };
@@ -158,8 +172,9 @@ class SecretKey : public SecretKeyOf<Scheme> {
  public:
   using SecretKeyOf::SecretKeyOf;
   PublicKey public_key() const;
+  /// `bootstrapping`: all that `bootstrap` needs, relinearization and conjugation among it.
   EvaluationKeys evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
-                                 const Progress& progress = {}) const;
+                                 const Progress& progress = {}, bool bootstrapping = false) const;
   /// Seeded: the uniform half travels as 32 bytes. Level 0: the top. `bound`: no |value| is larger, PlaintextRangeError
   /// where one is. It is public and travels in files, grown as operations may let values grow. 0: about the largest that the
   /// lowest level holds.
@@ -262,6 +277,15 @@ class LinearTransform {
 /// One level, and one rounding. All keys of its rotations are on the device meanwhile.
 Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys,
                  const Progress& progress = {});
+
+/// At the top level again, whatever the level: values of at most `bound` times as precise as the scale, the sine and the keys let
+/// them be (docs/ckks.md). From a level above `parameters().bootstrapping_level()` it is lowered first. Items that are real are done in
+/// pairs. Throws LevelError below that level, PlaintextRangeError where what was computed here may exceed `bound`, MissingKeyError,
+/// ParameterError for sets without bootstrapping.
+Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 1, const Progress& progress = {});
+/// Values that the caller knows to be at most `bound`, whatever operations that made them could have given. Nobody vouches for their
+/// precision from here on, where the tracked bound is larger.
+Ciphertext within(const Ciphertext& x, double bound);
 
 enum class Basis : unsigned char { monomial, chebyshev };
 /// p(x) with real coefficients, in ceil(log2(degree + 1)) levels (baby steps, giant steps; Paterson and Stockmeyer, depth

@@ -51,6 +51,8 @@ void bind_spec(nb::module_& m) {
   bind_spec_of<Spec>(m, kNames, "CKKS").def_rw("levels", &Spec::levels).def_rw("log_scale", &Spec::log_scale);
   m.def("ckks_make_spec", &ckks::make_spec, "n"_a, "levels"_a, "log_scale"_a, "base_bits"_a, "special_count"_a,
         "edition"_a = "w64", "slots"_a = 0, "insecure"_a = false, Unlocked());
+  m.def("ckks_make_bootstrapping_spec", &ckks::make_bootstrapping_spec, "n"_a, "depth"_a, "log_scale"_a, "log_top"_a,
+        "entry"_a = 3, "edition"_a = "w64", "insecure"_a = false, Unlocked());
   m.def("ckks_named_spec", &ckks::named_spec, "name"_a, "insecure"_a = false, Unlocked());
   m.def("ckks_named_specs", &ckks::named_specs);
   m.def(
@@ -64,6 +66,7 @@ void bind_spec(nb::module_& m) {
 void bind_parameters(nb::module_& m) {
   bind_parameters_of<Parameters>(m, kNames)
       .def_prop_ro("top_level", &Parameters::top_level)
+      .def_prop_ro("bootstrapping_level", &Parameters::bootstrapping_level)
       .def("scale", &Parameters::scale, "level"_a)
       .def("level_limbs", &Parameters::level_limbs, "level"_a)
       .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1, "level"_a = 0);
@@ -111,12 +114,12 @@ void bind_secret_key(nb::module_& m) {
       .def(
           "evaluation_keys",
           [](const SecretKey& k, bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
-             const nb::object& progress) {
+             const nb::object& progress, bool bootstrapping) {
             const Progress p = progress_of(progress);
             const Released released;
-            return k.evaluation_keys(relinearize, rotations, conjugate, p);
+            return k.evaluation_keys(relinearize, rotations, conjugate, p, bootstrapping);
           },
-          "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none())
+          "relinearize"_a, "rotations"_a, "conjugate"_a, "progress"_a = nb::none(), "bootstrapping"_a = false)
       .def(
           "decrypt",
           [](const SecretKey& k, const Ciphertext& c, const nb::object& progress, bool checked) {
@@ -151,6 +154,7 @@ void bind_keys(nb::module_& m) {
   bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys")
       .def_prop_ro("relinearize", &EvaluationKeys::has_relinearization)
       .def_prop_ro("conjugate", &EvaluationKeys::has_conjugation)
+      .def_prop_ro("bootstrap", &EvaluationKeys::has_bootstrapping)
       .def_prop_ro("rotations", &EvaluationKeys::rotations);
   bind_secret_key(m);
 }
@@ -202,6 +206,8 @@ void bind_key_switches(nb::module_& m) {
   m.def("ckks_relinearize_rescale", with_progress(&ckks::relinearize_rescale), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_conjugate", with_progress(&ckks::conjugate), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_multiply_rescale", with_progress(&ckks::multiply_rescale), "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
+  m.def("ckks_bootstrap", with_progress(&ckks::bootstrap), "a"_a, "keys"_a, "bound"_a = 1.0, "progress"_a = nb::none());
+  m.def("ckks_within", &ckks::within, "a"_a, "bound"_a, Unlocked());
   m.def("ckks_rotate", with_progress(&ckks::rotate), "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_sum_slots", with_progress(&ckks::sum_slots), "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());
 }

@@ -57,6 +57,12 @@ RealRoots::RealRoots(std::size_t n) : cosine_(n), sine_(n), reversed_(n / 2) {
   for (std::size_t k = 0; k < reversed_.size(); ++k) reversed_[k] = static_cast<std::uint32_t>(reverse_bits(k, log_n - 1));
 }
 
+std::complex<double> RealRoots::root(std::size_t j) const {
+  const std::size_t n = cosine_.size();
+  const std::complex<double> value(cosine_[j % n], sine_[j % n]);
+  return j < n ? value : -value;
+}
+
 // With z = exp(i pi (4k + 1) / n), z^(n/2) = i: p(z) = sum_(j < n/2) (p_j + i p_(j + n/2)) exp(i pi j / n) exp(2 pi i j k / (n/2)).
 
 void RealRoots::evaluate(const double* polynomial, double* re, double* im) const {

@@ -1,6 +1,7 @@
 // Real polynomials at the roots of X^n + 1. The same bits on every machine: integers make the roots, and the sums have one order.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,6 +12,9 @@ class RealRoots {
  public:
   /// n a power of two, at least 4.
   explicit RealRoots(std::size_t n);
+
+  /// exp(i pi j / n), j below 2n.
+  std::complex<double> root(std::size_t j) const;
 
   /// Value k of n/2 is the one at exp(i pi (4k + 1) / n); at the other roots are their conjugates.
   void evaluate(const double* polynomial, double* re, double* im) const;

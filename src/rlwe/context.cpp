@@ -32,23 +32,51 @@ device::KeySwitchPlan Context::switch_plan(std::size_t level) {
   plan.extended = plan.chain;
   plan.extended.append(plan.special);
   plan.key_limbs = plan.extended;  // keys hold the chain, then the special primes
-  const std::vector<u64> extended = moduli(plan.extended);
   std::size_t end = 0;  // of the digit, in the chain
   for (std::size_t at = 0, size = 0, j = 0; at < plan.chain.size(); at += size, ++j) {
     end += parameters_.digits[j];
     for (size = 0; at + size < plan.chain.size() && plan.chain[at + size] < end;) ++size;
     require<ParameterError>(size > 0, "the primes of a level begin with its gadget's first digit and skip none");
-    device::KeySwitchPlan::Digit digit{.first = at, .count = size};
-    std::vector<u64> from, to;
-    for (std::size_t l = 0; l < extended.size(); ++l) {
-      const bool inside = l >= at && l < at + size;
-      (inside ? from : to).push_back(extended[l]);
-      if (!inside) digit.others.push_back(static_cast<math::PrimeIndex>(l));
-    }
-    if (!to.empty()) digit.raise = engine_->kernels().prepare(math::extend_base(from, to));
-    plan.digits.push_back(digit);
+    add_digit(plan, at, size);
   }
   return plan;
+}
+
+void Context::add_digit(device::KeySwitchPlan& plan, std::size_t at, std::size_t size) const {
+  const std::vector<u64> extended = moduli(plan.extended);
+  device::KeySwitchPlan::Digit digit{.first = at, .count = size};
+  std::vector<u64> from, to;
+  for (std::size_t l = 0; l < extended.size(); ++l) {
+    const bool inside = l >= at && l < at + size;
+    (inside ? from : to).push_back(extended[l]);
+    if (!inside) digit.others.push_back(static_cast<math::PrimeIndex>(l));
+  }
+  if (!to.empty()) digit.raise = engine_->kernels().prepare(math::extend_base(from, to));
+  plan.digits.push_back(digit);
+}
+
+void Context::divide_down(device::KeySwitchPlan& plan, const PrimeList& to, u64 times) const {
+  plan.down = division(plan.extended, to, times, 1);
+  for (std::size_t l = 0; l < plan.chain.size(); ++l) {
+    const u64 q = engine_->ring().prime(plan.chain[l]);
+    u64 weight = 1 % q;
+    for (const math::PrimeIndex p : plan.special) weight = math::mul_mod(weight, engine_->ring().prime(p) % q, q);
+    plan.weight[l] = math::mul_mod(weight, math::inverse_mod(times % q, q), q);
+  }
+}
+
+std::shared_ptr<const device::KeySwitchPlan> Context::own_switch_plan(const PrimeList& chain, const PrimeList& special) const {
+  device::KeySwitchPlan plan{.ring = engine_->prepared(), .chain = chain, .special = special};
+  plan.extended = chain;
+  plan.extended.append(special);
+  plan.key_limbs = PrimeList::range(0, plan.extended.size());
+  add_digit(plan, 0, chain.size());
+  divide_down(plan, chain, 1);
+  return std::make_shared<const device::KeySwitchPlan>(std::move(plan));
+}
+
+std::shared_ptr<const device::DividePlan> Context::own_divide_plan(const PrimeList& from, const PrimeList& to) const {
+  return std::make_shared<const device::DividePlan>(division(from, to, 1, 1));
 }
 
 const std::shared_ptr<const device::KeySwitchPlan>& Context::key_switch_plan(std::size_t level) {
@@ -62,7 +90,7 @@ const std::shared_ptr<const device::KeySwitchPlan>& Context::key_switch_plan(std
   return plans_.emplace(level, std::make_shared<const device::KeySwitchPlan>(std::move(plan))).first->second;
 }
 
-device::DividePlan Context::division(const PrimeList& from, const PrimeList& to, u64 times, u64 keep) {
+device::DividePlan Context::division(const PrimeList& from, const PrimeList& to, u64 times, u64 keep) const {
   device::DividePlan plan{.ring = engine_->prepared(), .primes = from, .out = to};
   const auto extend = [](std::vector<device::DividePlan::Run>& runs, std::size_t at, std::size_t place) {
     if (!runs.empty() && runs.back().from + runs.back().count == at && runs.back().to + runs.back().count == place) {
@@ -102,13 +130,7 @@ const std::shared_ptr<const device::KeySwitchPlan>& Context::ntt_switch_plan(std
   if (found != ntt_plans_.end()) return found->second;
   require<InternalError>(times == 1 || level == to_level, "a key switch to a lower level multiplies by nothing");
   device::KeySwitchPlan plan = switch_plan(level);
-  plan.down = division(plan.extended, chain(to_level), times, 1);
-  for (std::size_t l = 0; l < plan.chain.size(); ++l) {
-    const u64 q = engine_->ring().prime(plan.chain[l]);
-    u64 weight = 1 % q;
-    for (u64 p : parameters_.special) weight = math::mul_mod(weight, p % q, q);
-    plan.weight[l] = math::mul_mod(weight, math::inverse_mod(times % q, q), q);
-  }
+  divide_down(plan, chain(to_level), times);
   return ntt_plans_
       .emplace(std::tuple{level, to_level, times}, std::make_shared<const device::KeySwitchPlan>(std::move(plan)))
       .first->second;

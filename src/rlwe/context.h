@@ -44,6 +44,10 @@ class Context {
   /// of the two levels' moduli in one rounding. `times` is 1 where the levels differ.
   const std::shared_ptr<const device::KeySwitchPlan>& ntt_switch_plan(std::size_t level, std::size_t to_level,
                                                                       u64 times = 1);
+  /// For keys of one digit given in `chain`, then `special`, alone: polynomials of the NTT domain over `chain`.
+  std::shared_ptr<const device::KeySwitchPlan> own_switch_plan(const PrimeList& chain, const PrimeList& special) const;
+  /// From the primes `from` to `to`, some of them, in the NTT domain: divided by the others and rounded.
+  std::shared_ptr<const device::DividePlan> own_divide_plan(const PrimeList& from, const PrimeList& to) const;
   /// From one level to a lower one in the NTT domain: divided by the ratio of their moduli and rounded, or (`keep` above 1)
   /// so that what is taken away is 0 modulo `keep`: math::divide_keeping.
   const std::shared_ptr<const device::DividePlan>& divide_plan(std::size_t from_level, std::size_t to_level, u64 keep = 1);
@@ -56,7 +60,11 @@ class Context {
   std::mutex mutex_;
   /// Chain, digits and what is between them.
   device::KeySwitchPlan switch_plan(std::size_t level);
-  device::DividePlan division(const PrimeList& from, const PrimeList& to, u64 times, u64 keep);
+  /// The chain's limbs from `at` on, raised to all other primes.
+  void add_digit(device::KeySwitchPlan& plan, std::size_t at, std::size_t size) const;
+  /// The division at its end, to the primes `to`.
+  void divide_down(device::KeySwitchPlan& plan, const PrimeList& to, u64 times) const;
+  device::DividePlan division(const PrimeList& from, const PrimeList& to, u64 times, u64 keep) const;
 
   std::map<std::size_t, std::shared_ptr<const device::KeySwitchPlan>> plans_;
   std::map<std::tuple<std::size_t, std::size_t, u64>, std::shared_ptr<const device::KeySwitchPlan>> ntt_plans_;

@@ -65,7 +65,8 @@ PublicKey broadcast_public_key(device::Device& device, const KeyId& id, const st
   return key;
 }
 
-SwitchKey broadcast_key(const std::shared_ptr<Context>& context, const std::function<SwitchKey()>& make) {
+SwitchKey broadcast_key(const std::shared_ptr<Context>& context, const KeyLayout& layout,
+                        const std::function<SwitchKey()>& make) {
   device::Device& device = context->engine()->device();
   if (ring::is_whole(device)) return make();
   Key256 seed{};
@@ -76,7 +77,7 @@ SwitchKey broadcast_key(const std::shared_ptr<Context>& context, const std::func
     seed = key.seed(), bodies.assign(held.bytes.begin(), held.bytes.end());
   });
   ring::broadcast(device, std::span(&seed, 1), [] {});
-  return SwitchKey(*context, seed, io::Held::of(std::move(bodies)));
+  return SwitchKey(*context, layout, seed, io::Held::of(std::move(bodies)));
 }
 
 }  // namespace heliograph::rlwe

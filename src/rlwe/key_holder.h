@@ -48,7 +48,8 @@ std::vector<std::byte> gather(const RnsTensor& a);
 SecretKey broadcast_secret_key(device::Device& device, const std::function<SecretKey()>& make);
 PublicKey broadcast_public_key(device::Device& device, const KeyId& id, const std::function<PublicKey()>& make);
 /// The key that `make` makes in the key holder, for `context`.
-SwitchKey broadcast_key(const std::shared_ptr<Context>& context, const std::function<SwitchKey()>& make);
+SwitchKey broadcast_key(const std::shared_ptr<Context>& context, const KeyLayout& layout,
+                        const std::function<SwitchKey()>& make);
 
 /// What key_holder_reads takes to the key holder.
 class Gathered {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "math/reducer.h"
+
 namespace heliograph::rlwe {
 
 namespace {
@@ -78,25 +80,35 @@ device::LimbConstants gadget_constants(const Context& c, std::size_t digit) {
 SwitchKey make_switch_key(const SecretKey& secret, const RnsTensor& target, Entropy& entropy) {
   Context& c = *secret.context();
   ring::Engine& e = *c.engine();
-  const PrimeList primes = c.key_primes();
-  const std::size_t digits = c.parameters().digits.size();
-  const Key256 seed = entropy.next();
-  RnsTensor pairs(c.engine(), {}, 2 * digits, primes, Domain::ntt);
-  fill_key_masks(pairs, seed);
-  const Secret<Key256> error_seed = entropy.next_secret();
-  const RnsTensor scaled(c.engine(), {}, 1, primes, Domain::ntt, Secrecy::passing);
-  for (std::size_t j = 0; j < digits; ++j) {
-    const RnsTensor error = ring::to_domain(
-        sampled(c, {}, primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(j)), Domain::ntt);
-    const RnsTensor body = pairs.with_components(2 * j, 1);
-    finish_body(e, pairs.with_components(2 * j + 1, 1), secret.transformed(), error, body);
-    e.enqueue(device::MulConstants{e.prepared(), primes, target.view(), gadget_constants(c, j), scaled.view()});
-    e.enqueue(device::Add{e.prepared(), primes, body.view(), scaled.view(), body.view()});
-  }
-  return SwitchKey(seed, std::move(pairs));
+  const KeyLayout layout = KeyLayout::of(c);
+  const RnsTensor scaled(c.engine(), {}, 1, layout.primes, Domain::ntt, Secrecy::passing);
+  const auto message = [&](std::size_t j) {
+    e.enqueue(device::MulConstants{e.prepared(), layout.primes, target.view(), gadget_constants(c, j), scaled.view()});
+    return scaled;
+  };
+  return make_key(secret, layout, message, entropy);
 }
 
 }  // namespace
+
+SwitchKey make_key(const SecretKey& secret, const KeyLayout& layout, const std::function<RnsTensor(std::size_t)>& messages,
+                   Entropy& entropy) {
+  Context& c = *secret.context();
+  ring::Engine& e = *c.engine();
+  const Key256 seed = entropy.next();
+  RnsTensor pairs(c.engine(), {}, 2 * layout.digits, layout.primes, Domain::ntt);
+  fill_key_masks(pairs, seed);
+  const Secret<Key256> error_seed = entropy.next_secret();
+  const RnsTensor s = ring::limbs_of(secret.transformed(), layout.primes);
+  for (std::size_t j = 0; j < layout.digits; ++j) {
+    const RnsTensor error = ring::to_domain(
+        sampled(c, {}, layout.primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(j)), Domain::ntt);
+    const RnsTensor body = pairs.with_components(2 * j, 1);
+    finish_body(e, pairs.with_components(2 * j + 1, 1), s, error, body);
+    e.enqueue(device::Add{e.prepared(), layout.primes, body.view(), messages(j).view(), body.view()});
+  }
+  return SwitchKey(seed, std::move(pairs));
+}
 
 SecretKey SecretKey::generate(std::shared_ptr<Context> context, Entropy& entropy) {
   const PrimeList one = PrimeList::range(0, 1);
@@ -110,6 +122,29 @@ SecretKey SecretKey::generate(std::shared_ptr<Context> context, Entropy& entropy
     coefficients[i] = static_cast<signed char>(math::centered(word, q));
   }
   return SecretKey(std::move(context), std::move(coefficients), ring::new_id(entropy));
+}
+
+SecretKey SecretKey::generate_sparse(std::shared_ptr<Context> context, std::size_t weight, Entropy& entropy) {
+  const std::size_t n = context->parameters().n;
+  require<ParameterError>(weight <= n, "a key has at most N coefficients that are not 0");
+  SecretVector<signed char> coefficients(n);
+  // Places by drawing until so many are taken. All coefficients are looked at for each: no address tells a place, and how many
+  // draws met a place again tells none.
+  for (std::size_t taken = 0; taken < weight;) {
+    const Secret<Key256> draw = entropy.next_secret();
+    u64 number = 0;
+    std::memcpy(&number, static_cast<const Key256&>(draw).data(), sizeof number);
+    const WipeAtEnd end(number);
+    const u64 place = number & (n - 1), sign = number >> 63;
+    u64 fresh = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const u64 here = math::mask_of(i == place) & math::mask_of(coefficients[i] == 0);
+      fresh |= here;
+      coefficients[i] = static_cast<signed char>(coefficients[i] | static_cast<signed char>(here & (1 - 2 * sign)));
+    }
+    taken += declassified(fresh) & 1;
+  }
+  return SecretKey(std::move(context), std::move(coefficients), KeyId{});
 }
 
 SecretKey::SecretKey(std::shared_ptr<Context> context, SecretVector<signed char> coefficients, KeyId id)
@@ -144,12 +179,12 @@ class SwitchKey::Pairs final : public device::Resident {
         digits_(pairs.components() / 2),
         pairs_(std::move(pairs)),
         resident_(true) {}
-  Pairs(const Context& context, const Key256& seed, std::optional<io::Held> bodies, std::function<io::Held()> stored,
-        std::shared_ptr<KeyRoom> room)
+  Pairs(const Context& context, const KeyLayout& layout, const Key256& seed, std::optional<io::Held> bodies,
+        std::function<io::Held()> stored, std::shared_ptr<KeyRoom> room)
       : seed_(seed),
         engine_(context.engine()),
-        primes_(context.key_primes()),
-        digits_(context.parameters().digits.size()),
+        primes_(layout.primes),
+        digits_(layout.digits),
         stored_(std::move(stored)),
         room_(std::move(room)),
         bodies_(std::move(bodies)) {
@@ -159,6 +194,7 @@ class SwitchKey::Pairs final : public device::Resident {
 
   const Key256& seed() const { return seed_; }
   const std::shared_ptr<ring::Engine>& engine() const { return engine_; }
+  KeyLayout layout() const { return {primes_, digits_}; }
   std::size_t bytes() const {
     const math::Ring& ring = engine_->ring();
     return 2 * digits_ * primes_.size() * ring.n() * math::word_bytes(ring.word());
@@ -267,14 +303,14 @@ SwitchKey::SwitchKey(const Key256& seed, RnsTensor pairs) : pairs_(std::make_sha
   pairs_->engine()->device().residents().add(pairs_);
 }
 
-SwitchKey::SwitchKey(const Context& context, const Key256& seed, io::Held bodies)
-    : pairs_(std::make_shared<Pairs>(context, seed, bodies.owned(), nullptr, nullptr)) {
+SwitchKey::SwitchKey(const Context& context, const KeyLayout& layout, const Key256& seed, io::Held bodies)
+    : pairs_(std::make_shared<Pairs>(context, layout, seed, bodies.owned(), nullptr, nullptr)) {
   pairs_->engine()->device().residents().add(pairs_);
 }
 
-SwitchKey::SwitchKey(const Context& context, const Key256& seed, std::function<io::Held()> bodies,
+SwitchKey::SwitchKey(const Context& context, const KeyLayout& layout, const Key256& seed, std::function<io::Held()> bodies,
                      std::shared_ptr<KeyRoom> room)
-    : pairs_(std::make_shared<Pairs>(context, seed, std::nullopt, std::move(bodies), room)) {
+    : pairs_(std::make_shared<Pairs>(context, layout, seed, std::nullopt, std::move(bodies), room)) {
   room->residents().add(pairs_);
   pairs_->engine()->device().residents().add(pairs_);  // whose clock tells which was used longest ago
 }
@@ -282,6 +318,7 @@ SwitchKey::SwitchKey(const Context& context, const Key256& seed, std::function<i
 const Key256& SwitchKey::seed() const { return pairs_->seed(); }
 RnsTensor SwitchKey::pairs() const { return pairs_->get(); }
 bool SwitchKey::lies_in(const device::Memory& memory) const { return pairs_->lies_in(memory); }
+KeyLayout SwitchKey::layout() const { return pairs_->layout(); }
 std::size_t SwitchKey::bytes() const { return pairs_->bytes(); }
 io::Held SwitchKey::bodies() const { return pairs_->bodies(); }
 

@@ -27,6 +27,8 @@ using ring::Entropy;
 class SecretKey {
  public:
   static SecretKey generate(std::shared_ptr<Context> context, Entropy& entropy);
+  /// One with `weight` coefficients that are not 0, of no name: for switching to it and back.
+  static SecretKey generate_sparse(std::shared_ptr<Context> context, std::size_t weight, Entropy& entropy);
   /// A key that another process has: no context, no coefficients.
   explicit SecretKey(const KeyId& id) : id_(id) {}
   /// From coefficients in {-1, 0, 1}. Throws DamagedFileError for others.
@@ -60,6 +62,16 @@ class KeyRoom : public std::enable_shared_from_this<KeyRoom> {
   device::Residents residents_;
 };
 
+/// The primes that a key is given in, and its pairs.
+struct KeyLayout {
+  PrimeList primes;
+  std::size_t digits = 0;
+
+  /// Of keys with the parameters' own gadget: all primes of the chain, then the special ones.
+  static KeyLayout of(const Context& context) { return {context.key_primes(), context.parameters().digits.size()}; }
+  std::size_t bytes(const Context& context) const { return 2 * digits * context.polynomial_bytes(primes.size()); }
+};
+
 /// Encryptions of a multiple of another secret, one pair a digit: components 2j (body) and 2j+1 (mask), NTT domain.
 /// A handle; copies are the same key. The pairs leave the device when other work runs out of memory, and come back with the
 /// same bits at their next use: the bodies from the host or a file, the masks from their seed. Safe from several threads.
@@ -68,9 +80,10 @@ class SwitchKey {
   /// A key that lies on the device, where nobody else holds `pairs`.
   SwitchKey(const Key256& seed, RnsTensor pairs);
   /// The key again from what bodies() returned. Nothing is on the device until its first use.
-  SwitchKey(const Context& context, const Key256& seed, io::Held bodies);
+  SwitchKey(const Context& context, const KeyLayout& layout, const Key256& seed, io::Held bodies);
   /// The same from where they are read at each use, within that room.
-  SwitchKey(const Context& context, const Key256& seed, std::function<io::Held()> bodies, std::shared_ptr<KeyRoom> room);
+  SwitchKey(const Context& context, const KeyLayout& layout, const Key256& seed, std::function<io::Held()> bodies,
+            std::shared_ptr<KeyRoom> room);
 
   /// Of the masks.
   const Key256& seed() const;
@@ -79,6 +92,7 @@ class SwitchKey {
   RnsTensor pairs() const;
   /// Whether the pairs are on the device, in that memory.
   bool lies_in(const device::Memory& memory) const;
+  KeyLayout layout() const;
   /// Bytes of the pairs, on the device or not.
   std::size_t bytes() const;
   /// The bodies alone, digit by digit, limb by limb: what a file keeps. May wait.
@@ -88,6 +102,9 @@ class SwitchKey {
   class Pairs;
   std::shared_ptr<Pairs> pairs_;
 };
+/// Pair j encrypts messages(j), a polynomial in the NTT domain over the layout's primes, under the secret.
+SwitchKey make_key(const SecretKey& secret, const KeyLayout& layout, const std::function<RnsTensor(std::size_t)>& messages,
+                   Entropy& entropy);
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy);
 SwitchKey make_rotation_key(const SecretKey& secret, u64 galois, Entropy& entropy);
 
@@ -105,11 +122,18 @@ struct PublicKey {
 PublicKey make_public_key(const SecretKey& secret, const PrimeList& primes, Entropy& entropy);
 PublicKey expand_public_key(std::shared_ptr<Context> context, KeyId id, const Key256& seed, const RnsTensor& body);
 
+/// What CKKS's bootstrapping needs besides (schemes/ckks/bootstrapping.h).
+struct BootstrappingKeys {
+  SwitchKey to_sparse;     // from the secret key to a sparse one, at the lowest level
+  SwitchKey first_matrix;  // the first matrix on the slots, and back to the secret key
+};
+
 struct EvaluationKeys {
   std::shared_ptr<Context> context;
   KeyId id;
   std::optional<SwitchKey> relinearization;
   std::map<u64, SwitchKey> rotations;  // by Galois element
+  std::optional<BootstrappingKeys> bootstrapping;
 };
 
 /// Encryptions of zero into `out`: one batch axis, two components, coefficient domain, not seen by anyone yet.

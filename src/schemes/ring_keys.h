@@ -41,6 +41,7 @@ struct RingEvaluationKeys {
   std::size_t bytes() const {
     std::size_t total = keys.relinearization ? keys.relinearization->bytes() : 0;
     for (const auto& [galois, key] : keys.rotations) total += key.bytes();
+    if (keys.bootstrapping) total += keys.bootstrapping->to_sparse.bytes() + keys.bootstrapping->first_matrix.bytes();
     return total;
   }
   /// The powers of `generator` below `period` that there are keys for: steps of rotations, ascending.
@@ -83,7 +84,7 @@ RingEvaluationKeys<C> make_evaluation_keys(const RingSecretKey<C>& secret, bool 
   c.engine().require_memory(total * c.switch_key_bytes(), "generating these keys");
   std::size_t done = 0;
   const auto next = [&](const std::function<rlwe::SwitchKey()>& make) {
-    rlwe::SwitchKey key = rlwe::broadcast_key(c.rlwe_shared(), make);
+    rlwe::SwitchKey key = rlwe::broadcast_key(c.rlwe_shared(), rlwe::KeyLayout::of(c.rlwe()), make);
     if (progress) progress(static_cast<double>(++done) / static_cast<double>(total));
     return key;
   };
@@ -169,8 +170,8 @@ io::Container describe(const RingEvaluationKeys<C>& d, ring::Words) {
   io::Container k = start("evaluation-keys", *d.context, rlwe::to_string(d.id()));
   const rlwe::RingParameters& r = d.context->rlwe().parameters();
   const auto add = [&](const std::string& name, const rlwe::SwitchKey& key) {
-    k.arrays.push_back(io::Array::made(name, rlwe::dtype_of(r.word),
-                                       {r.digits.size(), d.context->rlwe().key_primes().size(), r.n},
+    const rlwe::KeyLayout layout = key.layout();
+    k.arrays.push_back(io::Array::made(name, rlwe::dtype_of(r.word), {layout.digits, layout.primes.size(), r.n},
                                        [key] { return key.bodies(); }));
   };
   io::Json rotations = io::Json::object();
@@ -183,6 +184,12 @@ io::Container describe(const RingEvaluationKeys<C>& d, ring::Words) {
     k.header["relinearization"] = io::to_hex(d.keys.relinearization->seed());
     add("relinearization", *d.keys.relinearization);
   }
+  if (const auto& b = d.keys.bootstrapping) {
+    k.header["bootstrapping"] = io::Json::object(
+        {{"to_sparse", io::to_hex(b->to_sparse.seed())}, {"first_matrix", io::to_hex(b->first_matrix.seed())}});
+    add("to_sparse", b->to_sparse);
+    add("first_matrix", b->first_matrix);
+  }
   return k;
 }
 
@@ -194,35 +201,53 @@ inline math::u64 galois_from(const std::string& text, std::size_t n) {
   return g;
 }
 
+/// The layouts of bootstrapping's own keys. DamagedFileError for sets that have none.
+template <class C>
+std::pair<rlwe::KeyLayout, rlwe::KeyLayout> bootstrapping_layouts(C& c) {
+  if constexpr (requires { c.bootstrapping_layouts(); })
+    return c.bootstrapping_layouts();
+  else
+    throw DamagedFileError("keys of bootstrapping for a set that has none");
+}
+
 /// Where arrays stayed in the file, the keys take `memory` bytes of the host's at most.
 template <class C>
 RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memory) {
   RingEvaluationKeys<C> d{.context = context_of<C>(from, "evaluation-keys"), .keys = {}, .vouched = false};
   C& c = *d.context;
-  from.header.require_only({"parameters", "parameter_hash", "key", "rotations", "relinearization"}, "evaluation keys");
+  from.header.require_only({"parameters", "parameter_hash", "key", "rotations", "relinearization", "bootstrapping"},
+                           "evaluation keys");
   d.keys.context = c.rlwe_shared();
   d.keys.id = ring::key_of(from);
   const io::Json::Object& rotations = from.header.at("rotations").as_object("rotations");
   const io::Json* const relinearization = from.header.find("relinearization");
-  if (from.arrays.size() != rotations.size() + (relinearization ? 1 : 0))
+  const io::Json* const bootstrapping = from.header.find("bootstrapping");
+  if (from.arrays.size() != rotations.size() + (relinearization ? 1 : 0) + (bootstrapping ? 2 : 0))
     throw DamagedFileError("the file has arrays that no key names");
-  c.engine().require_memory(std::min(memory, from.arrays.size() * c.switch_key_bytes()), "loading these keys");
-  const std::size_t least = c.switch_key_bytes() / 2 * 3;  // a key on the device, and what is read of it
+  const rlwe::KeyLayout usual = rlwe::KeyLayout::of(c.rlwe());
+  c.engine().require_memory(std::min(memory, from.arrays.size() * usual.bytes(c.rlwe())), "loading these keys");
   const auto room = std::make_shared<rlwe::KeyRoom>(memory);
-  const auto key = [&](const std::string& name, const io::Json& text) {
+  const auto key = [&](const std::string& name, const rlwe::KeyLayout& layout, const io::Json& text) {
     const math::Key256 seed = ring::seed_from(text, "a seed");
-    const io::Held words = rlwe::take_words(from, name, c.rlwe(), {}, c.spec().digits.size(), c.rlwe().key_primes());
+    const io::Held words = rlwe::take_words(from, name, c.rlwe(), {}, layout.digits, layout.primes);
     const auto& elsewhere = from.find(name)->elsewhere;
-    if (!elsewhere) return rlwe::SwitchKey(c.rlwe(), seed, words);
+    if (!elsewhere) return rlwe::SwitchKey(c.rlwe(), layout, seed, words);
+    const std::size_t least = layout.bytes(c.rlwe()) / 2 * 3;  // a key on the device, and what is read of it
     if (memory < least) {
       throw LimitError("one of these keys takes " + ring::readable_bytes(least) + " of memory, " +
                        ring::readable_bytes(memory) + " are allowed");
     }
-    return rlwe::SwitchKey(c.rlwe(), seed, elsewhere, room);
+    return rlwe::SwitchKey(c.rlwe(), layout, seed, elsewhere, room);
   };
   for (const auto& [galois, seed] : rotations)
-    d.keys.rotations.emplace(galois_from(galois, c.spec().n), key("rotation" + galois, seed));
-  if (relinearization) d.keys.relinearization = key("relinearization", *relinearization);
+    d.keys.rotations.emplace(galois_from(galois, c.spec().n), key("rotation" + galois, usual, seed));
+  if (relinearization) d.keys.relinearization = key("relinearization", usual, *relinearization);
+  if (bootstrapping) {
+    bootstrapping->require_only({"to_sparse", "first_matrix"}, "the keys of bootstrapping");
+    const auto [to_sparse, first_matrix] = bootstrapping_layouts(c);
+    d.keys.bootstrapping = {key("to_sparse", to_sparse, bootstrapping->at("to_sparse")),
+                            key("first_matrix", first_matrix, bootstrapping->at("first_matrix"))};
+  }
   return d;
 }
 

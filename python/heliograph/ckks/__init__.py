@@ -18,6 +18,7 @@ array([[ 1.25,  3.25,  7.25, 13.25],
 
 from heliograph.ckks import choose as _choose  # noqa: F401 (known to hg.parameters_for from now on)
 from heliograph.ckks.functions import (
+    bootstrap,
     conjugate,
     inner_product,
     lower,
@@ -27,6 +28,7 @@ from heliograph.ckks.functions import (
     relinearize_rescale,
     rotate,
     sum_slots,
+    within,
 )
 from heliograph.ckks.keys import EvaluationKeys, PublicKey, SecretKey
 from heliograph.ckks.linear import LinearTransform
@@ -43,6 +45,7 @@ __all__ = [
     "PublicKey",
     "SecretKey",
     "Tensor",
+    "bootstrap",
     "concatenate",
     "conjugate",
     "corrcoef",
@@ -68,4 +71,5 @@ __all__ = [
     "sum_rotations",
     "sum_slots",
     "var",
+    "within",
 ]

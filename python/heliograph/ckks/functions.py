@@ -133,6 +133,29 @@ def polynomial(
     return _of(x, "polynomial").polynomial(coefficients, basis, keys=keys, progress=progress)
 
 
+def bootstrap(
+    x: Tensor, bound: float = 1.0, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+) -> Tensor:
+    """The same values at the top level again, from any level of `Parameters.bootstrapping_level` or above. It needs a set with
+    bootstrapping (`parameters(..., bootstrap=True)`) and keys of ``evaluation_keys(bootstrap=True)``.
+
+    `bound`: no value, real and imaginary part each, is larger. Larger ones come out wrong; the smaller the bound, the more precise the
+    values. All of a tensor is one call: items share each key that is read, real ones go in pairs. What it costs in precision,
+    `Tensor.precision` tells (docs/ckks.md).
+
+    Raises LevelError below that level, PlaintextRangeError where what was computed here may be beyond the bound (say a larger
+    one, or `within`), MissingKeyError, ParameterError for sets without bootstrapping.
+    """
+    return _of(x, "bootstrap").bootstrap(bound, keys=keys, progress=progress)
+
+
+def within(x: Tensor, bound: float) -> Tensor:
+    """The same tensor, of which you know that no value is larger than `bound`, whatever the operations that made it could have given:
+    bounds take every sum and product at its worst. Nobody vouches for its precision from here on.
+    """
+    return _of(x, "within").within(bound)
+
+
 def polynomial_depth(degree: int) -> int:
     """Levels that a polynomial of a degree takes.
 

@@ -97,6 +97,7 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
     _scheme = CKKS
 
     conjugate = told("conjugate", bool, "Whether there is a conjugation key.")
+    bootstrap = told("bootstrap", bool, "Whether there are the keys of bootstrapping.")
 
     def __repr__(self) -> str:
         parts = ["relinearization"] if self.relinearize else []
@@ -104,6 +105,8 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
             parts.append(f"{len(self.rotations)} rotations")
         if self.conjugate:
             parts.append("conjugation")
+        if self.bootstrap:
+            parts.append("bootstrapping")
         return f"<{self._named()}: {', '.join(parts) or 'nothing'}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
 
 
@@ -123,17 +126,19 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         relinearize: bool = True,
         rotations: Iterable[int] = (),
         conjugate: bool = False,
+        bootstrap: bool = False,
         progress: Progress | None = None,
     ) -> EvaluationKeys:
         """What a server gets: a relinearization key, a key for each rotation (steps to the left; negative ones to the right),
-        one to conjugate. `LinearTransform.rotations` and `sum_rotations` tell the steps that matrices and sums need.
+        one to conjugate. `LinearTransform.rotations` and `sum_rotations` tell the steps that matrices and sums need. `bootstrap`: all
+        that `hg.ckks.bootstrap` needs besides, some fifty keys (ParameterError for sets that have no bootstrapping).
 
         >>> secret.evaluation_keys(rotations=hg.ckks.sum_rotations(4)).rotations
         [1, 2]
         """
         steps = sorted(set(whole_numbers(rotations, "a rotation")))
         wanted = flag(relinearize, "relinearize"), steps, flag(conjugate, "conjugate")
-        return EvaluationKeys(self._core.evaluation_keys(*wanted, progress))
+        return EvaluationKeys(self._core.evaluation_keys(*wanted, progress, flag(bootstrap, "bootstrap")))
 
     def decrypt(
         self,

@@ -35,6 +35,10 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
 
     levels = told("top_level", int, "The level of a fresh ciphertext; each rescaling takes one, and 1 is the lowest.")
 
+    bootstrapping_level = told(
+        "bootstrapping_level", int, "The level that bootstrapping starts at; 0 where the set has none."
+    )
+
     @property
     def depth(self) -> int:
         """Multiplications in sequence that a fresh ciphertext has levels for."""

@@ -247,6 +247,15 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         found = keys_of([self], keys, "a matrix on slots")
         return type(self)(_core.ckks_apply(matrix._core, self._core, found._for(matrix.rotations), progress), found)
 
+    def bootstrap(self, bound: float = 1.0, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+        """As `hg.ckks.bootstrap`."""
+        found = keys_of([self], keys, "bootstrapping")
+        return type(self)(_core.ckks_bootstrap(self._core, found._core, real(bound, "the bound"), progress), found)
+
+    def within(self, bound: float) -> Self:
+        """As `hg.ckks.within`."""
+        return self._wrap(_core.ckks_within(self._core, real(bound, "the bound")))
+
     def polynomial(
         self,
         coefficients: Any,

@@ -132,12 +132,10 @@ Ciphertext argument(const Ciphertext& a) {
   return within_one(finish(std::move(data)));
 }
 
-Values number(double value) { return {{value}, {}, 1, false}; }
-
 class Evaluation {
  public:
   Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress)
-      : x_(x), parameters_(x.parameters()), basis_(basis), keys_(keys), progress_(progress) {
+      : x_(x), context_(*x.data().context), basis_(basis), keys_(keys), progress_(progress) {
     powers_.emplace(std::pair(std::size_t{1}, x.level()), basis == Basis::chebyshev ? argument(x) : x);
   }
 
@@ -146,7 +144,7 @@ class Evaluation {
     for (const std::size_t power : plan.powers)  // ascending: factors come first
       if (power > 1) make(power);
     const std::size_t level = x_.level() - plan.sum.depth;
-    return *formed(plan.sum, parameters_.scale(level - 1));
+    return *formed(plan.sum, context_.scale(level - 1));
   }
 
  private:
@@ -160,8 +158,8 @@ class Evaluation {
 
   /// What rescaling divides by.
   double ratio(std::size_t level) const {
-    const double scale = parameters_.scale(level);
-    return scale * scale / parameters_.scale(level - 1);
+    const double scale = context_.scale(level);
+    return scale * scale / context_.scale(level - 1);
   }
   Ciphertext times(std::size_t power, double factor, std::size_t level, double scale) {
     const Ciphertext& a = at(power, level);
@@ -213,7 +211,7 @@ class Evaluation {
   }
 
   Ciphertext x_;
-  Parameters parameters_;
+  const Context& context_;
   Basis basis_;
   const EvaluationKeys& keys_;
   const Progress& progress_;

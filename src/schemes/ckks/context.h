@@ -17,6 +17,9 @@ using math::u64;
 using ring::RnsTensor;
 using rlwe::Key256;
 
+class Bootstrapper;
+class BootstrappingPlan;
+
 class Context : public schemes::RingContext<Context, Spec> {
  public:
   Context(Spec spec, std::shared_ptr<device::Device> own_device);
@@ -31,7 +34,9 @@ class Context : public schemes::RingContext<Context, Spec> {
   const rlwe::NoiseModel& noise() const { return noise_; }
   const Embedding& embedding() const { return embedding_; }
 
-  std::size_t top_level() const { return scales_.size(); }
+  /// Of ciphertexts; above it are the levels of bootstrapping.
+  std::size_t top_level() const { return scales_.size() - spec().bootstrapping.levels; }
+  std::size_t raised_level() const { return scales_.size(); }
   /// Throws LevelError for what is no level; 0 is the top one.
   std::size_t require_level(std::size_t level) const;
   /// What operations keep ciphertexts of a level at.
@@ -67,12 +72,21 @@ class Context : public schemes::RingContext<Context, Spec> {
   /// X^(N/2), the imaginary unit in every slot: all chain primes, NTT domain.
   RnsTensor imaginary_unit();
 
+  // schemes/ckks/bootstrapping.h. ParameterError for sets without bootstrapping.
+  const Bootstrapper& bootstrapper();
+  std::pair<rlwe::KeyLayout, rlwe::KeyLayout> bootstrapping_layouts();
+  /// Made at first use, which takes seconds.
+  BootstrappingPlan& bootstrapping();
+
  private:
   rlwe::NoiseModel noise_;
   Embedding embedding_;
   std::vector<double> scales_, ratios_, log_moduli_;  // level 1 first
   std::mutex mutex_;
   RnsTensor imaginary_unit_;
+  std::shared_ptr<const Bootstrapper> bootstrapper_;
+  std::mutex bootstrapping_mutex_;
+  std::shared_ptr<BootstrappingPlan> bootstrapping_;
 };
 
 using Tail = schemes::Tail<std::complex<double>>;

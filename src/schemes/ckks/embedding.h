@@ -16,6 +16,8 @@ class Embedding {
   explicit Embedding(std::size_t n);
 
   std::size_t n() const { return 2 * position_.size(); }
+  /// exp(i pi j / N), j below 2N.
+  std::complex<double> root(std::size_t j) const { return roots_.root(j); }
   /// [N/2] -> [N], times `factor`.
   void to_polynomial(const std::complex<double>* slots, double factor, double* polynomial) const;
   /// [N] -> [N/2], divided by `divisor`.

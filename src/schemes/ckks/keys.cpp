@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/decrypt.h"
 
 namespace heliograph::ckks {
@@ -94,21 +95,53 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
 
 }  // namespace
 
+namespace {
+
+/// By a sparse key that is gone afterwards.
+rlwe::BootstrappingKeys bootstrapping_keys(const SecretKeyData& dense) {
+  Context& c = *dense.context;
+  const Bootstrapper& how = c.bootstrapper();
+  c.engine().require_memory(how.first_layout().bytes(c.rlwe()), "generating the keys of bootstrapping");
+  std::optional<rlwe::SecretKey> sparse;  // in the key holder
+  const auto make = [&](const rlwe::KeyLayout& layout, const auto& key) {
+    return rlwe::broadcast_key(c.rlwe_shared(), layout, [&] {
+      if (!sparse)
+        sparse = rlwe::SecretKey::generate_sparse(c.key_holder()->rlwe_shared(), kSparseWeight, *dense.entropy);
+      return key(*sparse);
+    });
+  };
+  rlwe::SwitchKey to_sparse = make(how.to_sparse_layout(), [&](const rlwe::SecretKey& key) {
+    return to_sparse_key(dense.key, key, c.key_holder()->bootstrapper(), *dense.entropy);
+  });
+  rlwe::SwitchKey first = make(how.first_layout(), [&](const rlwe::SecretKey& key) {
+    return first_matrix_key(*c.key_holder(), dense.key, key, c.key_holder()->bootstrapper(), *dense.entropy);
+  });
+  return {std::move(to_sparse), std::move(first)};
+}
+
+}  // namespace
+
 PublicKey SecretKey::public_key() const {
   return PublicKey(std::make_shared<PublicKeyData>(PublicKeyData{schemes::make_public_key(*data_)}));
 }
 
 EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<std::int64_t>& rotations, bool conjugate,
-                                          const Progress& progress) const {
-  const Context& c = *data_->context;
+                                          const Progress& progress, bool bootstrapping) const {
+  Context& c = *data_->context;
   std::vector<u64> galois;
-  for (const std::int64_t steps : rotations) galois.push_back(c.galois(steps));
-  if (conjugate) galois.push_back(c.conjugation());
-  return EvaluationKeys(std::make_shared<EvaluationKeysData>(
-      EvaluationKeysData{schemes::make_evaluation_keys(*data_, relinearize, galois, progress)}));
+  const auto add = [&](const std::vector<std::int64_t>& all) {
+    for (const std::int64_t steps : all) galois.push_back(c.galois(steps));
+  };
+  add(rotations);
+  if (bootstrapping) add(c.bootstrapper().rotations());
+  if (conjugate || bootstrapping) galois.push_back(c.conjugation());
+  EvaluationKeysData made{schemes::make_evaluation_keys(*data_, relinearize || bootstrapping, galois, progress)};
+  if (bootstrapping) made.keys.bootstrapping = bootstrapping_keys(*data_);
+  return EvaluationKeys(std::make_shared<EvaluationKeysData>(std::move(made)));
 }
 
 bool EvaluationKeys::has_relinearization() const { return data_->keys.relinearization.has_value(); }
+bool EvaluationKeys::has_bootstrapping() const { return data_->keys.bootstrapping.has_value(); }
 bool EvaluationKeys::has_conjugation() const { return data_->keys.rotations.contains(data_->context->conjugation()); }
 std::vector<std::int64_t> EvaluationKeys::rotations() const { return data_->steps(5, data_->context->period()); }
 std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }

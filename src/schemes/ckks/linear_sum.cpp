@@ -38,13 +38,12 @@ void describe(CiphertextData& r, const LinearSum& sum, double scale) {
 
 }  // namespace
 
-LinearSum make_linear_sum(const std::shared_ptr<Context>& context, std::size_t level,
+LinearSum make_linear_sum(Context& c, std::size_t level,
                           const std::vector<std::int64_t>& babies, const std::vector<std::int64_t>& giants,
                           std::vector<LinearTerm> terms,
                           const std::function<Values(std::size_t first, std::size_t count)>& values) {
-  Context& c = *context;
   const std::size_t count = terms.size();
-  LinearSum sum{.context = context, .level = level, .rotations = babies};
+  LinearSum sum{.context = &c, .level = level, .rotations = babies};
   sum.rotations.insert(sum.rotations.end(), giants.begin(), giants.end());
   sum.plan = rlwe::linear_plan(c.rlwe(), level, level - 1, galois_of(c, babies), galois_of(c, giants), std::move(terms));
   const device::PrimeList& primes = sum.plan->key_switch->extended;
@@ -72,16 +71,20 @@ LinearSum make_linear_sum(const std::shared_ptr<Context>& context, std::size_t l
   return sum;
 }
 
+RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys, const Progress& progress) {
+  std::vector<const rlwe::SwitchKey*> switch_keys;
+  for (const std::int64_t r : sum.rotations) {
+    if (r != 0) switch_keys.push_back(&rotation_key(keys, sum.context->galois(r), r));
+  }
+  return rlwe::linear_sum(x, sum.plan, switch_keys, sum.plaintexts, progress);
+}
+
 Ciphertext apply(const LinearSum& sum, const Ciphertext& a, const EvaluationKeys& keys, const Progress& progress) {
   const CiphertextData& x = a.data();
   Context& c = *sum.context;
   require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
-  require<InternalError>(x.context == sum.context && x.level == sum.level && a.degree() == 1,
+  require<InternalError>(x.context.get() == sum.context && x.level == sum.level && a.degree() == 1,
                          "a linear sum's operand is of its parameters and level, and of degree one");
-  std::vector<const rlwe::SwitchKey*> switch_keys;
-  for (const std::int64_t r : sum.rotations) {
-    if (r != 0) switch_keys.push_back(&rotation_key(keys, c.galois(r), r));
-  }
   const double scale = c.scale(sum.level);
   require_room(x, x.scale * scale);
   CiphertextData described = derived(x);
@@ -89,7 +92,7 @@ Ciphertext apply(const LinearSum& sum, const Ciphertext& a, const EvaluationKeys
   described.complex = x.complex || sum.complex;
   CiphertextData r = rescaled(described, 2, -1e9);
   r.noise = after_keys(r.noise, keys.data());
-  r.tensor = rlwe::linear_sum(x.tensor, sum.plan, switch_keys, sum.plaintexts, progress);
+  r.tensor = apply(sum, x.tensor, keys, progress);
   return finish(std::move(r));
 }
 

@@ -11,7 +11,7 @@ namespace heliograph::ckks {
 using LinearTerm = device::LinearPlan::Term;
 
 struct LinearSum {
-  std::shared_ptr<Context> context;
+  Context* context = nullptr;  // which outlives it
   std::size_t level = 0;                // of the operand
   std::vector<std::int64_t> rotations;  // of the baby steps, then the giant steps; 0 is none
   std::shared_ptr<const device::LinearPlan> plan;
@@ -22,11 +22,13 @@ struct LinearSum {
 
 /// Babies and giants are rotations, 0 first where it is one of them; values(first, count) gives the plaintexts of some of the
 /// terms, [count] of any width. Throws PlaintextRangeError, OutOfMemoryError.
-LinearSum make_linear_sum(const std::shared_ptr<Context>& context, std::size_t level,
+LinearSum make_linear_sum(Context& context, std::size_t level,
                           const std::vector<std::int64_t>& babies, const std::vector<std::int64_t>& giants,
                           std::vector<LinearTerm> terms,
                           const std::function<Values(std::size_t first, std::size_t count)>& values);
 
+/// The same of a tensor, whose noise and values the caller knows.
+RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys, const Progress& progress = {});
 /// sum over terms of plaintext * rotations, giant steps applied after: rotate(sum_b plaintext * rotate(x, b), g), one level
 /// down. `x` has degree one and the sum's level. Throws MissingKeyError and the like.
 Ciphertext apply(const LinearSum& sum, const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress = {});

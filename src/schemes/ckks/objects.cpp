@@ -11,6 +11,10 @@ HELIOGRAPH_RING_OBJECTS(ckks)
 namespace heliograph::ckks {
 
 std::size_t Parameters::top_level() const { return context()->top_level(); }
+std::size_t Parameters::bootstrapping_level() const {
+  const Bootstrapping& b = context()->spec().bootstrapping;
+  return b.levels > 0 ? b.entry + 1 : 0;
+}
 double Parameters::scale(std::size_t level) const { return context()->scale(context()->require_level(level)); }
 
 std::size_t Parameters::level_limbs(std::size_t level) const {

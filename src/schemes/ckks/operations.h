@@ -8,6 +8,8 @@ namespace heliograph::ckks {
 /// Scales that differ by less than this share are taken as one.
 inline constexpr double kScaleTolerance = 0x1p-30;
 
+/// One number for all ciphertexts.
+inline Values number(double value) { return {{value}, {}, 1, false}; }
 /// Throws ScaleError where the scales differ by more.
 void require_scales(double a, double b);
 /// The ciphertext said to be at `scale`: the difference becomes noise.

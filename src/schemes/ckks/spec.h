@@ -13,9 +13,18 @@ Spec spec_of_short_words(std::size_t n, std::size_t levels, double log_scale, in
 /// Levels above the lowest, whose primes the chain has so far: a prime below 2^longest for each, so that scales stay near the
 /// fresh one.
 void add_levels(Spec& s, std::size_t levels, int longest);
+/// So many primes more, the first of the lowest level, so that scales that begin as 2^log_scale at the top stay near it.
+void add_primes(Spec& s, std::size_t count, double log_scale, int longest);
 /// Digits of `size` chain primes, the first of `first`; and special primes below 2^longest so that one key switch adds no
 /// more than its rounding does, where they can be so long.
 void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest);
+
+// Levels of bootstrapping: of the matrices that bring coefficients back to the slots (the first of them takes none), and of the
+// sine: an even polynomial of degree 30, and an angle doubled three times.
+inline constexpr std::size_t kCoefficientsToSlots = 2;
+inline constexpr std::size_t kSineLevels = 8;
+/// Bits by which the highest level's scale is longer than bootstrapping.log_scale.
+inline constexpr double kLongerScale = 0.7125;
 
 /// The name of the named set that has these numbers; empty where none has.
 std::string known_name(const Spec& spec);

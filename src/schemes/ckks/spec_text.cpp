@@ -11,12 +11,15 @@ io::Json to_json(const Spec& s) {
   json["levels"] = io::Json::array();
   for (const auto& level : s.levels) json["levels"].push_back(io::Json::array_of(level));
   json["log_scale"] = s.log_scale;
+  if (const Bootstrapping& b = s.bootstrapping; b.levels > 0) {
+    json["bootstrapping"] = io::Json::object({{"levels", b.levels}, {"log_scale", b.log_scale}, {"entry", b.entry}});
+  }
   return json;
 }
 
 Spec spec_from_json(const io::Json& j) {
   j.require_only(
-      {"scheme", "name", "edition", "n", "chain", "special", "digits", "levels", "log_scale", "slots", "insecure"},
+      {"scheme", "name", "edition", "n", "chain", "special", "digits", "levels", "log_scale", "slots", "insecure", "bootstrapping"},
       "parameters");
   if (j.string_at("scheme", 16) != "ckks") throw DamagedFileError("the parameters are not CKKS's");
   Spec s = schemes::ring_from_json<Spec>(j);
@@ -27,6 +30,13 @@ Spec spec_from_json(const io::Json& j) {
     s.levels.push_back(std::move(primes));
   }
   s.log_scale = j.double_at("log_scale");
+  if (const io::Json* const b = j.find("bootstrapping")) {
+    b->require_only({"levels", "log_scale", "entry"}, "the parameters' bootstrapping");
+    s.bootstrapping = {.levels = b->unsigned_at("levels", 64),
+                       .log_scale = b->double_at("log_scale"),
+                       .entry = b->unsigned_at("entry", 16)};
+    if (s.bootstrapping.levels == 0) throw DamagedFileError("a bootstrapping takes levels");
+  }
   return s;
 }
 

@@ -1,0 +1,78 @@
+"""The polynomial by which CKKS's bootstrapping takes multiples of the modulus away: writes src/circuits/ckks/sine.inc.
+
+    python scripts/sine_polynomial.py    (needs numpy and scipy)
+
+q's multiples go by sin(2 pi u), u = t / q, which is cos(2 pi (u - 1/4)): a cosine of a part of the angle by an even polynomial in
+y = (u - 1/4 - SHIFT) / range, and the angle doubled DOUBLINGS times. Only u near whole numbers matter (Han and Ki, ePrint
+2019/688): the polynomial is the one whose error there, as doublings grow it, is least at its worst: a linear program for
+what is added to the Chebyshev series, so that its numbers are of one size.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import linprog
+
+MOST = 15  # |u| rounded
+ROOM = 2.0**-5  # about whole numbers
+DOUBLINGS = 3
+SHIFT = 0  # a multiple of 2^(DOUBLINGS - 1), about which the cosine of the part is even
+RANGE = MOST + 0.25 + SHIFT + ROOM
+TERMS = 16  # T_0(w), T_1(w), ..., w = 2 y^2 - 1: even in y
+
+
+def series(angle: float, terms: int) -> np.ndarray:
+    """cos(angle y) by T_k(2 y^2 - 1): J_0 and 2 (-1)^k J_2k, Bessel functions by their recurrence from above."""
+    bessel = np.zeros(302)
+    bessel[300] = 1e-300
+    for k in range(300, 0, -1):
+        bessel[k - 1] = 2 * k / angle * bessel[k] - bessel[k + 1]
+        bessel *= 1e-100 if abs(bessel[k - 1]) > 1e100 else 1
+    bessel /= bessel[0] + 2 * bessel[2:301:2].sum()
+    return np.array([bessel[0], *(2 * (-1) ** k * bessel[2 * k] for k in range(1, terms))])
+
+
+def fitted() -> tuple[np.ndarray, float]:
+    """The coefficients, and the largest error of sin(2 pi u)."""
+    more = TERMS + 40
+    angle = 2 * np.pi * RANGE / 2**DOUBLINGS
+    sign = (-1) ** (SHIFT >> DOUBLINGS - 1) if SHIFT else 1  # of the cosine of the part where it is shifted
+    exact = sign * series(angle, more)
+    inside = ROOM * np.cos(np.pi * np.arange(9) / 8)
+    y = np.concatenate([(whole - 0.25 - SHIFT + inside) / RANGE for whole in range(-MOST, MOST + 1)])
+    basis = np.cos(np.outer(np.arccos(2 * y * y - 1), np.arange(more)))
+    rest = basis[:, TERMS:] @ exact[TERMS:]
+    growth, cosine = np.ones_like(y), sign * np.cos(angle * y)
+    for _ in range(DOUBLINGS):
+        growth, cosine = growth * 4 * np.abs(cosine), 2 * cosine * cosine - 1
+    assert np.allclose(cosine, np.sin(2 * np.pi * (RANGE * y + SHIFT + 0.25)))
+    unit, worst = np.abs(rest).max(), np.abs(rest * growth).max()
+    weighted = basis[:, :TERMS] * (growth * unit / worst)[:, None]
+    wanted, ones = rest * growth / worst, np.ones((len(y), 1))
+    found = linprog(
+        np.r_[np.zeros(TERMS), 1],
+        A_ub=np.block([[weighted, -ones], [-weighted, -ones]]),
+        b_ub=np.r_[wanted, -wanted],
+        bounds=[(None, None)] * TERMS + [(0, None)],
+        method="highs",
+    )
+    added = found.x[:TERMS] * unit
+    return exact[:TERMS] + added, float(np.abs((basis[:, :TERMS] @ added - rest) * growth).max())
+
+
+def main() -> None:
+    coefficients, error = fitted()
+    lines = [
+        "// Made by scripts/sine_polynomial.py.",
+        f"inline constexpr int kSineMost = {MOST}, kSineShift = {SHIFT}, kSineDoublings = {DOUBLINGS};",
+        f"inline constexpr double kSineRoom = {ROOM!r}, kSineRange = {RANGE!r}, kSineError = {error:.3e};",
+        f"inline constexpr std::array<double, {TERMS}> kSineCoefficients = {{",
+    ]
+    lines += ["    " + " ".join(f"{float(c)!r}," for c in coefficients[i : i + 4]) for i in range(0, TERMS, 4)]
+    Path(__file__).parent.parent.joinpath("src/schemes/ckks/sine.inc").write_text("\n".join(lines) + "};\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,348 @@
+#include "schemes/ckks/bootstrapping.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "schemes/ckks/encode.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+using device::PrimeList;
+using device::View;
+using Complex = std::complex<double>;
+
+/// Of the first matrix's diagonals, before they are multiplied up to the special primes.
+constexpr double kDiagonalScale = 0x1p58;
+
+double log2_of(const Context& c, const PrimeList& primes) { return rlwe::log2_product(c.rlwe().moduli(primes)); }
+
+/// The first few of `primes` with so many bits.
+PrimeList with_bits(const Context& c, const PrimeList& primes, double bits) {
+  PrimeList some;
+  for (const math::PrimeIndex p : primes) {
+    if (some.size() > 0 && log2_of(c, some) >= bits) break;
+    some.push_back(p);
+  }
+  require<ParameterError>(log2_of(c, some) >= bits, "the set has too few special primes for bootstrapping");
+  return some;
+}
+
+PrimeList reversed(const PrimeList& primes) {
+  PrimeList list;
+  for (std::size_t i = primes.size(); i-- > 0;) list.push_back(primes[i]);
+  return list;
+}
+
+/// One after the other: a is applied last.
+Diagonals composed(const Diagonals& a, const Diagonals& b, std::size_t size) {
+  Diagonals product;
+  for (const auto& [k, left] : a) {
+    for (const auto& [l, right] : b) {
+      auto& to = product[(k + l) & (size - 1)];
+      to.resize(size);
+      for (std::size_t i = 0; i < size; ++i) {
+        const Complex x = left[i], y = right[(i + k) & (size - 1)];  // by parts: no library's product
+        to[i] += Complex(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
+      }
+    }
+  }
+  return product;
+}
+
+/// Butterflies 2^layer apart. Forward: (u, v) becomes (u + z v, u - z v); inverse, times 2: (u + v, (u - v) / z).
+Diagonals butterflies(const Embedding& embedding, std::size_t size, std::size_t layer, bool inverse) {
+  const std::size_t half = std::size_t{1} << layer, order = 8 * half, step = 2 * embedding.n() / order;
+  std::vector<Complex> same(size, 1), up(size), down(size);
+  std::size_t power = 1;  // of 5, modulo `order`
+  for (std::size_t j = 0; j < half; ++j, power = power * 5 % order) {
+    const Complex root = embedding.root(power * step), z = inverse ? std::conj(root) : root;
+    for (std::size_t first = 0; first < size; first += 2 * half) {
+      const std::size_t low = first + j, high = low + half;
+      same[high] = -z;
+      up[low] = inverse ? 1 : z;
+      down[high] = inverse ? z : 1;
+    }
+  }
+  Diagonals d;
+  d[0] = std::move(same);
+  d[half] = std::move(up);
+  if (2 * half == size)  // both distances are one
+    for (std::size_t i = half; i < size; ++i) d[half][i] = down[i];
+  else
+    d[size - half] = std::move(down);
+  return d;
+}
+
+}  // namespace
+
+Bootstrapper::Bootstrapper(Context& c) : context_(c), slots_(c.spec().n / 2) {
+  const Bootstrapping& b = c.spec().bootstrapping;
+  require<ParameterError>(b.levels > 0, "this parameter set has no bootstrapping (choose one with bootstrap=True)");
+  require<ParameterError>(c.period() == slots_, "bootstrapping is for sets of all N/2 slots");
+  const auto layers = static_cast<std::size_t>(std::countr_zero(slots_));
+  require<ParameterError>(b.levels == kCoefficientsToSlots + kSineLevels && b.entry >= 1 && b.entry <= layers &&
+                              b.entry < c.top_level(),
+                          "the levels of a bootstrapping are its matrices' and its sine's");
+  const auto split = [](std::vector<Layers>& stages, std::size_t first, std::size_t end, std::size_t parts) {
+    for (; parts > 0; --parts) {  // the longer ones first
+      const std::size_t count = (end - first + parts - 1) / parts;
+      stages.push_back({first, count});
+      first += count;
+    }
+  };
+  split(to_coefficients_, 0, layers, b.entry);
+  // The first is the cheapest for each layer; its layers are the last of the transform.
+  const std::size_t in_first = (2 * layers + 2) / 5;
+  split(to_slots_, 0, layers - in_first, kCoefficientsToSlots);
+  std::reverse(to_slots_.begin(), to_slots_.end());
+  std::swap(to_slots_.front().count, to_slots_.back().count);
+  to_slots_.back().first = 0, to_slots_.front().first = to_slots_.back().count;
+  to_slots_.insert(to_slots_.begin(), {layers - in_first, in_first});
+
+  low_ = c.rlwe().chain(1), raised_ = c.rlwe().chain(c.raised_level());
+  const PrimeList special = c.rlwe().special();
+  // What key products add stays below what roundings do.
+  to_sparse_special_ = with_bits(c, special, c.log_modulus(1) - 6);
+  first_special_ = with_bits(c, special, c.log_modulus(1) + 30);
+  make_factors();
+  // A product's coefficient: as many as there are diagonals, of norm sqrt(N) at most, times the body's.
+  const double most = c.log_modulus(1) + log2_of(c, first_special_) + std::log2(factors_[0]) +
+                      std::log2(static_cast<double>(c.spec().n)) / 2 + static_cast<double>(in_first);
+  body_primes_ = with_bits(c, reversed(raised_), most + 2);
+}
+
+void Bootstrapper::make_factors() {
+  const Context& c = context_;
+  const std::size_t top = c.raised_level();
+  // From an integer t to the integer of t / (2 q range) at the scale where the sine begins; each sum divides by its level's
+  // ratio and multiplies by its scale.
+  double total = c.scale(top - kCoefficientsToSlots) / (2 * lowest_modulus() * kSineRange) / static_cast<double>(slots_);
+  for (std::size_t l = top; l > top - kCoefficientsToSlots; --l) total *= c.ratio(l) / c.scale(l);
+  // The first matrix is exact to so many bits that it may make values small; those after it have their level's scale alone. Each
+  // keeps values larger than its rounding by as much as the last can.
+  const double share = std::log2(total);
+  double special = 1;
+  for (const u64 p : c.rlwe().moduli(first_special_)) special *= static_cast<double>(p);
+  multiplier_ = std::rint(special / kDiagonalScale * std::exp2(std::round(0.63 * share)));
+  require<ParameterError>(multiplier_ >= 1, "the set's special primes are too short for bootstrapping");
+  factors_ = {multiplier_ * kDiagonalScale / special, std::exp2(std::round(0.12 * share))};
+  factors_.push_back(total / factors_[0] / factors_[1]);
+}
+
+double Bootstrapper::lowest_modulus() const {
+  double q = 1;
+  for (const u64 p : context_.rlwe().moduli(low_)) q *= static_cast<double>(p);
+  return q;
+}
+
+std::set<std::size_t> Bootstrapper::numbers(const Layers& layers) const {
+  std::set<std::size_t> all = {0};
+  for (std::size_t l = layers.first; l < layers.first + layers.count; ++l) {
+    std::set<std::size_t> more;
+    for (const std::size_t k : all) {
+      const std::size_t half = std::size_t{1} << l;
+      more.insert({k, (k + half) & (slots_ - 1), (k - half) & (slots_ - 1)});
+    }
+    all = std::move(more);
+  }
+  return all;
+}
+
+Diagonals Bootstrapper::matrix(const Layers& layers, bool inverse, double factor) const {
+  Diagonals product;
+  for (std::size_t i = 0; i < layers.count; ++i) {
+    const std::size_t layer = inverse ? layers.first + layers.count - 1 - i : layers.first + i;
+    Diagonals next = butterflies(context_.embedding(), slots_, layer, inverse);
+    product = i == 0 ? std::move(next) : composed(next, product, slots_);
+  }
+  for (auto& [k, values] : product)
+    for (Complex& v : values) v *= factor;
+  return product;
+}
+
+Diagonals Bootstrapper::to_coefficients(std::size_t stage, double factor) const {
+  return matrix(to_coefficients_[stage], false, factor);
+}
+Diagonals Bootstrapper::to_slots(std::size_t stage) const { return matrix(to_slots_[stage], true, factors_[stage]); }
+
+std::vector<std::int64_t> Bootstrapper::rotations() const {
+  std::set<std::int64_t> all;
+  const auto add = [&](const Layers& layers) {
+    const Steps steps(numbers(layers), slots_);
+    all.insert(steps.babies.begin(), steps.babies.end());
+    all.insert(steps.giants.begin(), steps.giants.end());
+  };
+  for (const Layers& layers : to_coefficients_) add(layers);
+  for (std::size_t stage = 1; stage < to_slots_.size(); ++stage) add(to_slots_[stage]);
+  all.erase(0);
+  return {all.begin(), all.end()};
+}
+
+std::vector<u64> Bootstrapper::first_galois() const {
+  std::vector<u64> galois;
+  for (const std::size_t k : numbers(to_slots_[0])) galois.push_back(context_.galois(static_cast<std::int64_t>(k)));
+  return galois;
+}
+
+RnsTensor Bootstrapper::first_diagonals(Context& c, const PrimeList& primes) const {
+  const Diagonals diagonals = matrix(to_slots_[0], true, 1);
+  Values values{{}, {diagonals.size()}, slots_, true};
+  for (const auto& [k, entries] : diagonals) values.data.insert(values.data.end(), entries.begin(), entries.end());
+  RnsTensor all(c.rlwe().engine(), {}, diagonals.size(), primes, Domain::ntt);
+  ring::Engine& e = c.engine();
+  const device::LimbConstants multiplier = constants_of(multiplier_, c.rlwe().moduli(primes));
+  const std::size_t stretch = encoding_stretch(c, primes.size());
+  for (std::size_t first = 0; first < diagonals.size(); first += stretch) {
+    const std::size_t count = std::min(stretch, diagonals.size() - first);
+    const RnsTensor some = upload_polynomials(c, rounded_polynomials(c, values, kDiagonalScale, first, count), primes,
+                                              ring::Secrecy::open, true);
+    const View to = all.with_components(first, count).view();
+    e.enqueue(device::ForwardNtt{e.prepared(), primes, some.view(), to});
+    e.enqueue(device::MulConstants{e.prepared(), primes, to, multiplier, to});
+  }
+  return all;
+}
+
+rlwe::SwitchKey to_sparse_key(const rlwe::SecretKey& dense, const rlwe::SecretKey& sparse, const Bootstrapper& how,
+                              rlwe::Entropy& entropy) {
+  rlwe::Context& c = *dense.context();
+  ring::Engine& e = *c.engine();
+  const rlwe::KeyLayout layout = how.to_sparse_layout();
+  device::LimbConstants constants{};  // the special primes' product, which is 0 modulo themselves
+  const std::vector<u64> moduli = c.moduli(layout.primes);
+  for (std::size_t l = 0; l < how.low().size(); ++l) {
+    constants[l] = 1 % moduli[l];
+    for (const u64 p : c.moduli(how.to_sparse_special())) constants[l] = math::mul_mod(constants[l], p % moduli[l], moduli[l]);
+  }
+  const RnsTensor message(c.engine(), {}, 1, layout.primes, Domain::ntt, ring::Secrecy::passing);
+  const RnsTensor s = ring::limbs_of(dense.transformed(), layout.primes);
+  e.enqueue(device::MulConstants{e.prepared(), layout.primes, s.view(), constants, message.view()});
+  return rlwe::make_key(sparse, layout, [&](std::size_t) { return message; }, entropy);
+}
+
+rlwe::SwitchKey first_matrix_key(Context& context, const rlwe::SecretKey& dense, const rlwe::SecretKey& sparse,
+                                 const Bootstrapper& how, rlwe::Entropy& entropy) {
+  ring::Engine& e = context.engine();
+  const rlwe::KeyLayout layout = how.first_layout();
+  const RnsTensor diagonals = how.first_diagonals(context, layout.primes);
+  const std::vector<u64> galois = how.first_galois();
+  const RnsTensor message(context.rlwe().engine(), {}, 1, layout.primes, Domain::ntt, ring::Secrecy::passing);
+  const RnsTensor s = ring::limbs_of(sparse.transformed(), layout.primes);
+  const auto turned = [&](std::size_t i) {
+    const RnsTensor key = galois[i] == 1 ? s : ring::automorphism(s, galois[i]);
+    e.enqueue(device::Mul{e.prepared(), layout.primes, key.view(), diagonals.with_components(i, 1).view(), message.view()});
+    return message;
+  };
+  return rlwe::make_key(dense, layout, turned, entropy);
+}
+
+Raise::Raise(Context& c, const Bootstrapper& how)
+    : context_(c), raised_(how.raised()), extended_(how.first_layout().primes), body_(how.body_primes()) {
+  ring::Engine& e = c.engine();
+  for (const u64 g : how.first_galois()) turns_.push_back(g == 1 ? nullptr : e.automorphism(g, Domain::ntt));
+  to_sparse_ = c.rlwe().own_switch_plan(how.low(), how.to_sparse_special());
+  const auto extend = [&](const PrimeList& from, const PrimeList& to) {
+    return e.kernels().prepare(math::extend_base(c.rlwe().moduli(from), c.rlwe().moduli(to)));
+  };
+  mask_up_ = extend(how.low(), extended_), body_up_ = extend(how.low(), body_), sum_up_ = extend(body_, extended_);
+  down_ = c.rlwe().own_divide_plan(extended_, raised_);
+  diagonals_ = how.first_diagonals(c, body_);
+}
+
+RnsTensor Raise::operator()(const RnsTensor& x, const rlwe::BootstrappingKeys& keys, const Progress& progress) const {
+  const std::shared_ptr<ring::Engine>& engine = context_.rlwe().engine();
+  ring::Engine& e = *engine;
+  const RnsTensor to_sparse = keys.to_sparse.pairs(), first = keys.first_matrix.pairs();
+  const RnsTensor low(engine, x.shape(), 2, x.primes(), Domain::ntt);
+  e.enqueue(device::KeySwitch{to_sparse_, Domain::ntt, x.with_components(1, 1).view(), to_sparse.view(),
+                              x.with_components(0, 1).view(), low.view()});
+  const RnsTensor coefficients = ring::to_domain(low, Domain::coefficient);
+  const RnsTensor out(engine, x.shape(), 2, raised_, Domain::ntt);
+  const std::size_t n = context_.spec().n, diagonals = turns_.size();
+  const std::size_t each = (diagonals + 4) * (extended_.size() + body_.size()) * n * x.view().word_size();
+  const std::size_t stretch = e.items_at_once(each, x.items());
+  for (std::size_t at = 0; at < x.items(); at += stretch) {
+    const std::size_t count = std::min(stretch, x.items() - at);
+    raise(coefficients.slice(0, at, 1, count), first, out.slice(0, at, 1, count));
+    if (progress) progress(static_cast<double>(at + count) / static_cast<double>(x.items()));
+  }
+  return out;
+}
+
+/// Every automorphism of one component, side by side as components.
+RnsTensor Raise::turned(const RnsTensor& x) const {
+  ring::Engine& e = *x.engine();
+  const RnsTensor all(x.engine(), x.shape(), turns_.size(), x.primes(), Domain::ntt);
+  for (std::size_t i = 0; i < turns_.size(); ++i) {
+    const View to = all.with_components(i, 1).view();
+    if (turns_[i])
+      e.enqueue(device::Permute{e.prepared(), x.primes(), turns_[i], x.view(), to});
+    else
+      e.enqueue(device::Copy{x.view(), to});
+  }
+  return all;
+}
+
+void Raise::raise(const RnsTensor& x, const RnsTensor& first, const RnsTensor& out) const {
+  const std::shared_ptr<ring::Engine>& engine = x.engine();
+  ring::Engine& e = *engine;
+  const auto up = [&](const RnsTensor& a, const auto& conversion, const PrimeList& primes) {
+    return ring::to_domain(ring::convert(a, nullptr, conversion, engine, primes), Domain::ntt);
+  };
+  const auto place = [](const PrimeList& primes) { return PrimeList::range(0, primes.size()); };
+  // The body's products with the diagonals, exact over a few primes, then over all.
+  const RnsTensor body(engine, x.shape(), 1, body_, Domain::ntt);
+  e.enqueue(device::InnerProduct{e.prepared(), body_, turned(up(x.with_components(0, 1), body_up_, body_)).view(),
+                                 diagonals_.view(), place(body_), body.view()});
+  const RnsTensor whole = up(ring::to_domain(body, Domain::coefficient), sum_up_, extended_);
+  const RnsTensor sum(engine, x.shape(), 2, extended_, Domain::ntt);
+  e.enqueue(device::InnerProduct{e.prepared(), extended_, turned(up(x.with_components(1, 1), mask_up_, extended_)).view(),
+                                 first.view(), place(extended_), sum.view()});
+  const View sum_body = sum.with_components(0, 1).view();
+  e.enqueue(device::Add{e.prepared(), extended_, sum_body, whole.view(), sum_body});
+  e.enqueue(device::Divide{down_, sum.view(), out.view()});
+}
+
+BootstrappingPlan::BootstrappingPlan(Context& c, const Bootstrapper& how) : raise(c, how), context_(c), how_(how) {
+  const std::size_t top = c.raised_level();
+  for (std::size_t stage = 1; stage < how.stages_to_slots(); ++stage)
+    to_slots.push_back(sum_of(c, how.to_slots(stage), c.period(), top + 1 - stage));
+}
+
+const std::vector<LinearSum>& BootstrappingPlan::to_coefficients(int exponent) {
+  const std::lock_guard lock(mutex_);
+  std::vector<LinearSum>& sums = to_coefficients_[exponent];
+  for (std::size_t stage = sums.size(), all = how_.stages_to_coefficients(); stage < all; ++stage) {
+    const bool same = stage > 0 && exponent != 0 && to_coefficients_.contains(0);
+    const double factor = stage == 0 ? std::ldexp(1, exponent) : 1;
+    sums.push_back(same ? to_coefficients_.at(0)[stage]
+                        : sum_of(context_, how_.to_coefficients(stage, factor), context_.period(), all + 1 - stage));
+  }
+  return sums;
+}
+
+const Bootstrapper& Context::bootstrapper() {
+  const std::lock_guard lock(mutex_);
+  if (!bootstrapper_) bootstrapper_ = std::make_shared<Bootstrapper>(*this);
+  return *bootstrapper_;
+}
+
+std::pair<rlwe::KeyLayout, rlwe::KeyLayout> Context::bootstrapping_layouts() {
+  return {bootstrapper().to_sparse_layout(), bootstrapper().first_layout()};
+}
+
+BootstrappingPlan& Context::bootstrapping() {
+  const Bootstrapper& how = bootstrapper();
+  const std::lock_guard lock(bootstrapping_mutex_);
+  if (!bootstrapping_) {
+    const device::Unobserved alone;  // it is no result of whoever needs it first
+    bootstrapping_ = std::make_shared<BootstrappingPlan>(*this, how);
+  }
+  return *bootstrapping_;
+}
+
+}  // namespace heliograph::ckks

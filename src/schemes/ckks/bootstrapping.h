@@ -1,0 +1,118 @@
+// What bootstrapping works with, of a parameter set: the matrices between slots and coefficients, the layouts of its own keys, and
+// the step from the lowest level to the highest.
+//
+// Values become coefficients (matrices on the slots, `entry` levels), the ciphertext goes to a sparse secret key at the lowest
+// level, modulo q, and is raised: its phase is then m + q I over all primes, |I| small for the key is sparse (Bossuat,
+// Troncoso-Pastoriza, Hubaux, ePrint 2022/024). Matrices bring coefficients back to the slots. The first of them takes no level: its
+// keys hold the diagonals times the turned sparse key, so that products with them, summed and divided by some special primes,
+// multiply, turn and go back to the secret key at once (ePrint 2025/1403). A sine then takes q I away (circuits/ckks/bootstrap.cpp).
+#pragma once
+
+#include <array>
+
+#include "schemes/ckks/diagonals.h"
+
+namespace heliograph::ckks {
+
+/// Coefficients of the sparse key that are not 0. At most this many halves and a half is |I|.
+inline constexpr std::size_t kSparseWeight = 32;
+// The sine: |I| beyond kSineMost fails, 2^-132.7 a ciphertext of 2^16 coefficients (docs/bootstrapping-security.md). It is taken on
+// (-kSineRange, kSineRange) about kSineShift and a quarter.
+#include "schemes/ckks/sine.inc"
+
+/// A set's matrices, factors and layouts.
+class Bootstrapper {
+ public:
+  /// Throws ParameterError for sets without bootstrapping.
+  explicit Bootstrapper(Context& context);
+
+  /// A matrix of the first few layers of the transform from values to coefficients, times `factor`; then of the next ones.
+  Diagonals to_coefficients(std::size_t stage, double factor) const;
+  /// Of its inverse, times the stage's factor. Stage 0 is what the keys of the first matrix hold.
+  Diagonals to_slots(std::size_t stage) const;
+  std::size_t stages_to_coefficients() const { return to_coefficients_.size(); }
+  std::size_t stages_to_slots() const { return to_slots_.size(); }
+
+  /// All rotations that keys must hold, ascending.
+  std::vector<std::int64_t> rotations() const;
+  /// The automorphisms of the first matrix's diagonals; the first is 1.
+  std::vector<u64> first_galois() const;
+  /// Its diagonals as plaintexts, a component each, times the product of `first_special`: NTT domain. In `c`, of the same set.
+  RnsTensor first_diagonals(Context& c, const device::PrimeList& primes) const;
+
+  rlwe::KeyLayout to_sparse_layout() const { return {joined(low_, to_sparse_special_), 1}; }
+  rlwe::KeyLayout first_layout() const { return {joined(raised_, first_special_), numbers(to_slots_[0]).size()}; }
+  const device::PrimeList& low() const { return low_; }        // of the lowest level
+  const device::PrimeList& raised() const { return raised_; }  // of the highest
+  const device::PrimeList& to_sparse_special() const { return to_sparse_special_; }
+  /// Primes that hold the first matrix's product with a ciphertext's body, which is small, as it is.
+  const device::PrimeList& body_primes() const { return body_primes_; }
+  /// The product of the lowest level's primes.
+  double lowest_modulus() const;
+
+ private:
+  struct Layers {
+    std::size_t first, count;  // layer l has butterflies 2^l apart
+  };
+  static device::PrimeList joined(device::PrimeList a, const device::PrimeList& b) {
+    a.append(b);
+    return a;
+  }
+  void make_factors();
+  std::set<std::size_t> numbers(const Layers& layers) const;
+  Diagonals matrix(const Layers& layers, bool inverse, double factor) const;
+
+  Context& context_;
+  std::size_t slots_;
+  std::vector<Layers> to_coefficients_, to_slots_;  // in the order in which they are applied
+  std::vector<double> factors_;                     // of to_slots_
+  double multiplier_ = 0;                           // of the first matrix's rounded diagonals
+  device::PrimeList low_, raised_, to_sparse_special_, first_special_, body_primes_;
+};
+
+/// The key to the sparse one, at the lowest level.
+rlwe::SwitchKey to_sparse_key(const rlwe::SecretKey& dense, const rlwe::SecretKey& sparse, const Bootstrapper& how,
+                              rlwe::Entropy& entropy);
+/// The keys of the first matrix; `context` is the key holder's.
+rlwe::SwitchKey first_matrix_key(Context& context, const rlwe::SecretKey& dense, const rlwe::SecretKey& sparse,
+                                 const Bootstrapper& how, rlwe::Entropy& entropy);
+
+/// From the lowest level to the highest, and through the first matrix.
+class Raise {
+ public:
+  Raise(Context& context, const Bootstrapper& how);
+  /// x [items], of degree one at the lowest level, NTT domain; the result is at the highest.
+  RnsTensor operator()(const RnsTensor& x, const rlwe::BootstrappingKeys& keys, const Progress& progress = {}) const;
+
+ private:
+  RnsTensor turned(const RnsTensor& x) const;
+  void raise(const RnsTensor& x, const RnsTensor& first, const RnsTensor& out) const;
+
+  Context& context_;
+  device::PrimeList raised_, extended_, body_;
+  std::vector<device::PermutationHandle> turns_;
+  std::shared_ptr<const device::KeySwitchPlan> to_sparse_;
+  std::shared_ptr<const device::ConversionConstant> mask_up_, body_up_, sum_up_;
+  std::shared_ptr<const device::DividePlan> down_;
+  RnsTensor diagonals_;  // over body_
+};
+
+/// What of a set is encoded once for all bootstraps.
+class BootstrappingPlan {
+ public:
+  BootstrappingPlan(Context& context, const Bootstrapper& how);
+
+  /// Values times 2^exponent become coefficients: one sum after the other, down to the lowest level.
+  const std::vector<LinearSum>& to_coefficients(int exponent);
+
+  Raise raise;
+  std::vector<LinearSum> to_slots;  // after the first matrix
+
+ private:
+  Context& context_;
+  const Bootstrapper& how_;
+  std::mutex mutex_;
+  std::map<int, std::vector<LinearSum>> to_coefficients_;
+};
+
+}  // namespace heliograph::ckks

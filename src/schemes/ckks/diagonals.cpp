@@ -1,0 +1,103 @@
+#include "schemes/ckks/diagonals.h"
+
+#include <algorithm>
+
+namespace heliograph::ckks {
+
+namespace {
+
+/// A giant step divides and decomposes where a baby step only multiplies with its key: it takes some three times as long. It is
+/// counted as two, for keys take memory too.
+constexpr std::size_t kGiantCost = 2;
+
+using Numbers = std::set<std::size_t>;
+
+/// What steps of `baby` diagonals take, in key products.
+std::size_t cost(const Numbers& diagonals, std::size_t baby) {
+  Numbers babies, giants;
+  for (const std::size_t k : diagonals) {
+    babies.insert(k % baby);
+    giants.insert(k / baby);
+  }
+  return babies.size() - babies.count(0) + kGiantCost * (giants.size() - giants.count(0));
+}
+
+/// Of equals the larger.
+std::size_t best_baby(const Numbers& diagonals, std::size_t size) {
+  Numbers candidates;
+  for (std::size_t baby = 1; baby < size; baby *= 2) candidates.insert(baby);
+  if (diagonals.size() <= 64)  // few, and perhaps at regular distances
+    for (auto it = diagonals.begin(); it != diagonals.end() && std::next(it) != diagonals.end(); ++it)
+      candidates.insert(*std::next(it) - *it);
+  std::size_t best = size, least = cost(diagonals, size);
+  for (auto it = candidates.rbegin(); it != candidates.rend(); ++it)
+    if (const std::size_t taken = cost(diagonals, *it); taken < least) {
+      best = *it;
+      least = taken;
+    }
+  return best;
+}
+
+/// One diagonal: of a giant step and a baby step that follows it.
+struct Place {
+  std::int64_t giant, baby;
+};
+
+/// The plaintexts of some diagonals: each turned back by its giant step, which comes after.
+Values turned_back(const Diagonals& diagonals, const Place* places, std::size_t count, std::size_t size, std::size_t width,
+                   bool complex) {
+  Values values{{}, {count}, width, complex};
+  values.data.reserve(count * width);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& diagonal = diagonals.at(static_cast<std::size_t>(places[i].giant + places[i].baby));
+    for (std::size_t k = 0; k < width; ++k) {
+      const std::size_t at = (k + size - static_cast<std::size_t>(places[i].giant)) & (size - 1);
+      values.data.push_back(at < diagonal.size() ? diagonal[at] : 0);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+std::set<std::size_t> numbers_of(const Diagonals& diagonals) {
+  Numbers numbers;
+  for (const auto& [k, values] : diagonals) numbers.insert(k);
+  return numbers;
+}
+
+Steps::Steps(const Numbers& diagonals, std::size_t size, std::size_t given)
+    : baby(given ? given : best_baby(diagonals, size)) {
+  std::set<std::int64_t> distinct;
+  for (const std::size_t k : diagonals) {
+    const auto first = static_cast<std::int64_t>(k - k % baby);
+    distinct.insert(static_cast<std::int64_t>(k % baby));
+    if (giants.empty() || giants.back() != first) giants.push_back(first);
+  }
+  babies.assign(distinct.begin(), distinct.end());
+}
+
+LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size, std::size_t level,
+                 std::size_t baby) {
+  const Steps steps(numbers_of(diagonals), size, baby);
+  const auto place_in = [](const std::vector<std::int64_t>& all, std::int64_t step) {
+    return static_cast<math::u32>(std::lower_bound(all.begin(), all.end(), step) - all.begin());
+  };
+  std::vector<Place> places;
+  std::vector<LinearTerm> terms;
+  for (const auto& [k, values] : diagonals) {
+    const auto first = static_cast<std::int64_t>(k - k % steps.baby), rest = static_cast<std::int64_t>(k % steps.baby);
+    places.push_back({first, rest});
+    terms.push_back({place_in(steps.giants, first), place_in(steps.babies, rest)});
+  }
+  const bool complex = std::any_of(diagonals.begin(), diagonals.end(), [](const auto& d) {
+    return std::any_of(d.second.begin(), d.second.end(), [](const auto& v) { return v.imag() != 0; });
+  });
+  const std::size_t width = context.period();
+  return make_linear_sum(context, level, steps.babies, steps.giants, std::move(terms),
+                         [&](std::size_t first, std::size_t count) {
+                           return turned_back(diagonals, places.data() + first, count, size, width, complex);
+                         });
+}
+
+}  // namespace heliograph::ckks
