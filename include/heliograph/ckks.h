@@ -97,9 +97,9 @@ struct Scheme {
 class Parameters : public RingParametersOf<Scheme> {
  public:
   using RingParametersOf::RingParametersOf;
-  std::size_t top_level() const;          // of fresh ciphertexts; each rescaling takes one; the lowest is 1
+  std::size_t top_level() const;            // of fresh ciphertexts; each rescaling takes one; the lowest is 1
   std::size_t bootstrapping_level() const;  // that bootstrapping starts at; 0: the set has none
-  double scale(std::size_t level) const;  // what operations keep ciphertexts of a level at
+  double scale(std::size_t level) const;    // what operations keep ciphertexts of a level at
   std::size_t level_limbs(std::size_t level) const;
   std::size_t ciphertext_bytes(std::size_t degree = 1, std::size_t level = 0) const;  // level 0: the top
 };
@@ -278,9 +278,8 @@ class LinearTransform {
 Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const EvaluationKeys& keys,
                  const Progress& progress = {});
 
-/// At the top level again, whatever the level: values of at most `bound` times as precise as the scale, the sine and the keys let
-/// them be (docs/ckks.md). From a level above `parameters().bootstrapping_level()` it is lowered first. Items that are real are done in
-/// pairs. Throws LevelError below that level, PlaintextRangeError where what was computed here may exceed `bound`, MissingKeyError,
+/// The same values at the top level again, from any level of `parameters().bootstrapping_level()` or above: of magnitudes of at most
+/// `bound`, the smaller the more precise (docs/ckks.md). Real items are done in pairs. Throws LevelError below that level, PlaintextRangeError where what was computed here may exceed `bound`, MissingKeyError,
 /// ParameterError for sets without bootstrapping.
 Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 1, const Progress& progress = {});
 /// Values that the caller knows to be at most `bound`, whatever operations that made them could have given. Nobody vouches for their

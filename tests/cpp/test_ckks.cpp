@@ -369,11 +369,12 @@ INSTANTIATE_TEST_SUITE_P(Editions, Ckks,
 TEST(CkksSets, AreSecureAndAsNamed) {
   for (const std::string& name : ckks::named_specs()) {
     for (const char* edition : {"", "/w32"}) {
+      if (*edition && ckks::named_spec(name).bootstrapping.levels > 0) continue;  // of edition w64 alone
       const ckks::Spec spec = ckks::named_spec(name + edition);
       const Parameters p = Parameters(spec).on_device("null");
       EXPECT_TRUE(p.secure()) << name << edition;
-      const std::size_t limbs = std::stoul(name.substr(name.find('l') + 1));
-      if (!*edition) {
+      if (!*edition && name.find('l') != std::string::npos) {
+        const std::size_t limbs = std::stoul(name.substr(name.find('l') + 1));
         EXPECT_EQ(p.level_limbs(0), limbs) << name;
       }
       for (std::size_t level = 1; level <= p.top_level(); ++level)

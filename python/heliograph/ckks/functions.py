@@ -139,7 +139,7 @@ def bootstrap(
     """The same values at the top level again, from any level of `Parameters.bootstrapping_level` or above. It needs a set with
     bootstrapping (`parameters(..., bootstrap=True)`) and keys of ``evaluation_keys(bootstrap=True)``.
 
-    `bound`: no value, real and imaginary part each, is larger. Larger ones come out wrong; the smaller the bound, the more precise the
+    `bound`: no value is larger in magnitude. Larger ones come out wrong; the smaller the bound, the more precise the
     values. All of a tensor is one call: items share each key that is read, real ones go in pairs. What it costs in precision,
     `Tensor.precision` tells (docs/ckks.md).
 

@@ -83,7 +83,7 @@ class Bootstrap {
     return plan_.raise(t, *keys_.data().keys.bootstrapping, parts_.next(0.2));
   }
 
-  /// Real and imaginary parts of the coefficients on the slots, along a new first axis: (t / q) / kSineRange.
+  /// Real and imaginary parts of the coefficients on the slots, along a new first axis: twice (t / q) / kSineRange.
   Ciphertext slots_of(RnsTensor t, bool both) {
     for (const LinearSum& sum : plan_.to_slots) t = apply(sum, t, keys_, parts_.next(0.4));
     CiphertextData v = derived(x_.data());
@@ -102,25 +102,27 @@ class Bootstrap {
     const std::size_t last = context_.top_level() + 1;
     const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // the scale it ends at
     const double q = context_.bootstrapper().lowest_modulus();
-    // A factor f of the sine makes its scale the top level's: sin(2 pi m / q) is 2 pi m / q, m = value * scale_. Doubling squares it.
+    // A factor f of the sine makes its scale the top level's: sin(2 pi m / q) is 2 pi m / q, m = value * scale_. With
+    // f_(i+1) = f_i^2 / 2, f_(i+1) cos(2 a) = (f_i cos(a))^2 - f_(i+1).
     double factor = context_.scale(last - 1) * q / (2 * std::numbers::pi * end * scale_);
-    for (int i = 0; i < kSineDoublings; ++i) factor = std::sqrt(factor);
-    const Ciphertext y = add_constants(t, number(-(kSineShift + 0.25) / kSineRange));
+    for (int i = 0; i < kSineDoublings; ++i) factor = std::sqrt(2 * factor);
+    Ciphertext y = t;
+    add_constants_into(y, number(-2 * (kSineShift + 0.25) / kSineRange));
     std::vector<double> coefficients(kSineCoefficients.begin(), kSineCoefficients.end());
-    for (double& c : coefficients) c *= factor;
-    Ciphertext c = evaluate_polynomial(twice_square_less(y, 1), coefficients, Basis::chebyshev, keys_, parts_.next(0.85));
+    for (double& c : coefficients) c *= &c == coefficients.data() ? factor : factor / 2;
+    Ciphertext c = evaluate_doubled(square_less(y, 2), coefficients, keys_, parts_.next(0.85));
     for (int i = 0; i < kSineDoublings; ++i) {
-      factor *= factor;
-      c = twice_square_less(c, factor);
+      factor *= factor / 2;
+      c = square_less(c, factor);
     }
     return c;
   }
 
-  Ciphertext twice_square_less(const Ciphertext& a, double less) {
-    const Ciphertext square = multiply(a, a);
-    Ciphertext r = relinearize_rescale(add_constants(add(square, square), number(-less)), keys_, parts_.next(0.9));
-    CiphertextData data = r.data();
-    data.bound = 0;
+  Ciphertext square_less(const Ciphertext& a, double less) {
+    Ciphertext square = multiply(a, a);
+    add_constants_into(square, number(-less));
+    CiphertextData data = relinearize_rescale(square, keys_, parts_.next(0.9)).data();
+    data.bound = 1;
     return finish(std::move(data));
   }
 
@@ -135,8 +137,7 @@ class Bootstrap {
     const double begin = rounding + 2.5 + std::log2(kSineRange) + rho;
     const double inside = rounding + 4 + std::log2(kSineRange) + rho;
     const double angle = rho - std::log2(2 * std::numbers::pi);
-    const double largest = std::log2(bound_) + exponent_;
-    const double sine = 2.72 - 2 * rho + 3 * largest - exponent_;  // (2 pi)^2 / 6
+    const double sine = 2.72 - 2 * rho + 3 * std::log2(bound_);  // (2 pi)^2 / 6
     const double coefficients = c.key_switch_noise(1) + 2.5 - std::log2(scale_);
     double own = rlwe::log2_sum(rlwe::log2_sum(begin, inside), rlwe::log2_sum(std::log2(kSineError) + angle, sine));
     own = rlwe::log2_sum(own, coefficients);

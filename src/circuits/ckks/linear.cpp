@@ -71,9 +71,9 @@ std::shared_ptr<const LinearTransformData> made(const Parameters& parameters, co
     for (std::size_t i = 0; i < values.size(); ++i)
       if (values[i] != std::complex<double>(0))
         rows = std::max(rows, i + 1), columns = std::max(columns, (i + k) % size + 1);
-  return std::make_shared<LinearTransformData>(LinearTransformData{parameters, level, width,
-                                                                   sum_of(*parameters.context(), diagonals, size, level, baby),
-                                                                   size == parameters.context()->period(), rows, columns});
+  return std::make_shared<LinearTransformData>(
+      LinearTransformData{parameters, level, width, sum_of(*parameters.context(), diagonals, size, level, baby),
+                          size == parameters.context()->period(), rows, columns});
 }
 
 }  // namespace

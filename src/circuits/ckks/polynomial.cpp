@@ -32,14 +32,13 @@ std::size_t degree_of(const Coefficients& p) {
   return degree - 1;
 }
 
+// A Chebyshev series is evaluated by C_k = 2 T_k, of 2x: C_(a+b) = C_a C_b - C_(a-b) takes no doubling.
+
 /// p = quotient * (power g) + p, of a degree below 2g.
 Coefficients divide(Coefficients& p, std::size_t g, Basis basis) {
   Coefficients quotient(p.begin() + static_cast<std::ptrdiff_t>(g), p.end());
-  if (basis == Basis::chebyshev)  // T_(g+i) = 2 T_g T_i - T_(g-i)
-    for (std::size_t i = 1; i < quotient.size(); ++i) {
-      p[g - i] -= quotient[i];
-      quotient[i] *= 2;
-    }
+  if (basis == Basis::chebyshev)
+    for (std::size_t i = 1; i < quotient.size(); ++i) p[g - i] -= quotient[i];
   p.resize(g);
   return quotient;
 }
@@ -117,26 +116,28 @@ Plan plan_of(const Coefficients& p, std::size_t depth, Basis basis) {
   return *best;
 }
 
-/// Values known to be at most 1, whatever the operations that made them could have given.
-Ciphertext within_one(const Ciphertext& a) {
+/// Values of C_k on [-2, 2]: at most 2, whatever the operations that made them could have given.
+Ciphertext within_two(const Ciphertext& a) {
   CiphertextData data = a.data();
-  data.bound = {std::min(data.bound.vouched, 0.0), std::min(data.bound.assumed, 0.0)};
+  data.bound = {std::min(data.bound.vouched, 1.0), std::min(data.bound.assumed, 1.0)};
   return finish(std::move(data));
 }
 
-/// An argument that its caller says is at most 1. Nobody here vouches for what comes of one that could be larger.
-Ciphertext argument(const Ciphertext& a) {
+/// Twice an argument that its caller says is at most 1. Nobody here vouches for what comes of one that could be larger.
+Ciphertext doubled(const Ciphertext& a) {
   constexpr double rounded = 0x1p-30;
   CiphertextData data = a.data();
   if (data.bound.vouched > rounded) data.noise.vouched = rlwe::log2_sum(data.noise.vouched, std::nan(""));
-  return within_one(finish(std::move(data)));
+  const Ciphertext x = finish(std::move(data));
+  return within_two(add(x, x));
 }
 
 class Evaluation {
  public:
+  /// Chebyshev: x is twice the argument.
   Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress)
       : x_(x), context_(*x.data().context), basis_(basis), keys_(keys), progress_(progress) {
-    powers_.emplace(std::pair(std::size_t{1}, x.level()), basis == Basis::chebyshev ? argument(x) : x);
+    powers_.emplace(std::pair(std::size_t{1}, x.level()), x);
   }
 
   Ciphertext run(const Plan& plan) {
@@ -171,18 +172,11 @@ class Evaluation {
     const std::size_t level = x_.level() - depth_of(a);
     const Ciphertext& one = at(a, level);
     const Ciphertext& other = at(b, level);
-    Ciphertext product;
-    if (basis_ == Basis::monomial) {
-      product = multiply(one, other);
-    } else {  // T_(a+b) = 2 T_a T_b - T_(a-b)
-      product = multiply(a == b ? one : add(one, one), other);
-      if (a == b)
-        product = add_constants(add(product, product), number(-1));
-      else
-        product = add(product, times(a - b, -1, level, product.scale()));
-    }
+    Ciphertext product = multiply(one, other);
+    if (basis_ == Basis::chebyshev && a == b) add_constants_into(product, number(-2));
+    if (basis_ == Basis::chebyshev && a != b) add_into(product, times(a - b, -1, level, product.scale()));
     Ciphertext result = relinearize_rescale(product, keys_);
-    if (basis_ == Basis::chebyshev) result = within_one(result);  // on [-1, 1]
+    if (basis_ == Basis::chebyshev) result = within_two(result);
     powers_.insert_or_assign(std::pair(power, level - 1), std::move(result));
     step();
   }
@@ -192,13 +186,18 @@ class Evaluation {
     const std::size_t level = x_.level() - sum.depth;
     const double wide = scale * ratio(level);
     std::optional<Ciphertext> total;
-    const auto include = [&](Ciphertext part) { total = total ? add(*total, part) : std::move(part); };
+    const auto include = [&](Ciphertext part) {
+      if (total)
+        add_into(*total, part);
+      else
+        total = std::move(part);
+    };
     for (const auto& [power, quotient] : sum.products) {
       const Ciphertext& factor = at(power, level);
       include(multiply(*formed(quotient, wide / factor.scale()), factor));
     }
     for (const auto& [power, factor] : sum.terms) include(times(power, factor, level, wide));
-    if (sum.constant != 0) total = add_constants(*total, number(sum.constant));
+    if (sum.constant != 0) add_constants_into(*total, number(sum.constant));
     const bool wider = total->degree() > 1;
     total = wider ? relinearize_rescale(*total, keys_) : rescale(*total);
     if (wider) step();
@@ -237,7 +236,15 @@ Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& c
                      std::to_string(x.level() - 1) + " left");
   if (degree == 0) return add_constants(subtract(x, x), number(p[0]));
   const Ciphertext start = x.degree() > 1 ? relinearize(x, keys) : x;
-  return Evaluation(start, basis, keys, progress).run(plan_of(p, depth, basis));
+  if (basis == Basis::monomial) return Evaluation(start, basis, keys, progress).run(plan_of(p, depth, basis));
+  for (std::size_t k = 1; k < p.size(); ++k) p[k] /= 2;
+  return evaluate_doubled(doubled(start), p, keys, progress);
+}
+
+Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<double>& coefficients, const EvaluationKeys& keys,
+                            const Progress& progress) {
+  const Plan plan = plan_of(coefficients, polynomial_depth(coefficients.size() - 1), Basis::chebyshev);
+  return Evaluation(x, Basis::chebyshev, keys, progress).run(plan);
 }
 
 }  // namespace heliograph::ckks

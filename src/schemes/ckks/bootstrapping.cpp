@@ -118,9 +118,9 @@ Bootstrapper::Bootstrapper(Context& c) : context_(c), slots_(c.spec().n / 2) {
 void Bootstrapper::make_factors() {
   const Context& c = context_;
   const std::size_t top = c.raised_level();
-  // From an integer t to the integer of t / (2 q range) at the scale where the sine begins; each sum divides by its level's
+  // From an integer t to the integer of t / (q range) at the scale where the sine begins; each sum divides by its level's
   // ratio and multiplies by its scale.
-  double total = c.scale(top - kCoefficientsToSlots) / (2 * lowest_modulus() * kSineRange) / static_cast<double>(slots_);
+  double total = c.scale(top - kCoefficientsToSlots) / (lowest_modulus() * kSineRange) / static_cast<double>(slots_);
   for (std::size_t l = top; l > top - kCoefficientsToSlots; --l) total *= c.ratio(l) / c.scale(l);
   // The first matrix is exact to so many bits that it may make values small; those after it have their level's scale alone. Each
   // keeps values larger than its rounding by as much as the last can.

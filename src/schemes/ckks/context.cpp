@@ -42,7 +42,7 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
   for (std::size_t level = 1; level <= top; ++level)
     log_moduli_.push_back(rlwe::log2_product(rlwe().moduli(rlwe().chain(level))));
   require<ParameterError>(spec().bootstrapping.levels < top, "bootstrapping leaves some levels to ciphertexts");
-  scales_[top - 1] = fresh_scale(top == top_level() ? spec().log_scale : spec().bootstrapping.log_scale + kLongerScale);
+  scales_[top - 1] = fresh_scale(top == top_level() ? spec().log_scale : top_log_scale(spec().bootstrapping));
   for (std::size_t level = top; level > 1; --level) {
     if (level == top_level()) scales_[level - 1] = fresh_scale(spec().log_scale);
     const device::PrimeList from = rlwe().chain(level), to = rlwe().chain(level - 1);

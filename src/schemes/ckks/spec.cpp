@@ -120,7 +120,7 @@ struct NamedBootstrapping {
 
 const std::vector<NamedBootstrapping>& named_bootstrapping() {
   static const std::vector<NamedBootstrapping> sets = {
-      {"n15-b4", 15, 4, 39, 45, 2},
+      {"n15-b4", 15, 4, 35, 45, 2},
       {"n16-b9", 16, 9, 39, 49.9, 3},
       {"n16-b13", 16, 13, 39, 49.9, 3},
       {"n16-b18", 16, 18, 39, 49.9, 3},
@@ -145,20 +145,25 @@ Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bit
 
 namespace {
 
+constexpr double kLongerScale = 0.7125;
+/// Whether levels longer than a prime have two.
+bool in_pairs(const Bootstrapping& b) { return b.log_scale > kLongest64 - 4; }
+
 /// The levels of bootstrapping, from the top: of its matrices, then of the sine. It begins with a square near 0, whose rounding
-/// counts for most (its derivative is small), and with squares of that: there scales are some bits longer.
+/// counts for most (its derivative is small), and with squares of that: there scales are some bits longer, and so are levels: of
+/// one prime below 2^50, or of two of 28 to 30 bits.
 void add_sine_levels(Spec& s) {
-  constexpr std::array<double, 11> longer = {kLongerScale, 1.425, 2.85, 5.7, 4, 1, 2, 4,
-                                             1.5,          3,     6};  // each level has one prime, or two of 29 bits
-  const auto target = [&](std::size_t down) {
-    return fresh_scale(s.bootstrapping.log_scale + (down < longer.size() ? longer[down] : 0));
-  };
+  using Longer = std::array<double, kCoefficientsToSlots + kSineLevels + 1>;
+  const double top = s.bootstrapping.log_scale;
+  const Longer longer = in_pairs(s.bootstrapping) ? Longer{kLongerScale, 1.425, 2.85, 5.7, 4, 1, 2, 4, 1.5, 3, 6}
+                                                  : Longer{kLongerScale / 2, 0.7125, 1.425, 2.85, 1, 0, 0, 0, 0, 0, 0};
+  const auto target = [&](std::size_t down) { return fresh_scale(top + longer[down]); };
   std::vector<std::vector<u64>> upper;  // the top level's first
   std::vector<u64> taken = s.chain;
   double scale = target(0);
   for (std::size_t down = 1; down <= s.bootstrapping.levels; ++down) {
     const double wanted = scale * scale / target(down);
-    const bool two = wanted > 0x1p50;  // such a level has two primes
+    const bool two = wanted > 0x1p50;
     double ratio = nearest_prime(two ? std::sqrt(wanted) : wanted, s.n, kLongest64, taken);
     upper.push_back({static_cast<u64>(ratio)});
     taken.push_back(upper.back()[0]);
@@ -191,15 +196,18 @@ void fill_digits(Spec& s, double most) {
 
 }  // namespace
 
+double top_log_scale(const Bootstrapping& b) { return b.log_scale + (in_pairs(b) ? kLongerScale : kLongerScale / 2); }
+
 Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale, double log_top, std::size_t entry,
                              const std::string& edition, bool insecure) {
   require<ParameterError>(std::has_single_bit(n) && n >= 2048 && n <= (1 << 17), "N is a power of two, 2^11 to 2^17");
   require<ParameterError>(depth >= 1 && depth <= 60, "bootstrapping leaves 1 to 60 levels");
   require<ParameterError>(entry >= 2 && entry <= 5, "values become coefficients in 2 to 5 levels");
   require<ParameterError>(edition == "w64", "sets with bootstrapping are of edition w64");
-  require<ParameterError>(
-      log_scale >= 30 && log_scale <= log_top - 4 && log_top <= 49.9,
-      "scales with bootstrapping have 30 bits and more, and its own 4 bits more than these, 49.9 at most");
+  require<ParameterError>(log_top <= kLongest64 - 4 || (log_top >= 49.5 && log_top <= 49.9),
+                          "bootstrapping's own scales have 46 bits at most, or 49.5 to 49.9");
+  require<ParameterError>(log_scale >= 30 && log_scale <= log_top - 4,
+                          "scales with bootstrapping have 30 bits or more, and 4 less than its own");
   Spec s{.n = n, .log_scale = log_scale, .bootstrapping = {kCoefficientsToSlots + kSineLevels, log_top, entry}};
   s.chain = {nearest_prime(std::exp2(log_top), n, kLongest64, {})};
   add_levels(s, 1 + entry + depth, kLongest64);
@@ -254,7 +262,8 @@ Spec named_spec(const std::string& name, bool insecure) {
     s.name = name;
     return s;
   }
-  throw ParameterError("there is no parameter set \"" + name + "\"; there are " + known + " (each also with /w32)");
+  throw ParameterError("there is no parameter set \"" + name + "\"; there are " + known +
+                       " (each with an l also with /w32)");
 }
 
 std::string known_name(const Spec& spec) {

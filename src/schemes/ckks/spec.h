@@ -23,8 +23,8 @@ void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest);
 // sine: an even polynomial of degree 30, and an angle doubled three times.
 inline constexpr std::size_t kCoefficientsToSlots = 2;
 inline constexpr std::size_t kSineLevels = 8;
-/// Bits by which the highest level's scale is longer than bootstrapping.log_scale.
-inline constexpr double kLongerScale = 0.7125;
+/// log2 of the highest level's scale, which is longer than the others (spec.cpp).
+double top_log_scale(const Bootstrapping& b);
 
 /// The name of the named set that has these numbers; empty where none has.
 std::string known_name(const Spec& spec);

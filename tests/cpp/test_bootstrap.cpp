@@ -1,0 +1,281 @@
+// Bootstrapping of CKKS: each stage against what it stands for in clear numbers, the whole of it on every device, what it refuses.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <random>
+
+#include "heliograph/ckks.h"
+#include "schemes/ckks/bootstrapping.h"
+#include "schemes/ckks/encode.h"
+#include "schemes/ckks/spec.h"
+
+namespace heliograph {
+namespace {
+
+using ckks::Bootstrapper;
+using ckks::Ciphertext;
+using ckks::Context;
+using ckks::Diagonals;
+using ckks::EvaluationKeys;
+using ckks::Parameters;
+using ckks::SecretKey;
+using ckks::Values;
+using Complex = std::complex<double>;
+using Vector = std::vector<Complex>;
+
+constexpr std::size_t kN = 2048, kSlots = kN / 2;
+const std::string kSeed = "thirty-two bytes of a test's seed";
+
+ckks::Spec small_set() { return ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, "w64", true); }
+
+/// Of magnitudes up to `most`.
+Values values_of(const Shape& shape, bool complex, double most = 1) {
+  if (complex) most *= 0.7;
+  std::mt19937_64 random(7);
+  const auto number = [&] { return most * (std::ldexp(static_cast<double>(random() >> 11), -52) - 1); };
+  Values v{.shape = shape, .width = kSlots, .complex = complex};
+  for (std::size_t i = 0; i < ring::element_count(shape) * kSlots; ++i) {
+    const double re = number(), im = number();
+    v.data.emplace_back(re, complex ? im : 0);
+  }
+  return v;
+}
+
+/// The largest error of a part.
+double worst(const Values& got, const Vector& wanted) {
+  EXPECT_EQ(got.data.size(), wanted.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const Complex off = got.data[i] - wanted[i];
+    largest = std::max({largest, std::abs(off.real()), std::abs(off.imag())});
+  }
+  return largest;
+}
+
+Vector times(const Diagonals& matrix, const Vector& x) {
+  Vector y(x.size());
+  for (const auto& [k, diagonal] : matrix)
+    for (std::size_t i = 0; i < x.size(); ++i) y[i] += diagonal[i] * x[(i + k) % x.size()];
+  return y;
+}
+
+std::size_t reversed(std::size_t i) {
+  std::size_t r = 0;
+  for (std::size_t bit = 1; bit < kSlots; bit *= 2) r = r * 2 + (i / bit) % 2;
+  return r;
+}
+
+class Bootstrap : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    parameters_ = new Parameters(small_set());
+    secret_ = new SecretKey(SecretKey::generate(*parameters_));
+    keys_ = new EvaluationKeys(secret_->evaluation_keys(true, {}, true, {}, true));
+  }
+  static void TearDownTestSuite() { delete keys_, delete secret_, delete parameters_; }
+
+  static Context& context() { return *parameters_->context(); }
+  static Ciphertext low(const Values& v, double bound = 1) {
+    return secret_->encrypt(v, parameters_->bootstrapping_level(), {}, bound);
+  }
+  /// The polynomial that a tensor encrypts, as it is.
+  static std::vector<double> polynomial(const ring::RnsTensor& x) {
+    const SecretVector<double> phase = ckks::download_polynomials(context(), rlwe::phase(secret_->data().key, x));
+    return {phase.begin(), phase.end()};
+  }
+
+  static Parameters* parameters_;
+  static SecretKey* secret_;
+  static EvaluationKeys* keys_;
+};
+Parameters* Bootstrap::parameters_;
+SecretKey* Bootstrap::secret_;
+EvaluationKeys* Bootstrap::keys_;
+
+TEST_F(Bootstrap, MatricesAreTheTransformBetweenValuesAndCoefficients) {
+  const Bootstrapper& how = context().bootstrapper();
+  const Vector values = values_of({}, true).data;
+  Vector slots = values;
+  for (std::size_t i = 0; i < how.stages_to_coefficients(); ++i) slots = times(how.to_coefficients(i, 1), slots);
+  std::vector<double> coefficients(kN);
+  context().embedding().to_polynomial(slots.data(), 1, coefficients.data());
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    const Complex both(coefficients[i], coefficients[i + kSlots]);
+    EXPECT_NEAR(std::abs(both - values[reversed(i)]), 0, 1e-11);
+  }
+  // And back, by the factors that make of an integer its part of q and of the sine's range.
+  for (std::size_t i = 0; i < how.stages_to_slots(); ++i) slots = times(how.to_slots(i), slots);
+  const double factor = (slots[5] / values[5]).real();
+  for (std::size_t i = 0; i < kSlots; ++i) EXPECT_NEAR(std::abs(slots[i] - factor * values[i]), 0, 1e-11 * factor);
+  const std::size_t top = context().raised_level();
+  double wanted = context().scale(top - 2) / (how.lowest_modulus() * ckks::kSineRange);
+  for (std::size_t l : {top, top - 1}) wanted *= context().ratio(l) / context().scale(l);
+  EXPECT_NEAR(factor / wanted, 1, 1e-12);
+}
+
+TEST_F(Bootstrap, RaisingAddsFewMultiplesOfTheModulus) {
+  const Bootstrapper& how = context().bootstrapper();
+  ckks::BootstrappingPlan& plan = context().bootstrapping();
+  const Values v = values_of({1}, true);
+  ring::RnsTensor t = low(v).data().tensor;
+  for (const ckks::LinearSum& sum : plan.to_coefficients(0)) t = apply(sum, t, *keys_);
+  const std::vector<double> before = polynomial(t);
+  const double scale = context().scale(1), q = how.lowest_modulus();
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    EXPECT_NEAR(before[i] / scale, v.data[reversed(i)].real(), 0x1p-24);
+    EXPECT_NEAR(before[i + kSlots] / scale, v.data[reversed(i)].imag(), 0x1p-24);
+  }
+  // Through the first matrix; the others in clear numbers, which give t / (q range) at the scale where the sine begins.
+  const ring::RnsTensor raised = plan.raise(t, *keys_->data().keys.bootstrapping);
+  EXPECT_EQ(raised.primes(), context().rlwe().chain(context().raised_level()));
+  const std::vector<double> phase = polynomial(raised);
+  Vector slots(kSlots);
+  context().embedding().to_slots(phase.data(), 1, slots.data());
+  for (std::size_t i = 1; i < how.stages_to_slots(); ++i) slots = times(how.to_slots(i), slots);
+  const std::size_t top = context().raised_level();
+  double unit = context().scale(top - 2) / ckks::kSineRange;
+  for (std::size_t l : {top, top - 1}) unit *= context().ratio(l) / context().scale(l);
+  int largest = 0, none = 0;
+  for (std::size_t i = 0; i < kN; ++i) {
+    const Complex slot = slots[i % kSlots] / unit;
+    const double u = i < kSlots ? slot.real() : slot.imag(), whole = std::rint(u);
+    const std::size_t place = reversed(i % kSlots) + (i < kSlots ? 0 : kSlots);
+    EXPECT_NEAR(u - whole, before[place] / q, 0x1p-30);
+    largest = std::max(largest, static_cast<int>(std::abs(whole)));
+    none += whole == 0;
+  }
+  // Sums of 33 numbers between -1/2 and 1/2: a quarter of them round to 0, and beyond 8 there is one in a million.
+  EXPECT_GE(largest, 3);
+  EXPECT_LE(largest, 9);
+  EXPECT_NEAR(none, 0.24 * kN, 0.05 * kN);
+}
+
+TEST_F(Bootstrap, ValuesComeBackAtTheTop) {
+  for (const bool complex : {true, false}) {
+    for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 2}}) {
+      const Values v = values_of(shape, complex);
+      const Ciphertext x = low(v), y = bootstrap(x, *keys_);
+      EXPECT_EQ(y.level(), parameters_->top_level());
+      EXPECT_EQ(y.scale(), parameters_->scale(y.level()));
+      EXPECT_EQ(y.shape(), shape);
+      EXPECT_EQ(y.complex(), complex);
+      const double error = worst(secret_->decrypt(y), v.data);
+      EXPECT_LE(error, std::exp2(-18.5)) << complex;
+      EXPECT_LE(error, std::exp2(-y.precision()));
+      EXPECT_GE(y.precision(), 16);
+    }
+  }
+}
+
+TEST_F(Bootstrap, ExtremeValuesComeBack) {
+  Values v = values_of({6}, true);
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    const auto at = [&](std::size_t item) -> Complex& { return v.data[item * kSlots + i]; };
+    at(0) = 1, at(1) = Complex(-1, -1), at(2) = i % 2 ? 1 : -1, at(3) = 0, at(4) = i == 17 ? Complex(1, -1) : 0;
+    at(5) = Complex(0, 1);
+  }
+  const Ciphertext y = bootstrap(low(v, 1.5), *keys_, 1.5);
+  EXPECT_LE(worst(secret_->decrypt(y), v.data), 0x1p-16);
+  EXPECT_LE(worst(secret_->decrypt(y), v.data), std::exp2(-y.precision()));
+}
+
+TEST_F(Bootstrap, BoundsScaleValuesIn) {
+  for (const double bound : {1.0 / 64, 16.0}) {
+    const Values v = values_of({}, true, bound);
+    const Ciphertext y = bootstrap(within(low(v, bound), bound), *keys_, bound);
+    EXPECT_LE(worst(secret_->decrypt(y), v.data), bound * 0x1p-18) << bound;
+    if (bound > 1) {
+      EXPECT_LE(worst(secret_->decrypt(y), v.data), std::exp2(-y.precision())) << bound;
+    }
+    EXPECT_EQ(std::isnan(y.precision()), bound < 1);  // values are tracked to be 1 at most, or more
+  }
+}
+
+TEST_F(Bootstrap, ManyInARowDoNotDrift) {
+  const Values v = values_of({}, true);
+  Ciphertext x = low(v);
+  for (int i = 0; i < 20; ++i) x = bootstrap(within(x, 1), *keys_);
+  const Values got = secret_->decrypt(x);
+  EXPECT_LE(worst(got, v.data), 20 * std::exp2(-18.5));
+  Complex sum = 0;
+  for (std::size_t i = 0; i < kSlots; ++i) sum += got.data[i] - v.data[i];
+  EXPECT_LE(std::abs(sum) / kSlots, 0x1p-19);
+}
+
+TEST_F(Bootstrap, ComputesOnWithTheLevelsThatItLeaves) {
+  const Values v = values_of({}, false);
+  Ciphertext x = bootstrap(low(v), *keys_);
+  for (int i = 0; i < 3; ++i) x = multiply_rescale(x, x, *keys_);
+  EXPECT_EQ(x.level(), parameters_->bootstrapping_level());
+  Vector wanted = v.data;
+  for (Complex& w : wanted) w = std::pow(w, 8);
+  EXPECT_LE(worst(secret_->decrypt(bootstrap(x, *keys_)), wanted), 0x1p-15);
+}
+
+TEST_F(Bootstrap, RefusesWhatItCannotDo) {
+  const Values v = values_of({}, true, 0.5);
+  const Ciphertext x = low(v);
+  EXPECT_THROW(bootstrap(lower(x, 3), *keys_), LevelError);
+  EXPECT_THROW(bootstrap(add(x, x), *keys_, 0.7), PlaintextRangeError);
+  EXPECT_THROW(bootstrap(x, secret_->evaluation_keys(true, {}, true)), MissingKeyError);
+  EXPECT_THROW(bootstrap(x, SecretKey::generate(*parameters_).evaluation_keys(true, {}, true, {}, true)), WrongKeyError);
+  for (const double bound : {0.0, -1.0, std::nan(""), 1e9}) EXPECT_THROW(bootstrap(x, *keys_, bound), ParameterError);
+  const SecretKey other = SecretKey::generate(Parameters(ckks::make_spec(kN, 4, 40, 50, 1, "w64", 0, true)));
+  EXPECT_THROW(other.evaluation_keys(true, {}, true, {}, true), ParameterError);
+  EXPECT_THROW(bootstrap(other.encrypt(v), other.evaluation_keys(true, {}, true)), ParameterError);
+}
+
+TEST_F(Bootstrap, KeysTravelInFiles) {
+  const Values v = values_of({}, true);
+  const EvaluationKeys loaded = EvaluationKeys::from_bytes(keys_->to_bytes());
+  EXPECT_TRUE(loaded.has_bootstrapping());
+  EXPECT_EQ(loaded.bytes(), keys_->bytes());
+  const Ciphertext x = low(v);
+  EXPECT_EQ(secret_->decrypt(bootstrap(x, loaded)).data, secret_->decrypt(bootstrap(x, *keys_)).data);
+  EXPECT_TRUE(std::isnan(bootstrap(x, loaded).precision()));  // nobody vouches for keys of a file
+}
+
+TEST(BootstrapKeys, AreOfASparseSecret) {
+  const Parameters p(small_set());
+  rlwe::Entropy entropy;
+  for (int i = 0; i < 4; ++i) {
+    const auto key = rlwe::SecretKey::generate_sparse(p.context()->rlwe_shared(), ckks::kSparseWeight, entropy);
+    std::size_t weight = 0;
+    int sum = 0;
+    for (const signed char s : key.coefficients()) weight += s != 0, sum += s;
+    EXPECT_EQ(weight, ckks::kSparseWeight);
+    EXPECT_LE(std::abs(sum), 28);  // signs of both kinds
+  }
+}
+
+TEST(BootstrapBits, AreTheSameOnEveryDevice) {
+  const Values v = values_of({3}, false);
+  Bytes first;
+  for (const char* device : {"ref", "cpu", "cpu:scalar", "3*cpu"}) {
+    const Parameters p = Parameters(small_set()).on_device(device);
+    const SecretKey secret = SecretKey::generate_for_test(p, kSeed.substr(0, 32));
+    const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
+    const Bytes bytes = bootstrap(secret.encrypt(v, p.bootstrapping_level(), {}, 1), keys).to_bytes();
+    if (first.empty()) first = bytes;
+    EXPECT_EQ(bytes, first) << device;
+  }
+}
+
+TEST(BootstrapSets, LeaveWhatTheirNamesSay) {
+  for (const std::string& name : ckks::named_specs()) {
+    const ckks::Spec spec = ckks::named_spec(name);
+    if (spec.bootstrapping.levels == 0) continue;
+    const Parameters p = Parameters(spec).on_device("null");
+    EXPECT_TRUE(p.secure()) << name;
+    EXPECT_EQ(p.top_level() - p.bootstrapping_level(), std::stoul(name.substr(name.find('b') + 1))) << name;
+    EXPECT_EQ(hash_of(ckks::spec_from_json(ckks::to_json(spec))), hash_of(spec)) << name;
+  }
+  EXPECT_THROW(ckks::make_bootstrapping_spec(std::size_t{1} << 15, 30, 39, 49.9), ParameterError);
+  EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 48, 49.9, 3, "w64", true), ParameterError);
+  EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 39, 48, 3, "w64", true), ParameterError);
+}
+
+}  // namespace
+}  // namespace heliograph
