@@ -206,7 +206,14 @@ void bind_key_switches(nb::module_& m) {
   m.def("ckks_relinearize_rescale", with_progress(&ckks::relinearize_rescale), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_conjugate", with_progress(&ckks::conjugate), "a"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_multiply_rescale", with_progress(&ckks::multiply_rescale), "a"_a, "b"_a, "keys"_a, "progress"_a = nb::none());
-  m.def("ckks_bootstrap", with_progress(&ckks::bootstrap), "a"_a, "keys"_a, "bound"_a = 1.0, "progress"_a = nb::none());
+  m.def(
+      "ckks_bootstrap",
+      [](const Ciphertext& a, const EvaluationKeys& keys, double bound, const nb::object& progress, int iterations) {
+        const Progress p = progress_of(progress);
+        const Released released;
+        return ckks::bootstrap(a, keys, bound, p, iterations);
+      },
+      "a"_a, "keys"_a, "bound"_a = 1.0, "progress"_a = nb::none(), "iterations"_a = 1);
   m.def("ckks_within", &ckks::within, "a"_a, "bound"_a, Unlocked());
   m.def("ckks_rotate", with_progress(&ckks::rotate), "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_sum_slots", with_progress(&ckks::sum_slots), "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());

@@ -193,6 +193,24 @@ TEST_F(Bootstrap, BoundsScaleValuesIn) {
   }
 }
 
+TEST(BootstrapIterations, AddWhatIsMissing) {
+  const Parameters p(ckks::make_bootstrapping_spec(kN, 3, 47, 49.9, 3, "w64", true));
+  const SecretKey secret = SecretKey::generate(p);
+  const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
+  const Values v = values_of({2}, true);
+  const Ciphertext x = secret.encrypt(v, p.bootstrapping_level(), {}, 1);
+  double last = 1;
+  for (const int iterations : {1, 2}) {
+    const Ciphertext y = bootstrap(x, keys, 1, {}, iterations);
+    const double error = worst(secret.decrypt(y), v.data);
+    EXPECT_LE(error, iterations == 1 ? 0x1p-17 : 0x1p-33);
+    EXPECT_LE(error, std::exp2(-y.precision()));
+    EXPECT_LE(std::exp2(-y.precision()), last * 0x1p-13);
+    last = std::exp2(-y.precision());
+  }
+  EXPECT_THROW(bootstrap(x, keys, 1, {}, 0), ParameterError);
+}
+
 TEST_F(Bootstrap, ManyInARowDoNotDrift) {
   const Values v = values_of({}, true);
   Ciphertext x = low(v);
@@ -273,7 +291,7 @@ TEST(BootstrapSets, LeaveWhatTheirNamesSay) {
     EXPECT_EQ(hash_of(ckks::spec_from_json(ckks::to_json(spec))), hash_of(spec)) << name;
   }
   EXPECT_THROW(ckks::make_bootstrapping_spec(std::size_t{1} << 15, 30, 39, 49.9), ParameterError);
-  EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 48, 49.9, 3, "w64", true), ParameterError);
+  EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 49, 49.9, 3, "w64", true), ParameterError);
   EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 39, 48, 3, "w64", true), ParameterError);
 }
 

@@ -134,19 +134,25 @@ def polynomial(
 
 
 def bootstrap(
-    x: Tensor, bound: float = 1.0, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
+    x: Tensor,
+    bound: float = 1.0,
+    *,
+    iterations: int = 1,
+    keys: EvaluationKeys | None = None,
+    progress: Progress | None = None,
 ) -> Tensor:
     """The same values at the top level again, from any level of `Parameters.bootstrapping_level` or above. It needs a set with
     bootstrapping (`parameters(..., bootstrap=True)`) and keys of ``evaluation_keys(bootstrap=True)``.
 
     `bound`: no value is larger in magnitude. Larger ones come out wrong; the smaller the bound, the more precise the
     values. All of a tensor is one call: items share each key that is read, real ones go in pairs. What it costs in precision,
-    `Tensor.precision` tells (docs/ckks.md).
+    `Tensor.precision` tells (docs/ckks.md). With more `iterations` each bootstraps what the one before left out, down to the
+    rounding at the set's scale ("n16-b10-h" has a long one).
 
     Raises LevelError below that level, PlaintextRangeError where what was computed here may be beyond the bound (say a larger
     one, or `within`), MissingKeyError, ParameterError for sets without bootstrapping.
     """
-    return _of(x, "bootstrap").bootstrap(bound, keys=keys, progress=progress)
+    return _of(x, "bootstrap").bootstrap(bound, iterations=iterations, keys=keys, progress=progress)
 
 
 def within(x: Tensor, bound: float) -> Tensor:

@@ -12,6 +12,7 @@ from heliograph import _core, _shapes
 from heliograph._arrays import (
     axis_of,
     complexes,
+    count_of,
     described,
     exponent_of,
     listed,
@@ -247,10 +248,19 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         found = keys_of([self], keys, "a matrix on slots")
         return type(self)(_core.ckks_apply(matrix._core, self._core, found._for(matrix.rotations), progress), found)
 
-    def bootstrap(self, bound: float = 1.0, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+    def bootstrap(
+        self,
+        bound: float = 1.0,
+        *,
+        iterations: int = 1,
+        keys: EvaluationKeys | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
         """As `hg.ckks.bootstrap`."""
         found = keys_of([self], keys, "bootstrapping")
-        return type(self)(_core.ckks_bootstrap(self._core, found._core, real(bound, "the bound"), progress), found)
+        times = count_of(iterations, "iterations")
+        core = _core.ckks_bootstrap(self._core, found._core, real(bound, "the bound"), progress, times)
+        return type(self)(core, found)
 
     def within(self, bound: float) -> Self:
         """As `hg.ckks.within`."""

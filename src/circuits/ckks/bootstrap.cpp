@@ -28,6 +28,9 @@ class Parts {
   double end_ = 0;
 };
 
+/// log2 of q over values, where the sine of 2 pi values / q differs from its angle by less than a bootstrap's noise.
+constexpr double kStraight = 10;
+
 /// Real items in pairs: the second half times the imaginary unit, added to the first.
 Ciphertext paired(const Ciphertext& x, std::size_t items) {
   const std::size_t second = items / 2, first = items - second;
@@ -72,7 +75,9 @@ class Bootstrap {
 
   /// The lowest level's coefficients are the values; then the highest level, where multiples of q are added.
   RnsTensor raised(const Ciphertext& x) {
-    exponent_ = -static_cast<int>(std::ceil(std::log2(bound_)));
+    // So small a part of q that the sine is straight.
+    const double part = std::log2(context_.bootstrapper().lowest_modulus() / context_.scale(1));
+    exponent_ = -static_cast<int>(std::ceil(std::log2(bound_)) + std::max(0.0, std::ceil(kStraight - part)));
     const std::vector<LinearSum>& sums = plan_.to_coefficients(exponent_);
     RnsTensor t = x.data().tensor;
     scale_ = std::ldexp(x.scale(), exponent_);
@@ -151,7 +156,7 @@ class Bootstrap {
   BootstrappingPlan& plan_;
   const double bound_;
   Parts parts_;
-  int exponent_ = 0;  // values times 2^exponent_ are at most 1
+  int exponent_ = 0;  // values are multiplied by 2^exponent_
   double scale_ = 0;  // a value is so many units of the lowest level's coefficients
 };
 
@@ -167,11 +172,13 @@ Ciphertext within(const Ciphertext& x, double bound) {
   return finish(std::move(data));
 }
 
-Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound, const Progress& progress) {
+Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound, const Progress& progress,
+                     int iterations) {
   const CiphertextData& data = x.data();
   const std::size_t entry = x.parameters().bootstrapping_level();
   require<ParameterError>(entry > 0, "this parameter set has no bootstrapping (choose one with bootstrap=True)");
   require_same(data, keys.data().context, keys.data().keys.id, "these evaluation keys");
+  require<ParameterError>(iterations >= 1 && iterations <= 4, "a bootstrap has 1 to 4 iterations");
   require<ParameterError>(bound >= 0x1p-20 && bound <= 0x1p20, "the bound of a bootstrap lies between 2^-20 and 2^20");
   if (!keys.has_bootstrapping())
     throw MissingKeyError("these evaluation keys have none for bootstrapping (make them with bootstrap=True)");
@@ -189,7 +196,21 @@ Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bou
     r.tensor = RnsTensor(data.context->rlwe().engine(), x.shape(), 2, data.context->rlwe().chain(r.level), Domain::ntt);
     return finish(std::move(r));
   }
-  return Bootstrap(x, keys, bound, progress).run();
+  Parts parts(progress);
+  Ciphertext y = Bootstrap(x, keys, bound, parts.next(1.0 / iterations)).run();
+  for (int i = 1; i < iterations; ++i) {
+    // What is missing is small, and its values' bound is known; its noise is not y's, which is among these values.
+    const Ciphertext have = lower(x, entry);
+    CiphertextData left = subtract(have, lower(y, entry)).data();
+    left.bound = y.data().noise - std::log2(y.scale());
+    left.noise = rlwe::log2_sum(have.data().noise, rlwe::Figure(data.context->rounding_noise(2)));
+    const double least = std::exp2(left.bound.assumed);
+    const Ciphertext more = Bootstrap(finish(left), keys, least, parts.next((i + 1.0) / iterations)).run();
+    CiphertextData sum = add(y, more).data();
+    sum.noise = more.data().noise, sum.bound = y.data().bound;
+    y = finish(std::move(sum));
+  }
+  return y;
 }
 
 }  // namespace heliograph::ckks

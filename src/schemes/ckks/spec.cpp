@@ -120,10 +120,8 @@ struct NamedBootstrapping {
 
 const std::vector<NamedBootstrapping>& named_bootstrapping() {
   static const std::vector<NamedBootstrapping> sets = {
-      {"n15-b4", 15, 4, 35, 45, 2},
-      {"n16-b9", 16, 9, 39, 49.9, 3},
-      {"n16-b13", 16, 13, 39, 49.9, 3},
-      {"n16-b18", 16, 18, 39, 49.9, 3},
+      {"n15-b4", 15, 4, 35, 45, 2},     {"n16-b9", 16, 9, 39, 49.9, 3},   {"n16-b10-h", 16, 10, 47, 49.9, 3},
+      {"n16-b13", 16, 13, 39, 49.9, 3}, {"n16-b18", 16, 18, 39, 49.9, 3},
   };
   return sets;
 }
@@ -206,8 +204,8 @@ Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale,
   require<ParameterError>(edition == "w64", "sets with bootstrapping are of edition w64");
   require<ParameterError>(log_top <= kLongest64 - 4 || (log_top >= 49.5 && log_top <= 49.9),
                           "bootstrapping's own scales have 46 bits at most, or 49.5 to 49.9");
-  require<ParameterError>(log_scale >= 30 && log_scale <= log_top - 4,
-                          "scales with bootstrapping have 30 bits or more, and 4 less than its own");
+  require<ParameterError>(log_scale >= 30 && log_scale <= log_top - 2.5,
+                          "scales with bootstrapping have 30 bits or more, and 2.5 less than its own");
   Spec s{.n = n, .log_scale = log_scale, .bootstrapping = {kCoefficientsToSlots + kSineLevels, log_top, entry}};
   s.chain = {nearest_prime(std::exp2(log_top), n, kLongest64, {})};
   add_levels(s, 1 + entry + depth, kLongest64);
