@@ -103,7 +103,7 @@ class Bootstrap {
   }
 
   /// sin(2 pi t / q) of each, at a scale where it is the values': multiples of q are gone.
-  Ciphertext sine(const Ciphertext& t) {
+  Ciphertext sine(Ciphertext t) {
     const std::size_t last = context_.top_level() + 1;
     const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // the scale it ends at
     const double q = context_.bootstrapper().lowest_modulus();
@@ -111,11 +111,10 @@ class Bootstrap {
     // f_(i+1) = f_i^2 / 2, f_(i+1) cos(2 a) = (f_i cos(a))^2 - f_(i+1).
     double factor = context_.scale(last - 1) * q / (2 * std::numbers::pi * end * scale_);
     for (int i = 0; i < kSineDoublings; ++i) factor = std::sqrt(2 * factor);
-    Ciphertext y = t;
-    add_constants_into(y, number(-2 * (kSineShift + 0.25) / kSineRange));
+    add_constants_into(t, number(-2 * (kSineShift + 0.25) / kSineRange));
     std::vector<double> coefficients(kSineCoefficients.begin(), kSineCoefficients.end());
     for (double& c : coefficients) c *= &c == coefficients.data() ? factor : factor / 2;
-    Ciphertext c = evaluate_doubled(square_less(y, 2), coefficients, keys_, parts_.next(0.85));
+    Ciphertext c = evaluate_doubled(square_less(t, 2), coefficients, keys_, parts_.next(0.85));
     for (int i = 0; i < kSineDoublings; ++i) {
       factor *= factor / 2;
       c = square_less(c, factor);
