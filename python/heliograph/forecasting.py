@@ -15,7 +15,7 @@ from heliograph._arrays import described, is_real, is_whole, readable_bytes
 from heliograph._html import Rows, Shown
 from heliograph.functions import relinearize
 from heliograph.host import logger
-from heliograph.recording import Program, operands_of, tensors_in
+from heliograph.recording import Program, operands_of, recording_of, tensors_in
 
 _IN_CACHE = 1 << 21  # bytes that cost nothing besides
 _LARGE = 1 << 25  # bytes of a result that lies in no cache
@@ -160,15 +160,12 @@ def recorded(function: Callable[..., Any], *examples: Any) -> tuple[Any, int]:
     if not callable(function):
         raise _core.DtypeError(f"a computation is a function of tensors, not {type(function).__name__}")
     operands = operands_of(examples)
-    recording = _core.Recording(operands, dry=True)
-    try:
+    with recording_of(operands, dry=True) as recording:
         value = function(*examples)
         results = list(tensors_in(value))
         if not results:
             raise _core.RecordingError(f"a forecast is of a function that returns tensors, not {type(value).__name__}")
         return recording.finish([t._core for t in results], []), sum(t.nbytes for t in results)
-    finally:
-        recording.stop()
 
 
 def _measured(function: Callable[..., Any], *operands: Any) -> float:

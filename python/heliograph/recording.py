@@ -8,6 +8,8 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,27 @@ from heliograph._html import Rows, Shown
 from heliograph._schemes import SCHEMES, Faced
 from heliograph._shapes import Tensor
 from heliograph.host import logger
+
+_RECORDING: ContextVar[Any] = ContextVar("heliograph.recording", default=None)
+
+
+def recording_now() -> Any:
+    """The recording that calls of this thread go to, or None. What was computed in one is not to be used outside it: nothing may have
+    been done.
+    """
+    return _RECORDING.get()
+
+
+@contextmanager
+def recording_of(operands: Any, dry: bool) -> Iterator[Any]:
+    """A recording of what is computed inside, with `dry` without its work."""
+    recording = _core.Recording(operands, dry=dry)
+    token = _RECORDING.set(recording)
+    try:
+        yield recording
+    finally:
+        _RECORDING.reset(token)
+        recording.stop()
 
 
 def _flat(value: Any, what: str) -> tuple[list[Any], Any]:
@@ -185,14 +208,11 @@ class Program(Shown):
             return self._replayed(recorded, operands, tensors)
         own = {id(t): +t for t in tensors}  # what the function does in place stays inside, as in a replay
         given, named = _nested(iter([own[id(t)] for t in tensors]), nest)
-        recording = _core.Recording(operands, dry=dry)
-        try:
+        with recording_of(operands, dry) as recording:
             value = self._function(*given, **named)
             with self._lock:
                 recorded = self._finish(recording, value, shapes, tensors)
                 self._use(key, recorded)
-        finally:
-            recording.stop()
         if not dry:
             return value
         del value  # nothing was computed, and its memory serves the replay

@@ -559,11 +559,12 @@ def test_parameters_that_are_refused() -> None:
 
 
 def test_named_sets_are_as_they_say() -> None:
-    """Secure, and of so many levels."""
+    """Secure, of that N, and with so many levels after a bootstrap."""
     for name in hg.ckks.named():
         params = hg.ckks.parameters(name)
         assert params.security == "128-bit"
         assert name.startswith(f"n{params.n.bit_length() - 1}")
+        assert params.depth_between == int(name.partition("-b")[2] or 0)
 
 
 @pytest.mark.parametrize("op", [operator.add, operator.mul])

@@ -390,7 +390,7 @@ def test_params_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
     """Lists, a set, a network, a search."""
     assert run(["params"]) == 0
     said = capsys.readouterr().out
-    assert all(name in said for name in [*hg.bfv.named(), *nn.SETUPS, *hg.tfhe.named()])
+    assert all(name in said for name in [*hg.bfv.named(), *nn.SETUPS, *hg.tfhe.named(), *hg.ckks.named()])
     for arguments, wanted in (
         (["hcnn5-2020"], "log q = 330"),
         (["hcnn11-2020"], "insecure"),
@@ -401,9 +401,13 @@ def test_params_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
         (["morshed-2020"], "insecure"),
         (["hcnn5-paper"], "46,000"),
         (["--depth", "2", "--plain-bits", "20"], "128-bit"),
+        (["n16-b13"], "from level 4 back to 17"),
+        (["--depth", "10", "--scheme", "ckks", "--bootstrap"], "n16-b13"),
     ):
         assert run(["params", *arguments]) == 0
-        assert wanted in capsys.readouterr().out
+        assert wanted in " ".join(capsys.readouterr().out.split())
+    assert run(["params", "--depth", "10", "--bootstrap"]) == 1
+    assert "--scheme ckks" in capsys.readouterr().err
     assert run(["devices"]) == 0
     shown, known = (re.sub(r"[\d.]+ GiB of", "some of", text) for text in (capsys.readouterr().out, "\n".join(hg.devices())))
     assert shown.strip() == known  # others may take memory meanwhile

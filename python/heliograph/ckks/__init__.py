@@ -14,9 +14,16 @@ The examples of its functions go on from these lines.
 >>> secret.decrypt(x * x + 1).round(4)
 array([[ 1.25,  3.25,  7.25, 13.25],
        [ 2.  ,  5.  , 10.  , 17.  ]])
+
+Those of bootstrapping have a small set, for tests alone:
+
+>>> small = hg.ckks.parameters(n=2**11, depth=3, log_scale=39, bootstrap=True, insecure=True)
+>>> owner = hg.SecretKey.generate(small)
+>>> party = hg.Server(owner.evaluation_keys(bootstrap=True))
 """
 
 from heliograph.ckks import choose as _choose  # noqa: F401 (known to hg.parameters_for from now on)
+from heliograph.ckks.automatic import AutoBootstrap, auto_bootstrap
 from heliograph.ckks.functions import (
     bootstrap,
     conjugate,
@@ -38,6 +45,7 @@ from heliograph.ckks.tensor import Plaintext, Tensor, encode, sum_rotations
 from heliograph.functions import concatenate, dot, matmul, relinearize, rescale, square, stack, sum
 
 __all__ = [
+    "AutoBootstrap",
     "EvaluationKeys",
     "LinearTransform",
     "Parameters",
@@ -45,6 +53,7 @@ __all__ = [
     "PublicKey",
     "SecretKey",
     "Tensor",
+    "auto_bootstrap",
     "bootstrap",
     "concatenate",
     "conjugate",

@@ -141,23 +141,34 @@ def bootstrap(
     keys: EvaluationKeys | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """The same values at the top level again, from any level of `Parameters.bootstrapping_level` or above. It needs a set with
+    """The same values at the top level again, from the level `Parameters.bootstrapping_level` or any above. It needs a set with
     bootstrapping (`parameters(..., bootstrap=True)`) and keys of ``evaluation_keys(bootstrap=True)``.
 
-    `bound`: no value is larger in magnitude. Larger ones come out wrong; the smaller the bound, the more precise the
-    values. All of a tensor is one call: items share each key that is read, real ones go in pairs. What it costs in precision,
+    `bound`: no value is larger in magnitude. Larger ones come out wrong; the smaller the bound, the smaller the error. All of a tensor
+    is one call: items share each key that is read, real ones go in pairs. What it costs in precision,
     `Tensor.precision` tells (docs/ckks.md). With more `iterations` each bootstraps what the one before left out, down to the
     rounding at the set's scale ("n16-b10-h" has a long one).
 
     Raises LevelError below that level, PlaintextRangeError where what was computed here may be beyond the bound (say a larger
-    one, or `within`), MissingKeyError, ParameterError for sets without bootstrapping.
+    one, or `within`), ScaleError for a product that nobody rescaled, MissingKeyError, ParameterError for sets without bootstrapping.
+
+    >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024), level=small.bootstrapping_level))
+    >>> y.level, hg.ckks.bootstrap(y).level
+    (4, 7)
+    >>> owner.decrypt(hg.ckks.bootstrap(y)).round(3)[:4]
+    array([-1.   , -0.998, -0.996, -0.994])
     """
     return _of(x, "bootstrap").bootstrap(bound, iterations=iterations, keys=keys, progress=progress)
 
 
 def within(x: Tensor, bound: float) -> Tensor:
     """The same tensor, of which you know that no value is larger than `bound`, whatever the operations that made it could have given:
-    bounds take every sum and product at its worst. Nobody vouches for its precision from here on.
+    bounds take every sum and product at its worst. Nobody vouches for its precision from here on where they are larger.
+
+    >>> y = party.bind(owner.encrypt(np.linspace(-1, 1, 1024)))
+    >>> y = y * (2 - y * y)  # within 1.1; at its worst 3
+    >>> owner.decrypt(hg.ckks.bootstrap(hg.ckks.within(y, 1.1), bound=1.1)).round(3)[:4]
+    array([-1.   , -1.002, -1.004, -1.006])
     """
     return _of(x, "within").within(bound)
 

@@ -44,6 +44,11 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
         """Multiplications in sequence that a fresh ciphertext has levels for."""
         return self.levels - 1
 
+    @property
+    def depth_between(self) -> int:
+        """Multiplications in sequence between one bootstrap and the next; 0 where the set has no bootstrapping."""
+        return self.levels - self.bootstrapping_level if self.bootstrapping_level else 0
+
     log_scale = told(
         "spec.log_scale", float, "log2 of the scale of a fresh ciphertext: values are kept in steps of 1/scale."
     )
@@ -78,13 +83,38 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
             self._security_row(),
             ("publishing", "decrypted values may tell of the key: see SecretKey.decrypt, publish_bits"),
             *self._byte_rows(f", at the lowest level {readable_bytes(self.ciphertext_bytes(1, 1))}"),
+            *self._bootstrapping_rows(),
+        ]
+
+    def _bootstrapping_rows(self) -> list[tuple[str, str]]:
+        """Of `explain`, where the set has bootstrapping."""
+        if not self.bootstrapping_level:
+            return []
+        return [
+            (
+                "bootstrapping",
+                f"from level {self.bootstrapping_level} back to {self.levels}: {self.depth_between} multiplications, again and "
+                f"again; a ciphertext fails with probability 2^{_LOG2_FAILURE + math.log2(self.n):.1f}",
+            )
         ]
 
     def _summary(self) -> str:
+        again = f" ({self.depth_between} after a bootstrap)" if self.bootstrapping_level else ""
         return (
-            f"N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.depth} multiplications, "
+            f"N=2^{self.n.bit_length() - 1}, log q {self.log_q:.0f}, {self.depth} multiplications{again}, "
             f"scale 2^{self.log_scale:.1f}, {self.slots:,} slots, {self.security}, {self.edition}"
         )
+
+
+#: log2 of how likely one coefficient leaves what bootstrapping's sine covers: the sum of 32 terms of at most a half, one for
+#: each coefficient of the sparse key that is not 0, is beyond 15.5.
+_LOG2_FAILURE = 1 - 32 - math.log2(math.factorial(32))
+
+#: The named sets with bootstrapping, the cheapest first, by what it leaves: multiplications, and bits after the point of values of
+#: at most 1 (the mean over slots).
+_BOOTSTRAPPING = {"n15-b4": (4, 10), "n16-b9": (9, 20), "n16-b13": (13, 20), "n16-b18": (18, 20)}
+#: Its own scales and levels before it, of sets by numbers.
+_TOP_SCALE, _ENTRY = 49.9, 3
 
 
 def _log2_product(core: _core.CkksParameters, level: int) -> float:
@@ -98,24 +128,30 @@ def parameters(
     name: str | None = None,
     *,
     depth: int | None = None,
-    precision: int = 30,
-    integer_bits: int = 10,
+    precision: int | None = None,
+    integer_bits: int | None = None,
     slots: int = 0,
     n: int | None = None,
     levels: int | None = None,
-    log_scale: float = 40,
-    base_bits: int = 50,
-    special: int = 1,
+    log_scale: float | None = None,
+    base_bits: int | None = None,
+    special: int | None = None,
     edition: str = "w64",
+    bootstrap: bool = False,
     insecure: bool = False,
 ) -> Parameters:
     """A CKKS parameter set, in one of three ways.
 
     - By name: ``parameters("n16-l24")``; ``/w32`` after it names the 32-bit edition.
     - By need: ``parameters(depth=10, precision=30)``: the smallest 128-bit set for `depth` multiplications in sequence of
-      values below 2^`integer_bits` with results right to `precision` bits after the binary point, with at least `slots` slots.
+      values below 2^`integer_bits` (10) with results right to `precision` bits (30) after the binary point, with at least `slots`
+      slots.
     - By numbers: ``parameters(n=2**14, levels=6, log_scale=40, base_bits=50, special=2)``: levels of `log_scale` bits above a
       base of `base_bits`, `special` primes for key switching.
+
+    With ``bootstrap=True`` a set of all N/2 slots whose ciphertexts `hg.ckks.bootstrap` brings back to the top, for `depth`
+    multiplications in sequence between one and the next, without end: by need, a named one, of a precision of 20 bits at most and
+    values below 2^10 at most; by numbers, of `n`, `depth` and `log_scale`.
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
 
@@ -125,20 +161,41 @@ def parameters(
     16384
     >>> hg.ckks.parameters(n=2**14, levels=6, log_scale=40, base_bits=50, special=2).security
     '128-bit'
+    >>> hg.ckks.parameters(depth=12, precision=20, bootstrap=True)  # doctest: +ELLIPSIS
+    <CKKS parameters n16-b13: N=2^16, log q 1194, 16 multiplications (13 after a bootstrap), ..., 128-bit, w64>
+    >>> hg.ckks.parameters(n=2**11, depth=3, log_scale=39, bootstrap=True, insecure=True).bootstrapping_level
+    4
     """
     depth, n, levels = (
         None if count is None else count_of(count, label)
         for label, count in (("depth", depth), ("n", n), ("levels", levels))
     )
-    precision, integer_bits = count_of(precision, "precision"), count_of(integer_bits, "integer_bits")
-    slots, base_bits, special = count_of(slots, "slots"), count_of(base_bits, "base_bits"), count_of(special, "special")
+    of_values = {"precision": precision is not None, "integer_bits": integer_bits is not None}
+    of_gadget = {"base_bits": base_bits is not None, "special": special is not None}
+    of_levels = {"log_scale": log_scale is not None, **of_gadget}
+    precision = count_of((20 if bootstrap else 30) if precision is None else precision, "precision")
+    integer_bits = count_of(10 if integer_bits is None else integer_bits, "integer_bits")
+    slots, base_bits = count_of(slots, "slots"), count_of(50 if base_bits is None else base_bits, "base_bits")
+    special, log_scale = count_of(1 if special is None else special, "special"), 40 if log_scale is None else log_scale
     if not isinstance(log_scale, (int, float, np.integer, np.floating)) or not 1 <= log_scale <= 1024:
         raise _core.ParameterError(f"log_scale is a number of bits, not {described(log_scale)}")
-    insecure = flag(insecure, "insecure")
+    insecure, bootstrap = flag(insecure, "insecure"), flag(bootstrap, "bootstrap")
     numbers = {"n": n is not None, "levels": levels is not None}
     if name is not None:
-        name = set_name(name, edition, **numbers, depth=depth is not None, slots=slots)
+        name = set_name(name, edition, **numbers, depth=depth is not None, slots=slots, bootstrap=bootstrap)
         return Parameters(_core.CkksParameters(_core.ckks_named_spec(name, insecure)))
+    if bootstrap:
+        if depth is None:
+            raise _core.ParameterError("with bootstrap=True say a depth: multiplications between one bootstrap and the next")
+        require_alone("a set with bootstrapping", levels=levels is not None, slots=slots, **of_gadget)
+        if n is not None:
+            require_alone("a set with bootstrapping by n", **of_values)
+            spec = _core.ckks_make_bootstrapping_spec(n, depth, float(log_scale), _TOP_SCALE, _ENTRY, edition, insecure)
+        else:
+            require_alone("a set with bootstrapping by depth and precision", **of_levels)
+            found = set_name(_bootstrapping_name(depth, precision, integer_bits), edition)
+            spec = _core.ckks_named_spec(found, insecure)
+        return Parameters(_core.CkksParameters(spec))
     if n is not None and levels is not None:
         require_alone("a set by n and levels", depth=depth is not None)
         spec = _core.ckks_make_spec(n, levels, float(log_scale), base_bits, special, edition, slots, insecure)
@@ -149,10 +206,23 @@ def parameters(
     return Parameters(_core.CkksParameters(_core.ckks_choose(depth, precision, integer_bits, slots, edition)))
 
 
+def _bootstrapping_name(depth: int, precision: int, integer_bits: int) -> str:
+    """The cheapest named set with bootstrapping for a need. Raises ParameterError telling what there is."""
+    if integer_bits <= 10:
+        for name, (between, bits) in _BOOTSTRAPPING.items():
+            if depth <= between and precision <= bits:
+                return name
+    there = ", ".join(f"{name} ({between}; {bits} bits)" for name, (between, bits) in _BOOTSTRAPPING.items())
+    raise _core.ParameterError(
+        f"no set with bootstrapping has {depth} multiplications after it, a precision of {precision} bits and {integer_bits} bits "
+        f"before the point; there are {there}, of 10 bits before the point each, and others by n, depth and log_scale"
+    )
+
+
 def named() -> list[str]:
-    """The named sets.
+    """The named sets: by log2 N and, behind l, the primes of the top level or, behind b, the multiplications after a bootstrap.
 
     >>> hg.ckks.named()
-    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28']
+    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28', 'n15-b4', 'n16-b9', 'n16-b13', 'n16-b18']
     """
     return _core.ckks_named_specs()

@@ -14,6 +14,7 @@ from numpy.polynomial import chebyshev
 from heliograph import _core
 from heliograph._arrays import axis_of, whole
 from heliograph._shapes import keys_of, of_tensors
+from heliograph.ckks.automatic import is_automatic, ready
 from heliograph.ckks.functions import polynomial_depth
 from heliograph.ckks.keys import EvaluationKeys
 from heliograph.ckks.tensor import Plaintext, Tensor, factor_scale
@@ -42,7 +43,7 @@ def var(x: Tensor, axis: int | None = None, *, ddof: int = 0, keys: EvaluationKe
     array([1.25, 1.25])
     """
     x, along, count = _sample(x, axis, "var", 1 + _centring(x), keys)
-    z = _centred(x, along, count, 1 / math.sqrt(_freedom(count, ddof)))
+    z = ready(_centred(x, along, count, 1 / math.sqrt(_freedom(count, ddof))), 1, None)
     return _products(z, z.conjugate() if z.dtype == np.complex128 else z, along)
 
 
@@ -122,7 +123,7 @@ def _sample(
 ) -> tuple[Tensor, int | None, int]:
     """x with keys, of degree one; the axis from the front; how many values are taken together."""
     of_tensors([x], Tensor, what)
-    if x.level <= levels:
+    if x.level <= levels and not is_automatic():
         raise _core.LevelError(
             f"{what} takes {levels} level{'s' if levels > 1 else ''} here, and this tensor is at level {x.level} of "
             f"{x.parameters.levels}, where {x.level - 1} can be taken. Choose parameters of greater depth"
@@ -132,7 +133,7 @@ def _sample(
     if count == 0:
         raise _core.ShapeError(f"{what} of no values: the tensor's shape is {x.shape}")
     found = keys_of([x], keys, what)
-    return Tensor(x.relinearize(keys=found)._core, found), along, count
+    return Tensor(ready(x, 1, found).relinearize(keys=found)._core, found), along, count
 
 
 def _variables(x: Tensor, y: Tensor | None, what: str, levels: int, keys: EvaluationKeys | None) -> tuple[Tensor, int]:
@@ -144,6 +145,7 @@ def _variables(x: Tensor, y: Tensor | None, what: str, levels: int, keys: Evalua
             shapes = " and ".join(f"{t.shape} of {t.slots:,} slots" for t in given)
             raise _core.ShapeError(f"{what} takes variables along one axis at most, of as many slots each, not {shapes}")
     found = keys_of(given, keys, what)
+    given = [ready(t, 1, found) for t in given]
     level = min(t.level for t in given)
     rows = [_sample(t.lower(level), None, what, levels, found)[0].reshape(-1) for t in given]
     return concatenate(rows), x.slots
@@ -159,6 +161,7 @@ def _weighted(x: Tensor, weight: float) -> Tensor:
     """x times a number, not rescaled: sums of it are rescaled once. What stands behind the values is hidden on the way where
     nobody knows it.
     """
+    x = ready(x, 1, None)
     if x._core.tail_known:
         return x.multiply(weight, rescale=False)
     values = np.full(x.slots, weight, dtype=np.complex128)  # zeros behind them
@@ -195,6 +198,7 @@ def _products(a: Tensor, b: Tensor, along: int | None) -> Tensor:
 
 def _gram(z: Tensor) -> Tensor:
     """The sums over slots of z[i] * conj(z[j]), of shape (variables, variables): a product for each pair."""
+    z = ready(z, 1, None)
     count, is_complex = z.size, z.dtype == np.complex128
     other = z.conjugate() if is_complex else z
     left = concatenate([z[i : i + 1].broadcast_to((count - i,)) for i in range(count)])

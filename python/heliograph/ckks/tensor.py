@@ -27,6 +27,7 @@ from heliograph._matrices import Axis, along_axis, matrix_of, require_columns, r
 from heliograph._schemes import told
 from heliograph._shapes import Progress, keys_of
 from heliograph._strict import is_strict
+from heliograph.ckks.automatic import ready
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.linear import LinearTransform
 from heliograph.ckks.parameters import Parameters
@@ -55,11 +56,12 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     (5, 4, True)
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_changes")
     _scheme = CKKS
 
     def __init__(self, core: Any, keys: EvaluationKeys | None = None) -> None:
         super().__init__(core, keys)
+        self._changes = 0  # in place
         if is_strict() and core.precision == -math.inf:
             raise _core.RoomError(
                 "values may outgrow their modulus here and decrypt to anything (hg.strict is on): by the bound on what was "
@@ -102,6 +104,16 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
 
     # Arithmetic
 
+    def _call(self, name: str, operand: Any, *rest: Any, into: bool) -> Self:
+        if into:
+            self._changes += 1
+        return super()._call(name, operand, *rest, into=into)
+
+    def _become(self, made: Any) -> Self:
+        super()._become(made)
+        self._changes += 1
+        return self
+
     def _add(self, other: Any, call: str, into: bool = False) -> Self:
         if into and is_strict():  # a result that is refused leaves the tensor as it was
             return self._become(self._add(other, call))
@@ -126,22 +138,25 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     ) -> Self:
         """As `hg.ckks.multiply`."""
         if isinstance(other, Tensor):
-            if self.degree > 1 or other.degree > 1 or relinearize:
-                found = keys_of([self, other], keys, "a product")
-            a, b = (_core.ckks_relinearize(t._core, found._core) if t.degree > 1 else t._core for t in (self, other))
+            at_hand = next((k for k in (keys, self._keys, other._keys) if k is not None), None)
+            x, y = ready(self, 1, at_hand), ready(other, 1, at_hand)
+            if x.degree > 1 or y.degree > 1 or relinearize:
+                found = keys_of([x, y], keys, "a product")
+            a, b = (_core.ckks_relinearize(t._core, found._core) if t.degree > 1 else t._core for t in (x, y))
             if relinearize and rescale:
                 return type(self)(_core.ckks_multiply_rescale(a, b, found._core, progress), found)
-            made = self._with(_core.ckks_multiply(a, b), other)
+            made = x._with(_core.ckks_multiply(a, b), y)
             if relinearize:
                 return type(self)(_core.ckks_relinearize(made._core, found._core, progress), found)
         elif isinstance(other, Plaintext):
-            made = self._wrap(_core.ckks_multiply_plain(self._core, other._core))
+            x = ready(self, 1, keys)
+            made = x._wrap(_core.ckks_multiply_plain(x._core, other._core))
         else:
-            made, scaled = self._times_clear(other)
+            made, scaled = self._times_clear(other, keys)
             rescale = rescale and scaled
         return made.rescale(progress=progress) if rescale else made
 
-    def _times_clear(self, values: Any) -> tuple[Self, bool]:
+    def _times_clear(self, values: Any, keys: EvaluationKeys | None) -> tuple[Self, bool]:
         """The product with clear numbers, and whether its scale has grown."""
         if isinstance(values, complex) and values in _ONES:
             turned = self._wrap(_core.ckks_multiply_i(self._core))
@@ -150,15 +165,16 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         integral = np.asarray(values).dtype.kind in "iubO"
         if each and integral:
             return self._wrap(_core.ckks_multiply_constants(self._core, array, 1.0)), False
-        scale = factor_scale(self)
+        x = ready(self, 1, keys)
+        scale = factor_scale(x)
         if not each:
-            plain = _core.ckks_encode(self._core.parameters, array, is_complex, self.level, scale)
-            return self._wrap(_core.ckks_multiply_plain(self._core, plain)), True
-        core = _core.ckks_multiply_constants(self._core, np.ascontiguousarray(array.real + 0j), scale)
+            plain = _core.ckks_encode(x._core.parameters, array, is_complex, x.level, scale)
+            return x._wrap(_core.ckks_multiply_plain(x._core, plain)), True
+        core = _core.ckks_multiply_constants(x._core, np.ascontiguousarray(array.real + 0j), scale)
         if is_complex:
-            imaginary = _core.ckks_multiply_constants(self._core, np.ascontiguousarray(array.imag + 0j), scale)
+            imaginary = _core.ckks_multiply_constants(x._core, np.ascontiguousarray(array.imag + 0j), scale)
             core = _core.ckks_add(core, _core.ckks_multiply_i(imaginary))
-        return self._wrap(core), True
+        return x._wrap(core), True
 
     def __truediv__(self, other: Any) -> Self:
         if isinstance(other, (Tensor, Plaintext)):
@@ -246,7 +262,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
                 "along an axis of ciphertexts"
             )
         found = keys_of([self], keys, "a matrix on slots")
-        return type(self)(_core.ckks_apply(matrix._core, self._core, found._for(matrix.rotations), progress), found)
+        x = ready(self, 1, found, least=matrix.level)
+        return type(self)(_core.ckks_apply(matrix._core, x._core, found._for(matrix.rotations), progress), found)
 
     def bootstrap(
         self,
@@ -288,7 +305,8 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
             raise _core.ShapeError(f"coefficients of a polynomial are one list, not of shape {values.shape}")
         found = keys_of([self], keys, "a polynomial")
         chebyshev = basis == "chebyshev"
-        made = _core.ckks_evaluate_polynomial(self._core, values.real.tolist(), chebyshev, found._core, progress)
+        x = ready(self, _core.ckks_polynomial_depth(values.size - 1), found)
+        made = _core.ckks_evaluate_polynomial(x._core, values.real.tolist(), chebyshev, found._core, progress)
         return type(self)(made, found)
 
     # Along the axes of ciphertexts
@@ -325,9 +343,11 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         w = matrix_of(weights, lambda values, what: _numbers(values, what))
         along = self._place(w.shape, axis, place)
         if along is None:
-            image = self._transformed(LinearTransform(self.parameters, w, level=self.level), keys, progress)
+            x = ready(self, 1, keys)
+            image = x._transformed(LinearTransform(x.parameters, w, level=x.level), keys, progress)
             return image if bias is None else image + bias
-        image = self._along_ciphertexts(w, along, progress)
+        whole = w.dtype.kind in "iubO"
+        image = (self if whole else ready(self, 1, keys))._along_ciphertexts(w, along, progress)
         if bias is None:
             return image
         each, _ = complexes(bias, "the bias")
@@ -406,10 +426,11 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         over = power_of_two(count)
         if isinstance(other, Tensor):
             found = keys_of([self, other], keys, "an inner product")
-            x, y = (t.relinearize(keys=found)._core for t in (self, other))
+            x, y = (ready(t, 1, found).relinearize(keys=found)._core for t in (self, other))
             turns = found._for(sum_rotations(over))
             return type(self)(_core.ckks_inner_product(x, y, along, over, turns, progress), found)
         found = keys_of([self], keys, "an inner product")
+        z = ready(self, 1, found)
         if isinstance(other, Plaintext):
             plain = other._core
         else:
@@ -420,9 +441,9 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
                 raise _core.ShapeError(
                     f"factors of shape {array.shape} do not broadcast to {self.shape} ciphertexts of {self.slots} slots"
                 ) from None
-            plain = _core.ckks_encode(self._core.parameters, array, is_complex, self.level, factor_scale(self))
+            plain = _core.ckks_encode(z._core.parameters, array, is_complex, z.level, factor_scale(z))
         turns = found._for(sum_rotations(over))
-        return type(self)(_core.ckks_inner_product_plain(self._core, plain, along, over, turns, progress), found)
+        return type(self)(_core.ckks_inner_product_plain(z._core, plain, along, over, turns, progress), found)
 
     def dot(self, other: Any) -> Self:
         """As `hg.dot`."""

@@ -368,7 +368,11 @@ def params(
     slots: Annotated[int, typer.Option("--slots", min=0, help="With --depth: values to pack in one ciphertext.")] = 0,
     terms: Annotated[int, typer.Option("--terms", min=1, help="With --depth: products summed at each level.")] = 1024,
     scheme: Annotated[str, typer.Option("--scheme", help="With --depth: bfv, bgv or ckks.")] = "bfv",
-    precision: Annotated[int, typer.Option("--precision", min=1, help="With --scheme ckks: bits after the point.")] = 30,
+    precision: Annotated[
+        int | None,
+        typer.Option("--precision", min=1, help="With --scheme ckks: bits after the point (30; bootstrapping: 20)."),
+    ] = None,
+    bootstrap: Annotated[bool, typer.Option("--bootstrap", help="With --scheme ckks: products between bootstraps.")] = False,
 ) -> None:
     """Explain a parameter set: its ring, moduli, security, sizes. Without a name, list them all."""
     from heliograph.cli import explain, roles
@@ -376,7 +380,9 @@ def params(
     if name is not None and depth is not None:
         raise roles.CommandError("either a name or --depth")
     if depth is not None and scheme == "ckks":
-        explain.found_ckks_set(depth, precision, slots)
+        explain.found_ckks_set(depth, precision, slots, bootstrap)
+    elif bootstrap:
+        raise roles.CommandError("--bootstrap goes with --depth and --scheme ckks")
     elif depth is not None:
         explain.found_set(depth, plain_bits, slots, terms, scheme)
     elif name is not None:

@@ -52,8 +52,8 @@ def _tfhe_row(p: hg.tfhe.Parameters) -> tuple[str, ...]:
 
 
 def _ckks_row(p: hg.ckks.Parameters) -> tuple[str, ...]:
-    scale = f"2^{p.log_scale:.1f}"
-    return (p.name, f"{p.n:,}", f"{p.log_q:.0f}", f"{p.log_qp:.0f}", str(p.depth), scale, f"{p.slots:,}", p.security)
+    scale, depth = f"2^{p.log_scale:.1f}", f"{p.depth_between} a bootstrap" if p.bootstrapping_level else str(p.depth)
+    return (p.name, f"{p.n:,}", f"{p.log_q:.0f}", f"{p.log_qp:.0f}", depth, scale, f"{p.slots:,}", p.security)
 
 
 def one_set(name: str) -> None:
@@ -108,9 +108,10 @@ def found_set(depth: int, plain_bits: int, slots: int, terms: int, scheme: str =
     screen.labelled(family.parameters(depth=depth, plain_bits=plain_bits, slots=slots, terms=terms).explain())
 
 
-def found_ckks_set(depth: int, precision: int, slots: int) -> None:
+def found_ckks_set(depth: int, precision: int | None, slots: int, bootstrap: bool) -> None:
     """The smallest CKKS set for a need."""
-    screen.labelled(hg.ckks.parameters(depth=depth, precision=precision, slots=slots).explain())
+    found = hg.ckks.parameters(depth=depth, precision=precision, slots=slots, bootstrap=bootstrap)
+    screen.labelled(found.explain())
 
 
 def devices() -> None:
@@ -243,7 +244,8 @@ def _kind_rows(kind: str, header: dict[str, Any]) -> list[tuple[str, str]]:
     if kind == "evaluation-keys":
         rotations = header.get("rotations")
         have = "yes" if header.get("relinearization") else "no"
-        return [("relinearization", have), ("rotations", f"{len(rotations or {})} keys")]
+        rows = [("relinearization", have), ("rotations", f"{len(rotations or {})} keys")]
+        return rows + ([("bootstrapping", "yes")] if "bootstrapping" in header else [])
     if kind == "ciphertext":
         rows = [
             (label, str(header[label]))

@@ -1,0 +1,110 @@
+"""Bootstraps by themselves: whoever computes counts no levels."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from heliograph import _core
+from heliograph._arrays import described, is_real
+from heliograph.host import logger
+from heliograph.recording import recording_now
+
+T = TypeVar("T")
+
+_NOW: ContextVar[AutoBootstrap | None] = ContextVar("heliograph.ckks.auto_bootstrap", default=None)
+
+
+class AutoBootstrap:
+    """What `hg.ckks.auto_bootstrap` does, and has done: `count` bootstraps, those of a tensor of many ciphertexts as one.
+
+    >>> with hg.ckks.auto_bootstrap(bound=2) as auto:
+    ...     y = x * x
+    >>> auto.count  # x has levels left
+    0
+    """
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+        self.count = 0
+        #: By a tensor's identity: the tensor, how often it had been changed, in which recording it was, and what it became.
+        self._done: dict[int, tuple[weakref.ref[Any], int, Any, Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"<automatic bootstraps of values of at most {self.bound:g}: {self.count} so far>"
+
+    def _ready(self, x: Any, levels: int, keys: Any, least: int) -> Any:
+        """x with so many levels above the one that bootstrapping starts at, bootstrapped where it has not.
+
+        Below that level, where nothing can be done, x as it is while it has levels at all. So is a product that nobody rescaled:
+        its level was seen to when it was made.
+        """
+        parameters = x.parameters
+        entry, left = parameters.bootstrapping_level, x.level - levels
+        enough = left >= max(entry, 1) or (x.level < entry and left >= 1)
+        if (enough and x.level >= least) or x.scale > 2 * parameters.scale(x.level):
+            return x
+        if levels > parameters.depth_between and entry:
+            raise _core.LevelError(
+                f"this operation takes {levels} levels, and this set has {parameters.depth_between} after a bootstrap: choose "
+                "one of more, or compute it in several steps"
+            )
+        now = recording_now()
+        if id(x) in self._done:
+            whose, changes, recording, made = self._done[id(x)]
+            if (changes, recording) == (x._changes, now) and whose() is x:
+                return made
+        made = x.within(self.bound).bootstrap(self.bound, keys=keys)
+        self.count += 1
+        logger.debug("bootstrap %d by itself: from level %d to %d", self.count, x.level, made.level)
+        key, done = id(x), self._done
+        done[key] = weakref.ref(x, lambda _: done.pop(key, None)), x._changes, now, made
+        return made
+
+
+def ready(x: T, levels: int, keys: Any, least: int = 1) -> T:
+    """x for an operation that takes so many levels, from level `least` at the lowest: bootstrapped first where `auto_bootstrap` is on
+    and it has too few.
+    """
+    auto = _NOW.get()
+    made: T = x if auto is None else auto._ready(x, levels, keys, least)
+    return made
+
+
+def is_automatic() -> bool:
+    """Whether operations bootstrap by themselves here."""
+    return _NOW.get() is not None
+
+
+@contextmanager
+def auto_bootstrap(bound: float = 1.0) -> Iterator[AutoBootstrap]:
+    """Inside, an operation on tensors of CKKS that would leave a result too low to bootstrap bootstraps its operands first: no levels
+    are counted. Of this thread or task alone; one inside another has its own `bound`.
+
+    `bound`: your word that every tensor that is bootstrapped so has values of at most that magnitude, whatever the operations that made it could have given (`within`); larger ones come out wrong. A tensor that several operations use
+    is bootstrapped once. The keys are the operands' (`evaluation_keys(bootstrap=True)` at their server). A program that is recorded
+    inside holds the bootstraps as calls of its own.
+
+    An operation raises MissingKeyError where there are no keys for it, ParameterError where the set has no bootstrapping, LevelError
+    for more levels than a bootstrap leaves, or below the level that it starts at.
+
+    >>> y = party.bind(owner.encrypt(np.full(1024, 0.5)))
+    >>> with hg.ckks.auto_bootstrap() as auto:
+    ...     for _ in range(9):
+    ...         y = 1 - y * y / 2  # far more levels than there are
+    >>> auto.count, owner.decrypt(y).round(4)[:3]
+    (5, array([0.7442, 0.7442, 0.7442]))
+    """
+    if not is_real(bound) or not 0 < bound < math.inf:
+        raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
+    auto = AutoBootstrap(float(bound))
+    token = _NOW.set(auto)
+    try:
+        yield auto
+    finally:
+        _NOW.reset(token)
+        auto._done.clear()

@@ -1,0 +1,584 @@
+"""Bootstrapping of CKKS: values come back at the top, to the precision that is promised, or there is an error.
+
+On a small set, far below any security: as many levels as the named ones and the same sine, at N = 2^11.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import heliograph as hg
+from alike import in_threads, require_refused
+from bits import digest
+from heliograph import _core
+from model import Container, build, parse
+from places import places
+from rigs import SEED
+
+Values = npt.NDArray[Any]
+SLOTS, ENTRY, TOP = 1024, 4, 7
+
+
+class Party:
+    """A key, a server that bootstraps, and what is expected of it."""
+
+    def __init__(self, device: str = "") -> None:
+        core = hg.ckks.parameters(n=2 * SLOTS, depth=3, log_scale=39, bootstrap=True, insecure=True)._core
+        core = core.on_device(device) if device else core
+        self.secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(core, SEED))
+        self.keys = self.secret.evaluation_keys(bootstrap=True)
+        self.server = hg.Server(self.keys)
+
+    def tensor(self, values: Any, *, level: int = ENTRY, bound: float = 1.0) -> hg.ckks.Tensor:
+        return self.server.bind(self.secret.encrypt(values, level=level, bound=bound))
+
+    def off(self, tensor: hg.ckks.Tensor, expected: Any) -> float:
+        """The largest error, of the real and of the imaginary parts."""
+        found = self.secret.decrypt(tensor) - expected
+        return max(float(np.abs(found.real).max(initial=0)), float(np.abs(found.imag).max(initial=0)))
+
+    def check(self, tensor: hg.ckks.Tensor, expected: Any, bits: float | None = None) -> None:
+        """At the top, and as near as promised, or as `bits` says."""
+        assert (tensor.level, tensor.degree, tensor.shape) == (TOP, 1, np.shape(expected)[:-1])
+        assert tensor.dtype == np.asarray(expected).dtype
+        least = tensor.precision if bits is None else bits
+        assert least is not None
+        assert self.off(tensor, expected) <= 2.0**-least
+
+
+@functools.cache
+def party() -> Party:
+    """Made once."""
+    return Party()
+
+
+@pytest.fixture
+def p() -> Party:
+    return party()
+
+
+def random(*shape: int, seed: int = 1, size: float = 1.0) -> Values:
+    return np.random.default_rng(seed).uniform(-size, size, (*shape, SLOTS))
+
+
+def spike(at: int) -> Values:
+    return np.eye(1, SLOTS, at)[0]
+
+
+ALTERNATING = np.where(np.arange(SLOTS) % 2, -1.0, 1.0)
+SIGNS = np.sign(random(seed=5))
+
+# Values
+
+
+@pytest.mark.parametrize(
+    "values",
+    [random(), random() + 1j * random(seed=2), random(3), random(2, 1, seed=3), random(3) + 1j * random(3, seed=4)],
+    ids=["one", "complex", "three", "a shape", "three complex"],
+)
+def test_values_come_back(p: Party, values: Values) -> None:
+    """At the top level, with as many bits right as promised, and these are not few."""
+    bound = max(1.0, float(np.abs(values).max()))
+    y = hg.ckks.bootstrap(p.tensor(values, bound=2), bound=bound)
+    p.check(y, values)
+    assert y.precision is not None
+    assert y.precision > 18
+    p.check(hg.ckks.bootstrap(p.tensor(values, level=TOP, bound=2), bound=bound), values)  # lowered first
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *(SIGNS, SIGNS * 1j, SIGNS + 1j * ALTERNATING, np.ones(SLOTS), -np.ones(SLOTS), 1j * np.ones(SLOTS)),
+        *(spike(0), spike(SLOTS - 1), -1j * spike(5), ALTERNATING, np.zeros(SLOTS), np.repeat([1.0, -1.0], SLOTS // 2)),
+    ],
+)
+def test_the_worst_values(p: Party, values: Values) -> None:
+    """Where the sine is furthest from a line, or all of a ciphertext lies in few coefficients."""
+    bound = float(max(np.abs(values.real).max(), np.abs(values.imag).max(), 0.5))
+    x = hg.ckks.within(p.tensor(values, bound=1.5), bound)
+    p.check(hg.ckks.bootstrap(x, bound=bound), values, bits=18)
+
+
+def test_real_ones_in_pairs_are_as_alone(p: Party) -> None:
+    """Two go as one complex ciphertext; what is left over goes alone."""
+    values = np.stack([random(seed=s) for s in range(3)])
+    x = p.tensor(values)
+    together = hg.ckks.bootstrap(x)
+    alone = [hg.ckks.bootstrap(x[i]) for i in range(3)]
+    assert together.dtype == np.float64
+    for i in range(3):
+        p.check(together[i], values[i])
+        assert p.off(together[i] - alone[i], 0) < 2.0**-18
+    mixed = hg.ckks.bootstrap(p.tensor(np.stack([ALTERNATING, np.zeros(SLOTS)])))
+    p.check(mixed, np.stack([ALTERNATING, np.zeros(SLOTS)]))  # nothing of one is in the other
+
+
+def test_no_values(p: Party) -> None:
+    y = hg.ckks.bootstrap(p.tensor(random(2))[:0])
+    assert (y.shape, y.level) == ((0,), TOP)
+
+
+@pytest.mark.parametrize("bound", [2.0**-10, 0.1, 3.0, 10.0])
+def test_other_bounds(p: Party, bound: float) -> None:
+    """The error goes with the bound, and the promise with the error."""
+    values = random(size=bound)
+    y = hg.ckks.bootstrap(hg.ckks.within(p.tensor(values, bound=max(bound, 1)), bound), bound=bound)
+    p.check(y, values, bits=None if bound >= 1 else 18 - np.log2(bound) / 2)
+    assert p.off(y, values) < 2.0**-15 * max(bound, 2.0**-10)
+
+
+def test_a_loose_bound_is_right(p: Party) -> None:
+    """It costs precision, or gains some of the sine's."""
+    for bound in (2.0, 4.0, 16.0):
+        p.check(hg.ckks.bootstrap(p.tensor(SIGNS), bound=bound), SIGNS)
+
+
+def test_twenty_in_a_row(p: Party) -> None:
+    """Of small values, where the sine is a line: errors are no more than so many times one's, and the values do not shrink."""
+    values = random(size=2.0**-4)
+    y = p.tensor(values)
+    once = p.off(hg.ckks.bootstrap(y), values)
+    for _ in range(20):
+        y = hg.ckks.bootstrap(hg.ckks.lower(hg.ckks.within(y, 1), ENTRY))
+    error = p.secret.decrypt(y) - values
+    assert np.abs(error).max() < 20 * once
+    shrunk = np.dot(error - error.mean(), values) / np.dot(values, values)
+    assert abs(shrunk) < 6 * error.std() / np.linalg.norm(values)
+
+
+def test_what_is_computed_after_it(p: Party) -> None:
+    """It is a ciphertext like others, of the levels that are promised."""
+    values = random()
+    y, expected = hg.ckks.bootstrap(p.tensor(values)), values
+    for _ in range(TOP - ENTRY):
+        y, expected = y * y, expected * expected
+    assert y.level == ENTRY
+    p.check(hg.ckks.bootstrap(y, bound=1.01), expected, bits=15)
+
+
+# Promises
+
+
+def test_the_promise_holds(p: Party) -> None:
+    """`precision` is no more than the worst of many slots shows, and not far less."""
+    values = np.concatenate([random(16, seed=9), np.stack([SIGNS, ALTERNATING])])
+    y = hg.ckks.bootstrap(p.tensor(values))
+    assert y.precision is not None
+    worst = -np.log2(p.off(y, values))
+    assert y.precision <= worst < y.precision + 2
+
+
+def test_nobody_vouches_for_what_nobody_knows(p: Party) -> None:
+    """Neither for files nor for a word against the bound that was tracked."""
+    x = p.tensor(random())
+    assert hg.ckks.within(x, 2).precision == x.precision
+    assert hg.ckks.within(x, 0.5).precision is None
+    assert hg.ckks.bootstrap(p.server.from_bytes(x.to_bytes())).precision is None
+    assert hg.ckks.bootstrap(hg.Server(hg.from_bytes(p.keys.to_bytes(), hg.ckks.EvaluationKeys)).bind(x)).precision is None
+
+
+def test_the_sine_is_as_near_as_it_says() -> None:
+    """The committed coefficients, near whole numbers, against sin(2 pi u)."""
+    text = (Path(__file__).parents[2] / "src/schemes/ckks/sine.inc").read_text()
+    told = {name: float(value) for name, value in re.findall(r"k(\w+) = ([-+.e\d]+)[,;]", text)}
+    coefficients = [float(c) for c in re.findall(r"[-+.e\d]+", text.partition("kSineCoefficients = {")[2])]
+    assert len(coefficients) == 16
+    most = int(told["SineMost"])
+    u = np.add.outer(np.arange(-most, most + 1), np.linspace(-1, 1, 2001) * told["SineRoom"])
+    w = 2 * ((u - told["SineShift"] - 0.25) / told["SineRange"]) ** 2 - 1
+    assert np.abs(w).max() <= 1
+
+    def error(c: list[float]) -> float:
+        found = np.polynomial.chebyshev.chebval(w, c)
+        for _ in range(int(told["SineDoublings"])):
+            found = 2 * found * found - 1
+        return float(np.abs(found - np.sin(2 * np.pi * u)).max())
+
+    assert 0.9 * told["SineError"] < error(coefficients) < 1.01 * told["SineError"]
+    changed = [c + 1e-9 * (k == 3) for k, c in enumerate(coefficients)]
+    assert error(changed) > 1.5 * told["SineError"]
+
+
+# The same bits
+
+
+@functools.cache
+def bits_on(device: str) -> list[str]:
+    other = Party(device)
+    tensors = [other.tensor(random(3)), other.tensor(random() + 1j * random(seed=2), bound=2)]
+    return [digest(other.keys), *(digest(hg.ckks.bootstrap(t, bound=1.5)) for t in tensors)]
+
+
+@pytest.mark.parametrize(
+    "device",
+    places("ref", "cpu:scalar", "cpu:avx2", "2*cpu/limb/uncalibrated", "cuda:0", usual=("ref", "2*cpu/limb/uncalibrated")),
+)
+def test_the_same_bits_everywhere(device: str) -> None:
+    """Keys and results."""
+    assert bits_on(device) == bits_on("cpu")
+
+
+def test_a_program_replays_it(p: Party) -> None:
+    """With the same bits, for other operands too, and from a file."""
+
+    def function(x: hg.ckks.Tensor) -> hg.ckks.Tensor:
+        return hg.ckks.bootstrap(x, bound=2) * x
+
+    program = hg.program(function)
+    for seed in (1, 2):
+        x = p.tensor(random(2, seed=seed), level=5)
+        assert digest(program(x)) == digest(function(x))
+    assert (program.recordings, program.replays) == (1, 1)
+    assert digest(hg.Program.from_bytes(program.to_bytes())(x)) == digest(function(x))
+
+
+def test_forecast_and_trace(p: Party) -> None:
+    """Both see it as one operation."""
+    x = p.tensor(random())
+    told = hg.forecast(lambda x: hg.ckks.bootstrap(x), x)
+    assert told.calls["linear_sum"] == 5
+    assert told.result_bytes == hg.ckks.bootstrap(x).nbytes
+    with hg.trace() as trace:
+        hg.ckks.bootstrap(x)
+    assert "bootstrap" in str(trace)
+
+
+def test_progress(p: Party) -> None:
+    shares: list[float] = []
+    hg.ckks.bootstrap(p.tensor(random()), progress=shares.append)
+    assert len(shares) > 5
+    assert 0 < min(shares) < max(shares) <= 1
+
+
+# Errors
+
+
+def test_what_is_refused(p: Party) -> None:
+    """Each by its kind, and in words."""
+    x = p.tensor(random(), level=TOP)
+    product = hg.ckks.multiply(x, x, rescale=False)
+    plain = hg.SecretKey.generate(hg.ckks.parameters(n=2 * SLOTS, levels=4, insecure=True))
+    y = hg.Server(plain.evaluation_keys()).bind(plain.encrypt(random()))
+    refused: list[tuple[Callable[[], Any], type[Exception], str]] = [
+        (lambda: hg.ckks.bootstrap(p.tensor(random(), level=3)), hg.LevelError, "starts at level 4; .* level 3"),
+        (lambda: hg.ckks.bootstrap(x + x), hg.PlaintextRangeError, "up to 2.0*, beyond the bound of 1.0*"),
+        (lambda: hg.ckks.bootstrap(x, bound=0.5), hg.PlaintextRangeError, "within"),
+        (lambda: hg.ckks.bootstrap(product), hg.ScaleError, "rescale"),
+        (lambda: hg.ckks.bootstrap(p.secret.encrypt(random())), hg.MissingKeyError, "bootstrapping needs evaluation keys"),
+        (lambda: hg.ckks.bootstrap(x, keys=p.secret.evaluation_keys()), hg.MissingKeyError, "bootstrap=True"),
+        (lambda: hg.ckks.bootstrap(x, keys=stranger()), hg.WrongKeyError, "key"),
+        (lambda: hg.ckks.bootstrap(y), hg.ParameterError, "no bootstrapping"),
+        (lambda: plain.evaluation_keys(bootstrap=True), hg.ParameterError, "no bootstrapping"),
+        (lambda: hg.ckks.bootstrap(p.secret.decrypt(x)), hg.DtypeError, "CKKS"),
+        (lambda: hg.ckks.bootstrap(x, bound="1"), hg.DtypeError, "bound"),  # type: ignore[arg-type]
+        (lambda: p.secret.evaluation_keys(bootstrap=1), hg.DtypeError, "bootstrap"),  # type: ignore[arg-type]
+    ]
+    for bound in (0, -1.0, float("nan"), float("inf"), 2.0**21):
+        refused.append((lambda b=bound: hg.ckks.bootstrap(x, bound=b), hg.ParameterError, "bound"))  # type: ignore[misc]
+    for bound in (0, -1.0, float("nan"), float("inf")):
+        refused.append((lambda b=bound: hg.ckks.within(x, b), hg.ParameterError, "bound"))  # type: ignore[misc]
+    for attempt, error, words in refused:
+        require_refused(attempt, error, words)
+
+
+@functools.cache
+def stranger() -> hg.ckks.EvaluationKeys:
+    """Another owner's keys of the same set."""
+    return hg.SecretKey.generate(party().secret.parameters).evaluation_keys(bootstrap=True)
+
+
+def test_sets_are_found_and_refused() -> None:
+    """By need, by numbers; what cannot be is said with what there is."""
+    for depth, name in ((5, "n16-b9"), (9, "n16-b9"), (10, "n16-b13"), (13, "n16-b13"), (18, "n16-b18")):
+        found = hg.ckks.parameters(depth=depth, precision=20, bootstrap=True)
+        assert (found.name, found.security) == (name, "128-bit")
+        assert depth <= found.depth_between == found.levels - found.bootstrapping_level
+    small = hg.ckks.parameters(n=2048, depth=2, log_scale=36, bootstrap=True, insecure=True)
+    assert (small.n, small.depth_between, small.slots) == (2048, 2, 1024)
+    assert "(2 after a bootstrap)" in repr(small)
+    told = str(found)
+    assert re.search("bootstrapping  from level 4 back to 22: 18 mult.* probability 2\\^-132.7", told)
+    assert "bootstrapping" not in str(hg.ckks.parameters("n13-l4"))
+    for given, words in (
+        ({"depth": 19}, "no set .* 19 .*n16-b18 .18; 20 bits"),
+        ({"depth": 9, "precision": 21}, "precision of 21 bits"),
+        ({"depth": 9, "integer_bits": 11}, "11 bits before the point"),
+        ({}, "say a depth"),
+        ({"n": 1 << 16}, "say a depth"),
+        ({"depth": 9, "slots": 100}, "takes no slots"),
+        ({"depth": 9, "levels": 3}, "takes no levels"),
+        ({"depth": 9, "log_scale": 39}, "takes no log_scale"),
+        ({"depth": 9, "special": 2}, "takes no special"),
+        ({"n": 2048, "depth": 3, "precision": 20}, "takes no precision"),
+        ({"n": 2048, "depth": 3, "edition": "w32"}, "w64"),
+        ({"n": 2048, "depth": 3}, "128-bit"),
+        ({"n": 1024, "depth": 3}, "2\\^11"),
+        ({"n": 2048, "depth": 3, "log_scale": 48}, "scales with bootstrapping"),
+        ({"name": "n16-b13"}, "takes no bootstrap"),
+    ):
+        with pytest.raises(hg.ParameterError, match=words):
+            hg.ckks.parameters(bootstrap=True, **given)
+
+
+# Keys and files
+
+
+def test_keys_in_files(p: Party, tmp_path: Path) -> None:
+    """Whole or a key at a time, they do the same; a result is read as it was written."""
+    x = p.tensor(random())
+    expected = digest(hg.ckks.bootstrap(x))
+    p.keys.save(tmp_path / "keys.hg")
+    each = p.secret.parameters.switch_key_bytes
+    for options in ({}, {"memory": 16 * each}):
+        keys = hg.load(tmp_path / "keys.hg", hg.ckks.EvaluationKeys, **options)
+        assert keys.bootstrap
+        assert "bootstrapping" in repr(keys)
+        assert (keys.nbytes, keys.rotations) == (p.keys.nbytes, p.keys.rotations)
+        y = hg.ckks.bootstrap(hg.Server(keys).bind(x))
+        y.save(tmp_path / "y.hg")
+        back = p.server.load(tmp_path / "y.hg")
+        assert back.level == TOP
+        p.check(back, random(), bits=18)
+        np.testing.assert_array_equal(p.secret.decrypt(back), p.secret.decrypt(hg.ckks.bootstrap(x)))
+        assert back.to_bytes() == y.to_bytes()
+    assert digest(hg.ckks.bootstrap(x)) == expected
+
+
+def damaged() -> dict[str, Callable[[Container], None]]:
+    """By what is done to the keys' file, whose digest then fits."""
+
+    def changed(name: str, how: Callable[[Values], Values]) -> Callable[[Container], None]:
+        def damage(c: Container) -> None:
+            c.arrays[name] = how(c.arrays[name].copy())
+
+        return damage
+
+    def over(a: Values) -> Values:
+        a[0, 0, 0] = (1 << 64) - 1  # no residue
+        return a
+
+    def without(name: str) -> Callable[[Container], None]:
+        return lambda c: c.arrays.pop(name)
+
+    return {
+        "a short first matrix": changed("first_matrix", lambda a: a[:-1]),
+        "a short key to the sparse one": changed("to_sparse", lambda a: a[..., :1024]),
+        "fewer primes": changed("first_matrix", lambda a: a[:, :-1]),
+        "no residue": changed("first_matrix", over),
+        "no residue either": changed("to_sparse", over),
+        "no first matrix": without("first_matrix"),
+        "no key to the sparse one": without("to_sparse"),
+        "no seed": lambda c: c.header["bootstrapping"].pop("to_sparse"),
+        "not told": lambda c: c.header.pop("bootstrapping"),
+    }
+
+
+@functools.cache
+def key_file() -> bytes:
+    return party().keys.to_bytes()
+
+
+@pytest.mark.parametrize("damage", damaged())
+def test_damaged_keys(damage: str) -> None:
+    """What is missing, short or no residue is an error where it is read, however the file was signed."""
+    container = parse(key_file())
+    assert build(container) == key_file()
+    damaged()[damage](container)
+    with pytest.raises(hg.DamagedFileError):
+        hg.ckks.EvaluationKeys.from_bytes(build(container))
+
+
+def test_bytes_that_changed() -> None:
+    """Anywhere, and wherever it is cut."""
+    data = key_file()
+    for at in (100, len(data) // 2, len(data) - 100_000):
+        with pytest.raises(hg.DamagedFileError):
+            hg.ckks.EvaluationKeys.from_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(hg.DamagedFileError):
+            hg.ckks.EvaluationKeys.from_bytes(data[:at])
+
+
+@pytest.mark.parametrize("name", ["first_matrix", "to_sparse"])
+def test_a_planted_fault_is_seen(p: Party, name: str) -> None:
+    """Keys of a stranger under the right name, which no check can tell: the values are wrong, and these tests see it."""
+    container, other = parse(key_file()), parse(stranger().to_bytes())
+    container.arrays[name] = other.arrays[name]
+    container.header["bootstrapping"][name] = other.header["bootstrapping"][name]
+    keys = hg.ckks.EvaluationKeys.from_bytes(build(container))
+    y = hg.ckks.bootstrap(hg.Server(keys).bind(p.tensor(random())))
+    with pytest.raises((AssertionError, hg.RoomError)):
+        p.check(y, random(), bits=10)
+
+
+# Bootstraps by themselves
+
+
+@pytest.fixture
+def auto() -> Iterator[hg.ckks.AutoBootstrap]:
+    with hg.ckks.auto_bootstrap(bound=1.1) as made:
+        yield made
+
+
+def test_no_levels_are_counted(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """Twenty products in a row on a set with three levels between bootstraps."""
+    values = np.abs(random(2, size=0.9))
+    x, expected = p.tensor(values, level=TOP), values
+    for _ in range(20):
+        x, expected = x * (1.5 - 0.5 * x), expected * (1.5 - 0.5 * expected)
+        assert x.level >= ENTRY
+        assert p.off(x, expected) < 2.0**-9
+    assert auto.count > 5
+    assert str(auto.count) in repr(auto)
+
+
+def test_what_is_enough_is_left_alone(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """Bits as without, where levels are left; additions and turns need none."""
+    x = p.tensor(random(), level=TOP)
+    inside = [x * x, x * 0.5, x / 3, hg.ckks.polynomial(x, [0, 0, 1]), x * 3]
+    with hg.ckks.auto_bootstrap():  # another inside, of its own
+        low = hg.ckks.lower(x, ENTRY)
+        for y in (low + x, low - 1, 3 * low, low * 1j, -low, low[None]):
+            assert y.level == ENTRY
+    assert auto.count == 0
+    assert hg.ckks.multiply(x, x, rescale=False).level == TOP
+    assert [digest(y) for y in inside] == [
+        digest(y) for y in (x * x, x * 0.5, x / 3, hg.ckks.polynomial(x, [0, 0, 1]), x * 3)
+    ]
+
+
+def test_each_operation_sees_to_its_operands(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """From the lowest level that bootstrapping starts at."""
+    values = random(2, seed=7, size=0.7)
+    a, b = values
+    weights = random(seed=8, size=0.5)
+    keys = p.secret.evaluation_keys(bootstrap=True, rotations=[1, 2, 3])
+    server = hg.Server(keys)
+    small = np.zeros((SLOTS, SLOTS))
+    small[np.arange(SLOTS), np.arange(SLOTS)] = weights
+    small[np.arange(SLOTS), (np.arange(SLOTS) + 1) % SLOTS] = 0.25
+    layer = hg.ckks.LinearTransform(p.secret.parameters, small)  # of the top
+    plain = hg.ckks.encode(p.secret.parameters, weights)
+    turned = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    works: list[tuple[Callable[[hg.ckks.Tensor], Any], Values]] = [
+        (lambda x: x[0] * x[1], a * b),
+        (lambda x: x * x, values * values),
+        (lambda x: x**3, values**3),
+        (lambda x: x * 0.3, values * 0.3),
+        (lambda x: x * weights, values * weights),
+        (lambda x: x * (1 + 0.5j), values * (1 + 0.5j)),
+        (lambda x: x * plain, values * weights),
+        (lambda x: x / 3, values / 3),
+        (lambda x: hg.ckks.polynomial(x, [0.1, 0.2, 0, 0.5]), 0.1 + 0.2 * values + 0.5 * values**3),
+        (lambda x: hg.matmul(turned, x, axis=0), turned @ values),
+        (lambda x: layer @ x, values @ small.T),
+        (lambda x: hg.matmul(small, x, axis="slots"), values @ small.T),
+        (lambda x: hg.dot(x, x), (values * values).sum(0)),
+        (lambda x: hg.dot(x, [0.5, -0.25]), 0.5 * a - 0.25 * b),
+        (lambda x: hg.ckks.inner_product(x, np.stack([weights, weights])), (values * weights).sum(0)),
+        (lambda x: hg.ckks.multiply(x, x, relinearize=False, rescale=False), values * values),
+    ]
+    for work, expected in works:
+        x = server.bind(p.tensor(values))
+        before = auto.count
+        y = work(x)
+        assert y.level >= ENTRY
+        assert before < auto.count <= before + 2
+        assert p.off(y, expected) < 2.0**-16
+    x = server.bind(p.tensor(values))
+    x *= 0.5
+    assert p.off(x, values / 2) < 2.0**-16
+
+
+def test_statistics(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """They take several levels, and are made of operations that see to them."""
+    keys = p.secret.evaluation_keys(bootstrap=True, rotations=hg.ckks.sum_rotations(SLOTS))
+    values = random(size=0.8)
+    x = hg.Server(keys).bind(p.tensor(values))
+    assert p.off(hg.ckks.mean(x), values.mean()) < 2.0**-16
+    assert p.off(hg.ckks.var(x), values.var()) < 2.0**-14
+    assert auto.count == 1
+
+
+def test_one_for_many_uses(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """Of a tensor, as long as it is what it was."""
+    values = random(2, size=0.5)
+    x, y = p.tensor(values[0]), p.tensor(values[1])
+    assert p.off(x * x, values[0] ** 2) < 2.0**-16
+    assert auto.count == 1
+    assert p.off(x * y, values[0] * values[1]) < 2.0**-16
+    assert auto.count == 2
+    x += y  # in its own memory
+    assert p.off(x * x, values.sum(0) ** 2) < 2.0**-16
+    assert auto.count == 3
+    x -= 0.25
+    assert p.off(x * y, (values.sum(0) - 0.25) * values[1]) < 2.0**-16
+    assert auto.count == 4
+    for _ in range(3):  # others, which may lie where the last one lay
+        assert p.off(p.tensor(values[0]) * p.tensor(values[1]), values[0] * values[1]) < 2.0**-16
+    assert auto.count == 10
+    assert len(auto._done) == 2  # x and y: nothing is kept of what is gone
+
+
+def test_what_cannot_bootstrap(p: Party) -> None:
+    """Typed, at the first need."""
+    low = p.tensor(random())
+    with hg.ckks.auto_bootstrap():
+        with pytest.raises(hg.MissingKeyError, match="bootstrapping needs evaluation keys"):
+            hg.ckks.lower(p.secret.encrypt(random()), ENTRY) * 0.5
+        with pytest.raises(hg.MissingKeyError, match="bootstrap=True"):
+            hg.ckks.multiply(low, low, keys=p.secret.evaluation_keys())
+        with pytest.raises(hg.LevelError, match="takes 4 levels, and this set has 3"):
+            hg.ckks.polynomial(low, np.ones(16))
+        end = hg.ckks.lower(low, 2) * 0.5  # below, while levels are left
+        assert end.level == 1
+        with pytest.raises(hg.LevelError, match=r"starts at level 4; .* level 1"):
+            end * 0.5
+        plain = hg.SecretKey.generate(hg.ckks.parameters(n=2 * SLOTS, levels=2, insecure=True))
+        y = hg.Server(plain.evaluation_keys()).bind(plain.encrypt(random()))
+        y = y * y
+        with pytest.raises(hg.ParameterError, match="no bootstrapping"):
+            y * y
+    with pytest.raises(hg.ParameterError, match="bound"), hg.ckks.auto_bootstrap(bound=0):
+        pass
+
+
+def test_it_is_of_one_thread(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
+    """Others go on as they were."""
+    x = p.tensor(random(size=0.5))
+
+    def other(_: int) -> int:
+        return (x * x).level
+
+    assert in_threads(other, 1) == [ENTRY - 1]
+    assert (x * x).level == TOP - 1
+    assert auto.count == 1
+
+
+def test_recorded_bootstraps(p: Party) -> None:
+    """They are calls like others in a program, with the same bits; nothing of a forecast is taken for a result."""
+    y = p.tensor(random(seed=3, size=0.5))
+
+    def function(x: hg.ckks.Tensor) -> hg.ckks.Tensor:
+        with hg.ckks.auto_bootstrap():
+            for _ in range(5):
+                x = x * y
+        return x
+
+    x = p.tensor(random(size=0.5), level=TOP)
+    program = hg.program(function)
+    expected = digest(function(x))
+    assert digest(program(x)) == digest(program(x)) == expected
+    with hg.ckks.auto_bootstrap() as auto:
+        assert hg.forecast(lambda x: x * y, x).calls["linear_sum"] == 5
+        assert auto.count == 1
+        assert p.off(x * y, random(size=0.5) * random(seed=3, size=0.5)) < 2.0**-16
+        assert auto.count == 2
