@@ -298,8 +298,16 @@ def stranger() -> hg.ckks.EvaluationKeys:
 
 def test_sets_are_found_and_refused() -> None:
     """By need, by numbers; what cannot be is said with what there is."""
-    for depth, name in ((5, "n16-b9"), (9, "n16-b9"), (10, "n16-b13"), (13, "n16-b13"), (18, "n16-b18")):
-        found = hg.ckks.parameters(depth=depth, precision=20, bootstrap=True)
+    for depth, precision, name in (
+        (4, 17, "n15-b4"),
+        (4, 18, "n16-b9"),
+        (5, 17, "n16-b9"),
+        (9, None, "n16-b9"),
+        (10, 20, "n16-b13"),
+        (13, 20, "n16-b13"),
+        (18, 20, "n16-b18"),
+    ):
+        found = hg.ckks.parameters(depth=depth, precision=precision, bootstrap=True)
         assert (found.name, found.security) == (name, "128-bit")
         assert depth <= found.depth_between == found.levels - found.bootstrapping_level
     small = hg.ckks.parameters(n=2048, depth=2, log_scale=36, bootstrap=True, insecure=True)
@@ -309,7 +317,7 @@ def test_sets_are_found_and_refused() -> None:
     assert re.search("bootstrapping  from level 4 back to 22: 18 mult.* probability 2\\^-132.7", told)
     assert "bootstrapping" not in str(hg.ckks.parameters("n13-l4"))
     for given, words in (
-        ({"depth": 19}, "no set .* 19 .*n16-b18 .18; 20 bits"),
+        ({"depth": 19}, "no named set .* 19 .*n16-b18 .18; 20; 10"),
         ({"depth": 9, "precision": 21}, "precision of 21 bits"),
         ({"depth": 9, "integer_bits": 11}, "11 bits before the point"),
         ({}, "say a depth"),

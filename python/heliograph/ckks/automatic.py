@@ -85,9 +85,10 @@ def auto_bootstrap(bound: float = 1.0) -> Iterator[AutoBootstrap]:
     """Inside, an operation on tensors of CKKS that would leave a result too low to bootstrap bootstraps its operands first: no levels
     are counted. Of this thread or task alone; one inside another has its own `bound`.
 
-    `bound`: your word that every tensor that is bootstrapped so has values of at most that magnitude, whatever the operations that made it could have given (`within`); larger ones come out wrong. A tensor that several operations use
-    is bootstrapped once. The keys are the operands' (`evaluation_keys(bootstrap=True)` at their server). A program that is recorded
-    inside holds the bootstraps as calls of its own.
+    `bound`: your word that every tensor that is bootstrapped so has values of at most that magnitude, whatever the operations
+    that made it could have given (`within`); larger ones come out wrong. A tensor that several operations use is bootstrapped once.
+    The keys are the operands' (`evaluation_keys(bootstrap=True)` at their server). A program that is recorded inside holds the
+    bootstraps as calls of its own.
 
     An operation raises MissingKeyError where there are no keys for it, ParameterError where the set has no bootstrapping, LevelError
     for more levels than a bootstrap leaves, or below the level that it starts at.

@@ -110,9 +110,9 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
 #: each coefficient of the sparse key that is not 0, is beyond 15.5.
 _LOG2_FAILURE = 1 - 32 - math.log2(math.factorial(32))
 
-#: The named sets with bootstrapping, the cheapest first, by what it leaves: multiplications, and bits after the point of values of
-#: at most 1 (the mean over slots).
-_BOOTSTRAPPING = {"n15-b4": (4, 10), "n16-b9": (9, 20), "n16-b13": (13, 20), "n16-b18": (18, 20)}
+#: The named sets with bootstrapping, the cheapest first, by what it leaves: multiplications, bits after the point of values of at
+#: most 1 (the mean over slots), bits before it that the lowest level has room for.
+_BOOTSTRAPPING = {"n15-b4": (4, 17, 9), "n16-b9": (9, 20, 10), "n16-b13": (13, 20, 10), "n16-b18": (18, 20, 10)}
 #: Its own scales and levels before it, of sets by numbers.
 _TOP_SCALE, _ENTRY = 49.9, 3
 
@@ -150,8 +150,8 @@ def parameters(
       base of `base_bits`, `special` primes for key switching.
 
     With ``bootstrap=True`` a set of all N/2 slots whose ciphertexts `hg.ckks.bootstrap` brings back to the top, for `depth`
-    multiplications in sequence between one and the next, without end: by need, a named one, of a precision of 20 bits at most and
-    values below 2^10 at most; by numbers, of `n`, `depth` and `log_scale`.
+    multiplications in sequence between one and the next, without end: by need, a named one (`precision` 20 and `integer_bits` 9
+    unless said); by numbers, of `n`, `depth` and `log_scale`.
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
 
@@ -174,7 +174,7 @@ def parameters(
     of_gadget = {"base_bits": base_bits is not None, "special": special is not None}
     of_levels = {"log_scale": log_scale is not None, **of_gadget}
     precision = count_of((20 if bootstrap else 30) if precision is None else precision, "precision")
-    integer_bits = count_of(10 if integer_bits is None else integer_bits, "integer_bits")
+    integer_bits = count_of((9 if bootstrap else 10) if integer_bits is None else integer_bits, "integer_bits")
     slots, base_bits = count_of(slots, "slots"), count_of(50 if base_bits is None else base_bits, "base_bits")
     special, log_scale = count_of(1 if special is None else special, "special"), 40 if log_scale is None else log_scale
     if not isinstance(log_scale, (int, float, np.integer, np.floating)) or not 1 <= log_scale <= 1024:
@@ -208,14 +208,13 @@ def parameters(
 
 def _bootstrapping_name(depth: int, precision: int, integer_bits: int) -> str:
     """The cheapest named set with bootstrapping for a need. Raises ParameterError telling what there is."""
-    if integer_bits <= 10:
-        for name, (between, bits) in _BOOTSTRAPPING.items():
-            if depth <= between and precision <= bits:
-                return name
-    there = ", ".join(f"{name} ({between}; {bits} bits)" for name, (between, bits) in _BOOTSTRAPPING.items())
+    for name, (between, after, before) in _BOOTSTRAPPING.items():
+        if depth <= between and precision <= after and integer_bits <= before:
+            return name
+    there = ", ".join(f"{name} ({between}; {after}; {before})" for name, (between, after, before) in _BOOTSTRAPPING.items())
     raise _core.ParameterError(
-        f"no set with bootstrapping has {depth} multiplications after it, a precision of {precision} bits and {integer_bits} bits "
-        f"before the point; there are {there}, of 10 bits before the point each, and others by n, depth and log_scale"
+        f"no named set with bootstrapping has {depth} multiplications after it, a precision of {precision} bits and {integer_bits} "
+        f"bits before the point; there are {there}, and others by n, depth and log_scale"
     )
 
 
