@@ -127,13 +127,25 @@ def test_no_values(p: Party) -> None:
     assert (y.shape, y.level) == ((0,), TOP)
 
 
-@pytest.mark.parametrize("bound", [2.0**-10, 0.1, 3.0, 10.0])
+@pytest.mark.parametrize("bound", [2.0**-10, 0.1, 3.0, 10.0, 500.0])
 def test_other_bounds(p: Party, bound: float) -> None:
     """The error goes with the bound, and the promise with the error."""
     values = random(size=bound)
     y = hg.ckks.bootstrap(hg.ckks.within(p.tensor(values, bound=max(bound, 1)), bound), bound=bound)
     p.check(y, values, bits=None if bound >= 1 else 18 - np.log2(bound) / 2)
     assert p.off(y, values) < 2.0**-15 * max(bound, 2.0**-10)
+
+
+def test_iterations(p: Party) -> None:
+    """Each does what is left, and promises it."""
+    values = np.stack([random(), SIGNS, ALTERNATING])
+    for expected in (values[0], values[1], values * (0.6 + 0.8j)):
+        y = hg.ckks.bootstrap(p.tensor(expected), iterations=2)
+        p.check(y, expected)
+        assert y.precision is not None
+        assert y.precision > 26
+    with hg.ckks.auto_bootstrap(iterations=2):
+        assert p.off(p.tensor(SIGNS) * 1.5, SIGNS * 1.5) < 2.0**-25
 
 
 def test_a_loose_bound_is_right(p: Party) -> None:
@@ -279,6 +291,8 @@ def test_what_is_refused(p: Party) -> None:
         (lambda: hg.ckks.bootstrap(y), hg.ParameterError, "no bootstrapping"),
         (lambda: plain.evaluation_keys(bootstrap=True), hg.ParameterError, "no bootstrapping"),
         (lambda: hg.ckks.bootstrap(p.secret.decrypt(x)), hg.DtypeError, "CKKS"),
+        (lambda: hg.ckks.bootstrap(x, iterations=0), hg.ParameterError, "1 to 4 iterations"),
+        (lambda: hg.ckks.bootstrap(x, iterations=1.5), hg.ParameterError, "iterations"),  # type: ignore[arg-type]
         (lambda: hg.ckks.bootstrap(x, bound="1"), hg.DtypeError, "bound"),  # type: ignore[arg-type]
         (lambda: p.secret.evaluation_keys(bootstrap=1), hg.DtypeError, "bootstrap"),  # type: ignore[arg-type]
     ]
@@ -304,10 +318,12 @@ def test_sets_are_found_and_refused() -> None:
         (5, 17, "n16-b9"),
         (9, None, "n16-b9"),
         (10, 20, "n16-b13"),
+        (9, 25, "n16-b10-h"),
         (13, 20, "n16-b13"),
         (18, 20, "n16-b18"),
     ):
-        found = hg.ckks.parameters(depth=depth, precision=precision, bootstrap=True)
+        bits = 2 if precision == 25 else None
+        found = hg.ckks.parameters(depth=depth, precision=precision, integer_bits=bits, bootstrap=True)
         assert (found.name, found.security) == (name, "128-bit")
         assert depth <= found.depth_between == found.levels - found.bootstrapping_level
     small = hg.ckks.parameters(n=2048, depth=2, log_scale=36, bootstrap=True, insecure=True)
@@ -319,6 +335,7 @@ def test_sets_are_found_and_refused() -> None:
     for given, words in (
         ({"depth": 19}, "no named set .* 19 .*n16-b18 .18; 20; 10"),
         ({"depth": 9, "precision": 21}, "precision of 21 bits"),
+        ({"depth": 9, "precision": 31, "integer_bits": 0}, "precision of 31 bits"),
         ({"depth": 9, "integer_bits": 11}, "11 bits before the point"),
         ({}, "say a depth"),
         ({"n": 1 << 16}, "say a depth"),

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from heliograph import _core
-from heliograph._arrays import described, is_real
+from heliograph._arrays import count_of, described, is_real
 from heliograph.host import logger
 from heliograph.recording import recording_now
 
@@ -28,8 +28,8 @@ class AutoBootstrap:
     0
     """
 
-    def __init__(self, bound: float) -> None:
-        self.bound = bound
+    def __init__(self, bound: float, iterations: int) -> None:
+        self.bound, self.iterations = bound, iterations
         self.count = 0
         #: By a tensor's identity: the tensor, how often it had been changed, in which recording it was, and what it became.
         self._done: dict[int, tuple[weakref.ref[Any], int, Any, Any]] = {}
@@ -58,7 +58,7 @@ class AutoBootstrap:
             whose, changes, recording, made = self._done[id(x)]
             if (changes, recording) == (x._changes, now) and whose() is x:
                 return made
-        made = x.within(self.bound).bootstrap(self.bound, keys=keys)
+        made = x.within(self.bound).bootstrap(self.bound, iterations=self.iterations, keys=keys)
         self.count += 1
         logger.debug("bootstrap %d by itself: from level %d to %d", self.count, x.level, made.level)
         key, done = id(x), self._done
@@ -81,9 +81,9 @@ def is_automatic() -> bool:
 
 
 @contextmanager
-def auto_bootstrap(bound: float = 1.0) -> Iterator[AutoBootstrap]:
+def auto_bootstrap(bound: float = 1.0, *, iterations: int = 1) -> Iterator[AutoBootstrap]:
     """Inside, an operation on tensors of CKKS that would leave a result too low to bootstrap bootstraps its operands first: no levels
-    are counted. Of this thread or task alone; one inside another has its own `bound`.
+    are counted. Of this thread or task alone; one inside another has its own `bound` and `iterations` (`hg.ckks.bootstrap`).
 
     `bound`: your word that every tensor that is bootstrapped so has values of at most that magnitude, whatever the operations
     that made it could have given (`within`); larger ones come out wrong. A tensor that several operations use is bootstrapped once.
@@ -102,7 +102,7 @@ def auto_bootstrap(bound: float = 1.0) -> Iterator[AutoBootstrap]:
     """
     if not is_real(bound) or not 0 < bound < math.inf:
         raise _core.ParameterError(f"a bound on values is a number above 0, not {described(bound)}")
-    auto = AutoBootstrap(float(bound))
+    auto = AutoBootstrap(float(bound), count_of(iterations, "iterations", 1))
     token = _NOW.set(auto)
     try:
         yield auto

@@ -111,8 +111,14 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
 _LOG2_FAILURE = 1 - 32 - math.log2(math.factorial(32))
 
 #: The named sets with bootstrapping, the cheapest first, by what it leaves: multiplications, bits after the point of values of at
-#: most 1 (the mean over slots), bits before it that the lowest level has room for.
-_BOOTSTRAPPING = {"n15-b4": (4, 17, 9), "n16-b9": (9, 20, 10), "n16-b13": (13, 20, 10), "n16-b18": (18, 20, 10)}
+#: most 1 (the mean over slots; of those above 20 with two iterations), bits before it that the lowest level has room for.
+_BOOTSTRAPPING = {
+    "n15-b4": (4, 17, 9),
+    "n16-b9": (9, 20, 10),
+    "n16-b10-h": (10, 30, 2),
+    "n16-b13": (13, 20, 10),
+    "n16-b18": (18, 20, 10),
+}
 #: Its own scales and levels before it, of sets by numbers.
 _TOP_SCALE, _ENTRY = 49.9, 3
 
@@ -151,7 +157,7 @@ def parameters(
 
     With ``bootstrap=True`` a set of all N/2 slots whose ciphertexts `hg.ckks.bootstrap` brings back to the top, for `depth`
     multiplications in sequence between one and the next, without end: by need, a named one (`precision` 20 and `integer_bits` 9
-    unless said); by numbers, of `n`, `depth` and `log_scale`.
+    unless said; above 20 with two iterations and 2 integer bits); by numbers, of `n`, `depth` and `log_scale`.
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
 
@@ -222,6 +228,6 @@ def named() -> list[str]:
     """The named sets: by log2 N and, behind l, the primes of the top level or, behind b, the multiplications after a bootstrap.
 
     >>> hg.ckks.named()
-    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28', 'n15-b4', 'n16-b9', 'n16-b13', 'n16-b18']
+    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28', 'n15-b4', 'n16-b9', 'n16-b10-h', 'n16-b13', 'n16-b18']
     """
     return _core.ckks_named_specs()
