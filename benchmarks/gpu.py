@@ -23,6 +23,7 @@ from heliograph import _core
 LATENCY_RUNS = 20  # at least
 STRETCH = 0.025  # seconds of calls before one wait
 LONG = 0.5  # seconds of a call that is timed by itself
+LONG_RUNS = 3  # of such calls
 COUNTED_RUNS = 5
 
 
@@ -118,13 +119,17 @@ def traffic(run: Callable[[], hg.Tensor]) -> dict[str, float]:
 
 def row_of(name: str, rates: dict[str, float], seconds: float, at_least: int, gpu: nvml.Gpus) -> dict[str, Any]:
     """Everything of one case."""
-    case = gpu_cases.CASES[name]
+    case = gpu_cases.case_of(name)
     ready = case.prepare()
-    if case.runs:  # seconds each: the calls that are timed are those that are counted
-        if case.runs > 1:
-            ready.run().wait()
+    runs = case.runs
+    if runs != 1:
+        begin = time.perf_counter()
+        ready.run().wait()
+        if time.perf_counter() - begin > LONG:
+            runs = runs or LONG_RUNS
+    if runs:  # seconds each: the calls that are timed are those that are counted
         before = counters()
-        together = pipe(ready.run, LONG, 0, gpu.joules, case.runs)
+        together = pipe(ready.run, LONG, 0, gpu.joules, runs)
         alone = Latency(together.times, [])
         moved = since(before, len(alone.times))
     else:
@@ -159,10 +164,15 @@ def row_of(name: str, rates: dict[str, float], seconds: float, at_least: int, gp
 
 
 def child(
-    names: list[str], seconds: float, device: str, rates: dict[str, float] | None = None, at_least: int = LATENCY_RUNS
+    names: list[str],
+    seconds: float,
+    device: str,
+    rates: dict[str, float] | None = None,
+    at_least: int = LATENCY_RUNS,
+    more: Callable[[str], dict[str, Any]] = lambda name: {},
 ) -> None:
     """Runs cases in this process and prints their results as JSON lines. Rates of one member are measured where they are not
-    given; what several members do together has a floor of so many times less.
+    given; what several members do together has a floor of so many times less. `more` is what is found out of a case besides.
     """
     members = mesh.members_of(device)
     used, wanted = ([name.split(":")[0] for name in mesh.members_of(d)] for d in (_core.device_name(), device))
@@ -178,6 +188,7 @@ def child(
     for name in names:
         try:
             row = row_of(name, rates, seconds, at_least, gpu)
+            row["extra"] |= more(name)
         except hg.HeliographError as error:
             row = {"case": name, "skipped": f"{type(error).__name__}: {error}"}
             fault = isinstance(error, hg.DeviceError)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from typing import Any
 
+import bootstrap_cases
 import cases
 import ckks_cases
 import numpy as np
@@ -313,6 +314,31 @@ for _level, _limit in ((27, 3.0e-3), (19, 2.1e-3), (11, 1.4e-3)):
         partial(_matrix, "n16-l28", _level),
         asked=_limit,
     )
+
+
+# Bootstrapping: of any set, so that no run of all cases makes keys of gigabytes
+
+
+def _bootstrap(set_name: str, form: str) -> Ready:
+    for held in (_operands, _parties, ckks_cases.pair, ckks_cases.parties, bootstrap_cases.operand):
+        held.cache_clear()
+    x, called = bootstrap_cases.operand(set_name, form), bootstrap_cases.FORMS[form]
+    result = called.run(x)
+    result.wait()
+    keys = bootstrap_cases.party(set_name).server.keys
+    moved = x.nbytes + result.nbytes + (keys.nbytes if called.bootstraps else keys.parameters.switch_key_bytes)
+    described = bootstrap_cases.describe(set_name) | {"items": called.items}
+    return Ready(lambda: called.run(x), described, moved, bootstrap_cases.products(set_name, form))
+
+
+def case_of(name: str) -> Case:
+    """A declared case, or one of `bootstrap_cases`."""
+    if name in CASES:
+        return CASES[name]
+    set_name, form = bootstrap_cases.parts_of(name)
+    called = bootstrap_cases.FORMS[form]
+    asked = bootstrap_cases.ASKED.get(set_name, {}).get(form)
+    return Case(f"CKKS {called.what}, {set_name}", partial(_bootstrap, set_name, form), called.items, asked)
 
 
 # Networks

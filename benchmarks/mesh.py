@@ -7,12 +7,14 @@ cases one after the other (gpu.py). A process that ends or hangs loses one case;
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 AUTO = "auto"  # what the mesh chooses; of one device: no mesh
 ONE = "mesh of one"  # what the mesh costs where it brings nothing
 LONG = "hcnn11"
+OVER = "the time was over"
 #: One ciphertext, in every layout and with every algorithm of conversions and key switches over limbs.
 ALONE = ("multiply-2^15-x1-w64", "multiply-2^16-x1-w64")
 FORCED = (
@@ -123,8 +126,10 @@ def plan(device: str, counts: list[int], names: list[str], layouts: str = "") ->
                 yield Process(name, count, layout, cases)
 
 
-def lines(command: list[str], env: dict[str, str], limit: float) -> Iterator[str]:
-    """What a process prints. It is ended where no line comes for `limit` seconds; a last line of its own says how it ended."""
+def lines(command: list[str], env: dict[str, str], limit: float, until: float = math.inf) -> Iterator[str]:
+    """What a process prints. It is ended where no line comes for `limit` seconds, and at the time `until` of
+    `time.monotonic`; a last line of its own says how it ended.
+    """
     process = subprocess.Popen(
         command, cwd=HERE, env=dict(os.environ, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -145,11 +150,11 @@ def lines(command: list[str], env: dict[str, str], limit: float) -> Iterator[str
     for thread in threads:
         thread.start()
     try:
-        while (line := found.get(timeout=limit)) is not None:
+        while (line := found.get(timeout=max(0.0, min(limit, until - time.monotonic())))) is not None:
             yield line
         process.wait(timeout=limit)
     except (queue.Empty, subprocess.TimeoutExpired):
-        yield json.dumps({"ended": f"silent for {limit:.0f} s"})
+        yield json.dumps({"ended": OVER if time.monotonic() >= until else f"silent for {limit:.0f} s"})
         return
     finally:
         if process.poll() is None:
@@ -161,21 +166,38 @@ def lines(command: list[str], env: dict[str, str], limit: float) -> Iterator[str
         yield json.dumps({"ended": f"ended with {process.returncode}: {words}"})
 
 
-def measure(process: Process, seconds: float, limit: float, rates: dict[str, float] | None) -> Iterator[dict[str, Any]]:
-    """The rows of a process; where it breaks off, of another that goes on behind the case that broke it."""
+def measure(
+    process: Process,
+    seconds: float,
+    limit: float,
+    rates: dict[str, float] | None,
+    program: Sequence[str] = ("run.py",),
+    until: float = math.inf,
+) -> Iterator[dict[str, Any]]:
+    """The rows of a process; where it breaks off, of another that goes on behind the case that broke it. `program` is what
+    measures cases, with options of its own.
+    """
     left = list(process.names)
     env = {"HELIOGRAPH_DEVICE": process.device}
     while left:
-        command = [sys.executable, str(HERE / "run.py"), "--child", ",".join(left), "--seconds", str(seconds)]
+        command = [
+            sys.executable,
+            str(HERE / program[0]),
+            *program[1:],
+            "--child",
+            ",".join(left),
+            "--seconds",
+            str(seconds),
+        ]
         command += ["--device", process.device, "--rates", json.dumps(rates)]
         started, before = False, len(left)
-        for line in lines(command, env, limit):
+        for line in lines(command, env, limit, until):
             row = json.loads(line)
             started = started or "machine" in row
             if "case" in row:
                 left.remove(row["case"])
             if "ended" in row:
-                broken, left = (left[:1], left[1:]) if started else (left, [])
+                broken, left = (left[:1], left[1:]) if started and row["ended"] != OVER else (left, [])
                 for name in broken:
                     yield {"case": name, "skipped": row["ended"]} | process.mark
             else:
@@ -200,17 +222,21 @@ def run(
     layouts: str,
     seconds: float,
     limit: float,
-    program: Path | None,
     add: Callable[[dict[str, Any]], None],
+    moving: Path | None = None,
+    program: Sequence[str] = ("run.py",),
+    until: float = math.inf,
 ) -> None:
-    """Everything, row by row. Rates of one device are measured in the first process of one; speedups are over its times."""
+    """Everything, row by row. Rates of one device are measured in the first process of one; speedups are over its times.
+    `moving` is the program of exchanges, `program` that of cases.
+    """
     rates: dict[str, float] | None = None
     alone: dict[str, float] = {}
-    if program:
-        for row in exchanges(program, device, counts, 0.1 * seconds, limit):
+    if moving:
+        for row in exchanges(moving, device, counts, 0.1 * seconds, limit):
             add(row)
     for process in plan(device, counts, names, layouts):
-        for row in measure(process, seconds, limit, rates):
+        for row in measure(process, seconds, limit, rates, program, until):
             if "ceilings" in row and process.devices == 1:
                 rates = rates or row["ceilings"]
             if "median_s" in row:

@@ -261,8 +261,28 @@ def run_named(
     save(given.out, report(rows, machine() | engine() | more(), kind=kind, load=load()))
 
 
+class Rows:
+    """A report that is shown and written row by row: time on GPUs is dear. `more` is what is said besides."""
+
+    def __init__(self, out: Path | None, **more: Any) -> None:
+        self.out, self.more = out, more
+        self.machine, self.rows = machine(), list[dict[str, Any]]()
+        self._most = 0
+
+    def add(self, row: dict[str, Any]) -> None:
+        """One more, or the machine: it is described by its largest mesh."""
+        if "machine" in row:
+            if row["devices"] >= self._most:
+                self.machine |= row["machine"]
+                self._most = row["devices"]
+            return
+        self.rows.append(row)
+        show(row)
+        save(self.out, report(self.rows, self.machine, **self.more))
+
+
 def several(options: argparse.Namespace, declared: dict[str, Any]) -> None:
-    """Several devices as one. The JSON is written after every row: time on GPUs is dear."""
+    """Several devices as one."""
     import mesh
 
     counts = [int(count) for count in options.counts.split(",")]
@@ -272,21 +292,8 @@ def several(options: argparse.Namespace, declared: dict[str, Any]) -> None:
         for process in mesh.plan(options.device, counts, names, options.layouts):
             print(f"{process.device}: {' '.join(process.names)}")
         return
-    found: dict[str, Any] = machine()
-    rows: list[dict[str, Any]] = []
-    most = [0]
-
-    def add(row: dict[str, Any]) -> None:
-        if "machine" in row:
-            if row["devices"] >= most[0]:  # described by its largest mesh
-                found.update(row["machine"])
-                most[0] = row["devices"]
-            return
-        rows.append(row)
-        show(row)
-        save(options.out, report(rows, found))
-
-    mesh.run(options.device, counts, names, options.layouts, seconds, options.limit, options.exchanges, add)
+    add = Rows(options.out).add
+    mesh.run(options.device, counts, names, options.layouts, seconds, options.limit, add, options.exchanges)
 
 
 def show(row: dict[str, Any]) -> None:

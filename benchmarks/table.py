@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import beside_tables
+import bootstrap_tables
 import doublecrt_tables
 import forecasts_tables
 import helr_tables
@@ -477,6 +478,7 @@ def each(reports: dict[str, Row]) -> list[str]:
 KINDS: dict[str, Callable[[Row], bool]] = {
     "doublecrt figures": doublecrt_tables.is_doublecrt,
     "helr figures": helr_tables.is_helr,
+    "bootstrap figures": bootstrap_tables.is_bootstrap,
     "beside figures": beside_tables.is_beside,
     "forecasts figures": forecasts_tables.is_forecasts,
     "programs figures": programs_tables.is_programs,
@@ -514,6 +516,7 @@ WHOLE: dict[str, Screen] = {
     "doublecrt figures": _headed(_timed(doublecrt_tables.whole)),
     "ranks figures": _headed(_timed(ranks_tables.whole)),
     "helr figures": _headed(_timed(helr_tables.whole)),
+    "bootstrap figures": _headed(_timed(bootstrap_tables.whole)),
     "forecasts figures": _headed(_timed(forecasts_tables.rows)),
     "programs figures": _headed(_timed(programs_tables.rows)),
     "beside figures": _timed(beside_tables.rows),

@@ -1,0 +1,170 @@
+"""CKKS bootstrapping as it is measured: sets and their keys, what is called, how precise it is, what it multiplies."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import ckks_cases
+import numpy as np
+
+import heliograph as hg
+from heliograph import _core, ckks
+
+
+@dataclass(frozen=True)
+class Form:
+    """So many ciphertexts of real or complex values in one call."""
+
+    what: str
+    items: int = 1
+    complex: bool = True
+    run: Callable[[ckks.Tensor], ckks.Tensor] = ckks.bootstrap
+
+    @property
+    def bootstraps(self) -> bool:
+        """Or multiplies, at the top, to be compared with."""
+        return self.run is ckks.bootstrap
+
+
+def _square(x: ckks.Tensor) -> ckks.Tensor:
+    return x * x[...]  # of two operands, for all that is known
+
+
+FORMS = {
+    "complex-x1": Form("bootstrap of one complex ciphertext"),
+    "real-x1": Form("bootstrap of one real ciphertext", complex=False),
+    "real-x2": Form("bootstrap of two real ciphertexts, paired", 2, complex=False),
+    "complex-x16": Form("bootstrap of 16 complex ciphertexts in one call", 16),
+    "product-x1": Form("multiply + relinearize + rescale at the top", run=_square),
+    "product-x16": Form("multiply + relinearize + rescale at the top, 16 in one call", 16, run=_square),
+}
+#: Seconds asked on one H200, for all of a call.
+ASKED = {
+    "n16-b13": {"complex-x1": 8.0e-3, "real-x1": 6.2e-3, "real-x2": 2 * 4.2e-3, "complex-x16": 16 * 5.8e-3},
+    "n16-b9": {"complex-x1": 6.5e-3},
+}
+BEGIN = "bootstrap-"
+
+
+def names_of(set_name: str) -> list[str]:
+    """The cases of a set."""
+    return [f"{BEGIN}{set_name}-{form}" for form in FORMS]
+
+
+def parts_of(name: str) -> tuple[str, str]:
+    """The set and the form of a case. Raises SystemExit for names of no case."""
+    for form in FORMS:
+        if name.startswith(BEGIN) and name.endswith(f"-{form}"):
+            return name[len(BEGIN) : -len(form) - 1], form
+    raise SystemExit(f"there is no case {name}")
+
+
+def parameters_of(set_name: str) -> ckks.Parameters:
+    """A named set, or "small": one of no security, for trying what is measured."""
+    if set_name != "small":
+        return ckks.parameters(set_name)
+    return ckks.Parameters(_core.CkksParameters(_core.ckks_make_bootstrapping_spec(2048, 4, 39, 49.9, 3, "w64", True)))
+
+
+@dataclass(frozen=True)
+class Party:
+    """Both sides, and the seconds that the keys took."""
+
+    secret: ckks.SecretKey
+    server: hg.Server
+    keys_s: float
+
+
+@lru_cache(maxsize=1)  # a set's keys take gigabytes
+def party(set_name: str) -> Party:
+    """Keys, made once a set."""
+    secret = ckks.SecretKey.generate(parameters_of(set_name))
+    start = time.perf_counter()
+    keys = secret.evaluation_keys(bootstrap=True)
+    return Party(secret, hg.Server(keys), time.perf_counter() - start)
+
+
+def values(p: ckks.Parameters, form: Form, random: np.random.Generator) -> Any:
+    """Uniform, real and imaginary parts each in [-1, 1]."""
+    shape = (form.items, p.slots) if form.items > 1 else (p.slots,)
+    real = random.uniform(-1, 1, shape)
+    return real + 1j * random.uniform(-1, 1, shape) if form.complex else real
+
+
+def encrypted(at: Party, form: Form, clear: Any) -> ckks.Tensor:
+    """At the level that the form begins at, as it rests there. What is tracked of complex values is their magnitude, which may
+    be more than the bound that bootstrapping has on each part.
+    """
+    p = at.secret.parameters
+    level = p.bootstrapping_level if form.bootstraps else p.levels
+    x: ckks.Tensor = at.server.bind(at.secret.encrypt(clear, level=level))
+    return (ckks.within(x, 1.0) if form.complex else x) + 0
+
+
+@lru_cache(maxsize=1)
+def operand(set_name: str, form: str) -> ckks.Tensor:
+    """What is timed."""
+    at = party(set_name)
+    return encrypted(at, FORMS[form], values(at.secret.parameters, FORMS[form], np.random.default_rng(1)))
+
+
+def describe(set_name: str) -> dict[str, Any]:
+    """A set's numbers for the JSON."""
+    p = parameters_of(set_name)
+    return ckks_cases.describe(p) | {"level_before": p.bootstrapping_level, "level_after": p.levels}
+
+
+@cache
+def products(set_name: str, form: str) -> int:
+    """Modular products of a call, counted by the null device; what is made once is made before."""
+    null = parameters_of(set_name)._core.on_device("null")
+    secret = ckks.SecretKey(_core.CkksSecretKey.generate(null))
+    at = Party(secret, hg.Server(secret.evaluation_keys(bootstrap=True)), 0)
+    called = FORMS[form]
+    x = encrypted(at, called, values(secret.parameters, called, np.random.default_rng(1)))
+    called.run(x)
+    null.reset_counts()
+    called.run(x)
+    return sum(int(count["products"]) for count in null.counts().values())
+
+
+def precision(set_name: str, form: str, runs: int) -> dict[str, Any]:
+    """Bits that are right of real and imaginary parts, over all slots of at least so many ciphertexts, each with values of its
+    own: of the mean error, of the root of its mean square, of the largest. Bits that are promised: None for complex values, whose bound is our word.
+    """
+    at, called = party(set_name), FORMS[form]
+    total = squares = largest = 0.0
+    count, calls = 0, math.ceil(runs / called.items)
+    promised = None
+    for run in range(calls):
+        clear = values(at.secret.parameters, called, np.random.default_rng([2, run]))
+        result = called.run(encrypted(at, called, clear))
+        promised = result.precision
+        off = np.atleast_1d(at.secret.decrypt(result) - clear)
+        each = np.abs(np.concatenate([off.real.ravel(), off.imag.ravel()]) if called.complex else off.ravel())
+        total, squares, largest = total + each.sum(), squares + (each**2).sum(), max(largest, float(each.max()))
+        count += each.size
+    return {
+        "ciphertexts": calls * called.items,
+        "mean_bits": round(-math.log2(total / count), 2),
+        "root_mean_square_bits": round(-math.log2(squares / count) / 2, 2),
+        "worst_bits": round(-math.log2(largest), 2),
+        "promised_bits": promised,
+    }
+
+
+def figures(name: str, runs: int) -> dict[str, Any]:
+    """What is said of a case beside its times. Keys in a file: one half of each is a seed."""
+    set_name, form = parts_of(name)
+    at = party(set_name)
+    size = at.server.keys.nbytes
+    found: dict[str, Any] = {"keys_bytes": size, "keys_file_bytes": size // 2, "keys_s": round(at.keys_s, 2)}
+    if FORMS[form].bootstraps:
+        found["precision"] = precision(set_name, form, runs)
+    return found | {"peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)}

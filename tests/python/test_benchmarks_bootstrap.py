@@ -1,0 +1,123 @@
+"""The benchmarks of CKKS bootstrapping, on a small set without security."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figures_rig import FOLDER, page_of, require_lines
+
+pytestmark = pytest.mark.usefixtures("benchmarks")
+
+
+def test_bootstraps_are_measured(tmp_path: Path) -> None:
+    """Times, precision, levels and keys; a product beside them; lines of the table."""
+    out = tmp_path / "bootstrap.json"
+    command = [sys.executable, str(FOLDER / "bootstrap.py"), "--sets", "small", "--seconds", "0.01", "--threads", "1"]
+    command += ["--only", "bootstrap-small-real-x2,bootstrap-small-complex-x1,bootstrap-small-product-x1", "--out", str(out)]
+    done = subprocess.run([*command, "--runs", "3"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(out.read_text())
+    assert (report["kind"], report["machine"]["device"][:3]) == ("bootstrap", "cpu")
+    rows = {r["case"].removeprefix("bootstrap-small-"): r for r in report["results"] if "case" in r}
+    assert list(rows) == ["complex-x1", "real-x2", "product-x1"]
+    assert [r["extra"].get("precision", {}).get("ciphertexts") for r in rows.values()] == [3, 4, None]
+    for row in rows.values():
+        p, extra = row["parameters"], row["extra"]
+        assert (row["threads"], p["level_before"], p["level_after"]) == (1, 4, 8)
+        assert p["security"].startswith("insecure")
+        assert 0 < row["floor_s"] < row["median_s"]
+        assert extra["keys_bytes"] > 2 * extra["keys_file_bytes"] - 2 > 0
+        if told := extra.get("precision"):
+            assert 17 < told["worst_bits"] < told["root_mean_square_bits"] < told["mean_bits"] < 25
+    require_lines(
+        page_of(tmp_path, "bootstrap figures", out),
+        """
+        | 1 core | N=2,048 | bootstrap of two real ciphertexts, paired |
+        of 4 | 4 to 8 |
+        | 1 core | N=2,048 | multiply + relinearize + rescale at the top |
+        | 1 core | N=2,048 | insecure
+        """,
+    )
+
+
+def test_cases_of_bootstrapping_have_names_of_any_set() -> None:
+    """What is asked is that of a set; names of nothing are refused."""
+    import bootstrap_cases
+    import gpu_cases
+
+    assert gpu_cases.case_of("bootstrap-n16-b13-complex-x16").asked == pytest.approx(16 * 5.8e-3)
+    assert gpu_cases.case_of("bootstrap-n15-b4-real-x1").asked is None
+    assert not any(name.startswith(bootstrap_cases.BEGIN) for name in gpu_cases.CASES)
+    with pytest.raises(SystemExit, match="no case bootstrap-n16-b13-none"):
+        gpu_cases.case_of("bootstrap-n16-b13-none")
+
+
+def test_an_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot off by a thousandth is the worst, and hardly tells in the mean."""
+    import bootstrap_cases
+
+    from heliograph import ckks
+
+    class Off(ckks.SecretKey):
+        def decrypt(self, x: Any, **options: Any) -> Any:
+            values = super().decrypt(x, **options)
+            values[..., 5] += 1e-3j
+            return values
+
+    party = bootstrap_cases.party("small")
+    off = bootstrap_cases.Party(Off(party.secret._core), party.server, 0)
+    monkeypatch.setattr(bootstrap_cases, "party", lambda name: off)
+    told = bootstrap_cases.precision("small", "complex-x1", 1)
+    assert told["worst_bits"] == pytest.approx(9.97, abs=0.05)
+    assert told["mean_bits"] > 18
+
+
+class Slow:
+    """A result that takes its time."""
+
+    waits = 0
+
+    def wait(self) -> None:
+        """A hundredth of a second."""
+        type(self).waits += 1
+        time.sleep(0.01)
+
+
+def test_long_calls_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One to see that they are long, three that are timed."""
+    import gpu
+    import gpu_cases
+    import nvml
+
+    monkeypatch.setattr(gpu, "LONG", 0.005)
+    case = gpu_cases.Case("slow", lambda: gpu_cases.Ready(Slow, {}))  # type: ignore[arg-type]
+    monkeypatch.setitem(gpu_cases.CASES, "slow", case)
+    row = gpu.row_of("slow", gpu_cases.UNKNOWN, 60, 20, nvml.Gpus())
+    assert (row["runs"], Slow.waits) == (3, 4)
+    assert row["median_s"] == row["pipe_s"] >= 0.01
+
+
+def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it had measured stays; its other cases are named."""
+    import mesh
+
+    (tmp_path / "run.py").write_text(
+        "import json, sys, time\n"
+        "print(json.dumps({'machine': {}}), flush=True)\n"
+        "for name in sys.argv[sys.argv.index('--child') + 1].split(','):\n"
+        "    if name == 'long': time.sleep(60)\n"
+        "    print(json.dumps({'case': name}), flush=True)\n"
+    )
+    monkeypatch.setattr(mesh, "HERE", tmp_path)
+    process = mesh.Process("cpu", 1, mesh.AUTO, ("first", "long", "last"))
+    start = time.monotonic()
+    rows = [row for row in mesh.measure(process, 1, 50, None, until=start + 2) if "case" in row]
+    assert time.monotonic() - start < 20
+    assert [row.get("skipped") for row in rows] == [None, mesh.OVER, mesh.OVER]
