@@ -69,7 +69,7 @@ def parameters_of(set_name: str) -> ckks.Parameters:
     """A named set, or "small": one of no security, for trying what is measured."""
     if set_name != "small":
         return ckks.parameters(set_name)
-    return ckks.Parameters(_core.CkksParameters(_core.ckks_make_bootstrapping_spec(2048, 4, 39, 49.9, 3, "w64", True)))
+    return ckks.Parameters(_core.CkksParameters(_core.ckks_make_bootstrapping_spec(2048, 5, 39, 49.9, 3, "w64", True)))
 
 
 @dataclass(frozen=True)

@@ -478,6 +478,7 @@ def each(reports: dict[str, Row]) -> list[str]:
 KINDS: dict[str, Callable[[Row], bool]] = {
     "doublecrt figures": doublecrt_tables.is_doublecrt,
     "helr figures": helr_tables.is_helr,
+    "helr bootstrap figures": helr_tables.is_bootstrapped,
     "bootstrap figures": bootstrap_tables.is_bootstrap,
     "beside figures": beside_tables.is_beside,
     "forecasts figures": forecasts_tables.is_forecasts,
@@ -516,6 +517,7 @@ WHOLE: dict[str, Screen] = {
     "doublecrt figures": _headed(_timed(doublecrt_tables.whole)),
     "ranks figures": _headed(_timed(ranks_tables.whole)),
     "helr figures": _headed(_timed(helr_tables.whole)),
+    "helr bootstrap figures": _headed(_timed(helr_tables.bootstrapped)),
     "bootstrap figures": _headed(_timed(bootstrap_tables.whole)),
     "forecasts figures": _headed(_timed(forecasts_tables.rows)),
     "programs figures": _headed(_timed(programs_tables.rows)),
