@@ -36,7 +36,7 @@ class Ready:
     run: Callable[[], hg.Tensor]
     parameters: dict[str, Any]
     bytes: int = 0  #: operands, result and keys, once each
-    products: int = 0  #: modular products
+    products: int | Callable[[], int] = 0  #: modular products; a function where counting takes long
     layers: Callable[[], dict[str, float]] | None = None
 
 
@@ -63,7 +63,8 @@ def floor_of(case: Case, ready: Ready, rates: Rates) -> tuple[float | None, str]
     if rates["copy_bytes_s"]:
         floors["bytes"] = ready.bytes / rates["copy_bytes_s"]
     if rates["products_s"]:
-        floors["products"] = ready.products / rates["products_s"]
+        products = ready.products if isinstance(ready.products, int) else ready.products()
+        floors["products"] = products / rates["products_s"]
     if not any(floors.values()):
         return None, ""
     name = max(floors, key=lambda key: floors[key])
@@ -328,7 +329,7 @@ def _bootstrap(set_name: str, form: str) -> Ready:
     keys = bootstrap_cases.party(set_name).server.keys
     moved = x.nbytes + result.nbytes + (keys.nbytes if called.bootstraps else keys.parameters.switch_key_bytes)
     described = bootstrap_cases.describe(set_name) | {"items": called.items}
-    return Ready(lambda: called.run(x), described, moved, bootstrap_cases.products(set_name, form))
+    return Ready(lambda: called.run(x), described, moved, lambda: bootstrap_cases.products(set_name, form))
 
 
 def case_of(name: str) -> Case:
