@@ -15,6 +15,18 @@ class _Memory(ctypes.Structure):
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
+def count() -> int:
+    """GPUs that this process sees; 0 where the library is absent."""
+    if (listed := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return len([name for name in listed.split(",") if name.strip()])
+    found = ctypes.c_uint(0)
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return 0
+    return 0 if library.nvmlInit_v2() or library.nvmlDeviceGetCount_v2(ctypes.byref(found)) else found.value
+
+
 class Gpus:
     """GPUs by the CUDA runtime's numbers in this process, as one."""
 

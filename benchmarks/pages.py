@@ -43,6 +43,7 @@ def _measured(*names: str) -> tuple[str, ...]:
 
 
 BOOTSTRAP = _measured("zen5-bootstrap.json", "h200-bootstrap.json")
+SCALING = _measured("h200x2-scaling.json", "h200x4-scaling.json")
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 #: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
 WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = (
@@ -55,6 +56,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     "docs/benchmarks.md": (
         (CORES, False, ""),
         (GPU, False, ""),
+        (SCALING, True, ""),
         (WORK_ON_TWO, False, " of two"),
         (FOUR_GPUS, False, " of four"),
         (TFHE, False, ""),

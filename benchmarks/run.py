@@ -264,8 +264,8 @@ def run_named(
 class Rows:
     """A report that is shown and written row by row: time on GPUs is dear. `more` is what is said besides."""
 
-    def __init__(self, out: Path | None, **more: Any) -> None:
-        self.out, self.more = out, more
+    def __init__(self, out: Path | None, shown: Callable[[dict[str, Any]], None] | None = None, **more: Any) -> None:
+        self.out, self.shown, self.more = out, shown or show, more
         self.machine, self.rows = machine(), list[dict[str, Any]]()
         self._most = 0
 
@@ -277,7 +277,7 @@ class Rows:
                 self._most = row["devices"]
             return
         self.rows.append(row)
-        show(row)
+        self.shown(row)
         save(self.out, report(self.rows, self.machine, **self.more))
 
 

@@ -429,6 +429,20 @@ def mesh_screen(reports: dict[str, Row]) -> list[str]:
     return [*scaling(rows, alone), "", f"Medians of single calls, waited for, on {machine}, commit {commits}: {used}."]
 
 
+def is_scaling(report: Row) -> bool:
+    """Whether it is of benchmarks/scaling.py."""
+    return report.get("kind") == "scaling"
+
+
+def scaling_rows(reports: dict[str, Row]) -> list[str]:
+    """What scales, by the number of devices; then what the time was too short for."""
+    every = [r for report in reports.values() for r in report["results"]]
+    rows = [r for r in every if "median_s" in r]
+    alone = {r["case"]: r for r in rows if r["devices"] == 1}
+    missing = [f"Not measured: {r['case']} on {r['devices']}: {r['skipped']}" for r in every if "skipped" in r]
+    return [*scaling(rows, alone), *(["", *missing] if missing else [])]
+
+
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -476,6 +490,7 @@ def each(reports: dict[str, Row]) -> list[str]:
 
 #: The kinds that have marks of their own, each known by what says so of a report; the first that says it.
 KINDS: dict[str, Callable[[Row], bool]] = {
+    "scaling figures": is_scaling,
     "doublecrt figures": doublecrt_tables.is_doublecrt,
     "helr figures": helr_tables.is_helr,
     "helr bootstrap figures": helr_tables.is_bootstrapped,
@@ -513,6 +528,7 @@ def _headed(rows: Screen) -> Screen:
 WHOLE: dict[str, Screen] = {
     **dict.fromkeys(("figures", "gpu figures", "levelled figures"), each),
     "mesh figures": _headed(mesh_rows_of),
+    "scaling figures": _headed(scaling_rows),
     "tfhe figures": _headed(_timed(tfhe_tables.whole)),
     "doublecrt figures": _headed(_timed(doublecrt_tables.whole)),
     "ranks figures": _headed(_timed(ranks_tables.whole)),

@@ -1,4 +1,4 @@
-"""The benchmarks of CKKS bootstrapping, on a small set without security."""
+"""The benchmarks of CKKS bootstrapping, on a small set without security; and of all that scales."""
 
 from __future__ import annotations
 
@@ -121,3 +121,72 @@ def test_a_process_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytes
     rows = [row for row in mesh.measure(process, 1, 50, None, until=start + 2) if "case" in row]
     assert time.monotonic() - start < 20
     assert [row.get("skipped") for row in rows] == [None, mesh.OVER, mesh.OVER]
+
+
+# All that scales
+
+
+def test_what_scales_is_measured_on_one_and_on_two(tmp_path: Path) -> None:
+    """Two devices over one, TFHE's as the others'; a line of the table for each."""
+    out = tmp_path / "scaling.json"
+    command = [sys.executable, str(FOLDER / "scaling.py"), "--device", "cpu/uncalibrated", "--counts", "1,2", "--small"]
+    command += ["--only", "bootstrap-small-product-x1,gates", "--seconds", "0.01", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(out.read_text())
+    assert (report["kind"], len(report["machine"]["devices"]) > 1) == ("scaling", True)
+    rows = [r for r in report["results"] if "case" in r]
+    names = ("bootstrap-small-product-x1", "gates/nand/boolean/x1")
+    assert [(r["case"], r["devices"]) for r in rows] == [(name, n) for name in names for n in (1, 2)]
+    for one, two in (rows[:2], rows[2:]):
+        assert (one["speedup"], two["speedup"]) == (1, pytest.approx(one["median_s"] / two["median_s"]))
+    assert rows[2]["wrong"] == 0
+    require_lines(
+        page_of(tmp_path, "scaling figures", out),
+        """
+        | one call (times faster than one GPU) | 1 GPU | 2 GPUs |
+        | CKKS multiply + relinearize + rescale at the top, small |
+        | one NAND, boolean |
+        """,
+    )
+
+
+def test_what_the_time_is_too_short_for_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process is started after the end; the one of before is ended."""
+    import mesh
+    import scaling
+
+    for name in ("run.py", "tfhe.py"):
+        (tmp_path / name).write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(mesh, "HERE", tmp_path)
+    rows: list[dict[str, Any]] = []
+    groups = (("gates/a", "gates/b"), ("c",))
+    start = time.monotonic()
+    scaling.measure("cpu", [1, 2], groups, 0.1, 50, start + 1, rows.append)
+    assert time.monotonic() - start < 20
+    expected = [("gates/a", 1), ("gates/b", 1), ("gates/a", 2), ("gates/b", 2), ("c", 1), ("c", 2)]
+    assert [(r["case"], r["devices"]) for r in rows] == expected
+    assert {r["skipped"] for r in rows} == {mesh.OVER}
+    assert "skipped" in scaling.line(rows[0])
+
+
+def test_gpus_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that the process sees; all cases are of other programs."""
+    import gpu_cases
+    import nvml
+    import scaling
+    import tfhe_cases
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3,5,6,7")
+    assert scaling.counts_of("cuda") == [1, 2, 4]
+    assert scaling.counts_of("cuda:1,cuda:2") == [1, 2]
+    assert [p.device for p in scaling.processes("cuda/uncalibrated", [2, 1], ("x",))] == [
+        "cuda:0",
+        "cuda:0,cuda:1/uncalibrated",
+    ]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert nvml.count() == 0
+    with pytest.raises(SystemExit, match="no GPU"):
+        scaling.counts_of("cuda")
+    for name in (name for group in scaling.GROUPS + scaling.SMALL for name in group):
+        assert name in tfhe_cases.CASES or gpu_cases.case_of(name)

@@ -1,0 +1,140 @@
+"""All that scales over several GPUs, in one call of at most eight minutes.
+
+    python benchmarks/scaling.py --out FILE.json                                  # on all GPUs that are there: 1, 2, 4, 8 of them
+    python benchmarks/scaling.py --device cpu --counts 1,2 --small --out FILE.json   # on cores, with small cases
+
+HVMul, a CKKS product and bootstrapping, alone and batched, a batch of TFHE's gates, HCNN-11: seconds of a call that is waited for, and
+times faster than on one. Groups of cases go one after the other, each on all numbers of GPUs, what takes longest last. The JSON
+is written after every row; what the time was too short for is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mesh
+import nvml
+import run as runner
+from tfhe import chosen
+
+Row = dict[str, Any]
+#: Cases that share a process; TFHE's have a program of their own.
+GROUPS: tuple[tuple[str, ...], ...] = (
+    ("hvmul-2^15-x250-w64", "ckks-rescaled-2^16-x1-w64", "ckks-rescaled-2^16-x16-w64"),
+    ("gates/nand/boolean/x65536",),
+    ("bootstrap-n16-b13-complex-x1", "bootstrap-n16-b13-complex-x16"),
+    ("hcnn11-one-w64",),
+    ("hcnn11-all-w64",),
+)
+SMALL: tuple[tuple[str, ...], ...] = (
+    ("multiply-2^14-x1-w64", "bootstrap-small-product-x1", "bootstrap-small-product-x16"),
+    ("gates/nand/boolean/x1",),
+    ("bootstrap-small-complex-x1", "bootstrap-small-real-x2"),
+)
+NO_RATES = {"copy_bytes_s": 0.0, "products_s": 0.0}  # floors are of other programs
+
+
+def counts_of(device: str) -> list[int]:
+    """1, 2, 4 and 8, as far as there are so many."""
+    names = device.split("/")[0].split(",")
+    there = nvml.count() if names == ["cuda"] else len(names)
+    if not there:
+        raise SystemExit("no GPU is there (cores: --device cpu)")
+    return [n for n in (1, 2, 4, 8) if n <= there]
+
+
+def tfhe(process: mesh.Process, seconds: float, limit: float, until: float) -> Iterator[Row]:
+    """The rows of TFHE's cases."""
+    left = max(0.0, until - time.monotonic())
+    work = {"names": process.names, "threads": None, "seconds": left, "repeat": seconds, "until": time.time() + left}
+    command = [sys.executable, str(mesh.HERE / "tfhe.py"), "--child", json.dumps(work | {"counts": {}, "rates": {}})]
+    wanted = list(process.names)
+    for line in mesh.lines(command, {"HELIOGRAPH_DEVICE": process.device}, limit, until):
+        row = json.loads(line)
+        if "case" in row:
+            wanted.remove(row["case"])
+            yield row | process.mark
+        elif "ended" in row:
+            yield from ({"case": name, "skipped": row["ended"]} | process.mark for name in wanted)
+
+
+def processes(device: str, counts: list[int], group: tuple[str, ...]) -> list[mesh.Process]:
+    """One for each number of devices, as the mesh lays data out by itself."""
+    options = "".join("/" + word for word in device.split("/")[1:])
+    return [
+        mesh.Process(",".join(mesh.members(device, n)) + (options if n > 1 else ""), n, mesh.AUTO, group)
+        for n in sorted(counts)
+    ]
+
+
+def measure(
+    device: str,
+    counts: list[int],
+    groups: tuple[tuple[str, ...], ...],
+    seconds: float,
+    limit: float,
+    until: float,
+    add: Callable[[Row], None],
+) -> None:
+    """Every row, with how many times it is faster than on one device."""
+    alone: dict[str, float] = {}
+    for group in groups:
+        for process in processes(device, counts, group):
+            if time.monotonic() >= until:
+                rows: Iterator[Row] = iter([{"case": name, "skipped": mesh.OVER} | process.mark for name in group])
+            elif group[0].startswith("gates/"):
+                rows = tfhe(process, seconds, limit, until)
+            else:
+                rows = mesh.measure(process, seconds, limit, NO_RATES, until=until)
+            for row in rows:
+                if "median_s" in row:
+                    if process.devices == 1:
+                        alone[row["case"]] = row["median_s"]
+                    one = alone.get(row["case"])
+                    row["speedup"] = one / row["median_s"] if one else None
+                add(row)
+
+
+def line(row: Row) -> str:
+    """For a person."""
+    if "skipped" in row:
+        return f"{row['case']:34} {row['devices']} skipped: {row['skipped']}"
+    faster = f"{row['speedup']:.2f}" if row["speedup"] else "-"
+    return f"{row['case']:34} {row['devices']} {row['median_s'] * 1e3:12.3f} ms {faster:>6} times one"
+
+
+def main() -> None:
+    """Parses the command line and writes the JSON."""
+    begin = time.monotonic()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda", help="cuda, cpu, or as HELIOGRAPH_DEVICE")
+    parser.add_argument(
+        "--counts", default="", help="comma-separated numbers of devices; default: 1, 2, 4, 8 as far as there are"
+    )
+    parser.add_argument("--only", default="", help="comma-separated names of cases, or their beginnings")
+    parser.add_argument("--small", action="store_true", help="small cases, some without security, to try this")
+    parser.add_argument(
+        "--seconds", type=float, default=0.5, help="for each case; calls of half a second and more: three of them"
+    )
+    parser.add_argument("--total", type=float, default=460, help="seconds of everything")
+    parser.add_argument("--limit", type=float, default=200, help="seconds after which a silent process is ended")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    os.environ.pop("HELIOGRAPH_DEVICE", None)
+    counts = [int(count) for count in options.counts.split(",")] if options.counts else counts_of(options.device)
+    groups = SMALL if options.small else GROUPS
+    wanted = chosen(options.only, [name for group in groups for name in group])
+    groups = tuple(filter(None, (tuple(name for name in group if name in wanted) for group in groups)))
+    report = runner.Rows(options.out, shown=lambda row: print(line(row), flush=True), kind="scaling")
+    measure(options.device, counts, groups, options.seconds, options.limit, begin + options.total, report.add)
+
+
+if __name__ == "__main__":
+    main()
