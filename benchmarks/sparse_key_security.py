@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import itertools
 import math
 import subprocess
 import time
@@ -167,13 +168,13 @@ def problem(log_n: int, weight: int, log_q: int) -> Any:
 
 
 def attacks(model: str) -> dict[str, Callable[[Any], Any]]:
-    """The estimator's calls by name; the first three are the ones that win."""
+    """The estimator's calls by name; the first two are the ones that win."""
     red = {"red_cost_model": getattr(RC, model)}
     shape = red | {"red_shape_model": "gsa"}
     return {
         "dual hybrid, meet in the middle": partial(lwe_dual.dual_hybrid, mitm_optimization=True, **red),
-        "primal hybrid, meet in the middle, Babai": partial(LWE.primal_hybrid, mitm=True, babai=True, **shape),
         "primal hybrid, meet in the middle, SVP": partial(LWE.primal_hybrid, mitm=True, babai=False, **shape),
+        "primal hybrid, meet in the middle, Babai": partial(LWE.primal_hybrid, mitm=True, babai=True, **shape),
         "dual hybrid, exhaustive": partial(lwe_dual.dual_hybrid, mitm_optimization=False, **red),
         "primal hybrid, exhaustive, SVP": partial(LWE.primal_hybrid, mitm=False, babai=False, **shape),
         "primal hybrid, exhaustive, Babai": partial(LWE.primal_hybrid, mitm=False, babai=True, **shape),
@@ -236,44 +237,64 @@ def splits(log_n: int, weight: int, log_q: int) -> Row:
     }
 
 
-def cell(log_n: int, weight: int) -> tuple[Row, list[Row]]:
-    """The largest whole log2 of the modulus that keeps 128 bits, and that keeps 128 + log2 N; the rows that say so."""
+def cell(log_n: int, weight: int, model: str) -> list[Row]:
+    """The attacks at the largest whole log2 of the modulus that keeps 128 bits, and that keeps 128 + log2 N, and on the way there."""
     found: dict[int, list[Row]] = {}
 
     def security(log_q: int) -> float:
         if log_q not in found:
-            found[log_q] = estimate(log_n, weight, log_q, TABLES, 3)
+            found[log_q] = estimate(log_n, weight, log_q, model, 2)
         return least(found[log_q])
 
-    def largest(target: int, low: int, high: int) -> int:
-        straight = True  # a step by interpolation, a step by halving
-        while high - low > 1:  # secure at low, not at high
-            part = (security(low) - target) / (security(low) - security(high)) if straight else 0.5
-            middle = min(max(low + round(part * (high - low)), low + 1), high - 1)
-            low, high = (middle, high) if security(middle) >= target else (low, middle)
-            straight = not straight
-        return low
-
-    low = high = 100
+    low, high = 100, 200
+    while security(low) < 128 + log_n:
+        low -= 10
     while security(high) >= 128:
         low, high = high, high * 2
-    plain = largest(128, low, high)
-    guarded = largest(128 + log_n, 50, plain + 1)
-    rows = [row for log_q in (guarded, plain) for row in estimate(log_n, weight, log_q, TABLES, None)[3:]]
-    rows += [row for log_q in (guarded, plain) for row in estimate(log_n, weight, log_q, OTHER, 3)]
-    assert least([r for r in rows if r["log_q"] == plain]) >= 128
-    assert least([r for r in rows if r["log_q"] == guarded]) >= 128 + log_n
-    table = {"log_n": log_n, "weight": weight, "log_q_128_bits": plain, "log_q_with_rotations_counted": guarded}
-    return table, rows + [row for log_q in sorted(found) for row in found[log_q]]
+    ends = []
+    for target in (128, 128 + log_n):
+        low = max(q for q in found if security(q) >= target)
+        high = min(q for q in found if security(q) < target)
+        while high - low > 1:  # costs are nearly straight in 1 / log_q
+            above, under = security(low) - target, target - security(high)
+            middle = round((above + under) / (above / high + under / low))
+            for log_q in (middle, middle - 1, middle + 1, (low + high) // 2):
+                if low < log_q < high:
+                    low, high = (log_q, high) if security(log_q) >= target else (low, log_q)
+        ends.append(low)
+    if model == TABLES:
+        for log_q in ends:
+            found[log_q] += estimate(log_n, weight, log_q, model, None)[2:]
+    assert least(found[ends[0]]) >= 128
+    assert least(found[ends[1]]) >= 128 + log_n
+    return [row for log_q in sorted(found) for row in found[log_q]]
 
 
-def planned(log_n: int, log_q: int) -> tuple[None, list[Row]]:
+def largest(rows: list[Row]) -> list[Row]:
+    """The table: below it, no attack of either model costs less."""
+    table = []
+    for log_n, weight in CELLS:
+        line: Row = {"log_n": log_n, "weight": weight}
+        for name, target in (("log_q", 128 + log_n), ("log_q_without_rotations", 128)):
+            models = []
+            for model in (TABLES, OTHER):
+                here = [r for r in rows if (r["log_n"], r["weight"], r["model"]) == (log_n, weight, model) and r["rop_log2"]]
+                weak = [r["log_q"] for r in here if r["rop_log2"] < target]
+                models.append(max((r["log_q"] for r in here if r["log_q"] < min(weak)), default=0) if weak else 0)
+            line |= {f"{name}_{model}": found for model, found in zip((TABLES, OTHER), models, strict=True)} | {
+                name: min(models)
+            }
+        table.append(line)
+    return table
+
+
+def planned(log_n: int, log_q: int) -> list[Row]:
     """A planned set by every attack, and by the strongest in the other model."""
-    rows = estimate(log_n, 32, log_q, TABLES, None) + estimate(log_n, 32, log_q, OTHER, 3)
-    return None, [*rows, splits(log_n, 32, log_q)]
+    rows = estimate(log_n, 32, log_q, TABLES, None) + estimate(log_n, 32, log_q, OTHER, 2)
+    return [*rows, splits(log_n, 32, log_q)]
 
 
-def dense() -> tuple[None, list[Row]]:
+def dense() -> list[Row]:
     """A line of the tables, which says whether this estimator and these settings are theirs."""
     log_n, log_q = DENSE
     rows: list[Row] = []
@@ -282,20 +303,20 @@ def dense() -> tuple[None, list[Row]]:
         for name in ("primal uSVP", "primal BDD"):
             where = {"log_n": log_n, "weight": "uniform", "log_q": log_q + more, "model": TABLES, "attack": name}
             rows.append(where | told(attacks(TABLES)[name](lwe)))
-    return None, rows
+    return rows
 
 
-def work(task: tuple[Callable[..., Any], tuple[int, ...]]) -> tuple[Row | None, list[Row]]:
+def work(task: tuple[Callable[..., list[Row]], tuple[Any, ...]]) -> list[Row]:
     """One of the above, in a process of its own."""
     function, given = task
-    found: tuple[Row | None, list[Row]] = function(*given)
-    return found
+    return function(*given)
 
 
-def estimated(jobs: int) -> Iterator[tuple[Row | None, list[Row]]]:
+def estimated(jobs: int) -> Iterator[list[Row]]:
     """All of it, as it comes."""
     quicken()
-    tasks = [(dense, ()), *((cell, c) for c in CELLS), *((planned, p) for p in PLANNED)]
+    searches = sorted(itertools.product(CELLS, (TABLES, OTHER)), key=lambda c: c[0][1])
+    tasks = [(dense, ()), *((planned, p) for p in reversed(PLANNED)), *((cell, (*c, model)) for c, model in searches)]
     with get_context("fork").Pool(jobs) as pool:
         yield from pool.imap_unordered(work, tasks)
 
@@ -321,7 +342,6 @@ def main() -> None:
     if MISSING:
         raise SystemExit(f"no estimates, nothing written: {MISSING}")
     rows: list[Row] = []
-    table: list[Row] = []
     what = {
         "secret": "ternary of fixed weight, as many minus as plus ones, which is fewer keys than signs at random",
         "error": f"discrete Gaussian, deviation {DEVIATION}",
@@ -331,19 +351,17 @@ def main() -> None:
         "tables": f"ePrint 2024/463, cost model {TABLES}",
         "rotations": "N shifts of one ring sample are N instances that may share work: at most log2 N bits",
     }
-    for line, more in estimated(given.jobs):
-        table += [line] if line else []
+    for more in estimated(given.jobs):
         rows += more
         for row in more:
             print(row, flush=True)
-        table.sort(key=lambda r: (r["log_n"], r["weight"]))
         rows.sort(key=lambda r: (r["log_n"], str(r["weight"]), r["log_q"], r["model"]))
         report = runner.report(
             rows,
             kind="sparse-key-security",
             estimator=versions(),
             assumed=what,
-            largest_secure_sparse_log_q=table,
+            largest_secure_sparse_log_q=largest(rows),
             failure=failure,
         )
         runner.save(given.out, report)
