@@ -63,7 +63,7 @@ def test_the_work_is_not_done(exact: tuple[Any, Any]) -> None:
     one = hg.forecast(lambda x: x * x, x)
     start = time.perf_counter()
     many = hg.forecast(lambda x: x * x, x.broadcast_to((1_000,)))
-    assert time.perf_counter() - start < one.seconds * 1_000 / 2
+    assert time.perf_counter() - start < max(one.seconds * 1_000 / 2, 0.25)  # a GPU takes less than the forecast
     assert many.products == 1_000 * one.products
     assert many.seconds > 200 * one.seconds
     with pytest.raises(hg.OutOfMemoryError):
@@ -150,7 +150,7 @@ def test_a_server_refuses_what_costs_too_much(exact: tuple[Any, Any]) -> None:
     for costs, message in (
         (hg.Costs(result_bytes=told.result_bytes), "its results would take .* MiB; this server allows .* KiB"),
         (hg.Costs(nbytes=told.nbytes), "its memory would take"),
-        (hg.Costs(seconds=told.seconds * 10), "it would take about .*; this server allows .* ms"),
+        (hg.Costs(seconds=told.seconds * 10), "it would take about .*; this server allows .* [mu]s"),
     ):
         server = hg.Server(keys, costs=costs)
         y = server.compute(square, server.bind(x))

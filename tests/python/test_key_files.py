@@ -16,6 +16,10 @@ import heliograph as hg
 
 Work = Callable[[Any], Any]
 MIB = 1 << 20
+#: What is limited and measured is the host's memory.
+on_cores = pytest.mark.skipif(
+    any(device.startswith("cuda") for device in hg.devices()), reason="keys on a GPU lie in its own memory"
+)
 
 
 class Party:
@@ -100,6 +104,7 @@ def test_a_program_takes_keys_from_a_file(tmp_path: Path) -> None:
         assert program(hg.Server(keys).bind(p.x)).to_bytes() == expected
 
 
+@on_cores
 def test_one_sum_needs_all_its_keys_at_once(tmp_path: Path) -> None:
     parameters = hg.ckks.parameters(depth=1, precision=20)
     matrix = hg.ckks.LinearTransform(parameters, np.ones((4, 4)))
@@ -172,6 +177,7 @@ def peaks(folder: Path, memory: str) -> list[float]:
     return [float(line) for line in done.stdout.split()]
 
 
+@on_cores
 def test_peaks(tmp_path: Path) -> None:
     secret = hg.SecretKey.generate(hg.bfv.parameters(depth=6, plain_bits=20))
     keys = secret.evaluation_keys(rotations=range(1, 13), relinearize=False)
