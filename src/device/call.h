@@ -9,7 +9,8 @@
 //
 // Kernels that take each coefficient (or value) alone also work on a slice of them: n of all operands may be the same
 // multiple of 64 below the ring's degree, each limb lying at a multiple of 64 bytes. These are Add, Sub, Neg, Mul,
-// MulAccumulate, MulConstants, AddConstants (NTT domain), Convert, InnerProduct, Tensor, Product, Copy, Gather and Zero.
+// MulAccumulate, MulConstants, AddConstants (NTT domain), Convert, InnerProduct without turns, Tensor, Product, Copy, Gather and
+// Zero.
 // These alone take a ring of rows (math::Ring::rows), which has no transform.
 //
 // What a kernel does with an operand is the operand's type: In is read, Out written, InOut both. `fields` lists all of a call
@@ -213,7 +214,8 @@ struct Convert {
 // Products.
 
 /// Key switching's product, NTT domain: out_c = sum_j digits_j * key_(j * C + c), C = out.components, over
-/// digits.components digits. `key_limbs[l]` is the position in `key` of the call's limb l.
+/// digits.components digits. `key_limbs[l]` is the position in `key` of the call's limb l. With `turns`, `digits` is one
+/// component and digit j is what turns[j] makes of it (null: itself): automorphisms of the NTT domain, which negate nothing.
 struct InnerProduct {
   static constexpr const char* name = "inner_product";
   RingHandle ring;
@@ -221,8 +223,11 @@ struct InnerProduct {
   In digits, key;
   Common<PrimeList> key_limbs;
   Out out;
+  std::vector<PermutationHandle> turns = {};
 
-  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.digits, c.key, c.key_limbs, c.out); }
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.digits, c.key, c.key_limbs, c.out, c.turns); }
+  /// Digits of the sum.
+  std::size_t terms() const { return turns.empty() ? digits.components : turns.size(); }
 };
 
 /// Product of ciphertexts as polynomials in the secret, NTT domain: out_k = sum_(i+j=k) a_i * b_j.

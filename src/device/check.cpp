@@ -192,7 +192,14 @@ void check_call(const Convert& c) {
 void check_call(const InnerProduct& c) {
   for (const View* v : std::initializer_list<const View*>{&c.digits, &c.out})
     check_slice(*c.ring, c.primes, *v, c.out), check_batch(*v, c.out);
-  check_key(*c.ring, c.key, c.key_limbs, c.primes.size(), c.digits.components * c.out.components, c.out.n);
+  check_key(*c.ring, c.key, c.key_limbs, c.primes.size(), checked_mul(c.terms(), c.out.components), c.out.n);
+  if (c.turns.empty()) return;
+  check_ring(*c.ring, c.primes, c.out);
+  require<ShapeError>(c.digits.components == 1, "an inner product turns one component");
+  require<ShapeError>(c.digits.data != c.out.data, "a permutation cannot work in place");
+  for (const PermutationHandle& turn : c.turns) {
+    if (turn) check_turn(*turn, c.out.n);
+  }
 }
 
 /// Of polynomials in the secret.

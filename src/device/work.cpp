@@ -30,7 +30,7 @@ u64 transform(const RingHandle& ring, const View& out) { return out.words() / 2 
 u64 products(const ForwardNtt& c) { return transform(c.ring, c.out); }
 u64 products(const InverseNtt& c) { return transform(c.ring, c.out); }
 u64 products(const Tensor& c) { return c.a.components * c.b.components * c.out.items() * c.primes.size() * c.out.n; }
-u64 products(const InnerProduct& c) { return c.digits.components * c.out.words(); }
+u64 products(const InnerProduct& c) { return c.terms() * c.out.words(); }
 u64 products(const Product& c) { return c.product->pairs() * c.out.components * c.out.limbs * c.out.n; }
 u64 products(const Convert& c) {
   const math::Conversion& k = c.conversion->conversion();
@@ -66,7 +66,7 @@ Count counted(const Convert& c) {
 }
 
 Count counted(const InnerProduct& c) {
-  const View key = c.key.with_components(0, c.digits.components * c.out.components).with_limbs(0, c.primes.size());
+  const View key = c.key.with_components(0, c.terms() * c.out.components).with_limbs(0, c.primes.size());
   return {.calls = 1, .bytes_read = stored(c.digits) + stored(key), .bytes_written = stored(c.out), .products = products(c)};
 }
 

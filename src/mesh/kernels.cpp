@@ -226,8 +226,10 @@ void MeshKernels::run(Queue& q, const InnerProduct& c) {
   if (away) parts = op.room(parts, c.out.components, c.out.word);
   op.writes(c.out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    op.post(parts[i].member, InnerProduct{on(c.ring, parts[i].member), primes_of(parts[i], c.primes), in[i].view,
-                                          keys[i].view, keys[i].limbs, parts[i].view});
+    const std::size_t m = parts[i].member;
+    for (const auto& turn : c.turns) on(turn, m);
+    op.post(m, InnerProduct{on(c.ring, m), primes_of(parts[i], c.primes), in[i].view, keys[i].view, keys[i].limbs,
+                            parts[i].view, c.turns});
   }
   if (away) op.store(parts, c.out);
 }

@@ -34,6 +34,28 @@ OpCase inner_case(const Field& field, std::size_t n, std::size_t digits, std::si
           kind_in(field), false, declare};
 }
 
+/// Digits that are automorphisms of one component; every third is it itself.
+OpCase turned_case(const Field& field, std::size_t n, std::size_t turns, std::size_t results, Shape shape,
+                   Fill fill = Fill::random) {
+  const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
+    const auto ring = ring_of(field, n, 6);
+    const auto prepared = rig.prepare(ring);
+    const PrimeList primes{0, 3, 5, 1, 2}, key_primes{5, 1, 0, 2, 3, 4}, key_limbs{2, 4, 0, 1, 3};
+    const View x = rig.input(*ring, primes, shape, fill);
+    const View key = rig.input(*ring, key_primes, {{}, turns * results + 1, Layout::sliced}, fill);
+    const View out = rig.output(*ring, primes, {shape.batch, results, Layout::sliced});
+    std::vector<device::PermutationHandle> list;
+    for (std::size_t j = 0; j < turns; ++j)
+      list.push_back(j % 3 == 1 ? nullptr
+                                : rig.kernels().prepare(device::Permutation{math::automorphism_table(n, 2 * j + 3), {}}));
+    return [=, &rig] { rig.queue().enqueue(device::InnerProduct{prepared, primes, x, key, key_limbs, out, list}); };
+  };
+  return {"inner_product",
+          std::string(field.name) + " n=" + text(n) + " turns=" + text(turns) + " results=" + text(results) +
+              (fill == Fill::top ? " all q-1" : ""),
+          kind_in(field), n > 4096, declare};
+}
+
 OpCase tensor_case(const Field& field, std::size_t n, std::size_t a_components, std::size_t b_components,
                    const std::vector<std::size_t>& batch, Layout b_layout, Fill fill, bool square, std::size_t slice = 0) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
@@ -178,6 +200,14 @@ void product_cases(std::vector<OpCase>& cases) {
     cases.push_back(inner_case(*f, 512, 5, 3, {{3}, 1, Layout::broadcast}, Fill::random, Layout::packed));
     cases.push_back(inner_case(*f, 256, 3, 2, {{2, 3}, 1, Layout::reversed}, Fill::random, Layout::packed));
     cases.push_back(inner_case(*f, 4, 2, 2, {{}, 1}, Fill::random, Layout::packed));
+
+    cases.push_back(turned_case(*f, 1024, 1, 2, {{3}, 1}));
+    cases.push_back(turned_case(*f, 2048, 5, 1, {{2, 3}, 1, Layout::reversed}));
+    cases.push_back(turned_case(*f, 512, 64, 2, {{3}, 1, Layout::sliced}, Fill::top));
+    cases.push_back(turned_case(*f, 64, 70, 3, {{3, 2}, 1, Layout::transposed}));  // more than a GPU's kernel takes
+    cases.push_back(turned_case(*f, 256, 17, 4, {{3}, 1, Layout::broadcast}));
+    cases.push_back(turned_case(*f, 4, 5, 2, {{2}, 1}, Fill::edges));
+    cases.push_back(turned_case(*f, 16384, 20, 2, {{2}, 1}));
 
     cases.push_back(tensor_case(*f, 1024, 2, 2, {3}, Layout::packed, Fill::random, false));
     cases.push_back(tensor_case(*f, 1024, 2, 2, {5}, Layout::packed, Fill::top, true));

@@ -305,6 +305,35 @@ TEST_F(Arguments, InnerProduct) {
   EXPECT_THROW(q_.enqueue(device::InnerProduct{ring_, two_, digits, key, PrimeList{0, 3}, out}), ShapeError);
 }
 
+TEST_F(Arguments, TurnedInnerProduct) {
+  const View x = view(3, 1, 2), out = view(3, 2, 2), key = view(1, 4, 3);
+  const PrimeList limbs{0, 2};
+  device::Permutation reverse{.source = {7, 6, 5, 4, 3, 2, 1, 0}, .negate = {}}, negating = reverse;
+  negating.negate.resize(8);
+  const auto turn = k().prepare(reverse), sign = k().prepare(negating),
+             four = k().prepare(device::Permutation{{0, 1, 2, 3}, {}});
+  const auto run = [&](const View& from, const View& to, std::vector<device::PermutationHandle> turns) {
+    q_.enqueue(device::InnerProduct{ring_, two_, from, key, limbs, to, std::move(turns)});
+  };
+  EXPECT_NO_THROW(run(x, out, {turn, nullptr}));
+  EXPECT_NO_THROW(run(broadcast(x), out, {nullptr, nullptr}));
+  EXPECT_THROW(run(view(3, 2, 2), out, {turn, turn}), ShapeError);  // of two components
+  EXPECT_THROW(run(x, out, {turn, turn, turn}), ShapeError);        // more than the key's digits
+  EXPECT_THROW(run(x, out, {turn, four}), ShapeError);
+  EXPECT_THROW(run(x, out, {turn, sign}), ShapeError);
+  EXPECT_THROW(run(x, x, {turn}), ShapeError);
+  EXPECT_THROW(run(view(2, 1, 2), out, {turn}), ShapeError);
+  EXPECT_THROW(run(x, broadcast(out), {turn}), ShapeError);
+  // No slices: a turn takes words from all of a limb.
+  const auto ring = k().prepare(ring_of(kField32, 256, 2));
+  const auto sliced = [&](std::size_t n) {
+    const View a = view(1, 1, 1, Word::w32, n);
+    q_.enqueue(device::InnerProduct{ring, {0}, a, a, PrimeList{0}, view(1, 1, 1, Word::w32, n), {nullptr}});
+  };
+  EXPECT_NO_THROW(sliced(256));
+  EXPECT_THROW(sliced(64), ShapeError);
+}
+
 TEST_F(Arguments, Tensor) {
   const View a = view(3, 2, 2), out = view(3, 3, 2);
   EXPECT_NO_THROW(q_.enqueue(device::Tensor{ring_, two_, a, a, out}));

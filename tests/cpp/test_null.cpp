@@ -82,6 +82,9 @@ TEST_F(Null, Products) {
   const View digits = view({5}, 3, 2), key = view({}, 6, 4), out = view({5}, 2, 2);
   queue_->enqueue(device::InnerProduct{prepared_, primes, digits, key, primes, out});
   expect(count("inner_product"), (30 + 12) * kLimb, 20 * kLimb, 3 * 20 * 1024);
+  const std::vector<device::PermutationHandle> turns(3, nullptr);
+  queue_->enqueue(device::InnerProduct{prepared_, primes, digits.with_components(0, 1), key, primes, out, turns});
+  expect(count("inner_product"), (10 + 12) * kLimb, 20 * kLimb, 3 * 20 * 1024);
 
   const View a = view({5}, 2, 2), b = view({5}, 2, 2), product = view({5}, 3, 2);
   queue_->enqueue(device::Tensor{prepared_, primes, a, b, product});

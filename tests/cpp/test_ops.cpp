@@ -92,6 +92,33 @@ TEST_P(FullOperation, HasTheBitsOfRefAgain) {
 }
 INSTANTIATE_TEST_SUITE_P(All, FullOperation, testing::ValuesIn(parameters(false)), name_of);
 
+TEST(Contract, TurnedDigitsAreThoseOfPermute) {
+  constexpr std::size_t kTurns = 37, kDegree = 1024;
+  const PrimeList primes{0, 2};
+  for (const Field* f : main_fields()) {
+    for (const std::string& name : target_names()) {
+      Target* device = target(name);
+      if (device == nullptr) continue;
+      Rig rig(*device);
+      const auto ring = ring_of(*f, kDegree, 3);
+      const auto prepared = rig.prepare(ring);
+      const View x = rig.input(*ring, primes, {{2}, 1}), key = rig.input(*ring, primes, {{}, 2 * kTurns});
+      const View digits = rig.output(*ring, primes, {{2}, kTurns});
+      const View out[] = {rig.output(*ring, primes, {{2}, 2}), rig.output(*ring, primes, {{2}, 2})};
+      std::vector<device::PermutationHandle> turns;
+      for (std::size_t j = 0; j < kTurns; ++j) {
+        turns.push_back(rig.kernels().prepare(device::Permutation{math::automorphism_table(kDegree, 6 * j + 5), {}}));
+        rig.queue().enqueue(device::Permute{prepared, primes, turns[j], x, digits.with_components(j, 1)});
+      }
+      const PrimeList limbs = PrimeList::range(0, 2);
+      rig.queue().enqueue(device::InnerProduct{prepared, primes, digits, key, limbs, out[0]});
+      rig.queue().enqueue(device::InnerProduct{prepared, primes, x, key, limbs, out[1], turns});
+      const Results results = rig.results();
+      EXPECT_TRUE(results[1] == results[2]) << name << " " << f->name;
+    }
+  }
+}
+
 TEST(Contract, EveryKernelHasACaseAndEveryCaseAKernel) {
   const std::vector<std::string> kernels = contract_kernels();
   ASSERT_GE(kernels.size(), 25u) << "device/call.h has fewer";

@@ -91,7 +91,15 @@ RnsTensor function(Place& at, const RnsTensor& x, const RnsTensor& key, const Rn
   device::LimbConstants three{};
   three.fill(3);
   e.enqueue(device::MulConstants{e.prepared(), plan->chain, switched.view(), three, switched.view()});
-  const RnsTensor turned = ring::automorphism(ring::to_domain(switched, math::Domain::ntt), 5);
+  const RnsTensor sums(at.engine, x.shape(), 2, plan->chain, math::Domain::ntt);
+  e.enqueue(device::InnerProduct{e.prepared(),
+                                 plan->chain,
+                                 y.view(),
+                                 key.view(),
+                                 plan->chain,
+                                 sums.view(),
+                                 {nullptr, e.automorphism(5, math::Domain::ntt)}});
+  const RnsTensor turned = ring::add(ring::automorphism(ring::to_domain(switched, math::Domain::ntt), 5), sums);
   return ring::gathered_product(
       turned,
       e.product(

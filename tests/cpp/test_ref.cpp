@@ -88,6 +88,14 @@ TEST_F(SmallRef, InnerProductPicksTheKeysLimbs) {
   EXPECT_EQ(out, (Words{(1 * 2 + 3 * 22) % 17, 6, (1 * 12 + 3 * 32) % 17, 6}));
 }
 
+TEST_F(SmallRef, InnerProductTurnsOneComponent) {
+  Words x = {2, 3}, key = {1, 4, 5, 1, 2, 2}, out(2);
+  const auto swap = k().prepare(device::Permutation{{1, 0}, {}});
+  q_.enqueue(device::InnerProduct{
+      prepared_, {0}, of(x, 1), view(key, *ring_, 1, 3, 1), PrimeList{0}, of(out, 1), {nullptr, swap, nullptr}});
+  EXPECT_EQ(out, (Words{(2 * 1 + 3 * 5 + 2 * 2) % 17, (3 * 4 + 2 * 1 + 3 * 2) % 17}));
+}
+
 TEST_F(SmallRef, TensorMultipliesPolynomialsInTheSecret) {
   Words a = {1, 1, 2, 2}, b = {3, 1, 5, 2}, out(6);
   q_.enqueue(device::Tensor{prepared_, {0}, of(a, 2), of(b, 2), of(out, 3)});

@@ -103,7 +103,6 @@ void CpuKernels::key_switch_fused(Queue& q, const KeySwitch& one) {
 
 /// (a0, a1) times (b0, b1), or (a0, a1) squared: a0 and a1 become the first and second component, `third` the third.
 void CpuKernels::tensor_limb(const Limb& limb, std::byte* const* a, std::byte* const* b, std::byte* third, bool square) {
-  constexpr std::size_t kBlock = 512;
   alignas(64) u64 second[kBlock];
   const std::size_t word = limb.word_bytes, length = std::min(limb.n, kBlock);
   for (std::size_t start = 0; start < limb.n * word; start += length * word) {

@@ -16,8 +16,6 @@ namespace {
 /// otherwise travel to memory and back.
 constexpr std::size_t kFewSources = 2;
 
-constexpr std::size_t kBlock = 512;
-
 /// So many digits are turned block by block beside the sum, in the first cache.
 constexpr std::size_t kMostTurned = 16;
 

@@ -114,19 +114,45 @@ void CpuKernels::run(Queue&, const Permute& c) {
 // ---- products
 
 template <class C, class F>
-void CpuKernels::each_block(const C& call, F&& f) {
-  constexpr std::size_t kBlock = 512;
+void CpuKernels::each_block(const C& call, std::size_t block, F&& f) {
   const CpuRing& r = own(*call.ring);
   each_stretch(call.out.with_components(0, 1), [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(call.primes[p.limb]);
-    for (std::size_t start = first; start < first + count; start += kBlock)
-      f(p, limb, start, std::min(kBlock, first + count - start));
+    for (std::size_t start = first; start < first + count; start += block)
+      f(p, limb, start, std::min(block, first + count - start));
+  });
+}
+
+/// The turned digits of a block, some at a time: they are used for every component while they lie in the caches.
+void CpuKernels::sum_turned(const InnerProduct& call) {
+  constexpr std::size_t kDigits = 8;  // few: their keys are as many streams from memory
+  std::vector<const CpuPermutation*> turns;
+  for (const auto& turn : call.turns) turns.push_back(turn ? &own(*turn) : nullptr);
+  each_block(call, 2 * kBlock, [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
+    const Blocks turned(kDigits, length, limb.word_bytes);
+    const std::byte* const whole = address(call.digits, p.item, 0, p.limb);
+    for (std::size_t j = 0; j < turns.size(); j += kDigits) {
+      const std::size_t terms = std::min(kDigits, turns.size() - j);
+      const void* x[kDigits];
+      const void* y[kDigits];
+      for (std::size_t k = 0; k < terms; ++k) {
+        x[k] = turns[j + k] ? turned[k] : whole + start * limb.word_bytes;
+        if (turns[j + k]) turns[j + k]->gather(*limb.ops, limb.modulus, whole, start, turned[k], length);
+      }
+      for (std::size_t c = 0; c < call.out.components; ++c) {
+        for (std::size_t k = 0; k < terms; ++k)
+          y[k] = stretch(call.key, 0, (j + k) * call.out.components + c, call.key_limbs[p.limb], start);
+        void* const sum = stretch(call.out, p.item, c, p.limb, start);
+        limb.ops->dot(limb.modulus, terms, x, y, j ? sum : nullptr, sum, length);
+      }
+    }
   });
 }
 
 void CpuKernels::run(Queue&, const InnerProduct& call) {
+  if (!call.turns.empty()) return sum_turned(call);
   constexpr std::size_t kDigits = 64;
-  each_block(call, [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
+  each_block(call, kBlock, [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
     for (std::size_t c = 0; c < call.out.components; ++c) {
       void* const sum = stretch(call.out, p.item, c, p.limb, start);
       for (std::size_t j = 0; j < call.digits.components; j += kDigits) {
@@ -147,7 +173,7 @@ void CpuKernels::run(Queue& q, const Tensor& call) {
   constexpr std::size_t kTerms = 16;
   const std::size_t of_a = call.a.components, of_b = call.b.components;
   if (std::min(of_a, of_b) > kTerms) return q.expand(call);
-  each_block(call, [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
+  each_block(call, kBlock, [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
     for (std::size_t c = 0; c < call.out.components; ++c) {
       const void* x[kTerms];
       const void* y[kTerms];

@@ -65,9 +65,9 @@ class CpuKernels final : public device::Kernels {
   /// f(place, first, count) for stretches of each limb of `out`.
   template <class F>
   void each_stretch(const View& out, F&& f);
-  /// f(place, limb, start, length) for short blocks of each limb of a sum of products, whose terms meet in the first cache.
+  /// f(place, limb, start, length) for blocks of so many words of each limb of a sum of products, whose terms meet in the caches.
   template <class C, class F>
-  void each_block(const C& call, F&& f);
+  void each_block(const C& call, std::size_t block, F&& f);
   /// f(call) on each item of a composite: whole items in parallel while there is one for each thread, then the rest one
   /// after another, each on all threads.
   template <class C, class F>
@@ -86,6 +86,7 @@ class CpuKernels final : public device::Kernels {
   void convert_block(const ConvertBlock&) const;
   static std::size_t convert_block_words(std::size_t sources, std::size_t n);
 
+  void sum_turned(const device::InnerProduct& call);
   // Composites of one item, fused where that keeps data in the caches; false: not of the fused shape.
   bool multiply_fused(Queue&, const device::BfvMultiply& one);
   void tensor_limb(const Limb&, std::byte* const* a, std::byte* const* b, std::byte* third, bool square);

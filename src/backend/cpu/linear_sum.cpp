@@ -11,20 +11,7 @@ using device::LinearSum;
 
 namespace {
 
-constexpr std::size_t kBlock = 512;
 constexpr std::size_t kMostTerms = 256;  // of one sum of products
-
-/// So many blocks of a thread's scratch, each on cache lines of its own.
-class Blocks {
- public:
-  Blocks(std::size_t count, std::size_t block, std::size_t word)
-      : stride_((block * word + 63) / 64 * 64), memory_(static_cast<std::byte*>(thread_scratch(count * stride_))) {}
-  std::byte* operator[](std::size_t i) const { return memory_ + i * stride_; }
-
- private:
-  std::size_t stride_;
-  std::byte* memory_;
-};
 
 }  // namespace
 

@@ -29,6 +29,21 @@ inline std::byte* stretch(const device::View& v, std::size_t item, std::size_t c
 /// Results beyond so many bytes leave the caches before they are read again.
 inline constexpr std::size_t kCached = std::size_t{32} << 20;
 
+/// Words of a limb that sums of products take at a time: their terms meet in the first cache.
+inline constexpr std::size_t kBlock = 512;
+
+/// So many blocks of a thread's scratch, each on cache lines of its own.
+class Blocks {
+ public:
+  Blocks(std::size_t count, std::size_t block, std::size_t word)
+      : stride_((block * word + 63) / 64 * 64), memory_(static_cast<std::byte*>(thread_scratch(count * stride_))) {}
+  std::byte* operator[](std::size_t i) const { return memory_ + i * stride_; }
+
+ private:
+  std::size_t stride_;
+  std::byte* memory_;
+};
+
 /// A conversion has fewer sources.
 inline constexpr std::size_t kMaxSources = 64;
 

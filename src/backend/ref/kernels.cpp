@@ -255,9 +255,14 @@ void RefKernels::run(Queue&, const Convert& call) {
 void RefKernels::run(Queue&, const InnerProduct& c) {
   for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
     std::vector<u64> sum(c.out.n, 0);
-    for (std::size_t j = 0; j < c.digits.components; ++j) {
-      const Row x(c.digits, p.item, j, p.limb), k(c.key, 0, j * c.out.components + p.component, c.key_limbs[p.limb]);
-      for (std::size_t i = 0; i < c.out.n; ++i) sum[i] = math::add_mod(sum[i], math::mul_mod(x.get(i), k.get(i), p.q), p.q);
+    for (std::size_t j = 0; j < c.terms(); ++j) {
+      const device::PermutationHandle turn = c.turns.empty() ? nullptr : c.turns[j];
+      const Row x(c.digits, p.item, c.turns.empty() ? j : 0, p.limb);
+      const Row k(c.key, 0, j * c.out.components + p.component, c.key_limbs[p.limb]);
+      for (std::size_t i = 0; i < c.out.n; ++i) {
+        const u64 digit = x.get(turn ? turn->permutation().source[i] : i);
+        sum[i] = math::add_mod(sum[i], math::mul_mod(digit, k.get(i), p.q), p.q);
+      }
     }
     for (std::size_t i = 0; i < c.out.n; ++i) o.set(i, sum[i]);
   });

@@ -84,9 +84,9 @@ Bootstrapper::Bootstrapper(Context& c) : context_(c), slots_(c.spec().n / 2) {
   require<ParameterError>(b.levels > 0, "this parameter set has no bootstrapping (choose one with bootstrap=True)");
   require<ParameterError>(c.period() == slots_, "bootstrapping is for sets of all N/2 slots");
   const auto layers = static_cast<std::size_t>(std::countr_zero(slots_));
-  require<ParameterError>(b.levels == kCoefficientsToSlots + kSineLevels && b.entry >= 1 && b.entry <= layers &&
-                              b.entry < c.top_level(),
-                          "the levels of a bootstrapping are its matrices' and its sine's");
+  require<ParameterError>(
+      b.levels == kCoefficientsToSlots + kSineLevels && b.entry >= 1 && b.entry <= layers && b.entry < c.top_level(),
+      "the levels of a bootstrapping are its matrices' and its sine's");
   const auto split = [](std::vector<Layers>& stages, std::size_t first, std::size_t end, std::size_t parts) {
     for (; parts > 0; --parts) {  // the longer ones first
       const std::size_t count = (end - first + parts - 1) / parts;
@@ -216,12 +216,14 @@ rlwe::SwitchKey to_sparse_key(const rlwe::SecretKey& dense, const rlwe::SecretKe
   const std::vector<u64> moduli = c.moduli(layout.primes);
   for (std::size_t l = 0; l < how.low().size(); ++l) {
     constants[l] = 1 % moduli[l];
-    for (const u64 p : c.moduli(how.to_sparse_special())) constants[l] = math::mul_mod(constants[l], p % moduli[l], moduli[l]);
+    for (const u64 p : c.moduli(how.to_sparse_special()))
+      constants[l] = math::mul_mod(constants[l], p % moduli[l], moduli[l]);
   }
   const RnsTensor message(c.engine(), {}, 1, layout.primes, Domain::ntt, ring::Secrecy::passing);
   const RnsTensor s = ring::limbs_of(dense.transformed(), layout.primes);
   e.enqueue(device::MulConstants{e.prepared(), layout.primes, s.view(), constants, message.view()});
-  return rlwe::make_key(sparse, layout, [&](std::size_t) { return message; }, entropy);
+  return rlwe::make_key(
+      sparse, layout, [&](std::size_t) { return message; }, entropy);
 }
 
 rlwe::SwitchKey first_matrix_key(Context& context, const rlwe::SecretKey& dense, const rlwe::SecretKey& sparse,
@@ -262,8 +264,7 @@ RnsTensor Raise::operator()(const RnsTensor& x, const rlwe::BootstrappingKeys& k
                               x.with_components(0, 1).view(), low.view()});
   const RnsTensor coefficients = ring::to_domain(low, Domain::coefficient);
   const RnsTensor out(engine, x.shape(), 2, raised_, Domain::ntt);
-  const std::size_t n = context_.spec().n, diagonals = turns_.size();
-  const std::size_t each = (diagonals + 4) * (extended_.size() + body_.size()) * n * x.view().word_size();
+  const std::size_t each = 6 * (extended_.size() + body_.size()) * context_.spec().n * x.view().word_size();
   const std::size_t stretch = e.items_at_once(each, x.items());
   for (std::size_t at = 0; at < x.items(); at += stretch) {
     const std::size_t count = std::min(stretch, x.items() - at);
@@ -271,20 +272,6 @@ RnsTensor Raise::operator()(const RnsTensor& x, const rlwe::BootstrappingKeys& k
     if (progress) progress(static_cast<double>(at + count) / static_cast<double>(x.items()));
   }
   return out;
-}
-
-/// Every automorphism of one component, side by side as components.
-RnsTensor Raise::turned(const RnsTensor& x) const {
-  ring::Engine& e = *x.engine();
-  const RnsTensor all(x.engine(), x.shape(), turns_.size(), x.primes(), Domain::ntt);
-  for (std::size_t i = 0; i < turns_.size(); ++i) {
-    const View to = all.with_components(i, 1).view();
-    if (turns_[i])
-      e.enqueue(device::Permute{e.prepared(), x.primes(), turns_[i], x.view(), to});
-    else
-      e.enqueue(device::Copy{x.view(), to});
-  }
-  return all;
 }
 
 void Raise::raise(const RnsTensor& x, const RnsTensor& first, const RnsTensor& out) const {
@@ -296,12 +283,12 @@ void Raise::raise(const RnsTensor& x, const RnsTensor& first, const RnsTensor& o
   const auto place = [](const PrimeList& primes) { return PrimeList::range(0, primes.size()); };
   // The body's products with the diagonals, exact over a few primes, then over all.
   const RnsTensor body(engine, x.shape(), 1, body_, Domain::ntt);
-  e.enqueue(device::InnerProduct{e.prepared(), body_, turned(up(x.with_components(0, 1), body_up_, body_)).view(),
-                                 diagonals_.view(), place(body_), body.view()});
+  e.enqueue(device::InnerProduct{e.prepared(), body_, up(x.with_components(0, 1), body_up_, body_).view(), diagonals_.view(),
+                                 place(body_), body.view(), turns_});
   const RnsTensor whole = up(ring::to_domain(body, Domain::coefficient), sum_up_, extended_);
   const RnsTensor sum(engine, x.shape(), 2, extended_, Domain::ntt);
-  e.enqueue(device::InnerProduct{e.prepared(), extended_, turned(up(x.with_components(1, 1), mask_up_, extended_)).view(),
-                                 first.view(), place(extended_), sum.view()});
+  e.enqueue(device::InnerProduct{e.prepared(), extended_, up(x.with_components(1, 1), mask_up_, extended_).view(),
+                                 first.view(), place(extended_), sum.view(), turns_});
   const View sum_body = sum.with_components(0, 1).view();
   e.enqueue(device::Add{e.prepared(), extended_, sum_body, whole.view(), sum_body});
   e.enqueue(device::Divide{down_, sum.view(), out.view()});

@@ -85,7 +85,6 @@ class Raise {
   RnsTensor operator()(const RnsTensor& x, const rlwe::BootstrappingKeys& keys, const Progress& progress = {}) const;
 
  private:
-  RnsTensor turned(const RnsTensor& x) const;
   void raise(const RnsTensor& x, const RnsTensor& first, const RnsTensor& out) const;
 
   Context& context_;

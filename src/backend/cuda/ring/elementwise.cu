@@ -168,6 +168,89 @@ __global__ void __launch_bounds__(kThreads) inner_product_kernel(const __grid_co
   limb_of<Word>(g.out, at.item, at.component, at.limb)[i] = F::canonical(sum.finish(p), p);
 }
 
+constexpr u32 kTurns = 64;       // of one launch
+constexpr u32 kTurnedLimbs = 4;  // of a thread
+
+template <class F>
+struct TurnedArguments {
+  InnerArguments<F> inner;   // grid: groups of OUTPUTS components, of kTurnedLimbs limbs
+  const u32* turns[kTurns];  // permute's tables; null: the component itself
+  u32 limbs, first, onto;    // first: of the digits here; onto: the sums of those before are there
+};
+
+/// A thread has one position of several limbs, which have their sources in common, and of OUTPUTS results, which share digits.
+/// Automorphisms of the NTT domain take aligned runs of positions to such runs, so that gathers are whole lines, and the component's
+/// limbs stay in the second cache, which the key only passes through.
+template <class F, u32 OUTPUTS>
+__global__ void __launch_bounds__(kThreads, 2) turned_product_kernel(const __grid_constant__ TurnedArguments<F> c) {
+  take_turn();
+  using Word = typename F::Word;
+  const InnerArguments<F>& inner = c.inner;
+  const Arguments<F>& g = inner.common;
+  const At at = locate(g.grid, blockIdx.x);
+  const u32 i = at.part * kThreads + threadIdx.x;
+  if (i >= g.n) return;
+  const u32 output = at.component * OUTPUTS, last = c.limbs - 1;
+  const Word *x[kTurnedLimbs], *key[kTurnedLimbs];
+  u32 limbs[kTurnedLimbs];
+  typename F::Prime p[kTurnedLimbs];
+  KeySum<F> sum[kTurnedLimbs][OUTPUTS];
+#pragma unroll
+  for (u32 l = 0; l < kTurnedLimbs; ++l) {
+    limbs[l] = least(at.limb * kTurnedLimbs + l, last);  // beyond the last: it again
+    p[l] = g.table[g.primes.index[limbs[l]]];
+    x[l] = limb_of<Word>(g.a, at.item, 0, limbs[l]);
+    key[l] = limb_of<Word>(g.b, 0, c.first * inner.outputs + output, inner.key_limbs.index[limbs[l]]) + i;
+#pragma unroll
+    for (u32 o = 0; o < OUTPUTS; ++o) sum[l][o].start();
+  }
+  const auto source = [&](u32 d) { return c.turns[d] ? __ldg(c.turns[d] + i) >> 1 : i; };
+  const u64 digit = inner.outputs * g.b.component;
+  Word words[kTurnedLimbs], keys[kTurnedLimbs][OUTPUTS];
+  const auto fetch = [&](u32 from) {
+#pragma unroll
+    for (u32 l = 0; l < kTurnedLimbs; ++l) {
+      words[l] = x[l][from];
+#pragma unroll
+      for (u32 o = 0; o < OUTPUTS; ++o) keys[l][o] = __ldcs(key[l] + o * g.b.component);
+      key[l] += digit;
+    }
+  };
+  // A digit's words are on their way while those of the one before are multiplied, its sources one digit earlier.
+  fetch(source(0));
+  u32 from = inner.count > 1 ? source(1) : 0;
+  for (u32 d = 0; d < inner.count; ++d) {
+    typename F::Value a[kTurnedLimbs], b[kTurnedLimbs][OUTPUTS];
+#pragma unroll
+    for (u32 l = 0; l < kTurnedLimbs; ++l) {
+      a[l] = F::load(words[l]);
+#pragma unroll
+      for (u32 o = 0; o < OUTPUTS; ++o) b[l][o] = F::load(keys[l][o]);
+    }
+    if (d + 1 < inner.count) fetch(from);
+    if (d + 2 < inner.count) from = source(d + 2);
+#pragma unroll
+    for (u32 l = 0; l < kTurnedLimbs; ++l) {
+#pragma unroll
+      for (u32 o = 0; o < OUTPUTS; ++o) {
+        sum[l][o].add(a[l], b[l][o], p[l]);
+        if (d % 4 == 3) sum[l][o].fold(p[l]);
+      }
+    }
+  }
+#pragma unroll
+  for (u32 l = 0; l < kTurnedLimbs; ++l) {
+    if (at.limb * kTurnedLimbs + l > last) return;
+#pragma unroll
+    for (u32 o = 0; o < OUTPUTS; ++o) {
+      sum[l][o].fold(p[l]);
+      Word* const out = limb_of<Word>(g.out, at.item, output + o, limbs[l]) + i;
+      const Word here = F::canonical(sum[l][o].finish(p[l]), p[l]);
+      *out = c.onto ? Adds::apply(F{}, here, *out, here, p[l]) : here;
+    }
+  }
+}
+
 struct CopyArguments {
   Strided a, out;
   Grid grid;
@@ -240,6 +323,25 @@ void with_constants(Queue& q, const char* name, const device::RingConstant& prep
     }
     launch(q, name, &constants_kernel<F, MULTIPLY>, c.common.grid.blocks(), threads, 0, c);
   });
+}
+
+/// Of turned digits, as many at a time as a launch takes.
+template <class F>
+void sum_turned(Queue& q, const device::InnerProduct& call, const InnerArguments<F>& all) {
+  const u32 outputs = all.outputs % 2 == 0 ? 2 : 1;
+  TurnedArguments<F> c{.inner = all, .turns = {}, .limbs = static_cast<u32>(call.out.limbs), .first = 0, .onto = 0};
+  Grid& grid = c.inner.common.grid;
+  grid.components = Divisor(all.outputs / outputs), grid.limbs = Divisor(parts_of(call.out.limbs, kTurnedLimbs));
+  for (std::size_t first = 0; first < call.turns.size(); first += kTurns) {
+    const std::size_t count = std::min<std::size_t>(kTurns, call.turns.size() - first);
+    for (std::size_t j = 0; j < count; ++j) {
+      const device::PermutationHandle& turn = call.turns[first + j];
+      c.turns[j] = turn ? own_as<CudaPermutation>(q, *turn).table().template as<u32>() : nullptr;
+    }
+    c.inner.count = static_cast<u32>(count), c.first = static_cast<u32>(first), c.onto = first > 0;
+    launch(q, "inner_product", outputs == 2 ? &turned_product_kernel<F, 2> : &turned_product_kernel<F, 1>, grid.blocks(),
+           kThreads, 0, c);
+  }
 }
 
 /// Whether all of a view's limbs lie at multiples of `bytes`, and are as long.
@@ -322,7 +424,10 @@ void CudaKernels::run(Queue& q, const device::InnerProduct& call) {
         .key_limbs = primes_of(call.key_limbs),
         .count = static_cast<u32>(call.digits.components),
         .outputs = static_cast<u32>(call.out.components)};
-    launch(q, "inner_product", &inner_product_kernel<F>, c.common.grid.blocks(), kThreads, 0, c);
+    if (call.turns.empty())
+      launch(q, "inner_product", &inner_product_kernel<F>, c.common.grid.blocks(), kThreads, 0, c);
+    else
+      sum_turned(q, call, c);
   });
 }
 
