@@ -54,6 +54,8 @@ def test_cases_of_bootstrapping_have_names_of_any_set() -> None:
 
     assert gpu_cases.case_of("bootstrap-n16-b13-complex-x16").asked == pytest.approx(16 * 5.8e-3)
     assert gpu_cases.case_of("bootstrap-n15-b4-real-x1").asked is None
+    assert "bootstrap-n16-b10-h-twice-x1" in bootstrap_cases.names_of("n16-b10-h")
+    assert "bootstrap-n16-b13-twice-x1" not in bootstrap_cases.names_of("n16-b13")
     assert not any(name.startswith(bootstrap_cases.BEGIN) for name in gpu_cases.CASES)
     with pytest.raises(SystemExit, match="no case bootstrap-n16-b13-none"):
         gpu_cases.case_of("bootstrap-n16-b13-none")
