@@ -39,8 +39,8 @@ def is_bootstrapped(report: Row) -> bool:
 def bootstrapped(reports: dict[str, Row], seconds: Callable[[float | None], str]) -> list[str]:
     """A line for each training."""
     lines = [
-        "| where | rows of | iterations | bootstraps | set | an iteration | training | accuracy encrypted | in the clear | file |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| where | rows of | iterations | bootstraps | set | an iteration | asked | training | accuracy encrypted | in the clear | file |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, report in reports.items():
         where = report["machine"]["device"].partition(",")[0].partition(": ")[2]
@@ -49,7 +49,8 @@ def bootstrapped(reports: dict[str, Row], seconds: Callable[[float | None], str]
             what = f"{r['table']}: {r['rows']:,} of {r['features']} features, {r['minibatch']:,} a minibatch"
             kind = f"{p['name']}, log QP {p['log_qp']:.0f}, {p['security']}"
             right = [f"{100 * r[key]['accuracy']:.2f}%" for key in ("encrypted", "same_steps_in_the_clear")]
-            times = [seconds(r[key]) for key in ("iteration_s", "training_s")]
+            asked = r["asked_s"] if "gpu" in report["machine"] else None
+            times = [seconds(value) for value in (r["iteration_s"], asked, r["training_s"])]
             cells = [where, what, str(r["iterations"]), str(r["bootstraps"]), kind, *times, *right, name]
             lines.append("| " + " | ".join(cells) + " |")
     return lines
