@@ -1,4 +1,4 @@
-"""The polynomial by which CKKS's bootstrapping takes multiples of the modulus away: writes src/circuits/ckks/sine.inc.
+"""The polynomials by which CKKS's bootstrapping takes multiples of the modulus away: writes src/schemes/ckks/sine.inc.
 
     python scripts/sine_polynomial.py    (needs numpy and scipy)
 
@@ -6,6 +6,8 @@ q's multiples go by sin(2 pi u), u = t / q, which is cos(2 pi (u - 1/4)): a cosi
 y = (u - 1/4 - SHIFT) / range, and the angle doubled DOUBLINGS times. Only u near whole numbers matter (Han and Ki, ePrint
 2019/688): the polynomial is the one whose error there, as doublings grow it, is least at its worst: a linear program for
 what is added to the Chebyshev series, so that its numbers are of one size.
+
+Tables of whole numbers are functions of the whole angle: exp(2 pi i u) for all u, by a polynomial in y = u / RANGE and as many squares.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from scipy.optimize import linprog
 
 MOST = 15  # |u| rounded
@@ -21,6 +24,8 @@ DOUBLINGS = 3
 SHIFT = 0  # a multiple of 2^(DOUBLINGS - 1), about which the cosine of the part is even
 RANGE = MOST + 0.25 + SHIFT + ROOM
 TERMS = 16  # T_0(w), T_1(w), ..., w = 2 y^2 - 1: even in y
+TURN_DEGREE = 31
+TURN_EDGE = MOST + 0.5  # all u that do not fail
 
 
 def series(angle: float, terms: int) -> np.ndarray:
@@ -62,16 +67,38 @@ def fitted() -> tuple[np.ndarray, float]:
     return exact[:TERMS] + added, float(np.abs((basis[:, :TERMS] @ added - rest) * growth).max())
 
 
+def turn() -> tuple[np.ndarray, float]:
+    """The coefficients of T_k(y) for exp(2 pi i RANGE y / 2^DOUBLINGS), those of odd k times i, and the largest error."""
+    angle, edge = 2 * np.pi * RANGE / 2**DOUBLINGS, TURN_EDGE / RANGE
+    parts = [chebyshev.chebinterpolate(lambda s, of=of: of(angle * edge * s), TURN_DEGREE) for of in (np.cos, np.sin)]
+    # The same polynomials by T_k(y), where they were by T_k(y / edge).
+    by_y = [chebyshev.chebinterpolate(lambda y, part=part: chebyshev.chebval(y / edge, part), TURN_DEGREE) for part in parts]
+    odd = np.arange(TURN_DEGREE + 1) % 2
+    found = np.where(odd, by_y[1], by_y[0])
+    y = np.linspace(-edge, edge, 200_001)
+    made = chebyshev.chebval(y, found * (1 - odd)) + 1j * chebyshev.chebval(y, found * odd)
+    return found, float(np.abs(made - np.exp(1j * angle * y)).max())
+
+
+def written(coefficients: np.ndarray) -> list[str]:
+    """Four to a line."""
+    return ["    " + " ".join(f"{float(c)!r}," for c in coefficients[i : i + 4]) for i in range(0, len(coefficients), 4)]
+
+
 def main() -> None:
     coefficients, error = fitted()
+    turned, turn_error = turn()
     lines = [
         "// Made by scripts/sine_polynomial.py.",
         f"inline constexpr int kSineMost = {MOST}, kSineShift = {SHIFT}, kSineDoublings = {DOUBLINGS};",
         f"inline constexpr double kSineRoom = {ROOM!r}, kSineRange = {RANGE!r}, kSineError = {error:.3e};",
         f"inline constexpr std::array<double, {TERMS}> kSineCoefficients = {{",
     ]
-    lines += ["    " + " ".join(f"{float(c)!r}," for c in coefficients[i : i + 4]) for i in range(0, TERMS, 4)]
-    Path(__file__).parent.parent.joinpath("src/schemes/ckks/sine.inc").write_text("\n".join(lines) + "};\n")
+    lines += [*written(coefficients), "};"]
+    lines.append(f"inline constexpr double kTurnError = {turn_error:.3e};")
+    lines.append(f"inline constexpr std::array<double, {TURN_DEGREE + 1}> kTurnCoefficients = {{")
+    lines += written(turned)
+    Path(__file__).parent.parent.joinpath("src/schemes/ckks/sine.inc").write_text("\n".join(lines) + "\n};\n")
 
 
 if __name__ == "__main__":

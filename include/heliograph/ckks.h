@@ -288,6 +288,15 @@ Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bou
 /// precision from here on, where the tracked bound is larger.
 Ciphertext within(const Ciphertext& x, double bound);
 
+/// table[m] of each real value, a whole number m up to noise, modulo the table's size p: at the top level, less what its polynomial of
+/// degree p - 1 takes, none where p is 2 and the table real. Noise of a part e of a step, up to about a quarter, becomes at most
+/// 3.3 e^2 times the largest distance of two numbers; however large it is, the result is a mean of the table's numbers. It takes
+/// about as long as `bootstrap`, and goes by pairs as that. Throws ParameterError for a table of other than 2 to 64 numbers and for
+/// sets without bootstrapping, PlaintextRangeError where one is not finite or does not fit the result's level, DtypeError where x
+/// is complex, LevelError where x is too low or the set has too few levels, ScaleError, MissingKeyError.
+Ciphertext lookup(const Ciphertext& x, const std::vector<std::complex<double>>& table, const EvaluationKeys& keys,
+                  const Progress& progress = {});
+
 enum class Basis : unsigned char { monomial, chebyshev };
 /// p(x) with real coefficients, in ceil(log2(degree + 1)) levels (baby steps, giant steps; Paterson and Stockmeyer, depth
 /// optimal as in Bossuat et al., ePrint 2020/1203). Chebyshev: x in [-1, 1], coefficients of T_0, T_1, ....

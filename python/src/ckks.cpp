@@ -214,6 +214,7 @@ void bind_key_switches(nb::module_& m) {
         return ckks::bootstrap(a, keys, bound, p, iterations);
       },
       "a"_a, "keys"_a, "bound"_a = 1.0, "progress"_a = nb::none(), "iterations"_a = 1);
+  m.def("ckks_lookup", with_progress(&ckks::lookup), "a"_a, "table"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_within", &ckks::within, "a"_a, "bound"_a, Unlocked());
   m.def("ckks_rotate", with_progress(&ckks::rotate), "a"_a, "steps"_a, "keys"_a, "progress"_a = nb::none());
   m.def("ckks_sum_slots", with_progress(&ckks::sum_slots), "a"_a, "count"_a, "keys"_a, "progress"_a = nb::none());

@@ -120,7 +120,7 @@ TEST_F(Bootstrap, RaisingAddsFewMultiplesOfTheModulus) {
   ckks::BootstrappingPlan& plan = context().bootstrapping();
   const Values v = values_of({1}, true);
   ring::RnsTensor t = low(v).data().tensor;
-  for (const ckks::LinearSum& sum : plan.to_coefficients(0)) t = apply(sum, t, *keys_);
+  for (const ckks::LinearSum& sum : plan.to_coefficients(1)) t = apply(sum, t, *keys_);
   const std::vector<double> before = polynomial(t);
   const double scale = context().scale(1), q = how.lowest_modulus();
   for (std::size_t i = 0; i < kSlots; ++i) {

@@ -161,6 +161,30 @@ def bootstrap(
     return _of(x, "bootstrap").bootstrap(bound, iterations=iterations, keys=keys, progress=progress)
 
 
+def lookup(x: Tensor, table: Any, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Tensor:
+    """table[m] of each value, which is a whole number m up to noise, modulo the table's size p: at the top level again, as
+    `bootstrap`, which takes about as long, less the levels of a polynomial of degree p - 1, none where p is 2 and the table real.
+    Its sizes are 2 to 64, its numbers real or complex, the values real.
+
+    Values may be off by a part e of 1, up to about a quarter: the result is by at most 3.3 e^2 times the largest distance of two
+    numbers of the table, and its own noise, as `Tensor.precision` tells. However far off values are, the result is a mean of the
+    table's numbers. So comparisons, rounding and sums modulo p exist: of whole numbers, whose noise each such call takes away.
+
+    Raises ParameterError for tables of other sizes and for sets without bootstrapping, PlaintextRangeError where a number is not
+    finite or does not fit the result's level, DtypeError for complex values, LevelError where the tensor is below
+    `Parameters.bootstrapping_level` or the set leaves too few levels, ScaleError for products that were not rescaled,
+    MissingKeyError.
+
+    >>> tiny = hg.ckks.parameters(n=2**11, depth=6, bootstrap=True, insecure=True)
+    >>> owner = hg.SecretKey.generate(tiny)
+    >>> party = hg.Server(owner.evaluation_keys(bootstrap=True))
+    >>> digits = party.bind(owner.encrypt([3.01, 0.02, 1.99, 1.0], pad=True))
+    >>> owner.decrypt(hg.ckks.lookup(digits, [0, 0, 1, 1])).round(2)  # at least two
+    array([1., 0., 1., 0.])
+    """
+    return _of(x, "lookup").lookup(table, keys=keys, progress=progress)
+
+
 def within(x: Tensor, bound: float) -> Tensor:
     """The same tensor, of which you know that no value is larger than `bound`, whatever the operations that made it could have given:
     bounds take every sum and product at its worst. Nobody vouches for its precision from here on where they are larger.

@@ -279,6 +279,14 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         core = _core.ckks_bootstrap(self._core, found._core, real(bound, "the bound"), progress, times)
         return type(self)(core, found)
 
+    def lookup(self, table: Any, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
+        """As `hg.ckks.lookup`."""
+        numbers, _ = complexes(table, "a table's numbers")
+        if numbers.ndim != 1:
+            raise _core.ShapeError(f"a table is one list of numbers, not of shape {numbers.shape}")
+        found = keys_of([self], keys, "a table")
+        return type(self)(_core.ckks_lookup(self._core, numbers.tolist(), found._core, progress), found)
+
     def within(self, bound: float) -> Self:
         """As `hg.ckks.within`."""
         return self._wrap(_core.ckks_within(self._core, real(bound, "the bound")))

@@ -15,7 +15,8 @@ namespace heliograph::ckks {
 
 namespace {
 
-using Coefficients = std::vector<double>;
+using Complex = std::complex<double>;
+using Coefficients = std::vector<Complex>;
 
 /// Levels below x at which the i-th power (or Chebyshev polynomial) of x is.
 std::size_t depth_of(std::size_t power) { return power <= 1 ? 0 : std::bit_width(power - 1); }
@@ -28,7 +29,7 @@ std::pair<std::size_t, std::size_t> factors_of(std::size_t power) {
 
 std::size_t degree_of(const Coefficients& p) {
   std::size_t degree = p.size();
-  while (degree > 1 && p[degree - 1] == 0) --degree;
+  while (degree > 1 && p[degree - 1] == Complex(0)) --degree;
   return degree - 1;
 }
 
@@ -48,8 +49,8 @@ struct Product;
 /// A sum formed `depth` levels below x: numbers times powers, and quotients times powers of two.
 struct Sum {
   std::size_t depth = 0;
-  double constant = 0;
-  std::vector<std::pair<std::size_t, double>> terms;
+  Complex constant = 0;
+  std::vector<std::pair<std::size_t, Complex>> terms;
   std::vector<Product> products;
 };
 
@@ -60,7 +61,7 @@ struct Product {
 };
 
 Sum sum_of(Coefficients p, std::size_t depth, std::size_t baby, Basis basis) {
-  Sum sum{depth, 0, {}, {}};
+  Sum sum{depth, {}, {}, {}};
   for (;;) {
     p.resize(degree_of(p) + 1);
     const std::size_t degree = p.size() - 1;
@@ -74,7 +75,7 @@ Sum sum_of(Coefficients p, std::size_t depth, std::size_t baby, Basis basis) {
   }
   sum.constant = p[0];
   for (std::size_t i = 1; i < p.size(); ++i)
-    if (p[i] != 0) sum.terms.emplace_back(i, p[i]);
+    if (p[i] != Complex(0)) sum.terms.emplace_back(i, p[i]);
   return sum;
 }
 
@@ -115,6 +116,8 @@ Plan plan_of(const Coefficients& p, std::size_t depth, Basis basis) {
   }
   return *best;
 }
+
+Values complex_number(Complex value) { return {{value}, {}, 1, value.imag() != 0}; }
 
 /// Values of C_k on [-2, 2]: at most 2, whatever the operations that made them could have given.
 Ciphertext within_two(const Ciphertext& a) {
@@ -185,19 +188,28 @@ class Evaluation {
   std::optional<Ciphertext> formed(const Sum& sum, double scale) {
     const std::size_t level = x_.level() - sum.depth;
     const double wide = scale * ratio(level);
-    std::optional<Ciphertext> total;
-    const auto include = [&](Ciphertext part) {
-      if (total)
-        add_into(*total, part);
+    std::optional<Ciphertext> total, imaginary;
+    const auto include = [](std::optional<Ciphertext>& all, Ciphertext part) {
+      if (!all)
+        all = std::move(part);
+      else if (part.complex() && !all->complex())  // it is not added into real ones
+        all = add(*all, part);
       else
-        total = std::move(part);
+        add_into(*all, part);
     };
     for (const auto& [power, quotient] : sum.products) {
       const Ciphertext& factor = at(power, level);
-      include(multiply(*formed(quotient, wide / factor.scale()), factor));
+      include(total, multiply(*formed(quotient, wide / factor.scale()), factor));
     }
-    for (const auto& [power, factor] : sum.terms) include(times(power, factor, level, wide));
-    if (sum.constant != 0) add_constants_into(*total, number(sum.constant));
+    for (const auto& [power, factor] : sum.terms) {
+      if (factor.real() != 0) include(total, times(power, factor.real(), level, wide));
+      if (factor.imag() != 0) include(imaginary, times(power, factor.imag(), level, wide));
+    }
+    if (imaginary) include(total, multiply_i(*imaginary));
+    if (sum.constant.imag() != 0)
+      total = add_constants(*total, complex_number(sum.constant));
+    else if (sum.constant.real() != 0)
+      add_constants_into(*total, number(sum.constant.real()));
     const bool wider = total->degree() > 1;
     total = wider ? relinearize_rescale(*total, keys_) : rescale(*total);
     if (wider) step();
@@ -222,11 +234,12 @@ class Evaluation {
 
 std::size_t polynomial_depth(std::size_t degree) { return std::bit_width(degree); }
 
-Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
-                               const EvaluationKeys& keys, const Progress& progress) {
+Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<Complex>& coefficients, Basis basis,
+                            const EvaluationKeys& keys, const Progress& progress) {
   require<ParameterError>(!coefficients.empty(), "a polynomial has at least one coefficient");
-  for (const double c : coefficients)
-    if (!std::isfinite(c)) throw PlaintextRangeError("coefficients of a polynomial are finite numbers");
+  for (const Complex& c : coefficients)
+    if (!std::isfinite(c.real()) || !std::isfinite(c.imag()))
+      throw PlaintextRangeError("coefficients of a polynomial are finite numbers");
   Coefficients p = coefficients;
   p.resize(degree_of(p) + 1);
   const std::size_t degree = p.size() - 1, depth = polynomial_depth(degree);
@@ -234,14 +247,19 @@ Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& c
     throw LevelError("a polynomial of degree " + std::to_string(degree) + " takes " + std::to_string(depth) +
                      " levels; this ciphertext is at level " + std::to_string(x.level()) + " and has " +
                      std::to_string(x.level() - 1) + " left");
-  if (degree == 0) return add_constants(subtract(x, x), number(p[0]));
+  if (degree == 0) return add_constants(subtract(x, x), complex_number(p[0]));
   const Ciphertext start = x.degree() > 1 ? relinearize(x, keys) : x;
   if (basis == Basis::monomial) return Evaluation(start, basis, keys, progress).run(plan_of(p, depth, basis));
   for (std::size_t k = 1; k < p.size(); ++k) p[k] /= 2;
   return evaluate_doubled(doubled(start), p, keys, progress);
 }
 
-Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<double>& coefficients, const EvaluationKeys& keys,
+Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& coefficients, Basis basis,
+                               const EvaluationKeys& keys, const Progress& progress) {
+  return evaluate_complex(x, {coefficients.begin(), coefficients.end()}, basis, keys, progress);
+}
+
+Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<Complex>& coefficients, const EvaluationKeys& keys,
                             const Progress& progress) {
   const Plan plan = plan_of(coefficients, polynomial_depth(coefficients.size() - 1), Basis::chebyshev);
   return Evaluation(x, Basis::chebyshev, keys, progress).run(plan);

@@ -300,15 +300,25 @@ BootstrappingPlan::BootstrappingPlan(Context& c, const Bootstrapper& how) : rais
     to_slots.push_back(sum_of(c, how.to_slots(stage), c.period(), top + 1 - stage));
 }
 
-const std::vector<LinearSum>& BootstrappingPlan::to_coefficients(int exponent) {
+std::vector<LinearSum> BootstrappingPlan::to_coefficients(double factor) {
+  constexpr std::size_t kept = 4;  // bootstraps of some bounds, and tables of some sizes
   const std::lock_guard lock(mutex_);
-  std::vector<LinearSum>& sums = to_coefficients_[exponent];
-  for (std::size_t stage = sums.size(), all = how_.stages_to_coefficients(); stage < all; ++stage) {
-    const bool same = stage > 0 && exponent != 0 && to_coefficients_.contains(0);
-    const double factor = stage == 0 ? std::ldexp(1, exponent) : 1;
-    sums.push_back(same ? to_coefficients_.at(0)[stage]
-                        : sum_of(context_, how_.to_coefficients(stage, factor), context_.period(), all + 1 - stage));
+  const std::size_t all = how_.stages_to_coefficients();
+  const auto stage = [&](std::size_t i, double by) {
+    return sum_of(context_, how_.to_coefficients(i, by), context_.period(), all + 1 - i);
+  };
+  while (more_to_coefficients_.size() + 1 < all)
+    more_to_coefficients_.push_back(stage(more_to_coefficients_.size() + 1, 1));
+  auto& first = first_to_coefficients_;
+  const auto found = std::find_if(first.begin(), first.end(), [&](const auto& sum) { return sum.first == factor; });
+  if (found == first.end()) {
+    if (first.size() == kept) first.pop_back();
+    first.emplace_front(factor, stage(0, factor));
+  } else {
+    std::rotate(first.begin(), found, found + 1);
   }
+  std::vector<LinearSum> sums = {first.front().second};
+  sums.insert(sums.end(), more_to_coefficients_.begin(), more_to_coefficients_.end());
   return sums;
 }
 

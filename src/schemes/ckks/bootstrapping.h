@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 
 #include "schemes/ckks/diagonals.h"
 
@@ -101,8 +102,9 @@ class BootstrappingPlan {
  public:
   BootstrappingPlan(Context& context, const Bootstrapper& how);
 
-  /// Values times 2^exponent become coefficients: one sum after the other, down to the lowest level.
-  const std::vector<LinearSum>& to_coefficients(int exponent);
+  /// Values times a factor become coefficients: one sum after the other, down to the lowest level. Those of the last few factors are
+  /// kept.
+  std::vector<LinearSum> to_coefficients(double factor);
 
   Raise raise;
   std::vector<LinearSum> to_slots;  // after the first matrix
@@ -111,7 +113,8 @@ class BootstrappingPlan {
   Context& context_;
   const Bootstrapper& how_;
   std::mutex mutex_;
-  std::map<int, std::vector<LinearSum>> to_coefficients_;
+  std::deque<std::pair<double, LinearSum>> first_to_coefficients_;  // by factor, the latest in front
+  std::vector<LinearSum> more_to_coefficients_;
 };
 
 }  // namespace heliograph::ckks

@@ -39,8 +39,11 @@ RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::
 /// add_constants; `over`: into a's memory.
 Ciphertext plus_constants(const Ciphertext& a, const Values& values, bool over);
 /// The sum of coefficients[k] * 2 T_k(x / 2), k >= 1, and of coefficients[0]; x of degree one (circuits/ckks/polynomial.cpp).
-Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<double>& coefficients, const EvaluationKeys& keys,
-                            const Progress& progress = {});
+Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients,
+                            const EvaluationKeys& keys, const Progress& progress = {});
+/// evaluate_polynomial with complex coefficients.
+Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients, Basis basis,
+                            const EvaluationKeys& keys, const Progress& progress = {});
 Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
 const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys);
 /// MissingKeyError, which names the rotation by its steps.

@@ -1,0 +1,101 @@
+#include "circuits/ckks/bootstrap_stages.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/errors.h"
+
+namespace heliograph::ckks {
+
+namespace {
+
+/// Real items in pairs: the second half times the imaginary unit, added to the first.
+Ciphertext paired(const Ciphertext& x, std::size_t items) {
+  const std::size_t second = items / 2, first = items - second;
+  const Ciphertext both = add(slice(x, 0, 0, 1, second), multiply_i(slice(x, 0, first, 1, second)));
+  return first == second ? both : concatenate({both, slice(x, 0, second, 1, 1)}, 0);
+}
+
+}  // namespace
+
+void require_bootstrapping(const Ciphertext& x, const EvaluationKeys& keys) {
+  const CiphertextData& data = x.data();
+  const std::size_t entry = x.parameters().bootstrapping_level();
+  require<ParameterError>(entry > 0, "this parameter set has no bootstrapping (choose one with bootstrap=True)");
+  require_same(data, keys.data().context, keys.data().keys.id, "these evaluation keys");
+  if (!keys.has_bootstrapping())
+    throw MissingKeyError("these evaluation keys have none for bootstrapping (make them with bootstrap=True)");
+  if (x.level() < entry)
+    throw LevelError("bootstrapping starts at level " + std::to_string(entry) + "; this ciphertext is at level " +
+                     std::to_string(x.level()) + ": bootstrap it earlier");
+}
+
+Ciphertext nothing(const Ciphertext& x, std::size_t level) {
+  CiphertextData r = derived(x.data());
+  r.level = level, r.scale = r.context->scale(level);
+  r.tensor = RnsTensor(r.context->rlwe().engine(), x.shape(), 2, r.context->rlwe().chain(level), Domain::ntt);
+  return finish(std::move(r));
+}
+
+BootstrapStages::BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress)
+    : x_(x), keys_(keys), context_(*x.data().context), parts_(progress) {
+  const Ciphertext clear = cleared(of_degree_one(x_, keys_));
+  const std::size_t entry = x.parameters().bootstrapping_level(), items = x.data().tensor.items();
+  const Ciphertext low = clear.level() > entry ? lower(clear, entry) : clear;
+  low_ = reshape(low, {items});
+  work_ = pairs() ? paired(*low_, items) : *low_;
+}
+
+double BootstrapStages::unit() const {
+  double unit = low().scale;
+  for (std::size_t level = low().level; level > 1; --level) unit *= context_.scale(level) / context_.ratio(level);
+  return unit;
+}
+
+Ciphertext BootstrapStages::angles(double factor) {
+  BootstrappingPlan& plan = context_.bootstrapping();
+  RnsTensor t = work_->data().tensor;
+  double end = 0;
+  for (const LinearSum& sum : plan.to_coefficients(factor)) t = apply(sum, t, keys_, next(end += 0.04));
+  t = plan.raise(t, *keys_.data().keys.bootstrapping, next(0.2));
+  for (const LinearSum& sum : plan.to_slots) t = apply(sum, t, keys_, next(0.4));
+  CiphertextData v = derived(x_.data());
+  v.tensor = t;
+  v.level = plan.to_slots.back().level - 1, v.scale = context_.scale(v.level);
+  v.width = context_.period(), v.complex = true;
+  v.noise = 0, v.bound = 0;
+  const Ciphertext z = finish(std::move(v)), turned = conjugate(z, keys_);
+  const Shape one = {1, t.items()};
+  const Ciphertext real = reshape(add(z, turned), one);
+  if (!pairs() && !x_.complex()) return real;
+  return concatenate({real, reshape(multiply_i(subtract(turned, z)), one)}, 0);
+}
+
+RnsTensor BootstrapStages::joined(const Ciphertext& halves) const {
+  const std::size_t items = low().tensor.items();
+  Ciphertext all = index(halves, 0, 0);
+  if (pairs())
+    all = concatenate({all, slice(index(halves, 0, 1), 0, 0, 1, items / 2)}, 0);
+  else if (x_.complex())
+    all = add(all, multiply_i(index(halves, 0, 1)));
+  return all.data().tensor.reshape(x_.shape());
+}
+
+double BootstrapStages::rounding() const {
+  const std::size_t level = context_.raised_level() - kCoefficientsToSlots;
+  return context_.key_switch_noise(level) - std::log2(context_.scale(level));
+}
+
+double BootstrapStages::angle_noise() const {
+  // From the lowest level; then of the matrices, each with some eight giant steps, and a conjugation.
+  const double coefficients = context_.key_switch_noise(1) + 2.5 - std::log2(context_.bootstrapper().lowest_modulus());
+  return rlwe::log2_sum(coefficients, rounding() + 2.5 + std::log2(kSineRange));
+}
+
+CiphertextData BootstrapStages::result(std::size_t level) const {
+  CiphertextData r = derived(x_.data());
+  r.level = level, r.scale = context_.scale(level);
+  return r;
+}
+
+}  // namespace heliograph::ckks
