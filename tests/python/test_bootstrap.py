@@ -137,13 +137,13 @@ def test_other_bounds(p: Party, bound: float) -> None:
 
 
 def test_iterations(p: Party) -> None:
-    """Each does what is left, and promises it."""
+    """Each does what is left."""
     values = np.stack([random(), SIGNS, ALTERNATING])
     for expected in (values[0], values[1], values * (0.6 + 0.8j)):
         y = hg.ckks.bootstrap(p.tensor(expected), iterations=2)
-        p.check(y, expected)
+        p.check(y, expected, bits=25)
         assert y.precision is not None
-        assert y.precision > 26
+        assert y.precision > 25
     with hg.ckks.auto_bootstrap(iterations=2):
         assert p.off(p.tensor(SIGNS) * 1.5, SIGNS * 1.5) < 2.0**-25
 
