@@ -198,11 +198,17 @@ def test_nobody_vouches_for_what_nobody_knows(p: Party) -> None:
     assert hg.ckks.bootstrap(hg.Server(hg.from_bytes(p.keys.to_bytes(), hg.ckks.EvaluationKeys)).bind(x)).precision is None
 
 
-def test_the_sine_is_as_near_as_it_says() -> None:
-    """The committed coefficients, near whole numbers, against sin(2 pi u)."""
+def committed(name: str) -> tuple[dict[str, float], list[float]]:
+    """The numbers of the committed polynomials, and the coefficients of one."""
     text = (Path(__file__).parents[2] / "src/schemes/ckks/sine.inc").read_text()
     told = {name: float(value) for name, value in re.findall(r"k(\w+) = ([-+.e\d]+)[,;]", text)}
-    coefficients = [float(c) for c in re.findall(r"[-+.e\d]+", text.partition("kSineCoefficients = {")[2])]
+    coefficients = text.partition(f"{name} = {{")[2].partition("}")[0]
+    return told, [float(c) for c in re.findall(r"[-+.e\d]+", coefficients)]
+
+
+def test_the_sine_is_as_near_as_it_says() -> None:
+    """The committed coefficients, near whole numbers, against sin(2 pi u)."""
+    told, coefficients = committed("kSineCoefficients")
     assert len(coefficients) == 16
     most = int(told["SineMost"])
     u = np.add.outer(np.arange(-most, most + 1), np.linspace(-1, 1, 2001) * told["SineRoom"])
@@ -218,6 +224,21 @@ def test_the_sine_is_as_near_as_it_says() -> None:
     assert 0.9 * told["SineError"] < error(coefficients) < 1.01 * told["SineError"]
     changed = [c + 1e-9 * (k == 3) for k, c in enumerate(coefficients)]
     assert error(changed) > 1.5 * told["SineError"]
+
+
+def test_the_turn_is_as_near_as_it_says() -> None:
+    """For tables: exp(2 pi i u) of a part of the angle, for all u."""
+    told, coefficients = committed("kTurnCoefficients")
+    assert len(coefficients) == 32
+    y = np.linspace(-1, 1, 40_001) * (told["SineMost"] + 0.5) / told["SineRange"]
+    turned = np.array(coefficients) * np.where(np.arange(32) % 2, 1j, 1)
+    part = 2 * np.pi * told["SineRange"] / 2 ** told["SineDoublings"]
+
+    def error(c: Values) -> float:
+        return float(np.abs(np.polynomial.chebyshev.chebval(y, c) - np.exp(1j * part * y)).max())
+
+    assert 0.9 * told["TurnError"] < error(turned) < 1.01 * told["TurnError"]
+    assert error(turned + 1e-10) > 1.5 * told["TurnError"]
 
 
 # The same bits
