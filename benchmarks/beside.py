@@ -71,7 +71,7 @@ def serve() -> None:
         try:
             if "case" in asked:
                 ready = None  # its memory first
-                case = gpu_cases.CASES[asked["case"]]
+                case = gpu_cases.case_of(asked["case"])
                 ready = case.prepare()
                 found = {"parameters": ready.parameters, "device": hg.devices()[0], "package": str(Path(hg.__file__).parent)}
             else:
@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="the folder `python` of the other tree, with its extension built")
     parser.add_argument("--before-commit", default="?")
     parser.add_argument("--after", type=Path, default=HERE.parent / "python")
-    parser.add_argument("--only", default="", help="comma-separated beginnings of case names")
+    parser.add_argument("--only", default="", help="comma-separated beginnings of case names; names of bootstrap.py's")
     parser.add_argument("--without", default="hcnn11", help="the same of those left out")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each turn of each case")
@@ -144,18 +144,20 @@ def main() -> None:
     import run as runner
 
     sys.path.insert(0, str(given.after.resolve()))
+    import bootstrap_cases
     import gpu_cases
 
     def begins(name: str, words: str) -> bool:
         return bool(words) and name.startswith(tuple(words.split(",")))
 
     names = [n for n in gpu_cases.CASES if (not given.only or begins(n, given.only)) and not begins(n, given.without)]
+    names += [word for word in given.only.split(",") if word.startswith(bootstrap_cases.BEGIN)]
     trees = Tree(given.before, given.device), Tree(given.after, given.device)
     rows: list[dict[str, Any]] = []
     report = runner.report(rows, kind="beside", before_commit=given.before_commit)
     for name in names:
         row = compare(name, trees, given.seconds, given.turns, LIMIT)
-        rows.append({"what": gpu_cases.CASES[name].what} | row)
+        rows.append({"what": gpu_cases.case_of(name).what} | row)
         if "skipped" in row:
             print(f"{name:34} skipped: {row['skipped']}", flush=True)
         else:
