@@ -5,13 +5,16 @@
 q's multiples go by sin(2 pi u), u = t / q, which is cos(2 pi (u - 1/4)): a cosine of a part of the angle by an even polynomial in
 y = (u - 1/4 - SHIFT) / range, and the angle doubled DOUBLINGS times. Only u near whole numbers matter (Han and Ki, ePrint
 2019/688): the polynomial is the one whose error there, as doublings grow it, is least at its worst: a linear program for
-what is added to the Chebyshev series, so that its numbers are of one size.
+what is added to the Chebyshev series, so that its numbers are of one size. At whole numbers its mean, as often as each occurs, is
+0: an error that is alike in every slot would add up from one bootstrap to the next.
 
 Tables of whole numbers are functions of the whole angle: exp(2 pi i u) for all u, by a polynomial in y = u / RANGE and as many squares.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import comb, factorial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +26,7 @@ ROOM = 2.0**-5  # about whole numbers
 DOUBLINGS = 3
 SHIFT = 0  # a multiple of 2^(DOUBLINGS - 1), about which the cosine of the part is even
 RANGE = MOST + 0.25 + SHIFT + ROOM
+WEIGHT = 32  # of the sparse key
 TERMS = 16  # T_0(w), T_1(w), ..., w = 2 y^2 - 1: even in y
 TURN_DEGREE = 31
 TURN_EDGE = MOST + 0.5  # all u that do not fail
@@ -39,6 +43,17 @@ def series(angle: float, terms: int) -> np.ndarray:
     return np.array([bessel[0], *(2 * (-1) ** k * bessel[2 * k] for k in range(1, terms))])
 
 
+def occurrence(whole: int) -> float:
+    """How often that whole number is nearest to a sum of WEIGHT uniform numbers in [-1/2, 1/2] (Irwin and Hall)."""
+
+    def below(x: Fraction) -> Fraction:
+        terms = (Fraction((-1) ** k * comb(WEIGHT, k)) * (x - k) ** WEIGHT for k in range(int(x) + 1))
+        return sum(terms, Fraction(0)) / factorial(WEIGHT)
+
+    middle = Fraction(whole) + Fraction(WEIGHT, 2)
+    return float(below(middle + Fraction(1, 2)) - below(middle - Fraction(1, 2)))
+
+
 def fitted() -> tuple[np.ndarray, float]:
     """The coefficients, and the largest error of sin(2 pi u)."""
     more = TERMS + 40
@@ -49,17 +64,23 @@ def fitted() -> tuple[np.ndarray, float]:
     y = np.concatenate([(whole - 0.25 - SHIFT + inside) / RANGE for whole in range(-MOST, MOST + 1)])
     basis = np.cos(np.outer(np.arccos(2 * y * y - 1), np.arange(more)))
     rest = basis[:, TERMS:] @ exact[TERMS:]
-    growth, cosine = np.ones_like(y), sign * np.cos(angle * y)
+    slope, cosine = np.ones_like(y), sign * np.cos(angle * y)
     for _ in range(DOUBLINGS):
-        growth, cosine = growth * 4 * np.abs(cosine), 2 * cosine * cosine - 1
+        slope, cosine = slope * 4 * cosine, 2 * cosine * cosine - 1
+    growth = np.abs(slope)
     assert np.allclose(cosine, np.sin(2 * np.pi * (RANGE * y + SHIFT + 0.25)))
     unit, worst = np.abs(rest).max(), np.abs(rest * growth).max()
     weighted = basis[:, :TERMS] * (growth * unit / worst)[:, None]
     wanted, ones = rest * growth / worst, np.ones((len(y), 1))
+    often = np.zeros(len(y))
+    often[len(inside) // 2 :: len(inside)] = [occurrence(whole) for whole in range(-MOST, MOST + 1)]
+    often *= np.sign(slope)
     found = linprog(
         np.r_[np.zeros(TERMS), 1],
         A_ub=np.block([[weighted, -ones], [-weighted, -ones]]),
         b_ub=np.r_[wanted, -wanted],
+        A_eq=np.r_[often @ weighted, 0][None, :],
+        b_eq=[often @ wanted],
         bounds=[(None, None)] * TERMS + [(0, None)],
         method="highs",
     )
