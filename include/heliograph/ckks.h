@@ -97,9 +97,10 @@ struct Scheme {
 class Parameters : public RingParametersOf<Scheme> {
  public:
   using RingParametersOf::RingParametersOf;
-  std::size_t top_level() const;            // of fresh ciphertexts; each rescaling takes one; the lowest is 1
-  std::size_t bootstrapping_level() const;  // that bootstrapping starts at; 0: the set has none
-  double scale(std::size_t level) const;    // what operations keep ciphertexts of a level at
+  std::size_t top_level() const;                // of fresh ciphertexts; each rescaling takes one; the lowest is 1
+  std::size_t bootstrapping_level() const;      // that bootstrapping starts at; 0: the set has none
+  std::size_t bootstrapping_key_bytes() const;  // of evaluation keys for bootstrapping and nothing else; 0: the set has none
+  double scale(std::size_t level) const;        // what operations keep ciphertexts of a level at
   std::size_t level_limbs(std::size_t level) const;
   std::size_t ciphertext_bytes(std::size_t degree = 1, std::size_t level = 0) const;  // level 0: the top
 };

@@ -67,6 +67,7 @@ void bind_parameters(nb::module_& m) {
   bind_parameters_of<Parameters>(m, kNames)
       .def_prop_ro("top_level", &Parameters::top_level)
       .def_prop_ro("bootstrapping_level", &Parameters::bootstrapping_level)
+      .def_prop_ro("bootstrapping_key_bytes", &Parameters::bootstrapping_key_bytes)
       .def("scale", &Parameters::scale, "level"_a)
       .def("level_limbs", &Parameters::level_limbs, "level"_a)
       .def("ciphertext_bytes", &Parameters::ciphertext_bytes, "degree"_a = 1, "level"_a = 0);

@@ -357,7 +357,10 @@ def test_sets_are_found_and_refused() -> None:
     small = hg.ckks.parameters(n=2048, depth=2, log_scale=36, bootstrap=True, insecure=True)
     assert (small.n, small.depth_between, small.slots) == (2048, 2, 1024)
     assert "(2 after a bootstrap)" in repr(small)
+    assert small.bootstrapping_key_bytes == hg.SecretKey.generate(small).evaluation_keys(bootstrap=True).nbytes
+    assert hg.ckks.parameters("n13-l4").bootstrapping_key_bytes == 0
     told = str(found)
+    assert "its keys  " in told
     assert re.search("bootstrapping  from level 4 back to 22: 18 mult.* probability 2\\^-132.7", told)
     assert "bootstrapping" not in str(hg.ckks.parameters("n13-l4"))
     for given, words in (

@@ -39,6 +39,12 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
         "bootstrapping_level", int, "The level that bootstrapping starts at; 0 where the set has none."
     )
 
+    bootstrapping_key_bytes = told(
+        "bootstrapping_key_bytes",
+        int,
+        "Bytes in memory of evaluation keys for bootstrapping and nothing else; half of that in a file; 0 where the set has none.",
+    )
+
     @property
     def depth(self) -> int:
         """Multiplications in sequence that a fresh ciphertext has levels for."""
@@ -90,12 +96,14 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
         """Of `explain`, where the set has bootstrapping."""
         if not self.bootstrapping_level:
             return []
+        keys = self.bootstrapping_key_bytes
         return [
             (
                 "bootstrapping",
                 f"from level {self.bootstrapping_level} back to {self.levels}: {self.depth_between} multiplications, again and "
                 f"again; a ciphertext fails with probability 2^{_LOG2_FAILURE + math.log2(self.n):.1f}",
-            )
+            ),
+            ("its keys", f"{readable_bytes(keys)} in all, in a file {readable_bytes(keys / 2)}"),
         ]
 
     def _summary(self) -> str:

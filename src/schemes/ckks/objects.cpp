@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "schemes/ckks/context.h"
+#include "schemes/ckks/bootstrapping.h"
 
 HELIOGRAPH_RING_OBJECTS(ckks)
 
@@ -14,6 +14,13 @@ std::size_t Parameters::top_level() const { return context()->top_level(); }
 std::size_t Parameters::bootstrapping_level() const {
   const Bootstrapping& b = context()->spec().bootstrapping;
   return b.levels > 0 ? b.entry + 1 : 0;
+}
+std::size_t Parameters::bootstrapping_key_bytes() const {
+  if (bootstrapping_level() == 0) return 0;
+  const Bootstrapper& how = context()->bootstrapper();
+  const rlwe::Context& c = context()->rlwe();
+  const std::size_t switches = how.rotations().size() + 2;  // relinearization, conjugation
+  return switches * context()->switch_key_bytes() + how.to_sparse_layout().bytes(c) + how.first_layout().bytes(c);
 }
 double Parameters::scale(std::size_t level) const { return context()->scale(context()->require_level(level)); }
 
