@@ -209,6 +209,13 @@ TEST(BootstrapIterations, AddWhatIsMissing) {
     last = std::exp2(-y.precision());
   }
   EXPECT_THROW(bootstrap(x, keys, 1, {}, 0), ParameterError);
+  const Values real = values_of({2}, false);  // a pair, but for what is left of each
+  std::vector<double> told;
+  const Progress tell = [&](double share) { told.push_back(share); };
+  const Ciphertext y = bootstrap(secret.encrypt(real, p.bootstrapping_level(), {}, 1), keys, 1, tell, 2);
+  EXPECT_LE(worst(secret.decrypt(y), real.data), std::min(0x1p-33, std::exp2(-y.precision())));
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_GE(told.size(), 20u);
 }
 
 TEST_F(Bootstrap, ManyInARowDoNotDrift) {
@@ -237,6 +244,7 @@ TEST_F(Bootstrap, RefusesWhatItCannotDo) {
   const Ciphertext x = low(v);
   EXPECT_THROW(bootstrap(lower(x, 3), *keys_), LevelError);
   EXPECT_THROW(bootstrap(add(x, x), *keys_, 0.7), PlaintextRangeError);
+  EXPECT_THROW(bootstrap(multiply(x, x), *keys_), ScaleError);  // not rescaled
   EXPECT_THROW(bootstrap(x, secret_->evaluation_keys(true, {}, true)), MissingKeyError);
   EXPECT_THROW(bootstrap(x, SecretKey::generate(*parameters_).evaluation_keys(true, {}, true, {}, true)), WrongKeyError);
   for (const double bound : {0.0, -1.0, std::nan(""), 1e9}) EXPECT_THROW(bootstrap(x, *keys_, bound), ParameterError);

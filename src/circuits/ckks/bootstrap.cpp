@@ -46,18 +46,20 @@ class Bootstrap {
     add_constants_into(t, number(-2 * (kSineShift + 0.25) / kSineRange));
     std::vector<std::complex<double>> coefficients(kSineCoefficients.begin(), kSineCoefficients.end());
     for (std::complex<double>& c : coefficients) c *= &c == coefficients.data() ? factor : factor / 2;
-    Ciphertext c = evaluate_doubled(square_less(t, 2), coefficients, stages_.keys(), stages_.next(0.85));
+    t = square_less(t, 2, 0.45);
+    Ciphertext c = evaluate_doubled(t, coefficients, stages_.keys(), stages_.next(0.85));
     for (int i = 0; i < kSineDoublings; ++i) {
       factor *= factor / 2;
-      c = square_less(c, factor);
+      c = square_less(c, factor, 0.9 + 0.03 * i);
     }
     return c;
   }
 
-  Ciphertext square_less(const Ciphertext& a, double less) {
+  /// `end`: of the whole, where this part ends.
+  Ciphertext square_less(const Ciphertext& a, double less, double end) {
     Ciphertext square = multiply(a, a);
     add_constants_into(square, number(-less));
-    CiphertextData data = relinearize_rescale(square, stages_.keys(), stages_.next(0.9)).data();
+    CiphertextData data = relinearize_rescale(square, stages_.keys(), stages_.next(end)).data();
     data.bound = 1;
     return finish(std::move(data));
   }
@@ -66,8 +68,8 @@ class Bootstrap {
   /// standard deviations of the model's bounds, which are 8 of them (rlwe/noise.h); in units of the values.
   rlwe::Figure noise() const {
     const double rho = std::log2(context_.bootstrapper().lowest_modulus() / scale_);
-    // From y and y^2, near its zero, to values.
-    const double inside = stages_.rounding() + 4 + std::log2(kSineRange) + rho;
+    // From y and y^2 to values: near 0, where a quarter of all y are, errors have long tails.
+    const double inside = stages_.rounding() + 5.5 + std::log2(kSineRange) + rho;
     const double angle = rho - std::log2(2 * std::numbers::pi);
     const double sine = 2.72 - 2 * rho + 3 * std::log2(bound_);  // (2 pi)^2 / 6
     double own = rlwe::log2_sum(stages_.angle_noise() + rho, inside);
@@ -114,10 +116,11 @@ Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bou
     CiphertextData left = subtract(have, lower(y, entry)).data();
     left.bound = y.data().noise - std::log2(y.scale());
     left.noise = rlwe::log2_sum(have.data().noise, rlwe::Figure(data.context->rounding_noise(2)));
+    left.complex = true;  // errors are, also those of real values: each item by itself
     const double least = std::exp2(left.bound.assumed);
     const Ciphertext more = Bootstrap(finish(left), keys, least, parts.next((i + 1.0) / iterations)).run();
     CiphertextData sum = add(y, more).data();
-    sum.noise = more.data().noise, sum.bound = y.data().bound;
+    sum.noise = more.data().noise, sum.bound = y.data().bound, sum.complex = data.complex;
     y = finish(std::move(sum));
   }
   return y;

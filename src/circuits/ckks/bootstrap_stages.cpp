@@ -28,6 +28,7 @@ void require_bootstrapping(const Ciphertext& x, const EvaluationKeys& keys) {
   if (x.level() < entry)
     throw LevelError("bootstrapping starts at level " + std::to_string(entry) + "; this ciphertext is at level " +
                      std::to_string(x.level()) + ": bootstrap it earlier");
+  if (x.level() == entry) require_scales(x.scale(), data.context->scale(entry));  // above it `lower` sees to that
 }
 
 Ciphertext nothing(const Ciphertext& x, std::size_t level) {

@@ -25,7 +25,8 @@ class Parts {
   double end_ = 0;
 };
 
-/// Throws ParameterError for sets without bootstrapping, WrongKeyError, MismatchError, MissingKeyError, LevelError.
+/// Throws ParameterError for sets without bootstrapping, WrongKeyError, MismatchError, MissingKeyError, LevelError, and ScaleError for
+/// products that were not rescaled.
 void require_bootstrapping(const Ciphertext& x, const EvaluationKeys& keys);
 /// A tensor without items, at a level.
 Ciphertext nothing(const Ciphertext& x, std::size_t level);
