@@ -1,6 +1,8 @@
 // Parameters, keys, tensors and operations of CKKS.
 #include "heliograph/ckks.h"
 
+#include <nanobind/stl/complex.h>
+
 #include "bindings.h"
 #include "objects.h"
 

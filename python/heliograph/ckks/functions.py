@@ -167,8 +167,9 @@ def lookup(x: Tensor, table: Any, *, keys: EvaluationKeys | None = None, progres
     Its sizes are 2 to 64, its numbers real or complex, the values real.
 
     Values may be off by a part e of 1, up to about a quarter: the result is by at most 3.3 e^2 times the largest distance of two
-    numbers of the table, and its own noise, as `Tensor.precision` tells. However far off values are, the result is a mean of the
-    table's numbers. So comparisons, rounding and sums modulo p exist: of whole numbers, whose noise each such call takes away.
+    numbers of the table, and by its own noise. `Tensor.precision` tells of both as if values were whole numbers but for the noise
+    that it knows of. However far off values are, the result is a mean of the table's numbers. So comparisons, rounding and sums
+    modulo p exist for whole numbers, whose noise each such call takes away.
 
     Raises ParameterError for tables of other sizes and for sets without bootstrapping, PlaintextRangeError where a number is not
     finite or does not fit the result's level, DtypeError for complex values, LevelError where the tensor is below
@@ -179,8 +180,8 @@ def lookup(x: Tensor, table: Any, *, keys: EvaluationKeys | None = None, progres
     >>> owner = hg.SecretKey.generate(tiny)
     >>> party = hg.Server(owner.evaluation_keys(bootstrap=True))
     >>> digits = party.bind(owner.encrypt([3.01, 0.02, 1.99, 1.0], pad=True))
-    >>> owner.decrypt(hg.ckks.lookup(digits, [0, 0, 1, 1])).round(2)  # at least two
-    array([1., 0., 1., 0.])
+    >>> owner.decrypt(hg.ckks.lookup(digits, [-1, -1, 1, 1])).round(2)  # 1: at least two
+    array([ 1., -1.,  1., -1.])
     """
     return _of(x, "lookup").lookup(table, keys=keys, progress=progress)
 

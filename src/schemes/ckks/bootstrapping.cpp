@@ -303,6 +303,7 @@ BootstrappingPlan::BootstrappingPlan(Context& c, const Bootstrapper& how) : rais
 std::vector<LinearSum> BootstrappingPlan::to_coefficients(double factor) {
   constexpr std::size_t kept = 4;  // bootstraps of some bounds, and tables of some sizes
   const std::lock_guard lock(mutex_);
+  const device::Unobserved alone;  // they are no result of whoever needs them first
   const std::size_t all = how_.stages_to_coefficients();
   const auto stage = [&](std::size_t i, double by) {
     return sum_of(context_, how_.to_coefficients(i, by), context_.period(), all + 1 - i);
