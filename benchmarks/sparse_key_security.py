@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import itertools
+import json
 import math
 import subprocess
 import time
@@ -26,15 +27,17 @@ import numpy as np
 import run as runner
 
 try:
-    import sage.all  # noqa: F401
+    import sage.all  # noqa: F401  (first of all that is Sage's)
     from estimator import LWE, ND, RC, lwe_dual, lwe_guess, lwe_primal, prob, reduction, simulator
-    from scipy.special import betainc, erf
+    from sage.all import QQ, ZZ
+    from scipy.special import betainc, erf, gammaln
 except ImportError as error:
     MISSING: str | None = str(error)
 else:
     MISSING = None
 
 Row = dict[str, Any]
+KNOWN: dict[tuple[Any, ...], Row] = {}  # rows of an earlier run that ended before its end
 DEVIATION = 3.19
 TABLES = "MATZOV"  # the cost model of ePrint 2024/463: its published script names it
 OTHER = "BDGL16"
@@ -49,6 +52,7 @@ PLANNED = (
     (16, 110),
 )  # log2 of N and of q0 p; weight 32
 CELLS = ((15, 32), (15, 64), (16, 32), (16, 64))  # log2 of N, weight
+WINNERS = 2  # of attacks(), the first
 DENSE = (15, 868)  # log2 of N and of the modulus: a line of the tables, to be found again
 
 
@@ -121,7 +125,7 @@ def check_law() -> None:
     assert sum(law) == 1
 
 
-# The estimator spends its time in three loops over the lattice's dimension: the same formulas on arrays.
+# The estimator spends its time in loops over the lattice's dimension: the same formulas on arrays.
 def gsa(d: int, n: int, q: int, beta: int, xi: float = 1, tau: float | None = 1, dual: bool = False) -> Any:
     """The geometric series of squared Gram-Schmidt norms, as `simulator.GSA`."""
     log_vol = math.log2(q) * (d - n - bool(tau)) + math.log2(xi) * n + (math.log2(tau) if tau else 0)
@@ -144,6 +148,22 @@ def admissible(r: Any, stddev: float, fast: bool = False) -> float:
         return float(np.exp(np.sum(np.log(erf(x) + np.expm1(-x * x) / (x * np.sqrt(np.pi))))))
 
 
+def drop(n: int, h: int, k: int, fail: int = 0, rotations: bool = False) -> Any:
+    """The probability that `fail` of h places are among k of n, as `prob.drop`, without binomials of many thousand digits."""
+    n, h, k, fail = int(n), int(h), int(k), int(fail)
+    return QQ(math.comb(k, fail) * math.comb(n - k, h - fail)) / QQ(math.comb(n, h)) if fail <= min(h, k) else QQ(0)
+
+
+def svp_dimension(d: int, log_vol: float, log_delta: float, error: Any, is_homogeneous: bool = False) -> Any:
+    """The dimension in which the rest of the error is the shortest vector, as `PrimalHybrid.svp_dimension_gsa`."""
+    i = np.arange(d - 1754 if d > 4096 else 0, int(d))
+    left, stddev = int(d) - i, float(error.stddev)
+    logs = 2 * (left / int(d) * float(log_vol) - i * left * float(log_delta)) + 2 * math.log(stddev)
+    balls = (left + 1) / 2 * math.log(math.pi) - gammaln((left + 1) / 2 + 1)
+    hit = np.flatnonzero((logs - 2 * balls) / (left + 1) < np.log(stddev**2 * (left + 1)))
+    return ZZ(int(left[hit[0]]) + 2) if hit.size else ZZ(2)
+
+
 def quicken() -> None:
     """Puts them in, once they agree with the estimator's own at points that attacks reach."""
     for d, n, log_q, beta in ((4919, 2400, 90, 229), (6170, 3000, 100, 274), (3759, 1800, 90, 132)):
@@ -155,6 +175,13 @@ def quicken() -> None:
         assert math.isclose(
             prob.mitm_babai_probability(theirs, DEVIATION), admissible(ours, DEVIATION), rel_tol=1e-9, abs_tol=1e-300
         )
+        for log_vol in (d * 2.0, d * 4.0, d * 8.0):
+            shape = (d, log_vol, math.log(reduction.delta(beta)), ND.DiscreteGaussian(DEVIATION))
+            assert lwe_primal.PrimalHybrid.svp_dimension_gsa(*shape) == svp_dimension(*shape)
+    for places in ((32768, 32, 31000, 5), (65536, 64, 60000, 40), (65536, 32, 20, 0), (65536, 32, 65530, 32)):
+        assert prob.drop(*places) == drop(*places)
+    prob.drop = lwe_dual.prob_drop = drop
+    lwe_primal.PrimalHybrid.svp_dimension_gsa = staticmethod(svp_dimension)
     lwe_primal.GSA = simulator.GSA = gsa
     lwe_primal.prob_babai = babai
     lwe_primal.mitm_babai_probability = admissible
@@ -200,15 +227,23 @@ def told(cost: Any) -> Row:
 
 
 def estimate(log_n: int, weight: int, log_q: int, model: str, names: int | None) -> list[Row]:
-    """A row an attack: the first `names` of them, or all."""
+    """A row an attack: the first `names` of them, or all. A row that is known is not computed again."""
     rows = []
     lwe = problem(log_n, weight, log_q)
     for name, attack in list(attacks(model).items())[:names]:
-        start = time.perf_counter()
-        found = told(attack(lwe))
         where = {"log_n": log_n, "weight": weight, "log_q": log_q, "model": model, "attack": name}
-        rows.append(where | found | {"seconds": round(time.perf_counter() - start, 1)})
+        if tuple(where.values()) not in KNOWN:
+            start = time.perf_counter()
+            found = told(attack(lwe))
+            KNOWN[tuple(where.values())] = where | found | {"seconds": round(time.perf_counter() - start, 1)}
+            print(KNOWN[tuple(where.values())], flush=True)
+        rows.append(KNOWN[tuple(where.values())])
     return rows
+
+
+def key(row: Row) -> tuple[Any, ...]:
+    """What tells rows apart."""
+    return tuple(row[k] for k in ("log_n", "weight", "log_q", "model", "attack"))
 
 
 def least(rows: list[Row]) -> float:
@@ -218,6 +253,9 @@ def least(rows: list[Row]) -> float:
 
 def splits(log_n: int, weight: int, log_q: int) -> Row:
     """The cheapest split of the strongest attack on a grid: its search finds local minima, and this one no other below."""
+    where = {"log_n": log_n, "weight": weight, "log_q": log_q, "model": TABLES, "attack": "dual hybrid on a grid"}
+    if tuple(where.values()) in KNOWN:
+        return KNOWN[tuple(where.values())]
     lwe = problem(log_n, weight, log_q)
     solve = partial(lwe_guess.mitm, optimization="analytical")
     best = math.inf
@@ -237,60 +275,58 @@ def splits(log_n: int, weight: int, log_q: int) -> Row:
     }
 
 
-def cell(log_n: int, weight: int, model: str) -> list[Row]:
-    """The attacks at the largest whole log2 of the modulus that keeps 128 bits, and that keeps 128 + log2 N, and on the way there."""
-    found: dict[int, list[Row]] = {}
+def securities(log_n: int, weight: int, model: str) -> dict[int, float]:
+    """Of what is known: the cheaper of the strongest attacks, by log2 of the modulus."""
+    found: dict[int, list[float]] = {}
+    winners = list(attacks(model))[:WINNERS]
+    for (n, h, log_q, by, attack), row in KNOWN.items():
+        if (n, h, by) == (log_n, weight, model) and attack in winners and row["rop_log2"]:
+            found.setdefault(log_q, []).append(row["rop_log2"])
+    return {log_q: min(costs) for log_q, costs in sorted(found.items()) if len(costs) == WINNERS}
+
+
+def cell(log_n: int, weight: int, model: str, target: int) -> list[Row]:
+    """All attacks at the largest whole log2 of the modulus that keeps so many bits, and the strongest at those on the way there."""
+    found = securities(log_n, weight, model)
 
     def security(log_q: int) -> float:
         if log_q not in found:
-            found[log_q] = estimate(log_n, weight, log_q, model, 2)
-        return least(found[log_q])
+            found[log_q] = least(estimate(log_n, weight, log_q, model, WINNERS))
+        return found[log_q]
 
-    low, high = 100, 200
-    while security(low) < 128 + log_n:
-        low -= 10
-    while security(high) >= 128:
-        low, high = high, high * 2
-    ends = []
-    for target in (128, 128 + log_n):
-        low = max(q for q in found if security(q) >= target)
-        high = min(q for q in found if security(q) < target)
-        while high - low > 1:  # costs are nearly straight in 1 / log_q
-            above, under = security(low) - target, target - security(high)
-            middle = round((above + under) / (above / high + under / low))
-            for log_q in (middle, middle - 1, middle + 1, (low + high) // 2):
-                if low < log_q < high:
-                    low, high = (log_q, high) if security(log_q) >= target else (low, log_q)
-        ends.append(low)
+    low = max((q for q in found if found[q] >= target), default=60)
+    high = min((q for q in found if found[q] < target), default=low * 3 // 2)
+    while security(high) >= target:
+        low, high = high, high * 3 // 2
+    while high - low > 1:  # costs are nearly straight in 1 / log_q
+        above, under = security(low) - target, target - security(high)
+        middle = round((above + under) / (above / high + under / low))
+        for log_q in (middle, middle - 1, middle + 1, (low + high) // 2):
+            if low < log_q < high:
+                low, high = (log_q, high) if security(log_q) >= target else (low, log_q)
+    rows = [row for log_q in found for row in estimate(log_n, weight, log_q, model, WINNERS)]
     if model == TABLES:
-        for log_q in ends:
-            found[log_q] += estimate(log_n, weight, log_q, model, None)[2:]
-    assert least(found[ends[0]]) >= 128
-    assert least(found[ends[1]]) >= 128 + log_n
-    return [row for log_q in sorted(found) for row in found[log_q]]
+        rows += estimate(log_n, weight, low, model, None)[WINNERS:]
+        assert least(estimate(log_n, weight, low, model, None)) >= target
+    return rows
 
 
-def largest(rows: list[Row]) -> list[Row]:
-    """The table: below it, no attack of either model costs less."""
+def largest() -> list[Row]:
+    """The table, where the search has ended: one more bit of the modulus costs less than so many bits of security."""
     table = []
-    for log_n, weight in CELLS:
-        line: Row = {"log_n": log_n, "weight": weight}
+    for (log_n, weight), model in itertools.product(CELLS, (TABLES, OTHER)):
+        found = securities(log_n, weight, model)
+        line: Row = {"log_n": log_n, "weight": weight, "model": model}
         for name, target in (("log_q", 128 + log_n), ("log_q_without_rotations", 128)):
-            models = []
-            for model in (TABLES, OTHER):
-                here = [r for r in rows if (r["log_n"], r["weight"], r["model"]) == (log_n, weight, model) and r["rop_log2"]]
-                weak = [r["log_q"] for r in here if r["rop_log2"] < target]
-                models.append(max((r["log_q"] for r in here if r["log_q"] < min(weak)), default=0) if weak else 0)
-            line |= {f"{name}_{model}": found for model, found in zip((TABLES, OTHER), models, strict=True)} | {
-                name: min(models)
-            }
-        table.append(line)
+            ends = [q for q in found if found[q] >= target > found.get(q + 1, math.inf)]
+            line |= {name: ends[0]} if ends else {}
+        table += [line] if len(line) > 3 else []
     return table
 
 
 def planned(log_n: int, log_q: int) -> list[Row]:
     """A planned set by every attack, and by the strongest in the other model."""
-    rows = estimate(log_n, 32, log_q, TABLES, None) + estimate(log_n, 32, log_q, OTHER, 2)
+    rows = estimate(log_n, 32, log_q, TABLES, None) + estimate(log_n, 32, log_q, OTHER, WINNERS)
     return [*rows, splits(log_n, 32, log_q)]
 
 
@@ -315,8 +351,9 @@ def work(task: tuple[Callable[..., list[Row]], tuple[Any, ...]]) -> list[Row]:
 def estimated(jobs: int) -> Iterator[list[Row]]:
     """All of it, as it comes."""
     quicken()
-    searches = sorted(itertools.product(CELLS, (TABLES, OTHER)), key=lambda c: c[0][1])
-    tasks = [(dense, ()), *((planned, p) for p in reversed(PLANNED)), *((cell, (*c, model)) for c, model in searches)]
+    searches = [(*c, model, 128 + more * c[0]) for more in (1, 0) for c in CELLS for model in (TABLES, OTHER)]
+    searches.sort(key=lambda task: (task[1], task[2] != TABLES))
+    tasks = [(dense, ()), *((planned, p) for p in reversed(PLANNED)), *((cell, search) for search in searches)]
     with get_context("fork").Pool(jobs) as pool:
         yield from pool.imap_unordered(work, tasks)
 
@@ -341,7 +378,8 @@ def main() -> None:
         print(row)
     if MISSING:
         raise SystemExit(f"no estimates, nothing written: {MISSING}")
-    rows: list[Row] = []
+    if given.out and given.out.exists():
+        KNOWN.update({key(row): row for row in json.loads(given.out.read_text(encoding="utf-8"))["results"]})
     what = {
         "secret": "ternary of fixed weight, as many minus as plus ones, which is fewer keys than signs at random",
         "error": f"discrete Gaussian, deviation {DEVIATION}",
@@ -352,16 +390,14 @@ def main() -> None:
         "rotations": "N shifts of one ring sample are N instances that may share work: at most log2 N bits",
     }
     for more in estimated(given.jobs):
-        rows += more
-        for row in more:
-            print(row, flush=True)
-        rows.sort(key=lambda r: (r["log_n"], str(r["weight"]), r["log_q"], r["model"]))
+        KNOWN.update({key(row): row for row in more})
+        rows = sorted(KNOWN.values(), key=lambda r: (r["log_n"], str(r["weight"]), r["log_q"], r["model"]))
         report = runner.report(
             rows,
             kind="sparse-key-security",
             estimator=versions(),
             assumed=what,
-            largest_secure_sparse_log_q=largest(rows),
+            largest_secure_sparse_log_q=largest(),
             failure=failure,
         )
         runner.save(given.out, report)
