@@ -32,7 +32,7 @@ device::KeySwitchPlan Context::switch_plan(std::size_t level) {
   plan.extended = plan.chain;
   plan.extended.append(plan.special);
   plan.key_limbs = plan.extended;  // keys hold the chain, then the special primes
-  std::size_t end = 0;  // of the digit, in the chain
+  std::size_t end = 0;             // of the digit, in the chain
   for (std::size_t at = 0, size = 0, j = 0; at < plan.chain.size(); at += size, ++j) {
     end += parameters_.digits[j];
     for (size = 0; at + size < plan.chain.size() && plan.chain[at + size] < end;) ++size;
@@ -65,13 +65,18 @@ void Context::divide_down(device::KeySwitchPlan& plan, const PrimeList& to, u64 
   }
 }
 
-std::shared_ptr<const device::KeySwitchPlan> Context::own_switch_plan(const PrimeList& chain, const PrimeList& special) const {
+std::shared_ptr<const device::KeySwitchPlan> Context::own_switch_plan(const PrimeList& chain, const PrimeList& special,
+                                                                      const PrimeList& to,
+                                                                      const PrimeList& key_primes) const {
   device::KeySwitchPlan plan{.ring = engine_->prepared(), .chain = chain, .special = special};
   plan.extended = chain;
   plan.extended.append(special);
-  plan.key_limbs = PrimeList::range(0, plan.extended.size());
+  for (const math::PrimeIndex p : plan.extended)
+    plan.key_limbs.push_back(
+        static_cast<math::PrimeIndex>(std::find(key_primes.begin(), key_primes.end(), p) - key_primes.begin()));
+  plan.mod_down = engine_->kernels().prepare(math::divide_and_round(moduli(special), moduli(chain)));
   add_digit(plan, 0, chain.size());
-  divide_down(plan, chain, 1);
+  divide_down(plan, to, 1);
   return std::make_shared<const device::KeySwitchPlan>(std::move(plan));
 }
 

@@ -44,8 +44,9 @@ class Context {
   /// of the two levels' moduli in one rounding. `times` is 1 where the levels differ.
   const std::shared_ptr<const device::KeySwitchPlan>& ntt_switch_plan(std::size_t level, std::size_t to_level,
                                                                       u64 times = 1);
-  /// For keys of one digit given in `chain`, then `special`, alone: polynomials of the NTT domain over `chain`.
-  std::shared_ptr<const device::KeySwitchPlan> own_switch_plan(const PrimeList& chain, const PrimeList& special) const;
+  /// The same for keys of one digit that are given in `key_primes`, `special` among them: from `chain`, divided down to `to`.
+  std::shared_ptr<const device::KeySwitchPlan> own_switch_plan(const PrimeList& chain, const PrimeList& special,
+                                                               const PrimeList& to, const PrimeList& key_primes) const;
   /// From the primes `from` to `to`, some of them, in the NTT domain: divided by the others and rounded.
   std::shared_ptr<const device::DividePlan> own_divide_plan(const PrimeList& from, const PrimeList& to) const;
   /// From one level to a lower one in the NTT domain: divided by the ratio of their moduli and rounded, or (`keep` above 1)

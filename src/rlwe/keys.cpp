@@ -102,7 +102,8 @@ SwitchKey make_key(const SecretKey& secret, const KeyLayout& layout, const std::
   const RnsTensor s = ring::limbs_of(secret.transformed(), layout.primes);
   for (std::size_t j = 0; j < layout.digits; ++j) {
     const RnsTensor error = ring::to_domain(
-        sampled(c, {}, layout.primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(j)), Domain::ntt);
+        sampled(c, {}, layout.primes, error_seed, Distribution::gaussian, kKeyError, static_cast<math::u32>(j)),
+        Domain::ntt);
     const RnsTensor body = pairs.with_components(2 * j, 1);
     finish_body(e, pairs.with_components(2 * j + 1, 1), s, error, body);
     e.enqueue(device::Add{e.prepared(), layout.primes, body.view(), messages(j).view(), body.view()});
@@ -321,6 +322,12 @@ bool SwitchKey::lies_in(const device::Memory& memory) const { return pairs_->lie
 KeyLayout SwitchKey::layout() const { return pairs_->layout(); }
 std::size_t SwitchKey::bytes() const { return pairs_->bytes(); }
 io::Held SwitchKey::bodies() const { return pairs_->bodies(); }
+
+std::size_t BootstrappingKeys::bytes() const {
+  std::size_t total = to_sparse.bytes() + first_matrix.bytes();
+  for (const auto& [galois, key] : to_coefficients) total += key.bytes();
+  return total;
+}
 
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy) {
   ring::Engine& e = *secret.context()->engine();

@@ -124,8 +124,19 @@ PublicKey expand_public_key(std::shared_ptr<Context> context, KeyId id, const Ke
 
 /// What CKKS's bootstrapping needs besides (schemes/ckks/bootstrapping.h).
 struct BootstrappingKeys {
-  SwitchKey to_sparse;     // from the secret key to a sparse one, at the lowest level
-  SwitchKey first_matrix;  // the first matrix on the slots, and back to the secret key
+  SwitchKey to_sparse;                       // from the secret key to a sparse one, at the lowest level
+  SwitchKey first_matrix;                    // the first matrix on the slots, and back to the secret key
+  std::map<u64, SwitchKey> to_coefficients;  // rotations at the lowest few levels, by Galois element
+
+  std::size_t bytes() const;
+};
+struct BootstrappingLayouts {
+  KeyLayout to_sparse, first_matrix, to_coefficients;
+  std::vector<u64> turns;  // of to_coefficients, ascending
+
+  std::size_t bytes(const Context& context) const {
+    return to_sparse.bytes(context) + first_matrix.bytes(context) + turns.size() * to_coefficients.bytes(context);
+  }
 };
 
 struct EvaluationKeys {

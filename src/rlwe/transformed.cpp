@@ -53,14 +53,16 @@ RnsTensor switch_last(Context& context, const RnsTensor& x, const SwitchKey& key
   return out;
 }
 
-std::shared_ptr<const device::LinearPlan> linear_plan(Context& context, std::size_t level, std::size_t to_level,
+std::shared_ptr<const device::LinearPlan> linear_plan(Context& context,
+                                                      std::shared_ptr<const device::KeySwitchPlan> key_switch,
+                                                      std::shared_ptr<const device::ConversionConstant> mod_down,
                                                       const std::vector<math::u64>& babies,
                                                       const std::vector<math::u64>& giants,
                                                       std::vector<device::LinearPlan::Term> terms) {
   ring::Engine& e = *context.engine();
   auto plan = std::make_shared<device::LinearPlan>();
-  plan->key_switch = context.ntt_switch_plan(level, to_level);
-  plan->mod_down = context.key_switch_plan(level)->mod_down;
+  plan->key_switch = std::move(key_switch);
+  plan->mod_down = std::move(mod_down);
   const auto turns = [&](const std::vector<math::u64>& galois) {
     std::vector<device::PermutationHandle> list;
     for (const math::u64 g : galois) list.push_back(g == 1 ? nullptr : e.automorphism(g, Domain::ntt));

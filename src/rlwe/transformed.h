@@ -21,9 +21,11 @@ RnsTensor divide(Context& context, const RnsTensor& x, std::size_t level, std::s
 RnsTensor switch_last(Context& context, const RnsTensor& x, const SwitchKey& key, std::size_t level, std::size_t to_level,
                       math::u64 times = 1, const Progress& progress = {}, const device::LimbConstants* scale = nullptr);
 
-/// The plan of a sum of plaintexts times rotations from one level to another, see device/plans.h. Galois elements of the baby
-/// and giant steps; 1, where it is one of them, comes first.
-std::shared_ptr<const device::LinearPlan> linear_plan(Context& context, std::size_t level, std::size_t to_level,
+/// The plan of a sum of plaintexts times rotations by such key switches, see device/plans.h. `mod_down`: by their special primes.
+/// Galois elements of the baby and giant steps; 1, where it is one of them, comes first.
+std::shared_ptr<const device::LinearPlan> linear_plan(Context& context,
+                                                      std::shared_ptr<const device::KeySwitchPlan> key_switch,
+                                                      std::shared_ptr<const device::ConversionConstant> mod_down,
                                                       const std::vector<math::u64>& babies,
                                                       const std::vector<math::u64>& giants,
                                                       std::vector<device::LinearPlan::Term> terms);

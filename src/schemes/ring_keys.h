@@ -41,7 +41,7 @@ struct RingEvaluationKeys {
   std::size_t bytes() const {
     std::size_t total = keys.relinearization ? keys.relinearization->bytes() : 0;
     for (const auto& [galois, key] : keys.rotations) total += key.bytes();
-    if (keys.bootstrapping) total += keys.bootstrapping->to_sparse.bytes() + keys.bootstrapping->first_matrix.bytes();
+    if (keys.bootstrapping) total += keys.bootstrapping->bytes();
     return total;
   }
   /// The powers of `generator` below `period` that there are keys for: steps of rotations, ascending.
@@ -185,8 +185,14 @@ io::Container describe(const RingEvaluationKeys<C>& d, ring::Words) {
     add("relinearization", *d.keys.relinearization);
   }
   if (const auto& b = d.keys.bootstrapping) {
-    k.header["bootstrapping"] = io::Json::object(
-        {{"to_sparse", io::to_hex(b->to_sparse.seed())}, {"first_matrix", io::to_hex(b->first_matrix.seed())}});
+    io::Json turns = io::Json::object();
+    for (const auto& [galois, key] : b->to_coefficients) {
+      turns[std::to_string(galois)] = io::to_hex(key.seed());
+      add("to_coefficients" + std::to_string(galois), key);
+    }
+    k.header["bootstrapping"] = io::Json::object({{"to_sparse", io::to_hex(b->to_sparse.seed())},
+                                                  {"first_matrix", io::to_hex(b->first_matrix.seed())},
+                                                  {"to_coefficients", turns}});
     add("to_sparse", b->to_sparse);
     add("first_matrix", b->first_matrix);
   }
@@ -201,13 +207,24 @@ inline math::u64 galois_from(const std::string& text, std::size_t n) {
   return g;
 }
 
-/// The layouts of bootstrapping's own keys. DamagedFileError for sets that have none.
-template <class C>
-std::pair<rlwe::KeyLayout, rlwe::KeyLayout> bootstrapping_layouts(C& c) {
-  if constexpr (requires { c.bootstrapping_layouts(); })
-    return c.bootstrapping_layouts();
-  else
+/// Bootstrapping's own keys, read by key(name, layout, seed). DamagedFileError for sets that have none.
+template <class C, class Key>
+rlwe::BootstrappingKeys read_bootstrapping_keys(C& c, const io::Json& header, Key key) {
+  if constexpr (requires { c.bootstrapping_layouts(); }) {
+    const rlwe::BootstrappingLayouts layouts = c.bootstrapping_layouts();
+    header.require_only({"to_sparse", "first_matrix", "to_coefficients"}, "the keys of bootstrapping");
+    rlwe::BootstrappingKeys keys{key("to_sparse", layouts.to_sparse, header.at("to_sparse")),
+                                 key("first_matrix", layouts.first_matrix, header.at("first_matrix")),
+                                 {}};
+    const io::Json& turns = header.at("to_coefficients");
+    for (const math::u64 g : layouts.turns) {
+      const std::string galois = std::to_string(g);
+      keys.to_coefficients.emplace(g, key("to_coefficients" + galois, layouts.to_coefficients, turns.at(galois)));
+    }
+    return keys;
+  } else {
     throw DamagedFileError("keys of bootstrapping for a set that has none");
+  }
 }
 
 /// Where arrays stayed in the file, the keys take `memory` bytes of the host's at most.
@@ -222,7 +239,8 @@ RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memo
   const io::Json::Object& rotations = from.header.at("rotations").as_object("rotations");
   const io::Json* const relinearization = from.header.find("relinearization");
   const io::Json* const bootstrapping = from.header.find("bootstrapping");
-  if (from.arrays.size() != rotations.size() + (relinearization ? 1 : 0) + (bootstrapping ? 2 : 0))
+  const std::size_t own = bootstrapping ? 2 + bootstrapping->at("to_coefficients").as_object("rotations").size() : 0;
+  if (from.arrays.size() != rotations.size() + (relinearization ? 1 : 0) + own)
     throw DamagedFileError("the file has arrays that no key names");
   const rlwe::KeyLayout usual = rlwe::KeyLayout::of(c.rlwe());
   c.engine().require_memory(std::min(memory, from.arrays.size() * usual.bytes(c.rlwe())), "loading these keys");
@@ -242,12 +260,7 @@ RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memo
   for (const auto& [galois, seed] : rotations)
     d.keys.rotations.emplace(galois_from(galois, c.spec().n), key("rotation" + galois, usual, seed));
   if (relinearization) d.keys.relinearization = key("relinearization", usual, *relinearization);
-  if (bootstrapping) {
-    bootstrapping->require_only({"to_sparse", "first_matrix"}, "the keys of bootstrapping");
-    const auto [to_sparse, first_matrix] = bootstrapping_layouts(c);
-    d.keys.bootstrapping = {key("to_sparse", to_sparse, bootstrapping->at("to_sparse")),
-                            key("first_matrix", first_matrix, bootstrapping->at("first_matrix"))};
-  }
+  if (bootstrapping) d.keys.bootstrapping = read_bootstrapping_keys(c, *bootstrapping, key);
   return d;
 }
 

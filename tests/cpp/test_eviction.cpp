@@ -116,7 +116,7 @@ struct Party {
   /// The keys as a file leaves them: nothing on the device yet.
   EvaluationKeys from_file() const {
     rlwe::Context& c = parameters.context()->rlwe();
-    return again([&](const rlwe::SwitchKey& key) { return rlwe::SwitchKey(c, key.seed(), key.bodies()); });
+    return again([&](const rlwe::SwitchKey& key) { return rlwe::SwitchKey(c, key.layout(), key.seed(), key.bodies()); });
   }
   /// The keys as they are where their file is too large for so much memory.
   EvaluationKeys in_file(std::size_t bytes) const {
@@ -127,7 +127,7 @@ struct Party {
         require<DamagedFileError>(readable, "a file was changed");
         return held;
       };
-      return rlwe::SwitchKey(c, key.seed(), read, room);
+      return rlwe::SwitchKey(c, key.layout(), key.seed(), read, room);
     });
   }
   template <class Again>
@@ -442,7 +442,8 @@ TEST(Eviction, MoreKeysThanAGpuHolds) {
     const std::size_t count = test::FakeDriver::kMemory / 8 / each * 4 / 3;
     std::vector<rlwe::SwitchKey> keys;
     for (std::size_t i = 0; i < count; ++i)
-      keys.emplace_back(context->rlwe(), rlwe::Key256{}, io::Held::of(Bytes(each / 2, static_cast<std::byte>(i))));
+      keys.emplace_back(context->rlwe(), rlwe::KeyLayout::of(context->rlwe()), rlwe::Key256{},
+                        io::Held::of(Bytes(each / 2, static_cast<std::byte>(i))));
     for (int round = 0; round < 2; ++round) {
       for (std::size_t i = 0; i < count; ++i) {
         const ring::RnsTensor pairs = keys[i].pairs();

@@ -108,6 +108,8 @@ Bootstrapper::Bootstrapper(Context& c) : context_(c), slots_(c.spec().n / 2) {
   // What key products add stays below what roundings do.
   to_sparse_special_ = with_bits(c, special, c.log_modulus(1) - 6);
   first_special_ = with_bits(c, special, c.log_modulus(1) + 30);
+  to_coefficients_keys_.special = with_bits(c, special, c.log_modulus(b.entry + 1) + 4);
+  to_coefficients_keys_.primes = joined(c.rlwe().chain(b.entry + 1), to_coefficients_keys_.special);
   make_factors();
   // A product's coefficient: as many as there are diagonals, of norm sqrt(N) at most, times the body's.
   const double most = c.log_modulus(1) + log2_of(c, first_special_) + std::log2(factors_[0]) +
@@ -169,17 +171,28 @@ Diagonals Bootstrapper::to_coefficients(std::size_t stage, double factor) const 
 }
 Diagonals Bootstrapper::to_slots(std::size_t stage) const { return matrix(to_slots_[stage], true, factors_[stage]); }
 
+std::set<std::int64_t> Bootstrapper::steps(const Layers& layers) const {
+  const Steps steps(numbers(layers), slots_);
+  std::set<std::int64_t> all(steps.babies.begin(), steps.babies.end());
+  all.insert(steps.giants.begin(), steps.giants.end());
+  all.erase(0);
+  return all;
+}
+
 std::vector<std::int64_t> Bootstrapper::rotations() const {
   std::set<std::int64_t> all;
-  const auto add = [&](const Layers& layers) {
-    const Steps steps(numbers(layers), slots_);
-    all.insert(steps.babies.begin(), steps.babies.end());
-    all.insert(steps.giants.begin(), steps.giants.end());
-  };
-  for (const Layers& layers : to_coefficients_) add(layers);
-  for (std::size_t stage = 1; stage < to_slots_.size(); ++stage) add(to_slots_[stage]);
-  all.erase(0);
+  for (std::size_t stage = 1; stage < to_slots_.size(); ++stage) all.merge(steps(to_slots_[stage]));
   return {all.begin(), all.end()};
+}
+
+rlwe::BootstrappingLayouts Bootstrapper::layouts() const {
+  std::set<u64> turns;
+  for (const Layers& layers : to_coefficients_)
+    for (const std::int64_t step : steps(layers)) turns.insert(context_.galois(step));
+  return {.to_sparse = {joined(low_, to_sparse_special_), 1},
+          .first_matrix = {joined(raised_, first_special_), numbers(to_slots_[0]).size()},
+          .to_coefficients = {to_coefficients_keys_.primes, 1},
+          .turns = {turns.begin(), turns.end()}};
 }
 
 std::vector<u64> Bootstrapper::first_galois() const {
@@ -207,29 +220,26 @@ RnsTensor Bootstrapper::first_diagonals(Context& c, const PrimeList& primes) con
   return all;
 }
 
-rlwe::SwitchKey to_sparse_key(const rlwe::SecretKey& dense, const rlwe::SecretKey& sparse, const Bootstrapper& how,
-                              rlwe::Entropy& entropy) {
-  rlwe::Context& c = *dense.context();
+rlwe::SwitchKey one_digit_key(const rlwe::SecretKey& secret, const RnsTensor& target, const rlwe::KeyLayout& layout,
+                              const PrimeList& special, rlwe::Entropy& entropy) {
+  rlwe::Context& c = *secret.context();
   ring::Engine& e = *c.engine();
-  const rlwe::KeyLayout layout = how.to_sparse_layout();
   device::LimbConstants constants{};  // the special primes' product, which is 0 modulo themselves
   const std::vector<u64> moduli = c.moduli(layout.primes);
-  for (std::size_t l = 0; l < how.low().size(); ++l) {
+  for (std::size_t l = 0; l < moduli.size(); ++l) {
     constants[l] = 1 % moduli[l];
-    for (const u64 p : c.moduli(how.to_sparse_special()))
-      constants[l] = math::mul_mod(constants[l], p % moduli[l], moduli[l]);
+    for (const u64 p : c.moduli(special)) constants[l] = math::mul_mod(constants[l], p % moduli[l], moduli[l]);
   }
   const RnsTensor message(c.engine(), {}, 1, layout.primes, Domain::ntt, ring::Secrecy::passing);
-  const RnsTensor s = ring::limbs_of(dense.transformed(), layout.primes);
-  e.enqueue(device::MulConstants{e.prepared(), layout.primes, s.view(), constants, message.view()});
+  e.enqueue(device::MulConstants{e.prepared(), layout.primes, target.view(), constants, message.view()});
   return rlwe::make_key(
-      sparse, layout, [&](std::size_t) { return message; }, entropy);
+      secret, layout, [&](std::size_t) { return message; }, entropy);
 }
 
 rlwe::SwitchKey first_matrix_key(Context& context, const rlwe::SecretKey& dense, const rlwe::SecretKey& sparse,
                                  const Bootstrapper& how, rlwe::Entropy& entropy) {
   ring::Engine& e = context.engine();
-  const rlwe::KeyLayout layout = how.first_layout();
+  const rlwe::KeyLayout layout = how.layouts().first_matrix;
   const RnsTensor diagonals = how.first_diagonals(context, layout.primes);
   const std::vector<u64> galois = how.first_galois();
   const RnsTensor message(context.rlwe().engine(), {}, 1, layout.primes, Domain::ntt, ring::Secrecy::passing);
@@ -243,10 +253,10 @@ rlwe::SwitchKey first_matrix_key(Context& context, const rlwe::SecretKey& dense,
 }
 
 Raise::Raise(Context& c, const Bootstrapper& how)
-    : context_(c), raised_(how.raised()), extended_(how.first_layout().primes), body_(how.body_primes()) {
+    : context_(c), raised_(how.raised()), extended_(how.layouts().first_matrix.primes), body_(how.body_primes()) {
   ring::Engine& e = c.engine();
   for (const u64 g : how.first_galois()) turns_.push_back(g == 1 ? nullptr : e.automorphism(g, Domain::ntt));
-  to_sparse_ = c.rlwe().own_switch_plan(how.low(), how.to_sparse_special());
+  to_sparse_ = c.rlwe().own_switch_plan(how.low(), how.to_sparse_special(), how.low(), how.layouts().to_sparse.primes);
   const auto extend = [&](const PrimeList& from, const PrimeList& to) {
     return e.kernels().prepare(math::extend_base(c.rlwe().moduli(from), c.rlwe().moduli(to)));
   };
@@ -306,10 +316,9 @@ std::vector<LinearSum> BootstrappingPlan::to_coefficients(double factor) {
   const device::Unobserved alone;  // they are no result of whoever needs them first
   const std::size_t all = how_.stages_to_coefficients();
   const auto stage = [&](std::size_t i, double by) {
-    return sum_of(context_, how_.to_coefficients(i, by), context_.period(), all + 1 - i);
+    return sum_of(context_, how_.to_coefficients(i, by), context_.period(), all + 1 - i, 0, &how_.to_coefficients_keys());
   };
-  while (more_to_coefficients_.size() + 1 < all)
-    more_to_coefficients_.push_back(stage(more_to_coefficients_.size() + 1, 1));
+  while (more_to_coefficients_.size() + 1 < all) more_to_coefficients_.push_back(stage(more_to_coefficients_.size() + 1, 1));
   auto& first = first_to_coefficients_;
   const auto found = std::find_if(first.begin(), first.end(), [&](const auto& sum) { return sum.first == factor; });
   if (found == first.end()) {
@@ -329,9 +338,7 @@ const Bootstrapper& Context::bootstrapper() {
   return *bootstrapper_;
 }
 
-std::pair<rlwe::KeyLayout, rlwe::KeyLayout> Context::bootstrapping_layouts() {
-  return {bootstrapper().to_sparse_layout(), bootstrapper().first_layout()};
-}
+rlwe::BootstrappingLayouts Context::bootstrapping_layouts() { return bootstrapper().layouts(); }
 
 BootstrappingPlan& Context::bootstrapping() {
   const Bootstrapper& how = bootstrapper();

@@ -34,15 +34,16 @@ class Bootstrapper {
   std::size_t stages_to_coefficients() const { return to_coefficients_.size(); }
   std::size_t stages_to_slots() const { return to_slots_.size(); }
 
-  /// All rotations that keys must hold, ascending.
+  /// Rotations that keys must hold besides their own, ascending.
   std::vector<std::int64_t> rotations() const;
   /// The automorphisms of the first matrix's diagonals; the first is 1.
   std::vector<u64> first_galois() const;
   /// Its diagonals as plaintexts, a component each, times the product of `first_special`: NTT domain. In `c`, of the same set.
   RnsTensor first_diagonals(Context& c, const device::PrimeList& primes) const;
 
-  rlwe::KeyLayout to_sparse_layout() const { return {joined(low_, to_sparse_special_), 1}; }
-  rlwe::KeyLayout first_layout() const { return {joined(raised_, first_special_), numbers(to_slots_[0]).size()}; }
+  rlwe::BootstrappingLayouts layouts() const;
+  /// What the matrices to coefficients have their keys in.
+  const OwnKeys& to_coefficients_keys() const { return to_coefficients_keys_; }
   const device::PrimeList& low() const { return low_; }        // of the lowest level
   const device::PrimeList& raised() const { return raised_; }  // of the highest
   const device::PrimeList& to_sparse_special() const { return to_sparse_special_; }
@@ -61,6 +62,7 @@ class Bootstrapper {
   }
   void make_factors();
   std::set<std::size_t> numbers(const Layers& layers) const;
+  std::set<std::int64_t> steps(const Layers& layers) const;
   Diagonals matrix(const Layers& layers, bool inverse, double factor) const;
 
   Context& context_;
@@ -69,11 +71,12 @@ class Bootstrapper {
   std::vector<double> factors_;                     // of to_slots_
   double multiplier_ = 0;                           // of the first matrix's rounded diagonals
   device::PrimeList low_, raised_, to_sparse_special_, first_special_, body_primes_;
+  OwnKeys to_coefficients_keys_;
 };
 
-/// The key to the sparse one, at the lowest level.
-rlwe::SwitchKey to_sparse_key(const rlwe::SecretKey& dense, const rlwe::SecretKey& sparse, const Bootstrapper& how,
-                              rlwe::Entropy& entropy);
+/// A key of one digit that encrypts `target` (over the layout's primes, NTT domain), times the special primes, under the secret.
+rlwe::SwitchKey one_digit_key(const rlwe::SecretKey& secret, const RnsTensor& target, const rlwe::KeyLayout& layout,
+                              const device::PrimeList& special, rlwe::Entropy& entropy);
 /// The keys of the first matrix; `context` is the key holder's.
 rlwe::SwitchKey first_matrix_key(Context& context, const rlwe::SecretKey& dense, const rlwe::SecretKey& sparse,
                                  const Bootstrapper& how, rlwe::Entropy& entropy);

@@ -74,7 +74,7 @@ class Context : public schemes::RingContext<Context, Spec> {
 
   // schemes/ckks/bootstrapping.h. ParameterError for sets without bootstrapping.
   const Bootstrapper& bootstrapper();
-  std::pair<rlwe::KeyLayout, rlwe::KeyLayout> bootstrapping_layouts();
+  rlwe::BootstrappingLayouts bootstrapping_layouts();
   /// Made at first use, which takes seconds.
   BootstrappingPlan& bootstrapping();
 

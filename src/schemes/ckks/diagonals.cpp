@@ -77,8 +77,8 @@ Steps::Steps(const Numbers& diagonals, std::size_t size, std::size_t given)
   babies.assign(distinct.begin(), distinct.end());
 }
 
-LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size, std::size_t level,
-                 std::size_t baby) {
+LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size, std::size_t level, std::size_t baby,
+                 const OwnKeys* own) {
   const Steps steps(numbers_of(diagonals), size, baby);
   const auto place_in = [](const std::vector<std::int64_t>& all, std::int64_t step) {
     return static_cast<math::u32>(std::lower_bound(all.begin(), all.end(), step) - all.begin());
@@ -94,10 +94,12 @@ LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size,
     return std::any_of(d.second.begin(), d.second.end(), [](const auto& v) { return v.imag() != 0; });
   });
   const std::size_t width = context.period();
-  return make_linear_sum(context, level, steps.babies, steps.giants, std::move(terms),
-                         [&](std::size_t first, std::size_t count) {
-                           return turned_back(diagonals, places.data() + first, count, size, width, complex);
-                         });
+  return make_linear_sum(
+      context, level, steps.babies, steps.giants, std::move(terms),
+      [&](std::size_t first, std::size_t count) {
+        return turned_back(diagonals, places.data() + first, count, size, width, complex);
+      },
+      own);
 }
 
 }  // namespace heliograph::ckks

@@ -17,8 +17,8 @@ struct Steps {
 };
 
 /// The product with a matrix on the first `size` of the slots, for operands of `level`. `baby`: see Steps.
-LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size, std::size_t level,
-                 std::size_t baby = 0);
+LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size, std::size_t level, std::size_t baby = 0,
+                 const OwnKeys* own = nullptr);
 
 /// The numbers of the diagonals.
 std::set<std::size_t> numbers_of(const Diagonals& diagonals);

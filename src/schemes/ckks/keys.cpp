@@ -98,25 +98,35 @@ CiphertextData encrypt(const std::shared_ptr<Context>& c, const rlwe::KeyId& key
 namespace {
 
 /// By a sparse key that is gone afterwards.
-rlwe::BootstrappingKeys bootstrapping_keys(const SecretKeyData& dense) {
+rlwe::BootstrappingKeys bootstrapping_keys(const SecretKeyData& dense, const Progress& progress) {
   Context& c = *dense.context;
-  const Bootstrapper& how = c.bootstrapper();
-  c.engine().require_memory(how.first_layout().bytes(c.rlwe()), "generating the keys of bootstrapping");
+  const rlwe::BootstrappingLayouts layouts = c.bootstrapping_layouts();
+  c.engine().require_memory(layouts.bytes(c.rlwe()), "generating the keys of bootstrapping");
   std::optional<rlwe::SecretKey> sparse;  // in the key holder
+  std::size_t done = 0;
   const auto make = [&](const rlwe::KeyLayout& layout, const auto& key) {
-    return rlwe::broadcast_key(c.rlwe_shared(), layout, [&] {
-      if (!sparse)
-        sparse = rlwe::SecretKey::generate_sparse(c.key_holder()->rlwe_shared(), kSparseWeight, *dense.entropy);
-      return key(*sparse);
-    });
+    rlwe::SwitchKey made = rlwe::broadcast_key(c.rlwe_shared(), layout, key);
+    if (progress) progress(static_cast<double>(++done) / static_cast<double>(layouts.turns.size() + 2));
+    return made;
   };
-  rlwe::SwitchKey to_sparse = make(how.to_sparse_layout(), [&](const rlwe::SecretKey& key) {
-    return to_sparse_key(dense.key, key, c.key_holder()->bootstrapper(), *dense.entropy);
+  rlwe::SwitchKey to_sparse = make(layouts.to_sparse, [&] {
+    sparse = rlwe::SecretKey::generate_sparse(c.key_holder()->rlwe_shared(), kSparseWeight, *dense.entropy);
+    return one_digit_key(*sparse, ring::limbs_of(dense.key.transformed(), layouts.to_sparse.primes), layouts.to_sparse,
+                         c.bootstrapper().to_sparse_special(), *dense.entropy);
   });
-  rlwe::SwitchKey first = make(how.first_layout(), [&](const rlwe::SecretKey& key) {
-    return first_matrix_key(*c.key_holder(), dense.key, key, c.key_holder()->bootstrapper(), *dense.entropy);
+  rlwe::SwitchKey first = make(layouts.first_matrix, [&] {
+    return first_matrix_key(*c.key_holder(), dense.key, *sparse, c.key_holder()->bootstrapper(), *dense.entropy);
   });
-  return {std::move(to_sparse), std::move(first)};
+  rlwe::BootstrappingKeys keys{std::move(to_sparse), std::move(first), {}};
+  for (const u64 galois : layouts.turns) {
+    keys.to_coefficients.emplace(galois, make(layouts.to_coefficients, [&] {
+                                   const RnsTensor s =
+                                       ring::limbs_of(dense.key.transformed(), layouts.to_coefficients.primes);
+                                   return one_digit_key(dense.key, ring::automorphism(s, galois), layouts.to_coefficients,
+                                                        c.bootstrapper().to_coefficients_keys().special, *dense.entropy);
+                                 }));
+  }
+  return keys;
 }
 
 }  // namespace
@@ -135,8 +145,13 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
   add(rotations);
   if (bootstrapping) add(c.bootstrapper().rotations());
   if (conjugate || bootstrapping) galois.push_back(c.conjugation());
-  EvaluationKeysData made{schemes::make_evaluation_keys(*data_, relinearize || bootstrapping, galois, progress)};
-  if (bootstrapping) made.keys.bootstrapping = bootstrapping_keys(*data_);
+  const auto part = [&](double begin, double end) -> Progress {
+    if (!progress) return {};
+    return [&progress, begin, end](double share) { progress(begin + share * (end - begin)); };
+  };
+  const double end = bootstrapping ? 0.5 : 1;
+  EvaluationKeysData made{schemes::make_evaluation_keys(*data_, relinearize || bootstrapping, galois, part(0, end))};
+  if (bootstrapping) made.keys.bootstrapping = bootstrapping_keys(*data_, part(end, 1));
   return EvaluationKeys(std::make_shared<EvaluationKeysData>(std::move(made)));
 }
 

@@ -38,14 +38,19 @@ void describe(CiphertextData& r, const LinearSum& sum, double scale) {
 
 }  // namespace
 
-LinearSum make_linear_sum(Context& c, std::size_t level,
-                          const std::vector<std::int64_t>& babies, const std::vector<std::int64_t>& giants,
-                          std::vector<LinearTerm> terms,
-                          const std::function<Values(std::size_t first, std::size_t count)>& values) {
+LinearSum make_linear_sum(Context& c, std::size_t level, const std::vector<std::int64_t>& babies,
+                          const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
+                          const std::function<Values(std::size_t first, std::size_t count)>& values, const OwnKeys* own) {
   const std::size_t count = terms.size();
   LinearSum sum{.context = &c, .level = level, .rotations = babies};
   sum.rotations.insert(sum.rotations.end(), giants.begin(), giants.end());
-  sum.plan = rlwe::linear_plan(c.rlwe(), level, level - 1, galois_of(c, babies), galois_of(c, giants), std::move(terms));
+  sum.own_keys = own != nullptr;
+  auto key_switch =
+      own ? c.rlwe().own_switch_plan(c.rlwe().chain(level), own->special, c.rlwe().chain(level - 1), own->primes)
+          : c.rlwe().ntt_switch_plan(level, level - 1);
+  auto mod_down = own ? key_switch->mod_down : c.rlwe().key_switch_plan(level)->mod_down;
+  sum.plan = rlwe::linear_plan(c.rlwe(), std::move(key_switch), std::move(mod_down), galois_of(c, babies),
+                               galois_of(c, giants), std::move(terms));
   const device::PrimeList& primes = sum.plan->key_switch->extended;
   c.engine().require_memory(checked_mul(count, c.rlwe().polynomial_bytes(primes.size())), "the diagonals of this matrix");
   sum.plaintexts = RnsTensor(c.rlwe().engine(), {}, count, primes, Domain::ntt);
@@ -74,7 +79,10 @@ LinearSum make_linear_sum(Context& c, std::size_t level,
 RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys, const Progress& progress) {
   std::vector<const rlwe::SwitchKey*> switch_keys;
   for (const std::int64_t r : sum.rotations) {
-    if (r != 0) switch_keys.push_back(&rotation_key(keys, sum.context->galois(r), r));
+    if (r == 0) continue;
+    const u64 galois = sum.context->galois(r);
+    switch_keys.push_back(sum.own_keys ? &keys.data().keys.bootstrapping->to_coefficients.at(galois)
+                                       : &rotation_key(keys, galois, r));
   }
   return rlwe::linear_sum(x, sum.plan, switch_keys, sum.plaintexts, progress);
 }

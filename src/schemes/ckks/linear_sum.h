@@ -11,21 +11,27 @@ namespace heliograph::ckks {
 using LinearTerm = device::LinearPlan::Term;
 
 struct LinearSum {
-  Context* context = nullptr;  // which outlives it
+  Context* context = nullptr;           // which outlives it
   std::size_t level = 0;                // of the operand
   std::vector<std::int64_t> rotations;  // of the baby steps, then the giant steps; 0 is none
   std::shared_ptr<const device::LinearPlan> plan;
   RnsTensor plaintexts;        // one component each, over the level's and the special primes
+  bool own_keys = false;       // those of BootstrappingKeys::to_coefficients
   std::vector<double> bounds;  // log2 of each plaintext's largest value
   bool complex = false;
 };
 
+/// What a sum's keys are given in where they are not the usual ones: `special` are those among the primes that are divided by.
+struct OwnKeys {
+  device::PrimeList special, primes;
+};
+
 /// Babies and giants are rotations, 0 first where it is one of them; values(first, count) gives the plaintexts of some of the
 /// terms, [count] of any width. Throws PlaintextRangeError, OutOfMemoryError.
-LinearSum make_linear_sum(Context& context, std::size_t level,
-                          const std::vector<std::int64_t>& babies, const std::vector<std::int64_t>& giants,
-                          std::vector<LinearTerm> terms,
-                          const std::function<Values(std::size_t first, std::size_t count)>& values);
+LinearSum make_linear_sum(Context& context, std::size_t level, const std::vector<std::int64_t>& babies,
+                          const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
+                          const std::function<Values(std::size_t first, std::size_t count)>& values,
+                          const OwnKeys* own = nullptr);
 
 /// The same of a tensor, whose noise and values the caller knows.
 RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& keys, const Progress& progress = {});

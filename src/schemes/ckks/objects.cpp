@@ -20,7 +20,7 @@ std::size_t Parameters::bootstrapping_key_bytes() const {
   const Bootstrapper& how = context()->bootstrapper();
   const rlwe::Context& c = context()->rlwe();
   const std::size_t switches = how.rotations().size() + 2;  // relinearization, conjugation
-  return switches * context()->switch_key_bytes() + how.to_sparse_layout().bytes(c) + how.first_layout().bytes(c);
+  return switches * context()->switch_key_bytes() + how.layouts().bytes(c);
 }
 double Parameters::scale(std::size_t level) const { return context()->scale(context()->require_level(level)); }
 

@@ -18,9 +18,9 @@ io::Json to_json(const Spec& s) {
 }
 
 Spec spec_from_json(const io::Json& j) {
-  j.require_only(
-      {"scheme", "name", "edition", "n", "chain", "special", "digits", "levels", "log_scale", "slots", "insecure", "bootstrapping"},
-      "parameters");
+  j.require_only({"scheme", "name", "edition", "n", "chain", "special", "digits", "levels", "log_scale", "slots", "insecure",
+                  "bootstrapping"},
+                 "parameters");
   if (j.string_at("scheme", 16) != "ckks") throw DamagedFileError("the parameters are not CKKS's");
   Spec s = schemes::ring_from_json<Spec>(j);
   for (const io::Json& level : j.array_at("levels", 128)) {
