@@ -103,8 +103,7 @@ template <class Keys>
 void add_rlwe_keys(Text& to, const Keys& keys) {
   const auto& data = keys.data();
   to.add(true), to.add(data.context.get()), to.add(data.vouched);
-  to.add(data.keys.relinearization.has_value()), to.add(data.keys.rotations.size());
-  for (const auto& [galois, key] : data.keys.rotations) to.add(galois);
+  data.keys.each([&](math::u64 number, const rlwe::SwitchKey&) { to.add(number); });
 }
 void add_keys(Text& to, const exact::EvaluationKeys& keys) { add_rlwe_keys(to, keys); }
 void add_keys(Text& to, const ckks::EvaluationKeys& keys) { add_rlwe_keys(to, keys); }
@@ -144,26 +143,25 @@ class RlweSource final : public program::KeySource {
   explicit RlweSource(const Keys& keys) : keys_(keys) {}
 
   std::optional<math::u64> find(const device::Memory& memory) const override {
-    const rlwe::EvaluationKeys& k = keys_.data().keys;
-    if (k.relinearization && k.relinearization->lies_in(memory)) return kRelinearization;
-    for (const auto& [galois, key] : k.rotations) {
-      if (key.lies_in(memory)) return galois;
-    }
-    return std::nullopt;
+    std::optional<math::u64> found;
+    keys_.data().keys.each([&](math::u64 number, const rlwe::SwitchKey& key) {
+      if (!found && key.lies_in(memory)) found = number;
+    });
+    return found;
   }
   device::Buffer at(math::u64 which) const override {
-    const rlwe::EvaluationKeys& k = keys_.data().keys;
-    if (which == kRelinearization) {
-      require<MissingKeyError>(k.relinearization.has_value(), "the program needs a relinearization key");
-      return k.relinearization->pairs().view().memory;
-    }
-    const auto found = k.rotations.find(which);
-    require<MissingKeyError>(found != k.rotations.end(), "the program needs a rotation key that these keys lack");
-    return found->second.pairs().view().memory;
+    device::Buffer found;
+    keys_.data().keys.each([&](math::u64 number, const rlwe::SwitchKey& key) {
+      if (number == which) found = key.pairs().view().memory;
+    });
+    const char* const kind = which == 0                           ? "a relinearization key"
+                             : which % 2 == 1 && which >> 20 == 0 ? "a rotation key"
+                                                                  : "a key of bootstrapping";
+    if (!found) throw MissingKeyError(std::string("the program needs ") + kind + " that these keys lack");
+    return found;
   }
 
  private:
-  static constexpr math::u64 kRelinearization = 0;  // Galois elements are odd
   Keys keys_;
 };
 

@@ -323,12 +323,6 @@ KeyLayout SwitchKey::layout() const { return pairs_->layout(); }
 std::size_t SwitchKey::bytes() const { return pairs_->bytes(); }
 io::Held SwitchKey::bodies() const { return pairs_->bodies(); }
 
-std::size_t BootstrappingKeys::bytes() const {
-  std::size_t total = to_sparse.bytes() + first_matrix.bytes();
-  for (const auto& [galois, key] : to_coefficients) total += key.bytes();
-  return total;
-}
-
 SwitchKey make_relinearization_key(const SecretKey& secret, Entropy& entropy) {
   ring::Engine& e = *secret.context()->engine();
   const RnsTensor& s = secret.transformed();

@@ -127,8 +127,6 @@ struct BootstrappingKeys {
   SwitchKey to_sparse;                       // from the secret key to a sparse one, at the lowest level
   SwitchKey first_matrix;                    // the first matrix on the slots, and back to the secret key
   std::map<u64, SwitchKey> to_coefficients;  // rotations at the lowest few levels, by Galois element
-
-  std::size_t bytes() const;
 };
 struct BootstrappingLayouts {
   KeyLayout to_sparse, first_matrix, to_coefficients;
@@ -145,6 +143,16 @@ struct EvaluationKeys {
   std::optional<SwitchKey> relinearization;
   std::map<u64, SwitchKey> rotations;  // by Galois element
   std::optional<BootstrappingKeys> bootstrapping;
+
+  /// f(number, key) for each: a number that a key of its kind has in every set. Galois elements are odd and below 2^18.
+  template <class F>
+  void each(F f) const {
+    if (relinearization) f(u64{0}, *relinearization);
+    for (const auto& [galois, key] : rotations) f(galois, key);
+    if (!bootstrapping) return;
+    f(u64{2}, bootstrapping->to_sparse), f(u64{4}, bootstrapping->first_matrix);
+    for (const auto& [galois, key] : bootstrapping->to_coefficients) f((u64{1} << 20) + galois, key);
+  }
 };
 
 /// Encryptions of zero into `out`: one batch axis, two components, coefficient domain, not seen by anyone yet.

@@ -39,9 +39,8 @@ struct RingEvaluationKeys {
 
   const rlwe::KeyId& id() const { return keys.id; }
   std::size_t bytes() const {
-    std::size_t total = keys.relinearization ? keys.relinearization->bytes() : 0;
-    for (const auto& [galois, key] : keys.rotations) total += key.bytes();
-    if (keys.bootstrapping) total += keys.bootstrapping->bytes();
+    std::size_t total = 0;
+    keys.each([&](math::u64, const rlwe::SwitchKey& key) { total += key.bytes(); });
     return total;
   }
   /// The powers of `generator` below `period` that there are keys for: steps of rotations, ascending.

@@ -619,6 +619,20 @@ def test_it_is_of_one_thread(p: Party, auto: hg.ckks.AutoBootstrap) -> None:
     assert auto.count == 1
 
 
+def test_a_program_serves_other_keys(p: Party) -> None:
+    """Those of another secret, and no others: what is recorded keeps none."""
+    program = hg.program(hg.ckks.bootstrap)
+    values = random(seed=4)
+    assert p.off(program(p.tensor(values)), values) < 2.0**-17
+    other = hg.SecretKey.generate(p.secret.parameters)
+    x = other.encrypt(values, level=ENTRY, bound=1)
+    y = program(hg.Server(other.evaluation_keys(bootstrap=True)).bind(x))
+    assert np.abs(other.decrypt(y) - values).max() < 2.0**-17
+    for wanted in ({}, {"rotations": p.keys.rotations, "conjugate": True}):
+        with pytest.raises(hg.MissingKeyError):
+            program(hg.Server(other.evaluation_keys(**wanted)).bind(x))
+
+
 def test_recorded_bootstraps(p: Party) -> None:
     """They are calls like others in a program, with the same bits; nothing of a forecast is taken for a result."""
     y = p.tensor(random(seed=3, size=0.5))

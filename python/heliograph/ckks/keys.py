@@ -136,7 +136,7 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         >>> secret.evaluation_keys(rotations=hg.ckks.sum_rotations(4)).rotations
         [1, 2]
         >>> party.keys.bootstrap, len(party.keys.rotations)
-        (True, 26)
+        (True, 16)
         """
         steps = sorted(set(whole_numbers(rotations, "a rotation")))
         wanted = flag(relinearize, "relinearize"), steps, flag(conjugate, "conjugate")

@@ -31,6 +31,9 @@ PrimeList with_bits(const Context& c, const PrimeList& primes, double bits) {
   return some;
 }
 
+/// log2 of the largest modulus that one encryption under the sparse key may have (docs/bootstrapping-security.md).
+double sparse_room(std::size_t n) { return n >= (1 << 16) ? 240 : n == (1 << 15) ? 100 : 0; }
+
 PrimeList reversed(const PrimeList& primes) {
   PrimeList list;
   for (std::size_t i = primes.size(); i-- > 0;) list.push_back(primes[i]);
@@ -107,6 +110,8 @@ Bootstrapper::Bootstrapper(Context& c) : context_(c), slots_(c.spec().n / 2) {
   const PrimeList special = c.rlwe().special();
   // What key products add stays below what roundings do.
   to_sparse_special_ = with_bits(c, special, c.log_modulus(1) - 6);
+  require<SecurityError>(c.spec().insecure || c.log_modulus(1) + log2_of(c, to_sparse_special_) <= sparse_room(c.spec().n),
+                         "the sparse key's one encryption has a modulus too large for 128 bits");
   first_special_ = with_bits(c, special, c.log_modulus(1) + 30);
   to_coefficients_keys_.special = with_bits(c, special, c.log_modulus(b.entry + 1) + 4);
   to_coefficients_keys_.primes = joined(c.rlwe().chain(b.entry + 1), to_coefficients_keys_.special);
