@@ -155,9 +155,9 @@ def svp_dimension(d: int, log_vol: float, log_delta: float, error: Any, is_homog
     return ZZ(int(left[hit[0]]) + 2) if hit.size else ZZ(2)
 
 
-def log(x: Any) -> Any:
+def log(x: Any, base: float = math.e) -> Any:
     """A number at once: Sage's of a whole number is an expression, which comparisons may fail to decide."""
-    return RR(x).log()
+    return RR(x).log() / math.log(base)
 
 
 def quicken() -> None:
@@ -178,7 +178,8 @@ def quicken() -> None:
         assert prob.drop(*places) == drop(*places)
     prob.drop = lwe_dual.prob_drop = drop
     lwe_primal.PrimalHybrid.svp_dimension_gsa = staticmethod(svp_dimension)
-    lwe_primal.log = log
+    lwe_primal.log = lwe_guess.log = log
+    lwe_guess.log2 = partial(log, base=2)
     lwe_primal.GSA = simulator.GSA = gsa
     lwe_primal.prob_babai = babai
     lwe_primal.mitm_babai_probability = admissible
