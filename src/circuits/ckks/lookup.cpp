@@ -189,7 +189,6 @@ Ciphertext lookup(const Ciphertext& x, const std::vector<Complex>& table, const 
     if (outgrown(std::log2(std::max(std::abs(v), 1.0)) + 1, 0, c.scale(level), c.log_modulus(level)))
       throw PlaintextRangeError("a number of the table is too large for level " + std::to_string(level) +
                                 ", which the result is at");
-  if (x.level() == x.parameters().bootstrapping_level()) require_scales(x.scale(), c.scale(x.level()));
   if (x.data().tensor.items() == 0) return nothing(x, level);
   return Lookup(x, table, std::move(reading), keys, progress).run();
 }
