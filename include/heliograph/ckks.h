@@ -280,9 +280,10 @@ Ciphertext apply(const LinearTransform& transform, const Ciphertext& a, const Ev
                  const Progress& progress = {});
 
 /// The same values at the top level again, from any level of `parameters().bootstrapping_level()` or above: of magnitudes of at most
-/// `bound`, the smaller the more precise (docs/ckks.md). Real items are done in pairs. `iterations`: each bootstraps
-/// what the one before left out, down to the rounding at the scale (Bae, Cheon, Cho, Kim, Kim, ePrint 2022/1167). Throws LevelError below that level, PlaintextRangeError where what was computed here may exceed `bound`, MissingKeyError,
-/// ParameterError for sets without bootstrapping.
+/// `bound`, the smaller the more precise (docs/ckks.md). Real items are done in pairs. `iterations`: each bootstraps what the one
+/// before left out, down to the rounding at the scale (Bae, Cheon, Cho, Kim, Kim, ePrint 2022/1167). Throws LevelError below that
+/// level, ScaleError for products that were not rescaled, PlaintextRangeError where what was computed here may exceed `bound`,
+/// MissingKeyError, ParameterError for sets without bootstrapping.
 Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound = 1, const Progress& progress = {},
                      int iterations = 1);
 /// Values that the caller knows to be at most `bound`, whatever operations that made them could have given. Nobody vouches for their

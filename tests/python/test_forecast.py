@@ -63,7 +63,8 @@ def test_the_work_is_not_done(exact: tuple[Any, Any]) -> None:
     one = hg.forecast(lambda x: x * x, x)
     start = time.perf_counter()
     many = hg.forecast(lambda x: x * x, x.broadcast_to((1_000,)))
-    assert time.perf_counter() - start < max(one.seconds * 1_000 / 2, 0.25)  # a GPU takes less than the forecast
+    took = time.perf_counter() - start
+    assert took < one.seconds * 1_000 / 2 or any(d.startswith("cuda") and took < 0.25 for d in hg.devices())
     assert many.products == 1_000 * one.products
     assert many.seconds > 200 * one.seconds
     with pytest.raises(hg.OutOfMemoryError):

@@ -28,10 +28,15 @@ class Bootstrap {
     CiphertextData r = stages_.result(context_.top_level());
     r.tensor = stages_.joined(halves);
     r.tail = stages_.low().tail;
-    r.bound = {std::log2(bound_), std::log2(bound_)};
-    r.noise = after_keys(noise() + std::log2(r.scale), stages_.keys().data());
+    // Nobody here vouches for what values of unknown size became.
+    const double most = std::log2(bound_);
+    r.bound = {std::isnan(stages_.low().bound.vouched) ? std::nan("") : most, most};
+    r.noise = rlwe::log2_sum(stages_.noise(), error()) + std::log2(r.scale);
     return finish(std::move(r));
   }
+
+  /// What the bootstrap itself adds to a value, log2, once it has run.
+  rlwe::Figure error() const { return after_keys(rlwe::Figure(own_noise()), stages_.keys().data()); }
 
  private:
   /// sin(2 pi t / q) of each, at a scale where it is the values': multiples of q are gone.
@@ -66,15 +71,14 @@ class Bootstrap {
 
   /// What is not the values': roundings at each step, as far as they reach, the fit, and the sine for what it stands for. By
   /// standard deviations of the model's bounds, which are 8 of them (rlwe/noise.h); in units of the values.
-  rlwe::Figure noise() const {
+  double own_noise() const {
     const double rho = std::log2(context_.bootstrapper().lowest_modulus() / scale_);
     // From y and y^2 to values: near 0, where a quarter of all y are, errors have long tails.
     const double inside = stages_.rounding() + 5.5 + std::log2(kSineRange) + rho;
     const double angle = rho - std::log2(2 * std::numbers::pi);
     const double sine = 2.72 - 2 * rho + 3 * std::log2(bound_);  // (2 pi)^2 / 6
-    double own = rlwe::log2_sum(stages_.angle_noise() + rho, inside);
-    own = rlwe::log2_sum(own, rlwe::log2_sum(std::log2(kSineError) + angle, sine));
-    return rlwe::log2_sum(stages_.noise(), rlwe::Figure(own));
+    return rlwe::log2_sum(rlwe::log2_sum(stages_.angle_noise() + rho, inside),
+                          rlwe::log2_sum(std::log2(kSineError) + angle, sine));
   }
 
   BootstrapStages stages_;
@@ -109,16 +113,21 @@ Ciphertext bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bou
   if (data.tensor.items() == 0) return nothing(x, data.context->top_level());
   const std::size_t entry = x.parameters().bootstrapping_level();
   Parts parts(progress);
-  Ciphertext y = Bootstrap(x, keys, bound, parts.next(1.0 / iterations)).run();
+  const Progress whole = parts.next(1.0 / iterations);
+  Bootstrap first(x, keys, bound, whole);
+  Ciphertext y = first.run();
+  rlwe::Figure missing = first.error();
   for (int i = 1; i < iterations; ++i) {
     // What is missing is small, and its values' bound is known; its noise is not y's, which is among these values.
     const Ciphertext have = lower(x, entry);
     CiphertextData left = subtract(have, lower(y, entry)).data();
-    left.bound = y.data().noise - std::log2(y.scale());
+    left.bound = missing;
     left.noise = rlwe::log2_sum(have.data().noise, rlwe::Figure(data.context->rounding_noise(2)));
     left.complex = true;  // errors are, also those of real values: each item by itself
-    const double least = std::exp2(left.bound.assumed);
-    const Ciphertext more = Bootstrap(finish(left), keys, least, parts.next((i + 1.0) / iterations)).run();
+    const Progress part = parts.next((i + 1.0) / iterations);
+    Bootstrap rest(finish(left), keys, std::exp2(missing.assumed), part);
+    const Ciphertext more = rest.run();
+    missing = rest.error();
     CiphertextData sum = add(y, more).data();
     sum.noise = more.data().noise, sum.bound = y.data().bound, sum.complex = data.complex;
     y = finish(std::move(sum));

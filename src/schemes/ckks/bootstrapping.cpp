@@ -87,24 +87,16 @@ Bootstrapper::Bootstrapper(Context& c) : context_(c), slots_(c.spec().n / 2) {
   require<ParameterError>(b.levels > 0, "this parameter set has no bootstrapping (choose one with bootstrap=True)");
   require<ParameterError>(c.period() == slots_, "bootstrapping is for sets of all N/2 slots");
   const auto layers = static_cast<std::size_t>(std::countr_zero(slots_));
-  require<ParameterError>(
-      b.levels == kCoefficientsToSlots + kSineLevels && b.entry >= 1 && b.entry <= layers && b.entry < c.top_level(),
-      "the levels of a bootstrapping are its matrices' and its sine's");
-  const auto split = [](std::vector<Layers>& stages, std::size_t first, std::size_t end, std::size_t parts) {
-    for (; parts > 0; --parts) {  // the longer ones first
-      const std::size_t count = (end - first + parts - 1) / parts;
-      stages.push_back({first, count});
-      first += count;
-    }
-  };
-  split(to_coefficients_, 0, layers, b.entry);
-  // The first is the cheapest for each layer; its layers are the last of the transform.
-  const std::size_t in_first = (2 * layers + 2) / 5;
-  split(to_slots_, 0, layers - in_first, kCoefficientsToSlots);
-  std::reverse(to_slots_.begin(), to_slots_.end());
-  std::swap(to_slots_.front().count, to_slots_.back().count);
-  to_slots_.back().first = 0, to_slots_.front().first = to_slots_.back().count;
-  to_slots_.insert(to_slots_.begin(), {layers - in_first, in_first});
+  require<ParameterError>(b.entry <= layers, "values become coefficients in fewer levels than their transform has layers");
+  for (std::size_t first = 0, parts = b.entry; parts > 0; --parts) {  // alike, the longer ones first
+    const std::size_t count = (layers - first + parts - 1) / parts;
+    to_coefficients_.push_back({first, count});
+    first += count;
+  }
+  // The first is the cheapest for each layer; the others are halves of the rest.
+  static_assert(kCoefficientsToSlots == 2);
+  const std::size_t in_first = (2 * layers + 2) / 5, rest = layers - in_first, low = rest / 2;
+  to_slots_ = {{rest, in_first}, {low, rest - low}, {0, low}};
 
   low_ = c.rlwe().chain(1), raised_ = c.rlwe().chain(c.raised_level());
   const PrimeList special = c.rlwe().special();

@@ -29,6 +29,12 @@ const Spec& checked(const Spec& s) {
   require<ParameterError>(!s.chain.empty() && s.chain.size() + s.special.size() <= device::kMaxLimbs,
                           "a set has at most 128 primes");
   check_levels(s);
+  if (const Bootstrapping& b = s.bootstrapping; b.levels > 0) {
+    const std::size_t all = s.levels.size();  // these sets say the primes of each
+    require<ParameterError>(
+        b.levels == kCoefficientsToSlots + kSineLevels && b.levels < all && b.entry >= 1 && b.entry + 1 < all - b.levels,
+        "the levels of a bootstrapping are its matrices' and its sine's, and it leaves some to ciphertexts");
+  }
   return s;
 }
 
@@ -41,7 +47,6 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
   scales_.resize(top), ratios_.resize(top);
   for (std::size_t level = 1; level <= top; ++level)
     log_moduli_.push_back(rlwe::log2_product(rlwe().moduli(rlwe().chain(level))));
-  require<ParameterError>(spec().bootstrapping.levels < top, "bootstrapping leaves some levels to ciphertexts");
   scales_[top - 1] = fresh_scale(top == top_level() ? spec().log_scale : top_log_scale(spec().bootstrapping));
   for (std::size_t level = top; level > 1; --level) {
     if (level == top_level()) scales_[level - 1] = fresh_scale(spec().log_scale);

@@ -50,21 +50,17 @@ void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest) {
   s.special = math::largest_primes(std::min(bits, longest), size, 2 * s.n, s.chain);
 }
 
-void add_primes(Spec& s, std::size_t count, double log_scale, int longest) {
-  const double fresh = fresh_scale(log_scale);
+void add_levels(Spec& s, std::size_t levels, int longest) {
+  const std::size_t bases = s.chain.size();
+  const double fresh = fresh_scale(s.log_scale);
   double scale = fresh;
   std::vector<u64> upper, taken = s.chain;  // the top level's first
-  while (upper.size() < count) {
+  for (std::size_t level = levels; level > 1; --level) {
     upper.push_back(nearest_prime(scale * scale / fresh, s.n, longest, taken));
     taken.push_back(upper.back());
     scale = scale * scale / static_cast<double>(upper.back());
   }
   s.chain.insert(s.chain.end(), upper.rbegin(), upper.rend());
-}
-
-void add_levels(Spec& s, std::size_t levels, int longest) {
-  const std::size_t bases = s.chain.size();
-  add_primes(s, levels - 1, s.log_scale, longest);
   for (std::size_t level = 1; level <= levels; ++level) {
     s.levels.emplace_back();
     for (std::size_t p = 0; p < level - 1 + bases; ++p) s.levels.back().push_back(static_cast<std::uint16_t>(p));

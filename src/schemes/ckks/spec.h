@@ -13,8 +13,6 @@ Spec spec_of_short_words(std::size_t n, std::size_t levels, double log_scale, in
 /// Levels above the lowest, whose primes the chain has so far: a prime below 2^longest for each, so that scales stay near the
 /// fresh one.
 void add_levels(Spec& s, std::size_t levels, int longest);
-/// So many primes more, the first of the lowest level, so that scales that begin as 2^log_scale at the top stay near it.
-void add_primes(Spec& s, std::size_t count, double log_scale, int longest);
 /// Digits of `size` chain primes, the first of `first`; and special primes below 2^longest so that one key switch adds no
 /// more than its rounding does, where they can be so long.
 void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest);
