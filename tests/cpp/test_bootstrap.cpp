@@ -299,6 +299,12 @@ TEST(BootstrapSets, LeaveWhatTheirNamesSay) {
     EXPECT_EQ(hash_of(ckks::spec_from_json(ckks::to_json(spec))), hash_of(spec)) << name;
   }
   EXPECT_THROW(ckks::make_bootstrapping_spec(std::size_t{1} << 15, 30, 39, 49.9), ParameterError);
+  for (const ckks::Bootstrapping& wrong : {ckks::Bootstrapping{9, 49.9, 3}, ckks::Bootstrapping{10, 49.9, 0},
+                                           ckks::Bootstrapping{10, 49.9, 40}, ckks::Bootstrapping{100, 49.9, 3}}) {
+    ckks::Spec spec = small_set();  // as a file may say it
+    spec.bootstrapping = wrong;
+    EXPECT_THROW(Parameters{spec}, ParameterError) << wrong.levels << " " << wrong.entry;
+  }
   EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 49, 49.9, 3, "w64", true), ParameterError);
   EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 39, 48, 3, "w64", true), ParameterError);
 }
