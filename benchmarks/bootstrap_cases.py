@@ -54,13 +54,16 @@ FORMS = {
 ASKED = {
     "n16-b13": {"complex-x1": 8.0e-3, "real-x1": 6.2e-3, "real-x2": 2 * 4.2e-3, "complex-x16": 16 * 5.8e-3},
     "n16-b9": {"complex-x1": 6.5e-3},
+    "n15-b4": {"complex-x1": 4.0e-3},
+    "n16-b13:512": {"complex-x1": 5.5e-3},
+    "n16-b13:1": {"complex-x1": 5.0e-3},
 }
 BEGIN = "bootstrap-"
 
 
 def names_of(set_name: str) -> list[str]:
     """The cases of a set."""
-    return [f"{BEGIN}{set_name}-{form}" for form in FORMS if form != TWICE or set_name.endswith("-h")]
+    return [f"{BEGIN}{set_name}-{form}" for form in FORMS if form != TWICE or "-h" in set_name]
 
 
 def parts_of(name: str) -> tuple[str, str]:
@@ -72,10 +75,12 @@ def parts_of(name: str) -> tuple[str, str]:
 
 
 def parameters_of(set_name: str) -> ckks.Parameters:
-    """A named set, or "small": one of no security, for trying what is measured."""
-    if set_name != "small":
-        return ckks.parameters(set_name)
-    return ckks.Parameters(_core.CkksParameters(_core.ckks_make_bootstrapping_spec(2048, 5, 39, 49.9, 3, "w64", True)))
+    """A named set, or "small", one of no security, for trying what is measured; "n16-b13:512": of so many slots."""
+    name, _, slots = set_name.partition(":")
+    small = name == "small"
+    spec = _core.ckks_make_bootstrapping_spec(2048, 5, 39, 49.9, 3, "w64", True) if small else _core.ckks_named_spec(name)
+    spec.slots = int(slots or 0)
+    return ckks.Parameters(_core.CkksParameters(spec))
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,7 @@ def operand(set_name: str, form: str) -> ckks.Tensor:
 def describe(set_name: str) -> dict[str, Any]:
     """A set's numbers for the JSON."""
     p = parameters_of(set_name)
-    return ckks_cases.describe(p) | {"level_before": p.bootstrapping_level, "level_after": p.levels}
+    return ckks_cases.describe(p) | {"slots": p.slots, "level_before": p.bootstrapping_level, "level_after": p.levels}
 
 
 @lru_cache(maxsize=1)

@@ -42,7 +42,9 @@ def whole(reports: dict[str, Row], seconds: Callable[[float | None], str]) -> li
             if "what" not in r:
                 continue
             p, extra, at = r["parameters"], r["extra"], where(report, r)
-            name = p["name"] or f"N={p['n']:,}"
+            name = (p["name"] or f"N={p['n']:,}") + (
+                "" if p.get("slots", p["n"] // 2) == p["n"] // 2 else f", {p['slots']:,} slots"
+            )
             told = extra.get("precision")
             bits = f"{told['mean_bits']:.1f} / {told['worst_bits']:.1f} of {told['ciphertexts']}" if told else "-"
             levels = f"{p['level_before']} to {p['level_after']}" if told else str(p["levels"])

@@ -28,7 +28,11 @@ using Vector = std::vector<Complex>;
 constexpr std::size_t kN = 2048, kSlots = kN / 2;
 const std::string kSeed = "thirty-two bytes of a test's seed";
 
-ckks::Spec small_set() { return ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, "w64", true); }
+ckks::Spec small_set(std::size_t slots = 0) {
+  ckks::Spec spec = ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, "w64", true);
+  spec.slots = slots;
+  return spec;
+}
 
 /// Of magnitudes up to `most`.
 Values values_of(const Shape& shape, bool complex, double most = 1) {
@@ -57,13 +61,13 @@ double worst(const Values& got, const Vector& wanted) {
 Vector times(const Diagonals& matrix, const Vector& x) {
   Vector y(x.size());
   for (const auto& [k, diagonal] : matrix)
-    for (std::size_t i = 0; i < x.size(); ++i) y[i] += diagonal[i] * x[(i + k) % x.size()];
+    for (std::size_t i = 0; i < x.size(); ++i) y[i] += diagonal[i % diagonal.size()] * x[(i + k) % x.size()];
   return y;
 }
 
-std::size_t reversed(std::size_t i) {
+std::size_t reversed(std::size_t i, std::size_t slots = kSlots) {
   std::size_t r = 0;
-  for (std::size_t bit = 1; bit < kSlots; bit *= 2) r = r * 2 + (i / bit) % 2;
+  for (std::size_t bit = 1; bit < slots; bit *= 2) r = r * 2 + (i / bit) % 2;
   return r;
 }
 
@@ -276,16 +280,57 @@ TEST(BootstrapKeys, AreOfASparseSecret) {
   }
 }
 
+// Few slots: they repeat through all places, and their coefficients lie N / (2 slots) apart.
+
+TEST(BootstrapFewSlots, MatricesLeaveTheCoefficientsThatSlotsHave) {
+  std::mt19937_64 random(3);
+  std::vector<double> polynomial(kN);  // as a raised one, it has all coefficients
+  for (double& c : polynomial) c = std::ldexp(static_cast<double>(random() >> 11), -53) - 0.5;
+  for (const std::size_t slots : {512, 128, 8, 1}) {
+    const Parameters p(small_set(slots));
+    Context& c = *p.context();
+    const Bootstrapper& how = c.bootstrapper();
+    const std::size_t apart = kSlots / slots, last = how.stages_to_slots() - 1;
+    Vector all(kSlots);
+    c.embedding().to_slots(polynomial.data(), 1, all.data());
+    for (std::size_t i = 0; i < last; ++i) all = times(how.to_slots(i), all);
+    const Vector plain = times(how.to_slots(last), all), packed = times(how.to_slots(last, true), all);
+    double factor = c.scale(c.raised_level() - 2) / (how.lowest_modulus() * ckks::kSineRange);
+    for (std::size_t l : {c.raised_level(), c.raised_level() - 1}) factor *= c.ratio(l) / c.scale(l);
+    for (std::size_t i = 0; i < kSlots; ++i) {
+      const std::size_t at = reversed(i % slots, slots) * apart;
+      const Complex wanted(polynomial[at], polynomial[at + kSlots]);
+      EXPECT_NEAR(std::abs(plain[i] / factor - wanted), 0, 1e-10) << slots << " " << i;
+      EXPECT_NEAR(2 * packed[i].real() / factor, 2 * (i & slots ? wanted.imag() : wanted.real()), 1e-10)
+          << slots << " " << i;
+    }
+    // And the other way: values become those coefficients.
+    Vector values(slots), places(kSlots);
+    for (std::size_t i = 0; i < slots; ++i) values[i] = Complex(polynomial[i], polynomial[kN - 1 - i]);
+    for (std::size_t i = 0; i < kSlots; ++i) places[i] = values[i % slots];
+    for (std::size_t i = 0; i < how.stages_to_coefficients(); ++i) places = times(how.to_coefficients(i, 1), places);
+    std::vector<double> coefficients(kN);
+    c.embedding().to_polynomial(places.data(), 1, coefficients.data());
+    for (std::size_t k = 0; k < kSlots; ++k) {
+      const Complex wanted = k % apart ? Complex(0) : values[reversed(k / apart, slots)];
+      EXPECT_NEAR(std::abs(Complex(coefficients[k], coefficients[k + kSlots]) - wanted), 0, 1e-11) << slots << " " << k;
+    }
+  }
+}
+
 TEST(BootstrapBits, AreTheSameOnEveryDevice) {
-  const Values v = values_of({3}, false);
-  Bytes first;
-  for (const char* device : {"ref", "cpu", "cpu:scalar", "3*cpu"}) {
-    const Parameters p = Parameters(small_set()).on_device(device);
-    const SecretKey secret = SecretKey::generate_for_test(p, kSeed.substr(0, 32));
-    const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
-    const Bytes bytes = bootstrap(secret.encrypt(v, p.bootstrapping_level(), {}, 1), keys).to_bytes();
-    if (first.empty()) first = bytes;
-    EXPECT_EQ(bytes, first) << device;
+  for (const std::size_t slots : {std::size_t{0}, std::size_t{64}}) {
+    Values v = slots == 0 ? values_of({3}, false) : values_of({}, true);
+    if (slots > 0) v.width = slots, v.data.resize(slots);
+    Bytes first;
+    for (const char* device : {"ref", "cpu", "cpu:scalar", "3*cpu"}) {
+      const Parameters p = Parameters(small_set(slots)).on_device(device);
+      const SecretKey secret = SecretKey::generate_for_test(p, kSeed.substr(0, 32));
+      const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
+      const Bytes bytes = bootstrap(secret.encrypt(v, p.bootstrapping_level(), {}, 1), keys).to_bytes();
+      if (first.empty()) first = bytes;
+      EXPECT_EQ(bytes, first) << device << " " << slots;
+    }
   }
 }
 
@@ -307,6 +352,7 @@ TEST(BootstrapSets, LeaveWhatTheirNamesSay) {
   }
   EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 49, 49.9, 3, "w64", true), ParameterError);
   EXPECT_THROW(ckks::make_bootstrapping_spec(kN, 3, 39, 48, 3, "w64", true), ParameterError);
+  EXPECT_THROW(Parameters{small_set(kN)}, ParameterError);
 }
 
 }  // namespace

@@ -370,7 +370,7 @@ def test_sets_are_found_and_refused() -> None:
         ({"depth": 9, "integer_bits": 11}, "11 bits before the point"),
         ({}, "say a depth"),
         ({"n": 1 << 16}, "say a depth"),
-        ({"depth": 9, "slots": 100}, "takes no slots"),
+        ({"depth": 9, "slots": 1 << 16}, "32,768 slots"),
         ({"depth": 9, "levels": 3}, "takes no levels"),
         ({"depth": 9, "log_scale": 39}, "takes no log_scale"),
         ({"depth": 9, "special": 2}, "takes no special"),

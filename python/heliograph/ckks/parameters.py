@@ -163,9 +163,10 @@ def parameters(
     - By numbers: ``parameters(n=2**14, levels=6, log_scale=40, base_bits=50, special=2)``: levels of `log_scale` bits above a
       base of `base_bits`, `special` primes for key switching.
 
-    With ``bootstrap=True`` a set of all N/2 slots whose ciphertexts `hg.ckks.bootstrap` brings back to the top, for `depth`
-    multiplications in sequence between one and the next, without end: by need, a named one (`precision` 20 and `integer_bits` 9
-    unless said; above 20 with two iterations and 2 integer bits); by numbers, of `n`, `depth` and `log_scale`.
+    With ``bootstrap=True`` a set whose ciphertexts `hg.ckks.bootstrap` brings back to the top, for `depth` multiplications in
+    sequence between one and the next, without end: by need, a named one (`precision` 20 and `integer_bits` 9 unless said; above 20
+    with two iterations and 2 integer bits); by numbers, of `n`, `depth` and `log_scale`. With few `slots`, a power of two,
+    bootstraps are faster: complex values and pairs of real tensors take what one of real ones does.
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.
 
@@ -179,6 +180,8 @@ def parameters(
     <CKKS parameters n16-b13: N=2^16, log q 1194, 16 multiplications (13 after a bootstrap), ..., 128-bit, w64>
     >>> hg.ckks.parameters(n=2**11, depth=3, log_scale=39, bootstrap=True, insecure=True).bootstrapping_level
     4
+    >>> hg.ckks.parameters(depth=9, bootstrap=True, slots=512).period
+    512
     """
     depth, n, levels = (
         None if count is None else count_of(count, label)
@@ -201,7 +204,7 @@ def parameters(
     if bootstrap:
         if depth is None:
             raise _core.ParameterError("with bootstrap=True say a depth: multiplications between one bootstrap and the next")
-        require_alone("a set with bootstrapping", levels=levels is not None, slots=slots, **of_gadget)
+        require_alone("a set with bootstrapping", levels=levels is not None, **of_gadget)
         if n is not None:
             require_alone("a set with bootstrapping by n", **of_values)
             spec = _core.ckks_make_bootstrapping_spec(n, depth, float(log_scale), _TOP_SCALE, _ENTRY, edition, insecure)
@@ -209,6 +212,9 @@ def parameters(
             require_alone("a set with bootstrapping by depth and precision", **of_levels)
             found = set_name(_bootstrapping_name(depth, precision, integer_bits), edition)
             spec = _core.ckks_named_spec(found, insecure)
+        if slots > spec.n // 2:
+            raise _core.ParameterError(f"N=2^{spec.n.bit_length() - 1} has {spec.n // 2:,} slots, not {slots:,}")
+        spec.slots = slots
         return Parameters(_core.CkksParameters(spec))
     if n is not None and levels is not None:
         require_alone("a set by n and levels", depth=depth is not None)

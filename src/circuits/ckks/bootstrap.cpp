@@ -16,7 +16,7 @@ constexpr double kStraight = 10;
 class Bootstrap {
  public:
   Bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound, const Progress& progress)
-      : stages_(x, keys, progress), context_(stages_.context()), bound_(bound) {}
+      : stages_(x, keys, progress, true), context_(stages_.context()), bound_(bound) {}
 
   Ciphertext run() {
     const double q = context_.bootstrapper().lowest_modulus();
@@ -46,24 +46,38 @@ class Bootstrap {
     const double q = context_.bootstrapper().lowest_modulus();
     // A factor f of the sine makes its scale the top level's: sin(2 pi m / q) is 2 pi m / q, m = value * scale_. With
     // f_(i+1) = f_i^2 / 2, f_(i+1) cos(2 a) = (f_i cos(a))^2 - f_(i+1).
-    double factor = context_.scale(last - 1) * q / (2 * std::numbers::pi * end * scale_);
+    double factor = stages_.share() * context_.scale(last - 1) * q / (2 * std::numbers::pi * end * scale_);
     for (int i = 0; i < kSineDoublings; ++i) factor = std::sqrt(2 * factor);
     add_constants_into(t, number(-2 * (kSineShift + 0.25) / kSineRange));
     std::vector<std::complex<double>> coefficients(kSineCoefficients.begin(), kSineCoefficients.end());
     for (std::complex<double>& c : coefficients) c *= &c == coefficients.data() ? factor : factor / 2;
     t = square_less(t, 2, 0.45);
-    Ciphertext c = evaluate_doubled(t, coefficients, stages_.keys(), stages_.next(0.85));
-    for (int i = 0; i < kSineDoublings; ++i) {
+    // What is behind packed real parts becomes imaginary: it is times a root of i here, and squared.
+    std::vector<Weights> weights(kSineDoublings + 1);
+    if (stages_.packed()) {
+      std::complex<double> root(0, 1);
+      for (std::size_t i = weights.size(); i-- > 0; root = half_angle(root)) weights[i] = stages_.weights(root);
+    }
+    Ciphertext c = evaluate_doubled(t, coefficients, stages_.keys(), stages_.next(0.85), weights[0]);
+    for (std::size_t i = 0; i < kSineDoublings; ++i) {
       factor *= factor / 2;
-      c = square_less(c, factor, 0.9 + 0.03 * i);
+      c = square_less(c, factor, 0.9 + 0.03 * static_cast<double>(i), weights[i + 1]);
     }
     return c;
   }
 
+  /// Of a number of size 1 with no negative part, by roots alone, which are the same everywhere.
+  static std::complex<double> half_angle(std::complex<double> z) {
+    return {std::sqrt((1 + z.real()) / 2), std::sqrt((1 - z.real()) / 2)};
+  }
+
   /// `end`: of the whole, where this part ends.
-  Ciphertext square_less(const Ciphertext& a, double less, double end) {
+  Ciphertext square_less(const Ciphertext& a, double less, double end, const Weights& weights = {}) {
     Ciphertext square = multiply(a, a);
-    add_constants_into(square, number(-less));
+    if (weights)
+      square = add(square, weights(-less, square.level(), square.scale()));
+    else
+      add_constants_into(square, number(-less));
     CiphertextData data = relinearize_rescale(square, stages_.keys(), stages_.next(end)).data();
     data.bound = 1;
     return finish(std::move(data));
@@ -77,8 +91,12 @@ class Bootstrap {
     const double inside = stages_.rounding() + 5.5 + std::log2(kSineRange) + rho;
     const double angle = rho - std::log2(2 * std::numbers::pi);
     const double sine = 2.72 - 2 * rho + 3 * std::log2(bound_);  // (2 pi)^2 / 6
-    return rlwe::log2_sum(rlwe::log2_sum(stages_.angle_noise() + rho, inside),
-                          rlwe::log2_sum(std::log2(kSineError) + angle, sine));
+    const double own = rlwe::log2_sum(rlwe::log2_sum(stages_.angle_noise() + rho, inside),
+                                      rlwe::log2_sum(std::log2(kSineError) + angle, sine));
+    if (!stages_.packed()) return own;
+    // Packed halves are swapped, and parted where they are two items: three roundings at most, and the sine's last one doubled.
+    const std::size_t top = context_.top_level();
+    return rlwe::log2_sum(own, context_.key_switch_noise(top) - std::log2(context_.scale(top)) + 1.5);
   }
 
   BootstrapStages stages_;

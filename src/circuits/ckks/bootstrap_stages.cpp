@@ -38,12 +38,12 @@ Ciphertext nothing(const Ciphertext& x, std::size_t level) {
   return finish(std::move(r));
 }
 
-BootstrapStages::BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress)
+BootstrapStages::BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress, bool packing)
     : x_(x), keys_(keys), context_(*x.data().context), parts_(progress) {
   const Ciphertext clear = cleared(of_degree_one(x_, keys_));
-  const std::size_t entry = x.parameters().bootstrapping_level(), items = x.data().tensor.items();
-  const Ciphertext low = clear.level() > entry ? lower(clear, entry) : clear;
-  low_ = reshape(low, {items});
+  const std::size_t items = x.data().tensor.items();
+  low_ = reshape(lower(clear, context_.bootstrapper().stages_to_coefficients() + 1), {items});
+  packed_ = packing && context_.bootstrapper().packs() && (x.complex() || items > 1);
   work_ = pairs() ? paired(*low_, items) : *low_;
 }
 
@@ -59,27 +59,45 @@ Ciphertext BootstrapStages::angles(double factor) {
   double end = 0;
   for (const LinearSum& sum : plan.to_coefficients(factor)) t = apply(sum, t, keys_, next(end += 0.04));
   t = plan.raise(t, *keys_.data().keys.bootstrapping, next(0.2));
-  for (const LinearSum& sum : plan.to_slots) t = apply(sum, t, keys_, next(0.4));
+  const std::vector<LinearSum> to_slots = plan.to_slots(packed_);
+  for (const LinearSum& sum : to_slots) t = apply(sum, t, keys_, next(0.4));
   CiphertextData v = derived(x_.data());
   v.tensor = t;
-  v.level = plan.to_slots.back().level - 1, v.scale = context_.scale(v.level);
+  v.level = to_slots.back().level - 1, v.scale = context_.scale(v.level);
   v.width = context_.period(), v.complex = true;
   v.noise = 0, v.bound = 0;
   const Ciphertext z = finish(std::move(v)), turned = conjugate(z, keys_);
   const Shape one = {1, t.items()};
   const Ciphertext real = reshape(add(z, turned), one);
-  if (!pairs() && !x_.complex()) return real;
+  if (packed_ || (!pairs() && !x_.complex())) return real;
   return concatenate({real, reshape(multiply_i(subtract(turned, z)), one)}, 0);
 }
 
 RnsTensor BootstrapStages::joined(const Ciphertext& halves) const {
   const std::size_t items = low().tensor.items();
   Ciphertext all = index(halves, 0, 0);
-  if (pairs())
+  if (packed_) {
+    CiphertextData swapped = turned(all, {context_.bootstrapper().swap()}, {0}, keys_, false);
+    all = add(all, finish(std::move(swapped)));
+    if (pairs()) {
+      const Ciphertext conjugated = conjugate(all, keys_);
+      all = concatenate({add(all, conjugated), slice(multiply_i(subtract(conjugated, all)), 0, 0, 1, items / 2)}, 0);
+    }
+  } else if (pairs())
     all = concatenate({all, slice(index(halves, 0, 1), 0, 0, 1, items / 2)}, 0);
   else if (x_.complex())
     all = add(all, multiply_i(index(halves, 0, 1)));
   return all.data().tensor.reshape(x_.shape());
+}
+
+Weights BootstrapStages::weights(std::complex<double> second) const {
+  return [this, second](std::complex<double> number, std::size_t level, double scale) {
+    const std::complex<double> other(number.real() * second.real() - number.imag() * second.imag(),
+                                     number.real() * second.imag() + number.imag() * second.real());
+    PlaintextData data = context_.bootstrapping().alternating(number, other, level, scale);
+    data.context = x_.data().context;
+    return Plaintext(std::make_shared<PlaintextData>(std::move(data)));
+  };
 }
 
 double BootstrapStages::rounding() const {

@@ -33,7 +33,8 @@ Ciphertext nothing(const Ciphertext& x, std::size_t level);
 
 class BootstrapStages {
  public:
-  BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress);
+  /// `packing`: where a set has few slots, both parts of an item are worked on in one.
+  BootstrapStages(const Ciphertext& x, const EvaluationKeys& keys, const Progress& progress, bool packing = false);
 
   Context& context() const { return context_; }
   const EvaluationKeys& keys() const { return keys_; }
@@ -45,10 +46,16 @@ class BootstrapStages {
   /// A value times this factor is how many units of the lowest level's coefficients, where the factor of `angles` is 1.
   double unit() const;
   /// Twice (t / q) / kSineRange of each value, t = value * unit() * factor and a multiple of q, along a new first axis: real and imaginary
-  /// parts, or the first and the second half of real items. At the highest level but those of the matrices.
+  /// parts, or the first and the second half of real items. Packed, there is one half, whose slots have the one, then the other. At
+  /// the highest level but those of the matrices.
   Ciphertext angles(double factor);
-  /// Values of such halves, each real, in the operand's shape.
+  /// Values of such halves, each real, in the operand's shape. Packed: of half so large ones for pairs, times `weights`.
   RnsTensor joined(const Ciphertext& halves) const;
+  bool packed() const { return packed_; }
+  /// What packed halves are times, for `joined`.
+  double share() const { return packed_ && pairs() ? 0.5 : 1; }
+  /// 1 and a number, for the one and the other of packed halves.
+  Weights weights(std::complex<double> second) const;
   /// log2 of a key switch's rounding where the angles are, in units of values.
   double rounding() const;
   /// The same of what the angles come with, in parts of q.
@@ -65,6 +72,7 @@ class BootstrapStages {
   const EvaluationKeys& keys_;
   Context& context_;
   Parts parts_;
+  bool packed_;
   std::optional<Ciphertext> low_, work_;
 };
 

@@ -138,8 +138,9 @@ Ciphertext doubled(const Ciphertext& a) {
 class Evaluation {
  public:
   /// Chebyshev: x is twice the argument.
-  Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress)
-      : x_(x), context_(*x.data().context), basis_(basis), keys_(keys), progress_(progress) {
+  Evaluation(const Ciphertext& x, Basis basis, const EvaluationKeys& keys, const Progress& progress,
+             const Weights& weights = {})
+      : x_(x), context_(*x.data().context), basis_(basis), keys_(keys), progress_(progress), weights_(weights) {
     powers_.emplace(std::pair(std::size_t{1}, x.level()), x);
   }
 
@@ -202,11 +203,18 @@ class Evaluation {
       include(total, multiply(*formed(quotient, wide / factor.scale()), factor));
     }
     for (const auto& [power, factor] : sum.terms) {
+      if (weights_) {
+        const Ciphertext& a = at(power, level);
+        include(total, multiply(a, weights_(factor, level, wide / a.scale())));
+        continue;
+      }
       if (factor.real() != 0) include(total, times(power, factor.real(), level, wide));
       if (factor.imag() != 0) include(imaginary, times(power, factor.imag(), level, wide));
     }
     if (imaginary) include(total, multiply_i(*imaginary));
-    if (sum.constant.imag() != 0)
+    if (weights_)
+      total = add(*total, weights_(sum.constant, level, total->scale()));
+    else if (sum.constant.imag() != 0)
       total = add_constants(*total, complex_number(sum.constant));
     else if (sum.constant.real() != 0)
       add_constants_into(*total, number(sum.constant.real()));
@@ -226,6 +234,7 @@ class Evaluation {
   Basis basis_;
   const EvaluationKeys& keys_;
   const Progress& progress_;
+  const Weights& weights_;
   std::map<std::pair<std::size_t, std::size_t>, Ciphertext> powers_;  // by power and level
   std::size_t done_ = 0, steps_ = 1;
 };
@@ -260,9 +269,9 @@ Ciphertext evaluate_polynomial(const Ciphertext& x, const std::vector<double>& c
 }
 
 Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<Complex>& coefficients, const EvaluationKeys& keys,
-                            const Progress& progress) {
+                            const Progress& progress, const Weights& weights) {
   const Plan plan = plan_of(coefficients, polynomial_depth(coefficients.size() - 1), Basis::chebyshev);
-  return Evaluation(x, Basis::chebyshev, keys, progress).run(plan);
+  return Evaluation(x, Basis::chebyshev, keys, progress, weights).run(plan);
 }
 
 }  // namespace heliograph::ckks

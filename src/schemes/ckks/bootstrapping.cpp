@@ -14,6 +14,7 @@ namespace {
 using device::PrimeList;
 using device::View;
 using Complex = std::complex<double>;
+using Vector = std::vector<Complex>;
 
 /// Of the first matrix's diagonals, before they are multiplied up to the special primes.
 constexpr double kDiagonalScale = 0x1p58;
@@ -40,15 +41,16 @@ PrimeList reversed(const PrimeList& primes) {
   return list;
 }
 
-/// One after the other: a is applied last.
+/// One after the other, modulo `size`: a is applied last. Diagonals may be given as far as they repeat.
 Diagonals composed(const Diagonals& a, const Diagonals& b, std::size_t size) {
   Diagonals product;
   for (const auto& [k, left] : a) {
     for (const auto& [l, right] : b) {
       auto& to = product[(k + l) & (size - 1)];
-      to.resize(size);
-      for (std::size_t i = 0; i < size; ++i) {
-        const Complex x = left[i], y = right[(i + k) & (size - 1)];  // by parts: no library's product
+      to.resize(std::max(left.size(), right.size()));
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        const Complex x = left[i & (left.size() - 1)],
+                      y = right[(i + k) & (right.size() - 1)];  // by parts: no library's product
         to[i] += Complex(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
       }
     }
@@ -82,14 +84,15 @@ Diagonals butterflies(const Embedding& embedding, std::size_t size, std::size_t 
 
 }  // namespace
 
-Bootstrapper::Bootstrapper(Context& c) : context_(c), slots_(c.spec().n / 2) {
+Bootstrapper::Bootstrapper(Context& c) : context_(c), places_(c.spec().n / 2), slots_(c.period()) {
   const Bootstrapping& b = c.spec().bootstrapping;
   require<ParameterError>(b.levels > 0, "this parameter set has no bootstrapping (choose one with bootstrap=True)");
-  require<ParameterError>(c.period() == slots_, "bootstrapping is for sets of all N/2 slots");
-  const auto layers = static_cast<std::size_t>(std::countr_zero(slots_));
+  const auto layers = static_cast<std::size_t>(std::countr_zero(places_)),
+             own = static_cast<std::size_t>(std::countr_zero(slots_));
   require<ParameterError>(b.entry <= layers, "values become coefficients in fewer levels than their transform has layers");
-  for (std::size_t first = 0, parts = b.entry; parts > 0; --parts) {  // alike, the longer ones first
-    const std::size_t count = (layers - first + parts - 1) / parts;
+  // Alike, the longer ones first; one of no layers, which only multiplies, where there is one slot.
+  for (std::size_t first = 0, parts = std::min(b.entry, std::max<std::size_t>(own, 1)); parts > 0; --parts) {
+    const std::size_t count = (own - first + parts - 1) / parts;
     to_coefficients_.push_back({first, count});
     first += count;
   }
@@ -119,7 +122,7 @@ void Bootstrapper::make_factors() {
   const std::size_t top = c.raised_level();
   // From an integer t to the integer of t / (q range) at the scale where the sine begins; each sum divides by its level's
   // ratio and multiplies by its scale.
-  double total = c.scale(top - kCoefficientsToSlots) / (lowest_modulus() * kSineRange) / static_cast<double>(slots_);
+  double total = c.scale(top - kCoefficientsToSlots) / (lowest_modulus() * kSineRange) / static_cast<double>(places_);
   for (std::size_t l = top; l > top - kCoefficientsToSlots; --l) total *= c.ratio(l) / c.scale(l);
   // The first matrix is exact to so many bits that it may make values small; those after it have their level's scale alone. Each
   // keeps values larger than its rounding by as much as the last can.
@@ -139,68 +142,87 @@ double Bootstrapper::lowest_modulus() const {
 }
 
 std::set<std::size_t> Bootstrapper::numbers(const Layers& layers) const {
+  const std::size_t size = period(layers);
   std::set<std::size_t> all = {0};
   for (std::size_t l = layers.first; l < layers.first + layers.count; ++l) {
+    const std::size_t half = std::size_t{1} << l, back = half < slots_ ? slots_ - half : half;
     std::set<std::size_t> more;
-    for (const std::size_t k : all) {
-      const std::size_t half = std::size_t{1} << l;
-      more.insert({k, (k + half) & (slots_ - 1), (k - half) & (slots_ - 1)});
-    }
+    for (const std::size_t k : all) more.insert({k, (k + half) & (size - 1), (k + back) & (size - 1)});
     all = std::move(more);
   }
   return all;
 }
 
 Diagonals Bootstrapper::matrix(const Layers& layers, bool inverse, double factor) const {
-  Diagonals product;
+  const std::size_t size = period(layers);
+  Diagonals product = {{0, {Complex(1)}}};
   for (std::size_t i = 0; i < layers.count; ++i) {
-    const std::size_t layer = inverse ? layers.first + layers.count - 1 - i : layers.first + i;
-    Diagonals next = butterflies(context_.embedding(), slots_, layer, inverse);
-    product = i == 0 ? std::move(next) : composed(next, product, slots_);
+    const std::size_t layer = inverse ? layers.first + layers.count - 1 - i : layers.first + i,
+                      half = std::size_t{1} << layer;
+    const Diagonals next = half < slots_ ? butterflies(context_.embedding(), slots_, layer, inverse)
+                                         : Diagonals{{0, {Complex(1)}}, {half, {Complex(1)}}};
+    product = composed(next, product, size);
   }
-  for (auto& [k, values] : product)
+  for (auto& [k, values] : product) {
     for (Complex& v : values) v *= factor;
+    const std::size_t repeats = values.size();
+    values.resize(size);
+    for (std::size_t i = repeats; i < size; ++i) values[i] = values[i - repeats];
+  }
   return product;
 }
 
 Diagonals Bootstrapper::to_coefficients(std::size_t stage, double factor) const {
   return matrix(to_coefficients_[stage], false, factor);
 }
-Diagonals Bootstrapper::to_slots(std::size_t stage) const { return matrix(to_slots_[stage], true, factors_[stage]); }
+Diagonals Bootstrapper::to_slots(std::size_t stage, bool packed) const {
+  Diagonals diagonals = matrix(to_slots_[stage], true, factors_[stage]);
+  if (!packed) return diagonals;
+  for (auto& [k, values] : diagonals) {
+    const Vector once = values;
+    values.resize(std::max(once.size(), 2 * slots_));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Complex v = once[i & (once.size() - 1)];
+      values[i] = i & slots_ ? Complex(v.imag(), -v.real()) : v;
+    }
+  }
+  return diagonals;
+}
 
-std::set<std::int64_t> Bootstrapper::steps(const Layers& layers) const {
-  const Steps steps(numbers(layers), slots_);
-  std::set<std::int64_t> all(steps.babies.begin(), steps.babies.end());
-  all.insert(steps.giants.begin(), steps.giants.end());
-  all.erase(0);
+std::set<u64> Bootstrapper::turns(const Layers& layers) const {
+  const Steps steps(numbers(layers), period(layers));
+  std::set<u64> all;
+  for (const auto& some : {steps.babies, steps.giants})
+    for (const std::int64_t step : some) all.insert(context_.galois(step, places_));
+  all.erase(1);
   return all;
 }
 
-std::vector<std::int64_t> Bootstrapper::rotations() const {
-  std::set<std::int64_t> all;
-  for (std::size_t stage = 1; stage < to_slots_.size(); ++stage) all.merge(steps(to_slots_[stage]));
+std::vector<u64> Bootstrapper::turns() const {
+  std::set<u64> all;
+  for (std::size_t stage = 1; stage < to_slots_.size(); ++stage) all.merge(turns(to_slots_[stage]));
+  if (packs()) all.insert(swap());
   return {all.begin(), all.end()};
 }
 
 rlwe::BootstrappingLayouts Bootstrapper::layouts() const {
-  std::set<u64> turns;
-  for (const Layers& layers : to_coefficients_)
-    for (const std::int64_t step : steps(layers)) turns.insert(context_.galois(step));
+  std::set<u64> all;
+  for (const Layers& layers : to_coefficients_) all.merge(turns(layers));
   return {.to_sparse = {joined(low_, to_sparse_special_), 1},
           .first_matrix = {joined(raised_, first_special_), numbers(to_slots_[0]).size()},
           .to_coefficients = {to_coefficients_keys_.primes, 1},
-          .turns = {turns.begin(), turns.end()}};
+          .turns = {all.begin(), all.end()}};
 }
 
 std::vector<u64> Bootstrapper::first_galois() const {
   std::vector<u64> galois;
-  for (const std::size_t k : numbers(to_slots_[0])) galois.push_back(context_.galois(static_cast<std::int64_t>(k)));
+  for (const std::size_t k : numbers(to_slots_[0])) galois.push_back(context_.galois(static_cast<std::int64_t>(k), places_));
   return galois;
 }
 
 RnsTensor Bootstrapper::first_diagonals(Context& c, const PrimeList& primes) const {
   const Diagonals diagonals = matrix(to_slots_[0], true, 1);
-  Values values{{}, {diagonals.size()}, slots_, true};
+  Values values{{}, {diagonals.size()}, period(to_slots_[0]), true};
   for (const auto& [k, entries] : diagonals) values.data.insert(values.data.end(), entries.begin(), entries.end());
   RnsTensor all(c.rlwe().engine(), {}, diagonals.size(), primes, Domain::ntt);
   ring::Engine& e = c.engine();
@@ -302,9 +324,49 @@ void Raise::raise(const RnsTensor& x, const RnsTensor& first, const RnsTensor& o
 }
 
 BootstrappingPlan::BootstrappingPlan(Context& c, const Bootstrapper& how) : raise(c, how), context_(c), how_(how) {
-  const std::size_t top = c.raised_level();
-  for (std::size_t stage = 1; stage < how.stages_to_slots(); ++stage)
-    to_slots.push_back(sum_of(c, how.to_slots(stage), c.period(), top + 1 - stage));
+  for (std::size_t stage = 1; stage < how.stages_to_slots(); ++stage) to_slots_.push_back(to_slots(stage, false));
+}
+
+namespace {
+
+/// How many places the diagonals of a matrix are for.
+std::size_t size_of(const Diagonals& matrix) { return matrix.begin()->second.size(); }
+
+}  // namespace
+
+LinearSum BootstrappingPlan::to_slots(std::size_t stage, bool packed) const {
+  const Diagonals matrix = how_.to_slots(stage, packed);
+  return sum_of(context_, matrix, size_of(matrix), context_.raised_level() + 1 - stage);
+}
+
+std::vector<LinearSum> BootstrappingPlan::to_slots(bool packed) {
+  if (!packed) return to_slots_;
+  const std::lock_guard lock(mutex_);
+  const device::Unobserved alone;
+  if (!last_packed_) last_packed_ = to_slots(to_slots_.size(), true);
+  std::vector<LinearSum> sums = to_slots_;
+  sums.back() = *last_packed_;
+  return sums;
+}
+
+PlaintextData BootstrappingPlan::alternating(Complex first, Complex second, std::size_t level, double scale) {
+  const std::lock_guard lock(mutex_);
+  const device::Unobserved alone;
+  const auto is = [&](const Alternating& a) {
+    return a.first == first && a.second == second && a.plaintext.level == level && a.plaintext.scale == scale;
+  };
+  const auto make = [&] {
+    const std::size_t slots = context_.period();
+    Values values{{}, {}, 2 * slots, true};
+    values.data.assign(slots, first), values.data.resize(2 * slots, second);
+    const RnsTensor polynomial =
+        upload_polynomials(context_, rounded_polynomials(context_, values, scale, 0, 1), context_.rlwe().chain(level));
+    // Its width says less than it has, so that it meets tensors of the set's.
+    PlaintextData data{.tensor = ring::to_domain(polynomial, Domain::ntt).drop_axis(0, 0), .level = level, .width = slots};
+    data.scale = scale, data.bound = std::log2(std::max(std::abs(first), std::abs(second))), data.complex = true;
+    return std::make_shared<const Alternating>(first, second, std::move(data));
+  };
+  return alternating_.get(is, make, [](const Alternating&) { return std::size_t{1}; })->plaintext;
 }
 
 std::vector<LinearSum> BootstrappingPlan::to_coefficients(double factor) {
@@ -313,7 +375,8 @@ std::vector<LinearSum> BootstrappingPlan::to_coefficients(double factor) {
   const device::Unobserved alone;  // they are no result of whoever needs them first
   const std::size_t all = how_.stages_to_coefficients();
   const auto stage = [&](std::size_t i, double by) {
-    return sum_of(context_, how_.to_coefficients(i, by), context_.period(), all + 1 - i, 0, &how_.to_coefficients_keys());
+    const Diagonals matrix = how_.to_coefficients(i, by);
+    return sum_of(context_, matrix, size_of(matrix), all + 1 - i, 0, &how_.to_coefficients_keys());
   };
   while (more_to_coefficients_.size() + 1 < all) more_to_coefficients_.push_back(stage(more_to_coefficients_.size() + 1, 1));
   auto& first = first_to_coefficients_;

@@ -10,7 +10,9 @@
 
 #include <array>
 #include <deque>
+#include <optional>
 
+#include "base/recent.h"
 #include "schemes/ckks/diagonals.h"
 
 namespace heliograph::ckks {
@@ -27,15 +29,22 @@ class Bootstrapper {
   /// Throws ParameterError for sets without bootstrapping.
   explicit Bootstrapper(Context& context);
 
-  /// A matrix of the first few layers of the transform from values to coefficients, times `factor`; then of the next ones.
+  /// A matrix of the first few layers of the transform from values to coefficients, times `factor`; then of the next ones. Of as many
+  /// slots as they repeat with.
   Diagonals to_coefficients(std::size_t stage, double factor) const;
-  /// Of its inverse, times the stage's factor. Stage 0 is what the keys of the first matrix hold.
-  Diagonals to_slots(std::size_t stage) const;
+  /// Of its inverse, times the stage's factor. Stage 0 is what the keys of the first matrix hold. Where slots repeat, the layers above
+  /// theirs sum over all places, so that only the coefficients that a message has are left. `packed`: of the last, whose result
+  /// plus its conjugate is then twice the real parts and, in as many slots behind, twice the imaginary ones.
+  Diagonals to_slots(std::size_t stage, bool packed = false) const;
   std::size_t stages_to_coefficients() const { return to_coefficients_.size(); }
   std::size_t stages_to_slots() const { return to_slots_.size(); }
 
-  /// Rotations that keys must hold besides their own, ascending.
-  std::vector<std::int64_t> rotations() const;
+  /// Whether real and imaginary parts fit one ciphertext.
+  bool packs() const { return 2 * slots_ <= places_; }
+  /// The automorphism that turns by as many slots as there are, of packed parts.
+  u64 swap() const { return context_.galois(static_cast<std::int64_t>(slots_), places_); }
+  /// Automorphisms that keys must hold besides their own, ascending.
+  std::vector<u64> turns() const;
   /// The automorphisms of the first matrix's diagonals; the first is 1.
   std::vector<u64> first_galois() const;
   /// Its diagonals as plaintexts, a component each, times the product of `first_special`: NTT domain. In `c`, of the same set.
@@ -61,12 +70,16 @@ class Bootstrapper {
     return a;
   }
   void make_factors();
+  /// The slots that what these layers work on repeats with.
+  std::size_t period(const Layers& layers) const {
+    return std::max(slots_, std::size_t{1} << (layers.first + layers.count));
+  }
   std::set<std::size_t> numbers(const Layers& layers) const;
-  std::set<std::int64_t> steps(const Layers& layers) const;
+  std::set<u64> turns(const Layers& layers) const;
   Diagonals matrix(const Layers& layers, bool inverse, double factor) const;
 
   Context& context_;
-  std::size_t slots_;
+  std::size_t places_, slots_;                      // N/2; those that differ
   std::vector<Layers> to_coefficients_, to_slots_;  // in the order in which they are applied
   std::vector<double> factors_;                     // of to_slots_
   double multiplier_ = 0;                           // of the first matrix's rounded diagonals
@@ -108,13 +121,26 @@ class BootstrappingPlan {
   /// Values times a factor become coefficients: one sum after the other, down to the lowest level. Those of the last few factors are
   /// kept.
   std::vector<LinearSum> to_coefficients(double factor);
+  /// And slots again, after the first matrix. See Bootstrapper::to_slots.
+  std::vector<LinearSum> to_slots(bool packed);
+  /// A plaintext of two numbers that alternate, each for as many slots as there are, without its context. The last few are kept.
+  PlaintextData alternating(std::complex<double> first, std::complex<double> second, std::size_t level, double scale);
 
   Raise raise;
-  std::vector<LinearSum> to_slots;  // after the first matrix
 
  private:
+  struct Alternating {
+    std::complex<double> first, second;
+    PlaintextData plaintext;
+  };
+
+  LinearSum to_slots(std::size_t stage, bool packed) const;
+
   Context& context_;
   const Bootstrapper& how_;
+  std::vector<LinearSum> to_slots_;
+  std::optional<LinearSum> last_packed_;
+  Recent<Alternating> alternating_{40, 40};
   std::mutex mutex_;
   std::deque<std::pair<double, LinearSum>> first_to_coefficients_;  // by factor, the latest in front
   std::vector<LinearSum> more_to_coefficients_;

@@ -122,8 +122,8 @@ double Context::key_switch_noise(std::size_t level) const {
   return rlwe::log2_sum(key_product_noise(level), rounding_noise(2));
 }
 
-u64 Context::galois(std::int64_t steps) const {
-  const auto row = static_cast<std::int64_t>(period());
+u64 Context::galois(std::int64_t steps, std::size_t places) const {
+  const auto row = static_cast<std::int64_t>(places ? places : period());
   return math::pow_mod(5, static_cast<u64>(((steps % row) + row) % row), 2 * spec().n);
 }
 

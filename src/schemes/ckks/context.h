@@ -66,8 +66,8 @@ class Context : public schemes::RingContext<Context, Spec> {
   double key_product_noise(std::size_t level) const;
   double key_switch_noise(std::size_t level) const;
 
-  /// 5^steps (left) modulo 2N.
-  u64 galois(std::int64_t steps) const;
+  /// 5^steps (left) modulo 2N, steps modulo `places`; 0: the period.
+  u64 galois(std::int64_t steps, std::size_t places = 0) const;
   u64 conjugation() const { return 2 * spec().n - 1; }
   /// X^(N/2), the imaginary unit in every slot: all chain primes, NTT domain.
   RnsTensor imaginary_unit();

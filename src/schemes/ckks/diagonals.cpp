@@ -93,9 +93,9 @@ LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size,
   const bool complex = std::any_of(diagonals.begin(), diagonals.end(), [](const auto& d) {
     return std::any_of(d.second.begin(), d.second.end(), [](const auto& v) { return v.imag() != 0; });
   });
-  const std::size_t width = context.period();
+  const std::size_t width = std::max(context.period(), size);
   return make_linear_sum(
-      context, level, steps.babies, steps.giants, std::move(terms),
+      context, level, width, steps.babies, steps.giants, std::move(terms),
       [&](std::size_t first, std::size_t count) {
         return turned_back(diagonals, places.data() + first, count, size, width, complex);
       },

@@ -16,7 +16,7 @@ struct Steps {
   Steps(const std::set<std::size_t>& diagonals, std::size_t size, std::size_t baby = 0);
 };
 
-/// The product with a matrix on the first `size` of the slots, for operands of `level`. `baby`: see Steps.
+/// The product with a matrix on the first `size` of the slots, or of all places, for operands of `level`. `baby`: see Steps.
 LinearSum sum_of(Context& context, const Diagonals& diagonals, std::size_t size, std::size_t level, std::size_t baby = 0,
                  const OwnKeys* own = nullptr);
 

@@ -142,7 +142,7 @@ void check_values(const Context& c, const Values& values, std::size_t level, dou
 
 std::vector<double> rounded_polynomials(const Context& c, const Values& values, double scale, std::size_t first,
                                         std::size_t count) {
-  const std::size_t n = c.spec().n, period = c.period(), width = values.width;
+  const std::size_t n = c.spec().n, width = values.width, period = std::max(c.period(), width);
   std::vector<double> out(count * n);
   lwe::parallel_for(count, count * n * 16, [&](std::size_t i) {
     const std::complex<double>* const from = values.data.data() + (first + i) * width;

@@ -10,7 +10,7 @@ namespace heliograph::ckks {
 void check_values(const Context& c, const Values& values, std::size_t level, double scale, std::size_t most = 0);
 /// The largest |value|.
 double largest_of(const Values& values);
-/// Items [first, first + count) as rounded coefficients.
+/// Items [first, first + count) as rounded coefficients. Values repeat with the period, or where they are more with their number.
 std::vector<double> rounded_polynomials(const Context& c, const Values& values, double scale, std::size_t first,
                                         std::size_t count);
 /// A whole number, however large, modulo q.

@@ -143,7 +143,10 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
     for (const std::int64_t steps : all) galois.push_back(c.galois(steps));
   };
   add(rotations);
-  if (bootstrapping) add(c.bootstrapper().rotations());
+  if (bootstrapping) {
+    const std::vector<u64> turns = c.bootstrapper().turns();
+    galois.insert(galois.end(), turns.begin(), turns.end());
+  }
   if (conjugate || bootstrapping) galois.push_back(c.conjugation());
   const auto part = [&](double begin, double end) -> Progress {
     if (!progress) return {};

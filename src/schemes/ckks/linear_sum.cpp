@@ -10,9 +10,9 @@ namespace heliograph::ckks {
 
 namespace {
 
-std::vector<u64> galois_of(const Context& c, const std::vector<std::int64_t>& rotations) {
+std::vector<u64> galois_of(const Context& c, const std::vector<std::int64_t>& rotations, std::size_t places) {
   std::vector<u64> elements;
-  for (const std::int64_t r : rotations) elements.push_back(c.galois(r));
+  for (const std::int64_t r : rotations) elements.push_back(c.galois(r, places));
   return elements;
 }
 
@@ -38,19 +38,19 @@ void describe(CiphertextData& r, const LinearSum& sum, double scale) {
 
 }  // namespace
 
-LinearSum make_linear_sum(Context& c, std::size_t level, const std::vector<std::int64_t>& babies,
+LinearSum make_linear_sum(Context& c, std::size_t level, std::size_t places, const std::vector<std::int64_t>& babies,
                           const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
                           const std::function<Values(std::size_t first, std::size_t count)>& values, const OwnKeys* own) {
   const std::size_t count = terms.size();
-  LinearSum sum{.context = &c, .level = level, .rotations = babies};
+  LinearSum sum{.context = &c, .level = level, .places = places, .rotations = babies};
   sum.rotations.insert(sum.rotations.end(), giants.begin(), giants.end());
   sum.own_keys = own != nullptr;
   auto key_switch =
       own ? c.rlwe().own_switch_plan(c.rlwe().chain(level), own->special, c.rlwe().chain(level - 1), own->primes)
           : c.rlwe().ntt_switch_plan(level, level - 1);
   auto mod_down = own ? key_switch->mod_down : c.rlwe().key_switch_plan(level)->mod_down;
-  sum.plan = rlwe::linear_plan(c.rlwe(), std::move(key_switch), std::move(mod_down), galois_of(c, babies),
-                               galois_of(c, giants), std::move(terms));
+  sum.plan = rlwe::linear_plan(c.rlwe(), std::move(key_switch), std::move(mod_down), galois_of(c, babies, places),
+                               galois_of(c, giants, places), std::move(terms));
   const device::PrimeList& primes = sum.plan->key_switch->extended;
   c.engine().require_memory(checked_mul(count, c.rlwe().polynomial_bytes(primes.size())), "the diagonals of this matrix");
   sum.plaintexts = RnsTensor(c.rlwe().engine(), {}, count, primes, Domain::ntt);
@@ -60,7 +60,7 @@ LinearSum make_linear_sum(Context& c, std::size_t level, const std::vector<std::
   for (std::size_t first = 0; first < count; first += stretch) {
     const std::size_t some = std::min(stretch, count - first);
     const Values part = values(first, some);
-    check_values(c, part, level, scale, c.period());
+    check_values(c, part, level, scale, places);
     for (std::size_t i = 0; i < some; ++i) {
       double largest = 0x1p-60;
       for (std::size_t k = i * part.width; k < (i + 1) * part.width; ++k)
@@ -80,7 +80,7 @@ RnsTensor apply(const LinearSum& sum, const RnsTensor& x, const EvaluationKeys& 
   std::vector<const rlwe::SwitchKey*> switch_keys;
   for (const std::int64_t r : sum.rotations) {
     if (r == 0) continue;
-    const u64 galois = sum.context->galois(r);
+    const u64 galois = sum.context->galois(r, sum.places);
     switch_keys.push_back(sum.own_keys ? &keys.data().keys.bootstrapping->to_coefficients.at(galois)
                                        : &rotation_key(keys, galois, r));
   }

@@ -13,6 +13,7 @@ using LinearTerm = device::LinearPlan::Term;
 struct LinearSum {
   Context* context = nullptr;           // which outlives it
   std::size_t level = 0;                // of the operand
+  std::size_t places = 0;               // that rotations turn
   std::vector<std::int64_t> rotations;  // of the baby steps, then the giant steps; 0 is none
   std::shared_ptr<const device::LinearPlan> plan;
   RnsTensor plaintexts;        // one component each, over the level's and the special primes
@@ -27,8 +28,8 @@ struct OwnKeys {
 };
 
 /// Babies and giants are rotations, 0 first where it is one of them; values(first, count) gives the plaintexts of some of the
-/// terms, [count] of any width. Throws PlaintextRangeError, OutOfMemoryError.
-LinearSum make_linear_sum(Context& context, std::size_t level, const std::vector<std::int64_t>& babies,
+/// terms, [count] of any width. `places`: those that rotations turn, the period at least. Throws PlaintextRangeError, OutOfMemoryError.
+LinearSum make_linear_sum(Context& context, std::size_t level, std::size_t places, const std::vector<std::int64_t>& babies,
                           const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
                           const std::function<Values(std::size_t first, std::size_t count)>& values,
                           const OwnKeys* own = nullptr);

@@ -19,7 +19,7 @@ std::size_t Parameters::bootstrapping_key_bytes() const {
   if (bootstrapping_level() == 0) return 0;
   const Bootstrapper& how = context()->bootstrapper();
   const rlwe::Context& c = context()->rlwe();
-  const std::size_t switches = how.rotations().size() + 2;  // relinearization, conjugation
+  const std::size_t switches = how.turns().size() + 2;  // relinearization, conjugation
   return switches * context()->switch_key_bytes() + how.layouts().bytes(c);
 }
 double Parameters::scale(std::size_t level) const { return context()->scale(context()->require_level(level)); }

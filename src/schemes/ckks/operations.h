@@ -1,6 +1,8 @@
 // What the operations share.
 #pragma once
 
+#include <functional>
+
 #include "schemes/ckks/encode.h"
 
 namespace heliograph::ckks {
@@ -38,13 +40,19 @@ RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::
                        bool over = false);
 /// add_constants; `over`: into a's memory.
 Ciphertext plus_constants(const Ciphertext& a, const Values& values, bool over);
+/// A number times what each slot has of its own, encoded for a level at a scale.
+using Weights = std::function<Plaintext(std::complex<double> number, std::size_t level, double scale)>;
 /// The sum of coefficients[k] * 2 T_k(x / 2), k >= 1, and of coefficients[0]; x of degree one (circuits/ckks/polynomial.cpp).
+/// With weights: times them, in no more levels.
 Ciphertext evaluate_doubled(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients,
-                            const EvaluationKeys& keys, const Progress& progress = {});
+                            const EvaluationKeys& keys, const Progress& progress = {}, const Weights& weights = {});
 /// evaluate_polynomial with complex coefficients.
 Ciphertext evaluate_complex(const Ciphertext& x, const std::vector<std::complex<double>>& coefficients, Basis basis,
                             const EvaluationKeys& keys, const Progress& progress = {});
 Ciphertext of_degree_one(const Ciphertext& a, const EvaluationKeys& keys);
+/// The automorphisms of every item, along a new first axis where they are to be stacked; `steps` name them where keys are missing.
+CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
+                      const EvaluationKeys& keys, bool stack, const Progress& progress = {});
 const rlwe::SwitchKey& relinearization_key(const EvaluationKeys& keys);
 /// MissingKeyError, which names the rotation by its steps.
 const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std::int64_t steps);

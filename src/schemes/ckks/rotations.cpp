@@ -15,9 +15,6 @@ const rlwe::SwitchKey& rotation_key(const EvaluationKeys& keys, u64 galois, std:
                          "conjugation is not among the keys (make them with conjugate=True)");
 }
 
-namespace {
-
-/// The automorphisms of every item, along a new first axis where they are to be stacked.
 CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const std::vector<std::int64_t>& steps,
                       const EvaluationKeys& keys, bool stack, const Progress& progress) {
   require_same(x.data(), keys.data().context, keys.data().keys.id, "these evaluation keys");
@@ -34,6 +31,8 @@ CiphertextData turned(const Ciphertext& x, const std::vector<u64>& galois, const
   r.tensor = out.whole();
   return r;
 }
+
+namespace {
 
 /// Sums along an axis, which goes. Sums of residues: no order changes a bit.
 RnsTensor summed(Context& c, const RnsTensor& x, std::size_t axis) {
