@@ -34,20 +34,42 @@ u64 nearest_prime(double target, std::size_t n, int bits, const std::vector<u64>
   throw ParameterError("there are too few primes of " + std::to_string(bits) + " bits for this set");
 }
 
-void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest) {
+namespace {
+
+/// Digits of `size` primes, the first of `first`. What special primes are to hold, log2: the largest digit; and so much more that its
+/// product's noise is no more than the rounding's, by rlwe::NoiseModel: sigma sqrt(1.5 digits) P^-1 digit.
+struct Needs {
+  double digit, room;
+};
+Needs set_digits(Spec& s, std::size_t first, std::size_t size) {
   s.digits.clear();
-  double largest = 0;  // digit, log2
+  double largest = 0;
   for (std::size_t at = 0; at < s.chain.size(); at += s.digits.back()) {
     s.digits.push_back(std::min(at == 0 ? first : size, s.chain.size() - at));
     const auto begin = s.chain.begin() + static_cast<std::ptrdiff_t>(at);
     largest = std::max(largest, rlwe::log2_product({begin, begin + static_cast<std::ptrdiff_t>(s.digits.back())}));
   }
-  // Noise of the digits' products over that of the rounding, by rlwe::NoiseModel: sigma sqrt(1.5 digits) P^-1 digit.
-  const double room = std::log2(math::kSigma) + std::log2(1.5 * static_cast<double>(s.digits.size())) / 2;
-  const int bits = static_cast<int>(std::ceil((largest + room) / static_cast<double>(size)));
-  require<ParameterError>(largest < static_cast<double>(size) * longest + 1,
-                          "the special primes are fewer than a digit needs");
-  s.special = math::largest_primes(std::min(bits, longest), size, 2 * s.n, s.chain);
+  return {largest, std::log2(math::kSigma) + std::log2(1.5 * static_cast<double>(s.digits.size())) / 2};
+}
+
+}  // namespace
+
+void finish_gadget(Spec& s, std::size_t first, std::size_t special, int longest) {
+  const auto most = static_cast<double>(special) * longest;
+  std::size_t size = special;
+  for (; size < s.chain.size(); ++size) {  // more where the chain's primes are shorter
+    const Needs more = set_digits(s, std::max(first, size + 1), size + 1);
+    if (more.digit + more.room > most) break;
+  }
+  set_digits(s, std::max(first, size), size);
+  for (const std::size_t count = s.digits.size(); size > special; --size) {  // no more than as many digits take
+    set_digits(s, std::max(first, size - 1), size - 1);
+    if (s.digits.size() > count) break;
+  }
+  const Needs needs = set_digits(s, std::max(first, size), size);
+  require<ParameterError>(needs.digit < most + 1, "the special primes are fewer than a digit needs");
+  const int bits = static_cast<int>(std::ceil((needs.digit + needs.room) / static_cast<double>(special)));
+  s.special = math::largest_primes(std::min(bits, longest), special, 2 * s.n, s.chain);
 }
 
 void add_levels(Spec& s, std::size_t levels, int longest) {
@@ -78,7 +100,7 @@ Spec spec_of_long_words(std::size_t n, std::size_t levels, double log_scale, int
   s.chain = math::largest_primes(bases == 1 ? base_bits : std::max((base_bits + 1) / 2, 31), bases, 2 * n);
   add_levels(s, levels, kLongest64);
   if (bases == 1) s.levels.clear();  // a prime a level goes without saying
-  finish_gadget(s, special_count, special_count, kLongest64);
+  finish_gadget(s, 1, special_count, kLongest64);
   return s;
 }
 
@@ -99,7 +121,7 @@ const std::vector<NamedSet>& named_sets() {
   // The number after "l" counts the primes of w64's top level.
   static const std::vector<NamedSet> sets = {
       {"n13-l4", 13, {4, 36, 46, 1}, {4, 29.5, 54, 2}},      {"n14-l8", 14, {8, 38, 48, 2}, {8, 29.5, 54, 5}},
-      {"n15-l20", 15, {20, 31.5, 38, 7}, {20, 29.5, 54, 8}}, {"n16-l24", 16, {23, 49.7, 99, 8}, {23, 49.7, 99, 15}},
+      {"n15-l20", 15, {20, 31.5, 38, 5}, {20, 29.5, 54, 8}}, {"n16-l24", 16, {23, 49.7, 99, 8}, {23, 49.7, 99, 15}},
       {"n16-l28", 16, {27, 49.7, 99, 7}, {27, 49.7, 99, 8}},
   };
   return sets;

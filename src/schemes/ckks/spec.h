@@ -13,9 +13,9 @@ Spec spec_of_short_words(std::size_t n, std::size_t levels, double log_scale, in
 /// Levels above the lowest, whose primes the chain has so far: a prime below 2^longest for each, so that scales stay near the
 /// fresh one.
 void add_levels(Spec& s, std::size_t levels, int longest);
-/// Digits of `size` chain primes, the first of `first`; and special primes below 2^longest so that one key switch adds no
-/// more than its rounding does, where they can be so long.
-void finish_gadget(Spec& s, std::size_t first, std::size_t size, int longest);
+/// So many special primes below 2^longest that one key switch adds no more than its rounding does, where they can be so long;
+/// and digits of as many chain primes as they hold so, as many at least as there are special ones. The first has `first` at least.
+void finish_gadget(Spec& s, std::size_t first, std::size_t special, int longest);
 
 // Levels of bootstrapping: of the matrices that bring coefficients back to the slots (the first of them takes none), and of the
 // sine: an even polynomial of degree 30, and an angle doubled three times.

@@ -191,7 +191,7 @@ Spec spec_of_short_words(std::size_t n, std::size_t levels, double log_scale, in
   std::size_t in_first_digit = 1;
   Spec s = log_scale < 30 ? spec_of_single_primes(n, levels, log_scale, base_bits)
                           : spec_of_prime_groups(n, levels, log_scale, base_bits, in_first_digit);
-  finish_gadget(s, std::max(in_first_digit, special_count), special_count, kLongest);
+  finish_gadget(s, in_first_digit, special_count, kLongest);
   return s;
 }
 
