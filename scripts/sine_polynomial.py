@@ -3,10 +3,11 @@
     python scripts/sine_polynomial.py    (needs numpy and scipy)
 
 q's multiples go by sin(2 pi u), u = t / q, which is cos(2 pi (u - 1/4)): a cosine of a part of the angle by an even polynomial in
-y = (u - 1/4 - SHIFT) / range, and the angle doubled DOUBLINGS times. Only u near whole numbers matter (Han and Ki, ePrint
+y = (u - 1/4 - SHIFT) / range, and the angle doubled so many times. Only u near whole numbers matter (Han and Ki, ePrint
 2019/688): the polynomial is the one whose error there, as doublings grow it, is least at its worst: a linear program for
 what is added to the Chebyshev series, so that its numbers are of one size. At whole numbers its mean, as often as each occurs, is
-0: an error that is alike in every slot would add up from one bootstrap to the next.
+0: an error that is alike in every slot would add up from one bootstrap to the next. There are two of as many levels: a longer one,
+of fewer doublings, for sets whose scales are that long.
 
 Tables of whole numbers are functions of the whole angle: exp(2 pi i u) for all u, by a polynomial in y = u / RANGE and as many squares.
 """
@@ -23,12 +24,12 @@ from scipy.optimize import linprog
 
 MOST = 15  # |u| rounded
 ROOM = 2.0**-5  # about whole numbers
-DOUBLINGS = 3
-SHIFT = 0  # a multiple of 2^(DOUBLINGS - 1), about which the cosine of the part is even
+SHIFT = 0  # a multiple of 2^(doublings - 1), about which the cosine of the part is even
 RANGE = MOST + 0.25 + SHIFT + ROOM
 WEIGHT = 32  # of the sparse key
-TERMS = 16  # T_0(w), T_1(w), ..., w = 2 y^2 - 1: even in y
-TURN_DEGREE = 31
+#: By name: terms T_0(w), T_1(w), ..., w = 2 y^2 - 1, even in y; doublings.
+SINES = {"Sine": (16, 3), "LongSine": (27, 2)}
+TURN_DEGREE, TURN_SQUARES = 31, 3
 TURN_EDGE = MOST + 0.5  # all u that do not fail
 
 
@@ -54,43 +55,52 @@ def occurrence(whole: int) -> float:
     return float(below(middle + Fraction(1, 2)) - below(middle - Fraction(1, 2)))
 
 
-def fitted() -> tuple[np.ndarray, float]:
+def fitted(terms: int, doublings: int) -> tuple[np.ndarray, float]:
     """The coefficients, and the largest error of sin(2 pi u)."""
-    more = TERMS + 40
-    angle = 2 * np.pi * RANGE / 2**DOUBLINGS
-    sign = (-1) ** (SHIFT >> DOUBLINGS - 1) if SHIFT else 1  # of the cosine of the part where it is shifted
+    more = terms + 40
+    angle = 2 * np.pi * RANGE / 2**doublings
+    sign = (-1) ** (SHIFT >> doublings - 1) if SHIFT else 1  # of the cosine of the part where it is shifted
     exact = sign * series(angle, more)
     inside = ROOM * np.cos(np.pi * np.arange(9) / 8)
     y = np.concatenate([(whole - 0.25 - SHIFT + inside) / RANGE for whole in range(-MOST, MOST + 1)])
     basis = np.cos(np.outer(np.arccos(2 * y * y - 1), np.arange(more)))
-    rest = basis[:, TERMS:] @ exact[TERMS:]
+    rest = basis[:, terms:] @ exact[terms:]
     slope, cosine = np.ones_like(y), sign * np.cos(angle * y)
-    for _ in range(DOUBLINGS):
+    for _ in range(doublings):
         slope, cosine = slope * 4 * cosine, 2 * cosine * cosine - 1
     growth = np.abs(slope)
     assert np.allclose(cosine, np.sin(2 * np.pi * (RANGE * y + SHIFT + 0.25)))
     unit, worst = np.abs(rest).max(), np.abs(rest * growth).max()
-    weighted = basis[:, :TERMS] * (growth * unit / worst)[:, None]
+    weighted = basis[:, :terms] * (growth * unit / worst)[:, None]
     wanted, ones = rest * growth / worst, np.ones((len(y), 1))
     often = np.zeros(len(y))
     often[len(inside) // 2 :: len(inside)] = [occurrence(whole) for whole in range(-MOST, MOST + 1)]
     often *= np.sign(slope)
     found = linprog(
-        np.r_[np.zeros(TERMS), 1],
+        np.r_[np.zeros(terms), 1],
         A_ub=np.block([[weighted, -ones], [-weighted, -ones]]),
         b_ub=np.r_[wanted, -wanted],
         A_eq=np.r_[often @ weighted, 0][None, :],
         b_eq=[often @ wanted],
-        bounds=[(None, None)] * TERMS + [(0, None)],
+        bounds=[(None, None)] * terms + [(0, None)],
         method="highs",
     )
-    added = found.x[:TERMS] * unit
-    return exact[:TERMS] + added, float(np.abs((basis[:, :TERMS] @ added - rest) * growth).max())
+    added = found.x[:terms] * unit
+    return exact[:terms] + added, error(exact[:terms] + added, doublings)
+
+
+def error(coefficients: np.ndarray, doublings: int) -> float:
+    """The largest one of sin(2 pi u) near whole numbers, by these doubles; in longer ones."""
+    u = np.add.outer(np.arange(-MOST, MOST + 1), np.linspace(-1, 1, 2001) * ROOM).astype(np.longdouble)
+    found = chebyshev.chebval(2 * ((u - 0.25 - SHIFT) / RANGE) ** 2 - 1, coefficients.astype(np.longdouble))
+    for _ in range(doublings):
+        found = 2 * found * found - 1
+    return float(np.abs(found - np.sin(4 * np.arccos(np.longdouble(0)) * u)).max())
 
 
 def turn() -> tuple[np.ndarray, float]:
-    """The coefficients of T_k(y) for exp(2 pi i RANGE y / 2^DOUBLINGS), those of odd k times i, and the largest error."""
-    angle, edge = 2 * np.pi * RANGE / 2**DOUBLINGS, TURN_EDGE / RANGE
+    """The coefficients of T_k(y) for exp(2 pi i RANGE y / 2^TURN_SQUARES), those of odd k times i, and the largest error."""
+    angle, edge = 2 * np.pi * RANGE / 2**TURN_SQUARES, TURN_EDGE / RANGE
     parts = [chebyshev.chebinterpolate(lambda s, of=of: of(angle * edge * s), TURN_DEGREE) for of in (np.cos, np.sin)]
     # The same polynomials by T_k(y), where they were by T_k(y / edge).
     by_y = [chebyshev.chebinterpolate(lambda y, part=part: chebyshev.chebval(y / edge, part), TURN_DEGREE) for part in parts]
@@ -107,15 +117,21 @@ def written(coefficients: np.ndarray) -> list[str]:
 
 
 def main() -> None:
-    coefficients, error = fitted()
     turned, turn_error = turn()
     lines = [
         "// Made by scripts/sine_polynomial.py.",
-        f"inline constexpr int kSineMost = {MOST}, kSineShift = {SHIFT}, kSineDoublings = {DOUBLINGS};",
-        f"inline constexpr double kSineRoom = {ROOM!r}, kSineRange = {RANGE!r}, kSineError = {error:.3e};",
-        f"inline constexpr std::array<double, {TERMS}> kSineCoefficients = {{",
+        f"inline constexpr int kSineMost = {MOST}, kSineShift = {SHIFT};",
+        f"inline constexpr double kSineRoom = {ROOM!r}, kSineRange = {RANGE!r};",
     ]
-    lines += [*written(coefficients), "};"]
+    for name, (terms, doublings) in SINES.items():
+        coefficients, error = fitted(terms, doublings)
+        lines += [
+            f"inline constexpr int k{name}Doublings = {doublings};",
+            f"inline constexpr double k{name}Error = {error:.3e};",
+            f"inline constexpr std::array<double, {terms}> k{name}Coefficients = {{",
+        ]
+        lines += [*written(coefficients), "};"]
+    lines.append(f"inline constexpr int kTurnSquares = {TURN_SQUARES};")
     lines.append(f"inline constexpr double kTurnError = {turn_error:.3e};")
     lines.append(f"inline constexpr std::array<double, {TURN_DEGREE + 1}> kTurnCoefficients = {{")
     lines += written(turned)

@@ -18,9 +18,10 @@ namespace heliograph::ckks {
 
 /// What a set has for bootstrapping (`bootstrap`).
 struct Bootstrapping {
-  std::size_t levels = 0;  // above those of ciphertexts, for bootstrapping alone; 0: the set has none
-  double log_scale = 0;    // log2 of the scale there
-  std::size_t entry = 0;   // levels that turning values into coefficients takes
+  std::size_t levels =
+      0;  // above those of ciphertexts, for bootstrapping alone: 10, or 12 where a cube corrects its sine; 0: none
+  double log_scale = 0;   // log2 of the scale there
+  std::size_t entry = 0;  // levels that turning values into coefficients takes
 };
 
 /// Everything that defines a parameter set. Numbers only: a set is a value.
@@ -58,9 +59,10 @@ Spec choose(const Request& request);
 Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count,
                const std::string& edition = "w64", std::size_t slots = 0, bool insecure = false);
 /// A set with bootstrapping: `depth` levels of `log_scale` bits are left after it, its own have scales of `log_top` bits, and the
-/// lowest has as many: N >= 2^11. As few digits as its security allows, then as few special primes.
+/// lowest has as many: N >= 2^11. As few digits as its security allows, then as few special primes. w32: levels of several primes
+/// below 2^30, and a longer sine. `corrected`: two levels more, which take away what the sine differs from a line by.
 Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale, double log_top, std::size_t entry = 3,
-                             const std::string& edition = "w64", bool insecure = false);
+                             const std::string& edition = "w64", bool insecure = false, bool corrected = false);
 /// "n13-l4", "n14-l8", "n15-l20", "n16-l24", "n16-l28": log2 N and the primes of w64's top level; each also with "/w32".
 /// Throws ParameterError listing them.
 Spec named_spec(const std::string& name, bool insecure = false);

@@ -54,7 +54,7 @@ void bind_spec(nb::module_& m) {
   m.def("ckks_make_spec", &ckks::make_spec, "n"_a, "levels"_a, "log_scale"_a, "base_bits"_a, "special_count"_a,
         "edition"_a = "w64", "slots"_a = 0, "insecure"_a = false, Unlocked());
   m.def("ckks_make_bootstrapping_spec", &ckks::make_bootstrapping_spec, "n"_a, "depth"_a, "log_scale"_a, "log_top"_a,
-        "entry"_a = 3, "edition"_a = "w64", "insecure"_a = false, Unlocked());
+        "entry"_a = 3, "edition"_a = "w64", "insecure"_a = false, "corrected"_a = false, Unlocked());
   m.def("ckks_named_spec", &ckks::named_spec, "name"_a, "insecure"_a = false, Unlocked());
   m.def("ckks_named_specs", &ckks::named_specs);
   m.def(

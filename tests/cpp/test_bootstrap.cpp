@@ -28,6 +28,8 @@ using Vector = std::vector<Complex>;
 constexpr std::size_t kN = 2048, kSlots = kN / 2;
 const std::string kSeed = "thirty-two bytes of a test's seed";
 
+ckks::Spec short_set() { return ckks::make_bootstrapping_spec(kN, 3, 44.8, 59.2, 3, "w32", true); }
+ckks::Spec corrected_set() { return ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, "w64", true, true); }
 ckks::Spec small_set(std::size_t slots = 0) {
   ckks::Spec spec = ckks::make_bootstrapping_spec(kN, 3, 39, 49.9, 3, "w64", true);
   spec.slots = slots;
@@ -318,18 +320,44 @@ TEST(BootstrapFewSlots, MatricesLeaveTheCoefficientsThatSlotsHave) {
   }
 }
 
+TEST(BootstrapForms, AreAsPreciseAsTheirScales) {
+  for (const auto& [spec, bits] : {std::pair(short_set(), 24.5), std::pair(corrected_set(), 24.0)}) {
+    const Parameters p(spec);
+    const SecretKey secret = SecretKey::generate(p);
+    const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
+    Values v = values_of({2}, false);
+    for (std::size_t i = 0; i < kSlots; i += 2) v.data[i] = 1;  // where the sine is furthest off
+    const Ciphertext y = bootstrap(secret.encrypt(v, p.bootstrapping_level(), {}, 1), keys);
+    EXPECT_EQ(y.level(), p.top_level());
+    const double error = worst(secret.decrypt(y), v.data);
+    EXPECT_LE(error, std::exp2(-bits)) << spec.edition;
+    EXPECT_LE(error, std::exp2(-y.precision())) << spec.edition;
+    EXPECT_GE(y.precision(), 22) << spec.edition;
+    Values whole = values_of({}, false);
+    for (std::size_t i = 0; i < kSlots; ++i) whole.data[i] = static_cast<double>(i % 2);
+    const Ciphertext z = lookup(secret.encrypt(whole, p.bootstrapping_level(), {}, 1), {3, 5}, keys);
+    EXPECT_EQ(z.level(), p.top_level());
+    const Values read = secret.decrypt(z);
+    for (std::size_t i = 0; i < kSlots; ++i) EXPECT_NEAR(read.data[i].real(), i % 2 ? 5 : 3, 0x1p-16);
+  }
+}
+
 TEST(BootstrapBits, AreTheSameOnEveryDevice) {
-  for (const std::size_t slots : {std::size_t{0}, std::size_t{64}}) {
-    Values v = slots == 0 ? values_of({3}, false) : values_of({}, true);
-    if (slots > 0) v.width = slots, v.data.resize(slots);
+  ckks::Spec few = corrected_set();  // packed, where a cube has two signs
+  few.slots = 64;
+  for (const ckks::Spec& spec : {small_set(), small_set(64), short_set(), few}) {
+    Values v = spec.slots == 0 ? values_of({3}, false) : values_of({}, true);
+    if (spec.slots > 0) v.width = spec.slots, v.data.resize(spec.slots);
     Bytes first;
     for (const char* device : {"ref", "cpu", "cpu:scalar", "3*cpu"}) {
-      const Parameters p = Parameters(small_set(slots)).on_device(device);
+      const Parameters p = Parameters(spec).on_device(device);
       const SecretKey secret = SecretKey::generate_for_test(p, kSeed.substr(0, 32));
       const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
-      const Bytes bytes = bootstrap(secret.encrypt(v, p.bootstrapping_level(), {}, 1), keys).to_bytes();
+      const Ciphertext y = bootstrap(secret.encrypt(v, p.bootstrapping_level(), {}, 1), keys);
+      EXPECT_LE(worst(secret.decrypt(y), v.data), 0x1p-18) << device << " " << spec.edition << " " << spec.slots;
+      const Bytes bytes = y.to_bytes();
       if (first.empty()) first = bytes;
-      EXPECT_EQ(bytes, first) << device << " " << slots;
+      EXPECT_EQ(bytes, first) << device << " " << spec.edition << " " << spec.slots;
     }
   }
 }

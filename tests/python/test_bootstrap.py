@@ -207,30 +207,32 @@ def committed(name: str) -> tuple[dict[str, float], list[float]]:
     return told, [float(c) for c in re.findall(r"[-+.e\d]+", coefficients)]
 
 
-def test_the_sine_is_as_near_as_it_says() -> None:
+@pytest.mark.parametrize(("name", "terms", "change"), [("Sine", 16, 1e-9), ("LongSine", 27, 1e-12)])
+def test_the_sine_is_as_near_as_it_says(name: str, terms: int, change: float) -> None:
     """The committed coefficients, near whole numbers, against sin(2 pi u)."""
-    told, coefficients = committed("kSineCoefficients")
-    assert len(coefficients) == 16
+    told, coefficients = committed(f"k{name}Coefficients")
+    assert len(coefficients) == terms
     most = int(told["SineMost"])
-    u = np.add.outer(np.arange(-most, most + 1), np.linspace(-1, 1, 2001) * told["SineRoom"])
+    u = np.add.outer(np.arange(-most, most + 1), np.linspace(-1, 1, 2001) * told["SineRoom"]).astype(np.longdouble)
     w = 2 * ((u - told["SineShift"] - 0.25) / told["SineRange"]) ** 2 - 1
     assert np.abs(w).max() <= 1
 
     def error(c: list[float]) -> Values:
-        found = np.polynomial.chebyshev.chebval(w, c)
-        for _ in range(int(told["SineDoublings"])):
+        found = np.polynomial.chebyshev.chebval(w, np.array(c, np.longdouble))
+        for _ in range(int(told[f"{name}Doublings"])):
             found = 2 * found * found - 1
-        return found - np.sin(2 * np.pi * u)  # type: ignore[no-any-return]
+        return found - np.sin(4 * np.arccos(np.longdouble(0)) * u)  # type: ignore[no-any-return]
 
-    assert 0.9 * told["SineError"] < np.abs(error(coefficients)).max() < 1.01 * told["SineError"]
-    changed = [c + 1e-9 * (k == 3) for k, c in enumerate(coefficients)]
-    assert np.abs(error(changed)).max() > 1.5 * told["SineError"]
+    assert 0.9 * told[f"{name}Error"] < np.abs(error(coefficients)).max() < 1.01 * told[f"{name}Error"]
+    changed = [c + change * (k == 3) for k, c in enumerate(coefficients)]
+    assert np.abs(error(changed)).max() > 1.5 * told[f"{name}Error"]
     # As often as a sum of 32 uniform numbers is next to each whole number: without it, errors of bootstraps would add up.
     steps = 100
     sums = np.fft.irfft(np.fft.rfft(np.full(steps + 1, 1 / (steps + 1)), 64 * steps) ** 32, 64 * steps)
     often = np.array([sums[(16 + i) * steps - steps // 2 :][: steps + 1].sum() for i in range(-most, most + 1)])
-    assert abs(often @ error(coefficients)[:, 1000]) < 0.01 * told["SineError"]
-    assert abs(often @ error(changed)[:, 1000]) > 0.1 * told["SineError"]
+    # Coefficients are doubles: so far it is right.
+    assert abs(often @ error(coefficients)[:, 1000]) < max(0.01 * told[f"{name}Error"], 2e-14)
+    assert abs(often @ error(changed)[:, 1000]) > 0.1 * told[f"{name}Error"]
 
 
 def test_the_turn_is_as_near_as_it_says() -> None:
@@ -239,7 +241,7 @@ def test_the_turn_is_as_near_as_it_says() -> None:
     assert len(coefficients) == 32
     y = np.linspace(-1, 1, 40_001) * (told["SineMost"] + 0.5) / told["SineRange"]
     turned = np.array(coefficients) * np.where(np.arange(32) % 2, 1j, 1)
-    part = 2 * np.pi * told["SineRange"] / 2 ** told["SineDoublings"]
+    part = 2 * np.pi * told["SineRange"] / 2 ** told["TurnSquares"]
 
     def error(c: Values) -> float:
         return float(np.abs(np.polynomial.chebyshev.chebval(y, c) - np.exp(1j * part * y)).max())
@@ -348,12 +350,15 @@ def test_sets_are_found_and_refused() -> None:
         (10, 20, "n16-b13"),
         (9, 25, "n16-b10-h"),
         (13, 20, "n16-b13"),
+        (11, 23, "n16-b11-c"),
+        (11, 26, "n16-b11/w32"),
         (18, 20, "n16-b18"),
     ):
         bits = 2 if precision == 25 else None
         found = hg.ckks.parameters(depth=depth, precision=precision, integer_bits=bits, bootstrap=True)
         assert (found.name, found.security) == (name, "128-bit")
         assert depth <= found.depth_between == found.levels - found.bootstrapping_level
+    assert hg.ckks.parameters(depth=9, bootstrap=True, edition="w32").name == "n16-b11/w32"
     small = hg.ckks.parameters(n=2048, depth=2, log_scale=36, bootstrap=True, insecure=True)
     assert (small.n, small.depth_between, small.slots) == (2048, 2, 1024)
     assert "(2 after a bootstrap)" in repr(small)
@@ -365,9 +370,11 @@ def test_sets_are_found_and_refused() -> None:
     assert "bootstrapping" not in str(hg.ckks.parameters("n13-l4"))
     for given, words in (
         ({"depth": 19}, "no named set .* 19 .*n16-b18 .18; 20; 10"),
-        ({"depth": 9, "precision": 21}, "precision of 21 bits"),
+        ({"depth": 9, "precision": 27}, "precision of 27 bits"),
+        ({"depth": 12, "edition": "w32"}, "no named set .* 12 "),
+        ({"depth": 9, "edition": "w16"}, "no edition"),
         ({"depth": 9, "precision": 31, "integer_bits": 0}, "precision of 31 bits"),
-        ({"depth": 9, "integer_bits": 11}, "11 bits before the point"),
+        ({"depth": 9, "integer_bits": 14}, "14 bits before the point"),
         ({}, "say a depth"),
         ({"n": 1 << 16}, "say a depth"),
         ({"depth": 9, "slots": 1 << 16}, "32,768 slots"),
@@ -375,7 +382,7 @@ def test_sets_are_found_and_refused() -> None:
         ({"depth": 9, "log_scale": 39}, "takes no log_scale"),
         ({"depth": 9, "special": 2}, "takes no special"),
         ({"n": 2048, "depth": 3, "precision": 20}, "takes no precision"),
-        ({"n": 2048, "depth": 3, "edition": "w32"}, "w64"),
+        ({"n": 2048, "depth": 3, "edition": "w32"}, "43 to 53"),
         ({"n": 2048, "depth": 3}, "128-bit"),
         ({"n": 1024, "depth": 3}, "2\\^11"),
         ({"n": 2048, "depth": 3, "log_scale": 48}, "scales with bootstrapping"),

@@ -119,16 +119,18 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
 _LOG2_FAILURE = 1 - 32 - math.log2(math.factorial(32))
 
 #: The named sets with bootstrapping, the cheapest first, by what it leaves: multiplications, bits after the point of values of at
-#: most 1 (the mean over slots; of those above 20 with two iterations), bits before it that the lowest level has room for.
+#: most 1 (the mean over slots; n16-b10-h with two iterations), bits before it that the lowest level has room for.
 _BOOTSTRAPPING = {
     "n15-b4": (4, 17, 9),
     "n16-b9": (9, 20, 10),
     "n16-b10-h": (10, 30, 2),
     "n16-b13": (13, 20, 10),
     "n16-b18": (18, 20, 10),
+    "n16-b11-c": (11, 24, 10),
+    "n16-b11/w32": (11, 26, 13),
 }
-#: Its own scales and levels before it, of sets by numbers.
-_TOP_SCALE, _ENTRY = 49.9, 3
+#: Its own scales, by edition, and levels before it, of sets by numbers.
+_TOP_SCALES, _ENTRY = {"w64": 49.9, "w32": 59.2}, 3
 
 
 def _log2_product(core: _core.CkksParameters, level: int) -> float:
@@ -207,11 +209,13 @@ def parameters(
         require_alone("a set with bootstrapping", levels=levels is not None, **of_gadget)
         if n is not None:
             require_alone("a set with bootstrapping by n", **of_values)
-            spec = _core.ckks_make_bootstrapping_spec(n, depth, float(log_scale), _TOP_SCALE, _ENTRY, edition, insecure)
+            spec = _core.ckks_make_bootstrapping_spec(
+                n, depth, float(log_scale), _TOP_SCALES.get(edition, 49.9), _ENTRY, edition, insecure
+            )
         else:
             require_alone("a set with bootstrapping by depth and precision", **of_levels)
-            found = set_name(_bootstrapping_name(depth, precision, integer_bits), edition)
-            spec = _core.ckks_named_spec(found, insecure)
+            set_name("", edition)  # which refuses other editions
+            spec = _core.ckks_named_spec(_bootstrapping_name(depth, precision, integer_bits, edition), insecure)
         if slots > spec.n // 2:
             raise _core.ParameterError(f"N=2^{spec.n.bit_length() - 1} has {spec.n // 2:,} slots, not {slots:,}")
         spec.slots = slots
@@ -226,9 +230,13 @@ def parameters(
     return Parameters(_core.CkksParameters(_core.ckks_choose(depth, precision, integer_bits, slots, edition)))
 
 
-def _bootstrapping_name(depth: int, precision: int, integer_bits: int) -> str:
-    """The cheapest named set with bootstrapping for a need. Raises ParameterError telling what there is."""
+def _bootstrapping_name(depth: int, precision: int, integer_bits: int, edition: str) -> str:
+    """The cheapest named set with bootstrapping for a need: of w32 where that is asked, or no other is as precise. Raises
+    ParameterError telling what there is.
+    """
     for name, (between, after, before) in _BOOTSTRAPPING.items():
+        if edition == "w32" and not name.endswith("/w32"):
+            continue
         if depth <= between and precision <= after and integer_bits <= before:
             return name
     there = ", ".join(f"{name} ({between}; {after}; {before})" for name, (between, after, before) in _BOOTSTRAPPING.items())
@@ -242,6 +250,6 @@ def named() -> list[str]:
     """The named sets: by log2 N and, behind l, the primes of the top level or, behind b, the multiplications after a bootstrap.
 
     >>> hg.ckks.named()
-    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28', 'n15-b4', 'n16-b9', 'n16-b10-h', 'n16-b13', 'n16-b18']
+    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28', 'n15-b4', 'n16-b9', 'n16-b10-h', 'n16-b13', 'n16-b18', 'n16-b11-c', 'n16-b11/w32']
     """
     return _core.ckks_named_specs()

@@ -10,21 +10,30 @@ namespace heliograph::ckks {
 
 namespace {
 
-/// log2 of q over values, where the sine of 2 pi values / q differs from its angle by less than a bootstrap's noise.
-constexpr double kStraight = 10;
+/// log2 of q over values, at least, and at most one more: where the sine of 2 pi values / q differs from its angle, corrected where
+/// a set has levels for it, about as much as a bootstrap's noise.
+double straight_enough(const Bootstrapping& b) {
+  const bool corrected = corrections(b) > 0;
+  return b.log_scale > kLongest64 ? (corrected ? 9 : 14) : (corrected ? 7.5 : 10);
+}
 
 class Bootstrap {
  public:
   Bootstrap(const Ciphertext& x, const EvaluationKeys& keys, double bound, const Progress& progress)
-      : stages_(x, keys, progress, true), context_(stages_.context()), bound_(bound) {}
+      : stages_(x, keys, progress, true),
+        context_(stages_.context()),
+        sine_(sine_of(context_.spec().bootstrapping)),
+        bound_(bound) {}
 
   Ciphertext run() {
+    const Bootstrapping& b = context_.spec().bootstrapping;
     const double q = context_.bootstrapper().lowest_modulus();
-    // So small a part of q that the sine is straight.
-    const double more = std::max(0.0, std::ceil(kStraight - std::log2(q / context_.scale(1))));
+    // So small a part of q that the sine is straight, and no smaller: noise goes with q.
+    const double more = std::ceil(straight_enough(b) - std::log2(q / context_.scale(1)));
     const double factor = std::exp2(-std::ceil(std::log2(bound_)) - more);
     scale_ = stages_.unit() * factor;
-    const Ciphertext halves = sine(stages_.angles(factor));
+    Ciphertext halves = sine(stages_.angles(factor));
+    if (corrections(b) > 0) halves = corrected(halves);
     CiphertextData r = stages_.result(context_.top_level());
     r.tensor = stages_.joined(halves);
     r.tail = stages_.low().tail;
@@ -41,29 +50,49 @@ class Bootstrap {
  private:
   /// sin(2 pi t / q) of each, at a scale where it is the values': multiples of q are gone.
   Ciphertext sine(Ciphertext t) {
-    const std::size_t last = context_.top_level() + 1;
+    const std::size_t first = context_.sine_level(), last = first + 1;
     const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // the scale it ends at
     const double q = context_.bootstrapper().lowest_modulus();
-    // A factor f of the sine makes its scale the top level's: sin(2 pi m / q) is 2 pi m / q, m = value * scale_. With
+    // A factor f of the sine makes its scale that of the level where it ends: sin(2 pi m / q) is 2 pi m / q, m = value * scale_. With
     // f_(i+1) = f_i^2 / 2, f_(i+1) cos(2 a) = (f_i cos(a))^2 - f_(i+1).
-    double factor = stages_.share() * context_.scale(last - 1) * q / (2 * std::numbers::pi * end * scale_);
-    for (int i = 0; i < kSineDoublings; ++i) factor = std::sqrt(2 * factor);
+    double factor = stages_.share() * context_.scale(first) * q / (2 * std::numbers::pi * end * scale_);
+    for (int i = 0; i < sine_.doublings; ++i) factor = std::sqrt(2 * factor);
     add_constants_into(t, number(-2 * (kSineShift + 0.25) / kSineRange));
-    std::vector<std::complex<double>> coefficients(kSineCoefficients.begin(), kSineCoefficients.end());
+    std::vector<std::complex<double>> coefficients(sine_.coefficients.begin(), sine_.coefficients.end());
     for (std::complex<double>& c : coefficients) c *= &c == coefficients.data() ? factor : factor / 2;
     t = square_less(t, 2, 0.45);
+    const auto doublings = static_cast<std::size_t>(sine_.doublings);
     // What is behind packed real parts becomes imaginary: it is times a root of i here, and squared.
-    std::vector<Weights> weights(kSineDoublings + 1);
+    std::vector<Weights> weights(doublings + 1);
     if (stages_.packed()) {
       std::complex<double> root(0, 1);
       for (std::size_t i = weights.size(); i-- > 0; root = half_angle(root)) weights[i] = stages_.weights(root);
     }
     Ciphertext c = evaluate_doubled(t, coefficients, stages_.keys(), stages_.next(0.85), weights[0]);
-    for (std::size_t i = 0; i < kSineDoublings; ++i) {
+    for (std::size_t i = 0; i < doublings; ++i) {
       factor *= factor / 2;
       c = square_less(c, factor, 0.9 + 0.03 * static_cast<double>(i), weights[i + 1]);
     }
-    return c;
+    CiphertextData data = c.data();
+    data.scale = context_.scale(first);
+    data.bound = std::log2(bound_);
+    return finish(std::move(data));
+  }
+
+  /// x + a x^3, which is nearer than x = sin(angle v) / angle to v: a is angle^2 / 6, and some more for the next term of the arc sine.
+  Ciphertext corrected(const Ciphertext& x) {
+    const double angle = 2 * std::numbers::pi * scale_ / context_.bootstrapper().lowest_modulus();
+    const double square = angle * angle;
+    const double a = square / 6 * (1 + kNextTerm * square * bound_ * bound_) / (stages_.share() * stages_.share());
+    const std::size_t level = x.level();
+    const double scale = context_.ratio(level) * (context_.scale(level - 1) / x.scale());
+    // What is behind packed real parts is imaginary, and its cube of another sign.
+    const Ciphertext part = rescale(stages_.packed() ? multiply(x, stages_.weights(-1)(a, level, scale))
+                                                     : multiply_constants(x, number(a), scale));
+    Ciphertext cube = multiply(part, relinearize_rescale(multiply(x, x), stages_.keys(), stages_.next(0.97)));
+    const Ciphertext same = confined(x, level - 1);
+    cube = add(cube, multiply_constants(same, number(1), cube.scale() / same.scale()));
+    return relinearize_rescale(cube, stages_.keys(), stages_.next(0.98));
   }
 
   /// Of a number of size 1 with no negative part, by roots alone, which are the same everywhere.
@@ -90,17 +119,23 @@ class Bootstrap {
     // From y and y^2 to values: near 0, where a quarter of all y are, errors have long tails.
     const double inside = stages_.rounding() + 5.5 + std::log2(kSineRange) + rho;
     const double angle = rho - std::log2(2 * std::numbers::pi);
-    const double sine = 2.72 - 2 * rho + 3 * std::log2(bound_);  // (2 pi)^2 / 6
+    // (2 pi)^2 / 6; and of the term after that what a cube leaves
+    const double sine = corrections(context_.spec().bootstrapping) > 0 ? 4.1 - 4 * rho + 5 * std::log2(bound_)
+                                                                       : 2.72 - 2 * rho + 3 * std::log2(bound_);
     const double own = rlwe::log2_sum(rlwe::log2_sum(stages_.angle_noise() + rho, inside),
-                                      rlwe::log2_sum(std::log2(kSineError) + angle, sine));
-    if (!stages_.packed()) return own;
-    // Packed halves are swapped, and parted where they are two items: three roundings at most, and the sine's last one doubled.
+                                      rlwe::log2_sum(std::log2(sine_.error) + angle, sine));
+    // The last rounding. Packed halves are swapped, and parted where they are two items: three at most, and the sine's last one doubled.
     const std::size_t top = context_.top_level();
-    return rlwe::log2_sum(own, context_.key_switch_noise(top) - std::log2(context_.scale(top)) + 1.5);
+    const double last = context_.key_switch_noise(top) - std::log2(context_.scale(top));
+    return rlwe::log2_sum(own, last + (stages_.packed() ? 1.5 : 0));
   }
+
+  /// Of the arc sine's fifth power, relative to its cube, for arguments up to 1: so much of the fifth as a cube can best be.
+  static constexpr double kNextTerm = 0.86 * 9 / 20;
 
   BootstrapStages stages_;
   Context& context_;
+  const Sine sine_;
   const double bound_;
   double scale_ = 0;  // a value is so many units of the lowest level's coefficients
 };

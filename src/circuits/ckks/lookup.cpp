@@ -112,20 +112,20 @@ class Lookup {
  private:
   /// z = exp(2 pi i u) times the gain, of kSineRange y = 2 u, at the top level.
   Ciphertext turned(const Ciphertext& y) {
-    const std::size_t last = context_.top_level() + 1, top = context_.top_level();
+    const std::size_t top = context_.sine_level(), last = top + 1;
     const double end = context_.scale(last) * context_.scale(last) / context_.ratio(last);  // the scale it ends at
     // The numbers become so much smaller that the scale is the top level's. Squares square it.
     const double whole = std::abs(reading_.gain) * context_.scale(top) / end;
     double factor = whole;
-    for (int i = 0; i < kSineDoublings; ++i) factor = std::sqrt(factor);
+    for (int i = 0; i < kTurnSquares; ++i) factor = std::sqrt(factor);
     std::vector<Complex> coefficients;
     for (std::size_t k = 0; k < kTurnCoefficients.size(); ++k) {
       const double c = kTurnCoefficients[k] * (k == 0 ? factor : factor / 2);
       coefficients.push_back(k % 2 == 0 ? Complex(c, 0) : Complex(0, c));
     }
     Ciphertext z = evaluate_doubled(y, coefficients, stages_.keys(), stages_.next(0.75));
-    for (int i = 0; i < kSineDoublings; ++i) {
-      if (i == kSineDoublings - 1 && reading_.gain < 0) z = multiply_i(z);
+    for (int i = 0; i < kTurnSquares; ++i) {
+      if (i == kTurnSquares - 1 && reading_.gain < 0) z = multiply_i(z);
       factor *= factor;
       z = of_size(relinearize_rescale(multiply(z, z), stages_.keys(), stages_.next(0.8)), factor);
     }
@@ -133,7 +133,7 @@ class Lookup {
     data.scale = context_.scale(top);
     data.bound = std::log2(std::abs(reading_.gain));
     data.noise = after_keys(noise() + std::log2(data.scale * std::abs(reading_.gain)), stages_.keys().data());
-    return finish(std::move(data));
+    return lower(finish(std::move(data)), context_.top_level());
   }
 
   static Ciphertext of_size(const Ciphertext& a, double largest) {
@@ -148,7 +148,7 @@ class Lookup {
     // From y by T_2, T_4, ..., whose derivatives near 0 are large, through squares; then the last square's.
     const double inside = stages_.rounding() + 9;
     const double last = context_.key_switch_noise(top) - std::log2(context_.scale(top) * std::abs(reading_.gain)) + 0.5;
-    const double fit = std::log2(kTurnError) + kSineDoublings;
+    const double fit = std::log2(kTurnError) + kTurnSquares;
     return rlwe::Figure(rlwe::log2_sum(rlwe::log2_sum(inside, last), fit));
   }
 

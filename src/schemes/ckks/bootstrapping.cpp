@@ -84,6 +84,11 @@ Diagonals butterflies(const Embedding& embedding, std::size_t size, std::size_t 
 
 }  // namespace
 
+Sine sine_of(const Bootstrapping& b) {
+  if (b.log_scale > kLongest64) return {kLongSineCoefficients, kLongSineDoublings, kLongSineError};
+  return {kSineCoefficients, kSineDoublings, kSineError};
+}
+
 Bootstrapper::Bootstrapper(Context& c) : context_(c), places_(c.spec().n / 2), slots_(c.period()) {
   const Bootstrapping& b = c.spec().bootstrapping;
   require<ParameterError>(b.levels > 0, "this parameter set has no bootstrapping (choose one with bootstrap=True)");
@@ -109,7 +114,7 @@ Bootstrapper::Bootstrapper(Context& c) : context_(c), places_(c.spec().n / 2), s
                          "the sparse key's one encryption has a modulus too large for 128 bits");
   first_special_ = with_bits(c, special, c.log_modulus(1) + 30);
   to_coefficients_keys_.special = with_bits(c, special, c.log_modulus(b.entry + 1) + 4);
-  to_coefficients_keys_.primes = joined(c.rlwe().chain(b.entry + 1), to_coefficients_keys_.special);
+  to_coefficients_keys_.primes = joined(c.primes_up_to(b.entry + 1), to_coefficients_keys_.special);
   make_factors();
   // A product's coefficient: as many as there are diagonals, of norm sqrt(N) at most, times the body's.
   const double most = c.log_modulus(1) + log2_of(c, first_special_) + std::log2(factors_[0]) +

@@ -11,6 +11,7 @@
 #include <array>
 #include <deque>
 #include <optional>
+#include <span>
 
 #include "base/recent.h"
 #include "schemes/ckks/diagonals.h"
@@ -22,6 +23,15 @@ inline constexpr std::size_t kSparseWeight = 32;
 // The sine: |I| beyond kSineMost fails, 2^-132.7 a ciphertext of 2^16 coefficients (docs/bootstrapping-security.md). It is taken on
 // (-kSineRange, kSineRange) about kSineShift and a quarter.
 #include "schemes/ckks/sine.inc"
+
+/// A cosine of a part of the angle, by T_k of 2 y^2 - 1, and how often the angle is doubled then.
+struct Sine {
+  std::span<const double> coefficients;
+  int doublings;
+  double error;  // of the sine
+};
+/// The one that is as near as a set's scales are long.
+Sine sine_of(const Bootstrapping& b);
 
 /// A set's matrices, factors and layouts.
 class Bootstrapper {

@@ -32,7 +32,8 @@ const Spec& checked(const Spec& s) {
   if (const Bootstrapping& b = s.bootstrapping; b.levels > 0) {
     const std::size_t all = s.levels.size();  // these sets say the primes of each
     require<ParameterError>(
-        b.levels == kCoefficientsToSlots + kSineLevels && b.levels < all && b.entry >= 1 && b.entry + 1 < all - b.levels,
+        (corrections(b) == 0 || corrections(b) == kCorrectionLevels) && b.levels < all && b.entry >= 1 &&
+            b.entry + 1 < all - b.levels,
         "the levels of a bootstrapping are its matrices' and its sine's, and it leaves some to ciphertexts");
   }
   return s;
@@ -49,7 +50,7 @@ Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
     log_moduli_.push_back(rlwe::log2_product(rlwe().moduli(rlwe().chain(level))));
   scales_[top - 1] = fresh_scale(top == top_level() ? spec().log_scale : top_log_scale(spec().bootstrapping));
   for (std::size_t level = top; level > 1; --level) {
-    if (level == top_level()) scales_[level - 1] = fresh_scale(spec().log_scale);
+    if (level == sine_level()) scales_[level - 1] = fresh_scale(spec().log_scale);
     const device::PrimeList from = rlwe().chain(level), to = rlwe().chain(level - 1);
     ratios_[level - 1] = modulus_ratio(rlwe().moduli(from), rlwe().moduli(to));
     scales_[level - 2] = scales_[level - 1] * scales_[level - 1] / ratios_[level - 1];

@@ -37,6 +37,8 @@ class Context : public schemes::RingContext<Context, Spec> {
   /// Of ciphertexts; above it are the levels of bootstrapping.
   std::size_t top_level() const { return scales_.size() - spec().bootstrapping.levels; }
   std::size_t raised_level() const { return scales_.size(); }
+  /// Where bootstrapping's sine ends: the top level, or above it what corrects the sine.
+  std::size_t sine_level() const { return top_level() + corrections(spec().bootstrapping); }
   /// Throws LevelError for what is no level; 0 is the top one.
   std::size_t require_level(std::size_t level) const;
   /// What operations keep ciphertexts of a level at.

@@ -12,13 +12,7 @@
 
 namespace heliograph::ckks {
 
-namespace {
-
 using math::u64;
-
-constexpr int kLongest64 = 50;  // products stay below what AVX-512 IFMA takes
-
-}  // namespace
 
 u64 nearest_prime(double target, std::size_t n, int bits, const std::vector<u64>& taken) {
   const u64 step = 2 * n, limit = u64{1} << bits;
@@ -127,23 +121,6 @@ const std::vector<NamedSet>& named_sets() {
   return sets;
 }
 
-/// A set with bootstrapping; the number after "b" counts the levels that it leaves.
-struct NamedBootstrapping {
-  const char* name;
-  int log_n;
-  std::size_t depth;
-  double log_scale, log_top;
-  std::size_t entry;
-};
-
-const std::vector<NamedBootstrapping>& named_bootstrapping() {
-  static const std::vector<NamedBootstrapping> sets = {
-      {"n15-b4", 15, 4, 35, 45, 2},     {"n16-b9", 16, 9, 39, 49.9, 3},   {"n16-b10-h", 16, 10, 47, 49.9, 3},
-      {"n16-b13", 16, 13, 39, 49.9, 3}, {"n16-b18", 16, 18, 39, 49.9, 3},
-  };
-  return sets;
-}
-
 }  // namespace
 
 Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count,
@@ -159,102 +136,10 @@ Spec make_spec(std::size_t n, std::size_t levels, double log_scale, int base_bit
   return s;
 }
 
-namespace {
-
-constexpr double kLongerScale = 0.7125;
-/// Whether levels longer than a prime have two.
-bool in_pairs(const Bootstrapping& b) { return b.log_scale > kLongest64 - 4; }
-
-/// The levels of bootstrapping, from the top: of its matrices, then of the sine. It begins with a square near 0, whose rounding
-/// counts for most (its derivative is small), and with squares of that: there scales are some bits longer, and so are levels: of
-/// one prime below 2^50, or of two of 28 to 30 bits.
-void add_sine_levels(Spec& s) {
-  using Longer = std::array<double, kCoefficientsToSlots + kSineLevels + 1>;
-  const double top = s.bootstrapping.log_scale;
-  const Longer longer = in_pairs(s.bootstrapping) ? Longer{kLongerScale, 1.425, 2.85, 5.7, 4, 1, 2, 4, 1.5, 3, 6}
-                                                  : Longer{kLongerScale / 2, 0.7125, 1.425, 2.85, 1, 0, 0, 0, 0, 0, 0};
-  const auto target = [&](std::size_t down) { return fresh_scale(top + longer[down]); };
-  std::vector<std::vector<u64>> upper;  // the top level's first
-  std::vector<u64> taken = s.chain;
-  double scale = target(0);
-  for (std::size_t down = 1; down <= s.bootstrapping.levels; ++down) {
-    const double wanted = scale * scale / target(down);
-    const bool two = wanted > 0x1p50;
-    double ratio = nearest_prime(two ? std::sqrt(wanted) : wanted, s.n, kLongest64, taken);
-    upper.push_back({static_cast<u64>(ratio)});
-    taken.push_back(upper.back()[0]);
-    if (two) {
-      upper.back().push_back(nearest_prime(wanted / ratio, s.n, kLongest64, taken));
-      taken.push_back(upper.back()[1]);
-      ratio *= static_cast<double>(taken.back());
-    }
-    scale = scale * scale / ratio;
-  }
-  for (auto level = upper.rbegin(); level != upper.rend(); ++level) {
-    s.levels.push_back(s.levels.back());
-    for (const u64 q : *level) {
-      s.levels.back().push_back(static_cast<std::uint16_t>(s.chain.size()));
-      s.chain.push_back(q);
-    }
-  }
-}
-
-/// Digits of at most `most` bits, as full as they go.
-void fill_digits(Spec& s, double most) {
-  s.digits.clear();
-  double bits = most;
-  for (const u64 q : s.chain) {
-    const double more = std::log2(static_cast<double>(q));
-    if (bits + more > most) s.digits.push_back(0), bits = 0;
-    ++s.digits.back(), bits += more;
-  }
-}
-
-}  // namespace
-
-double top_log_scale(const Bootstrapping& b) { return b.log_scale + (in_pairs(b) ? kLongerScale : kLongerScale / 2); }
-
-Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale, double log_top, std::size_t entry,
-                             const std::string& edition, bool insecure) {
-  require<ParameterError>(std::has_single_bit(n) && n >= 2048 && n <= (1 << 17), "N is a power of two, 2^11 to 2^17");
-  require<ParameterError>(depth >= 1 && depth <= 60, "bootstrapping leaves 1 to 60 levels");
-  require<ParameterError>(entry >= 2 && entry <= 5, "values become coefficients in 2 to 5 levels");
-  require<ParameterError>(edition == "w64", "sets with bootstrapping are of edition w64");
-  require<ParameterError>(log_top <= kLongest64 - 4 || (log_top >= 49.5 && log_top <= 49.9),
-                          "bootstrapping's own scales have 46 bits at most, or 49.5 to 49.9");
-  require<ParameterError>(log_scale >= 30 && log_scale <= log_top - 2.5,
-                          "scales with bootstrapping have 30 bits or more, and 2.5 less than its own");
-  Spec s{.n = n, .log_scale = log_scale, .bootstrapping = {kCoefficientsToSlots + kSineLevels, log_top, entry}};
-  s.chain = {nearest_prime(std::exp2(log_top), n, kLongest64, {})};
-  add_levels(s, 1 + entry + depth, kLongest64);
-  add_sine_levels(s);
-  s.edition = edition, s.insecure = insecure;
-  const double log_q = rlwe::log2_product(s.chain), room = rlwe::largest_secure_log_qp(n) - log_q;
-  // What a digit's product adds stays below the rounding: see finish_gadget.
-  const double slack = std::log2(math::kSigma) + 1.5;
-  std::optional<Spec> best;
-  for (std::size_t special = 3; special < s.chain.size() && (insecure || static_cast<double>(special) * 30 < room);
-       ++special) {
-    fill_digits(s, static_cast<double>(special) * (kLongest64 - 0.01) - slack);
-    double largest = 0;
-    for (std::size_t at = 0, j = 0; j < s.digits.size(); at += s.digits[j++]) {
-      const auto begin = s.chain.begin() + static_cast<std::ptrdiff_t>(at);
-      largest = std::max(largest, rlwe::log2_product({begin, begin + static_cast<std::ptrdiff_t>(s.digits[j])}));
-    }
-    const int bits = static_cast<int>(std::ceil((largest + slack) / static_cast<double>(special)));
-    s.special = math::largest_primes(std::min(bits, kLongest64), special, 2 * n, s.chain);
-    if (!insecure && rlwe::log2_product(s.special) > room) break;
-    if (!best || s.digits.size() < best->digits.size()) best = s;
-    if (s.digits.size() <= 3 && insecure) break;
-  }
-  require<ParameterError>(best.has_value(), "no 128-bit set leaves so many levels: fewer, or a larger N");
-  return *best;
-}
-
 std::vector<std::string> named_specs() {
   std::vector<std::string> names;
   for (const NamedSet& set : named_sets()) names.push_back(set.name);
-  for (const NamedBootstrapping& set : named_bootstrapping()) names.push_back(set.name);
+  for (const std::string& name : named_bootstrapping_specs()) names.push_back(name);
   return names;
 }
 
@@ -270,25 +155,15 @@ Spec named_spec(const std::string& name, bool insecure) {
     s.name = name;
     return s;
   }
-  for (const NamedBootstrapping& set : named_bootstrapping()) {
-    known += std::string(", ") + set.name;
-    if (name != set.name) continue;
-    Spec s = make_bootstrapping_spec(std::size_t{1} << set.log_n, set.depth, set.log_scale, set.log_top, set.entry, "w64",
-                                     insecure);
-    s.name = name;
-    return s;
-  }
+  if (std::optional<Spec> s = named_bootstrapping_spec(name, insecure)) return *s;
+  for (const std::string& other : named_bootstrapping_specs()) known += ", " + other;
   throw ParameterError("there is no parameter set \"" + name + "\"; there are " + known +
                        " (each with an l also with /w32)");
 }
 
 std::string known_name(const Spec& spec) {
   const std::size_t levels = spec.levels.empty() ? spec.chain.size() : spec.levels.size();
-  for (const NamedBootstrapping& set : named_bootstrapping()) {
-    if (spec.bootstrapping.levels > 0 && std::size_t{1} << set.log_n == spec.n &&
-        hash_of(named_spec(set.name)) == hash_of(spec))
-      return set.name;
-  }
+  if (spec.bootstrapping.levels > 0) return known_bootstrapping_name(spec);
   for (const NamedSet& set : named_sets()) {
     if (std::size_t{1} << set.log_n != spec.n || (spec.edition == "w32" ? set.w32 : set.w64).levels != levels) continue;
     const std::string name = std::string(set.name) + (spec.edition == "w32" ? "/w32" : "");

@@ -1,15 +1,25 @@
 // Parameter sets: what makes a chain, shared by the editions, and sets as text.
 #pragma once
 
+#include <optional>
+
 #include "heliograph/ckks.h"
 #include "schemes/spec_text.h"
 
 namespace heliograph::ckks {
 
+// Bits of primes: products of long ones stay below what AVX-512 IFMA takes.
+inline constexpr int kLongest64 = 50, kLongest32 = 30;
+
 /// The prime below 2^bits nearest to `target` that is 1 modulo 2n and not taken.
 std::uint64_t nearest_prime(double target, std::size_t n, int bits, const std::vector<std::uint64_t>& taken);
 /// Edition w32's chain, levels, digits and special primes.
 Spec spec_of_short_words(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count);
+/// The same without digits: chain and levels, from nothing. Returns how many primes the first digit has at least.
+std::size_t add_short_levels(Spec& s, std::size_t levels, double base_bits);
+/// `count` primes below 2^30 whose product is near `target`; the last two are the best of some pairs.
+std::vector<std::uint64_t> short_primes_near(double target, std::size_t count, std::size_t n,
+                                             std::vector<std::uint64_t> taken);
 /// Levels above the lowest, whose primes the chain has so far: a prime below 2^longest for each, so that scales stay near the
 /// fresh one.
 void add_levels(Spec& s, std::size_t levels, int longest);
@@ -21,11 +31,21 @@ void finish_gadget(Spec& s, std::size_t first, std::size_t special, int longest)
 // sine: an even polynomial of degree 30, and an angle doubled three times.
 inline constexpr std::size_t kCoefficientsToSlots = 2;
 inline constexpr std::size_t kSineLevels = 8;
+// And, in some sets, of a cube that takes away what the sine differs from its angle by.
+inline constexpr std::size_t kCorrectionLevels = 2;
+/// Levels of a set's correction.
+constexpr std::size_t corrections(const Bootstrapping& b) {
+  return b.levels > 0 ? b.levels - (kCoefficientsToSlots + kSineLevels) : 0;
+}
 /// log2 of the highest level's scale, which is longer than the others (spec.cpp).
 double top_log_scale(const Bootstrapping& b);
 
 /// The name of the named set that has these numbers; empty where none has.
 std::string known_name(const Spec& spec);
+// The same of sets with bootstrapping alone (spec_bootstrapping.cpp).
+std::vector<std::string> named_bootstrapping_specs();
+std::optional<Spec> named_bootstrapping_spec(const std::string& name, bool insecure = false);
+std::string known_bootstrapping_name(const Spec& spec);
 
 // As text (schemes/spec_text.h), and the numbers that follow from a set.
 io::Json to_json(const Spec& spec);

@@ -13,17 +13,15 @@ namespace {
 
 using math::u64;
 
-constexpr int kLongest = 30;
+constexpr int kLongest = kLongest32;
 constexpr double kLongestBits = 29.9;  // of primes that must be near a given number
 
 /// A scale of one prime: level l has the base primes and l - 1 more.
-Spec spec_of_single_primes(std::size_t n, std::size_t levels, double log_scale, int base_bits) {
-  Spec s{.n = n, .log_scale = log_scale};
-  const auto bases = static_cast<std::size_t>((base_bits + kLongest - 1) / kLongest);
-  const int each = (base_bits + static_cast<int>(bases) - 1) / static_cast<int>(bases);
-  s.chain = math::largest_primes(std::clamp(each, 25, kLongest), bases, 2 * n);
+void add_single_primes(Spec& s, std::size_t levels, double base_bits) {
+  const auto bases = static_cast<std::size_t>(std::ceil(base_bits / kLongest));
+  const int each = static_cast<int>(std::ceil(base_bits / static_cast<double>(bases)));
+  s.chain = math::largest_primes(std::clamp(each, 25, kLongest), bases, 2 * s.n);
   add_levels(s, levels, kLongest);
-  return s;
 }
 
 // A scale of two primes and less (rational rescaling): the primes of a level are the first few of four terminal primes, two
@@ -41,7 +39,7 @@ std::size_t mains_for(double bits) {
 }
 
 /// The steps of all levels with the fewest primes in all levels together.
-std::vector<Step> planned(std::size_t levels, double log_scale, int base_bits) {
+std::vector<Step> planned(std::size_t levels, double log_scale, double base_bits) {
   constexpr std::size_t kPairs = 3;  // 0, 1 or 2
   constexpr double never = std::numeric_limits<double>::infinity();
   struct State {
@@ -114,8 +112,50 @@ std::vector<u64> terminals(std::size_t n, double scale) {
   return chosen;
 }
 
-/// `count` primes whose product is near `target`; the last two are the best of some pairs.
-std::vector<u64> primes_near(double target, std::size_t count, std::size_t n, std::vector<u64> taken) {
+/// Returns how many primes the first digit has at least.
+std::size_t add_prime_groups(Spec& s, std::size_t levels, double base_bits) {
+  const std::size_t n = s.n;
+  const std::vector<Step> steps = planned(levels, s.log_scale, base_bits);
+  const double fresh = fresh_scale(s.log_scale);
+  std::size_t pairs = 0, fewest = 2;
+  for (const Step& step : steps) pairs = std::max(pairs, step.pairs), fewest = std::min(fewest, step.pairs);
+  std::vector<u64> ends = terminals(n, fresh), taken = ends;
+  ends.resize(2 * pairs);
+  const auto product_of = [&](std::size_t first, std::size_t last) {  // of pairs
+    double product = 1;
+    for (std::size_t i = 2 * first; i < 2 * last; ++i) product *= static_cast<double>(ends[i]);
+    return product;
+  };
+  std::vector<std::vector<u64>> mains(levels);
+  const auto take = [&](std::size_t level, double target) {
+    mains[level] = short_primes_near(target, steps[level].mains, n, taken);
+    taken.insert(taken.end(), mains[level].begin(), mains[level].end());
+  };
+  double scale = fresh;
+  for (std::size_t level = levels; level-- > 1;) {
+    const std::size_t above = steps[level].pairs, below = steps[level - 1].pairs;
+    double target = scale * scale / fresh;  // of the ratio: all that went before is made up for
+    target = above > below ? target / product_of(below, above) : target * product_of(above, below);
+    take(level, target);
+    for (u64 p : mains[level]) target /= static_cast<double>(p);
+    scale = fresh * target;
+  }
+  const double left = base_bits - static_cast<double>(steps[0].pairs) * s.log_scale;
+  take(0, std::exp2(std::max(left, 26.0 * static_cast<double>(steps[0].mains))));
+  s.chain = ends;
+  for (std::size_t level = 0; level < levels; ++level) {
+    s.chain.insert(s.chain.end(), mains[level].begin(), mains[level].end());
+    std::vector<std::uint16_t>& list = s.levels.emplace_back();
+    for (std::size_t p = 0; p < s.chain.size(); ++p) {
+      if (p < 2 * steps[level].pairs || p >= ends.size()) list.push_back(static_cast<std::uint16_t>(p));
+    }
+  }
+  return fewest > 0 ? 1 : ends.size() + 1;  // every level has a prime of the first digit
+}
+
+}  // namespace
+
+std::vector<u64> short_primes_near(double target, std::size_t count, std::size_t n, std::vector<u64> taken) {
   std::vector<u64> found;
   const auto root = [&](std::size_t left) { return std::exp2(std::log2(target) / static_cast<double>(left)); };
   const auto take = [&](u64 p) {
@@ -140,57 +180,19 @@ std::vector<u64> primes_near(double target, std::size_t count, std::size_t n, st
   return found;
 }
 
-Spec spec_of_prime_groups(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t& in_first_digit) {
-  Spec s{.n = n, .log_scale = log_scale};
-  const std::vector<Step> steps = planned(levels, log_scale, base_bits);
-  const double fresh = fresh_scale(log_scale);
-  std::size_t pairs = 0, fewest = 2;
-  for (const Step& step : steps) pairs = std::max(pairs, step.pairs), fewest = std::min(fewest, step.pairs);
-  std::vector<u64> ends = terminals(n, fresh), taken = ends;
-  ends.resize(2 * pairs);
-  const auto product_of = [&](std::size_t first, std::size_t last) {  // of pairs
-    double product = 1;
-    for (std::size_t i = 2 * first; i < 2 * last; ++i) product *= static_cast<double>(ends[i]);
-    return product;
-  };
-  std::vector<std::vector<u64>> mains(levels);
-  const auto take = [&](std::size_t level, double target) {
-    mains[level] = primes_near(target, steps[level].mains, n, taken);
-    taken.insert(taken.end(), mains[level].begin(), mains[level].end());
-  };
-  double scale = fresh;
-  for (std::size_t level = levels; level-- > 1;) {
-    const std::size_t above = steps[level].pairs, below = steps[level - 1].pairs;
-    double target = scale * scale / fresh;  // of the ratio: all that went before is made up for
-    target = above > below ? target / product_of(below, above) : target * product_of(above, below);
-    take(level, target);
-    for (u64 p : mains[level]) target /= static_cast<double>(p);
-    scale = fresh * target;
-  }
-  const double left = base_bits - static_cast<double>(steps[0].pairs) * log_scale;
-  take(0, std::exp2(std::max(left, 26.0 * static_cast<double>(steps[0].mains))));
-  s.chain = ends;
-  for (std::size_t level = 0; level < levels; ++level) {
-    s.chain.insert(s.chain.end(), mains[level].begin(), mains[level].end());
-    std::vector<std::uint16_t>& list = s.levels.emplace_back();
-    for (std::size_t p = 0; p < s.chain.size(); ++p) {
-      if (p < 2 * steps[level].pairs || p >= ends.size()) list.push_back(static_cast<std::uint16_t>(p));
-    }
-  }
-  in_first_digit = fewest > 0 ? 1 : ends.size() + 1;  // every level has a prime of the first digit
-  return s;
+std::size_t add_short_levels(Spec& s, std::size_t levels, double base_bits) {
+  if (s.log_scale >= 30) return add_prime_groups(s, levels, base_bits);
+  add_single_primes(s, levels, base_bits);
+  return 1;
 }
-
-}  // namespace
 
 Spec spec_of_short_words(std::size_t n, std::size_t levels, double log_scale, int base_bits, std::size_t special_count) {
   require<ParameterError>((log_scale >= 20 && log_scale <= 29.8) || (log_scale >= 48 && log_scale <= 53),
                           "a scale of edition w32 has 20 to 29.8 bits, or 48 to 53");
   require<ParameterError>(base_bits > log_scale && base_bits <= 120,
                           "the lowest level has more bits than the scale, and 120 at most");
-  std::size_t in_first_digit = 1;
-  Spec s = log_scale < 30 ? spec_of_single_primes(n, levels, log_scale, base_bits)
-                          : spec_of_prime_groups(n, levels, log_scale, base_bits, in_first_digit);
+  Spec s{.n = n, .log_scale = log_scale};
+  const std::size_t in_first_digit = add_short_levels(s, levels, base_bits);
   finish_gadget(s, in_first_digit, special_count, kLongest);
   return s;
 }
