@@ -31,29 +31,25 @@ u64 square_root(u128 x) {
   return root;
 }
 
-/// exp(i pi / 2^k), k >= 1, by halving the angle.
-Root halved(int k) {
-  Root r{0, kOne};
-  for (int i = 1; i < k; ++i) {
-    const auto cosine = static_cast<i64>(square_root(static_cast<u128>((i128{kOne} + r.cosine) / 2) << kPoint));
-    r = {cosine, static_cast<i64>((i128{r.sine} << (kPoint - 1)) / cosine)};
-  }
-  return r;
+/// Half the angle, of a quarter of a turn at most.
+Root halved(const Root& r) {
+  const auto cosine = static_cast<i64>(square_root(static_cast<u128>((i128{kOne} + r.cosine) / 2) << kPoint));
+  return {cosine, static_cast<i64>((i128{r.sine} << (kPoint - 1)) / cosine)};
 }
+
+constexpr Root kQuarter{0, kOne};
+
+double number(i64 fixed) { return std::ldexp(static_cast<double>(fixed), -kPoint); }
 
 }  // namespace
 
 RealRoots::RealRoots(std::size_t n) : cosine_(n), sine_(n), reversed_(n / 2) {
   const int log_n = std::countr_zero(n);
-  std::vector<Root> roots(n, {kOne, 0});
-  for (int bit = 0; bit < log_n; ++bit) {
-    const Root step = halved(log_n - bit);
-    for (std::size_t i = 0, from = std::size_t{1} << bit; i < from; ++i) roots[from + i] = product(roots[i], step);
-  }
-  for (std::size_t j = 0; j < n; ++j) {
-    cosine_[j] = std::ldexp(static_cast<double>(roots[j].cosine), -kPoint);
-    sine_[j] = std::ldexp(static_cast<double>(roots[j].sine), -kPoint);
-  }
+  std::vector<Root> roots(n, {kOne, 0}), steps = {kQuarter};  // halves of a half turn
+  while (steps.size() < static_cast<std::size_t>(log_n)) steps.push_back(halved(steps.back()));
+  for (std::size_t from = 1; from < n; from *= 2, steps.pop_back())
+    for (std::size_t i = 0; i < from; ++i) roots[from + i] = product(roots[i], steps.back());
+  for (std::size_t j = 0; j < n; ++j) cosine_[j] = number(roots[j].cosine), sine_[j] = number(roots[j].sine);
   for (std::size_t k = 0; k < reversed_.size(); ++k) reversed_[k] = static_cast<std::uint32_t>(reverse_bits(k, log_n - 1));
 }
 
@@ -61,6 +57,16 @@ std::complex<double> RealRoots::root(std::size_t j) const {
   const std::size_t n = cosine_.size();
   const std::complex<double> value(cosine_[j % n], sine_[j % n]);
   return j < n ? value : -value;
+}
+
+std::complex<double> turn(u64 part, u64 whole) {
+  const auto fraction = static_cast<u64>(((u128{part} << kPoint) + whole / 2) / whole);  // of a turn
+  Root r{kOne, 0}, step{-kOne, 0};
+  for (int bit = 1; bit <= kPoint; ++bit) {
+    if (fraction >> (kPoint - bit) & 1) r = product(r, step);
+    step = bit == 1 ? kQuarter : halved(step);
+  }
+  return {number(r.cosine), number(r.sine)};
 }
 
 // With z = exp(i pi (4k + 1) / n), z^(n/2) = i: p(z) = sum_(j < n/2) (p_j + i p_(j + n/2)) exp(i pi j / n) exp(2 pi i j k / (n/2)).

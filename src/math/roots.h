@@ -1,4 +1,5 @@
-// Real polynomials at the roots of X^n + 1. The same bits on every machine: integers make the roots, and the sums have one order.
+// Roots of unity, and real polynomials at those of X^n + 1. The same bits on every machine: integers make the roots, and the sums
+// have one order.
 #pragma once
 
 #include <complex>
@@ -7,6 +8,9 @@
 #include <vector>
 
 namespace heliograph::math {
+
+/// exp(2 pi i part / whole), part below whole, whole at least 1 and below 2^32: both parts right to 2^-53.8.
+std::complex<double> turn(std::uint64_t part, std::uint64_t whole);
 
 class RealRoots {
  public:

@@ -1,12 +1,15 @@
 // Arithmetic, primes, rings and the order of the NTT, against their definitions.
 #include <gtest/gtest.h>
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <random>
 #include <set>
 
 #include "base/checked.h"
 #include "math/primes.h"
 #include "math/ring.h"
+#include "math/roots.h"
 #include "op_cases.h"
 
 namespace heliograph::test {
@@ -288,6 +291,26 @@ TEST(Ntt, TwiddlesAreReversedPowers) {
     EXPECT_EQ(forward[i], math::pow_mod(ring.root(0), math::reverse_bits(i, 4), 97));
     EXPECT_EQ(math::mul_mod(forward[i], inverse[i], 97), 1u);
   }
+}
+
+TEST(Turn, IsRightToTheLastBit) {
+  for (const u64 whole : {u64{1}, u64{2}, u64{3}, u64{5}, u64{7}, u64{12}, u64{63}, u64{64}, u64{4294967291}}) {
+    for (u64 part = 0; part < std::min<u64>(whole, 64); ++part) {
+      const long double angle =
+          2 * std::numbers::pi_v<long double> * static_cast<long double>(part) / static_cast<long double>(whole);
+      const std::complex<double> root = math::turn(part, whole);
+      EXPECT_LE(std::abs(root.real() - std::cos(angle)), 0x1.2p-54L) << part << " of " << whole;
+      EXPECT_LE(std::abs(root.imag() - std::sin(angle)), 0x1.2p-54L) << part << " of " << whole;
+    }
+  }
+  using Complex = std::complex<double>;
+  EXPECT_EQ(math::turn(0, 4), Complex(1, 0));
+  EXPECT_EQ(math::turn(1, 4), Complex(0, 1));
+  EXPECT_EQ(math::turn(2, 4), Complex(-1, 0));
+  EXPECT_EQ(math::turn(3, 4), Complex(0, -1));
+  // Words of every machine.
+  EXPECT_EQ(math::turn(1, 3), Complex(-0.5, 0x1.bb67ae8584caap-1));
+  EXPECT_EQ(math::turn(2, 7), Complex(-0x1.c7b90e3024582p-3, 0x1.f329c0558e969p-1));
 }
 
 TEST(Automorphism, TheTableMovesValuesAsXToTheGMovesCoefficients) {

@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include "circuits/ckks/bootstrap_stages.h"
+#include "math/roots.h"
 
 namespace heliograph::ckks {
 
@@ -23,11 +24,13 @@ std::vector<Complex> turns_of(const std::vector<double>& values) {
   std::vector<Complex> c(p);
   double largest = 0;
   for (const double v : values) largest = std::max(largest, std::abs(v));
+  std::vector<Complex> roots;  // the same on every rank, whatever its library of sines
+  for (std::size_t k = 0; k < p; ++k) roots.push_back(math::turn(k, p));
   for (std::size_t k = 0; k < p; ++k) {
     double real = 0, imaginary = 0;
     for (std::size_t m = 0; m < p; ++m) {
-      const double angle = 2 * std::numbers::pi * static_cast<double>(k * m % p) / static_cast<double>(p);
-      real += values[m] * std::cos(angle), imaginary -= values[m] * std::sin(angle);
+      const Complex& root = roots[k * m % p];
+      real += values[m] * root.real(), imaginary -= values[m] * root.imag();
     }
     const double less = static_cast<double>(p - k) / static_cast<double>(p * p);
     const auto rounded = [&](double v) { return std::abs(v) < 0x1p-44 * largest ? 0 : v; };  // what is 0, but for sines
