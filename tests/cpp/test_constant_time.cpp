@@ -6,7 +6,7 @@
 
 #include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
-#include "schemes/ckks/context.h"
+#include "schemes/ckks/bootstrapping.h"
 #include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
 #include "tfhe_rig.h"
@@ -119,6 +119,26 @@ TEST_F(ConstantTime, Ckks) {
       for (const std::complex<double>& v : opened(published.data)) ASSERT_LT(std::abs(v - values.data[0]), 1);
     }
   }
+}
+
+TEST_F(ConstantTime, SparseKeyOfBootstrapping) {
+  const ckks::Parameters set(ckks::make_bootstrapping_spec(2 * kN, 1, 39, 49.9, 2, "w64", true));
+  ckks::Context& c = *set.context();
+  const ckks::SecretKey secret = ckks::SecretKey::generate(set);
+  const ckks::Bootstrapper& how = c.bootstrapper();
+  const rlwe::BootstrappingLayouts layouts = how.layouts();
+  rlwe::Entropy entropy;
+  std::optional<rlwe::SecretKey> sparse;
+  expect_blind("drawing a sparse key",
+               [&] { sparse = rlwe::SecretKey::generate_sparse(c.rlwe_shared(), ckks::kSparseWeight, entropy); });
+  EXPECT_TRUE(is_secret(sparse->coefficients().data(), 2 * kN));
+  std::optional<rlwe::SwitchKey> to_sparse, first;
+  expect_blind("a key to it", [&] {
+    to_sparse = ckks::one_digit_key(*sparse, ring::limbs_of(secret.data().key.transformed(), layouts.to_sparse.primes),
+                                    layouts.to_sparse, how.to_sparse_special(), entropy);
+  });
+  expect_blind("the first matrix's keys",
+               [&] { first = ckks::first_matrix_key(c, secret.data().key, *sparse, how, entropy); });
 }
 
 TEST_F(ConstantTime, Tfhe) {
