@@ -7,6 +7,7 @@
 #include <random>
 
 #include "heliograph/ckks.h"
+#include "io/sha256.h"
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/ckks/encode.h"
 #include "schemes/ckks/spec.h"
@@ -360,6 +361,43 @@ TEST(BootstrapBits, AreTheSameOnEveryDevice) {
       EXPECT_EQ(bytes, first) << device << " " << spec.edition << " " << spec.slots;
     }
   }
+}
+
+// A set in real size, too slow for `ref`: digests of each stage, which a change of bits on purpose has to change here.
+class FullBootstrapBits : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Devices, FullBootstrapBits, testing::Values("cpu", "cpu:scalar", "2*cpu/limb/uncalibrated"),
+                         [](const auto& info) { return "At" + std::to_string(info.index); });
+
+TEST_P(FullBootstrapBits, AreWhatTheyWere) {
+  const Parameters p = Parameters(ckks::named_spec("n15-b4")).on_device(GetParam());
+  const SecretKey secret = SecretKey::generate_for_test(p, kSeed.substr(0, 32));
+  const EvaluationKeys keys = secret.evaluation_keys(true, {}, true, {}, true);
+  Values v{.data = {}, .shape = {1}, .width = p.slots(), .complex = true};
+  for (std::size_t i = 0; i < v.width; ++i)
+    v.data.emplace_back(static_cast<double>(i % 251) / 256 - 0.5, static_cast<double>(i % 127) / 128 - 0.5);
+  const Ciphertext x = secret.encrypt(v, p.bootstrapping_level(), {}, 1);
+  std::string found;
+  const auto told = [&](const char* what, const ring::RnsTensor& t) {
+    found += std::string(what) + ' ' + io::to_hex(io::sha256(ring::download(t))).substr(0, 16) + '\n';
+  };
+  ckks::BootstrappingPlan& plan = p.context()->bootstrapping();
+  ring::RnsTensor t = x.data().tensor;
+  told("encrypted", t);
+  for (const ckks::LinearSum& sum : plan.to_coefficients(1)) t = apply(sum, t, keys);
+  told("coefficients", t);
+  t = plan.raise(t, *keys.data().keys.bootstrapping);
+  told("raised", t);
+  for (const ckks::LinearSum& sum : plan.to_slots(false)) t = apply(sum, t, keys);
+  told("on slots", t);
+  const Ciphertext y = bootstrap(x, keys);
+  told("bootstrapped", y.data().tensor);
+  EXPECT_EQ(found,
+            "encrypted d56a88c01666ccf2\n"
+            "coefficients e7f51ae97dd346d6\n"
+            "raised da9206ef71b3c0ce\n"
+            "on slots f6461ca12461ecdd\n"
+            "bootstrapped 0c485e20d2370817\n");
+  EXPECT_LE(worst(secret.decrypt(y), v.data), std::exp2(-y.precision()));
 }
 
 TEST(BootstrapSets, LeaveWhatTheirNamesSay) {
