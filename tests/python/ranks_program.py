@@ -61,6 +61,19 @@ def reals() -> None:
     print("ckks", digest(x), digest(y), secret.decrypt(y).round(4).sum().round(2))
 
 
+def bootstraps() -> None:
+    """Of CKKS: both kinds."""
+    import rigs
+
+    parameters = hg.ckks.parameters(n=2048, depth=3, log_scale=39, bootstrap=True, insecure=True)
+    secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, rigs.SEED))
+    server = hg.Server(secret.evaluation_keys(bootstrap=True))
+    values = np.arange(3 * 1024).reshape(3, -1) % 3
+    x = server.bind(secret.encrypt(values / 2, level=4, bound=1))
+    found = hg.ckks.bootstrap(x), hg.ckks.lookup(x * 2, [0, 1, 0])
+    print("bootstraps", *(digest(y) for y in found), *(secret.decrypt(y).round(3).sum().round(1) for y in found))
+
+
 def numbers() -> None:
     """TFHE: the values alone, since its noise is drawn anew."""
     import tfhe_rig
@@ -78,6 +91,7 @@ def same() -> None:
     """Every scheme."""
     integers()
     reals()
+    bootstraps()
     numbers()
 
 

@@ -108,6 +108,15 @@ def test_the_worst_values(p: Party, values: Values) -> None:
     p.check(hg.ckks.bootstrap(x, bound=bound), values, bits=18)
 
 
+def test_a_little_beyond_the_bound(p: Party) -> None:
+    """Whoever says a bound that does not hold gets what the sine makes of it: the cube of it, and no promise."""
+    values = 1.02 * SIGNS
+    y = hg.ckks.bootstrap(hg.ckks.within(p.tensor(values, bound=2), 1))
+    assert y.precision is None
+    within = p.off(hg.ckks.bootstrap(p.tensor(SIGNS)), SIGNS)
+    assert within < p.off(y, values) < 1.1 * within
+
+
 def test_real_ones_in_pairs_are_as_alone(p: Party) -> None:
     """Two go as one complex ciphertext; what is left over goes alone."""
     values = np.stack([random(seed=s) for s in range(3)])
@@ -154,15 +163,15 @@ def test_a_loose_bound_is_right(p: Party) -> None:
         p.check(hg.ckks.bootstrap(p.tensor(SIGNS), bound=bound), SIGNS)
 
 
-def test_twenty_in_a_row(p: Party) -> None:
+def test_fifty_in_a_row(p: Party) -> None:
     """Errors add up as noise does: small values, where the sine is a line, neither move nor shrink."""
     values = random(size=2.0**-4)
     y = p.tensor(values)
     once = p.off(hg.ckks.bootstrap(y), values)
-    for _ in range(20):
+    for _ in range(50):
         y = hg.ckks.bootstrap(hg.ckks.lower(hg.ckks.within(y, 1), ENTRY))
     error = p.secret.decrypt(y) - values
-    assert np.abs(error).max() < 12 * once
+    assert np.abs(error).max() < 20 * once
     assert abs(error.mean()) < 6 * error.std() / np.sqrt(SLOTS)
     shrunk = np.dot(error, values) / np.dot(values, values)
     assert abs(shrunk) < 6 * error.std() / np.linalg.norm(values)
@@ -401,6 +410,7 @@ def test_keys_in_files(p: Party, tmp_path: Path) -> None:
     expected = digest(hg.ckks.bootstrap(x))
     p.keys.save(tmp_path / "keys.hg")
     each = p.secret.parameters.switch_key_bytes
+    assert p.keys.nbytes > 20 * each  # so some leave, and come back
     for options in ({}, {"memory": 16 * each}):
         keys = hg.load(tmp_path / "keys.hg", hg.ckks.EvaluationKeys, **options)
         assert keys.bootstrap
@@ -432,10 +442,14 @@ def damaged() -> dict[str, Callable[[Container], None]]:
     def without(name: str) -> Callable[[Container], None]:
         return lambda c: c.arrays.pop(name)
 
+    def swapped(c: Container) -> None:
+        c.arrays["to_sparse"], c.arrays["first_matrix"] = c.arrays["first_matrix"], c.arrays["to_sparse"]
+
     return {
         "a short first matrix": changed("first_matrix", lambda a: a[:-1]),
         "a short key to the sparse one": changed("to_sparse", lambda a: a[..., :1024]),
         "fewer primes": changed("first_matrix", lambda a: a[:, :-1]),
+        "swapped": swapped,
         "no residue": changed("first_matrix", over),
         "no residue either": changed("to_sparse", over),
         "no first matrix": without("first_matrix"),
