@@ -154,6 +154,7 @@ class Tensor(OfParameters[P], Encrypted, Generic[P, K]):
     """
 
     __slots__ = ("_keys",)
+    _places: ClassVar[bool] = False  #: whether a program's bootstraps are of these
     _calls: ClassVar[ShapeCalls[Any]]
     _keys: K | None
 

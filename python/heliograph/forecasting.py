@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,7 +139,7 @@ def forecast(function: Callable[..., Any], *examples: Any) -> Forecast:
     given = list(tensors_in(examples))
     if not given:
         raise _core.DtypeError("a forecast is made with at least one ciphertext tensor")
-    rates = _rates_of(given)
+    rates = rates_of(given)
     core, result_bytes = recorded(function, *examples)
     return Forecast(
         seconds=rates.seconds(core, sum(t.nbytes for t in given)),
@@ -155,13 +156,16 @@ def forecast(function: Callable[..., Any], *examples: Any) -> Forecast:
 
 def recorded(function: Callable[..., Any], *examples: Any) -> tuple[Any, int]:
     """The engine's program of a function that is followed and not performed, and the bytes of its results."""
+    following: AbstractContextManager[Any] = nullcontext()
     if isinstance(function, Program):
+        following = function._following(*examples)
         function = function.function
     if not callable(function):
         raise _core.DtypeError(f"a computation is a function of tensors, not {type(function).__name__}")
     operands = operands_of(examples)
     with recording_of(operands, dry=True) as recording:
-        value = function(*examples)
+        with following:
+            value = function(*examples)
         results = list(tensors_in(value))
         if not results:
             raise _core.RecordingError(f"a forecast is of a function that returns tensors, not {type(value).__name__}")
@@ -188,11 +192,12 @@ class _Ring:
     host: float = 0.0  # seconds of a call besides
     byte: float = 0.0  # seconds of a byte of operands, results and what is between that lies in no cache
 
-    def seconds(self, core: Any, operand_bytes: int) -> float | None:
+    def seconds(self, core: Any, operand_bytes: int | None) -> float | None:
+        """Of a program; without its operands' bytes, of a part of one."""
         predicted = float(core.times[1])
         if not predicted:
             return None if sum(core.calls.values()) else 0.0
-        beyond = max(0, operand_bytes + int(core.peak_bytes) - _IN_CACHE)
+        beyond = 0 if operand_bytes is None else max(0, operand_bytes + int(core.peak_bytes) - _IN_CACHE)
         calls: int = sum(core.calls.values())
         return self.factor * predicted + self.host * calls + self.byte * beyond
 
@@ -204,7 +209,7 @@ class _Bootstraps:
     layer: float  # seconds of a call of one bootstrap
     product: float  # seconds of a real product, of many bootstraps at once
 
-    def seconds(self, core: Any, operand_bytes: int) -> float | None:
+    def seconds(self, core: Any, operand_bytes: int | None) -> float | None:
         layers: int = core.calls.get("evaluate", 0)
         return max(layers * self.layer, int(core.products) * self.product)
 
@@ -218,7 +223,7 @@ def _bootstraps(x: Any) -> bool:
     return hasattr(x.parameters, "parallel_bootstraps")
 
 
-def _rates_of(examples: list[Any]) -> _Ring | _Bootstraps:
+def rates_of(examples: list[Any]) -> _Ring | _Bootstraps:
     """Of the examples' parameters, measured at their first use. TFHE's where any of them is of it."""
     x = next((t for t in examples if _bootstraps(t)), examples[0])
     known = (x.parameters.scheme, x.parameters.hash, x._keys is not None)

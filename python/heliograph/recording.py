@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from heliograph._html import Rows, Shown
 from heliograph._schemes import SCHEMES, Faced
 from heliograph._shapes import Tensor
 from heliograph.host import logger
+from heliograph.placement import Bootstraps, Placement, bootstraps_of
 
 _RECORDING: ContextVar[Any] = ContextVar("heliograph.recording", default=None)
 
@@ -57,6 +58,14 @@ def _flat(value: Any, what: str) -> tuple[list[Any], Any]:
         f"{what} of a program are ciphertext tensors, or lists, tuples and dicts of them, not {type(value).__name__}; "
         "what else the function needs it takes from where it is defined"
     )
+
+
+def _flat_results(value: Any) -> tuple[list[Any], Any]:
+    """As `_flat`. Raises RecordingError for what is no tensor."""
+    try:
+        return _flat(value, "results")
+    except _core.DtypeError as error:
+        raise _core.RecordingError(str(error)) from None
 
 
 def tensors_in(value: Any) -> list[Any]:
@@ -131,6 +140,7 @@ class _Recorded:
     nest: Any
     kinds: list[type]  # of the results
     keys: list[Any]  # of each result: the number of the operand whose keys it has, or the keys themselves, or None
+    bootstraps: Placement | None  # where they are placed
 
     def __call__(self, operands: Any, tensors: list[Any]) -> Any:
         made = [
@@ -167,7 +177,7 @@ class Program(Shown):
     _label: str | None = None
     _loaded: tuple[Any, _Recorded] | None = None  #: of a program from a file: the nest of its operands, and what it does
 
-    def __init__(self, function: Callable[..., Any], *, limit: int = 16) -> None:
+    def __init__(self, function: Callable[..., Any], *, limit: int = 16, bootstrap: Any = False) -> None:
         if not callable(function):
             raise _core.DtypeError(f"a program is recorded from a function, not {type(function).__name__}")
         if not is_whole(limit):
@@ -176,6 +186,8 @@ class Program(Shown):
             raise _core.ParameterError("a program keeps at least one recording")
         self._function = function
         self._limit = int(limit)
+        self._asked = bootstraps_of(bootstrap)
+        self._plans: OrderedDict[Any, Any] = OrderedDict()  # by shapes: how the function bootstraps
         self._recorded: OrderedDict[Any, _Recorded] = OrderedDict()  # of each signature
         self._calls: list[Any] = []  # a program for each recording, the one used last at the end
         self._dropped = 0
@@ -206,17 +218,49 @@ class Program(Shown):
             dry = any(r.shapes == shapes for r in self._recorded.values()) if recorded is None else False
         if recorded is not None:
             return self._replayed(recorded, operands, tensors)
-        own = {id(t): +t for t in tensors}  # what the function does in place stays inside, as in a replay
-        given, named = _nested(iter([own[id(t)] for t in tensors]), nest)
+        plan = self._planned(shapes, nest, tensors)
         with recording_of(operands, dry) as recording:
-            value = self._function(*given, **named)
+            with nullcontext() if plan is None else plan.followed():
+                value = self._performed(nest, tensors)
             with self._lock:
-                recorded = self._finish(recording, value, shapes, tensors)
+                recorded = self._finish(recording, value, shapes, tensors, plan)
                 self._use(key, recorded)
         if not dry:
             return value
         del value  # nothing was computed, and its memory serves the replay
         return self._replayed(recorded, operands, tensors)
+
+    def _performed(self, nest: Any, tensors: list[Any]) -> Any:
+        """The function's value. What it does to operands in place stays inside, as in a replay."""
+        own = {id(t): t._wrap(t._core) for t in tensors}
+        given, named = _nested(iter([own[id(t)] for t in tensors]), nest)
+        return self._function(*given, **named)
+
+    def _planned(self, shapes: Any, nest: Any, tensors: list[Any]) -> Any:
+        """How the function bootstraps, for operands of these shapes; None where nobody asked."""
+        if self._asked is None:
+            return None
+        with self._lock:
+            plan = self._plans.get(shapes)
+        if plan is None:
+            kind = next((type(t) for t in tensors if t._places), None)
+            if kind is None:
+                raise _core.ParameterError(
+                    f"bootstraps are placed for CKKS; these operands are of {tensors[0]._scheme.title}"
+                )
+            plan = kind._planned(self._asked, lambda: _flat_results(self._performed(nest, tensors))[0], tensors)
+        with self._lock:
+            self._plans[shapes] = plan
+            self._plans.move_to_end(shapes)
+            if len(self._plans) > self._limit:
+                self._plans.popitem(last=False)
+        return plan
+
+    def _following(self, *args: Any) -> AbstractContextManager[Any]:
+        """Inside, the function bootstraps as the program does for these operands. As `hg.forecast` asks for it."""
+        tensors, nest = _flat((args, {}), "operands")
+        plan = self._planned((nest, _operands(tensors).shapes), nest, tensors)
+        return nullcontext() if plan is None else plan.followed()
 
     def _replayed(self, recorded: _Recorded, operands: Any, tensors: list[Any]) -> Any:
         if not logger.isEnabledFor(logging.DEBUG):
@@ -227,16 +271,14 @@ class Program(Shown):
             logger.debug("program %s: its first replay as a graph", self._name)
         return results
 
-    def _finish(self, recording: Any, value: Any, shapes: Any, tensors: list[Any]) -> _Recorded:
+    def _finish(self, recording: Any, value: Any, shapes: Any, tensors: list[Any], plan: Any) -> _Recorded:
         """What a recording recorded: with the calls of another one where these are the same."""
-        try:
-            results, nest = _flat(value, "results")
-        except _core.DtypeError as error:
-            raise _core.RecordingError(str(error)) from None
+        results, nest = _flat_results(value)
         core = recording.finish([t._core for t in results], self._calls[::-1])
         owners = [t._keys for t in tensors]
         found = [next((i for i, k in enumerate(owners) if k is not None and k is t._keys), t._keys) for t in results]
-        return _Recorded(core, shapes, nest, [type(t) for t in results], found)
+        placed = None if plan is None else plan.placement
+        return _Recorded(core, shapes, nest, [type(t) for t in results], found, placed)
 
     def _use(self, key: Any, recorded: _Recorded) -> None:
         """Keeps it, as what was used last, and no more than the limits."""
@@ -304,6 +346,8 @@ class Program(Shown):
                 "a program whose results have keys of their own cannot be saved: take them from an operand"
             )
         note = {"name": self._name, "operands": _described(taken), "results": _described(last.nest), "keys": last.keys}
+        if last.bootstraps is not None:
+            note["bootstraps"] = last.bootstraps.told()
         return last.core, json.dumps(note)
 
     @staticmethod
@@ -340,6 +384,7 @@ class Program(Shown):
             said = json.loads(note)
             name, keys = said["name"], said["keys"]
             taken, nest = _nest_of(said["operands"]), _nest_of(said["results"])
+            placed = Placement.of(said["bootstraps"]) if "bootstraps" in said else None
         except (ValueError, TypeError, KeyError, RecursionError):
             raise _core.DamagedFileError("a saved program does not say how its operands and results are nested") from None
         operands = len(_kinds_in(taken))
@@ -353,7 +398,7 @@ class Program(Shown):
         ):
             raise _core.DamagedFileError("a saved program says what its results are in two ways")
         program = Program(_no_function)
-        program._loaded = (taken, _Recorded(core, None, nest, kinds, keys))
+        program._loaded = (taken, _Recorded(core, None, nest, kinds, keys, placed))
         program._calls = [core]
         program._label = name
         return program
@@ -373,6 +418,13 @@ class Program(Shown):
         return self._function
 
     @property
+    def bootstraps(self) -> Placement | None:
+        """Where the recording used last bootstraps, with predicted times; None where `bootstrap` did not ask for it."""
+        with self._lock:
+            last = self._loaded[1] if self._loaded else next(reversed(self._recorded.values()), None)
+        return None if last is None else last.bootstraps
+
+    @property
     def recordings(self) -> int:
         """How many recordings of different calls it has at this moment."""
         return len(self._calls)
@@ -384,10 +436,12 @@ class Program(Shown):
 
     def __repr__(self) -> str:
         head = f"<program {self._name}: {self.recordings} of at most {self._limit} recordings"
-        return "\n  ".join([head, *self._lines()]) + ">"
+        placed = [] if self.bootstraps is None else [repr(self.bootstraps)[1:-1].replace("\n", "\n  ")]
+        return "\n  ".join([head, *self._lines(), *placed]) + ">"
 
     def _rows(self) -> Rows:
-        return [("function", self._name), *((f"recording {i + 1}", line) for i, line in enumerate(self._lines()))]
+        placed = [] if self.bootstraps is None else self.bootstraps._rows()
+        return [("function", self._name), *((f"recording {i + 1}", line) for i, line in enumerate(self._lines())), *placed]
 
     def _lines(self) -> list[str]:
         """A line for each recording."""
@@ -405,7 +459,7 @@ class Program(Shown):
         return lines
 
 
-def program(function: Callable[..., Any], *examples: Any, limit: int = 16) -> Program:
+def program(function: Callable[..., Any], *examples: Any, limit: int = 16, bootstrap: bool | Bootstraps = False) -> Program:
     """Record a function of ciphertext tensors, of any scheme, so that calling it costs no Python and less of the host.
 
     `examples` are operands to record it with now (nothing is recorded where none are given); calls with other shapes, levels
@@ -413,12 +467,18 @@ def program(function: Callable[..., Any], *examples: Any, limit: int = 16) -> Pr
     Plaintexts, weights and other tensors that the function takes from outside are kept as they were when it was recorded;
     operands, their keys and results are not kept. May be used as a decorator.
 
+    With `bootstrap` (True, or `hg.ckks.Bootstraps` with a bound on the values) a function of CKKS tensors counts no levels: for each
+    recording a search places bootstraps, several in one call where that is cheaper, and chooses the level at which each operation
+    runs, so that the predicted time of all is least. Results are at `Parameters.bootstrapping_level` or above. `Program.bootstraps`
+    tells where they are. It raises ParameterError for other schemes and for sets without bootstrapping, MissingKeyError without its
+    keys, LevelError for an operation of more levels than a bootstrap leaves.
+
     >>> f = hg.program(lambda x: hg.relinearize(x * x) + 1, x)
     >>> secret.decrypt(f(x))
     array([[ 2,  5, 10, 17],
            [26, 37, 50, 65]])
     """
-    recorded = Program(function, limit=limit)
+    recorded = Program(function, limit=limit, bootstrap=bootstrap)
     if examples:
         recorded(*examples)
     return recorded

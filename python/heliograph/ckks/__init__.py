@@ -44,12 +44,16 @@ from heliograph.ckks.parameters import Parameters, named, parameters
 from heliograph.ckks.statistics import corrcoef, cov, mean, var
 from heliograph.ckks.tensor import Plaintext, Tensor, encode, sum_rotations
 from heliograph.functions import concatenate, dot, matmul, relinearize, rescale, square, stack, sum
+from heliograph.placement import Bootstrapped, Bootstraps, Placement
 
 __all__ = [
     "AutoBootstrap",
+    "Bootstrapped",
+    "Bootstraps",
     "EvaluationKeys",
     "LinearTransform",
     "Parameters",
+    "Placement",
     "Plaintext",
     "PublicKey",
     "SecretKey",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from heliograph import _core
 from heliograph._arrays import count_of, described, is_real
@@ -15,8 +16,51 @@ from heliograph.host import logger
 from heliograph.recording import recording_now
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Observer(Protocol):
+    """What sees each operation on tensors where bootstraps are placed (`placing`)."""
+
+    decides: bool  #: whether it sees to levels, and nothing else does
+
+    def operation(self, method: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Performs one."""
+
+    def same(self, made: Any, x: Any) -> None:
+        """Told that `made` has become x."""
+
+    def bootstrapped(self, made: Any, x: Any) -> None:
+        """Told that `made` is x, bootstrapped by itself."""
+
 
 _NOW: ContextVar[AutoBootstrap | None] = ContextVar("heliograph.ckks.auto_bootstrap", default=None)
+OBSERVER: ContextVar[Observer | None] = ContextVar("heliograph.ckks.placing", default=None)
+
+
+def operation(method: Callable[P, R]) -> Callable[P, R]:
+    """Marks what makes a tensor of tensors. What it calls itself is a part of it."""
+
+    @functools.wraps(method)
+    def called(*args: P.args, **options: P.kwargs) -> R:
+        observer = OBSERVER.get()
+        if observer is None:
+            return method(*args, **options)
+        made: R = observer.operation(method, args, options)
+        return made
+
+    return called
+
+
+@contextmanager
+def observed(observer: Observer | None) -> Iterator[None]:
+    """By whom operations are seen inside; None: by nobody."""
+    token = OBSERVER.set(observer)
+    try:
+        yield
+    finally:
+        OBSERVER.reset(token)
 
 
 class AutoBootstrap:
@@ -58,7 +102,11 @@ class AutoBootstrap:
             whose, changes, recording, made = self._done[id(x)]
             if (changes, recording) == (x._changes, now) and whose() is x:
                 return made
-        made = x.within(self.bound).bootstrap(self.bound, iterations=self.iterations, keys=keys)
+        observer = OBSERVER.get()
+        with observed(None):
+            made = x.within(self.bound).bootstrap(self.bound, iterations=self.iterations, keys=keys)
+        if observer is not None:
+            observer.bootstrapped(made, x)
         self.count += 1
         logger.debug("bootstrap %d by itself: from level %d to %d", self.count, x.level, made.level)
         key, done = id(x), self._done
@@ -70,14 +118,25 @@ def ready(x: T, levels: int, keys: Any, least: int = 1) -> T:
     """x for an operation that takes so many levels, from level `least` at the lowest: bootstrapped first where `auto_bootstrap` is on
     and it has too few.
     """
-    auto = _NOW.get()
-    made: T = x if auto is None else auto._ready(x, levels, keys, least)
+    auto, observer = _NOW.get(), OBSERVER.get()
+    made: T = x if auto is None or (observer and observer.decides) else auto._ready(x, levels, keys, least)
     return made
 
 
 def is_automatic() -> bool:
     """Whether operations bootstrap by themselves here."""
-    return _NOW.get() is not None
+    observer = OBSERVER.get()
+    return _NOW.get() is not None or (observer is not None and observer.decides)
+
+
+@contextmanager
+def by_hand() -> Iterator[None]:
+    """Inside, no operation bootstraps."""
+    token = _NOW.set(None)
+    try:
+        yield
+    finally:
+        _NOW.reset(token)
 
 
 @contextmanager

@@ -133,7 +133,7 @@ def _sample(
     if count == 0:
         raise _core.ShapeError(f"{what} of no values: the tensor's shape is {x.shape}")
     found = keys_of([x], keys, what)
-    return Tensor(ready(x, 1, found).relinearize(keys=found)._core, found), along, count
+    return ready(x, 1, found).relinearize(keys=found)._with_keys(found), along, count
 
 
 def _variables(x: Tensor, y: Tensor | None, what: str, levels: int, keys: EvaluationKeys | None) -> tuple[Tensor, int]:

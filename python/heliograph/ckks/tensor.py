@@ -27,11 +27,13 @@ from heliograph._matrices import Axis, along_axis, matrix_of, require_columns, r
 from heliograph._schemes import told
 from heliograph._shapes import Progress, keys_of
 from heliograph._strict import is_strict
-from heliograph.ckks.automatic import ready
+from heliograph.ckks.automatic import OBSERVER, operation, ready
 from heliograph.ckks.levels import level_of
 from heliograph.ckks.linear import LinearTransform
 from heliograph.ckks.parameters import Parameters
+from heliograph.ckks.placing import Plan
 from heliograph.ckks.scheme import CKKS
+from heliograph.placement import Bootstraps
 
 if TYPE_CHECKING:
     from heliograph.ckks.keys import EvaluationKeys
@@ -57,6 +59,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     """
 
     __slots__ = ("__weakref__", "_changes")
+    _places = True
     _scheme = CKKS
 
     def __init__(self, core: Any, keys: EvaluationKeys | None = None) -> None:
@@ -102,6 +105,44 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     def __float__(self) -> float:
         raise TypeError("an encrypted value is no number before the secret key decrypts it")
 
+    # Programs that bootstrap
+
+    @classmethod
+    def _planned(cls, asked: Bootstraps, function: Any, tensors: Sequence[Any]) -> Plan:
+        """How a function of tensors bootstraps. Raises ParameterError, MissingKeyError, and what the function raises."""
+        own = [t for t in tensors if isinstance(t, Tensor)]
+        for t in own:
+            if not t.parameters.bootstrapping_level:
+                raise _core.ParameterError(
+                    "this set has no bootstrapping: parameters(..., bootstrap=True) finds one that has"
+                )
+        every = [t._keys for t in own if t._keys is not None]
+        keys = next((k for k in every if k.bootstrap), None)
+        if keys is None:
+            there = (
+                "these have none of bootstrapping: evaluation_keys(bootstrap=True)" if every else "bind operands at a Server"
+            )
+            raise _core.MissingKeyError(f"a program that bootstraps needs evaluation keys; {there}")
+        return Plan(asked, keys, function, tensors)
+
+    # Of one level, and of every scheme
+
+    reshape = operation(_shapes.RingTensor.reshape)
+    transpose = operation(_shapes.RingTensor.transpose)
+    broadcast_to = operation(_shapes.RingTensor.broadcast_to)
+    __getitem__ = operation(_shapes.RingTensor.__getitem__)
+    __pos__ = operation(_shapes.RingTensor.__pos__)
+    __neg__ = operation(_shapes.RingTensor.__neg__)
+
+    @classmethod
+    def _joined(cls, tensors: Sequence[Any], axis: int) -> Any:
+        return _join(super()._joined, tensors, axis)
+
+    @operation
+    def _with_keys(self, keys: EvaluationKeys) -> Self:
+        """With these at hand."""
+        return type(self)(self._core, keys)
+
     # Arithmetic
 
     def _call(self, name: str, operand: Any, *rest: Any, into: bool) -> Self:
@@ -112,8 +153,12 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     def _become(self, made: Any) -> Self:
         super()._become(made)
         self._changes += 1
+        observer = OBSERVER.get()
+        if observer is not None:
+            observer.same(self, made)
         return self
 
+    @operation
     def _add(self, other: Any, call: str, into: bool = False) -> Self:
         if into and is_strict():  # a result that is refused leaves the tensor as it was
             return self._become(self._add(other, call))
@@ -127,6 +172,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         plain = _core.ckks_encode(self._core.parameters, array, is_complex, self.level, self.scale)
         return self._call(f"{call}_plain", plain, into=into)
 
+    @operation
     def multiply(
         self,
         other: Any,
@@ -200,6 +246,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
 
         return power(exponent_of(exponent))
 
+    @operation
     def relinearize(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.relinearize`."""
         return self._degree_one(keys, progress)[0]
@@ -211,10 +258,12 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         found = keys_of([self], keys, "relinearizing")
         return type(self)(_core.ckks_relinearize(self._core, found._core, progress), found), found
 
+    @operation
     def rescale(self, *, progress: Progress | None = None) -> Self:
         """As `hg.rescale`."""
         return self._wrap(_core.ckks_rescale(self._core, progress))
 
+    @operation
     def relinearize_rescale(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.ckks.relinearize_rescale`."""
         if self.degree == 1:
@@ -222,12 +271,14 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         found = keys_of([self], keys, "relinearizing")
         return type(self)(_core.ckks_relinearize_rescale(self._core, found._core, progress), found)
 
+    @operation
     def lower(self, level: int) -> Self:
         """As `hg.ckks.lower`."""
         return self._wrap(_core.ckks_lower(self._core, level_of(self.parameters, level)))
 
     # Along the slots
 
+    @operation
     def rotate(
         self, steps: int | Sequence[int], *, keys: EvaluationKeys | None = None, progress: Progress | None = None
     ) -> Self:
@@ -238,12 +289,14 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         turned = type(self)(_core.ckks_rotate(x._core, several, found._for(several), progress), found)
         return turned[0] if listed(steps) is None else turned
 
+    @operation
     def conjugate(self, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.ckks.conjugate`."""
         found = keys_of([self], keys, "conjugation")
         x = self.relinearize(keys=found)
         return type(self)(_core.ckks_conjugate(x._core, found._for(swap=True), progress), found)
 
+    @operation
     def sum_slots(
         self, count: int | None = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None
     ) -> Self:
@@ -253,6 +306,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         core = self.relinearize(keys=found)._core
         return type(self)(_core.ckks_sum_slots(core, over, found._for(sum_rotations(over)), progress), found)
 
+    @operation
     def _transformed(self, matrix: LinearTransform, keys: EvaluationKeys | None, progress: Progress | None) -> Self:
         """A clear matrix times each ciphertext's slots."""
         if not matrix._fits(self.slots):
@@ -265,6 +319,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         x = ready(self, 1, found, least=matrix.level)
         return type(self)(_core.ckks_apply(matrix._core, x._core, found._for(matrix.rotations), progress), found)
 
+    @operation
     def bootstrap(
         self,
         bound: float = 1.0,
@@ -279,6 +334,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         core = _core.ckks_bootstrap(self._core, found._core, real(bound, "the bound"), progress, times)
         return type(self)(core, found)
 
+    @operation
     def lookup(self, table: Any, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.ckks.lookup`."""
         numbers, _ = complexes(table, "a table's numbers")
@@ -287,10 +343,12 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         found = keys_of([self], keys, "a table")
         return type(self)(_core.ckks_lookup(self._core, numbers.tolist(), found._core, progress), found)
 
+    @operation
     def within(self, bound: float) -> Self:
         """As `hg.ckks.within`."""
         return self._wrap(_core.ckks_within(self._core, real(bound, "the bound")))
 
+    @operation
     def polynomial(
         self,
         coefficients: Any,
@@ -319,6 +377,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
 
     # Along the axes of ciphertexts
 
+    @operation
     def sum(self, axis: Axis = None, *, keys: EvaluationKeys | None = None, progress: Progress | None = None) -> Self:
         """As `hg.sum`. Over the slots it is `sum_slots`, and needs its rotations."""
         if isinstance(axis, str):
@@ -327,6 +386,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         turned, shape = self._along_one(axis)
         return turned._wrap(_core.ckks_sum(turned._core, 0)).reshape(shape)
 
+    @operation
     def matmul(
         self,
         weights: Any,
@@ -411,6 +471,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
             made = made.rescale()
         return made.transpose([*range(1, along + 1), 0, *range(along + 1, self.ndim)])
 
+    @operation
     def __matmul__(self, matrix: Any) -> Self:
         if isinstance(matrix, Tensor):
             raise _core.DtypeError("one side of a matrix product is clear; inner_product multiplies two tensors")
@@ -420,6 +481,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
     def __rmatmul__(self, matrix: Any) -> Self:
         return self.matmul(matrix)
 
+    @operation
     def inner_product(
         self,
         other: Any,
@@ -453,6 +515,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         turns = found._for(sum_rotations(over))
         return type(self)(_core.ckks_inner_product_plain(z._core, plain, along, over, turns, progress), found)
 
+    @operation
     def dot(self, other: Any) -> Self:
         """As `hg.dot`."""
         if isinstance(other, Tensor):
@@ -466,6 +529,12 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
             require_vectors(self.shape, array.shape)
         total = self.multiply(array[:, None] if array.ndim == 1 else array, rescale=False).sum(0)
         return total if total.scale == self.scale else total.rescale()
+
+
+@operation
+def _join(joined: Any, tensors: Sequence[Any], axis: int) -> Any:
+    """`concatenate`, which is of a class and not of a tensor."""
+    return joined(tensors, axis)
 
 
 def _numbers(values: Any, what: str) -> Any:
