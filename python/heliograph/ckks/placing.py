@@ -67,7 +67,8 @@ def _called(method: Callable[..., Any], args: Sequence[Any], options: dict[str, 
 
 
 def _loose(t: Any) -> bool:
-    return abs(t.scale / t.parameters.scale(t.level) - 1) > 2.0**-20
+    off: float = abs(t.scale / t.parameters.scale(t.level) - 1)
+    return off > 2.0**-20
 
 
 def _likeness(value: Any) -> Hashable:
