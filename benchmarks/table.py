@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import beside_openfhe_tables
 import beside_tables
 import bootstrap_tables
 import doublecrt_tables
@@ -496,6 +497,7 @@ KINDS: dict[str, Callable[[Row], bool]] = {
     "helr bootstrap figures": helr_tables.is_bootstrapped,
     "bootstrap figures": bootstrap_tables.is_bootstrap,
     "beside figures": beside_tables.is_beside,
+    "beside openfhe figures": beside_openfhe_tables.is_beside_openfhe,
     "forecasts figures": forecasts_tables.is_forecasts,
     "programs figures": programs_tables.is_programs,
     "ranks figures": ranks_tables.is_ranks,
@@ -538,6 +540,7 @@ WHOLE: dict[str, Screen] = {
     "forecasts figures": _headed(_timed(forecasts_tables.rows)),
     "programs figures": _headed(_timed(programs_tables.rows)),
     "beside figures": _timed(beside_tables.rows),
+    "beside openfhe figures": _headed(_timed(beside_openfhe_tables.rows)),
 }
 HEADLINES: dict[str, Screen] = WHOLE | {
     "figures": first_screen,

@@ -1,0 +1,210 @@
+"""CKKS beside OpenFHE with HEXL, in turns on the same cores: products, rotations, bootstraps.
+
+    python benchmarks/beside_openfhe.py --peer BUILD/openfhe_ckks --out benchmarks/results/mine-beside-openfhe.json
+    python benchmarks/beside_openfhe.py --peer BUILD/openfhe_ckks --only rotate --threads 1
+
+How the peer's program is built: benchmarks/results/ckks-bgv.md. For each number of cores two processes live side by side, each
+computing on just those cores. Both prepare a case, then one is timed while the other waits, by turns. A figure is the median of
+all calls of all turns. Precision is measured on the last number of cores. The JSON is written after every row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import run as runner
+from bootstrap import pinned
+
+HERE = Path(__file__).resolve().parent
+Row = dict[str, Any]
+PAUSE = 0.3  # seconds in which the other side's threads go to sleep
+MOST = 100  # calls of a turn
+
+
+@dataclass(frozen=True)
+class Case:
+    """What both sides do, by our names of it; `asked` is how many times as fast as the peer we are to be."""
+
+    what: str
+    operation: str  #: of ckks_cases, or a form of bootstrap_cases
+    asked: float | None = None
+    bootstraps: bool = False
+
+
+CASES = {
+    "multiply": Case("multiply + relinearize", "multiply", 4.5),
+    "rescaled": Case("multiply + relinearize + rescale", "rescaled"),
+    "rotate": Case("one rotation", "rotate", 4.5),
+    "rotate8": Case("eight hoisted rotations", "rotate8", 4),
+    "bootstrap": Case("bootstrap of one complex ciphertext", "complex-x1", 4, bootstraps=True),
+    "bootstrap-precise": Case("the same, OpenFHE at its most precise", "complex-x1", bootstraps=True),
+}
+SETS = ("n16-l24", "n16-b13")
+SMALL = ("n13-l4", "small")
+
+
+class Side:
+    """A process that is told what to do, a line each time."""
+
+    def __init__(self, name: str, command: list[str]) -> None:
+        self._name = name
+        self._process = subprocess.Popen(command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, *words: Any) -> Row:
+        """What came of it."""
+        assert self._process.stdin
+        assert self._process.stdout
+        try:
+            self._process.stdin.write(" ".join(map(str, words)) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise SystemExit(f"{self._name} ended with {self._process.wait()}")
+        found: Row = json.loads(line)
+        return found
+
+    def close(self) -> None:
+        """Ends it."""
+        self._process.communicate()
+
+
+class Ours:
+    """What the process of our side does."""
+
+    def __init__(self, sets: tuple[str, str]) -> None:
+        self._sets = sets
+        self._name = ""
+
+    def prepare(self, name: str) -> Row:
+        """Keys and operands, and a first call."""
+        import bootstrap_cases
+        import ckks_cases
+
+        import heliograph as hg
+
+        self._name, case = name, CASES[name]
+        levelled, bootstrapped = self._sets
+        keys: dict[str, float] = {}
+        if case.bootstraps:
+            keys = {"keys_s": bootstrap_cases.party(bootstrapped).keys_s}
+            x = bootstrap_cases.operand(bootstrapped, case.operation)
+            run = bootstrap_cases.FORMS[case.operation].run
+            self._call = lambda: run(x).wait()
+            parameters = bootstrap_cases.describe(bootstrapped)
+        else:
+            operation = ckks_cases.OPERATIONS[case.operation]
+            operands = operation.operands(*ckks_cases.pair(levelled, 1))
+            self._call = lambda: operation.run(*operands).wait()
+            parameters = ckks_cases.describe(operands[0].parameters)
+        first = self.time(1)["times_s"][0]
+        return {"parameters": parameters, "first_s": first, "device": hg.devices()[0]} | keys
+
+    def time(self, calls: int) -> Row:
+        """Of each call."""
+        times = []
+        for _ in range(calls):
+            start = time.perf_counter()
+            self._call()
+            times.append(time.perf_counter() - start)
+        return {"times_s": times}
+
+    def precision(self, ciphertexts: int) -> Row:
+        """Bits that are right."""
+        import bootstrap_cases
+
+        return bootstrap_cases.precision(self._sets[1], CASES[self._name].operation, ciphertexts)
+
+
+def serve(sets: tuple[str, str]) -> None:
+    """Does what the other process asks for."""
+    ours = Ours(sets)
+    for line in sys.stdin:
+        word, value = line.split()
+        found = ours.prepare(value) if word == "prepare" else getattr(ours, word)(int(value))
+        print(json.dumps(found), flush=True)
+
+
+def compare(name: str, sides: tuple[Side, Side], seconds: float, turns: int, ciphertexts: int) -> Row:
+    """One case; `ciphertexts` whose precision is measured."""
+    told = [side.ask("prepare", name) for side in sides]
+    times: list[list[float]] = [[], []]
+    for _ in range(turns):
+        for side, about, found in zip(sides, told, times, strict=True):
+            time.sleep(PAUSE)
+            found += side.ask("time", min(MOST, max(1, round(seconds / about["first_s"]))))["times_s"]
+    for about, found in zip(told, times, strict=True):
+        about |= {"median_s": statistics.median(found), "fastest_s": min(found), "slowest_s": max(found), "runs": len(found)}
+    if CASES[name].bootstraps and ciphertexts:
+        for side, about in zip(sides, told, strict=True):
+            about["precision"] = side.ask("precision", ciphertexts)
+    ours, peer = told
+    case = {"case": name, "what": CASES[name].what, "bootstraps": CASES[name].bootstraps, "asked": CASES[name].asked}
+    return {**case, "ours": ours, "peer": peer, "ratio": peer["median_s"] / ours["median_s"]}
+
+
+def show(row: Row) -> None:
+    """One line for a person."""
+    ours, peer = (f"{row[side]['median_s'] * 1e3:9.2f} ms" for side in ("ours", "peer"))
+    asked = f" asked {row['asked']}" if row["asked"] else ""
+    bits = "".join(
+        f"; {side}: {p['mean_bits']} bits, worst {p['worst_bits']}"
+        for side in ("ours", "peer")
+        if (p := row[side].get("precision"))
+    )
+    print(
+        f"{row['case']:17} {row['threads']} cores: ours {ours}, peer {peer}, ratio {row['ratio']:.2f}{asked}{bits}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Parses the command line and writes the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer", type=Path, help="the program that benchmarks/peers builds")
+    parser.add_argument("--only", default="", help=f"comma-separated, of {', '.join(CASES)}")
+    parser.add_argument("--threads", default="1,2", help="comma-separated numbers of cores")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn, which is one call at least")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=2, help="ciphertexts whose precision is measured")
+    parser.add_argument("--small", action="store_true", help="our side computes with small sets, to try this")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    sets = SMALL if given.small else SETS
+    if given.serve:
+        serve(sets)
+        return
+    if not given.peer:
+        parser.error("--peer: the program of OpenFHE's side")
+    names = given.only.split(",") if given.only else list(CASES)
+    if unknown := [name for name in names if name not in CASES]:
+        parser.error(f"there is no case {', '.join(unknown)}")
+    own = [sys.executable, str(HERE / "beside_openfhe.py"), "--serve", *(["--small"] if given.small else [])]
+    report = runner.Rows(given.out, show, kind="beside openfhe", load=runner.load())
+    everywhere = os.sched_getaffinity(0)
+    threads = [int(count) for count in given.threads.split(",")]
+    for count in threads:
+        pinned(count)
+        sides = Side("our side", own), Side("the peer", [str(given.peer.resolve())])
+        for name in names:
+            row = compare(name, sides, given.seconds, given.turns, given.runs if count == threads[-1] else 0)
+            report.machine["device"] = row["ours"].pop("device")
+            report.add({**row, "threads": count})
+        for side in sides:
+            side.close()
+        os.sched_setaffinity(0, everywhere)
+
+
+if __name__ == "__main__":
+    main()
