@@ -142,7 +142,7 @@ def compare(name: str, sides: tuple[Side, Side], seconds: float, turns: int, cip
     for _ in range(turns):
         for side, about, found in zip(sides, told, times, strict=True):
             time.sleep(PAUSE)
-            found += side.ask("time", min(MOST, max(1, round(seconds / about["first_s"]))))["times_s"]
+            found += side.ask("time", min(MOST, max(1, round(seconds / min(found, default=about["first_s"])))))["times_s"]
     for about, found in zip(told, times, strict=True):
         about |= {"median_s": statistics.median(found), "fastest_s": min(found), "slowest_s": max(found), "runs": len(found)}
     if CASES[name].bootstraps and ciphertexts:
@@ -158,7 +158,7 @@ def show(row: Row) -> None:
     ours, peer = (f"{row[side]['median_s'] * 1e3:9.2f} ms" for side in ("ours", "peer"))
     asked = f" asked {row['asked']}" if row["asked"] else ""
     bits = "".join(
-        f"; {side}: {p['mean_bits']} bits, worst {p['worst_bits']}"
+        f"; {side}: {p['mean_bits']:.1f} bits, worst {p['worst_bits']:.1f}"
         for side in ("ours", "peer")
         if (p := row[side].get("precision"))
     )
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help=f"comma-separated, of {', '.join(CASES)}")
     parser.add_argument("--threads", default="1,2", help="comma-separated numbers of cores")
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn, which is one call at least")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--runs", type=int, default=2, help="ciphertexts whose precision is measured")
     parser.add_argument("--small", action="store_true", help="our side computes with small sets, to try this")
     parser.add_argument("--out", type=Path)
