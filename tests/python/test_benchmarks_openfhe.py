@@ -57,7 +57,7 @@ def test_both_sides_are_measured(tmp_path: Path) -> None:
         ("bootstrap", 1, 4),
     ]
     assert (multiply["peer"]["affinity"], multiply["peer"]["openmp"]) == (1, "1")
-    assert [(r["peer"]["runs"], r["peer"]["median_s"]) for r in (multiply, bootstrap)] == [(3, 4), (3, 10)]
+    assert [(r["peer"]["runs"], r["peer"]["median_s"]) for r in (multiply, bootstrap)] == [(3, 4), (3, 4)]
     for row in (multiply, bootstrap):
         assert row["ratio"] == row["peer"]["median_s"] / row["ours"]["median_s"] > 1
     assert ("precision" in multiply["ours"], multiply["ours"]["parameters"]["name"]) == (False, "n13-l4")
@@ -68,7 +68,6 @@ def test_both_sides_are_measured(tmp_path: Path) -> None:
         """
         | multiply + relinearize | 1 |
         | 4 s |
-        | 10 s |
         | bootstraps | ours | insecure
         | 4 to 9 |
         | bootstraps | OpenFHE 1.5.1 with HEXL | 128-bit | 65,536 | 1231 | 1651 | 2^51 | 24 + 7 | 3 | 1 to 5 | 12.7 / 8.3 of 2 | 40.5 s |
