@@ -20,6 +20,8 @@ from heliograph._shapes import OPERATORS, Tensor
 _PACKAGE = str(Path(__file__).parent) + "/"
 #: Files whose functions are made of operations: these are the steps, not the function.
 _COMPOSED = tuple(_PACKAGE + part for part in ("nn/", "cli/", "ckks/statistics.py"))
+#: Files whose functions stand between a call and its operation.
+_BETWEEN = tuple(_PACKAGE + part for part in ("ckks/automatic.py", "ckks/placing.py"))
 #: Methods that compute nothing.
 _VIEWS = frozenset(
     (
@@ -150,7 +152,7 @@ class Trace:
         kind = self._kinds.get(code)
         if kind is None:
             file = code.co_filename
-            kind = _IGNORED if not file.startswith(_PACKAGE) or file == __file__ else _OPERATION
+            kind = _OPERATION if file.startswith(_PACKAGE) and file not in (__file__, *_BETWEEN) else _IGNORED
             if kind == _OPERATION and file.startswith(_COMPOSED):
                 kind = _MADE_OF
             self._kinds[code] = kind
@@ -171,6 +173,8 @@ class Trace:
         if name == "__call__":
             name = str(getattr(frame.f_locals.get("self"), "_name", name))
         caller = frame.f_back
+        while caller is not None and caller.f_code.co_filename in _BETWEEN:
+            caller = caller.f_back
         where = "" if caller is None else f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
         self._steps.append(_step(_NAMES.get(name, name.rstrip("_")), where, tensors, seconds))
 

@@ -564,7 +564,7 @@ def test_named_sets_are_as_they_say() -> None:
         params = hg.ckks.parameters(name)
         assert params.security == "128-bit"
         assert name.startswith(f"n{params.n.bit_length() - 1}")
-        assert params.depth_between == int(name.partition("-b")[2].partition("-")[0] or 0)
+        assert params.depth_between == int(name.partition("-b")[2].partition("-")[0].partition("/")[0] or 0)
 
 
 @pytest.mark.parametrize("op", [operator.add, operator.mul])
