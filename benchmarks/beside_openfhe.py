@@ -182,6 +182,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    os.environ["HELIOGRAPH_DEVICE"] = "cpu"  # OpenFHE has cores alone
     sets = SMALL if given.small else SETS
     if given.serve:
         serve(sets)
