@@ -378,7 +378,8 @@ TEST(CkksSets, AreSecureAndAsNamed) {
         EXPECT_EQ(p.level_limbs(0), limbs) << name;
       }
       for (std::size_t level = 1; level <= p.top_level(); ++level)
-        EXPECT_NEAR(std::log2(p.scale(level)), spec.log_scale, spec.edition == "w32" ? 0.05 : 0.005) << name << edition << level;
+        EXPECT_NEAR(std::log2(p.scale(level)), spec.log_scale, spec.edition == "w32" ? 0.05 : 0.005)
+            << name << edition << level;
     }
   }
   const Parameters big = Parameters(ckks::named_spec("n16-l28")).on_device("null");
