@@ -13,10 +13,15 @@ def is_bootstrap(report: Row) -> bool:
     return report.get("kind") == "bootstrap"
 
 
+def on_gpu(row: Row) -> bool:
+    """Whether it was measured on GPUs: a machine that has some has cores too."""
+    return str(row["device"]).startswith("cuda")
+
+
 def where(report: Row, row: Row) -> str:
     """So many cores of a processor, or GPUs."""
     machine = report["machine"]
-    if "gpu" in machine:
+    if on_gpu(row):
         return f"{row['devices']} {machine['gpu']}" if row["devices"] > 1 else str(machine["gpu"])
     if threads := row.get("threads"):
         return f"{threads} core{'s' if threads > 1 else ''}"
@@ -48,7 +53,7 @@ def whole(reports: dict[str, Row], seconds: Callable[[float | None], str]) -> li
             told = extra.get("precision")
             bits = f"{told['mean_bits']:.1f} / {told['worst_bits']:.1f} of {told['ciphertexts']}" if told else "-"
             levels = f"{p['level_before']} to {p['level_after']}" if told else str(p["levels"])
-            asked = seconds(r["asked_s"] if "gpu" in report["machine"] and r["devices"] == 1 else None)
+            asked = seconds(r["asked_s"] if on_gpu(r) and r["devices"] == 1 else None)
             cells = [at, name, r["what"].removeprefix("CKKS ").rpartition(", ")[0]]
             cells += [seconds(v) for v in (r["median_s"], r["pipe_s"], r["pipe_s"] / r["items"], r["floor_s"])]
             times.append("| " + " | ".join([*cells, asked, bits, levels]) + " |")
