@@ -11,16 +11,32 @@ template <class F>
 struct ConversionSource {
   typename F::Prime p;
   typename F::Constant inverse;
-  u64 fraction;
+  u64 fraction;  // times 2^12 where the shift is 52, so that shifting by it is the high half
 };
 template <class F>
 struct ConversionTarget {
   typename F::Prime p;
 };
-/// The matrix has a row for each source, then one of `wrap`, then one of `own`; rows are padded to whole tiles.
+template <>
+struct ConversionTarget<Field50> {
+  Field50::Prime p;
+  Field50::Constant own;
+};
+/// In fields of integers the matrix has a row for each source, then one of `wrap`, then one of `own`; rows are padded to whole tiles.
 __host__ __device__ inline u32 padded_targets(u32 targets) {
   return (targets + kTargetTile - 1) / kTargetTile * kTargetTile;
 }
+
+/// Field50's is a real matrix, for FP64 matrix units (conversion50.cu). With B = 2^25, y = y1 B + y0, and m = h B + l, m B mod p = h' B + l':
+///
+///   sum of y m = (sum of y1 h' + y0 h) B + (sum of y1 l' + y0 l)  mod p
+///
+/// All pieces are integers of magnitude 2^24 at most. A source has two columns, y1's and y0's, `wrap` one; four columns are a step. Eight
+/// targets are a tile, and thread i of a warp holds of each step the pair (h, l) of target i / 4 and column i % 4.
+inline constexpr double kPiece = 33554432.0;  // B
+inline constexpr u32 kMatrixTile = 8, kMatrixStep = 4;
+__host__ __device__ constexpr u32 matrix_steps(u32 sources) { return (2 * sources + 1 + kMatrixStep - 1) / kMatrixStep; }
+__host__ __device__ constexpr u32 matrix_tiles(u32 targets) { return (targets + kMatrixTile - 1) / kMatrixTile; }
 
 /// A sum of products reduced once: Sum<F>::add(value, factor), at most kSteps of them between two folds.
 template <class F>
@@ -36,29 +52,6 @@ struct Sum<Field32> {
   __device__ __forceinline__ u32 finish(const Field32::Prime& p) {
     const u64 quotient = __umul64hi(sum, p.mu64);
     return Field32::canonical(static_cast<u32>(sum - quotient * p.q), p);
-  }
-};
-
-/// |y|, |m| <= 2^49: the rounded high parts gather in `high` above an offset whose last place is 2^50, what each rounding
-/// left, exact, in `low`.
-template <>
-struct Sum<Field50> {
-  static constexpr int kSteps = 8;
-  static constexpr double kOffset = 7605903601369376408980219232256.0;  // 1.5 2^102
-  double high, low;
-  __device__ __forceinline__ void start() { high = kOffset, low = 0; }
-  __device__ __forceinline__ void add(double y, double m) {
-    const double next = __fma_rn(y, m, high);
-    low = __dadd_rn(low, __fma_rn(y, m, -__dadd_rn(next, -high)));
-    high = next;
-  }
-  __device__ __forceinline__ void fold(const Field50::Prime& p) {
-    low = Field50::reduce(__dadd_rn(Field50::reduce(__dadd_rn(high, -kOffset), p), low), p);
-    high = kOffset;
-  }
-  __device__ __forceinline__ double finish(const Field50::Prime& p) {  // canonical
-    fold(p);
-    return Field50::positive(low, p);
   }
 };
 

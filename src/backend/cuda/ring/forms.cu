@@ -1,6 +1,7 @@
 #include "backend/cuda/ring/forms.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend/cuda/ring/conversion.cuh"
 #include "backend/cuda/ring/field.cuh"
@@ -36,11 +37,6 @@ template <>
 Field60::Constant constant<Field60>(u64 w, u64 q) {
   return {w, static_cast<u64>((u128{w} << 64) / q)};
 }
-
-/// What a matrix holds of a factor.
-u32 factor(Field32, u64 w, u64) { return static_cast<u32>(w); }
-double factor(Field50, u64 w, u64 q) { return constant<Field50>(w, q); }
-u64 factor(Field60, u64 w, u64) { return w; }
 
 template <class F>
 typename F::Prime prime(u64 q, u64 n_inverse = 0, u64 last = 0);
@@ -123,23 +119,60 @@ CudaConversion::CudaConversion(const std::shared_ptr<State>& state, const device
   if (kind_ == FieldKind::field60) fill<Field60>(state);
 }
 
+namespace {
+
+/// Of each target what conversion.cuh says, and the matrix.
+template <class F>
+void fill_targets(const math::Conversion& c, std::vector<ConversionTarget<F>>& targets,
+                  std::vector<typename F::Value>& matrix) {
+  for (u64 q : c.to) targets.push_back({prime<F>(q)});
+  const std::size_t width = padded_targets(static_cast<u32>(c.targets()));
+  targets.resize(width, targets.back());
+  matrix.resize((c.sources() + 2) * width);
+  for (std::size_t j = 0; j < c.targets(); ++j) {
+    for (std::size_t i = 0; i < c.sources(); ++i)
+      matrix[i * width + j] = static_cast<typename F::Value>(c.matrix[j * c.sources() + i]);
+    if (!c.wrap.empty()) matrix[c.sources() * width + j] = static_cast<typename F::Value>(c.wrap[j]);
+    if (!c.own.empty()) matrix[(c.sources() + 1) * width + j] = static_cast<typename F::Value>(c.own[j]);
+  }
+}
+template <>
+void fill_targets<Field50>(const math::Conversion& c, std::vector<ConversionTarget<Field50>>& targets,
+                           std::vector<double>& matrix) {
+  for (std::size_t j = 0; j < c.targets(); ++j)
+    targets.push_back({prime<Field50>(c.to[j]), c.own.empty() ? 0 : constant<Field50>(c.own[j], c.to[j])});
+  const u32 steps = matrix_steps(static_cast<u32>(c.sources())), tiles = matrix_tiles(static_cast<u32>(c.targets()));
+  targets.resize(tiles * kMatrixTile, targets.back());
+  matrix.resize(std::size_t{tiles} * steps * 2 * kMatrixTile * kMatrixStep);
+  for (std::size_t j = 0; j < c.targets(); ++j) {
+    const u64 q = c.to[j], base = static_cast<u64>(kPiece) % q;
+    const auto set = [&](std::size_t column, u64 m) {
+      const double whole = constant<Field50>(m, q), high = std::nearbyint(whole / kPiece);
+      const std::size_t thread = j % kMatrixTile * kMatrixStep + column % kMatrixStep;
+      double* const pair = &matrix[((j / kMatrixTile * steps + column / kMatrixStep) * 32 + thread) * 2];
+      pair[0] = high, pair[1] = whole - high * kPiece;
+    };
+    for (std::size_t i = 0; i < c.sources(); ++i) {
+      const u64 m = c.matrix[j * c.sources() + i];
+      set(2 * i, math::mul_mod(m, base, q));
+      set(2 * i + 1, m);
+    }
+    if (!c.wrap.empty()) set(2 * c.sources(), c.wrap[j]);
+  }
+}
+
+}  // namespace
+
 template <class F>
 void CudaConversion::fill(const std::shared_ptr<State>& state) {
   const math::Conversion& c = conversion();
   std::vector<ConversionSource<F>> sources;
-  std::vector<ConversionTarget<F>> targets;
   for (std::size_t i = 0; i < c.sources(); ++i)
-    sources.push_back({prime<F>(c.from[i]), constant<F>(c.inverse[i], c.from[i]), c.fixed.fractions[i]});
-  for (u64 q : c.to) targets.push_back({prime<F>(q)});
-  const std::size_t width = padded_targets(static_cast<u32>(c.targets()));
-  while (targets.size() < width) targets.push_back(targets.back());
-  std::vector<typename F::Value> matrix((c.sources() + 2) * width);
-  for (std::size_t j = 0; j < c.targets(); ++j) {
-    for (std::size_t i = 0; i < c.sources(); ++i)
-      matrix[i * width + j] = factor(F{}, c.matrix[j * c.sources() + i], c.to[j]);
-    if (!c.wrap.empty()) matrix[c.sources() * width + j] = factor(F{}, c.wrap[j], c.to[j]);
-    if (!c.own.empty()) matrix[(c.sources() + 1) * width + j] = factor(F{}, c.own[j], c.to[j]);
-  }
+    sources.push_back(
+        {prime<F>(c.from[i]), constant<F>(c.inverse[i], c.from[i]), c.fixed.fractions[i] << (c.fixed.shift == 52 ? 12 : 0)});
+  std::vector<ConversionTarget<F>> targets;
+  std::vector<typename F::Value> matrix;
+  fill_targets<F>(c, targets, matrix);
   sources_ = uploaded(state, sources);
   targets_ = uploaded(state, targets);
   matrix_ = uploaded(state, matrix);
