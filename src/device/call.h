@@ -9,8 +9,8 @@
 //
 // Kernels that take each coefficient (or value) alone also work on a slice of them: n of all operands may be the same
 // multiple of 64 below the ring's degree, each limb lying at a multiple of 64 bytes. These are Add, Sub, Neg, Mul,
-// MulAccumulate, MulConstants, AddConstants (NTT domain), Convert, InnerProduct without turns, Tensor, Product, Copy, Gather and
-// Zero.
+// MulAccumulate, MulConstants, AddConstants (NTT domain), WeightedSum, Convert, InnerProduct without turns, Tensor, Product, Copy,
+// Gather and Zero.
 // These alone take a ring of rows (math::Ring::rows), which has no transform.
 //
 // What a kernel does with an operand is the operand's type: In is read, Out written, InOut both. `fields` lists all of a call
@@ -67,6 +67,8 @@ class Common {
 
 /// One small constant for each limb of a call.
 using Constants = Common<LimbConstants>;
+/// The same for each term of a sum.
+using TermConstants = Common<std::vector<LimbConstants>>;
 
 /// Scratch: a stretch of device memory handed out front to back.
 class Workspace {
@@ -161,6 +163,21 @@ struct AddConstants {
   Out out;
 
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.c, c.domain, c.out); }
+};
+
+/// out = sum over k of x[k] * weights[k][limb], of 1 to kMost terms, in one pass over each. With a `constant` component 0 has
+/// constant[limb] more at every position: a constant polynomial of the NTT domain.
+struct WeightedSum {
+  static constexpr const char* name = "weighted_sum";
+  static constexpr std::size_t kMost = 8;
+  RingHandle ring;
+  PrimeList primes;
+  std::vector<In> x;
+  TermConstants weights;
+  std::optional<Constants> constant;
+  Out out;
+
+  static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.x, c.weights, c.constant, c.out); }
 };
 
 // Transforms.
@@ -464,9 +481,9 @@ struct Evaluate {
   static auto fields(auto& c) { return std::tie(c.switch_key, c.key, c.layer, c.wires, c.narrow); }
 };
 
-using Call = std::variant<Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, ForwardNtt, InverseNtt, Permute,
-                          Convert, InnerProduct, Tensor, Product, Sample, Copy, Gather, Zero, Decompose, ApplyKey, ApplyKeys,
-                          KeySwitch, Divide, LinearSum, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate>;
+using Call = std::variant<Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, ForwardNtt, InverseNtt,
+                          Permute, Convert, InnerProduct, Tensor, Product, Sample, Copy, Gather, Zero, Decompose, ApplyKey,
+                          ApplyKeys, KeySwitch, Divide, LinearSum, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate>;
 static_assert(sizeof(Call) <= 1024, "a call is copied into queues and programs");
 
 template <class C>

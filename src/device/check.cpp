@@ -1,10 +1,12 @@
 // Whether a call's operands fit its kernel.
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <type_traits>
 
 #include "base/checked.h"
 #include "device/call.h"
+#include "device/shape.h"
 
 namespace heliograph::device {
 
@@ -89,9 +91,22 @@ void check_factors(const RingHandle& ring, const PrimeList& primes, const View& 
   }
 }
 
-void check_constants(const RingHandle& ring, const PrimeList& primes, const Constants& c) {
+void check_constants(const RingHandle& ring, const PrimeList& primes, const LimbConstants& c) {
   for (std::size_t l = 0; l < primes.size(); ++l)
     require<ShapeError>(c[l] < ring->ring().prime(primes[l]), "a constant is not reduced");
+}
+
+/// Whether an operand of the result's shape certainly shares words with it that are not its own place's: both begin at one word
+/// and go on differently, or both are dense. What is strided otherwise is not told apart.
+bool runs_into(const View& a, const View& out) {
+  if (out.words() == 0) return false;
+  const auto apart = [](std::size_t count, auto one, auto other) { return count > 1 && one != other; };
+  bool differ = apart(out.components, a.component_stride, out.component_stride) ||
+                apart(out.limbs, a.limb_stride, out.limb_stride) || (a.axes != out.axes || a.shape != out.shape);
+  for (int i = 0; i < out.axes && !differ; ++i) differ = apart(out.shape[i], a.stride[i], out.stride[i]);
+  if (a.data == out.data) return differ;
+  const std::less<const std::byte*> before;
+  return is_dense(a) && is_dense(out) && before(a.data, out.data + out.bytes()) && before(out.data, a.data + a.bytes());
 }
 
 void check_transform(const RingHandle& ring, const PrimeList& primes, const View& a, const View& out) {
@@ -155,6 +170,19 @@ void check_call(const AddConstants& c) {
   c.domain == math::Domain::ntt ? check_alike(c.ring, c.primes, {&c.a, &c.out}, c.out)
                                 : check_transform(c.ring, c.primes, c.a, c.out);
   check_constants(c.ring, c.primes, c.c);
+}
+
+void check_call(const WeightedSum& c) {
+  const std::vector<LimbConstants>& weights = *c.weights;
+  require<ShapeError>(!c.x.empty() && c.x.size() <= WeightedSum::kMost, "a weighted sum has 1 to 8 terms");
+  require<ShapeError>(weights.size() == c.x.size(), "a weighted sum has one weight for each term");
+  check_alike(c.ring, c.primes, {&c.out}, c.out);
+  for (const View& x : c.x) {
+    check_alike(c.ring, c.primes, {&x}, c.out);
+    require<ShapeError>(!runs_into(x, c.out), "a term of a weighted sum overlaps its result, and is not it");
+  }
+  for (const LimbConstants& w : weights) check_constants(c.ring, c.primes, w);
+  if (c.constant) check_constants(c.ring, c.primes, *c.constant);
 }
 
 void check_call(const ForwardNtt& c) { check_transform(c.ring, c.primes, c.a, c.out); }

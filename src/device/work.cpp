@@ -26,6 +26,7 @@ u64 products(const C&) {
 u64 products(const Mul& c) { return c.out.words(); }
 u64 products(const MulAccumulate& c) { return c.out.words(); }
 u64 products(const MulConstants& c) { return c.out.words(); }
+u64 products(const WeightedSum& c) { return c.x.size() * c.out.words(); }
 u64 transform(const RingHandle& ring, const View& out) { return out.words() / 2 * static_cast<u64>(ring->ring().log_n()); }
 u64 products(const ForwardNtt& c) { return transform(c.ring, c.out); }
 u64 products(const InverseNtt& c) { return transform(c.ring, c.out); }

@@ -137,6 +137,7 @@ double transforms_of([[maybe_unused]] const C& c, const View& out) {
   if constexpr (std::is_same_v<C, device::Decompose>) return polynomials;
   if constexpr (std::is_same_v<C, device::Divide>) return 2 * polynomials;
   if constexpr (std::is_same_v<C, device::ForwardNtt> || std::is_same_v<C, device::InverseNtt>) return polynomials;
+  if constexpr (std::is_same_v<C, device::WeightedSum>) return 0.2 * static_cast<double>(c.x.size() + 1) * polynomials;
   return 0.6 * polynomials;  // three operands' words
 }
 

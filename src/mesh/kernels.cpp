@@ -151,6 +151,15 @@ void MeshKernels::run(Queue& q, const AddConstants& c) {
            [&](AddConstants& mine, const Block& part) { mine.c = of_part(c.c, part); });
 }
 
+void MeshKernels::run(Queue& q, const WeightedSum& c) {
+  by_parts(q, c, false, [&](WeightedSum& mine, const Block& part) {
+    std::vector<LimbConstants> weights;
+    for (const LimbConstants& w : *c.weights) weights.push_back(of_part(w, part));
+    mine.weights = weights;
+    if (c.constant) mine.constant = of_part(*c.constant, part);
+  });
+}
+
 void MeshKernels::run(Queue& q, const Permute& c) {
   by_parts(q, c, true, [&](Permute& mine, const Block& part) { mine.permutation = on(c.permutation, part.member); });
 }

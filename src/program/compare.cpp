@@ -44,6 +44,11 @@ bool same_field(const device::Common<PrimeList>& a, const device::Common<PrimeLi
 bool same_field(const device::Constants& a, const device::Constants& b, std::size_t limbs) {
   return std::equal((*a).begin(), (*a).begin() + limbs, (*b).begin());
 }
+bool same_field(const device::TermConstants& a, const device::TermConstants& b, std::size_t limbs) {
+  return std::equal((*a).begin(), (*a).end(), (*b).begin(), (*b).end(), [&](const auto& one, const auto& other) {
+    return std::equal(one.begin(), one.begin() + limbs, other.begin());
+  });
+}
 bool same_field(math::Domain a, math::Domain b, std::size_t) { return a == b; }
 bool same_field(const Secret<device::Draw>&, const Secret<device::Draw>&, std::size_t) { return false; }
 template <class T>

@@ -297,6 +297,11 @@ class Reader {
     list.clear(), list.resize(count);
     for (T& value : list) (*this)(value);
   }
+  /// As many as a call has terms: each is much longer than the word that a wrong count takes.
+  void operator()(std::vector<device::LimbConstants>& list) {
+    list.resize(below(device::WeightedSum::kMost + 1, "a list of weights"));
+    for (device::LimbConstants& weights : list) (*this)(weights);
+  }
   template <class T>
   void operator()(std::optional<T>& value) {
     value.reset();

@@ -62,8 +62,11 @@ class Kind {
     text_ = C::name;
     if constexpr (requires { c.ring; }) add(c.ring.get());
     if constexpr (requires { c.primes; }) add(c.primes);
-    if constexpr (requires { c.c; }) {
-      for (std::size_t l = 0; l < c.primes.size(); ++l) add(c.c[l]);
+    if constexpr (requires { c.c; }) add(c.c, c.primes.size());
+    if constexpr (std::is_same_v<C, WeightedSum>) {
+      for (const LimbConstants& w : *c.weights) add(w, c.primes.size());
+      add(c.constant.has_value());
+      if (c.constant) add(*c.constant, c.primes.size());
     }
     if constexpr (requires { c.domain; }) add(static_cast<int>(c.domain));
     if constexpr (requires { c.permutation; }) add(c.permutation.get());
@@ -95,6 +98,9 @@ class Kind {
       text_ += std::to_string(reinterpret_cast<std::uintptr_t>(value));
     else
       text_ += std::to_string(value);
+  }
+  void add(const device::LimbConstants& constants, std::size_t limbs) {
+    for (std::size_t l = 0; l < limbs; ++l) add(constants[l]);
   }
   void add(const PrimeList& primes) {
     for (const math::PrimeIndex p : primes) add(static_cast<unsigned>(p));

@@ -1,4 +1,4 @@
-// add, sub, neg, mul, mul_accumulate, mul_constants, add_constants, copy, gather, zero.
+// add, sub, neg, mul, mul_accumulate, mul_constants, add_constants, weighted_sum, copy, gather, zero.
 #include "op_cases.h"
 
 namespace heliograph::test {
@@ -272,6 +272,88 @@ device::LimbConstants constants(const math::Ring& ring, const PrimeList& primes)
   return c;
 }
 
+/// A sum of `terms` terms, which lie by turns as the first and the second operand do; `in_place`: the result is that term.
+struct Weighted {
+  std::size_t terms = 1;
+  bool constant = false;
+  std::optional<std::size_t> in_place = {};
+  std::size_t limbs = 6;  // of the ring
+};
+
+/// Weights that differ from limb to limb and from term to term; `top`: all are q-1.
+device::WeightedSum weighted_sum(const math::Ring& ring, const PrimeList& primes, std::size_t terms, bool constant,
+                                 bool top) {
+  std::vector<device::LimbConstants> weights(terms, device::LimbConstants{});
+  device::LimbConstants last{};
+  for (std::size_t l = 0; l < primes.size(); ++l) {
+    const u64 q = ring.prime(primes[l]), choice[] = {q - 1, q / 3 * 2 + 1, 1, 0, q / 5 + 2};
+    for (std::size_t k = 0; k < terms; ++k) weights[k][l] = choice[top ? 0 : (3 * k + l) % 5];
+    last[l] = choice[top ? 0 : l % 5];
+  }
+  device::WeightedSum call{.ring = nullptr, .primes = primes, .x = {}, .weights = weights, .constant = {}, .out = {}};
+  if (constant) call.constant = last;
+  return call;
+}
+
+OpCase weighted_case(const Elementwise& s, const Weighted& how, const std::string& more) {
+  const auto declare = [=](Rig& rig) -> std::function<void()> {
+    const auto ring = s.rows ? rows_of(*s.field, s.n, how.limbs) : ring_of(*s.field, s.n, how.limbs);
+    const std::vector<u64> q = moduli(*ring, s.primes);
+    const auto seen_input = [&](Layout layout) {
+      return seen(s, rig.input(s.field->word, held(s), q, {s.batch, s.components, layout}, s.fill));
+    };
+    device::WeightedSum call = weighted_sum(*ring, s.primes, how.terms, how.constant, s.fill == Fill::top);
+    call.ring = rig.prepare(ring);
+    const Shape shape{s.batch, s.components, s.layout};
+    if (how.in_place)
+      call.out = seen(s, rig.in_out(s.field->word, held(s), q, shape, s.fill));
+    else
+      call.out = seen(s, rig.output(s.field->word, held(s), s.primes.size(), shape));
+    for (std::size_t k = 0; k < how.terms; ++k) {
+      if (how.in_place == k)
+        call.x.push_back(View(call.out));
+      else if (k == 4)  // an operand once more
+        call.x.push_back(call.x[1]);
+      else
+        call.x.push_back(seen_input(k % 2 == 0 ? s.second : s.layout));
+    }
+    return [=, &rig] { rig.queue().enqueue(call); };
+  };
+  std::string name = s.name + ", " + std::to_string(how.terms) + (how.terms == 1 ? " term" : " terms");
+  if (how.constant) name += " and a constant";
+  if (how.in_place) name += ", in place of term " + std::to_string(*how.in_place);
+  return {"weighted_sum", name + more, kind_in(*s.field), false, declare};
+}
+
+void weighted_cases(std::vector<OpCase>& cases) {
+  std::size_t number = 0;
+  for (const Elementwise& s : elementwise()) {
+    const std::size_t terms = 1 + number % device::WeightedSum::kMost;
+    cases.push_back(weighted_case(s, {.terms = terms, .constant = number % 3 == 0}, ""));
+    cases.push_back(
+        weighted_case(s, {.terms = 9 - terms, .constant = number % 3 != 0, .in_place = number % (9 - terms)}, ""));
+    ++number;
+  }
+  std::vector<const Field*> fields = main_fields();
+  fields.push_back(&kField32Small);
+  for (const Field* f : fields) {
+    for (std::size_t terms = 1; terms <= device::WeightedSum::kMost; ++terms) {
+      const Elementwise s{std::string(f->name) + " n=256", f, 256, {0, 2, 5}, {2}, 2, Layout::packed, Layout::sliced};
+      cases.push_back(weighted_case(s, {.terms = terms, .constant = true}, ""));
+      Elementwise top = s;
+      top.fill = Fill::top, top.second = Layout::packed;
+      cases.push_back(weighted_case(top, {.terms = terms, .constant = true, .in_place = terms - 1}, ", all q-1"));
+    }
+  }
+  // More limbs than a launch on a GPU has weights for.
+  for (const Field* f : {&kField32, &kField50, &kField60}) {
+    const std::size_t limbs = f->word == Word::w32 ? 100 : 40;
+    const Elementwise s{f->name, f, 64, PrimeList::range(0, limbs), {2}, 2, Layout::sliced, Layout::broadcast};
+    cases.push_back(weighted_case(s, {.terms = 8, .constant = true, .limbs = limbs}, ", many limbs"));
+    cases.push_back(weighted_case(s, {.terms = 8, .in_place = 1, .limbs = limbs}, ", many limbs"));
+  }
+}
+
 void add_constants_in(math::Domain domain, Rig& rig, const device::RingHandle& r, const Elementwise& s, const View& a,
                       const View& out) {
   rig.queue().enqueue(device::AddConstants{r, s.primes, a, constants(r->ring(), s.primes), domain, out});
@@ -297,6 +379,7 @@ void elementwise_cases(std::vector<OpCase>& cases) {
     };
     unary_cases(cases, "add_constants", call, domain == math::Domain::ntt ? ", values" : kCoefficients);
   }
+  weighted_cases(cases);
   unary_cases(cases, "copy", [](Rig& rig, const device::RingHandle&, const Elementwise&, const View& a, const View& out) {
     rig.queue().enqueue(device::Copy{a, out});
   });

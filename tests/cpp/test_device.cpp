@@ -124,6 +124,7 @@ TEST_F(Arguments, Slices) {
   const auto permutation = k().prepare(reverse);
   const PrimeList one{0};
   const device::LimbConstants constants{};
+  const device::TermConstants constants_of_two = std::vector(2, constants);
   const auto of = [&](std::size_t n, std::size_t components = 1) { return view(3, components, 1, Word::w32, n); };
   const auto sliced = [&](const View& a, const View& b) {
     return std::vector<device::Call>{device::Add{ring, one, a, b, b},
@@ -133,6 +134,7 @@ TEST_F(Arguments, Slices) {
                                      device::MulAccumulate{ring, one, b, a, b},
                                      device::MulConstants{ring, one, a, constants, b},
                                      device::AddConstants{ring, one, a, constants, math::Domain::ntt, b},
+                                     device::WeightedSum{ring, one, {a, a}, constants_of_two, constants, b},
                                      device::Convert{raise, a, std::nullopt, b},
                                      device::InnerProduct{ring, one, a, b.item(0), PrimeList{0}, of(a.n)},
                                      device::Tensor{ring, one, a, b, of(a.n)},
@@ -146,9 +148,9 @@ TEST_F(Arguments, Slices) {
     for (const std::size_t n : {64, 192, 256}) EXPECT_NO_THROW(run(of(n), of(n)));
     EXPECT_THROW(run(of(64), of(128)), ShapeError);
     EXPECT_THROW(run(of(256), of(64)), ShapeError);
-    if (i >= 11) continue;  // copies of any n
+    if (i >= 12) continue;  // copies of any n
     EXPECT_THROW(run(of(96), of(96)), ShapeError);
-    if (i == 7) continue;  // a conversion knows no ring
+    if (i == 8) continue;  // a conversion knows no ring
     EXPECT_THROW(run(of(512), of(512)), ShapeError);
   }
   const auto whole = [&](const View& a, const View& b) {
@@ -247,6 +249,54 @@ TEST_F(Arguments, UnaryKernels) {
   EXPECT_THROW(q_.enqueue(device::MulConstants{ring_, two_, good, large, good}), ShapeError);
   EXPECT_THROW(q_.enqueue(device::AddConstants{ring_, two_, good, large, math::Domain::ntt, good}), ShapeError);
   EXPECT_THROW(q_.enqueue(device::Zero{broadcast(good)}), ShapeError);
+}
+
+TEST_F(Arguments, WeightedSums) {
+  const View a = view(3, 2, 2), b = view(3, 2, 2), out = view(3, 2, 2), wide = view(3, 4, 2);
+  device::LimbConstants fine{}, large{};
+  large[1] = p_[2];  // the second limb's prime itself
+  const auto sum = [&](std::vector<device::In> x, const View& to, std::vector<device::LimbConstants> weights,
+                       std::optional<device::Constants> constant = {}) {
+    q_.enqueue(device::WeightedSum{ring_, two_, std::move(x), std::move(weights), std::move(constant), to});
+  };
+  const auto of = [&](const View& x, const View& to) { sum({a, x}, to, {fine, fine}); };
+  EXPECT_NO_THROW(of(b, out));
+  EXPECT_NO_THROW(of(a, out));
+  EXPECT_NO_THROW(of(broadcast(b), out));
+  EXPECT_NO_THROW(sum({a}, out, {fine}, fine));
+  EXPECT_NO_THROW(sum(std::vector<device::In>(8, a), out, std::vector(8, fine)));
+  EXPECT_THROW(sum({}, out, {}), ShapeError);
+  EXPECT_THROW(sum(std::vector<device::In>(9, a), out, std::vector(9, fine)), ShapeError);
+  EXPECT_THROW(sum({a, b}, out, {fine}), ShapeError);
+  EXPECT_THROW(sum({a}, out, {fine, fine}), ShapeError);
+  EXPECT_THROW(sum({a, b}, out, {fine, large}), ShapeError);
+  EXPECT_THROW(sum({a, b}, out, {fine, fine}, large), ShapeError);
+  for (const View& bad :
+       {view(2, 2, 2), view(3, 1, 2), view(3, 2, 3), view(3, 2, 2, Word::w32, 16), broadcast(view(2, 2, 2))}) {
+    EXPECT_THROW(of(bad, out), ShapeError);
+    EXPECT_THROW(of(b, bad), ShapeError);
+  }
+  EXPECT_THROW(of(b, broadcast(out)), ShapeError);
+  EXPECT_THROW(of(view(3, 2, 2, Word::w64), out), MismatchError);
+  // The result is a term's place, or none of its words.
+  EXPECT_NO_THROW(of(out, out));
+  EXPECT_NO_THROW(sum({out, out}, out, {fine, fine}));
+  EXPECT_NO_THROW(of(wide.with_components(0, 2), wide.with_components(2, 2)));
+  EXPECT_NO_THROW(of(wide.with_components(2, 2), wide.with_components(2, 2)));
+  const View eight = view(8, 2, 2), backwards = [&] {
+    View v = out;
+    v.stride[0] = -v.stride[0];
+    return v;
+  }();
+  EXPECT_THROW(of(broadcast(out), out), ShapeError);
+  EXPECT_THROW(of(backwards, out), ShapeError);
+  EXPECT_THROW(of(eight.with_leading(1, 3), eight.with_leading(0, 3)), ShapeError);
+  EXPECT_THROW(of(eight.with_leading(0, 3), eight.with_leading(2, 3)), ShapeError);
+  EXPECT_NO_THROW(of(eight.with_leading(3, 3), eight.with_leading(0, 3)));
+  // Rows of no polynomial too.
+  const auto rows = k().prepare(rows_of(kField32, 192, 2));
+  const View row = view(3, 1, 1, Word::w32, 192);
+  EXPECT_NO_THROW(q_.enqueue(device::WeightedSum{rows, {0}, {row}, std::vector{fine}, fine, row}));
 }
 
 TEST_F(Arguments, Permutations) {

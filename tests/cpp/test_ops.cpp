@@ -119,6 +119,52 @@ TEST(Contract, TurnedDigitsAreThoseOfPermute) {
   }
 }
 
+/// A weighted sum is what products and sums one after the other are; of another last weight or another first term it is not.
+TEST(Contract, WeightedSumsAreProductsAndSums) {
+  const PrimeList primes{0, 2};
+  for (const Field* f : main_fields()) {
+    for (const std::string& name : target_names()) {
+      Target* device = target(name);
+      if (device == nullptr) continue;
+      for (std::size_t terms = 1; terms <= device::WeightedSum::kMost; ++terms) {
+        SCOPED_TRACE(name + " " + f->name + ", terms: " + std::to_string(terms));
+        Rig rig(*device);
+        const auto ring = ring_of(*f, 1024, 3);
+        const auto prepared = rig.prepare(ring);
+        device::WeightedSum call{
+            .ring = prepared, .primes = primes, .x = {}, .weights = {}, .constant = device::LimbConstants{5, 7}, .out = {}};
+        std::vector<device::LimbConstants> weights(terms, device::LimbConstants{});
+        const View sum = rig.output(*ring, primes, {{3}, 2}), scaled = rig.output(*ring, primes, {{3}, 2});
+        for (std::size_t k = 0; k < terms; ++k) {
+          for (std::size_t l = 0; l < primes.size(); ++l) weights[k][l] = rig.random() % ring->prime(primes[l]);
+          call.x.push_back(rig.input(*ring, primes, {{3}, 2}));
+          const View& to = k == 0 ? sum : scaled;
+          rig.queue().enqueue(device::MulConstants{prepared, primes, call.x[k], weights[k], to});
+          if (k > 0) rig.queue().enqueue(device::Add{prepared, primes, sum, scaled, sum});
+        }
+        const View first = sum.with_components(0, 1);
+        rig.queue().enqueue(device::AddConstants{prepared, primes, first, *call.constant, math::Domain::ntt, first});
+        const auto to_another = [&](device::WeightedSum other) {
+          other.out = rig.output(*ring, primes, {{3}, 2});
+          rig.queue().enqueue(other);
+        };
+        call.weights = weights;
+        to_another(call);
+        device::WeightedSum wrong = call;
+        wrong.x.front() = rig.input(*ring, primes, {{3}, 2});
+        to_another(wrong);
+        weights.back()[1] = math::add_mod(weights.back()[1], 1, ring->prime(primes[1]));
+        wrong = call, wrong.weights = weights;
+        to_another(wrong);
+        const Results results = rig.results();
+        EXPECT_TRUE(results[2] == results[0]);
+        EXPECT_FALSE(results[3] == results[0]);
+        EXPECT_FALSE(results[4] == results[0]);
+      }
+    }
+  }
+}
+
 TEST(Contract, EveryKernelHasACaseAndEveryCaseAKernel) {
   const std::vector<std::string> kernels = contract_kernels();
   ASSERT_GE(kernels.size(), 25u) << "device/call.h has fewer";

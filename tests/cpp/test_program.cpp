@@ -193,6 +193,45 @@ TEST_P(Programs, ADryRunRecordsAndPerformsOnlyConstants) {
   EXPECT_EQ(ring::download(expected.over(results[0])), ring::download(expected));
 }
 
+/// Of equal operands, so that their weights and constants alone tell them apart.
+TEST_P(Programs, WeightedSumsOfOtherWeightsAreOthers) {
+  const RnsTensor a = tensor(1);
+  const auto sum = [&](math::u64 weight, std::optional<math::u64> constant) {
+    const RnsTensor out(engine_, a.shape(), a.components(), a.primes(), a.domain());
+    std::vector<device::LimbConstants> weights(2, device::LimbConstants{});
+    weights[0].fill(3), weights[1].fill(weight);
+    device::WeightedSum call{engine_->prepared(), a.primes(), {a.view(), a.view()}, weights, {}, out.view()};
+    if (constant) call.constant.emplace(device::LimbConstants{*constant, *constant});
+    engine_->enqueue(call);
+    return out;
+  };
+  const std::vector<std::function<RnsTensor()>> functions = {[&] { return sum(5, {}); }, [&] { return sum(6, {}); },
+                                                             [&] { return sum(5, 0); }, [&] { return sum(5, 1); }};
+  const auto recorded = [&](const std::vector<std::function<RnsTensor()>>& list) {
+    Tape tape({a.view()}, {});
+    std::optional<device::Observing> observing(tape);
+    std::vector<View> results;
+    std::vector<RnsTensor> held;
+    for (const auto& f : list) held.push_back(f()), results.push_back(held.back().view());
+    observing.reset();
+    return tape.parts(results);
+  };
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    for (std::size_t j = 0; j < functions.size(); ++j)
+      EXPECT_EQ(program::same_calls(recorded({functions[i]}), recorded({functions[j]})), i == j) << i << " " << j;
+  }
+  // None of them is joined with another; two of one kind are.
+  const auto launches = [&](std::vector<std::function<RnsTensor()>> list) {
+    return program::schedule(recorded(list))->launches();
+  };
+  EXPECT_EQ(launches(functions), functions.size());
+  EXPECT_EQ(launches({functions[3], functions[3]}), 1U);
+  std::vector<std::vector<std::byte>> expected;
+  for (const auto& f : functions) expected.push_back(ring::download(f()));
+  const auto results = Program(recorded(functions)).replay({a.view()}, {});
+  for (std::size_t i = 0; i < functions.size(); ++i) EXPECT_EQ(ring::download(a.over(results[i])), expected[i]) << i;
+}
+
 TEST_P(Programs, OtherCallsAreTold) {
   const RnsTensor a = tensor(1), fixed = tensor(40), other = tensor(40);
   const auto parts_of = [&](const std::function<RnsTensor(const RnsTensor&)>& function) {

@@ -91,6 +91,10 @@ RnsTensor function(Place& at, const RnsTensor& x, const RnsTensor& key, const Rn
   device::LimbConstants three{};
   three.fill(3);
   e.enqueue(device::MulConstants{e.prepared(), plan->chain, switched.view(), three, switched.view()});
+  std::vector<device::LimbConstants> weights(2, three);
+  weights[1].fill(7);
+  e.enqueue(
+      device::WeightedSum{e.prepared(), plan->chain, {switched.view(), switched.view()}, weights, three, switched.view()});
   const RnsTensor sums(at.engine, x.shape(), 2, plan->chain, math::Domain::ntt);
   e.enqueue(device::InnerProduct{e.prepared(),
                                  plan->chain,

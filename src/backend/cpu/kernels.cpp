@@ -87,6 +87,23 @@ void CpuKernels::run(Queue& q, const AddConstants& call) {
   });
 }
 
+void CpuKernels::run(Queue&, const WeightedSum& call) {
+  const CpuRing& r = own(*call.ring);
+  const std::vector<LimbConstants>& weights = *call.weights;
+  each_stretch(call.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(call.primes[p.limb]);
+    const void* x[WeightedSum::kMost];
+    u64 c[WeightedSum::kMost];
+    for (std::size_t k = 0; k < call.x.size(); ++k) {
+      x[k] = stretch(call.x[k], p.item, p.component, p.limb, first);
+      c[k] = weights[k][p.limb];
+    }
+    const u64 constant = call.constant && p.component == 0 ? (*call.constant)[p.limb] : 0;
+    limb.ops->weighted_sum(limb.modulus, call.x.size(), x, c, constant,
+                           stretch(call.out, p.item, p.component, p.limb, first), count);
+  });
+}
+
 // ---- transforms
 
 template <Transform C>

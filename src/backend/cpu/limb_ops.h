@@ -67,6 +67,9 @@ struct LimbOps {
   /// out = start + sum_k a[k] * c[k], 1 or 2 terms; `start` may be `out`.
   void (*scaled_sum)(const Modulus&, std::size_t terms, const void* const* a, const u64* c, const void* start, void* out,
                      std::size_t count);
+  /// out = constant + sum_k a[k] * c[k], 1 <= terms <= 256; `out` may be any of a.
+  void (*weighted_sum)(const Modulus&, std::size_t terms, const void* const* a, const u64* c, u64 constant, void* out,
+                       std::size_t count);
   /// out[i] = a[source[i] >> 1], negated where source[i] is odd.
   void (*permute)(const Modulus&, const void* a, const u32* source, void* out, std::size_t count);
   /// out[8 i + k] = a[block[i] + byte k of lanes[i]] for permutations that keep runs of eight together; may be null. `block` goes

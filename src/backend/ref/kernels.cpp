@@ -196,6 +196,18 @@ void RefKernels::run(Queue&, const AddConstants& c) {
   });
 }
 
+void RefKernels::run(Queue&, const WeightedSum& c) {
+  for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
+    const u64 constant = c.constant && p.component == 0 ? (*c.constant)[p.limb] : 0;
+    for (std::size_t i = 0; i < c.out.n; ++i) {
+      u64 sum = constant;
+      for (std::size_t k = 0; k < c.x.size(); ++k)
+        sum = math::add_mod(sum, math::mul_mod(p.row(c.x[k]).get(i), (*c.weights)[k][p.limb], p.q), p.q);
+      o.set(i, sum);
+    }
+  });
+}
+
 void RefKernels::run(Queue&, const ForwardNtt& c) {
   transform_limbs(c.a, c.out, [&](std::vector<u64>& x, std::size_t l) {
     forward(x, own(*c.ring).tables(c.primes[l]).forward, c.ring->ring().prime(c.primes[l]));

@@ -18,8 +18,8 @@ class RefKernels final : public device::Kernels {
   using Primes = device::PrimeList;
   using View = device::View;
 
-  HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, ForwardNtt, InverseNtt, Permute, Convert,
-                  InnerProduct, Product, Sample, Copy, Zero);
+  HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, ForwardNtt, InverseNtt,
+                  Permute, Convert, InnerProduct, Product, Sample, Copy, Zero);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::RingConstant&) override;

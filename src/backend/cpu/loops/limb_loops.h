@@ -28,6 +28,7 @@ constexpr LimbOps limb_loops(const char* name) {
           .add_constant = L::add_constant,
           .dot = L::dot,
           .scaled_sum = L::scaled_sum,
+          .weighted_sum = L::weighted_sum,
           .permute = L::permute,
           .permute_eights = nullptr,
           .uniform = nullptr,

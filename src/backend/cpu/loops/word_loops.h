@@ -109,6 +109,31 @@ struct WordLoops {
     }
   }
 
+  static void weighted_sum(const Modulus& m, std::size_t terms, const void* const* a, const u64* c, u64 constant, void* out,
+                           std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
+    const E e(m);
+    constexpr std::size_t L = E::kLanes;
+    const V start = e.broadcast(constant);
+    for (std::size_t i = 0; i < count; i += kTogether * L) {
+      typename E::Sum sum[kTogether];
+      unroll<kTogether>([&](auto u) __attribute__((always_inline)) { sum[u()] = e.sum_from(start); });
+      for (std::size_t k = 0; k < terms;) {
+        const std::size_t end = terms - k > E::kTerms ? k + E::kTerms : terms;
+        for (; k < end; ++k) {
+          const Word* const x = in(a[k]) + i;
+          const V weight = e.broadcast(c[k]);
+          unroll<kTogether>([&](auto u)
+                                __attribute__((always_inline)) { e.accumulate(sum[u()], e.load(x + u() * L), weight); });
+        }
+        if (k < terms) {
+          unroll<kTogether>([&](auto u) __attribute__((always_inline)) { sum[u()] = e.sum_from(e.reduce(sum[u()])); });
+        }
+      }
+      unroll<kTogether>([&](auto u) __attribute__((always_inline)) { e.store(to(out) + i + u() * L, e.reduce(sum[u()])); });
+    }
+  }
+
   static void permute(const Modulus& m, const void* a, const u32* source, void* out, std::size_t count) {
     const Word q = static_cast<Word>(m.q);
     for (std::size_t i = 0; i < count; ++i) {

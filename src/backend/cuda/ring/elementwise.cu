@@ -125,6 +125,76 @@ __global__ void __launch_bounds__(kThreads) constants_kernel(const __grid_consta
   });
 }
 
+constexpr u32 kSumUnroll = 2;       // accesses of a thread in flight: of a term, and as many of the next one
+constexpr u32 kWeightBytes = 2304;  // of a launch: 32 limbs of the most terms in 64-bit words
+
+template <class F>
+struct WeightedArguments {
+  Strided x[device::WeightedSum::kMost], out;
+  Grid grid;
+  Primes primes;
+  const typename F::Prime* table;
+  u32 n, terms;
+  typename F::Word weights[kWeightBytes / sizeof(typename F::Word)];  // of each limb: its terms', then the constant
+};
+/// What a launch takes by value on every driver.
+constexpr std::size_t kMostArguments = 4096;
+static_assert(sizeof(WeightedArguments<Field32>) <= kMostArguments && sizeof(WeightedArguments<Field50>) <= kMostArguments &&
+              sizeof(WeightedArguments<Field60>) <= kMostArguments);
+
+/// part: kThreads * kSumUnroll packs of COUNT words. A term's words are on their way while those of the one before are multiplied.
+/// All are read before the first store, which may be to the same memory.
+template <class F, u32 COUNT>
+__global__ void __launch_bounds__(kThreads) weighted_sum_kernel(const __grid_constant__ WeightedArguments<F> g) {
+  take_turn();
+  using Word = typename F::Word;
+  using Pack = Packed<Word, COUNT>;
+  const auto [at, p] = place_of(g);
+  const u32 packs = g.n / COUNT, limb = at.limb * (g.terms + 1);
+  KeySum<F> sum[kSumUnroll][COUNT];
+#pragma unroll
+  for (u32 u = 0; u < kSumUnroll; ++u) {
+#pragma unroll
+    for (u32 w = 0; w < COUNT; ++w) sum[u][w].start();
+  }
+  Pack words[kSumUnroll] = {};
+  const auto fetch = [&](u32 k) {
+    const auto* const x = reinterpret_cast<const Pack*>(limb_of<Word>(g.x[k], at.item, at.component, at.limb));
+    each_position<kSumUnroll, kThreads>(at.part, packs, [&](u32 u, u32 i) { words[u] = x[i]; });
+  };
+  fetch(0);
+  for (u32 k = 0; k < g.terms; ++k) {
+    const typename F::Value weight = F::load(g.weights[limb + k]);
+    typename F::Value x[kSumUnroll][COUNT];
+#pragma unroll
+    for (u32 u = 0; u < kSumUnroll; ++u) {
+#pragma unroll
+      for (u32 w = 0; w < COUNT; ++w) x[u][w] = F::load(words[u].at[w]);
+    }
+    if (k + 1 < g.terms) fetch(k + 1);
+#pragma unroll
+    for (u32 u = 0; u < kSumUnroll; ++u) {
+#pragma unroll
+      for (u32 w = 0; w < COUNT; ++w) {
+        sum[u][w].add(x[u][w], weight, p);
+        if (k % 4 == 3) sum[u][w].fold(p);
+      }
+    }
+  }
+  const Word constant = at.component == 0 ? g.weights[limb + g.terms] : Word{0};
+  auto* const out = reinterpret_cast<Pack*>(limb_of<Word>(g.out, at.item, at.component, at.limb));
+  each_position<kSumUnroll, kThreads>(at.part, packs, [&](u32 u, u32 i) {
+    Pack r;
+#pragma unroll
+    for (u32 w = 0; w < COUNT; ++w) {
+      sum[u][w].fold(p);
+      const Word here = F::canonical(sum[u][w].finish(p), p);
+      r.at[w] = Adds::apply(F{}, here, constant, here, p);
+    }
+    out[i] = r;
+  });
+}
+
 template <class F>
 __global__ void __launch_bounds__(kThreads) permute_kernel(const __grid_constant__ Arguments<F> g, const u32* table) {
   take_turn();
@@ -403,6 +473,38 @@ void CudaKernels::run(Queue& q, const device::MulConstants& call) {
 void CudaKernels::run(Queue& q, const device::AddConstants& call) {
   with_constants<false>(q, "add_constants", *call.ring, call.primes, call.a, call.c, call.domain == math::Domain::ntt,
                         call.out);
+}
+
+void CudaKernels::run(Queue& q, const device::WeightedSum& call) {
+  const CudaRing& ring = own_ring(q, *call.ring);
+  with_field(ring.kind(), [&](auto f) {
+    using F = decltype(f);
+    using Word = typename F::Word;
+    constexpr u32 kPack = 16 / sizeof(Word);
+    const bool packed = call.out.n % kPack == 0;
+    const u32 parts = parts_of(call.out.n / (packed ? kPack : 1), kThreads * kSumUnroll);
+    const std::size_t terms = call.x.size(), each = terms + 1, most = kWeightBytes / sizeof(Word) / each;
+    for (std::size_t first = 0; first < call.out.limbs; first += most) {  // as many limbs as a launch has weights for
+      const std::size_t limbs = std::min(most, call.out.limbs - first);
+      const View out = call.out.with_limbs(first, limbs);
+      WeightedArguments<F> g{.x = {},
+                             .out = strided(out),
+                             .grid = Grid(parts, out),
+                             .primes = primes_of(PrimeList(call.primes.begin() + first, limbs)),
+                             .table = ring.primes().as<typename F::Prime>(),
+                             .n = static_cast<u32>(out.n),
+                             .terms = static_cast<u32>(terms),
+                             .weights = {}};
+      for (std::size_t k = 0; k < terms; ++k) {
+        g.x[k] = strided(call.x[k].with_limbs(first, limbs));
+        for (std::size_t l = 0; l < limbs; ++l) g.weights[l * each + k] = static_cast<Word>((*call.weights)[k][first + l]);
+      }
+      for (std::size_t l = 0; l < limbs && call.constant; ++l)
+        g.weights[l * each + terms] = static_cast<Word>((*call.constant)[first + l]);
+      packed ? launch(q, "weighted_sum", &weighted_sum_kernel<F, kPack>, g.grid.blocks(), kThreads, 0, g)
+             : launch(q, "weighted_sum", &weighted_sum_kernel<F, 1>, g.grid.blocks(), kThreads, 0, g);
+    }
+  });
 }
 
 void CudaKernels::run(Queue& q, const device::Permute& c) {

@@ -26,7 +26,8 @@ class CudaKernels final : public device::Kernels {
   using Workspace = device::Workspace;
 
   // elementwise.cu
-  HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, Permute, InnerProduct, Copy, Zero);
+  HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, Permute, InnerProduct, Copy,
+                  Zero);
   // gather.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
   HELIOGRAPH_RUNS(Gather, ForwardNtt, InverseNtt, Convert, Tensor, Product, Sample);
   // composite.cu
