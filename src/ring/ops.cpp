@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device/expand.h"
 #include "ring/tensor.h"
 
 namespace heliograph::ring {
@@ -51,6 +52,86 @@ RnsTensor negate(const RnsTensor& a) {
   Engine& e = *a.engine();
   RnsTensor out(a.engine(), a.shape(), a.components(), a.primes(), a.domain(), passed_on(a));
   if (a.items()) e.enqueue(device::Neg{e.prepared(), a.primes(), a.view(), out.view()});
+  return out;
+}
+
+namespace {
+
+bool is_one(const device::LimbConstants& weight, std::size_t limbs) {
+  return std::all_of(weight.begin(), weight.begin() + static_cast<std::ptrdiff_t>(limbs), [](u64 w) { return w == 1; });
+}
+
+/// A sum of any number of terms of one shape, in the shortest calls.
+void enqueue_sum(Engine& e, device::WeightedSum sum, const std::vector<device::In>& x,
+                 const std::vector<device::LimbConstants>& weights) {
+  const std::size_t limbs = sum.primes.size();
+  const auto plain = [&](std::size_t k) { return is_one(weights[k], limbs); };
+  if (x.size() == 1 && plain(0) && device::same_operand(x[0], sum.out)) {  // there already
+    const View part = sum.out.with_components(0, 1);
+    if (sum.constant) e.enqueue(device::AddConstants{sum.ring, sum.primes, part, *sum.constant, Domain::ntt, part});
+    return;
+  }
+  if (x.size() == 1 && !sum.constant) {
+    if (plain(0)) return e.enqueue(device::Copy{x[0], sum.out});
+    return e.enqueue(device::MulConstants{sum.ring, sum.primes, x[0], weights[0], sum.out});
+  }
+  if (x.size() == 2 && !sum.constant && plain(0) && plain(1))
+    return e.enqueue(device::Add{sum.ring, sum.primes, x[0], x[1], sum.out});
+  for (std::size_t first = 0; first < x.size();) {
+    std::vector<device::LimbConstants> some;
+    if (first > 0) {  // what the calls before have summed
+      sum.x = {View(sum.out)};
+      some.emplace_back().fill(1);
+      sum.constant.reset();
+    }
+    for (; first < x.size() && some.size() < device::WeightedSum::kMost; ++first)
+      sum.x.push_back(x[first]), some.push_back(weights[first]);
+    sum.weights = std::move(some);
+    e.enqueue(sum);
+  }
+}
+
+}  // namespace
+
+RnsTensor weighted_sum(const std::vector<WeightedTerm>& terms, const std::optional<device::LimbConstants>& constant,
+                       bool over) {
+  const RnsTensor& lead = terms.front().x;
+  require<InternalError>(!constant || lead.domain() == Domain::ntt, "a constant is added to sums in the NTT domain");
+  Shape shape = lead.shape();
+  std::size_t all = 0;
+  bool secret = false;
+  for (const WeightedTerm& t : terms) {
+    require_alike(lead, t.x);
+    shape = broadcast_shapes(shape, t.x.shape());
+    all = std::max(all, t.x.components());
+    secret = secret || t.x.secret();
+  }
+  const bool fits = over && lead.dense() && shape == lead.shape() && lead.components() == all && (lead.secret() || !secret);
+  const RnsTensor out =
+      fits ? lead
+           : RnsTensor(lead.engine(), shape, all, lead.primes(), lead.domain(), secret ? Secrecy::passing : Secrecy::open);
+  if (out.items() == 0) return out;
+  Engine& e = *lead.engine();
+  for (std::size_t first = 0, end = all; first < all; first = end, end = all) {  // components of the same terms
+    std::vector<device::In> x;
+    std::vector<device::LimbConstants> weights;
+    for (const WeightedTerm& t : terms) {
+      if (t.x.components() > first) end = std::min(end, t.x.components());
+    }
+    for (const WeightedTerm& t : terms) {
+      if (t.x.components() <= first) continue;
+      x.push_back(t.x.broadcast_to(shape).view().with_components(first, end - first));
+      weights.push_back(t.weight);
+    }
+    enqueue_sum(e,
+                {.ring = e.prepared(),
+                 .primes = lead.primes(),
+                 .x = {},
+                 .weights = {},
+                 .constant = first == 0 && constant ? std::optional<device::Constants>(*constant) : std::nullopt,
+                 .out = out.view().with_components(first, end - first)},
+                x, weights);
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/secret.h"
@@ -63,6 +64,14 @@ class Stack {
 RnsTensor add(const RnsTensor& a, const RnsTensor& b, bool over = false);
 RnsTensor subtract(const RnsTensor& a, const RnsTensor& b, bool over = false);
 RnsTensor negate(const RnsTensor& a);
+/// What a sum takes of a tensor: each limb times a weight.
+struct WeightedTerm {
+  RnsTensor x;
+  device::LimbConstants weight;
+};
+/// The sum of the terms and, in the NTT domain, of a constant polynomial in component 0. `over`: into the first term's memory.
+RnsTensor weighted_sum(const std::vector<WeightedTerm>& terms, const std::optional<device::LimbConstants>& constant,
+                       bool over = false);
 RnsTensor to_domain(const RnsTensor& a, Domain domain);
 RnsTensor concatenate(const std::vector<RnsTensor>& parts, std::size_t axis);
 RnsTensor copy(const RnsTensor& a);

@@ -91,8 +91,10 @@ class Bootstrap {
                                                      : multiply_constants(x, number(a), scale));
     Ciphertext cube = multiply(part, relinearize_rescale(multiply(x, x), stages_.keys(), stages_.next(0.97)));
     const Ciphertext same = confined(x, level - 1);
-    cube = add(cube, multiply_constants(same, number(1), cube.scale() / same.scale()));
-    return relinearize_rescale(cube, stages_.keys(), stages_.next(0.98));
+    const double wide = cube.scale() / same.scale();
+    std::vector<Summand> parts;
+    parts.push_back({std::move(cube)}), parts.push_back({same, 1, wide});
+    return relinearize_rescale(weighted_sum(std::move(parts)), stages_.keys(), stages_.next(0.98));
   }
 
   /// Of a number of size 1 with no negative part, by roots alone, which are the same everywhere.

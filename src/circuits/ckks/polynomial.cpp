@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/errors.h"
 #include "schemes/ckks/operations.h"
@@ -117,6 +118,9 @@ Plan plan_of(const Coefficients& p, std::size_t depth, Basis basis) {
   return *best;
 }
 
+/// So many parts of a sum are there at once, at most: what a call sums.
+constexpr std::size_t kHeld = 8;
+
 Values complex_number(Complex value) { return {{value}, {}, 1, value.imag() != 0}; }
 
 /// Values of C_k on [-2, 2]: at most 2, whatever the operations that made them could have given.
@@ -149,7 +153,7 @@ class Evaluation {
     for (const std::size_t power : plan.powers)  // ascending: factors come first
       if (power > 1) make(power);
     const std::size_t level = x_.level() - plan.sum.depth;
-    return *formed(plan.sum, context_.scale(level - 1));
+    return formed(plan.sum, context_.scale(level - 1));
   }
 
  private:
@@ -166,9 +170,10 @@ class Evaluation {
     const double scale = context_.scale(level);
     return scale * scale / context_.scale(level - 1);
   }
-  Ciphertext times(std::size_t power, double factor, std::size_t level, double scale) {
+  /// A number times a power.
+  Summand times(std::size_t power, double factor, std::size_t level, double scale) {
     const Ciphertext& a = at(power, level);
-    return multiply_constants(a, number(factor), scale / a.scale());
+    return {a, factor, scale / a.scale()};
   }
 
   void make(std::size_t power) {
@@ -178,48 +183,52 @@ class Evaluation {
     const Ciphertext& other = at(b, level);
     Ciphertext product = multiply(one, other);
     if (basis_ == Basis::chebyshev && a == b) add_constants_into(product, number(-2));
-    if (basis_ == Basis::chebyshev && a != b) add_into(product, times(a - b, -1, level, product.scale()));
+    if (basis_ == Basis::chebyshev && a != b) {
+      const Summand less = times(a - b, -1, level, product.scale());
+      std::vector<Summand> parts;
+      parts.push_back({std::move(product)}), parts.push_back(less);
+      product = weighted_sum(std::move(parts));
+    }
     Ciphertext result = relinearize_rescale(product, keys_);
     if (basis_ == Basis::chebyshev) result = within_two(result);
     powers_.insert_or_assign(std::pair(power, level - 1), std::move(result));
     step();
   }
 
-  /// The sum one level lower at a scale; nothing where it is a number.
-  std::optional<Ciphertext> formed(const Sum& sum, double scale) {
+  /// The sum one level lower at a scale.
+  Ciphertext formed(const Sum& sum, double scale) {
     const std::size_t level = x_.level() - sum.depth;
     const double wide = scale * ratio(level);
-    std::optional<Ciphertext> total, imaginary;
-    const auto include = [](std::optional<Ciphertext>& all, Ciphertext part) {
-      if (!all)
-        all = std::move(part);
-      else if (part.complex() && !all->complex())  // it is not added into real ones
-        all = add(*all, part);
-      else
-        add_into(*all, part);
+    std::vector<Summand> parts, imaginary;
+    const auto include = [&](Ciphertext part) {
+      if (parts.size() == kHeld) {
+        Ciphertext all = weighted_sum(std::exchange(parts, {}));
+        parts.push_back({std::move(all)});
+      }
+      parts.push_back({std::move(part)});
     };
     for (const auto& [power, quotient] : sum.products) {
       const Ciphertext& factor = at(power, level);
-      include(total, multiply(*formed(quotient, wide / factor.scale()), factor));
+      include(multiply(formed(quotient, wide / factor.scale()), factor));
     }
     for (const auto& [power, factor] : sum.terms) {
       if (weights_) {
         const Ciphertext& a = at(power, level);
-        include(total, multiply(a, weights_(factor, level, wide / a.scale())));
+        include(multiply(a, weights_(factor, level, wide / a.scale())));
         continue;
       }
-      if (factor.real() != 0) include(total, times(power, factor.real(), level, wide));
-      if (factor.imag() != 0) include(imaginary, times(power, factor.imag(), level, wide));
+      if (factor.real() != 0) parts.push_back(times(power, factor.real(), level, wide));
+      if (factor.imag() != 0) imaginary.push_back(times(power, factor.imag(), level, wide));
     }
-    if (imaginary) include(total, multiply_i(*imaginary));
+    if (!imaginary.empty()) include(multiply_i(weighted_sum(std::move(imaginary))));
+    const bool real = !weights_ && sum.constant.imag() == 0;
+    Ciphertext total = weighted_sum(std::move(parts), real ? sum.constant.real() : 0);
     if (weights_)
-      total = add(*total, weights_(sum.constant, level, total->scale()));
-    else if (sum.constant.imag() != 0)
-      total = add_constants(*total, complex_number(sum.constant));
-    else if (sum.constant.real() != 0)
-      add_constants_into(*total, number(sum.constant.real()));
-    const bool wider = total->degree() > 1;
-    total = wider ? relinearize_rescale(*total, keys_) : rescale(*total);
+      total = add(total, weights_(sum.constant, level, total.scale()));
+    else if (!real)
+      total = add_constants(total, complex_number(sum.constant));
+    const bool wider = total.degree() > 1;
+    total = wider ? relinearize_rescale(total, keys_) : rescale(total);
     if (wider) step();
     return total;
   }

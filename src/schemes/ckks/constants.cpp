@@ -56,27 +56,27 @@ RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::
 
 Ciphertext add_constants(const Ciphertext& a, const Values& values) { return plus_constants(a, values, false); }
 
-Ciphertext plus_constants(const Ciphertext& a, const Values& values, bool over) {
-  const CiphertextData& x = a.data();
-  Context& c = *x.context;
-  const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
-  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, x.tensor.broadcast_to(shape));
-  check_values(c, values, x.level, x.scale);
+CiphertextData plus_figures(const CiphertextData& x, const Values& values, const Shape& shape) {
+  check_values(*x.context, values, x.level, x.scale);
   CiphertextData r = derived(x);
   r.complex = x.complex || values.complex;
   r.noise = rlwe::log2_sum(x.noise, 0);  // the rounding of two coefficients
   r.bound = rlwe::log2_sum(x.bound, std::log2(std::max(largest_of(values), 0x1p-60)));
   r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::plus<>());
-  r.tensor = plus_numbers(c, x.tensor.broadcast_to(shape), x.scale, numbers, over);
+  return r;
+}
+
+Ciphertext plus_constants(const Ciphertext& a, const Values& values, bool over) {
+  const CiphertextData& x = a.data();
+  const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
+  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, x.tensor.broadcast_to(shape));
+  CiphertextData r = plus_figures(x, values, shape);
+  r.tensor = plus_numbers(*x.context, x.tensor.broadcast_to(shape), x.scale, numbers, over);
   return finish(std::move(r));
 }
 
-Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double scale) {
-  const CiphertextData& x = a.data();
-  Context& c = *x.context;
-  const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
-  const RnsTensor in = x.tensor.broadcast_to(shape);
-  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, in);
+CiphertextData times_figures(const CiphertextData& x, const Values& values, const Shape& shape,
+                             const std::vector<std::complex<double>>& numbers, double& scale) {
   scale = factor_scale(x, scale);
   const double largest = largest_of(values);
   if (std::any_of(numbers.begin(), numbers.end(), [](const auto& v) { return v.imag() != 0; }))
@@ -91,6 +91,16 @@ Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double 
     r.noise = rlwe::log2_sum(r.noise, x.bound + std::log2(x.scale) - 1);
   r.bound = x.bound + std::log2(std::max(largest, 0x1p-60));
   r.tail = x.tail.with(x.shape(), values.data, values.shape, shape, std::multiplies<>());
+  return r;
+}
+
+Ciphertext multiply_constants(const Ciphertext& a, const Values& values, double scale) {
+  const CiphertextData& x = a.data();
+  Context& c = *x.context;
+  const Shape shape = ring::broadcast_shapes(x.shape(), values.shape);
+  const RnsTensor in = x.tensor.broadcast_to(shape);
+  const std::vector<std::complex<double>> numbers = broadcast_numbers(values, in);
+  CiphertextData r = times_figures(x, values, shape, numbers, scale);
   if (uniform(numbers)) {
     r.tensor = numbers.empty() ? in : times_whole(c, in, std::rint(numbers[0].real() * scale));
     return finish(std::move(r));

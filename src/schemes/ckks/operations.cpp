@@ -176,6 +176,42 @@ void add_constants_into(Ciphertext& a, const Values& values) {
   schemes::become(a, values.shape, 0, [&](bool over) { return plus_constants(a, values, over); });
 }
 
+Ciphertext weighted_sum(std::vector<Summand> summands, double constant) {
+  const Ciphertext& lead = summands.front().x;
+  Context& c = *lead.data().context;
+  const bool alone = summands.size() == 1 && !summands[0].factor;
+  if (alone && constant == 0) return lead;
+  const bool over = lead.unique() && !lead.data().shared() && !device::observed();
+  // Figures as one operation after the other gives them; what stands for their tensors is but of their shape.
+  std::optional<Ciphertext> figures;
+  std::vector<ring::WeightedTerm> terms;
+  const auto wider = [](const RnsTensor& a, const RnsTensor& b, bool) {
+    return (a.components() < b.components() ? b : a).broadcast_to(ring::broadcast_shapes(a.shape(), b.shape()));
+  };
+  for (const Summand& s : summands) {
+    const CiphertextData& x = s.x.data();
+    require<InternalError>(x.level == lead.level() && x.width == lead.slots(), "summands have one level and one width");
+    double whole = 1, scale = s.scale;
+    Ciphertext part = s.x;
+    if (s.factor) {
+      CiphertextData r = times_figures(x, number(*s.factor), x.shape(), {*s.factor}, scale);
+      r.tensor = x.tensor;
+      whole = std::rint(*s.factor * scale);
+      part = finish(std::move(r));
+    }
+    terms.push_back({x.tensor, constants_of(whole, c.rlwe().moduli(x.tensor.primes()))});
+    figures = figures ? combine(*figures, part, false, wider, std::plus<>()) : part;
+  }
+  CiphertextData r = figures->data();
+  const double whole = std::rint(constant * r.scale);
+  if (constant != 0) r = plus_figures(r, number(constant), r.shape());
+  const std::vector<u64> moduli = c.rlwe().moduli(lead.data().tensor.primes());
+  r.tensor = alone && whole == 0
+                 ? lead.data().tensor
+                 : ring::weighted_sum(terms, whole == 0 ? std::nullopt : std::optional(constants_of(whole, moduli)), over);
+  return finish(std::move(r));
+}
+
 Ciphertext negate(const Ciphertext& a) {
   CiphertextData r = derived(a.data());
   r.tensor = ring::negate(a.data().tensor);

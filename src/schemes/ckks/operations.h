@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "schemes/ckks/encode.h"
 
@@ -38,6 +40,19 @@ rlwe::Figure tail_noise(const CiphertextData& x);
 /// `over`: into x's memory.
 RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::vector<std::complex<double>>& numbers,
                        bool over = false);
+/// All of a sum or a product with numbers but its tensor, of `shape`; `numbers` are its items'. A scale of 0 becomes the one meant.
+CiphertextData plus_figures(const CiphertextData& x, const Values& values, const Shape& shape);
+CiphertextData times_figures(const CiphertextData& x, const Values& values, const Shape& shape,
+                             const std::vector<std::complex<double>>& numbers, double& scale);
+/// What a sum takes of a ciphertext: it times a number that is rounded at `scale`, or as it is.
+struct Summand {
+  Ciphertext x;
+  std::optional<double> factor = {};
+  double scale = 1;
+};
+/// In one pass what multiply_constants of each, add and, of a constant that is not 0, add_constants give one after the other. The
+/// summands have one level and one width.
+Ciphertext weighted_sum(std::vector<Summand> summands, double constant = 0);
 /// add_constants; `over`: into a's memory.
 Ciphertext plus_constants(const Ciphertext& a, const Values& values, bool over);
 /// A number times what each slot has of its own, encoded for a level at a scale.
