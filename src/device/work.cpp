@@ -1,6 +1,8 @@
 #include "device/work.h"
 
+#include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "device/expand.h"
 
@@ -26,7 +28,13 @@ u64 products(const C&) {
 u64 products(const Mul& c) { return c.out.words(); }
 u64 products(const MulAccumulate& c) { return c.out.words(); }
 u64 products(const MulConstants& c) { return c.out.words(); }
-u64 products(const WeightedSum& c) { return c.x.size() * c.out.words(); }
+u64 products(const WeightedSum& c) {
+  const auto plain = [&](const LimbConstants& w) {
+    return std::all_of(w.begin(), w.begin() + c.primes.size(), [](u64 v) { return v == 1; });
+  };
+  const std::vector<LimbConstants>& weights = *c.weights;
+  return c.out.words() * static_cast<u64>(std::count_if(weights.begin(), weights.end(), std::not_fn(plain)));
+}
 u64 transform(const RingHandle& ring, const View& out) { return out.words() / 2 * static_cast<u64>(ring->ring().log_n()); }
 u64 products(const ForwardNtt& c) { return transform(c.ring, c.out); }
 u64 products(const InverseNtt& c) { return transform(c.ring, c.out); }

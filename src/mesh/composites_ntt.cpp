@@ -19,7 +19,6 @@ struct Kept {
   };
   std::vector<std::size_t> limbs;  // of x, ascending
   std::vector<Run> runs;
-  PrimeList primes;     // of `limbs`
   LimbConstants own{};  // for `limbs`
 };
 
@@ -34,10 +33,7 @@ Kept kept_by(const DividePlan& plan, const Block& part) {
     if (source[l] != kNone) k.limbs.push_back(source[l]);
   }
   std::sort(k.limbs.begin(), k.limbs.end());
-  for (std::size_t l : k.limbs) {
-    k.own[k.primes.size()] = plan.own[back[l]];
-    k.primes.push_back(plan.primes[l]);
-  }
+  for (std::size_t i = 0; i < k.limbs.size(); ++i) k.own[i] = plan.own[back[k.limbs[i]]];
   for (std::size_t i = 0; i < part.limbs.size(); ++i) {
     const std::size_t wanted = source[part.limbs[i]];
     if (wanted == kNone) continue;
@@ -53,6 +49,14 @@ Kept kept_by(const DividePlan& plan, const Block& part) {
 
 PrimeList part_of(const PrimeList& primes, std::size_t first, std::size_t count) {
   return PrimeList(primes.begin() + first, count);
+}
+
+/// sum += weight * x
+WeightedSum onto(const device::RingHandle& ring, const PrimeList& primes, const View& x, const LimbConstants& weight,
+                 const View& sum) {
+  std::vector<LimbConstants> weights(2, weight);
+  weights[0].fill(1);
+  return {.ring = ring, .primes = primes, .x = {sum, x}, .weights = weights, .constant = {}, .out = sum};
 }
 
 }  // namespace
@@ -88,13 +92,11 @@ void MeshKernels::divide_over_limbs(Queue& q, const DividePlan& plan, const View
     if (!kept.back().limbs.empty()) wanted.push_back(with_limbs({part}, kept.back().limbs)[0]);
   }
   const std::vector<Block> own = op.fetch(x, wanted);
-  std::vector<Block> scaled, in;
-  if (rest) {
-    scaled = op.room(wanted, out.components, out.word), in = op.fetch(rest->view, parts);
-  } else if (last) {
-    scaled = op.room(wanted, out.components, out.word);
+  std::vector<Block> in;
+  if (rest)
+    in = op.fetch(rest->view, parts);
+  else if (last)
     in = op.fetch(last->view, with_limbs(parts, range(0, last->view.limbs)));
-  }
   op.writes(out);
   struct Finish {
     std::shared_ptr<const RingConstant> ring;
@@ -102,7 +104,7 @@ void MeshKernels::divide_over_limbs(Queue& q, const DividePlan& plan, const View
     PrimeList primes;
     Kept kept;
     std::optional<View> in;
-    View own, scaled, out;
+    View own, out;
   };
   for (std::size_t i = 0, next = 0; i < parts.size(); ++i) {
     Finish call{.ring = on(plan.ring, parts[i].member),
@@ -111,30 +113,24 @@ void MeshKernels::divide_over_limbs(Queue& q, const DividePlan& plan, const View
                 .kept = std::move(kept[i]),
                 .in = {},
                 .own = {},
-                .scaled = {},
                 .out = parts[i].view};
     if (last) call.in = in[i].view;
     if (last && !rest) call.conversion = on(plan.rest, parts[i].member, parts[i].limbs);
-    if (!call.kept.limbs.empty()) {
-      call.own = own[next].view;
-      if (last) call.scaled = scaled[next].view;
-      ++next;
-    }
+    if (!call.kept.limbs.empty()) call.own = own[next++].view;
     op.post(parts[i].member, [call = std::move(call)](Device&, Queue& queue) {
-      const auto& [ring, conversion, primes, kept, in, own, scaled, o] = call;
+      const auto& [ring, conversion, primes, kept, in, own, o] = call;
       if (conversion) queue.enqueue(Convert{conversion, *in, std::nullopt, o});
       if (in) queue.enqueue(ForwardNtt{ring, primes, conversion ? o : *in, o});
-      if (in && !kept.limbs.empty()) queue.enqueue(MulConstants{ring, kept.primes, own, kept.own, scaled});
       for (const auto& [from, to, count] : kept.runs) {
         const View target = o.with_limbs(to, count);
         const PrimeList mine = part_of(primes, to, count);
-        if (in) {
-          queue.enqueue(Add{ring, mine, target, scaled.with_limbs(from, count), target});
-          continue;
-        }
+        const View taken = own.with_limbs(from, count);
         LimbConstants c{};
         for (std::size_t l = 0; l < count; ++l) c[l] = kept.own[from + l];
-        queue.enqueue(MulConstants{ring, mine, own.with_limbs(from, count), c, target});
+        if (in)
+          queue.enqueue(onto(ring, mine, taken, c, target));
+        else
+          queue.enqueue(MulConstants{ring, mine, taken, c, target});
       }
     });
   }
@@ -145,16 +141,12 @@ void MeshKernels::add_weighted(Queue& q, const KeySwitchPlan& plan, const View& 
   const View target = sum.with_components(0, added.components).with_limbs(0, plan.chain.size());
   Operation op(*state_, q);
   const std::vector<Block> parts = op.parts(target), in = op.fetch(added, parts);
-  const std::vector<Block> weighted = op.room(parts, added.components, added.word);
   op.writes(target);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     LimbConstants weight{};
     for (std::size_t l = 0; l < parts[i].limbs.size(); ++l) weight[l] = plan.weight[parts[i].limbs[l]];
-    op.post(parts[i].member, [ring = on(plan.ring, parts[i].member), primes = primes_of(parts[i], plan.chain), weight,
-                              in = in[i].view, w = weighted[i].view, o = parts[i].view](Device&, Queue& queue) {
-      queue.enqueue(MulConstants{ring, primes, in, weight, w});
-      queue.enqueue(Add{ring, primes, o, w, o});
-    });
+    op.post(parts[i].member,
+            onto(on(plan.ring, parts[i].member), primes_of(parts[i], plan.chain), in[i].view, weight, parts[i].view));
   }
 }
 

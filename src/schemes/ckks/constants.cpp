@@ -45,6 +45,8 @@ RnsTensor plus_numbers(Context& c, const RnsTensor& x, double scale, const std::
     return ring::add(x, sums.reshape(x.shape()), over);
   }
   const std::vector<u64> moduli = c.rlwe().moduli(x.primes());
+  if (const double whole = numbers.empty() ? 0 : std::rint(numbers[0].real() * scale); uniform(numbers) && whole != 0)
+    return ring::weighted_sum({{x, constants_of(1, moduli)}}, constants_of(whole, moduli), over);
   const RnsTensor out = over && x.dense() ? x : ring::copy(x);
   for (std::size_t i = 0, end; i < numbers.size(); i = end) {  // runs of one number
     for (end = i + 1; end < numbers.size() && numbers[end] == numbers[i];) ++end;
