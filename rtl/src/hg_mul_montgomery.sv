@@ -1,0 +1,84 @@
+// z = x * y / 2^W mod q for primes q = 1 mod 2^STEP. Where y is a constant it carries the factor: y = c * 2^W mod q gives
+// z = x * c, a canonical residue. Each step takes STEP bits away: t - (t mod 2^STEP) * q is a multiple of 2^STEP, and as
+// q = 1 modulo it, no inverse of q is asked for. After W bits t lies in (-q, q).
+// Latency 3 + 2 W / STEP, one product a cycle. q_i goes with the operands. x * y < 2^W q.
+module hg_mul_montgomery #(
+    parameter int unsigned W = 30,
+    parameter int unsigned STEP = 10
+) (
+    input  logic         clk_i,
+    input  logic [W-1:0] x_i,
+    input  logic [W-1:0] y_i,
+    input  logic [W-1:0] q_i,
+    output logic [W-1:0] z_o
+);
+
+  localparam int unsigned STEPS = W / STEP;
+  if (STEP < 2 || STEP > 17 || W % STEP != 0 || STEPS < 2) begin : g_check
+    $error("hg_mul_montgomery: STEP of 2 to 17 bits must divide W at least twice");
+  end
+
+  logic [2*W-1:0] product;
+  logic [16:0] low;
+  hg_product #(
+      .AW(W),
+      .BW(W)
+  ) i_product (
+    .clk_i,
+    .a_i  (x_i),
+    .b_i  (y_i),
+    .p_o  (product),
+    .low_o(low)
+  );
+
+  // q, as late as its uses: step s multiplies in cycle 2 + 2 s; the last addition is in cycle 2 + 2 STEPS.
+  logic [W-1:0] q[STEPS+1];
+  hg_delay #(
+      .WIDTH (W),
+      .CYCLES(hg_pkg::PRODUCT_LATENCY - 1)
+  ) i_first (
+    .clk_i,
+    .d_i(q_i),
+    .d_o(q[0])
+  );
+
+  for (genvar s = 0; s < STEPS; ++s) begin : g_step
+    localparam int unsigned HAS = 2 * W + 1 - s * STEP;  // bits of t, with its sign
+    logic [STEP-1:0] digit;
+    logic signed [HAS-STEP-1:0] rest;
+    if (s == 0) begin : g_first
+      assign digit = low[STEP-1:0];
+      assign rest  = $signed({1'b0, product[2*W-1:STEP]});
+    end else begin : g_later
+      assign digit = g_step[s-1].t[STEP-1:0];
+      always_ff @(posedge clk_i) rest <= g_step[s-1].t[HAS-1:STEP];
+    end
+
+    logic [W-1:0] multiple;  // digit * (q >> STEP)
+    logic signed [HAS-STEP-1:0] t;
+    always_ff @(posedge clk_i) begin
+      multiple <= W'(digit) * W'(q[s][W-1:STEP]);
+      t <= rest - $signed((HAS - STEP)'(multiple));
+    end
+
+    hg_delay #(
+        .WIDTH (W),
+        .CYCLES(2)
+    ) i_q (
+      .clk_i,
+      .d_i(q[s]),
+      .d_o(q[s+1])
+    );
+  end
+
+  // W + 1 bits and the sign; the upper ones are copies of it.
+  logic negative, unused;
+  assign negative = g_step[STEPS-1].t[W];
+  assign unused   = ^{product[STEP-1:0], low};
+  always_ff @(posedge clk_i) z_o <= g_step[STEPS-1].t[W-1:0] + (negative ? q[STEPS] : '0);
+
+  if (hg_pkg::montgomery_latency(W, STEP) != hg_pkg::PRODUCT_LATENCY - 1 + 2 * STEPS + 1) begin : g_latency
+    $error("hg_mul_montgomery: latency");
+  end
+
+endmodule

@@ -1,0 +1,40 @@
+// Constants of the co-processor that several modules must agree on.
+// Latencies: an operand taken in cycle c gives its result in cycle c + latency. Modules check theirs against these.
+package hg_pkg;
+
+  localparam int unsigned PRODUCT_LATENCY = 3;
+
+  // The multiplier menu, the KIND of hg_mul.
+  localparam int unsigned KIND_MONTGOMERY = 0;
+  localparam int unsigned KIND_SHOUP = 1;
+  localparam int unsigned KIND_BARRETT = 2;
+  localparam int unsigned KIND_WINDOW = 3;
+
+  localparam int unsigned SHOUP_LATENCY = 2 * PRODUCT_LATENCY + 2;
+  localparam int unsigned BARRETT_LATENCY = 3 * PRODUCT_LATENCY + 3;
+  localparam int unsigned ADD_LATENCY = 2;
+  localparam int unsigned SUB_LATENCY = 2;
+
+  // Words of w bits, taken away `step` bits at a time; the first step starts before the product's last addition.
+  function automatic int unsigned montgomery_latency(int unsigned w, int unsigned step);
+    return PRODUCT_LATENCY + 2 * (w / step);
+  endfunction
+
+  // Windows that slide over the upper half of a product, each with one bit in common with the one before.
+  function automatic int unsigned windows(int unsigned w, int unsigned width);
+    return 1 + (w - width + width - 2) / (width - 1);
+  endfunction
+  function automatic int unsigned window_latency(int unsigned w, int unsigned width);
+    return PRODUCT_LATENCY + windows(w, width) + 2;
+  endfunction
+
+  function automatic int unsigned mul_latency(int unsigned kind, int unsigned w, int unsigned step, int unsigned width);
+    case (kind)
+      KIND_MONTGOMERY: return montgomery_latency(w, step);
+      KIND_SHOUP: return SHOUP_LATENCY;
+      KIND_BARRETT: return BARRETT_LATENCY;
+      default: return window_latency(w, width);
+    endcase
+  endfunction
+
+endpackage

