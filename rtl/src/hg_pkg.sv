@@ -37,4 +37,19 @@ package hg_pkg;
     endcase
   endfunction
 
+  function automatic int unsigned butterfly_latency(int unsigned w, int unsigned step);
+    return montgomery_latency(w, step) + 5;
+  endfunction
+
+  // From a row's reading to its place in memory: addresses, memory (2), its row's place, lanes, butterfly, lanes back.
+  function automatic int unsigned ntt_latency(int unsigned w, int unsigned step);
+    return butterfly_latency(w, step) + 6;
+  endfunction
+  // A stage of N = 2^log_n begins so many cycles after the one before ended, for its rows to be written: partners of neighbouring
+  // stages lie N / 4b pairs apart at most.
+  function automatic int unsigned ntt_gap(int unsigned w, int unsigned step, int unsigned b, int unsigned log_n);
+    automatic int unsigned ahead = (1 << log_n) / (4 * b);
+    return ahead < ntt_latency(w, step) ? ntt_latency(w, step) - ahead : 0;
+  endfunction
+
 endpackage

@@ -51,6 +51,8 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, object]]] = {
     "window2-fixed-15-primes": ("hg_mul_window", {"WIDTH": 2, "RUNTIME": 0, "PRIMES": 15, "QS": packed(PRIMES)}),
     "add": ("hg_mod_add", {}),
     "sub": ("hg_mod_sub", {}),
+    "butterfly": ("hg_butterfly", {}),
+    **{f"ntt{b}": ("hg_ntt", {"B": b, "LOG_N": 12}) for b in (1, 2, 4, 8, 16)},
 }
 
 #: What a cell of yosys' library is in the device's own units: LUTs as logic, as shift register or as memory.
