@@ -93,7 +93,7 @@ module hg_mul_barrett #(
 
   logic [W+1:0] rest;
   always_ff @(posedge clk_i) rest <= product_late - multiple;
-  hg_reduce3 #(
+  hg_reduce4 #(
       .W(W)
   ) i_reduce (
     .clk_i,

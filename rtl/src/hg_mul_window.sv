@@ -108,7 +108,7 @@ module hg_mul_window #(
     .d_i(q_i),
     .d_o(q)
   );
-  hg_reduce3 #(
+  hg_reduce4 #(
       .W(W)
   ) i_reduce (
     .clk_i,

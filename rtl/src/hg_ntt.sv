@@ -235,7 +235,7 @@ module hg_ntt #(
   assign entry = limb.inverse ? twiddle ^ (m - 1'b1) : twiddle;
   always_ff @(posedge clk_i) begin
     choice <= '{
-        row: limb.base + TW'(entry >> LB),
+        row: limb.base + TW'(32'(entry) >> LB),
         start: (LB + 1)'(entry & LOG_N'(B - 1)),
         crosses: crosses,
         span: span

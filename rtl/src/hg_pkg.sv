@@ -12,8 +12,27 @@ package hg_pkg;
 
   localparam int unsigned SHOUP_LATENCY = 2 * PRODUCT_LATENCY + 2;
   localparam int unsigned BARRETT_LATENCY = 3 * PRODUCT_LATENCY + 3;
+  localparam int unsigned LANE_LATENCY = BARRETT_LATENCY + 4;
+  localparam int unsigned REDUCE_SUM_LATENCY = 2 * PRODUCT_LATENCY + 7;
   localparam int unsigned ADD_LATENCY = 2;
   localparam int unsigned SUB_LATENCY = 2;
+
+  // Units that compute, and operations of descriptors (hg_core).
+  localparam int unsigned UNIT_NTT = 0;
+  localparam int unsigned UNIT_POINTWISE = 1;
+  localparam int unsigned UNIT_PERMUTE = 2;
+  localparam int unsigned UNIT_CONVERT = 3;
+  localparam int unsigned UNIT_LOAD = 4;  // the bus's reading half, and the writing one
+  localparam int unsigned UNIT_STORE = 5;
+  localparam logic [7:0] OP_NTT = 8'd1;
+  localparam logic [7:0] OP_POINTWISE = 8'd2;
+  localparam logic [7:0] OP_PERMUTE = 8'd3;
+  localparam logic [7:0] OP_CONVERT = 8'd4;
+  localparam logic [7:0] OP_LOAD = 8'd5;
+  localparam logic [7:0] OP_STORE = 8'd6;
+  localparam logic [7:0] OP_TWIDDLES = 8'd7;
+  localparam logic [7:0] OP_CONSTANTS = 8'd8;
+  localparam logic [7:0] OP_FENCE = 8'd9;
 
   // Words of w bits, taken away `step` bits at a time; the first step starts before the product's last addition.
   function automatic int unsigned montgomery_latency(int unsigned w, int unsigned step);

@@ -53,6 +53,12 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, object]]] = {
     "sub": ("hg_mod_sub", {}),
     "butterfly": ("hg_butterfly", {}),
     **{f"ntt{b}": ("hg_ntt", {"B": b, "LOG_N": 12}) for b in (1, 2, 4, 8, 16)},
+    "lane": ("hg_lane", {}),
+    "pointwise": ("hg_pointwise", {}),
+    "permute": ("hg_permute", {}),
+    "reduce-sum": ("hg_reduce_sum", {}),
+    "convert-4x8": ("hg_convert", {}),
+    "convert-4x4": ("hg_convert", {"T": 4}),
 }
 
 #: What a cell of yosys' library is in the device's own units: LUTs as logic, as shift register or as memory.

@@ -1,6 +1,6 @@
-// v mod q for v in [0, 3q): less 0, q or 2q.
+// v mod q for v in [0, 4q): less 0, q, 2q or 3q.
 // Latency 2, one word a cycle; q_i goes with v_i.
-module hg_reduce3 #(
+module hg_reduce4 #(
     parameter int unsigned W = 30
 ) (
     input  logic         clk_i,
@@ -10,7 +10,7 @@ module hg_reduce3 #(
 );
 
   if (W < 2) begin : g_check
-    $error("hg_reduce3: W of at least 2 bits");
+    $error("hg_reduce4: W of at least 2 bits");
   end
 
   // First less 2q where that fits, then less q.

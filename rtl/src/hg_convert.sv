@@ -1,0 +1,289 @@
+// Conversion between bases (src/math/conversion.h) of limbs that are already y_i: for each coefficient and up to T targets
+//   v = (sum_i y_i f_i + 2^57) >> 58          out_j = sum_i y_i m_ji + v wrap_j  modulo q_j
+// P coefficients at a time: one source a cycle meets T + 1 columns of multipliers, the last for v. Then sums leave target by target
+// through P reducers. Fractions f_i have up to 48 bits: moduli of sources are above 2^10. An own term (x' own) is a pointwise
+// instruction behind it.
+//
+// Constants are written before, in SETS sets: source_write_i writes those of a source, {f, m of target T-1 .. 0}, m carrying the
+// target's shift; target_write_i those of a target, {shift, k, fold, wrap, normal} (hg_reduce_sum).
+// An instruction is taken where valid_i and ready_o are. Sources are slots in banks that it has for itself; rows come two cycles
+// after read_o. Each row is read `sources` times B / P. P lanes of a row of a target are written in a cycle.
+// Cycles from taking an instruction to done_o, both counted, with S sources, T targets: (N / P - 1) max(S, T) + S + T + 23.
+module hg_convert #(
+    parameter int unsigned W = 30,
+    parameter int unsigned B = 8,
+    parameter int unsigned LOG_N = 12,
+    parameter int unsigned SB = 5,
+    parameter int unsigned P = 4,
+    parameter int unsigned T = 8,
+    parameter int unsigned SOURCES = 16,
+    parameter int unsigned SETS = 8,
+    localparam int unsigned RW = LOG_N - $clog2(B),
+    localparam int unsigned IB = $clog2(SOURCES),
+    localparam int unsigned TB = $clog2(T),
+    localparam int unsigned NB = $clog2(SETS),
+    localparam int unsigned FW = 48,
+    localparam int unsigned SOURCE_WIDTH = FW + T * W,
+    localparam int unsigned TARGET_WIDTH = 4 * W + 6
+) (
+    input  logic                            clk_i,
+    input  logic                            rst_ni,
+    input  logic                            valid_i,
+    output logic                            ready_o,
+    input  logic [             3:0]         log_n_i,
+    input  logic [          IB-1:0]         last_source_i,
+    input  logic [          TB-1:0]         last_target_i,
+    input  logic [          NB-1:0]         set_i,
+    input  logic [     SOURCES-1:0][SB-1:0] source_i,
+    input  logic [           T-1:0][SB-1:0] target_i,
+    output logic                            read_o,
+    output logic [          SB-1:0]         read_slot_o,
+    output logic [          RW-1:0]         read_row_o,
+    input  logic [           B-1:0][ W-1:0] read_data_i,
+    output logic                            read_done_o,
+    output logic                            write_o,
+    output logic [           B-1:0]         write_lanes_o,
+    output logic [          SB-1:0]         write_slot_o,
+    output logic [          RW-1:0]         write_row_o,
+    output logic [           B-1:0][ W-1:0] write_data_o,
+    output logic                            done_o,
+    input  logic                            source_write_i,
+    input  logic                            target_write_i,
+    input  logic [          NB-1:0]         write_set_i,
+    input  logic [          IB-1:0]         write_index_i,
+    input  logic [SOURCE_WIDTH-1:0]         source_data_i,
+    input  logic [TARGET_WIDTH-1:0]         target_data_i
+);
+
+  localparam int unsigned PL = hg_pkg::PRODUCT_LATENCY;
+  localparam int unsigned SUM = 2 * W + 6;
+  localparam int unsigned GB = LOG_N - $clog2(P);  // bits of a group's number
+  localparam int unsigned QB = B > P ? $clog2(B / P) : 1;
+  if (B % P != 0 || T < 2 || T != 1 << TB || SOURCES != 1 << IB || IB < TB || SETS < 2 || SETS != 1 << NB) begin : g_check
+    $error("hg_convert: P divides B; powers of two of targets, sources and sets, as many sources as targets or more");
+  end
+
+  logic busy, active, take, draining, drained;
+  logic [IB-1:0] step, last_step, last_source;
+  logic [TB-1:0] last_target;
+  logic [NB-1:0] set;
+  logic [GB-1:0] group, final_group;
+  logic [SOURCES-1:0][SB-1:0] source;
+  logic [T-1:0][SB-1:0] target;
+  logic group_end, limb_end;
+  assign group_end = busy && step == last_step;
+  assign limb_end = group_end && group == final_group;
+  assign ready_o = !active;  // what leaves knows one instruction
+  assign take = valid_i && ready_o;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) busy <= 1'b0;
+    else if (take) busy <= 1'b1;
+    else if (limb_end) busy <= 1'b0;
+    if (!rst_ni) active <= 1'b0;
+    else if (take) active <= 1'b1;
+    else if (drained) active <= 1'b0;
+    if (take) begin
+      last_source <= last_source_i;
+      last_target <= last_target_i;
+      // Targets leave one a cycle, so a group takes no less.
+      last_step <= last_source_i > IB'(last_target_i) ? last_source_i : IB'(last_target_i);
+      set <= set_i;
+      source <= source_i;
+      target <= target_i;
+      group <= '0;
+      step <= '0;
+      final_group <= GB'((32'd1 << (log_n_i - 4'($clog2(P)))) - 1);
+    end else begin
+      step <= group_end ? '0 : step + 1'b1;
+      if (group_end) group <= group + 1'b1;
+    end
+  end
+  assign read_done_o = limb_end;
+
+  // Cycle 1: addresses. Cycle 3: rows and constants come. Cycle 4: P coefficients. Then products, sums; in cycle 5 + PL they stand.
+  localparam int unsigned STEPS = 4 + PL;
+  typedef struct packed {
+    logic valid, first, last, limb;
+    logic [GB-1:0] group;
+  } pass_t;
+  pass_t pass[STEPS];
+  logic [SOURCE_WIDTH-1:0] row_constants;
+  always_ff @(posedge clk_i) begin
+    read_o <= busy && step <= last_source;
+    read_slot_o <= source[step];
+    read_row_o <= RW'(group >> (GB - RW));
+    pass[0] <= '{
+        valid: busy && step <= last_source,
+        first: step == 0,
+        last: busy && step == last_source,
+        limb: group == final_group,
+        group: group
+    };
+    for (int i = 1; i < int'(STEPS); ++i) pass[i] <= pass[i-1];
+    if (!rst_ni) begin
+      for (int i = 0; i < int'(STEPS); ++i) begin
+        pass[i].valid <= 1'b0;
+        pass[i].last  <= 1'b0;
+      end
+    end
+  end
+  logic [NB+IB-1:0] constants_at;
+  always_ff @(posedge clk_i) constants_at <= {set, step};
+  hg_ram #(
+      .WIDTH(SOURCE_WIDTH),
+      .DEPTH(SETS * SOURCES)
+  ) i_sources (
+    .clk_i,
+    .write_i(source_write_i),
+    .write_address_i({write_set_i, write_index_i}),
+    .write_data_i(source_data_i),
+    .read_address_i(constants_at),
+    .read_data_o(row_constants)
+  );
+
+  logic [P-1:0][W-1:0] y;
+  logic [SOURCE_WIDTH-1:0] constants;
+  always_ff @(posedge clk_i) constants <= row_constants;
+  if (B == P) begin : g_whole
+    always_ff @(posedge clk_i) y <= read_data_i;
+  end else begin : g_part
+    logic [B/P-1:0][P-1:0][W-1:0] parts;
+    assign parts = read_data_i;
+    always_ff @(posedge clk_i) y <= parts[pass[2].group[QB-1:0]];
+  end
+
+  // The array. A sum starts anew at the first source.
+  logic [P-1:0][T-1:0][SUM-1:0] sums;
+  logic [P-1:0][5:0] v;
+  for (genvar p = 0; p < P; ++p) begin : g_coefficient
+    for (genvar j = 0; j < T; ++j) begin : g_cell
+      logic [2*W-1:0] product;
+      logic [16:0] unused_low;
+      hg_product #(
+          .AW(W),
+          .BW(W)
+      ) i_product (
+        .clk_i,
+        .a_i  (y[p]),
+        .b_i  (constants[j*W+:W]),
+        .p_o  (product),
+        .low_o(unused_low)
+      );
+      always_ff @(posedge clk_i) begin
+        if (pass[STEPS-1].valid) sums[p][j] <= (pass[STEPS-1].first ? '0 : sums[p][j]) + SUM'(product);
+      end
+    end
+    logic [65:0] turns_product;
+    logic [65:0] turns, rounded;
+    logic [16:0] unused_low;
+    hg_product #(
+        .AW(W),
+        .BW(FW),
+        .OW(66)
+    ) i_turns (
+      .clk_i,
+      .a_i  (y[p]),
+      .b_i  (constants[T*W+:FW]),
+      .p_o  (turns_product),
+      .low_o(unused_low)
+    );
+    // f < 2^58 / q and y < q: each term is below 2^58. The half is added with the first.
+    localparam logic [65:0] HALF = 66'd1 << 57;
+    always_ff @(posedge clk_i) begin
+      if (pass[STEPS-1].valid) turns <= (pass[STEPS-1].first ? HALF : turns) + turns_product;
+    end
+    assign rounded = turns;
+    assign v[p] = rounded[63:58];
+    logic unused;
+    assign unused = ^{rounded[65:64], rounded[57:0]};
+  end
+
+  // Out: all sums at once into a register that shifts, one target a cycle.
+  logic whole, drain_limb;
+  logic [TB-1:0] leaving;
+  logic [GB-1:0] drain_group, group_late;
+  logic limb_late;
+  logic [P-1:0][T-1:0][SUM-1:0] drain;
+  logic [P-1:0][5:0] drain_v;
+  always_ff @(posedge clk_i) begin
+    whole <= rst_ni && pass[STEPS-1].last;  // the sums stand
+    group_late <= pass[STEPS-1].group;
+    limb_late <= pass[STEPS-1].limb;
+    if (whole) begin
+      drain <= sums;
+      drain_v <= v;
+      leaving <= '0;
+      drain_group <= group_late;
+      drain_limb <= limb_late;
+    end else begin
+      for (int p = 0; p < int'(P); ++p) drain[p] <= drain[p] >> SUM;
+      leaving <= leaving + 1'b1;
+    end
+    if (!rst_ni) draining <= 1'b0;
+    else if (whole) draining <= 1'b1;
+    else if (leaving == last_target) draining <= 1'b0;
+  end
+
+  assign drained = draining && drain_limb && leaving == last_target;
+
+  // Constants of a target come two cycles after its address, which is presented as the sums enter the register.
+  logic [TARGET_WIDTH-1:0] target_constants;
+  logic [TB-1:0] next;
+  assign next = whole ? '0 : leaving + 1'b1;
+  hg_ram #(
+      .WIDTH(TARGET_WIDTH),
+      .DEPTH(SETS * T)
+  ) i_targets (
+    .clk_i,
+    .write_i(target_write_i),
+    .write_address_i({write_set_i, write_index_i[TB-1:0]}),
+    .write_data_i(target_data_i),
+    .read_address_i({set, next}),
+    .read_data_o(target_constants)
+  );
+  // `next` in the cycle before `leaving`: its constants come one cycle after the sums, which wait for them.
+  logic [P-1:0][SUM-1:0] leaving_sum;
+  logic [P-1:0][5:0] leaving_v;
+  always_ff @(posedge clk_i) begin
+    for (int p = 0; p < int'(P); ++p) leaving_sum[p] <= drain[p][0];
+    leaving_v <= drain_v;
+  end
+
+  typedef struct packed {
+    logic valid, done;
+    logic [SB-1:0] slot;
+    logic [GB-1:0] group;
+  } out_t;
+  localparam int unsigned OUT = 1 + hg_pkg::REDUCE_SUM_LATENCY;
+  out_t out[OUT];
+  always_ff @(posedge clk_i) begin
+    out[0] <= '{valid: draining, done: drained, slot: target[leaving], group: drain_group};
+    for (int i = 1; i < int'(OUT); ++i) out[i] <= out[i-1];
+    if (!rst_ni) for (int i = 0; i < int'(OUT); ++i) out[i].valid <= 1'b0;
+  end
+  logic [P-1:0][W-1:0] z;
+  for (genvar p = 0; p < P; ++p) begin : g_reduce
+    hg_reduce_sum #(
+        .W(W)
+    ) i_reduce (
+      .clk_i,
+      .sum_i(leaving_sum[p]),
+      .v_i(leaving_v[p]),
+      .normal_i(target_constants[0+:W]),
+      .wrap_i(target_constants[W+:W]),
+      .fold_i(target_constants[2*W+:W]),
+      .k_i(target_constants[3*W+:W+1]),
+      .shift_i(target_constants[4*W+1+:5]),
+      .z_o(z[p])
+    );
+  end
+  for (genvar l = 0; l < B; ++l) begin : g_write
+    assign write_data_o[l]  = z[l%P];
+    assign write_lanes_o[l] = B == P || out[OUT-1].group[QB-1:0] == QB'(l / P);
+  end
+  assign write_o = out[OUT-1].valid;
+  assign write_slot_o = out[OUT-1].slot;
+  assign write_row_o = RW'(out[OUT-1].group >> (GB - RW));
+  assign done_o = out[OUT-1].valid && out[OUT-1].done;
+
+endmodule

@@ -1,0 +1,145 @@
+// Gives descriptors (hg_core) to units, in their order: the first waits until the scoreboard lets it go and its unit is free.
+// Conversions read all their sources and write all their targets; twiddles and constants write a table, which the NTT and conversions
+// read until they end. A fence waits for everything before it.
+// Latency: none; one instruction a cycle at most.
+module hg_dispatch #(
+    parameter  int unsigned SLOTS   = 32,
+    parameter  int unsigned TABLES  = 2,
+    parameter  int unsigned SETS    = 8,
+    parameter  int unsigned BANKS   = 4,
+    parameter  int unsigned SOURCES = 16,
+    parameter  int unsigned T       = 8,
+    parameter  int unsigned RW      = 9,   // bits of a row's number: twiddles' tables begin at multiples of 2^RW
+    localparam int unsigned UNITS   = 6
+) (
+    input  logic                   clk_i,
+    input  logic                   rst_ni,
+    input  logic                   valid_i,
+    output logic                   ready_o,
+    input  logic [     15:0][31:0] words_i,
+    output logic [UNITS-1:0]       unit_valid_o,
+    input  logic [UNITS-1:0]       unit_ready_i,
+    input  logic [UNITS-1:0]       read_done_i,
+    input  logic [UNITS-1:0]       done_i,
+    input  logic                   ntt_want_i,
+    output logic                   ntt_grant_o,
+    output logic                   idle_o,        // nothing runs
+    output logic                   fence_o,       // one was passed
+    output logic                   unknown_o      // an operation that there is not was dropped
+);
+  import hg_pkg::*;
+
+  localparam int unsigned SB = $clog2(SLOTS);
+  localparam int unsigned ALL = SLOTS + TABLES + SETS;
+  if (SOURCES > 16 || T > 8) begin : g_check
+    $error("hg_dispatch: a descriptor names 16 sources and 8 targets at most");
+  end
+
+  logic [7:0] operation;
+  logic [SB-1:0] out;
+  logic [2:0] unit;
+  logic [ALL-1:0] reads, writes;
+  logic known, fence;
+  logic [31:0] word1, word6;
+  assign operation = words_i[0][7:0];
+  assign word1 = words_i[1];
+  assign word6 = words_i[6];
+  assign out = SB'(word1);
+
+  function automatic logic [ALL-1:0] slot(logic [7:0] number);
+    return ALL'(1) << (32'(number) % SLOTS);
+  endfunction
+  function automatic logic [ALL-1:0] table_at(logic [15:0] row);
+    return ALL'(1) << (SLOTS + (32'(row) >> RW) % TABLES);
+  endfunction
+  function automatic logic [ALL-1:0] constants(logic [7:0] number);
+    return ALL'(1) << (SLOTS + TABLES + 32'(number) % SETS);
+  endfunction
+
+  always_comb begin
+    unit   = 3'(UNIT_NTT);
+    reads  = '0;
+    writes = '0;
+    known  = 1'b1;
+    fence  = 1'b0;
+    case (operation)
+      OP_NTT: begin
+        reads  = slot(word1[15:8]) | table_at(word6[15:0]);
+        writes = slot(8'(out));
+      end
+      OP_POINTWISE: begin
+        unit = 3'(UNIT_POINTWISE);
+        if (words_i[0][13]) reads |= slot(word1[15:8]);
+        if (words_i[0][14]) reads |= slot(word1[23:16]);
+        if (words_i[0][15]) reads |= slot(word1[31:24]);
+        writes = slot(8'(out));
+      end
+      OP_PERMUTE: begin
+        unit   = 3'(UNIT_PERMUTE);
+        reads  = slot(word1[15:8]);
+        writes = slot(8'(out));
+      end
+      OP_CONVERT: begin
+        unit  = 3'(UNIT_CONVERT);
+        reads = constants(word6[23:16]);
+        for (int i = 0; i < int'(SOURCES); ++i) begin
+          if (8'(i) <= word6[7:0]) reads |= slot(8'(words_i[8+i/4] >> (8 * (i % 4))));
+        end
+        for (int j = 0; j < int'(T); ++j) begin
+          if (8'(j) <= word6[15:8]) writes |= slot(8'(words_i[12+j/4] >> (8 * (j % 4))));
+        end
+      end
+      OP_LOAD: begin
+        unit   = 3'(UNIT_LOAD);
+        writes = slot(8'(out));
+      end
+      OP_STORE: begin
+        unit  = 3'(UNIT_STORE);
+        reads = slot(word1[15:8]);
+      end
+      OP_TWIDDLES: begin
+        unit   = 3'(UNIT_LOAD);
+        writes = table_at(word6[15:0]);
+      end
+      OP_CONSTANTS: begin
+        unit   = 3'(UNIT_LOAD);
+        writes = constants(word6[23:16]);
+      end
+      OP_FENCE: fence = 1'b1;
+      default:  known = 1'b0;
+    endcase
+  end
+
+  logic ok, go;
+  logic [UNITS-1:0] want, grant;
+  assign want = UNITS'(ntt_want_i) << UNIT_NTT;
+  assign ntt_grant_o = grant[UNIT_NTT];
+  hg_scoreboard #(
+      .SLOTS (SLOTS),
+      .TABLES(TABLES + SETS),
+      .BANKS (BANKS),
+      .UNITS (UNITS),
+      .LATE  (UNITS'(1) << UNIT_NTT)
+  ) i_scoreboard (
+    .clk_i,
+    .rst_ni,
+    .unit_i(unit),
+    .reads_i(reads),
+    .writes_i(writes),
+    .ok_o(ok),
+    .issue_i(go),
+    .read_done_i,
+    .done_i,
+    .want_i(want),
+    .grant_o(grant),
+    .idle_o
+  );
+  assign go = valid_i && known && !fence && ok && unit_ready_i[unit];
+  assign unit_valid_o = go ? UNITS'(1) << unit : '0;
+  assign fence_o = valid_i && fence && idle_o;
+  assign unknown_o = valid_i && !known;
+  assign ready_o = go || fence_o || unknown_o;
+  logic unused;
+  assign unused = ^{words_i, grant, word1, word6};
+
+endmodule

@@ -1,0 +1,120 @@
+// A sum of products to a residue: z = (s + v * wrap mod (q << shift)) >> shift, s below 2^(2W+6), v below 2^6, with constants that
+// carry the shift as s does (hg_mul_barrett says why): normal_i = q << shift, wrap_i, and fold_i = 2^(2W) mod normal_i, which brings
+// what lies above 2W bits down before Barrett's quotient.
+// Latency 13, one a cycle; all inputs go together.
+module hg_reduce_sum #(
+    parameter int unsigned W = 30
+) (
+    input  logic           clk_i,
+    input  logic [2*W+5:0] sum_i,
+    input  logic [    5:0] v_i,
+    input  logic [  W-1:0] wrap_i,
+    input  logic [  W-1:0] fold_i,
+    input  logic [  W-1:0] normal_i,
+    input  logic [    W:0] k_i,
+    input  logic [    4:0] shift_i,
+    output logic [  W-1:0] z_o
+);
+
+  localparam int unsigned P = hg_pkg::PRODUCT_LATENCY;
+  if (W < 27 || W > 31 || 2 * P + 7 != hg_pkg::REDUCE_SUM_LATENCY) begin : g_check
+    $error("hg_reduce_sum: W of 27 to 31 bits");
+  end
+
+  // Cycles 1 to 3: below 2^(2W) + 2^(W+7).
+  logic [W+5:0] folded, wrapped;
+  logic [W+6:0] both;
+  logic [2*W-1:0] low, low_late;
+  logic [2*W:0] sum;
+  always_ff @(posedge clk_i) begin
+    folded <= (W + 6)'(sum_i[2*W+5:2*W]) * (W + 6)'(fold_i);
+    wrapped <= (W + 6)'(v_i) * (W + 6)'(wrap_i);
+    low <= sum_i[2*W-1:0];
+    both <= {1'b0, folded} + {1'b0, wrapped};
+    low_late <= low;
+    sum <= {1'b0, low_late} + (2 * W + 1)'(both);
+  end
+
+  logic [W:0] k;
+  hg_delay #(
+      .WIDTH (W + 1),
+      .CYCLES(3)
+  ) i_k (
+    .clk_i,
+    .d_i(k_i),
+    .d_o(k)
+  );
+  logic [2*W+2:0] quotient;
+  logic [W+1:0] multiple, sum_late, rest;
+  logic [W-1:0] normal, normal_late;
+  logic [ 4:0] shift;
+  logic [16:0] unused_low[2];
+  hg_product #(
+      .AW(W + 1),
+      .BW(W + 2)
+  ) i_quotient (
+    .clk_i,
+    .a_i  (k),
+    .b_i  (sum[2*W:W-1]),
+    .p_o  (quotient),
+    .low_o(unused_low[0])
+  );
+  hg_delay #(
+      .WIDTH (W),
+      .CYCLES(3 + P)
+  ) i_normal (
+    .clk_i,
+    .d_i(normal_i),
+    .d_o(normal)
+  );
+  hg_product #(
+      .AW(W + 2),
+      .BW(W),
+      .OW(W + 2)
+  ) i_multiple (
+    .clk_i,
+    .a_i  (quotient[2*W+2:W+1]),
+    .b_i  (normal),
+    .p_o  (multiple),
+    .low_o(unused_low[1])
+  );
+  hg_delay #(
+      .WIDTH (W + 2),
+      .CYCLES(2 * P)
+  ) i_sum_late (
+    .clk_i,
+    .d_i(sum[W+1:0]),
+    .d_o(sum_late)
+  );
+  hg_delay #(
+      .WIDTH (W),
+      .CYCLES(P + 1)
+  ) i_normal_late (
+    .clk_i,
+    .d_i(normal),
+    .d_o(normal_late)
+  );
+  hg_delay #(
+      .WIDTH (5),
+      .CYCLES(2 * P + 6)
+  ) i_shift (
+    .clk_i,
+    .d_i(shift_i),
+    .d_o(shift)
+  );
+  // Short by 3 at most: below 4q.
+  logic [W-1:0] reduced;
+  always_ff @(posedge clk_i) rest <= sum_late - multiple;
+  hg_reduce4 #(
+      .W(W)
+  ) i_reduce (
+    .clk_i,
+    .v_i(rest),
+    .q_i(normal_late),
+    .z_o(reduced)
+  );
+  always_ff @(posedge clk_i) z_o <= reduced >> shift;
+  logic unused;
+  assign unused = ^{quotient[W:0], unused_low[0], unused_low[1]};
+
+endmodule
