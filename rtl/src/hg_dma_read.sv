@@ -90,7 +90,7 @@ module hg_dma_read #(
 
   // A beat is taken when the one before has been handed on.
   logic [WORDS-1:0][31:0] beat;
-  logic held, piece_end;
+  logic held, piece_end, record_write;
   logic piece;  // of a beat that goes on in two
   logic two;
   assign two = operation == OP_TWIDDLES || (operation == OP_CONSTANTS && PARTS == 2);
@@ -142,7 +142,6 @@ module hg_dma_read #(
   // Records are put together from the top down: the newest piece is last.
   logic [RECORD-1:0][31:0] record;
   logic [3:0] pieces;
-  logic record_write;
   logic [PIECE-1:0][31:0] newest;
   if (PARTS == 2) begin : g_parts
     assign newest = piece ? beat[WORDS-1-:PIECE] : beat[PIECE-1:0];

@@ -59,6 +59,12 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, object]]] = {
     "reduce-sum": ("hg_reduce_sum", {}),
     "convert-4x8": ("hg_convert", {}),
     "convert-4x4": ("hg_convert", {"T": 4}),
+    "memory-16": ("hg_memory", {"SLOTS": 16}),
+    "scoreboard": ("hg_scoreboard", {}),
+    "dma-read": ("hg_dma_read", {}),
+    "dma-write": ("hg_dma_write", {}),
+    # The whole card in an xc7z020 (220 DSPs, 53,200 LUTs, 280 BRAM18).
+    "card-z020": ("hg_card", {"LOG_N": 12, "SLOTS": 16, "TABLES": 1, "P": 2, "T": 4}),
 }
 
 #: What a cell of yosys' library is in the device's own units: LUTs as logic, as shift register or as memory.
