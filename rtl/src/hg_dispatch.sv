@@ -1,6 +1,7 @@
 // Gives descriptors (hg_core) to units, in their order: the first waits until the scoreboard lets it go and its unit is free.
 // Conversions read all their sources and write all their targets; twiddles and constants write a table, which the NTT and conversions
-// read until they end. A fence waits for everything before it.
+// read until they end. A fence waits for everything before it. Dropped, and told by unknown_o: operations that there are not, and
+// permutations and conversions into a slot that they read, for they write rows that they have yet to read.
 // Latency: none; one instruction a cycle at most.
 module hg_dispatch #(
     parameter  int unsigned SLOTS   = 32,
@@ -78,6 +79,7 @@ module hg_dispatch #(
         unit   = 3'(UNIT_PERMUTE);
         reads  = slot(word1[15:8]);
         writes = slot(8'(out));
+        known  = (reads & writes) == 0;
       end
       OP_CONVERT: begin
         unit  = 3'(UNIT_CONVERT);
@@ -88,6 +90,7 @@ module hg_dispatch #(
         for (int j = 0; j < int'(T); ++j) begin
           if (8'(j) <= word6[15:8]) writes |= slot(8'(words_i[12+j/4] >> (8 * (j % 4))));
         end
+        known = (reads & writes) == 0;
       end
       OP_LOAD: begin
         unit   = 3'(UNIT_LOAD);

@@ -3,7 +3,7 @@
 //   0x08 r   [7:0] LOG_N  [15:8] B  [23:16] W  [31:24] BANKS
 //   0x0c r   [7:0] SLOTS - 1  [15:8] TABLES  [19:16] P  [23:20] T  [27:24] SOURCES - 1  [31:28] SETS - 1
 //   0x10 rw  [0] enable  [1] counters to zero (reads 0)
-//   0x14 r   [0] idle: every entry up to the tail has ended  [1] faulty bus response  [2] two users of a bank  [3] unknown operation
+//   0x14 r   [0] idle: every entry up to the tail has ended  [1] faulty bus response  [2] two users of a bank  [3] an instruction was dropped (hg_dispatch)
 //   0x18 rw  0x1c rw  ring's address, low and high         0x20 rw  log2 of its entries
 //   0x24 rw  tail      0x28 r  head      0x2c r  fences passed    0x30 rw  [0] interrupt, written 1 clears
 //   0x40 r   counters, each 64 bits: cycles while not idle; cycles the next descriptor waited; beats read, written; and of each unit

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "clocked.h"
@@ -62,7 +63,7 @@ class Card {
   }
 
   /// Runs descriptors from a ring at `ring` (bytes) of 2^6 entries. Returns false where they do not end within `limit` cycles.
-  bool run(const std::vector<Descriptor>& program, std::uint64_t limit = 4000000, std::size_t ring = 0) {
+  bool run(const std::vector<Descriptor>& program, std::uint64_t limit = 1000000, std::size_t ring = 0) {
     constexpr unsigned kLogSize = 6, kSize = 1u << kLogSize;
     if (!started_) {
       write(0x18, static_cast<std::uint32_t>(ring));
@@ -90,7 +91,7 @@ class Card {
     offer_reads(data_, model_->m_arready_i, model_->m_rvalid_i, model_->m_rdata_i, model_->m_rresp_i);
     model_->m_awready_i = goes();
     model_->m_wready_i = goes();
-    if (!answering_ && answers_ > 0 && goes()) answering_ = true;
+    if (!answering_ && !answers_.empty() && goes()) answering_ = true;
     model_->m_bvalid_i = answering_;
     model_->m_bresp_i = faulty ? 2 : 0;
     model_->eval();
@@ -152,7 +153,11 @@ class Card {
     }
   }
   void take_writes() {
-    if (answering_ && model_->m_bready_o) --answers_, answering_ = false;
+    if (answering_ && model_->m_bready_o) {
+      for (const auto& [at, word] : answers_.front()) memory.at(at) = word;
+      answers_.pop_front();
+      answering_ = false;
+    }
     if (model_->m_awvalid_o && model_->m_awready_i) {
       check(model_->m_awaddr_o, model_->m_awlen_o + 1u, kBeatBytes);
       writes_.push_back({model_->m_awaddr_o, model_->m_awlen_o + 1u});
@@ -162,11 +167,16 @@ class Card {
         ADD_FAILURE() << "data before their address";
         return;
       }
+      // It is in memory once it is answered, no sooner.
       Burst& b = writes_.front();
-      for (std::size_t i = 0; i < kBeatBytes / 4; ++i) memory.at(b.address / 4 + i) = port_word(model_->m_wdata_o, i);
+      for (std::size_t i = 0; i < kBeatBytes / 4; ++i)
+        coming_.emplace_back(b.address / 4 + i, port_word(model_->m_wdata_o, i));
       b.address += kBeatBytes;
       EXPECT_EQ(b.beats == 1, model_->m_wlast_o == 1);
-      if (--b.beats == 0) writes_.pop_front(), ++answers_;
+      if (--b.beats == 0) {
+        writes_.pop_front();
+        answers_.push_back(std::exchange(coming_, {}));
+      }
     }
   }
 
@@ -175,7 +185,9 @@ class Card {
   Clocked<Model> model_;
   ReadPort ring_, data_;
   std::deque<Burst> writes_;
-  int answers_ = 0;
+  using Words = std::vector<std::pair<std::size_t, std::uint32_t>>;
+  Words coming_;               // of the burst that is being written
+  std::deque<Words> answers_;  // bursts to be answered
   bool answering_ = false, started_ = false;
   std::uint32_t tail_ = 0;
 };

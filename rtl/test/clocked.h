@@ -16,7 +16,13 @@ class Clocked {
     model_->clk_i = 0;
     model_->eval();
   }
-  ~Clocked() { model_->final(); }
+  ~Clocked() {
+    model_->final();
+    Verilated::threadContextp(context_.get());  // where the model takes itself off; the latest by default
+    model_.reset();
+  }
+  Clocked(const Clocked&) = delete;
+  Clocked& operator=(const Clocked&) = delete;
 
   Model* operator->() const { return model_.get(); }
   /// Inputs set before it are taken by the rising edge; outputs are those after it.

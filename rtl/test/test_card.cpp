@@ -307,6 +307,15 @@ TYPED_TEST(Cards, TellsWhatItIsAndWhatFails) {
   EXPECT_EQ(card->interrupt_o, 0);
   ASSERT_TRUE(card.run({instruction(static_cast<Op>(77), 9)}));
   EXPECT_EQ(card.read(0x14), 1u | 8u);
+  // Nor what writes rows that it has yet to read.
+  Card<typename TypeParam::Model> other(2, 0);
+  ASSERT_TRUE(other.run({convert(9, {0, 1}, {2, 3}, 0), permute(9, true, 5, 97, 3, 2)}));
+  EXPECT_EQ(other.read(0x14), 1u);
+  ASSERT_TRUE(other.run({permute(9, true, 5, 97, 3, 3)}));
+  EXPECT_EQ(other.read(0x14), 1u | 8u);
+  Card<typename TypeParam::Model> third(3, 0);
+  ASSERT_TRUE(third.run({convert(9, {0, 1}, {2, 1}, 0)}));
+  EXPECT_EQ(third.read(0x14), 1u | 8u);
   card.faulty = true;
   ASSERT_TRUE(card.run({this->move(Op::store, 9, 0, this->kLimbs), this->fence()}));
   EXPECT_EQ(card.read(0x14), 1u | 2u | 8u);
