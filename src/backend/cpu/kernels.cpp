@@ -92,8 +92,9 @@ void CpuKernels::run(Queue&, const WeightedSum& call) {
   const std::vector<LimbConstants>& weights = *call.weights;
   each_stretch(call.out, [&](Place p, std::size_t first, std::size_t count) {
     const Limb& limb = r.limb(call.primes[p.limb]);
-    const void* x[WeightedSum::kMost];
-    u64 c[WeightedSum::kMost];
+    static_assert(WeightedSum::kMost == kMostWeighted);
+    const void* x[kMostWeighted];
+    u64 c[kMostWeighted];
     for (std::size_t k = 0; k < call.x.size(); ++k) {
       x[k] = stretch(call.x[k], p.item, p.component, p.limb, first);
       c[k] = weights[k][p.limb];

@@ -41,6 +41,7 @@ struct Limb {
 };
 
 inline constexpr std::size_t kEightsAhead = 64;
+inline constexpr std::size_t kMostWeighted = 8;  // terms of a weighted sum
 
 /// All counts are words; vector code asks for multiples of 64. Residues are canonical, in and out.
 struct LimbOps {
@@ -67,7 +68,7 @@ struct LimbOps {
   /// out = start + sum_k a[k] * c[k], 1 or 2 terms; `start` may be `out`.
   void (*scaled_sum)(const Modulus&, std::size_t terms, const void* const* a, const u64* c, const void* start, void* out,
                      std::size_t count);
-  /// out = constant + sum_k a[k] * c[k], 1 <= terms <= 256; `out` may be any of a.
+  /// out = constant + sum_k a[k] * c[k], 1 <= terms <= kMostWeighted; `out` may be any of a.
   void (*weighted_sum)(const Modulus&, std::size_t terms, const void* const* a, const u64* c, u64 constant, void* out,
                        std::size_t count);
   /// out[i] = a[source[i] >> 1], negated where source[i] is odd.

@@ -109,28 +109,56 @@ struct WordLoops {
     }
   }
 
+  /// Few products are reduced one by one, more of them together at the end: that is dearer, but once. What is few was measured.
   static void weighted_sum(const Modulus& m, std::size_t terms, const void* const* a, const u64* c, u64 constant, void* out,
                            std::size_t count) {
     [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
-    constexpr std::size_t L = E::kLanes;
+    constexpr std::size_t L = E::kLanes, kFew = L > 1 && sizeof(Word) == 8 ? 1 : 3;
+    const Word *plain[kMostWeighted], *weighted[kMostWeighted];
+    u64 weights[kMostWeighted];
+    std::size_t plains = 0, products = 0;
+    for (std::size_t k = 0; k < terms; ++k) {
+      if (c[k] == 1)
+        plain[plains++] = in(a[k]);
+      else
+        weights[products] = c[k], weighted[products++] = in(a[k]);
+    }
     const V start = e.broadcast(constant);
+    const auto add = [&](V * sum, const Word* x) __attribute__((always_inline)) {
+      unroll<kTogether>([&](auto u) __attribute__((always_inline)) { sum[u()] = e.add(sum[u()], e.load(x + u() * L)); });
+    };
+    if (products <= kFew) {
+      typename E::Factor factors[kFew] = {};
+      for (std::size_t k = 0; k < products; ++k) factors[k] = e.factor(weights[k]);
+      for (std::size_t i = 0; i < count; i += kTogether * L) {
+        V sum[kTogether];
+        unroll<kTogether>([&](auto u) __attribute__((always_inline)) { sum[u()] = start; });
+        for (std::size_t k = 0; k < plains; ++k) add(sum, plain[k] + i);
+        for (std::size_t k = 0; k < products; ++k) {
+          const Word* const x = weighted[k] + i;
+          unroll<kTogether>([&](auto u) __attribute__((always_inline)) {
+            sum[u()] = e.add(sum[u()], e.mul_factor(e.load(x + u() * L), factors[k]));
+          });
+        }
+        unroll<kTogether>([&](auto u) __attribute__((always_inline)) { e.store(to(out) + i + u() * L, sum[u()]); });
+      }
+      return;
+    }
     for (std::size_t i = 0; i < count; i += kTogether * L) {
       typename E::Sum sum[kTogether];
       unroll<kTogether>([&](auto u) __attribute__((always_inline)) { sum[u()] = e.sum_from(start); });
-      for (std::size_t k = 0; k < terms;) {
-        const std::size_t end = terms - k > E::kTerms ? k + E::kTerms : terms;
-        for (; k < end; ++k) {
-          const Word* const x = in(a[k]) + i;
-          const V weight = e.broadcast(c[k]);
-          unroll<kTogether>([&](auto u)
-                                __attribute__((always_inline)) { e.accumulate(sum[u()], e.load(x + u() * L), weight); });
-        }
-        if (k < terms) {
-          unroll<kTogether>([&](auto u) __attribute__((always_inline)) { sum[u()] = e.sum_from(e.reduce(sum[u()])); });
-        }
+      for (std::size_t k = 0; k < products; ++k) {
+        static_assert(kMostWeighted <= E::kTerms);
+        const Word* const x = weighted[k] + i;
+        const V weight = e.broadcast(weights[k]);
+        unroll<kTogether>([&](auto u)
+                              __attribute__((always_inline)) { e.accumulate(sum[u()], e.load(x + u() * L), weight); });
       }
-      unroll<kTogether>([&](auto u) __attribute__((always_inline)) { e.store(to(out) + i + u() * L, e.reduce(sum[u()])); });
+      V total[kTogether];
+      unroll<kTogether>([&](auto u) __attribute__((always_inline)) { total[u()] = e.reduce(sum[u()]); });
+      for (std::size_t k = 0; k < plains; ++k) add(total, plain[k] + i);
+      unroll<kTogether>([&](auto u) __attribute__((always_inline)) { e.store(to(out) + i + u() * L, total[u()]); });
     }
   }
 
