@@ -91,7 +91,7 @@ class Card {
     offer_reads(data_, model_->m_arready_i, model_->m_rvalid_i, model_->m_rdata_i, model_->m_rresp_i);
     model_->m_awready_i = goes();
     model_->m_wready_i = goes();
-    if (!answering_ && !answers_.empty() && goes()) answering_ = true;
+    if (!answering_ && !answers_.empty() && answers_.front().first <= cycles() && goes()) answering_ = true;
     model_->m_bvalid_i = answering_;
     model_->m_bresp_i = faulty ? 2 : 0;
     model_->eval();
@@ -154,7 +154,7 @@ class Card {
   }
   void take_writes() {
     if (answering_ && model_->m_bready_o) {
-      for (const auto& [at, word] : answers_.front()) memory.at(at) = word;
+      for (const auto& [at, word] : answers_.front().second) memory.at(at) = word;
       answers_.pop_front();
       answering_ = false;
     }
@@ -175,7 +175,7 @@ class Card {
       EXPECT_EQ(b.beats == 1, model_->m_wlast_o == 1);
       if (--b.beats == 0) {
         writes_.pop_front();
-        answers_.push_back(std::exchange(coming_, {}));
+        answers_.emplace_back(cycles() + (stalls_ ? 50 : 0), std::exchange(coming_, {}));
       }
     }
   }
@@ -186,8 +186,8 @@ class Card {
   ReadPort ring_, data_;
   std::deque<Burst> writes_;
   using Words = std::vector<std::pair<std::size_t, std::uint32_t>>;
-  Words coming_;               // of the burst that is being written
-  std::deque<Words> answers_;  // bursts to be answered
+  Words coming_;                                         // of the burst that is being written
+  std::deque<std::pair<std::uint64_t, Words>> answers_;  // bursts to be answered, and from when on
   bool answering_ = false, started_ = false;
   std::uint32_t tail_ = 0;
 };

@@ -91,7 +91,7 @@ struct Wide {
 template <class Shape>
 class Cards : public testing::Test {
  protected:
-  static constexpr std::size_t kTable = 1 << 16, kConstants = 3 << 16, kLimbs = 1 << 18;  // addresses
+  static constexpr std::size_t kConstants = 3 << 16, kLimbs = 1 << 18;  // addresses
   std::mt19937_64 random{5};
 
   Limb residues(std::size_t n, u64 q) {
@@ -175,8 +175,9 @@ TYPED_TEST(Cards, RandomProgramsGiveTheBitsOfTheirOrder) {
     const auto primes = math::largest_primes(27, 6, 4096);
     const u64 q = primes[0];
     const Modulus modulus(q);
-    const auto w = math::forward_twiddles(n, math::smallest_primitive_root(2 * n, q), q);
-    this->put(card, this->kTable, this->montgomery(w, q));
+    const u64 psi = math::smallest_primitive_root(2 * n, q);
+    // Tables of any root, loaded anew between: transforms of the one that is there by the program's order.
+    std::vector<Limb> w(TypeParam::tables);
     // From and to q alone: what comes out is again modulo q.
     const math::Conversion conversion = math::extend_base({q}, {q});
 
@@ -184,7 +185,13 @@ TYPED_TEST(Cards, RandomProgramsGiveTheBitsOfTheirOrder) {
     std::vector<Descriptor> program;
     std::map<std::size_t, Limb> stored;
     std::size_t next = this->kLimbs;
-    program.push_back(this->twiddles(log_n, 0, this->kTable));
+    const auto load_table = [&](unsigned table) {
+      w[table] = math::forward_twiddles(n, math::pow_mod(psi, 2 * (random() % n) + 1, q), q);
+      this->put(card, next, this->montgomery(w[table], q));
+      program.push_back(this->twiddles(log_n, table, next));
+      next += bytes;
+    };
+    for (unsigned table = 0; table < w.size(); ++table) load_table(table);
     program.push_back(this->constants(card, conversion, 1, this->kConstants));
     for (unsigned s = 0; s < kSlots; ++s) {
       reference.slots[s] = this->residues(n, q);
@@ -204,7 +211,6 @@ TYPED_TEST(Cards, RandomProgramsGiveTheBitsOfTheirOrder) {
           if (random() % 3 == 0) p.c = kNone;
           p.subtract = random() & 1;
           p.constant = random() % q;
-          // The result's slot is no operand of another place of the row: reading and writing it go side by side.
           program.push_back(pointwise(log_n, modulus, p, out));
           reference.pointwise(p, q, out, n);
           break;
@@ -212,8 +218,10 @@ TYPED_TEST(Cards, RandomProgramsGiveTheBitsOfTheirOrder) {
         case 3:
         case 4: {
           const bool inverse = random() & 1;
-          program.push_back(ntt(log_n, inverse, q, a, out));
-          reference.ntt(inverse, q, w, a, out);
+          const auto table = static_cast<unsigned>(random() % w.size());
+          if (random() % 3 == 0) load_table(table);
+          program.push_back(ntt(log_n, inverse, q, a, out, table * this->kRows));
+          reference.ntt(inverse, q, w[table], a, out);
           break;
         }
         case 5: {
