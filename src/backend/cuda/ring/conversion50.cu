@@ -138,6 +138,7 @@ __device__ __forceinline__ void each_target(const Step& s, const double* rows, u
     }
   }
 }
+
 template <ConversionKind KIND>
 __global__ void __launch_bounds__(kConversionThreads, 6) convert50_kernel(const __grid_constant__ ConversionArguments<F> a) {
   take_turn();
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(kConversionThreads, 6) convert50_kernel(const 
     target.store(i, canonical(target, i, r, p, KIND == ConversionKind::any), p);
   };
   if constexpr (KIND == ConversionKind::lower) {
-    double* const between = rows + rows_of(s.n_sources) * kStride;  // [target][kStride]
+    double* const between = rows + a.rows * kStride;  // [target][kStride]
     each_target(s, rows, 0, 1, begin, [&](const auto& target, u32 i, const Two<double>& r, const F::Prime& p) {
       *reinterpret_cast<Two<double>*>(between + target.j * kStride + i) = canonical(target, i, r, p, true);
     });
@@ -190,7 +191,7 @@ void launch_conversion(Queue& queue, const char* name, ConversionKind kind, Conv
   const bool lower = kind == ConversionKind::lower;
   const u32 rows = rows_of(lower ? std::max(a.most_sources, a.lower.n_sources) : a.most_sources);
   const u32 tiles = matrix_tiles(lower ? a.lower.n_targets : a.most_targets);
-  a.warp_words = (rows + (lower ? a.most_targets : 0)) * kStride;
+  a.rows = rows, a.warp_words = (rows + (lower ? a.most_targets : 0)) * kStride;
   a.parts = static_cast<u32>(a.grid.blocks());
   a.shares = Divisor(std::clamp<u32>(kFewWarps / std::max<u32>(a.parts, 1), 1, tiles));
   const auto kernel = lower                           ? &convert50_kernel<ConversionKind::lower>

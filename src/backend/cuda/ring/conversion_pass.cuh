@@ -32,7 +32,7 @@ struct ConversionArguments {
   Grid grid;  // parts: of kPart coefficients
   u32 n, by_component, has_own, has_place, added_components, wide_in, wide_out;
   u32 most_sources, most_targets;  // of the first conversions
-  u32 parts, warp_words;           // Field50: of the whole grid; of a warp's shared memory
+  u32 parts, rows, warp_words;     // Field50: of the whole grid; of pieces, and all words, of a warp's shared memory
   Divisor shares;                  // Field50: warps that share out a part's targets
   Primes place;
   ConversionStep<F> lower;
