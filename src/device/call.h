@@ -118,7 +118,8 @@ struct Neg {
   static auto fields(auto& c) { return std::tie(c.ring, c.primes, c.a, c.out); }
 };
 
-/// `a` or `b` may have one component where out has more (it is used for each).
+/// `a` or `b` may have one component where out has more (it is used for each). `b` may have fewer words a limb, n' of them where
+/// out has n, n / n' a power of two: word i meets b's word i * n' / n. Values of a polynomial in X^(n / n') are such runs.
 struct Mul {
   static constexpr const char* name = "mul";
   RingHandle ring;
@@ -401,7 +402,8 @@ struct Divide {
 ///   a_g = sum over the terms (g, b) of plaintext * u_b;       w_g = round(a_g,1 / P)
 ///   out = sum over g of turn_g(D(w_g)) * key_g + (turn_g(a_g,0), 0), divided;   a_g for a giant step that turns nothing
 /// `keys`: of the baby steps that turn, then of the giant steps that do. `plaintexts`: a component for each term, over the
-/// extended primes, for every item.
+/// extended primes, for every item; all words of a limb, or n' of them as Mul's `b`: what a matrix repeats along the slots, such
+/// as those of bootstrapping, is stored once.
 struct LinearSum {
   static constexpr const char* name = "linear_sum";
   static constexpr bool composite = true;

@@ -82,9 +82,19 @@ void check_alike(const RingHandle& ring, const PrimeList& primes, std::initializ
   for (const View* v : views) check_slice(*ring, primes, *v, out), check_same(*v, out);
 }
 
-/// A factor of one component serves each of the result's.
+/// A view whose limbs may have one word for a run of `n`'s, as if it had all.
+View unrolled(View v, std::size_t n) {
+  require<ShapeError>(v.n > 0 && n % v.n == 0 && std::has_single_bit(n / v.n),
+                      "an operand's limbs have neither all words nor one for each run, a power of two, of them");
+  v.n = n;
+  return v;
+}
+
+/// A factor of one component serves each of the result's; a word of the second one a run of its words.
 void check_factors(const RingHandle& ring, const PrimeList& primes, const View& a, const View& b, const View& out) {
-  for (const View* v : {&a, &b, &out}) check_slice(*ring, primes, *v, out), check_batch(*v, out);
+  const View whole = unrolled(b, out.n);
+  for (const View* v : std::initializer_list<const View*>{&a, &whole, &out})
+    check_slice(*ring, primes, *v, out), check_batch(*v, out);
   for (const View* v : {&a, &b}) {
     require<ShapeError>(v->components == out.components || v->components == 1,
                         "operands have different numbers of components");
@@ -369,7 +379,7 @@ void check_call(const LinearSum& c) {
                       "a linear sum has one key for each step that turns");
   for (const View& key : c.keys)
     check_key(*plan.ring, key, plan.key_limbs, plan.extended.size(), 2 * plan.digits.size(), c.out.n);
-  check_ring(*plan.ring, plan.extended, c.plaintexts);
+  check_ring(*plan.ring, plan.extended, unrolled(c.plaintexts, c.out.n));
   require<ShapeError>(c.plaintexts.items() == 1 && c.plaintexts.components == c.plan->terms.size(),
                       "a linear sum has one plaintext for each term");
 }

@@ -387,7 +387,7 @@ std::size_t bytes_of(const BfvMultiply& c, std::size_t items) {
 }  // namespace
 
 bool same_operand(const View& a, const View& b) {
-  return a.data == b.data && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
+  return a.data == b.data && a.n == b.n && a.axes == b.axes && a.shape == b.shape && a.stride == b.stride &&
          a.components == b.components && a.component_stride == b.component_stride && a.limbs == b.limbs &&
          a.limb_stride == b.limb_stride;
 }

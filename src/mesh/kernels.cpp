@@ -90,14 +90,17 @@ void MeshKernels::by_parts(Queue& q, const C& call, bool whole_limbs, Adapt adap
   const View& out = call.out;
   if (out.items() == 0) return;
   Operation op(*state_, q);
-  const bool away = whole_limbs && op.home(out) == Layout::coefficient;
+  // A word that serves a run of the result's is at home with none of the parts of a limb.
+  bool runs = false;
+  device::each_view(call, [&](const View& v, Access) { runs = runs || v.n != out.n; });
+  const bool away = (whole_limbs || runs) && op.home(out) == Layout::coefficient;
   PrimeList primes;
   if constexpr (requires { call.primes; }) primes = call.primes;
   std::vector<Block> parts = away ? op.parts(out, primes, Layout::limb) : op.parts(out);
   std::vector<std::vector<Block>> fetched;
   bool adds = false;  // to what is there already
   device::each_view(call, [&](const View& v, Access access) {
-    if (access == Access::read) fetched.push_back(op.fetch(v, parts));
+    if (access == Access::read) fetched.push_back(op.fetch(v, v.n == out.n ? parts : with_words(parts, v.n)));
     if (access == Access::read_write) adds = true;
   });
   if (away) parts = adds ? op.fetch(out, parts) : op.room(parts, out.components, out.word);

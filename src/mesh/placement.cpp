@@ -105,6 +105,11 @@ std::vector<Block> with_items(std::vector<Block> parts, std::size_t count) {
   return parts;
 }
 
+std::vector<Block> with_words(std::vector<Block> parts, std::size_t n) {
+  for (Block& b : parts) b.begin = 0, b.length = n;
+  return parts;
+}
+
 bool Block::covers(const Block& o) const {
   const bool items = o.first >= first && (o.first - first) % step == 0 && (o.count < 2 || o.step % step == 0) &&
                      (o.count == 0 || o.last() <= last());

@@ -89,6 +89,8 @@ std::vector<std::size_t> range(std::size_t first, std::size_t count);
 std::vector<Block> with_limbs(std::vector<Block> parts, const std::vector<std::size_t>& limbs);
 /// The same limbs and words, all of other items.
 std::vector<Block> with_items(std::vector<Block> parts, std::size_t count);
+/// Whole limbs of another length.
+std::vector<Block> with_words(std::vector<Block> parts, std::size_t n);
 
 /// What two rectangles share, as pairs of equal views.
 struct Pair {

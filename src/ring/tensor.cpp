@@ -5,10 +5,10 @@
 namespace heliograph::ring {
 
 RnsTensor::RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes,
-                     Domain domain, Secrecy secrecy)
+                     Domain domain, Secrecy secrecy, std::size_t words)
     : engine_(std::move(engine)), primes_(primes), domain_(domain), secret_(secrecy != Secrecy::open) {
   const math::Ring& ring = engine_->ring();
-  view_ = View::dense(nullptr, ring.word(), shape, components, primes.size(), ring.n());
+  view_ = View::dense(nullptr, ring.word(), shape, components, primes.size(), words > 0 ? words : ring.n());
   view_ = view_.in(engine_->allocate(view_, primes, secrecy));
 }
 

@@ -22,9 +22,10 @@ class RnsTensor : public device::TensorOf<RnsTensor> {
  public:
   RnsTensor() = default;
   /// Uninitialised storage on the engine's device. What the operations below make of a secret tensor is secret (passing). Throws
-  /// ShapeError as View::dense, OutOfMemoryError.
+  /// ShapeError as View::dense, OutOfMemoryError. `words`: of a limb, where it is not N but a word for each run of equal values:
+  /// for calls that take such runs (device/call.h), none of the operations below.
   RnsTensor(std::shared_ptr<Engine> engine, const Shape& shape, std::size_t components, PrimeList primes, Domain domain,
-            Secrecy secrecy = Secrecy::open);
+            Secrecy secrecy = Secrecy::open, std::size_t words = 0);
 
   bool empty() const { return engine_ == nullptr; }
   const std::shared_ptr<Engine>& engine() const { return engine_; }

@@ -136,6 +136,45 @@ void binary_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary 
   }
 }
 
+/// A second factor of `words` words a limb, each for a run. `in_place`: the result is the first one.
+OpCase runs_case(const std::string& kernel, Binary call, const Elementwise& s, std::size_t words, bool shared,
+                 bool in_place) {
+  const auto declare = [=](Rig& rig) -> std::function<void()> {
+    const auto ring = ring_for(s);
+    const auto prepared = rig.prepare(ring);
+    const Shape shape{s.batch, s.components, s.layout};
+    const bool changes = in_place || kernel == "mul_accumulate";
+    const View out = changes ? in_out(rig, s, shape) : output(rig, s, shape), a = in_place ? out : input(rig, s, shape);
+    const View b =
+        rig.input(s.field->word, words, moduli(*ring, s.primes), {s.batch, shared ? 1 : s.components, s.second}, s.fill);
+    return [=, &rig] { rig.queue().enqueue(call(prepared, s.primes, a, b, out)); };
+  };
+  return {kernel,
+          s.name + ", second of " + std::to_string(words) + (words == 1 ? " word" : " words") + (shared ? ", shared" : "") +
+              (in_place ? ", out is a" : ""),
+          kind_in(*s.field), false, declare};
+}
+
+void runs_cases(std::vector<OpCase>& cases, const std::string& kernel, Binary call) {
+  for (const Field* f : main_fields()) {
+    const std::string w = f->name;
+    const Elementwise plain{w + " n=1024", f, 1024, {0, 1, 2}, {3}, 2};
+    const Elementwise sliced{w + " n=2048 sliced", f, 2048, {0, 2, 5}, {2, 3}, 2, Layout::sliced, Layout::reversed};
+    const Elementwise same{w + " n=512 broadcast", f, 512, {4, 1}, {3}, 3, Layout::reversed, Layout::broadcast};
+    const Elementwise short_ring{w + " n=8 sliced", f, 8, {5, 0, 2}, {7}, 2, Layout::sliced, Layout::sliced, Fill::edges};
+    Elementwise slice{w + " slice of 192 coefficients", f, 1024, {4, 1}, {3}, 2};
+    slice.slice = 192;
+    cases.push_back(runs_case(kernel, call, plain, 1, false, false));
+    cases.push_back(runs_case(kernel, call, plain, 512, true, true));
+    cases.push_back(runs_case(kernel, call, sliced, 32, false, false));
+    cases.push_back(runs_case(kernel, call, sliced, 1024, false, true));
+    cases.push_back(runs_case(kernel, call, same, 4, true, false));
+    cases.push_back(runs_case(kernel, call, same, 64, false, false));
+    cases.push_back(runs_case(kernel, call, short_ring, 2, false, false));
+    cases.push_back(runs_case(kernel, call, slice, 24, false, false));
+  }
+}
+
 /// Kernels of one operand: `call(rig, prepared, setting, a, out)`; in place too.
 using OneInput = std::function<void(Rig&, const device::RingHandle&, const Elementwise&, const View& a, const View& out)>;
 
@@ -366,6 +405,8 @@ void elementwise_cases(std::vector<OpCase>& cases) {
   binary_cases(cases, "sub", call_of<device::Sub>, false);
   binary_cases(cases, "mul", call_of<device::Mul>, true);
   binary_cases(cases, "mul_accumulate", call_of<device::MulAccumulate>, true);
+  runs_cases(cases, "mul", call_of<device::Mul>);
+  runs_cases(cases, "mul_accumulate", call_of<device::MulAccumulate>);
   unary_cases(cases, "neg", [](Rig& rig, const device::RingHandle& r, const Elementwise& s, const View& a, const View& out) {
     rig.queue().enqueue(device::Neg{r, s.primes, a, out});
   });

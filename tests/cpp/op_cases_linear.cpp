@@ -43,9 +43,15 @@ const std::vector<Steps>& step_shapes() {
   return shapes;
 }
 
+/// How plaintexts lie: so many words a limb, each for a run; 0: all.
+struct Plaintexts {
+  std::size_t words = 0;
+  Layout layout = Layout::packed;
+};
+
 /// The switch shape's sums divided down to `to`.
 void linear_case(std::vector<OpCase>& cases, const Field& field, const SwitchShape& shape, const PrimeList& to,
-                 const Steps& steps, const Setting& s) {
+                 const Steps& steps, const Setting& s, const Plaintexts& p = {}) {
   const auto declare = [=, &field](Rig& rig) -> std::function<void()> {
     const auto ring = switch_ring(field, s.n);
     auto plan = std::make_shared<device::LinearPlan>();
@@ -64,7 +70,8 @@ void linear_case(std::vector<OpCase>& cases, const Field& field, const SwitchSha
     device::LinearSum call{.plan = plan,
                            .x = rig.input(*ring, k.chain, {s.batch, 2, s.layout}, s.fill),
                            .keys = {},
-                           .plaintexts = rig.input(*ring, k.extended, {{}, steps.terms.size()}, s.fill),
+                           .plaintexts = rig.input(field.word, p.words > 0 ? p.words : s.n, moduli(*ring, k.extended),
+                                                   {{}, steps.terms.size(), p.layout}, s.fill),
                            .out = rig.output(*ring, k.down.out, {s.batch, 2, out_layout(s)}),
                            .scratch = {}};
     const std::size_t keys = device::LinearPlan::turning(plan->babies) + device::LinearPlan::turning(plan->giants);
@@ -75,7 +82,8 @@ void linear_case(std::vector<OpCase>& cases, const Field& field, const SwitchSha
   };
   const std::string down = to.size() == shape.chain.size() ? "" : ", merged";
   cases.push_back({"linear_sum",
-                   std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name + down + ", " + steps.name,
+                   std::string(field.name) + " n=" + std::to_string(s.n) + " " + shape.name + down + ", " + steps.name +
+                       (p.words > 0 ? ", plaintexts of " + std::to_string(p.words) + " words" : ""),
                    kind_of(field, s), s.n > 4096, declare});
 }
 
@@ -101,6 +109,26 @@ void linear_cases(std::vector<OpCase>& cases) {
     linear_case(cases, *f, shapes[1], shapes[1].chain, steps[5], wide_settings()[4]);
     linear_case(cases, *f, shapes[4], {0, 8, 1}, steps[0], wide_settings()[1]);
     linear_case(cases, *f, shapes[4], without_last(shapes[4].chain), steps[6], wide_settings()[3]);
+  }
+  // Plaintexts that repeat: runs shorter and longer than what a core takes at once, half of all words, a single one.
+  for (const Field* f : main_fields()) {
+    const PrimeList down = without_last(shapes[4].chain);
+    linear_case(cases, *f, shapes[4], down, steps[0], settings()[0], {1});
+    linear_case(cases, *f, shapes[4], down, steps[5], settings()[1], {256, Layout::sliced});
+    linear_case(cases, *f, shapes[4], down, steps[7], settings()[2], {16});
+    linear_case(cases, *f, shapes[4], down, steps[8], settings()[0], {32});
+    linear_case(cases, *f, shapes[4], down, steps[6], settings()[3], {4});
+    linear_case(cases, *f, shapes[4], down, steps[6], settings()[4], {2, Layout::sliced});
+    linear_case(cases, *f, shapes[0], shapes[0].chain, steps[3], settings()[0], {64});
+    const PrimeList short_down = without_last(shapes[3].chain);
+    const Setting one{1024, {1}, Layout::packed, 0, Fill::random}, two{2048, {2}, Layout::packed, 0, Fill::random};
+    linear_case(cases, *f, shapes[3], short_down, steps[0], two, {32, Layout::sliced});
+    linear_case(cases, *f, shapes[3], short_down, steps[6], one, {512});
+    linear_case(cases, *f, shapes[3], short_down, steps[8], two, {1});
+    linear_case(cases, *f, shapes[3], short_down, steps[7], one, {16});
+    linear_case(cases, *f, shapes[5], without_last(shapes[5].chain), steps[6], wide_settings()[0], {16});
+    linear_case(cases, *f, shapes[4], down, steps[6], wide_settings()[3], {32});
+    linear_case(cases, *f, shapes[4], down, steps[5], wide_settings()[3], {512});
   }
   linear_case(cases, kField32Mixed, shapes[4], without_last(shapes[4].chain), steps[6], wide_settings()[2]);
 }

@@ -213,6 +213,14 @@ TEST_F(Arguments, BinaryKernels) {
         EXPECT_NO_THROW(run(one, good, good));
         EXPECT_NO_THROW(run(good, one, good));
         EXPECT_THROW(run(good, good, one), ShapeError);
+        const auto of_words = [&](std::size_t n) { return view(3, 2, 2, Word::w32, n); };
+        for (const std::size_t n : {1, 2, 4}) {  // a word for a run: of the second factor alone
+          EXPECT_NO_THROW(run(good, of_words(n), good));
+          EXPECT_THROW(run(of_words(n), good, good), ShapeError);
+          EXPECT_THROW(run(good, good, of_words(n)), ShapeError);
+        }
+        for (const std::size_t n : {0, 3, 5, 6, 16}) EXPECT_THROW(run(good, of_words(n), good), ShapeError) << n;
+        EXPECT_THROW(run(good, view(3, 2, 2, Word::w64, 4), good), MismatchError);
       } else {
         EXPECT_THROW(run(one, good, good), ShapeError);
         EXPECT_THROW(run(good, one, good), ShapeError);

@@ -262,6 +262,12 @@ TEST(LinearSum, ArgumentsAreChecked) {
   EXPECT_THROW(run([&](LinearSum& s) { s.keys[1] = rig.input(*ring, PrimeList::range(0, 9), {{}, 3}); }), ShapeError);
   EXPECT_THROW(run([&](LinearSum& s) { s.plaintexts = rig.input(*ring, k.extended, {{}, 2}); }), ShapeError);
   EXPECT_THROW(run([&](LinearSum& s) { s.plaintexts = rig.input(*ring, k.chain, {{}, 3}); }), ShapeError);
+  const auto words = [&](std::size_t n, std::size_t terms = 3) {
+    return [&, n, terms](LinearSum& s) { s.plaintexts = rig.input(Word::w64, n, moduli(*ring, k.extended), {{}, terms}); };
+  };
+  for (const std::size_t n : {1, 2, 32}) EXPECT_NO_THROW(run(words(n))) << n;
+  for (const std::size_t n : {0, 3, 48, 128}) EXPECT_THROW(run(words(n)), ShapeError) << n;
+  EXPECT_THROW(run(words(32, 2)), ShapeError);
   EXPECT_THROW(run([&](LinearSum& s) { s.x = rig.input(*ring_of(kField32, kN, 9), k.chain, {{3}, 2}); }), MismatchError);
   EXPECT_THROW(planned([](LinearPlan& p) { p.mod_down = nullptr; }), ShapeError);
   EXPECT_THROW(planned([](LinearPlan& p) { std::swap(p.babies[0], p.babies[1]); }), ShapeError) << "null comes first";

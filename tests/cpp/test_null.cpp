@@ -56,6 +56,10 @@ TEST_F(Null, ElementWise) {
   expect(count("mul"), 12 * kLimb, 12 * kLimb, 12 * 1024);
   queue_->enqueue(device::MulAccumulate{prepared_, primes, a, b, out});
   expect(count("mul_accumulate"), 36 * kLimb, 12 * kLimb, 12 * 1024);
+  View runs = b;  // a word for each four
+  runs.n = 256;
+  queue_->enqueue(device::Mul{prepared_, primes, a, runs, out});
+  expect(count("mul"), 12 * kLimb + 12 * kLimb / 4, 12 * kLimb, 12 * 1024);
   queue_->enqueue(device::Zero{out});
   expect(count("zero"), 0, 12 * kLimb, 0);
 }

@@ -28,8 +28,50 @@ std::unique_ptr<const device::Form> CpuKernels::form(const device::ProductConsta
 
 // ---- element-wise
 
+namespace {
+
+template <class Word>
+void repeat_words(const Word* from, std::size_t run, std::size_t first, std::size_t count, Word* to) {
+  for (std::size_t i = 0; i < count;) {
+    const std::size_t some = std::min(run - (first + i) % run, count - i);
+    std::fill_n(to + i, some, from[(first + i) / run]);
+    i += some;
+  }
+}
+
+}  // namespace
+
+void repeat(const std::byte* from, std::size_t word, std::size_t run, std::size_t first, std::size_t count, std::byte* to) {
+  word == sizeof(u64) ? repeat_words(reinterpret_cast<const u64*>(from), run, first, count, reinterpret_cast<u64*>(to))
+                      : repeat_words(reinterpret_cast<const u32*>(from), run, first, count, reinterpret_cast<u32*>(to));
+}
+
+/// A product whose second factor has a word for each run: block by block, the runs side by side.
+template <class C>
+void CpuKernels::multiply_runs(const C& c) {
+  const CpuRing& r = own(*c.ring);
+  each_stretch(c.out, [&](Place p, std::size_t first, std::size_t count) {
+    const Limb& limb = r.limb(c.primes[p.limb]);
+    const Blocks rooms(1, kBlock, limb.word_bytes);
+    const std::byte* const words = stretch(c.b, p.item, p.component, p.limb, 0);
+    for (std::size_t start = first; start < first + count; start += kBlock) {
+      const std::size_t length = std::min(kBlock, first + count - start);
+      const void *const a = stretch(c.a, p.item, p.component, p.limb, start), *const b = rooms[0];
+      void* const out = stretch(c.out, p.item, p.component, p.limb, start);
+      repeat(words, limb.word_bytes, run_of(c.b, c.out), start, length, rooms[0]);
+      if constexpr (std::is_same_v<C, Mul>)
+        limb.ops->mul(limb.modulus, a, b, out, length);
+      else
+        limb.ops->dot(limb.modulus, 1, &a, &b, out, out, length);
+    }
+  });
+}
+
 template <Elementwise C>
 void CpuKernels::run(Queue&, const C& c) {
+  if constexpr (std::is_same_v<C, Mul> || std::is_same_v<C, MulAccumulate>) {
+    if (c.b.n < c.out.n) return multiply_runs(c);
+  }
   const CpuRing& r = own(*c.ring);
   [[maybe_unused]] bool past = c.out.words() * c.out.word_size() > kCached;
   if constexpr (!std::is_same_v<C, Neg>) past = past && !same_operand(c.a, c.out) && !same_operand(c.b, c.out);

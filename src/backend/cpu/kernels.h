@@ -87,6 +87,8 @@ class CpuKernels final : public device::Kernels {
   static std::size_t convert_block_words(std::size_t sources, std::size_t n);
 
   void sum_turned(const device::InnerProduct& call);
+  template <class C>
+  void multiply_runs(const C& call);
   // Composites of one item, fused where that keeps data in the caches; false: not of the fused shape.
   bool multiply_fused(Queue&, const device::BfvMultiply& one);
   void tensor_limb(const Limb&, std::byte* const* a, std::byte* const* b, std::byte* third, bool square);

@@ -26,6 +26,11 @@ inline std::byte* stretch(const device::View& v, std::size_t item, std::size_t c
   return address(v, item, v.components == 1 ? 0 : component, limb) + first * v.word_size();
 }
 
+/// Neighbouring words of a result that one word of an operand serves.
+inline std::size_t run_of(const device::View& v, const device::View& out) { return out.n / v.n; }
+/// Words [first, first + count) of a limb in which each word from `from` on comes `run` times.
+void repeat(const std::byte* from, std::size_t word, std::size_t run, std::size_t first, std::size_t count, std::byte* to);
+
 /// Results beyond so many bytes leave the caches before they are read again.
 inline constexpr std::size_t kCached = std::size_t{32} << 20;
 

@@ -103,13 +103,17 @@ void map(const RingConstant& ring, const device::PrimeList& primes, const device
   });
 }
 
-/// out[i] = f(a[i], b[i], q); an operand of one component serves all of the result's.
+/// Neighbouring words of `out` that one word of an operand serves.
+std::size_t run_of(const device::View& v, const device::View& out) { return out.n / v.n; }
+
+/// out[i] = f(a[i], b[i / run], q); an operand of one component serves all of the result's.
 template <class F>
 void map(const RingConstant& ring, const device::PrimeList& primes, const device::View& a, const device::View& b,
          const device::View& out, F f) {
   for_each_place(ring, primes, out, [&](const Place& p, const Row& o) {
     const Row x = p.row(a), y = p.row(b);
-    for (std::size_t i = 0; i < out.n; ++i) o.set(i, f(x.get(i), y.get(i), p.q));
+    const std::size_t run = run_of(b, out);
+    for (std::size_t i = 0; i < out.n; ++i) o.set(i, f(x.get(i), y.get(i / run), p.q));
   });
 }
 
@@ -175,7 +179,9 @@ void RefKernels::run(Queue&, const Mul& c) { map(*c.ring, c.primes, c.a, c.b, c.
 void RefKernels::run(Queue&, const MulAccumulate& c) {
   for_each_place(*c.ring, c.primes, c.out, [&](const Place& p, const Row& o) {
     const Row x = p.row(c.a), y = p.row(c.b);
-    for (std::size_t i = 0; i < c.out.n; ++i) o.set(i, math::add_mod(o.get(i), math::mul_mod(x.get(i), y.get(i), p.q), p.q));
+    const std::size_t run = run_of(c.b, c.out);
+    for (std::size_t i = 0; i < c.out.n; ++i)
+      o.set(i, math::add_mod(o.get(i), math::mul_mod(x.get(i), y.get(i / run), p.q), p.q));
   });
 }
 

@@ -186,6 +186,51 @@ RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials,
   return out;
 }
 
+std::size_t distinct_words(const std::vector<double>& polynomials, std::size_t n) {
+  std::size_t places = 0;  // the binary digits of all that have a coefficient
+  for (std::size_t i = 0; i < polynomials.size() && places % 2 == 0; ++i) places |= polynomials[i] != 0 ? i % n : 0;
+  return places == 0 ? 1 : n >> std::countr_zero(places);
+}
+
+void upload_transforms(Context& c, const std::vector<double>& polynomials, const RnsTensor& to) {
+  const device::PrimeList& primes = to.primes();
+  const math::Ring& ring = to.engine()->ring();
+  const std::size_t n = c.spec().n, words = to.view().n, run = n / words, count = to.components(), limbs = primes.size();
+  require<InternalError>(polynomials.size() == count * n && distinct_words(polynomials, n) <= words,
+                         "transforms have a word for each run");
+  // Of a polynomial in Y = X^run: its transform of degree n', whose root of unity is psi^run, has the words of the runs in order
+  // (math/ring.h).
+  const auto fill = [&](auto zero) {
+    std::vector<decltype(zero)> all(count * limbs * words);
+    lwe::parallel_for(limbs, all.size() * 16, [&](std::size_t l) {
+      const u64 q = ring.prime(primes[l]);
+      const math::Reducer modulo(q);
+      std::vector<math::Reducer::Factor> twiddles;
+      if (words > 1) {
+        for (const u64 w : math::forward_twiddles(words, math::pow_mod(ring.root(primes[l]), run, q), q))
+          twiddles.push_back(modulo.factor(w));
+      }
+      std::vector<double> whole(words);
+      std::vector<u64> x(words);
+      for (std::size_t k = 0; k < count; ++k) {
+        for (std::size_t i = 0; i < words; ++i) whole[i] = polynomials[k * n + i * run];
+        write_residues(whole.data(), words, q, x.data());
+        for (std::size_t m = 1, t = words / 2; m < words; m *= 2, t /= 2) {
+          for (std::size_t i = 0; i < m; ++i) {
+            for (std::size_t j = 2 * i * t; j < (2 * i + 1) * t; ++j) {
+              const u64 u = x[j], v = modulo.multiply(x[j + t], twiddles[m + i]);
+              x[j] = math::add_mod(u, v, q), x[j + t] = math::sub_mod(u, v, q);
+            }
+          }
+        }
+        std::copy(x.begin(), x.end(), all.begin() + static_cast<std::ptrdiff_t>((k * limbs + l) * words));
+      }
+    });
+    ring::upload(to, std::as_bytes(std::span(all)));
+  };
+  to.view().word == math::Word::w64 ? fill(u64{0}) : fill(math::u32{0});
+}
+
 SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase) {
   const std::size_t n = c.spec().n, items = phase.items();
   const std::vector<u64> moduli = c.rlwe().moduli(phase.primes());

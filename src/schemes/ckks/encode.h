@@ -20,6 +20,11 @@ device::LimbConstants constants_of(double whole, const std::vector<u64>& moduli)
 /// Whole coefficients [items][N] on the device, coefficient domain: items, or components of one.
 RnsTensor upload_polynomials(Context& c, const std::vector<double>& polynomials, const device::PrimeList& primes,
                              ring::Secrecy secrecy = ring::Secrecy::open, bool components = false);
+/// The fewest words of a limb that hold the polynomials' transforms, one for each run of equal ones: n' where all of them are
+/// polynomials in X^(N / n'), which each coefficient is looked at for.
+std::size_t distinct_words(const std::vector<double>& polynomials, std::size_t n);
+/// Such transforms, of as many words as `to` has: so many components of one item.
+void upload_transforms(Context& c, const std::vector<double>& polynomials, const RnsTensor& to);
 /// The coefficients of each item, one component, coefficient domain, centred: exact integers, rounded to doubles once
 /// where they are below 2^126. Without a branch or a division that depends on them: they are a phase, noise and all.
 SecretVector<double> download_polynomials(Context& c, const RnsTensor& phase);

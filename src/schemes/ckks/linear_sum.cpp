@@ -36,12 +36,47 @@ void describe(CiphertextData& r, const LinearSum& sum, double scale) {
   r.scale = x.scale * scale;
 }
 
+/// Makes the plaintexts, of so many words a limb, and returns 0; or how many one of them takes, where that is more.
+std::size_t encode(LinearSum& sum, const std::function<Values(std::size_t first, std::size_t count)>& values,
+                   std::size_t words) {
+  Context& c = *sum.context;
+  ring::Engine& e = c.engine();
+  const device::PrimeList& primes = sum.plan->key_switch->extended;
+  const std::size_t count = sum.plan->terms.size(), n = c.spec().n;
+  e.require_memory(checked_mul(count, c.rlwe().polynomial_bytes(primes.size()) / n * words), "the diagonals of this matrix");
+  sum.plaintexts = RnsTensor(c.rlwe().engine(), {}, count, primes, Domain::ntt, ring::Secrecy::open, words);
+  sum.bounds.clear(), sum.complex = false;
+  const double scale = c.scale(sum.level);  // a rescaled product is then at the scale of the level below
+  const std::size_t stretch = encoding_stretch(c, primes.size());
+  for (std::size_t first = 0; first < count; first += stretch) {
+    const std::size_t some = std::min(stretch, count - first);
+    const Values part = values(first, some);
+    check_values(c, part, sum.level, scale, sum.places);
+    for (std::size_t i = 0; i < some; ++i) {
+      double largest = 0x1p-60;
+      for (std::size_t k = i * part.width; k < (i + 1) * part.width; ++k)
+        largest = std::max(largest, std::abs(part.data[k]));
+      sum.bounds.push_back(std::log2(largest));
+    }
+    sum.complex = sum.complex || part.complex;
+    const std::vector<double> polynomials = rounded_polynomials(c, part, scale, 0, some);
+    if (const std::size_t needed = distinct_words(polynomials, n); needed > words) return needed;
+    const RnsTensor to = sum.plaintexts.with_components(first, some);
+    if (words < n) {
+      upload_transforms(c, polynomials, to);
+      continue;
+    }
+    const RnsTensor coefficients = upload_polynomials(c, polynomials, primes, ring::Secrecy::open, true);
+    e.enqueue(device::ForwardNtt{e.prepared(), primes, coefficients.view(), to.view()});
+  }
+  return 0;
+}
+
 }  // namespace
 
 LinearSum make_linear_sum(Context& c, std::size_t level, std::size_t places, const std::vector<std::int64_t>& babies,
                           const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
                           const std::function<Values(std::size_t first, std::size_t count)>& values, const OwnKeys* own) {
-  const std::size_t count = terms.size();
   LinearSum sum{.context = &c, .level = level, .places = places, .rotations = babies};
   sum.rotations.insert(sum.rotations.end(), giants.begin(), giants.end());
   sum.own_keys = own != nullptr;
@@ -51,28 +86,7 @@ LinearSum make_linear_sum(Context& c, std::size_t level, std::size_t places, con
   auto mod_down = own ? key_switch->mod_down : c.rlwe().key_switch_plan(level)->mod_down;
   sum.plan = rlwe::linear_plan(c.rlwe(), std::move(key_switch), std::move(mod_down), galois_of(c, babies, places),
                                galois_of(c, giants, places), std::move(terms));
-  const device::PrimeList& primes = sum.plan->key_switch->extended;
-  c.engine().require_memory(checked_mul(count, c.rlwe().polynomial_bytes(primes.size())), "the diagonals of this matrix");
-  sum.plaintexts = RnsTensor(c.rlwe().engine(), {}, count, primes, Domain::ntt);
-  ring::Engine& e = c.engine();
-  const double scale = c.scale(level);  // a rescaled product is then at the scale of the level below
-  const std::size_t stretch = encoding_stretch(c, primes.size());
-  for (std::size_t first = 0; first < count; first += stretch) {
-    const std::size_t some = std::min(stretch, count - first);
-    const Values part = values(first, some);
-    check_values(c, part, level, scale, places);
-    for (std::size_t i = 0; i < some; ++i) {
-      double largest = 0x1p-60;
-      for (std::size_t k = i * part.width; k < (i + 1) * part.width; ++k)
-        largest = std::max(largest, std::abs(part.data[k]));
-      sum.bounds.push_back(std::log2(largest));
-    }
-    sum.complex = sum.complex || part.complex;
-    const RnsTensor coefficients =
-        upload_polynomials(c, rounded_polynomials(c, part, scale, 0, some), primes, ring::Secrecy::open, true);
-    e.enqueue(
-        device::ForwardNtt{e.prepared(), primes, coefficients.view(), sum.plaintexts.with_components(first, some).view()});
-  }
+  for (std::size_t words = 1; words > 0;) words = encode(sum, values, words);
   return sum;
 }
 

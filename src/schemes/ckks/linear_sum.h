@@ -16,7 +16,7 @@ struct LinearSum {
   std::size_t places = 0;               // that rotations turn
   std::vector<std::int64_t> rotations;  // of the baby steps, then the giant steps; 0 is none
   std::shared_ptr<const device::LinearPlan> plan;
-  RnsTensor plaintexts;        // one component each, over the level's and the special primes
+  RnsTensor plaintexts;        // one component each, over the level's and the special primes; words: see make_linear_sum
   bool own_keys = false;       // those of BootstrappingKeys::to_coefficients
   std::vector<double> bounds;  // log2 of each plaintext's largest value
   bool complex = false;
@@ -28,7 +28,9 @@ struct OwnKeys {
 };
 
 /// Babies and giants are rotations, 0 first where it is one of them; values(first, count) gives the plaintexts of some of the
-/// terms, [count] of any width. `places`: those that rotations turn, the period at least. Throws PlaintextRangeError, OutOfMemoryError.
+/// terms, [count] of any width. `places`: those that rotations turn, the period at least. Where all plaintexts repeat along the slots,
+/// the words of their limbs come in runs and are kept once each: those of the one that repeats least say how many.
+/// Throws PlaintextRangeError, OutOfMemoryError.
 LinearSum make_linear_sum(Context& context, std::size_t level, std::size_t places, const std::vector<std::int64_t>& babies,
                           const std::vector<std::int64_t>& giants, std::vector<LinearTerm> terms,
                           const std::function<Values(std::size_t first, std::size_t count)>& values,

@@ -21,6 +21,7 @@ struct Arguments {
   Primes primes;
   const typename F::Prime* table;
   u32 n;
+  u32 shift;  // one word of b for 2^shift of out's
 };
 template <class F>
 struct ConstantArguments {
@@ -73,7 +74,7 @@ struct MultipliesOnto {
   }
 };
 
-/// part: kThreads * kUnroll packs of COUNT words.
+/// part: kThreads * kUnroll packs of COUNT words. Single words where one of b's serves a run.
 template <class F, class Op, u32 COUNT>
 __global__ void __launch_bounds__(kThreads) elementwise_kernel(const __grid_constant__ Arguments<F> g) {
   take_turn();
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) elementwise_kernel(const __grid_cons
     const u32 i = first + k * kThreads;
     if (i >= packs) continue;
     x[k] = a[i];
-    if (Op::kTwo) y[k] = b[i];
+    if (Op::kTwo) y[k] = COUNT == 1 ? b[i >> g.shift] : b[i];
     if (Op::kOut) z[k] = out[i];
   }
 #pragma unroll
@@ -354,7 +355,8 @@ Arguments<F> arguments(const CudaRing& ring, const PrimeList& primes, const View
                  .grid = Grid(parts, out),
                  .primes = primes_of(primes),
                  .table = ring.primes().as<typename F::Prime>(),
-                 .n = static_cast<u32>(out.n)};
+                 .n = static_cast<u32>(out.n),
+                 .shift = b ? run_shift(*b, out.n) : 0};
   if (b) g.b = strided(*b);
   // An operand of one component serves all of the result's.
   if (a.components == 1) g.a.component = 0;
@@ -369,7 +371,7 @@ void elementwise(Queue& q, const char* name, const device::RingConstant& prepare
   with_field(ring.kind(), [&](auto f) {
     using F = decltype(f);
     constexpr u32 kPack = 16 / sizeof(typename F::Word);
-    const bool packed = out.n % kPack == 0;
+    const bool packed = out.n % kPack == 0 && (!b || b->n == out.n);
     const auto g = arguments<F>(ring, primes, a, b, out, parts_of(out.n / (packed ? kPack : 1), kThreads * kUnroll));
     packed ? launch(q, name, &elementwise_kernel<F, Op, kPack>, g.grid.blocks(), kThreads, 0, g)
            : launch(q, name, &elementwise_kernel<F, Op, 1>, g.grid.blocks(), kThreads, 0, g);

@@ -322,6 +322,7 @@ void linear_babies(Queue& q, const CudaRing& ring, const StepKeys& steps, const 
   static_assert(sizeof a <= 4096, "what a launch carries");
   a.giants = static_cast<u32>(count), a.items = static_cast<u32>(x.items());
   a.count = static_cast<u32>(k.digits.size()), a.chain = static_cast<u32>(k.chain.size());
+  a.shift = run_shift(plaintexts, x.n);
   std::transform(k.weight.begin(), k.weight.end(), a.weight, [](u64 w) { return static_cast<typename F::Word>(w); });
   const device::In* key = steps.keys;
   for (std::size_t from = 0; from < plan.babies.size(); from += kMostBabies) {

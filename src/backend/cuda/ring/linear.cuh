@@ -28,6 +28,7 @@ struct BabyArguments {
   const u32* turns[kMostBabies];                  // permute's tables
   u32 mask[kMostGiants], first[kMostGiants];      // which baby steps have a plaintext, and the first one's number
   u32 babies, giants, items, count, chain, more;  // count: of digits; more: the sums are begun
+  u32 shift;                                      // one word of a plaintext for 2^shift positions
   typename F::Word weight[device::kMaxLimbs];
 };
 
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kBabyThreads, kBabyResident<F, G>)
   const bool kept = at.limb < a.chain;  // P times something is 0 modulo a special prime
   const Value weight = F::load(kept ? a.weight[at.limb] : Word{0});
   const Word* const digits = limb_of<Word>(a.digits, at.item, 0, at.limb);
-  const Word* const plain = limb_of<Word>(a.plaintexts, 0, 0, at.limb) + position;
+  const Word* const plain = limb_of<Word>(a.plaintexts, 0, 0, at.limb) + (position >> a.shift);
   const Word* const x = limb_of<Word>(a.x, at.item, 0, kept ? at.limb : 0);
   KeySum<F> sums[G][2];
 #pragma unroll

@@ -1,3 +1,5 @@
+#include <bit>
+
 #include "backend/cuda/ring/passes.h"
 
 namespace heliograph::backend::cuda {
@@ -26,6 +28,8 @@ Strided strided(const device::View& v) {
   }
   return s;
 }
+
+u32 run_shift(const device::View& v, std::size_t n) { return static_cast<u32>(std::countr_zero(n / v.n)); }
 
 Primes primes_of(const device::PrimeList& list) {
   Primes p{};

@@ -37,6 +37,8 @@ struct Strided {
 };
 
 Strided strided(const device::View& v);
+/// log2 of how many neighbours among the n words of a limb one word of `v` serves.
+u32 run_shift(const device::View& v, std::size_t n);
 
 template <class T>
 __device__ __forceinline__ T* limb_of(const Strided& v, u32 item, u32 component, u32 limb) {
