@@ -30,8 +30,8 @@ class ToyKernels {
         for (std::size_t l = 0; l < out.limbs; ++l) {
           const u64 q = c.ring->ring().prime(c.primes[l]);
           for (std::size_t i = 0; i < out.n; ++i) {
-            const u64 sum =
-                f(word(c.a, item, c.a.components == 1 ? 0 : k, l, i), word(c.b, item, c.b.components == 1 ? 0 : k, l, i), q);
+            const u64 sum = f(word(c.a, item, c.a.components == 1 ? 0 : k, l, i),
+                              word(c.b, item, c.b.components == 1 ? 0 : k, l, i / (out.n / c.b.n)), q);
             if (out.word == Word::w32)
               out.at<u32>(item, k, l)[i] = static_cast<u32>(sum);
             else
