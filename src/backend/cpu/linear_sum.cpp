@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::size_t kMostTerms = 256;  // of one sum of products
 
-u64 word_at(const std::byte* limb, std::size_t i, std::size_t word) {
-  return word == sizeof(u64) ? reinterpret_cast<const u64*>(limb)[i] : reinterpret_cast<const u32*>(limb)[i];
-}
-
 }  // namespace
 
 void CpuKernels::run(Queue& q, const LinearSum& c) {
@@ -57,8 +53,8 @@ void CpuKernels::add_babies(const LinearSum& one, const View& digits, const View
     const std::size_t l = unit / blocks, first = unit % blocks * block;
     const bool kept = l < k.chain.size();  // of the chain: P times something is not 0
     const Limb& limb = ring.limb(k.extended[l]);
-    const Blocks rooms(2 * babies + std::max(count + 1, babies), block,
-                       word);  // u_b, then what is turned, or plaintexts' runs
+    // u_b, then what is turned, later the plaintexts of a giant step whose words come in runs.
+    const Blocks rooms(2 * babies + std::max(count + 1, run > 1 ? babies : 0), block, word);
     const auto at = [&](const View& v, std::size_t component, std::size_t from) {
       return address(v, 0, component, from) + first * word;
     };
@@ -90,25 +86,16 @@ void CpuKernels::add_babies(const LinearSum& one, const View& digits, const View
       const void* const body = turned(one.x, 0, rooms[2 * babies + count]);
       limb.ops->scaled_sum(limb.modulus, 1, &body, &k.weight[l], u[0], u[0], block);
     }
-    u64 weights[kMostTerms];
     for (std::size_t t = 0, g = 0; g < plan.giants.size(); ++g) {
       const std::size_t begin = t;
       for (; t < plan.terms.size() && plan.terms[t].giant == g; ++t) {
         std::byte* const room = rooms[2 * babies + t - begin];
-        right[t - begin] = run == 1 ? at(one.plaintexts, t, l) : room;
-        if (run > 1 && run < kLeastVector) repeat(address(one.plaintexts, 0, t, l), word, run, first, block, room);
+        if (run > 1) repeat(address(one.plaintexts, 0, t, l), word, run, first, block, room);
+        right[t - begin] = run > 1 ? room : at(one.plaintexts, t, l);
       }
-      // A plaintext's word for so many positions is a factor.
-      const std::size_t stretch = run < kLeastVector ? block : std::min(run, block);
-      for (std::size_t from = 0; from < block; from += stretch) {
-        for (std::size_t i = begin; i < t && run >= kLeastVector; ++i)
-          weights[i - begin] = word_at(address(one.plaintexts, 0, i, l), (first + from) / run, word);
-        for (std::size_t c = 0; c < 2; ++c) {
-          for (std::size_t i = begin; i < t; ++i) left[i - begin] = rooms[2 * plan.terms[i].baby + c] + from * word;
-          std::byte* const to = at(sums, 2 * g + c, l) + from * word;
-          run < kLeastVector ? limb.ops->dot(limb.modulus, t - begin, left, right, nullptr, to, stretch)
-                             : limb.ops->weighted_sum(limb.modulus, t - begin, left, weights, 0, to, stretch);
-        }
+      for (std::size_t c = 0; c < 2; ++c) {
+        for (std::size_t i = begin; i < t; ++i) left[i - begin] = rooms[2 * plan.terms[i].baby + c];
+        limb.ops->dot(limb.modulus, t - begin, left, right, nullptr, at(sums, 2 * g + c, l), block);
       }
     }
   });
