@@ -167,7 +167,8 @@ def parameters(
 
     With ``bootstrap=True`` a set whose ciphertexts `hg.ckks.bootstrap` brings back to the top, for `depth` multiplications in
     sequence between one and the next, without end: by need, a named one (`precision` 20 and `integer_bits` 9 unless said; above 20
-    with two iterations and 2 integer bits); by numbers, of `n`, `depth` and `log_scale`. With few `slots`, a power of two,
+    with two iterations and 2 integer bits; here `precision` is that of the mean error of values up to 1, where the largest of many
+    is some 3 to 4 bits worse, and a tensor's own `precision` bounds it); by numbers, of `n`, `depth` and `log_scale`. With few `slots`, a power of two,
     bootstraps are faster: complex values and pairs of real tensors take what one of real ones does.
 
     Raises ParameterError where no such set exists, SecurityError below 128 bits without ``insecure=True``.

@@ -108,7 +108,8 @@ Bootstrapper::Bootstrapper(Context& c) : context_(c), places_(c.spec().n / 2), s
 
   low_ = c.rlwe().chain(1), raised_ = c.rlwe().chain(c.raised_level());
   const PrimeList special = c.rlwe().special();
-  // What key products add stays below what roundings do.
+  // Special primes of 6 bits less than the one digit: what this switch adds is above its rounding, but below that of the message's scale,
+  // and the sparse key has no room for more.
   to_sparse_special_ = with_bits(c, special, c.log_modulus(1) - 6);
   require<SecurityError>(c.spec().insecure || c.log_modulus(1) + log2_of(c, to_sparse_special_) <= sparse_room(c.spec().n),
                          "the sparse key's one encryption has a modulus too large for 128 bits");

@@ -28,6 +28,15 @@ u64 nearest_prime(double target, std::size_t n, int bits, const std::vector<u64>
   throw ParameterError("there are too few primes of " + std::to_string(bits) + " bits for this set");
 }
 
+double log2_of_largest_digit(const Spec& s) {
+  double largest = 0;
+  for (std::size_t at = 0, j = 0; j < s.digits.size(); at += s.digits[j++]) {
+    const auto begin = s.chain.begin() + static_cast<std::ptrdiff_t>(at);
+    largest = std::max(largest, rlwe::log2_product({begin, begin + static_cast<std::ptrdiff_t>(s.digits[j])}));
+  }
+  return largest;
+}
+
 namespace {
 
 /// Digits of `size` primes, the first of `first`. What special primes are to hold, log2: the largest digit; and so much more that its
@@ -37,13 +46,9 @@ struct Needs {
 };
 Needs set_digits(Spec& s, std::size_t first, std::size_t size) {
   s.digits.clear();
-  double largest = 0;
-  for (std::size_t at = 0; at < s.chain.size(); at += s.digits.back()) {
+  for (std::size_t at = 0; at < s.chain.size(); at += s.digits.back())
     s.digits.push_back(std::min(at == 0 ? first : size, s.chain.size() - at));
-    const auto begin = s.chain.begin() + static_cast<std::ptrdiff_t>(at);
-    largest = std::max(largest, rlwe::log2_product({begin, begin + static_cast<std::ptrdiff_t>(s.digits.back())}));
-  }
-  return {largest, std::log2(math::kSigma) + std::log2(1.5 * static_cast<double>(s.digits.size())) / 2};
+  return {log2_of_largest_digit(s), std::log2(math::kSigma) + std::log2(1.5 * static_cast<double>(s.digits.size())) / 2};
 }
 
 }  // namespace

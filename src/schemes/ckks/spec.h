@@ -26,6 +26,8 @@ void add_levels(Spec& s, std::size_t levels, int longest);
 /// So many special primes below 2^longest that one key switch adds no more than its rounding does, where they can be so long;
 /// and digits of as many chain primes as they hold so, as many at least as there are special ones. The first has `first` at least.
 void finish_gadget(Spec& s, std::size_t first, std::size_t special, int longest);
+/// log2 of the product of a digit's primes, the largest of the set's.
+double log2_of_largest_digit(const Spec& s);
 
 // Levels of bootstrapping: of the matrices that bring coefficients back to the slots (the first of them takes none), and of the
 // sine: an even polynomial of degree 30, and an angle doubled three times.

@@ -150,12 +150,7 @@ Spec make_bootstrapping_spec(std::size_t n, std::size_t depth, double log_scale,
   for (std::size_t special = 3;
        special < s.chain.size() && (insecure || static_cast<double>(special) * 0.6 * longest < room); ++special) {
     fill_digits(s, static_cast<double>(special) * (longest - (edition == "w32" ? 0.05 : 0.01)) - slack);
-    double largest = 0;
-    for (std::size_t at = 0, j = 0; j < s.digits.size(); at += s.digits[j++]) {
-      const auto begin = s.chain.begin() + static_cast<std::ptrdiff_t>(at);
-      largest = std::max(largest, rlwe::log2_product({begin, begin + static_cast<std::ptrdiff_t>(s.digits[j])}));
-    }
-    const int bits = static_cast<int>(std::ceil((largest + slack) / static_cast<double>(special)));
+    const int bits = static_cast<int>(std::ceil((log2_of_largest_digit(s) + slack) / static_cast<double>(special)));
     s.special = math::largest_primes(std::min(bits, longest), special, 2 * n, s.chain);
     if (!insecure && rlwe::log2_product(s.special) > room) break;
     if (!best || s.digits.size() < best->digits.size()) best = s;
