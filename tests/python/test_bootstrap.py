@@ -368,6 +368,7 @@ def test_sets_are_found_and_refused() -> None:
         assert (found.name, found.security) == (name, "128-bit")
         assert depth <= found.depth_between == found.levels - found.bootstrapping_level
     assert hg.ckks.parameters(depth=9, bootstrap=True, edition="w32").name == "n16-b11/w32"
+    assert hg.ckks.parameters(depth=12, precision=15, bootstrap=True, edition="w32").name == "n16-b13/w32"
     small = hg.ckks.parameters(n=2048, depth=2, log_scale=36, bootstrap=True, insecure=True)
     assert (small.n, small.depth_between, small.slots) == (2048, 2, 1024)
     assert "(2 after a bootstrap)" in repr(small)

@@ -127,6 +127,7 @@ _BOOTSTRAPPING = {
     "n16-b13": (13, 20, 10),
     "n16-b18": (18, 20, 10),
     "n16-b11-c": (11, 24, 10),
+    "n16-b13/w32": (13, 15, 29),
     "n16-b11/w32": (11, 26, 13),
 }
 #: Its own scales, by edition, and levels before it, of sets by numbers.
@@ -251,6 +252,6 @@ def named() -> list[str]:
     """The named sets: by log2 N and, behind l, the primes of the top level or, behind b, the multiplications after a bootstrap.
 
     >>> hg.ckks.named()
-    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28', 'n15-b4', 'n16-b9', 'n16-b10-h', 'n16-b13', 'n16-b18', 'n16-b11-c', 'n16-b11/w32']
+    ['n13-l4', 'n14-l8', 'n15-l20', 'n16-l24', 'n16-l28', 'n15-b4', 'n16-b9', 'n16-b10-h', 'n16-b13', 'n16-b18', 'n16-b11-c', 'n16-b11/w32', 'n16-b13/w32']
     """
     return _core.ckks_named_specs()
