@@ -50,7 +50,7 @@ def parameters_for(function: Callable[[Any], Any], example: Any, *, scheme: str 
     Raises ParameterError where no set suffices, and for another scheme's options, DtypeError for what is no function; what the function raises.
 
     >>> import heliograph as hg, numpy as np
-    >>> params = hg.parameters_for(lambda x: hg.sum(x * x, axis="slots"), np.ones((3, 100)), scheme="ckks", precision=20)
+    >>> params = hg.parameters_for(lambda x: hg.sum(x * x, axis="slots"), np.ones((3, 100)), scheme="ckks", precision=18)
     >>> params.slots, params.depth, params.needs["rotations"]
     (100, 1, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048])
     """

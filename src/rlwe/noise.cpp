@@ -12,7 +12,7 @@ namespace heliograph::rlwe {
 
 namespace {
 
-constexpr double kDeviations = 8, kNone = std::numeric_limits<double>::infinity();
+constexpr double kNone = std::numeric_limits<double>::infinity();
 
 using math::u128;
 
@@ -96,6 +96,11 @@ double figure_from(std::uint64_t stored) { return stored < kMostStored ? static_
 
 double NoiseModel::random(double log_variance) const { return std::log2(kDeviations) + (std::log2(n_) + log_variance) / 2; }
 
+double NoiseModel::random_product(double log_variance) const {
+  const double more = spoils_ == Spoils::values ? std::log2(kProductDeviations / kDeviations) : 0;
+  return random(log_variance) + more;
+}
+
 double NoiseModel::rounding() const { return random(-std::log2(12.0)) + kRoundingSlack; }
 
 double NoiseModel::rounding_times_secret(std::size_t components) const {
@@ -103,7 +108,8 @@ double NoiseModel::rounding_times_secret(std::size_t components) const {
   double variance = 1;
   if (components > 1) variance += n_ * 2 / 3;
   if (components > 2) variance += n_ * n_ * 4 / 9;
-  return random(std::log2(variance / 12)) + kRoundingSlack;
+  const double log_variance = std::log2(variance / 12);
+  return (components > 1 ? random_product(log_variance) : random(log_variance)) + kRoundingSlack;
 }
 
 double NoiseModel::fresh_secret_key() const { return random(2 * std::log2(math::kSigma)); }
@@ -111,7 +117,9 @@ double NoiseModel::fresh_secret_key() const { return random(2 * std::log2(math::
 double NoiseModel::fresh_public_key(double log_p) const {
   return log2_sum(fresh_public_key() - log_p, rounding_times_secret(2));
 }
-double NoiseModel::fresh_public_key() const { return random(2 * std::log2(math::kSigma) + std::log2(1 + 4 * n_ / 3)); }
+double NoiseModel::fresh_public_key() const {
+  return random_product(2 * std::log2(math::kSigma) + std::log2(1 + 4 * n_ / 3));
+}
 
 double NoiseModel::phase_over_modulus() const { return rounding_times_secret(2); }
 
@@ -119,7 +127,7 @@ double NoiseModel::key_switch(const std::vector<double>& log_digits, double log_
   double log_variance = -1e9;  // of sum_j digit_j * e_j
   for (double d : log_digits)
     log_variance = log2_sum(log_variance, 2 * d - std::log2(12.0) + 2 * std::log2(math::kSigma) + std::log2(n_));
-  const double product = random(log_variance) - log_p;
+  const double product = random_product(log_variance) - log_p;
   return log_p > 0 ? log2_sum(product, rounding_times_secret(2)) : product;
 }
 

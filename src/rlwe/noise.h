@@ -5,6 +5,10 @@
 // multiply. Its infinity norm is at most the canonical one. With D = 8 a bound fails with probability below 2^-77 at
 // N = 2^15; over the few thousand random polynomials of a computation that stays below 2^-64. Rounding errors and
 // ciphertext words are taken as uniform and independent. All values are log2.
+//
+// A product of two random polynomials, such as a rounding error times the secret, has at each point of the embedding the product
+// of their values there. Two values of the complex normal distribution have a product beyond x deviations with probability
+// 2 x K_1(2 x), about sqrt(pi x) e^(-2 x): far more often than one value alone. x = 33.2 is as improbable as D = 8.
 #pragma once
 
 #include <cstdint>
@@ -50,11 +54,19 @@ double figure_from(std::uint64_t stored);
 class NoiseModel {
  public:
   static constexpr double kFailureLog2 = -64;
+  /// Deviations of one random polynomial, and of a product of two.
+  static constexpr double kDeviations = 8, kProductDeviations = 33.2;
 
-  explicit NoiseModel(std::size_t n) : n_(static_cast<double>(n)) {}
+  /// What noise spoils: coefficients, each of which is in a product a sum of N terms and lies far below the canonical norm, so that a
+  /// product counts like any polynomial; or the embedding's values, the slots of CKKS.
+  enum class Spoils { coefficients, values };
+
+  explicit NoiseModel(std::size_t n, Spoils spoils = Spoils::coefficients) : n_(static_cast<double>(n)), spoils_(spoils) {}
 
   /// Canonical norm of a polynomial with coefficient variance 2^log_variance.
   double random(double log_variance) const;
+  /// The same of a sum of products of two.
+  double random_product(double log_variance) const;
   /// A rounding error in [-1/2, 1/2] on each coefficient.
   double rounding() const;
   /// Rounding errors on `components` ciphertext components: r_0 + r_1 s + r_2 s^2.
@@ -70,6 +82,7 @@ class NoiseModel {
 
  private:
   double n_;
+  Spoils spoils_;
 };
 
 /// The canonical norm max |b(z)|, z^N = -1, of real polynomials of one degree: what multiplying by b does to noise at most.

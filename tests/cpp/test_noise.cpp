@@ -6,6 +6,7 @@
 #include <random>
 
 #include "math/primes.h"
+#include "math/roots.h"
 #include "rlwe/noise.h"
 
 namespace heliograph::rlwe {
@@ -52,6 +53,42 @@ TEST(Bounds, AreStoredRoundedUp) {
   EXPECT_EQ(stored_figure(kNone), kMostStored);
   EXPECT_EQ(stored_figure(1e300), kMostStored);
   EXPECT_EQ(figure_from(kMostStored), kNone);
+}
+
+/// A rounding error times a secret at the points of the embedding: the law that 33.2 deviations come from.
+TEST(NoiseModel, ProductsHaveTheirTails) {
+  constexpr std::size_t n = 4096, pairs = 128;
+  std::mt19937_64 random(1);
+  const math::RealRoots roots(n);
+  const auto values = [&](auto draw) {
+    std::vector<double> x(n), re(n / 2), im(n / 2);
+    for (double& c : x) c = draw();
+    roots.evaluate(x.data(), re.data(), im.data());
+    for (std::size_t k = 0; k < n / 2; ++k) re[k] = std::hypot(re[k], im[k]);
+    return re;
+  };
+  std::uniform_real_distribution<double> rounding(-0.5, 0.5);
+  std::uniform_int_distribution<int> secret(-1, 1);
+  const double deviation = static_cast<double>(n) * std::sqrt(1.0 / 12 * 2 / 3);
+  const auto tail = [](double x) { return 2 * x * std::cyl_bessel_k(1, 2 * x); };
+  std::size_t beyond = 0;
+  double largest = 0;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const auto r = values([&] { return rounding(random); }), s = values([&] { return secret(random); });
+    for (std::size_t k = 0; k < n / 2; ++k) {
+      beyond += r[k] * s[k] > 3 * deviation;
+      largest = std::max(largest, r[k] * s[k]);
+    }
+  }
+  const double expected = tail(3) * pairs * n / 2;
+  EXPECT_NEAR(static_cast<double>(beyond), expected, 6 * std::sqrt(expected))
+      << "a normal law has " << std::exp(-9) * pairs * n / 2;
+  const double x = NoiseModel::kProductDeviations, d = NoiseModel::kDeviations;
+  EXPECT_NEAR(std::log(tail(x)), -d * d, 0.5);
+  const NoiseModel by_values(n, NoiseModel::Spoils::values), by_coefficients(n);
+  EXPECT_LT(std::log2(largest), by_values.rounding_times_secret(2));
+  EXPECT_NEAR(by_values.rounding_times_secret(2) - by_coefficients.rounding_times_secret(2), std::log2(x / d), 1e-9);
+  EXPECT_EQ(by_values.rounding_times_secret(1), by_coefficients.rounding());
 }
 
 /// As the largest of |[multiplier x]_Q| tells it.

@@ -21,7 +21,7 @@ class Parameters(RingParameters["SecretKey"], core=_core.CkksParameters):
     """A parameter set: ring degree, moduli by level, gadget, scale. Immutable; equal sets are interchangeable.
 
     >>> params
-    <CKKS parameters: N=2^14, log q 226, 4 multiplications, scale 2^41.0, 4 slots, 128-bit, w64>
+    <CKKS parameters: N=2^14, log q 234, 4 multiplications, scale 2^43.0, 4 slots, 128-bit, w64>
     >>> params.levels, params.security
     (5, '128-bit')
     """

@@ -114,8 +114,8 @@ class Bootstrap {
     return finish(std::move(data));
   }
 
-  /// What is not the values': roundings at each step, as far as they reach, the fit, and the sine for what it stands for. By
-  /// standard deviations of the model's bounds, which are 8 of them (rlwe/noise.h); in units of the values.
+  /// What is not the values': roundings at each step, as far as they reach, the fit, and the sine for what it stands for, in units
+  /// of the values. Eight deviations of what goes through the sine, whose long tails are counted beside; the bound of the last rounding.
   double own_noise() const {
     const double rho = std::log2(context_.bootstrapper().lowest_modulus() / scale_);
     // From y and y^2 to values: near 0, where a quarter of all y are, errors have long tails.

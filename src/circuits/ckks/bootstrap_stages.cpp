@@ -100,14 +100,18 @@ Weights BootstrapStages::weights(std::complex<double> second) const {
   };
 }
 
+double BootstrapStages::deviations(std::size_t level) const {
+  return context_.key_switch_noise(level) - std::log2(rlwe::NoiseModel::kProductDeviations / rlwe::NoiseModel::kDeviations);
+}
+
 double BootstrapStages::rounding() const {
   const std::size_t level = context_.raised_level() - kCoefficientsToSlots;
-  return context_.key_switch_noise(level) - std::log2(context_.scale(level));
+  return deviations(level) - std::log2(context_.scale(level));
 }
 
 double BootstrapStages::angle_noise() const {
   // From the lowest level; then of the matrices, each with some eight giant steps, and a conjugation.
-  const double coefficients = context_.key_switch_noise(1) + 2.5 - std::log2(context_.bootstrapper().lowest_modulus());
+  const double coefficients = deviations(1) + 2.5 - std::log2(context_.bootstrapper().lowest_modulus());
   return rlwe::log2_sum(coefficients, rounding() + 2.5 + std::log2(kSineRange));
 }
 

@@ -56,7 +56,8 @@ class BootstrapStages {
   double share() const { return packed_ && pairs() ? 0.5 : 1; }
   /// 1 and a number, for the one and the other of packed halves.
   Weights weights(std::complex<double> second) const;
-  /// log2 of a key switch's rounding where the angles are, in units of values.
+  /// log2 of eight deviations of a key switch's rounding, of a level; where the angles are, in units of values.
+  double deviations(std::size_t level) const;
   double rounding() const;
   /// The same of what the angles come with, in parts of q.
   double angle_noise() const;

@@ -42,7 +42,9 @@ const Spec& checked(const Spec& s) {
 }  // namespace
 
 Context::Context(Spec given, std::shared_ptr<device::Device> own_device)
-    : RingContext(checked(given), std::move(own_device)), noise_(spec().n), embedding_(spec().n) {
+    : RingContext(checked(given), std::move(own_device)),
+      noise_(spec().n, rlwe::NoiseModel::Spoils::values),
+      embedding_(spec().n) {
   open();
   const std::size_t top = rlwe().top_level();
   scales_.resize(top), ratios_.resize(top);

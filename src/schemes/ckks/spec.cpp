@@ -181,7 +181,7 @@ namespace {
 
 /// Noise of one operation at most: an encryption, a rescaling, a key switch. Absolute, log2.
 double noise_of_one(std::size_t n) {
-  const rlwe::NoiseModel model(n);
+  const rlwe::NoiseModel model(n, rlwe::NoiseModel::Spoils::values);
   return rlwe::log2_sum(rlwe::log2_sum(model.fresh_secret_key(), model.rounding_times_secret(2)),
                         model.rounding_times_secret(2));
 }
@@ -194,7 +194,8 @@ bool fit(std::size_t n, const Request& r, Spec& found) {
   } else if (log_scale > 29.8) {
     log_scale = std::max(log_scale, 48.0);
   }
-  const int base = static_cast<int>(std::ceil(log_scale)) + r.integer_bits + 1, bound = rlwe::largest_secure_log_qp(n);
+  // A sign, and the quarter of a bit that Context::public_bound leaves.
+  const int base = static_cast<int>(std::ceil(log_scale + 1.3)) + r.integer_bits, bound = rlwe::largest_secure_log_qp(n);
   const auto levels = static_cast<std::size_t>(r.depth) + 1;
   if (base + log_scale * r.depth > bound) return false;
   if (log_scale > (r.edition == "w64" ? 49.8 : 53.0)) return false;
