@@ -34,7 +34,8 @@ class Convolution:
     """A 2-d convolution over `channels` square maps of side `size`.
 
     With `groups` > 1 the filters fall into that many equal runs, and each run reads
-    only its own equal share of the input maps.
+    only its own equal share of the input maps. A negative padding leaves out so many
+    pixels at each border.
     """
 
     name: str
@@ -65,8 +66,11 @@ class Convolution:
         """Return weight * x + bias as (images, filters, rows, columns), in int64."""
         images, groups, side = len(x), self.groups, self.out_size
         x = x.reshape(images, self.channels, self.size, self.size)
-        pad = (self.padding, self.padding)
-        x = np.pad(x, ((0, 0), (0, 0), pad, pad))
+        if self.padding >= 0:
+            pad = (self.padding, self.padding)
+            x = np.pad(x, ((0, 0), (0, 0), pad, pad))
+        else:
+            x = x[:, :, -self.padding : self.padding, -self.padding : self.padding]
         windows = np.lib.stride_tricks.sliding_window_view(x, (self.kernel, self.kernel), axis=(2, 3))[
             :, :, :: self.stride, :: self.stride
         ]
@@ -113,6 +117,10 @@ MNIST_NETWORKS: dict[str, tuple[Layer, ...]] = {
         Convolution("conv1", channels=1, size=28, filters=5, padding=1),
         Dense("dense1", 845, 100),
         Dense("dense2", 100, 10),
+    ),
+    "mnist-small": (
+        Convolution("conv1", channels=1, size=28, filters=10, padding=-1),
+        Dense("dense", 1210, 10),
     ),
 }
 

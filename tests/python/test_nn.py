@@ -14,7 +14,8 @@ from heliograph import nn
 from heliograph.cli import idx
 from heliograph.nn import networks
 
-PACKED = [name for name, setup in nn.SETUPS.items() if setup.packed]
+PACKED = [*(name for name, setup in nn.SETUPS.items() if setup.packed), "mnist-packed/w32"]
+MNIST = [("hcnn5", 0.99), ("hcnn5-paper", 0.985), ("mnist-packed", 0.985), ("mnist-small", 0.98)]
 
 
 def mnist(part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -25,6 +26,11 @@ def mnist(part: str) -> tuple[np.ndarray, np.ndarray]:
         pytest.skip(f"MNIST is not in {folder} (set HELIOGRAPH_MNIST)")
     images = idx.images(folder / f"{part}-images-idx3-ubyte.gz")
     return images, idx.labels(folder / f"{part}-labels-idx1-ubyte.gz")
+
+
+def packed(layout: nn.PackedNetwork | nn.TiledNetwork, images: np.ndarray) -> np.ndarray:
+    """A request's values: of one image, or of all."""
+    return layout.pack(images if isinstance(layout, nn.TiledNetwork) else images[0])
 
 
 def noise_images(network: nn.Network, count: int) -> np.ndarray:
@@ -78,19 +84,46 @@ def test_packed_layouts_compute_the_network(name: str) -> None:
     """Slots, rotations and folds on clear values give the network's logits, at each ring degree that fits."""
     setup = nn.setup(name)
     network = setup.load()
-    images = noise_images(network, 2)
     for n in (setup.n, 2 * setup.n):
         layout = setup.layout(n)
-        server = layout.server(None)
-        for image, expected in zip(images, network.clear_logits(images), strict=True):
-            result = server.run(hg.ClearTensor(layout.pack(image)))
-            np.testing.assert_array_equal(layout.unpack(result.values), expected)
+        images = noise_images(network, layout.images)
+        answer = layout.server(None).run(hg.ClearTensor(packed(layout, images)))
+        logits = layout.unpack(answer.values).reshape(len(images), -1)
+        np.testing.assert_array_equal(logits, network.clear_logits(images))
+
+
+def test_a_tiled_request_holds_so_many_images() -> None:
+    """One to as many as there is room for; what is left empty has a blank image's logits."""
+    layout = nn.setup("mnist-small").layout()
+    assert isinstance(layout, nn.TiledNetwork)
+    assert layout.images == 32
+    for count in (0, 33):
+        with pytest.raises(hg.ShapeError, match=rf"{count} images; a request to mnist-small holds 1 to 32"):
+            layout.pack(np.zeros((count, 28, 28)))
+    images = noise_images(layout.network, 19)  # more than one row of slots holds
+    logits = layout.unpack(layout.server(None).run(hg.ClearTensor(layout.pack(images))).values)
+    np.testing.assert_array_equal(logits[:19], layout.network.clear_logits(images))
+    assert (logits[19:] == layout.network.clear_logits(layout.network.blank())).all()
+
+
+def test_editions_of_setups_are_named() -> None:
+    """A network's set in words of 32 bits; what there is none of is listed."""
+    setup = nn.setup("mnist-packed/w32")
+    assert (setup.name, setup.parameters().edition, setup.network) == ("mnist-packed/w32", "w32", "mnist-packed")
+    assert nn.setup("hcnn5/w32").parameters() == hg.bfv.parameters("hcnn5/w32")
+    assert nn.setup("mnist-small").parameters().edition == "w32"
+    with pytest.raises(hg.ParameterError, match=r'no edition "w16" of hcnn5; there are w32, w64'):
+        nn.setup("hcnn5/w16")
 
 
 def test_too_few_slots_are_refused() -> None:
     """A layout that does not fit says so."""
     with pytest.raises(hg.ParameterError, match=r"do(es)? not fit"):
         nn.setup("mnist-packed").layout(1024)
+    with pytest.raises(hg.ParameterError, match=r"mnist-small takes 128 places in a row of slots; 64 do not fit it"):
+        nn.setup("mnist-small").layout(128)
+    with pytest.raises(hg.ParameterError, match="not a convolution of one channel and a dense layer"):
+        nn.TiledNetwork(nn.load("hcnn5"), 8192)
     with pytest.raises(hg.ParameterError, match="one image a slot"):
         nn.setup("hcnn5").layout()
 
@@ -103,10 +136,10 @@ def test_packed_networks_run_encrypted(name: str) -> None:
     secret = hg.SecretKey.generate(parameters)
     server = hg.Server(secret.evaluation_keys(**setup.keys()))
     layout = setup.layout()
-    images = noise_images(network, 1)
-    answer = layout.server(server.parameters).run(server.bind(secret.encrypt(layout.pack(images[0]))))
-    logits = layout.unpack(secret.decrypt(answer))
-    np.testing.assert_array_equal(logits, network.clear_logits(images)[0])
+    images = noise_images(network, layout.images)
+    answer = layout.server(server.parameters).run(server.bind(secret.encrypt(packed(layout, images))))
+    logits = layout.unpack(secret.decrypt(answer)).reshape(len(images), -1)
+    np.testing.assert_array_equal(logits, network.clear_logits(images))
     assert secret.noise_budget(answer) > 1
     assert answer.degree == 1
 
@@ -177,14 +210,14 @@ def test_plaintext_moduli_leave_a_margin(name: str) -> None:
     assert math.prod(setup.plain_modulus) > 4 * setup.load().meta["max_abs_logit_training"]
 
 
-@pytest.mark.parametrize(("name", "least"), [("hcnn5", 0.99), ("hcnn5-paper", 0.985), ("mnist-packed", 0.985)])
+@pytest.mark.parametrize(("name", "least"), MNIST)
 def test_mnist_accuracy(name: str, least: float) -> None:
     """On the test images; the encrypted logits are the same integers."""
     images, labels = mnist("t10k")
     assert (nn.load(name).clear_logits(images).argmax(1) == labels).mean() >= least
 
 
-@pytest.mark.parametrize("name", ["hcnn5", "hcnn5-paper", "mnist-packed"])
+@pytest.mark.parametrize("name", [name for name, _ in MNIST])
 def test_logits_of_training_images_stay_in_range(name: str) -> None:
     """A sample of the training images, against what the weight file claims of all."""
     images, _ = mnist("train")

@@ -97,9 +97,12 @@ def make_keys(
 def pack(setup: nn.Setup, images: npt.NDArray[Any], parameters: hg.bfv.Parameters) -> Int64Array:
     """Images as the values to encrypt. Raises ShapeError for more than fit."""
     if setup.packed:
+        layout = setup.layout(parameters.n)
+        if isinstance(layout, nn.TiledNetwork):
+            return layout.pack(images)
         if len(images) != 1:
             raise hg.ShapeError(f"{setup.name} takes one image at a time, not {len(images)}")
-        return setup.layout(parameters.n).pack(images[0])
+        return layout.pack(images[0])
     if not 1 <= len(images) <= parameters.slots:
         raise hg.ShapeError(f"{len(images):,} images for {parameters.slots:,} slots")
     return setup.load().arrange(images)
@@ -125,15 +128,26 @@ def load_answer(path: Path) -> hg.bfv.Tensor:
 
 
 def unpack(setup: nn.Setup, values: npt.NDArray[Any], parameters: hg.bfv.Parameters) -> Int64Array:
-    """Decrypted slots as logits [images, classes]. Raises ShapeError where they are no answer of this network."""
+    """Decrypted slots as logits [images, classes], without blank images at the end, which a request has where it is not full.
+    Raises ShapeError where they are no answer of this network.
+    """
     classes = setup.load().classes
     if setup.packed:
         if values.shape != (parameters.slots,):
             raise hg.ShapeError(f"this is no answer of {setup.name}: {values.shape[:-1]} ciphertexts")
-        return setup.layout(parameters.n).unpack(values)[None]
+        layout = setup.layout(parameters.n)
+        logits = layout.unpack(values).reshape(layout.images, classes)
+        return logits[: _held(setup, logits)]
     if values.ndim != 2 or len(values) != classes:
         raise hg.ShapeError(f"this is no answer of {setup.name}: {values.shape[:-1]} ciphertexts, not ({classes},)")
     return np.ascontiguousarray(values.T)
+
+
+def _held(setup: nn.Setup, logits: Int64Array) -> int:
+    """How many images there are before the blank ones at the end; at least one."""
+    network = setup.load()
+    drawn = np.flatnonzero((logits != network.clear_logits(network.blank())).any(1))
+    return int(drawn[-1]) + 1 if len(drawn) else 1
 
 
 # The server

@@ -1,7 +1,8 @@
-"""Encrypted neural networks: shipped integer weights, and two ways to run them on ciphertexts.
+"""Encrypted neural networks: shipped integer weights, and three ways to run them on ciphertexts.
 
-Many images at once (`Network.evaluate`: one pixel a ciphertext, one image a slot), or one image at low latency
-(`PackedNetwork`: one image's pixels side by side in the slots). And models that scikit-learn has fitted (`from_sklearn`).
+Many images at once (`Network.evaluate`: one pixel a ciphertext, one image a slot); one image at low latency (`PackedNetwork`: its
+pixels side by side in the slots); some images in the smallest ring (`TiledNetwork`: theirs side by side). And models that
+scikit-learn has fitted (`from_sklearn`).
 
 The examples of its functions go on from these lines.
 
@@ -20,6 +21,7 @@ from heliograph.nn.estimators import Activation, Dense, Model, Report, from_skle
 from heliograph.nn.networks import Counts, Layer, Network, load, names
 from heliograph.nn.packed import PackedNetwork, PackedServer
 from heliograph.nn.sets import SETUPS, Setup, setup
+from heliograph.nn.tiled import TiledNetwork, TiledServer
 
 __all__ = [
     "SETUPS",
@@ -33,6 +35,8 @@ __all__ = [
     "PackedServer",
     "Report",
     "Setup",
+    "TiledNetwork",
+    "TiledServer",
     "from_sklearn",
     "load",
     "names",

@@ -50,7 +50,7 @@ class Layer:
     weight: Int64Array
     bias: npt.NDArray[Any]  #: int64, or Python's integers where 64 bits do not hold them
     stride: int = 1
-    padding: int = 0
+    padding: int = 0  #: zeros around each map; negative: so many pixels at each border are left out
     groups: int = 1
     square: bool = False  #: its outputs are squared
     pool: int = 1  #: then summed over windows of pool x pool
@@ -92,10 +92,25 @@ class Layer:
         """
         if not self.convolution:
             return matmul(self.weight, x.reshape(-1), self.bias, progress=progress)
-        how: dict[str, Any] = {"stride": self.stride, "padding": self.padding, "groups": self.groups, "progress": progress}
+        if self.padding < 0:
+            x = x[:, -self.padding : self.padding, -self.padding : self.padding]
+        padding = max(0, self.padding)
+        how: dict[str, Any] = {"stride": self.stride, "padding": padding, "groups": self.groups, "progress": progress}
         if self.square and self.pool > 1:
             return conv2d_square_pool(x, self.weight, self.bias, pool=self.pool, **how)
         return sum_pool2d(conv2d(x, self.weight, self.bias, **how), self.pool)
+
+    def padded(self, images: Int64Array) -> Int64Array:
+        """Images [count, height, width] as its windows see them: with zeros around, or less of the border.
+
+        >>> nn.load("mnist-packed").layers[0].padded(np.zeros((1, 28, 28), dtype=int)).shape
+        (1, 30, 30)
+        >>> nn.load("mnist-small").layers[0].padded(np.zeros((1, 28, 28), dtype=int)).shape
+        (1, 26, 26)
+        """
+        if self.padding < 0:
+            return images[:, -self.padding : self.padding, -self.padding : self.padding]
+        return np.pad(images, ((0, 0), (self.padding,) * 2, (self.padding,) * 2))
 
     def bound(self, largest: int) -> int:
         """What no output's absolute value exceeds where no input's exceeds `largest`.
@@ -424,6 +439,7 @@ _PLANS = {
         (("conv1", {"stride": 2}), ("conv2", {"stride": 2, "groups": 5}), ("dense", {})),
     ),
     "mnist-packed": _Plan((28, 28), (("conv1", {"stride": 2, "padding": 1}), ("dense1", {}), ("dense2", {}))),
+    "mnist-small": _Plan((28, 28), (("conv1", {"stride": 2, "padding": -1}), ("dense", {}))),
     "digits": _Plan((8, 8), (("dense1", {}), ("dense2", {}))),
     "hcnn11": _Plan(
         (3, 32, 32),

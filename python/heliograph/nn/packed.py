@@ -72,6 +72,9 @@ class PackedNetwork:
         if self._wide.weight.shape[0] > last or network.classes * self.height > n // 2:
             raise _core.ParameterError(f"{network.name} does not fit {n:,} slots")
 
+    #: How many images a request holds.
+    images = 1
+
     @property
     def rotations(self) -> list[int]:
         """Row steps the server rotates by."""
@@ -94,8 +97,7 @@ class PackedNetwork:
         pixels = self.network.quantize(np.asarray(image)[None])[0]
         if self.convolution is None:
             return self._repeated(pixels.reshape(-1))
-        pad, stride = self.convolution.padding, self.convolution.stride
-        padded = np.pad(pixels, pad)
+        padded, stride = self.convolution.padded(pixels[None])[0], self.convolution.stride
         windows = np.lib.stride_tricks.sliding_window_view(padded, self.convolution.weight.shape[2:])
         taps = windows[::stride, ::stride].transpose(2, 3, 0, 1)
         return np.stack([self._repeated(t) for t in taps.reshape(-1, self._inputs)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from heliograph import _core, bfv
@@ -11,6 +11,7 @@ from heliograph.choose import parameters_for
 from heliograph.clear import ClearTensor
 from heliograph.nn.networks import Network, load, names
 from heliograph.nn.packed import PackedNetwork
+from heliograph.nn.tiled import TiledNetwork
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Setup:
 
     name: str
     network: str
-    packed: bool  #: one image in the slots; else one image a slot
+    kind: type[PackedNetwork] | type[TiledNetwork] | None  #: how images lie in the slots; None: one image a slot
     n: int
     log_q: int
     special: int
@@ -32,6 +33,7 @@ class Setup:
     title: str
     named: str = ""  #: the named set that it is
     given_moduli: bool = False  #: the search is given the plaintext moduli
+    edition: str = "w64"
 
     def load(self) -> Network:
         """The network.
@@ -41,15 +43,24 @@ class Setup:
         """
         return load(self.network)
 
-    def layout(self, n: int | None = None) -> PackedNetwork:
-        """The packed layout. Raises ParameterError for a network that takes one image a slot.
+    @property
+    def packed(self) -> bool:
+        """Whether a ciphertext holds many pixels of an image; else one pixel, of one image a slot.
+
+        >>> nn.setup("digits").packed, nn.setup("digits-batch").packed
+        (True, False)
+        """
+        return self.kind is not None
+
+    def layout(self, n: int | None = None) -> PackedNetwork | TiledNetwork:
+        """How images lie in the slots. Raises ParameterError for a network that takes one image a slot.
 
         >>> nn.setup("digits").layout().n
         8192
         """
-        if not self.packed:
+        if self.kind is None:
             raise _core.ParameterError(f"{self.name} takes one image a slot")
-        return PackedNetwork(self.load(), n or self.n)
+        return self.kind(self.load(), n or self.n)
 
     def parameters(self) -> bfv.Parameters:
         """The parameter set.
@@ -58,8 +69,10 @@ class Setup:
         <BFV parameters: N=2^13, log q 135, 128-bit, 20-bit plaintext, 8,192 slots, w64>
         """
         if self.named:
-            return bfv.parameters(self.named)
-        return bfv.parameters(n=self.n, log_q=self.log_q, special=self.special, plain_modulus=self.plain_modulus)
+            return bfv.parameters(self.named, edition=self.edition)
+        return bfv.parameters(
+            n=self.n, log_q=self.log_q, special=self.special, plain_modulus=self.plain_modulus, edition=self.edition
+        )
 
     def keys(self) -> dict[str, Any]:
         """What `SecretKey.evaluation_keys` must make for it.
@@ -87,7 +100,7 @@ class Setup:
         function: Callable[[Any], Any] = network.evaluate
         if self.packed:
             layout = self.layout()
-            example = layout.pack(network.blank()[0])
+            example = layout.pack(network.blank() if isinstance(layout, TiledNetwork) else network.blank()[0])
 
             def function(x: Any) -> Any:
                 return layout.server(None if isinstance(x, ClearTensor) else x.parameters).run(x)
@@ -95,8 +108,8 @@ class Setup:
         else:
             example = network.arrange(network.blank())
         if self.given_moduli:
-            return parameters_for(function, example, n=self.n, plain_modulus=self.plain_modulus)
-        return parameters_for(function, example, n=self.n, plain_bits=self.plain_bits)
+            return parameters_for(function, example, n=self.n, edition=self.edition, plain_modulus=self.plain_modulus)
+        return parameters_for(function, example, n=self.n, edition=self.edition, plain_bits=self.plain_bits)
 
 
 _SHARED = dict.fromkeys(("hcnn5", "hcnn5-paper"), ("hcnn5", "hcnn5-paper"))  # one set for both
@@ -106,27 +119,31 @@ SETUPS = {
     setup.name: setup
     for setup in (
         Setup(
-            "digits", "digits", True, 8192, 135, 1, (1032193,),
+            "digits", "digits", PackedNetwork, 8192, 135, 1, (1032193,),
             "one 8x8 digit at low latency",
         ),
         Setup(
-            "digits-batch", "digits", False, 4096, 75, 0, (1032193,),
+            "digits-batch", "digits", None, 4096, 75, 0, (1032193,),
             "many 8x8 digits, one a slot",
         ),
         Setup(
-            "mnist-packed", "mnist-packed", True, 8192, 180, 0, (163841, 147457),
+            "mnist-packed", "mnist-packed", PackedNetwork, 8192, 180, 0, (163841, 147457),
             "one 28x28 digit at low latency",
         ),
         Setup(
-            "hcnn5", "hcnn5", False, 8192, 187, 0, (8796092858369,),
+            "mnist-small", "mnist-small", TiledNetwork, 4096, 106, 0, (557057,),
+            "up to 32 28x28 digits in the smallest ring that holds them", given_moduli=True, edition="w32",
+        ),
+        Setup(
+            "hcnn5", "hcnn5", None, 8192, 187, 0, (8796092858369,),
             "many 28x28 digits, one a slot; each filter of the second convolution reads all maps", "hcnn5",
         ),
         Setup(
-            "hcnn5-paper", "hcnn5-paper", False, 8192, 187, 0, (8796092858369,),
+            "hcnn5-paper", "hcnn5-paper", None, 8192, 187, 0, (8796092858369,),
             "the same as the paper counts it: each filter of the second convolution reads one map", "hcnn5",
         ),
         Setup(
-            "hcnn11", "hcnn11", False, 8192, 210, 0,
+            "hcnn11", "hcnn11", None, 8192, 210, 0,
             (2424833, 2654209, 2752513, 3604481, 3735553, 4423681, 4620289, 4816897, 4882433, 5308417),
             "many 32x32 colour images, one a slot", "hcnn11", given_moduli=True,
         ),
@@ -136,11 +153,18 @@ SETUPS = {
 
 
 def setup(name: str) -> Setup:
-    """A setup by name. Raises ParameterError listing them.
+    """A setup by name; ``/w32`` or ``/w64`` after it names an edition. Raises ParameterError listing them.
 
     >>> nn.setup("hcnn5").parameters().name
     'hcnn5'
+    >>> nn.setup("mnist-packed/w32").parameters().edition
+    'w32'
     """
-    if name not in SETUPS:
+    base, slash, edition = name.partition("/")
+    if base not in SETUPS:
         raise _core.ParameterError(f'there is no network "{name}"; there are {", ".join(SETUPS)}')
-    return SETUPS[name]
+    if not slash:
+        return SETUPS[base]
+    if edition not in ("w32", "w64"):
+        raise _core.ParameterError(f'there is no edition "{edition}" of {base}; there are w32, w64')
+    return replace(SETUPS[base], name=name, edition=edition)
