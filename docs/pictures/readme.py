@@ -1,6 +1,6 @@
 """Draws the README's pictures, digits.svg and parties.svg. Needs matplotlib (the extra "plot"): python docs/pictures/readme.py
 
-The digits are strokes drawn here, of no data set. They are encrypted, classified and decrypted while the picture is made; what the
+The digits are strokes (heliograph.cli.strokes), of no data set. They are encrypted, classified and decrypted while the picture is made; what the
 server sees of them is shown as it is, so that part differs from run to run.
 """
 
@@ -14,40 +14,10 @@ import numpy.typing as npt
 
 import heliograph as hg
 from heliograph import nn
+from heliograph.cli.strokes import drawn
 
 Array = npt.NDArray[Any]
-#: Strokes of a pen through these points of a square, x to the right and y down.
-DIGITS: dict[int, list[list[tuple[float, float]]]] = {
-    2: [[(0.22, 0.30), (0.34, 0.14), (0.58, 0.10), (0.74, 0.26), (0.66, 0.48), (0.44, 0.68), (0.22, 0.88)],
-        [(0.22, 0.88), (0.50, 0.84), (0.80, 0.90)]],
-    4: [[(0.36, 0.10), (0.26, 0.34), (0.20, 0.54)], [(0.20, 0.54), (0.48, 0.56), (0.80, 0.52)],
-        [(0.66, 0.14), (0.63, 0.48), (0.58, 0.92)]],
-    7: [[(0.18, 0.16), (0.46, 0.15), (0.80, 0.13)], [(0.80, 0.13), (0.60, 0.46), (0.44, 0.92)]],
-}  # fmt: skip
 INK, PAPER, ACCENT, QUIET = "#1b2a41", "white", "#c8553d", "#8a94a6"
-
-
-def drawn(strokes: list[list[tuple[float, float]]], side: int = 28, width: float = 1.5) -> Array:
-    """The strokes as an image [side, side] of 0 to 255, 20 pixels tall in the middle, as MNIST's are."""
-    at = np.arange(side) + 0.5
-    x, y = np.meshgrid(at, at)
-    nearest = np.full((side, side), np.inf)
-    for stroke in strokes:
-        knots = np.array(stroke) * 20 + (side - 20) / 2
-        steps = np.linspace(0, len(knots) - 1, 60)
-        curve = np.stack([_smooth(knots[:, axis], steps) for axis in (0, 1)])
-        for px, py in curve.T:
-            nearest = np.minimum(nearest, np.hypot(x - px, y - py))
-    return np.rint(255 * np.clip(width - nearest + 0.5, 0, 1)).astype(np.uint8)
-
-
-def _smooth(values: Array, steps: Array) -> Array:
-    """Through the knots without corners (Catmull-Rom)."""
-    padded = np.concatenate([[2 * values[0] - values[1]], values, [2 * values[-1] - values[-2]]])
-    i = np.minimum(steps.astype(int), len(values) - 2)
-    t = steps - i
-    a, b, c, d = (padded[i + k] for k in range(4))
-    return 0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * b - a - 3 * c + d) * t**3)
 
 
 def classified(images: list[Array]) -> list[tuple[Array, Array]]:
@@ -69,7 +39,7 @@ def digits(path: Path) -> None:
     """Drawn, as the server sees it, and what comes back."""
     from matplotlib import pyplot as plt
 
-    images = {name: drawn(strokes) for name, strokes in DIGITS.items()}
+    images = {name: drawn(name) for name in (2, 4, 7)}
     answers = classified(list(images.values()))
     figure, axes = plt.subplots(len(images), 3, figsize=(8, 5.4), width_ratios=[1, 1, 2.1])
     for row, (name, image), (noise, scores) in zip(axes, images.items(), answers, strict=True):

@@ -181,6 +181,39 @@ def test_the_demo_leaves_nothing_behind(here: Path, monkeypatch: pytest.MonkeyPa
     assert list(here.iterdir()) == []
 
 
+def test_the_demo_of_drawn_digits(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a co-processor is shown with: ten digits in one request, each read right; its device is the server's."""
+    from heliograph.cli import demo
+
+    at = demo.Folders(here / "client", here / "shared")
+    for folder in (at.client, at.shared):
+        folder.mkdir()
+    demo.drawn_digits(at, "ref")
+    said = capsys.readouterr().out
+    assert all(f"read as {digit}, is {digit}" in said for digit in range(10))
+    assert "every logit equals the clear network's" in said
+    assert "Ten digits in one request, on ref" in said
+    assert run(["demo", "--device", "abacus"]) == 1
+    assert 'the server failed: there is no device "abacus"' in capsys.readouterr().err
+
+
+def test_some_images_in_one_request(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a file, by the network of the smallest ring: as many come back as were sent, more than it holds are refused."""
+    images = np.random.default_rng(4).integers(0, 256, (33, 28, 28))
+    write_idx(Path("images"), images)
+    assert run(["keygen", "--network", "mnist-small", "--out", "keys"]) == 0
+    encrypt = ["encrypt", "--keys", "keys/secret.hg", "--images", "images", "--out", "r.hg"]
+    assert run(encrypt) == 1
+    assert "33 images; a request to mnist-small holds 1 to 32" in capsys.readouterr().err
+    assert run([*encrypt, "--limit", "17"]) == 0
+    assert run(["classify", "--keys", "keys/server.hg", "--in", "r.hg", "--out", "a.hg"]) == 0
+    assert run(["decrypt", "a.hg", "--keys", "keys/secret.hg"]) == 0
+    said = capsys.readouterr().out
+    assert "a.hg: 17 images" in said
+    read = nn.load("mnist-small").clear_logits(images[:17]).argmax(1)
+    assert " ".join(str(digit) for digit in read) in said
+
+
 def test_a_server_that_fails_is_reported(here: Path) -> None:
     """Its one line reaches the person at the client."""
     from heliograph.cli.demo import serve

@@ -11,7 +11,7 @@ import pytest
 
 import heliograph as hg
 from heliograph import nn
-from heliograph.cli import idx
+from heliograph.cli import idx, strokes
 from heliograph.nn import networks
 
 PACKED = [*(name for name, setup in nn.SETUPS.items() if setup.packed), "mnist-packed/w32"]
@@ -223,6 +223,13 @@ def test_logits_of_training_images_stay_in_range(name: str) -> None:
     images, _ = mnist("train")
     network = nn.load(name)
     assert np.abs(network.clear_logits(images[::30])).max() <= network.meta["max_abs_logit_training"]
+
+
+@pytest.mark.parametrize("name", [name for name, _ in MNIST])
+def test_drawn_digits_are_read(name: str) -> None:
+    """The ten pictures of the demo."""
+    images = np.stack([strokes.drawn(digit) for digit in range(10)])
+    assert nn.load(name).clear_logits(images).argmax(1).tolist() == list(range(10))
 
 
 def test_digits_accuracy() -> None:

@@ -50,14 +50,18 @@ def demo(
         Path | None, typer.Option("--keep", help="Keep keys, requests and answers in this new or empty folder.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Choose the same digits again.")] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="HELIOGRAPH_DEVICE of the server: cpu, cuda, rtl ...")
+    ] = None,
 ) -> None:
     """Encrypt real handwritten digits, have them classified by a process that cannot decrypt, and decrypt the answers.
 
-    Two ways: single digits at low latency, and a whole test set at once.
+    Two ways: single digits at low latency, and a whole test set at once. On the co-processor (--device rtl) ten drawn digits in
+    one request, which is what it has room for.
     """
     from heliograph.cli import demo as story
 
-    story.run(count, keep, seed)
+    story.run(count, keep, seed, device)
 
 
 @commands.command(short_help="All MNIST test images, or single pictures.")

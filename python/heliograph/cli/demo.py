@@ -1,8 +1,9 @@
-"""heliograph demo: the whole story on scikit-learn's handwritten digits."""
+"""heliograph demo: the whole story on scikit-learn's handwritten digits; on a co-processor, on drawn ones."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ import numpy.typing as npt
 import heliograph as hg
 from heliograph import nn
 from heliograph._arrays import readable_bytes
-from heliograph.cli import roles, screen
+from heliograph.cli import roles, screen, strokes
 
 _TEST = 360
 DigitArray = npt.NDArray[np.int64]
@@ -67,7 +68,12 @@ def held_out_digits() -> tuple[DigitArray, DigitArray]:
 
 
 def serve(
-    setup: nn.Setup, keys: Path, requests: list[Path], answers: list[Path], progress: Callable[[str, float], None]
+    setup: nn.Setup,
+    keys: Path,
+    requests: list[Path],
+    answers: list[Path],
+    progress: Callable[[str, float], None],
+    device: str | None = None,
 ) -> dict[str, Any]:
     """The server: a process of its own that is told the paths of its keys, the requests and the answers, and no other."""
     command = [sys.executable, "-P", "-m", "heliograph.cli", "classify", "--report", "--force", "--network", setup.name]
@@ -75,7 +81,8 @@ def serve(
     for request, reply in zip(requests, answers, strict=True):
         command += ["--in", str(request), "--out", str(reply)]
     report: dict[str, Any] = {}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    environment = os.environ | ({"HELIOGRAPH_DEVICE": device} if device else {})
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None
             assert process.stderr is not None
@@ -101,7 +108,7 @@ class Exchange:
     rows: list[tuple[str, str, str]]
 
 
-def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders) -> Exchange:
+def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders, device: str | None) -> Exchange:
     """Keys, encryption, the server's work, decryption: each batch is one request."""
     parameters = setup.parameters()
     stages = screen.Stages()
@@ -114,7 +121,7 @@ def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders) -> Exchang
         for images, request in zip(batches, requests, strict=True):
             secret.encrypt(roles.pack(setup, images, parameters), pad=True).save(request)
     with stages.stage("server") as progress:
-        report = serve(setup, keys_at, requests, answers, progress)
+        report = serve(setup, keys_at, requests, answers, progress, device)
     with stages.stage("decrypt"):
         own = hg.bfv.SecretKey.load(secret_at)
         replies = [roles.load_answer(path) for path in answers]
@@ -144,20 +151,25 @@ def _rows(stages: screen.Stages, report: dict[str, Any], count: int, sizes: dict
     ]
 
 
-def run(count: int, keep: Path | None, seed: int | None) -> None:
-    """Both ways, with everything shown."""
-    images, labels = held_out_digits()
+def run(count: int, keep: Path | None, seed: int | None, device: str | None) -> None:
+    """Both ways, or on a co-processor what it has room for, with everything shown."""
     start = time.perf_counter()
     with folders(keep) as at:
-        one_by_one(images, labels, count, seed, at)
-        screen.say()
-        all_at_once(images, labels, at)
+        if device is not None and device.startswith("rtl"):
+            drawn_digits(at, device)
+        else:
+            images, labels = held_out_digits()
+            one_by_one(images, labels, count, seed, at, device)
+            screen.say()
+            all_at_once(images, labels, at, device)
         if keep is not None:
             screen.say(f"\nThe files are in {keep}; `heliograph inspect FILE` shows them.")
     screen.say(f"\nAll of it took {screen.seconds(time.perf_counter() - start)}.")
 
 
-def one_by_one(images: DigitArray, labels: DigitArray, count: int, seed: int | None, at: Folders) -> None:
+def one_by_one(
+    images: DigitArray, labels: DigitArray, count: int, seed: int | None, at: Folders, device: str | None
+) -> None:
     """Some digits, one to a request."""
     setup = nn.setup("digits")
     chosen = np.random.default_rng(seed).choice(len(images), size=min(count, len(images)), replace=False)
@@ -167,7 +179,7 @@ def one_by_one(images: DigitArray, labels: DigitArray, count: int, seed: int | N
         "is sent and cannot read it."
     )
     screen.say(f"{setup.parameters()!r}\n")
-    done = exchange(setup, [images[[i]] for i in chosen], at)
+    done = exchange(setup, [images[[i]] for i in chosen], at, device)
     predictions = [int(logits[0].argmax()) for logits in done.logits]
     captions = [screen.verdict(p, int(labels[i])) for p, i in zip(predictions, chosen, strict=True)]
     screen.gallery([images[i] for i in chosen], 16, captions)
@@ -177,13 +189,13 @@ def one_by_one(images: DigitArray, labels: DigitArray, count: int, seed: int | N
     _equal(setup, done, images[chosen])
 
 
-def all_at_once(images: DigitArray, labels: DigitArray, at: Folders) -> None:
+def all_at_once(images: DigitArray, labels: DigitArray, at: Folders, device: str | None) -> None:
     """The whole test split in one request."""
     setup = nn.setup("digits-batch")
     screen.say(f"All {len(images)} digits of the test split at once", "bold")
     screen.say("One pixel a ciphertext, one image a slot: one image or a full set, the work is the same.")
     screen.say(f"{setup.parameters()!r}\n")
-    done = exchange(setup, [images], at)
+    done = exchange(setup, [images], at, device)
     predictions = done.logits[0].argmax(1)
     right = int((predictions == labels).sum())
     sample = list(range(6))
@@ -194,6 +206,25 @@ def all_at_once(images: DigitArray, labels: DigitArray, at: Folders) -> None:
     screen.say(f"noise left in the answer, measured with the secret key: {done.noise:.0f} bits")
     _equal(setup, done, images)
     screen.say(f"accuracy: {right} of {len(labels)} right, {100 * right / len(labels):.1f}%", "bold")
+
+
+def drawn_digits(at: Folders, device: str) -> None:
+    """The ten digits, drawn, in one request to the network of the smallest ring."""
+    setup = nn.setup("mnist-small")
+    images = np.stack([strokes.drawn(digit) for digit in strokes.DIGITS]).astype(np.int64)
+    screen.say(f"Ten digits in one request, on {device}", "bold")
+    screen.say(
+        "The 28 x 28 pixels of all ten lie side by side in 25 ciphertexts. The server holds evaluation keys alone: it computes "
+        "on what it is sent and cannot read it."
+    )
+    screen.say(f"{setup.parameters()!r}\n")
+    done = exchange(setup, [images], at, device)
+    captions = [screen.verdict(int(p), digit) for p, digit in zip(done.logits[0].argmax(1), strokes.DIGITS, strict=True)]
+    screen.gallery(list(images), 255, captions)
+    screen.say()
+    screen.table("", ("stage", "time", "bytes"), done.rows)
+    screen.say(f"noise left in the answer, measured with the secret key: {done.noise:.0f} bits")
+    _equal(setup, done, images)
 
 
 def _equal(setup: nn.Setup, done: Exchange, images: DigitArray) -> None:

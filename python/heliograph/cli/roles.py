@@ -179,6 +179,7 @@ def answer(
         elapsed, clock = now - clock, now
         return elapsed
 
+    hg.devices()  # opens it: what is wrong with a device is no fault of a file's
     for path in (keys_at, *requests):
         require_bfv(path)
     keys = hg.load(keys_at)
