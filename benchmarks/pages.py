@@ -44,6 +44,7 @@ def _measured(*names: str) -> tuple[str, ...]:
 
 BOOTSTRAP = _measured("zen5-bootstrap.json", "h200-bootstrap.json")
 BESIDE_OPENFHE = _measured("zen4-beside-openfhe.json", "zen4-beside-openfhe-two.json")
+SMALL = _measured("zen4-mnist.json", "rtl-mnist.json")
 SCALING = _measured("h200x2-scaling.json", "h200x4-scaling.json")
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 #: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
@@ -63,6 +64,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         (TFHE, False, ""),
         (LEVELLED, False, ""),
         (HELR, False, ""),
+        (SMALL, True, ""),
         (PROGRAMS, False, ""),
         (RANKS, False, ""),
         ((*DOUBLECRT, *ROWS_15), False, ""),

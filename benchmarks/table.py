@@ -25,6 +25,7 @@ import doublecrt_tables
 import forecasts_tables
 import helr_tables
 import levelled_tables
+import mnist_tables
 import programs_tables
 import ranks_tables
 import tfhe_tables
@@ -499,6 +500,7 @@ KINDS: dict[str, Callable[[Row], bool]] = {
     "beside figures": beside_tables.is_beside,
     "beside openfhe figures": beside_openfhe_tables.is_beside_openfhe,
     "forecasts figures": forecasts_tables.is_forecasts,
+    "mnist figures": mnist_tables.is_mnist,
     "programs figures": programs_tables.is_programs,
     "ranks figures": ranks_tables.is_ranks,
     "tfhe figures": is_tfhe,
@@ -538,6 +540,7 @@ WHOLE: dict[str, Screen] = {
     "helr bootstrap figures": _headed(_timed(helr_tables.bootstrapped)),
     "bootstrap figures": _headed(_timed(bootstrap_tables.whole)),
     "forecasts figures": _headed(_timed(forecasts_tables.rows)),
+    "mnist figures": _headed(_timed(mnist_tables.rows)),
     "programs figures": _headed(_timed(programs_tables.rows)),
     "beside figures": _timed(beside_tables.rows),
     "beside openfhe figures": _headed(_timed(beside_openfhe_tables.rows)),
