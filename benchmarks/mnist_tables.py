@@ -40,7 +40,7 @@ def rows(reports: dict[str, Row], seconds: Time) -> list[str]:
                     r["network"],
                     kind,
                     str(r["images"]),
-                    *times,
+                    *steps,
                     right,
                     exact,
                     f"{r['least_noise_bits']:.0f} bits",
