@@ -36,7 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch) -> hg.bfv.Parameters:
     """The command takes the small network and a small set."""
     parameters = small_set(NETWORK, log_q=230)
-    setup = Small("small", "small", False, parameters.n, 230, 0, tuple(parameters.plain_moduli), "small")
+    setup = Small("small", "small", None, parameters.n, 230, 0, tuple(parameters.plain_moduli), "small")
     monkeypatch.setattr(cifar, "setup_and_set", lambda name, insecure: (setup, parameters))
     return parameters
 

@@ -456,7 +456,7 @@ def test_a_search_for_given_moduli(monkeypatch: pytest.MonkeyPatch) -> None:
     network = random_network(side=2, channels=(1,), dense=2, bits=2, levels=1)
     monkeypatch.setattr(nn.Setup, "load", lambda self: network)
     plain = _core.batching_primes(8192, 2 * network.worst_case().bit_length(), 2)
-    found = nn.Setup("small", "small", False, 8192, 0, 0, tuple(plain), "small", given_moduli=True).search()
+    found = nn.Setup("small", "small", None, 8192, 0, 0, tuple(plain), "small", given_moduli=True).search()
     assert (found.n, found.plain_moduli, found.security) == (8192, plain, "128-bit")
     assert network.noise_budget(found) > 0
 

@@ -45,11 +45,7 @@ class Setup:
 
     @property
     def packed(self) -> bool:
-        """Whether a ciphertext holds many pixels of an image; else one pixel, of one image a slot.
-
-        >>> nn.setup("digits").packed, nn.setup("digits-batch").packed
-        (True, False)
-        """
+        """Whether a ciphertext holds many pixels of an image; else one pixel, of one image a slot."""
         return self.kind is not None
 
     def layout(self, n: int | None = None) -> PackedNetwork | TiledNetwork:

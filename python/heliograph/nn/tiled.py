@@ -61,11 +61,7 @@ class TiledNetwork:
 
     @property
     def images(self) -> int:
-        """How many images a request holds.
-
-        >>> nn.setup("mnist-small").layout().images
-        32
-        """
+        """How many images a request holds."""
         return 2 * self.stride
 
     @property
