@@ -17,6 +17,7 @@ from heliograph import nn
 from heliograph.cli.strokes import drawn
 
 Array = npt.NDArray[Any]
+SHOWN = (2, 4, 7)
 INK, PAPER, ACCENT, QUIET = "#1b2a41", "white", "#c8553d", "#8a94a6"
 
 
@@ -39,7 +40,7 @@ def digits(path: Path) -> None:
     """Drawn, as the server sees it, and what comes back."""
     from matplotlib import pyplot as plt
 
-    images = {name: drawn(name) for name in (2, 4, 7)}
+    images = {name: drawn(name) for name in SHOWN}
     answers = classified(list(images.values()))
     figure, axes = plt.subplots(len(images), 3, figsize=(8, 5.4), width_ratios=[1, 1, 2.1])
     for row, (name, image), (noise, scores) in zip(axes, images.items(), answers, strict=True):

@@ -199,7 +199,7 @@ def test_the_drawn_digits_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs/pictures"))
     import readme  # type: ignore[import-not-found, unused-ignore]
 
-    images = {name: readme.drawn(strokes) for name, strokes in readme.DIGITS.items()}
+    images = {name: readme.drawn(name) for name in readme.SHOWN}
     for name, (noise, scores) in zip(images, readme.classified(list(images.values())), strict=True):
         assert int(scores.argmax()) == name
         assert len(np.unique(noise)) > 200
