@@ -369,6 +369,21 @@ def test_sixty_columns(command: str, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert [word for word in wide.split() if word not in "".join(said.split())] == []
 
 
+def test_params_of_networks_in_editions(capsys: pytest.CaptureFixture[str]) -> None:
+    """The words of the set, and what keys a server takes: columns where it exchanges them."""
+    for name, edition, keys in (
+        ("mnist-packed/w32", "w32", "relinearization, 13 rotations, columns:"),
+        ("mnist-packed", "w64", "relinearization, 13 rotations, columns:"),
+        ("mnist-small", "w32", "relinearization, 7 rotations:"),
+    ):
+        assert run(["params", name]) == 0
+        said = capsys.readouterr().out
+        assert f"edition {edition}" in said
+        assert keys in said
+    assert run(["params", "mnist-packed/w16"]) == 1
+    assert 'no edition "w16" of mnist-packed' in capsys.readouterr().err
+
+
 def test_force_replaces(made: Path, here: Path) -> None:
     """An answer written again."""
     Path("a.hg").write_text("old")

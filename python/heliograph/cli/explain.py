@@ -71,7 +71,7 @@ def one_set(name: str) -> None:
     if base in {known.split("/")[0] for known in hg.ckks.named()}:
         screen.labelled(hg.ckks.parameters(name, insecure=True).explain())
         return
-    if name not in nn.SETUPS:
+    if base not in nn.SETUPS:
         sets = ", ".join(
             [
                 *hg.bfv.named(),
@@ -92,7 +92,8 @@ def one_set(name: str) -> None:
     screen.labelled(f"{'network':>14}  {setup.title}")
     if setup.packed:
         total = readable_bytes(count * setup.parameters().switch_key_bytes / 2)
-        screen.labelled(f"{'server keys':>14}  relinearization, {rotations} rotations, columns: {total}")
+        columns = ", columns" if keys.get("columns") else ""
+        screen.labelled(f"{'server keys':>14}  relinearization, {rotations} rotations{columns}: {total}")
     else:
         screen.labelled(
             f"{'work':>14}  {counts.inputs:,} ciphertexts in, {counts.products:,} squares, {counts.constants:,} "
