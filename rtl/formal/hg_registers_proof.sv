@@ -1,0 +1,54 @@
+// The host's port: each access is answered once, and an answer stays as it is until it is taken.
+module hg_registers_proof (
+    input logic        clk_i,
+    input logic        rst_ni,
+    input logic        awvalid_i,
+    input logic        awready_o,
+    input logic        wvalid_i,
+    input logic        wready_o,
+    input logic        bvalid_o,
+    input logic        bready_i,
+    input logic [ 1:0] bresp_o,
+    input logic        arvalid_i,
+    input logic        arready_o,
+    input logic        rvalid_o,
+    input logic        rready_i,
+    input logic [31:0] rdata_o,
+    input logic [ 1:0] rresp_o
+);
+
+  logic began = 1'b0, writing, reading, write_kept = 1'b0, read_kept = 1'b0;
+  logic [31:0] data_kept;
+  always_ff @(posedge clk_i) begin
+    began <= 1'b1;
+    write_kept <= rst_ni && bvalid_o && !bready_i;
+    read_kept <= rst_ni && rvalid_o && !rready_i;
+    data_kept <= rdata_o;
+    if (!rst_ni) begin
+      writing <= 1'b0;
+      reading <= 1'b0;
+    end else begin
+      if (awvalid_i && awready_o) writing <= 1'b1;
+      else if (bvalid_o && bready_i) writing <= 1'b0;
+      if (arvalid_i && arready_o) reading <= 1'b1;
+      else if (rvalid_o && rready_i) reading <= 1'b0;
+    end
+  end
+
+  always_comb begin
+    assume (began || !rst_ni);
+    if (began) begin
+      // Both halves of a write go together, and none comes while another is answered.
+      assert ((awvalid_i && awready_o) == (wvalid_i && wready_o));
+      assert (bvalid_o == writing && rvalid_o == reading);
+      if (awvalid_i && awready_o) assert (!writing);
+      if (arvalid_i && arready_o) assert (!reading);
+      if (write_kept) assert (bvalid_o);
+      if (read_kept) assert (rvalid_o && rdata_o == data_kept);
+      assert (bresp_o == 2'b00 && rresp_o == 2'b00);
+    end
+  end
+
+endmodule
+
+bind hg_registers hg_registers_proof i_proof (.*);

@@ -1,0 +1,41 @@
+"""yosys as PyPI has it (pip install pyosys): native, with slang as its reader of SystemVerilog."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+RTL = Path(__file__).resolve().parent
+MISSING = "there is no yosys here (pip install pyosys)"
+SKIPPED = 77  # a script's exit status where there is none, as ctest is told
+#: A process for each run: a pass that fails ends it, and what is printed is its own.
+RUN = "import sys; from pyosys import libyosys as y; d = y.Design(); [y.run_pass(c, d) for c in sys.argv[1:]]"
+
+
+def found() -> bool:
+    """Whether there is one."""
+    return importlib.util.find_spec("pyosys") is not None
+
+
+def run(commands: Sequence[str]) -> str:
+    """Run commands, in the folder of the sources; return what yosys says."""
+    done = subprocess.run([sys.executable, "-c", RUN, *commands], cwd=RTL, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"yosys failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def version() -> str:
+    """Return its name and version."""
+    code = "from pyosys import libyosys as y; print(y.yosys_maybe_version())"
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    return said.split(" (")[0].strip()
+
+
+def read(top: str, files: Sequence[Path | str], parameters: dict[str, object]) -> str:
+    """Return the command that reads a module with parameters."""
+    given = " ".join(f"-G {name}={value}" for name, value in parameters.items())
+    return f"read_slang --threads 1 --top {top} {given} {' '.join(map(str, files))}"
