@@ -260,6 +260,7 @@ module hg_card #(
     .beats_i(words[0][7:0] == OP_CONSTANTS ? words[10][15:0] : limb_beats),
     .slot_i(SB'(words[1])),
     .row_i(TW'(words[6])),
+    .set_i(NB'(words[6] >> 16)),
     .done_o(done[UNIT_LOAD]),
     .error_o(read_error),
     .beat_o(beat_read),

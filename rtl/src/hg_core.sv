@@ -1,6 +1,7 @@
 // The card without its bus: limb slots and the units that compute on them. What an instruction is, word by word of a descriptor:
 //   0  [7:0] operation (hg_pkg::OP_*)   [11:8] log2 N   [12] NTT: inverse; permutation: of NTT order   [13] a, [14] b, [15] c are
 //      limbs   [16] subtract   [17] product at word 0 alone   [22:18] shift   [23] interrupt when all before are done
+//      [24] load, store: when all loads and stores before are done
 //   1  slots: [7:0] out   [15:8] a   [23:16] b   [31:24] c
 //   2  q            3  q << shift           4  Barrett's constant of 3      5  constant b
 //   6  permutation: [16:0] g    NTT: [15:0] the table's first row

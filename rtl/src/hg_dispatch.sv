@@ -1,7 +1,8 @@
 // Gives descriptors (hg_core) to units, in their order: the first waits until the scoreboard lets it go and its unit is free.
 // Conversions read all their sources and write all their targets; twiddles and constants write a table, which the NTT and conversions
-// read until they end. A fence waits for everything before it. Dropped, and told by unknown_o: operations that there are not, and
-// permutations and conversions into a slot that they read, for they write rows that they have yet to read.
+// read until they end. A fence waits for everything before it, a load or store so marked for the loads and stores before it. Dropped,
+// and told by unknown_o: operations that there are not, and permutations and conversions into a slot that they read, for they write rows
+// that they have yet to read.
 // Latency: none; one instruction a cycle at most.
 module hg_dispatch #(
     parameter  int unsigned SLOTS   = 32,
@@ -113,7 +114,7 @@ module hg_dispatch #(
     endcase
   end
 
-  logic ok, go;
+  logic ok, go, bus_free;
   logic [UNITS-1:0] want, grant;
   assign want = UNITS'(ntt_want_i) << UNIT_NTT;
   assign ntt_grant_o = grant[UNIT_NTT];
@@ -137,7 +138,19 @@ module hg_dispatch #(
     .grant_o(grant),
     .idle_o
   );
-  assign go = valid_i && known && !fence && ok && unit_ready_i[unit];
+  // Loads and stores that want those before them ended: they may meet in memory, of which the scoreboard knows nothing.
+  logic [1:0] open_loads, open_stores;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      open_loads  <= '0;
+      open_stores <= '0;
+    end else begin
+      open_loads  <= open_loads + 2'(unit_valid_o[UNIT_LOAD]) - 2'(done_i[UNIT_LOAD]);
+      open_stores <= open_stores + 2'(unit_valid_o[UNIT_STORE]) - 2'(done_i[UNIT_STORE]);
+    end
+  end
+  assign bus_free = !words_i[0][24] || (open_loads == 0 && open_stores == 0);
+  assign go = valid_i && known && !fence && ok && bus_free && unit_ready_i[unit];
   assign unit_valid_o = go ? UNITS'(1) << unit : '0;
   assign fence_o = valid_i && fence && idle_o;
   assign unknown_o = valid_i && !known;

@@ -3,7 +3,7 @@
 //   KIND (operation)  a beat is
 //   LOAD        rows 2c and 2c + 1 of the slot; one a cycle
 //   TWIDDLES    rows 2c and 2c + 1 of the table; one in two cycles
-//   CONSTANTS   a part of records of 16 words, address and set in the last, [7:0] index, [15:8] set, [16] of a target:
+//   CONSTANTS   a part of records of 16 words, address in the last, [7:0] index, [16] of a target:
 //               a source's m_0 .. m_(T-1), fraction [31:0] in word 8, [47:32] in word 9; a target's normal, wrap, fold, k, shift
 // An instruction is taken where valid_i and ready_o are. done_o: all is written. error_o stays up after a faulty response.
 // Cycles: beats (twice, of twiddles) and what the bus takes to its first beat.
@@ -28,6 +28,7 @@ module hg_dma_read #(
     input  logic [      15:0]               beats_i,
     input  logic [    SB-1:0]               slot_i,
     input  logic [    TW-1:0]               row_i,
+    input  logic [    NB-1:0]               set_i,           // of constants
     output logic                            done_o,
     output logic                            error_o,
     output logic                            beat_o,          // one was taken: for counters
@@ -68,6 +69,7 @@ module hg_dma_read #(
   logic [15:0] left;  // beats
   logic [SB-1:0] slot;
   logic [TW-1:0] row;
+  logic [NB-1:0] set;
   logic [AW-1:0] pair;
   assign ready_o = !busy;
   assign take = valid_i && ready_o;
@@ -117,6 +119,7 @@ module hg_dma_read #(
       left <= beats_i;
       slot <= slot_i;
       row <= row_i;
+      set <= set_i;
       pair <= '0;
     end else begin
       if (beat_o) left <= left - 1'b1;
@@ -164,7 +167,7 @@ module hg_dma_read #(
   assign source_data_o[T*W+:48] = {record[9][15:0], record[8]};
   assign target_data_o = {record[4][4:0], record[3][W:0], record[2][W-1:0], record[1][W-1:0], record[0][W-1:0]};
   assign write_index_o = record[15][IB-1:0];
-  assign write_set_o = record[15][8+:NB];
+  assign write_set_o = set;
   assign source_write_o = record_write && !record[15][16];
   assign target_write_o = record_write && record[15][16];
   logic unused;

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "Vcore.h"
-#include "clocked.h"
-#include "descriptors.h"
+#include "backend/rtl/clocked.h"
+#include "backend/rtl/descriptors.h"
 #include "math/primes.h"
 #include "math/ring.h"
 

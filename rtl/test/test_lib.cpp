@@ -5,8 +5,8 @@
 #include <random>
 
 #include "Vbench_lib.h"
-#include "clocked.h"
-#include "wide.h"
+#include "backend/rtl/clocked.h"
+#include "backend/rtl/wide.h"
 
 namespace heliograph::rtl {
 namespace {

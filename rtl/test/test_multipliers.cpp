@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "Vbench_multipliers.h"
-#include "clocked.h"
+#include "backend/rtl/clocked.h"
+#include "backend/rtl/wide.h"
 #include "math/primes.h"
-#include "wide.h"
 
 namespace heliograph::rtl {
 namespace {

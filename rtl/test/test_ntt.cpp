@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "Vbench_ntt.h"
-#include "clocked.h"
+#include "backend/rtl/clocked.h"
+#include "backend/rtl/wide.h"
 #include "math/primes.h"
 #include "math/ring.h"
-#include "wide.h"
 
 namespace heliograph::rtl {
 namespace {

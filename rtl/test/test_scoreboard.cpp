@@ -5,7 +5,7 @@
 #include <random>
 
 #include "Vscoreboard.h"
-#include "clocked.h"
+#include "backend/rtl/clocked.h"
 
 namespace heliograph::rtl {
 namespace {

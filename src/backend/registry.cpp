@@ -5,6 +5,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/null/null.h"
 #include "backend/ref/ref.h"
+#include "backend/rtl/rtl.h"
 #include "device/device.h"
 
 namespace heliograph::device {
@@ -31,8 +32,10 @@ std::unique_ptr<Device> open_device(const std::string& name) {
   if (name.starts_with("cpu:") && name.size() > 4) return backend::cpu::make_device(name.substr(4), 0);
   if (name == "cuda") return backend::cuda::make_device(0);
   if (name.starts_with("cuda:")) return backend::cuda::make_device(ordinal_of(name));
+  if (name == "rtl") return backend::rtl::make_device();
+  if (name.starts_with("rtl:") && name.size() > 4) return backend::rtl::make_device(name.substr(4));
   throw ParameterError("there is no device \"" + name +
-                       "\"; there are cpu, cpu:scalar, cpu:avx2, cpu:avx512, cuda, cuda:1 and so on, ref and null");
+                       "\"; there are cpu, cpu:scalar, cpu:avx2, cpu:avx512, cuda, cuda:1 and so on, rtl, ref and null");
 }
 
 std::vector<std::string> found_devices() {

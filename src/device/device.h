@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -128,6 +129,18 @@ struct Traffic {
   u64 launches = 0, allocations = 0, waits = 0;
 };
 
+/// What a simulated device has counted, in cycles of its clock.
+struct Cycles {
+  u64 lists = 0, descriptors = 0;         // what it was given to do, in how many instructions
+  u64 cycles = 0, predicted = 0;          // while it had work; what its model says
+  u64 waited = 0;                         // in which an instruction waited for a unit, an operand or a bank
+  u64 bytes_read = 0, bytes_written = 0;  // of its memory
+  u64 stalled = 0;                        // handshakes of its buses put off on purpose
+  std::map<std::string, u64> busy;        // of each unit, the cycles in which it had work
+  u64 sampled = 0, moved = 0;             // by software: limbs of random numbers, words that were copied
+  double clock = 0;                       // Hz, assumed
+};
+
 /// What a counting device (backend/null) has seen.
 class Counter {
  public:
@@ -185,6 +198,8 @@ class Device {
   }
   /// Since the device was opened.
   virtual Traffic traffic() const { return {}; }
+  /// Since the device was opened, once all work is done; none where nothing is simulated.
+  virtual std::optional<Cycles> cycles() { return std::nullopt; }
   /// Null on devices that compute.
   virtual Counter* counter() { return nullptr; }
 
@@ -222,7 +237,7 @@ class Device {
 };
 
 /// A device of its own: "cpu", "cpu:scalar", "cpu:avx2", "cpu:avx512", "cuda:0", "cuda:1" and so on, "cuda" for the first of
-/// these, "ref", "null". Throws ParameterError, and DeviceError where the device is known but cannot be opened.
+/// these, "rtl" and "rtl:butterflies=8,clock=200" (backend/rtl/rtl.h), "ref", "null". Throws ParameterError, and DeviceError where the device is known but cannot be opened.
 std::unique_ptr<Device> open_device(const std::string& name);
 /// The devices of this machine that a program should use when told nothing: every GPU where this build can use them and
 /// there are any, else the processor's cores. Names for open_device.

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/rtl/wide.h"
 #include "math/conversion.h"
 #include "math/modulus.h"
-#include "wide.h"
 
 namespace heliograph::rtl {
 
@@ -94,6 +94,35 @@ inline std::array<u64, 5> target_constants(const math::Conversion& c, std::size_
   const Modulus m(c.to[j]);
   const u64 wrap = c.rounded ? c.wrap[j] << m.shift : 0;
   return {m.normal, wrap, static_cast<u64>((u128{1} << (2 * kWordBits)) % m.normal), m.k, static_cast<u64>(m.shift)};
+}
+
+/// The constants of targets first .. first + count - 1 as the card fetches them: records of 16 words (hg_dma_read), whole beats.
+inline std::vector<std::uint32_t> constant_records(const math::Conversion& c, std::size_t first, std::size_t count,
+                                                   std::size_t beat_words) {
+  constexpr std::size_t kRecord = 16;
+  std::vector<std::uint32_t> words;
+  const auto record = [&](std::size_t index, bool target) {
+    words.resize(words.size() + kRecord);
+    words.back() = static_cast<std::uint32_t>(index) | std::uint32_t{target} << 16;
+    return words.end() - kRecord;
+  };
+  for (std::size_t i = 0; i < c.sources(); ++i) {
+    const auto row = source_constants(c, i, first, count);
+    const auto at = record(i, false);
+    for (std::size_t j = 0; j < count; ++j) at[static_cast<long>(j)] = static_cast<std::uint32_t>(row[j]);
+    at[8] = static_cast<std::uint32_t>(row.back());
+    at[9] = static_cast<std::uint32_t>(row.back() >> 32);
+  }
+  for (std::size_t j = 0; j < count; ++j) {
+    const auto row = target_constants(c, first + j);
+    const auto at = record(j, true);
+    for (std::size_t f = 0; f < row.size(); ++f) at[static_cast<long>(f)] = static_cast<std::uint32_t>(row[f]);
+  }
+  if (words.size() % beat_words != 0) {  // the last one again
+    const std::vector<std::uint32_t> last(words.end() - kRecord, words.end());
+    words.insert(words.end(), last.begin(), last.end());
+  }
+  return words;
 }
 
 }  // namespace heliograph::rtl

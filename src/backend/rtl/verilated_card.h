@@ -1,0 +1,176 @@
+// The Verilated card with the memory behind its buses: AXI ports that stall as they are told to, and find faults in who drives them.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/rtl/card.h"
+#include "backend/rtl/clocked.h"
+#include "backend/rtl/wide.h"
+#include "base/errors.h"
+
+namespace heliograph::rtl {
+
+template <class Model>
+class VerilatedCard final : public Card {
+ public:
+  /// Of 100 cycles, so many in which a handshake that could take place does not. `memory` outlives the card.
+  VerilatedCard(std::span<std::byte> memory, unsigned seed = 1, int stalls = 0)
+      : memory_(memory), random_(seed), stalls_(stalls), model_(seed) {
+    model_->rst_ni = 0;
+    model_->s_awvalid_i = model_->s_wvalid_i = model_->s_arvalid_i = 0;
+    for (int i = 0; i < 4; ++i) model_.tick();
+    model_->rst_ni = 1;
+    step();
+  }
+
+  bool faulty = false;  // every answer is an error
+  std::uint64_t cycles() const { return model_.cycles(); }
+  Model* operator->() { return model_.operator->(); }
+  std::span<std::byte> memory() override { return memory_; }
+  std::uint64_t stalled() const override { return stalled_; }
+
+  void write(unsigned address, std::uint32_t value) override {
+    model_->s_awvalid_i = model_->s_wvalid_i = model_->s_bready_i = 1;
+    model_->s_awaddr_i = static_cast<unsigned char>(address);
+    model_->s_wdata_i = value;
+    model_->s_wstrb_i = 15;
+    for (model_->eval(); !model_->s_awready_o; model_->eval()) step();
+    step();
+    model_->s_awvalid_i = model_->s_wvalid_i = 0;
+    while (!model_->s_bvalid_o) step();
+    step();
+  }
+  std::uint32_t read(unsigned address) override {
+    model_->s_arvalid_i = model_->s_rready_i = 1;
+    model_->s_araddr_i = static_cast<unsigned char>(address);
+    for (model_->eval(); !model_->s_arready_o; model_->eval()) step();
+    step();
+    model_->s_arvalid_i = 0;
+    while (!model_->s_rvalid_o) step();
+    const std::uint32_t value = model_->s_rdata_o;
+    step();
+    return value;
+  }
+  bool run(std::uint64_t cycles) override {
+    for (; cycles > 0 && !model_->interrupt_o; --cycles) step();
+    return model_->interrupt_o;
+  }
+
+  /// A cycle. What the ports offer depends on registers alone, so it is known before the inputs are.
+  void step() {
+    offer_reads(ring_, model_->ring_arready_i, model_->ring_rvalid_i, model_->ring_rdata_i, model_->ring_rresp_i);
+    offer_reads(data_, model_->m_arready_i, model_->m_rvalid_i, model_->m_rdata_i, model_->m_rresp_i);
+    model_->m_awready_i = goes();
+    model_->m_wready_i = goes();
+    if (!answering_ && !answers_.empty() && answers_.front().first <= cycles() && goes()) answering_ = true;
+    model_->m_bvalid_i = answering_;
+    model_->m_bresp_i = faulty ? 2 : 0;
+    take_reads(ring_, model_->ring_arvalid_o, model_->ring_arready_i, model_->ring_araddr_o, model_->ring_arlen_o,
+               model_->ring_rvalid_i, model_->ring_rready_o, 8);
+    take_reads(data_, model_->m_arvalid_o, model_->m_arready_i, model_->m_araddr_o, model_->m_arlen_o, model_->m_rvalid_i,
+               model_->m_rready_o, kBeatBytes);
+    take_writes();
+    model_.tick();
+  }
+
+ private:
+  static constexpr std::size_t kBeatBytes = sizeof(Model::m_wdata_o);
+
+  struct Burst {
+    std::uint64_t address;
+    std::size_t beats;
+  };
+  struct ReadPort {
+    std::deque<Burst> bursts;
+    bool valid = false, waiting = false;
+    std::uint64_t address = 0;
+  };
+
+  bool goes() {
+    if (stalls_ == 0 || static_cast<int>(random_() % 100) >= stalls_) return true;
+    ++stalled_;
+    return false;
+  }
+  std::byte* at(std::uint64_t address, std::size_t bytes) {
+    if (address > memory_.size() || bytes > memory_.size() - address)
+      throw DeviceError("the card asked for address " + std::to_string(address) + ", beyond its memory");
+    return memory_.data() + address;
+  }
+  template <class Ready, class Valid, class Data, class Response>
+  void offer_reads(ReadPort& p, Ready& arready, Valid& rvalid, Data& rdata, Response& rresp) {
+    arready = p.bursts.size() < 4 && goes();
+    if (!p.valid && !p.bursts.empty() && goes()) p.valid = true;
+    rvalid = p.valid;
+    rresp = faulty ? 2 : 0;
+    if (p.valid) {
+      const auto* words = reinterpret_cast<const std::uint32_t*>(at(p.bursts.front().address, sizeof(Data)));
+      for (std::size_t i = 0; i < sizeof(Data) / 4; ++i) set_port_word(rdata, i, words[i]);
+    } else if (stalls_ > 0) {  // what is not valid is anything
+      for (std::size_t i = 0; i < sizeof(Data) / 4; ++i) set_port_word(rdata, i, static_cast<std::uint32_t>(random_()));
+    }
+  }
+  static void check(std::uint64_t address, std::size_t beats, std::size_t bytes) {
+    require<DeviceError>(address % bytes == 0, "the card's burst begins within a beat");
+    require<DeviceError>(address / 4096 == (address + beats * bytes - 1) / 4096, "the card's burst crosses 4 KiB");
+  }
+  void take_reads(ReadPort& p, bool arvalid, bool arready, std::uint64_t address, unsigned length, bool rvalid, bool rready,
+                  std::size_t bytes) {
+    require<DeviceError>(!p.waiting || (arvalid && address == p.address), "the card withdrew an address");
+    p.waiting = arvalid && !arready;
+    p.address = address;
+    if (arvalid && arready) {
+      check(address, length + 1, bytes);
+      p.bursts.push_back({address, length + 1});
+    }
+    if (rvalid && rready) {
+      Burst& b = p.bursts.front();
+      b.address += bytes;
+      if (--b.beats == 0) p.bursts.pop_front();
+      p.valid = false;
+    }
+  }
+  void take_writes() {
+    if (answering_ && model_->m_bready_o) {
+      for (const auto& [address, word] : answers_.front().second) *reinterpret_cast<std::uint32_t*>(at(address, 4)) = word;
+      answers_.pop_front();
+      answering_ = false;
+    }
+    if (model_->m_awvalid_o && model_->m_awready_i) {
+      check(model_->m_awaddr_o, model_->m_awlen_o + 1u, kBeatBytes);
+      writes_.push_back({model_->m_awaddr_o, model_->m_awlen_o + 1u});
+    }
+    if (model_->m_wvalid_o && model_->m_wready_i) {
+      require<DeviceError>(!writes_.empty(), "the card wrote data before their address");
+      // It is in memory once it is answered, no sooner.
+      Burst& b = writes_.front();
+      for (std::size_t i = 0; i < kBeatBytes / 4; ++i)
+        coming_.emplace_back(b.address + 4 * i, port_word(model_->m_wdata_o, i));
+      b.address += kBeatBytes;
+      require<DeviceError>((b.beats == 1) == (model_->m_wlast_o == 1), "the card ended a burst elsewhere than it said");
+      if (--b.beats == 0) {
+        writes_.pop_front();
+        answers_.emplace_back(cycles() + (stalls_ ? 50 : 0), std::exchange(coming_, {}));
+      }
+    }
+  }
+
+  std::span<std::byte> memory_;
+  std::mt19937_64 random_;
+  int stalls_;
+  std::uint64_t stalled_ = 0;
+  Clocked<Model> model_;
+  ReadPort ring_, data_;
+  std::deque<Burst> writes_;
+  using Words = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
+  Words coming_;                                         // of the burst that is being written
+  std::deque<std::pair<std::uint64_t, Words>> answers_;  // bursts to be answered, and from when on
+  bool answering_ = false;
+};
+
+}  // namespace heliograph::rtl

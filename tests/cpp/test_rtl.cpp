@@ -1,0 +1,259 @@
+// The simulated co-processor: every declared case that it takes has the bits of `ref`, whatever its buses do; what it does not take
+// is refused, and named.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "op_cases.h"
+
+namespace heliograph::test {
+namespace {
+
+/// Opened once; null where this build has none.
+Target* card(const std::string& options) {
+  static std::map<std::string, Target> open;
+  auto found = open.find(options);
+  if (found == open.end()) {
+    try {
+      found = open.emplace(options, Target{"rtl", device::open_device("rtl" + options), {}}).first;
+    } catch (const DeviceError& e) {
+      EXPECT_NE(std::string(e.what()).find("apt-get install verilator"), std::string::npos) << e.what();
+      return nullptr;
+    }
+  }
+  return &found->second;
+}
+
+device::Cycles cycles(const Target& target) { return *target.device->cycles(); }
+
+/// The number behind "n=" in a case's name; 0: none.
+std::size_t degree_in(const OpCase& c) {
+  std::smatch found;
+  static const std::regex degree("n=(\\d+)");
+  return std::regex_search(c.name, found, degree) ? std::stoul(found[1]) : 0;
+}
+
+/// Why the card refuses a case, by its name alone; empty: it has no reason.
+std::string reason_against(const OpCase& c, std::size_t beat = 4) {
+  const auto has = [&](const char* text) { return std::regex_search(c.name, std::regex(text)); };
+  const std::size_t n = degree_in(c);
+  if (has("w64|32 to 64 bits|64 to 32 bits") || has("t=(2|256|4294967296|8796092987393|1125899906842624|1125899906826241) "))
+    return "words";
+  if ((n > 0 && n < beat) || (beat > 4 && has("extend, broadcast"))) return "too short";
+  static const std::set<std::string> whole = {"forward_ntt", "inverse_ntt", "permute", "decompose",  "apply_key",
+                                              "apply_keys",  "key_switch",  "divide",  "linear_sum", "bfv_multiply"};
+  if (n > 0 && n < 512 && whole.contains(c.kernel)) return "too short to transform";
+  if (has("second of")) return "runs";
+  if (has("(33|63) sources")) return "many limbs";
+  return "";
+}
+
+/// The cases of a kernel that are tested here: of each degree that its cases name the first, then one after the other for so many
+/// cycles.
+class Sample {
+ public:
+  Sample(std::string kernel, u64 budget) : kernel_(std::move(kernel)), budget_(budget) {}
+  /// Runs f on each case; it returns the cycles that were spent.
+  template <class F>
+  void each(F f) {
+    std::set<const OpCase*> done;
+    std::set<std::size_t> degrees;
+    u64 spent = 0;
+    const auto pass = [&](bool degrees_alone, std::size_t stride) {
+      std::size_t number = 0;
+      for (const OpCase& c : op_cases()) {
+        if (c.kernel != kernel_ || c.large || done.contains(&c)) continue;
+        if (degrees_alone ? !degrees.insert(degree_in(c)).second : spent > budget_ || number++ % stride != 0) continue;
+        done.insert(&c);
+        spent += f(c);
+      }
+    };
+    pass(true, 1);
+    pass(false, 5);
+    pass(false, 1);
+  }
+
+ private:
+  std::string kernel_;
+  u64 budget_;
+};
+
+class RtlOperation : public testing::TestWithParam<std::string> {
+ protected:
+  void check(const std::string& options, std::size_t beat, u64 budget) {
+    Target* target = card(options);
+    if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+    const u64 stalled = cycles(*target).stalled;
+    std::size_t performed = 0, refused = 0;
+    Sample(GetParam(), budget).each([&](const OpCase& c) -> u64 {
+      const u64 before = cycles(*target).cycles;
+      try {
+        EXPECT_EQ(fault_in(c, run_case(*target, c)), "");
+        ++performed;
+      } catch (const ParameterError& e) {
+        EXPECT_NE(reason_against(c, beat), "") << c.kernel << "/" << c.name << ": " << e.what();
+        ++refused;
+      }
+      return cycles(*target).cycles - before;
+    });
+    EXPECT_GE(performed, 4u);
+    if (GetParam() != "sample") {
+      EXPECT_GT(cycles(*target).stalled, stalled + 200) << "the buses did not stall";
+    }
+  }
+};
+
+class FullRtlOperation : public RtlOperation {};
+
+TEST_P(RtlOperation, HasTheBitsOfRefUnderStalls) { check(":butterflies=2,stalls=30", 4, 1'000'000); }
+TEST_P(FullRtlOperation, HasTheBitsOfRefUnderStalls) { check(":butterflies=8,stalls=50,seed=7", 16, ~u64{0} >> 1); }
+INSTANTIATE_TEST_SUITE_P(All, RtlOperation, testing::ValuesIn(contract_kernels()), [](const auto& i) { return i.param; });
+INSTANTIATE_TEST_SUITE_P(All, FullRtlOperation, testing::ValuesIn(contract_kernels()),
+                         [](const auto& i) { return i.param; });
+
+/// Kernels whose declared cases name few degrees, at the degrees and levels that a card is for.
+class RtlDegree : public testing::TestWithParam<std::tuple<std::size_t, std::size_t>> {};
+
+Results products_and_moves(Target& target, std::size_t n, std::size_t limbs) {
+  Rig rig(target);
+  const auto ring = ring_of(kField32Mixed, n, 6);
+  const auto prepared = rig.prepare(ring);
+  const PrimeList primes = PrimeList::range(1, limbs), others{0, 5};
+  const View a = rig.input(*ring, primes, {{2}, 2}), b = rig.input(*ring, primes, {{2}, 2}, Fill::edges);
+  const View key = rig.input(*ring, primes, {{}, 4});
+  rig.queue().enqueue(device::Tensor{prepared, primes, a, b, rig.output(*ring, primes, {{2}, 3})});
+  rig.queue().enqueue(
+      device::InnerProduct{prepared, primes, a, key, PrimeList::range(0, limbs), rig.output(*ring, primes, {{2}, 2})});
+  const auto turn = rig.kernels().prepare(device::Permutation{math::automorphism_table(n, 5), {}});
+  rig.queue().enqueue(device::Permute{prepared, primes, turn, a, rig.output(*ring, primes, {{2}, 2})});
+  const auto product = rig.kernels().prepare(device::GatheredProduct{
+      .outputs = 3, .positions = 1, .terms = 2, .inputs = 2, .weights = {1, -7, 0, 0, 123456789012, 5}, .index = {1, 0}});
+  rig.queue().enqueue(device::Product{prepared, primes, product, a, rig.output(*ring, primes, {{3}, 2})});
+  const auto conversion = rig.kernels().prepare(math::divide_and_round(moduli(*ring, primes), moduli(*ring, others), 3));
+  const View own = rig.input(*ring, others, {{2}, 2});
+  rig.queue().enqueue(device::Convert{conversion, a, own, rig.output(*ring, others, {{2}, 2})});
+  rig.queue().enqueue(device::Gather{
+      {{a, rig.output(*ring, primes, {{2}, 2, Layout::reversed})}, {b, rig.output(*ring, primes, {{2}, 2})}}});
+  return rig.results();
+}
+
+TEST_P(RtlDegree, ProductsConversionsAndMoves) {
+  Target* target = card(":butterflies=2,stalls=30");
+  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  Target ref = open_target("ref");
+  const auto [n, limbs] = GetParam();
+  EXPECT_TRUE(products_and_moves(*target, n, limbs) == products_and_moves(ref, n, limbs));
+}
+INSTANTIATE_TEST_SUITE_P(Levels, RtlDegree, testing::Combine(testing::Values(512, 4096), testing::Values(2, 4)));
+
+/// What a card takes without stalls is what its model says.
+class RtlModel : public testing::TestWithParam<std::string> {};
+
+TEST_P(RtlModel, SaysTheCyclesWithinTwoPercent) {
+  Target* target = card(GetParam());
+  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  for (const char* kernel :
+       {"key_switch", "bfv_multiply", "divide", "convert", "product", "inner_product", "forward_ntt", "permute", "mul"}) {
+    std::size_t count = 0;
+    for (const OpCase& c : op_cases()) {
+      const std::size_t n = degree_in(c);
+      if (c.kernel != kernel || c.large || !reason_against(c).empty() || (n != 0 && n < 1024) || n > 4096) continue;
+      if (count++ % 6 != 1 || count > 20) continue;
+      const device::Cycles before = cycles(*target);
+      run_case(*target, c);
+      const device::Cycles after = cycles(*target);
+      const auto taken = static_cast<double>(after.cycles - before.cycles),
+                 said = static_cast<double>(after.predicted - before.predicted);
+      if (taken < 10000) continue;
+      EXPECT_NEAR(said / taken, 1, 0.02) << c.kernel << "/" << c.name << ": " << taken << " cycles, " << said
+                                         << " by the model";
+    }
+    EXPECT_GT(count, 1u) << kernel;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Cards, RtlModel, testing::Values("", ":butterflies=2"),
+                         [](const auto& i) { return i.param.empty() ? "usual" : "small"; });
+
+/// What throws names what would fit.
+template <class F>
+std::string refusal(F f) {
+  try {
+    f();
+  } catch (const ParameterError& e) {
+    return e.what();
+  }
+  return "nothing was refused";
+}
+void expect_words(const std::string& said, std::initializer_list<const char*> words) {
+  for (const char* word : words) EXPECT_NE(said.find(word), std::string::npos) << said;
+}
+
+TEST(Rtl, RefusesWhatDoesNotFitAndNamesWhatDoes) {
+  Target* target = card("");
+  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  Kernels& kernels = target->device->kernels();
+  expect_words(refusal([&] { kernels.prepare(ring_of(kField60, 4096, 3)); }), {"64-bit words", "/w32", "cpu"});
+  expect_words(refusal([&] { kernels.prepare(ring_of(kField32, 32768, 3)); }), {"16384", "32768", "smaller set"});
+  expect_words(refusal([&] { kernels.prepare(math::extend_base({257}, {65537})); }), {"11 to 30 bits", "257"});
+  expect_words(refusal([&] { kernels.prepare(math::extend_base({65537}, {u64{1} << 40})); }),
+               {"30 bits at most", "1099511627776"});
+  std::vector<u64> many = moduli(*ring_of(kField32, 512, 17), PrimeList::range(0, 17));
+  expect_words(refusal([&] { kernels.prepare(math::extend_base(many, {65537})); }), {"16 limbs at most", "17"});
+  Rig rig(*target);
+  const auto ring = ring_of(kField32, 256, 3);
+  const auto prepared = rig.prepare(ring);
+  const View x = rig.input(*ring, {0}, {{}, 1});
+  expect_words(refusal([&] { rig.queue().enqueue(device::ForwardNtt{prepared, {0}, x, x}); }), {"512 to 16384", "256"});
+  device::Permutation swapped{std::vector<u32>(1024), {}};
+  for (u32 i = 0; i < 1024; ++i) swapped.source[i] = i < 2 ? 1 - i : i;
+  const auto wide = ring_of(kField32, 1024, 3);
+  const View y = rig.input(*wide, {0}, {{}, 1}), z = rig.output(*wide, {0}, {{}, 1});
+  expect_words(refusal([&] {
+                 rig.queue().enqueue(device::Permute{rig.prepare(wide), {0}, rig.kernels().prepare(swapped), y, z});
+               }),
+               {"automorphisms", "cpu"});
+  EXPECT_THROW(target->device->allocate(std::size_t{8} << 30, rig.queue()), OutOfMemoryError);
+  EXPECT_THROW(target->device->tfhe(), DeviceError);
+}
+
+TEST(Rtl, OptionsThatAreNotCompiledNameThoseThatAre) {
+  if (card("") == nullptr) GTEST_SKIP() << "there is no Verilator";
+  expect_words(refusal([] { device::open_device("rtl:butterflies=16"); }), {"butterflies=16", "8 and 2"});
+  expect_words(refusal([] { device::open_device("rtl:butterflies=8,lanes=2"); }), {"2 lanes", "8 and 2"});
+  expect_words(refusal([] { device::open_device("rtl:speed=3"); }), {"speed=3", "butterflies=", "clock="});
+  expect_words(refusal([] { device::open_device("rtl:clock=fast"); }), {"clock=fast"});
+  expect_words(device::open_device("rtl:butterflies=2,lanes=2,clock=150")->description(), {"2 butterflies", "150 MHz"});
+  const std::vector<std::string> found = device::found_devices();
+  EXPECT_EQ(std::find(found.begin(), found.end(), "rtl"), found.end()) << "it is never chosen by itself";
+}
+
+/// Results that go before anybody looks at them are not stored, and what a call leaves in the card the next one finds there.
+TEST(Rtl, KeepsWhatCallsLeave) {
+  Target* target = card("");
+  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  const auto ring = ring_of(kField32, 4096, 3);
+  const u64 limb = 4 * 4096;
+  device::Cycles before{}, after{};
+  {
+    Rig rig(*target);
+    const auto prepared = rig.prepare(ring);
+    const PrimeList primes{0};
+    const View a = rig.input(*ring, primes, {{}, 1}), out = rig.output(*ring, primes, {{}, 1});
+    before = cycles(*target);
+    {
+      const device::Buffer between = target->device->allocate(limb, rig.queue());
+      View x = View::dense(between->address(), Word::w32, {}, 1, 1, 4096);
+      rig.queue().enqueue(device::Add{prepared, primes, a, a, x});
+      rig.queue().enqueue(device::Mul{prepared, primes, x, x, out});
+    }
+    rig.queue().wait();
+    after = cycles(*target);
+  }
+  EXPECT_EQ(after.bytes_read - before.bytes_read, limb);
+  EXPECT_EQ(after.bytes_written - before.bytes_written, limb);
+  EXPECT_EQ(after.lists - before.lists, 1u);
+  EXPECT_EQ(after.descriptors - before.descriptors, 5u) << "a load, two steps, a store, a fence";
+}
+
+}  // namespace
+}  // namespace heliograph::test
