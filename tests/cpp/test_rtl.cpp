@@ -43,7 +43,6 @@ std::string reason_against(const OpCase& c, std::size_t beat = 4) {
   static const std::set<std::string> whole = {"forward_ntt", "inverse_ntt", "permute", "decompose",  "apply_key",
                                               "apply_keys",  "key_switch",  "divide",  "linear_sum", "bfv_multiply"};
   if (n > 0 && n < 512 && whole.contains(c.kernel)) return "too short to transform";
-  if (has("second of")) return "runs";
   if (has("(33|63) sources")) return "many limbs";
   return "";
 }
@@ -192,7 +191,7 @@ TEST(Rtl, RefusesWhatDoesNotFitAndNamesWhatDoes) {
   Target* target = card("");
   if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
   Kernels& kernels = target->device->kernels();
-  expect_words(refusal([&] { kernels.prepare(ring_of(kField60, 4096, 3)); }), {"64-bit words", "/w32", "cpu"});
+  expect_words(refusal([&] { kernels.prepare(ring_of(kField60, 4096, 3)); }), {"60 bits", "edition=\"w32\"", "/w32", "cpu"});
   expect_words(refusal([&] { kernels.prepare(ring_of(kField32, 32768, 3)); }), {"16384", "32768", "smaller set"});
   expect_words(refusal([&] { kernels.prepare(math::extend_base({257}, {65537})); }), {"11 to 30 bits", "257"});
   expect_words(refusal([&] { kernels.prepare(math::extend_base({65537}, {u64{1} << 40})); }),

@@ -131,6 +131,8 @@ void Driver::give(u64 address, u64 bytes) {
 }
 
 void Driver::release(u64 address, u64 bytes) {
+  std::erase_if(wide_,
+                [&](const Wide& w) { return this->address(w.to) >= address && this->address(w.to) < address + bytes; });
   if (!list_.touches(address, bytes)) return give(address, bytes);
   list_.release(address, bytes);
   waiting_.emplace_back(address, bytes);
@@ -189,10 +191,7 @@ void Driver::flush() {
   const auto wide = std::exchange(wide_, {});
   const auto back = std::exchange(waiting_, {});
   if (!list.empty()) {
-    std::vector<Descriptor> descriptors = schedule(shape_, list, [&](u64 bytes) {
-      lent_.emplace_back(take(bytes), bytes);
-      return lent_.back().first;
-    });
+    std::vector<Descriptor> descriptors = schedule(shape_, list, [&](u64 bytes) { return lend(bytes); });
     Descriptor last = card::instruction(card::Op::fence, 9);
     last[0] |= 1u << 23;
     descriptors.push_back(last);
@@ -301,26 +300,38 @@ u64 Driver::galois(const PermutationConstant& permutation, bool& ntt_order) {
   return own.galois;
 }
 
-u64 Driver::narrow(const std::byte* words, std::size_t n) {
-  flush_over(words, 8 * n);
-  lent_.emplace_back(take(4 * n), 4 * n);
-  const u64 at = lent_.back().first;
+u64 Driver::lend(u64 bytes) {
+  lent_.emplace_back(take(bytes), bytes);
+  return lent_.back().first;
+}
+
+u64 Driver::narrowed(const std::byte* words, std::size_t n) {
+  std::vector<u32> limb(n);
   for (std::size_t i = 0; i < n; ++i) {
     u64 value = 0;
     std::memcpy(&value, words + 8 * i, 8);
-    const u32 word = static_cast<u32>(value);
-    std::memcpy(memory_.data() + at + 4 * i, &word, 4);
+    limb[i] = static_cast<u32>(value);
   }
+  const u64 at = lend(4 * n);
+  put_words(at, limb);
+  moved += n;
+  return at;
+}
+
+u64 Driver::repeated(const std::byte* words, std::size_t n, int log_run) {
+  std::vector<u32> limb(n);
+  for (std::size_t i = 0; i < n; ++i) std::memcpy(&limb[i], words + 4 * (i >> log_run), 4);
+  const u64 at = lend(4 * n);
+  put_words(at, limb);
   moved += n;
   return at;
 }
 
 u64 Driver::widened(std::byte* words, std::size_t n) {
-  flush_over(words, 8 * n);
-  lent_.emplace_back(take(4 * n), 4 * n);
-  wide_.push_back({words, lent_.back().first, n});
+  const u64 at = lend(4 * n);
+  wide_.push_back({words, at, n});
   moved += n;
-  return lent_.back().first;
+  return at;
 }
 
 }  // namespace heliograph::backend::rtl

@@ -48,7 +48,8 @@ class Driver final : public Memory, public std::enable_shared_from_this<Driver> 
   Resource twiddles(const device::RingConstant& ring, math::PrimeIndex prime) override;
   Resource constants(const device::ConversionConstant& conversion, std::size_t first) override;
   u64 galois(const device::PermutationConstant& permutation, bool& ntt_order) override;
-  u64 narrow(const std::byte* words, std::size_t n) override;
+  u64 narrowed(const std::byte* words, std::size_t n) override;
+  u64 repeated(const std::byte* words, std::size_t n, int log_run) override;
   u64 widened(std::byte* words, std::size_t n) override;
 
   std::unique_ptr<const device::Form> form(const device::RingConstant& ring);
@@ -61,6 +62,8 @@ class Driver final : public Memory, public std::enable_shared_from_this<Driver> 
   u64 take(u64 bytes);
   void give(u64 address, u64 bytes);
   void release(u64 address, u64 bytes);
+  /// Memory for a list's own words.
+  u64 lend(u64 bytes);
   void put_words(u64 address, const std::vector<u32>& words);
   void run(const std::vector<Descriptor>& descriptors);
   void check_status();

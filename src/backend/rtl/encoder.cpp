@@ -26,10 +26,11 @@ u64 prime_of(const device::RingHandle& ring, const device::PrimeList& primes, st
 }  // namespace
 
 void check_ring(const math::Ring& ring, const Shape& shape) {
-  if (ring.word() != math::Word::w32) {
-    throw ParameterError(
-        "the card computes with words of 30 bits, and these parameters have 64-bit words: take a set of word w32, "
-        "whose name ends in /w32 (docs/words.md), or the device cpu");
+  for (const u64 q : ring.primes()) {
+    if (q < card::kWordEnd) continue;
+    throw ParameterError("the card computes with words of 30 bits, and these parameters have a prime of " +
+                         std::to_string(math::bit_length(q)) +
+                         " bits: take a set of word w32 (edition=\"w32\", or a name that ends in /w32), or the device cpu");
   }
   if (ring.transforms() && ring.n() > std::size_t{1} << shape.log_n) {
     throw ParameterError("the card takes polynomials of degree " + count_of(std::size_t{1} << shape.log_n) +
@@ -81,14 +82,36 @@ void Encoder::pieces(const View& out, F f) {
   });
 }
 
+std::byte* Encoder::words(const View& v, const Piece& p) {
+  return v.address(p.item, v.components == 1 ? 0 : p.component, p.limb) + p.first * v.word_size();
+}
+
 u64 Encoder::address(const View& v, const Piece& p) const {
-  const std::size_t component = v.components == 1 ? 0 : p.component;
-  const u64 at = memory_.address(v.address(p.item, component, p.limb) + p.first * v.word_size());
+  const u64 at = memory_.address(words(v, p));
   if (at % static_cast<u64>(shape_.beat_bytes()) != 0) {
     throw ParameterError("the card takes limbs that begin at a multiple of " + std::to_string(shape_.beat_bytes()) +
                          " bytes: take the device cpu for these");
   }
   return at;
+}
+
+Value Encoder::read(const View& v, const Piece& p) {
+  if (v.word == math::Word::w32) return list_.read(address(v, p), p.log_n);
+  return list_.read(memory_.narrowed(words(v, p), std::size_t{1} << p.log_n), p.log_n);
+}
+
+Value Encoder::read_run(const View& v, std::size_t n, const Piece& p) {
+  if (v.n == n) return read(v, p);
+  if (v.word != math::Word::w32)
+    throw ParameterError("the card takes factors of runs in words of 32 bits: take the device cpu");
+  const int log_run = std::countr_zero(n / v.n);
+  const std::byte* const first = v.address(p.item, v.components == 1 ? 0 : p.component, p.limb);
+  return list_.read(memory_.repeated(first + 4 * (p.first >> log_run), std::size_t{1} << p.log_n, log_run), p.log_n);
+}
+
+void Encoder::write(const View& v, const Piece& p, Value value) {
+  if (v.word == math::Word::w32) return list_.write(address(v, p), p.log_n, value);
+  list_.write(memory_.widened(words(v, p), std::size_t{1} << p.log_n), p.log_n, value);
 }
 
 Value Encoder::pointwise(u64 q, int log_n, const Terms& t) {
@@ -128,29 +151,16 @@ void Encoder::run(Queue&, const device::Neg& c) {
   });
 }
 
-namespace {
-
-void refuse_runs(const device::View& b, const device::View& out) {
-  if (b.n != out.n) {
-    throw ParameterError("the card takes factors of all words of a limb, and this one has one for each run of " +
-                         std::to_string(out.n / b.n) + ": take the device cpu");
-  }
-}
-
-}  // namespace
-
 void Encoder::run(Queue&, const device::Mul& c) {
-  refuse_runs(c.b, c.out);
   pieces(c.out, [&](const Piece& p) {
-    const Value a = read(c.a, p), b = read(c.b, p);
+    const Value a = read(c.a, p), b = read_run(c.b, c.out.n, p);
     write(c.out, p, pointwise(prime_of(c.ring, c.primes, p.limb), p.log_n, {.a = a, .b = b}));
   });
 }
 
 void Encoder::run(Queue&, const device::MulAccumulate& c) {
-  refuse_runs(c.b, c.out);
   pieces(c.out, [&](const Piece& p) {
-    const Value a = read(c.a, p), b = read(c.b, p), sum = read(c.out, p);
+    const Value a = read(c.a, p), b = read_run(c.b, c.out.n, p), sum = read(c.out, p);
     write(c.out, p, pointwise(prime_of(c.ring, c.primes, p.limb), p.log_n, {.a = a, .b = b, .c = sum}));
   });
 }
@@ -229,23 +239,12 @@ void Encoder::run(Queue&, const device::Convert& c) {
   check_conversion(k, shape_);
   const std::size_t most = static_cast<std::size_t>(shape_.targets);
   const auto limb = [&](std::size_t j) -> std::size_t { return c.place ? (*c.place)[j] : j; };
-  // Words of 64 bits are no limbs of the card's: the driver moves them.
-  const auto read_any = [&](const View& v, const Piece& p) {
-    if (v.word == math::Word::w32) return read(v, p);
-    const std::byte* from = v.address(p.item, p.component, p.limb) + p.first * 8;
-    return list_.read(memory_.narrow(from, std::size_t{1} << p.log_n), p.log_n);
-  };
-  const auto write_any = [&](const View& v, const Piece& p, Value value) {
-    if (v.word == math::Word::w32) return write(v, p, value);
-    std::byte* to = v.address(p.item, p.component, p.limb) + p.first * 8;
-    list_.write(memory_.widened(to, std::size_t{1} << p.log_n), p.log_n, value);
-  };
   for (std::size_t item = 0; item < c.out.items(); ++item) {
     for (std::size_t component = 0; component < c.out.components; ++component) {
       limb_pieces(c.out.n, [&](std::size_t first, int log_n) {
         std::vector<Value> y;
         for (std::size_t s = 0; s < k.sources(); ++s) {
-          const Value x = read_any(c.x, {item, component, s, first, log_n});
+          const Value x = read(c.x, {item, component, s, first, log_n});
           y.push_back(k.inverse[s] == 1 ? x : pointwise(k.from[s], log_n, {.a = x, .constant = k.inverse[s]}));
         }
         std::vector<Value> out;
@@ -262,9 +261,9 @@ void Encoder::run(Queue&, const device::Convert& c) {
         }
         for (std::size_t j = 0; j < k.targets(); ++j) {
           const Piece p{item, component, limb(j), first, log_n};
-          if (c.own) out[j] = pointwise(k.to[j], log_n, {.a = read_any(*c.own, p), .c = out[j], .constant = k.own[j]});
+          if (c.own) out[j] = pointwise(k.to[j], log_n, {.a = read(*c.own, p), .c = out[j], .constant = k.own[j]});
         }
-        for (std::size_t j = 0; j < k.targets(); ++j) write_any(c.out, {item, component, limb(j), first, log_n}, out[j]);
+        for (std::size_t j = 0; j < k.targets(); ++j) write(c.out, {item, component, limb(j), first, log_n}, out[j]);
       });
     }
   }
@@ -285,7 +284,7 @@ void Encoder::run(Queue&, const device::InnerProduct& c) {
       limb_pieces(c.out.n, [&](std::size_t first, int log_n) {
         std::vector<Value> sums(components, kNoValue);
         for (std::size_t j = 0; j < c.terms(); ++j) {
-          Value digit = list_.read(address(c.digits, {item, c.turns.empty() ? j : 0, l, first, log_n}), log_n);
+          Value digit = read(c.digits, {item, c.turns.empty() ? j : 0, l, first, log_n});
           if (!turns.empty() && turns[j].second) {
             const Value turned = list_.fresh(log_n);
             list_.add({.op = Op::permute,
@@ -295,7 +294,7 @@ void Encoder::run(Queue&, const device::InnerProduct& c) {
             digit = turned;
           }
           for (std::size_t k = 0; k < components; ++k) {
-            const Value key = list_.read(address(c.key, {0, j * components + k, c.key_limbs[l], first, log_n}), log_n);
+            const Value key = read(c.key, {0, j * components + k, c.key_limbs[l], first, log_n});
             sums[k] = pointwise(q, log_n, {.a = digit, .b = key, .c = sums[k]});
           }
         }
@@ -313,8 +312,8 @@ void Encoder::run(Queue&, const device::Tensor& c) {
         std::vector<Value> sums(c.out.components, kNoValue);
         for (std::size_t i = 0; i < c.a.components; ++i) {
           for (std::size_t j = 0; j < c.b.components; ++j) {
-            const Value a = list_.read(address(c.a, {item, i, l, first, log_n}), log_n);
-            const Value b = list_.read(address(c.b, {item, j, l, first, log_n}), log_n);
+            const Value a = read(c.a, {item, i, l, first, log_n});
+            const Value b = read(c.b, {item, j, l, first, log_n});
             sums[i + j] = pointwise(q, log_n, {.a = a, .b = b, .c = sums[i + j]});
           }
         }

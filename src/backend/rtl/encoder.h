@@ -23,8 +23,11 @@ class Memory {
   virtual Resource constants(const device::ConversionConstant& conversion, std::size_t first) = 0;
   /// The exponent of the automorphism that a permutation is; 0: it is none.
   virtual u64 galois(const device::PermutationConstant& permutation, bool& ntt_order) = 0;
-  /// Words of 64 bits as a limb of 32, at a new address, and the other way once all before is done.
-  virtual u64 narrow(const std::byte* words, std::size_t n) = 0;
+  // What is no limb of the card's is moved by the driver; no step may be about to write it.
+  /// n words of a limb at a new address: each of 64 bits, or one of them for a run of 2^log_run.
+  virtual u64 narrowed(const std::byte* words, std::size_t n) = 0;
+  virtual u64 repeated(const std::byte* words, std::size_t n, int log_run) = 0;
+  /// An address for n words that become words of 64 bits when all steps are done.
   virtual u64 widened(std::byte* words, std::size_t n) = 0;
 };
 
@@ -55,9 +58,12 @@ class Encoder {
   void pieces(const View& out, F f);
   template <class F>
   void limb_pieces(std::size_t n, F f);
+  static std::byte* words(const View& v, const Piece& p);
   u64 address(const View& v, const Piece& p) const;
-  Value read(const View& v, const Piece& p) { return list_.read(address(v, p), p.log_n); }
-  void write(const View& v, const Piece& p, Value value) { list_.write(address(v, p), p.log_n, value); }
+  Value read(const View& v, const Piece& p);
+  /// Of a factor that may have one word for a run of `n`'s.
+  Value read_run(const View& v, std::size_t n, const Piece& p);
+  void write(const View& v, const Piece& p, Value value);
 
   /// out = c +- a b (rtl/src/hg_pointwise.sv); kNoValue: 1, `constant`, 0.
   struct Terms {

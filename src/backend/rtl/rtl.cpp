@@ -47,6 +47,13 @@ class RtlQueue final : public device::Queue {
     if (const auto* copy = std::get_if<device::Copy>(&call); copy != nullptr && !encoder.moves(*copy)) return move(*copy);
     if (const auto* zero = std::get_if<device::Zero>(&call); zero != nullptr && !encoder.moves({zero->out, zero->out}))
       return clear(*zero);
+    // What the driver itself reads is to be there.
+    device::each_view(call, [&](const device::View& v, device::Access) {
+      if (v.word == math::Word::w64) settle(v);
+    });
+    if (const auto* mul = std::get_if<device::Mul>(&call); mul != nullptr && mul->b.n != mul->out.n) settle(mul->b);
+    if (const auto* mul = std::get_if<device::MulAccumulate>(&call); mul != nullptr && mul->b.n != mul->out.n)
+      settle(mul->b);
     device::perform(*this, call, encoder, nothing_);
     driver_->flush_if_long();
   }
