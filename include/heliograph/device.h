@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,21 @@ struct Traffic {
   std::uint64_t launches = 0, allocations = 0, waits = 0;
 };
 Traffic device_traffic();
+/// What a simulated device has counted since it was opened, once all work is done: in cycles of its clock, which is assumed. Of
+/// several devices, all together.
+struct Cycles {
+  std::uint64_t cycles = 0;                         // while it had work
+  std::uint64_t predicted = 0;                      // what its model says of them
+  std::uint64_t waited = 0;                         // in which an instruction waited for a unit, an operand or a bank
+  std::uint64_t lists = 0, instructions = 0;        // what it was given to do
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // of its memory
+  std::uint64_t stalled = 0;                        // handshakes of its buses put off on purpose
+  std::uint64_t sampled = 0, moved = 0;             // by software: limbs of random numbers, words that were moved
+  std::map<std::string, std::uint64_t> busy;        // of each unit, the cycles in which it had work
+  double clock = 0;                                 // Hz
+};
+/// None where nothing is simulated.
+std::optional<Cycles> device_cycles();
 /// What moved between the devices it is made of since it was opened, how much of it through this process's memory, and what
 /// this process has sent to others in all; nothing where it is one device.
 struct Moved {

@@ -85,6 +85,7 @@ class RecordedProgram {
     std::size_t peak_bytes = 0;                // memory that a replay makes at most at a time
     std::size_t constant_bytes = 0;            // memory that the program holds
     std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;  // of a replay
+    std::string cycles;                     // of the last replay on a simulated device, for a person; else empty
     std::uint64_t replays = 0, graphs = 0;  // so far, of all that share its calls; those that a device replayed as one graph
   };
   Summary summary() const;

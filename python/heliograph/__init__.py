@@ -67,7 +67,7 @@ from heliograph.functions import (
     sum,
     sum_pool2d,
 )
-from heliograph.host import threads
+from heliograph.host import Cycles, cycles, threads
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, from_bytes, load
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
@@ -79,6 +79,7 @@ __all__ = [
     "CancelledError",
     "ClearTensor",
     "Costs",
+    "Cycles",
     "DamagedFileError",
     "DeviceError",
     "DtypeError",
@@ -119,6 +120,7 @@ __all__ = [
     "concatenate",
     "conv2d",
     "conv2d_square_pool",
+    "cycles",
     "devices",
     "dot",
     "encode",

@@ -1,10 +1,12 @@
-"""What the process does beside the engine's work: its log, and how many threads it computes with."""
+"""What the process does beside the engine's work: its log, how many threads it computes with, a simulated device's cycles."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 from heliograph import _core
 from heliograph._arrays import described, is_whole, printable
@@ -64,3 +66,57 @@ def _in_use() -> int:
     """As the device says; where it is none of the processor's, as the host's own work would have."""
     found = [int(n) for line in _core.describe_devices() for n in re.findall(r"^cpu: (\d+) thread", line)]
     return found[0] if found else int(os.environ.get(_SETTING) or len(os.sched_getaffinity(0)))
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """What a simulated device has counted; `a - b` is what came between.
+
+    `cycles` while it had work, `predicted` by its model; `waited` of them, an instruction waited for a unit, an operand or a bank.
+    `busy`: of each unit, the cycles in which it had work. `lists` of `instructions` were performed, `bytes_read` and `bytes_written` of
+    the card's memory; `stalled` handshakes were put off on purpose. By software: `sampled` limbs of random numbers, `moved` words.
+    `clock` is assumed, in Hz.
+
+    >>> import heliograph as hg
+    >>> counts = dict.fromkeys(("waited", "lists", "instructions", "bytes_read", "bytes_written", "stalled", "sampled", "moved"), 0)
+    >>> taken = hg.Cycles(cycles=82_000, predicted=82_010, busy={"ntt": 75_000}, clock=200e6, **counts)
+    >>> f"{taken.seconds * 1e3:.2f} ms"
+    '0.41 ms'
+    """
+
+    cycles: int
+    predicted: int
+    waited: int
+    lists: int
+    instructions: int
+    bytes_read: int
+    bytes_written: int
+    stalled: int
+    sampled: int
+    moved: int
+    busy: Mapping[str, int]
+    clock: float
+
+    @property
+    def seconds(self) -> float:
+        """What the cycles take at the assumed clock."""
+        return self.cycles / self.clock
+
+    def __sub__(self, other: Cycles) -> Cycles:
+        """Count by count."""
+        counts = {f.name: getattr(self, f.name) - getattr(other, f.name) for f in fields(self) if f.type == "int"}
+        busy = {unit: count - other.busy.get(unit, 0) for unit, count in self.busy.items()}
+        return Cycles(**counts, busy=busy, clock=self.clock)
+
+
+def cycles() -> Cycles | None:
+    """What the device in use has counted since it was opened, once all work is done; None where nothing is simulated ("rtl" is).
+
+    Opens the device.
+
+    >>> import heliograph as hg
+    >>> hg.cycles() is None or hg.cycles().seconds >= 0
+    True
+    """
+    counted = _core.device_cycles()
+    return None if counted is None else Cycles(**counted)

@@ -456,6 +456,8 @@ class Program(Shown):
                 f"reads {readable_bytes(core.bytes_read)}, writes {readable_bytes(core.bytes_written)}, "
                 f"{core.products / 1e6:,.1f} M products; {_times(*core.times)}replayed {core.replays} times, {core.graphs} of them as a graph"
             )
+            if core.cycles:
+                lines.append(f"the last replay: {core.cycles}")
         return lines
 
 

@@ -79,6 +79,22 @@ void bind_spec(nb::module_& m) {
     all["launches"] = t.launches, all["allocations"] = t.allocations, all["waits"] = t.waits;
     return all;
   });
+  m.def("device_cycles", []() -> nb::object {
+    std::optional<Cycles> c;
+    {
+      const Released released;
+      c = device_cycles();
+    }
+    if (!c) return nb::none();
+    nb::dict all, busy;
+    all["cycles"] = c->cycles, all["predicted"] = c->predicted, all["waited"] = c->waited;
+    all["lists"] = c->lists, all["instructions"] = c->instructions;
+    all["bytes_read"] = c->bytes_read, all["bytes_written"] = c->bytes_written;
+    all["stalled"] = c->stalled, all["sampled"] = c->sampled, all["moved"] = c->moved;
+    for (const auto& [unit, count] : c->busy) busy[unit.c_str()] = count;
+    all["busy"] = busy, all["clock"] = c->clock;
+    return all;
+  });
   m.def("device_ranks", [] {
     const Ranks r = device_ranks();
     return std::pair(r.rank, r.count);

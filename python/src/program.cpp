@@ -101,6 +101,7 @@ void bind_program(nb::module_& m) {
                      const RecordedProgram::Times t = p.times();
                      return std::pair(t.floor, t.predicted);
                    })
+      .def_prop_ro("cycles", [](const RecordedProgram& p) { return p.summary().cycles; })
       .def_prop_ro("replays", [](const RecordedProgram& p) { return p.summary().replays; })
       .def_prop_ro("graphs", [](const RecordedProgram& p) { return p.summary().graphs; });
   m.def(

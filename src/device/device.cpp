@@ -1,5 +1,6 @@
 #include "device/device.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "device/expand.h"
@@ -14,6 +15,50 @@ std::string readable_bytes(std::size_t bytes) {
   for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
   char text[32];
   std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+namespace {
+
+std::string grouped(u64 number) {
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+Cycles& Cycles::add(const Cycles& o, u64 times) {
+  for (u64 Cycles::*const field :
+       {&Cycles::lists, &Cycles::descriptors, &Cycles::cycles, &Cycles::predicted, &Cycles::waited, &Cycles::bytes_read,
+        &Cycles::bytes_written, &Cycles::stalled, &Cycles::sampled, &Cycles::moved})
+    this->*field += times * (o.*field);
+  for (const auto& [unit, count] : o.busy) busy[unit] += times * count;
+  clock = std::max(clock, o.clock);
+  return *this;
+}
+
+std::string readable(const Cycles& c) {
+  char time[64];
+  std::snprintf(time, sizeof time, "%.3g ms at an assumed %g MHz", 1e3 * static_cast<double>(c.cycles) / c.clock,
+                c.clock / 1e6);
+  std::string text = grouped(c.cycles) + " cycles, " + time + " (" + grouped(c.predicted) + " by the model), " +
+                     grouped(c.descriptors) + " instructions, " + readable_bytes(c.bytes_read) + " read, " +
+                     readable_bytes(c.bytes_written) + " written";
+  const char* mark = "; busy: ";
+  for (const auto& [unit, count] : c.busy) {
+    std::snprintf(time, sizeof time, "%s %.0f%%", unit.c_str(),
+                  c.cycles > 0 ? 100 * static_cast<double>(count) / static_cast<double>(c.cycles) : 0.0);
+    text += mark + std::string(time);
+    mark = ", ";
+  }
+  if (c.stalled > 0) text += "; " + grouped(c.stalled) + " handshakes put off";
+  if (c.sampled > 0 || c.moved > 0)
+    text += "; by software: " + grouped(c.sampled) + " limbs of random numbers, " + grouped(c.moved) + " words moved";
   return text;
 }
 

@@ -161,6 +161,15 @@ class MeshDevice final : public Mesh {
     return sum;
   }
 
+  std::optional<device::Cycles> cycles() override {
+    std::optional<device::Cycles> sum;
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (!state_->here(m)) continue;
+      if (const auto one = state_->member(m).device->cycles()) (sum ? *sum : sum.emplace()) += *one;
+    }
+    return sum;
+  }
+
   std::size_t size() const override { return state_->size(); }
   device::Device& member(std::size_t m) override { return *state_->member(m).device; }
   std::size_t ranks() const override { return state_->transport().size(); }

@@ -21,6 +21,23 @@ Traffic device_traffic() {
           .waits = t.waits};
 }
 
+std::optional<Cycles> device_cycles() {
+  const std::optional<device::Cycles> c = mesh::default_device().cycles();
+  if (!c) return std::nullopt;
+  return Cycles{.cycles = c->cycles,
+                .predicted = c->predicted,
+                .waited = c->waited,
+                .lists = c->lists,
+                .instructions = c->descriptors,
+                .bytes_read = c->bytes_read,
+                .bytes_written = c->bytes_written,
+                .stalled = c->stalled,
+                .sampled = c->sampled,
+                .moved = c->moved,
+                .busy = c->busy,
+                .clock = c->clock};
+}
+
 Moved device_moved() {
   const auto* const mesh = dynamic_cast<const mesh::Mesh*>(&mesh::default_device());
   if (mesh == nullptr) return {};

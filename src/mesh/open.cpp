@@ -94,7 +94,15 @@ std::vector<std::string> share_of(const LaunchInfo& launch, const std::vector<st
 /// "3*cpu" is three; a kind that found_devices lists with numbers is all of these, over ranks this rank's share.
 std::vector<std::string> members_of(const std::string& list, const std::optional<LaunchInfo>& launch) {
   std::vector<std::string> names;
-  for (const std::string& word : split(list, ',')) {
+  // A device's own options follow it by commas too: "rtl:butterflies=8,lanes=8".
+  std::vector<std::string> words;
+  for (const std::string& part : split(list, ',')) {
+    if (!words.empty() && words.back().find(':') != std::string::npos && part.find('=') < part.find(':'))
+      words.back() += "," + part;
+    else
+      words.push_back(part);
+  }
+  for (const std::string& word : words) {
     const std::size_t star = word.find('*');
     if (star != std::string::npos) {
       int count = 0;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -141,6 +142,8 @@ class Program {
   Times times() const;
   /// Launches of a replay as a graph: alike calls that do not depend on each other are one. 0: there are none.
   std::size_t launches() const;
+  /// What the last replay took a simulated device, for a person; empty elsewhere.
+  std::string cycles() const;
   /// Replays so far, and those that a device replayed as one graph.
   struct Replays {
     u64 all = 0, graphs = 0;
@@ -148,6 +151,7 @@ class Program {
   Replays replays() const;
 
  private:
+  std::vector<View> perform(const std::vector<View>& inputs, const std::vector<const KeySource*>& keys) const;
   void plan();
   void find_branches();
 
@@ -161,6 +165,8 @@ class Program {
   std::vector<Branch> branches_;  // which share nothing that is made
   std::size_t depth_ = 0, peak_bytes_ = 0, constant_bytes_ = 0;
   mutable std::atomic<u64> replays_{0};
+  mutable std::mutex mutex_;
+  mutable std::string cycles_;  // with the mutex held
   std::shared_ptr<Graphs> graphs_;
 };
 

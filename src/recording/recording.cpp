@@ -120,6 +120,7 @@ RecordedProgram::Summary RecordedProgram::summary() const {
   const device::Count work = p.work();
   s.bytes_read = work.bytes_read, s.bytes_written = work.bytes_written, s.products = work.products;
   const program::Program::Replays replays = p.replays();
+  s.cycles = p.cycles();
   s.replays = replays.all, s.graphs = replays.graphs;
   return s;
 }

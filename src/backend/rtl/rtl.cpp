@@ -142,6 +142,11 @@ class RtlDevice final : public device::Device {
     ++traffic_.downloads, traffic_.download_bytes += to.size();
   }
   device::Kernels& kernels() override { return kernels_; }
+  std::vector<std::string> report() override {
+    std::vector<std::string> lines = Device::report();
+    if (const device::Cycles all = *cycles(); all.cycles > 0) lines.push_back("  so far " + readable(all));
+    return lines;
+  }
   device::Traffic traffic() const override { return traffic_; }
   std::optional<device::Cycles> cycles() override {
     const std::lock_guard lock(driver_->mutex());
@@ -150,6 +155,10 @@ class RtlDevice final : public device::Device {
     all.sampled = driver_->sampled, all.moved = driver_->moved, all.stalled = driver_->stalled();
     return all;
   }
+
+ protected:
+  /// What it takes is told in cycles; the seconds of its simulation are nobody's.
+  device::Rates measure_rates() override { return {}; }
 
  private:
   std::shared_ptr<Driver> driver_;
