@@ -86,6 +86,75 @@ DMA_WRITE = (
         6,
     ),
 )
+SCOREBOARD = (
+    Mutant("a slot is read before it is written", "src/hg_scoreboard.sv", "&& (reads_i & in_writing) == 0 &&", "&&"),
+    Mutant("a slot is overwritten while it is read", "src/hg_scoreboard.sv", "(in_writing | in_reading)", "in_writing"),
+    Mutant(
+        "tables are free once the operands are read",
+        "src/hg_scoreboard.sv",
+        "reads[u][e] : reads[u][e] & KEPT",
+        "reads[u][e] : '0",
+    ),
+    Mutant("two units read a bank", "src/hg_scoreboard.sv", "reads_i\n  ) & others_read) == 0", "reads_i\n  ) & '0) == 0"),
+    Mutant(
+        "what is wanted late is not kept free",
+        "src/hg_scoreboard.sv",
+        "wants_banks[u] & held & ~own",
+        "wants_banks[u] & '0 & own",
+    ),
+    Mutant("two late units are granted one bank", "src/hg_scoreboard.sv", "        held |= wants_banks[u];\n", ""),
+)
+MEMORY = (
+    Mutant("a reader gets another bank's rows", "src/hg_memory.sv", "    bank2 <= bank1;\n", "    bank2 <= '0;\n"),
+    Mutant(
+        "a write goes to the slot beside",
+        "src/hg_memory.sv",
+        "write_slot_i[w][SB-1:BB], write_address_i",
+        "(IB)'(0), write_address_i",
+    ),
+    Mutant("a row is written over all its lanes", "src/hg_bank.sv", "write_i(write_i[g][l])", "write_i(|write_i[g])"),
+)
+NTT = (
+    Mutant("a row's group is its lowest bit", "src/hg_ntt.sv", "odd = ^row", "odd = row[0]"),
+    Mutant(
+        "partners of a stage are those of the next",
+        "src/hg_ntt.sv",
+        "crosses ? AW'((32'd1 << (span",
+        "crosses ? AW'((32'd1 << (4'd1 + span",
+    ),
+    Mutant("stages follow without a gap", "src/hg_ntt.sv", "gap <= gap_of(limb.log_n)", "gap <= '0", 18),
+)
+DISPATCH = (
+    Mutant("a conversion's last source is left out", "src/hg_dispatch.sv", "8'(i) <= word6[7:0]", "8'(i) < word6[7:0]"),
+    Mutant(
+        "twiddles are loaded into a table in use",
+        "src/hg_dispatch.sv",
+        "slot(word1[15:8]) | table_at(word6[15:0])",
+        "slot(word1[15:8])",
+    ),
+    Mutant(
+        "a permutation into its own slot",
+        "src/hg_dispatch.sv",
+        "writes = slot(8'(out));\n        known  = (reads & writes) == 0",
+        "writes = slot(8'(out))",
+    ),
+    Mutant("a fence waits for nothing", "src/hg_dispatch.sv", "valid_i && fence && idle_o", "valid_i && fence"),
+)
+POINTWISE = (
+    Mutant(
+        "a third operand of one bank goes with the second",
+        "src/hg_pointwise.sv",
+        "turn_c = turn_b + 2'd1",
+        "turn_c = turn_b",
+    ),
+    Mutant("banks are told apart by one bit", "src/hg_pointwise.sv", "x[BB-1:0] == y[BB-1:0] &&", "x[BB:0] == y[BB:0] &&"),
+    Mutant(
+        "a row ends before its last operand is read",
+        "src/hg_pointwise.sv",
+        "turn_c > turn_b && row_c_i ? turn_c : turn_b",
+        "turn_b",
+    ),
+)
 PROOFS = (
     Proof("fifo", "a queue gives each word once, in order", "hg_fifo", {"WIDTH": 4, "DEPTH": 8}, FIFO, 12),
     *(
@@ -100,6 +169,38 @@ PROOFS = (
     ),
     Proof("ring", "descriptors leave whole, once; the ring's reads find room", "hg_ring", {}, RING, 40),
     Proof("registers", "each access of the host is answered once, by an answer that stays", "hg_registers", {}, REGISTERS),
+    Proof(
+        "scoreboard",
+        "no slot is read before it is written or overwritten while in use; a bank has one reader and one writer",
+        "hg_scoreboard",
+        {"SLOTS": 4, "TABLES": 2, "BANKS": 2, "UNITS": 3, "LATE": "3'b011"},
+        SCOREBOARD,
+    ),
+    Proof(
+        "memory",
+        "what is read is what was last written; users of apart banks do not meet",
+        "hg_memory",
+        {"W": 2, "B": 2, "LOG_N": 4, "BANKS": 2, "SLOTS": 4, "READERS": 3, "WRITERS": 2},
+        MEMORY,
+    ),
+    Proof(
+        "ntt",
+        "the two rows of a cycle lie in two groups; none is read while its newest words are on their way",
+        "hg_ntt",
+        {"B": 16, "LOG_N": 9},
+        NTT,
+        60,
+    ),
+    Proof(
+        "dispatch",
+        "descriptors begin when what they name is free, and go to their units once",
+        "hg_dispatch",
+        {"SLOTS": 8, "TABLES": 2, "SETS": 2, "BANKS": 2, "SOURCES": 4, "T": 4},
+        DISPATCH,
+    ),
+    Proof(
+        "pointwise", "operands read together are in different banks, or one", "hg_pointwise", {"B": 2, "SB": 4}, POINTWISE
+    ),
     _dma(DMA_READ, "read", "each beat of a load goes to its rows once"),
     _dma(DMA_WRITE, "write", "each row of a store is sent once, behind its burst's address"),
 )

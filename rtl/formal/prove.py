@@ -57,8 +57,17 @@ def check(proof: Proof, mutant: Mutant | None = None) -> Told:
         # Outputs are let go, so that only what assertions look at stays.
         commands = [
             yosys.read(proof.top, files, proof.parameters),
-            *(f"hierarchy -check -top {proof.top}", "proc", "flatten", "memory_map", "async2sync", "chformal -lower"),
-            *("delete -port o:*", "opt -full -purge", "opt_clean -purge"),
+            *(f"hierarchy -check -top {proof.top}", "proc", "flatten", "async2sync", "chformal -lower"),
+            *(
+                "delete -port o:*",
+                "opt_clean -purge",
+                "memory_map",
+                "opt_expr",
+                "opt_muxtree",
+                "opt_reduce",
+                "opt_merge",
+                "opt_clean -purge",
+            ),
             f"{sat}-baseonly -tempinduct-skip {mutant.after} -maxsteps {proof.cycles}"
             if mutant
             else f"{sat} -maxsteps {proof.cycles}",

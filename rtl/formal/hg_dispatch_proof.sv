@@ -1,0 +1,160 @@
+// Of whatever slot, twiddle table or set of constants: no instruction begins that reads it while one before still writes it, nor one
+// that writes it while one before reads or writes it. Each instruction that there is goes to its unit once, where that is free; nothing
+// goes past a fence while anything runs; what would write rows that it has yet to read goes nowhere.
+// Assumed: units end what they have taken, after having read it, and are ready for one more once they have read the one before.
+module hg_dispatch_proof #(
+    parameter int unsigned SLOTS = 32,
+    parameter int unsigned TABLES = 2,
+    parameter int unsigned SETS = 8,
+    parameter int unsigned SOURCES = 16,
+    parameter int unsigned T = 8,
+    parameter int unsigned RW = 9,
+    localparam int unsigned UNITS = 6,
+    localparam int unsigned ALL = SLOTS + TABLES + SETS
+) (
+    input logic                   clk_i,
+    input logic                   rst_ni,
+    input logic                   valid_i,
+    input logic                   ready_o,
+    input logic [     15:0][31:0] words_i,
+    input logic [UNITS-1:0]       unit_valid_o,
+    input logic [UNITS-1:0]       unit_ready_i,
+    input logic [UNITS-1:0]       read_done_i,
+    input logic [UNITS-1:0]       done_i,
+    input logic                   ntt_want_i,
+    input logic                   fence_o,
+    input logic                   unknown_o,
+    input logic [UNITS-1:0][ 1:0] board_valid,
+    input logic [UNITS-1:0][ 1:0] board_reading,
+    input logic [  ALL-1:0]       board_reads  [UNITS][2],
+    input logic [  ALL-1:0]       board_writes [UNITS][2]
+);
+  import hg_pkg::*;
+
+  logic began = 1'b0;
+  logic [$clog2(ALL)-1:0] any;
+  always_ff @(posedge clk_i) begin
+    began <= 1'b1;
+    any   <= any;
+  end
+
+  // What the descriptor says of it, field by field (hg_core): bytes are slots' numbers, of which the card has SLOTS.
+  function automatic logic is_slot(logic [7:0] number);
+    return 32'(number) % SLOTS == 32'(any);
+  endfunction
+  function automatic logic [7:0] byte_of(int unsigned word, int unsigned place);
+    return words_i[word][8*place+:8];
+  endfunction
+  logic [7:0] operation;
+  logic reads, writes, table_named, set_named;
+  assign operation   = byte_of(0, 0);
+  assign table_named = 32'(any) == SLOTS + (32'(words_i[6][15:0]) >> RW) % TABLES;
+  assign set_named   = 32'(any) == SLOTS + TABLES + 32'(byte_of(6, 2)) % SETS;
+  always_comb begin
+    reads  = 1'b0;
+    writes = 1'b0;
+    case (operation)
+      OP_NTT: {reads, writes} = {is_slot(byte_of(1, 1)) || table_named, is_slot(byte_of(1, 0))};
+      OP_POINTWISE: begin
+        reads  = (words_i[0][13] && is_slot(byte_of(1, 1))) || (words_i[0][14] && is_slot(byte_of(1, 2)));
+        reads  = reads || (words_i[0][15] && is_slot(byte_of(1, 3)));
+        writes = is_slot(byte_of(1, 0));
+      end
+      OP_PERMUTE: {reads, writes} = {is_slot(byte_of(1, 1)), is_slot(byte_of(1, 0))};
+      OP_CONVERT: begin
+        reads = set_named;
+        for (int unsigned i = 0; i < SOURCES; ++i) begin
+          reads = reads || (i <= 32'(byte_of(6, 0)) && is_slot(byte_of(8 + i / 4, i % 4)));
+        end
+        for (int unsigned j = 0; j < T; ++j) begin
+          writes = writes || (j <= 32'(byte_of(6, 1)) && is_slot(byte_of(12 + j / 4, j % 4)));
+        end
+      end
+      OP_LOAD: writes = is_slot(byte_of(1, 0));
+      OP_STORE: reads = is_slot(byte_of(1, 1));
+      OP_TWIDDLES: writes = table_named;
+      OP_CONSTANTS: writes = set_named;
+      default: ;
+    endcase
+  end
+
+  // What runs: of each unit two at most, the oldest first.
+  typedef struct packed {logic live, reading, reads, writes;} entry_t;
+  entry_t [UNITS-1:0][1:0] list, after;
+  logic [UNITS-1:0] newest;
+  always_comb begin
+    after = list;
+    for (int u = 0; u < int'(UNITS); ++u) begin
+      newest[u] = list[u][1].live;
+      if (read_done_i[u]) after[u][newest[u]].reading = 1'b0;
+      if (done_i[u]) after[u] = {entry_t'('0), after[u][1]};
+      if (unit_valid_o[u]) after[u][after[u][0].live] = '{live: 1'b1, reading: 1'b1, reads: reads, writes: writes};
+    end
+  end
+  always_ff @(posedge clk_i) list <= rst_ni ? after : '0;
+  logic read_now, written_now, running;
+  always_comb begin
+    read_now = 1'b0;
+    written_now = 1'b0;
+    running = 1'b0;
+    for (int u = 0; u < int'(UNITS); ++u) begin
+      for (int e = 0; e < 2; ++e) begin
+        automatic entry_t x = list[u][e];
+        if (x.live && x.reads && (x.reading || 32'(any) >= SLOTS)) read_now = 1'b1;
+        if (x.live && x.writes) written_now = 1'b1;
+        if (x.live) running = 1'b1;
+      end
+    end
+  end
+
+  always_comb begin
+    assume (began || !rst_ni);
+    assume (32'(any) < ALL);
+    for (int u = 0; u < int'(UNITS); ++u) begin
+      if (read_done_i[u]) assume (list[u][newest[u]].live && list[u][newest[u]].reading);
+      if (done_i[u]) assume (list[u][0].live && (!list[u][0].reading || (read_done_i[u] && !newest[u])));
+      if (unit_ready_i[u] && list[u][0].live) assume (!list[u][newest[u]].reading || read_done_i[u]);
+    end
+    if (ntt_want_i) assume (list[UNIT_NTT][0].live);
+    if (began) begin
+      assert ((unit_valid_o & (unit_valid_o - 1'b1)) == 0 && (unit_valid_o & ~unit_ready_i) == 0);
+      if (unit_valid_o != 0) begin
+        assert (valid_i && ready_o && !fence_o && !unknown_o);
+        assert (!reads || !written_now);
+        assert (!writes || (!written_now && !read_now));
+        assert (!(reads && writes) || operation == OP_NTT || operation == OP_POINTWISE);
+        assert (operation != OP_FENCE);
+      end
+      if (fence_o) assert (valid_i && operation == OP_FENCE && !running);
+      if (valid_i && ready_o && operation >= OP_NTT && operation <= OP_CONSTANTS) begin
+        assert (unit_valid_o != 0 || (unknown_o && (operation == OP_PERMUTE || operation == OP_CONVERT)));
+      end
+      // The scoreboard's list is the same.
+      for (int u = 0; u < int'(UNITS); ++u) begin
+        assert (!list[u][1].live || list[u][0].live);
+        for (int e = 0; e < 2; ++e) begin
+          automatic entry_t x = list[u][e];
+          assert (x.live == board_valid[u][e]);
+          if (x.live) assert (x.reading == board_reading[u][e]);
+          if (x.live) assert (x.reads == board_reads[u][e][any] && x.writes == board_writes[u][e][any]);
+        end
+      end
+    end
+  end
+
+endmodule
+
+bind hg_dispatch hg_dispatch_proof #(
+    .SLOTS(SLOTS),
+    .TABLES(TABLES),
+    .SETS(SETS),
+    .SOURCES(SOURCES),
+    .T(T),
+    .RW(RW)
+) i_proof (
+  .*,
+  .board_valid  (i_scoreboard.valid),
+  .board_reading(i_scoreboard.reading),
+  .board_reads  (i_scoreboard.reads),
+  .board_writes (i_scoreboard.writes)
+);

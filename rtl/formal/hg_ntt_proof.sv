@@ -1,0 +1,79 @@
+// The two rows of a cycle lie in the two groups; each row of a limb belongs to exactly one pair of a stage; no row is read while a
+// product that belongs into it is still on its way from the stage before.
+// Assumed: degrees that the engine takes.
+module hg_ntt_proof #(
+    parameter int unsigned B = 8,
+    parameter int unsigned LOG_N = 12,
+    parameter int unsigned LATENCY = 20,
+    localparam int unsigned LB = $clog2(B),
+    localparam int unsigned AW = LOG_N - LB - 1,
+    localparam int unsigned PASS = 11 + 2 * AW  // bits of hg_ntt's pass_t
+) (
+    input logic            clk_i,
+    input logic            rst_ni,
+    input logic [     3:0] log_n_i,
+    input logic            busy,
+    input logic            first,
+    input logic            inverse,
+    input logic [     3:0] log_n,
+    input logic [     3:0] span,
+    input logic [  AW-1:0] pair,
+    input logic [  AW-1:0] final_pair,
+    input logic [    AW:0] row,
+    input logic [    AW:0] partner,
+    input logic            odd,
+    input logic [PASS-1:0] pass      [LATENCY],
+    input logic            own_write,
+    input logic            write_o
+);
+
+  typedef struct packed {
+    logic valid, first, last, final_one, odd, inverse, crosses;
+    logic [3:0] span;
+    logic [1:0][AW-1:0] address;
+  } pass_t;
+  pass_t [LATENCY-1:0] on_way;
+  for (genvar i = 0; i < LATENCY; ++i) begin : g_on_way
+    assign on_way[i] = pass[i];
+  end
+  logic began = 1'b0;
+  logic [AW:0] any;  // row
+  always_ff @(posedge clk_i) begin
+    began <= 1'b1;
+    any   <= any;
+  end
+  // The pair that a row belongs to: its number without the bit in which partners differ, that of their
+  // words' distance.
+  logic [  AW:0] bit_between;
+  logic [AW-1:0] its_pair;
+  assign bit_between = 32'(span) >= LB ? (AW + 1)'(1) << (32'(span) - LB) : (AW + 1)'(1);
+  assign its_pair = AW'(((any >> 1) & ~(bit_between - 1'b1)) | (any & (bit_between - 1'b1)));
+
+  always_comb begin
+    assume (began || !rst_ni);
+    assume (log_n_i >= 4'd9 && log_n_i <= 4'(LOG_N));
+    if (began && busy) begin
+      assert (log_n >= 4'd9 && log_n <= 4'(LOG_N) && span < log_n && pair <= final_pair);
+      assert (^row != ^partner && odd == ^row && (row ^ partner) == bit_between);
+      assert ((any == row || any == partner) == (pair == its_pair));
+      assert (first == (span == (inverse ? 4'd0 : log_n - 4'd1)));
+    end
+    for (int i = 1; i < int'(LATENCY); ++i) begin
+      if (began && on_way[0].valid && !on_way[0].first && on_way[i].valid && !on_way[i].last) begin
+        assert (on_way[i].address[0] != on_way[0].address[0] && on_way[i].address[1] != on_way[0].address[1]);
+      end
+    end
+    if (began) assert (!own_write || !write_o);
+  end
+
+endmodule
+
+bind hg_ntt hg_ntt_proof #(
+    .B(B),
+    .LOG_N(LOG_N),
+    .LATENCY(LATENCY)
+) i_proof (
+  .*,
+  .inverse(limb.inverse),
+  .log_n  (limb.log_n)
+);
