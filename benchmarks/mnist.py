@@ -5,7 +5,7 @@
 
 Of a network, median and least times of encrypting a request, the server's work on it and decrypting its answer, keys and weights ready;
 how many images are read right; whether every logit is the clear network's; the least noise left, measured. Of a query, those from the
-question's bytes to the answer's. FOLDER has MNIST's test images and labels as IDX files, gzipped.
+question's bytes to the answer's. On a simulated device (HELIOGRAPH_DEVICE=rtl) few images and one run, with cycles. FOLDER has MNIST's test images and labels as IDX files, gzipped.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ QUERIES = {
     "look-up-64x4096": "an entry by an encrypted key, 64 x 4,096",
 }
 RUNS = 20  # of a query
+SIMULATED = {"mnist-small": 10, "mnist-packed/w32": 1}  # images where seconds are a simulation's; and one run of a query
 
 
 class Clock:
@@ -59,6 +61,14 @@ class Clock:
         return medians | {f"{what}_least_s": min(times) for what, times in self.times.items()}
 
 
+def counted(cycles: list[hg.Cycles]) -> Row:
+    """The median of what a simulated device counted, in full, and what its clock makes of it; nothing where none is simulated."""
+    if not cycles:
+        return {}
+    middle = sorted(cycles, key=lambda each: each.cycles)[len(cycles) // 2]
+    return {"cycles": asdict(middle), "assumed_clock_s": middle.seconds}
+
+
 def network(name: str, images: np.ndarray, labels: np.ndarray) -> Row:
     """The images through a network, as many in a request as it holds."""
     setup = nn.setup(name)
@@ -67,10 +77,14 @@ def network(name: str, images: np.ndarray, labels: np.ndarray) -> Row:
     server = hg.Server(secret.evaluation_keys(**setup.keys()))
     ready = layout.server(p)
     clock, logits, noise, sizes = Clock(), [], [], (0, 0)
+    cycles: list[hg.Cycles] = []
     for first in range(0, len(images), layout.images):
         some = images[first : first + layout.images]
         x = server.bind(clock("encrypt", lambda some=some: secret.encrypt(roles.pack(setup, some, p))))
+        before = hg.cycles()
         y = clock("run", lambda x=x: ready.run(x))
+        if before:
+            cycles.append(hg.cycles() - before)
         values = clock("decrypt", lambda y=y: secret.decrypt(y))
         logits.append(layout.unpack(values).reshape(layout.images, -1)[: len(some)])
         noise.append(secret.noise_budget(y))
@@ -89,7 +103,7 @@ def network(name: str, images: np.ndarray, labels: np.ndarray) -> Row:
         "of": len(labels),
         "exact": bool(np.array_equal(found, setup.load().clear_logits(images))),
         "least_noise_bits": round(min(noise), 1),
-    }
+    } | counted(cycles)
 
 
 def query(name: str, runs: int) -> Row:
@@ -113,17 +127,18 @@ def query(name: str, runs: int) -> Row:
         "question_bytes": reports[0].question,
         "answer_bytes": reports[0].reply,
         "exact": all(r.answer == r.expected for r in reports),
-    }
+    } | counted([r.cycles for r in reports if r.cycles])
 
 
 def line(row: Row) -> str:
     """For a person."""
+    cycles = f"; {row['cycles']['cycles']:,} cycles" if "cycles" in row else ""
     if "query" in row:
-        return f"{row['what']:60s} {1e3 * row['run_s']:9.2f} ms{'' if row['exact'] else ' WRONG'}"
+        return f"{row['what']:60s} {1e3 * row['run_s']:9.2f} ms{'' if row['exact'] else ' WRONG'}{cycles}"
     steps = ", ".join(f"{what} {1e3 * row[f'{what}_s']:.2f} ms" for what in ("encrypt", "run", "decrypt"))
     return (
         f"{row['network']}: {row['images']} images a request: {steps}; {row['right']:,} of {row['of']:,} right, "
-        f"{'every logit exact' if row['exact'] else 'logits WRONG'}"
+        f"{'every logit exact' if row['exact'] else 'logits WRONG'}{cycles}"
     )
 
 
@@ -141,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mnist", type=Path, help="a folder with MNIST's test images and labels")
     parser.add_argument("--only", default="", help="cases whose names begin so, separated by commas")
-    parser.add_argument("--limit", type=int, help="images of each network; default: " + str(NETWORKS))
+    parser.add_argument("--limit", type=int, help="images of each network; default: 10,000 and 1,000")
     parser.add_argument("--threads", type=int, help="as many threads, on as many cores; default: all")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -149,15 +164,15 @@ def main() -> None:
     if given.threads:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.threads])
         os.environ["HELIOGRAPH_THREADS"] = str(given.threads)
-    rows = []
+    rows, simulated = [], hg.cycles() is not None
     for name in (*NETWORKS, *QUERIES):
         if given.only and not name.startswith(tuple(given.only.split(","))):
             continue
         if name in QUERIES:
-            rows.append(query(name, RUNS))
+            rows.append(query(name, 1 if simulated else RUNS))
         else:
             images, labels = test_images(given.mnist)
-            count = given.limit or NETWORKS[name]
+            count = given.limit or (SIMULATED if simulated else NETWORKS)[name]
             rows.append(network(name, images[:count], labels[:count]))
         print(line(rows[-1]), flush=True)
     runner.save(given.out, runner.report(rows, found | runner.engine(), kind="mnist", load=runner.load()))

@@ -15,7 +15,7 @@ def is_mnist(report: Row) -> bool:
 
 
 def rows(reports: dict[str, Row], seconds: Time) -> list[str]:
-    """A line a network, then a line a query; behind each median the least time."""
+    """A line a network, then a line a query; behind each median the least time. Of a simulated device, lines of cycles."""
 
     def times(r: Row, step: str) -> str:
         return f"{seconds(r[f'{step}_s'])} ({seconds(r[f'{step}_least_s'])})"
@@ -25,10 +25,17 @@ def rows(reports: dict[str, Row], seconds: Time) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     queries = ["| query | set | time | question | answer | exact | file |", "|---|---|---|---|---|---|---|"]
+    cycles = [
+        "| simulated | set | cycles | by the model | at the assumed clock | memory read, written | busiest unit | simulated in | file |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
     for name, report in reports.items():
         for r in report["results"]:
             p = r["parameters"]
             kind = f"N={p['n']:,}, log q {p['log_q']:.0f}, {p['edition']}"
+            if "cycles" in r:
+                cycles.append(simulated(r, kind, seconds, name))
+                continue
             exact = "all" if r["exact"] else "NO"
             if "query" in r:
                 sizes = [f"{r[key]:,} bytes" for key in ("question_bytes", "answer_bytes")]
@@ -47,4 +54,16 @@ def rows(reports: dict[str, Row], seconds: Time) -> list[str]:
                     name,
                 ]
                 networks.append("| " + " | ".join(cells) + " |")
-    return [*networks, "", *queries]
+    return [*networks, "", *queries, *(["", *cycles] if len(cycles) > 2 else [])]
+
+
+def simulated(r: Row, kind: str, seconds: Time, name: str) -> str:
+    """A line of cycles."""
+    c = r["cycles"]
+    what = r["what"] if "query" in r else f"{r['network']}, a request of {min(r['of'], r['images'])}"
+    moved = f"{c['bytes_read'] / 1e6:,.1f}, {c['bytes_written'] / 1e6:,.1f} MB"
+    unit = max(c["busy"], key=c["busy"].get)
+    busy = f"{unit} {c['busy'][unit] / c['cycles']:.0%}"
+    clock = f"{seconds(r['assumed_clock_s'])} ({c['clock'] / 1e6:g} MHz)"
+    cells = [what, kind, f"{c['cycles']:,}", f"{c['predicted']:,}", clock, moved, busy, seconds(r["run_s"]), name]
+    return "| " + " | ".join(cells) + " |"

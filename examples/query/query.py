@@ -14,6 +14,7 @@ import argparse
 import os
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,15 @@ class Report:
     seconds: float  # the server's
     question: int  # bytes
     reply: int  # bytes
+    cycles: hg.Cycles | None  # of a simulated device, the server's
+
+
+def measured(work: Callable[[], bytes]) -> tuple[bytes, float, hg.Cycles | None]:
+    """What a server's work gives, its time, and its cycles."""
+    before, start = hg.cycles(), time.perf_counter()
+    reply = work()
+    seconds, after = time.perf_counter() - start, hg.cycles()
+    return reply, seconds, after - before if before and after else None
 
 
 def require_question(asked: hg.bfv.Tensor, shape: tuple[int, ...]) -> None:
@@ -132,13 +142,11 @@ def run_where(parameters: hg.bfv.Parameters, table: Columns, value: int) -> Repo
     server = hg.Server(secret.evaluation_keys(rotations=turns, columns=True))
     groups, amounts = (server.from_bytes(sent) for sent in send_columns(secret, table))
     question = ask_where(secret, table.count, value)
-    start = time.perf_counter()
-    reply = where(groups, amounts, server.from_bytes(question)).to_bytes()
-    seconds = time.perf_counter() - start
+    reply, seconds, cycles = measured(lambda: where(groups, amounts, server.from_bytes(question)).to_bytes())
     found = secret.decrypt(hg.from_bytes(reply))[:, 0] % parameters.plain_modulus
     chosen = table.groups == value
     expected = (int(chosen.sum()), int(table.amounts[chosen].sum()))
-    return Report((int(found[0]), int(found[1])), expected, seconds, len(question), len(reply))
+    return Report((int(found[0]), int(found[1])), expected, seconds, len(question), len(reply), cycles)
 
 
 # An entry of a clear table by an encrypted key: the server does not learn which
@@ -215,15 +223,12 @@ def run_look_up(parameters: hg.bfv.Parameters, grid: Grid, key: int) -> Report:
     server = hg.Server(secret.evaluation_keys())
     table = prepare(parameters, grid)
     question = ask_key(secret, grid, key)
-    start = time.perf_counter()
-    reply = look_up(table, server.from_bytes(question)).to_bytes()
-    seconds = time.perf_counter() - start
+    reply, seconds, cycles = measured(lambda: look_up(table, server.from_bytes(question)).to_bytes())
     found = secret.decrypt(hg.from_bytes(reply)) % parameters.plain_modulus
     column = grid.place(key)[1]
-    expected = int(grid.values[np.searchsorted(grid.keys, key)])
-    return Report(
-        (int(found[column]), int(np.delete(found, column).sum())), (expected, 0), seconds, len(question), len(reply)
-    )
+    answer = int(found[column]), int(np.delete(found, column).sum())
+    expected = int(grid.values[np.searchsorted(grid.keys, key)]), 0
+    return Report(answer, expected, seconds, len(question), len(reply), cycles)
 
 
 # The command line
@@ -300,6 +305,9 @@ def main() -> int:
         return 1
     exact = report.answer == report.expected
     print(f"{'as' if exact else 'NOT as'} in the clear; {1e3 * report.seconds:.1f} ms of the server on {hg.devices()[0]}")
+    if report.cycles:
+        clock = f"an assumed {report.cycles.clock / 1e6:g} MHz"
+        print(f"{report.cycles.cycles:,} cycles, {1e3 * report.cycles.seconds:.2f} ms at {clock}")
     print(f"question {report.question:,} bytes, answer {report.reply:,}")
     return 0 if exact else 1
 

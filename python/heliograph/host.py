@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from heliograph import _core
 from heliograph._arrays import described, is_whole, printable
@@ -118,5 +119,5 @@ def cycles() -> Cycles | None:
     >>> hg.cycles() is None or hg.cycles().seconds >= 0
     True
     """
-    counted = _core.device_cycles()
+    counted: Any = _core.device_cycles()  # or None
     return None if counted is None else Cycles(**counted)

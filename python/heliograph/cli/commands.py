@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -248,12 +249,15 @@ def classify(
     roles.require_absent(answers, force)
     if report:
         work = roles.answer(keys, requests, answers, network, Reporter())
-        print(json.dumps({"seconds": work.seconds, "classify": work.classify}), flush=True)
+        cycles = [asdict(counted) for counted in work.cycles]
+        print(json.dumps({"seconds": work.seconds, "classify": work.classify, "cycles": cycles}), flush=True)
         return
     with screen.bar("classify") as progress:
         work = roles.answer(keys, requests, answers, network, progress)
     for request, reply, spent in zip(requests, answers, work.classify, strict=True):
         screen.say(f"{request} -> {reply}: {screen.seconds(spent)}")
+    for counted in work.cycles:
+        screen.say(screen.cycles(counted))
 
 
 class Reporter:

@@ -106,6 +106,7 @@ class Exchange:
     logits: list[DigitArray]
     noise: float
     rows: list[tuple[str, str, str]]
+    cycles: list[hg.Cycles]  #: of each request, on a simulated device
 
 
 def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders, device: str | None) -> Exchange:
@@ -129,7 +130,8 @@ def exchange(setup: nn.Setup, batches: list[DigitArray], at: Folders, device: st
     noise = min(own.noise_budget(reply) for reply in replies)
     sizes = {"keys": roles.size(keys_at)}
     sizes["request"], sizes["answer"] = (sum(map(roles.size, files)) // len(batches) for files in (requests, answers))
-    return Exchange(logits, noise, _rows(stages, report, len(batches), sizes))
+    cycles = [hg.Cycles(**counted) for counted in report["cycles"]]
+    return Exchange(logits, noise, _rows(stages, report, len(batches), sizes), cycles)
 
 
 def _rows(stages: screen.Stages, report: dict[str, Any], count: int, sizes: dict[str, int]) -> list[tuple[str, str, str]]:
@@ -223,6 +225,11 @@ def drawn_digits(at: Folders, device: str) -> None:
     screen.gallery(list(images), 255, captions)
     screen.say()
     screen.table("", ("stage", "time", "bytes"), done.rows)
+    for counted in done.cycles:
+        screen.say(f"the server's card, classifying: {screen.cycles(counted)}", "bold")
+        screen.say(
+            f"that is {screen.seconds(counted.seconds / len(images))} a digit; a full request has {setup.layout().images}"
+        )
     screen.say(f"noise left in the answer, measured with the secret key: {done.noise:.0f} bits")
     _equal(setup, done, images)
 

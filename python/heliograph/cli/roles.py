@@ -159,6 +159,7 @@ class Work:
 
     seconds: dict[str, float] = field(default_factory=dict)
     classify: list[float] = field(default_factory=list)
+    cycles: list[hg.Cycles] = field(default_factory=list)  #: of each request, on a simulated device
 
 
 def answer(
@@ -198,8 +199,13 @@ def answer(
         if not held[0].fresh:
             raise hg.FormatError(f"{request} is the result of a computation, no fresh request")
         lap("load request")
+        before = hg.cycles()
         result = run(held.pop())
+        result.wait()
         work.classify.append(lap("classify"))
+        after = hg.cycles()
+        if before and after:
+            work.cycles.append(after - before)
         result.save(reply)
         lap("write answer")
     return work

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from heliograph._arrays import printable
+from heliograph.host import Cycles
 
 _LABEL = re.compile(r" *\S.*?  ")
 _GAP = 2  # between the columns of a table
@@ -127,6 +128,17 @@ def seconds(value: float) -> str:
     if value < 0.0995:
         return f"{value * 1000:.1f} ms"
     return f"{value:.2f} s" if value < 99.5 else f"{value:.0f} s"
+
+
+def cycles(counted: Cycles) -> str:
+    """What a simulated device took, and which units were busy how much of it."""
+    busy = (
+        ", ".join(f"{unit} {share / counted.cycles:.0%}" for unit, share in counted.busy.items()) if counted.cycles else ""
+    )
+    return (
+        f"{counted.cycles:,} cycles, {seconds(counted.seconds)} at an assumed {counted.clock / 1e6:g} MHz"
+        f"{f'; busy: {busy}' if busy else ''}"
+    )
 
 
 class Stages:
