@@ -1,0 +1,113 @@
+"""Cycles of the simulated co-processor: its transforms, and ciphertexts' operations through the device "rtl".
+
+    python benchmarks/coprocessor.py --tests build/release/rtl --out benchmarks/results/mine-coprocessor.json
+
+`--tests` is the folder of the built benches (rtl/README.md), which count the cycles of an engine alone. Each other row is one operation
+on ciphertexts that were there before: cycles as the card counts them, from the first descriptor to the last one's end, keys and operands
+coming from its memory and the result going there; what the cycle model says; the processor's seconds that the simulation took. A clock is assumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import run as runner
+from cases import describe
+
+Row = dict[str, Any]
+CARD = "rtl"  #: 8 butterflies, 200 MHz assumed
+
+
+def bench(tests: Path, name: str) -> dict[str, int]:
+    """What a bench recorded."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.json"
+        subprocess.run([tests / f"test_rtl_{name}", f"--gtest_output=json:{out}"], check=True, stdout=subprocess.DEVNULL)
+        suites = json.loads(out.read_text(encoding="utf-8"))["testsuites"]
+    found = {}
+    for suite in suites:
+        for test in suite["testsuite"]:
+            found |= {key: int(value) for key, value in test.items() if key.startswith("cycles")}
+    return found
+
+
+def transforms(tests: Path) -> list[Row]:
+    """NTTs of one limb in an engine, and eight limbs from memory to memory."""
+    rows = []
+    for key, cycles in bench(tests, "ntt").items():
+        n, butterflies = map(int, re.findall(r"\d+", key))
+        rows.append({"what": "ntt", "n": n, "butterflies": butterflies, "cycles": cycles})
+    cycles = bench(tests, "card")["cycles"]
+    rows.append(
+        {"what": "eight limbs through the NTT, from memory to memory", "n": 8192, "butterflies": 8, "cycles": cycles}
+    )
+    return sorted(rows, key=lambda row: (row["what"], row["n"], row["butterflies"]))
+
+
+def operations() -> list[Row]:
+    """On ciphertexts."""
+    import heliograph as hg
+
+    def party(**of: Any) -> tuple[Any, Any, Any]:
+        parameters = hg.bfv.parameters(edition="w32", special=0, plain_modulus=65537, **of)
+        secret = hg.SecretKey.generate(parameters)
+        return parameters, secret, hg.Server(secret.evaluation_keys(rotations=[1]))
+
+    rows = []
+
+    def counted(what: str, parameters: Any, call: Callable[[], Any]) -> None:
+        call().wait()  # constants and twiddles are in the card's memory by then
+        before, start = hg.cycles(), time.process_time()
+        call().wait()
+        after = hg.cycles()
+        if before is None or after is None:
+            raise SystemExit(f"{hg.devices()[0]} counts no cycles")
+        spent, seconds = after - before, time.process_time() - start
+        rows.append(
+            {
+                "what": what,
+                "parameters": describe(parameters),
+                "butterflies": 8,
+                "cycles": spent.cycles,
+                "predicted": spent.predicted,
+                "busy": dict(spent.busy),
+                "bytes": spent.bytes_read + spent.bytes_written,
+                "clock": spent.clock,
+                "simulated_s": seconds,
+            }
+        )
+        print(f"{what}: {spent.cycles:,} cycles, {spent.predicted:,} predicted, {seconds:.2f} s", flush=True)
+
+    for of in ({"n": 4096, "log_q": 106}, {"n": 4096, "log_q": 180, "insecure": True}, {"n": 8192, "log_q": 214}):
+        p, secret, server = party(**of)
+        x, y = (server.bind(secret.encrypt([k], pad=True)) for k in (1, 2))
+        counted("add", p, lambda x=x, y=y: x + y)
+        counted("rotate (a key switch)", p, lambda x=x: hg.rotate_rows(x, 1))
+        counted("multiply", p, lambda x=x, y=y: x * y)
+        counted("multiply and relinearize", p, lambda x=x, y=y: hg.relinearize(x * y))
+    return rows
+
+
+def main() -> None:
+    """Measures and writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tests", type=Path, required=True, help="the folder of test_rtl_ntt and test_rtl_card")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    os.environ["HELIOGRAPH_DEVICE"] = CARD  # read when the engine first computes
+    rows = transforms(given.tests) + operations()
+    found = runner.machine() | runner.engine()
+    runner.save(given.out, runner.report(rows, found, kind="coprocessor", load=runner.load()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The page of the co-processor: the slides' rows beside ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+FACTS = json.loads(Path(__file__).with_name("coprocessor_facts.json").read_text(encoding="utf-8"))
+AREAS = "rtl-xc7.json"
+CYCLES = "rtl-coprocessor.json"
+#: The slides' variant, our module, and latency and interval of ours (rtl/src/hg_pkg.sv; the bench asserts them).
+MULTIPLIERS = (
+    ("naive remainder", "", None),
+    ("window of 6 bits, not pipelined", "", None),
+    ("window of 6 bits, pipelined", "window6", 11),
+    ("window of 6 bits, tables in LUT RAM", "window6", 11),
+    ("window of 6 bits, 2 primes", "window6-fixed", 11),
+    ("window of 6 bits, 15 primes", "window6-fixed-15-primes", 11),
+    ("window of 2 bits, 15 primes", "window2-fixed-15-primes", 34),
+    ("Shoup", "shoup", 8),
+    ("Montgomery", "montgomery", 9),
+    ("Barrett", "barrett", 12),
+)
+COLUMNS = ("dsp", "lut", "ff", "bram18")
+
+
+def _numbers(row: Row | None) -> list[str]:
+    """DSP, LUT, FF, BRAM18; LUTs with those that are memory and shift registers."""
+    if row is None:
+        return ["-"] * len(COLUMNS)
+    full = row | {"lut": row["lut"] + row.get("srl", 0) + row.get("lut_ram", 0)} if "lut" in row else row
+    return [f"{full[name]:,}" if name in full else "-" for name in COLUMNS]
+
+
+def _table(head: str, rows: list[list[str]]) -> list[str]:
+    return [head, "|" + "|".join("---" if i == 0 else "---:" for i in range(head.count("|") - 1)) + "|"] + [
+        "| " + " | ".join(row) + " |" for row in rows
+    ]
+
+
+def multipliers(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """Modular products: the slides' and ours."""
+    modules, rows = reports[AREAS]["modules"], []
+    for theirs, ours, latency in MULTIPLIERS:
+        slide = FACTS["multipliers"].get(theirs)
+        cycles = f"{slide['cycles']} / {slide['interval']}" if slide else "-"
+        mine = modules[ours] if ours else None
+        rows.append([theirs, cycles, *_numbers(slide), ours or "-", f"{latency} / 1" if latency else "-", *_numbers(mine)])
+    head = "| product | slides: cycles / interval | DSP | LUT | FF | BRAM18 | ours | cycles / interval | DSP | LUT | FF | BRAM18 |"
+    return _table(head, rows)
+
+
+def transforms(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """NTT engines at N = 4096."""
+    modules, rows = reports[AREAS]["modules"], []
+    cycles = {
+        row["butterflies"]: row["cycles"] for row in reports[CYCLES]["results"] if row["what"] == "ntt" and row["n"] == 4096
+    }
+    for butterflies in (1, 2, 4, 8, 16):
+        slide = FACTS["ntt"].get(str(butterflies))
+        theirs = f"{slide['cycles']:,}" if slide else "-"
+        rows.append(
+            [str(butterflies), theirs, *_numbers(slide), f"{cycles[butterflies]:,}", *_numbers(modules[f"ntt{butterflies}"])]
+        )
+    return _table(
+        "| butterflies | slides: cycles | DSP | LUT | FF | BRAM18 | ours: cycles | DSP | LUT | FF | BRAM18 |", rows
+    )
+
+
+def operations(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """Ciphertexts' operations on the card."""
+    rows = []
+    for row in reports[CYCLES]["results"]:
+        if "predicted" not in row:
+            continue
+        off = 100 * (row["predicted"] / row["cycles"] - 1)
+        of = row["parameters"]
+        secure = "" if of["security"] == "128-bit" else ", no security"
+        busy = ", ".join(f"{unit} {round(100 * n / row['cycles'])} %" for unit, n in row["busy"].items() if n)
+        rows.append(
+            [
+                f"{row['what']}, N = {of['n']:,}, {of['levels']} limbs{secure}",
+                f"{row['cycles']:,}",
+                f"{off:+.1f} %",
+                f"{1e3 * row['cycles'] / row['clock']:.2f} ms",
+                busy,
+                f"{row['cycles'] / row['simulated_s'] / 1e6:.2f} M",
+            ]
+        )
+    return _table(
+        "| operation | cycles | model | at 200 MHz, assumed | units at work | cycles simulated in a second of a core |", rows
+    )
+
+
+def kernels(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """The slides' kernels at N = 8192."""
+    eight = next(row for row in reports[CYCLES]["results"] if row["what"].startswith("eight limbs"))
+    rows = []
+    for name, row in FACTS["kernels"].items():
+        ours = f"{eight['cycles']:,}" if name == "ntt" else ""
+        rows.append([name, f"{row['cycles']:,}", *_numbers(row), ours or "-"])
+    return _table("| kernel | slides: cycles | DSP | LUT | FF | BRAM18 | ours, from memory to memory: cycles |", rows)
+
+
+TABLES = (multipliers, transforms, kernels, operations)
