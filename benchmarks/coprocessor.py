@@ -24,6 +24,13 @@ import run as runner
 from cases import describe
 
 Row = dict[str, Any]
+#: What the card's bench records.
+CARDS = {
+    "cycles": "eight limbs through the NTT, from memory to memory",
+    "cycles_permutations": "eight permutations",
+    "cycles_pointwise": "eight element-wise instructions",
+    "cycles_conversion": "seven primes to eight",
+}
 CARD = "rtl"  #: 8 butterflies, 200 MHz assumed
 
 

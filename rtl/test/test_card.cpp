@@ -385,10 +385,12 @@ TEST(CardCycles, InstructionsFollowInTheirUnits) {
         program.push_back(pointwise(log_n, Modulus(q), {.a = static_cast<int>(i), .b = static_cast<int>(i ^ 1)}, 8 + i));
     }
     ASSERT_TRUE(card.run(program));
+    const u64 cycles = card.counter(permutations ? Counter::permute : Counter::pointwise);
+    RecordProperty(permutations ? "cycles_permutations" : "cycles_pointwise", static_cast<int>(cycles));
     if (permutations) {
-      EXPECT_EQ(card.counter(Counter::permute), 8 * (rows + 1) + 4);
+      EXPECT_EQ(cycles, 8 * (rows + 1) + 4);
     } else {
-      EXPECT_EQ(card.counter(Counter::pointwise), 8 * rows + 20);
+      EXPECT_EQ(cycles, 8 * rows + 20);
     }
   }
 }
@@ -406,6 +408,7 @@ TEST(CardCycles, LanesWorkBesideAConversion) {
   for (unsigned i = 0; i < 7; ++i)
     program.push_back(pointwise(log_n, Modulus(primes[0]), {.a = static_cast<int>(2 + 4 * i), .constant = 3}, 3 + 4 * i));
   ASSERT_TRUE(card.run(program));
+  RecordProperty("cycles_conversion", static_cast<int>(card.counter(Counter::convert)));
   EXPECT_EQ(card.counter(Counter::convert), 2047u * 8 + 7 + 8 + 22);
   EXPECT_EQ(card.counter(Counter::pointwise), 7u * 1024 + 20);
   EXPECT_LT(card.counter(Counter::cycles), 16500u);
