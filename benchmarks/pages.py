@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import coprocessor_tables
 import readme_figures
 import table
 import two_gpus_words
@@ -50,11 +51,21 @@ HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json
 #: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
 WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = (
     ("README.md", "five figures", readme_figures.lines, (*readme_figures.FILES, *readme_figures.TFHE)),
+    *(
+        (
+            "docs/coprocessor.md",
+            f"coprocessor {lines.__name__}",
+            lines,
+            (coprocessor_tables.AREAS, coprocessor_tables.CYCLES),
+        )
+        for lines in coprocessor_tables.TABLES
+    ),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )
 #: Which files a page shows, whether every case or the headlines, and words that tell two places of one kind apart.
 PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     "README.md": (),
+    "docs/coprocessor.md": (),
     "docs/benchmarks.md": (
         (CORES, False, ""),
         (GPU, False, ""),

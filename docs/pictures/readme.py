@@ -103,12 +103,17 @@ def save(figure: Any, path: Path) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def main() -> None:
-    """Each picture, beside this file."""
+def begin() -> None:
+    """The same picture everywhere."""
     import matplotlib as mpl
 
     mpl.use("svg")
     mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "heliograph", "font.family": "DejaVu Sans"})
+
+
+def main() -> None:
+    """Each picture, beside this file."""
+    begin()
     digits(Path(__file__).with_name("digits.svg"))
     parties(Path(__file__).with_name("parties.svg"))
 
