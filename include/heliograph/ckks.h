@@ -156,7 +156,8 @@ class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKe
   bool has_relinearization() const;
   bool has_conjugation() const;
   bool has_bootstrapping() const;
-  std::vector<std::int64_t> rotations() const;  // steps to the left, ascending
+  std::vector<std::int64_t> rotations() const;   // steps to the left, ascending
+  std::vector<std::string> of_programs() const;  // names of keys of programs of instructions (cinnamon.h)
   std::size_t bytes() const;
 };
 

@@ -30,6 +30,7 @@ class Error : public std::runtime_error {
   F(FormatError, Error)            /* a file that is not one of ours */                                 \
   F(DamagedFileError, FormatError) /* truncated, flipped, oversized, residues above the modulus */      \
   F(VersionError, FormatError)     /* a version we do not read */                                       \
+  F(InstructionError, FormatError) /* a line of an instruction program that means nothing */            \
   F(OutOfMemoryError, Error)       /* told before the work starts where possible */                     \
   F(LimitError, OutOfMemoryError)  /* tensors from others, and keys, that take more than was allowed */ \
   F(RecordingError, Error)         /* a function that cannot be recorded as a program */                \

@@ -16,7 +16,7 @@ The examples of its functions go on from these lines.
 array([ 6,  8, 10, 12])
 """
 
-from heliograph import _core, bfv, bgv, ckks, nn, tfhe
+from heliograph import _core, bfv, bgv, cinnamon, ckks, nn, tfhe
 from heliograph._core import (
     CancelledError,
     DamagedFileError,
@@ -25,6 +25,7 @@ from heliograph._core import (
     ForkError,
     FormatError,
     HeliographError,
+    InstructionError,
     InternalError,
     LevelError,
     LimitError,
@@ -88,6 +89,7 @@ __all__ = [
     "ForkError",
     "FormatError",
     "HeliographError",
+    "InstructionError",
     "InternalError",
     "LevelError",
     "LimitError",
@@ -116,6 +118,7 @@ __all__ = [
     "barrier",
     "bfv",
     "bgv",
+    "cinnamon",
     "ckks",
     "concatenate",
     "conv2d",

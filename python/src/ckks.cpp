@@ -158,7 +158,8 @@ void bind_keys(nb::module_& m) {
       .def_prop_ro("relinearize", &EvaluationKeys::has_relinearization)
       .def_prop_ro("conjugate", &EvaluationKeys::has_conjugation)
       .def_prop_ro("bootstrap", &EvaluationKeys::has_bootstrapping)
-      .def_prop_ro("rotations", &EvaluationKeys::rotations);
+      .def_prop_ro("rotations", &EvaluationKeys::rotations)
+      .def_prop_ro("of_programs", &EvaluationKeys::of_programs);
   bind_secret_key(m);
 }
 

@@ -143,12 +143,14 @@ struct EvaluationKeys {
   std::optional<SwitchKey> relinearization;
   std::map<u64, SwitchKey> rotations;  // by Galois element
   std::optional<BootstrappingKeys> bootstrapping;
+  std::map<std::string, SwitchKey> of_programs;  // of programs of instructions, by their names
 
   /// f(number, key) for each: a number that a key of its kind has in every set. Galois elements are odd and below 2^18.
   template <class F>
   void each(F f) const {
     if (relinearization) f(u64{0}, *relinearization);
     for (const auto& [galois, key] : rotations) f(galois, key);
+    for (const auto& [name, key] : of_programs) f(u64{1} << 63 | std::hash<std::string>()(name), key);
     if (!bootstrapping) return;
     f(u64{2}, bootstrapping->to_sparse), f(u64{4}, bootstrapping->first_matrix);
     for (const auto& [galois, key] : bootstrapping->to_coefficients) f((u64{1} << 20) + galois, key);

@@ -195,6 +195,15 @@ io::Container describe(const RingEvaluationKeys<C>& d, ring::Words) {
     add("to_sparse", b->to_sparse);
     add("first_matrix", b->first_matrix);
   }
+  if (!d.keys.of_programs.empty()) {
+    io::Json programs = io::Json::object();
+    std::size_t number = 0;
+    for (const auto& [name, key] : d.keys.of_programs) {
+      programs[name] = io::to_hex(key.seed());
+      add("program" + std::to_string(number++), key);
+    }
+    k.header["programs"] = programs;
+  }
   return k;
 }
 
@@ -226,20 +235,32 @@ rlwe::BootstrappingKeys read_bootstrapping_keys(C& c, const io::Json& header, Ke
   }
 }
 
+/// Of a key that a program of instructions names. DamagedFileError for sets that run none, and for names that are of none.
+template <class C>
+rlwe::KeyLayout program_key_layout(const C& c, const std::string& name) {
+  if constexpr (requires { c.program_key_layout(name); }) {
+    if (const std::optional<rlwe::KeyLayout> layout = c.program_key_layout(name)) return *layout;
+  }
+  throw DamagedFileError("a key of a program that this set does not run");
+}
+
 /// Where arrays stayed in the file, the keys take `memory` bytes of the host's at most.
 template <class C>
 RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memory) {
   RingEvaluationKeys<C> d{.context = context_of<C>(from, "evaluation-keys"), .keys = {}, .vouched = false};
   C& c = *d.context;
-  from.header.require_only({"parameters", "parameter_hash", "key", "rotations", "relinearization", "bootstrapping"},
-                           "evaluation keys");
+  from.header.require_only(
+      {"parameters", "parameter_hash", "key", "rotations", "relinearization", "bootstrapping", "programs"},
+      "evaluation keys");
   d.keys.context = c.rlwe_shared();
   d.keys.id = ring::key_of(from);
   const io::Json::Object& rotations = from.header.at("rotations").as_object("rotations");
   const io::Json* const relinearization = from.header.find("relinearization");
   const io::Json* const bootstrapping = from.header.find("bootstrapping");
   const std::size_t own = bootstrapping ? 2 + bootstrapping->at("to_coefficients").as_object("rotations").size() : 0;
-  if (from.arrays.size() != rotations.size() + (relinearization ? 1 : 0) + own)
+  const io::Json* const programs = from.header.find("programs");
+  const std::size_t of_programs = programs ? programs->as_object("programs").size() : 0;
+  if (from.arrays.size() != rotations.size() + (relinearization ? 1 : 0) + own + of_programs)
     throw DamagedFileError("the file has arrays that no key names");
   const rlwe::KeyLayout usual = rlwe::KeyLayout::of(c.rlwe());
   c.engine().require_memory(std::min(memory, from.arrays.size() * usual.bytes(c.rlwe())), "loading these keys");
@@ -260,6 +281,13 @@ RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memo
     d.keys.rotations.emplace(galois_from(galois, c.spec().n), key("rotation" + galois, usual, seed));
   if (relinearization) d.keys.relinearization = key("relinearization", usual, *relinearization);
   if (bootstrapping) d.keys.bootstrapping = read_bootstrapping_keys(c, *bootstrapping, key);
+  if (programs) {
+    std::map<std::string, const io::Json*> seeds;  // ascending, as their arrays are numbered
+    for (const auto& [name, seed] : programs->as_object("programs")) seeds.emplace(name, &seed);
+    std::size_t number = 0;
+    for (const auto& [name, seed] : seeds)
+      d.keys.of_programs.emplace(name, key("program" + std::to_string(number++), program_key_layout(c, name), *seed));
+  }
   return d;
 }
 

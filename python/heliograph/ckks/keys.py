@@ -98,6 +98,7 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
 
     conjugate = told("conjugate", bool, "Whether there is a conjugation key.")
     bootstrap = told("bootstrap", bool, "Whether there are the keys of bootstrapping.")
+    of_programs = told("of_programs", list, "Names of keys for programs of instructions (`hg.cinnamon.Program.keys`).")
 
     def __repr__(self) -> str:
         parts = ["relinearization"] if self.relinearize else []
@@ -107,6 +108,8 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
             parts.append("conjugation")
         if self.bootstrap:
             parts.append("bootstrapping")
+        if self.of_programs:
+            parts.append(f"{len(self.of_programs)} of programs")
         return f"<{self._named()}: {', '.join(parts) or 'nothing'}, {readable_bytes(self.nbytes)}; {self.parameters!r}>"
 
 
@@ -127,11 +130,13 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         rotations: Iterable[int] = (),
         conjugate: bool = False,
         bootstrap: bool = False,
+        cinnamon: Any = (),
         progress: Progress | None = None,
     ) -> EvaluationKeys:
         """What a server gets: a relinearization key, a key for each rotation (steps to the left; negative ones to the right),
         one to conjugate. `LinearTransform.rotations` and `sum_rotations` tell the steps that matrices and sums need. `bootstrap`: all
-        that `hg.ckks.bootstrap` needs besides, some fifty keys (ParameterError for sets that have no bootstrapping).
+        that `hg.ckks.bootstrap` needs besides, some fifty keys (ParameterError for sets that have no bootstrapping). `cinnamon`: a
+        program of instructions (`hg.cinnamon.load`) or several, whose own keys are made too; it needs no others.
 
         >>> secret.evaluation_keys(rotations=hg.ckks.sum_rotations(4)).rotations
         [1, 2]
@@ -140,7 +145,14 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         """
         steps = sorted(set(whole_numbers(rotations, "a rotation")))
         wanted = flag(relinearize, "relinearize"), steps, flag(conjugate, "conjugate")
-        return EvaluationKeys(self._core.evaluation_keys(*wanted, progress, flag(bootstrap, "bootstrap")))
+        programs = cinnamon if isinstance(cinnamon, (list, tuple)) else [cinnamon]
+        for program in programs:
+            if not hasattr(program, "_core") or not isinstance(program._core, _core.CinnamonProgram):
+                raise _core.DtypeError(f"a program of instructions is made by hg.cinnamon.load, not {described(program)}")
+        made = self._core.evaluation_keys(*wanted, progress, flag(bootstrap, "bootstrap"))
+        for program in programs:
+            made = program._core.make_keys(self._core, made, progress)
+        return EvaluationKeys(made)
 
     def decrypt(
         self,

@@ -399,6 +399,29 @@ def params(
         explain.all_sets()
 
 
+@commands.command(short_help="Run a program of Cinnamon instructions.")
+def cinnamon(
+    folder: Annotated[Path, typer.Argument(help="What the compiler wrote: instructions0, inputs0, ..., program_inputs.")],
+    ring: Annotated[int, typer.Option("--ring", min=1024, max=1 << 17, help="The ring degree N, a power of two.")] = 1 << 13,
+    values: Annotated[
+        Path | None, typer.Option("--values", help="An .npz file of arrays by name; what is not there is drawn at random.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The .npz file of results to write.")] = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="How often, with times.")] = 2,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare the results' bits with plain scalar code; test keys.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Say what a program of instructions takes and gives, and run it on encrypted values, as owner and server in one process.
+
+    The set is made for it: one prime of about 28 bits a level, as insecure as the ring is small.
+    """
+    from heliograph.cli import instructions
+
+    instructions.run(folder, ring, values, out, runs, check, force)
+
+
 @commands.command(short_help="Show what a file holds.")
 def inspect(file: Annotated[list[Path], typer.Argument(help="Files of keys or ciphertexts.")]) -> None:
     """Show what a file holds and whether it is undamaged. Needs no key and shows no secret."""

@@ -1,0 +1,94 @@
+// Programs of single limbs in the Cinnamon instruction set, as its public compiler writes them (docs/cinnamon.md), on CKKS
+// ciphertexts: streams of instructions for one or several chips.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heliograph/ckks.h"
+
+namespace heliograph::cinnamon {
+
+/// A file's name and text.
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+/// What a program takes or gives, by name.
+struct Item {
+  enum class Kind : unsigned char { ciphertext, plaintext, scalar };
+  Kind kind = Kind::ciphertext;
+  std::string name;
+  std::size_t level = 0;  // of what is taken: at least
+};
+
+class Program {
+ public:
+  /// A compiler's folder: instructions0, inputs0, ... of each chip and program_inputs. Throws FileError, InstructionError.
+  static Program load(const std::string& folder);
+  /// The same from texts; files of other names are not looked at. Throws InstructionError, which names file, line and word.
+  static Program parse(const Files& files);
+  /// The files again.
+  Files files() const;
+
+  std::size_t chips() const;
+  std::size_t instructions() const;
+  std::map<std::string, std::size_t> counts() const;  // of instructions, by name
+  std::vector<Item> inputs() const;
+  std::vector<Item> outputs() const;
+  /// Names of the evaluation keys that it needs: "K:type:level:extension:steps:[digit][digit]".
+  std::vector<std::string> keys() const;
+  /// Chain primes and special primes that it needs.
+  std::size_t levels() const;
+  std::size_t special() const;
+
+  /// A set for it: single primes of about `bits` bits, one a level, 32-bit words.
+  ckks::Spec spec(std::size_t n, double bits = 27.8, bool insecure = false) const;
+  /// `base`, and the keys that this program needs beside those.
+  ckks::EvaluationKeys keys(const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
+                            const Progress& progress = {}) const;
+
+  struct State;
+  explicit Program(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  const State& state() const { return *state_; }
+
+ private:
+  Handle<State> state_;
+};
+
+/// What a program takes beside ciphertexts.
+struct Constants {
+  std::map<std::string, ckks::Plaintext> plaintexts;
+  /// Encoded at the scale that the program needs: what is added at that of what it is added to, what is multiplied by at its
+  /// level's. One item each.
+  std::map<std::string, ckks::Values> values;
+  std::map<std::string, double> scalars;
+  /// How much scales of a sum may differ, in proportion.
+  double tolerance = 0x1p-20;
+};
+
+/// A program with keys and constants, ready to run again and again. Its memory stays while this or a copy of it does.
+class Runner {
+ public:
+  /// Throws MissingKeyError, MismatchError, ParameterError for a set that does not fit, InstructionError.
+  Runner(const Program& program, const ckks::EvaluationKeys& keys, Constants constants = {});
+  /// Results by name. Ciphertexts have one shape, degree 1, and the level that the program asks for or a higher one. Throws
+  /// LevelError, ShapeError, ScaleError, WrongKeyError, MismatchError, OutOfMemoryError. Safe from several threads, which take turns.
+  std::map<std::string, ckks::Ciphertext> operator()(const std::map<std::string, ckks::Ciphertext>& inputs) const;
+
+  struct Summary {
+    std::size_t calls = 0;  // of kernels, in one run
+    std::size_t bytes = 0;  // memory for values, keys not counted
+    std::size_t devices = 0;
+  };
+  /// After the first run.
+  Summary summary() const;
+
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace heliograph::cinnamon

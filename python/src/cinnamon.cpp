@@ -1,0 +1,90 @@
+// Programs of instructions.
+#include "heliograph/cinnamon.h"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+
+#include "arrays.h"
+#include "bindings.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace heliograph;
+using namespace heliograph::binding;
+
+namespace {
+
+using cinnamon::Item;
+using cinnamon::Program;
+using cinnamon::Runner;
+using Complexes = nb::ndarray<const std::complex<double>, nb::numpy, nb::c_contig, nb::device::cpu>;
+
+const char* kind_of(Item::Kind kind) {
+  return kind == Item::Kind::ciphertext ? "ciphertext" : kind == Item::Kind::plaintext ? "plaintext" : "scalar";
+}
+
+std::vector<std::tuple<std::string, std::string, std::size_t>> listed(const std::vector<Item>& items) {
+  std::vector<std::tuple<std::string, std::string, std::size_t>> all;
+  for (const Item& i : items) all.emplace_back(i.name, kind_of(i.kind), i.level);
+  return all;
+}
+
+/// name: (array of the values of one plaintext, whether they are complex)
+cinnamon::Constants constants_of(const nb::dict& plaintexts, const nb::dict& values, const nb::dict& scalars,
+                                 double tolerance) {
+  cinnamon::Constants c{.tolerance = tolerance};
+  for (const auto& [name, p] : plaintexts)
+    c.plaintexts.emplace(nb::cast<std::string>(name), nb::cast<const ckks::Plaintext&>(p));
+  for (const auto& [name, given] : values) {
+    const auto pair = nb::cast<nb::tuple>(given);
+    const auto array = nb::cast<Complexes>(pair[0]);
+    if (array.ndim() != 1) throw ShapeError("a plaintext of a program is one: an array of one axis");
+    ckks::Values v{.width = array.size(), .complex = nb::cast<bool>(pair[1])};
+    v.data.assign(array.data(), array.data() + array.size());
+    c.values.emplace(nb::cast<std::string>(name), std::move(v));
+  }
+  for (const auto& [name, s] : scalars) c.scalars.emplace(nb::cast<std::string>(name), nb::cast<double>(s));
+  return c;
+}
+
+}  // namespace
+
+void bind_cinnamon(nb::module_& m) {
+  nb::class_<Program>(m, "CinnamonProgram")
+      .def_prop_ro("chips", &Program::chips)
+      .def_prop_ro("instructions", &Program::instructions)
+      .def_prop_ro("counts", &Program::counts)
+      .def_prop_ro("inputs", [](const Program& p) { return listed(p.inputs()); })
+      .def_prop_ro("outputs", [](const Program& p) { return listed(p.outputs()); })
+      .def_prop_ro("keys", nb::overload_cast<>(&Program::keys, nb::const_))
+      .def_prop_ro("levels", &Program::levels)
+      .def_prop_ro("special", &Program::special)
+      .def("files", &Program::files, Unlocked())
+      .def("spec", &Program::spec, "n"_a, "bits"_a = 27.8, "insecure"_a = false, Unlocked())
+      .def(
+          "make_keys",
+          [](const Program& program, const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
+             const nb::object& progress) {
+            const Progress p = progress_of(progress);
+            const Released released;
+            return program.keys(secret, base, p);
+          },
+          "secret"_a, "base"_a, "progress"_a = nb::none());
+  m.def("cinnamon_load", &Program::load, "folder"_a, Unlocked());
+  m.def("cinnamon_parse", &Program::parse, "files"_a, Unlocked());
+  nb::class_<Runner>(m, "CinnamonRunner")
+      .def(
+          "__init__",
+          [](Runner* self, const Program& program, const ckks::EvaluationKeys& keys, const nb::dict& plaintexts,
+             const nb::dict& values, const nb::dict& scalars, double tolerance) {
+            cinnamon::Constants constants = constants_of(plaintexts, values, scalars, tolerance);
+            const Released released;
+            new (self) Runner(program, keys, std::move(constants));
+          },
+          "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "tolerance"_a)
+      .def("__call__", &Runner::operator(), "inputs"_a, Unlocked())
+      .def_prop_ro("calls", [](const Runner& r) { return r.summary().calls; })
+      .def_prop_ro("bytes", [](const Runner& r) { return r.summary().bytes; })
+      .def_prop_ro("devices", [](const Runner& r) { return r.summary().devices; });
+}

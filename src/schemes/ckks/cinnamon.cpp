@@ -1,0 +1,221 @@
+// Programs of instructions: files, what they need, their keys.
+#include "schemes/ckks/cinnamon.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "schemes/ckks/bootstrapping.h"
+
+namespace heliograph::cinnamon {
+
+namespace limbs = program::limbs;
+using math::u64;
+using ring::RnsTensor;
+
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 32;  // of a program's text
+
+bool is_ours(const std::string& name) {
+  for (const std::string kind : {"instructions", "inputs"}) {
+    if (name.starts_with(kind) && name.size() > kind.size() &&
+        name.find_first_not_of("0123456789", kind.size()) == std::string::npos)
+      return true;
+  }
+  return name == "program_inputs";
+}
+
+std::string text_of(const std::filesystem::path& path, std::size_t& left) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) throw FileError("cannot read '" + path.string() + "': " + error.message(), error.value());
+  require<InstructionError>(size <= left, "the texts of a program take 4 GiB at most");
+  std::ifstream file(path, std::ios::binary);
+  std::string text(size, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(size));
+  if (!file) throw FileError("cannot read '" + path.string() + "'", EIO);
+  left -= size;
+  return text;
+}
+
+/// The message of each pair, in the key's primes: `target` times the special primes' product in the digit's limbs, times the level's
+/// last prime where the key raises.
+rlwe::SwitchKey make_key(const rlwe::SecretKey& secret, const RnsTensor& target, const limbs::Key& key,
+                         const rlwe::KeyLayout& layout, rlwe::Entropy& entropy) {
+  rlwe::Context& c = *secret.context();
+  ring::Engine& e = *c.engine();
+  const std::vector<u64> moduli = c.moduli(layout.primes);
+  const RnsTensor scaled(c.engine(), {}, 1, layout.primes, math::Domain::ntt, ring::Secrecy::passing);
+  const RnsTensor whole = ring::limbs_of(target, layout.primes);
+  return rlwe::make_key(
+      secret, layout,
+      [&](std::size_t j) {
+        device::LimbConstants constants{};
+        for (const std::uint16_t l : key.digits[j]) {
+          u64 product = 1;
+          for (std::size_t p = key.level; p < moduli.size(); ++p)
+            product = math::mul_mod(product, moduli[p] % moduli[l], moduli[l]);
+          if (key.type == limbs::Key::raise || key.type == limbs::Key::raise_from_ephemeral)
+            product = math::mul_mod(product, moduli[key.level - 1] % moduli[l], moduli[l]);
+          constants[l] = product;
+        }
+        e.enqueue(device::MulConstants{e.prepared(), layout.primes, whole.view(), constants, scaled.view()});
+        return scaled;
+      },
+      entropy);
+}
+
+RnsTensor square_of(const RnsTensor& s) {
+  ring::Engine& e = *s.engine();
+  const RnsTensor square(s.engine(), {}, 1, s.primes(), math::Domain::ntt, ring::Secrecy::passing);
+  e.enqueue(device::Mul{e.prepared(), s.primes(), s.view(), s.view(), square.view()});
+  return square;
+}
+
+}  // namespace
+
+Program Program::parse(const Files& files) {
+  std::vector<limbs::File> given;
+  for (const auto& [name, text] : files) given.push_back({name, text});
+  auto state = std::make_shared<State>();
+  state->text = limbs::parse(given);
+  state->linked = std::make_shared<const limbs::Linked>(limbs::link(state->text));
+  return Program(std::move(state));
+}
+
+Program Program::load(const std::string& folder) {
+  std::error_code error;
+  Files files;
+  std::size_t left = kMostBytes;
+  std::filesystem::directory_iterator it(folder, error);
+  if (error) throw FileError("cannot read '" + folder + "': " + error.message(), error.value());
+  for (const auto& entry : it) {
+    const std::string name = entry.path().filename().string();
+    if (is_ours(name)) files.emplace_back(name, text_of(entry.path(), left));
+  }
+  return parse(files);
+}
+
+Files Program::files() const {
+  Files files;
+  for (limbs::File& f : limbs::print(state_->text)) files.emplace_back(std::move(f.name), std::move(f.text));
+  return files;
+}
+
+std::size_t Program::chips() const { return state_->linked->chips; }
+std::size_t Program::instructions() const { return state_->linked->instructions; }
+std::size_t Program::levels() const { return state_->linked->chain; }
+std::size_t Program::special() const { return state_->linked->special; }
+
+std::map<std::string, std::size_t> Program::counts() const {
+  std::map<std::string, std::size_t> counts;
+  for (const limbs::Stream& s : state_->text.streams) {
+    for (const limbs::Instruction& i : s.instructions) ++counts[limbs::name_of(i.op)];
+  }
+  return counts;
+}
+
+std::vector<Item> Program::inputs() const {
+  std::vector<Item> all;
+  for (const limbs::Item& i : state_->linked->items) {
+    const Item::Kind kind = i.kind == 'i'   ? Item::Kind::ciphertext
+                            : i.kind == 'p' ? Item::Kind::plaintext
+                                            : Item::Kind::scalar;
+    all.push_back({kind, i.name, i.level});
+  }
+  return all;
+}
+
+std::vector<Item> Program::outputs() const {
+  std::vector<Item> all;
+  for (const limbs::Result& r : state_->linked->results) all.push_back({Item::Kind::ciphertext, r.name, r.level});
+  return all;
+}
+
+std::vector<std::string> Program::keys() const {
+  std::vector<std::string> names;
+  for (const limbs::Key& k : state_->linked->keys) names.push_back(k.name());
+  return names;
+}
+
+ckks::Spec Program::spec(std::size_t n, double bits, bool insecure) const {
+  require<ParameterError>(bits >= 20 && bits <= 29, "the primes of a program of instructions have 20 to 29 bits");
+  return ckks::make_spec(n, levels(), bits, 30, std::max<std::size_t>(special(), 1), "w32", 0, insecure);
+}
+
+std::optional<rlwe::KeyLayout> layout_of(const rlwe::Context& context, const limbs::Key& key) {
+  const rlwe::RingParameters& p = context.parameters();
+  if (key.level > p.chain.size() || key.extension > p.special.size()) return std::nullopt;
+  rlwe::KeyLayout layout{.primes = device::PrimeList::range(0, key.level), .digits = key.digits.size()};
+  layout.primes.append(device::PrimeList::range(p.chain.size(), key.extension));
+  return layout;
+}
+
+void require_fit(const ckks::Context& context, const limbs::Linked& program) {
+  const rlwe::Context& c = context.rlwe();
+  for (std::size_t level = 1; level <= c.top_level(); ++level) {
+    require<ParameterError>(c.chain(level) == device::PrimeList::range(0, level),
+                            "a program of instructions takes a set with one prime a level: Program::spec makes one");
+  }
+  const rlwe::RingParameters& p = c.parameters();
+  if (p.chain.size() < program.chain || p.special.size() < program.special)
+    throw ParameterError("this program needs " + std::to_string(program.chain) + " primes and " +
+                         std::to_string(program.special) + " special ones; the set has " + std::to_string(p.chain.size()) +
+                         " and " + std::to_string(p.special.size()));
+}
+
+ckks::EvaluationKeys Program::keys(const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
+                                   const Progress& progress) const {
+  const ckks::SecretKeyData& owner = secret.data();
+  ckks::Context& c = *owner.context;
+  const limbs::Linked& program = *state_->linked;
+  require_fit(c, program);
+  require<MismatchError>(base.data().context == owner.context, "the keys to go with are of another parameter set");
+  require<WrongKeyError>(base.data().id() == owner.id(), "the keys to go with are of another secret key");
+  ckks::EvaluationKeysData made = base.data();
+  std::size_t bytes = 0, done = 0;
+  for (const limbs::Key& k : program.keys) bytes += layout_of(c.rlwe(), k)->bytes(c.rlwe());
+  c.engine().require_memory(bytes, "generating the keys of this program");
+  std::optional<rlwe::SecretKey> ephemeral;  // in the key holder; one for all keys of the program, gone afterwards
+  for (const limbs::Key& k : program.keys) {
+    const rlwe::KeyLayout layout = *layout_of(c.rlwe(), k);
+    const auto make = [&] {
+      rlwe::Entropy& entropy = *owner.entropy;
+      const bool sparse = k.type == limbs::Key::to_ephemeral || k.type == limbs::Key::raise_from_ephemeral;
+      if (sparse && !ephemeral)
+        ephemeral = rlwe::SecretKey::generate_sparse(c.key_holder()->rlwe_shared(), ckks::kSparseWeight, entropy);
+      const RnsTensor& s = owner.key.transformed();
+      switch (k.type) {
+        case limbs::Key::relinearization:
+          return make_key(owner.key, square_of(s), k, layout, entropy);
+        case limbs::Key::rotation:
+          return make_key(owner.key, ring::automorphism(s, c.galois(k.turn, c.spec().n / 2)), k, layout, entropy);
+        case limbs::Key::conjugation:
+          return make_key(owner.key, ring::automorphism(s, c.conjugation()), k, layout, entropy);
+        case limbs::Key::to_ephemeral:
+          return make_key(*ephemeral, s, k, layout, entropy);
+        case limbs::Key::raise_from_ephemeral:
+          return make_key(owner.key, ephemeral->transformed(), k, layout, entropy);
+        default:
+          return make_key(owner.key, s, k, layout, entropy);
+      }
+    };
+    const std::string name = k.name();
+    const bool fresh = k.type == limbs::Key::to_ephemeral || k.type == limbs::Key::raise_from_ephemeral;
+    // Those of another program's ephemeral secret are of no use to this one's.
+    if (fresh) made.keys.of_programs.erase(name);
+    if (!made.keys.of_programs.contains(name))
+      made.keys.of_programs.emplace(name, rlwe::broadcast_key(c.rlwe_shared(), layout, make));
+    if (progress) progress(static_cast<double>(++done) / static_cast<double>(program.keys.size()));
+  }
+  return ckks::EvaluationKeys(std::make_shared<ckks::EvaluationKeysData>(std::move(made)));
+}
+
+}  // namespace heliograph::cinnamon
+
+std::optional<heliograph::rlwe::KeyLayout> heliograph::ckks::Context::program_key_layout(const std::string& name) const {
+  const auto key = program::limbs::Key::named(name);
+  return key ? cinnamon::layout_of(rlwe(), *key) : std::nullopt;
+}

@@ -1,0 +1,245 @@
+// Programs of instructions at work: what they take bound to a machine (program/limbs/machine.h).
+#include <cmath>
+
+#include "mesh/mesh.h"
+#include "program/limbs/machine.h"
+#include "program/limbs/scales.h"
+#include "schemes/ckks/cinnamon.h"
+#include "schemes/ckks/encode.h"
+
+namespace heliograph::cinnamon {
+
+namespace limbs = program::limbs;
+using limbs::kPrimes;
+using math::u64;
+using ring::RnsTensor;
+using ring::Shape;
+
+struct Runner::State {
+  State(const Program& given, const ckks::EvaluationKeys& given_keys, Constants given_constants);
+
+  std::map<std::string, ckks::Ciphertext> run(const std::map<std::string, ckks::Ciphertext>& inputs);
+  void require_constants() const;
+  void prepare(const std::vector<double>& given_scales, std::size_t items);
+  std::vector<double> known_scales(const std::vector<double>& given_scales) const;
+
+  Program program;
+  ckks::EvaluationKeys keys;
+  Constants constants;
+  std::shared_ptr<ckks::Context> context;
+  std::vector<std::unique_ptr<device::Session>> sessions;  // of a mesh's members
+  std::vector<const device::Session*> devices;
+  std::shared_ptr<const limbs::Linked> linked;
+  std::vector<RnsTensor> pairs;  // which stay while the machine has them
+
+  std::mutex mutex;            // of all below
+  std::vector<double> scales;  // of the ciphertexts that it was made ready for
+  limbs::Scales found;
+  std::vector<ckks::Plaintext> plaintexts;  // of each item
+  std::size_t items = 0;
+  std::unique_ptr<limbs::Machine> machine;
+};
+
+namespace {
+
+template <class Map>
+void require_names(const Map& given, const limbs::Linked& program, char kind, const char* what) {
+  for (const auto& [name, value] : given) {
+    const bool known = std::any_of(program.items.begin(), program.items.end(),
+                                   [&](const limbs::Item& i) { return i.kind == kind && i.name == name; });
+    if (!known) throw ParameterError("the program takes no " + std::string(what) + " of the name " + name);
+  }
+}
+
+}  // namespace
+
+Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_keys, Constants given_constants)
+    : program(given), keys(given_keys), constants(std::move(given_constants)), context(keys.data().context) {
+  ckks::Context& c = *context;
+  require_fit(c, *program.state().linked);
+  device::Device& device = c.engine().device();
+  linked = program.state().linked;
+  auto* const mesh = dynamic_cast<mesh::Mesh*>(&device);
+  if (mesh != nullptr && !mesh::over_ranks()) {
+    linked = std::make_shared<const limbs::Linked>(limbs::link(program.state().text, mesh->size()));
+    for (std::size_t m = 0; m < linked->devices; ++m) {
+      sessions.push_back(std::make_unique<device::Session>(mesh->member(m)));
+      devices.push_back(sessions.back().get());
+    }
+  } else {
+    devices.push_back(&c.engine());
+  }
+  require_constants();
+  for (const limbs::Key& k : linked->keys) {
+    const auto& have = keys.data().keys.of_programs;
+    const auto found = have.find(k.name());
+    if (found == have.end())
+      throw MissingKeyError("the program's key " + k.name() +
+                            " is not among the keys: SecretKey.evaluation_keys makes it of the program");
+    pairs.push_back(found->second.pairs());
+  }
+}
+
+void Runner::State::require_constants() const {
+  require_names(constants.plaintexts, *linked, 'p', "plaintext");
+  require_names(constants.values, *linked, 'p', "plaintext");
+  require_names(constants.scalars, *linked, 's', "scalar");
+  require<ParameterError>(constants.tolerance >= 0 && std::isfinite(constants.tolerance),
+                          "a tolerance is a number, 0 or more");
+  for (const limbs::Item& i : linked->items) {
+    if (i.kind == 's') {
+      const auto found = constants.scalars.find(i.name);
+      if (found == constants.scalars.end())
+        throw ParameterError("the program takes a scalar " + i.name + ", which is not given");
+      require<ParameterError>(std::isfinite(found->second), "a scalar is a finite number");
+    }
+    if (i.kind != 'p') continue;
+    const auto plain = constants.plaintexts.find(i.name);
+    const auto values = constants.values.find(i.name);
+    if (plain == constants.plaintexts.end() && values == constants.values.end())
+      throw ParameterError("the program takes a plaintext " + i.name + ", which is not given");
+    if (plain == constants.plaintexts.end()) {
+      if (!values->second.shape.empty()) throw ShapeError("the plaintext " + i.name + " is one, not an array of them");
+      continue;
+    }
+    const ckks::PlaintextData& p = plain->second.data();
+    require<MismatchError>(p.context == context, "a plaintext is of another parameter set than the keys");
+    if (!p.shape.empty()) throw ShapeError("the plaintext " + i.name + " is one, not an array of them");
+    if (p.level < i.level)
+      throw LevelError("the plaintext " + i.name + " is at level " + std::to_string(p.level) + "; the program takes level " +
+                       std::to_string(i.level));
+  }
+}
+
+std::vector<double> Runner::State::known_scales(const std::vector<double>& given_scales) const {
+  std::vector<double> known = given_scales;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const auto plain = constants.plaintexts.find(linked->items[i].name);
+    if (linked->items[i].kind == 'p' && plain != constants.plaintexts.end()) known[i] = plain->second.scale();
+  }
+  return known;
+}
+
+void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t batch) {
+  ckks::Context& c = *context;
+  const math::Ring& ring = c.engine().ring();
+  const rlwe::RingParameters& set = c.rlwe().parameters();
+  if (scales != given_scales || !machine) {
+    machine = nullptr;
+    std::array<double, kPrimes> primes{};
+    for (std::size_t p = 0; p < std::min(kPrimes, set.chain.size()); ++p) primes[p] = static_cast<double>(set.chain[p]);
+    for (std::size_t p = 0; p < linked->special; ++p) primes[kPrimes - 1 - p] = static_cast<double>(set.special[p]);
+    found = limbs::follow(
+        *linked, primes, known_scales(given_scales),
+        [&](std::size_t level) { return c.scale(std::clamp(level, std::size_t{1}, c.top_level())); }, constants.tolerance);
+    plaintexts.assign(linked->items.size(), {});
+    for (std::size_t i = 0; i < linked->items.size(); ++i) {
+      const limbs::Item& item = linked->items[i];
+      if (item.kind != 'p') continue;
+      const auto plain = constants.plaintexts.find(item.name);
+      plaintexts[i] =
+          plain != constants.plaintexts.end()
+              ? plain->second
+              : ckks::encode(ckks::Parameters(context), constants.values.at(item.name), item.level, found.items[i]);
+    }
+    scales = given_scales;
+  }
+  if (machine && items == batch) return;
+  machine = nullptr;
+  limbs::Machine::Ring of{
+      .ring = c.engine().prepared(), .turn = [this](std::int32_t steps, math::Domain domain) {
+        ckks::Context& mine = *context;
+        return mine.engine().automorphism(
+            steps == limbs::Linked::kConjugation ? mine.conjugation() : mine.galois(steps, mine.spec().n / 2), domain);
+      }};
+  for (std::size_t p = 0; p < std::min(kPrimes, set.chain.size()); ++p) of.primes[p] = static_cast<math::PrimeIndex>(p);
+  for (std::size_t p = 0; p < linked->special; ++p)
+    of.primes[kPrimes - 1 - p] = static_cast<math::PrimeIndex>(set.chain.size() + p);
+  auto made = std::make_unique<limbs::Machine>(linked, c.engine(), devices, std::move(of), batch);
+  for (limbs::u32 k = 0; k < pairs.size(); ++k) made->bind_key(k, pairs[k].view());
+  for (limbs::u32 i = 0; i < linked->items.size(); ++i) {
+    const limbs::Item& item = linked->items[i];
+    if (item.kind == 'p') made->bind_plaintext(i, plaintexts[i].data().tensor.view());
+    if (item.kind != 's') continue;
+    const double whole = std::nearbyint(constants.scalars.at(item.name) * found.items[i]);
+    std::vector<u64> residues;
+    for (std::size_t p = 0; p < item.level; ++p)
+      residues.push_back(ckks::residue_of(whole, ring.prime(static_cast<math::PrimeIndex>(p))));
+    made->bind_scalar(i, residues);
+  }
+  machine = std::move(made);
+  items = batch;
+}
+
+std::map<std::string, ckks::Ciphertext> Runner::State::run(const std::map<std::string, ckks::Ciphertext>& inputs) {
+  require_names(inputs, *linked, 'i', "ciphertext");
+  std::optional<Shape> shape;
+  bool complex = false;
+  std::vector<double> given_scales(linked->items.size());
+  std::vector<RnsTensor> tensors(linked->items.size());
+  for (std::size_t i = 0; i < linked->items.size(); ++i) {
+    const limbs::Item& item = linked->items[i];
+    if (item.kind == 'p') {
+      const auto plain = constants.plaintexts.find(item.name);
+      complex = complex || (plain != constants.plaintexts.end() ? plain->second.data().complex
+                                                                : constants.values.at(item.name).complex);
+    }
+    if (item.kind != 'i') continue;
+    const auto given = inputs.find(item.name);
+    if (given == inputs.end()) throw ParameterError("the program takes a ciphertext " + item.name + ", which is not given");
+    const ckks::CiphertextData& x = given->second.data();
+    ckks::require_same(x, context, keys.data().id(), "the program's keys");
+    if (!shape) shape = x.shape();
+    if (*shape != x.shape())
+      throw ShapeError("the program's ciphertexts have one shape; " + item.name + " is of " + ring::to_string(x.shape()) +
+                       ", others of " + ring::to_string(*shape));
+    if (x.degree() != 1) throw ShapeError("the program takes ciphertexts of degree 1; relinearize " + item.name);
+    if (x.level < item.level)
+      throw LevelError(item.name + " is at level " + std::to_string(x.level) + "; the program takes level " +
+                       std::to_string(item.level) + " or a higher one");
+    given_scales[i] = x.scale, complex = complex || x.complex;
+    tensors[i] = x.tensor;
+  }
+  if (!shape) shape = Shape{};
+  const std::size_t batch = ring::element_count(*shape);
+  std::map<std::string, ckks::Ciphertext> results;
+  const std::lock_guard lock(mutex);
+  if (batch > 0) prepare(given_scales, batch);
+  std::vector<device::View> from(tensors.size()), to;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].empty()) continue;
+    tensors[i] = tensors[i].reshape({batch}).contiguous();
+    from[i] = tensors[i].view();
+  }
+  std::vector<RnsTensor> made;
+  for (const limbs::Result& r : linked->results) {
+    made.emplace_back(context->rlwe().engine(), Shape{batch}, 2, context->rlwe().chain(r.level), math::Domain::ntt);
+    to.push_back(made.back().view());
+  }
+  if (batch > 0) machine->run(from, to);
+  for (std::size_t r = 0; r < made.size(); ++r) {
+    ckks::CiphertextData data{.context = context, .key = keys.data().id()};
+    data.tensor = made[r].reshape(*shape);
+    data.level = linked->results[r].level;
+    data.scale = batch > 0 ? found.results[r] : context->scale(data.level);
+    data.width = context->period(), data.complex = complex;
+    data.noise = data.bound = std::nan("");  // a program's text tells neither
+    results.emplace(linked->results[r].name, ckks::finish(std::move(data)));
+  }
+  return results;
+}
+
+Runner::Runner(const Program& program, const ckks::EvaluationKeys& keys, Constants constants)
+    : state_(std::make_shared<State>(program, keys, std::move(constants))) {}
+
+std::map<std::string, ckks::Ciphertext> Runner::operator()(const std::map<std::string, ckks::Ciphertext>& inputs) const {
+  return state_->run(inputs);
+}
+
+Runner::Summary Runner::summary() const {
+  const std::lock_guard lock(state_->mutex);
+  require<ParameterError>(state_->machine != nullptr, "the program has not run yet");
+  return {.calls = state_->machine->calls(), .bytes = state_->machine->bytes(), .devices = state_->devices.size()};
+}
+
+}  // namespace heliograph::cinnamon

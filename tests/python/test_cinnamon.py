@@ -1,0 +1,435 @@
+"""Programs of instructions: they decrypt to what they compute, on any devices with the same bits, and what means nothing is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from cinnamon_rig import Writer, digits_of, rotated, sum_of_product
+from heliograph import _core, cli
+from places import places
+
+N, SLOTS = 2**11, 2**10
+LEVEL = 4
+RNG = np.random.default_rng(7)
+VALUES = {name: RNG.uniform(-1, 1, SLOTS) for name in ("x", "y", "p", "q")}
+
+Case = tuple[Writer, Callable[[dict[str, Any]], dict[str, Any]]]
+
+
+def product(chips: int = 1, aggregate: bool = False) -> Case:
+    """x y, relinearized and rescaled, turned by 3 and by -1, and added."""
+    w = Writer(chips)
+    digits = digits_of(LEVEL, chips, 2)
+    z = sum_of_product(w, w.product(w.ciphertext("x", LEVEL), w.ciphertext("y", LEVEL)), digits, aggregate)
+    left, right = rotated(w, z, 3, digits, aggregate), rotated(w, z, -1, digits, aggregate)
+    w.give("z", *(w.rescale(w.each("add", a, b)) for a, b in zip(left, right, strict=True)))
+    return w, lambda v: {"z": np.roll(v["x"] * v["y"], -3) + np.roll(v["x"] * v["y"], 1)}
+
+
+def arithmetic(chips: int = 1) -> Case:
+    """Everything that needs no key."""
+    w = Writer(chips, special=0)
+    x0, x1 = w.ciphertext("x", LEVEL)
+    p, q = w.plaintext("p", LEVEL), w.plaintext("q", LEVEL)
+    s, t = w.scalar("s", LEVEL), w.scalar("t", LEVEL)
+    w.give("times", w.rescale(w.each("mup", x0, p)), w.rescale(w.each("mup", x1, p)))
+    w.give("less", w.each("sub", w.each("mov", x0), q), w.each("mov", x1))
+    w.give("minus", w.each("neg", w.each("ads", x0, s)), w.each("neg", x1))
+    w.give("scaled", w.rescale(w.each("mus", x0, t)), w.rescale(w.each("mus", x1, t)))
+    w.give("under", w.each("sus", x0, s), x1)
+    w.give("again", w.each("ntt", w.each("int", x0)), x1)
+    return w, lambda v: {
+        "times": v["x"] * v["p"],
+        "less": v["x"] - v["q"],
+        "minus": -(v["x"] + v["s"]),
+        "scaled": v["x"] * v["t"],
+        "under": v["x"] - v["s"],
+        "again": v["x"],
+    }
+
+
+def conjugated() -> Case:
+    w = Writer()
+    x0, x1 = w.ciphertext("x", LEVEL)
+    k0, k1 = w.switch(w.each("con", x1), 2, 0, digits_of(LEVEL, 1, 2))
+    w.give("z", w.each("add", w.each("con", x0), k0), k1)
+    return w, lambda v: {"z": np.conj(v["x"])}
+
+
+class Party:
+    """A key for a program, and values under it."""
+
+    def __init__(self, program: hg.cinnamon.Program, device: str = "", fixed: bool = False) -> None:
+        parameters = program.parameters(n=N, insecure=True)
+        if device:
+            parameters = hg.ckks.Parameters(parameters._core.on_device(device))
+        if fixed:
+            core = _core.CkksSecretKey.generate_for_test(parameters._core, bytes(range(32)))
+            self.secret: Any = hg.ckks.SecretKey(core)
+        else:
+            self.secret = hg.SecretKey.generate(parameters)
+        self.program = program
+        self.server = hg.Server(self.secret.evaluation_keys(relinearize=False, cinnamon=program))
+
+    def values(self, **more: Any) -> dict[str, Any]:
+        known = {**VALUES, "s": 0.75, "t": -0.5, **more}
+        return {name: known[name] for name in self.program.inputs}
+
+    def given(self, values: dict[str, Any]) -> dict[str, Any]:
+        given = dict(values)
+        for name, item in self.program.inputs.items():
+            if item.kind == "ciphertext":
+                given[name] = self.server.bind(self.secret.encrypt(values[name], level=item.level))
+        return given
+
+    def check(self, results: dict[str, Any], expected: dict[str, Any]) -> None:
+        assert results.keys() == expected.keys()
+        for name, want in expected.items():
+            found = self.secret.decrypt(results[name])
+            assert found.shape == np.shape(want)
+            assert np.abs(found - want).max() < 2e-4, name
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "one chip": product,
+    "two chips broadcast": lambda: product(2),
+    "two chips aggregate": lambda: product(2, True),
+    "three chips broadcast": lambda: product(3),
+    "four chips aggregate": lambda: product(4, True),
+    "arithmetic": arithmetic,
+    "arithmetic on three": lambda: arithmetic(3),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_computes_what_it_says(name: str) -> None:
+    writer, expected = CASES[name]()
+    party = Party(writer.program())
+    values = party.values()
+    party.check(party.program.run(party.server, party.given(values)), expected(values))
+
+
+def test_conjugation() -> None:
+    writer, expected = conjugated()
+    party = Party(writer.program())
+    values = party.values(x=VALUES["x"] + 1j * VALUES["y"])
+    party.check(party.program.run(party.server, party.given(values)), expected(values))
+
+
+@pytest.mark.parametrize(
+    "device", places("cpu", "ref", "3*cpu", "2*ref", "cuda:0", "2*cuda:0", usual=("ref", "3*cpu", "cuda:0"))
+)
+@pytest.mark.parametrize("name", ["one chip", "two chips broadcast", "four chips aggregate"])
+def test_every_device_gives_the_same_bits(name: str, device: str) -> None:
+    writer, _ = CASES[name]()
+    bits = []
+    for where in ("ref", device):
+        party = Party(writer.program(), where, fixed=True)
+        results = party.program.run(party.server, party.given(party.values()))
+        bits.append(results["z"].to_bytes())
+    assert bits[0] == bits[1]
+
+
+def test_chips_that_broadcast_give_the_bits_of_one() -> None:
+    """Where digits are the same; sums that each chip divides are rounded otherwise."""
+    bits = []
+    for chips in (1, 2, 4):
+        w = Writer(chips)
+        digits = [[0, 1], [2, 3]]
+        z = sum_of_product(w, w.product(w.ciphertext("x", LEVEL), w.ciphertext("y", LEVEL)), digits, False)
+        w.give("z", *(w.rescale(c) for c in z))
+        party = Party(w.program(), fixed=True)
+        bits.append(party.program.run(party.server, party.given(party.values()))["z"].to_bytes())
+    assert bits[0] == bits[1] == bits[2]
+
+
+def test_a_batch_and_a_second_run(tmp_path: Path) -> None:
+    writer, expected = product(2)
+    for name, text in writer.files().items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "notes.txt").write_text("others are not looked at")
+    program = hg.cinnamon.load(tmp_path)
+    party = Party(program)
+    many = {name: RNG.uniform(-1, 1, (3, SLOTS)) for name in "xy"}
+    runner = program.at(party.server)
+    for _ in range(3):
+        results = runner(party.given(many))
+        assert results["z"].shape == (3,)
+        want = many["x"] * many["y"]
+        party.check(results, {"z": np.roll(want, -3, 1) + np.roll(want, 1, 1)})
+    one = party.values()
+    party.check(runner(party.given(one)), expected(one))
+    assert runner.calls > program.instructions / 2
+    assert runner.nbytes > 0
+    assert runner(x=party.given(many)["x"][:0], y=party.given(many)["y"][:0])["z"].shape == (0,)
+
+
+def test_text_is_given_back() -> None:
+    files = product(2, True)[0].files()
+    assert hg.cinnamon.Program.parse(files).files() == files
+    odd = dict(files)
+    odd["instructions0"] = odd["instructions0"].replace(", ", " ,\t").replace("\n", "\r\n\n")
+    assert hg.cinnamon.Program.parse(odd).files() == files
+
+
+def test_examples_of_the_thesis() -> None:
+    """The lines of Kim's figure 2.3, with what they take and give around them."""
+    lines = [
+        "Instruction Stream 0:",
+        "load r0: i1(0){F}",
+        "evg r8: k4821(0){F}",
+        "mul r9: r0[X], r8[X] | 0",
+        "load r10: i1(1){F}",
+        "mov r12: r10 | 1",
+        "bci B1: [0,63], [1]",
+        "pll B1: r10[X] | 1",
+        "ntt r11: b1{1} | 63",
+        "ntt r13: b1{0} | 0",
+        "add r14: r9[X], r13[X] | 0",
+        "joi @ 720946:2 r890: r14[X] | 0",
+        "joi @ 720945:2 : r12[X] | 1",
+        "store r890[X]: v5(0)",
+    ]
+    other = [
+        "Instruction Stream 1:",
+        "load r1: i1(1)",
+        "load r2: i1(0){F}",
+        "joi @ 720946:2 : r2[X] | 0",
+        "joi @ 720945:2 r3: r1[X] | 1",
+        "store r3[X]: v5(1)",
+        "load r1: i1(1){F}",
+        "store r1[X]: v6(1)",
+        "load r1: i2(0)",
+        "nop",
+        "snd r1[X]: v6(0) | 0",
+    ]
+    key = "k4821 | K:0:2:1:0:c1:[0,1] | [0]\n"
+    i1, v5 = "i1 | x:c0 | [0,1]\n", "v5 | z:c0 | [0,1]\n"
+    files = {
+        "instructions0": "\n".join(lines) + "\n",
+        "inputs0": f"Input Stream:\n{i1}{key};\nOutput Stream:\n{v5.replace('0,1', '0')};\n",
+        "instructions1": "\n".join(other) + "\n",
+        "inputs1": f"Input Stream:\n{i1}i2 | x:c1 | [0]\n;\nOutput Stream:\n{v5.replace('0,1', '1')}v6 | z:c1 | [0,1]\n;\n",
+        "program_inputs": f"Ciphertext Stream:\n{i1}i2 | x:c1 | [0]\n;\nPlaintext Stream:\n;\nScalar Stream:\n;\n"
+        f"Output Stream:\n{v5}v6 | z:c1 | [0,1]\n;\nEvalkey Stream:\n{key};\n",
+    }
+    program = hg.cinnamon.Program.parse(files)
+    assert program.files() == files
+    assert program.keys == ["K:0:2:1:0:[0,1]"]
+    assert (program.levels, program.special) == (2, 1)
+    party = Party(program)
+    x = party.server.bind(party.secret.encrypt(VALUES["x"]))
+    with pytest.raises(hg.ScaleError, match=r"instructions0:11: the scales of this sum differ"):
+        program.run(party.server, x=x)
+    # A sum of what is no encryption of anything: its words are those that ref computes.
+    z = program.at(party.server, tolerance=2.0**70)(x=x)["z"]
+    assert z.level == 2
+
+
+def test_keys_in_files(tmp_path: Path) -> None:
+    writer, expected = product()
+    party = Party(writer.program())
+    party.server.keys.save(tmp_path / "server.hg")
+    loaded = hg.load(tmp_path / "server.hg")
+    assert loaded.of_programs == sorted(party.program.keys)
+    assert loaded.to_bytes() == party.server.keys.to_bytes()
+    assert "3 of programs" in repr(loaded)
+    values = party.values()
+    party.check(party.program.run(hg.Server(loaded), party.given(values)), expected(values))
+
+
+def test_what_is_missing_is_told() -> None:
+    writer, _ = arithmetic()
+    program = writer.program()
+    party = Party(program)
+    given = party.given(party.values())
+    run = program.run
+    with pytest.raises(hg.ParameterError, match="takes a ciphertext x, which is not given"):
+        run(party.server, {name: v for name, v in given.items() if name != "x"})
+    with pytest.raises(hg.ParameterError, match="takes a plaintext p, which is not given"):
+        run(party.server, {name: v for name, v in given.items() if name != "p"})
+    with pytest.raises(hg.ParameterError, match="takes a scalar s, which is not given"):
+        run(party.server, {name: v for name, v in given.items() if name != "s"})
+    with pytest.raises(hg.ParameterError, match="no plaintext or scalar of the name w"):
+        run(party.server, {**given, "w": 1.0})
+    with pytest.raises(hg.ParameterError, match="no ciphertext of the name w"):
+        run(party.server, {**given, "w": given["x"]})
+    with pytest.raises(hg.DtypeError, match="a program runs at a server"):
+        run(None, given)
+    with pytest.raises(hg.LevelError, match="x is at level 2; the program takes level 4"):
+        run(party.server, {**given, "x": party.server.bind(party.secret.encrypt(VALUES["x"], level=2))})
+    encoded = hg.encode(party.secret.parameters, VALUES["q"], scale=2.0**20)
+    with pytest.raises(hg.ScaleError, match="instructions0:"):
+        run(party.server, {**given, "q": encoded})
+    other = Party(program)
+    with pytest.raises(hg.WrongKeyError):
+        run(party.server, other.given(other.values()))
+    keyed = product()[0].program()
+    bare = hg.Server(hg.SecretKey.generate(keyed.parameters(n=N, insecure=True)).evaluation_keys(relinearize=False))
+    with pytest.raises(hg.MissingKeyError, match=r"K:0:4:2:0:\[0,1\]\[2,3\] is not among the keys"):
+        keyed.at(bare)
+    wide = hg.ckks.parameters(n=N, levels=4, log_scale=48, base_bits=58, special=5, edition="w32", insecure=True)
+    other_set = hg.Server(hg.SecretKey.generate(wide).evaluation_keys())
+    with pytest.raises(hg.ParameterError, match="one prime a level"):
+        keyed.at(other_set)
+    small = hg.SecretKey.generate(program.parameters(n=N, insecure=True))
+    with pytest.raises(hg.ParameterError, match="needs 4 primes and 2 special ones"):
+        small.evaluation_keys(cinnamon=keyed)
+    recorded = hg.program(lambda x: program.run(party.server, {**given, "x": x})["times"])
+    with pytest.raises(hg.RecordingError, match="a program already"):
+        recorded(given["x"])
+    run(party.server, given)
+
+
+def damaged(files: dict[str, str], name: str, find: str, instead: str) -> dict[str, str]:
+    """The files, in one of which the first match of an expression is another text."""
+    text, count = re.subn(find, instead, files[name], count=1, flags=re.MULTILINE)
+    assert count == 1, find
+    return {**files, name: text}
+
+
+ODD: list[tuple[str, str, str, str]] = [
+    ("instructions0", r"^mul", "mull", r"instructions0:\d+: mull: there is no such instruction"),
+    ("instructions0", r"^mul r(\d+): r\d+", r"mul r\1: r60000", "r60000: this register was never written"),
+    ("instructions0", r"^mul r(\d+): r\d+", r"mul r\1: r70000", "number of a register is at most 65535"),
+    ("instructions0", r"^mul r(\d+): ", r"mul r\1 ", '":" is expected'),
+    ("instructions0", r"^(mul .*)\| \d+$", r"\1| 64", "64: the index of a prime is at most 63"),
+    ("instructions0", r"^(mul .*)\| \d+$", r"\1| 1x", "x: the instruction ends before this"),
+    ("instructions0", r"^(mul .*) \| \d+$", r"\1", '"|" is expected'),
+    ("instructions0", r"^(mul .*)\| 3$", r"\1| 2", "modulo prime 3, not 2"),
+    ("instructions0", r"^load (r\d+): i\d+\(0\)", r"load \1: i99(0)", r"i99\(0\): this chip's inputs do not list it"),
+    ("instructions0", r"^load (r\d+): i(\d+)\(0\)", r"load \1: i\2(9)", "do not list this limb of it"),
+    ("instructions0", r"^load", "loas", "a register of scalars is expected"),
+    ("instructions0", r"^pl1 B0: (r\d+)\[X\]", r"bcw B0: \1", "coefficients are expected, this is transformed"),
+    ("instructions0", r"^bcw B0: (r\d+)", r"pl1 B0: \1", "its value is coefficients, not transformed"),
+    ("instructions0", r"^bci B0", "bci B7", "no conversion of this unit has begun"),
+    ("instructions0", r"^bci B0: \[2,", "bci B0: [0,", "a conversion is from some primes to others"),
+    ("instructions0", r"^bci B0: \[2,3", "bci B0: [3,2", "2: a list of primes ascends"),
+    ("instructions0", r"^bcw B0: .*\n", "", "not all limbs that this conversion is of are there"),
+    ("instructions0", r"^(bcw B0: .*\n)", r"\1\1", "this limb is there already"),
+    ("instructions0", r"^ntt (r\d+): b0\{0\}", r"ntt \1: b0{9}", "has 4 results"),
+    ("instructions0", r"^(ntt r\d+: b0\{0\} \|) 2", r"\1 3", "modulo prime 2, not 3"),
+    ("instructions0", r"^add (r\d+): (r\d+)\[X\], r\d+\[X\]", r"add \1: \2[X], \2[X]", ""),
+    ("instructions0", r"^(sud r\d+: r\d+\[X\]), b0\{0\}", r"\1, b0{1}", "modulo prime 1"),
+    ("instructions0", r"^Instruction Stream 0", "Instruction Stream 1", "this is not the file's stream"),
+    ("instructions0", r"^Instruction Stream 0:\n", "", "a stream begins with"),
+    ("instructions0", r"^store (r\d+): v(\d+)\(2\)", r"store \1: v\2(1)", "this is another limb"),
+    ("instructions0", r"^store .*\n", "", "no chip stores limb 0 of this result"),
+    ("instructions0", r"^rot 3", "rot 2000000000", "a number of steps is out of range"),
+    ("instructions0", r"^rot 3", "rot 03", "no zeros in front"),
+    ("inputs0", r"^Input", "Inputs", '"Input Stream:" is expected'),
+    ("inputs0", r"x:c0", "w:c0", "program_inputs does not list it"),
+    ("inputs0", r"x:c0", "x:c9", "no name of a ciphertext"),
+    ("inputs0", r"\[0,1,2,3\]", "[0,1,2,3,5]", "program_inputs does not list these limbs"),
+    ("inputs0", r"^;\n", "", "this list is of other terms|is expected|a term is expected"),
+    ("program_inputs", r"^;\n\Z", "", 'the file\'s end: the ";" that ends a list is missing'),
+    ("program_inputs", r"K:1:4:2:3", "K:9:4:2:3", "no name of a ciphertext"),
+    ("program_inputs", r"z:c1 \| \[0,1,2\]", "z:c1 | [0,1]", "in all limbs of its level"),
+]
+
+
+@pytest.mark.parametrize(("name", "find", "instead", "match"), ODD, ids=range(len(ODD)))
+def test_what_means_nothing_is_told(name: str, find: str, instead: str, match: str) -> None:
+    files = product()[0].files()
+    broken = damaged(files, name, find, instead)
+    if not match:  # another sum, which still is one
+        hg.cinnamon.Program.parse(broken)
+        return
+    with pytest.raises(hg.InstructionError, match=match) as error:
+        hg.cinnamon.Program.parse(broken)
+    assert re.match(r"\w+:\d+: ", str(error.value)), error.value
+
+
+def test_a_register_read_after_its_last_use() -> None:
+    files = product()[0].files()
+    broken = damaged(files, "instructions0", r"^(mul r\d+: )(r\d+), (.*\n)", r"\1\2[X], \3\1\2, \3")
+    with pytest.raises(
+        hg.InstructionError, match=r"instructions0:\d+: r\d+: its value was read for the last time in line \d+"
+    ):
+        hg.cinnamon.Program.parse(broken)
+    broken = damaged(files, "instructions0", r"^(load r\d+: i\d+\(0\))\n", r"\1{F}\n\1\n")
+    with pytest.raises(hg.InstructionError, match="freed by an earlier load"):
+        hg.cinnamon.Program.parse(broken)
+
+
+MEETINGS: list[tuple[str, str, str, str]] = [
+    ("instructions0", r"^dis @ 1:2", "dis @ 1:3", "others expect 3 chips at this meeting"),
+    ("instructions1", r"^rcv @ 1:2 .*\n", "", "only 1 chips come to this meeting"),
+    ("instructions0", r"^(dis @ 1:2 .*\n)", r"\1\1", "a chip comes twice"),
+    ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"rcv @ 2:2 \1: ", ""),
+    ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"joi @ 1:2 \1: | 0", "others meet here for another purpose|another prime"),
+]
+
+
+@pytest.mark.parametrize(("name", "find", "instead", "match"), MEETINGS, ids=range(len(MEETINGS)))
+def test_chips_that_do_not_meet_are_told(name: str, find: str, instead: str, match: str) -> None:
+    with pytest.raises(hg.InstructionError, match=match):
+        hg.cinnamon.Program.parse(damaged(product(2)[0].files(), name, find, instead))
+
+
+def test_chips_that_wait_for_each_other_are_told() -> None:
+    files = product(2)[0].files()
+    lines = ["Instruction Stream {0}:", "load r0: i1({0})", "rcv @ {1}:2 r1: ", "dis @ {0}:2 : r0"]
+    for chip in (0, 1):
+        text = "\n".join(lines).format(chip, 1 - chip) + "\n"
+        files[f"instructions{chip}"] = text
+    with pytest.raises(hg.InstructionError, match="instructions0:3: 1: a chip that it waits for waits for this one"):
+        hg.cinnamon.Program.parse(files)
+
+
+def test_missing_files_are_told(tmp_path: Path) -> None:
+    files = product(2)[0].files()
+    for name in files:
+        if name == "instructions1":
+            continue
+        with pytest.raises(hg.InstructionError, match=f"{name}:0: the file is missing"):
+            hg.cinnamon.Program.parse({n: t for n, t in files.items() if n != name})
+    with pytest.raises(hg.InstructionError, match="instructions1:0: the file is missing"):
+        hg.cinnamon.Program.parse({n: t for n, t in files.items() if n != "instructions1"})
+    with pytest.raises(FileNotFoundError):
+        hg.cinnamon.load(tmp_path / "none")
+    with pytest.raises(hg.InstructionError, match="instructions0:0: the file is missing"):
+        hg.cinnamon.load(tmp_path)
+
+
+def test_any_cut_of_a_program_is_told_or_is_one() -> None:
+    """Truncated anywhere: a typed error, or a program where only unneeded lines went."""
+    files = product()[0].files()
+    for name, text in files.items():
+        for end in range(0, len(text), max(1, len(text) // 150)):
+            said = ""
+            try:
+                hg.cinnamon.Program.parse({**files, name: text[:end]})
+            except hg.InstructionError as error:
+                said = str(error)
+            assert said == "" or re.match(r"\w+:\d+: ", said), said
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "program"
+    folder.mkdir()
+    for name, text in product(2)[0].files().items():
+        (folder / name).write_text(text)
+    x = np.linspace(-1, 1, SLOTS)
+    np.savez(tmp_path / "values.npz", x=x)
+    arguments = ["cinnamon", str(folder), "--ring", str(N), "--values", str(tmp_path / "values.npz")]
+    assert cli.run([*arguments, "--out", str(tmp_path / "out.npz"), "--check"]) == 0
+    said = capsys.readouterr().out
+    assert "run 2: " in said
+    assert "those of plain scalar code, bit by bit" in said
+    with np.load(tmp_path / "out.npz") as file:
+        y = np.random.default_rng(1)
+        y.uniform(-1, 1, SLOTS)  # drawn for x too
+        want = x * y.uniform(-1, 1, SLOTS)
+        assert np.abs(file["z"] - np.roll(want, -3) - np.roll(want, 1)).max() < 2e-4
+    assert cli.run([*arguments, "--out", str(tmp_path / "out.npz")]) == 1  # is there already
+    (folder / "instructions1").unlink()
+    assert cli.run(arguments) == 1
+    assert "instructions1:0: the file is missing" in capsys.readouterr().err.replace("\n", " ")
