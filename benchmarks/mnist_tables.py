@@ -54,7 +54,8 @@ def rows(reports: dict[str, Row], seconds: Time) -> list[str]:
                     name,
                 ]
                 networks.append("| " + " | ".join(cells) + " |")
-    return [*networks, "", *queries, *(["", *cycles] if len(cycles) > 2 else [])]
+    tables = [lines for lines in (networks, queries, cycles) if len(lines) > 2]
+    return [line for lines in tables for line in (*lines, "")][:-1]
 
 
 def simulated(r: Row, kind: str, seconds: Time, name: str) -> str:

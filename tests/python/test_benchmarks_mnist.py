@@ -68,3 +68,36 @@ def test_queries_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "argv", ["mnist.py", "--only", "mnist-small"])
     with pytest.raises(SystemExit, match="say --mnist FOLDER"):
         mnist.main()
+
+
+def test_cycles_have_a_table_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulated device's: its seconds are a simulation's and stand in no other table."""
+    import mnist
+    import table
+
+    import heliograph as hg
+
+    out = tmp_path / "rtl.json"
+    counts = dict.fromkeys(("waited", "lists", "instructions", "stalled", "sampled", "moved"), 0)
+    counted = hg.Cycles(
+        cycles=4_000_000,
+        predicted=4_040_000,
+        bytes_read=3_000_000,
+        bytes_written=500_000,
+        busy={"load": 10, "ntt": 3_000_000},
+        clock=200e6,
+        **counts,
+    )
+    monkeypatch.setattr(sys, "argv", ["mnist.py", "--only", "look-up-8x8", "--out", str(out)])
+    monkeypatch.setattr(mnist, "RUNS", 1)
+    ordinary = mnist.query
+
+    def simulated(name: str, runs: int) -> dict[str, object]:
+        return ordinary(name, runs) | mnist.counted([counted])
+
+    monkeypatch.setattr(mnist, "query", simulated)
+    mnist.main()
+    lines = table.WHOLE["mnist figures"](table.by_kind([out])["mnist figures"])
+    row = next(text for text in lines if "an entry by an encrypted key, 8 x 8" in text)
+    assert "| 4,000,000 | 4,040,000 | 20 ms (200 MHz) | 3.0, 0.5 MB | ntt 75% |" in row
+    assert sum("8 x 8" in text for text in lines) == 1
