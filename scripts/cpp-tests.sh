@@ -19,10 +19,6 @@ fi
 if [ "$preset" != sanitize ] && ! command -v valgrind >/dev/null && can_apt; then
   quiet "install valgrind" apt_install valgrind
 fi
-# Without it the tests of the co-processor say that they are skipped.
-if [ "$preset" != sanitize ] && ! command -v verilator >/dev/null && can_apt; then
-  quiet "install verilator" apt_install verilator
-fi
 # Without it the co-processor's proofs and its synthesis say that they are skipped.
 if [ "$preset" != sanitize ] && ! "$python" -c 'import pyosys' 2>/dev/null; then
   (quiet "install pyosys" "$python" -m pip install --disable-pip-version-check pyosys==0.70) ||

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A virtual environment in .venv with what the build needs. Changes nothing outside it, except for Debian packages
-# that are missing (python3-dev; python3-venv where pip cannot help), installed where no password is asked.
+# that are missing (python3-dev; verilator; python3-venv where pip cannot help), installed where no password is asked.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 base=${PYTHON:-python3}
@@ -17,6 +17,10 @@ if ! has_headers; then
   can_apt || fail "Python's headers are missing; run: sudo apt-get install python3-dev"
   quiet "install python3-dev" apt_install python3-dev
   has_headers || fail "$base has no headers (Python.h); make PYTHON=... chooses another"
+fi
+# Without it the build has no simulated co-processor, and what tests it says that it is skipped.
+if ! command -v verilator >/dev/null && can_apt; then
+  (quiet "install verilator" apt_install verilator) || say "without verilator there is no simulated co-processor"
 fi
 
 # The programs of an environment name the folder it was made in: in a copied or moved clone they run another's, or nothing.

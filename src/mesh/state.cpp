@@ -190,6 +190,10 @@ device::MemoryState State::memory_of(std::size_t m) const {
   return s;
 }
 
+bool State::simulated() const {
+  return std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.device && m.device->cycles(); });
+}
+
 void State::calibrate() {
   if (const std::size_t total = memory_of(0).total) large_ = total / 8;
   if (!options_.costs.empty()) {
@@ -197,7 +201,7 @@ void State::calibrate() {
     costs_.all = {.bytes_a_second = options_.costs[1], .exchange_seconds = options_.costs[2]};
     costs_.spread_seconds = options_.costs[3], costs_.step_seconds = options_.costs[4];
     if (costs_.group = largest_group(); !costs_.group.empty()) costs_.inside = costs_.all;
-  } else if (options_.calibrate && size() > 1) {
+  } else if (options_.calibrate && size() > 1 && !simulated()) {
     std::vector<std::string> descriptions;
     std::vector<std::string> kinds;  // numbers aside: GPUs of one kind are alike
     for (const Member& m : members_) {

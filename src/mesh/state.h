@@ -184,6 +184,8 @@ class State : public std::enable_shared_from_this<State> {
   std::optional<std::size_t> put_on() const;
   /// The most members that one host has (the first such host's); none where all are of one host.
   std::vector<std::size_t> largest_group() const;
+  /// Whether a member is simulated: its seconds are nobody's, and are not measured.
+  bool simulated() const;
   /// Measures (or remembers) the members and their links.
   void calibrate();
   /// Whether `to` reads the memory of `from` by its address.

@@ -30,7 +30,8 @@ void check_ring(const math::Ring& ring, const Shape& shape) {
     if (q < card::kWordEnd) continue;
     throw ParameterError("the card computes with words of 30 bits, and these parameters have a prime of " +
                          std::to_string(math::bit_length(q)) +
-                         " bits: take a set of word w32 (edition=\"w32\", or a name that ends in /w32), or the device cpu");
+                         " bits: take a set of word w32 (edition=\"w32\", or a name that ends in /w32) and plaintext moduli "
+                         "below 2^30, or the device cpu");
   }
   if (ring.transforms() && ring.n() > std::size_t{1} << shape.log_n) {
     throw ParameterError("the card takes polynomials of degree " + count_of(std::size_t{1} << shape.log_n) +
