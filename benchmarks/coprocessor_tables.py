@@ -106,11 +106,23 @@ def kernels(reports: dict[str, Row], _seconds: Any) -> list[str]:
         "multiply": "eight element-wise instructions",
         "add": "eight element-wise instructions",
     }
-    rows = []
+    unit = {"ntt": "ntt8", "lift": "convert-4x8", "galois": "permute", "multiply": "pointwise", "add": "pointwise"}
+    modules, rows = reports[AREAS]["modules"], []
     for name, row in FACTS["kernels"].items():
         mine = f"{ours[which[name]]:,}" if name in which else "-"
-        rows.append([name, f"{row['cycles']:,}", *_numbers(row), mine])
-    return _table("| kernel | slides: cycles | DSP | LUT | FF | BRAM18 | ours: cycles |", rows)
+        rows.append(
+            [name, f"{row['cycles']:,}", *_numbers(row), mine, *_numbers(modules[unit[name]] if name in unit else None)]
+        )
+    return _table("| kernel | slides: cycles | DSP | LUT | FF | BRAM18 | ours: cycles | DSP | LUT | FF | BRAM18 |", rows)
+
+
+def areas(reports: dict[str, Row], _seconds: Any) -> list[str]:
+    """All that is synthesised."""
+    rows = []
+    for name, row in reports[AREAS]["modules"].items():
+        apart = row["lut_ram"] + row["srl"]
+        rows.append([name, f"{row['lut'] + apart:,}", f"{apart:,}", f"{row['ff']:,}", str(row["dsp"]), str(row["bram18"])])
+    return _table("| | LUT | of them memory, shift registers | FF | DSP | BRAM18 |", rows)
 
 
 TABLES = (multipliers, transforms, kernels, operations)

@@ -60,11 +60,13 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
         )
         for lines in coprocessor_tables.TABLES
     ),
+    ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )
 #: Which files a page shows, whether every case or the headlines, and words that tell two places of one kind apart.
 PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     "README.md": (),
+    "rtl/README.md": (),
     "docs/coprocessor.md": (),
     "docs/benchmarks.md": (
         (CORES, False, ""),

@@ -5,7 +5,6 @@
     python rtl/synth/synth.py montgomery ntt8  these; the file's other entries stay
     python rtl/synth/synth.py --check          no synthesis: says which entries are of other sources than those here
     python rtl/synth/synth.py --again ntt8     synthesises, writes nothing: says which entries are not what they were
-    python rtl/synth/synth.py --table          the file as a table for a page
 
 yosys is `pip install pyosys` (0.70 is known to work). What it counts are yosys' cells: another tool packs and optimises otherwise, and
 nothing here is placed, routed or timed.
@@ -156,22 +155,12 @@ def differences(entry: dict[str, object], before: dict[str, object]) -> list[str
     return unlike if same else ["sources", *unlike]
 
 
-def table(entries: dict[str, dict[str, object]]) -> str:
-    """Return the entries as a table in Markdown."""
-    rows = ["| | LUT | of them memory, shift registers | FF | DSP | BRAM18 |", "|---|---:|---:|---:|---:|---:|"]
-    for name, e in entries.items():
-        apart = e["lut_ram"] + e["srl"]
-        rows.append(f"| {name} | {e['lut'] + apart:,} | {apart:,} | {e['ff']:,} | {e['dsp']} | {e['bram18']} |")
-    return "\n".join(rows)
-
-
 def main() -> int:
     """Synthesise what was asked for, or check what is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of: {', '.join(CONFIGURATIONS)}")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("--table", action="store_true")
     parser.add_argument("--output", type=Path, default=RESULTS)
     asked = parser.parse_args()
     unknown = set(asked.names) - set(CONFIGURATIONS)
@@ -180,9 +169,6 @@ def main() -> int:
     names = asked.names or list(CONFIGURATIONS)
     held = json.loads(asked.output.read_text(encoding="utf-8")) if asked.output.exists() else {}
     entries = held.get("modules", {})
-    if asked.table:
-        print(table(entries))
-        return 0
     if asked.check:
         stale = [n for n in names if entries.get(n, {}).get("sources") != digest(CONFIGURATIONS[n][0])]
         for name in stale:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ def test_a_typed_number_is_found_and_written_over(tmp_path: Path) -> None:
     """In a copy; text outside of the marks stays."""
     for name in ("README.md", "docs", "benchmarks"):
         subprocess.run(["cp", "-r", str(ROOT / name), str(tmp_path)], check=True)
+    (tmp_path / "rtl").mkdir()
+    shutil.copy(ROOT / "rtl" / "README.md", tmp_path / "rtl")
     command = [sys.executable, str(tmp_path / "benchmarks" / "pages.py")]
     page = tmp_path / "benchmarks" / "results" / "gpu.md"
     before = page.read_text()
