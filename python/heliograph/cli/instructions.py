@@ -82,7 +82,8 @@ class _Party:
         self.runner = program.at(server, constants)
 
     def run(self) -> dict[str, Any]:
-        return self.runner(self.inputs)
+        results: dict[str, Any] = self.runner(self.inputs)
+        return results
 
     def wait(self, results: dict[str, Any]) -> None:
         for x in results.values():
