@@ -19,11 +19,6 @@ fi
 if [ "$preset" != sanitize ] && ! command -v valgrind >/dev/null && can_apt; then
   quiet "install valgrind" apt_install valgrind
 fi
-# Without it the co-processor's proofs and its synthesis say that they are skipped.
-if [ "$preset" != sanitize ] && ! "$python" -c 'import pyosys' 2>/dev/null; then
-  (quiet "install pyosys" "$python" -m pip install --disable-pip-version-check pyosys==0.70) ||
-    say "without pyosys (yosys) the co-processor's proofs and its synthesis are skipped"
-fi
 # Without it the installed package is linked through CMake alone.
 if [ "$preset" != sanitize ] && ! command -v pkg-config >/dev/null && can_apt; then
   quiet "install pkg-config" apt_install pkg-config

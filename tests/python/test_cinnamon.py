@@ -363,7 +363,7 @@ MEETINGS: list[tuple[str, str, str, str]] = [
     ("instructions0", r"^dis @ 1:2", "dis @ 1:3", "others expect 3 chips at this meeting"),
     ("instructions1", r"^rcv @ 1:2 .*\n", "", "only 1 chips come to this meeting"),
     ("instructions0", r"^(dis @ 1:2 .*\n)", r"\1\1", "a chip comes twice"),
-    ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"rcv @ 2:2 \1: ", ""),
+    ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"rcv @ 2:2 \1: ", "a chip comes twice"),
     ("instructions1", r"^rcv @ 1:2 (r\d+): ", r"joi @ 1:2 \1: | 0", "others meet here for another purpose|another prime"),
 ]
 

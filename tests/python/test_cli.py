@@ -193,6 +193,11 @@ def test_the_demo_of_drawn_digits(here: Path, capsys: pytest.CaptureFixture[str]
     assert all(f"read as {digit}, is {digit}" in said for digit in range(10))
     assert "every logit equals the clear network's" in said
     assert "Ten digits in one request, on ref" in said
+
+
+def test_a_demo_on_an_unknown_device(capsys: pytest.CaptureFixture[str]) -> None:
+    """The server's error is the demo's."""
+    pytest.importorskip("sklearn")
     assert run(["demo", "--device", "abacus"]) == 1
     assert 'the server failed: there is no device "abacus"' in capsys.readouterr().err
 
