@@ -53,6 +53,11 @@ class Draws(random.Random):
         """The same as a fraction."""
         return self.getrandbits(53) * 2.0**-53
 
+    def sample(self, population: Any, k: int, **_: Any) -> list[Any]:  # type: ignore[override]
+        """Some of them. The library's own draws again where one comes twice, which zeros do without end."""
+        left = list(population)
+        return [left.pop(self.randrange(len(left))) for _ in range(k)]
+
     def number(self) -> Any:
         """An integer or a float, mostly of those that go wrong."""
         found = self.choice(resign.NUMBERS) if self.getrandbits(1) else self.getrandbits(4) - 4

@@ -41,6 +41,7 @@ def test_draws_are_the_input() -> None:
     assert [python_face.Draws(b"abc").getrandbits(8) for _ in range(2)] == [ord("a")] * 2
     draws = python_face.Draws(b"\xff")
     assert (draws.getrandbits(4), draws.getrandbits(64), draws.random()) == (15, 0, 0.0)
+    assert draws.sample(range(100), 3) == [0, 1, 2]  # and ends
     assert repr(python_face.Draws(bytes(range(64))).value()) == repr(python_face.Draws(bytes(range(64))).value())
 
 
