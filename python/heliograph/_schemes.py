@@ -141,7 +141,7 @@ def type_of_bytes(data: Buffer) -> str | None:
     """The same of a file's bytes (docs/format.md); None where they are no file: readers say why."""
     try:
         view = memoryview(data).cast("B")
-    except TypeError:
+    except (TypeError, ValueError):  # no buffer, or an array of dates
         return None
     length = int.from_bytes(view[16:24], "little")
     if len(view) < 32 or length > min(len(view) - 32, _LONGEST_HEADER):

@@ -187,6 +187,7 @@ def parameters(
     >>> hg.ckks.parameters(depth=9, bootstrap=True, slots=512).period
     512
     """
+    insecure, bootstrap = flag(insecure, "insecure"), flag(bootstrap, "bootstrap")
     depth, n, levels = (
         None if count is None else count_of(count, label)
         for label, count in (("depth", depth), ("n", n), ("levels", levels))
@@ -200,7 +201,6 @@ def parameters(
     special, log_scale = count_of(1 if special is None else special, "special"), 40 if log_scale is None else log_scale
     if not isinstance(log_scale, (int, float, np.integer, np.floating)) or not 1 <= log_scale <= 1024:
         raise _core.ParameterError(f"log_scale is a number of bits, not {described(log_scale)}")
-    insecure, bootstrap = flag(insecure, "insecure"), flag(bootstrap, "bootstrap")
     numbers = {"n": n is not None, "levels": levels is not None}
     if name is not None:
         name = set_name(name, edition, **numbers, depth=depth is not None, slots=slots, bootstrap=bootstrap)

@@ -139,8 +139,8 @@ def _sample(
 def _variables(x: Tensor, y: Tensor | None, what: str, levels: int, keys: EvaluationKeys | None) -> tuple[Tensor, int]:
     """The ciphertexts of both in a row, and how many values each has."""
     given = [x] if y is None else [x, y]
+    of_tensors(given, Tensor, what)
     for t in given:
-        of_tensors([t], Tensor, what)
         if t.ndim > 1 or t.slots != x.slots or t.size == 0:
             shapes = " and ".join(f"{t.shape} of {t.slots:,} slots" for t in given)
             raise _core.ShapeError(f"{what} takes variables along one axis at most, of as many slots each, not {shapes}")
