@@ -56,14 +56,17 @@ module hg_convert #(
 );
 
   localparam int unsigned PL = hg_pkg::PRODUCT_LATENCY;
-  localparam int unsigned SUM = 2 * W + 6;
+  localparam int unsigned MORE = IB;  // bits that a sum of all sources has more than a product
+  localparam int unsigned SUM = 2 * W + MORE;
+  localparam int unsigned LL = 41 + MORE, LH = W - 7 + MORE, HL = W + 7 + MORE, HH = 2 * W - 41 + MORE;
+  localparam int unsigned PIECES = LL + LH + HL + HH;
   localparam int unsigned GB = LOG_N - $clog2(P);  // bits of a group's number
   localparam int unsigned QB = B > P ? $clog2(B / P) : 1;
   if (B % P != 0 || T < 2 || T != 1 << TB || SOURCES != 1 << IB || IB < TB || SETS < 2 || SETS != 1 << NB) begin : g_check
     $error("hg_convert: P divides B; powers of two of targets, sources and sets, as many sources as targets or more");
   end
 
-  logic busy, active, take, draining, drained;
+  logic busy, active, take, drained;
   logic [IB-1:0] step, last_step, last_source;
   logic [TB-1:0] last_target;
   logic [NB-1:0] set;
@@ -152,71 +155,113 @@ module hg_convert #(
     always_ff @(posedge clk_i) y <= parts[pass[2].group[QB-1:0]];
   end
 
-  // The array. A sum starts anew at the first source.
-  logic [P-1:0][T-1:0][SUM-1:0] sums;
-  logic [P-1:0][5:0] v;
+  // The array: sums of pieces, each in one DSP, that start anew at the first source.
+  localparam int unsigned ADDED = STEPS - 1 - 2;  // what is added is one cycle behind its operands
+  logic [P-1:0][T-1:0][PIECES-1:0] sums;
+  logic [P-1:0][MORE:0] v;
+  logic early;  // the sums stand
+  always_ff @(posedge clk_i) early <= rst_ni && pass[ADDED].last;
   for (genvar p = 0; p < P; ++p) begin : g_coefficient
     for (genvar j = 0; j < T; ++j) begin : g_cell
-      logic [2*W-1:0] product;
-      logic [16:0] unused_low;
-      hg_product #(
+      hg_product_sum #(
           .AW(W),
-          .BW(W)
-      ) i_product (
+          .BW(W),
+          .TERMS(SOURCES)
+      ) i_sum (
         .clk_i,
-        .a_i  (y[p]),
-        .b_i  (constants[j*W+:W]),
-        .p_o  (product),
-        .low_o(unused_low)
+        .add_i  (pass[ADDED].valid),
+        .first_i(pass[ADDED].first),
+        .a_i    (y[p]),
+        .b_i    (constants[j*W+:W]),
+        .ll_o   (sums[p][j][0+:LL]),
+        .lh_o   (sums[p][j][LL+:LH]),
+        .hl_o   (sums[p][j][LL+LH+:HL]),
+        .hh_o   (sums[p][j][LL+LH+HL+:HH])
       );
-      always_ff @(posedge clk_i) begin
-        if (pass[STEPS-1].valid) sums[p][j] <= (pass[STEPS-1].first ? '0 : sums[p][j]) + SUM'(product);
-      end
     end
-    logic [65:0] turns_product;
-    logic [65:0] turns, rounded;
-    logic [16:0] unused_low;
-    hg_product #(
+    // f < 2^58 / q and y < q: each term is below 2^58.
+    localparam int unsigned FH = FW - 24;
+    logic [LL-1:0] ll, held_ll;
+    logic [17+FH+MORE-1:0] lh, held_lh;
+    logic [HL-1:0] hl, held_hl;
+    logic [W-17+FH+MORE-1:0] hh, held_hh;
+    logic [58+MORE:0] turns;
+    hg_product_sum #(
         .AW(W),
         .BW(FW),
-        .OW(66)
+        .TERMS(SOURCES)
     ) i_turns (
       .clk_i,
-      .a_i  (y[p]),
-      .b_i  (constants[T*W+:FW]),
-      .p_o  (turns_product),
-      .low_o(unused_low)
+      .add_i  (pass[ADDED].valid),
+      .first_i(pass[ADDED].first),
+      .a_i    (y[p]),
+      .b_i    (constants[T*W+:FW]),
+      .ll_o   (ll),
+      .lh_o   (lh),
+      .hl_o   (hl),
+      .hh_o   (hh)
     );
-    // f < 2^58 / q and y < q: each term is below 2^58. The half is added with the first.
-    localparam logic [65:0] HALF = 66'd1 << 57;
-    always_ff @(posedge clk_i) begin
-      if (pass[STEPS-1].valid) turns <= (pass[STEPS-1].first ? HALF : turns) + turns_product;
-    end
-    assign rounded = turns;
-    assign v[p] = rounded[63:58];
+    always_ff @(posedge clk_i) if (early) {held_ll, held_lh, held_hl, held_hh} <= {ll, lh, hl, hh};
+    hg_pieces #(
+        .LL  (LL),
+        .LH  (17 + FH + MORE),
+        .HL  (HL),
+        .HH  (W - 17 + FH + MORE),
+        .OW  (59 + MORE),
+        .PLUS((59 + MORE)'(1) << 57)
+    ) i_rounded (
+      .clk_i,
+      .ll_i (held_ll),
+      .lh_i (held_lh),
+      .hl_i (held_hl),
+      .hh_i (held_hh),
+      .sum_o(turns)
+    );
+    assign v[p] = turns[58+:MORE+1];
     logic unused;
-    assign unused = ^{rounded[65:64], rounded[57:0]};
+    assign unused = ^turns[57:0];
   end
 
-  // Out: all sums at once into a register that shifts, one target a cycle.
-  logic whole, drain_limb;
+  // Out: all sums at once into registers, of which one target a cycle is taken and its pieces are added up.
+  logic [P-1:0][T-1:0][PIECES-1:0] held;
+  logic [P-1:0][PIECES-1:0] taken;
+  logic [TB-1:0] pick;
+  always_ff @(posedge clk_i) begin
+    if (early) held <= sums;
+    pick <= early ? '0 : pick + 1'b1;
+    for (int p = 0; p < int'(P); ++p) taken[p] <= held[p][pick];
+  end
+  logic [P-1:0][SUM-1:0] leaving_sum;
+  for (genvar p = 0; p < P; ++p) begin : g_leaving
+    hg_pieces #(
+        .LL(LL),
+        .LH(LH),
+        .HL(HL),
+        .HH(HH),
+        .OW(SUM)
+    ) i_sum (
+      .clk_i,
+      .ll_i (taken[p][0+:LL]),
+      .lh_i (taken[p][LL+:LH]),
+      .hl_i (taken[p][LL+LH+:HL]),
+      .hh_i (taken[p][LL+LH+HL+:HH]),
+      .sum_o(leaving_sum[p])
+    );
+  end
+
+  logic whole, draining, drain_limb;  // the pieces of the first target are on their way
   logic [TB-1:0] leaving;
   logic [GB-1:0] drain_group, group_late;
   logic limb_late;
-  logic [P-1:0][T-1:0][SUM-1:0] drain;
-  logic [P-1:0][5:0] drain_v;
   always_ff @(posedge clk_i) begin
-    whole <= rst_ni && pass[STEPS-1].last;  // the sums stand
+    whole <= rst_ni && pass[STEPS-1].last;
     group_late <= pass[STEPS-1].group;
     limb_late <= pass[STEPS-1].limb;
     if (whole) begin
-      drain <= sums;
-      drain_v <= v;
       leaving <= '0;
       drain_group <= group_late;
       drain_limb <= limb_late;
     end else begin
-      for (int p = 0; p < int'(P); ++p) drain[p] <= drain[p] >> SUM;
       leaving <= leaving + 1'b1;
     end
     if (!rst_ni) draining <= 1'b0;
@@ -242,12 +287,8 @@ module hg_convert #(
     .read_data_o(target_constants)
   );
   // `next` in the cycle before `leaving`: its constants come one cycle after the sums, which wait for them.
-  logic [P-1:0][SUM-1:0] leaving_sum;
-  logic [P-1:0][5:0] leaving_v;
-  always_ff @(posedge clk_i) begin
-    for (int p = 0; p < int'(P); ++p) leaving_sum[p] <= drain[p][0];
-    leaving_v <= drain_v;
-  end
+  logic [P-1:0][MORE:0] leaving_v;
+  always_ff @(posedge clk_i) leaving_v <= v;
 
   typedef struct packed {
     logic valid, done;
@@ -264,7 +305,8 @@ module hg_convert #(
   logic [P-1:0][W-1:0] z;
   for (genvar p = 0; p < P; ++p) begin : g_reduce
     hg_reduce_sum #(
-        .W(W)
+        .W(W),
+        .MORE(MORE)
     ) i_reduce (
       .clk_i,
       .sum_i(leaving_sum[p]),

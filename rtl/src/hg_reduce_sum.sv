@@ -1,36 +1,48 @@
-// A sum of products to a residue: z = (s + v * wrap mod (q << shift)) >> shift, s below 2^(2W+6), v below 2^6, with constants that
+// A sum of products to a residue: z = (s + v * wrap mod (q << shift)) >> shift, s below 2^(2W+MORE), v at most 2^MORE, with constants that
 // carry the shift as s does (hg_mul_barrett says why): normal_i = q << shift, wrap_i, and fold_i = 2^(2W) mod normal_i, which brings
 // what lies above 2W bits down before Barrett's quotient.
 // Latency 13, one a cycle; all inputs go together.
 module hg_reduce_sum #(
-    parameter int unsigned W = 30
+    parameter int unsigned W = 30,
+    parameter int unsigned MORE = 6
 ) (
-    input  logic           clk_i,
-    input  logic [2*W+5:0] sum_i,
-    input  logic [    5:0] v_i,
-    input  logic [  W-1:0] wrap_i,
-    input  logic [  W-1:0] fold_i,
-    input  logic [  W-1:0] normal_i,
-    input  logic [    W:0] k_i,
-    input  logic [    4:0] shift_i,
-    output logic [  W-1:0] z_o
+    input  logic                clk_i,
+    input  logic [2*W+MORE-1:0] sum_i,
+    input  logic [      MORE:0] v_i,
+    input  logic [       W-1:0] wrap_i,
+    input  logic [       W-1:0] fold_i,
+    input  logic [       W-1:0] normal_i,
+    input  logic [         W:0] k_i,
+    input  logic [         4:0] shift_i,
+    output logic [       W-1:0] z_o
 );
 
   localparam int unsigned P = hg_pkg::PRODUCT_LATENCY;
-  if (W < 27 || W > 31 || 2 * P + 7 != hg_pkg::REDUCE_SUM_LATENCY) begin : g_check
-    $error("hg_reduce_sum: W of 27 to 31 bits");
+  if (W < 27 || W > 31 || MORE < 2 || MORE > 6 || 2 * P + 7 != hg_pkg::REDUCE_SUM_LATENCY) begin : g_check
+    $error("hg_reduce_sum: W of 27 to 31 bits, MORE of 2 to 6");
   end
 
   // Cycles 1 to 3: below 2^(2W) + 2^(W+7).
-  logic [W+5:0] folded, wrapped;
-  logic [W+6:0] both;
+  // Constants times few bits: their low 24 bits fill a DSP, the rest is small.
+  localparam int unsigned LOW = 24;
+  logic [LOW+MORE-1:0] folded;
+  logic [  LOW+MORE:0] wrapped;
+  logic [W-LOW+MORE:0] folded_high, wrapped_high;
+  logic [W+MORE+1:0] both;
+  function automatic logic [W-LOW+MORE:0] times(input logic [MORE:0] few, input logic [W-LOW-1:0] high);
+    times = '0;
+    for (int i = 0; i <= int'(MORE); ++i) if (few[i]) times += (W - LOW + MORE + 1)'(high) << i;
+  endfunction
   logic [2*W-1:0] low, low_late;
   logic [2*W:0] sum;
   always_ff @(posedge clk_i) begin
-    folded <= (W + 6)'(sum_i[2*W+5:2*W]) * (W + 6)'(fold_i);
-    wrapped <= (W + 6)'(v_i) * (W + 6)'(wrap_i);
+    folded <= (LOW + MORE)'(sum_i[2*W+MORE-1:2*W]) * (LOW + MORE)'(fold_i[LOW-1:0]);
+    wrapped <= (LOW + MORE + 1)'(v_i) * (LOW + MORE + 1)'(wrap_i[LOW-1:0]);
+    folded_high <= times({1'b0, sum_i[2*W+MORE-1:2*W]}, fold_i[W-1:LOW]);
+    wrapped_high <= times(v_i, wrap_i[W-1:LOW]);
     low <= sum_i[2*W-1:0];
-    both <= {1'b0, folded} + {1'b0, wrapped};
+    both <= (W + MORE + 2)'(folded) + (W + MORE + 2)'(wrapped) +
+        ({(W - LOW + MORE + 2)'(folded_high) + (W - LOW + MORE + 2)'(wrapped_high), LOW'(0)});
     low_late <= low;
     sum <= {1'b0, low_late} + (2 * W + 1)'(both);
   end

@@ -358,7 +358,7 @@ class Tensor(_shapes.RingTensor[Parameters, "EvaluationKeys"], core=_core.CkksCi
         progress: Progress | None = None,
     ) -> Self:
         """As `hg.ckks.polynomial`."""
-        if basis not in ("chebyshev", "monomial"):
+        if not isinstance(basis, str) or basis not in ("chebyshev", "monomial"):
             raise _core.ParameterError(f'a basis is "chebyshev" or "monomial", not {described(basis)}')
         if hasattr(coefficients, "coef"):  # their orders and bases differ
             raise _core.DtypeError(

@@ -25,7 +25,7 @@ def name_of(dtype: Any) -> str:
             return dtype
     try:
         found = np.dtype(dtype)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, SyntaxError):  # NumPy evaluates what stands in "01,i4"
         raise _core.DtypeError(
             f"there is no encrypted {_arrays.described(dtype)}: bool, uint8 to uint64, int8 to int64, uint24, int24"
         ) from None
