@@ -1,8 +1,8 @@
 """Cycles of the simulated co-processor: its transforms, and ciphertexts' operations through the device "rtl".
 
-    python benchmarks/coprocessor.py --tests build/release/rtl --out benchmarks/results/mine-coprocessor.json
+    python benchmarks/coprocessor.py --tests build/release --out benchmarks/results/mine-coprocessor.json
 
-`--tests` is the folder of the built benches (rtl/README.md), which count the cycles of an engine alone. Each other row is one operation
+`--tests` is the folder where the benches were built (rtl/README.md), which count the cycles of an engine alone. Each other row is one operation
 on ciphertexts that were there before: cycles as the card counts them, from the first descriptor to the last one's end, keys and operands
 coming from its memory and the result going there; what the cycle model says; the processor's seconds that the simulation took. A clock is assumed.
 """
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import run as runner
 from cases import describe
 
@@ -30,15 +31,18 @@ CARDS = {
     "cycles_permutations": "eight permutations",
     "cycles_pointwise": "eight element-wise instructions",
     "cycles_conversion": "seven primes to eight",
+    "cycles_lift": "seven primes to eight, from memory to memory",
+    "cycles_scale": "fifteen primes to eight, from memory to memory",
 }
+NETWORKS = (("mnist-small", 10), ("mnist-packed/w32", 1))  #: and how many drawn digits
 CARD = "rtl"  #: 8 butterflies, 200 MHz assumed
 
 
-def bench(tests: Path, name: str) -> dict[str, int]:
+def bench(tests: Path, name: str, only: str = "*") -> dict[str, int]:
     """What a bench recorded."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
-        subprocess.run([tests / f"test_rtl_{name}", f"--gtest_output=json:{out}"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([tests / f"test_{name}", f"--gtest_filter={only}", f"--gtest_output=json:{out}"], check=True, stdout=subprocess.DEVNULL)
         suites = json.loads(out.read_text(encoding="utf-8"))["testsuites"]
     found = {}
     for suite in suites:
@@ -50,10 +54,11 @@ def bench(tests: Path, name: str) -> dict[str, int]:
 def transforms(tests: Path) -> list[Row]:
     """NTTs of one limb in an engine, and eight limbs from memory to memory."""
     rows = []
-    for key, cycles in bench(tests, "ntt").items():
+    for key, cycles in bench(tests / "rtl", "rtl_ntt").items():
         n, butterflies = map(int, re.findall(r"\d+", key))
         rows.append({"what": "ntt", "n": n, "butterflies": butterflies, "cycles": cycles})
-    for key, cycles in bench(tests, "card").items():
+    conversions = bench(tests / "tests" / "cpp", "rtl", "*RtlConversion*")
+    for key, cycles in (bench(tests / "rtl", "rtl_card") | conversions).items():
         rows.append({"what": CARDS[key], "n": 8192, "butterflies": 8, "cycles": cycles})
     return sorted(rows, key=lambda row: (row["what"], row["n"], row["butterflies"]))
 
@@ -99,13 +104,40 @@ def operations() -> list[Row]:
         counted("rotate (a key switch)", p, lambda x=x: hg.rotate_rows(x, 1))
         counted("multiply", p, lambda x=x, y=y: x * y)
         counted("multiply and relinearize", p, lambda x=x, y=y: hg.relinearize(x * y))
+    for name, count in NETWORKS:
+        network(name, count, counted)
     return rows
+
+
+def network(name: str, count: int, counted: Callable[[str, Any, Callable[[], Any]], None]) -> None:
+    """A request of drawn digits, classified; every logit is the clear network's."""
+    import heliograph as hg
+    from heliograph import nn
+    from heliograph.cli import roles, strokes
+
+    setup = nn.setup(name)
+    parameters = setup.parameters()
+    secret = hg.SecretKey.generate(parameters)
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    run = setup.layout().server(parameters)
+    images = np.stack([strokes.drawn(digit) for digit in range(count)]).astype(np.int64)
+    request = server.bind(secret.encrypt(roles.pack(setup, images, parameters), pad=True))
+    answers = []
+
+    def classify() -> Any:
+        answers.append(run.run(request))
+        return answers[-1]
+
+    counted(f"{name}: {count} digit{'s' if count > 1 else ''}", parameters, classify)
+    found = roles.unpack(setup, secret.decrypt(answers[-1]), parameters)
+    if not np.array_equal(found, setup.load().clear_logits(images)):
+        raise SystemExit(f"{name}: a logit is not the clear network's")
 
 
 def main() -> None:
     """Measures and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tests", type=Path, required=True, help="the folder of test_rtl_ntt and test_rtl_card")
+    parser.add_argument("--tests", type=Path, required=True, help="the build folder of the tests")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     os.environ["HELIOGRAPH_DEVICE"] = CARD  # read when the engine first computes

@@ -101,12 +101,13 @@ def kernels(reports: dict[str, Row], _seconds: Any) -> list[str]:
     ours = {row["what"]: row["cycles"] for row in reports[CYCLES]["results"] if row.get("n") == 8192}
     which = {
         "ntt": "eight limbs through the NTT, from memory to memory",
-        "lift": "seven primes to eight",
+        "lift": "seven primes to eight, from memory to memory",
+        "scale": "fifteen primes to eight, from memory to memory",
         "galois": "eight permutations",
         "multiply": "eight element-wise instructions",
         "add": "eight element-wise instructions",
     }
-    unit = {"ntt": "ntt8", "lift": "convert-4x8", "galois": "permute", "multiply": "pointwise", "add": "pointwise"}
+    unit = {"ntt": "ntt8", "lift": "convert-4x8", "scale": "convert-4x8", "galois": "permute", "multiply": "pointwise", "add": "pointwise"}
     modules, rows = reports[AREAS]["modules"], []
     for name, row in FACTS["kernels"].items():
         mine = f"{ours[which[name]]:,}" if name in which else "-"

@@ -35,6 +35,14 @@ struct Cycles {
 };
 /// None where nothing is simulated.
 std::optional<Cycles> device_cycles();
+/// An instruction of the last list that a simulated device performed: its unit, and the cycles [begin, end) of the list that it
+/// takes there by the device's model.
+struct Span {
+  std::string unit;
+  std::uint64_t begin = 0, end = 0;
+};
+/// In their order, once all work is done; of several devices the first one's. Nothing where nothing is simulated.
+std::vector<Span> device_timeline();
 /// What moved between the devices it is made of since it was opened, how much of it through this process's memory, and what
 /// this process has sent to others in all; nothing where it is one device.
 struct Moved {

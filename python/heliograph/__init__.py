@@ -68,7 +68,7 @@ from heliograph.functions import (
     sum,
     sum_pool2d,
 )
-from heliograph.host import Cycles, cycles, threads
+from heliograph.host import Cycles, Span, cycles, threads, timeline
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, from_bytes, load
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
@@ -110,6 +110,7 @@ __all__ = [
     "Server",
     "ShapeError",
     "SlotsError",
+    "Span",
     "Step",
     "Tensor",
     "Trace",
@@ -151,5 +152,6 @@ __all__ = [
     "sum_pool2d",
     "tfhe",
     "threads",
+    "timeline",
     "trace",
 ]

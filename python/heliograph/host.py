@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from heliograph import _core
 from heliograph._arrays import described, is_whole, printable
@@ -121,3 +121,28 @@ def cycles() -> Cycles | None:
     """
     counted: Any = _core.device_cycles()  # or None
     return None if counted is None else Cycles(**counted)
+
+
+class Span(NamedTuple):
+    """An instruction of a simulated device: its unit, and the cycles [begin, end) of its list that it takes there.
+
+    >>> import heliograph as hg
+    >>> hg.Span("ntt", 100, 3193).end
+    3193
+    """
+
+    unit: str
+    begin: int
+    end: int
+
+
+def timeline() -> list[Span]:
+    """The instructions of the last list that the device in use performed, in their order, once all work is done; by the device's
+    model of itself, whose cycles `cycles().predicted` are. Several units work at a time. Of several devices the first one's;
+    empty where nothing is simulated ("rtl" is).
+
+    >>> import heliograph as hg
+    >>> all(i.begin < i.end for i in hg.timeline())
+    True
+    """
+    return [Span(*found) for found in _core.device_timeline()]

@@ -1,4 +1,6 @@
 // Parameters, keys and tensors of BFV and BGV.
+#include <nanobind/stl/tuple.h>
+
 #include "bindings.h"
 #include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
@@ -93,6 +95,12 @@ void bind_spec(nb::module_& m) {
     all["stalled"] = c->stalled, all["sampled"] = c->sampled, all["moved"] = c->moved;
     for (const auto& [unit, count] : c->busy) busy[unit.c_str()] = count;
     all["busy"] = busy, all["clock"] = c->clock;
+    return all;
+  });
+  m.def("device_timeline", []() -> std::vector<std::tuple<std::string, std::uint64_t, std::uint64_t>> {
+    std::vector<std::tuple<std::string, std::uint64_t, std::uint64_t>> all;
+    const Released released;
+    for (Span& i : device_timeline()) all.emplace_back(std::move(i.unit), i.begin, i.end);
     return all;
   });
   m.def("device_ranks", [] {

@@ -147,6 +147,11 @@ struct Cycles {
  private:
   Cycles& add(const Cycles& o, u64 times);
 };
+/// What an instruction of a simulated device took: the cycles [begin, end) of its list in a unit.
+struct Span {
+  std::string unit;
+  u64 begin = 0, end = 0;
+};
 /// "81,234 cycles, 0.406 ms at an assumed 200 MHz (82,000 by the model), ...": for a person.
 std::string readable(const Cycles& cycles);
 
@@ -209,6 +214,8 @@ class Device {
   virtual Traffic traffic() const { return {}; }
   /// Since the device was opened, once all work is done; none where nothing is simulated.
   virtual std::optional<Cycles> cycles() { return std::nullopt; }
+  /// The instructions of the last list, in their order, by the model; nothing where nothing is simulated.
+  virtual std::vector<Span> timeline() { return {}; }
   /// Null on devices that compute.
   virtual Counter* counter() { return nullptr; }
 

@@ -170,6 +170,15 @@ class MeshDevice final : public Mesh {
     return sum;
   }
 
+  /// Of the first member that has one.
+  std::vector<device::Span> timeline() override {
+    for (std::size_t m = 0; m < size(); ++m) {
+      if (!state_->here(m)) continue;
+      if (auto spans = state_->member(m).device->timeline(); !spans.empty()) return spans;
+    }
+    return {};
+  }
+
   std::size_t size() const override { return state_->size(); }
   device::Device& member(std::size_t m) override { return *state_->member(m).device; }
   std::size_t ranks() const override { return state_->transport().size(); }

@@ -38,6 +38,12 @@ std::optional<Cycles> device_cycles() {
                 .clock = c->clock};
 }
 
+std::vector<Span> device_timeline() {
+  std::vector<Span> all;
+  for (device::Span& s : mesh::default_device().timeline()) all.push_back({std::move(s.unit), s.begin, s.end});
+  return all;
+}
+
 Moved device_moved() {
   const auto* const mesh = dynamic_cast<const mesh::Mesh*>(&mesh::default_device());
   if (mesh == nullptr) return {};

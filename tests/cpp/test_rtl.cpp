@@ -4,6 +4,7 @@
 
 #include <regex>
 
+#include "math/primes.h"
 #include "op_cases.h"
 
 namespace heliograph::test {
@@ -253,6 +254,39 @@ TEST(Rtl, KeepsWhatCallsLeave) {
   EXPECT_EQ(after.lists - before.lists, 1u);
   EXPECT_EQ(after.descriptors - before.descriptors, 5u) << "a load, two steps, a store, a fence";
 }
+
+/// The slides' lift and scale at N = 8192: seven primes to eight, and (x + half) / Q of seven and eight together in the eight. Of three
+/// polynomials, as a product has them, from memory to memory.
+class RtlConversion : public testing::TestWithParam<bool> {};
+
+TEST_P(RtlConversion, KeepsTheArrayAtWork) {
+  Target* target = card("");
+  if (target == nullptr) GTEST_SKIP() << "there is no Verilator";
+  constexpr std::size_t n = 8192, polynomials = 3;
+  const bool scales = GetParam();
+  Rig rig(*target);
+  const auto ring = std::make_shared<const math::Ring>(n, Word::w32, math::largest_primes(30, 15, 2 * n));
+  const PrimeList chain = PrimeList::range(0, 7), auxiliary = PrimeList::range(7, 8);
+  const auto conversion = rig.kernels().prepare(
+      scales ? math::divide_and_round(moduli(*ring, chain), moduli(*ring, auxiliary), 65537)
+             : math::extend_base(moduli(*ring, chain), moduli(*ring, auxiliary)));
+  const View x = rig.input(*ring, chain, {{}, polynomials});
+  const View own = rig.input(*ring, auxiliary, {{}, polynomials});
+  const View out = rig.output(*ring, auxiliary, {{}, polynomials});
+  device::Cycles taken{};
+  for (int time = 0; time < 2; ++time) {  // constants are on the card when it is called again
+    const device::Cycles before = cycles(*target);
+    rig.queue().enqueue(device::Convert{conversion, x, scales ? std::optional<View>(own) : std::nullopt, out});
+    rig.queue().wait();
+    taken = cycles(*target);
+    taken -= before;
+  }
+  RecordProperty(scales ? "cycles_scale" : "cycles_lift", static_cast<int>(taken.cycles / polynomials));
+  EXPECT_LE(taken.cycles / polynomials, scales ? 32'000u : 20'500u);
+  EXPECT_GT(taken.busy["convert"], 3u * 2047 * 8);
+}
+INSTANTIATE_TEST_SUITE_P(Slides, RtlConversion, testing::Bool(),
+                         [](const auto& i) { return i.param ? "scale" : "lift"; });
 
 }  // namespace
 }  // namespace heliograph::test

@@ -199,17 +199,17 @@ void Driver::flush() {
     run(descriptors);
     check_status();
     const auto of = [&](card::Counter c) { return card_->counter(c); };
-    const Forecast model = forecast(shape_, descriptors);
+    Forecast model = forecast(shape_, descriptors);
+    spans_ = std::move(model.spans);
     cycles_.lists += 1, cycles_.descriptors += descriptors.size();
     cycles_.cycles += of(card::Counter::cycles), cycles_.predicted += model.cycles;
     cycles_.waited += of(card::Counter::waited);
     const u64 beat = static_cast<u64>(shape_.beat_bytes());
     cycles_.bytes_read += beat * of(card::Counter::beats_read),
         cycles_.bytes_written += beat * of(card::Counter::beats_written);
-    const std::pair<const char*, card::Counter> units[] = {
-        {"ntt", card::Counter::ntt},         {"pointwise", card::Counter::pointwise}, {"permute", card::Counter::permute},
-        {"convert", card::Counter::convert}, {"load", card::Counter::load},           {"store", card::Counter::store}};
-    for (const auto& [name, counter] : units) cycles_.busy[name] += of(counter);
+    for (int u = 0; u < kUnits; ++u)  // their counters stand in the units' order
+      cycles_.busy[kUnitNames[static_cast<std::size_t>(u)]] +=
+          of(static_cast<card::Counter>(static_cast<int>(card::Counter::ntt) + u));
   }
   for (const Wide& w : wide) {
     for (std::size_t i = 0; i < w.n; ++i) {

@@ -38,6 +38,8 @@ class Driver final : public Memory, public std::enable_shared_from_this<Driver> 
   /// The same where it has grown long.
   void flush_if_long();
   device::Cycles cycles() const { return cycles_; }
+  /// Of the last list, by the model.
+  const std::vector<Span>& spans() const { return spans_; }
   u64 stalled() const { return card_->stalled(); }
   void reset_cycles();
 
@@ -87,6 +89,7 @@ class Driver final : public Memory, public std::enable_shared_from_this<Driver> 
   std::vector<Wide> wide_;  // what becomes words of 64 bits when the list has run
   u32 tail_ = 0;
   device::Cycles cycles_;
+  std::vector<Span> spans_;
   std::string fault_;
 };
 

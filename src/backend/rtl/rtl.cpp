@@ -155,6 +155,13 @@ class RtlDevice final : public device::Device {
     all.sampled = driver_->sampled, all.moved = driver_->moved, all.stalled = driver_->stalled();
     return all;
   }
+  std::vector<device::Span> timeline() override {
+    const std::lock_guard lock(driver_->mutex());
+    driver_->flush();
+    std::vector<device::Span> all;
+    for (const Span& s : driver_->spans()) all.push_back({kUnitNames[s.unit], s.begin, s.end});
+    return all;
+  }
 
  protected:
   /// What it takes is told in cycles; the seconds of its simulation are nobody's.

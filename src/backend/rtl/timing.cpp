@@ -193,6 +193,8 @@ void Timing::issue(const Descriptor& d) {
       r.want =
           now_ + 1 + static_cast<u64>(log_n - 1) * (stage + static_cast<u64>(gap(log_n))) - static_cast<u64>(gap(log_n));
     }
+    r.span = spans_.size();
+    spans_.push_back({n.unit, now_, 0});
     u.running[static_cast<std::size_t>(u.count++)] = r;
   }
   advance_to(now_ + 1);
@@ -222,6 +224,7 @@ void Timing::end_until_now() {
   for (int i = 0; i < kUnits; ++i) {
     UnitState& u = state_[i];
     while (u.count > 0 && u.running[0].done < now_) {
+      spans_[u.running[0].span].end = u.running[0].done + 1;
       u.running[0] = u.running[1];
       --u.count;
     }
@@ -292,6 +295,8 @@ Forecast forecast(const Shape& shape, const std::vector<Descriptor>& list) {
   timing.drain();
   Forecast f{.cycles = left.empty() ? 0 : timing.now() - left.front()};
   for (int u = 0; u < kUnits; ++u) f.busy[static_cast<std::size_t>(u)] = timing.busy(static_cast<Unit>(u));
+  f.spans = timing.spans();
+  for (Span& s : f.spans) s.begin -= left.front(), s.end -= left.front();
   return f;
 }
 

@@ -16,6 +16,13 @@ using math::u64;
 
 enum Unit : unsigned char { kNtt, kPointwise, kPermute, kConvert, kLoad, kStore };
 inline constexpr int kUnits = 6;
+inline constexpr std::array<const char*, kUnits> kUnitNames = {"ntt", "pointwise", "permute", "convert", "load", "store"};
+
+/// An instruction's time in its unit: the cycles [begin, end).
+struct Span {
+  Unit unit;
+  u64 begin, end;
+};
 
 class Timing {
  public:
@@ -35,6 +42,8 @@ class Timing {
   void drain();
   /// Cycles in which a unit had work.
   u64 busy(Unit unit) const { return busy_[unit]; }
+  /// What was issued, in that order; what has not ended yet ends at 0.
+  const std::vector<Span>& spans() const { return spans_; }
 
   // What a scheduler asks.
   /// Whether a unit would take an instruction now.
@@ -67,6 +76,7 @@ class Timing {
     u64 read_done = 0, done = 0;  // the last cycle with it
     bool claims = false;          // its write banks; an NTT's later
     u64 want = 0, stage = 0;      // an NTT's: from when on it wants them, cycles of its last stage
+    std::size_t span = 0;
   };
   struct UnitState {
     std::array<Running, 2> running;
@@ -88,12 +98,14 @@ class Timing {
   u64 now_ = 0;
   std::array<UnitState, kUnits> state_;
   std::array<u64, kUnits> busy_{};
+  std::vector<Span> spans_;
 };
 
 /// Cycles of a list, from the first descriptor's to the last one's end.
 struct Forecast {
   u64 cycles = 0;
   std::array<u64, kUnits> busy{};
+  std::vector<Span> spans;  // from the first descriptor's cycle on
 };
 Forecast forecast(const Shape& shape, const std::vector<Descriptor>& list);
 
