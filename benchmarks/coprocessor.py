@@ -20,7 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import run as runner
 from cases import describe
 
@@ -34,7 +33,6 @@ CARDS = {
     "cycles_lift": "seven primes to eight, from memory to memory",
     "cycles_scale": "fifteen primes to eight, from memory to memory",
 }
-NETWORKS = (("mnist-small", 10), ("mnist-packed/w32", 1))  #: and how many drawn digits
 CARD = "rtl"  #: 8 butterflies, 200 MHz assumed
 
 
@@ -104,34 +102,7 @@ def operations() -> list[Row]:
         counted("rotate (a key switch)", p, lambda x=x: hg.rotate_rows(x, 1))
         counted("multiply", p, lambda x=x, y=y: x * y)
         counted("multiply and relinearize", p, lambda x=x, y=y: hg.relinearize(x * y))
-    for name, count in NETWORKS:
-        network(name, count, counted)
     return rows
-
-
-def network(name: str, count: int, counted: Callable[[str, Any, Callable[[], Any]], None]) -> None:
-    """A request of drawn digits, classified; every logit is the clear network's."""
-    import heliograph as hg
-    from heliograph import nn
-    from heliograph.cli import roles, strokes
-
-    setup = nn.setup(name)
-    parameters = setup.parameters()
-    secret = hg.SecretKey.generate(parameters)
-    server = hg.Server(secret.evaluation_keys(**setup.keys()))
-    run = setup.layout().server(parameters)
-    images = np.stack([strokes.drawn(digit) for digit in range(count)]).astype(np.int64)
-    request = server.bind(secret.encrypt(roles.pack(setup, images, parameters), pad=True))
-    answers = []
-
-    def classify() -> Any:
-        answers.append(run.run(request))
-        return answers[-1]
-
-    counted(f"{name}: {count} digit{'s' if count > 1 else ''}", parameters, classify)
-    found = roles.unpack(setup, secret.decrypt(answers[-1]), parameters)
-    if not np.array_equal(found, setup.load().clear_logits(images)):
-        raise SystemExit(f"{name}: a logit is not the clear network's")
 
 
 def main() -> None:

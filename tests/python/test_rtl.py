@@ -81,7 +81,7 @@ step = hg.program(lambda x: hg.relinearize(x * x))
 step(x)
 before = hg.cycles()
 y = step(x)
-taken = hg.cycles() - before
+taken, spans = hg.cycles() - before, hg.timeline()
 line = hg.program(lambda x: (x + x) * 3 - x)
 line(x)
 before = hg.cycles()
@@ -90,7 +90,7 @@ moved = hg.cycles() - before
 print(json.dumps({
     "read": moved.bytes_read, "written": moved.bytes_written,
     "right": bool((secret.decrypt(y) == values * values).all()), "cycles": taken.cycles, "predicted": taken.predicted,
-    "lists": taken.lists, "busy": dict(taken.busy), "sampled": taken.sampled,
+    "lists": taken.lists, "spans": spans, "instructions": taken.instructions, "busy": dict(taken.busy), "sampled": taken.sampled,
     "seconds": taken.seconds, "clock": taken.clock, "program": str(step), "devices": hg.devices(),
 }))
 """
@@ -103,6 +103,13 @@ def test_a_program_is_one_list_whose_cycles_are_told() -> None:
     assert told["lists"] == 1
     assert abs(told["predicted"] / told["cycles"] - 1) < 0.02
     assert 0.8 < told["busy"]["ntt"] / told["cycles"] <= 1
+    # A fence is no unit's. What a unit has to do at a time is counted once, so its spans are as long or longer.
+    spans = [hg.Span(*span) for span in told["spans"]]
+    assert len(spans) == told["instructions"] - 1
+    assert all(0 <= span.begin < span.end <= told["predicted"] for span in spans)
+    assert [span.begin for span in spans] == sorted(span.begin for span in spans)
+    for unit, busy in told["busy"].items():
+        assert sum(span.end - span.begin for span in spans if span.unit == unit) >= 0.98 * busy
     # Two ciphertexts of two polynomials of three limbs come in once and leave once: nothing in between is stored.
     assert told["read"] == told["written"] == 2 * 2 * 3 * 4096 * 4
     assert told["sampled"] == 0
@@ -175,5 +182,5 @@ def test_what_does_not_fit_is_refused(device: str, edition: str, words: list[str
 
 def test_nothing_is_simulated_elsewhere() -> None:
     """On cores there are no cycles to tell."""
-    assert run_on("cpu", "import heliograph as hg; print(hg.cycles())").strip() == "None"
+    assert run_on("cpu", "import heliograph as hg; print(hg.cycles(), hg.timeline())").strip() == "None []"
     assert _core.device_name() != "rtl"
