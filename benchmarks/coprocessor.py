@@ -40,7 +40,11 @@ def bench(tests: Path, name: str, only: str = "*") -> dict[str, int]:
     """What a bench recorded."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
-        subprocess.run([tests / f"test_{name}", f"--gtest_filter={only}", f"--gtest_output=json:{out}"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [tests / f"test_{name}", f"--gtest_filter={only}", f"--gtest_output=json:{out}"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         suites = json.loads(out.read_text(encoding="utf-8"))["testsuites"]
     found = {}
     for suite in suites:

@@ -107,7 +107,14 @@ def kernels(reports: dict[str, Row], _seconds: Any) -> list[str]:
         "multiply": "eight element-wise instructions",
         "add": "eight element-wise instructions",
     }
-    unit = {"ntt": "ntt8", "lift": "convert-4x8", "scale": "convert-4x8", "galois": "permute", "multiply": "pointwise", "add": "pointwise"}
+    unit = {
+        "ntt": "ntt8",
+        "lift": "convert-4x8",
+        "scale": "convert-4x8",
+        "galois": "permute",
+        "multiply": "pointwise",
+        "add": "pointwise",
+    }
     modules, rows = reports[AREAS]["modules"], []
     for name, row in FACTS["kernels"].items():
         mine = f"{ours[which[name]]:,}" if name in which else "-"

@@ -267,9 +267,9 @@ TEST_P(RtlConversion, KeepsTheArrayAtWork) {
   Rig rig(*target);
   const auto ring = std::make_shared<const math::Ring>(n, Word::w32, math::largest_primes(30, 15, 2 * n));
   const PrimeList chain = PrimeList::range(0, 7), auxiliary = PrimeList::range(7, 8);
-  const auto conversion = rig.kernels().prepare(
-      scales ? math::divide_and_round(moduli(*ring, chain), moduli(*ring, auxiliary), 65537)
-             : math::extend_base(moduli(*ring, chain), moduli(*ring, auxiliary)));
+  const auto conversion =
+      rig.kernels().prepare(scales ? math::divide_and_round(moduli(*ring, chain), moduli(*ring, auxiliary), 65537)
+                                   : math::extend_base(moduli(*ring, chain), moduli(*ring, auxiliary)));
   const View x = rig.input(*ring, chain, {{}, polynomials});
   const View own = rig.input(*ring, auxiliary, {{}, polynomials});
   const View out = rig.output(*ring, auxiliary, {{}, polynomials});
@@ -285,8 +285,7 @@ TEST_P(RtlConversion, KeepsTheArrayAtWork) {
   EXPECT_LE(taken.cycles / polynomials, scales ? 32'000u : 20'500u);
   EXPECT_GT(taken.busy["convert"], 3u * 2047 * 8);
 }
-INSTANTIATE_TEST_SUITE_P(Slides, RtlConversion, testing::Bool(),
-                         [](const auto& i) { return i.param ? "scale" : "lift"; });
+INSTANTIATE_TEST_SUITE_P(Slides, RtlConversion, testing::Bool(), [](const auto& i) { return i.param ? "scale" : "lift"; });
 
 }  // namespace
 }  // namespace heliograph::test
