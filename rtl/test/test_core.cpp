@@ -167,14 +167,15 @@ TEST_F(Core, PermutationsInBothDomains) {
 }
 
 TEST_F(Core, ConversionsAreTheFormula) {
-  const auto large = math::largest_primes(30, 12, 1 << 13), middle = math::largest_primes(27, 8, 1 << 13);
+  const auto large = math::largest_primes(30, 16, 1 << 13), middle = math::largest_primes(27, 8, 1 << 13);
   const auto some = [](const std::vector<u64>& v, std::size_t n) {
     return std::vector<u64>(v.begin(), v.begin() + static_cast<long>(n));
   };
   const std::vector<math::Conversion> all = {
       math::extend_base(some(large, 7), some(middle, 8)),
       math::extend_base(some(middle, 2), some(large, 8), false),
-      math::extend_base(some(large, 12), {65537, 24577, 40961, 65536, 1 << 20}),
+      math::extend_base(some(large, 16), {65537, 24577, 40961, 65536, 1 << 20}),
+      math::extend_base(some(large, 16), some(middle, 8)),
       math::without_own(math::divide_and_round(some(large, 3), some(middle, 4), 65537)),
       math::without_own(math::divide_and_round(some(middle, 1), some(large, 1), 1)),
       math::scale_to_plain(some(large, 4), 40961),
@@ -212,9 +213,13 @@ TEST_F(Core, ConversionsAreTheFormula) {
     std::vector<Limb> x;
     std::vector<unsigned> from, to;
     for (std::size_t i = 0; i < c.sources(); ++i) {
-      x.push_back(residues(n, c.from[i]));
+      const u64 q = c.from[i];
+      x.push_back(residues(n, q));
+      // Some words whose low 17 bits are ones, and which are large, in all sources: the pieces of their sums are as long as can be.
+      for (std::size_t w = 0; w < 8; ++w)
+        x.back()[w] = math::mul_mod((q >> 17 << 17) - 1 - (w << 17), math::inverse_mod(c.inverse[i], q), q);
       Limb y = x.back();
-      for (u64& v : y) v = math::mul_mod(v, c.inverse[i], c.from[i]);
+      for (u64& v : y) v = math::mul_mod(v, c.inverse[i], q);
       from.push_back(static_cast<unsigned>(i));
       load(from.back(), y);
     }
