@@ -59,7 +59,6 @@ module hg_convert #(
   localparam int unsigned MORE = IB;  // bits that a sum of all sources has more than a product
   localparam int unsigned SUM = 2 * W + MORE;
   localparam int unsigned LL = 41 + MORE, LH = W - 7 + MORE, HL = W + 7 + MORE, HH = 2 * W - 41 + MORE;
-  localparam int unsigned PIECES = LL + LH + HL + HH;
   localparam int unsigned GB = LOG_N - $clog2(P);  // bits of a group's number
   localparam int unsigned QB = B > P ? $clog2(B / P) : 1;
   if (B % P != 0 || T < 2 || T != 1 << TB || SOURCES != 1 << IB || IB < TB || SETS < 2 || SETS != 1 << NB) begin : g_check
@@ -157,12 +156,19 @@ module hg_convert #(
 
   // The array: sums of pieces, each in one DSP, that start anew at the first source.
   localparam int unsigned ADDED = STEPS - 1 - 2;  // what is added is one cycle behind its operands
-  logic [P-1:0][T-1:0][PIECES-1:0] sums;
+  logic [LL-1:0] held_ll[P][T];
+  logic [LH-1:0] held_lh[P][T];
+  logic [HL-1:0] held_hl[P][T];
+  logic [HH-1:0] held_hh[P][T];
   logic [P-1:0][MORE:0] v;
   logic early;  // the sums stand
   always_ff @(posedge clk_i) early <= rst_ni && pass[ADDED].last;
   for (genvar p = 0; p < P; ++p) begin : g_coefficient
     for (genvar j = 0; j < T; ++j) begin : g_cell
+      logic [LL-1:0] ll;
+      logic [LH-1:0] lh;
+      logic [HL-1:0] hl;
+      logic [HH-1:0] hh;
       hg_product_sum #(
           .AW(W),
           .BW(W),
@@ -173,18 +179,26 @@ module hg_convert #(
         .first_i(pass[ADDED].first),
         .a_i    (y[p]),
         .b_i    (constants[j*W+:W]),
-        .ll_o   (sums[p][j][0+:LL]),
-        .lh_o   (sums[p][j][LL+:LH]),
-        .hl_o   (sums[p][j][LL+LH+:HL]),
-        .hh_o   (sums[p][j][LL+LH+HL+:HH])
+        .ll_o   (ll),
+        .lh_o   (lh),
+        .hl_o   (hl),
+        .hh_o   (hh)
       );
+      always_ff @(posedge clk_i) begin
+        if (early) begin
+          held_ll[p][j] <= ll;
+          held_lh[p][j] <= lh;
+          held_hl[p][j] <= hl;
+          held_hh[p][j] <= hh;
+        end
+      end
     end
     // f < 2^58 / q and y < q: each term is below 2^58.
     localparam int unsigned FH = FW - 24;
-    logic [LL-1:0] ll, held_ll;
-    logic [17+FH+MORE-1:0] lh, held_lh;
-    logic [HL-1:0] hl, held_hl;
-    logic [W-17+FH+MORE-1:0] hh, held_hh;
+    logic [LL-1:0] ll, turns_ll;
+    logic [17+FH+MORE-1:0] lh, turns_lh;
+    logic [HL-1:0] hl, turns_hl;
+    logic [W-17+FH+MORE-1:0] hh, turns_hh;
     logic [58+MORE:0] turns;
     hg_product_sum #(
         .AW(W),
@@ -201,7 +215,7 @@ module hg_convert #(
       .hl_o   (hl),
       .hh_o   (hh)
     );
-    always_ff @(posedge clk_i) if (early) {held_ll, held_lh, held_hl, held_hh} <= {ll, lh, hl, hh};
+    always_ff @(posedge clk_i) if (early) {turns_ll, turns_lh, turns_hl, turns_hh} <= {ll, lh, hl, hh};
     hg_pieces #(
         .LL  (LL),
         .LH  (17 + FH + MORE),
@@ -211,10 +225,10 @@ module hg_convert #(
         .PLUS((59 + MORE)'(1) << 57)
     ) i_rounded (
       .clk_i,
-      .ll_i (held_ll),
-      .lh_i (held_lh),
-      .hl_i (held_hl),
-      .hh_i (held_hh),
+      .ll_i (turns_ll),
+      .lh_i (turns_lh),
+      .hl_i (turns_hl),
+      .hh_i (turns_hh),
       .sum_o(turns)
     );
     assign v[p] = turns[58+:MORE+1];
@@ -223,16 +237,20 @@ module hg_convert #(
   end
 
   // Out: all sums at once into registers, of which one target a cycle is taken and its pieces are added up.
-  logic [P-1:0][T-1:0][PIECES-1:0] held;
-  logic [P-1:0][PIECES-1:0] taken;
   logic [TB-1:0] pick;
-  always_ff @(posedge clk_i) begin
-    if (early) held <= sums;
-    pick <= early ? '0 : pick + 1'b1;
-    for (int p = 0; p < int'(P); ++p) taken[p] <= held[p][pick];
-  end
+  always_ff @(posedge clk_i) pick <= early ? '0 : pick + 1'b1;
   logic [P-1:0][SUM-1:0] leaving_sum;
   for (genvar p = 0; p < P; ++p) begin : g_leaving
+    logic [LL-1:0] ll;
+    logic [LH-1:0] lh;
+    logic [HL-1:0] hl;
+    logic [HH-1:0] hh;
+    always_ff @(posedge clk_i) begin
+      ll <= held_ll[p][pick];
+      lh <= held_lh[p][pick];
+      hl <= held_hl[p][pick];
+      hh <= held_hh[p][pick];
+    end
     hg_pieces #(
         .LL(LL),
         .LH(LH),
@@ -241,10 +259,10 @@ module hg_convert #(
         .OW(SUM)
     ) i_sum (
       .clk_i,
-      .ll_i (taken[p][0+:LL]),
-      .lh_i (taken[p][LL+:LH]),
-      .hl_i (taken[p][LL+LH+:HL]),
-      .hh_i (taken[p][LL+LH+HL+:HH]),
+      .ll_i (ll),
+      .lh_i (lh),
+      .hl_i (hl),
+      .hh_i (hh),
       .sum_o(leaving_sum[p])
     );
   end
