@@ -166,7 +166,7 @@ def test_a_batch_and_a_second_run(tmp_path: Path) -> None:
         party.check(results, {"z": np.roll(want, -3, 1) + np.roll(want, 1, 1)})
     one = party.values()
     party.check(runner(party.given(one)), expected(one))
-    assert runner.calls > program.instructions / 2
+    assert 0 < runner.calls < program.instructions / 2  # alike instructions of several limbs are one call
     assert runner.nbytes > 0
     assert runner(x=party.given(many)["x"][:0], y=party.given(many)["y"][:0])["z"].shape == (0,)
 

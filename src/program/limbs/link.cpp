@@ -1,8 +1,11 @@
 #include "program/limbs/link.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
+#include <set>
+#include <span>
 #include <unordered_map>
 
 #include "program/limbs/names.h"
@@ -101,7 +104,8 @@ class Linker {
     u32 dead_line = 0;
   };
   struct Unit {
-    std::vector<std::uint16_t> from, to;
+    std::vector<std::uint16_t> from, to;  // as they lie in memory
+    std::vector<u32> results;             // of each result's number, which of `to` it is
     u64 pushed = 0;
     u32 in = kNone, out = kNone;                // the first value of each
     u32 in_buffer = kNone, out_buffer = kNone;  // kept from one use to the next
@@ -236,7 +240,7 @@ class Linker {
       const Unit& u = found->second;
       if (r.number >= u.to.size()) fail(r, "this unit's conversion has " + std::to_string(u.to.size()) + " results");
       if (u.out == kNone) fail(r, "not all limbs that this conversion is of are there");
-      return u.out + r.number;
+      return u.out + u.results[r.number];
     }
     const Cell& c = cell(r);
     if (c.dead_line != 0) fail(r, "its value was read for the last time in line " + std::to_string(c.dead_line));
@@ -434,9 +438,20 @@ class Linker {
     return {primes.begin(), primes.end()};
   }
 
+  /// Primes in the order of a key's limbs, the special ones from the last down: what meets in a product lies alike.
+  static std::vector<std::uint16_t> as_keys_lie(std::vector<std::uint16_t> primes) {
+    std::sort(primes.begin(), primes.end());
+    std::reverse(std::lower_bound(primes.begin(), primes.end(), kPrimes / 2), primes.end());
+    return primes;
+  }
+
   void begin(const Instruction& i) {
     Unit& u = now_->units[i.unit];
-    u.to = list(i.primes), u.from = list(i.more);
+    const std::vector<std::uint16_t> to = list(i.primes);
+    u.to = as_keys_lie(to), u.from = as_keys_lie(list(i.more));
+    u.results.clear();
+    for (const std::uint16_t p : to)
+      u.results.push_back(static_cast<u32>(std::find(u.to.begin(), u.to.end(), p) - u.to.begin()));
     const u64 both = bits(u.to) & bits(u.from);
     if (both) fail(std::to_string(std::countr_zero(both)), "a conversion is from some primes to others");
     u.pushed = 0, u.out = kNone;
@@ -575,44 +590,149 @@ class Linker {
 
   // Memory.
 
-  /// Slots for what is made: one whose value is read no more serves again.
+  /// Steps of actions that need nothing of each other, in whose order alike ones follow one another as their operands lie in memory, and
+  /// slots for what is made, as it comes: so a device may take a row of limbs at once. A slot whose value is read no more serves again
+  /// in the next step. Actions move forward within a window alone, which bounds how many values wait for others.
   void place() {
-    made_.slots.assign(made_.devices, 0);
     for (std::size_t p = 0; p < kPrimes; ++p) {
       if ((primes_ & bit(p)) && p < kPrimes - made_.special) made_.chain = std::max(made_.chain, p + 1);
     }
+    const std::vector<u32> ends = into_steps();
     std::vector<u32> last(made_.values.size(), kNone);
-    for (u32 k = 0; k < made_.actions.size(); ++k) {
-      const Action& action = made_.actions[k];
+    for (const Action& action : made_.actions) {
       for (const u32 v : {action.to, action.a, action.b}) {
-        if (v != kNone) last[v] = k;
+        if (v != kNone) last[v] = action.step;
       }
     }
     for (const Result& r : made_.results) {
       for (const u32 v : r.values) last[v] = kNone;
     }
-    std::vector<std::vector<u32>> free(made_.devices);
-    for (u32 k = 0; k < made_.actions.size(); ++k) {
-      const Action& action = made_.actions[k];
-      Value& to = made_.values[action.to];
-      const auto is_made = [&](u32 v) { return v != kNone && value(v).kind == Value::Kind::made; };
-      if (is_made(action.to)) {
-        std::vector<u32>& mine = free[to.device];
-        if (mine.empty()) {
-          to.at = made_.slots[to.device]++;
-        } else {
-          to.at = mine.back();
-          mine.pop_back();
+    std::vector<Slots> slots(made_.devices);
+    u32 first = 0;
+    for (const u32 end : ends) {
+      const std::span<Action> step = std::span(made_.actions).subspan(first, end - first);
+      std::vector<std::pair<Row, Action>> rows;
+      for (const Action& action : step) rows.emplace_back(row_of(action), action);
+      std::stable_sort(rows.begin(), rows.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+      for (std::size_t i = 0; i < rows.size();) {
+        std::size_t count = 1;
+        while (i + count < rows.size() && rows[i + count].first.follows(rows[i + count - 1].first)) ++count;
+        const Value& to = value(rows[i].second.to);
+        if (to.kind == Value::Kind::made) {
+          u32 at = slots[to.device].take(static_cast<u32>(count));
+          for (std::size_t k = 0; k < count; ++k) made_.values[rows[i + k].second.to].at = at++;
+        }
+        for (std::size_t k = 0; k < count; ++k) step[i + k] = rows[i + k].second;
+        i += count;
+      }
+      std::set<u32> read;
+      for (const Action& action : step) {
+        for (const u32 v : {action.to, action.a, action.b}) {
+          if (v != kNone && value(v).kind == Value::Kind::made && last[v] == action.step) read.insert(v);
         }
       }
-      const auto release = [&](u32 v) {
-        if (is_made(v) && last[v] == k) free[value(v).device].push_back(value(v).at);
-      };
-      release(action.to);
-      if (action.a != action.to) release(action.a);
-      if (action.b != action.a && action.b != action.to) release(action.b);
+      for (const u32 v : read) slots[value(v).device].give(value(v).at);
+      first = end;
     }
+    for (const Slots& s : slots) made_.slots.push_back(s.count());
   }
+
+  /// Orders the actions by steps and returns where each step ends.
+  std::vector<u32> into_steps() {
+    constexpr std::size_t kWindow = 2048;
+    // The first step that may read a value or a buffer, and the first that may write a buffer again.
+    std::vector<u32> known(made_.values.size(), 0), filled(made_.buffers.size(), 0), left(made_.buffers.size(), 0);
+    const auto is_part = [&](u32 v) { return value(v).kind == Value::Kind::part; };
+    const auto ready = [&](u32 v) -> u32& { return is_part(v) ? filled[value(v).at] : known[v]; };
+    u32 base = 0, most = 0;
+    for (std::size_t k = 0; k < made_.actions.size(); ++k) {
+      if (k % kWindow == 0) base = most;
+      Action& action = made_.actions[k];
+      action.step = base;
+      for (const u32 v : {action.a, action.b}) {
+        if (v != kNone) action.step = std::max(action.step, ready(v));
+      }
+      if (is_part(action.to)) action.step = std::max(action.step, left[value(action.to).at]);
+      if (action.kind == Kind::convert) action.step = std::max(action.step, ready(action.to));
+      for (const u32 v : {action.a, action.b}) {
+        if (v != kNone && is_part(v)) left[value(v).at] = std::max(left[value(v).at], action.step + 1);
+      }
+      ready(action.to) = std::max(ready(action.to), action.step + 1);
+      most = std::max(most, action.step + 1);
+    }
+    std::stable_sort(made_.actions.begin(), made_.actions.end(),
+                     [](const Action& x, const Action& y) { return x.step < y.step; });
+    std::vector<u32> ends;
+    for (u32 k = 1; k <= made_.actions.size(); ++k) {
+      if (k == made_.actions.size() || made_.actions[k].step != made_.actions[k - 1].step) ends.push_back(k);
+    }
+    return ends;
+  }
+
+  /// What actions have in common that one call can make, and where each stands among them.
+  struct Row {
+    std::array<long, 12> alike{};
+    long at = 0;
+    auto operator<=>(const Row&) const = default;
+    bool follows(const Row& o) const { return alike == o.alike && at == o.at + 1; }
+  };
+  Row row_of(const Action& action) const {
+    Row row;
+    row.at = place_of(action.a)[2];
+    const auto offset = [&](u32 v) { return place_of(v)[2] - row.at; };
+    const std::array<long, 3> a = place_of(action.a);
+    row.alike = {static_cast<long>(action.kind), value(action.to).device,
+                 action.kind == Action::Kind::divide ? 0 : action.table, a[0], a[1]};
+    if (action.b != kNone) {
+      const std::array<long, 3> b = place_of(action.b);
+      row.alike[5] = b[0], row.alike[6] = b[1], row.alike[7] = offset(action.b);
+    }
+    if (value(action.to).kind == Value::Kind::part) {
+      const std::array<long, 3> to = place_of(action.to);
+      row.alike[8] = to[1] + 1, row.alike[9] = offset(action.to);
+    }
+    return row;
+  }
+  /// A value's kind of memory, which one of that kind, and the limb there.
+  std::array<long, 3> place_of(u32 v) const {
+    const Value& at = value(v);
+    if (at.kind == Value::Kind::made) return {1, 0, at.at};
+    if (at.kind == Value::Kind::part) return {2, at.at, at.limb};
+    const Source& s = made_.sources[at.at];
+    const long level = s.kind == 'k' ? static_cast<long>(made_.keys[s.which].level) : kPrimes;
+    const long limb = s.prime < level ? s.prime : level + static_cast<long>(kPrimes - 1 - s.prime);
+    return {3 + s.kind, static_cast<long>(s.which) << 32 | s.component, limb};
+  }
+
+  /// Limbs of memory, of which rows are taken.
+  class Slots {
+   public:
+    u32 take(u32 count) {
+      for (auto run = free_.begin(); run != free_.end(); ++run) {
+        if (run->second < count) continue;
+        const auto [at, length] = *run;
+        free_.erase(run);
+        if (length > count) free_.emplace(at + count, length - count);
+        return at;
+      }
+      count_ += count;
+      return count_ - count;
+    }
+    void give(u32 at) {
+      u32 length = 1;
+      auto next = free_.lower_bound(at);
+      if (next != free_.end() && next->first == at + 1) length += next->second, next = free_.erase(next);
+      if (next != free_.begin() && std::prev(next)->first + std::prev(next)->second == at)
+        std::prev(next)->second += length;
+      else
+        free_.emplace(at, length);
+    }
+    u32 count() const { return count_; }
+
+   private:
+    std::map<u32, u32> free_;  // where each run begins, and its length
+    u32 count_ = 0;
+  };
 
   const Text& text_;
   Linked made_;

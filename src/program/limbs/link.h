@@ -79,6 +79,7 @@ struct Action {
   u32 to = 0, a = kNone, b = kNone, table = 0;
   u32 line = 0;  // of the instruction, in the stream of `chip`
   u32 chip = 0;
+  u32 step = 0;  // actions of one step need nothing of each other
 };
 
 struct Bases {

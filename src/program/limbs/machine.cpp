@@ -49,9 +49,7 @@ Machine::Machine(std::shared_ptr<const Linked> program, const Session& home, std
     const u64 q = modulus(b.to[0]);
     u64 product = 1;
     for (const u64 d : moduli(b.from)) product = math::mul_mod(product, d % q, q);
-    device::LimbConstants c{};
-    c[0] = math::inverse_mod(product, q);
-    divisors_.emplace_back(c);
+    divisors_.push_back(math::inverse_mod(product, q));
   }
   turns_.resize(p.turns.size());
   for (const Action& a : p.actions) {
@@ -64,7 +62,7 @@ Machine::Machine(std::shared_ptr<const Linked> program, const Session& home, std
   }
   slots_.resize(devices_.size());
   for (u32 d = 0; d < devices_.size(); ++d) {
-    for (u32 s = 0; s < p.slots[d]; ++s) slots_[d].push_back(allocated(d, 1, 1, items_));
+    if (p.slots[d] > 0) slots_[d] = allocated(d, p.slots[d], 1, items_);
   }
   for (const Linked::Buffer& b : p.buffers) buffers_.push_back(allocated(b.device, 1, b.limbs, items_));
   for (u32 v = 0; v < p.values.size(); ++v) {
@@ -92,15 +90,20 @@ View Machine::allocated(u32 device, std::size_t components, std::size_t limbs, s
 std::size_t Machine::bytes() const {
   std::size_t all = 0;
   const auto add = [&](const View& v) { all += v.n == 0 ? 0 : v.bytes(); };
-  for (const auto& slots : slots_) std::for_each(slots.begin(), slots.end(), add);
+  std::for_each(slots_.begin(), slots_.end(), add);
   std::for_each(buffers_.begin(), buffers_.end(), add);
   std::for_each(given_.begin(), given_.end(), add);
   return all;
 }
 
 std::size_t Machine::calls() const {
-  std::size_t all = program_->actions.size();
-  for (const Action& a : program_->actions) all += a.kind == Action::Kind::divide ? 1 : 0;
+  std::size_t all = 0;
+  const std::span<const Action> actions = program_->actions;
+  for (std::size_t i = 0; i < actions.size(); ++i, ++all) {
+    const std::size_t count = row(actions.subspan(i)).to.limbs;
+    all += actions[i].kind == Action::Kind::divide ? 1 : 0;
+    if (actions[i].kind != Action::Kind::convert) i += count - 1;
+  }
   return all;
 }
 
@@ -110,7 +113,7 @@ View Machine::view(u32 value, std::size_t limbs) const {
     case Value::Kind::source:
       return sources_[v.at];
     case Value::Kind::made:
-      return slots_[v.device][v.at];
+      return slots_[v.device].with_components(v.at, 1);
     default:
       return buffers_[v.at].with_limbs(v.limb, limbs);
   }
@@ -213,51 +216,124 @@ void Machine::move(const Action& action) const {
   taker.upload(words, view(action.to));
 }
 
-void Machine::perform(const Action& a) const {
+namespace {
+
+/// Whether `next` shows what `row` would as one more limb, and the row with it.
+bool extend(View& row, const View& next) {
+  const std::ptrdiff_t word = static_cast<std::ptrdiff_t>(row.word_size());
+  const std::ptrdiff_t bytes = next.data - row.data;
+  const std::ptrdiff_t each = bytes / static_cast<std::ptrdiff_t>(row.limbs);
+  const bool alike = next.axes == row.axes && next.shape == row.shape && next.stride == row.stride && next.n == row.n;
+  if (!alike || each * static_cast<std::ptrdiff_t>(row.limbs) != bytes || each % word != 0) return false;
+  const std::ptrdiff_t stride = each / word;
+  if (stride < static_cast<std::ptrdiff_t>(row.n)) return false;
+  if (row.limbs > 1 && row.limb_stride != static_cast<std::size_t>(stride)) return false;
+  row.limb_stride = static_cast<std::size_t>(stride), ++row.limbs;
+  return true;
+}
+
+}  // namespace
+
+Machine::Row Machine::row(std::span<const Action> actions) const {
+  using Kind = Action::Kind;
+  const Action& first = actions.front();
+  const auto device = [&](u32 v) { return program_->values[v].device; };
+  Row row{.primes = prime(first.to), .a = view(first.a), .b = {}, .to = view(first.to)};
+  if (first.b != kNone && !is_scalar(first.b)) row.b = view(first.b);
+  switch (first.kind) {
+    case Kind::add:
+    case Kind::subtract:
+    case Kind::multiply:
+    case Kind::negate:
+    case Kind::turn:
+    case Kind::ntt:
+    case Kind::inverse:
+    case Kind::copy:
+    case Kind::divide:
+      break;
+    default:
+      return row;
+  }
+  for (const Action& next : actions.subspan(1)) {
+    if (next.kind != first.kind || next.step != first.step || device(next.to) != device(first.to)) break;
+    if (next.kind != Kind::divide && next.table != first.table) break;
+    if (row.primes.size() == device::PrimeList::kMost) break;
+    View a = row.a, b = row.b, to = row.to;
+    if (!extend(a, view(next.a)) || !extend(to, view(next.to)) || (next.b != kNone && !extend(b, view(next.b)))) break;
+    row.a = a, row.b = b, row.to = to;
+    row.primes.append(prime(next.to));
+  }
+  return row;
+}
+
+std::size_t Machine::perform(std::span<const Action> actions) const {
+  const Action& a = actions.front();
   const Session& s = *devices_[program_->values[a.to].device];
   const device::RingHandle& ring = ring_.ring;
-  const device::PrimeList& q = prime(a.to);
   const Value& to = program_->values[a.to];
+  const auto scalar = [&](bool negative) -> const device::Constants& {
+    return *scalars_[program_->values[a.b].at][negative ? 1 : 0];
+  };
+  if (a.kind == Action::Kind::move) {
+    move(a);
+    return 1;
+  }
+  if (a.kind == Action::Kind::convert) {
+    const Bases& b = program_->conversions[a.table];
+    s.enqueue(device::Convert{
+        .conversion = conversions_[a.table], .x = view(a.a, b.from.size()), .own = {}, .out = view(a.to, b.to.size())});
+    return 1;
+  }
+  const Row row = this->row(actions);
   switch (a.kind) {
     case Action::Kind::add:
-      return s.enqueue(device::Add{ring, q, view(a.a), view(a.b), view(a.to)});
+      s.enqueue(device::Add{ring, row.primes, row.a, row.b, row.to});
+      break;
     case Action::Kind::subtract:
-      return s.enqueue(device::Sub{ring, q, view(a.a), view(a.b), view(a.to)});
+      s.enqueue(device::Sub{ring, row.primes, row.a, row.b, row.to});
+      break;
     case Action::Kind::multiply:
-      return s.enqueue(device::Mul{ring, q, view(a.a), view(a.b), view(a.to)});
+      s.enqueue(device::Mul{ring, row.primes, row.a, row.b, row.to});
+      break;
     case Action::Kind::negate:
-      return s.enqueue(device::Neg{ring, q, view(a.a), view(a.to)});
+      s.enqueue(device::Neg{ring, row.primes, row.a, row.to});
+      break;
     case Action::Kind::add_scalar:
-    case Action::Kind::take_scalar: {
-      const device::Constants& c = *scalars_[program_->values[a.b].at][a.kind == Action::Kind::take_scalar ? 1 : 0];
-      return s.enqueue(device::AddConstants{ring, q, view(a.a), c, domain_of(to), view(a.to)});
-    }
+    case Action::Kind::take_scalar:
+      s.enqueue(
+          device::AddConstants{ring, row.primes, row.a, scalar(a.kind == Action::Kind::take_scalar), domain_of(to), row.to});
+      break;
     case Action::Kind::scale:
-      return s.enqueue(device::MulConstants{ring, q, view(a.a), *scalars_[program_->values[a.b].at][0], view(a.to)});
+      s.enqueue(device::MulConstants{ring, row.primes, row.a, scalar(false), row.to});
+      break;
     case Action::Kind::turn:
-      return s.enqueue(
-          device::Permute{ring, q, turns_[a.table][static_cast<std::size_t>(domain_of(to))], view(a.a), view(a.to)});
+      s.enqueue(device::Permute{ring, row.primes, turns_[a.table][static_cast<std::size_t>(domain_of(to))], row.a, row.to});
+      break;
     case Action::Kind::ntt:
-      return s.enqueue(device::ForwardNtt{ring, q, view(a.a), view(a.to)});
+      s.enqueue(device::ForwardNtt{ring, row.primes, row.a, row.to});
+      break;
     case Action::Kind::inverse:
-      return s.enqueue(device::InverseNtt{ring, q, view(a.a), view(a.to)});
+      s.enqueue(device::InverseNtt{ring, row.primes, row.a, row.to});
+      break;
     case Action::Kind::copy:
-      return s.enqueue(device::Copy{view(a.a), view(a.to)});
-    case Action::Kind::move:
-      return move(a);
-    case Action::Kind::convert: {
-      const Bases& b = program_->conversions[a.table];
-      return s.enqueue(device::Convert{
-          .conversion = conversions_[a.table], .x = view(a.a, b.from.size()), .own = {}, .out = view(a.to, b.to.size())});
+      s.enqueue(device::Copy{row.a, row.to});
+      break;
+    case Action::Kind::divide: {
+      device::LimbConstants c{};
+      for (std::size_t k = 0; k < row.to.limbs; ++k) c[k] = divisors_[actions[k].table];
+      s.enqueue(device::Sub{ring, row.primes, row.a, row.b, row.to});
+      s.enqueue(device::MulConstants{ring, row.primes, row.to, device::Constants(c), row.to});
+      break;
     }
-    case Action::Kind::divide:
-      s.enqueue(device::Sub{ring, q, view(a.a), view(a.b), view(a.to)});
-      return s.enqueue(device::MulConstants{ring, q, view(a.to), divisors_[a.table], view(a.to)});
+    case Action::Kind::move:
+    case Action::Kind::convert:
+      break;
   }
+  return row.to.limbs;
 }
 
 void Machine::all() const {
-  for (const Action& a : program_->actions) perform(a);
+  for (std::span<const Action> left = program_->actions; !left.empty();) left = left.subspan(perform(left));
 }
 
 void Machine::run(const std::vector<View>& given, const std::vector<View>& results) {

@@ -47,7 +47,18 @@ class Machine {
   void bind(char kind, u32 which, const View& whole, bool key);
   void bring(const std::vector<View>& given);
   void hand_out(const std::vector<View>& results) const;
-  void perform(const Action& action) const;
+  /// Actions of one kind from the first on, whose operands are rows of limbs.
+  struct Row {
+    device::PrimeList primes;
+    View a, b, to;
+  };
+  Row row(std::span<const Action> actions) const;
+  bool is_scalar(u32 value) const {
+    const Value& v = program_->values[value];
+    return v.kind == Value::Kind::source && program_->sources[v.at].kind == 's';
+  }
+  /// Those of the first one's row, and returns how many these are.
+  std::size_t perform(std::span<const Action> actions) const;
   void move(const Action& action) const;
   void all() const;
   bool at_home(u32 device) const { return devices_[device] == &home_; }
@@ -59,13 +70,13 @@ class Machine {
   const Ring ring_;
   const std::size_t items_;
   std::array<device::PrimeList, kPrimes> lists_;
-  std::vector<std::vector<View>> slots_;  // of each device
+  std::vector<View> slots_;  // of each device: components of one limb
   std::vector<View> buffers_;
   std::vector<View> sources_;                                    // as they are read
   std::vector<View> given_;                                      // copies of ciphertexts at home, of each item
   std::vector<std::array<device::PermutationHandle, 2>> turns_;  // by domain
   std::vector<std::shared_ptr<const device::ConversionConstant>> conversions_;
-  std::vector<device::Constants> divisors_;
+  std::vector<u64> divisors_;                                             // inverted
   std::vector<std::array<std::optional<device::Constants>, 2>> scalars_;  // of each source: itself and its negative
   std::mutex mutex_;
   std::unique_ptr<device::Graph> graph_;
