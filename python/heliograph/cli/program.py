@@ -40,7 +40,11 @@ def main() -> None:
     except KeyboardInterrupt:
         _leave(130)
     except BaseException as error:
-        _tell(int(status), _account(error, form))
+        try:
+            account = _account(error, form)
+        except KeyboardInterrupt:  # all are being stopped, which is why another process was gone
+            _leave(130)
+        _tell(int(status), account)
         _leave(int(getattr(error, "exit_code", 1)) if form == "command" else 1)
 
 
