@@ -10,6 +10,10 @@
 
 #include "heliograph/ckks.h"
 
+namespace heliograph {
+class RecordedProgram;
+}
+
 namespace heliograph::cinnamon {
 
 /// A file's name and text.
@@ -57,8 +61,13 @@ class Program {
   Handle<State> state_;
 };
 
+/// Words of a recording: what a program that was written from it takes beside ciphertexts, and what its results are.
+struct Words;
+
 /// What a program takes beside ciphertexts.
 struct Constants {
+  /// Of a program that was written: it takes nothing else then.
+  std::shared_ptr<const Words> words;
   std::map<std::string, ckks::Plaintext> plaintexts;
   /// Encoded at the scale that the program needs: what is added at that of what it is added to, what is multiplied by at its
   /// level's. One item each.
@@ -90,5 +99,24 @@ class Runner {
  private:
   std::shared_ptr<State> state_;
 };
+
+/// How a recorded program is written.
+struct Writing {
+  std::size_t chips = 1;  // limb l lies on chip l modulo the chips
+  /// Of key switches on several chips. `broadcast`: each chip raises all digits to its own limbs; the bits of one chip. `sum`: each
+  /// raises its own digits to all limbs, and products are added up before they are divided; the same bits. `aggregate`: each
+  /// divides its products, which are added up then, as the compiler's output aggregation does; other roundings.
+  enum class Switching : unsigned char { broadcast, sum, aggregate };
+  Switching switching = Switching::broadcast;
+  std::vector<std::string> inputs,
+      results;  // names; of a tensor of several ciphertexts each has a dot and its number behind it
+};
+struct Written {
+  Program program;
+  Constants constants;
+};
+/// A recorded program of CKKS ciphertexts as instructions. Throws ParameterError for what the set does not say: other schemes,
+/// sets whose levels are not the first few of at most 64 primes, ciphertexts of another degree than 1.
+Written write(const RecordedProgram& program, const Writing& how);
 
 }  // namespace heliograph::cinnamon

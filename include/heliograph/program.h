@@ -115,6 +115,7 @@ class RecordedProgram {
 
   class State;
   explicit RecordedProgram(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  const State& state() const { return *state_; }
 
  private:
   friend class Recording;

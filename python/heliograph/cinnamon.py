@@ -44,13 +44,26 @@ The examples of its functions go on from these lines, which double a ciphertext 
 ... ;
 ... ''',
 ... })
+>>> secret = hg.SecretKey.generate(program.parameters(n=2**12))
+>>> server = hg.Server(secret.evaluation_keys(cinnamon=program))
+>>> x = server.bind(secret.encrypt([0.25, 0.5], pad=True))
+
+And a recorded program, which is written as one.
+
+>>> params = hg.ckks.parameters("n13-l4")
+>>> owner = hg.SecretKey.generate(params)
+>>> party = hg.Server(owner.evaluation_keys(rotations=[1]))
+>>> z = party.bind(owner.encrypt([0.5] * params.slots))
+>>> turned = hg.program(lambda z: hg.ckks.rotate(z, 1) + 0.25, z)
 """
 
 from __future__ import annotations
 
+import inspect
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,13 +74,18 @@ from heliograph._html import Rows, Shown
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.tensor import Plaintext, Tensor
 from heliograph.keys import Server
+from heliograph.recording import Program as Recorded
 
-__all__ = ["Item", "Program", "Runner", "load"]
+__all__ = ["Constants", "Item", "Program", "Runner", "load", "write"]
 
 
 @dataclass(frozen=True)
 class Item:
-    """What a program takes or gives: "ciphertext", "plaintext" or "scalar", and its level; of what is taken the least."""
+    """What a program takes or gives: "ciphertext", "plaintext" or "scalar", and its level; of what is taken the least.
+
+    >>> program.outputs["y"]
+    Item(kind='ciphertext', level=1)
+    """
 
     kind: str
     level: int
@@ -84,17 +102,82 @@ def load(folder: Any) -> Program:
     return Program(_core.cinnamon_load(path_of(folder)))
 
 
+class Constants:
+    """What a program that was written from a recording takes beside ciphertexts (`Program.constants`): plaintexts, scalars, and the
+    scales of its results. They are of the program's text, so a program that reads this text again runs with them.
+
+    >>> written = hg.cinnamon.write(turned)
+    >>> again = hg.cinnamon.Program.parse(written.files())
+    >>> owner.decrypt(again.at(party, written.constants)(z=z)["y"]).round(4)[:2]
+    array([0.75, 0.75])
+    """
+
+    def __init__(self, core: Any) -> None:
+        if not isinstance(core, _core.CinnamonConstants):
+            raise _core.DtypeError("constants of a recording are made by hg.cinnamon.write")
+        self._core = core
+
+
+def write(
+    program: Recorded,
+    *,
+    chips: int = 1,
+    switching: str = "broadcast",
+    inputs: Sequence[str] | None = None,
+    results: Sequence[str] | None = None,
+) -> Program:
+    """A recorded program's last recording as instructions of single limbs, for one chip or several.
+
+    Limb l lies on chip l modulo the chips. Several chips switch keys in one of three ways: "broadcast" sends the input's limbs to all
+    chips, and each raises them to its own limbs; with "sum" and "aggregate" each chip raises its own digits to all limbs, and products
+    are added up, before they are divided or after. The first two give the bits of the recorded program, "aggregate" rounds on each chip.
+
+    It runs with the keys that the recorded function ran with (`Program.at`, `Program.run`). `inputs` and `results` name the tensors; without them
+    they have the function's own names, and y, or y0, y1 and so on. Of a tensor of several ciphertexts each is one, "x.0", "x.1". Raises
+    ParameterError for what the instruction set does not say: other schemes than CKKS, sets of more than 64 primes or whose levels are not the first few of
+    these, ciphertexts of degree 2; RecordingError where nothing is recorded.
+
+    >>> written = hg.cinnamon.write(turned, chips=2)
+    >>> written.chips, written.outputs
+    (2, {'y': Item(kind='ciphertext', level=4)})
+    >>> owner.decrypt(written.run(party, z=z)["y"]).round(4)[:2]
+    array([0.75, 0.75])
+    """
+    if not isinstance(program, Recorded):
+        raise _core.DtypeError(f"instructions are written of a recorded program (hg.program), not of {described(program)}")
+    core, taken, given = program._last_recording()
+    if inputs is None:
+        names: list[str] = []
+        if program._loaded is None:
+            try:
+                names = list(inspect.signature(program.function).parameters)
+            except (TypeError, ValueError):
+                names = []
+        inputs = names if len(names) == taken else [f"x{i}" for i in range(taken)]
+    if results is None:
+        results = ["y"] if given == 1 else [f"y{i}" for i in range(given)]
+    made, constants = _core.cinnamon_write(
+        core, count_of(chips, "chips"), str(switching), [str(n) for n in inputs], [str(n) for n in results]
+    )
+    return Program(made, Constants(constants))
+
+
 class Program(Shown):
     """A program of instructions. Immutable.
 
     >>> program
     <program of 8 instructions for 1 chip: one, x -> y; 0 evaluation keys>
+    >>> program.inputs, program.counts["load"]
+    ({'x': Item(kind='ciphertext', level=1), 'one': Item(kind='scalar', level=1)}, 2)
     """
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: Any, constants: Constants | None = None) -> None:
         if not isinstance(core, _core.CinnamonProgram):
-            raise _core.DtypeError("programs of instructions are made by hg.cinnamon.load and Program.parse")
+            raise _core.DtypeError(
+                "programs of instructions are made by hg.cinnamon.load, hg.cinnamon.write and Program.parse"
+            )
         self._core = core
+        self.constants = constants  #: of a program that was written from a recording
         self._last: tuple[Any, Any, Runner] | None = None
         self._lock = threading.Lock()
 
@@ -119,6 +202,18 @@ class Program(Shown):
         """
         return dict(self._core.files())
 
+    def save(self, folder: Any) -> None:
+        """Writes the texts into a folder, which is made where it is not there. Raises OSError.
+
+        >>> program.save("double")
+        >>> hg.cinnamon.load("double").files() == program.files()
+        True
+        """
+        path = Path(path_of(folder))
+        path.mkdir(parents=True, exist_ok=True)
+        for name, text in self.files().items():
+            (path / name).write_text(text)
+
     @property
     def chips(self) -> int:
         """Streams of instructions."""
@@ -131,20 +226,12 @@ class Program(Shown):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many there are of each.
-
-        >>> program.counts["load"]
-        2
-        """
+        """How many there are of each."""
         return dict(self._core.counts)
 
     @property
     def inputs(self) -> dict[str, Item]:
-        """What it takes, by name.
-
-        >>> program.inputs
-        {'x': Item(kind='ciphertext', level=1), 'one': Item(kind='scalar', level=1)}
-        """
+        """What it takes, by name."""
         return {name: Item(kind, level) for name, kind, level in self._core.inputs}
 
     @property
@@ -182,17 +269,18 @@ class Program(Shown):
         spec = self._core.spec(count_of(n, "n"), float(bits), flag(insecure, "insecure"))
         return Parameters(_core.CkksParameters(spec))
 
-    def at(self, server: Server[Any], constants: Mapping[str, Any] | None = None, *, tolerance: float = 2**-20) -> Runner:
+    def at(
+        self, server: Server[Any], constants: Mapping[str, Any] | Constants | None = None, *, tolerance: float = 2**-20
+    ) -> Runner:
         """The program with a server's keys and its plaintexts and scalars, to run again and again: ``runner(x=x)``.
 
         A plaintext is given by its values, which are encoded at the scale that the program needs, or as `hg.ckks.Plaintext`.
         Scales are followed through the program, and what is added must have those of its partner but for `tolerance` (in
-        proportion, which is then the error). Raises MissingKeyError, ParameterError, DtypeError.
+        proportion, which is then the error). A program that was written from a recording has its constants (`write`); its text, read again,
+        takes them from there. Raises MissingKeyError, ParameterError, DtypeError.
 
-        >>> secret = hg.SecretKey.generate(program.parameters(n=2**12))
-        >>> server = hg.Server(secret.evaluation_keys(cinnamon=program))
         >>> runner = program.at(server, {"one": 1.0})
-        >>> y = runner(x=server.bind(secret.encrypt([0.25, 0.5], pad=True)))["y"]
+        >>> y = runner(x=x)["y"]
         >>> y.level, y.scale == program.parameters(n=2**12).scale(1)
         (1, True)
         """
@@ -200,6 +288,9 @@ class Program(Shown):
             raise _core.DtypeError(f"a program runs at a server, not at {described(server)}")
         if not is_real(tolerance):
             raise _core.DtypeError(f"a tolerance is a number, not {described(tolerance)}")
+        recorded = constants if isinstance(constants, Constants) else None if constants else self.constants
+        if isinstance(constants, Constants):
+            constants = None
         plaintexts, values, scalars = {}, {}, {}
         kinds = self.inputs
         for name, given in (constants or {}).items():
@@ -215,15 +306,25 @@ class Program(Shown):
             else:
                 values[name] = complexes(given, f"the values of {name}")
         return Runner(
-            self, server, _core.CinnamonRunner(self._core, server.keys._core, plaintexts, values, scalars, float(tolerance))
+            self,
+            server,
+            _core.CinnamonRunner(
+                self._core,
+                server.keys._core,
+                plaintexts,
+                values,
+                scalars,
+                float(tolerance),
+                None if recorded is None else recorded._core,
+            ),
         )
 
     def run(self, server: Server[Any], inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Tensor]:
         """Runs it once: ciphertexts, plaintexts and scalars by name, results by name. `at` is for running it more than once, though
         what stays the same from one call to the next is kept. Raises as `at` and a Runner.
 
-        >>> sorted(program.run(server, x=server.bind(secret.encrypt([0.25, 0.5], pad=True)), one=1))
-        ['y']
+        >>> secret.decrypt(program.run(server, x=x, one=1)["y"])[:2].round(3)
+        array([1.5, 2. ])
         """
         given = {**(inputs or {}), **named}
         constants = {name: value for name, value in given.items() if not isinstance(value, Tensor)}
@@ -248,7 +349,10 @@ class Program(Shown):
         >>> program.explain_rows()[0]
         ('chips', '1')
         """
-        listed = [f"{name} ({i.kind}, level {i.level})" for name, i in self.inputs.items()]
+        taken = self.inputs
+        listed = [f"{name} ({i.kind}, level {i.level})" for name, i in taken.items()]
+        if len(listed) > 24:
+            listed = [*listed[:20], f"and {len(listed) - 20} more"]
         return [
             ("chips", f"{self.chips}"),
             ("instructions", ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))),
@@ -273,14 +377,25 @@ class Program(Shown):
 
     def __repr__(self) -> str:
         chips = f"{self.chips} chip" + ("s" if self.chips != 1 else "")
+        taken = self.inputs
+        shown = sorted(taken)
+        if len(shown) > 8:  # what is encrypted, and how many of the rest
+            rest = {kind: sum(i.kind == kind for i in taken.values()) for kind in ("plaintext", "scalar")}
+            shown = sorted(name for name, i in taken.items() if i.kind == "ciphertext")
+            shown += [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in rest.items() if count]
         return (
-            f"<program of {self.instructions:,} instructions for {chips}: {', '.join(sorted(self.inputs))} -> "
+            f"<program of {self.instructions:,} instructions for {chips}: {', '.join(shown)} -> "
             f"{', '.join(self.outputs)}; {len(self.keys)} evaluation keys>"
         )
 
 
 class Runner(Shown):
-    """A program with keys and constants (`Program.at`). Calls are safe from several threads, which take turns."""
+    """A program with keys and constants (`Program.at`). Calls are safe from several threads, which take turns.
+
+    >>> runner = program.at(server, {"one": 1})
+    >>> secret.decrypt(runner(x=x)["y"])[:2].round(3), runner.calls
+    (array([1.5, 2. ]), 2)
+    """
 
     def __init__(self, program: Program, server: Server[Any], core: Any) -> None:
         self.program = program

@@ -333,14 +333,23 @@ class Program(Shown):
         core, note = self._saved()
         core.save(path_of(path), note)
 
-    def _saved(self) -> tuple[Any, str]:
+    def _last(self) -> tuple[Any, _Recorded]:
+        """The nest of its operands, and what was recorded or used last. Raises RecordingError."""
         with self._lock:
             if self._loaded is not None:
-                taken, last = self._loaded
-            elif self._recorded:
+                return self._loaded
+            if self._recorded:
                 (taken, _), last = next(reversed(self._recorded.items()))
-            else:
-                raise _core.RecordingError("nothing is recorded yet: call the program with the operands that it is to take")
+                return taken, last
+        raise _core.RecordingError("nothing is recorded yet: call the program with the operands that it is to take")
+
+    def _last_recording(self) -> tuple[Any, int, int]:
+        """The engine's program, and how many tensors it takes and gives. Raises RecordingError."""
+        taken, last = self._last()
+        return last.core, len(_kinds_in(taken)), len(last.kinds)
+
+    def _saved(self) -> tuple[Any, str]:
+        taken, last = self._last()
         if not all(owner is None or isinstance(owner, int) for owner in last.keys):
             raise _core.RecordingError(
                 "a program whose results have keys of their own cannot be saved: take them from an operand"

@@ -7,6 +7,7 @@
 
 #include "arrays.h"
 #include "bindings.h"
+#include "heliograph/program.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -32,8 +33,9 @@ std::vector<std::tuple<std::string, std::string, std::size_t>> listed(const std:
 
 /// name: (array of the values of one plaintext, whether they are complex)
 cinnamon::Constants constants_of(const nb::dict& plaintexts, const nb::dict& values, const nb::dict& scalars,
-                                 double tolerance) {
-  cinnamon::Constants c{.tolerance = tolerance};
+                                 double tolerance, const cinnamon::Constants* recorded) {
+  cinnamon::Constants c = recorded ? *recorded : cinnamon::Constants{};
+  c.tolerance = tolerance;
   for (const auto& [name, p] : plaintexts)
     c.plaintexts.emplace(nb::cast<std::string>(name), nb::cast<const ckks::Plaintext&>(p));
   for (const auto& [name, given] : values) {
@@ -73,16 +75,32 @@ void bind_cinnamon(nb::module_& m) {
           "secret"_a, "base"_a, "progress"_a = nb::none());
   m.def("cinnamon_load", &Program::load, "folder"_a, Unlocked());
   m.def("cinnamon_parse", &Program::parse, "files"_a, Unlocked());
+  nb::class_<cinnamon::Constants>(m, "CinnamonConstants");
+  m.def(
+      "cinnamon_write",
+      [](const RecordedProgram& program, std::size_t chips, const std::string& switching, std::vector<std::string> inputs,
+         std::vector<std::string> results) {
+        using Switching = cinnamon::Writing::Switching;
+        const std::map<std::string, Switching> kinds = {
+            {"broadcast", Switching::broadcast}, {"sum", Switching::sum}, {"aggregate", Switching::aggregate}};
+        const auto found = kinds.find(switching);
+        if (found == kinds.end())
+          throw ParameterError("switching is \"broadcast\", \"sum\" or \"aggregate\", not " + switching);
+        cinnamon::Written made = cinnamon::write(program, {chips, found->second, std::move(inputs), std::move(results)});
+        return std::pair(std::move(made.program), std::move(made.constants));
+      },
+      "program"_a, "chips"_a, "switching"_a, "inputs"_a, "results"_a, Unlocked());
   nb::class_<Runner>(m, "CinnamonRunner")
       .def(
           "__init__",
           [](Runner* self, const Program& program, const ckks::EvaluationKeys& keys, const nb::dict& plaintexts,
-             const nb::dict& values, const nb::dict& scalars, double tolerance) {
-            cinnamon::Constants constants = constants_of(plaintexts, values, scalars, tolerance);
+             const nb::dict& values, const nb::dict& scalars, double tolerance, const cinnamon::Constants* recorded) {
+            cinnamon::Constants constants = constants_of(plaintexts, values, scalars, tolerance, recorded);
             const Released released;
             new (self) Runner(program, keys, std::move(constants));
           },
-          "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "tolerance"_a)
+          "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "tolerance"_a,
+          nb::arg("recorded").none() = nb::none())
       .def("__call__", &Runner::operator(), "inputs"_a, Unlocked())
       .def_prop_ro("calls", [](const Runner& r) { return r.summary().calls; })
       .def_prop_ro("bytes", [](const Runner& r) { return r.summary().bytes; })

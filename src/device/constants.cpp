@@ -1,6 +1,7 @@
 #include "device/constants.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/checked.h"
 
@@ -9,6 +10,29 @@ namespace heliograph::device {
 void Permutation::check() const {
   require<ShapeError>(negate.empty() || negate.size() == source.size(), "a permutation needs one sign for each position");
   for (math::u32 i : source) require<ShapeError>(i < source.size(), "a permutation's source is out of range");
+}
+
+math::u64 Permutation::galois_of_values() const {
+  const std::size_t n = source.size();
+  if (n < 2 || !std::has_single_bit(n) || std::find(negate.begin(), negate.end(), true) != negate.end()) return 0;
+  // Position 0 is the value at psi, and comes from that at psi^g.
+  const math::u64 g = 2 * math::reverse_bits(source[0], math::bit_length(n) - 1) + 1;
+  return math::automorphism_table(n, g) == source ? g : 0;
+}
+
+math::u64 Permutation::galois_of_coefficients() const {
+  const std::size_t n = source.size();
+  const auto negated = [&](std::size_t i) { return !negate.empty() && negate[i]; };
+  std::size_t to = 0;
+  while (to < n && source[to] != 1) ++to;
+  if (to == n) return 0;
+  const math::u64 g = to + (negated(to) ? n : 0);
+  if (g % 2 == 0) return 0;
+  for (math::u64 i = 0; i < n; ++i) {
+    const math::u64 at = i * g % (2 * n);
+    if (source[at % n] != i || negated(at % n) != (at >= n)) return 0;
+  }
+  return g;
 }
 
 int GatheredProduct::weight_bits() const {

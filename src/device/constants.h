@@ -34,6 +34,9 @@ struct Permutation {
 
   /// Throws ShapeError unless sizes and sources fit.
   void check() const;
+  /// The g of the automorphism X -> X^g that it is, of values in the NTT's order or of coefficients; 0 where it is none.
+  math::u64 galois_of_values() const;
+  math::u64 galois_of_coefficients() const;
 };
 
 class PermutationConstant : public ConstantOf<Permutation> {

@@ -45,6 +45,8 @@ class Form {
   /// The ciphertext with its words in `views`, computed from `operands`.
   AnyCiphertext filled(const View* views, const std::vector<Operand>& operands) const;
   AnyContext context() const { return context_of(x_); }
+  /// What is said of it; its words are not there.
+  const AnyCiphertext& said() const { return x_; }
 
   // In a file: nothing is vouched for that was read.
 

@@ -44,29 +44,6 @@ class CardPermutation final : public device::FormOf<PermutationConstant> {
   bool ntt_order;
 };
 
-/// The g of X -> X^g; 0 where it is none.
-u64 galois_of_values(const device::Permutation& p) {
-  const std::size_t n = p.source.size();
-  if (std::find(p.negate.begin(), p.negate.end(), true) != p.negate.end()) return 0;
-  // Position 0 is the value at psi, and comes from that at psi^g.
-  const u64 g = 2 * math::reverse_bits(p.source[0], math::bit_length(n) - 1) + 1;
-  return math::automorphism_table(n, g) == p.source ? g : 0;
-}
-u64 galois_of_coefficients(const device::Permutation& p) {
-  const std::size_t n = p.source.size();
-  std::size_t to = 0;
-  while (to < n && p.source[to] != 1) ++to;
-  if (to == n) return 0;
-  const bool negative = !p.negate.empty() && p.negate[to];
-  const u64 g = to + (negative ? n : 0);
-  if (g % 2 == 0) return 0;
-  for (u64 i = 0; i < n; ++i) {
-    const u64 at = i * g % (2 * n);
-    if (p.source[at % n] != i || (!p.negate.empty() && p.negate[at % n]) != (at >= n)) return 0;
-  }
-  return g;
-}
-
 }  // namespace
 
 /// Memory that goes back when it is let go, which may be after the device has gone.
@@ -285,12 +262,9 @@ Resource Driver::constants(const ConversionConstant& conversion, std::size_t fir
 
 std::unique_ptr<const device::Form> Driver::form(const PermutationConstant& constant) {
   const device::Permutation& p = constant.permutation();
-  u64 g = 0;
-  bool ntt_order = true;
-  if (std::has_single_bit(p.source.size()) && p.source.size() > 1) {
-    g = galois_of_values(p);
-    if (g == 0) ntt_order = false, g = galois_of_coefficients(p);
-  }
+  u64 g = p.galois_of_values();
+  const bool ntt_order = g != 0;
+  if (!ntt_order) g = p.galois_of_coefficients();
   return std::make_unique<CardPermutation>(constant, g, ntt_order);
 }
 

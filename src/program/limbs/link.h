@@ -16,7 +16,7 @@ inline constexpr u32 kNone = ~u32{0};
 struct Item {
   char kind = 0;
   std::string name;
-  std::size_t level = 0;  // limbs that it has at least
+  std::size_t level = 0;  // limbs of the chain that it has at least
 };
 /// A ciphertext that it gives: limb after limb of c0, then of c1.
 struct Result {
@@ -29,10 +29,11 @@ struct Result {
 struct Key {
   /// From the secret's square, its automorphisms, itself or an ephemeral secret to the secret; `to_ephemeral` the other way.
   /// Those that raise multiply by the last prime of their level besides, by which a rescaling divides.
-  enum Type : u32 { relinearization, rotation, conjugation, raise, to_ephemeral, raise_from_ephemeral };
+  /// Those of Heliograph's own bootstrapping, `own`, have a number for their steps; their digits are pairs, counted from [0] on.
+  enum Type : u32 { relinearization, rotation, conjugation, raise, to_ephemeral, raise_from_ephemeral, own };
   Type type = relinearization;
   u32 level = 0, extension = 0;
-  std::int32_t turn = 0;                           // steps of a rotation
+  std::int32_t turn = 0;                           // steps of a rotation, or a number
   std::vector<std::vector<std::uint16_t>> digits;  // the limbs of each, ascending
   /// "K:1:5:3:2:[0,2,4][1,3]": all that decides what is encrypted, in which primes.
   std::string name() const;

@@ -119,7 +119,10 @@ View Machine::view(u32 value, std::size_t limbs) const {
   }
 }
 
-void Machine::bind(char kind, u32 which, const View& whole, bool key) {
+void Machine::bind(char kind, u32 which, const View& whole, std::span<const std::uint16_t> primes) {
+  std::array<std::size_t, kPrimes> limb_of{};
+  limb_of.fill(kPrimes);
+  for (std::size_t l = 0; l < primes.size(); ++l) limb_of[primes[l]] = l;
   const std::lock_guard lock(mutex_);
   graph_ = nullptr;
   std::vector<std::byte> words;
@@ -127,9 +130,8 @@ void Machine::bind(char kind, u32 which, const View& whole, bool key) {
     if (v.kind != Value::Kind::source) continue;
     const Source& s = program_->sources[v.at];
     if (s.kind != kind || s.which != which) continue;
-    const std::size_t level = key ? program_->keys[which].level : whole.limbs;
-    const std::size_t limb = s.prime < level ? s.prime : level + (kPrimes - 1 - s.prime);
-    const View part = whole.with_components(s.component, 1).with_limbs(limb, 1);
+    require<MismatchError>(limb_of[s.prime] < whole.limbs, "what is bound to a program lacks a limb that it reads");
+    const View part = whole.with_components(s.component, 1).with_limbs(limb_of[s.prime], 1);
     if (at_home(v.device)) {
       sources_[v.at] = for_all(part, items_);
     } else {
@@ -142,8 +144,16 @@ void Machine::bind(char kind, u32 which, const View& whole, bool key) {
   }
 }
 
-void Machine::bind_key(u32 which, const View& pairs) { bind('k', which, pairs, true); }
-void Machine::bind_plaintext(u32 item, const View& limbs) { bind('p', item, limbs, false); }
+void Machine::bind_key(u32 which, const View& pairs) {
+  const Key& key = program_->keys[which];
+  std::vector<std::uint16_t> primes;
+  for (std::size_t p = 0; p < key.level; ++p) primes.push_back(static_cast<std::uint16_t>(p));
+  for (std::size_t p = 0; p < key.extension; ++p) primes.push_back(static_cast<std::uint16_t>(kPrimes - 1 - p));
+  bind('k', which, pairs, primes);
+}
+void Machine::bind_plaintext(u32 item, const View& limbs, std::span<const std::uint16_t> primes) {
+  bind('p', item, limbs, primes);
+}
 
 void Machine::bind_scalar(u32 item, std::span<const u64> residues) {
   const std::lock_guard lock(mutex_);

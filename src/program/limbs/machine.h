@@ -32,7 +32,9 @@ class Machine {
 
   /// A key's pairs: its level's limbs, then the special primes.
   void bind_key(u32 which, const View& pairs);
-  void bind_plaintext(u32 item, const View& limbs);
+  /// A plaintext's limbs, of these primes.
+  void bind_plaintext(u32 item, const View& limbs, std::span<const std::uint16_t> primes);
+  /// `residues`: by the primes' indices.
   void bind_scalar(u32 item, std::span<const u64> residues);
   /// `given`: of each item that is a ciphertext; `results` are written. One batch axis of the machine's items.
   void run(const std::vector<View>& given, const std::vector<View>& results);
@@ -44,7 +46,7 @@ class Machine {
  private:
   View allocated(u32 device, std::size_t components, std::size_t limbs, std::size_t items) const;
   View view(u32 value, std::size_t limbs = 1) const;
-  void bind(char kind, u32 which, const View& whole, bool key);
+  void bind(char kind, u32 which, const View& whole, std::span<const std::uint16_t> primes);
   void bring(const std::vector<View>& given);
   void hand_out(const std::vector<View>& results) const;
   /// Actions of one kind from the first on, whose operands are rows of limbs.

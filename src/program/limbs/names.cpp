@@ -7,6 +7,9 @@ namespace heliograph::program::limbs {
 
 namespace {
 
+constexpr std::int64_t kMostTurn = 1 << 22;
+constexpr std::size_t kMostPairs = 127;
+
 /// Moves on behind a number that is there in its one spelling and not beyond `most`.
 bool read_number(std::string_view& text, std::int64_t least, std::int64_t most, std::int64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -27,21 +30,22 @@ bool read_family(std::string_view& text, Key& k) {
     text.remove_prefix(1);
     return read_number(text, least, most, value);
   };
-  if (!number(0, Key::raise_from_ephemeral, type) || !number(1, kPrimes - 1, level) || !number(1, kPrimes - 1, extension) ||
-      !number(-(1 << 20), 1 << 20, turn))
+  if (!number(0, Key::own, type) || !number(1, kPrimes - 1, level) || !number(1, kPrimes - 1, extension) ||
+      !number(-kMostTurn, kMostTurn, turn))
     return false;
   k.type = static_cast<Key::Type>(type), k.level = static_cast<u32>(level);
   k.extension = static_cast<u32>(extension), k.turn = static_cast<std::int32_t>(turn);
   return true;
 }
 
-/// "[0,2,4]": limbs of the key's level.
+/// "[0,2,4]": limbs of the key's level; one number of a pair of Heliograph's own.
 bool read_digit(std::string_view& text, const Key& k, std::vector<std::uint16_t>& digit) {
   do {
     if (!text.starts_with(digit.empty() ? "[" : ",")) return false;
     text.remove_prefix(1);
     std::int64_t limb = 0;
-    if (!read_number(text, digit.empty() ? 0 : digit.back() + 1, k.level - 1, limb)) return false;
+    if (!read_number(text, digit.empty() ? 0 : digit.back() + 1, k.type == Key::own ? kMostPairs - 1 : k.level - 1, limb))
+      return false;
     digit.push_back(static_cast<std::uint16_t>(limb));
   } while (!text.starts_with("]"));
   text.remove_prefix(1);
@@ -57,6 +61,14 @@ u64 bits(const std::vector<std::uint16_t>& limbs) {
 }
 Names::Names(const Text& text, Linked& made) : made_(made) {
   const Listing& all = text.program;
+  for (const Section& s : all.sections) {
+    for (const Entry& e : s.entries) {
+      // Which primes are special is known from the keys alone.
+      Key k;
+      std::string_view rest = e.symbol;
+      if (e.term.kind == 'k' && read_family(rest, k)) made_.special = std::max<std::size_t>(made_.special, k.extension);
+    }
+  }
   for (const Section& s : all.sections) {
     if (s.title != "Output") continue;
     for (const Entry& e : s.entries) note(all.file, s, e);
@@ -191,13 +203,13 @@ void Names::key(const std::string& file, const Entry& e, Declared& d, bool of_pr
   d.component = 2 * static_cast<u32>(place - mine.digits.begin()) + half;
   if (of_program) {
     made_.chain = std::max<std::size_t>(made_.chain, k.level);
-    made_.special = std::max<std::size_t>(made_.special, k.extension);
   }
 }
 
 void Names::grow(const Declared& d) {
-  if (d.kind == 'k' || d.limbs == 0) return;
-  const auto level = static_cast<std::size_t>(std::bit_width(d.limbs));
+  const u64 of_chain = d.limbs & ~u64{0} >> made_.special;
+  if (d.kind == 'k' || of_chain == 0) return;
+  const auto level = static_cast<std::size_t>(std::bit_width(of_chain));
   std::size_t& known = d.kind == 'o' ? made_.results[d.which].level : made_.items[d.which].level;
   known = std::max(known, level);
   made_.chain = std::max(made_.chain, level);
@@ -255,7 +267,7 @@ std::optional<Key> Key::named(std::string_view name) {
   name.remove_prefix(1);
   do {
     std::vector<std::uint16_t> digit;
-    if (k.digits.size() == kPrimes || !read_digit(name, k, digit)) return std::nullopt;
+    if (k.digits.size() == kMostPairs || !read_digit(name, k, digit)) return std::nullopt;
     if (!k.digits.empty() && k.digits.back() >= digit) return std::nullopt;
     k.digits.push_back(std::move(digit));
   } while (!name.empty());

@@ -153,11 +153,46 @@ std::optional<rlwe::KeyLayout> layout_of(const rlwe::Context& context, const lim
   return layout;
 }
 
+const rlwe::SwitchKey* own_key(const ckks::EvaluationKeysData& keys, const limbs::Key& key) {
+  ckks::Context& c = *keys.context;
+  const std::optional<rlwe::KeyLayout> layout = layout_of(c.rlwe(), key);
+  if (!layout) return nullptr;
+  const rlwe::SwitchKey* found = nullptr;
+  const auto take = [&](u64 wanted) {
+    keys.keys.each([&](u64 number, const rlwe::SwitchKey& k) {
+      const rlwe::KeyLayout has = k.layout();
+      if (number == wanted && has.primes == layout->primes && has.digits >= layout->digits) found = &k;
+    });
+  };
+  if (key.type == limbs::Key::own) {
+    take(static_cast<u64>(key.turn));
+    return found;
+  }
+  // The set's gadget: digits are runs of its chain.
+  std::uint16_t next = 0;
+  std::vector<std::vector<std::uint16_t>> digits;
+  for (const std::size_t count : c.rlwe().parameters().digits) {
+    auto& digit = digits.emplace_back();
+    for (std::size_t i = 0; i < count; ++i) digit.push_back(next++);
+  }
+  const bool whole =
+      key.level == c.rlwe().parameters().chain.size() && key.extension == c.rlwe().parameters().special.size();
+  // A program of lower levels alone names the first few.
+  if (!whole || key.digits.size() > digits.size() || !std::equal(key.digits.begin(), key.digits.end(), digits.begin()))
+    return nullptr;
+  if (key.type == limbs::Key::relinearization) take(0);
+  if (key.type == limbs::Key::rotation) take(c.galois(key.turn, c.spec().n / 2));
+  if (key.type == limbs::Key::conjugation) take(c.conjugation());
+  return found;
+}
+
 void require_fit(const ckks::Context& context, const limbs::Linked& program) {
   const rlwe::Context& c = context.rlwe();
   for (std::size_t level = 1; level <= c.top_level(); ++level) {
-    require<ParameterError>(c.chain(level) == device::PrimeList::range(0, level),
-                            "a program of instructions takes a set with one prime a level: Program::spec makes one");
+    require<ParameterError>(
+        c.chain(level) == device::PrimeList::range(0, c.chain(level).size()),
+        "a program of instructions takes a set whose levels are the first few of its primes: Program::spec "
+        "makes one");
   }
   const rlwe::RingParameters& p = c.parameters();
   if (p.chain.size() < program.chain || p.special.size() < program.special)
@@ -176,10 +211,17 @@ ckks::EvaluationKeys Program::keys(const ckks::SecretKey& secret, const ckks::Ev
   require<WrongKeyError>(base.data().id() == owner.id(), "the keys to go with are of another secret key");
   ckks::EvaluationKeysData made = base.data();
   std::size_t bytes = 0, done = 0;
-  for (const limbs::Key& k : program.keys) bytes += layout_of(c.rlwe(), k)->bytes(c.rlwe());
+  const auto has = [&](const limbs::Key& k) { return own_key(base.data(), k) != nullptr; };
+  for (const limbs::Key& k : program.keys) {
+    require<ParameterError>(
+        k.type != limbs::Key::own || has(k),
+        "the program needs a key of Heliograph's bootstrapping, or a rotation, that is no key of the set's");
+    bytes += has(k) ? 0 : layout_of(c.rlwe(), k)->bytes(c.rlwe());
+  }
   c.engine().require_memory(bytes, "generating the keys of this program");
   std::optional<rlwe::SecretKey> ephemeral;  // in the key holder; one for all keys of the program, gone afterwards
   for (const limbs::Key& k : program.keys) {
+    if (has(k)) continue;
     const rlwe::KeyLayout layout = *layout_of(c.rlwe(), k);
     const auto make = [&] {
       rlwe::Entropy& entropy = *owner.entropy;

@@ -1,5 +1,6 @@
 // Programs of instructions at work: what they take bound to a machine (program/limbs/machine.h).
 #include <cmath>
+#include <numeric>
 
 #include "mesh/mesh.h"
 #include "program/limbs/machine.h"
@@ -20,6 +21,12 @@ struct Runner::State {
 
   std::map<std::string, ckks::Ciphertext> run(const std::map<std::string, ckks::Ciphertext>& inputs);
   void require_constants() const;
+  /// The lowest level of so many limbs.
+  std::size_t level_of(std::size_t limbs) const {
+    std::size_t level = 1;
+    while (level < context->raised_level() && context->rlwe().chain(level).size() < limbs) ++level;
+    return level;
+  }
   void prepare(const std::vector<double>& given_scales, std::size_t items);
   std::vector<double> known_scales(const std::vector<double>& given_scales) const;
 
@@ -73,6 +80,10 @@ Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_key
   for (const limbs::Key& k : linked->keys) {
     const auto& have = keys.data().keys.of_programs;
     const auto found = have.find(k.name());
+    if (const rlwe::SwitchKey* const own = own_key(keys.data(), k); found == have.end() && own != nullptr) {
+      pairs.push_back(own->pairs());
+      continue;
+    }
     if (found == have.end())
       throw MissingKeyError("the program's key " + k.name() +
                             " is not among the keys: SecretKey.evaluation_keys makes it of the program");
@@ -81,6 +92,22 @@ Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_key
 }
 
 void Runner::State::require_constants() const {
+  if (const std::shared_ptr<const Words>& words = constants.words) {
+    require<ParameterError>(constants.plaintexts.empty() && constants.values.empty() && constants.scalars.empty(),
+                            "a program with the constants of its recording takes no others");
+    require<MismatchError>(words->context == context, "the constants are of another parameter set than the keys");
+    for (const limbs::Item& i : linked->items) {
+      const bool known = i.kind == 'i'   ? words->takes.contains(i.name)
+                         : i.kind == 'p' ? words->plaintexts.contains(i.name)
+                                         : words->scalars.contains(i.name);
+      if (!known) throw ParameterError("the constants are of another program: they do not know " + i.name);
+    }
+    for (const limbs::Result& r : linked->results) {
+      if (!words->gives.contains(r.name))
+        throw ParameterError("the constants are of another program: they do not know " + r.name);
+    }
+    return;
+  }
   require_names(constants.plaintexts, *linked, 'p', "plaintext");
   require_names(constants.values, *linked, 'p', "plaintext");
   require_names(constants.scalars, *linked, 's', "scalar");
@@ -105,9 +132,9 @@ void Runner::State::require_constants() const {
     const ckks::PlaintextData& p = plain->second.data();
     require<MismatchError>(p.context == context, "a plaintext is of another parameter set than the keys");
     if (!p.shape.empty()) throw ShapeError("the plaintext " + i.name + " is one, not an array of them");
-    if (p.level < i.level)
+    if (p.tensor.primes().size() < i.level)
       throw LevelError("the plaintext " + i.name + " is at level " + std::to_string(p.level) + "; the program takes level " +
-                       std::to_string(i.level));
+                       std::to_string(level_of(i.level)));
   }
 }
 
@@ -124,23 +151,26 @@ void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t
   ckks::Context& c = *context;
   const math::Ring& ring = c.engine().ring();
   const rlwe::RingParameters& set = c.rlwe().parameters();
-  if (scales != given_scales || !machine) {
+  if (const auto& words = constants.words) {
+    found.results.clear();
+    for (const limbs::Result& r : linked->results) found.results.push_back(words->gives.at(r.name));
+  } else if (scales != given_scales || !machine) {
     machine = nullptr;
     std::array<double, kPrimes> primes{};
     for (std::size_t p = 0; p < std::min(kPrimes, set.chain.size()); ++p) primes[p] = static_cast<double>(set.chain[p]);
     for (std::size_t p = 0; p < linked->special; ++p) primes[kPrimes - 1 - p] = static_cast<double>(set.special[p]);
     found = limbs::follow(
         *linked, primes, known_scales(given_scales),
-        [&](std::size_t level) { return c.scale(std::clamp(level, std::size_t{1}, c.top_level())); }, constants.tolerance);
+        [&](std::size_t limbs) { return c.scale(std::min(level_of(limbs), c.top_level())); }, constants.tolerance);
     plaintexts.assign(linked->items.size(), {});
     for (std::size_t i = 0; i < linked->items.size(); ++i) {
       const limbs::Item& item = linked->items[i];
       if (item.kind != 'p') continue;
       const auto plain = constants.plaintexts.find(item.name);
-      plaintexts[i] =
-          plain != constants.plaintexts.end()
-              ? plain->second
-              : ckks::encode(ckks::Parameters(context), constants.values.at(item.name), item.level, found.items[i]);
+      plaintexts[i] = plain != constants.plaintexts.end()
+                          ? plain->second
+                          : ckks::encode(ckks::Parameters(context), constants.values.at(item.name), level_of(item.level),
+                                         found.items[i]);
     }
     scales = given_scales;
   }
@@ -159,12 +189,22 @@ void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t
   for (limbs::u32 k = 0; k < pairs.size(); ++k) made->bind_key(k, pairs[k].view());
   for (limbs::u32 i = 0; i < linked->items.size(); ++i) {
     const limbs::Item& item = linked->items[i];
-    if (item.kind == 'p') made->bind_plaintext(i, plaintexts[i].data().tensor.view());
+    if (const auto& words = constants.words) {
+      if (item.kind == 'p') {
+        const Words::Plaintext& p = words->plaintexts.at(item.name);
+        made->bind_plaintext(i, p.limbs.view(), p.primes);
+      } else if (item.kind == 's') {
+        made->bind_scalar(i, words->scalars.at(item.name));
+      }
+      continue;
+    }
+    std::vector<std::uint16_t> primes(item.level);
+    std::iota(primes.begin(), primes.end(), std::uint16_t{0});
+    if (item.kind == 'p') made->bind_plaintext(i, plaintexts[i].data().tensor.view(), primes);
     if (item.kind != 's') continue;
     const double whole = std::nearbyint(constants.scalars.at(item.name) * found.items[i]);
     std::vector<u64> residues;
-    for (std::size_t p = 0; p < item.level; ++p)
-      residues.push_back(ckks::residue_of(whole, ring.prime(static_cast<math::PrimeIndex>(p))));
+    for (const std::uint16_t p : primes) residues.push_back(ckks::residue_of(whole, ring.prime(p)));
     made->bind_scalar(i, residues);
   }
   machine = std::move(made);
@@ -174,12 +214,12 @@ void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t
 std::map<std::string, ckks::Ciphertext> Runner::State::run(const std::map<std::string, ckks::Ciphertext>& inputs) {
   require_names(inputs, *linked, 'i', "ciphertext");
   std::optional<Shape> shape;
-  bool complex = false;
+  bool complex = constants.words && constants.words->complex;
   std::vector<double> given_scales(linked->items.size());
   std::vector<RnsTensor> tensors(linked->items.size());
   for (std::size_t i = 0; i < linked->items.size(); ++i) {
     const limbs::Item& item = linked->items[i];
-    if (item.kind == 'p') {
+    if (item.kind == 'p' && !constants.words) {
       const auto plain = constants.plaintexts.find(item.name);
       complex = complex || (plain != constants.plaintexts.end() ? plain->second.data().complex
                                                                 : constants.values.at(item.name).complex);
@@ -194,9 +234,11 @@ std::map<std::string, ckks::Ciphertext> Runner::State::run(const std::map<std::s
       throw ShapeError("the program's ciphertexts have one shape; " + item.name + " is of " + ring::to_string(x.shape()) +
                        ", others of " + ring::to_string(*shape));
     if (x.degree() != 1) throw ShapeError("the program takes ciphertexts of degree 1; relinearize " + item.name);
-    if (x.level < item.level)
+    if (x.tensor.primes().size() < item.level)
       throw LevelError(item.name + " is at level " + std::to_string(x.level) + "; the program takes level " +
-                       std::to_string(item.level) + " or a higher one");
+                       std::to_string(level_of(item.level)) + " or a higher one");
+    if (const auto& words = constants.words; words && words->takes.at(item.name) != x.scale)
+      throw ScaleError(item.name + " has another scale than the ciphertext that the program was recorded with");
     given_scales[i] = x.scale, complex = complex || x.complex;
     tensors[i] = x.tensor;
   }
@@ -213,14 +255,14 @@ std::map<std::string, ckks::Ciphertext> Runner::State::run(const std::map<std::s
   }
   std::vector<RnsTensor> made;
   for (const limbs::Result& r : linked->results) {
-    made.emplace_back(context->rlwe().engine(), Shape{batch}, 2, context->rlwe().chain(r.level), math::Domain::ntt);
+    made.emplace_back(context->rlwe().engine(), Shape{batch}, 2, device::PrimeList::range(0, r.level), math::Domain::ntt);
     to.push_back(made.back().view());
   }
   if (batch > 0) machine->run(from, to);
   for (std::size_t r = 0; r < made.size(); ++r) {
     ckks::CiphertextData data{.context = context, .key = keys.data().id()};
     data.tensor = made[r].reshape(*shape);
-    data.level = linked->results[r].level;
+    data.level = level_of(linked->results[r].level);
     data.scale = batch > 0 ? found.results[r] : context->scale(data.level);
     data.width = context->period(), data.complex = complex;
     data.noise = data.bound = std::nan("");  // a program's text tells neither

@@ -1,0 +1,163 @@
+// Recorded programs of CKKS written as instructions of single limbs (docs/cinnamon.md).
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "program/limbs/lower.h"
+#include "schemes/ckks/cinnamon.h"
+
+namespace heliograph::cinnamon {
+
+namespace {
+
+namespace limbs = program::limbs;
+using math::u64;
+
+/// Steps of each rotation.
+class Turns {
+ public:
+  explicit Turns(std::size_t n) {
+    u64 power = 1;
+    const auto half = static_cast<std::int32_t>(n / 2);
+    for (std::int32_t k = 0; k < half; ++k, power = power * 5 % (2 * n)) steps_[power] = k <= half / 2 ? k : k - half;
+    steps_[2 * n - 1] = limbs::Linked::kConjugation;
+  }
+  std::optional<std::int32_t> find(u64 galois) const {
+    const auto found = steps_.find(galois);
+    return found == steps_.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::int32_t operator()(u64 galois) const {
+    const auto steps = find(galois);
+    require<ParameterError>(steps.has_value(),
+                            "a program that conjugates and rotates at once is not written as instructions");
+    return *steps;
+  }
+
+ private:
+  std::map<u64, std::int32_t> steps_;
+};
+
+/// The key that a recorded call uses, as a set has it (rlwe::EvaluationKeys::each).
+limbs::Key key_of(ckks::Context& c, u64 which, const Turns& turns) {
+  const rlwe::RingParameters& p = c.rlwe().parameters();
+  limbs::Key key{.level = static_cast<limbs::u32>(p.chain.size()), .extension = static_cast<limbs::u32>(p.special.size())};
+  std::uint16_t next = 0;
+  for (const std::size_t count : p.digits) {
+    auto& digit = key.digits.emplace_back();
+    for (std::size_t i = 0; i < count; ++i) digit.push_back(next++);
+  }
+  if (which == 0) return key;
+  const auto steps = which % 2 == 1 && which >> 20 == 0 ? turns.find(which) : std::nullopt;
+  if (steps) {
+    key.type = *steps == limbs::Linked::kConjugation ? limbs::Key::conjugation : limbs::Key::rotation;
+    key.turn = *steps == limbs::Linked::kConjugation ? 0 : *steps;
+    return key;
+  }
+  require<ParameterError>(which >> 22 == 0, "a program that runs programs of instructions is not written as one");
+  key.type = limbs::Key::own, key.turn = static_cast<std::int32_t>(which);
+  if (which % 2 == 1 && which >> 20 == 0) return key;
+  const rlwe::BootstrappingLayouts layouts = c.bootstrapping_layouts();
+  const rlwe::KeyLayout& layout = which == 2   ? layouts.to_sparse
+                                  : which == 4 ? layouts.first_matrix
+                                               : layouts.to_coefficients;
+  key.level = key.extension = 0;
+  for (const math::PrimeIndex prime : layout.primes) ++(prime < p.chain.size() ? key.level : key.extension);
+  key.digits.clear();
+  for (std::size_t j = 0; j < layout.digits; ++j) key.digits.push_back({static_cast<std::uint16_t>(j)});
+  return key;
+}
+
+Words::Plaintext gathered(ckks::Context& c, const program::Program::Parts& parts, const limbs::Constant& constant) {
+  Words::Plaintext made;
+  device::PrimeList primes;
+  const std::size_t chain = c.rlwe().parameters().chain.size();
+  for (const limbs::Constant::Limb& l : constant.limbs) {
+    made.primes.push_back(l.prime);
+    primes.push_back(static_cast<math::PrimeIndex>(l.prime < chain ? l.prime : chain + (limbs::kPrimes - 1 - l.prime)));
+  }
+  made.limbs = ring::RnsTensor(c.rlwe().engine(), {}, 1, primes, math::Domain::ntt);
+  std::vector<std::byte> words, all;
+  device::Gather whole;
+  for (std::size_t l = 0; l < constant.limbs.size(); ++l) {
+    const limbs::Constant::Limb& from = constant.limbs[l];
+    device::View view = from.view;
+    const device::Buffer& memory = parts.places[from.place].memory;
+    require<InternalError>(memory != nullptr, "a constant of a recorded program is gone");
+    view.data = program::behind(memory->address(), view.data);
+    view.memory = memory;
+    const device::View to = made.limbs.with_limbs(l, 1).view();
+    if (view.n == to.n) {
+      whole.pieces.push_back({view, to});
+      continue;
+    }
+    // A word for each run of equal ones.
+    words.resize(view.bytes()), all.resize(to.bytes());
+    c.engine().download(view, words);
+    const std::size_t size = view.word_size(), run = to.n / view.n;
+    for (std::size_t i = 0; i < to.n; ++i)
+      std::copy_n(words.begin() + static_cast<std::ptrdiff_t>(i / run * size), size,
+                  all.begin() + static_cast<std::ptrdiff_t>(i * size));
+    c.engine().upload(all, to);
+  }
+  if (!whole.pieces.empty()) c.engine().enqueue(whole);
+  return made;
+}
+
+void require_names(const std::vector<std::string>& names) {
+  const std::set<std::string> all(names.begin(), names.end());
+  require<ParameterError>(all.size() == names.size(), "two tensors of a program have one name");
+  for (const std::string& name : all) {
+    const bool plain = !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](unsigned char ch) {
+      return std::isalnum(ch) || ch == '_' || ch == '-' || ch == '.';
+    });
+    require<ParameterError>(plain, "names in a program of instructions are letters, digits, '_', '-' and '.'");
+  }
+}
+
+/// Notes its scale, for each ciphertext; returns whether its values are complex.
+bool note(const ckks::CiphertextData& x, const std::string& name, std::map<std::string, double>& scales) {
+  const ring::Shape shape = x.shape();
+  for (std::size_t i = 0; i < ring::element_count(shape); ++i)
+    scales.emplace(shape.empty() ? name : name + "." + std::to_string(i), x.scale);
+  return x.complex;
+}
+
+}  // namespace
+
+Written write(const program::Program::Parts& parts, const std::vector<const ckks::CiphertextData*>& takes,
+              const std::vector<const ckks::CiphertextData*>& gives, const Writing& how) {
+  require<ParameterError>(how.chips >= 1 && how.chips <= limbs::kPrimes, "a program is written for 1 to 64 chips");
+  require<ParameterError>(how.inputs.size() == takes.size() && how.results.size() == gives.size(),
+                          "each tensor that the program takes or gives has one name");
+  require_names(how.inputs), require_names(how.results);
+  const std::shared_ptr<ckks::Context>& context = takes.at(0)->context;
+  ckks::Context& c = *context;
+  for (const auto* x : takes)
+    require<ParameterError>(x->context == context, "instructions are written of programs of one parameter set");
+  const rlwe::RingParameters& p = c.rlwe().parameters();
+  const Turns turns(p.n);
+  limbs::Lowered lowered =
+      limbs::lower(parts, {.chips = how.chips,
+                           .switching = static_cast<limbs::Lowering::Switching>(how.switching),
+                           .chain = p.chain,
+                           .special = p.special,
+                           .inputs = how.inputs,
+                           .results = how.results,
+                           .key = [&](const program::Place& place) { return key_of(c, place.which, turns); },
+                           .turn = turns});
+  auto words = std::make_shared<Words>();
+  words->context = context;
+  for (const limbs::Constant& constant : lowered.plaintexts)
+    words->plaintexts.emplace(constant.name, gathered(c, parts, constant));
+  words->scalars = std::move(lowered.scalars);
+  for (std::size_t i = 0; i < takes.size(); ++i) note(*takes[i], how.inputs[i], words->takes);
+  for (std::size_t r = 0; r < gives.size(); ++r)
+    words->complex = note(*gives[r], how.results[r], words->gives) || words->complex;
+  auto made = std::make_shared<Program::State>();
+  made->text = std::move(lowered.text);
+  made->linked = std::make_shared<const limbs::Linked>(limbs::link(made->text));
+  return {.program = Program(std::move(made)), .constants = {.words = std::move(words)}};
+}
+
+}  // namespace heliograph::cinnamon

@@ -1,0 +1,223 @@
+"""Recorded programs written as instructions: read again they give the recording's bits, for any chips on any devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph import _core
+from places import places
+
+RNG = np.random.default_rng(11)
+SLOTS = 2**10
+VALUES = {name: RNG.uniform(-1, 1, SLOTS) for name in ("x", "y", "w")}
+
+
+class Owner:
+    """A key for all that these tests compute, on a device of its own."""
+
+    def __init__(self, device: str = "") -> None:
+        parameters = hg.ckks.parameters(n=2**11, levels=5, log_scale=36, base_bits=45, special=2, insecure=True)
+        if device:
+            parameters = hg.ckks.Parameters(parameters._core.on_device(device))
+        self.secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, bytes(range(32))))
+        self.server = hg.Server(self.secret.evaluation_keys(rotations=[1, 2, 3, -1, -5, 4, 8, 16], conjugate=True))
+
+    def encrypted(self, *names: str, **kwargs: Any) -> list[Any]:
+        return [self.server.bind(self.secret.encrypt(VALUES[name], **kwargs)) for name in names]
+
+
+def mixed(x: Any, y: Any) -> Any:
+    """A product, sums with clear numbers, rotations, a conjugation, levels dropped."""
+    z = hg.relinearize(x * y)
+    turned = hg.ckks.rotate(z, 1) + hg.ckks.rotate(z, -5) * VALUES["w"] - hg.ckks.rotate(x, 3)
+    return hg.ckks.conjugate(turned) * 0.5 - 0.25
+
+
+def hoisted(x: Any, y: Any) -> Any:
+    """Rotations of one input, summed."""
+    return sum((hg.ckks.rotate(x, k) * VALUES["w"] for k in (1, 2, 3, -1)), y * 2)
+
+
+def polynomial(x: Any, y: Any) -> Any:
+    """Squares, whose terms are added with weights."""
+    square = hg.relinearize(x * x)
+    return hg.relinearize(square * square) * 0.25 + square * -1.5 + x - y
+
+
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"mixed": mixed, "hoisted": hoisted, "polynomial": polynomial}
+EXACT = [(1, "broadcast"), (2, "broadcast"), (5, "broadcast"), (3, "sum")]
+
+
+@pytest.fixture(scope="module")
+def owner() -> Owner:
+    return Owner()
+
+
+def recorded(owner: Owner, function: Callable[..., Any], **kwargs: Any) -> tuple[Any, list[Any], Any]:
+    """The program, what it takes and what it gives."""
+    given = owner.encrypted("x", "y", **kwargs)
+    program = hg.program(function)
+    return program, given, program(*given)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(("chips", "switching"), EXACT)
+def test_the_bits_of_the_recording(owner: Owner, name: str, chips: int, switching: str) -> None:
+    program, (x, y), z = recorded(owner, FUNCTIONS[name])
+    written = hg.cinnamon.write(program, chips=chips, switching=switching)
+    assert written.chips == chips
+    assert ("joi" in written.counts) == (switching == "sum")
+    result = written.run(owner.server, x=x, y=y)["y"]
+    assert (result.level, result.scale) == (z.level, z.scale)
+    assert np.array_equal(owner.secret.decrypt(result), owner.secret.decrypt(z))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_text_read_again(owner: Owner, name: str, tmp_path: Path) -> None:
+    program, (x, y), z = recorded(owner, FUNCTIONS[name])
+    written = hg.cinnamon.write(program, chips=2)
+    written.save(tmp_path / "program")
+    again = hg.cinnamon.load(tmp_path / "program")
+    assert again.files() == written.files()
+    assert again.constants is None
+    run = again.at(owner.server, written.constants)
+    for _ in range(2):
+        assert np.array_equal(owner.secret.decrypt(run(x=x, y=y)["y"]), owner.secret.decrypt(z))
+
+
+@pytest.mark.parametrize(
+    "device", places("cpu", "ref", "3*cpu", "2*ref", "cuda:0", "2*cuda:0", usual=("ref", "3*cpu", "cuda:0"))
+)
+def test_chips_that_divide_each_for_itself(device: str) -> None:
+    """Rounded otherwise than the recording, to the same bits on every device, virtual or not."""
+    here, there = Owner("4*ref"), Owner(device)
+    bits = []
+    for owner in (here, there):
+        program, (x, y), z = recorded(owner, mixed)
+        result = hg.cinnamon.write(program, chips=4, switching="aggregate").run(owner.server, x=x, y=y)["y"]
+        found, expected = owner.secret.decrypt(result), owner.secret.decrypt(z)
+        assert not np.array_equal(found, expected)
+        assert np.abs(found - expected).max() < 1e-5
+        bits.append(found)
+    assert np.array_equal(bits[0], bits[1])
+
+
+@pytest.mark.parametrize("device", places("ref", "3*cpu", "cuda:0", "2*cuda:0", usual=("ref", "3*cpu", "cuda:0")))
+def test_every_device(device: str) -> None:
+    owner = Owner(device)
+    program, (x, y), z = recorded(owner, mixed)
+    written = hg.cinnamon.write(program, chips=3)
+    assert np.array_equal(owner.secret.decrypt(written.run(owner.server, x=x, y=y)["y"]), owner.secret.decrypt(z))
+
+
+def test_a_batch_is_many_ciphertexts(owner: Owner) -> None:
+    values = RNG.uniform(-1, 1, (3, SLOTS))
+    x = owner.server.bind(owner.secret.encrypt(values))
+    program = hg.program(lambda x: (x * x).relinearize().sum(axis=0))
+    z = program(x)
+    written = hg.cinnamon.write(program)
+    assert sorted(written.inputs)[-3:] == ["x.0", "x.1", "x.2"]
+    result = written.run(owner.server, {f"x.{i}": x[i] for i in range(3)})["y"]
+    assert np.array_equal(owner.secret.decrypt(result), owner.secret.decrypt(z))
+
+
+def test_a_program_of_one_runs_a_batch(owner: Owner) -> None:
+    program, (x, y), z = recorded(owner, mixed)
+    written = hg.cinnamon.write(program)
+    both = written.run(owner.server, x=hg.stack([x, y]), y=hg.stack([y, x]))["y"]
+    assert np.array_equal(owner.secret.decrypt(both)[0], owner.secret.decrypt(z))
+
+
+def test_a_matrix() -> None:
+    """Baby and giant steps, whose sums are divided once."""
+    parameters = hg.ckks.parameters(n=2**11, levels=4, log_scale=36, base_bits=45, special=2, insecure=True)
+    layer = hg.ckks.LinearTransform(parameters, RNG.uniform(-1, 1, (12, 12)), baby=4)
+    secret = hg.SecretKey.generate(parameters)
+    server = hg.Server(secret.evaluation_keys(rotations=layer.rotations))
+    x = server.bind(secret.encrypt(RNG.uniform(-1, 1, 12), pad=True))
+    program = hg.program(lambda x: layer @ x)
+    z = secret.decrypt(program(x))
+    for chips, switching in EXACT:
+        written = hg.cinnamon.write(program, chips=chips, switching=switching)
+        assert np.array_equal(secret.decrypt(written.run(server, x=x)["y"])[:12], z)
+
+
+def test_a_bootstrap() -> None:
+    parameters = hg.ckks.parameters(n=2**11, depth=3, log_scale=39, bootstrap=True, insecure=True)
+    secret = hg.SecretKey.generate(parameters)
+    server = hg.Server(secret.evaluation_keys(bootstrap=True))
+    x = server.bind(secret.encrypt(VALUES["x"], bound=1, level=parameters.bootstrapping_level))
+    program = hg.program(hg.ckks.bootstrap)
+    z = secret.decrypt(program(x))
+    for chips, switching in ((1, "broadcast"), (4, "broadcast"), (4, "sum")):
+        written = hg.cinnamon.write(program, chips=chips, switching=switching, inputs=["x"], results=["z"])
+        assert np.array_equal(secret.decrypt(written.run(server, x=x)["z"]), z)
+    aggregated = hg.cinnamon.write(program, chips=4, switching="aggregate", inputs=["x"])
+    assert np.abs(secret.decrypt(aggregated.run(server, x=x)["y"]) - VALUES["x"]).max() < 1e-4
+
+
+def test_new_keys_for_it(owner: Owner) -> None:
+    """Whoever has only the program can make keys."""
+    program, _, _ = recorded(owner, hoisted)
+    written = hg.cinnamon.write(program)
+    other = hg.SecretKey.generate(owner.secret.parameters)
+    server = hg.Server(other.evaluation_keys(relinearize=False, cinnamon=written))
+    x, y = (server.bind(other.encrypt(VALUES[name])) for name in "xy")
+    expected = sum((np.roll(VALUES["x"], -k) * VALUES["w"] for k in (1, 2, 3, -1)), VALUES["y"] * 2)
+    assert np.abs(other.decrypt(written.run(server, x=x, y=y)["y"]) - expected).max() < 1e-5
+
+
+def test_what_cannot_be_written_is_told(owner: Owner, tmp_path: Path) -> None:
+    program, (x, y), _ = recorded(owner, mixed)
+    for wrong, error, match in (
+        ({"chips": 0}, hg.ParameterError, "1 to 64 chips"),
+        ({"switching": "shout"}, hg.ParameterError, "switching is"),
+        ({"inputs": ["x"]}, hg.ParameterError, "one name"),
+        ({"inputs": ["x", "x"]}, hg.ParameterError, "one name"),
+        ({"results": ["a:b"]}, hg.ParameterError, "letters, digits"),
+        ({"chips": "two"}, hg.ParameterError, "chips"),
+    ):
+        with pytest.raises(error, match=match):
+            hg.cinnamon.write(program, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(hg.RecordingError, match="nothing is recorded"):
+        hg.cinnamon.write(hg.program(mixed))
+    with pytest.raises(hg.DtypeError, match="recorded program"):
+        hg.cinnamon.write(mixed)  # type: ignore[arg-type]
+    program.save(tmp_path / "mixed.hgp")
+    with pytest.raises(hg.ParameterError, match="record it here"):
+        hg.cinnamon.write(hg.Program.load(tmp_path / "mixed.hgp"))
+    degree = hg.program(lambda x, y: hg.ckks.multiply(x, y, relinearize=False))
+    degree(x, y)
+    with pytest.raises(hg.ParameterError, match="degree 1"):
+        hg.cinnamon.write(degree)
+    same = hg.program(lambda x, y: x + y)
+    same(x, x)
+    with pytest.raises(hg.ParameterError, match="share memory"):
+        hg.cinnamon.write(same)
+    secret = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20))
+    c = hg.Server(secret.evaluation_keys()).bind(secret.encrypt([1, 2, 3], pad=True))
+    exact = hg.program(lambda c: c + c)
+    exact(c)
+    with pytest.raises(hg.ParameterError, match="CKKS"):
+        hg.cinnamon.write(exact)
+
+
+def test_what_does_not_fit_it_is_told(owner: Owner) -> None:
+    program, (x, y), _ = recorded(owner, mixed)
+    written = hg.cinnamon.write(program)
+    other = hg.cinnamon.write(recorded(owner, polynomial)[0], results=["z"])
+    with pytest.raises(hg.ParameterError, match="another program"):
+        hg.cinnamon.Program.parse(written.files()).at(owner.server, other.constants)
+    with pytest.raises(hg.LevelError):
+        written.run(owner.server, x=hg.ckks.lower(x, 2), y=y)
+    with pytest.raises(hg.ScaleError, match="recorded"):
+        written.run(owner.server, x=hg.ckks.multiply(x, 2.0, rescale=False), y=y)
+    few = hg.Server(owner.secret.evaluation_keys(rotations=[1]))
+    with pytest.raises(hg.MissingKeyError):
+        written.at(few)
