@@ -77,17 +77,27 @@ struct Constants {
   double tolerance = 0x1p-20;
 };
 
+/// How a program is run: all of it unless somebody measures what each part is worth.
+struct Execution {
+  bool fused = true;   // element-wise instructions between two transforms are one sum
+  bool merged = true;  // alike instructions that need nothing of each other are one call
+  /// Replays as a graph, where a device has such: calls one after another, or side by side where they may.
+  enum class Graph : unsigned char { none, stream, branches };
+  Graph graph = Graph::branches;
+};
+
 /// A program with keys and constants, ready to run again and again. Its memory stays while this or a copy of it does.
 class Runner {
  public:
   /// Throws MissingKeyError, MismatchError, ParameterError for a set that does not fit, InstructionError.
-  Runner(const Program& program, const ckks::EvaluationKeys& keys, Constants constants = {});
+  Runner(const Program& program, const ckks::EvaluationKeys& keys, Constants constants = {}, Execution how = {});
   /// Results by name. Ciphertexts have one shape, degree 1, and the level that the program asks for or a higher one. Throws
   /// LevelError, ShapeError, ScaleError, WrongKeyError, MismatchError, OutOfMemoryError. Safe from several threads, which take turns.
   std::map<std::string, ckks::Ciphertext> operator()(const std::map<std::string, ckks::Ciphertext>& inputs) const;
 
   struct Summary {
-    std::size_t calls = 0;  // of kernels, in one run
+    std::map<std::string, std::size_t> calls;  // of one run, by kernel
+    std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;
     std::size_t bytes = 0;  // memory for values, keys not counted
     std::size_t devices = 0;
   };

@@ -270,14 +270,25 @@ class Program(Shown):
         return Parameters(_core.CkksParameters(spec))
 
     def at(
-        self, server: Server[Any], constants: Mapping[str, Any] | Constants | None = None, *, tolerance: float = 2**-20
+        self,
+        server: Server[Any],
+        constants: Mapping[str, Any] | Constants | None = None,
+        *,
+        tolerance: float = 2**-20,
+        fuse: bool = True,
+        merge: bool = True,
+        graph: str | None = "branches",
     ) -> Runner:
         """The program with a server's keys and its plaintexts and scalars, to run again and again: ``runner(x=x)``.
 
         A plaintext is given by its values, which are encoded at the scale that the program needs, or as `hg.ckks.Plaintext`.
         Scales are followed through the program, and what is added must have those of its partner but for `tolerance` (in
         proportion, which is then the error). A program that was written from a recording has its constants (`write`); its text, read again,
-        takes them from there. Raises MissingKeyError, ParameterError, DtypeError.
+        takes them from there.
+
+        The rest is for those who measure. `fuse`: element-wise instructions between two transforms are one sum. `merge`: alike instructions
+        that need nothing of each other are one call. `graph`: from the second run on a device that has graphs replays one, with "branches" of
+        calls side by side, as one "stream", or with None not. Raises MissingKeyError, ParameterError, DtypeError.
 
         >>> runner = program.at(server, {"one": 1.0})
         >>> y = runner(x=x)["y"]
@@ -316,6 +327,9 @@ class Program(Shown):
                 scalars,
                 float(tolerance),
                 None if recorded is None else recorded._core,
+                flag(fuse, "fuse"),
+                flag(merge, "merge"),
+                "" if graph is None else str(graph),
             ),
         )
 
@@ -427,7 +441,17 @@ class Runner(Shown):
     @property
     def calls(self) -> int:
         """Kernel calls of one run; known after the first."""
-        return int(self._core.calls)
+        return sum(self.kernels.values())
+
+    @property
+    def kernels(self) -> dict[str, int]:
+        """How many of each kernel they are; known after the first run."""
+        return dict(self._core.calls)
+
+    @property
+    def work(self) -> tuple[int, int, int]:
+        """Bytes that they read and write, and their modular products; known after the first run."""
+        return tuple(self._core.work)
 
     @property
     def devices(self) -> int:

@@ -94,15 +94,28 @@ void bind_cinnamon(nb::module_& m) {
       .def(
           "__init__",
           [](Runner* self, const Program& program, const ckks::EvaluationKeys& keys, const nb::dict& plaintexts,
-             const nb::dict& values, const nb::dict& scalars, double tolerance, const cinnamon::Constants* recorded) {
+             const nb::dict& values, const nb::dict& scalars, double tolerance, const cinnamon::Constants* recorded,
+             bool fuse, bool merge, const std::string& graph) {
             cinnamon::Constants constants = constants_of(plaintexts, values, scalars, tolerance, recorded);
+            using Graph = cinnamon::Execution::Graph;
+            const std::map<std::string, Graph> kinds = {
+                {"", Graph::none}, {"stream", Graph::stream}, {"branches", Graph::branches}};
+            const auto found = kinds.find(graph);
+            if (found == kinds.end()) throw ParameterError("graph is None, \"stream\" or \"branches\", not " + graph);
+            const cinnamon::Execution how{fuse, merge, found->second};
             const Released released;
-            new (self) Runner(program, keys, std::move(constants));
+            new (self) Runner(program, keys, std::move(constants), how);
           },
           "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "tolerance"_a,
-          nb::arg("recorded").none() = nb::none())
+          nb::arg("recorded").none() = nb::none(),
+          "fuse"_a = true, "merge"_a = true, "graph"_a = "branches")
       .def("__call__", &Runner::operator(), "inputs"_a, Unlocked())
       .def_prop_ro("calls", [](const Runner& r) { return r.summary().calls; })
+      .def_prop_ro("work",
+                   [](const Runner& r) {
+                     const Runner::Summary s = r.summary();
+                     return std::tuple(s.bytes_read, s.bytes_written, s.products);
+                   })
       .def_prop_ro("bytes", [](const Runner& r) { return r.summary().bytes; })
       .def_prop_ro("devices", [](const Runner& r) { return r.summary().devices; });
 }

@@ -312,6 +312,23 @@ struct Zero {
   static auto fields(auto& c) { return std::tie(c.out); }
 };
 
+/// Sums of products of single limbs, wherever in the operands they lie, see LimbSumList. `from` and `to` are some operands of as many
+/// components and limbs as they have, one batch; a result's limb is no term's and no other result's. Words of each limb have the
+/// prime of the results that read it. What programs of instructions do between two transforms is one such call.
+struct LimbSums {
+  static constexpr const char* name = "limb_sums";
+  static constexpr bool composite = true;
+  static constexpr std::size_t kMostOperands = 32, kMostTurns = 16;
+  RingHandle ring;
+  std::shared_ptr<const LimbSumConstant> sums;
+  std::vector<In> from;
+  std::vector<Out> to;
+  std::vector<PermutationHandle> turns;
+  Workspace scratch;
+
+  static auto fields(auto& c) { return std::tie(c.ring, c.sums, c.from, c.to, c.turns); }
+};
+
 // Composites: what they are is written once (device/expand.cpp); a backend may perform them otherwise, bit-equal.
 
 /// Digits of one polynomial, raised to all of the plan's primes and transformed. `x` is in the coefficient domain.
@@ -485,7 +502,8 @@ struct Evaluate {
 
 using Call = std::variant<Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, ForwardNtt, InverseNtt,
                           Permute, Convert, InnerProduct, Tensor, Product, Sample, Copy, Gather, Zero, Decompose, ApplyKey,
-                          ApplyKeys, KeySwitch, Divide, LinearSum, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate>;
+                          ApplyKeys, KeySwitch, Divide, LinearSum, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate,
+                          LimbSums>;  // a saved program names them by their numbers
 static_assert(sizeof(Call) <= 1024, "a call is copied into queues and programs");
 
 template <class C>

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <set>
 #include <type_traits>
 
 #include "base/checked.h"
@@ -259,6 +260,46 @@ void check_call(const Product& c) {
   require<ShapeError>(c.in.components == c.out.components, "operands have different numbers of components");
   require<ShapeError>(c.in.items() == g.inputs, "a matrix product has another number of inputs");
   require<ShapeError>(c.out.items() == g.groups * g.outputs * g.positions, "a matrix product has another number of outputs");
+}
+
+void check_call(const LimbSums& c) {
+  require<ShapeError>(!c.to.empty() && c.from.size() <= LimbSums::kMostOperands && c.to.size() <= LimbSums::kMostOperands &&
+                          c.turns.size() <= LimbSums::kMostTurns,
+                      "sums of limbs have 32 operands and 16 turns at most");
+  require<ParameterError>(c.ring->ring().transforms(), "rows of residues are no polynomials: this kernel is for a ring");
+  const auto check_operand = [&](const View& v) {
+    require<MismatchError>(v.word == c.ring->ring().word(), "an operand's word is not the ring's");
+    require<ShapeError>(v.n == c.ring->ring().n() && v.axes <= 1, "an operand's degree is not the ring's, or it has more than a batch");
+    check_batch(v, c.to[0]);
+  };
+  for (const View& v : c.from) require<ShapeError>(v.items() == c.to[0].items() && v.axes == c.to[0].axes, "operands have different batch sizes");
+  for (const View& v : c.from) check_operand(v);
+  for (const View& v : c.to) check_operand(v);
+  for (const PermutationHandle& turn : c.turns)
+    require<ShapeError>(turn->permutation().source.size() == c.ring->ring().n(), "a permutation's length is not the ring's degree");
+  std::set<const std::byte*> written;
+  const auto limb = [](const auto& views, const LimbSumList::At& at) {
+    require<ShapeError>(at.operand < views.size() && at.component < views[at.operand].components &&
+                            at.limb < views[at.operand].limbs,
+                        "a sum of limbs names a limb that no operand has");
+    return views[at.operand].address(0, at.component, at.limb);
+  };
+  const LimbSumList& list = c.sums->list();
+  for (const LimbSumList::Result& r : list.results) {
+    require<ShapeError>(r.prime < c.ring->ring().primes().size(), "a prime index is beyond the ring's");
+    require<ShapeError>(written.insert(limb(c.to, r.to)).second, "two sums of limbs have one result");
+    require<ShapeError>(r.constant < c.ring->ring().prime(r.prime), "a constant is not reduced");
+  }
+  for (const LimbSumList::Result& r : list.results) {
+    for (u32 k = 0; k < r.count; ++k) {
+      const LimbSumList::Term& t = list.terms[r.first + k];
+      require<ShapeError>(!written.contains(limb(c.from, t.a)), "a sum of limbs reads a result");
+      if (t.b.operand != LimbSumList::kNone)
+        require<ShapeError>(!written.contains(limb(c.from, t.b)), "a sum of limbs reads a result");
+      require<ShapeError>(t.turn == LimbSumList::kNone || t.turn < c.turns.size(), "a sum of limbs has no such turn");
+      require<ShapeError>(t.weight < c.ring->ring().prime(r.prime), "a constant is not reduced");
+    }
+  }
 }
 
 void check_call(const Sample& c) {

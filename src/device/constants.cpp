@@ -12,6 +12,12 @@ void Permutation::check() const {
   for (math::u32 i : source) require<ShapeError>(i < source.size(), "a permutation's source is out of range");
 }
 
+void LimbSumList::check() const {
+  for (const Result& r : results)
+    require<ShapeError>(r.first <= terms.size() && r.count <= terms.size() - r.first, "a sum of limbs lacks terms");
+  for (const Term& t : terms) require<ShapeError>(t.a.operand != kNone, "a term of limbs has a first factor");
+}
+
 math::u64 Permutation::galois_of_values() const {
   const std::size_t n = source.size();
   if (n < 2 || !std::has_single_bit(n) || std::find(negate.begin(), negate.end(), true) != negate.end()) return 0;

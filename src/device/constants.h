@@ -61,6 +61,42 @@ struct GatheredProduct {
   bool operator==(const GatheredProduct&) const = default;
 };
 
+/// What sums of single limbs add up (device/call.h: LimbSums).
+struct LimbSumList {
+  static constexpr math::u32 kNone = ~math::u32{0};
+  /// A limb of an operand of the call.
+  struct At {
+    math::u32 operand = kNone, component = 0, limb = 0;
+    bool operator==(const At&) const = default;
+  };
+  /// weight * turn(a) * b; without b, weight * turn(a).
+  struct Term {
+    At a, b;
+    math::u64 weight = 1;
+    math::u32 turn = kNone;
+    bool operator==(const Term&) const = default;
+  };
+  /// The terms from `first` on and, at every position, `constant`.
+  struct Result {
+    At to;
+    math::PrimeIndex prime = 0;
+    math::u32 first = 0, count = 0;
+    math::u64 constant = 0;
+    bool operator==(const Result&) const = default;
+  };
+  std::vector<Term> terms;
+  std::vector<Result> results;
+
+  /// Throws ShapeError unless results have terms that are there.
+  void check() const;
+};
+
+class LimbSumConstant : public ConstantOf<LimbSumList> {
+ public:
+  using ConstantOf::ConstantOf;
+  const LimbSumList& list() const { return value(); }
+};
+
 class ProductConstant : public Constant {
  public:
   explicit ProductConstant(GatheredProduct p);

@@ -32,6 +32,8 @@ std::vector<Call> expansion(const C&) {
   return {};
 }
 
+std::size_t items_of_sums(const LimbSums& c) { return c.to.empty() ? 0 : c.to[0].items(); }
+
 std::vector<Call> expansion(const Tensor& c) {
   std::vector<Call> calls;
   for (std::size_t k = 0; k < c.out.components; ++k) {
@@ -319,6 +321,54 @@ std::vector<Call> expansion(const BfvMultiply& c) {
   return calls;
 }
 
+std::vector<Call> expansion(const LimbSums& c) {
+  const LimbSumList& list = c.sums->list();
+  Scratch w(*c.ring, c.scratch);
+  const View turned = w.take(items_of_sums(c), 1, 1), weighted = w.take(items_of_sums(c), 1, 1);
+  const auto limb = [](const auto& views, const LimbSumList::At& at) {
+    return views[at.operand].with_components(at.component, 1).with_limbs(at.limb, 1);
+  };
+  std::vector<Call> calls;
+  for (const LimbSumList::Result& r : list.results) {
+    const PrimeList prime = {r.prime};
+    const View to = limb(c.to, r.to);
+    if (r.count == 0) calls.push_back(Zero{to});
+    for (u32 k = 0; k < r.count; ++k) {
+      const LimbSumList::Term& t = list.terms[r.first + k];
+      LimbConstants weight{};
+      weight[0] = t.weight;
+      View x = limb(c.from, t.a);
+      if (t.turn != LimbSumList::kNone) {
+        calls.push_back(Permute{c.ring, prime, c.turns[t.turn], x, turned});
+        x = turned;
+      }
+      if (t.b.operand != LimbSumList::kNone) {
+        if (t.weight != 1) {
+          calls.push_back(MulConstants{c.ring, prime, x, weight, weighted});
+          x = weighted;
+        }
+        const View y = limb(c.from, t.b);
+        if (k == 0)
+          calls.push_back(Mul{c.ring, prime, x, y, to});
+        else
+          calls.push_back(MulAccumulate{c.ring, prime, x, y, to});
+        continue;
+      }
+      if (t.weight != 1) {
+        calls.push_back(MulConstants{c.ring, prime, x, weight, k == 0 ? to : weighted});
+        x = weighted;
+      } else if (k == 0) {
+        calls.push_back(Copy{x, to});
+      }
+      if (k > 0) calls.push_back(Add{c.ring, prime, to, x, to});
+    }
+    LimbConstants constant{};
+    constant[0] = r.constant;
+    if (r.constant != 0) calls.push_back(AddConstants{c.ring, prime, to, constant, Domain::ntt, to});
+  }
+  return calls;
+}
+
 std::vector<Call> expansion(const Evaluate& c) {
   std::vector<Call> calls = {Combine{c.layer, c.wires}};
   if (c.layer->layer().linear()) return calls;
@@ -374,6 +424,8 @@ std::size_t bytes_of(const LinearSum& c, std::size_t items) {
   });
   return sum;
 }
+
+std::size_t bytes_of(const LimbSums& c, std::size_t items) { return 2 * polynomials(*c.ring, items, 1); }
 
 std::size_t bytes_of(const BfvMultiply& c, std::size_t items) {
   // One stretch for each take() of the expansion: each is rounded up on its own.

@@ -26,6 +26,12 @@ std::shared_ptr<const ProductConstant> Kernels::prepare(GatheredProduct product)
   return made;
 }
 
+std::shared_ptr<const LimbSumConstant> Kernels::prepare(LimbSumList sums) {
+  auto made = std::make_shared<const LimbSumConstant>(std::move(sums));
+  prepare(*made);
+  return made;
+}
+
 template <class Plan>
 void Kernels::prepare_all(const Plan& plan, const std::vector<std::shared_ptr<const ConversionConstant>>& conversions) {
   if (has(plan)) return;

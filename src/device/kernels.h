@@ -36,6 +36,7 @@ class Kernels {
   void prepare(const ConversionConstant& c) { prepare_here(c); }
   void prepare(const PermutationConstant& c) { prepare_here(c); }
   void prepare(const ProductConstant& c) { prepare_here(c); }
+  void prepare(const LimbSumConstant& c) { prepare_here(c); }
   /// Whether that was done.
   bool has(const Constant& c) const { return c.forms.find(slot_) != nullptr; }
   /// The same of every constant that a plan names.
@@ -49,6 +50,7 @@ class Kernels {
   std::shared_ptr<const ConversionConstant> prepare(math::Conversion conversion);
   std::shared_ptr<const PermutationConstant> prepare(Permutation permutation);
   std::shared_ptr<const ProductConstant> prepare(GatheredProduct product);
+  std::shared_ptr<const LimbSumConstant> prepare(LimbSumList sums);
 
   /// Whether composites find scratch of their own: they are then called with the whole batch and no workspace.
   virtual bool brings_scratch() const { return false; }
@@ -62,6 +64,7 @@ class Kernels {
   virtual std::unique_ptr<const Form> form(const ConversionConstant&) { return std::make_unique<const Form>(); }
   virtual std::unique_ptr<const Form> form(const PermutationConstant&) { return std::make_unique<const Form>(); }
   virtual std::unique_ptr<const Form> form(const ProductConstant&) { return std::make_unique<const Form>(); }
+  virtual std::unique_ptr<const Form> form(const LimbSumConstant&) { return std::make_unique<const Form>(); }
   virtual std::unique_ptr<const Form> form(const DividePlan&) { return std::make_unique<const Form>(); }
   virtual std::unique_ptr<const Form> form(const KeySwitchPlan&) { return std::make_unique<const Form>(); }
   virtual std::unique_ptr<const Form> form(const LinearPlan&) { return std::make_unique<const Form>(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <set>
 
 #include "device/expand.h"
 
@@ -41,6 +42,12 @@ u64 products(const InverseNtt& c) { return transform(c.ring, c.out); }
 u64 products(const Tensor& c) { return c.a.components * c.b.components * c.out.items() * c.primes.size() * c.out.n; }
 u64 products(const InnerProduct& c) { return c.terms() * c.out.words(); }
 u64 products(const Product& c) { return c.product->pairs() * c.out.components * c.out.limbs * c.out.n; }
+u64 products(const LimbSums& c) {
+  u64 count = 0;
+  for (const LimbSumList::Term& t : c.sums->list().terms)
+    count += (t.b.operand != LimbSumList::kNone ? 1 : 0) + (t.weight != 1 ? 1 : 0);
+  return count * c.to[0].items() * c.to[0].n;
+}
 u64 products(const Convert& c) {
   const math::Conversion& k = c.conversion->conversion();
   return c.out.items() * c.out.components * c.out.n * (k.sources() + k.sources() * k.targets() + (c.own ? k.targets() : 0));
@@ -77,6 +84,23 @@ Count counted(const Convert& c) {
 Count counted(const InnerProduct& c) {
   const View key = c.key.with_components(0, c.terms() * c.out.components).with_limbs(0, c.primes.size());
   return {.calls = 1, .bytes_read = stored(c.digits) + stored(key), .bytes_written = stored(c.out), .products = products(c)};
+}
+
+Count counted(const LimbSums& c) {
+  // Each limb that is read, once.
+  const LimbSumList& list = c.sums->list();
+  std::set<std::tuple<u32, u32, u32>> limbs;
+  for (const LimbSumList::Term& t : list.terms) {
+    for (const LimbSumList::At& at : {t.a, t.b}) {
+      if (at.operand != LimbSumList::kNone) limbs.insert({at.operand, at.component, at.limb});
+    }
+  }
+  Count count{.calls = 1, .products = products(c)};
+  for (const auto& [operand, component, limb] : limbs)
+    count.bytes_read += stored(c.from[operand].with_components(component, 1).with_limbs(limb, 1));
+  for (const LimbSumList::Result& r : list.results)
+    count.bytes_written += stored(c.to[r.to.operand].with_components(0, 1).with_limbs(0, 1));
+  return count;
 }
 
 Count counted(const Gather& c) {
@@ -151,7 +175,8 @@ u64 operand_bytes(const Call& call) {
 Count work(const Call& call) {
   return std::visit(
       []<class C>(const C& c) {
-        if constexpr (Composite<C>) {
+        // Sums of limbs are one pass; what they stand for are many.
+        if constexpr (Composite<C> && !std::is_same_v<C, LimbSums>) {
           Count sum;
           for (const Call& part : expand(c)) sum += work(part);
           return sum;

@@ -213,8 +213,11 @@ void constant(Archive& a, std::shared_ptr<const Plan>& given) {
   }
 }
 
+/// What no recording holds.
 template <class T>
 concept OfTfheKeys = std::is_same_v<T, device::BootstrapKey> || std::is_same_v<T, device::LweSwitchKey>;
+template <class T>
+concept Unsaved = OfTfheKeys<T> || std::is_same_v<T, device::LimbSumConstant>;
 
 class Writer {
  public:
@@ -245,7 +248,7 @@ class Writer {
     const auto found = std::find(known.begin(), known.end(), pointer.get());
     words_.push_back(pointer ? static_cast<u64>(found - known.begin()) + 1 : 0);
     if (!pointer || found != known.end()) return;
-    if constexpr (OfTfheKeys<T>) {
+    if constexpr (Unsaved<T>) {
       throw RecordingError("a program with TFHE keys of its own cannot be saved: call it with operands that bring them");
     } else {
       constant(*this, pointer);
@@ -319,8 +322,8 @@ class Reader {
     const std::size_t number = below(known.size() + 2, "a constant");
     pointer = number > 0 && number <= known.size() ? known[number - 1] : nullptr;
     if (number <= known.size()) return;
-    if constexpr (OfTfheKeys<T>) {
-      require(false, "a TFHE key");
+    if constexpr (Unsaved<T>) {
+      require(false, "a constant that no recording has");
     } else {
       constant(*this, pointer);
       known.push_back(pointer);
@@ -341,7 +344,7 @@ class Reader {
   std::tuple<Known<device::RingConstant>, Known<device::ConversionConstant>, Known<device::PermutationConstant>,
              Known<device::ProductConstant>, Known<device::LayerConstant>, Known<device::BootstrapKey>,
              Known<device::LweSwitchKey>, Known<device::DividePlan>, Known<device::KeySwitchPlan>, Known<device::LinearPlan>,
-             Known<device::MultiplyPlan>>
+             Known<device::MultiplyPlan>, Known<device::LimbSumConstant>>
       known_;
 };
 

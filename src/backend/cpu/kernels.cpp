@@ -229,6 +229,69 @@ void CpuKernels::run(Queue&, const InnerProduct& call) {
   });
 }
 
+/// A block of each sum: the products, then what is only weighted.
+void CpuKernels::run(Queue&, const LimbSums& call) {
+  constexpr std::size_t kTerms = 16;
+  using List = device::LimbSumList;
+  const CpuRing& ring = own(*call.ring);
+  const List& list = call.sums->list();
+  std::vector<const CpuPermutation*> turns;
+  for (const auto& turn : call.turns) turns.push_back(&own(*turn));
+  const std::size_t n = call.to[0].n, blocks = (n + kBlock - 1) / kBlock, items = call.to[0].items();
+  threads_.parallel_for(list.results.size() * items * blocks, 1, [&](std::size_t unit, std::size_t) {
+    const std::size_t start = unit % blocks * kBlock, item = unit / blocks % items, length = std::min(kBlock, n - start);
+    const List::Result& r = list.results[unit / blocks / items];
+    const Limb& limb = ring.limb(r.prime);
+    const Blocks rooms(kTerms, length, limb.word_bytes);
+    const auto words = [&](const auto& views, const List::At& at, std::size_t first) {
+      return stretch(views[at.operand], item, at.component, at.limb, first);
+    };
+    std::byte* const sum = words(call.to, r.to, start);
+    const void *x[kTerms], *y[kTerms];
+    u64 weights[kMostWeighted];
+    bool begun = false;
+    // Words of a term's first factor, turned.
+    const auto first_factor = [&](const List::Term& t, std::byte* room) -> const void* {
+      if (t.turn == List::kNone) return words(call.from, t.a, start);
+      turns[t.turn]->gather(*limb.ops, limb.modulus, words(call.from, t.a, 0), start, room, length);
+      return room;
+    };
+    std::size_t some = 0;
+    const auto add_products = [&] {
+      if (some > 0) limb.ops->dot(limb.modulus, some, x, y, begun ? sum : nullptr, sum, length);
+      begun = begun || some > 0, some = 0;
+    };
+    for (u32 k = 0; k < r.count; ++k) {
+      const List::Term& t = list.terms[r.first + k];
+      if (t.b.operand == List::kNone) continue;
+      x[some] = first_factor(t, rooms[some]), y[some] = words(call.from, t.b, start);
+      if (t.weight != 1) {
+        limb.ops->mul_constant(limb.modulus, x[some], t.weight, rooms[some], length);
+        x[some] = rooms[some];
+      }
+      if (++some == kTerms) add_products();
+    }
+    add_products();
+    u64 constant = r.constant;
+    const auto add_weighted = [&] {
+      if (some == 0 && constant == 0 && begun) return;
+      if (begun) x[some] = sum, weights[some++] = 1;
+      if (some > 0)
+        limb.ops->weighted_sum(limb.modulus, some, x, weights, constant, sum, length);
+      else
+        std::memset(sum, 0, length * limb.word_bytes), limb.ops->add_constant(limb.modulus, sum, constant, sum, length);
+      begun = true, some = 0, constant = 0;
+    };
+    for (u32 k = 0; k < r.count; ++k) {
+      const List::Term& t = list.terms[r.first + k];
+      if (t.b.operand != List::kNone) continue;
+      x[some] = first_factor(t, rooms[some]), weights[some] = t.weight;
+      if (++some == kMostWeighted - 1) add_weighted();
+    }
+    add_weighted();
+  });
+}
+
 void CpuKernels::run(Queue& q, const Tensor& call) {
   constexpr std::size_t kTerms = 16;
   const std::size_t of_a = call.a.components, of_b = call.b.components;

@@ -36,7 +36,7 @@ class CpuKernels final : public device::Kernels {
   void run(Queue&, const C& c);
   template <Transform C>
   void run(Queue&, const C& c);
-  HELIOGRAPH_RUNS(MulConstants, AddConstants, WeightedSum, Permute, InnerProduct, Tensor, Convert, Copy, Zero);
+  HELIOGRAPH_RUNS(MulConstants, AddConstants, WeightedSum, Permute, InnerProduct, Tensor, Convert, Copy, Zero, LimbSums);
   // product.cpp, sample.cpp
   HELIOGRAPH_RUNS(Product, Sample);
   // composite.cpp, composite_ntt.cpp, linear_sum.cpp

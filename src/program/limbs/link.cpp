@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "program/limbs/names.h"
+#include "program/limbs/tasks.h"
 
 namespace heliograph::program::limbs {
 
@@ -41,7 +42,7 @@ struct Meeting {
 
 class Linker {
  public:
-  Linker(const Text& text, std::size_t devices) : text_(text), names_(text, made_) {
+  Linker(const Text& text, std::size_t devices, bool fused) : text_(text), fused_(fused), names_(text, made_) {
     made_.chips = text.streams.size();
     made_.devices = std::min(devices, made_.chips);
     chips_.resize(made_.chips);
@@ -93,7 +94,11 @@ class Linker {
                "no chip stores limb " + std::to_string(i % result.level) + " of this result");
       }
     }
-    place();
+    for (std::size_t p = 0; p < kPrimes - made_.special; ++p) {
+      if (primes_ & bit(p)) made_.chain = std::max(made_.chain, p + 1);
+    }
+    fuse(made_, fused_);
+    place(made_);
     return std::move(made_);
   }
 
@@ -107,14 +112,15 @@ class Linker {
     std::vector<std::uint16_t> from, to;  // as they lie in memory
     std::vector<u32> results;             // of each result's number, which of `to` it is
     u64 pushed = 0;
-    u32 in = kNone, out = kNone;                // the first value of each
-    u32 in_buffer = kNone, out_buffer = kNone;  // kept from one use to the next
+    std::vector<u32> in;  // values
+    u32 out = kNone;      // a group
   };
-  struct Group {
+  struct Registers {
     std::vector<u32> registers;
     std::vector<std::uint16_t> from;
     u64 pushed = 0;
-    u32 in = kNone;
+    std::vector<u32> in;
+    u32 group = kNone;  // once it was reduced
   };
   struct Chip {
     u32 number = 0, device = 0;
@@ -123,8 +129,7 @@ class Linker {
     bool met = false;  // this instruction's part in a meeting is noted
     std::vector<Cell> vectors, scalars;
     std::map<u32, Unit> units;
-    std::deque<Group> groups;
-    std::map<u32, u32> group_buffers;  // by its first register
+    std::deque<Registers> groups;
     std::unordered_map<u64, Declared> terms, outputs;
     struct Kept {
       u32 value = kNone;
@@ -179,27 +184,33 @@ class Linker {
     note_prime(prime);
     return add_value({.coefficients = coefficients, .prime = prime, .device = now_->device});
   }
-  /// A buffer's limbs as values, one after another.
-  u32 parts(u32 buffer, const std::vector<std::uint16_t>& primes) {
-    const auto first = static_cast<u32>(made_.values.size());
-    for (u32 l = 0; l < primes.size(); ++l) {
-      note_prime(primes[l]);
-      add_value({.kind = Value::Kind::part,
-                 .coefficients = true,
-                 .prime = primes[l],
-                 .device = now_->device,
-                 .at = buffer,
-                 .limb = l});
+  /// New values side by side.
+  u32 make_group(const std::vector<std::uint16_t>& primes) {
+    const auto group = static_cast<u32>(made_.groups.size());
+    made_.groups.push_back({.device = now_->device, .members = {}});
+    for (const std::uint16_t p : primes) {
+      const u32 v = make(p, true);
+      made_.values[v].group = group;
+      made_.groups[group].members.push_back(v);
     }
-    return first;
+    return group;
   }
-  u32 buffer_of(u32& kept, std::size_t limbs) {
-    if (kept == kNone) {
-      kept = static_cast<u32>(made_.buffers.size());
-      made_.buffers.push_back({now_->device, 0});
+  /// These values side by side: as they are, where they lie so or nothing says yet where they lie; else copies.
+  u32 gathered(const std::vector<u32>& members) {
+    const u32 of = value(members[0]).group;
+    if (of != kNone && made_.groups[of].members == members) return of;
+    const auto group = static_cast<u32>(made_.groups.size());
+    made_.groups.push_back({.device = now_->device, .members = {}});
+    for (u32 v : members) {
+      if (value(v).kind != Value::Kind::made || value(v).group != kNone || value(v).device != now_->device) {
+        const u32 mine = make(value(v).prime, true);
+        act(Kind::copy, mine, v);
+        v = mine;
+      }
+      made_.values[v].group = group;
+      made_.groups[group].members.push_back(v);
     }
-    made_.buffers[kept].limbs = std::max(made_.buffers[kept].limbs, static_cast<u32>(limbs));
-    return kept;
+    return group;
   }
   void note_prime(std::uint16_t prime) { primes_ |= bit(prime); }
   const Value& value(u32 v) const { return made_.values[v]; }
@@ -207,14 +218,6 @@ class Linker {
   void act(Kind kind, u32 to, u32 a, u32 b = kNone, u32 table = 0) {
     made_.actions.push_back(
         {.kind = kind, .to = to, .a = a, .b = b, .table = table, .line = instruction_->line, .chip = now_->number});
-  }
-
-  /// A value that stays: a unit's results are gone when it begins again.
-  u32 held(u32 v) {
-    if (value(v).kind != Value::Kind::part) return v;
-    const u32 mine = make(value(v).prime, value(v).coefficients);
-    act(Kind::copy, mine, v);
-    return mine;
   }
 
   /// A value where this chip's device has it.
@@ -240,7 +243,7 @@ class Linker {
       const Unit& u = found->second;
       if (r.number >= u.to.size()) fail(r, "this unit's conversion has " + std::to_string(u.to.size()) + " results");
       if (u.out == kNone) fail(r, "not all limbs that this conversion is of are there");
-      return u.out + u.results[r.number];
+      return made_.groups[u.out].members[u.results[r.number]];
     }
     const Cell& c = cell(r);
     if (c.dead_line != 0) fail(r, "its value was read for the last time in line " + std::to_string(c.dead_line));
@@ -333,7 +336,7 @@ class Linker {
         reduce_group(i);
         break;
       case Op::dis_:
-        meetings_[i.meeting].brought.push_back(held(read(i.a)));
+        meetings_[i.meeting].brought.push_back(read(i.a));
         mark(i.a);
         break;
       case Op::rcv_:
@@ -419,7 +422,7 @@ class Linker {
     const bool to_values = i.op == Op::ntt_, to_coefficients = i.op == Op::int_;
     const u32 a = to_values || to_coefficients ? read(i.a, i.prime, to_values) : read(i.a, i.prime);
     mark(i.a);
-    if (i.op == Op::mov_) return write(i.to, held(a));
+    if (i.op == Op::mov_) return write(i.to, a);
     const bool coefficients = to_coefficients || (!to_values && value(a).coefficients);
     const u32 to = make(i.prime, coefficients);
     u32 table = 0;
@@ -455,8 +458,7 @@ class Linker {
     const u64 both = bits(u.to) & bits(u.from);
     if (both) fail(std::to_string(std::countr_zero(both)), "a conversion is from some primes to others");
     u.pushed = 0, u.out = kNone;
-    u.in = parts(buffer_of(u.in_buffer, u.from.size()), u.from);
-    buffer_of(u.out_buffer, u.to.size());
+    u.in.assign(u.from.size(), kNone);
   }
 
   /// Which of the primes that a conversion is from this one is; it is pushed once.
@@ -476,11 +478,17 @@ class Linker {
     const bool transformed = i.op != Op::bcw_;
     const u32 a = read(i.a, i.prime, !transformed);
     mark(i.a);
-    const u32 to = u.in + pushed(u.from, u.pushed, i.prime);
-    act(transformed ? Kind::inverse : Kind::copy, to, a);
-    if (u.pushed != bits(u.from)) return;
-    u.out = parts(u.out_buffer, u.to);
-    act(Kind::convert, u.out, u.in, kNone, number_of(made_.conversions, conversions_, Bases{u.from, u.to}));
+    u32& to = u.in[pushed(u.from, u.pushed, i.prime)];
+    to = a;
+    if (transformed) act(Kind::inverse, to = make(i.prime, true), a);
+    if (u.pushed == bits(u.from)) u.out = converted(gathered(u.in), u.from, u.to);
+  }
+
+  /// A group, modulo other primes.
+  u32 converted(u32 group, const std::vector<std::uint16_t>& from, const std::vector<std::uint16_t>& to) {
+    const u32 made = make_group(to);
+    act(Kind::convert, made, group, kNone, number_of(made_.conversions, conversions_, Bases{from, to}));
+    return made;
   }
 
   void divide(const Instruction& i) {
@@ -496,8 +504,7 @@ class Linker {
       // A register of another prime is reduced here, centred.
       divisors = {by.prime};
       if (by.prime == i.prime) fail(i.b, "a limb is divided by other primes than its own");
-      rest = make(i.prime, true);
-      act(Kind::convert, rest, b, kNone, number_of(made_.conversions, conversions_, Bases{divisors, {i.prime}}));
+      rest = made_.groups[converted(gathered({b}), divisors, {i.prime})].members[0];
     }
     mark(i.a), mark(i.b);
     const u32 transformed = make(i.prime, false), to = make(i.prime, false);
@@ -507,7 +514,7 @@ class Linker {
   }
 
   void begin_group(const Instruction& i) {
-    Group& g = now_->groups.emplace_back();
+    Registers& g = now_->groups.emplace_back();
     const auto number = static_cast<u32>(now_->groups.size() - 1);
     for (const Register& r : now_->stream->group(i.group)) {
       if (cell(r).group == number) fail(r, "it is in this group twice");
@@ -516,7 +523,7 @@ class Linker {
     }
   }
 
-  Group& group_of(const Instruction& i) {
+  Registers& group_of(const Instruction& i) {
     const auto registers = now_->stream->group(i.group);
     const auto number = [&](const Register& r) {
       const Cell& c = cell(r);
@@ -524,7 +531,7 @@ class Linker {
       if (c.group == kNone) fail(r, "this register is of no group");
       return c.group;
     };
-    Group& g = now_->groups[number(registers[0])];
+    Registers& g = now_->groups[number(registers[0])];
     const bool same = g.registers.size() == registers.size() &&
                       std::equal(registers.begin(), registers.end(), g.registers.begin(), [&](const Register& r, u32 mine) {
                         return r.number == mine && number(r) == number(registers[0]);
@@ -534,33 +541,29 @@ class Linker {
   }
 
   void push_group(const Instruction& i) {
-    Group& g = group_of(i);
+    Registers& g = group_of(i);
     const std::vector<std::uint16_t> from = list(i.primes);
     if (g.from.empty()) {
       if (from.size() != g.registers.size())
         fail(to_string(now_->stream->group(i.group)[0]), "a group has a register for each prime");
       g.from = from;
-      const auto [buffer, fresh] = now_->group_buffers.try_emplace(g.registers[0], kNone);
-      g.in = parts(buffer_of(buffer->second, from.size()), from);
+      g.in.assign(from.size(), kNone);
     }
     if (g.from != from) fail(std::to_string(from[0]), "these are not the primes of this group");
     const u32 a = read(i.a, i.prime, true);
     mark(i.a);
-    act(Kind::copy, g.in + pushed(g.from, g.pushed, i.prime), a);
+    g.in[pushed(g.from, g.pushed, i.prime)] = a;
   }
 
   void reduce_group(const Instruction& i) {
-    const Group& g = group_of(i);
+    Registers& g = group_of(i);
     if (g.from.empty() || g.pushed != bits(g.from))
       fail(to_string(now_->stream->group(i.group)[0]), "not all limbs of this group are there");
     for (const Register& r : now_->stream->group(i.group)) mark(r);
-    const u32 to = make(i.prime, true);
     const auto own = std::find(g.from.begin(), g.from.end(), i.prime);
-    if (own != g.from.end())
-      act(Kind::copy, to, g.in + static_cast<u32>(own - g.from.begin()));
-    else
-      act(Kind::convert, to, g.in, kNone, number_of(made_.conversions, conversions_, Bases{g.from, {i.prime}}));
-    write(i.to, to);
+    if (own != g.from.end()) return write(i.to, g.in[static_cast<std::size_t>(own - g.from.begin())]);
+    if (g.group == kNone) g.group = gathered(g.in);
+    write(i.to, made_.groups[converted(g.group, g.from, {i.prime})].members[0]);
   }
 
   bool join(const Instruction& i) {
@@ -568,7 +571,7 @@ class Linker {
     if (!now_->met) {
       ++m.arrived, now_->met = true;
       if (i.a.kind != Register::Kind::none) {
-        m.brought.push_back(held(read(i.a, i.prime)));
+        m.brought.push_back(read(i.a, i.prime));
         if (value(m.brought.back()).coefficients != value(m.brought.front()).coefficients)
           fail(i.a, "others bring a value of the other domain");
         mark(i.a);
@@ -588,153 +591,8 @@ class Linker {
     return true;
   }
 
-  // Memory.
-
-  /// Steps of actions that need nothing of each other, in whose order alike ones follow one another as their operands lie in memory, and
-  /// slots for what is made, as it comes: so a device may take a row of limbs at once. A slot whose value is read no more serves again
-  /// in the next step. Actions move forward within a window alone, which bounds how many values wait for others.
-  void place() {
-    for (std::size_t p = 0; p < kPrimes; ++p) {
-      if ((primes_ & bit(p)) && p < kPrimes - made_.special) made_.chain = std::max(made_.chain, p + 1);
-    }
-    const std::vector<u32> ends = into_steps();
-    std::vector<u32> last(made_.values.size(), kNone);
-    for (const Action& action : made_.actions) {
-      for (const u32 v : {action.to, action.a, action.b}) {
-        if (v != kNone) last[v] = action.step;
-      }
-    }
-    for (const Result& r : made_.results) {
-      for (const u32 v : r.values) last[v] = kNone;
-    }
-    std::vector<Slots> slots(made_.devices);
-    u32 first = 0;
-    for (const u32 end : ends) {
-      const std::span<Action> step = std::span(made_.actions).subspan(first, end - first);
-      std::vector<std::pair<Row, Action>> rows;
-      for (const Action& action : step) rows.emplace_back(row_of(action), action);
-      std::stable_sort(rows.begin(), rows.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
-      for (std::size_t i = 0; i < rows.size();) {
-        std::size_t count = 1;
-        while (i + count < rows.size() && rows[i + count].first.follows(rows[i + count - 1].first)) ++count;
-        const Value& to = value(rows[i].second.to);
-        if (to.kind == Value::Kind::made) {
-          u32 at = slots[to.device].take(static_cast<u32>(count));
-          for (std::size_t k = 0; k < count; ++k) made_.values[rows[i + k].second.to].at = at++;
-        }
-        for (std::size_t k = 0; k < count; ++k) step[i + k] = rows[i + k].second;
-        i += count;
-      }
-      std::set<u32> read;
-      for (const Action& action : step) {
-        for (const u32 v : {action.to, action.a, action.b}) {
-          if (v != kNone && value(v).kind == Value::Kind::made && last[v] == action.step) read.insert(v);
-        }
-      }
-      for (const u32 v : read) slots[value(v).device].give(value(v).at);
-      first = end;
-    }
-    for (const Slots& s : slots) made_.slots.push_back(s.count());
-  }
-
-  /// Orders the actions by steps and returns where each step ends.
-  std::vector<u32> into_steps() {
-    constexpr std::size_t kWindow = 2048;
-    // The first step that may read a value or a buffer, and the first that may write a buffer again.
-    std::vector<u32> known(made_.values.size(), 0), filled(made_.buffers.size(), 0), left(made_.buffers.size(), 0);
-    const auto is_part = [&](u32 v) { return value(v).kind == Value::Kind::part; };
-    const auto ready = [&](u32 v) -> u32& { return is_part(v) ? filled[value(v).at] : known[v]; };
-    u32 base = 0, most = 0;
-    for (std::size_t k = 0; k < made_.actions.size(); ++k) {
-      if (k % kWindow == 0) base = most;
-      Action& action = made_.actions[k];
-      action.step = base;
-      for (const u32 v : {action.a, action.b}) {
-        if (v != kNone) action.step = std::max(action.step, ready(v));
-      }
-      if (is_part(action.to)) action.step = std::max(action.step, left[value(action.to).at]);
-      if (action.kind == Kind::convert) action.step = std::max(action.step, ready(action.to));
-      for (const u32 v : {action.a, action.b}) {
-        if (v != kNone && is_part(v)) left[value(v).at] = std::max(left[value(v).at], action.step + 1);
-      }
-      ready(action.to) = std::max(ready(action.to), action.step + 1);
-      most = std::max(most, action.step + 1);
-    }
-    std::stable_sort(made_.actions.begin(), made_.actions.end(),
-                     [](const Action& x, const Action& y) { return x.step < y.step; });
-    std::vector<u32> ends;
-    for (u32 k = 1; k <= made_.actions.size(); ++k) {
-      if (k == made_.actions.size() || made_.actions[k].step != made_.actions[k - 1].step) ends.push_back(k);
-    }
-    return ends;
-  }
-
-  /// What actions have in common that one call can make, and where each stands among them.
-  struct Row {
-    std::array<long, 12> alike{};
-    long at = 0;
-    auto operator<=>(const Row&) const = default;
-    bool follows(const Row& o) const { return alike == o.alike && at == o.at + 1; }
-  };
-  Row row_of(const Action& action) const {
-    Row row;
-    row.at = place_of(action.a)[2];
-    const auto offset = [&](u32 v) { return place_of(v)[2] - row.at; };
-    const std::array<long, 3> a = place_of(action.a);
-    row.alike = {static_cast<long>(action.kind), value(action.to).device,
-                 action.kind == Action::Kind::divide ? 0 : action.table, a[0], a[1]};
-    if (action.b != kNone) {
-      const std::array<long, 3> b = place_of(action.b);
-      row.alike[5] = b[0], row.alike[6] = b[1], row.alike[7] = offset(action.b);
-    }
-    if (value(action.to).kind == Value::Kind::part) {
-      const std::array<long, 3> to = place_of(action.to);
-      row.alike[8] = to[1] + 1, row.alike[9] = offset(action.to);
-    }
-    return row;
-  }
-  /// A value's kind of memory, which one of that kind, and the limb there.
-  std::array<long, 3> place_of(u32 v) const {
-    const Value& at = value(v);
-    if (at.kind == Value::Kind::made) return {1, 0, at.at};
-    if (at.kind == Value::Kind::part) return {2, at.at, at.limb};
-    const Source& s = made_.sources[at.at];
-    const long level = s.kind == 'k' ? static_cast<long>(made_.keys[s.which].level) : kPrimes;
-    const long limb = s.prime < level ? s.prime : level + static_cast<long>(kPrimes - 1 - s.prime);
-    return {3 + s.kind, static_cast<long>(s.which) << 32 | s.component, limb};
-  }
-
-  /// Limbs of memory, of which rows are taken.
-  class Slots {
-   public:
-    u32 take(u32 count) {
-      for (auto run = free_.begin(); run != free_.end(); ++run) {
-        if (run->second < count) continue;
-        const auto [at, length] = *run;
-        free_.erase(run);
-        if (length > count) free_.emplace(at + count, length - count);
-        return at;
-      }
-      count_ += count;
-      return count_ - count;
-    }
-    void give(u32 at) {
-      u32 length = 1;
-      auto next = free_.lower_bound(at);
-      if (next != free_.end() && next->first == at + 1) length += next->second, next = free_.erase(next);
-      if (next != free_.begin() && std::prev(next)->first + std::prev(next)->second == at)
-        std::prev(next)->second += length;
-      else
-        free_.emplace(at, length);
-    }
-    u32 count() const { return count_; }
-
-   private:
-    std::map<u32, u32> free_;  // where each run begins, and its length
-    u32 count_ = 0;
-  };
-
   const Text& text_;
+  const bool fused_;
   Linked made_;
   Names names_;
   std::vector<Chip> chips_;
@@ -749,6 +607,6 @@ class Linker {
 
 }  // namespace
 
-Linked link(const Text& text, std::size_t devices) { return Linker(text, devices).run(); }
+Linked link(const Text& text, std::size_t devices, bool fused) { return Linker(text, devices, fused).run(); }
 
 }  // namespace heliograph::program::limbs

@@ -50,13 +50,20 @@ struct Source {
 };
 
 struct Value {
-  enum class Kind : unsigned char { source, made, part };
+  enum class Kind : unsigned char { source, made };
   Kind kind = Kind::made;
   bool coefficients = false;  // its domain; else NTT
   std::uint16_t prime = 0;
   u32 device = 0;
-  u32 at = 0;    // source: which; made: the slot it lies in; part: the buffer it is a limb of
-  u32 limb = 0;  // of the buffer
+  u32 at = 0;         // source: which; made: the slot it lies in
+  u32 group = kNone;  // with whose members it lies side by side
+};
+
+/// Limbs that a conversion takes or makes, one slot after another.
+struct Group {
+  u32 device = 0;
+  std::vector<u32> members;
+  u32 at = kNone;  // the first one's slot
 };
 
 struct Action {
@@ -73,14 +80,36 @@ struct Action {
     inverse,
     copy,
     move,     // from another device
-    convert,  // a and what follows it, to `to` and what follows: `table` in conversions
+    convert,  // the group a, to the group `to`: `table` in conversions
     divide,   // to = (a - b) / the primes of `table` in divisors; modulo `to`'s prime
   };
   Kind kind = Kind::copy;
   u32 to = 0, a = kNone, b = kNone, table = 0;
   u32 line = 0;  // of the instruction, in the stream of `chip`
   u32 chip = 0;
-  u32 step = 0;  // actions of one step need nothing of each other
+};
+
+/// weight * turn(a) * b, of which all but one may be missing: what a fused action adds up (fuse.h).
+struct Summand {
+  u32 a = kNone, b = kNone;
+  u32 scalar = kNone, divisor = kNone;  // the weight: a scalar; one over the primes of a list in divisors
+  u32 turn = kNone;                     // in turns
+  bool negative = false;
+};
+/// What a device does in one go.
+struct Task {
+  enum class Kind : unsigned char {
+    sum,      // to = the sum of the summands from `first` on
+    shift,    // to = a + the summand's scalar, a constant polynomial, of coefficients
+    ntt,      // as of actions
+    inverse,
+    move,
+    convert,
+  };
+  Kind kind = Kind::sum;
+  u32 to = 0, a = kNone, table = 0;
+  u32 first = 0, count = 0;
+  u32 step = 0;  // tasks of one step need nothing of each other
 };
 
 struct Bases {
@@ -96,20 +125,20 @@ struct Linked {
   std::vector<Result> results;
   std::vector<Source> sources;
   std::vector<Value> values;
-  std::vector<Action> actions;
+  std::vector<Group> groups;
+  std::vector<Action> actions;  // as the text has them
+  std::vector<Task> tasks;      // as they are done
+  std::vector<Summand> summands;
   std::vector<std::int32_t> turns;  // steps, or kConjugation
   std::vector<Bases> conversions, divisors;
   std::vector<u32> slots;  // of each device: single limbs
-  struct Buffer {
-    u32 device, limbs;
-  };
-  std::vector<Buffer> buffers;
   std::size_t instructions = 0;
   std::size_t chain = 0, special = 0;  // primes that it needs
 };
 
 /// Chip c runs on device c modulo `devices`. Throws InstructionError for what means nothing: a register that was never written
 /// or was marked as read for the last time, the wrong domain or prime, chips that do not meet.
-Linked link(const Text& text, std::size_t devices = 1);
+/// `fused`: as of fuse (tasks.h).
+Linked link(const Text& text, std::size_t devices = 1, bool fused = true);
 
 }  // namespace heliograph::program::limbs

@@ -1,11 +1,15 @@
 #include "program/limbs/machine.h"
 
+#include <algorithm>
+
+#include "device/work.h"
 #include "math/modulus.h"
 
 namespace heliograph::program::limbs {
 
 namespace {
 
+using device::LimbSumList;
 using math::Domain;
 
 Domain domain_of(const Value& v) { return v.coefficients ? Domain::coefficient : Domain::ntt; }
@@ -20,17 +24,20 @@ View for_all(View v, std::size_t items) {
 }  // namespace
 
 Machine::Machine(std::shared_ptr<const Linked> program, const Session& home, std::vector<const Session*> devices, Ring ring,
-                 std::size_t items)
+                 std::size_t items, Options options)
     : program_(std::move(program)),
       home_(home),
       devices_(std::move(devices)),
       ring_(std::move(ring)),
       items_(items),
+      options_(options),
+      slots_(devices_.size()),
+      away_(devices_.size()),
       sources_(program_->sources.size()),
       given_(program_->items.size()),
-      scalars_(program_->sources.size()) {
+      scalars_(program_->sources.size()),
+      scratch_(devices_.size()) {
   const Linked& p = *program_;
-  for (std::size_t k = 0; k < kPrimes; ++k) lists_[k] = {ring_.primes[k]};
   const auto modulus = [&](std::uint16_t k) { return ring_.ring->ring().prime(ring_.primes[k]); };
   const auto moduli = [&](const std::vector<std::uint16_t>& list) {
     std::vector<u64> all;
@@ -60,22 +67,29 @@ Machine::Machine(std::shared_ptr<const Linked> program, const Session& home, std
     handle = ring_.turn(p.turns[a.table], domain);
     everywhere(handle);
   }
-  slots_.resize(devices_.size());
   for (u32 d = 0; d < devices_.size(); ++d) {
     if (p.slots[d] > 0) slots_[d] = allocated(d, p.slots[d], 1, items_);
   }
-  for (const Linked::Buffer& b : p.buffers) buffers_.push_back(allocated(b.device, 1, b.limbs, items_));
-  for (u32 v = 0; v < p.values.size(); ++v) {
-    if (p.values[v].kind != Value::Kind::source) continue;
-    const Source& s = p.sources[p.values[v].at];
-    const u32 device = p.values[v].device;
-    // What is elsewhere than at home lies there limb by limb.
-    if (s.kind != 's' && !at_home(device))
-      sources_[p.values[v].at] = allocated(device, 1, 1, s.kind == 'i' ? items_ : 1);
-    else if (s.kind == 'i' && given_[s.which].n == 0)
-      given_[s.which] = allocated(device, 2, p.items[s.which].level, items_);
-    if (s.kind == 'i' && at_home(device))
-      sources_[p.values[v].at] = given_[s.which].with_components(s.component, 1).with_limbs(s.prime, 1);
+  // What is elsewhere than at home lies there limb by limb.
+  std::vector<std::array<std::size_t, 2>> counts(devices_.size());
+  for (const Value& v : p.values) {
+    if (v.kind != Value::Kind::source) continue;
+    const Source& s = p.sources[v.at];
+    if (s.kind == 's') continue;
+    if (!at_home(v.device)) {
+      sources_[v.at].component = counts[v.device][s.kind == 'i' ? 1 : 0]++;
+    } else if (s.kind == 'i') {
+      if (given_[s.which].n == 0) given_[s.which] = allocated(v.device, 2, p.items[s.which].level, items_);
+      sources_[v.at] = {given_[s.which], s.component, s.prime};
+    }
+  }
+  for (u32 d = 0; d < devices_.size(); ++d) {
+    if (counts[d][0] > 0) away_[d][0] = for_all(allocated(d, counts[d][0], 1, 1).item(0), items_);
+    if (counts[d][1] > 0) away_[d][1] = allocated(d, counts[d][1], 1, items_);
+  }
+  for (const Value& v : p.values) {
+    if (v.kind == Value::Kind::source && !at_home(v.device) && p.sources[v.at].kind != 's')
+      sources_[v.at].whole = away_[v.device][p.sources[v.at].kind == 'i' ? 1 : 0];
   }
 }
 
@@ -89,34 +103,46 @@ View Machine::allocated(u32 device, std::size_t components, std::size_t limbs, s
 
 std::size_t Machine::bytes() const {
   std::size_t all = 0;
-  const auto add = [&](const View& v) { all += v.n == 0 ? 0 : v.bytes(); };
+  const auto add = [&](const View& v) { all += v.n == 0 ? 0 : v.memory->bytes(); };
   std::for_each(slots_.begin(), slots_.end(), add);
-  std::for_each(buffers_.begin(), buffers_.end(), add);
   std::for_each(given_.begin(), given_.end(), add);
+  for (const auto& both : away_) std::for_each(both.begin(), both.end(), add);
   return all;
 }
 
-std::size_t Machine::calls() const {
-  std::size_t all = 0;
-  const std::span<const Action> actions = program_->actions;
-  for (std::size_t i = 0; i < actions.size(); ++i, ++all) {
-    const std::size_t count = row(actions.subspan(i)).to.limbs;
-    all += actions[i].kind == Action::Kind::divide ? 1 : 0;
-    if (actions[i].kind != Action::Kind::convert) i += count - 1;
+std::map<std::string, std::size_t> Machine::calls() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, std::size_t> all;
+  for (const Step& s : steps_) ++all[s.move ? "move" : device::name(s.call)];
+  return all;
+}
+
+device::Count Machine::work() const {
+  const std::lock_guard lock(mutex_);
+  device::Count all;
+  for (const Step& s : steps_) {
+    if (s.move) continue;
+    const device::Count one = device::work(s.call);
+    all.bytes_read += one.bytes_read, all.bytes_written += one.bytes_written, all.products += one.products;
   }
   return all;
 }
 
-View Machine::view(u32 value, std::size_t limbs) const {
+Machine::Place Machine::place(u32 value) const {
   const Value& v = program_->values[value];
-  switch (v.kind) {
-    case Value::Kind::source:
-      return sources_[v.at];
-    case Value::Kind::made:
-      return slots_[v.device].with_components(v.at, 1);
-    default:
-      return buffers_[v.at].with_limbs(v.limb, limbs);
-  }
+  if (v.kind == Value::Kind::source) return sources_[v.at];
+  return {slots_[v.device], v.at, 0};
+}
+
+View Machine::view_of_group(u32 group) const {
+  const Group& g = program_->groups[group];
+  View v = slots_[g.device].with_components(g.at, 1);
+  v.limbs = g.members.size(), v.limb_stride = v.component_stride;
+  return v;
+}
+
+u32 Machine::device_of(const Task& t) const {
+  return t.kind == Task::Kind::convert ? program_->groups[t.to].device : program_->values[t.to].device;
 }
 
 void Machine::bind(char kind, u32 which, const View& whole, std::span<const std::uint16_t> primes) {
@@ -124,22 +150,20 @@ void Machine::bind(char kind, u32 which, const View& whole, std::span<const std:
   limb_of.fill(kPrimes);
   for (std::size_t l = 0; l < primes.size(); ++l) limb_of[primes[l]] = l;
   const std::lock_guard lock(mutex_);
-  graph_ = nullptr;
+  built_ = false;
   std::vector<std::byte> words;
   for (const Value& v : program_->values) {
     if (v.kind != Value::Kind::source) continue;
     const Source& s = program_->sources[v.at];
     if (s.kind != kind || s.which != which) continue;
     require<MismatchError>(limb_of[s.prime] < whole.limbs, "what is bound to a program lacks a limb that it reads");
-    const View part = whole.with_components(s.component, 1).with_limbs(limb_of[s.prime], 1);
     if (at_home(v.device)) {
-      sources_[v.at] = for_all(part, items_);
+      sources_[v.at] = {for_all(whole, items_), s.component, limb_of[s.prime]};
     } else {
+      const View part = whole.with_components(s.component, 1).with_limbs(limb_of[s.prime], 1);
       words.resize(part.bytes());
       home_.download(part, words);
-      View mine = sources_[v.at].item(0);
-      devices_[v.device]->upload(words, mine);
-      sources_[v.at] = for_all(mine, items_);
+      devices_[v.device]->upload(words, sources_[v.at].view().item(0));
     }
   }
 }
@@ -157,14 +181,10 @@ void Machine::bind_plaintext(u32 item, const View& limbs, std::span<const std::u
 
 void Machine::bind_scalar(u32 item, std::span<const u64> residues) {
   const std::lock_guard lock(mutex_);
-  graph_ = nullptr;
+  built_ = false;
   for (std::size_t k = 0; k < program_->sources.size(); ++k) {
     const Source& s = program_->sources[k];
-    if (s.kind != 's' || s.which != item) continue;
-    device::LimbConstants c{}, negative{};
-    c[0] = residues[s.prime];
-    negative[0] = math::neg_mod(c[0], ring_.ring->ring().prime(ring_.primes[s.prime]));
-    scalars_[k] = {device::Constants(c), device::Constants(negative)};
+    if (s.kind == 's' && s.which == item) scalars_[k] = residues[s.prime];
   }
 }
 
@@ -180,12 +200,12 @@ void Machine::bring(const std::vector<View>& given) {
     if (v.kind != Value::Kind::source || at_home(v.device)) continue;
     const Source& s = program_->sources[v.at];
     if (s.kind != 'i') continue;
-    // A limb of every item, one after another.
-    const View part = given[s.which].with_components(s.component, 1).with_limbs(s.prime, 1);
-    words.resize(part.bytes());
-    const std::size_t each = words.size() / items_;
-    for (std::size_t k = 0; k < items_; ++k) home_.download(part.item(k), std::span(words).subspan(k * each, each));
-    devices_[v.device]->upload(words, sources_[v.at]);
+    const View part = given[s.which].with_components(s.component, 1).with_limbs(s.prime, 1), to = sources_[v.at].view();
+    words.resize(part.item(0).bytes());
+    for (std::size_t k = 0; k < items_; ++k) {
+      home_.download(part.item(k), words);
+      devices_[v.device]->upload(words, to.item(k));
+    }
   }
 }
 
@@ -202,35 +222,104 @@ void Machine::hand_out(const std::vector<View>& results) const {
         copies.pieces.push_back({from, to});
         continue;
       }
-      words.resize(from.bytes());
-      devices_[device]->download(from, words);
-      const std::size_t each = words.size() / items_;
-      for (std::size_t k = 0; k < items_; ++k)
-        home_.upload(std::span<const std::byte>(words).subspan(k * each, each), to.item(k));
+      words.resize(from.item(0).bytes());
+      for (std::size_t k = 0; k < items_; ++k) {
+        devices_[device]->download(from.item(k), words);
+        home_.upload(words, to.item(k));
+      }
     }
   }
   if (!copies.pieces.empty()) home_.enqueue(copies);
 }
 
-void Machine::move(const Action& action) const {
-  const u32 from = program_->values[action.a].device, to = program_->values[action.to].device;
+void Machine::move(u32 from_value, u32 to_value) const {
+  const u32 from = program_->values[from_value].device, to = program_->values[to_value].device;
   const Session &giver = *devices_[from], &taker = *devices_[to];
+  const View a = view(from_value), b = view(to_value);
   if (taker.device().reaches(giver.device())) {
     taker.queue().after(*giver.queue().record());
-    taker.enqueue(device::Gather{{{view(action.a), view(action.to)}}});
+    taker.enqueue(device::Gather{{{a, b}}});
     giver.queue().after(*taker.queue().record());  // the slot may be written again
     return;
   }
-  std::vector<std::byte> words(view(action.a).bytes());
-  giver.download(view(action.a), words);
-  taker.upload(words, view(action.to));
+  std::vector<std::byte> words(a.item(0).bytes());
+  for (std::size_t k = 0; k < items_; ++k) {
+    giver.download(a.item(k), words);
+    taker.upload(words, b.item(k));
+  }
 }
+
+// Tasks as calls.
+
+/// A list of sums in the making.
+class Machine::Sums {
+ public:
+  explicit Sums(const Machine& machine) : m_(machine), call_{.ring = machine.ring_.ring} {}
+
+  /// False, and nothing changed, where the call would have too many operands.
+  bool add(const Task& t) {
+    const std::size_t from = call_.from.size(), to = call_.to.size(), turns = call_.turns.size(), terms = list_.terms.size();
+    const Linked& p = *m_.program_;
+    const Value& value = p.values[t.to];
+    const math::PrimeIndex prime = m_.ring_.primes[value.prime];
+    const u64 q = m_.ring_.ring->ring().prime(prime);
+    LimbSumList::Result r{.to = at(call_.to, m_.place(t.to)), .prime = prime, .first = static_cast<u32>(terms)};
+    for (u32 k = 0; k < t.count; ++k) {
+      const Summand& s = p.summands[t.first + k];
+      u64 weight = 1;
+      if (s.scalar != kNone) weight = m_.scalars_[p.values[s.scalar].at];
+      if (s.divisor != kNone) weight = math::mul_mod(weight, m_.divisors_[s.divisor], q);
+      if (s.negative) weight = math::neg_mod(weight, q);
+      if (s.a == kNone) {
+        r.constant = math::add_mod(r.constant, weight, q);
+        continue;
+      }
+      LimbSumList::Term term{.a = at(call_.from, m_.place(s.a)), .b = {}, .weight = weight};
+      if (s.b != kNone) term.b = at(call_.from, m_.place(s.b));
+      if (s.turn != kNone) term.turn = turn(m_.turns_[s.turn][static_cast<std::size_t>(domain_of(p.values[s.a]))]);
+      list_.terms.push_back(term);
+      ++r.count;
+    }
+    if (call_.from.size() > device::LimbSums::kMostOperands || call_.turns.size() > device::LimbSums::kMostTurns) {
+      call_.from.resize(from), call_.to.resize(to), call_.turns.resize(turns), list_.terms.resize(terms);
+      return false;
+    }
+    list_.results.push_back(r);
+    return true;
+  }
+  device::LimbSums finish(const Session& session) {
+    call_.sums = session.kernels().prepare(std::move(list_));
+    return std::move(call_);
+  }
+
+ private:
+  template <class Views>
+  static LimbSumList::At at(Views& views, const Place& place) {
+    const auto found = std::find_if(views.begin(), views.end(), [&](const View& v) {
+      return v.data == place.whole.data && v.axes == place.whole.axes && v.stride[0] == place.whole.stride[0] &&
+             v.component_stride == place.whole.component_stride && v.limb_stride == place.whole.limb_stride;
+    });
+    const auto number = static_cast<u32>(found - views.begin());
+    if (found == views.end()) views.push_back(place.whole);
+    return {number, static_cast<u32>(place.component), static_cast<u32>(place.limb)};
+  }
+  u32 turn(const device::PermutationHandle& handle) {
+    const auto found = std::find(call_.turns.begin(), call_.turns.end(), handle);
+    const auto number = static_cast<u32>(found - call_.turns.begin());
+    if (found == call_.turns.end()) call_.turns.push_back(handle);
+    return number;
+  }
+
+  const Machine& m_;
+  device::LimbSums call_;
+  LimbSumList list_;
+};
 
 namespace {
 
 /// Whether `next` shows what `row` would as one more limb, and the row with it.
 bool extend(View& row, const View& next) {
-  const std::ptrdiff_t word = static_cast<std::ptrdiff_t>(row.word_size());
+  const auto word = static_cast<std::ptrdiff_t>(row.word_size());
   const std::ptrdiff_t bytes = next.data - row.data;
   const std::ptrdiff_t each = bytes / static_cast<std::ptrdiff_t>(row.limbs);
   const bool alike = next.axes == row.axes && next.shape == row.shape && next.stride == row.stride && next.n == row.n;
@@ -241,121 +330,142 @@ bool extend(View& row, const View& next) {
   row.limb_stride = static_cast<std::size_t>(stride), ++row.limbs;
   return true;
 }
+/// The same as one more component.
+bool extend_components(View& all, const View& next) {
+  const std::ptrdiff_t bytes = next.data - all.data, count = static_cast<std::ptrdiff_t>(all.components),
+                       each = bytes / count, word = static_cast<std::ptrdiff_t>(all.word_size());
+  if (each * count != bytes || each % word != 0 || each / word < static_cast<std::ptrdiff_t>(all.limbs * all.limb_stride))
+    return false;
+  if (count > 1 && all.component_stride != static_cast<std::size_t>(each / word)) return false;
+  all.component_stride = static_cast<std::size_t>(each / word), ++all.components;
+  return true;
+}
 
 }  // namespace
 
-Machine::Row Machine::row(std::span<const Action> actions) const {
-  using Kind = Action::Kind;
-  const Action& first = actions.front();
-  const auto device = [&](u32 v) { return program_->values[v].device; };
-  Row row{.primes = prime(first.to), .a = view(first.a), .b = {}, .to = view(first.to)};
-  if (first.b != kNone && !is_scalar(first.b)) row.b = view(first.b);
-  switch (first.kind) {
-    case Kind::add:
-    case Kind::subtract:
-    case Kind::multiply:
-    case Kind::negate:
-    case Kind::turn:
-    case Kind::ntt:
-    case Kind::inverse:
-    case Kind::copy:
-    case Kind::divide:
-      break;
-    default:
-      return row;
+std::size_t Machine::make_sums(std::span<const Task> tasks) {
+  const u32 device = device_of(tasks[0]);
+  Sums sums(*this);
+  std::size_t count = 0;
+  for (const Task& t : tasks) {
+    if (t.kind != Task::Kind::sum || t.step != tasks[0].step || device_of(t) != device || !sums.add(t)) break;
+    ++count;
+    if (!options_.merged) break;
   }
-  for (const Action& next : actions.subspan(1)) {
-    if (next.kind != first.kind || next.step != first.step || device(next.to) != device(first.to)) break;
-    if (next.kind != Kind::divide && next.table != first.table) break;
-    if (row.primes.size() == device::PrimeList::kMost) break;
-    View a = row.a, b = row.b, to = row.to;
-    if (!extend(a, view(next.a)) || !extend(to, view(next.to)) || (next.b != kNone && !extend(b, view(next.b)))) break;
-    row.a = a, row.b = b, row.to = to;
-    row.primes.append(prime(next.to));
-  }
-  return row;
+  require<InternalError>(count > 0, "a sum of more operands than one call has");
+  add(device, tasks[0].step, sums.finish(*devices_[device]));
+  return count;
 }
 
-std::size_t Machine::perform(std::span<const Action> actions) const {
-  const Action& a = actions.front();
-  const Session& s = *devices_[program_->values[a.to].device];
-  const device::RingHandle& ring = ring_.ring;
-  const Value& to = program_->values[a.to];
-  const auto scalar = [&](bool negative) -> const device::Constants& {
-    return *scalars_[program_->values[a.b].at][negative ? 1 : 0];
-  };
-  if (a.kind == Action::Kind::move) {
-    move(a);
-    return 1;
+std::size_t Machine::make_transforms(std::span<const Task> tasks) {
+  const auto prime = [&](const Task& t) { return ring_.primes[program_->values[t.to].prime]; };
+  const u32 device = device_of(tasks[0]);
+  View a = view(tasks[0].a), to = view(tasks[0].to);
+  device::PrimeList primes = {prime(tasks[0])};
+  std::size_t count = 1;
+  for (; options_.merged && count < tasks.size() && count < device::PrimeList::kMost; ++count) {
+    const Task& t = tasks[count];
+    if (t.kind != tasks[0].kind || t.step != tasks[0].step || device_of(t) != device) break;
+    View more_a = a, more_to = to;
+    if (!extend(more_a, view(t.a)) || !extend(more_to, view(t.to))) break;
+    a = more_a, to = more_to;
+    primes.push_back(prime(t));
   }
-  if (a.kind == Action::Kind::convert) {
-    const Bases& b = program_->conversions[a.table];
-    s.enqueue(device::Convert{
-        .conversion = conversions_[a.table], .x = view(a.a, b.from.size()), .own = {}, .out = view(a.to, b.to.size())});
-    return 1;
+  if (tasks[0].kind == Task::Kind::ntt)
+    add(device, tasks[0].step, device::ForwardNtt{ring_.ring, primes, a, to});
+  else
+    add(device, tasks[0].step, device::InverseNtt{ring_.ring, primes, a, to});
+  return count;
+}
+
+std::size_t Machine::make_conversions(std::span<const Task> tasks) {
+  const u32 device = device_of(tasks[0]);
+  View x = view_of_group(tasks[0].a), to = view_of_group(tasks[0].to);
+  std::size_t count = 1;
+  for (; options_.merged && count < tasks.size(); ++count) {
+    const Task& t = tasks[count];
+    if (t.kind != Task::Kind::convert || t.table != tasks[0].table || t.step != tasks[0].step || device_of(t) != device) break;
+    View more_x = x, more_to = to;
+    if (!extend_components(more_x, view_of_group(t.a)) || !extend_components(more_to, view_of_group(t.to))) break;
+    x = more_x, to = more_to;
   }
-  const Row row = this->row(actions);
-  switch (a.kind) {
-    case Action::Kind::add:
-      s.enqueue(device::Add{ring, row.primes, row.a, row.b, row.to});
-      break;
-    case Action::Kind::subtract:
-      s.enqueue(device::Sub{ring, row.primes, row.a, row.b, row.to});
-      break;
-    case Action::Kind::multiply:
-      s.enqueue(device::Mul{ring, row.primes, row.a, row.b, row.to});
-      break;
-    case Action::Kind::negate:
-      s.enqueue(device::Neg{ring, row.primes, row.a, row.to});
-      break;
-    case Action::Kind::add_scalar:
-    case Action::Kind::take_scalar:
-      s.enqueue(
-          device::AddConstants{ring, row.primes, row.a, scalar(a.kind == Action::Kind::take_scalar), domain_of(to), row.to});
-      break;
-    case Action::Kind::scale:
-      s.enqueue(device::MulConstants{ring, row.primes, row.a, scalar(false), row.to});
-      break;
-    case Action::Kind::turn:
-      s.enqueue(device::Permute{ring, row.primes, turns_[a.table][static_cast<std::size_t>(domain_of(to))], row.a, row.to});
-      break;
-    case Action::Kind::ntt:
-      s.enqueue(device::ForwardNtt{ring, row.primes, row.a, row.to});
-      break;
-    case Action::Kind::inverse:
-      s.enqueue(device::InverseNtt{ring, row.primes, row.a, row.to});
-      break;
-    case Action::Kind::copy:
-      s.enqueue(device::Copy{row.a, row.to});
-      break;
-    case Action::Kind::divide: {
-      device::LimbConstants c{};
-      for (std::size_t k = 0; k < row.to.limbs; ++k) c[k] = divisors_[actions[k].table];
-      s.enqueue(device::Sub{ring, row.primes, row.a, row.b, row.to});
-      s.enqueue(device::MulConstants{ring, row.primes, row.to, device::Constants(c), row.to});
-      break;
+  add(device, tasks[0].step,
+      device::Convert{.conversion = conversions_[tasks[0].table], .x = x, .own = {}, .out = to});
+  return count;
+}
+
+std::size_t Machine::make(std::span<const Task> tasks) {
+  const Task& t = tasks[0];
+  switch (t.kind) {
+    case Task::Kind::sum:
+      return make_sums(tasks);
+    case Task::Kind::ntt:
+    case Task::Kind::inverse:
+      return make_transforms(tasks);
+    case Task::Kind::convert:
+      return make_conversions(tasks);
+    case Task::Kind::shift: {
+      const Summand& s = program_->summands[t.first];
+      const math::PrimeIndex prime = ring_.primes[program_->values[t.to].prime];
+      const u64 c = scalars_[program_->values[s.scalar].at];
+      device::LimbConstants constant{};
+      constant[0] = s.negative ? math::neg_mod(c, ring_.ring->ring().prime(prime)) : c;
+      add(device_of(t), t.step,
+          device::AddConstants{ring_.ring, {prime}, view(t.a), constant, Domain::coefficient, view(t.to)});
+      return 1;
     }
-    case Action::Kind::move:
-    case Action::Kind::convert:
-      break;
+    case Task::Kind::move:
+      steps_.push_back({device_of(t), t.step, device::Call(), std::pair(t.a, t.to)});
+      return 1;
   }
-  return row.to.limbs;
+  return 1;
 }
 
-void Machine::all() const {
-  for (std::span<const Action> left = program_->actions; !left.empty();) left = left.subspan(perform(left));
+void Machine::build() {
+  graph_ = nullptr, warm_ = false;
+  steps_.clear();
+  for (std::span<const Task> left = program_->tasks; !left.empty();) left = left.subspan(make(left));
+  for (u32 d = 0; d < devices_.size(); ++d) {
+    std::size_t wanted = 0;
+    for (const Step& s : steps_) {
+      if (s.device == d && !s.move) wanted = std::max(wanted, devices_[d]->scratch_wanted(s.call));
+    }
+    scratch_[d] = wanted > 0 ? devices_[d]->allocate(wanted) : nullptr;
+  }
+  built_ = true;
+}
+
+void Machine::perform(const Step& step) const {
+  if (step.move) return move(step.move->first, step.move->second);
+  const device::Buffer& scratch = scratch_[step.device];
+  devices_[step.device]->enqueue_in(
+      step.call, scratch ? device::Workspace(scratch->address(), scratch->bytes()) : device::Workspace());
+}
+
+void Machine::all(bool branches) const {
+  if (!branches) {
+    for (const Step& step : steps_) perform(step);
+    return;
+  }
+  for (std::size_t i = 0; i < steps_.size();) {
+    std::vector<std::function<void()>> parts;
+    for (const u32 number = steps_[i].number; i < steps_.size() && steps_[i].number == number; ++i)
+      parts.emplace_back([this, i] { perform(steps_[i]); });
+    devices_[0]->queue().beside(parts);
+  }
 }
 
 void Machine::run(const std::vector<View>& given, const std::vector<View>& results) {
   require<RecordingError>(!device::observed(),
                           "a program of instructions is a program already; a recorded function cannot run it");
   const std::lock_guard lock(mutex_);
+  if (!built_) build();
   bring(given);
-  const bool alone = devices_.size() == 1;
+  const bool alone = devices_.size() == 1 && options_.graph != Options::Graph::none;
   // A graph from the second run on: most programs run once.
   if (alone && warm_ && !refused_ && !graph_ && devices_[0]->queue().captures()) {
     try {
-      graph_ = devices_[0]->queue().capture([&] { all(); });
+      graph_ = devices_[0]->queue().capture([&] { all(options_.graph == Options::Graph::branches); });
     } catch (const DeviceError&) {  // no graph can be made; a device that has failed says so at the next call
       refused_ = true;
     }
@@ -363,7 +473,7 @@ void Machine::run(const std::vector<View>& given, const std::vector<View>& resul
   if (graph_)
     graph_->replay();
   else
-    all();
+    all(false);
   warm_ = true;
   hand_out(results);
 }

@@ -1,11 +1,14 @@
-// A linked program on devices: each action is a call or two on views of single limbs.
+// A linked program on devices: its tasks as calls on views of limbs.
 #pragma once
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "device/session.h"
@@ -25,9 +28,14 @@ class Machine {
     /// An automorphism: of so many steps, or Linked::kConjugation.
     std::function<device::PermutationHandle(std::int32_t, math::Domain)> turn;
   };
+  struct Options {
+    bool merged = true;  // alike tasks of a step are one call
+    enum class Graph : unsigned char { none, stream, branches };
+    Graph graph = Graph::branches;  // of a replay, where a device has such
+  };
   /// All that is given lies with `home`. `devices`: a session for each device of the program. Throws OutOfMemoryError.
   Machine(std::shared_ptr<const Linked> program, const Session& home, std::vector<const Session*> devices, Ring ring,
-          std::size_t items);
+          std::size_t items, Options options);
   ~Machine();
 
   /// A key's pairs: its level's limbs, then the special primes.
@@ -40,49 +48,64 @@ class Machine {
   void run(const std::vector<View>& given, const std::vector<View>& results);
   /// Memory that it keeps.
   std::size_t bytes() const;
-  /// Kernel calls of a run.
-  std::size_t calls() const;
+  /// Calls of a run, by kernel; known after the first.
+  std::map<std::string, std::size_t> calls() const;
+  /// What they read, write and multiply.
+  device::Count work() const;
 
  private:
+  /// A limb of an operand.
+  struct Place {
+    View whole;
+    std::size_t component = 0, limb = 0;
+    View view() const { return whole.with_components(component, 1).with_limbs(limb, 1); }
+  };
+  struct Step {
+    u32 device = 0, number = 0;
+    device::Call call;
+    std::optional<std::pair<u32, u32>> move;  // values, instead of a call
+  };
+  class Sums;
+
   View allocated(u32 device, std::size_t components, std::size_t limbs, std::size_t items) const;
-  View view(u32 value, std::size_t limbs = 1) const;
+  Place place(u32 value) const;
+  View view(u32 value) const { return place(value).view(); }
+  View view_of_group(u32 group) const;
+  u32 device_of(const Task& task) const;
   void bind(char kind, u32 which, const View& whole, std::span<const std::uint16_t> primes);
   void bring(const std::vector<View>& given);
   void hand_out(const std::vector<View>& results) const;
-  /// Actions of one kind from the first on, whose operands are rows of limbs.
-  struct Row {
-    device::PrimeList primes;
-    View a, b, to;
-  };
-  Row row(std::span<const Action> actions) const;
-  bool is_scalar(u32 value) const {
-    const Value& v = program_->values[value];
-    return v.kind == Value::Kind::source && program_->sources[v.at].kind == 's';
-  }
-  /// Those of the first one's row, and returns how many these are.
-  std::size_t perform(std::span<const Action> actions) const;
-  void move(const Action& action) const;
-  void all() const;
+  void build();
+  /// The first of these tasks, and those after it that are one call with it; returns how many.
+  std::size_t make(std::span<const Task> tasks);
+  std::size_t make_sums(std::span<const Task> tasks);
+  std::size_t make_transforms(std::span<const Task> tasks);
+  std::size_t make_conversions(std::span<const Task> tasks);
+  void add(u32 device, u32 step, device::Call call) { steps_.push_back({device, step, std::move(call), std::nullopt}); }
+  void move(u32 from, u32 to) const;
+  void perform(const Step& step) const;
+  void all(bool branches) const;
   bool at_home(u32 device) const { return devices_[device] == &home_; }
-  const device::PrimeList& prime(u32 value) const { return lists_[program_->values[value].prime]; }
 
   const std::shared_ptr<const Linked> program_;
   const Session& home_;
   const std::vector<const Session*> devices_;
   const Ring ring_;
   const std::size_t items_;
-  std::array<device::PrimeList, kPrimes> lists_;
-  std::vector<View> slots_;  // of each device: components of one limb
-  std::vector<View> buffers_;
-  std::vector<View> sources_;                                    // as they are read
-  std::vector<View> given_;                                      // copies of ciphertexts at home, of each item
+  const Options options_;
+  std::vector<View> slots_;                         // of each device: components of one limb
+  std::vector<std::array<View, 2>> away_;           // of each device: sources that are one for all items; of each item
+  std::vector<Place> sources_;                      // as they are read
+  std::vector<View> given_;                         // copies of ciphertexts at home, of each item
   std::vector<std::array<device::PermutationHandle, 2>> turns_;  // by domain
   std::vector<std::shared_ptr<const device::ConversionConstant>> conversions_;
-  std::vector<u64> divisors_;                                             // inverted
-  std::vector<std::array<std::optional<device::Constants>, 2>> scalars_;  // of each source: itself and its negative
-  std::mutex mutex_;
+  std::vector<u64> divisors_;  // inverted
+  std::vector<u64> scalars_;   // of each source
+  mutable std::mutex mutex_;
+  std::vector<Step> steps_;
+  std::vector<device::Buffer> scratch_;  // of each device
   std::unique_ptr<device::Graph> graph_;
-  bool warm_ = false, refused_ = false;
+  bool built_ = false, warm_ = false, refused_ = false;
 };
 
 }  // namespace heliograph::program::limbs

@@ -72,6 +72,11 @@ class Follower {
   }
 
   void take(const Action& action) {
+    if (action.kind == Action::Kind::convert) {
+      const double scale = sure(program_.groups[action.a].members[0]);
+      for (const u32 v : program_.groups[action.to].members) known_[v] = {.scale = scale};
+      return;
+    }
     Known& to = known_[action.to];
     switch (action.kind) {
       case Action::Kind::add:
@@ -90,11 +95,6 @@ class Follower {
         double divisor = 1;
         for (const std::uint16_t p : program_.divisors[action.table].from) divisor *= primes_[p];
         to = {.scale = scale(action.a) / divisor};
-        break;
-      }
-      case Action::Kind::convert: {
-        const Bases& bases = program_.conversions[action.table];
-        for (u32 k = 0; k < bases.to.size(); ++k) known_[action.to + k] = {.scale = sure(action.a)};
         break;
       }
       default:

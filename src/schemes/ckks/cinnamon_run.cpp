@@ -17,7 +17,7 @@ using ring::RnsTensor;
 using ring::Shape;
 
 struct Runner::State {
-  State(const Program& given, const ckks::EvaluationKeys& given_keys, Constants given_constants);
+  State(const Program& given, const ckks::EvaluationKeys& given_keys, Constants given_constants, Execution given_how);
 
   std::map<std::string, ckks::Ciphertext> run(const std::map<std::string, ckks::Ciphertext>& inputs);
   void require_constants() const;
@@ -33,6 +33,7 @@ struct Runner::State {
   Program program;
   ckks::EvaluationKeys keys;
   Constants constants;
+  Execution how;
   std::shared_ptr<ckks::Context> context;
   std::vector<std::unique_ptr<device::Session>> sessions;  // of a mesh's members
   std::vector<const device::Session*> devices;
@@ -60,20 +61,26 @@ void require_names(const Map& given, const limbs::Linked& program, char kind, co
 
 }  // namespace
 
-Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_keys, Constants given_constants)
-    : program(given), keys(given_keys), constants(std::move(given_constants)), context(keys.data().context) {
+Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_keys, Constants given_constants,
+                     Execution given_how)
+    : program(given),
+      keys(given_keys),
+      constants(std::move(given_constants)),
+      how(given_how),
+      context(keys.data().context) {
   ckks::Context& c = *context;
   require_fit(c, *program.state().linked);
   device::Device& device = c.engine().device();
   linked = program.state().linked;
   auto* const mesh = dynamic_cast<mesh::Mesh*>(&device);
   if (mesh != nullptr && !mesh::over_ranks()) {
-    linked = std::make_shared<const limbs::Linked>(limbs::link(program.state().text, mesh->size()));
+    linked = std::make_shared<const limbs::Linked>(limbs::link(program.state().text, mesh->size(), how.fused));
     for (std::size_t m = 0; m < linked->devices; ++m) {
       sessions.push_back(std::make_unique<device::Session>(mesh->member(m)));
       devices.push_back(sessions.back().get());
     }
   } else {
+    if (!how.fused) linked = std::make_shared<const limbs::Linked>(limbs::link(program.state().text, 1, false));
     devices.push_back(&c.engine());
   }
   require_constants();
@@ -185,7 +192,9 @@ void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t
   for (std::size_t p = 0; p < std::min(kPrimes, set.chain.size()); ++p) of.primes[p] = static_cast<math::PrimeIndex>(p);
   for (std::size_t p = 0; p < linked->special; ++p)
     of.primes[kPrimes - 1 - p] = static_cast<math::PrimeIndex>(set.chain.size() + p);
-  auto made = std::make_unique<limbs::Machine>(linked, c.engine(), devices, std::move(of), batch);
+  auto made = std::make_unique<limbs::Machine>(
+      linked, c.engine(), devices, std::move(of), batch,
+      limbs::Machine::Options{how.merged, static_cast<limbs::Machine::Options::Graph>(how.graph)});
   for (limbs::u32 k = 0; k < pairs.size(); ++k) made->bind_key(k, pairs[k].view());
   for (limbs::u32 i = 0; i < linked->items.size(); ++i) {
     const limbs::Item& item = linked->items[i];
@@ -271,8 +280,8 @@ std::map<std::string, ckks::Ciphertext> Runner::State::run(const std::map<std::s
   return results;
 }
 
-Runner::Runner(const Program& program, const ckks::EvaluationKeys& keys, Constants constants)
-    : state_(std::make_shared<State>(program, keys, std::move(constants))) {}
+Runner::Runner(const Program& program, const ckks::EvaluationKeys& keys, Constants constants, Execution how)
+    : state_(std::make_shared<State>(program, keys, std::move(constants), how)) {}
 
 std::map<std::string, ckks::Ciphertext> Runner::operator()(const std::map<std::string, ckks::Ciphertext>& inputs) const {
   return state_->run(inputs);
@@ -281,7 +290,13 @@ std::map<std::string, ckks::Ciphertext> Runner::operator()(const std::map<std::s
 Runner::Summary Runner::summary() const {
   const std::lock_guard lock(state_->mutex);
   require<ParameterError>(state_->machine != nullptr, "the program has not run yet");
-  return {.calls = state_->machine->calls(), .bytes = state_->machine->bytes(), .devices = state_->devices.size()};
+  const device::Count work = state_->machine->work();
+  return {.calls = state_->machine->calls(),
+          .bytes_read = work.bytes_read,
+          .bytes_written = work.bytes_written,
+          .products = work.products,
+          .bytes = state_->machine->bytes(),
+          .devices = state_->devices.size()};
 }
 
 }  // namespace heliograph::cinnamon

@@ -185,6 +185,22 @@ CudaPermutation::CudaPermutation(const std::shared_ptr<State>& state, const devi
   table_ = uploaded(state, packed);
 }
 
+CudaLimbSums::CudaLimbSums(const std::shared_ptr<State>& state, const device::LimbSumList& list) {
+  std::vector<Term> terms;
+  for (const device::LimbSumList::Term& t : list.terms)
+    terms.push_back({t.weight, t.a.operand, t.a.component, t.a.limb, t.b.operand, t.b.component, t.b.limb, t.turn, 0});
+  terms.resize(std::max<std::size_t>(terms.size(), 1));  // constants alone
+  std::vector<Result> results;
+  for (const device::LimbSumList::Result& r : list.results)
+    results.push_back({r.constant, r.to.operand, r.to.component, r.to.limb, r.prime, r.first, r.count});
+  terms_ = uploaded(state, terms);
+  results_ = uploaded(state, results);
+}
+
+std::unique_ptr<const device::Form> CudaKernels::form(const device::LimbSumConstant& c) {
+  return std::make_unique<CudaLimbSums>(state_, c.list());
+}
+
 std::unique_ptr<const device::Form> CudaKernels::form(const device::RingConstant& c) {
   return std::make_unique<CudaRing>(state_, c);
 }

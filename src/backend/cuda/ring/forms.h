@@ -64,4 +64,24 @@ class CudaPermutation final : public device::Form {
   std::unique_ptr<Table> table_;
 };
 
+/// A list of sums as a kernel reads it.
+class CudaLimbSums final : public device::Form {
+ public:
+  struct Term {
+    u64 weight;
+    u32 a, a_component, a_limb, b, b_component, b_limb;  // an operand's number; ~0: none
+    u32 turn, unused;
+  };
+  struct Result {
+    u64 constant;
+    u32 to, component, limb, prime, first, count;
+  };
+  CudaLimbSums(const std::shared_ptr<State>& state, const device::LimbSumList& list);
+  const Table& terms() const { return *terms_; }
+  const Table& results() const { return *results_; }
+
+ private:
+  std::unique_ptr<Table> terms_, results_;
+};
+
 }  // namespace heliograph::backend::cuda

@@ -28,8 +28,8 @@ class CudaKernels final : public device::Kernels {
   // elementwise.cu
   HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, Permute, InnerProduct, Copy,
                   Zero);
-  // gather.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
-  HELIOGRAPH_RUNS(Gather, ForwardNtt, InverseNtt, Convert, Tensor, Product, Sample);
+  // gather.cu, limb_sums.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
+  HELIOGRAPH_RUNS(Gather, LimbSums, ForwardNtt, InverseNtt, Convert, Tensor, Product, Sample);
   // composite.cu
   HELIOGRAPH_RUNS(BfvMultiply, Decompose, KeySwitch, ApplyKey, Divide, ApplyKeys, LinearSum);
 
@@ -39,6 +39,7 @@ class CudaKernels final : public device::Kernels {
   std::unique_ptr<const device::Form> form(const device::ConversionConstant& c) override;
   std::unique_ptr<const device::Form> form(const device::PermutationConstant& c) override;
   std::unique_ptr<const device::Form> form(const device::ProductConstant& c) override;
+  std::unique_ptr<const device::Form> form(const device::LimbSumConstant& c) override;
 
  private:
   void key_switch_coefficients(Queue&, const KeySwitch& c);
