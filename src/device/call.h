@@ -317,8 +317,8 @@ struct Zero {
 /// prime of the results that read it. What programs of instructions do between two transforms is one such call.
 struct LimbSums {
   static constexpr const char* name = "limb_sums";
-  static constexpr bool composite = true;
-  static constexpr std::size_t kMostOperands = 32, kMostTurns = 16;
+  static constexpr bool composite = true, one_pass = true;
+  static constexpr std::size_t kMostFrom = 64, kMostTo = 8, kMostTurns = 32;
   RingHandle ring;
   std::shared_ptr<const LimbSumConstant> sums;
   std::vector<In> from;
@@ -510,6 +510,10 @@ template <class C>
 concept Composite = requires {
   C::composite;
 };
+
+/// What is counted as the calls that it stands for: all composites but those that are one pass over memory wherever they are fast.
+template <class C>
+concept CountedInParts = Composite<C> && !requires { C::one_pass; };
 
 template <class T, class... Of>
 concept OneOf = (std::is_same_v<std::remove_const_t<T>, Of> || ...);

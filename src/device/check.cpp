@@ -263,9 +263,9 @@ void check_call(const Product& c) {
 }
 
 void check_call(const LimbSums& c) {
-  require<ShapeError>(!c.to.empty() && c.from.size() <= LimbSums::kMostOperands && c.to.size() <= LimbSums::kMostOperands &&
+  require<ShapeError>(!c.to.empty() && c.from.size() <= LimbSums::kMostFrom && c.to.size() <= LimbSums::kMostTo &&
                           c.turns.size() <= LimbSums::kMostTurns,
-                      "sums of limbs have 32 operands and 16 turns at most");
+                      "sums of limbs have 64 operands, 8 results' and 32 turns at most");
   require<ParameterError>(c.ring->ring().transforms(), "rows of residues are no polynomials: this kernel is for a ring");
   const auto check_operand = [&](const View& v) {
     require<MismatchError>(v.word == c.ring->ring().word(), "an operand's word is not the ring's");

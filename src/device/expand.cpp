@@ -32,8 +32,6 @@ std::vector<Call> expansion(const C&) {
   return {};
 }
 
-std::size_t items_of_sums(const LimbSums& c) { return c.to.empty() ? 0 : c.to[0].items(); }
-
 std::vector<Call> expansion(const Tensor& c) {
   std::vector<Call> calls;
   for (std::size_t k = 0; k < c.out.components; ++k) {
@@ -321,10 +319,10 @@ std::vector<Call> expansion(const BfvMultiply& c) {
   return calls;
 }
 
-std::vector<Call> expansion(const LimbSums& c) {
+std::vector<Call> limb_sums(const LimbSums& c, const Room& room) {
   const LimbSumList& list = c.sums->list();
-  Scratch w(*c.ring, c.scratch);
-  const View turned = w.take(items_of_sums(c), 1, 1), weighted = w.take(items_of_sums(c), 1, 1);
+  const std::size_t items = c.to.empty() ? 0 : c.to[0].items();
+  const View turned = room(items, 1, {0}), weighted = room(items, 1, {0});
   const auto limb = [](const auto& views, const LimbSumList::At& at) {
     return views[at.operand].with_components(at.component, 1).with_limbs(at.limb, 1);
   };
@@ -367,6 +365,13 @@ std::vector<Call> expansion(const LimbSums& c) {
     if (r.constant != 0) calls.push_back(AddConstants{c.ring, prime, to, constant, Domain::ntt, to});
   }
   return calls;
+}
+
+std::vector<Call> expansion(const LimbSums& c) {
+  Scratch w(*c.ring, c.scratch);
+  return limb_sums(c, [&](std::size_t items, std::size_t components, const PrimeList& primes) {
+    return w.take(items, components, primes.size());
+  });
 }
 
 std::vector<Call> expansion(const Evaluate& c) {
@@ -460,6 +465,7 @@ std::shared_ptr<const DividePlan> division_of(const std::shared_ptr<const KeySwi
 }
 
 std::vector<Call> expand(const LinearSum& call, const Room& room) { return LinearCalls(call, room).all(); }
+std::vector<Call> expand(const LimbSums& call, const Room& room) { return limb_sums(call, room); }
 
 std::vector<Call> expand(const Call& call) {
   return std::visit([](const auto& c) { return expansion(c); }, call);

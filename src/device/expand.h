@@ -15,6 +15,8 @@ std::vector<Call> expand(const Call& call);
 using Room = std::function<View(std::size_t items, std::size_t components, const PrimeList& primes)>;
 /// What a linear sum stands for, with room wherever it is found; the last of the calls is the division, without scratch.
 std::vector<Call> expand(const LinearSum& call, const Room& room);
+/// The same of sums of limbs: without scratch, but for two limbs of room.
+std::vector<Call> expand(const LimbSums& call, const Room& room);
 
 /// Key switches of a call whose sums are divided at once: what scratch there is for.
 inline constexpr std::size_t kKeysAtOnce = 8;

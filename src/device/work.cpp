@@ -175,8 +175,7 @@ u64 operand_bytes(const Call& call) {
 Count work(const Call& call) {
   return std::visit(
       []<class C>(const C& c) {
-        // Sums of limbs are one pass; what they stand for are many.
-        if constexpr (Composite<C> && !std::is_same_v<C, LimbSums>) {
+        if constexpr (CountedInParts<C>) {
           Count sum;
           for (const Call& part : expand(c)) sum += work(part);
           return sum;

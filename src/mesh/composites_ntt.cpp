@@ -162,6 +162,16 @@ void MeshKernels::run(Queue& q, const LinearSum& c) {
   for (const Call& part : calls) q.enqueue(part);
 }
 
+void MeshKernels::run(Queue& q, const LimbSums& c) {
+  if (c.to[0].items() == 0) return;
+  std::vector<Temporary> held;
+  const std::vector<Call> calls = expand(c, [&](std::size_t items, std::size_t components, const PrimeList& primes) {
+    held.push_back(over_limbs(q, c.to[0], items, components, primes));
+    return held.back().view;
+  });
+  for (const Call& part : calls) q.enqueue(part);
+}
+
 /// Whole on the members that hold whole items; false where the result lies otherwise.
 bool MeshKernels::linear_sum_by_items(Queue& q, const LinearSum& c) {
   Operation op(*state_, q);

@@ -85,7 +85,7 @@ class MeshKernels final : public Kernels {
   void run(Queue&, const C& c);
   HELIOGRAPH_RUNS(MulConstants, AddConstants, WeightedSum, Permute, Sample, Copy, InnerProduct, Product, Convert);
   // composites.cpp, composites_ntt.cpp
-  HELIOGRAPH_RUNS(KeySwitch, ApplyKey, Decompose, BfvMultiply, Divide, LinearSum);
+  HELIOGRAPH_RUNS(KeySwitch, ApplyKey, Decompose, BfvMultiply, Divide, LinearSum, LimbSums);
 
  protected:
   std::unique_ptr<const Form> form(const ConversionConstant& c) override { return std::make_unique<MeshConversion>(c); }

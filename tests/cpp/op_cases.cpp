@@ -18,6 +18,7 @@ const std::vector<OpCase>& op_cases() {
     composite_cases(all);
     transformed_cases(all);
     linear_cases(all);
+    sums_cases(all);
     return all;
   }();
   return cases;

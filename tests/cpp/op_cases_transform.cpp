@@ -3,6 +3,18 @@
 
 namespace heliograph::test {
 
+/// X -> X^g: by the table in the NTT domain, by sources and signs on coefficients.
+device::Permutation automorphism(std::size_t n, u64 g, math::Domain domain) {
+  if (domain == math::Domain::ntt) return {math::automorphism_table(n, g), {}};
+  device::Permutation p{std::vector<u32>(n), std::vector<bool>(n)};
+  for (u64 i = 0; i < n; ++i) {
+    const u64 to = i * g % (2 * n);  // X^i -> X^(ig), X^n = -1
+    p.source[to % n] = static_cast<u32>(i);
+    p.negate[to % n] = to >= n;
+  }
+  return p;
+}
+
 namespace {
 
 OpCase ntt_case(const std::string& kernel, Unary call, const Field& field, std::size_t n, const PrimeList& primes,
@@ -52,18 +64,6 @@ void ntt_cases(std::vector<OpCase>& cases, const std::string& kernel, Unary call
       add(std::size_t{1} << log_n, {1}, {{1}, 1}, {{1}, 1}, Fill::random, log_n % 2 == 0);
   }
   cases.push_back(ntt_case(kernel, call, kField32Small, 1024, {0, 1}, {{3}, 1}, {{3}, 1}, Fill::edges, true));
-}
-
-/// X -> X^g: by the table in the NTT domain, by sources and signs on coefficients.
-device::Permutation automorphism(std::size_t n, u64 g, math::Domain domain) {
-  if (domain == math::Domain::ntt) return {math::automorphism_table(n, g), {}};
-  device::Permutation p{std::vector<u32>(n), std::vector<bool>(n)};
-  for (u64 i = 0; i < n; ++i) {
-    const u64 to = i * g % (2 * n);  // X^i -> X^(ig), X^n = -1
-    p.source[to % n] = static_cast<u32>(i);
-    p.negate[to % n] = to >= n;
-  }
-  return p;
 }
 
 OpCase permute_case(const Field& field, std::size_t n, u64 g, math::Domain domain, const Shape& in, const Shape& out_shape,

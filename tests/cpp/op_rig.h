@@ -115,6 +115,9 @@ device::Call call_of(const device::RingHandle& ring, const PrimeList& primes, co
   return Kernel{ring, primes, a, b, out};
 }
 
+/// X -> X^g of values in the NTT's order, or of coefficients.
+device::Permutation automorphism(std::size_t n, u64 g, math::Domain domain);
+
 /// A plan as calls hold it.
 template <class Plan>
 std::shared_ptr<const Plan> held(const Plan& plan) {

@@ -18,11 +18,19 @@ SLOTS = 2**10
 VALUES = {name: RNG.uniform(-1, 1, SLOTS) for name in ("x", "y", "w")}
 
 
+#: Sets of each arithmetic: primes below 2^30, 2^50, 2^60.
+SETS: dict[str, dict[str, Any]] = {
+    "30": {"levels": 6, "log_scale": 28, "base_bits": 30, "special": 2, "edition": "w32"},
+    "50": {"levels": 5, "log_scale": 36, "base_bits": 45, "special": 2},
+    "60": {"levels": 5, "log_scale": 49.5, "base_bits": 59, "special": 2},
+}
+
+
 class Owner:
     """A key for all that these tests compute, on a device of its own."""
 
-    def __init__(self, device: str = "") -> None:
-        parameters = hg.ckks.parameters(n=2**11, levels=5, log_scale=36, base_bits=45, special=2, insecure=True)
+    def __init__(self, device: str = "", bits: str = "50") -> None:
+        parameters = hg.ckks.parameters(n=2**11, insecure=True, **SETS[bits])
         if device:
             parameters = hg.ckks.Parameters(parameters._core.on_device(device))
         self.secret = hg.ckks.SecretKey(_core.CkksSecretKey.generate_for_test(parameters._core, bytes(range(32))))
@@ -48,6 +56,11 @@ def polynomial(x: Any, y: Any) -> Any:
     """Squares, whose terms are added with weights."""
     square = hg.relinearize(x * x)
     return hg.relinearize(square * square) * 0.25 + square * -1.5 + x - y
+
+
+def chained(x: Any, y: Any) -> Any:
+    """One product after the other."""
+    return hg.ckks.rotate(x * y, 1) * y
 
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"mixed": mixed, "hoisted": hoisted, "polynomial": polynomial}
@@ -108,12 +121,35 @@ def test_chips_that_divide_each_for_itself(device: str) -> None:
     assert np.array_equal(bits[0], bits[1])
 
 
-@pytest.mark.parametrize("device", places("ref", "3*cpu", "cuda:0", "2*cuda:0", usual=("ref", "3*cpu", "cuda:0")))
-def test_every_device(device: str) -> None:
+@pytest.mark.parametrize("bits", SETS)
+@pytest.mark.parametrize("device", places("cpu", "ref", "3*cpu", "cuda:0", "2*cuda:0", usual=("cpu", "ref", "3*cpu", "cuda:0")))
+def test_every_device_and_arithmetic(device: str, bits: str) -> None:
+    owner = Owner(device, bits)
+    # Levels of one 28-bit prime are too coarse for sums of several.
+    for function in (hoisted, chained, *(() if bits == "30" else FUNCTIONS.values())):
+        program, (x, y), z = recorded(owner, function)
+        run = hg.cinnamon.write(program, chips=3).at(owner.server)
+        for _ in range(3):  # a device that has graphs replays one
+            assert np.array_equal(owner.secret.decrypt(run(x=x, y=y)["y"]), owner.secret.decrypt(z))
+
+
+@pytest.mark.parametrize("device", places("cpu", "cuda:0", usual=("cpu", "cuda:0")))
+def test_parts_of_what_makes_it_fast(device: str) -> None:
+    """With any of it or none: the same bits, in more calls."""
     owner = Owner(device)
     program, (x, y), z = recorded(owner, mixed)
-    written = hg.cinnamon.write(program, chips=3)
-    assert np.array_equal(owner.secret.decrypt(written.run(owner.server, x=x, y=y)["y"]), owner.secret.decrypt(z))
+    written = hg.cinnamon.write(program)
+    calls = {}
+    for fuse, merge, graph in ((False, False, None), (False, True, "stream"), (True, False, "branches"), (True, True, "stream")):
+        run = written.at(owner.server, fuse=fuse, merge=merge, graph=graph)
+        for _ in range(2):
+            assert np.array_equal(owner.secret.decrypt(run(x=x, y=y)["y"]), owner.secret.decrypt(z))
+        calls[fuse, merge] = run.calls
+        assert sum(run.work) > 0
+    assert calls[True, True] < calls[True, False] < calls[False, False]
+    assert calls[True, True] < calls[False, True] < calls[False, False]
+    with pytest.raises(hg.ParameterError, match="graph is"):
+        written.at(owner.server, graph="tree")
 
 
 def test_a_batch_is_many_ciphertexts(owner: Owner) -> None:

@@ -102,7 +102,7 @@ class NullQueue final : public Queue {
  public:
   explicit NullQueue(std::shared_ptr<Ledger> ledger) : ledger_(std::move(ledger)) {}
   bool supports(const device::Call& call) const override {
-    return std::visit([]<class C>(const C&) { return !device::Composite<C>; }, call);
+    return std::visit([]<class C>(const C&) { return !device::CountedInParts<C>; }, call);
   }
   std::shared_ptr<device::Event> record() override { return std::make_shared<DoneEvent>(); }
   void after(const device::Event&) override {}
@@ -113,7 +113,7 @@ class NullQueue final : public Queue {
   void perform(const device::Call& call) override {
     std::visit(
         [&]<class C>(const C& c) {
-          if constexpr (device::Composite<C>)
+          if constexpr (device::CountedInParts<C>)
             expand(c);
           else
             ledger_->add(C::name, device::work(c));

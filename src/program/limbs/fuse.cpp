@@ -79,10 +79,11 @@ class Fuser {
     }
   }
 
+  static Sum only(u32 v) { return Sum(1, Summand{.a = v}); }
   /// What a value is, as summands.
   Sum sum_of(u32 v) {
     const auto found = pending_.find(v);
-    return found == pending_.end() ? Sum{{.a = v}} : found->second;
+    return found == pending_.end() ? only(v) : found->second;
   }
   /// The value is computed now, if it was not.
   u32 kept(u32 v) {
@@ -110,7 +111,8 @@ class Fuser {
   Sum joined(u32 a, u32 b, bool negative) {
     Sum x = sum_of(a), y = sum_of(b);
     if (x.size() + y.size() > kMostSummands) {
-      (x.size() > y.size() ? x : y) = {{.a = kept(x.size() > y.size() ? a : b)}};
+      const bool first = x.size() > y.size();
+      (first ? x : y) = only(kept(first ? a : b));
     }
     for (Summand& s : y) {
       s.negative = s.negative != negative;
@@ -124,7 +126,7 @@ class Fuser {
     Sum sum = sum_of(v);
     for (Summand& s : sum) {
       if (f(s)) continue;
-      sum = {{.a = kept(v)}};
+      sum = only(kept(v));
       f(sum[0]);
       return sum;
     }
@@ -139,8 +141,8 @@ class Fuser {
     };
     const auto one = [](const Sum& s) { return s.size() == 1 && s[0].b == kNone && s[0].a != kNone; };
     if (!plain(y) && plain(x)) std::swap(x, y), std::swap(a, b);
-    if (!plain(y)) y = {{.a = kept(b)}};
-    if (!one(x)) x = {{.a = kept(a)}};
+    if (!plain(y)) y = only(kept(b));
+    if (!one(x)) x = only(kept(a));
     x[0].b = y[0].a;
     return x;
   }
@@ -163,7 +165,7 @@ class Fuser {
       case Kind::divide: {
         Sum sum = joined(a.a, a.b, true);
         if (std::any_of(sum.begin(), sum.end(), [](const Summand& s) { return s.divisor != kNone; }))
-          sum = {{.a = kept(a.a)}, {.a = kept(a.b), .negative = true}};
+          sum = {Summand{.a = kept(a.a)}, Summand{.a = kept(a.b), .negative = true}};
         for (Summand& s : sum) s.divisor = a.table;
         return make(a.to, std::move(sum));
       }
@@ -180,7 +182,7 @@ class Fuser {
         const bool negative = a.kind == Kind::take_scalar;
         if (!shifts(a)) {
           Sum sum = sum_of(a.a);
-          if (sum.size() == kMostSummands) sum = {{.a = kept(a.a)}};
+          if (sum.size() == kMostSummands) sum = only(kept(a.a));
           sum.push_back({.scalar = a.b, .negative = negative});
           return make(a.to, std::move(sum));
         }

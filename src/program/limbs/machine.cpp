@@ -145,10 +145,8 @@ u32 Machine::device_of(const Task& t) const {
   return t.kind == Task::Kind::convert ? program_->groups[t.to].device : program_->values[t.to].device;
 }
 
-void Machine::bind(char kind, u32 which, const View& whole, std::span<const std::uint16_t> primes) {
-  std::array<std::size_t, kPrimes> limb_of{};
-  limb_of.fill(kPrimes);
-  for (std::size_t l = 0; l < primes.size(); ++l) limb_of[primes[l]] = l;
+void Machine::bind(char kind, u32 which, const View& whole,
+                   const std::function<std::pair<std::size_t, std::size_t>(u32, std::uint16_t)>& place_of) {
   const std::lock_guard lock(mutex_);
   built_ = false;
   std::vector<std::byte> words;
@@ -156,11 +154,14 @@ void Machine::bind(char kind, u32 which, const View& whole, std::span<const std:
     if (v.kind != Value::Kind::source) continue;
     const Source& s = program_->sources[v.at];
     if (s.kind != kind || s.which != which) continue;
-    require<MismatchError>(limb_of[s.prime] < whole.limbs, "what is bound to a program lacks a limb that it reads");
+    const auto [component, limb] = place_of(s.component, s.prime);
+    require<MismatchError>(component < whole.components && limb < whole.limbs,
+                           "what is bound to a program lacks a limb that it reads");
+    const Place place{for_all(whole, items_), component, limb};
     if (at_home(v.device)) {
-      sources_[v.at] = {for_all(whole, items_), s.component, limb_of[s.prime]};
+      sources_[v.at] = place;
     } else {
-      const View part = whole.with_components(s.component, 1).with_limbs(limb_of[s.prime], 1);
+      const View part = whole.with_components(component, 1).with_limbs(limb, 1);
       words.resize(part.bytes());
       home_.download(part, words);
       devices_[v.device]->upload(words, sources_[v.at].view().item(0));
@@ -168,15 +169,30 @@ void Machine::bind(char kind, u32 which, const View& whole, std::span<const std:
   }
 }
 
+namespace {
+
+/// Which of a list a prime is; beyond its end where it is none.
+std::size_t place_in(std::span<const std::uint16_t> primes, std::uint16_t prime) {
+  return static_cast<std::size_t>(std::find(primes.begin(), primes.end(), prime) - primes.begin());
+}
+
+}  // namespace
+
 void Machine::bind_key(u32 which, const View& pairs) {
   const Key& key = program_->keys[which];
   std::vector<std::uint16_t> primes;
   for (std::size_t p = 0; p < key.level; ++p) primes.push_back(static_cast<std::uint16_t>(p));
   for (std::size_t p = 0; p < key.extension; ++p) primes.push_back(static_cast<std::uint16_t>(kPrimes - 1 - p));
-  bind('k', which, pairs, primes);
+  bind('k', which, pairs, [&](u32 component, std::uint16_t prime) { return std::pair(component, place_in(primes, prime)); });
 }
 void Machine::bind_plaintext(u32 item, const View& limbs, std::span<const std::uint16_t> primes) {
-  bind('p', item, limbs, primes);
+  bind('p', item, limbs, [&](u32, std::uint16_t prime) { return std::pair(0, place_in(primes, prime)); });
+}
+void Machine::bind_plaintext(u32 item, const View& all, std::size_t first, std::span<const std::uint16_t> primes) {
+  bind('p', item, all, [&](u32, std::uint16_t prime) {
+    const std::size_t place = place_in(primes, prime);
+    return std::pair(place < primes.size() ? first + place : all.components, std::size_t{0});
+  });
 }
 
 void Machine::bind_scalar(u32 item, std::span<const u64> residues) {
@@ -280,7 +296,7 @@ class Machine::Sums {
       list_.terms.push_back(term);
       ++r.count;
     }
-    if (call_.from.size() > device::LimbSums::kMostOperands || call_.turns.size() > device::LimbSums::kMostTurns) {
+    if (call_.from.size() > device::LimbSums::kMostFrom || call_.turns.size() > device::LimbSums::kMostTurns) {
       call_.from.resize(from), call_.to.resize(to), call_.turns.resize(turns), list_.terms.resize(terms);
       return false;
     }

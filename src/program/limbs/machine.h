@@ -42,6 +42,8 @@ class Machine {
   void bind_key(u32 which, const View& pairs);
   /// A plaintext's limbs, of these primes.
   void bind_plaintext(u32 item, const View& limbs, std::span<const std::uint16_t> primes);
+  /// One among others, as components of one limb from `first` on.
+  void bind_plaintext(u32 item, const View& all, std::size_t first, std::span<const std::uint16_t> primes);
   /// `residues`: by the primes' indices.
   void bind_scalar(u32 item, std::span<const u64> residues);
   /// `given`: of each item that is a ciphertext; `results` are written. One batch axis of the machine's items.
@@ -72,7 +74,9 @@ class Machine {
   View view(u32 value) const { return place(value).view(); }
   View view_of_group(u32 group) const;
   u32 device_of(const Task& task) const;
-  void bind(char kind, u32 which, const View& whole, std::span<const std::uint16_t> primes);
+  /// `place_of`: where in `whole` a component's limb of a prime lies.
+  void bind(char kind, u32 which, const View& whole,
+            const std::function<std::pair<std::size_t, std::size_t>(u32, std::uint16_t)>& place_of);
   void bring(const std::vector<View>& given);
   void hand_out(const std::vector<View>& results) const;
   void build();

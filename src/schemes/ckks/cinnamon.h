@@ -15,10 +15,11 @@ struct Program::State {
 
 struct Words {
   struct Plaintext {
-    ckks::RnsTensor limbs;  // one component, NTT domain
+    std::size_t first = 0;  // among the limbs
     std::vector<std::uint16_t> primes;
   };
   std::shared_ptr<ckks::Context> context;
+  ckks::RnsTensor limbs;  // of all plaintexts: components of one limb each, NTT domain, of its plaintext's primes
   std::map<std::string, Plaintext> plaintexts;
   std::map<std::string, std::array<math::u64, program::limbs::kPrimes>> scalars;  // residues
   std::map<std::string, double> takes, gives;                                     // scales

@@ -201,7 +201,7 @@ void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t
     if (const auto& words = constants.words) {
       if (item.kind == 'p') {
         const Words::Plaintext& p = words->plaintexts.at(item.name);
-        made->bind_plaintext(i, p.limbs.view(), p.primes);
+        made->bind_plaintext(i, words->limbs.view(), p.first, p.primes);
       } else if (item.kind == 's') {
         made->bind_scalar(i, words->scalars.at(item.name));
       }

@@ -68,40 +68,43 @@ limbs::Key key_of(ckks::Context& c, u64 which, const Turns& turns) {
   return key;
 }
 
-Words::Plaintext gathered(ckks::Context& c, const program::Program::Parts& parts, const limbs::Constant& constant) {
-  Words::Plaintext made;
-  device::PrimeList primes;
-  const std::size_t chain = c.rlwe().parameters().chain.size();
-  for (const limbs::Constant::Limb& l : constant.limbs) {
-    made.primes.push_back(l.prime);
-    primes.push_back(static_cast<math::PrimeIndex>(l.prime < chain ? l.prime : chain + (limbs::kPrimes - 1 - l.prime)));
+/// The constants' limbs, one after another.
+void gather(ckks::Context& c, const program::Program::Parts& parts, const std::vector<limbs::Constant>& constants,
+            Words& words) {
+  std::size_t count = 0;
+  for (const limbs::Constant& constant : constants) {
+    Words::Plaintext& p = words.plaintexts[constant.name];
+    p.first = count, count += constant.limbs.size();
+    for (const limbs::Constant::Limb& l : constant.limbs) p.primes.push_back(l.prime);
   }
-  made.limbs = ring::RnsTensor(c.rlwe().engine(), {}, 1, primes, math::Domain::ntt);
-  std::vector<std::byte> words, all;
+  if (count == 0) return;
+  words.limbs = ring::RnsTensor(c.rlwe().engine(), {}, count, {0}, math::Domain::ntt);
+  std::vector<std::byte> some, all;
   device::Gather whole;
-  for (std::size_t l = 0; l < constant.limbs.size(); ++l) {
-    const limbs::Constant::Limb& from = constant.limbs[l];
-    device::View view = from.view;
-    const device::Buffer& memory = parts.places[from.place].memory;
-    require<InternalError>(memory != nullptr, "a constant of a recorded program is gone");
-    view.data = program::behind(memory->address(), view.data);
-    view.memory = memory;
-    const device::View to = made.limbs.with_limbs(l, 1).view();
-    if (view.n == to.n) {
-      whole.pieces.push_back({view, to});
-      continue;
+  std::size_t next = 0;
+  for (const limbs::Constant& constant : constants) {
+    for (const limbs::Constant::Limb& from : constant.limbs) {
+      device::View view = from.view;
+      const device::Buffer& memory = parts.places[from.place].memory;
+      require<InternalError>(memory != nullptr, "a constant of a recorded program is gone");
+      view.data = program::behind(memory->address(), view.data);
+      view.memory = memory;
+      const device::View to = words.limbs.with_components(next++, 1).view();
+      if (view.n == to.n) {
+        whole.pieces.push_back({view, to});
+        continue;
+      }
+      // A word for each run of equal ones.
+      some.resize(view.bytes()), all.resize(to.bytes());
+      c.engine().download(view, some);
+      const std::size_t size = view.word_size(), run = to.n / view.n;
+      for (std::size_t i = 0; i < to.n; ++i)
+        std::copy_n(some.begin() + static_cast<std::ptrdiff_t>(i / run * size), size,
+                    all.begin() + static_cast<std::ptrdiff_t>(i * size));
+      c.engine().upload(all, to);
     }
-    // A word for each run of equal ones.
-    words.resize(view.bytes()), all.resize(to.bytes());
-    c.engine().download(view, words);
-    const std::size_t size = view.word_size(), run = to.n / view.n;
-    for (std::size_t i = 0; i < to.n; ++i)
-      std::copy_n(words.begin() + static_cast<std::ptrdiff_t>(i / run * size), size,
-                  all.begin() + static_cast<std::ptrdiff_t>(i * size));
-    c.engine().upload(all, to);
   }
   if (!whole.pieces.empty()) c.engine().enqueue(whole);
-  return made;
 }
 
 void require_names(const std::vector<std::string>& names) {
@@ -148,8 +151,7 @@ Written write(const program::Program::Parts& parts, const std::vector<const ckks
                            .turn = turns});
   auto words = std::make_shared<Words>();
   words->context = context;
-  for (const limbs::Constant& constant : lowered.plaintexts)
-    words->plaintexts.emplace(constant.name, gathered(c, parts, constant));
+  gather(c, parts, lowered.plaintexts, *words);
   words->scalars = std::move(lowered.scalars);
   for (std::size_t i = 0; i < takes.size(); ++i) note(*takes[i], how.inputs[i], words->takes);
   for (std::size_t r = 0; r < gives.size(); ++r)

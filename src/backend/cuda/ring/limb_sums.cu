@@ -21,7 +21,7 @@ struct Operand {
 };
 template <class F>
 struct SumArguments {
-  Operand from[device::LimbSums::kMostOperands], to[device::LimbSums::kMostOperands];
+  Operand from[device::LimbSums::kMostFrom], to[device::LimbSums::kMostTo];
   const u32* turns[device::LimbSums::kMostTurns];
   const CudaLimbSums::Term* terms;
   const CudaLimbSums::Result* results;
