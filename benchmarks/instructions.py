@@ -1,0 +1,230 @@
+"""Recorded programs written as instructions of single limbs, run with each part of what makes that fast, beside the program itself.
+
+    python benchmarks/instructions.py --out benchmarks/results/mine-instructions.json
+    HELIOGRAPH_DEVICE=cuda:0,cuda:1 python benchmarks/instructions.py --only bootstrap --chips 2 --out benchmarks/results/two-instructions.json
+    HELIOGRAPH_DEVICE=cpu python benchmarks/instructions.py --only bootstrap --variants all --out benchmarks/results/cores-instructions.json
+
+The cases are those of Kim's thesis (2025): bootstrapping of a set of 28-bit primes, rotations, a small network. Its switches (figure 5.1) are
+variants of the run: every instruction a call of its own; one graph of such calls, in sequence or with branches; alike instructions merged;
+element-wise instructions fused. All give the recorded program's bits.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import ckks_cases
+import mesh
+import numpy as np
+import nvml
+import run as runner
+
+import heliograph as hg
+from heliograph import _core
+
+#: Keywords of `Program.at`, the thesis's words.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "calls": ("kernel by kernel", {"fuse": False, "merge": False, "graph": None}),
+    "stream": ("a graph in sequence", {"fuse": False, "merge": False, "graph": "stream"}),
+    "branches": ("a graph with branches", {"fuse": False, "merge": False}),
+    "merged": ("merged (horizontal)", {"fuse": False}),
+    "fused": ("fused (vertical)", {"merge": False}),
+    "all": ("merged and fused", {}),
+    "all-stream": ("the same, a graph in sequence", {"graph": "stream"}),
+    "all-calls": ("the same, no graph", {"graph": None}),
+}
+
+
+#: What is recorded, at which server, of what; who decrypts it.
+Case = tuple[Any, Any, Any, Any]
+
+
+def _bootstrap(name: str) -> Case:
+    params = hg.ckks.parameters(name)
+    secret = hg.SecretKey.generate(params)
+    server = hg.Server(secret.evaluation_keys(bootstrap=True))
+    values = np.random.default_rng(7).uniform(-1, 1, params.slots)
+    x = server.bind(secret.encrypt(values, bound=1, level=params.bootstrapping_level))
+    return hg.ckks.bootstrap, server, x, secret
+
+
+def _rotations(name: str) -> Case:
+    """Sixty, each of its own ciphertext: none shares a decomposition."""
+    params = hg.ckks.parameters(name)
+    secret = hg.SecretKey.generate(params)
+    steps = list(range(1, 61))
+    server = hg.Server(secret.evaluation_keys(rotations=steps))
+    x = server.bind(secret.encrypt(np.random.default_rng(7).uniform(-1, 1, params.slots)))
+
+    def rotations(x: Any) -> Any:
+        for k in steps[:30]:
+            x = hg.ckks.rotate(hg.ckks.rotate(x, k), 61 - k) + x
+        return x
+
+    return rotations, server, x, secret
+
+
+def _network(name: str) -> Case:
+    """784 inputs, 128 squared, 10 results: MNIST's shapes, random weights."""
+    params = hg.ckks.parameters(name)
+    rng = np.random.default_rng(7)
+    first = hg.ckks.LinearTransform(params, rng.normal(0, 0.05, (128, 784)))
+    second = hg.ckks.LinearTransform(params, rng.normal(0, 0.05, (10, 128)), level=params.levels - 2)
+    secret = hg.SecretKey.generate(params)
+    server = hg.Server(secret.evaluation_keys(rotations=sorted({*first.rotations, *second.rotations})))
+    x = server.bind(secret.encrypt(rng.uniform(0, 1, 784), pad=True))
+
+    def network(x: Any) -> Any:
+        hidden = first @ x
+        return second @ (hidden * hidden)
+
+    return network, server, x, secret
+
+
+CASES: dict[str, tuple[str, Callable[[str], Case], str]] = {
+    "bootstrap-28": ("a bootstrap, 28-bit primes, N=2^16", _bootstrap, "n16-b13/w32"),
+    "bootstrap-w64": ("a bootstrap, 64-bit words, N=2^16", _bootstrap, "n16-b13"),
+    "bootstrap-small": ("a bootstrap, N=2^15", _bootstrap, "n15-b4"),
+    "rotations": ("60 rotations, one after the other, N=2^16", _rotations, "n16-l24/w32"),
+    "network": ("784 x 128, squares, 128 x 10, N=2^15", _network, "n15-l20"),
+}
+
+CHIPS, SWITCHING, CHOSEN = 1, "broadcast", list(VARIANTS)
+
+
+def _times(call: Callable[[], Any], seconds: float) -> tuple[float, float, int]:
+    """Median seconds of a call that is waited for, and of the call alone, after three that are not counted."""
+    waited, alone = [], []
+    for _ in range(3):
+        call().wait()
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(waited) < 5:
+        start = time.perf_counter()
+        result = call()
+        alone.append(time.perf_counter() - start)
+        result.wait()
+        waited.append(time.perf_counter() - start)
+    return statistics.median(waited), statistics.median(alone), len(waited)
+
+
+def _variant(name: str, written: Any, server: Any, x: Any, right: Callable[[Any], bool], seconds: float) -> dict[str, Any]:
+    words, options = VARIANTS[name]
+    run = written.at(server, **options)
+    first = []
+    for _ in range(2):
+        start = time.perf_counter()
+        result = run(x=x)["y"]
+        result.wait()
+        first.append(time.perf_counter() - start)
+        if not right(result):
+            raise SystemExit(f"{name}: other values than the recorded program's")
+    replay, host, runs = _times(lambda: run(x=x)["y"], seconds)
+    read, write, products = run.work
+    return {
+        "variant": name,
+        "words": words,
+        "calls": run.calls,
+        "kernels": run.kernels,
+        "bytes_read": read,
+        "bytes_written": write,
+        "products": products,
+        "bytes_held": run.nbytes,
+        "first_s": first[0],
+        "second_s": first[1],
+        "replay_s": replay,
+        "host_s": host,
+        "runs": runs,
+    }
+
+
+def measure(name: str, seconds: float) -> dict[str, Any]:
+    """One case."""
+    words, make, set_name = CASES[name]
+    function, server, x, secret = make(set_name)
+    program = hg.program(function, x)
+    expected = secret.decrypt(program(x))
+    eager_s, eager_host_s, _ = _times(lambda: function(x), seconds)
+    program_s, program_host_s, runs = _times(lambda: program(x), seconds)
+    start = time.perf_counter()
+    written = hg.cinnamon.write(program, chips=CHIPS, switching=SWITCHING, inputs=["x"], results=["y"])
+    write_s = time.perf_counter() - start
+    texts = written.files()
+    start = time.perf_counter()
+    again = hg.cinnamon.Program.parse(texts)
+    parse_s = time.perf_counter() - start
+    if again.files() != texts:
+        raise SystemExit(f"{name}: the text is not given back")
+
+    def right(result: Any) -> bool:
+        """To the last bit, but where each chip divides for itself."""
+        found = secret.decrypt(result)[..., : expected.shape[-1]]
+        return bool(np.allclose(found, expected, atol=1e-3) if SWITCHING == "aggregate" else np.array_equal(found, expected))
+
+    return {
+        "program": name,
+        "what": words,
+        "parameters": ckks_cases.describe(server.keys.parameters),
+        "chips": CHIPS,
+        "switching": SWITCHING,
+        "instructions": written.instructions,
+        "counts": written.counts,
+        "text_bytes": sum(map(len, texts.values())),
+        "write_s": write_s,
+        "parse_s": parse_s,
+        "eager_s": eager_s,
+        "eager_host_s": eager_host_s,
+        "program_s": program_s,
+        "program_host_s": program_host_s,
+        "runs": runs,
+        "variants": [_variant(v, written, server, x, right, seconds) for v in CHOSEN],
+    }
+
+
+def line(row: dict[str, Any]) -> str:
+    """For a person."""
+    lines = [
+        f"{row['what']}: {row['instructions']:,} instructions for {row['chips']}, written in {row['write_s']:.2f} s, parsed in {row['parse_s']:.3f} s; "
+        f"eager {row['eager_s'] * 1e3:.2f} ms, recorded {row['program_s'] * 1e3:.2f} ms"
+    ]
+    for v in row["variants"]:
+        moved = (v["bytes_read"] + v["bytes_written"]) / 1e9
+        lines.append(
+            f"  {v['words']:32s} {v['replay_s'] * 1e3:9.2f} ms (host {v['host_s'] * 1e3:8.3f}), first {v['first_s'] * 1e3:7.0f}, {v['calls']:6d} calls, {moved:6.2f} GB"
+        )
+    return "\n".join(lines)
+
+
+def boards() -> dict[str, Any]:
+    """The GPUs in use."""
+    if not _core.device_name().startswith("cuda"):
+        return {}
+    members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())
+    return nvml.Gpus(mesh.numbers_of(members)).describe()
+
+
+def _taken(option: str, otherwise: str) -> str:
+    """An option of this program, taken out of the command line before the runner reads it."""
+    if option not in sys.argv:
+        return otherwise
+    at = sys.argv.index(option)
+    value = sys.argv[at + 1]
+    del sys.argv[at : at + 2]
+    return value
+
+
+def main() -> None:
+    """Measures, shows and writes."""
+    global CHIPS, SWITCHING, CHOSEN  # noqa: PLW0603
+    CHIPS = int(_taken("--chips", "1"))
+    SWITCHING = _taken("--switching", "broadcast")
+    CHOSEN = _taken("--variants", ",".join(VARIANTS)).split(",")
+    runner.run_named("instructions", __doc__, CASES, measure, line, seconds=1.0, more=boards)
+
+
+if __name__ == "__main__":
+    main()
