@@ -1,7 +1,7 @@
 """Recorded programs written as instructions of single limbs, run with each part of what makes that fast, beside the program itself.
 
     python benchmarks/instructions.py --out benchmarks/results/mine-instructions.json
-    HELIOGRAPH_DEVICE=cuda:0,cuda:1 python benchmarks/instructions.py --only bootstrap --chips 2 --out benchmarks/results/two-instructions.json
+    HELIOGRAPH_DEVICE=cuda:0 python benchmarks/instructions.py --only bootstrap --chips 2 --beside cuda:1 --variants all --out benchmarks/results/two-instructions.json
     HELIOGRAPH_DEVICE=cpu python benchmarks/instructions.py --only bootstrap --variants all --out benchmarks/results/cores-instructions.json
 
 The cases are those of Kim's thesis (2025): bootstrapping of a set of 28-bit primes, rotations, a small network. Its switches (figure 5.1) are
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[str, Callable[[str], Case], str]] = {
     "network": ("784 x 128, squares, 128 x 10, N=2^15", _network, "n15-l20"),
 }
 
-CHIPS, SWITCHING, CHOSEN = 1, "broadcast", list(VARIANTS)
+CHIPS, SWITCHING, CHOSEN, BESIDE = 1, "broadcast", list(VARIANTS), list[str]()
 
 
 def _times(call: Callable[[], Any], seconds: float) -> tuple[float, float, int]:
@@ -114,7 +114,7 @@ def _times(call: Callable[[], Any], seconds: float) -> tuple[float, float, int]:
 
 def _variant(name: str, written: Any, server: Any, x: Any, right: Callable[[Any], bool], seconds: float) -> dict[str, Any]:
     words, options = VARIANTS[name]
-    run = written.at(server, **options)
+    run = written.at(server, devices=BESIDE, **options)
     first = []
     for _ in range(2):
         start = time.perf_counter()
@@ -128,6 +128,7 @@ def _variant(name: str, written: Any, server: Any, x: Any, right: Callable[[Any]
     return {
         "variant": name,
         "words": words,
+        "devices": run.devices,
         "calls": run.calls,
         "kernels": run.kernels,
         "bytes_read": read,
@@ -219,9 +220,10 @@ def _taken(option: str, otherwise: str) -> str:
 
 def main() -> None:
     """Measures, shows and writes."""
-    global CHIPS, SWITCHING, CHOSEN  # noqa: PLW0603
+    global CHIPS, SWITCHING, CHOSEN, BESIDE  # noqa: PLW0603
     CHIPS = int(_taken("--chips", "1"))
     SWITCHING = _taken("--switching", "broadcast")
+    BESIDE = [name for name in _taken("--beside", "").split(",") if name]
     CHOSEN = _taken("--variants", ",".join(VARIANTS)).split(",")
     runner.run_named("instructions", __doc__, CASES, measure, line, seconds=1.0, more=boards)
 

@@ -84,6 +84,8 @@ struct Execution {
   /// Replays as a graph, where a device has such: calls one after another, or side by side where they may.
   enum class Graph : unsigned char { none, stream, branches };
   Graph graph = Graph::branches;
+  /// Devices that chips run on beside the keys' own, which is the first.
+  std::vector<std::string> devices;
 };
 
 /// A program with keys and constants, ready to run again and again. Its memory stays while this or a copy of it does.

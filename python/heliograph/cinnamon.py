@@ -278,6 +278,7 @@ class Program(Shown):
         fuse: bool = True,
         merge: bool = True,
         graph: str | None = "branches",
+        devices: Sequence[str] = (),
     ) -> Runner:
         """The program with a server's keys and its plaintexts and scalars, to run again and again: ``runner(x=x)``.
 
@@ -285,6 +286,9 @@ class Program(Shown):
         Scales are followed through the program, and what is added must have those of its partner but for `tolerance` (in
         proportion, which is then the error). A program that was written from a recording has its constants (`write`); its text, read again,
         takes them from there.
+
+        `devices`: names of devices that chips run on in turn beside the server's own, which is the first: ``["cuda:1"]``. On a mesh they run on
+        its members.
 
         The rest is for those who measure. `fuse`: element-wise instructions between two transforms are one sum. `merge`: alike instructions
         that need nothing of each other are one call. `graph`: from the second run on a device that has graphs replays one, with "branches" of
@@ -330,6 +334,7 @@ class Program(Shown):
                 flag(fuse, "fuse"),
                 flag(merge, "merge"),
                 "" if graph is None else str(graph),
+                [str(name) for name in ([devices] if isinstance(devices, str) else devices)],
             ),
         )
 
@@ -408,7 +413,7 @@ class Runner(Shown):
 
     >>> runner = program.at(server, {"one": 1})
     >>> secret.decrypt(runner(x=x)["y"])[:2].round(3), runner.calls
-    (array([1.5, 2. ]), 2)
+    (array([1.5, 2. ]), 1)
     """
 
     def __init__(self, program: Program, server: Server[Any], core: Any) -> None:

@@ -69,7 +69,10 @@ class Queue {
   virtual bool captures() const { return false; }
   /// What `body` enqueues here, which is not performed now; null where a device has nothing for it, and `body` is not called.
   /// The memory that calls name must stay as long as the graph is replayed. Throws DeviceError for what cannot be captured.
-  virtual std::unique_ptr<Graph> capture(const std::function<void()>& /*body*/) { return nullptr; }
+  /// `others`: queues of devices that reach this one's, whose work, ordered by events, is part of it.
+  virtual std::unique_ptr<Graph> capture(const std::function<void()>& /*body*/, const std::vector<Queue*>& /*others*/ = {}) {
+    return nullptr;
+  }
   /// Calls the parts, which do not touch each other's results. What they enqueue may be performed at the same time in a graph.
   virtual void beside(const std::vector<std::function<void()>>& parts) {
     for (const auto& part : parts) part();

@@ -12,6 +12,10 @@ import pytest
 import heliograph as hg
 from heliograph import _core
 from places import places
+from rigs import open_devices
+
+#: GPUs that are there.
+GPUS = sum(name in open_devices() for name in ("cuda:0", "cuda:1"))
 
 RNG = np.random.default_rng(11)
 SLOTS = 2**10
@@ -150,6 +154,21 @@ def test_parts_of_what_makes_it_fast(device: str) -> None:
     assert calls[True, True] < calls[False, True] < calls[False, False]
     with pytest.raises(hg.ParameterError, match="graph is"):
         written.at(owner.server, graph="tree")
+
+
+@pytest.mark.parametrize(
+    ("home", "others"),
+    [("cpu", ["cpu"]), ("cpu", ["ref", "cpu"]), *([("cuda:0", ["cuda:0"]), ("cuda:0", ["cuda:1"])] if GPUS > 1 else [("cuda:0", ["cuda:0"])] * GPUS)],
+)
+def test_chips_on_devices_beside_the_servers(home: str, others: list[str]) -> None:
+    owner = Owner(home)
+    for switching in ("broadcast", "sum"):
+        program, (x, y), z = recorded(owner, mixed)
+        run = hg.cinnamon.write(program, chips=4, switching=switching).at(owner.server, devices=others)
+        for _ in range(3):
+            assert np.array_equal(owner.secret.decrypt(run(x=x, y=y)["y"]), owner.secret.decrypt(z))
+        assert run.devices == 1 + len(others)
+        assert run.kernels["move"] > 0
 
 
 def test_a_batch_is_many_ciphertexts(owner: Owner) -> None:

@@ -113,7 +113,7 @@ std::size_t Machine::bytes() const {
 std::map<std::string, std::size_t> Machine::calls() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, std::size_t> all;
-  for (const Step& s : steps_) ++all[s.move ? "move" : device::name(s.call)];
+  for (const Step& s : steps_) ++all[s.from != kNone ? "move" : device::name(s.call)];
   return all;
 }
 
@@ -121,7 +121,7 @@ device::Count Machine::work() const {
   const std::lock_guard lock(mutex_);
   device::Count all;
   for (const Step& s : steps_) {
-    if (s.move) continue;
+    if (s.from != kNone) continue;
     const device::Count one = device::work(s.call);
     all.bytes_read += one.bytes_read, all.bytes_written += one.bytes_written, all.products += one.products;
   }
@@ -204,6 +204,68 @@ void Machine::bind_scalar(u32 item, std::span<const u64> residues) {
   }
 }
 
+namespace {
+
+/// Whether `next` shows what `row` would as one more limb, and the row with it.
+bool extend(View& row, const View& next) {
+  const auto word = static_cast<std::ptrdiff_t>(row.word_size());
+  const std::ptrdiff_t bytes = next.data - row.data;
+  const std::ptrdiff_t each = bytes / static_cast<std::ptrdiff_t>(row.limbs);
+  const bool alike = next.axes == row.axes && next.shape == row.shape && next.stride == row.stride && next.n == row.n;
+  if (!alike || each * static_cast<std::ptrdiff_t>(row.limbs) != bytes || each % word != 0) return false;
+  const std::ptrdiff_t stride = each / word;
+  if (stride < static_cast<std::ptrdiff_t>(row.n)) return false;
+  if (row.limbs > 1 && row.limb_stride != static_cast<std::size_t>(stride)) return false;
+  row.limb_stride = static_cast<std::size_t>(stride), ++row.limbs;
+  return true;
+}
+
+/// A limb more: of the last piece, or one of its own.
+void add_piece(device::Gather& copies, const View& from, const View& to) {
+  if (!copies.pieces.empty()) {
+    device::Piece& last = copies.pieces.back();
+    View more_from = last.from, more_to = last.to;
+    if (extend(more_from, from) && extend(more_to, to)) {
+      last.from = more_from, last.to = more_to;
+      return;
+    }
+  }
+  copies.pieces.push_back({from, to});
+}
+
+}  // namespace
+
+/// Pieces that lie with another session, in the order of both queues. Where home is a mesh its addresses are its own.
+void Machine::bring_over(const Session& giver, const Session& taker, const device::Gather& pieces) const {
+  if (&giver == &taker) {
+    taker.enqueue(pieces);
+    return;
+  }
+  const bool away = !at_home(0) && (&giver == &home_ || &taker == &home_);
+  if (!away && taker.device().reaches(giver.device())) {
+    taker.queue().after(*giver.queue().record());
+    taker.enqueue(pieces);
+    giver.queue().after(*taker.queue().record());  // what was read may be written again
+    return;
+  }
+  for (const device::Piece& p : pieces.pieces) {
+    std::vector<std::byte> words(p.from.item(0).bytes());
+    for (std::size_t k = 0; k < p.from.items(); ++k) {
+      giver.download(p.from.item(k), words);
+      taker.upload(words, p.to.item(k));
+    }
+  }
+}
+
+bool Machine::reach_each_other() const {
+  for (const Session* s : devices_) {
+    for (const Session* other : devices_) {
+      if (s != other && !s->device().reaches(other->device())) return false;
+    }
+  }
+  return true;
+}
+
 void Machine::bring(const std::vector<View>& given) {
   device::Gather copies;
   for (std::size_t i = 0; i < given_.size(); ++i) {
@@ -211,57 +273,29 @@ void Machine::bring(const std::vector<View>& given) {
     copies.pieces.push_back({given[i].with_limbs(0, given_[i].limbs), given_[i]});
   }
   if (!copies.pieces.empty()) home_.enqueue(copies);
-  std::vector<std::byte> words;
+  std::vector<device::Gather> away(devices_.size());
   for (const Value& v : program_->values) {
     if (v.kind != Value::Kind::source || at_home(v.device)) continue;
     const Source& s = program_->sources[v.at];
     if (s.kind != 'i') continue;
-    const View part = given[s.which].with_components(s.component, 1).with_limbs(s.prime, 1), to = sources_[v.at].view();
-    words.resize(part.item(0).bytes());
-    for (std::size_t k = 0; k < items_; ++k) {
-      home_.download(part.item(k), words);
-      devices_[v.device]->upload(words, to.item(k));
-    }
+    add_piece(away[v.device], given[s.which].with_components(s.component, 1).with_limbs(s.prime, 1), sources_[v.at].view());
+  }
+  for (u32 d = 0; d < away.size(); ++d) {
+    if (!away[d].pieces.empty()) bring_over(home_, *devices_[d], away[d]);
   }
 }
 
 void Machine::hand_out(const std::vector<View>& results) const {
-  device::Gather copies;
-  std::vector<std::byte> words;
+  std::vector<device::Gather> from(devices_.size());
   for (std::size_t r = 0; r < results.size(); ++r) {
     const Result& result = program_->results[r];
     for (std::size_t i = 0; i < result.values.size(); ++i) {
-      const View from = view(result.values[i]);
-      const View to = results[r].with_components(i / result.level, 1).with_limbs(i % result.level, 1);
-      const u32 device = program_->values[result.values[i]].device;
-      if (at_home(device)) {
-        copies.pieces.push_back({from, to});
-        continue;
-      }
-      words.resize(from.item(0).bytes());
-      for (std::size_t k = 0; k < items_; ++k) {
-        devices_[device]->download(from.item(k), words);
-        home_.upload(words, to.item(k));
-      }
+      add_piece(from[program_->values[result.values[i]].device], view(result.values[i]),
+                results[r].with_components(i / result.level, 1).with_limbs(i % result.level, 1));
     }
   }
-  if (!copies.pieces.empty()) home_.enqueue(copies);
-}
-
-void Machine::move(u32 from_value, u32 to_value) const {
-  const u32 from = program_->values[from_value].device, to = program_->values[to_value].device;
-  const Session &giver = *devices_[from], &taker = *devices_[to];
-  const View a = view(from_value), b = view(to_value);
-  if (taker.device().reaches(giver.device())) {
-    taker.queue().after(*giver.queue().record());
-    taker.enqueue(device::Gather{{{a, b}}});
-    giver.queue().after(*taker.queue().record());  // the slot may be written again
-    return;
-  }
-  std::vector<std::byte> words(a.item(0).bytes());
-  for (std::size_t k = 0; k < items_; ++k) {
-    giver.download(a.item(k), words);
-    taker.upload(words, b.item(k));
+  for (u32 d = 0; d < from.size(); ++d) {
+    if (!from[d].pieces.empty()) bring_over(*devices_[d], home_, from[d]);
   }
 }
 
@@ -333,20 +367,7 @@ class Machine::Sums {
 
 namespace {
 
-/// Whether `next` shows what `row` would as one more limb, and the row with it.
-bool extend(View& row, const View& next) {
-  const auto word = static_cast<std::ptrdiff_t>(row.word_size());
-  const std::ptrdiff_t bytes = next.data - row.data;
-  const std::ptrdiff_t each = bytes / static_cast<std::ptrdiff_t>(row.limbs);
-  const bool alike = next.axes == row.axes && next.shape == row.shape && next.stride == row.stride && next.n == row.n;
-  if (!alike || each * static_cast<std::ptrdiff_t>(row.limbs) != bytes || each % word != 0) return false;
-  const std::ptrdiff_t stride = each / word;
-  if (stride < static_cast<std::ptrdiff_t>(row.n)) return false;
-  if (row.limbs > 1 && row.limb_stride != static_cast<std::size_t>(stride)) return false;
-  row.limb_stride = static_cast<std::size_t>(stride), ++row.limbs;
-  return true;
-}
-/// The same as one more component.
+/// Whether `next` shows what `all` would as one more component, and the view with it.
 bool extend_components(View& all, const View& next) {
   const std::ptrdiff_t bytes = next.data - all.data, count = static_cast<std::ptrdiff_t>(all.components),
                        each = bytes / count, word = static_cast<std::ptrdiff_t>(all.word_size());
@@ -431,10 +452,23 @@ std::size_t Machine::make(std::span<const Task> tasks) {
       return 1;
     }
     case Task::Kind::move:
-      steps_.push_back({device_of(t), t.step, device::Call(), std::pair(t.a, t.to)});
-      return 1;
+      return make_moves(tasks);
   }
   return 1;
+}
+
+std::size_t Machine::make_moves(std::span<const Task> tasks) {
+  const u32 to = device_of(tasks[0]), from = program_->values[tasks[0].a].device;
+  device::Gather pieces;
+  std::size_t count = 0;
+  for (const Task& t : tasks) {
+    if (t.kind != Task::Kind::move || t.step != tasks[0].step || device_of(t) != to) break;
+    if (program_->values[t.a].device != from || (count > 0 && !options_.merged)) break;
+    add_piece(pieces, view(t.a), view(t.to));
+    ++count;
+  }
+  steps_.push_back({to, tasks[0].step, std::move(pieces), from});
+  return count;
 }
 
 void Machine::build() {
@@ -444,7 +478,7 @@ void Machine::build() {
   for (u32 d = 0; d < devices_.size(); ++d) {
     std::size_t wanted = 0;
     for (const Step& s : steps_) {
-      if (s.device == d && !s.move) wanted = std::max(wanted, devices_[d]->scratch_wanted(s.call));
+      if (s.device == d) wanted = std::max(wanted, devices_[d]->scratch_wanted(s.call));
     }
     scratch_[d] = wanted > 0 ? devices_[d]->allocate(wanted) : nullptr;
   }
@@ -452,7 +486,7 @@ void Machine::build() {
 }
 
 void Machine::perform(const Step& step) const {
-  if (step.move) return move(step.move->first, step.move->second);
+  if (step.from != kNone) return bring_over(*devices_[step.from], *devices_[step.device], std::get<device::Gather>(step.call));
   const device::Buffer& scratch = scratch_[step.device];
   devices_[step.device]->enqueue_in(
       step.call, scratch ? device::Workspace(scratch->address(), scratch->bytes()) : device::Workspace());
@@ -464,10 +498,26 @@ void Machine::all(bool branches) const {
     return;
   }
   for (std::size_t i = 0; i < steps_.size();) {
-    std::vector<std::function<void()>> parts;
-    for (const u32 number = steps_[i].number; i < steps_.size() && steps_[i].number == number; ++i)
-      parts.emplace_back([this, i] { perform(steps_[i]); });
-    devices_[0]->queue().beside(parts);
+    std::vector<std::vector<std::function<void()>>> parts(devices_.size());
+    // What is fetched from a device waits for all before this step there, and what follows there for all that is fetched.
+    std::vector<std::shared_ptr<device::Event>> begun(devices_.size());
+    std::vector<std::pair<u32, std::shared_ptr<device::Event>>> fetched;
+    for (const u32 number = steps_[i].number; i < steps_.size() && steps_[i].number == number; ++i) {
+      const Step& step = steps_[i];
+      if (step.from == kNone) {
+        parts[step.device].emplace_back([this, &step] { perform(step); });
+        continue;
+      }
+      if (!begun[step.from]) begun[step.from] = devices_[step.from]->queue().record();
+      parts[step.device].emplace_back([this, &step, &begun, &fetched] {
+        const Session& taker = *devices_[step.device];
+        taker.queue().after(*begun[step.from]);
+        taker.enqueue(step.call);
+        fetched.emplace_back(step.from, taker.queue().record());
+      });
+    }
+    for (u32 d = 0; d < devices_.size(); ++d) devices_[d]->queue().beside(parts[d]);
+    for (const auto& [from, event] : fetched) devices_[from]->queue().after(*event);
   }
 }
 
@@ -477,19 +527,24 @@ void Machine::run(const std::vector<View>& given, const std::vector<View>& resul
   const std::lock_guard lock(mutex_);
   if (!built_) build();
   bring(given);
-  const bool alone = devices_.size() == 1 && options_.graph != Options::Graph::none;
   // A graph from the second run on: most programs run once.
-  if (alone && warm_ && !refused_ && !graph_ && devices_[0]->queue().captures()) {
+  const bool wanted = options_.graph != Options::Graph::none && warm_ && !refused_ && !graph_;
+  if (wanted && at_home(0) && home_.queue().captures() && reach_each_other()) {
+    std::vector<device::Queue*> others;
+    for (std::size_t d = 1; d < devices_.size(); ++d) others.push_back(&devices_[d]->queue());
     try {
-      graph_ = devices_[0]->queue().capture([&] { all(options_.graph == Options::Graph::branches); });
+      graph_ = home_.queue().capture([&] { all(options_.graph == Options::Graph::branches); }, others);
     } catch (const DeviceError&) {  // no graph can be made; a device that has failed says so at the next call
       refused_ = true;
     }
   }
-  if (graph_)
+  if (graph_) {
+    for (std::size_t d = 1; d < devices_.size(); ++d) home_.queue().after(*devices_[d]->queue().record());
     graph_->replay();
-  else
+    for (std::size_t d = 1; d < devices_.size(); ++d) devices_[d]->queue().after(*home_.queue().record());
+  } else {
     all(false);
+  }
   warm_ = true;
   hand_out(results);
 }

@@ -65,7 +65,7 @@ class Machine {
   struct Step {
     u32 device = 0, number = 0;
     device::Call call;
-    std::optional<std::pair<u32, u32>> move;  // values, instead of a call
+    u32 from = kNone;  // another device: the call is of pieces that lie there
   };
   class Sums;
 
@@ -85,8 +85,10 @@ class Machine {
   std::size_t make_sums(std::span<const Task> tasks);
   std::size_t make_transforms(std::span<const Task> tasks);
   std::size_t make_conversions(std::span<const Task> tasks);
-  void add(u32 device, u32 step, device::Call call) { steps_.push_back({device, step, std::move(call), std::nullopt}); }
-  void move(u32 from, u32 to) const;
+  std::size_t make_moves(std::span<const Task> tasks);
+  void add(u32 device, u32 step, device::Call call) { steps_.push_back({device, step, std::move(call), kNone}); }
+  void bring_over(const Session& giver, const Session& taker, const device::Gather& pieces) const;
+  bool reach_each_other() const;
   void perform(const Step& step) const;
   void all(bool branches) const;
   bool at_home(u32 device) const { return devices_[device] == &home_; }

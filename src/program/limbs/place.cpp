@@ -148,6 +148,8 @@ class Placer {
       key[2] = reader_[t.to];
     } else if (t.kind == Task::Kind::convert) {
       key[2] = t.table, key[3] = p_.groups[t.a].at;
+    } else if (t.kind == Task::Kind::move) {
+      key[2] = p_.values[t.a].device, key[3] = address(t.a).second;
     } else {
       std::tie(key[2], key[3]) = address(t.a);
     }

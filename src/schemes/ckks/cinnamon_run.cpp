@@ -35,7 +35,8 @@ struct Runner::State {
   Constants constants;
   Execution how;
   std::shared_ptr<ckks::Context> context;
-  std::vector<std::unique_ptr<device::Session>> sessions;  // of a mesh's members
+  std::vector<std::unique_ptr<device::Device>> opened;
+  std::vector<std::unique_ptr<device::Session>> sessions;  // of a mesh's members, or of what was opened
   std::vector<const device::Session*> devices;
   std::shared_ptr<const limbs::Linked> linked;
   std::vector<RnsTensor> pairs;  // which stay while the machine has them
@@ -73,7 +74,17 @@ Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_key
   device::Device& device = c.engine().device();
   linked = program.state().linked;
   auto* const mesh = dynamic_cast<mesh::Mesh*>(&device);
-  if (mesh != nullptr && !mesh::over_ranks()) {
+  if (!how.devices.empty()) {
+    require<ParameterError>(mesh == nullptr, "chips run on a mesh's members, or on devices beside one that is no mesh");
+    devices.push_back(&c.engine());
+    for (const std::string& name : how.devices) {
+      opened.push_back(mesh::open_device(name));
+      sessions.push_back(std::make_unique<device::Session>(*opened.back()));
+      devices.push_back(sessions.back().get());
+    }
+    linked = std::make_shared<const limbs::Linked>(limbs::link(program.state().text, devices.size(), how.fused));
+    devices.resize(linked->devices);
+  } else if (mesh != nullptr && !mesh::over_ranks()) {
     linked = std::make_shared<const limbs::Linked>(limbs::link(program.state().text, mesh->size(), how.fused));
     for (std::size_t m = 0; m < linked->devices; ++m) {
       sessions.push_back(std::make_unique<device::Session>(mesh->member(m)));

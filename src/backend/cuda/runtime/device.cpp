@@ -124,11 +124,13 @@ void State::free_now(void* memory) {
   driver_->free(memory, table_stream_);
 }
 
+void State::join_capture() {
+  const std::lock_guard lock(mutex_);
+  ++captures_;
+}
+
 void State::begin_capture(StreamHandle stream) {
-  {
-    const std::lock_guard lock(mutex_);
-    ++captures_;
-  }
+  join_capture();
   const Status status = driver_->begin_capture(stream);
   if (status != 0) end_of_capture();
   check(status, "capturing a graph");
@@ -238,10 +240,11 @@ namespace {
 
 class CudaEvent final : public device::Event {
  public:
-  CudaEvent(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, const Recent& kernels)
+  /// `now`: where the stream's work goes.
+  CudaEvent(std::shared_ptr<State> state, std::shared_ptr<Stream> stream, StreamHandle now, const Recent& kernels)
       : state_(std::move(state)), stream_(std::move(stream)), kernels_(kernels) {
     check(state_->take_event(&handle_), "making an event");
-    const Status recorded = state_->driver().record(handle_, stream_->handle());
+    const Status recorded = state_->driver().record(handle_, now);
     if (recorded != 0) state_->keep_event(handle_);
     check(recorded, "recording an event");
   }
@@ -288,32 +291,46 @@ struct Capturing {
   const CudaQueue* queue = nullptr;
   StreamHandle stream = nullptr;
 };
-thread_local Capturing capturing;
+thread_local std::vector<Capturing> capturing;
 
-/// This thread's launches on a queue go to a stream until it is gone.
+/// Null where it captures nothing of that queue.
+StreamHandle captured(const CudaQueue* queue) {
+  const auto found =
+      std::find_if(capturing.rbegin(), capturing.rend(), [&](const Capturing& c) { return c.queue == queue; });
+  return found == capturing.rend() ? nullptr : found->stream;
+}
+
+/// This thread's launches on a queue go to a stream until it is gone; the last one goes first.
 class Diverted {
  public:
-  Diverted(const CudaQueue& queue, StreamHandle stream) : former_(capturing) { capturing = {&queue, stream}; }
-  ~Diverted() { capturing = former_; }
+  Diverted(const CudaQueue& queue, StreamHandle stream) { capturing.push_back({&queue, stream}); }
+  ~Diverted() { capturing.pop_back(); }
   Diverted(const Diverted&) = delete;
   Diverted& operator=(const Diverted&) = delete;
-
- private:
-  Capturing former_;
 };
+
+/// What is enqueued on `later` starts after all on `earlier`, a stream of `of`.
+void follow(State& of, StreamHandle earlier, State& later_of, StreamHandle later) {
+  EventHandle event = nullptr;
+  of.check(of.take_event(&event), "making an event");
+  const Status recorded = of.driver().record(event, earlier);
+  const Status waited = recorded == 0 ? later_of.driver().wait_event(later, event) : recorded;
+  of.keep_event(event);
+  later_of.check(waited, "ordering queues");
+}
 
 }  // namespace
 
 std::shared_ptr<device::Event> CudaQueue::record() {
   state_->require_sound();
-  return std::make_shared<CudaEvent>(state_, stream_, recent());
+  return std::make_shared<CudaEvent>(state_, stream_, now(), recent());
 }
 
 void CudaQueue::after(const device::Event& event) {
   const auto* const mine = dynamic_cast<const CudaEvent*>(&event);
   require<MismatchError>(mine != nullptr, "an event of another kind of device");
   if (&mine->state() != state_.get()) mine->state().require_sound();  // its fault is not this GPU's
-  state_->check(state_->driver().wait_event(stream_->handle(), mine->handle()), "ordering queues");
+  state_->check(state_->driver().wait_event(now(), mine->handle()), "ordering queues");
 }
 
 void CudaQueue::uses(const device::Buffer& buffer) {
@@ -323,21 +340,49 @@ void CudaQueue::uses(const device::Buffer& buffer) {
 }
 
 void CudaQueue::require_no_capture() const {
-  require<DeviceError>(capturing.queue != this,
+  require<DeviceError>(captured(this) == nullptr,
                        "a graph is being captured: nothing can be waited for, uploaded or downloaded");
 }
 
-std::unique_ptr<device::Graph> CudaQueue::capture(const std::function<void()>& body) {
-  require_no_capture();
-  const std::lock_guard lock(capture_mutex_);
+StreamHandle CudaQueue::now() const {
+  const StreamHandle diverted = captured(this);
+  return diverted ? diverted : stream_->handle();
+}
+
+StreamHandle CudaQueue::lane() {
   if (lanes_.empty()) lanes_.push_back(std::make_unique<Stream>(state_));
-  const StreamHandle stream = lanes_.front()->handle();
+  return lanes_.front()->handle();
+}
+
+std::unique_ptr<device::Graph> CudaQueue::capture(const std::function<void()>& body, const std::vector<device::Queue*>& others) {
+  require_no_capture();
+  std::vector<CudaQueue*> all = {this};
+  for (device::Queue* q : others) all.push_back(&own(*q));
+  std::sort(all.begin(), all.end(), std::less<>());  // whoever captures some of these locks them in one order
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (CudaQueue* q : all) locks.emplace_back(q->capture_mutex_);
+  std::erase(all, this);
+  const StreamHandle stream = lane();
+  std::vector<std::unique_ptr<Diverted>> diverted;
+  std::size_t joined = 0;
+  const auto leave = [&] {
+    while (!diverted.empty()) diverted.pop_back();
+    while (joined > 0) all[--joined]->state_->leave_capture();
+  };
   state_->begin_capture(stream);
   void* executable = nullptr;
   try {
-    const Diverted here(*this, stream);
+    diverted.push_back(std::make_unique<Diverted>(*this, stream));
+    for (CudaQueue* q : all) {
+      q->state_->join_capture(), ++joined;
+      follow(*state_, stream, *q->state_, q->lane());
+      diverted.push_back(std::make_unique<Diverted>(*q, q->lane()));
+    }
     body();
+    for (CudaQueue* q : all) follow(*q->state_, q->lane(), *state_, stream);
+    leave();
   } catch (...) {
+    leave();
     state_->end_capture(stream, &executable);
     if (executable) state_->driver().destroy_graph(executable);
     throw;
@@ -349,23 +394,15 @@ std::unique_ptr<device::Graph> CudaQueue::capture(const std::function<void()>& b
 void CudaQueue::beside(const std::vector<std::function<void()>>& parts) {
   constexpr std::size_t kLanes = 8;
   const std::size_t lanes = std::min(parts.size(), kLanes);
-  if (capturing.queue != this || lanes < 2) return Queue::beside(parts);
+  if (captured(this) == nullptr || lanes < 2) return Queue::beside(parts);
   while (lanes_.size() < lanes) lanes_.push_back(std::make_unique<Stream>(state_));
-  const auto follow = [&](StreamHandle later, StreamHandle earlier) {
-    EventHandle event = nullptr;
-    check(state_->take_event(&event), "making an event");
-    const Status recorded = state_->driver().record(event, earlier);
-    const Status waited = recorded == 0 ? state_->driver().wait_event(later, event) : recorded;
-    state_->keep_event(event);
-    check(waited, "ordering queues");
-  };
   const StreamHandle main = lanes_.front()->handle();
-  for (std::size_t i = 1; i < lanes; ++i) follow(lanes_[i]->handle(), main);
+  for (std::size_t i = 1; i < lanes; ++i) follow(*state_, main, *state_, lanes_[i]->handle());
   for (std::size_t i = 0; i < lanes; ++i) {
     const Diverted there(*this, lanes_[i]->handle());
     for (std::size_t part = i; part < parts.size(); part += lanes) parts[part]();
   }
-  for (std::size_t i = 1; i < lanes; ++i) follow(main, lanes_[i]->handle());
+  for (std::size_t i = 1; i < lanes; ++i) follow(*state_, lanes_[i]->handle(), *state_, main);
 }
 
 void CudaQueue::wait() {
@@ -382,10 +419,10 @@ void CudaQueue::launch(const Launch& l) {
   state_->require_sound();
   if (l.blocks == 0) return;
   ++state_->counts.launches;
-  const bool captured = capturing.queue == this;
-  const Status status = state_->driver().launch(l, captured ? capturing.stream : stream_->handle());
+  const bool in_graph = captured(this) != nullptr;
+  const Status status = state_->driver().launch(l, now());
   if (status != 0) check(status, std::string("kernel ") + l.kernel);
-  if (state_->waits_for_each() && !captured) {
+  if (state_->waits_for_each() && !in_graph) {
     ++state_->counts.waits;
     state_->check(state_->driver().synchronize(stream_->handle()), std::string("kernel ") + l.kernel);
     return;

@@ -60,6 +60,9 @@ class State {
   /// become part of the graph, it waits for the capture's end.
   void free_after_all(void* memory);
   void begin_capture(StreamHandle stream);
+  /// Of work on another device's stream, which joins this one's.
+  void join_capture();
+  void leave_capture() { end_of_capture(); }
   Status end_capture(StreamHandle stream, void** graph);
   /// Events are used again: making one takes longer than recording it.
   Status take_event(EventHandle* event);
@@ -165,7 +168,8 @@ class CudaQueue final : public device::Queue {
   void after(const device::Event& event) override;
   void uses(const device::Buffer& buffer) override;
   bool captures() const override { return true; }
-  std::unique_ptr<device::Graph> capture(const std::function<void()>& body) override;
+  std::unique_ptr<device::Graph> capture(const std::function<void()>& body,
+                                         const std::vector<device::Queue*>& others) override;
   void beside(const std::vector<std::function<void()>>& parts) override;
   void wait() override;
 
@@ -173,6 +177,8 @@ class CudaQueue final : public device::Queue {
   State& state() const { return *state_; }
   const std::shared_ptr<State>& shared_state() const { return state_; }
   const std::shared_ptr<Stream>& stream() const { return stream_; }
+  /// Where this thread's work goes: the queue's own stream, or while a graph is captured another.
+  StreamHandle now() const;
   /// Throws DeviceError where this thread captures a graph of this queue, in which nothing can be waited for.
   void require_no_capture() const;
   /// The kernels enqueued since the last wait that succeeded, for an error's text.
@@ -184,6 +190,8 @@ class CudaQueue final : public device::Queue {
   void perform(const device::Call& call) override;
 
  private:
+  StreamHandle lane();
+
   std::shared_ptr<State> state_;
   std::shared_ptr<Stream> stream_;
   std::vector<std::unique_ptr<Stream>>
