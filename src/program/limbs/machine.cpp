@@ -249,10 +249,13 @@ void Machine::bring_over(const Session& giver, const Session& taker, const devic
     return;
   }
   for (const device::Piece& p : pieces.pieces) {
-    std::vector<std::byte> words(p.from.item(0).bytes());
-    for (std::size_t k = 0; k < p.from.items(); ++k) {
-      giver.download(p.from.item(k), words);
-      taker.upload(words, p.to.item(k));
+    for (std::size_t l = 0; l < p.from.limbs; ++l) {
+      const View from = p.from.with_limbs(l, 1), to = p.to.with_limbs(l, 1);
+      std::vector<std::byte> words(from.item(0).bytes());
+      for (std::size_t k = 0; k < from.items(); ++k) {
+        giver.download(from.item(k), words);
+        taker.upload(words, to.item(k));
+      }
     }
   }
 }
