@@ -24,6 +24,7 @@ import bootstrap_tables
 import doublecrt_tables
 import forecasts_tables
 import helr_tables
+import instructions_tables
 import levelled_tables
 import mnist_tables
 import programs_tables
@@ -501,6 +502,7 @@ KINDS: dict[str, Callable[[Row], bool]] = {
     "beside openfhe figures": beside_openfhe_tables.is_beside_openfhe,
     "forecasts figures": forecasts_tables.is_forecasts,
     "mnist figures": mnist_tables.is_mnist,
+    "instructions figures": instructions_tables.is_instructions,
     "programs figures": programs_tables.is_programs,
     "ranks figures": ranks_tables.is_ranks,
     "tfhe figures": is_tfhe,
@@ -541,6 +543,7 @@ WHOLE: dict[str, Screen] = {
     "bootstrap figures": _headed(_timed(bootstrap_tables.whole)),
     "forecasts figures": _headed(_timed(forecasts_tables.rows)),
     "mnist figures": _headed(_timed(mnist_tables.rows)),
+    "instructions figures": _headed(_timed(instructions_tables.rows)),
     "programs figures": _headed(_timed(programs_tables.rows)),
     "beside figures": _timed(beside_tables.rows),
     "beside openfhe figures": _headed(_timed(beside_openfhe_tables.rows)),

@@ -19,10 +19,12 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
-import run as runner  # noqa: E402
+import run as runner
 
 N, LIMBS, DIGITS = 1 << 16, 27, 3
-PRIMES = [(1 << 28) - 2**17 * k + 1 for k in range(1, LIMBS + 1)]  # odd numbers of 28 bits: what the arithmetic costs does not ask for primes
+PRIMES = [
+    (1 << 28) - 2**17 * k + 1 for k in range(1, LIMBS + 1)
+]  # odd numbers of 28 bits: what the arithmetic costs does not ask for primes
 
 COMMON = r"""
 typedef unsigned int u32; typedef unsigned long long u64;
@@ -123,7 +125,12 @@ def main() -> None:
         [
             v
             for place, first, q in sums
-            for v in (outs[0].data_ptr() + place * N * 4, (2**64 - 1) // q - (2**64 if (2**64 - 1) // q >= 2**63 else 0), q | first << 32, each)
+            for v in (
+                outs[0].data_ptr() + place * N * 4,
+                (2**64 - 1) // q - (2**64 if (2**64 - 1) // q >= 2**63 else 0),
+                q | first << 32,
+                each,
+            )
         ],
         dtype=torch.int64,
         device="cuda",
@@ -132,7 +139,11 @@ def main() -> None:
     for number, (place, first, q) in enumerate(sums):
         body = "".join(
             f"x = ((const Four*){a}ull)[i]; "
-            + (f"y = ((const Four*){b}ull)[i]; for (int w = 0; w < 4; ++w) total[w] += (u64)x.at[w] * y.at[w]; " if b else f"for (int w = 0; w < 4; ++w) total[w] += (u64)x.at[w] * {w}u; ")
+            + (
+                f"y = ((const Four*){b}ull)[i]; for (int w = 0; w < 4; ++w) total[w] += (u64)x.at[w] * y.at[w]; "
+                if b
+                else f"for (int w = 0; w < 4; ++w) total[w] += (u64)x.at[w] * {w}u; "
+            )
             for a, b, w in terms[first : first + each]
         )
         target = outs[1].data_ptr() + place * N * 4
@@ -173,7 +184,9 @@ def main() -> None:
         for (name, times), compiled in zip(taken.items(), (table_compile, made_compile), strict=True)
     ]
     for row in rows:
-        print(f"{row['way']:10s} {row['seconds'] * 1e6:7.1f} us, {row['bytes'] / row['seconds'] / 1e12:.2f} TB/s, compiled in {row['compile_s'] * 1e3:.0f} ms")
+        print(
+            f"{row['way']:10s} {row['seconds'] * 1e6:7.1f} us, {row['bytes'] / row['seconds'] / 1e12:.2f} TB/s, compiled in {row['compile_s'] * 1e3:.0f} ms"
+        )
     machine = runner.machine() | {"device": torch.cuda.get_device_name()}
     runner.save(out_path, runner.report(rows, machine, kind="sums-generated"))
 

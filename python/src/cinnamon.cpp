@@ -107,8 +107,7 @@ void bind_cinnamon(nb::module_& m) {
             new (self) Runner(program, keys, std::move(constants), how);
           },
           "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "tolerance"_a,
-          nb::arg("recorded").none() = nb::none(),
-          "fuse"_a = true, "merge"_a = true, "graph"_a = "branches",
+          nb::arg("recorded").none() = nb::none(), "fuse"_a = true, "merge"_a = true, "graph"_a = "branches",
           "devices"_a = std::vector<std::string>())
       .def("__call__", &Runner::operator(), "inputs"_a, Unlocked())
       .def_prop_ro("calls", [](const Runner& r) { return r.summary().calls; })

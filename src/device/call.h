@@ -513,7 +513,9 @@ concept Composite = requires {
 
 /// What is counted as the calls that it stands for: all composites but those that are one pass over memory wherever they are fast.
 template <class C>
-concept CountedInParts = Composite<C> && !requires { C::one_pass; };
+concept CountedInParts = Composite<C> && !requires {
+  C::one_pass;
+};
 
 template <class T, class... Of>
 concept OneOf = (std::is_same_v<std::remove_const_t<T>, Of> || ...);

@@ -269,19 +269,22 @@ void check_call(const LimbSums& c) {
   require<ParameterError>(c.ring->ring().transforms(), "rows of residues are no polynomials: this kernel is for a ring");
   const auto check_operand = [&](const View& v) {
     require<MismatchError>(v.word == c.ring->ring().word(), "an operand's word is not the ring's");
-    require<ShapeError>(v.n == c.ring->ring().n() && v.axes <= 1, "an operand's degree is not the ring's, or it has more than a batch");
+    require<ShapeError>(v.n == c.ring->ring().n() && v.axes <= 1,
+                        "an operand's degree is not the ring's, or it has more than a batch");
     check_batch(v, c.to[0]);
   };
-  for (const View& v : c.from) require<ShapeError>(v.items() == c.to[0].items() && v.axes == c.to[0].axes, "operands have different batch sizes");
+  for (const View& v : c.from)
+    require<ShapeError>(v.items() == c.to[0].items() && v.axes == c.to[0].axes, "operands have different batch sizes");
   for (const View& v : c.from) check_operand(v);
   for (const View& v : c.to) check_operand(v);
   for (const PermutationHandle& turn : c.turns)
-    require<ShapeError>(turn->permutation().source.size() == c.ring->ring().n(), "a permutation's length is not the ring's degree");
+    require<ShapeError>(turn->permutation().source.size() == c.ring->ring().n(),
+                        "a permutation's length is not the ring's degree");
   std::set<const std::byte*> written;
   const auto limb = [](const auto& views, const LimbSumList::At& at) {
-    require<ShapeError>(at.operand < views.size() && at.component < views[at.operand].components &&
-                            at.limb < views[at.operand].limbs,
-                        "a sum of limbs names a limb that no operand has");
+    require<ShapeError>(
+        at.operand < views.size() && at.component < views[at.operand].components && at.limb < views[at.operand].limbs,
+        "a sum of limbs names a limb that no operand has");
     return views[at.operand].address(0, at.component, at.limb);
   };
   const LimbSumList& list = c.sums->list();

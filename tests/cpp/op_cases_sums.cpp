@@ -27,8 +27,8 @@ OpCase sums_case(const Sums& s) {
       call.from.push_back(rig.input(*ring, primes, {{s.items}, s.components, layout}, s.fill));
     for (int k = 0; k < 2; ++k) call.to.push_back(rig.output(*ring, primes, {{s.items}, s.components, s.result}));
     for (const u64 g : {u64{5}, 2 * s.n - 1})
-      call.turns.push_back(rig.kernels().prepare(
-          automorphism(s.n, g, s.coefficients ? math::Domain::coefficient : math::Domain::ntt)));
+      call.turns.push_back(
+          rig.kernels().prepare(automorphism(s.n, g, s.coefficients ? math::Domain::coefficient : math::Domain::ntt)));
     List list;
     u32 number = 0;
     for (u32 to = 0; to < 2; ++to) {

@@ -271,7 +271,7 @@ class CapturingQueue final : public device::Queue {
   void uses(const Buffer& buffer) override { inner_->uses(buffer); }
   void wait() override { inner_->wait(); }
   bool captures() const override { return true; }
-  std::unique_ptr<device::Graph> capture(const std::function<void()>& body) override {
+  std::unique_ptr<device::Graph> capture(const std::function<void()>& body, const std::vector<device::Queue*>&) override {
     ++captured_;
     auto graph = std::make_unique<Captured>(inner_);
     taken_ = &graph->calls;

@@ -126,7 +126,9 @@ def test_chips_that_divide_each_for_itself(device: str) -> None:
 
 
 @pytest.mark.parametrize("bits", SETS)
-@pytest.mark.parametrize("device", places("cpu", "ref", "3*cpu", "cuda:0", "2*cuda:0", usual=("cpu", "ref", "3*cpu", "cuda:0")))
+@pytest.mark.parametrize(
+    "device", places("cpu", "ref", "3*cpu", "cuda:0", "2*cuda:0", usual=("cpu", "ref", "3*cpu", "cuda:0"))
+)
 def test_every_device_and_arithmetic(device: str, bits: str) -> None:
     owner = Owner(device, bits)
     # Levels of one 28-bit prime are too coarse for sums of several.
@@ -144,7 +146,12 @@ def test_parts_of_what_makes_it_fast(device: str) -> None:
     program, (x, y), z = recorded(owner, mixed)
     written = hg.cinnamon.write(program)
     calls = {}
-    for fuse, merge, graph in ((False, False, None), (False, True, "stream"), (True, False, "branches"), (True, True, "stream")):
+    for fuse, merge, graph in (
+        (False, False, None),
+        (False, True, "stream"),
+        (True, False, "branches"),
+        (True, True, "stream"),
+    ):
         run = written.at(owner.server, fuse=fuse, merge=merge, graph=graph)
         for _ in range(2):
             assert np.array_equal(owner.secret.decrypt(run(x=x, y=y)["y"]), owner.secret.decrypt(z))
@@ -158,7 +165,11 @@ def test_parts_of_what_makes_it_fast(device: str) -> None:
 
 @pytest.mark.parametrize(
     ("home", "others"),
-    [("cpu", ["cpu"]), ("cpu", ["ref", "cpu"]), *([("cuda:0", ["cuda:0"]), ("cuda:0", ["cuda:1"])] if GPUS > 1 else [("cuda:0", ["cuda:0"])] * GPUS)],
+    [
+        ("cpu", ["cpu"]),
+        ("cpu", ["ref", "cpu"]),
+        *([("cuda:0", ["cuda:0"]), ("cuda:0", ["cuda:1"])] if GPUS > 1 else [("cuda:0", ["cuda:0"])] * GPUS),
+    ],
 )
 def test_chips_on_devices_beside_the_servers(home: str, others: list[str]) -> None:
     owner = Owner(home)
@@ -251,6 +262,12 @@ def test_what_cannot_be_written_is_told(owner: Owner, tmp_path: Path) -> None:
     degree(x, y)
     with pytest.raises(hg.ParameterError, match="degree 1"):
         hg.cinnamon.write(degree)
+    wide = hg.ckks.parameters(n=2**11, levels=4, log_scale=48, base_bits=58, special=5, edition="w32", insecure=True)
+    another = hg.SecretKey.generate(wide)
+    doubled = hg.program(lambda x: x + x)
+    doubled(hg.Server(another.evaluation_keys()).bind(another.encrypt(VALUES["x"])))
+    with pytest.raises(hg.ParameterError, match="the first few of its primes"):
+        hg.cinnamon.write(doubled)
     same = hg.program(lambda x, y: x + y)
     same(x, x)
     with pytest.raises(hg.ParameterError, match="share memory"):

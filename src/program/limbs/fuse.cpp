@@ -17,7 +17,8 @@ constexpr std::size_t kMostSummands = 32;
 
 class Fuser {
  public:
-  Fuser(Linked& program, bool fused) : p_(program), fused_(fused), uses_(program.values.size()), kept_(program.values.size()) {}
+  Fuser(Linked& program, bool fused)
+      : p_(program), fused_(fused), uses_(program.values.size()), kept_(program.values.size()) {}
 
   void run() {
     join_conversions();
@@ -101,7 +102,8 @@ class Fuser {
     p_.summands.insert(p_.summands.end(), sum.begin(), sum.end());
   }
   void make(u32 v, Sum sum) {
-    const bool wait = fused_ && !kept_[v] && p_.values[v].group == kNone && (uses_[v] <= 1 || (sum.size() == 1 && sum[0].b == kNone));
+    const bool wait =
+        fused_ && !kept_[v] && p_.values[v].group == kNone && (uses_[v] <= 1 || (sum.size() == 1 && sum[0].b == kNone));
     if (wait)
       pending_[v] = std::move(sum);
     else

@@ -99,9 +99,9 @@ struct Summand {
 /// What a device does in one go.
 struct Task {
   enum class Kind : unsigned char {
-    sum,      // to = the sum of the summands from `first` on
-    shift,    // to = a + the summand's scalar, a constant polynomial, of coefficients
-    ntt,      // as of actions
+    sum,    // to = the sum of the summands from `first` on
+    shift,  // to = a + the summand's scalar, a constant polynomial, of coefficients
+    ntt,    // as of actions
     inverse,
     move,
     convert,

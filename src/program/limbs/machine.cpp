@@ -424,13 +424,13 @@ std::size_t Machine::make_conversions(std::span<const Task> tasks) {
   std::size_t count = 1;
   for (; options_.merged && count < tasks.size(); ++count) {
     const Task& t = tasks[count];
-    if (t.kind != Task::Kind::convert || t.table != tasks[0].table || t.step != tasks[0].step || device_of(t) != device) break;
+    if (t.kind != Task::Kind::convert || t.table != tasks[0].table || t.step != tasks[0].step || device_of(t) != device)
+      break;
     View more_x = x, more_to = to;
     if (!extend_components(more_x, view_of_group(t.a)) || !extend_components(more_to, view_of_group(t.to))) break;
     x = more_x, to = more_to;
   }
-  add(device, tasks[0].step,
-      device::Convert{.conversion = conversions_[tasks[0].table], .x = x, .own = {}, .out = to});
+  add(device, tasks[0].step, device::Convert{.conversion = conversions_[tasks[0].table], .x = x, .own = {}, .out = to});
   return count;
 }
 
@@ -489,10 +489,11 @@ void Machine::build() {
 }
 
 void Machine::perform(const Step& step) const {
-  if (step.from != kNone) return bring_over(*devices_[step.from], *devices_[step.device], std::get<device::Gather>(step.call));
+  if (step.from != kNone)
+    return bring_over(*devices_[step.from], *devices_[step.device], std::get<device::Gather>(step.call));
   const device::Buffer& scratch = scratch_[step.device];
-  devices_[step.device]->enqueue_in(
-      step.call, scratch ? device::Workspace(scratch->address(), scratch->bytes()) : device::Workspace());
+  devices_[step.device]->enqueue_in(step.call,
+                                    scratch ? device::Workspace(scratch->address(), scratch->bytes()) : device::Workspace());
 }
 
 void Machine::all(bool branches) const {

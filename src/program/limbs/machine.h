@@ -99,10 +99,10 @@ class Machine {
   const Ring ring_;
   const std::size_t items_;
   const Options options_;
-  std::vector<View> slots_;                         // of each device: components of one limb
-  std::vector<std::array<View, 2>> away_;           // of each device: sources that are one for all items; of each item
-  std::vector<Place> sources_;                      // as they are read
-  std::vector<View> given_;                         // copies of ciphertexts at home, of each item
+  std::vector<View> slots_;                // of each device: components of one limb
+  std::vector<std::array<View, 2>> away_;  // of each device: sources that are one for all items; of each item
+  std::vector<Place> sources_;             // as they are read
+  std::vector<View> given_;                // copies of ciphertexts at home, of each item
   std::vector<std::array<device::PermutationHandle, 2>> turns_;  // by domain
   std::vector<std::shared_ptr<const device::ConversionConstant>> conversions_;
   std::vector<u64> divisors_;  // inverted

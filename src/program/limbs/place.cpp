@@ -129,9 +129,7 @@ class Placer {
     return ends;
   }
 
-  u32 device(const Task& t) const {
-    return t.kind == Task::Kind::convert ? p_.groups[t.to].device : p_.values[t.to].device;
-  }
+  u32 device(const Task& t) const { return t.kind == Task::Kind::convert ? p_.groups[t.to].device : p_.values[t.to].device; }
   /// Of a value that is there.
   std::pair<long, long> address(u32 v) const {
     const Value& value = p_.values[v];

@@ -186,7 +186,7 @@ const rlwe::SwitchKey* own_key(const ckks::EvaluationKeysData& keys, const limbs
   return found;
 }
 
-void require_fit(const ckks::Context& context, const limbs::Linked& program) {
+void require_prefixes(const ckks::Context& context) {
   const rlwe::Context& c = context.rlwe();
   for (std::size_t level = 1; level <= c.top_level(); ++level) {
     require<ParameterError>(
@@ -194,7 +194,11 @@ void require_fit(const ckks::Context& context, const limbs::Linked& program) {
         "a program of instructions takes a set whose levels are the first few of its primes: Program::spec "
         "makes one");
   }
-  const rlwe::RingParameters& p = c.parameters();
+}
+
+void require_fit(const ckks::Context& context, const limbs::Linked& program) {
+  require_prefixes(context);
+  const rlwe::RingParameters& p = context.rlwe().parameters();
   if (p.chain.size() < program.chain || p.special.size() < program.special)
     throw ParameterError("this program needs " + std::to_string(program.chain) + " primes and " +
                          std::to_string(program.special) + " special ones; the set has " + std::to_string(p.chain.size()) +

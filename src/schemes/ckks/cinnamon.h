@@ -34,7 +34,9 @@ const rlwe::SwitchKey* own_key(const ckks::EvaluationKeysData& keys, const progr
 /// Calls on ciphertexts of which this is said, written. Throws ParameterError.
 Written write(const program::Program::Parts& parts, const std::vector<const ckks::CiphertextData*>& takes,
               const std::vector<const ckks::CiphertextData*>& gives, const Writing& how);
-/// Throws ParameterError unless levels are the first few of the set's primes, and there are as many as the program needs.
+/// Throws ParameterError unless levels are the first few of the set's primes.
+void require_prefixes(const ckks::Context& context);
+/// Throws ParameterError where they are not, or the program needs more primes.
 void require_fit(const ckks::Context& context, const program::limbs::Linked& program);
 
 }  // namespace heliograph::cinnamon

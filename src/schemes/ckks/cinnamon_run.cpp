@@ -64,11 +64,7 @@ void require_names(const Map& given, const limbs::Linked& program, char kind, co
 
 Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_keys, Constants given_constants,
                      Execution given_how)
-    : program(given),
-      keys(given_keys),
-      constants(std::move(given_constants)),
-      how(given_how),
-      context(keys.data().context) {
+    : program(given), keys(given_keys), constants(std::move(given_constants)), how(given_how), context(keys.data().context) {
   ckks::Context& c = *context;
   require_fit(c, *program.state().linked);
   device::Device& device = c.engine().device();

@@ -138,6 +138,7 @@ Written write(const program::Program::Parts& parts, const std::vector<const ckks
   ckks::Context& c = *context;
   for (const auto* x : takes)
     require<ParameterError>(x->context == context, "instructions are written of programs of one parameter set");
+  require_prefixes(c);
   const rlwe::RingParameters& p = c.rlwe().parameters();
   const Turns turns(p.n);
   limbs::Lowered lowered =

@@ -354,7 +354,8 @@ StreamHandle CudaQueue::lane() {
   return lanes_.front()->handle();
 }
 
-std::unique_ptr<device::Graph> CudaQueue::capture(const std::function<void()>& body, const std::vector<device::Queue*>& others) {
+std::unique_ptr<device::Graph> CudaQueue::capture(const std::function<void()>& body,
+                                                  const std::vector<device::Queue*>& others) {
   require_no_capture();
   std::vector<CudaQueue*> all = {this};
   for (device::Queue* q : others) all.push_back(&own(*q));
