@@ -55,7 +55,7 @@ def _bootstrap(name: str) -> Case:
 
 def _rotations(_: str) -> Case:
     """Sixty, one after the other: none shares a decomposition."""
-    params = hg.ckks.parameters(n=2**16, levels=24, log_scale=28, base_bits=30, special=8, edition="w32")
+    params = hg.ckks.parameters(n=2**16, levels=24, log_scale=28, base_bits=45, special=8, edition="w32")
     secret = hg.SecretKey.generate(params)
     steps = list(range(1, 61))
     server = hg.Server(secret.evaluation_keys(rotations=steps))

@@ -258,7 +258,7 @@ def run_named(
         if not given.only or name.startswith(tuple(given.only.split(","))):
             rows.append(measured(name, given.seconds))
             print(line(rows[-1]), flush=True)
-    save(given.out, report(rows, machine() | engine() | more(), kind=kind, load=load()))
+            save(given.out, report(rows, machine() | engine() | more(), kind=kind, load=load()))
 
 
 class Rows:
