@@ -47,7 +47,9 @@ BOOTSTRAP = _measured("zen5-bootstrap.json", "h200-bootstrap.json")
 BESIDE_OPENFHE = _measured("zen4-beside-openfhe.json", "zen4-beside-openfhe-two.json")
 SMALL = _measured("zen4-mnist.json", "rtl-mnist.json")
 SCALING = _measured("h200x2-scaling.json", "h200x4-scaling.json")
-INSTRUCTIONS = _measured("h200-instructions.json", "h100x2-instructions.json", "h100-host-instructions.json")
+INSTRUCTIONS = _measured(
+    "h200-instructions.json", "h100-instructions.json", "h100x2-instructions.json", "xeon-instructions.json"
+)
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 #: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
 WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = (
