@@ -36,6 +36,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "fused": ("fused (vertical)", {"merge": False}),
     "all": ("merged and fused", {}),
     "all-stream": ("the same, a graph in sequence", {"graph": "stream"}),
+    "all-plain": ("the same, no cache hints", {"hints": False}),
     "all-calls": ("the same, no graph", {"graph": None}),
 }
 

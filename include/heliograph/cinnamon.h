@@ -84,6 +84,7 @@ struct Execution {
   /// Replays as a graph, where a device has such: calls one after another, or side by side where they may.
   enum class Graph : unsigned char { none, stream, branches };
   Graph graph = Graph::branches;
+  bool hints = true;  // keys and plaintexts, read once, are kept out of caches where a device can
   /// Devices that chips run on beside the keys' own, which is the first.
   std::vector<std::string> devices;
 };

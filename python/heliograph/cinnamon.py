@@ -278,6 +278,7 @@ class Program(Shown):
         fuse: bool = True,
         merge: bool = True,
         graph: str | None = "branches",
+        hints: bool = True,
         devices: Sequence[str] = (),
     ) -> Runner:
         """The program with a server's keys and its plaintexts and scalars, to run again and again: ``runner(x=x)``.
@@ -292,7 +293,7 @@ class Program(Shown):
 
         The rest is for those who measure. `fuse`: element-wise instructions between two transforms are one sum. `merge`: alike instructions
         that need nothing of each other are one call. `graph`: from the second run on a device that has graphs replays one, with "branches" of
-        calls side by side, as one "stream", or with None not. Raises MissingKeyError, ParameterError, DtypeError.
+        calls side by side, as one "stream", or with None not. `hints`: a GPU is told that keys and plaintexts are read once. Raises MissingKeyError, ParameterError, DtypeError.
 
         >>> runner = program.at(server, {"one": 1.0})
         >>> y = runner(x=x)["y"]
@@ -334,6 +335,7 @@ class Program(Shown):
                 flag(fuse, "fuse"),
                 flag(merge, "merge"),
                 "" if graph is None else str(graph),
+                flag(hints, "hints"),
                 [str(name) for name in ([devices] if isinstance(devices, str) else devices)],
             ),
         )

@@ -67,6 +67,7 @@ struct LimbSumList {
   /// A limb of an operand of the call.
   struct At {
     math::u32 operand = kNone, component = 0, limb = 0;
+    bool once = false;  // not read again soon: a device may keep it out of its caches
     bool operator==(const At&) const = default;
   };
   /// weight * turn(a) * b; without b, weight * turn(a).

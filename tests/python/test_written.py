@@ -157,6 +157,9 @@ def test_parts_of_what_makes_it_fast(device: str) -> None:
             assert np.array_equal(owner.secret.decrypt(run(x=x, y=y)["y"]), owner.secret.decrypt(z))
         calls[fuse, merge] = run.calls
         assert sum(run.work) > 0
+    plain = written.at(owner.server, hints=False)
+    for _ in range(2):
+        assert np.array_equal(owner.secret.decrypt(plain(x=x, y=y)["y"]), owner.secret.decrypt(z))
     assert calls[True, True] < calls[True, False] < calls[False, False]
     assert calls[True, True] < calls[False, True] < calls[False, False]
     with pytest.raises(hg.ParameterError, match="graph is"):

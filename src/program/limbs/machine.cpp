@@ -327,8 +327,8 @@ class Machine::Sums {
         r.constant = math::add_mod(r.constant, weight, q);
         continue;
       }
-      LimbSumList::Term term{.a = at(call_.from, m_.place(s.a)), .b = {}, .weight = weight};
-      if (s.b != kNone) term.b = at(call_.from, m_.place(s.b));
+      LimbSumList::Term term{.a = read(s.a), .b = {}, .weight = weight};
+      if (s.b != kNone) term.b = read(s.b);
       if (s.turn != kNone) term.turn = turn(m_.turns_[s.turn][static_cast<std::size_t>(domain_of(p.values[s.a]))]);
       list_.terms.push_back(term);
       ++r.count;
@@ -346,6 +346,16 @@ class Machine::Sums {
   }
 
  private:
+  LimbSumList::At read(u32 value) {
+    LimbSumList::At found = at(call_.from, m_.place(value));
+    const Value& v = m_.program_->values[value];
+    // A key or a plaintext has its one use in a run; what is made is read by the next steps.
+    if (v.kind == Value::Kind::source && m_.options_.hints) {
+      const char kind = m_.program_->sources[v.at].kind;
+      found.once = kind == 'k' || kind == 'p';
+    }
+    return found;
+  }
   template <class Views>
   static LimbSumList::At at(Views& views, const Place& place) {
     const auto found = std::find_if(views.begin(), views.end(), [&](const View& v) {

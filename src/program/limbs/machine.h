@@ -32,6 +32,7 @@ class Machine {
     bool merged = true;  // alike tasks of a step are one call
     enum class Graph : unsigned char { none, stream, branches };
     Graph graph = Graph::branches;  // of a replay, where a device has such
+    bool hints = true;              // keys and plaintexts are said to be read once
   };
   /// All that is given lies with `home`. `devices`: a session for each device of the program. Throws OutOfMemoryError.
   Machine(std::shared_ptr<const Linked> program, const Session& home, std::vector<const Session*> devices, Ring ring,

@@ -201,7 +201,7 @@ void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t
     of.primes[kPrimes - 1 - p] = static_cast<math::PrimeIndex>(set.chain.size() + p);
   auto made = std::make_unique<limbs::Machine>(
       linked, c.engine(), devices, std::move(of), batch,
-      limbs::Machine::Options{how.merged, static_cast<limbs::Machine::Options::Graph>(how.graph)});
+      limbs::Machine::Options{how.merged, static_cast<limbs::Machine::Options::Graph>(how.graph), how.hints});
   for (limbs::u32 k = 0; k < pairs.size(); ++k) made->bind_key(k, pairs[k].view());
   for (limbs::u32 i = 0; i < linked->items.size(); ++i) {
     const limbs::Item& item = linked->items[i];

@@ -188,7 +188,8 @@ CudaPermutation::CudaPermutation(const std::shared_ptr<State>& state, const devi
 CudaLimbSums::CudaLimbSums(const std::shared_ptr<State>& state, const device::LimbSumList& list) {
   std::vector<Term> terms;
   for (const device::LimbSumList::Term& t : list.terms)
-    terms.push_back({t.weight, t.a.operand, t.a.component, t.a.limb, t.b.operand, t.b.component, t.b.limb, t.turn, 0});
+    terms.push_back({t.weight, t.a.operand, t.a.component, t.a.limb, t.b.operand, t.b.component, t.b.limb, t.turn,
+                     (t.a.once ? 1u : 0u) | (t.b.once ? 2u : 0u)});
   terms.resize(std::max<std::size_t>(terms.size(), 1));  // constants alone
   std::vector<Result> results;
   for (const device::LimbSumList::Result& r : list.results)

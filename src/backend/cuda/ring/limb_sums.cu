@@ -36,6 +36,18 @@ __device__ __forceinline__ Word* words_of(const Operand& o, u32 item, u32 compon
   return reinterpret_cast<Word*>(o.data) + (static_cast<math::i64>(component * o.component + limb * o.limb) + item * o.item);
 }
 
+/// What is not read again soon leaves the caches first.
+template <class Pack>
+__device__ __forceinline__ Pack load(const Pack* from, bool once) {
+  if constexpr (sizeof(Pack) == sizeof(uint4)) {
+    if (once) {
+      const uint4 raw = __ldcs(reinterpret_cast<const uint4*>(from));
+      return reinterpret_cast<const Pack&>(raw);
+    }
+  }
+  return *from;
+}
+
 /// Part: kThreads * kUnroll packs of COUNT words.
 template <class F, u32 COUNT>
 __global__ void __launch_bounds__(kThreads) limb_sums_kernel(const __grid_constant__ SumArguments<F> g) {
@@ -63,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) limb_sums_kernel(const __grid_consta
     Pack x[kUnroll] = {}, y[kUnroll] = {};
     if (t.turn == kNone) {
       each_position<kUnroll, kThreads>(part, packs,
-                                       [&](u32 u, u32 i) { x[u] = reinterpret_cast<const Pack*>(a)[i]; });
+                                       [&](u32 u, u32 i) { x[u] = load(reinterpret_cast<const Pack*>(a) + i, t.once & 1); });
     } else {
       const auto* const turn = reinterpret_cast<const Packed<u32, COUNT>*>(g.turns[t.turn]);
       each_position<kUnroll, kThreads>(part, packs, [&](u32 u, u32 i) {
@@ -77,7 +89,7 @@ __global__ void __launch_bounds__(kThreads) limb_sums_kernel(const __grid_consta
     }
     if (product)
       each_position<kUnroll, kThreads>(part, packs,
-                                       [&](u32 u, u32 i) { y[u] = reinterpret_cast<const Pack*>(b)[i]; });
+                                       [&](u32 u, u32 i) { y[u] = load(reinterpret_cast<const Pack*>(b) + i, t.once & 2); });
     const Value weight = F::load(static_cast<Word>(t.weight));
 #pragma unroll
     for (u32 u = 0; u < kUnroll; ++u) {
