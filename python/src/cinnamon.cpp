@@ -107,8 +107,8 @@ void bind_cinnamon(nb::module_& m) {
             new (self) Runner(program, keys, std::move(constants), how);
           },
           "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "tolerance"_a,
-          nb::arg("recorded").none() = nb::none(), "fuse"_a = true, "merge"_a = true, "graph"_a = "branches", "hints"_a = true,
-          "devices"_a = std::vector<std::string>())
+          nb::arg("recorded").none() = nb::none(), "fuse"_a = true, "merge"_a = true, "graph"_a = "branches",
+          "hints"_a = true, "devices"_a = std::vector<std::string>())
       .def("__call__", &Runner::operator(), "inputs"_a, Unlocked())
       .def_prop_ro("calls", [](const Runner& r) { return r.summary().calls; })
       .def_prop_ro("work",

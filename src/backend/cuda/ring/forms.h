@@ -70,7 +70,7 @@ class CudaLimbSums final : public device::Form {
   struct Term {
     u64 weight;
     u32 a, a_component, a_limb, b, b_component, b_limb;  // an operand's number; ~0: none
-    u32 turn, once;  // bits: of a, of b
+    u32 turn, once;                                      // bits: of a, of b
   };
   struct Result {
     u64 constant;
