@@ -79,7 +79,9 @@ void gather(ckks::Context& c, const program::Program::Parts& parts, const std::v
   }
   if (count == 0) return;
   words.limbs = ring::RnsTensor(c.rlwe().engine(), {}, count, {0}, math::Domain::ntt);
-  std::vector<std::byte> some, all;
+  ring::Engine& e = c.engine();
+  const std::size_t chain = c.rlwe().parameters().chain.size();
+  ring::RnsTensor ones;  // of one limb: what has a word for each run of equal ones, times it, has all of them
   device::Gather whole;
   std::size_t next = 0;
   for (const limbs::Constant& constant : constants) {
@@ -94,17 +96,19 @@ void gather(ckks::Context& c, const program::Program::Parts& parts, const std::v
         whole.pieces.push_back({view, to});
         continue;
       }
-      // A word for each run of equal ones.
-      some.resize(view.bytes()), all.resize(to.bytes());
-      c.engine().download(view, some);
-      const std::size_t size = view.word_size(), run = to.n / view.n;
-      for (std::size_t i = 0; i < to.n; ++i)
-        std::copy_n(some.begin() + static_cast<std::ptrdiff_t>(i / run * size), size,
-                    all.begin() + static_cast<std::ptrdiff_t>(i * size));
-      c.engine().upload(all, to);
+      if (ones.empty()) {
+        ones = ring::RnsTensor(c.rlwe().engine(), {}, 1, {0}, math::Domain::ntt);
+        device::LimbConstants one{};
+        one[0] = 1;
+        e.enqueue(device::Zero{ones.view()});
+        e.enqueue(device::AddConstants{e.prepared(), {0}, ones.view(), one, math::Domain::ntt, ones.view()});
+      }
+      const auto prime =
+          static_cast<math::PrimeIndex>(from.prime < chain ? from.prime : chain + (limbs::kPrimes - 1 - from.prime));
+      e.enqueue(device::Mul{e.prepared(), {prime}, ones.view(), view, to});
     }
   }
-  if (!whole.pieces.empty()) c.engine().enqueue(whole);
+  if (!whole.pieces.empty()) e.enqueue(whole);
 }
 
 void require_names(const std::vector<std::string>& names) {
