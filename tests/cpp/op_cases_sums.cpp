@@ -83,7 +83,8 @@ void sums_cases(std::vector<OpCase>& cases) {
                                .components = 3,
                                .fill = Fill::edges,
                                .coefficients = true}));
-    cases.push_back(sums_case({.field = f, .n = 8, .operands = {Layout::packed, Layout::sliced}, .most = 6, .items = 2, .turns = false}));
+    cases.push_back(sums_case(
+        {.field = f, .n = 8, .operands = {Layout::packed, Layout::sliced}, .most = 6, .items = 2, .turns = false}));
   }
   cases.push_back(sums_case({.field = &kField60,
                              .n = 4096,
