@@ -22,8 +22,14 @@ template <class F, class W>
 struct LazyField {
   using Word = W;
   using Value = W;
+  using Stored = W;  // a Value between two passes
 
   static __device__ __forceinline__ Value load(Word w) { return w; }
+  template <class Prime>
+  static __device__ __forceinline__ Stored store(Value a, const Prime&) {
+    return a;
+  }
+  static __device__ __forceinline__ Value restore(Stored s) { return s; }
   /// Below 4q to canonical.
   template <class Prime>
   static __device__ __forceinline__ Word canonical(Value a, const Prime& p) {
@@ -69,6 +75,9 @@ struct Field32 : LazyField<Field32, u32> {
     Constant n_inverse, last;  // 1/n, and the inverse transform's last twiddle times it
     u64 mu64;                  // floor((2^64 - 1) / q)
     u64 fold;                  // the largest multiple of q up to 2^63
+#ifdef HELIOGRAPH_WORKBENCH_FP64
+    double inverse;  // 1/q rounded
+#endif
   };
 
   static __device__ __forceinline__ Value mul(Value a, Constant c, const Prime& p) {  // any a; below 2q
@@ -88,6 +97,7 @@ struct Field32 : LazyField<Field32, u32> {
 struct Field50 {
   using Word = u64;
   using Value = double;
+  using Stored = double;
   using Constant = double;  // centred
   struct Prime {
     double q, inverse;  // inverse = 1/q rounded
@@ -99,6 +109,8 @@ struct Field50 {
   static __device__ __forceinline__ Value load(Word w) {
     return __dadd_rn(__longlong_as_double(static_cast<long long>(w | 0x4330000000000000ULL)), -kWhole);
   }
+  static __device__ __forceinline__ Stored store(Value a, const Prime&) { return a; }
+  static __device__ __forceinline__ Value restore(Stored s) { return s; }
   static __device__ __forceinline__ double quotient(double h, const Prime& p) {
     return __dadd_rn(__fma_rn(h, p.inverse, kRound), -kRound);
   }
@@ -163,5 +175,23 @@ struct Field60 : LazyField<Field60, u64> {
     return reduce128(__umul64hi(a, b), a * b, p);
   }
 };
+
+}  // namespace heliograph::backend::cuda
+
+// The workbench's FP64 arithmetic for Field32's transforms and sums, to be measured (-I workbench).
+#ifdef HELIOGRAPH_WORKBENCH_FP64
+#include <fp64.cuh>
+#endif
+
+namespace heliograph::backend::cuda {
+
+#ifdef HELIOGRAPH_WORKBENCH_FP64
+template <class F>
+using Arithmetic = typename ArithmeticOf<F>::Type;
+#else
+/// What computes a field's transforms and sums of limbs.
+template <class F>
+using Arithmetic = F;
+#endif
 
 }  // namespace heliograph::backend::cuda

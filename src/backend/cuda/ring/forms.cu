@@ -49,7 +49,11 @@ Field32::Prime prime<Field32>(u64 q, u64 n_inverse, u64 last) {
           .n_inverse = constant<Field32>(n_inverse, q),
           .last = constant<Field32>(last, q),
           .mu64 = ~u64{0} / q,
-          .fold = (u64{1} << 63) / q * q};
+          .fold = (u64{1} << 63) / q * q,
+#ifdef HELIOGRAPH_WORKBENCH_FP64
+          .inverse = 1.0 / static_cast<double>(q),
+#endif
+  };
 }
 template <>
 Field50::Prime prime<Field50>(u64 q, u64 n_inverse, u64 last) {

@@ -128,7 +128,7 @@ void CudaKernels::run(Queue& q, const device::LimbSums& call) {
   const u32 results = static_cast<u32>(call.sums->list().results.size()), items = static_cast<u32>(call.to[0].items());
   if (results == 0) return;
   with_field(ring.kind(), [&](auto f) {
-    using F = decltype(f);
+    using F = Arithmetic<decltype(f)>;
     constexpr u32 kPack = 16 / sizeof(typename F::Word);
     const u32 n = static_cast<u32>(call.to[0].n);
     const bool packed = n % kPack == 0;

@@ -52,13 +52,13 @@ struct NttArguments {
 
 template <class F, int L>
 struct ColumnShape {
-  static constexpr int kTogether = sizeof(typename F::Word) == 4 ? 2 : 1;  // columns of a thread, loaded as one
+  static constexpr int kTogether = sizeof(typename F::Value) == 4 ? 2 : 1;  // columns of a thread, loaded as one
   static constexpr int kThreads = Transform<F, L>::kThreads;
   static constexpr int kNeighbours = 128 / kThreads > 16 ? 128 / kThreads : 16;
   static constexpr int kColumns = kNeighbours * kTogether;
   static constexpr int kBlock = kThreads * kNeighbours;
   /// Blocks of a multiprocessor that registers must allow.
-  static constexpr int kResident = (kTogether == 1 ? 1024 : 768) / kBlock;
+  static constexpr int kResident = (sizeof(typename F::Word) == 8 ? 1024 : 768) / kBlock;
   static constexpr std::size_t kShared = Transform<F, L>::kRounds > 1 ? sizeof(typename F::Value) * kColumns << L : 0;
 };
 
@@ -72,11 +72,12 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
   using T = Transform<F, L, P>;
   using Word = typename F::Word;
   using Value = typename F::Value;
+  using Stored = typename F::Stored;
   struct alignas(P * sizeof(Word)) Words {
     Word at[P];
   };
-  struct alignas(P * sizeof(Value)) Side {
-    Value at[P];
+  struct alignas(P * sizeof(Stored)) Side {
+    Stored at[P];
   };
   extern __shared__ __align__(16) unsigned char raw[];
   auto* const shared = reinterpret_cast<Value*>(raw);
@@ -90,11 +91,11 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
   const typename F::Constant* const tw = a.twiddles + u64{prime} * a.n;
   typename T::Values v;
   if constexpr (INVERSE) {
-    const Value* const in = limb_of<Value>(a.in.a, at.item, at.component, at.limb) + column;
+    const Stored* const in = limb_of<Stored>(a.in.a, at.item, at.component, at.limb) + column;
     T::each_last(t, [&](int r, int point) {
       const Side s = *reinterpret_cast<const Side*>(in + static_cast<u32>(point) * kRow);
 #pragma unroll
-      for (int k = 0; k < P; ++k) v[k][r] = s.at[k];
+      for (int k = 0; k < P; ++k) v[k][r] = F::restore(s.at[k]);
     });
     T::template inverse<true>(v, t, 1, tw, p, shared, layout);
     Word* const out = limb_of<Word>(a.out, at.item, at.component, at.limb) + column;
@@ -112,11 +113,11 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
       for (int k = 0; k < P; ++k) v[k][r] = F::load(w.at[k]);
     });
     T::forward(v, t, 1, tw, p, shared, layout);
-    Value* const out = limb_of<Value>(a.out, at.item, at.component, at.limb) + column;
+    Stored* const out = limb_of<Stored>(a.out, at.item, at.component, at.limb) + column;
     T::each_last(t, [&](int r, int point) {
       Side s;
 #pragma unroll
-      for (int k = 0; k < P; ++k) s.at[k] = v[k][r];
+      for (int k = 0; k < P; ++k) s.at[k] = F::store(v[k][r], p);
       *reinterpret_cast<Side*>(out + static_cast<u32>(point) * kRow) = s;
     });
   }
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(ColumnShape<F, L>::kBlock, ColumnShape<F, L>::
 template <class F, int L, bool WHOLE>
 struct RowBlocks {
   static constexpr int kMostThreads = WHOLE ? Transform<F, L>::kThreads : 128;
-  static constexpr int kResident = WHOLE ? 1 : sizeof(typename F::Word) == 4 ? 6 : 4;  // that registers must allow
+  static constexpr int kResident = WHOLE ? 1 : sizeof(typename F::Value) == 4 ? 6 : 4;  // that registers must allow
 };
 
 /// A thread of a row pass: where its block is, its number among those of a row, the row, the memory that these share, its prime.
@@ -193,7 +194,7 @@ __global__ void __launch_bounds__(RowBlocks<F, L, WHOLE>::kMostThreads, RowBlock
         if constexpr (WHOLE) {
           out[k][point] = F::canonical(v[k][r], p);
         } else {
-          reinterpret_cast<typename F::Value*>(out[k])[point] = v[k][r];
+          reinterpret_cast<typename F::Stored*>(out[k])[point] = F::store(v[k][r], p);
         }
       });
     }
@@ -204,7 +205,7 @@ __global__ void __launch_bounds__(RowBlocks<F, L, WHOLE>::kMostThreads, RowBlock
         if constexpr (WHOLE) {
           v[k][r] = F::load(in[k][point]);
         } else {
-          v[k][r] = reinterpret_cast<const typename F::Value*>(in[k])[point];
+          v[k][r] = F::restore(reinterpret_cast<const typename F::Stored*>(in[k])[point]);
         }
       });
     }
