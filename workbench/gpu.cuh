@@ -247,9 +247,11 @@ inline cuda::Primes in_order() {
 
 inline constexpr u32 kRowsPerBlock = 8;  // 128 threads
 
+enum class Passes { both, columns, rows };
+
 /// P: polynomials a thread in the row pass, which loads a twiddle once for all of them.
 template <class F, int L, int P, bool INVERSE>
-void enqueue_two_passes(const Tables<F>& tables, const Batch<typename F::Word>& x) {
+void enqueue_two_passes(const Tables<F>& tables, const Batch<typename F::Word>& x, Passes which = Passes::both) {
   using Columns = cuda::ColumnShape<F, L>;
   using Rows = cuda::Transform<F, cuda::kRowBits>;
   const auto pass = [&](u32 parts) {
@@ -279,11 +281,9 @@ void enqueue_two_passes(const Tables<F>& tables, const Batch<typename F::Word>& 
     constexpr u32 kThreads = kRowsPerBlock * Rows::kThreads;
     cuda::ntt_rows<F, cuda::kRowBits, P, INVERSE, false><<<static_cast<u32>(a.grid.blocks()), kThreads, kShared>>>(a);
   };
-  if constexpr (INVERSE) {
-    rows(), columns();
-  } else {
-    columns(), rows();
-  }
+  if (INVERSE && which != Passes::columns) rows();
+  if (which != Passes::rows) columns();
+  if (!INVERSE && which != Passes::columns) rows();
   check(cudaGetLastError(), "a transform's launch");
 }
 
