@@ -1,0 +1,238 @@
+"""When a GPU's kernels run while a bootstrap of 28-bit primes is run as instructions of single limbs: kernel by kernel, as graphs, and fused.
+
+    python benchmarks/timeline.py --out benchmarks/results/mine-timeline.json --trace benchmarks/results/mine-timeline-trace.json
+    python benchmarks/timeline.py --draw benchmarks/results/mine-timeline-trace.json --picture docs/pictures/timeline.svg
+
+The first needs a GPU and PyTorch, whose profiler sees all kernels of the process. It writes figures (the share of the time in which no kernel runs;
+how many run at once) and some milliseconds of each run as a trace that Perfetto and chrome://tracing open. The second draws such a trace and needs
+matplotlib (the extra "plot") alone. Figure 5.2 of Kim's thesis (2025).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import run as runner
+
+#: Of benchmarks/instructions.py.
+CHOSEN = ("calls", "stream", "branches", "all")
+SET = "n16-b13/w32"
+MOST_EVENTS = 3500  # of a run in a trace
+COLOURS = {"limb_sums": "#8a94a6", "ntt": "#c8553d", "convert": "#1b2a41"}
+
+#: Begin and length in microseconds, and a kernel's name.
+Kernel = tuple[float, float, str]
+
+
+def short(name: str) -> str:
+    """A kernel's own name, without its scope, its parameters and what it is made for."""
+    plain = name.replace("(anonymous namespace)::", "").replace("<unnamed>::", "").removeprefix("void ")
+    return re.split(r"[<(]", plain, maxsplit=1)[0].rsplit("::", 1)[-1].removesuffix("_kernel").strip()
+
+
+def kernels_of(trace: dict[str, Any]) -> list[Kernel]:
+    """A profile's kernels, copies and fills, by their begin."""
+    taken = ("kernel", "gpu_memcpy", "gpu_memset")
+    events = (e for e in trace["traceEvents"] if e.get("ph") == "X" and e.get("cat") in taken)
+    return sorted((float(e["ts"]), float(e["dur"]), short(e["name"])) for e in events)
+
+
+def figures(kernels: list[Kernel]) -> dict[str, Any]:
+    """Of one run."""
+    begin, end = kernels[0][0], max(ts + length for ts, length, _ in kernels)
+    busy = several = 0.0
+    running, before = 0, begin
+    for at, step in sorted([(ts, 1) for ts, _, _ in kernels] + [(ts + length, -1) for ts, length, _ in kernels]):
+        busy += (at - before) * (running > 0)
+        several += (at - before) * (running > 1)
+        running, before = running + step, at
+    lengths = [length for _, length, _ in kernels]
+    times: dict[str, float] = {}
+    for _, length, name in kernels:
+        times[name] = times.get(name, 0.0) + length * 1e-6
+    return {
+        "kernels": len(kernels),
+        "span_s": (end - begin) * 1e-6,
+        "busy_s": busy * 1e-6,
+        "idle_share": 1 - busy / (end - begin),
+        "several_share": several / busy,
+        "running_at_once": sum(lengths) / busy,
+        "median_kernel_s": statistics.median(lengths) * 1e-6,
+        "kernel_seconds": dict(sorted(times.items(), key=lambda item: -item[1])),
+    }
+
+
+def lanes(kernels: list[Kernel]) -> list[int]:
+    """For each the first lane that is free when it begins."""
+    free: list[float] = []
+    taken = []
+    for ts, length, _ in kernels:
+        lane = next((i for i, until in enumerate(free) if until <= ts + 1e-9), len(free))
+        if lane == len(free):
+            free.append(0.0)
+        free[lane] = ts + length
+        taken.append(lane)
+    return taken
+
+
+def window(kernels: list[Kernel], microseconds: float) -> list[Kernel]:
+    """What begins in the middle of a run, from 0."""
+    begin, end = kernels[0][0], kernels[-1][0]
+    start = max(begin, (begin + end - microseconds) / 2)
+    inside = [(ts - start, length, name) for ts, length, name in kernels if start <= ts < start + microseconds]
+    return inside[:MOST_EVENTS]
+
+
+def events(number: int, words: str, kernels: list[Kernel]) -> list[dict[str, Any]]:
+    """Of one run, in the format of traces: a run is a process, a lane a thread."""
+    return [
+        {"ph": "M", "name": "process_name", "pid": number, "args": {"name": words}},
+        *(
+            {"ph": "X", "name": name, "ts": round(ts, 2), "dur": round(length, 2), "pid": number, "tid": lane}
+            for (ts, length, name), lane in zip(kernels, lanes(kernels), strict=True)
+        ),
+    ]
+
+
+def profiled(call: Any) -> list[Kernel]:
+    """The kernels of a call."""
+    import torch
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        call()
+        torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(path))
+        return kernels_of(json.loads(path.read_text(encoding="utf-8")))
+
+
+def measure(out: Path | None, trace: Path | None, microseconds: float, names: list[str], set_name: str) -> None:
+    """All runs; figures and trace are written after each."""
+    try:
+        import torch
+    except ImportError:
+        raise SystemExit("the profiler is PyTorch's: pip install torch") from None
+    if not torch.cuda.is_available():
+        raise SystemExit("PyTorch finds no GPU")
+    torch.zeros(1, device="cuda")
+    import ckks_cases
+    import instructions
+    import numpy as np
+
+    import heliograph as hg
+
+    function, server, x, secret = instructions._bootstrap(set_name)
+    program = hg.program(function, x)
+    expected = secret.decrypt(program(x))
+    written = hg.cinnamon.write(program, inputs=["x"], results=["y"])
+    rows: list[dict[str, Any]] = []
+    drawn: list[dict[str, Any]] = []
+    profiled(lambda: program(x).wait())  # the profiler's own start
+    for number, name in enumerate(names):
+        words, options = instructions.VARIANTS[name]
+        run = written.at(server, **options)
+        seconds = []
+        for _ in range(7):  # from the third on what is measured
+            start = time.perf_counter()
+            result = run(x=x)["y"]
+            result.wait()
+            seconds.append(time.perf_counter() - start)
+        if not np.array_equal(secret.decrypt(result)[..., : expected.shape[-1]], expected):
+            raise SystemExit(f"{name}: other values than the recorded program's")
+        kernels = profiled(lambda run=run: run(x=x)["y"].wait())
+        if not kernels:
+            raise SystemExit(f"{name}: the profiler saw no kernel")
+        found = figures(kernels)
+        replay = statistics.median(seconds[2:])
+        rows.append(
+            {"variant": name, "words": words, "calls": run.calls, "replay_s": replay}
+            | {"idle_share_of_replay": 1 - found["busy_s"] / replay}
+            | found
+        )
+        print(line(rows[-1]), flush=True)
+        drawn += events(number, words, window(kernels, microseconds))
+        machine = runner.machine() | runner.engine() | instructions.boards()
+        more = {"kind": "timeline", "parameters": ckks_cases.describe(server.keys.parameters), "profiler": f"PyTorch {torch.__version__}"}
+        runner.save(out, runner.report(rows, machine, **more))
+        if trace is not None:
+            said = {"device": torch.cuda.get_device_name(), "commit": runner.commit(), "window_us": microseconds}
+            compact = json.dumps({"otherData": said, "traceEvents": drawn}, separators=(",", ":"))
+            trace.write_text(compact.replace('{"ph"', '\n{"ph"') + "\n", encoding="utf-8")
+
+
+def line(row: dict[str, Any]) -> str:
+    """For a person."""
+    return (
+        f"{row['words']:28s} {row['replay_s'] * 1e3:8.2f} ms (profiled {row['span_s'] * 1e3:8.2f}), {row['kernels']:6d} kernels of {row['median_kernel_s'] * 1e6:.1f} us, "
+        f"none runs {row['idle_share']:.0%} of the time, {row['running_at_once']:.1f} at once"
+    )
+
+
+def colour(name: str) -> str:
+    """Of a kernel in the picture."""
+    return next((value for key, value in COLOURS.items() if name.startswith(key)), "#d9b44a")
+
+
+def draw(trace: Path, picture: Path, microseconds: float) -> None:
+    """The first microseconds of each run of a trace."""
+    import matplotlib as mpl
+
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "heliograph", "font.size": 9})
+    from matplotlib import pyplot
+    from matplotlib.patches import Patch
+
+    found = json.loads(trace.read_text(encoding="utf-8"))
+    names = {e["pid"]: e["args"]["name"] for e in found["traceEvents"] if e["ph"] == "M"}
+    figure, axes = pyplot.subplots(len(names), 1, figsize=(8, 1.2 * len(names) + 0.6), sharex=True, layout="constrained")
+    for axis, (pid, words) in zip([axes] if len(names) == 1 else axes, names.items(), strict=True):
+        shown = [e for e in found["traceEvents"] if e["ph"] == "X" and e["pid"] == pid and e["ts"] < microseconds]
+        for lane in sorted({e["tid"] for e in shown}):
+            mine = [e for e in shown if e["tid"] == lane]
+            axis.broken_barh(
+                [(e["ts"], min(e["dur"], microseconds - e["ts"])) for e in mine],
+                (lane + 0.08, 0.84),
+                facecolors=[colour(e["name"]) for e in mine],
+            )
+        axis.set_title(words, loc="left", fontsize=9)
+        axis.set_ylim(max((e["tid"] for e in shown), default=0) + 1, 0)
+        axis.set_xlim(0, microseconds)
+        axis.set_yticks([])
+        axis.spines[["top", "left", "right"]].set_visible(False)
+    axis.set_xlabel(f"microseconds, {found['otherData']['device']}; one kernel a lane")
+    said = [("sums of limbs", "limb_sums"), ("transforms", "ntt"), ("conversions between bases", "convert"), ("copies and fills", "copy")]
+    figure.legend(handles=[Patch(color=colour(key), label=label) for label, key in said], loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(picture, **({"metadata": {"Date": None}} if picture.suffix == ".svg" else {"dpi": 150}))
+    if picture.suffix == ".svg":
+        picture.write_text("\n".join(row.rstrip() for row in picture.read_text(encoding="utf-8").splitlines()) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    """Measures, or draws."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--trace", type=Path, help="where the trace is written")
+    parser.add_argument("--window", type=float, default=2000.0, help="microseconds of each run in it")
+    parser.add_argument("--variants", default=",".join(CHOSEN))
+    parser.add_argument("--set", default=SET)
+    parser.add_argument("--draw", type=Path, help="a trace to draw")
+    parser.add_argument("--picture", type=Path, default=Path("timeline.svg"))
+    parser.add_argument("--shown", type=float, default=250.0, help="microseconds of each run in the picture")
+    given = parser.parse_args()
+    if given.draw:
+        draw(given.draw, given.picture, given.shown)
+    else:
+        measure(given.out, given.trace, given.window, given.variants.split(","), given.set)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
