@@ -96,6 +96,7 @@ CASES: dict[str, tuple[str, Callable[[str], Case], str]] = {
 }
 
 CHIPS, SWITCHING, CHOSEN, BESIDE = 1, "broadcast", list(VARIANTS), list[str]()
+ARITHMETIC = ""  # of a build of the workbench (workbench/fp64.cuh)
 
 
 def _times(call: Callable[[], Any], seconds: float) -> tuple[float, float, int]:
@@ -209,6 +210,11 @@ def boards() -> dict[str, Any]:
     return nvml.Gpus(mesh.numbers_of(members)).describe()
 
 
+def described() -> dict[str, Any]:
+    """What is said of the machine besides."""
+    return boards() | ({"arithmetic": ARITHMETIC} if ARITHMETIC else {})
+
+
 def _taken(option: str, otherwise: str) -> str:
     """An option of this program, taken out of the command line before the runner reads it."""
     if option not in sys.argv:
@@ -221,12 +227,13 @@ def _taken(option: str, otherwise: str) -> str:
 
 def main() -> None:
     """Measures, shows and writes."""
-    global CHIPS, SWITCHING, CHOSEN, BESIDE
+    global CHIPS, SWITCHING, CHOSEN, BESIDE, ARITHMETIC
     CHIPS = int(_taken("--chips", "1"))
     SWITCHING = _taken("--switching", "broadcast")
     BESIDE = [name for name in _taken("--beside", "").split(",") if name]
+    ARITHMETIC = _taken("--arithmetic", "")
     CHOSEN = _taken("--variants", ",".join(VARIANTS)).split(",")
-    runner.run_named("instructions", __doc__, CASES, measure, line, seconds=1.0, more=boards)
+    runner.run_named("instructions", __doc__, CASES, measure, line, seconds=1.0, more=described)
 
 
 if __name__ == "__main__":
