@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import coprocessor_tables
+import kim_tables
 import readme_figures
 import table
 import two_gpus_words
@@ -51,6 +52,7 @@ INSTRUCTIONS = _measured(
     "h200-instructions.json", "h100-instructions.json", "h100x2-instructions.json", "xeon-instructions.json"
 )
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
+KIM = _measured(*kim_tables.FILES)
 #: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
 WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = (
     ("README.md", "five figures", readme_figures.lines, (*readme_figures.FILES, *readme_figures.TFHE)),
@@ -63,6 +65,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
         )
         for lines in coprocessor_tables.TABLES
     ),
+    *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )
@@ -86,6 +89,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         ((*DOUBLECRT, *ROWS_15), False, ""),
     ),
     "docs/watching.md": ((FORECASTS, True, ""),),
+    "docs/papers/kim-2025.md": (),
     "docs/cinnamon.md": ((INSTRUCTIONS, True, ""),),
     "benchmarks/results/cores.md": ((CORES, True, ""),),
     "benchmarks/results/gpu.md": ((GPU, True, ""),),

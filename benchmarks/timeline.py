@@ -1,11 +1,10 @@
 """When a GPU's kernels run while a bootstrap of 28-bit primes is run as instructions of single limbs: kernel by kernel, as graphs, and fused.
 
     python benchmarks/timeline.py --out benchmarks/results/mine-timeline.json --trace benchmarks/results/mine-timeline-trace.json
-    python benchmarks/timeline.py --draw benchmarks/results/mine-timeline-trace.json --picture docs/pictures/timeline.svg
 
-The first needs a GPU and PyTorch, whose profiler sees all kernels of the process. It writes figures (the share of the time in which no kernel runs;
-how many run at once) and some milliseconds of each run as a trace that Perfetto and chrome://tracing open. The second draws such a trace and needs
-matplotlib (the extra "plot") alone. Figure 5.2 of Kim's thesis (2025).
+Needs a GPU and PyTorch, whose profiler sees all kernels of the process. Writes figures (the share of the time in which no kernel runs; how many run at
+once) and some milliseconds of each run as a trace, which Perfetto and chrome://tracing open and docs/pictures/kim.py draws. Figure 5.2 of Kim's
+thesis (2025).
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import argparse
 import json
 import re
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,7 +24,6 @@ import run as runner
 CHOSEN = ("calls", "stream", "branches", "all")
 SET = "n16-b13/w32"
 MOST_EVENTS = 3500  # of a run in a trace
-COLOURS = {"limb_sums": "#8a94a6", "ntt": "#c8553d", "convert": "#1b2a41"}
 
 #: Begin and length in microseconds, and a kernel's name.
 Kernel = tuple[float, float, str]
@@ -161,7 +158,11 @@ def measure(out: Path | None, trace: Path | None, microseconds: float, names: li
         print(line(rows[-1]), flush=True)
         drawn += events(number, words, window(kernels, microseconds))
         machine = runner.machine() | runner.engine() | instructions.boards()
-        more = {"kind": "timeline", "parameters": ckks_cases.describe(server.keys.parameters), "profiler": f"PyTorch {torch.__version__}"}
+        more = {
+            "kind": "timeline",
+            "parameters": ckks_cases.describe(server.keys.parameters),
+            "profiler": f"PyTorch {torch.__version__}",
+        }
         runner.save(out, runner.report(rows, machine, **more))
         if trace is not None:
             said = {"device": torch.cuda.get_device_name(), "commit": runner.commit(), "window_us": microseconds}
@@ -177,62 +178,17 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
-def colour(name: str) -> str:
-    """Of a kernel in the picture."""
-    return next((value for key, value in COLOURS.items() if name.startswith(key)), "#d9b44a")
-
-
-def draw(trace: Path, picture: Path, microseconds: float) -> None:
-    """The first microseconds of each run of a trace."""
-    import matplotlib as mpl
-
-    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "heliograph", "font.size": 9})
-    from matplotlib import pyplot
-    from matplotlib.patches import Patch
-
-    found = json.loads(trace.read_text(encoding="utf-8"))
-    names = {e["pid"]: e["args"]["name"] for e in found["traceEvents"] if e["ph"] == "M"}
-    figure, axes = pyplot.subplots(len(names), 1, figsize=(8, 1.2 * len(names) + 0.6), sharex=True, layout="constrained")
-    for axis, (pid, words) in zip([axes] if len(names) == 1 else axes, names.items(), strict=True):
-        shown = [e for e in found["traceEvents"] if e["ph"] == "X" and e["pid"] == pid and e["ts"] < microseconds]
-        for lane in sorted({e["tid"] for e in shown}):
-            mine = [e for e in shown if e["tid"] == lane]
-            axis.broken_barh(
-                [(e["ts"], min(e["dur"], microseconds - e["ts"])) for e in mine],
-                (lane + 0.08, 0.84),
-                facecolors=[colour(e["name"]) for e in mine],
-            )
-        axis.set_title(words, loc="left", fontsize=9)
-        axis.set_ylim(max((e["tid"] for e in shown), default=0) + 1, 0)
-        axis.set_xlim(0, microseconds)
-        axis.set_yticks([])
-        axis.spines[["top", "left", "right"]].set_visible(False)
-    axis.set_xlabel(f"microseconds, {found['otherData']['device']}; one kernel a lane")
-    said = [("sums of limbs", "limb_sums"), ("transforms", "ntt"), ("conversions between bases", "convert"), ("copies and fills", "copy")]
-    figure.legend(handles=[Patch(color=colour(key), label=label) for label, key in said], loc="outside lower center", ncols=4, frameon=False)
-    figure.savefig(picture, **({"metadata": {"Date": None}} if picture.suffix == ".svg" else {"dpi": 150}))
-    if picture.suffix == ".svg":
-        picture.write_text("\n".join(row.rstrip() for row in picture.read_text(encoding="utf-8").splitlines()) + "\n", encoding="utf-8")
-
-
-def main() -> int:
-    """Measures, or draws."""
+def main() -> None:
+    """Measures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--trace", type=Path, help="where the trace is written")
     parser.add_argument("--window", type=float, default=2000.0, help="microseconds of each run in it")
     parser.add_argument("--variants", default=",".join(CHOSEN))
     parser.add_argument("--set", default=SET)
-    parser.add_argument("--draw", type=Path, help="a trace to draw")
-    parser.add_argument("--picture", type=Path, default=Path("timeline.svg"))
-    parser.add_argument("--shown", type=float, default=250.0, help="microseconds of each run in the picture")
     given = parser.parse_args()
-    if given.draw:
-        draw(given.draw, given.picture, given.shown)
-    else:
-        measure(given.out, given.trace, given.window, given.variants.split(","), given.set)
-    return 0
+    measure(given.out, given.trace, given.window, given.variants.split(","), given.set)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -32,43 +32,53 @@ def reduced(x, mu, q):
 
 
 @triton.jit
-def multiply(a, b, out, q, mu, BLOCK: tl.constexpr):  # noqa: N803
+def multiply(a, b, out, q, mu, block: tl.constexpr):
     """A product of two limbs."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0) * block + tl.arange(0, block)
     x = tl.load(a + i).to(tl.uint64) * tl.load(b + i).to(tl.uint64)
     tl.store(out + i, reduced(x, mu.to(tl.uint64, bitcast=True), q.to(tl.uint64)).to(tl.int32))
 
 
 @triton.jit
-def multiply_by(a, number, out, q, mu, BLOCK: tl.constexpr):  # noqa: N803
+def multiply_by(a, number, out, q, mu, block: tl.constexpr):
     """A limb times a number."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0) * block + tl.arange(0, block)
     x = tl.load(a + i).to(tl.uint64) * number.to(tl.uint64)
     tl.store(out + i, reduced(x, mu.to(tl.uint64, bitcast=True), q.to(tl.uint64)).to(tl.int32))
 
 
 @triton.jit
-def add(a, b, out, q, BLOCK: tl.constexpr):  # noqa: N803
+def add(a, b, out, q, block: tl.constexpr):
     """A sum of two limbs."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0) * block + tl.arange(0, block)
     s = tl.load(a + i) + tl.load(b + i)
     tl.store(out + i, tl.where(s >= q, s - q, s).to(tl.int32))
 
 
 @triton.jit
 def fused(
-    digits, keys, added, weights, primes, mus, out, N: tl.constexpr, LIMBS: tl.constexpr, DIGITS: tl.constexpr, BLOCK: tl.constexpr
-):  # noqa: N803
+    digits,
+    keys,
+    added,
+    weights,
+    primes,
+    mus,
+    out,
+    n: tl.constexpr,
+    limb_count: tl.constexpr,
+    digit_count: tl.constexpr,
+    block: tl.constexpr,
+):
     """A whole sum: component and limb are the program's second number."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0) * block + tl.arange(0, block)
     place = tl.program_id(1)
-    limb = place % LIMBS
-    total = tl.load(added + place * N + i).to(tl.uint64) * tl.load(weights + limb).to(tl.uint64)
-    for j in tl.static_range(DIGITS):
-        x = tl.load(digits + (j * LIMBS + limb) * N + i).to(tl.uint64)
-        total += x * tl.load(keys + (j * 2 * LIMBS + place) * N + i).to(tl.uint64)
+    limb = place % limb_count
+    total = tl.load(added + place * n + i).to(tl.uint64) * tl.load(weights + limb).to(tl.uint64)
+    for j in tl.static_range(digit_count):
+        x = tl.load(digits + (j * limb_count + limb) * n + i).to(tl.uint64)
+        total += x * tl.load(keys + (j * 2 * limb_count + place) * n + i).to(tl.uint64)
     mu = tl.load(mus + limb).to(tl.uint64, bitcast=True)
-    tl.store(out + place * N + i, reduced(total, mu, tl.load(primes + limb).to(tl.uint64)).to(tl.int32))
+    tl.store(out + place * n + i, reduced(total, mu, tl.load(primes + limb).to(tl.uint64)).to(tl.int32))
 
 
 #: The same instructions in CUDA, four words a thread.
@@ -152,7 +162,9 @@ def main() -> None:
         nvrtc.launch(table, (n // 1024, len(places)), terms.data_ptr(), lists[out.data_ptr()].data_ptr())
 
     def by_triton(out: torch.Tensor) -> None:
-        fused[(n // BLOCK, len(places))](digits, keys, added, *tables, out, N=n, LIMBS=limbs, DIGITS=digit_count, BLOCK=BLOCK)
+        fused[(n // BLOCK, len(places))](
+            digits, keys, added, *tables, out, n=n, limb_count=limbs, digit_count=digit_count, block=BLOCK
+        )
 
     temporary = torch.zeros((2, n), dtype=torch.int32, device="cuda")
 
@@ -168,12 +180,14 @@ def main() -> None:
 
     def in_triton(name: str, *arguments: Any) -> None:
         *rest, last = arguments
-        kernels[name][(n // BLOCK,)](*rest, signed(last), BLOCK=BLOCK)
+        kernels[name][(n // BLOCK,)](*rest, signed(last), block=BLOCK)
 
     compiled = {name: nvrtc.kernel(cuda_source(name))[0] for name in CUDA}
 
     def in_cuda(name: str, *arguments: Any) -> None:
-        nvrtc.launch(compiled[name], (n // 1024, 1), *(a.data_ptr() if isinstance(a, torch.Tensor) else a for a in arguments))
+        nvrtc.launch(
+            compiled[name], (n // 1024, 1), *(a.data_ptr() if isinstance(a, torch.Tensor) else a for a in arguments)
+        )
 
     count = len(places) * (1 + 2 * digit_count)
     way("cuda-calls", "CUDA, an instruction a kernel", count, lambda out: one_by_one(out, in_cuda))

@@ -1,0 +1,147 @@
+"""Draws the pictures of docs/papers/kim-2025.md, timeline.svg and roofline.svg, from the committed results that are there. Needs matplotlib (the extra
+"plot"): python docs/pictures/kim.py [--png]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("agg")
+mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "heliograph", "font.size": 9})
+
+from matplotlib import pyplot  # noqa: E402
+from matplotlib.lines import Line2D  # noqa: E402
+from matplotlib.patches import Patch  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+CARDS = ("h200", "h100")
+SHOWN = 250.0  # microseconds
+KINDS = {
+    "limb_sums": ("sums of limbs", "#8a94a6"),
+    "ntt": ("transforms", "#c8553d"),
+    "convert": ("conversions between bases", "#1b2a41"),
+}
+OTHER = ("copies and fills", "#d9b44a")
+LEVELS = {"dram": ("DRAM", "copy in DRAM", "o"), "l2": ("L2", "copy in L2", "s")}
+RADICES = {2: "#c8553d", 4: "#d9b44a", 8: "#4f7cac", 16: "#1b2a41"}
+
+
+def save(figure: Any, picture: Path) -> None:
+    """The same bytes each time."""
+    if picture.suffix != ".svg":
+        figure.savefig(picture, dpi=150)
+        return
+    figure.savefig(picture, metadata={"Date": None})
+    picture.write_text(
+        "\n".join(row.rstrip() for row in picture.read_text(encoding="utf-8").splitlines()) + "\n", encoding="utf-8"
+    )
+
+
+def colour(name: str) -> str:
+    """Of a kernel."""
+    return next((value for key, (_, value) in KINDS.items() if name.startswith(key)), OTHER[1])
+
+
+def timeline(trace: Path, picture: Path, microseconds: float) -> None:
+    """Of benchmarks/timeline.py: the first microseconds of each run."""
+    found = json.loads(trace.read_text(encoding="utf-8"))
+    names = {e["pid"]: e["args"]["name"] for e in found["traceEvents"] if e["ph"] == "M"}
+    figure, axes = pyplot.subplots(len(names), 1, figsize=(8, 1.2 * len(names) + 0.6), sharex=True, layout="constrained")
+    for axis, (pid, words) in zip([axes] if len(names) == 1 else axes, names.items(), strict=True):
+        shown = [e for e in found["traceEvents"] if e["ph"] == "X" and e["pid"] == pid and e["ts"] < microseconds]
+        for lane in sorted({e["tid"] for e in shown}):
+            mine = [e for e in shown if e["tid"] == lane]
+            axis.broken_barh(
+                [(e["ts"], min(e["dur"], microseconds - e["ts"])) for e in mine],
+                (lane + 0.08, 0.84),
+                facecolors=[colour(e["name"]) for e in mine],
+            )
+        axis.set_title(words, loc="left", fontsize=9)
+        axis.set_ylim(max((e["tid"] for e in shown), default=0) + 1, 0)
+        axis.set_xlim(0, microseconds)
+        axis.set_yticks([])
+        axis.spines[["top", "left", "right"]].set_visible(False)
+    axis.set_xlabel(f"microseconds, {found['otherData']['device']}; one kernel a lane")
+    patches = [Patch(color=value, label=label) for label, value in (*KINDS.values(), OTHER)]
+    figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)
+    save(figure, picture)
+
+
+def roofline(source: Path, picture: Path) -> None:
+    """Of workbench/roofline.py: operations a second over operations a byte, a panel a stage."""
+    found = json.loads(source.read_text(encoding="utf-8"))
+    roofs = {r["what"]: r["per_second"] for r in found["roofs"]}
+    top = roofs["forward butterfly"]
+    figure, axes = pyplot.subplots(1, 2, figsize=(8, 4), sharey=True, layout="constrained")
+    reach = [
+        row[f"operations_a_{level}_byte"]
+        for row in found["kernels"]
+        for level in LEVELS
+        if row[f"operations_a_{level}_byte"]
+    ]
+    left, right = min(reach) / 2, max(*reach, top / roofs["copy in DRAM"]) * 2
+    for axis, stage in zip(axes, ("stage 1", "stage 2"), strict=True):
+        axis.plot([left, right], [top, top], color="#1b2a41", linewidth=1)
+        for level, (_, roof, mark) in LEVELS.items():
+            ends = [left, min(right, top / roofs[roof])]
+            axis.plot(
+                ends,
+                [x * roofs[roof] for x in ends],
+                color="#8a94a6",
+                linewidth=1,
+                linestyle="-" if level == "dram" else "--",
+            )
+            for row in (r for r in found["kernels"] if r["stage"] == stage and r[f"operations_a_{level}_byte"]):
+                ours = row["kernel"] == "product"
+                axis.plot(
+                    row[f"operations_a_{level}_byte"],
+                    row["operations_per_second"],
+                    mark,
+                    color=RADICES[row["radix"]],
+                    markerfacecolor=RADICES[row["radix"]] if ours else "white",
+                    markersize=7,
+                )
+        axis.set_title(stage, loc="left", fontsize=9)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xlim(left, right)
+        axis.set_xlabel("integer operations a byte")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("integer operations a second")
+    said = [
+        Line2D([], [], color=c, marker="o", linestyle="", markerfacecolor="white", label=f"radix {r}")
+        for r, c in RADICES.items()
+    ]
+    said.append(Line2D([], [], color=RADICES[16], marker="o", linestyle="", label="the product's"))
+    said += [
+        Line2D([], [], color="#8a94a6", marker="o", linestyle="-", label="DRAM"),
+        Line2D([], [], color="#8a94a6", marker="s", linestyle="--", label="L2"),
+    ]
+    said.append(Line2D([], [], color="#1b2a41", label="butterflies in registers"))
+    figure.legend(handles=said, loc="outside lower center", ncols=4, frameon=False)
+    save(figure, picture)
+
+
+def main() -> None:
+    """What there is to draw."""
+    suffix = ".png" if "--png" in sys.argv else ".svg"
+    for name, folder, of, draw in (
+        ("timeline", "benchmarks", "timeline-trace", lambda source, picture: timeline(source, picture, SHOWN)),
+        ("roofline", "workbench", "roofline", roofline),
+    ):
+        sources = [ROOT / folder / "results" / f"{card}-{of}.json" for card in CARDS]
+        source = next((path for path in sources if path.is_file()), None)
+        if source is None:
+            print(f"{name}: none of {', '.join(path.name for path in sources)} is there")
+        else:
+            draw(source, Path(__file__).with_name(name + suffix))
+            print(f"{name}{suffix}, of {source.name}")
+
+
+if __name__ == "__main__":
+    main()
