@@ -155,7 +155,8 @@ constexpr int operations_of(Roof roof) {
 }
 
 template <Roof ROOF>
-__global__ void __launch_bounds__(256) operations(const Field32::Prime* prime, const Field32::Constant* constants, u32* out) {
+__global__ void __launch_bounds__(256)
+    operations(const Field32::Prime* prime, const Field32::Constant* constants, u32* out) {
   const Field32::Prime p = *prime;
   const Field32::Constant w = constants[threadIdx.x % 32];
   u32 v[kChains];
@@ -195,7 +196,8 @@ void time_operations(Report& report, const Tables<Field32>& tables, int multipro
 }
 
 __global__ void copy(const uint4* from, uint4* to, std::size_t count) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x)
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
+       i += std::size_t{gridDim.x} * blockDim.x)
     to[i] = from[i];
 }
 /// Copies of `bytes`, again and again, `times` of them to a measurement.
@@ -203,8 +205,7 @@ void time_copy(Report& report, const char* name, std::size_t bytes, int times, i
   const Array<uint4> from(bytes / 16), to(bytes / 16);
   check(cudaMemset(from.data(), 1, bytes), "cudaMemset");
   const double taken = seconds(repeats, [&] {
-    for (int i = 0; i < times; ++i)
-      copy<<<8 * static_cast<u32>(multiprocessors), 256>>>(from.data(), to.data(), bytes / 16);
+    for (int i = 0; i < times; ++i) copy<<<8 * static_cast<u32>(multiprocessors), 256>>>(from.data(), to.data(), bytes / 16);
     check(cudaGetLastError(), "copy");
   });
   const double rate = 2.0 * static_cast<double>(bytes) * times / taken;
@@ -263,7 +264,8 @@ void time_kernels(Report& report, const Tables<Field32>& tables, const Batch<u32
   const double shared = 2.0 * exchanges(K, which) * n * sizeof(u32);
   const char* const kernel = K == 0 ? "product" : "radix";
   std::printf("%-8s %3d %-8s %-10s %5zu %9.1f ns/limb %8.0f GB/s %8.2f T operations/s\n", kernel, radix,
-              kPasses[static_cast<int>(which)], data.name, data.limbs, each * 1e9, moved / each * 1e-9, operations / each * 1e-12);
+              kPasses[static_cast<int>(which)], data.name, data.limbs, each * 1e9, moved / each * 1e-9,
+              operations / each * 1e-12);
   report.row("transforms")
       .add("kernel", kernel)
       .add("radix", radix)

@@ -43,15 +43,16 @@ typename F::Prime prime(u64 q, u64 n_inverse = 0, u64 last = 0);
 template <>
 Field32::Prime prime<Field32>(u64 q, u64 n_inverse, u64 last) {
   const int bits = math::bit_length(q);
-  return {.q = static_cast<u32>(q),
-          .mu = static_cast<u32>((u64{1} << (bits + 30)) / q),
-          .shift = static_cast<u32>(bits - 2),
-          .n_inverse = constant<Field32>(n_inverse, q),
-          .last = constant<Field32>(last, q),
-          .mu64 = ~u64{0} / q,
-          .fold = (u64{1} << 63) / q * q,
+  return {
+      .q = static_cast<u32>(q),
+      .mu = static_cast<u32>((u64{1} << (bits + 30)) / q),
+      .shift = static_cast<u32>(bits - 2),
+      .n_inverse = constant<Field32>(n_inverse, q),
+      .last = constant<Field32>(last, q),
+      .mu64 = ~u64{0} / q,
+      .fold = (u64{1} << 63) / q * q,
 #ifdef HELIOGRAPH_WORKBENCH_FP64
-          .inverse = 1.0 / static_cast<double>(q),
+      .inverse = 1.0 / static_cast<double>(q),
 #endif
   };
 }

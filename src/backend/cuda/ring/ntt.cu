@@ -13,7 +13,8 @@ void CudaKernels::run(Queue& q, const ForwardNtt& c) {
 void CudaKernels::run(Queue& q, const InverseNtt& c) {
   const CudaRing& r = own_ring(q, *c.ring);
   if (c.out.items() == 0) return;
-  with_field(r.kind(), [&](auto f) { cuda::inverse_ntt<Arithmetic<decltype(f)>>(q, "inverse_ntt", r, c.primes, c.a, c.out); });
+  with_field(r.kind(),
+             [&](auto f) { cuda::inverse_ntt<Arithmetic<decltype(f)>>(q, "inverse_ntt", r, c.primes, c.a, c.out); });
 }
 
 }  // namespace heliograph::backend::cuda
