@@ -87,6 +87,8 @@ struct Execution {
   bool hints = true;  // keys and plaintexts, read once, are kept out of caches where a device can
   /// Devices that chips run on beside the keys' own, which is the first.
   std::vector<std::string> devices;
+  /// Bytes that each device has for what a run makes; 0: what is free. What does not fit is moved to the host and back.
+  std::size_t memory = 0;
 };
 
 /// A program with keys and constants, ready to run again and again. Its memory stays while this or a copy of it does.
@@ -103,6 +105,7 @@ class Runner {
     std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;
     std::size_t bytes = 0;  // memory for values, keys not counted
     std::size_t devices = 0;
+    std::size_t host_bytes = 0, bytes_out = 0, bytes_in = 0;  // kept on the host for want of room; moved there and back by a run
   };
   /// After the first run.
   Summary summary() const;

@@ -69,7 +69,7 @@ from typing import Any
 import numpy as np
 
 from heliograph import _core
-from heliograph._arrays import complexes, count_of, described, flag, is_real, path_of, readable_bytes
+from heliograph._arrays import complexes, count_of, described, flag, is_real, path_of, readable_bytes, whole
 from heliograph._html import Rows, Shown
 from heliograph.ckks.parameters import Parameters
 from heliograph.ckks.tensor import Plaintext, Tensor
@@ -280,6 +280,7 @@ class Program(Shown):
         graph: str | None = "branches",
         hints: bool = True,
         devices: Sequence[str] = (),
+        memory: int | None = None,
     ) -> Runner:
         """The program with a server's keys and its plaintexts and scalars, to run again and again: ``runner(x=x)``.
 
@@ -290,6 +291,9 @@ class Program(Shown):
 
         `devices`: names of devices that chips run on in turn beside the server's own, which is the first: ``["cuda:1"]``. On a mesh they run on
         its members.
+
+        `memory`: bytes that each device has for what a run makes, keys and what is given not counted; None: what is free. What does not fit is moved to the
+        host's memory and back (`Runner.spilled`), each value at most once there; without a graph then. OutOfMemoryError where what is needed at once does not fit.
 
         The rest is for those who measure. `fuse`: element-wise instructions between two transforms are one sum. `merge`: alike instructions
         that need nothing of each other are one call. `graph`: from the second run on a device that has graphs replays one, with "branches" of
@@ -337,6 +341,7 @@ class Program(Shown):
                 "" if graph is None else str(graph),
                 flag(hints, "hints"),
                 [str(name) for name in ([devices] if isinstance(devices, str) else devices)],
+                0 if memory is None else _bytes_of(memory),
             ),
         )
 
@@ -410,6 +415,14 @@ class Program(Shown):
         )
 
 
+def _bytes_of(memory: Any) -> int:
+    """Of memory, one at least."""
+    given = whole(memory, "memory in bytes")
+    if given < 1:
+        raise _core.ParameterError(f"memory is one byte or more, not {given}")
+    return given
+
+
 class Runner(Shown):
     """A program with keys and constants (`Program.at`). Calls are safe from several threads, which take turns.
 
@@ -442,8 +455,21 @@ class Runner(Shown):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that it holds after the first run, keys and plaintexts not counted."""
+        """Bytes of its devices' memory that it holds after the first run, keys and plaintexts not counted."""
         return int(self._core.bytes)
+
+    @property
+    def spilled(self) -> tuple[int, int, int]:
+        """Bytes that it holds on the host for want of room on its devices, and bytes that a run moves there and back.
+
+        Known after the first run.
+
+        >>> runner = program.at(server, {"one": 1})
+        >>> _ = runner(x=x)
+        >>> runner.spilled
+        (0, 0, 0)
+        """
+        return tuple(self._core.spilled)
 
     @property
     def calls(self) -> int:
@@ -466,4 +492,6 @@ class Runner(Shown):
         return int(self._core.devices)
 
     def _rows(self) -> Rows:
-        return [("program", repr(self.program)), ("memory", readable_bytes(self.nbytes)), ("calls", f"{self.calls:,}")]
+        rows = [("program", repr(self.program)), ("memory", readable_bytes(self.nbytes)), ("calls", f"{self.calls:,}")]
+        held, out, back = map(readable_bytes, self.spilled)
+        return [*rows, ("on the host", f"{held}; a run moves {out} there and {back} back")] if self.spilled[0] else rows

@@ -95,20 +95,20 @@ void bind_cinnamon(nb::module_& m) {
           "__init__",
           [](Runner* self, const Program& program, const ckks::EvaluationKeys& keys, const nb::dict& plaintexts,
              const nb::dict& values, const nb::dict& scalars, double tolerance, const cinnamon::Constants* recorded,
-             bool fuse, bool merge, const std::string& graph, bool hints, std::vector<std::string> devices) {
+             bool fuse, bool merge, const std::string& graph, bool hints, std::vector<std::string> devices, std::size_t memory) {
             cinnamon::Constants constants = constants_of(plaintexts, values, scalars, tolerance, recorded);
             using Graph = cinnamon::Execution::Graph;
             const std::map<std::string, Graph> kinds = {
                 {"", Graph::none}, {"stream", Graph::stream}, {"branches", Graph::branches}};
             const auto found = kinds.find(graph);
             if (found == kinds.end()) throw ParameterError("graph is None, \"stream\" or \"branches\", not " + graph);
-            const cinnamon::Execution how{fuse, merge, found->second, hints, std::move(devices)};
+            const cinnamon::Execution how{fuse, merge, found->second, hints, std::move(devices), memory};
             const Released released;
             new (self) Runner(program, keys, std::move(constants), how);
           },
           "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "tolerance"_a,
           nb::arg("recorded").none() = nb::none(), "fuse"_a = true, "merge"_a = true, "graph"_a = "branches",
-          "hints"_a = true, "devices"_a = std::vector<std::string>())
+          "hints"_a = true, "devices"_a = std::vector<std::string>(), "memory"_a = 0)
       .def("__call__", &Runner::operator(), "inputs"_a, Unlocked())
       .def_prop_ro("calls", [](const Runner& r) { return r.summary().calls; })
       .def_prop_ro("work",
@@ -117,5 +117,10 @@ void bind_cinnamon(nb::module_& m) {
                      return std::tuple(s.bytes_read, s.bytes_written, s.products);
                    })
       .def_prop_ro("bytes", [](const Runner& r) { return r.summary().bytes; })
+      .def_prop_ro("spilled",
+                   [](const Runner& r) {
+                     const Runner::Summary s = r.summary();
+                     return std::tuple(s.host_bytes, s.bytes_out, s.bytes_in);
+                   })
       .def_prop_ro("devices", [](const Runner& r) { return r.summary().devices; });
 }

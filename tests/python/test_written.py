@@ -185,6 +185,38 @@ def test_chips_on_devices_beside_the_servers(home: str, others: list[str]) -> No
         assert run.kernels["move"] > 0
 
 
+@pytest.mark.parametrize("device", places("cpu", "3*ref", "cuda:0", usual=("cpu", "3*ref", "cuda:0")))
+def test_what_does_not_fit_goes_to_the_host_and_back(device: str) -> None:
+    """The same bits with less and less memory, until it is refused."""
+    owner = Owner(device)
+    for function in FUNCTIONS.values():
+        program, (x, y), z = recorded(owner, function)
+        written = hg.cinnamon.write(program, chips=3)
+        whole = written.at(owner.server)
+        whole(x=x, y=y)
+        assert whole.spilled == (0, 0, 0)
+        memory, moved = whole.nbytes, []
+        while memory > 0:
+            memory = memory * 4 // 5
+            run = written.at(owner.server, memory=memory)
+            try:
+                results = [run(x=x, y=y)["y"] for _ in range(2)]
+            except hg.OutOfMemoryError as error:
+                assert "at once" in str(error)
+                break
+            assert all(np.array_equal(owner.secret.decrypt(result), owner.secret.decrypt(z)) for result in results)
+            held, out, back = run.spilled
+            assert (held > 0) == (back > 0)
+            assert held <= out
+            assert run.nbytes <= whole.nbytes
+            moved.append(back)
+        assert sum(back > 0 for back in moved) > 2
+        assert moved[0] == 0
+    for memory, error in ((0, hg.ParameterError), (-1, hg.ParameterError), (1.5, hg.DtypeError)):
+        with pytest.raises(error, match="memory"):
+            written.at(owner.server, memory=memory)
+
+
 def test_a_batch_is_many_ciphertexts(owner: Owner) -> None:
     values = RNG.uniform(-1, 1, (3, SLOTS))
     x = owner.server.bind(owner.secret.encrypt(values))

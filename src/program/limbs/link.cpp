@@ -98,7 +98,6 @@ class Linker {
       if (primes_ & bit(p)) made_.chain = std::max(made_.chain, p + 1);
     }
     fuse(made_, fused_);
-    place(made_);
     return std::move(made_);
   }
 
@@ -607,6 +606,18 @@ class Linker {
 
 }  // namespace
 
-Linked link(const Text& text, std::size_t devices, bool fused) { return Linker(text, devices, fused).run(); }
+Linked link(const Text& text, std::size_t devices, bool fused, const std::vector<u32>& most) {
+  Linked linked = Linker(text, devices, fused).run();
+  if (most.empty()) {
+    place(linked);
+    return linked;
+  }
+  for (std::size_t window = Memory().window; window > 0; window /= 4) {
+    Linked placed = linked;
+    if (place(placed, {most, window})) return placed;
+  }
+  throw OutOfMemoryError("the program keeps more at once than " + std::to_string(*std::min_element(most.begin(), most.end())) +
+                         " limbs, which is all that a device has for it");
+}
 
 }  // namespace heliograph::program::limbs

@@ -131,14 +131,15 @@ struct Linked {
   std::vector<Summand> summands;
   std::vector<std::int32_t> turns;  // steps, or kConjugation
   std::vector<Bases> conversions, divisors;
-  std::vector<u32> slots;  // of each device: single limbs
+  std::vector<u32> slots;  // of each device: single limbs; then of the host, where devices have too few
   std::size_t instructions = 0;
   std::size_t chain = 0, special = 0;  // primes that it needs
 };
 
 /// Chip c runs on device c modulo `devices`. Throws InstructionError for what means nothing: a register that was never written
 /// or was marked as read for the last time, the wrong domain or prime, chips that do not meet.
-/// `fused`: as of fuse (tasks.h).
-Linked link(const Text& text, std::size_t devices = 1, bool fused = true);
+/// `fused`: as of fuse (tasks.h). `most`: limbs that each device has for what is made; none: as many as it takes. Throws OutOfMemoryError
+/// where that is too few for what is needed at once.
+Linked link(const Text& text, std::size_t devices = 1, bool fused = true, const std::vector<u32>& most = {});
 
 }  // namespace heliograph::program::limbs

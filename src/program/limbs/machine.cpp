@@ -45,7 +45,7 @@ Machine::Machine(std::shared_ptr<const Linked> program, const Session& home, std
     return all;
   };
   const auto everywhere = [&](const auto& constant) {
-    for (const Session* s : devices_) s->kernels().prepare(*constant);
+    for (std::size_t d = 0; d < p.devices; ++d) devices_[d]->kernels().prepare(*constant);
   };
   everywhere(ring_.ring);
   for (const Bases& b : p.conversions) {
@@ -104,7 +104,7 @@ View Machine::allocated(u32 device, std::size_t components, std::size_t limbs, s
 std::size_t Machine::bytes() const {
   std::size_t all = 0;
   const auto add = [&](const View& v) { all += v.n == 0 ? 0 : v.memory->bytes(); };
-  std::for_each(slots_.begin(), slots_.end(), add);
+  std::for_each(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(program_->devices), add);
   std::for_each(given_.begin(), given_.end(), add);
   for (const auto& both : away_) std::for_each(both.begin(), both.end(), add);
   return all;
@@ -124,6 +124,19 @@ device::Count Machine::work() const {
     if (s.from != kNone) continue;
     const device::Count one = device::work(s.call);
     all.bytes_read += one.bytes_read, all.bytes_written += one.bytes_written, all.products += one.products;
+  }
+  return all;
+}
+
+Machine::Spilled Machine::spilled() const {
+  const std::lock_guard lock(mutex_);
+  Spilled all;
+  if (devices_.size() == program_->devices) return all;
+  all.bytes = slots_.back().memory->bytes();
+  for (const Step& s : steps_) {
+    if (s.from == kNone || (s.device != program_->devices && s.from != program_->devices)) continue;
+    for (const device::Piece& p : std::get<device::Gather>(s.call).pieces)
+      (s.device == program_->devices ? all.out : all.in) += p.to.bytes();
   }
   return all;
 }

@@ -34,7 +34,8 @@ class Machine {
     Graph graph = Graph::branches;  // of a replay, where a device has such
     bool hints = true;              // keys and plaintexts are said to be read once
   };
-  /// All that is given lies with `home`. `devices`: a session for each device of the program. Throws OutOfMemoryError.
+  /// All that is given lies with `home`. `devices`: a session for each device of the program, then one of the host where it has
+  /// slots. Throws OutOfMemoryError.
   Machine(std::shared_ptr<const Linked> program, const Session& home, std::vector<const Session*> devices, Ring ring,
           std::size_t items, Options options);
   ~Machine();
@@ -49,8 +50,13 @@ class Machine {
   void bind_scalar(u32 item, std::span<const u64> residues);
   /// `given`: of each item that is a ciphertext; `results` are written. One batch axis of the machine's items.
   void run(const std::vector<View>& given, const std::vector<View>& results);
-  /// Memory that it keeps.
+  /// Memory that it keeps on devices.
   std::size_t bytes() const;
+  /// What devices have no room for: bytes of the host, and what a run moves there and back; known after the first.
+  struct Spilled {
+    std::size_t bytes = 0, out = 0, in = 0;
+  };
+  Spilled spilled() const;
   /// Calls of a run, by kernel; known after the first.
   std::map<std::string, std::size_t> calls() const;
   /// What they read, write and multiply.

@@ -10,9 +10,16 @@ namespace heliograph::program::limbs {
 /// `fused` false: each action is a task.
 void fuse(Linked& program, bool fused = true);
 
+/// What each device has, in single limbs, and how far tasks move forward: fewer wait for others where less is kept.
+struct Memory {
+  std::vector<u32> most;  // none: no limit
+  std::size_t window = 2048;
+};
 /// Steps of tasks that need nothing of each other, in whose order alike ones follow one another as their operands lie in memory, and
 /// slots for what is made, as it comes: so a device may take a row of limbs at once. A slot whose value is read no more serves again
-/// in the next step. Tasks move forward within a window alone, which bounds how many values wait for others.
-void place(Linked& program);
+/// in the next step. Tasks move forward within a window alone, which bounds how many values wait for others. Where memory is limited, values
+/// that are read latest are moved to the host and come back before the step that reads them: the host is the device after the last.
+/// False, and the program is spoilt, where a step needs more than there is.
+bool place(Linked& program, const Memory& memory = {});
 
 }  // namespace heliograph::program::limbs

@@ -28,6 +28,7 @@ struct Runner::State {
     return level;
   }
   void prepare(const std::vector<double>& given_scales, std::size_t items);
+  std::shared_ptr<const limbs::Linked> fitting(std::size_t items);
   std::vector<double> known_scales(const std::vector<double>& given_scales) const;
 
   Program program;
@@ -38,6 +39,7 @@ struct Runner::State {
   std::vector<std::unique_ptr<device::Device>> opened;
   std::vector<std::unique_ptr<device::Session>> sessions;  // of a mesh's members, or of what was opened
   std::vector<const device::Session*> devices;
+  const device::Session* host = nullptr;  // where devices have too little
   std::shared_ptr<const limbs::Linked> linked;
   std::vector<RnsTensor> pairs;  // which stay while the machine has them
 
@@ -161,6 +163,29 @@ std::vector<double> Runner::State::known_scales(const std::vector<double>& given
   return known;
 }
 
+/// The program as devices have room for it.
+std::shared_ptr<const limbs::Linked> Runner::State::fitting(std::size_t batch) {
+  const math::Ring& ring = context->engine().ring();
+  const std::size_t each = device::View::dense(nullptr, ring.word(), {batch}, 1, 1, ring.n()).bytes();
+  std::vector<limbs::u32> most;
+  bool fits = true;
+  for (std::size_t d = 0; d < linked->devices; ++d) {
+    // What is in the host's memory gains nothing there; some is left for scratch.
+    const bool bounded = how.memory > 0 || !devices[d]->device().in_host_memory();
+    const std::size_t room = how.memory > 0 ? how.memory : devices[d]->free_memory() / 10 * 9;
+    most.push_back(bounded ? static_cast<limbs::u32>(std::min<std::size_t>(room / each, limbs::kNone)) : limbs::kNone);
+    fits = fits && linked->slots[d] <= most.back();
+  }
+  if (fits) return linked;
+  auto made = std::make_shared<const limbs::Linked>(limbs::link(program.state().text, linked->devices, how.fused, most));
+  if (!host) {
+    opened.push_back(mesh::open_device("ref"));
+    sessions.push_back(std::make_unique<device::Session>(*opened.back()));
+    host = sessions.back().get();
+  }
+  return made;
+}
+
 void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t batch) {
   ckks::Context& c = *context;
   const math::Ring& ring = c.engine().ring();
@@ -199,8 +224,11 @@ void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t
   for (std::size_t p = 0; p < std::min(kPrimes, set.chain.size()); ++p) of.primes[p] = static_cast<math::PrimeIndex>(p);
   for (std::size_t p = 0; p < linked->special; ++p)
     of.primes[kPrimes - 1 - p] = static_cast<math::PrimeIndex>(set.chain.size() + p);
+  const std::shared_ptr<const limbs::Linked> fit = fitting(batch);
+  std::vector<const device::Session*> all(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(fit->devices));
+  if (fit->slots.size() > fit->devices) all.push_back(host);
   auto made = std::make_unique<limbs::Machine>(
-      linked, c.engine(), devices, std::move(of), batch,
+      fit, c.engine(), std::move(all), std::move(of), batch,
       limbs::Machine::Options{how.merged, static_cast<limbs::Machine::Options::Graph>(how.graph), how.hints});
   for (limbs::u32 k = 0; k < pairs.size(); ++k) made->bind_key(k, pairs[k].view());
   for (limbs::u32 i = 0; i < linked->items.size(); ++i) {
@@ -298,12 +326,16 @@ Runner::Summary Runner::summary() const {
   const std::lock_guard lock(state_->mutex);
   require<ParameterError>(state_->machine != nullptr, "the program has not run yet");
   const device::Count work = state_->machine->work();
+  const limbs::Machine::Spilled spilled = state_->machine->spilled();
   return {.calls = state_->machine->calls(),
           .bytes_read = work.bytes_read,
           .bytes_written = work.bytes_written,
           .products = work.products,
           .bytes = state_->machine->bytes(),
-          .devices = state_->devices.size()};
+          .devices = state_->devices.size(),
+          .host_bytes = spilled.bytes,
+          .bytes_out = spilled.out,
+          .bytes_in = spilled.in};
 }
 
 }  // namespace heliograph::cinnamon
