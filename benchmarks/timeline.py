@@ -10,6 +10,7 @@ thesis (2025).
 from __future__ import annotations
 
 import argparse
+import bisect
 import json
 import re
 import statistics
@@ -81,9 +82,10 @@ def lanes(kernels: list[Kernel]) -> list[int]:
 
 
 def window(kernels: list[Kernel], microseconds: float) -> list[Kernel]:
-    """What begins in the middle of a run, from 0."""
-    begin, end = kernels[0][0], kernels[-1][0]
-    start = max(begin, (begin + end - microseconds) / 2)
+    """What begins in a stretch of so long, from 0: where most begin, since a profiler stops at times to write down what it saw."""
+    begins = [ts for ts, _, _ in kernels]
+    most = max(range(len(begins)), key=lambda i: bisect.bisect_left(begins, begins[i] + microseconds) - i)
+    start = begins[most]
     inside = [(ts - start, length, name) for ts, length, name in kernels if start <= ts < start + microseconds]
     return inside[:MOST_EVENTS]
 

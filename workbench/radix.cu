@@ -195,17 +195,20 @@ void time_operations(Report& report, const Tables<Field32>& tables, int multipro
   report.row("roofs").add("what", name).add("unit", "operations").add("per_second", rate);
 }
 
-__global__ void copy(const uint4* from, uint4* to, std::size_t count) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
-       i += std::size_t{gridDim.x} * blockDim.x)
-    to[i] = from[i];
+/// `times` over the same words, past the L1.
+__global__ void copy(const uint4* from, uint4* to, std::size_t count, int times) {
+  for (int k = 0; k < times; ++k) {
+    for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < count;
+         i += std::size_t{gridDim.x} * blockDim.x)
+      __stcg(to + i, __ldcg(from + i));
+  }
 }
-/// Copies of `bytes`, again and again, `times` of them to a measurement.
+/// Copies of `bytes`, again and again, `times` of them to a launch.
 void time_copy(Report& report, const char* name, std::size_t bytes, int times, int multiprocessors, int repeats) {
   const Array<uint4> from(bytes / 16), to(bytes / 16);
   check(cudaMemset(from.data(), 1, bytes), "cudaMemset");
   const double taken = seconds(repeats, [&] {
-    for (int i = 0; i < times; ++i) copy<<<8 * static_cast<u32>(multiprocessors), 256>>>(from.data(), to.data(), bytes / 16);
+    copy<<<8 * static_cast<u32>(multiprocessors), 256>>>(from.data(), to.data(), bytes / 16, times);
     check(cudaGetLastError(), "copy");
   });
   const double rate = 2.0 * static_cast<double>(bytes) * times / taken;

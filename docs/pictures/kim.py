@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 import sys
 from pathlib import Path
@@ -47,13 +48,20 @@ def colour(name: str) -> str:
     return next((value for key, (_, value) in KINDS.items() if name.startswith(key)), OTHER[1])
 
 
+def densest(events: list[dict[str, Any]], microseconds: float) -> list[dict[str, Any]]:
+    """Those of the stretch in which most begin, from 0."""
+    begins = sorted(e["ts"] for e in events)
+    start = max(begins, key=lambda t: bisect.bisect_left(begins, t + microseconds) - bisect.bisect_left(begins, t))
+    return [e | {"ts": e["ts"] - start} for e in events if start <= e["ts"] < start + microseconds]
+
+
 def timeline(trace: Path, picture: Path, microseconds: float) -> None:
-    """Of benchmarks/timeline.py: the first microseconds of each run."""
+    """Of benchmarks/timeline.py: some microseconds of each run."""
     found = json.loads(trace.read_text(encoding="utf-8"))
     names = {e["pid"]: e["args"]["name"] for e in found["traceEvents"] if e["ph"] == "M"}
     figure, axes = pyplot.subplots(len(names), 1, figsize=(8, 1.2 * len(names) + 0.6), sharex=True, layout="constrained")
     for axis, (pid, words) in zip([axes] if len(names) == 1 else axes, names.items(), strict=True):
-        shown = [e for e in found["traceEvents"] if e["ph"] == "X" and e["pid"] == pid and e["ts"] < microseconds]
+        shown = densest([e for e in found["traceEvents"] if e["ph"] == "X" and e["pid"] == pid], microseconds)
         for lane in sorted({e["tid"] for e in shown}):
             mine = [e for e in shown if e["tid"] == lane]
             axis.broken_barh(

@@ -460,15 +460,7 @@ class Runner(Shown):
 
     @property
     def spilled(self) -> tuple[int, int, int]:
-        """Bytes that it holds on the host for want of room on its devices, and bytes that a run moves there and back.
-
-        Known after the first run.
-
-        >>> runner = program.at(server, {"one": 1})
-        >>> _ = runner(x=x)
-        >>> runner.spilled
-        (0, 0, 0)
-        """
+        """Bytes that it holds on the host for want of room on its devices, and that a run moves there and back; known after the first run."""
         return tuple(self._core.spilled)
 
     @property
