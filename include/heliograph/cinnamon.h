@@ -105,7 +105,8 @@ class Runner {
     std::uint64_t bytes_read = 0, bytes_written = 0, products = 0;
     std::size_t bytes = 0;  // memory for values, keys not counted
     std::size_t devices = 0;
-    std::size_t host_bytes = 0, bytes_out = 0, bytes_in = 0;  // kept on the host for want of room; moved there and back by a run
+    std::size_t host_bytes = 0, bytes_out = 0,
+                bytes_in = 0;  // kept on the host for want of room; moved there and back by a run
   };
   /// After the first run.
   Summary summary() const;

@@ -95,7 +95,8 @@ void bind_cinnamon(nb::module_& m) {
           "__init__",
           [](Runner* self, const Program& program, const ckks::EvaluationKeys& keys, const nb::dict& plaintexts,
              const nb::dict& values, const nb::dict& scalars, double tolerance, const cinnamon::Constants* recorded,
-             bool fuse, bool merge, const std::string& graph, bool hints, std::vector<std::string> devices, std::size_t memory) {
+             bool fuse, bool merge, const std::string& graph, bool hints, std::vector<std::string> devices,
+             std::size_t memory) {
             cinnamon::Constants constants = constants_of(plaintexts, values, scalars, tolerance, recorded);
             using Graph = cinnamon::Execution::Graph;
             const std::map<std::string, Graph> kinds = {

@@ -21,7 +21,7 @@ def test_every_table_is_what_its_files_make() -> None:
 
 def test_a_typed_number_is_found_and_written_over(tmp_path: Path) -> None:
     """In a copy; text outside of the marks stays."""
-    for name in ("README.md", "docs", "benchmarks"):
+    for name in ("README.md", "docs", "benchmarks", "workbench"):
         subprocess.run(["cp", "-r", str(ROOT / name), str(tmp_path)], check=True)
     (tmp_path / "rtl").mkdir()
     shutil.copy(ROOT / "rtl" / "README.md", tmp_path / "rtl")

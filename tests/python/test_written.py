@@ -201,8 +201,7 @@ def test_what_does_not_fit_goes_to_the_host_and_back(device: str) -> None:
             run = written.at(owner.server, memory=memory)
             try:
                 results = [run(x=x, y=y)["y"] for _ in range(2)]
-            except hg.OutOfMemoryError as error:
-                assert "at once" in str(error)
+            except hg.OutOfMemoryError:
                 break
             assert all(np.array_equal(owner.secret.decrypt(result), owner.secret.decrypt(z)) for result in results)
             held, out, back = run.spilled
@@ -210,6 +209,8 @@ def test_what_does_not_fit_goes_to_the_host_and_back(device: str) -> None:
             assert held <= out
             assert run.nbytes <= whole.nbytes
             moved.append(back)
+        with pytest.raises(hg.OutOfMemoryError, match="at once"):
+            written.at(owner.server, memory=memory)(x=x, y=y)
         assert sum(back > 0 for back in moved) > 2
         assert moved[0] == 0
     for memory, error in ((0, hg.ParameterError), (-1, hg.ParameterError), (1.5, hg.DtypeError)):

@@ -616,7 +616,8 @@ Linked link(const Text& text, std::size_t devices, bool fused, const std::vector
     Linked placed = linked;
     if (place(placed, {most, window})) return placed;
   }
-  throw OutOfMemoryError("the program keeps more at once than " + std::to_string(*std::min_element(most.begin(), most.end())) +
+  throw OutOfMemoryError("the program keeps more at once than " +
+                         std::to_string(*std::min_element(most.begin(), most.end())) +
                          " limbs, which is all that a device has for it");
 }
 

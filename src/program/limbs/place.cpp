@@ -290,7 +290,8 @@ class Placer {
     uses_.resize(count), now_.resize(count), kept_.resize(count, kNone), held_.resize(count, 0);
     for (u32 v = 0; v < count; ++v) now_[v] = v;
     groups_.resize(p_.groups.size());
-    for (u32 g = 0; g < groups_.size(); ++g) groups_[g] = g, unwritten_.push_back(static_cast<u32>(p_.groups[g].members.size()));
+    for (u32 g = 0; g < groups_.size(); ++g)
+      groups_[g] = g, unwritten_.push_back(static_cast<u32>(p_.groups[g].members.size()));
     for (const Task& t : p_.tasks) {
       each_read(t, [&](u32 v) {
         if (uses_[v].empty() || uses_[v].back() != t.step) uses_[v].push_back(t.step);
@@ -419,8 +420,8 @@ class Placer {
   /// A group that a conversion reads: side by side.
   bool come_back_together(u32 g) {
     const std::vector<u32> members = p_.groups[g].members;
-    const bool together =
-        std::all_of(members.begin(), members.end(), [&](u32 v) { return !on_host(v) && p_.values[now(v)].group == groups_[g]; });
+    const bool together = std::all_of(members.begin(), members.end(),
+                                      [&](u32 v) { return !on_host(v) && p_.values[now(v)].group == groups_[g]; });
     if (together) return true;
     const u32 device = p_.groups[g].device;
     for (const u32 v : members) {
@@ -452,13 +453,14 @@ class Placer {
   std::vector<Slots> slots_;
   const bool limited_;
   u32 step_ = 0;
-  std::vector<std::set<u32>> resident_;    // of each device, by the values' first names, as all below
+  std::vector<std::set<u32>> resident_;  // of each device, by the values' first names, as all below
   std::vector<std::vector<u32>> uses_;
   std::vector<u32> now_, kept_, groups_;   // what a value is now, its copy on the host; what a group is now
   std::vector<u32> held_;                  // one more than the last step that needs it where it is
   std::map<u32, std::vector<u32>> again_;  // first names of those of a group that came back
   std::vector<u32> unwritten_;             // members of a group
-  std::vector<std::optional<std::vector<std::pair<u32, u32>>>> chosen_;  // of each device: what may leave it now, by its next use
+  std::vector<std::optional<std::vector<std::pair<u32, u32>>>>
+      chosen_;  // of each device: what may leave it now, by its next use
   Slots spilled_;
   std::vector<Task> out_, in_;  // before a step
 };
