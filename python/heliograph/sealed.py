@@ -1,4 +1,4 @@
-"""Sealed models: a network, an estimator or a recorded program in one file, with all that its users and its server need to know.
+"""Sealed models: a network in one file, with all that its users and its server need to know.
 
 The file says what the model computes, its parameter set, which keys it needs, what goes in and what comes out. Reading one runs no
 code of the file's: it holds numbers and names of known kinds, each of which is checked before it is used (docs/format.md).
@@ -153,7 +153,7 @@ def form(kind: type[Form]) -> type[Form]:
 class SealedModel(Shown):
     """A model in one file: for the server that runs it, and, without its weights, for those who send requests to it.
 
-    Made by `seal` of networks (`hg.nn`), estimators (`hg.nn.from_sklearn`) and recorded programs (`hg.program`), read by `load`.
+    Made by `seal` of the networks of `hg.nn` and their layouts, read by `load`.
 
     >>> hg.nn.setup("digits").seal("digits.hgm").name
     'digits'
@@ -264,7 +264,7 @@ class SealedModel(Shown):
 
     @property
     def kind(self) -> str:
-        """What it is made of: "network.packed", "network.tiled", "network.batch", "estimator" or "program"."""
+        """What it is made of: "network.packed", "network.tiled" or "network.batch"."""
         return self._form.kind
 
     @property
@@ -316,8 +316,7 @@ class SealedModel(Shown):
         return made
 
     def encrypt(self, key: SecretKey[Any, Any] | PublicKey[Any], x: Any) -> Any:
-        """A request: of one item (`inputs` says its shape), or of several along a first axis. A program's arrays come in a tuple, and
-        so do its tensors.
+        """A request: of one item (`inputs` says its shape), or of several along a first axis.
 
         Raises ShapeError, DtypeError, PlaintextRangeError for values beyond `inputs`, MismatchError.
 
@@ -389,7 +388,7 @@ class SealedModel(Shown):
         self._prepared()
 
     def run(self, server: Server[Any], tensor: Any, progress: Watch | None = None) -> Any:
-        """The answer to a request, at a server: a tensor, or what a program gives. Several threads may call it.
+        """The answer to a request, at a server: a tensor. Several threads may call it.
 
         Raises MismatchError, WrongKeyError, MissingKeyError; ShapeError for what is no request of this model; LimitError where the
         server's limits are smaller.

@@ -1,4 +1,4 @@
-"""Sealed networks and estimators: what is written of each, and how it is read and used (`heliograph.sealed`)."""
+"""Sealed networks: what is written of each, and how it is read and used (`heliograph.sealed`)."""
 
 from __future__ import annotations
 
