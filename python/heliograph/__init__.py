@@ -72,6 +72,7 @@ from heliograph.host import Cycles, Span, cycles, threads, timeline
 from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode, from_bytes, load
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
+from heliograph.sealed import SealedModel
 from heliograph.tracing import Step, Trace, trace
 
 __version__ = _core.version()
@@ -105,6 +106,7 @@ __all__ = [
     "RecordingError",
     "RoomError",
     "ScaleError",
+    "SealedModel",
     "SecretKey",
     "SecurityError",
     "Server",

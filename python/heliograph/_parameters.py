@@ -120,6 +120,12 @@ class RingParameters(Parameters[K]):
         "Bytes of one relinearization, rotation or conjugation key in memory; half of that in a file.",
     )
 
+    def _sent_key_bytes(self, relinearize: bool = True, rotations: Any = (), **others: bool) -> int:
+        """Bytes of evaluation keys when they are sent: bodies without masks."""
+        keys = int(relinearize) + len(rotations) + sum(wanted for name, wanted in others.items() if name != "bootstrap")
+        more = self._core.bootstrapping_key_bytes if others.get("bootstrap") else 0
+        return int(keys * self.switch_key_bytes + more) // 2
+
     def ciphertext_bytes(self, degree: int = 1) -> int:
         """Bytes of one ciphertext in memory; a fresh one takes half of that in a file.
 

@@ -18,6 +18,15 @@ from heliograph._html import Shown
 
 
 @dataclass(frozen=True)
+class Bare:
+    """A file of a scheme's that holds a parameter set and nothing else: its kind, fields of its header, shapes of its arrays."""
+
+    kind: str
+    fields: Mapping[str, Any]
+    arrays: Mapping[str, tuple[str, tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
 class Scheme:
     """A scheme's names, and what it has in place of functions that are not its."""
 
@@ -27,6 +36,7 @@ class Scheme:
     prefix: str  #: of the engine's functions
     files: tuple[str, ...]  #: in types of files: heliograph.<one of them>.ciphertext
     instead: Mapping[str, str]
+    bare: Bare  #: the least object that has a parameter set
 
     def call(self, name: str) -> Callable[..., Any]:
         """The engine's function of that name for this scheme."""
@@ -56,6 +66,7 @@ def described_scheme(
     key: str,
     title: str,
     instead: Mapping[str, str],
+    bare: Bare,
     *,
     module: str = "",
     prefix: str | None = None,
@@ -63,7 +74,7 @@ def described_scheme(
 ) -> Scheme:
     """A scheme, known from now on. All its names are its key's unless they are given."""
     prefix = f"{key}_" if prefix is None else prefix
-    SCHEMES[key] = Scheme(key, title, module or key, prefix, tuple(files) or (key,), instead)
+    SCHEMES[key] = Scheme(key, title, module or key, prefix, tuple(files) or (key,), instead, bare)
     return SCHEMES[key]
 
 

@@ -431,6 +431,8 @@ def _read(source: Any, said: str, way: str, name: str, kind: type[Any], *options
     """An object by what its source says it is; `way`: "load" or "from_bytes", `name` for errors."""
     if said == "heliograph.program":
         raise _core.FormatError(f"{name} holds a recorded program, which hg.Program.{way} reads")
+    if said == "heliograph.sealed-model":
+        raise _core.FormatError(f"{name} holds a sealed model, which hg.SealedModel.load reads")
     scheme, what = split_type(said) or (_any_scheme(), "ciphertext")
     if what not in ("ciphertext", "public-key", "evaluation-keys"):
         secret = "SecretKey.load" if way == "load" else "SecretKey.from_secret_bytes"

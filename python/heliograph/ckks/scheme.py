@@ -1,6 +1,6 @@
 """CKKS, as the shared classes see it."""
 
-from heliograph._schemes import described_scheme
+from heliograph._schemes import Bare, described_scheme
 
 CKKS = described_scheme(
     "ckks",
@@ -15,4 +15,5 @@ CKKS = described_scheme(
         "split_moduli": "nothing to split: there is no plaintext modulus",
         "sum_pool2d": "hg.sum, of windows reshaped to axes",
     },
+    Bare("evaluation-keys", {"rotations": {}}, {}),
 )

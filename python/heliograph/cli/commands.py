@@ -422,6 +422,24 @@ def cinnamon(
     instructions.run(folder, ring, values, out, runs, check, force)
 
 
+@commands.command(short_help="Write a network as one file to serve.")
+def seal(
+    out: Annotated[Path, typer.Argument(help="The file to write: digits.hgm.")],
+    network: Annotated[str, typer.Option("--network", help=f"{NETWORKS}.")] = "mnist-packed",
+    name: Annotated[str | None, typer.Option("--name", help="By which a service has it; by default the file's.")] = None,
+    version: Annotated[str, typer.Option("--model-version", help="Its maker's.")] = "1",
+    force: Force = False,
+) -> None:
+    """Write one of the shipped networks as a sealed model: weights, parameters, and which keys it needs, in one file.
+
+    By default the network that reads one 28 x 28 digit at low latency.
+    """
+    from heliograph.cli import roles, screen
+
+    roles.require_absent([out], force)
+    screen.labelled(nn.setup(network).seal(out, name=name, version=version).explain())
+
+
 @commands.command(short_help="Show what a file holds.")
 def inspect(file: Annotated[list[Path], typer.Argument(help="Files of keys or ciphertexts.")]) -> None:
     """Show what a file holds and whether it is undamaged. Needs no key and shows no secret."""

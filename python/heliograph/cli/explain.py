@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import heliograph as hg
-from heliograph import _core, nn
+from heliograph import _core, nn, sealed
 from heliograph._arrays import printable, readable_bytes
 from heliograph.cli import roles, screen
 
@@ -133,6 +133,8 @@ _KINDS = {
 def inspect(path: Path) -> bool:
     """What a file is and whether it is whole, without any key. Nothing of a secret key's values is shown."""
     seen = json.loads(_core.inspect(str(path)))
+    if seen["type"] == sealed.TYPE:
+        return _inspect_sealed(path, seen["file_bytes"])
     kind = str(seen["type"]).rsplit(".", 1)[-1]
     tfhe, ckks = (roles.scheme_of(seen) == scheme for scheme in ("tfhe", "ckks"))
     header = seen["header"]
@@ -161,6 +163,23 @@ def inspect(path: Path) -> bool:
     whole = f"whole: {checked} checked" if damage is None else f"DAMAGED: {damage}"
     screen.labelled(f"{'state':>{width}}  {whole}", "bold" if damage is None else "bold red")
     return damage is None
+
+
+def _inspect_sealed(path: Path, size: int) -> bool:
+    """A sealed model: what it is, or what is wrong with it."""
+    rows = [("file", str(path)), ("size", f"{size:,} bytes")]
+    damage = ""
+    try:
+        rows += hg.SealedModel.load(path)._rows()
+    except hg.VersionError as error:
+        damage = f"NOT READ: {error}"
+    except hg.FormatError as error:
+        damage = f"DAMAGED: {error}"
+    for label, text in rows:
+        screen.labelled(f"{label:>14}  {printable(text)}")
+    whole = "whole: digest, parameters, layers and weights checked"
+    screen.labelled(f"{'state':>14}  {damage or whole}", "bold red" if damage else "bold")
+    return not damage
 
 
 def _parameter_rows(header: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """BFV and BGV, as the shared classes see them."""
 
-from heliograph._schemes import described_scheme
+from heliograph._schemes import Bare, described_scheme
 
 EXACT = described_scheme(
     "exact",
@@ -11,6 +11,7 @@ EXACT = described_scheme(
         "relinearize_rescale": "relinearize: exact integers have no scale",
         "rotate": "hg.rotate_rows and hg.rotate_columns",
     },
+    Bare("evaluation-keys", {"rotations": {}}, {}),
     module="bfv",
     prefix="",
     files=("bfv", "bgv"),

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from heliograph import _core, bfv
 from heliograph._arrays import Int64Array, absolute_sums, from_residues
+from heliograph._sealing import seal
 from heliograph.clear import ClearTensor
 from heliograph.exact import EvaluationKeys, Tensor
 from heliograph.functions import (
@@ -163,6 +164,11 @@ class Network:
         return int(self.meta["input"]["levels"])
 
     @property
+    def top(self) -> int:
+        """Pixels of images lie in 0 ... top."""
+        return int(self.meta["input"].get("top", 16 if self.image == (8, 8) else 255))
+
+    @property
     def plain_bits(self) -> int:
         """Bits of a plaintext modulus of more than four times the largest logit of the training images."""
         return math.ceil(math.log2(4 * int(self.meta["max_abs_logit_training"])))
@@ -174,7 +180,7 @@ class Network:
         (8, 8)
         """
         values = np.asarray(images)
-        top = int(self.meta["input"].get("top", 16 if self.image == (8, 8) else 255))
+        top = self.top
         if values.shape[1:] != self.image:
             raise _core.ShapeError(f"{self.name} takes images of shape {self.image}, not {values.shape[1:]}")
         return (values.astype(np.int64) * self.levels + top // 2) // top
@@ -386,6 +392,19 @@ class Network:
                 parts = 1 if self.relinearizes_before(index) or sizes[index] * one < _MANY else _PARTS
                 moments.append(sizes[index] * (one + two // parts))
         return max(moments) * 9 // 8 + (1 << 28)  # an eighth for rooms that do not fit, and the interpreter
+
+    def seal(self, path: Any, *, parameters: bfv.Parameters | None = None, **texts: Any) -> Any:
+        """Writes it as a sealed model (`hg.SealedModel`) for many images at once, one a slot, and gives that model.
+
+        `parameters`: the set it runs with; of a shipped network its own, else the smallest found. Besides: `name`, by which a
+        service has it (the file's), `version` ("1"), `title`, and `labels` of the scores. Raises ParameterError for a set that cannot
+        hold the logits or whose noise would not last, OSError.
+
+        >>> model = network.seal("digits.hgm", labels="zero one two three four five six seven eight nine".split())
+        >>> model.inputs[0].items, model.predict(network.clear_logits([np.zeros((8, 8), dtype=int)])).shape
+        (4096, (1,))
+        """
+        return seal("network.batch", self, path, parameters=parameters, **texts)
 
 
 def _shrunk(x: AnyTensor) -> AnyTensor:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from heliograph import _core, bfv
 from heliograph._arrays import Int64Array
+from heliograph._sealing import seal
 from heliograph.clear import ClearTensor
 from heliograph.exact import encode
 from heliograph.functions import (
@@ -44,6 +45,17 @@ def _period(inputs: int, h: int, slots: int) -> tuple[int, int]:
     raise _core.ParameterError(f"{inputs} inputs and {h} outputs do not fit {slots} slots")
 
 
+def _require_seen(inputs: int, h: int, slots: int, found: tuple[int, int]) -> None:
+    """Raises ParameterError for what `_period` would not give: where an output does not see every input, or too much is repeated."""
+    copies, period = found
+    windows = slots // h
+    if not (inputs <= period <= min(copies * windows, slots, 2 * inputs + h) and copies <= h):
+        raise _core.ParameterError(f"{copies} copies with period {period} do not fit {inputs} inputs in {slots} slots")
+    seen = (np.arange(windows)[:, None] * h + np.arange(copies)) % period
+    if len(np.unique(seen)) != period:
+        raise _core.ParameterError(f"with {copies} copies and period {period} no output sees all {inputs} inputs")
+
+
 class PackedNetwork:
     """A network (convolution and) dense, dense, arranged for one image in `n` slots.
 
@@ -59,7 +71,7 @@ class PackedNetwork:
     True
     """
 
-    def __init__(self, network: Network, n: int) -> None:
+    def __init__(self, network: Network, n: int, found: tuple[int, int] | None = None) -> None:
         first, *rest = network.layers
         self.network, self.n = network, n
         self.convolution: Layer | None = first if first.convolution else None
@@ -67,7 +79,9 @@ class PackedNetwork:
         self.maps = self.convolution.weight.shape[0] if self.convolution else 1
         self._inputs = self._wide.weight.shape[1] // self.maps
         self.height = 1 << (self._wide.weight.shape[0] - 1).bit_length()
-        self.copies, self._period = _period(self._inputs, self.height, n)
+        if found is not None:  # so many copies and such a period, from a file
+            _require_seen(self._inputs, self.height, n, found)
+        self.copies, self.period = _period(self._inputs, self.height, n) if found is None else found
         last = self.height - (self.copies - 1)  # a rotation past it crosses the end of the row
         if self._wide.weight.shape[0] > last or network.classes * self.height > n // 2:
             raise _core.ParameterError(f"{network.name} does not fit {n:,} slots")
@@ -85,6 +99,14 @@ class PackedNetwork:
     def columns(self) -> bool:
         """It exchanges the two rows of slots too."""
         return True
+
+    def seal(self, path: Any, *, parameters: bfv.Parameters | None = None, **texts: Any) -> Any:
+        """Writes it as a sealed model for one image at low latency; as `Network.seal`.
+
+        >>> nn.setup("digits").layout().seal("digits.hgm", title="handwritten digits").kind
+        'network.packed'
+        """
+        return seal("network.packed", self, path, parameters=parameters, **texts)
 
     # The client
 
@@ -111,7 +133,7 @@ class PackedNetwork:
         return np.asarray(values[: self.network.classes * self.height : self.height])
 
     def _repeated(self, values: Int64Array) -> Int64Array:
-        full = np.zeros(self._period, dtype=np.int64)
+        full = np.zeros(self.period, dtype=np.int64)
         full[: self._inputs] = values
         return np.resize(full, self.n)
 
@@ -133,7 +155,7 @@ class PackedNetwork:
         (8192,)
         """
         h, outputs = self.height, self._wide.weight.shape[0]
-        weights = np.zeros((self.maps, h, self._period), dtype=np.int64)
+        weights = np.zeros((self.maps, h, self.period), dtype=np.int64)
         by_map = self._wide.weight.reshape(outputs, self.maps, self._inputs)
         weights[:, :outputs, : self._inputs] = by_map.transpose(1, 0, 2)
         result = np.zeros((self.copies, self.maps, self.n), dtype=np.int64)
@@ -141,11 +163,11 @@ class PackedNetwork:
         output = np.arange(h)
         for k in range(self.n // h):
             for d in range(self.copies):
-                if (k * h + d) % self._period in seen:  # each input once
+                if (k * h + d) % self.period in seen:  # each input once
                     continue
-                seen.add((k * h + d) % self._period)
+                seen.add((k * h + d) % self.period)
                 slot = k * h + output
-                result[d][:, slot] = weights[:, output, (slot + d) % self._period]
+                result[d][:, slot] = weights[:, output, (slot + d) % self.period]
         bias = np.zeros(h, dtype=np.int64)
         bias[:outputs] = self._wide.bias
         return result, np.resize(bias, self.n)

@@ -70,6 +70,15 @@ class Setup:
             n=self.n, log_q=self.log_q, special=self.special, plain_modulus=self.plain_modulus, edition=self.edition
         )
 
+    def seal(self, path: Any, **texts: Any) -> Any:
+        """Writes it as a sealed model, with its parameter set and its title; as `Network.seal`.
+
+        >>> nn.setup("mnist-packed").seal("digits.hgm").inputs[0].shape
+        (28, 28)
+        """
+        what = self.layout() if self.packed else self.load()
+        return what.seal(path, **{"parameters": self.parameters(), "title": self.title, **texts})
+
     def keys(self) -> dict[str, Any]:
         """What `SecretKey.evaluation_keys` must make for it.
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from heliograph import _core, bfv
 from heliograph._arrays import Int64Array
+from heliograph._sealing import seal
 from heliograph.clear import ClearTensor
 from heliograph.exact import encode
 from heliograph.functions import matmul, relinearize, rotate_rows, shrink, square, sum
@@ -73,6 +74,15 @@ class TiledNetwork:
     def columns(self) -> bool:
         """Whether it exchanges the two rows of slots too."""
         return False
+
+    def seal(self, path: Any, *, parameters: bfv.Parameters | None = None, **texts: Any) -> Any:
+        """Writes it as a sealed model for some images in a small ring; as `Network.seal`.
+
+        >>> model = nn.setup("mnist-small").layout().seal("digits.hgm")
+        >>> model.kind, model.inputs[0].items
+        ('network.tiled', 32)
+        """
+        return seal("network.tiled", self, path, parameters=parameters, **texts)
 
     # The client
 

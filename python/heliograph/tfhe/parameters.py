@@ -60,6 +60,12 @@ class Parameters(_parameters.Parameters["SecretKey"], core=_core.TfheParameters)
         """Bytes of the bootstrapping and key-switching keys in memory."""
         return int(self._core.bootstrap_key_bytes + self._core.switch_key_bytes)
 
+    def _sent_key_bytes(self) -> int:
+        """Bytes of evaluation keys when they are sent: bodies without masks (docs/format.md)."""
+        s = self._core.spec
+        bootstrap = 8 * (s.n // s.group) * 2**s.group * (s.k + 1) * s.bootstrap_levels * s.degree
+        return int(bootstrap + 4 * s.k * s.degree * s.switch_levels)
+
     def cost(
         self,
         operation: str,

@@ -1,6 +1,6 @@
 """TFHE, as the shared classes see it."""
 
-from heliograph._schemes import described_scheme
+from heliograph._schemes import Bare, described_scheme
 
 TFHE = described_scheme(
     "tfhe",
@@ -19,4 +19,5 @@ TFHE = described_scheme(
         "split_moduli": "nothing to split: there is no plaintext modulus",
         "sum_pool2d": "hg.tfhe.sum, of windows reshaped to axes",
     },
+    Bare("ciphertext", {"type": "bool", "shape": [0], "seed": "0" * 64}, {"words": ("u64", (0, 1, 1))}),
 )

@@ -1,0 +1,109 @@
+"""Sealed models: what was sealed is what runs, and files that lie are refused."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+import resign
+from heliograph import nn
+from heliograph.cli import run as command
+
+SETS = ("digits", "digits-batch", "mnist-small")
+
+
+def data(name: str, path: Path) -> bytes:
+    """A model's bytes."""
+    found: bytes = nn.setup(name).seal(path / "m.hgm").to_bytes()
+    return found
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_was_sealed_runs(name: str, tmp_path: Path) -> None:
+    """From bytes alone, by a client without the weights; with exactly the keys that it says."""
+    whole = hg.SealedModel.load(data(name, tmp_path))
+    half = hg.SealedModel.load(whole.client().to_bytes())
+    network = nn.setup(name).load()
+    assert half.digest == whole.digest
+    assert not half._container.arrays
+    secret = hg.SecretKey.generate(half.parameters)
+    keys = half.keys(secret)
+    assert len(keys.to_bytes()) == pytest.approx(half.key_bytes, rel=0.01)
+    image = np.random.default_rng(1).integers(0, whole.inputs[0].high + 1, whole.inputs[0].shape)
+    request = half.encrypt(secret, image).to_bytes()
+    assert len(request) <= half.input_bytes * 1.01
+    server = hg.Server(hg.from_bytes(keys.to_bytes()))
+    answer = whole.run(server, server.from_bytes(request)).to_bytes()
+    scores = half.decrypt(secret, hg.from_bytes(answer), like=image)
+    assert np.array_equal(scores, network.clear_logits([image])[0])
+    with pytest.raises(hg.MissingKeyError, match="client's half"):
+        half.run(server, server.from_bytes(request))
+    with pytest.raises(hg.PlaintextRangeError):
+        half.encrypt(secret, image + 300)
+    with pytest.raises(hg.ShapeError):
+        half.encrypt(secret, image[:3])
+    if whole.needs.get("rotations"):
+        with pytest.raises(hg.MissingKeyError, match="rotations"):
+            whole.run(hg.Server(secret.evaluation_keys()), secret.encrypt([0], pad=True))
+
+
+def test_damage(tmp_path: Path) -> None:
+    """Each flipped bit, each length, another kind, a later format."""
+    good = data("digits", tmp_path)
+    for place in [*range(0, 1400, 7), *range(1400, len(good), 97)]:
+        bad = bytearray(good)
+        bad[place] ^= 1
+        with pytest.raises(hg.FormatError):
+            hg.SealedModel.load(bytes(bad))
+    for length in (0, 7, 31, 32, 500, len(good) - 1):
+        with pytest.raises(hg.FormatError):
+            hg.SealedModel.load(good[:length])
+    with pytest.raises(hg.FormatError, match=r"SealedModel\.load"):
+        hg.load(tmp_path / "m.hgm")
+    later = resign.take_apart(good)
+    later.header["format"] = 2
+    with pytest.raises(hg.VersionError, match="format 2"):
+        hg.SealedModel.load(resign.signed(later))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_models_that_lie(name: str, tmp_path: Path) -> None:
+    """Changed and signed again: read, or a typed error; what is read says what it is."""
+    good = data(name, tmp_path)
+    assert resign.signed(resign.take_apart(good)) == good
+    read = refused = 0
+    for number in range(250):
+        mutator = resign.Mutator(f"sealed:{name}:{number}")
+        document = resign.take_apart(good)
+        how = random.Random(number).randrange(3)
+        if how == 0:
+            document.header = mutator.changed(document.header)
+        elif how == 1:
+            document.header["model"] = mutator.changed(document.header["model"])
+        else:
+            mutator._arrays(document)
+        try:
+            hg.SealedModel.load(resign.signed(document, mutator.text)).explain()
+            read += 1
+        except hg.HeliographError:
+            refused += 1
+    assert refused > 100
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """seal writes, inspect tells, and tells damage."""
+    path = tmp_path / "digits.hgm"
+    assert command(["seal", str(path)]) == 0
+    assert command(["seal", str(path)]) == 1  # it is there
+    assert command(["inspect", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "network.packed" in said
+    assert "whole: digest" in said
+    assert hg.SealedModel.load(path).inputs[0].shape == (28, 28)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert command(["inspect", str(path)]) == 1
+    assert "DAMAGED" in capsys.readouterr().out
