@@ -19,6 +19,7 @@ from heliograph.query.sql import Query
 #: A sum: the factor of each node. () is zero.
 Linear = tuple[tuple[int, int], ...]
 _MOST_GROUPS = 1024
+ZERO = -1  #: in place of a total: it is known to be 0
 ROWS = 0  #: the node that is 1 in every row of the table, and 0 behind them: public
 
 
@@ -255,6 +256,8 @@ def made_plan(query: Query, layout: Layout) -> Plan:
     counts: dict[tuple[int, tuple[str, ...]], int | None] = {}
 
     def total(mask: Linear, part: Part | None, bound: int) -> int:
+        if not mask:
+            return ZERO
         together = min(layout.blocks, layout.half // bound)
         return asked.setdefault(Total(mask, part, together), len(asked))
 

@@ -76,6 +76,13 @@ def _parsed(text: Any, what: str) -> Any:
     return several[0]
 
 
+def table_of(text: Any) -> str:
+    """The table that a query is of; "" where it is of none. Raises SqlError, DtypeError."""
+    found = _parsed(text, "a query").args
+    node = found.get("from_") or found.get("from")
+    return str(node.this.name) if node is not None and hasattr(node.this, "name") else ""
+
+
 def _name_of(node: Any) -> str:
     """What a piece of SQL is called."""
     key = str(node.key).upper()
