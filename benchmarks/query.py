@@ -62,7 +62,11 @@ def measure(rows: int, scheme: str, repeats: int) -> dict[str, Any]:
     frame, stages = lineitem(rows), dict[str, float]()
     shown = {**frame, "discount": frame["discount"] / 100, "price": frame["price"] / 100}
     columns = {name: hg.query.Column("decimal", places=2) for name in ("discount", "price")}
-    options: dict[str, Any] = {"filters": ["shipdate", "discount", "quantity"], "sums": ["price * discount"], "columns": columns}
+    options: dict[str, Any] = {
+        "filters": ["shipdate", "discount", "quantity"],
+        "sums": ["price * discount"],
+        "columns": columns,
+    }
     layout = timed(stages, "layout", lambda: hg.query.layout(shown, table="lineitem", scheme=scheme, **options))
     secret = timed(stages, "keys", lambda: hg.SecretKey.generate(layout.parameters))
     server = hg.query.SqlServer(secret.evaluation_keys())
@@ -85,7 +89,11 @@ def measure(rows: int, scheme: str, repeats: int) -> dict[str, Any]:
         **{"rows": rows, "scheme": scheme, "parameters": repr(layout.parameters), "security": layout.parameters.security},
         **{"seconds": stages, "answers": times, "file_bytes": size, "answer_bytes": len(data), "vectors": len(layout.parts)},
         **{"key_bytes": server.keys.nbytes, "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024},
-        **{"plan": table.explain(Q6).splitlines(), "layout": layout.explain().splitlines(), "noise_budget": answer.noise_budget},
+        **{
+            "plan": table.explain(Q6).splitlines(),
+            "layout": layout.explain().splitlines(),
+            "noise_budget": answer.noise_budget,
+        },
     }
 
 

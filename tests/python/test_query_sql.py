@@ -121,7 +121,8 @@ def condition() -> st.SearchStrategy[str]:
 WHERE = st.recursive(
     condition(),
     lambda inner: st.one_of(
-        st.builds(lambda a, j, b: f"({a} {j} {b})", inner, st.sampled_from(["AND", "OR"]), inner), inner.map(lambda c: f"(NOT {c})")
+        st.builds(lambda a, j, b: f"({a} {j} {b})", inner, st.sampled_from(["AND", "OR"]), inner),
+        inner.map(lambda c: f"(NOT {c})"),
     ),
     max_leaves=4,
 )
@@ -134,11 +135,13 @@ def test_random_conditions(where: str, grouped: bool) -> None:
     secret, _, server = owner()
     head, tail = ("paid, ", " GROUP BY paid") if grouped else ("", "")
     sql = f"SELECT {head}COUNT(*), SUM(price * discount), AVG(quantity) FROM t WHERE {where}{tail}"
+    refused = ""
     try:
         answer = server.sql(sql)
     except hg.query.SqlError as error:
-        assert error.construct == "WHERE"
-        assert "products in a row" in str(error)
+        refused = str(error)
+    if refused:
+        assert refused.startswith("WHERE: it takes")
         return
     assert same(answer.decrypt(secret).rows, clear(sql))
 
@@ -173,7 +176,7 @@ def test_random_conditions(where: str, grouped: bool) -> None:
         ("SELECT SUM(price) FROM other.t", "DB"),
         ("SELECT SUM(price) FROM t UNION SELECT 1", "UNION"),
         ("SELECT SUM(price) FROM t; DROP TABLE t", "a query"),
-        ("DROP TABLE t", "FROM"),
+        ("DROP TABLE t", "DROP"),
         ("", "a query"),
         ("(" * 5000, "a query"),
         ("SELECT SUM(price) FROM t WHERE " + "NOT " * 3000 + "paid", "a query"),
@@ -202,9 +205,9 @@ def test_columns_that_do_not_fit() -> None:
     """Named, with the row."""
     data = {"a": [1, 2, 3], "b": [1.5, 2.25, 3.0]}
     with pytest.raises(hg.DtypeError, match=r"b holds real numbers.*places"):
-        hg.query.layout(data, sums=["b"])
-    with pytest.raises(hg.DtypeError, match="row 1"):
-        hg.query.layout(data, sums=["b"], columns={"b": hg.query.Column("decimal", places=1)})
+        hg.query.layout(data, filters=["b"])
+    with pytest.raises(hg.DtypeError, match="row 1: .*2.25"):
+        hg.query.layout(data, filters=["b"], columns={"b": hg.query.Column("decimal", places=1)})
     with pytest.raises(hg.PlaintextRangeError, match=r"a, row 2: .*outside"):
         hg.query.layout(data, sums=["a"], columns={"a": hg.query.Column("int", low=0, high=2)})
     layout = hg.query.layout(data, sums=["a"])

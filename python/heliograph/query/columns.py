@@ -73,7 +73,9 @@ class Column:
             if given is not None:
                 self._set(name, self.exact(given, name))
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise _core.ParameterError(f"a column's low is at most its high, not {self.shown(self.low)} to {self.shown(self.high)}")
+            raise _core.ParameterError(
+                f"a column's low is at most its high, not {self.shown(self.low)} to {self.shown(self.high)}"
+            )
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -186,7 +188,9 @@ class Column:
         self.exact(value, what)
 
     def _scaled(self, values: Array) -> Int64Array | None:
-        if values.dtype.kind in "iu" and (self.places == 0 or np.abs(values.astype(float)).max() < _LARGEST / 10**self.places):
+        if values.dtype.kind in "iu" and (
+            self.places == 0 or np.abs(values.astype(float)).max() < _LARGEST / 10**self.places
+        ):
             return None if values.astype(float).max() > _LARGEST else values.astype(np.int64) * 10**self.places
         if values.dtype.kind == "f":
             with np.errstate(invalid="ignore", over="ignore"):
@@ -239,6 +243,8 @@ class Column:
             low, high = least if column.low is None else column.low, most if column.high is None else column.high
             column._set("low", min(low, high))
             column._set("high", high)
+        else:
+            column.numbers(raw, name)  # within them, or an error that names a row
         return column
 
     # As data
@@ -281,7 +287,11 @@ class Column:
     def _range(self) -> str:
         if self.kind == "text":
             return f"of {len(self.values)}"
-        return "not known yet" if self.low is None or self.high is None else f"{self.shown(self.low)} to {self.shown(self.high)}"
+        return (
+            "not known yet"
+            if self.low is None or self.high is None
+            else f"{self.shown(self.low)} to {self.shown(self.high)}"
+        )
 
     def __repr__(self) -> str:
         null = ", nullable" if self.nullable else ""

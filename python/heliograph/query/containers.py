@@ -44,7 +44,9 @@ def _prefix(kind: str, header: dict[str, Any], sizes: Sequence[int]) -> bytes:
         length = len(text)
     if length > _HEADER or len(sizes) > 1 << 16:
         raise _core.FormatError(f"a file of {len(sizes):,} parts has too long a header")
-    head = _MAGIC + _VERSION.to_bytes(8, "little") + length.to_bytes(8, "little") + (offset + 32).to_bytes(8, "little") + text
+    head = (
+        _MAGIC + _VERSION.to_bytes(8, "little") + length.to_bytes(8, "little") + (offset + 32).to_bytes(8, "little") + text
+    )
     return head + bytes(_up(len(head)) - len(head))
 
 
@@ -73,8 +75,8 @@ def replacing(path: Any) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(draft, 0o666 & ~_umask())
-        os.replace(draft, name)
+        Path(draft).chmod(0o666 & ~_umask())
+        Path(draft).replace(name)
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
@@ -101,7 +103,7 @@ class Parts:
         if self._path is None:
             yield _Memory(self._data)  # type: ignore[arg-type]
         else:
-            with open(self._path, "rb") as file:
+            with Path(self._path).open("rb") as file:
                 yield file
 
     def _read(self, file: Any, kind: str) -> tuple[dict[str, Any], list[tuple[int, int]]]:
@@ -110,10 +112,14 @@ class Parts:
         if head[:8] != _MAGIC:
             raise _core.FormatError("this is not one of Heliograph's files")
         if int.from_bytes(head[8:12], "little") != _VERSION:
-            raise _core.VersionError(f"a table's file is of version {_VERSION}, this one of {int.from_bytes(head[8:12], 'little')}")
+            raise _core.VersionError(
+                f"a table's file is of version {_VERSION}, this one of {int.from_bytes(head[8:12], 'little')}"
+            )
         length, whole = (int.from_bytes(head[at : at + 8], "little") for at in (16, 24))
         if len(head) < 32 or any(head[12:16]) or length > _HEADER or whole != self._size:
-            raise _core.DamagedFileError(f"this file of {self._size:,} bytes is truncated, or oversized: it says {whole:,} bytes")
+            raise _core.DamagedFileError(
+                f"this file of {self._size:,} bytes is truncated, or oversized: it says {whole:,} bytes"
+            )
         text = bytes(file.read(length))
         self._digest(file, whole)
         try:

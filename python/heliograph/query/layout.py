@@ -244,8 +244,8 @@ def _ways(domains: Mapping[str, int], together: int) -> list[_Needs]:
 
 
 def _terms(depth: int, blocks: int) -> int:
-    """Of each product, for the noise: differences of two comparisons on the way, blocks at its end."""
-    return 1 << max(2, -(-(max(1, blocks).bit_length() + 2 * depth) // depth))
+    """Of each product, for the noise: sums of comparisons on the way, blocks at its end. Found by the noise left, with room."""
+    return 1 << max(4, -(-(max(1, blocks).bit_length() + 4 * depth) // depth))
 
 
 def choose_layout(

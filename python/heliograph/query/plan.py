@@ -27,7 +27,7 @@ ROWS = 0  #: the node that is 1 in every row of the table, and 0 behind them: pu
 class Graph:
     """Vectors and products of two sums of them, alike ones once; the positions are their names. Sums are not nodes: they cost little."""
 
-    nodes: list[Part | None | tuple[Linear, Linear]] = field(default_factory=lambda: [None])
+    nodes: list[Part | tuple[Linear, Linear] | None] = field(default_factory=lambda: [None])
     depths: list[int] = field(default_factory=lambda: [0])
     known: dict[object, int] = field(default_factory=dict)
 
@@ -190,7 +190,9 @@ class Plan(Shown):
     graph: Graph
     keys: tuple[tuple[int | None, ...], ...]  #: of the groups; None: NULL
     sums: dict[tuple[int, Monomial, int], int]  #: which total a group's sum of a limb is
-    counts: dict[tuple[int, tuple[str, ...]], int | None]  #: a group's count of rows where no column of some is NULL; None: all rows
+    counts: dict[
+        tuple[int, tuple[str, ...]], int | None
+    ]  #: a group's count of rows where no column of some is NULL; None: all rows
     asked: tuple[Total, ...]
 
     @property
@@ -201,7 +203,9 @@ class Plan(Shown):
     @property
     def depth(self) -> int:
         """Products in a row."""
-        return max((self.graph.depth(t.mask) + (t.part is not None and t.mask != ((ROWS, 1),)) for t in self.asked), default=0)
+        return max(
+            (self.graph.depth(t.mask) + (t.part is not None and t.mask != ((ROWS, 1),)) for t in self.asked), default=0
+        )
 
     @property
     def reads(self) -> tuple[Part, ...]:
@@ -234,7 +238,10 @@ class Plan(Shown):
             ("query", " ".join(self.query.text.split())),
             ("by", f"{layout.parameters.scheme}, conditions on indicators, sums over slots by whoever decrypts"),
             ("reads", f"{reads} of {len(layout.parts)} vectors, {readable_bytes(nbytes)} in a file"),
-            ("products", f"{self.products} of each of {layout.blocks:,} blocks of rows, {self.depth} in a row of {layout.depth}"),
+            (
+                "products",
+                f"{self.products} of each of {layout.blocks:,} blocks of rows, {self.depth} in a row of {layout.depth}",
+            ),
             ("answer", f"{self.totals} sums{groups}, {self.results} ciphertexts"),
         ]
         return "\n".join(f"{label:>10}  {text}" for label, text in rows)
@@ -292,7 +299,8 @@ def made_plan(query: Query, layout: Layout) -> Plan:
     plan = Plan(query, layout, masks.graph, keys, sums, counts, tuple(asked))
     if plan.depth > layout.depth:
         raise SqlError(
-            "WHERE", f"it takes {plan.depth} products in a row, and this table's parameters {layout.depth}: encrypt it with depth="
+            "WHERE",
+            f"it takes {plan.depth} products in a row, and this table's parameters {layout.depth}: encrypt it with depth=",
         )
     return plan
 

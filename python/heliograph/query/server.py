@@ -15,7 +15,7 @@ from heliograph._arrays import Buffer, path_of, printable, readable_bytes
 from heliograph._html import Shown
 from heliograph._shapes import Progress
 from heliograph.exact import EvaluationKeys, SecretKey, Tensor, encode
-from heliograph.functions import dot, relinearize, shrink, stack
+from heliograph.functions import dot, relinearize, shrink
 from heliograph.functions import sum as total_of
 from heliograph.keys import Server, from_bytes
 from heliograph.query.columns import Value, scaled
@@ -127,14 +127,10 @@ class SqlServer:
             _Span(self._server, table, plan, span).add_to(sums)
             if progress is not None:
                 progress((span + 1) / table.spans)
-        first = table.layout.parts[0] if table.layout.parts else None
-        made: Tensor | None = None
-        if sums:
-            numbers = [relinearize(sums[key]) for key in sorted(sums)]
-            level = min(one.level for one in numbers)
-            made = shrink(stack([shrink(one, level) if one.level > level else one for one in numbers]))
-        elif first is not None:  # nothing is encrypted in it: a tensor of no ciphertexts, which names the parameters
-            made = self._server.from_bytes(table.data_of(first, 0))[:0]
+        # each a tensor of its own: to be one, BGV's would be brought to one factor, which takes as much noise as a product
+        made = [shrink(relinearize(sums[key])) for key in sorted(sums)]
+        if not made and table.layout.parts:  # nothing is encrypted in it: a tensor of no ciphertexts, which names the parameters
+            made = [self._server.from_bytes(table.data_of(table.layout.parts[0], 0))[:0]]
         return Answer(plan, self.keys.id, made)
 
     def __repr__(self) -> str:
@@ -304,10 +300,10 @@ class Answer(Shown):
     [(8300, 3)]
     """
 
-    def __init__(self, plan: Plan, key_id: str, tensor: Tensor | None) -> None:
+    def __init__(self, plan: Plan, key_id: str, tensors: list[Tensor]) -> None:
         self.plan = plan  #: how it was computed, or is said to have been
         self.key_id = key_id  #: which key it is of
-        self._tensor = tensor
+        self._tensors = tensors
 
     @property
     def sql(self) -> str:
@@ -317,12 +313,13 @@ class Answer(Shown):
     @property
     def nbytes(self) -> int:
         """Bytes of its ciphertexts in memory."""
-        return 0 if self._tensor is None else self._tensor.nbytes
+        return sum(tensor.nbytes for tensor in self._tensors)
 
     @property
     def noise_budget(self) -> float | None:
         """Bits of noise that are left, an estimate; None where nothing is encrypted in it, or nobody knows."""
-        return None if self._tensor is None else self._tensor.noise_budget
+        budgets = [tensor.noise_budget for tensor in self._tensors if tensor.size]
+        return None if not budgets or None in budgets else min(b for b in budgets if b is not None)
 
     def explain(self) -> str:
         """As `Plan.explain`, with what it came to.
@@ -350,9 +347,9 @@ class Answer(Shown):
         if self.key_id != secret.id:
             raise _core.WrongKeyError(f"the answer is of key {printable(self.key_id[:8])}, this one is {secret.id[:8]}")
         values: list[int] = []
-        if self._tensor is not None:
-            slots = secret.decrypt(self._tensor)
-            values = [int(row.sum()) if row.dtype != object else sum(row.tolist()) for row in slots]
+        for tensor in self._tensors:
+            slots = secret.decrypt(tensor.reshape(-1))
+            values += [int(row.sum()) if row.dtype != object else sum(row.tolist()) for row in slots]
         if len(values) != self.plan.results:
             raise _core.DamagedFileError(f"this answer has {len(values)} ciphertexts, and its query {self.plan.results}")
         totals, at = [], 0
@@ -382,7 +379,7 @@ class Answer(Shown):
                 file.write(piece)
 
     def _pieces(self) -> Iterator[Any]:
-        parts = [] if self._tensor is None else [self._tensor.to_bytes()]
+        parts = [tensor.to_bytes() for tensor in self._tensors]
         header = {"key": self.key_id, "layout": self.plan.layout.data(), "sql": self.sql}
         return pieces(_TYPE, header, parts, [len(part) for part in parts])
 
@@ -410,24 +407,24 @@ class Answer(Shown):
         header = parts.header
         if set(header) != {"key", "layout", "sql"} or not all(isinstance(header[name], str) for name in ("key", "sql")):
             raise _core.DamagedFileError("this file's header is not one of an answer")
-        if len(parts) != 1:
-            raise _core.DamagedFileError(f"an answer has one tensor, not {len(parts)}")
-        tensor = from_bytes(parts[0])
-        if not isinstance(tensor, Tensor):
-            raise _core.DamagedFileError("an answer's tensor is of BGV or BFV")
-        layout = Layout.of_data(header["layout"], tensor.parameters)
+        tensors = [from_bytes(parts[number]) for number in range(len(parts))]
+        if not tensors or not all(isinstance(tensor, Tensor) for tensor in tensors):
+            raise _core.DamagedFileError("an answer holds tensors of BGV or BFV")
+        layout = Layout.of_data(header["layout"], tensors[0].parameters)
         try:
             plan = made_plan(Reader(layout.table, layout.columns).query(header["sql"]), layout)
         except SqlError as error:
             raise _core.DamagedFileError(f"this answer's query is none of its table: {error}") from None
-        return cls(plan, header["key"], tensor)
+        return cls(plan, header["key"], tensors)
 
     def _rows(self) -> list[tuple[str, str]]:
         lines = (line.strip().partition("  ") for line in self.explain().split("\n"))
         return [(label, text.strip()) for label, _, text in lines]
 
     def __repr__(self) -> str:
-        return f"<answer of {self.plan.results} ciphertexts, {readable_bytes(self.nbytes)}, key {printable(self.key_id[:8])}>"
+        return (
+            f"<answer of {self.plan.results} ciphertexts, {readable_bytes(self.nbytes)}, key {printable(self.key_id[:8])}>"
+        )
 
 
 class _Reading:
@@ -484,5 +481,3 @@ def _places(factor: Fraction) -> int:
     while (factor * 10**places).denominator != 1:
         places += 1
     return places
-
-

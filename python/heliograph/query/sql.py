@@ -210,8 +210,10 @@ class Reader:
         """An expression on its own. Raises SqlError."""
         node = _parsed(f"SELECT {text}" if isinstance(text, str) else text, "a sum")
         exp = self._exp
-        if not isinstance(node, exp.Select) or len(node.expressions) != 1 or any(
-            value for key, value in node.args.items() if key != "expressions"
+        if (
+            not isinstance(node, exp.Select)
+            or len(node.expressions) != 1
+            or any(value for key, value in node.args.items() if key != "expressions")
         ):
             raise SqlError(described(text), "a sum is of one expression of columns")
         return self._polynomial(node.expressions[0], 0)
@@ -243,7 +245,9 @@ class Reader:
             raise SqlError(_name_of(node), "what is summed is made of columns and numbers by +, - and *")
         made = steps[type(node)](self._polynomial(node.this, depth + 1), self._polynomial(node.expression, depth + 1))
         if len(made) > _MOST_MONOMIALS or any(len(monomial) > _MOST_DEGREE for monomial in made):
-            raise SqlError("an expression", f"it has more than {_MOST_MONOMIALS} products, or one of more than {_MOST_DEGREE}")
+            raise SqlError(
+                "an expression", f"it has more than {_MOST_MONOMIALS} products, or one of more than {_MOST_DEGREE}"
+            )
         return made
 
     # Conditions
@@ -297,7 +301,9 @@ class Reader:
             name = self._column(node)
             if self._columns[name].kind == "bool":
                 return Is(name, compared(self._columns[name], "=", True, name))
-        raise SqlError(_name_of(node), "conditions are =, <>, <, <=, >, >=, BETWEEN, IN, IS NULL of a column, and AND, OR, NOT")
+        raise SqlError(
+            _name_of(node), "conditions are =, <>, <, <=, >, >=, BETWEEN, IN, IS NULL of a column, and AND, OR, NOT"
+        )
 
     def _side(self, node: Any, what: str) -> str:
         inner = _bare(node, self._exp)
@@ -356,7 +362,9 @@ class Reader:
                 return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
         except (ValueError, OverflowError, AttributeError):
             pass
-        raise SqlError("INTERVAL", f"dates are shifted by whole DAY, WEEK, MONTH or YEAR, not {printable(interval.sql())[:100]}")
+        raise SqlError(
+            "INTERVAL", f"dates are shifted by whole DAY, WEEK, MONTH or YEAR, not {printable(interval.sql())[:100]}"
+        )
 
 
 def _bare(node: Any, exp: Any) -> Any:

@@ -57,13 +57,17 @@ def layout(
     given = dict(columns or {})
     for name, said in given.items():
         if name not in data:
-            raise _core.ParameterError(f"columns= names {described(name)}, and the table has {printable(', '.join(data))[:300]}")
+            raise _core.ParameterError(
+                f"columns= names {described(name)}, and the table has {printable(', '.join(data))[:300]}"
+            )
         if not isinstance(said, Column):
             raise _core.DtypeError(f"columns= holds hg.query.Column, not {type(said).__name__}")
     wanted = _names(filters, "filters")
     for name in wanted:
         if name not in data:
-            raise _core.ParameterError(f"filters= names {described(name)}, and the table has {printable(', '.join(data))[:300]}")
+            raise _core.ParameterError(
+                f"filters= names {described(name)}, and the table has {printable(', '.join(data))[:300]}"
+            )
     if not isinstance(table, str) or not table.isidentifier():
         raise _core.ParameterError(f"a table's name is a word of letters, digits and _, not {described(table)}")
     rows = len(next(iter(data.values()))[0])
@@ -133,7 +137,6 @@ def encrypt(
         several = list(made())
         data = b"".join(bytes(piece) for piece in pieces(_TYPE, header, several, [len(one) for one in several]))
         return EncryptedTable(Parts(data, _TYPE), layout)
-
 
     name = path_of(path)
     with tempfile.TemporaryFile() as draft, replacing(name) as file:
@@ -330,5 +333,3 @@ class EncryptedTable(Shown):
         count = len(self.layout.parts)
         size = readable_bytes(self.nbytes)
         return f"<encrypted table {self.layout.table}: {self.layout.rows:,} rows, {count} vectors, {size}, key {printable(self.key_id[:8])}>"
-
-
