@@ -2,6 +2,7 @@
 
 The examples of its functions go on from these lines.
 
+>>> import numpy as np
 >>> import heliograph as hg
 >>> frame = {"age": [23, 35, 31, 52, 28, 29], "salary": [2600, 3900, None, 4800, 2700, 3000]}
 >>> layout = hg.query.layout(frame, filters=["age"], sums=["salary"])

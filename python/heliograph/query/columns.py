@@ -96,14 +96,22 @@ class Column:
     # One value
 
     def exact(self, value: Any, what: str) -> int:
-        """A value in the column's terms as its integer. Raises DtypeError for another kind, or one that is between two."""
+        """A value in the column's terms as its integer. Raises DtypeError for another kind, or one that is between two.
+
+        >>> hg.query.Column("decimal", places=2, low=0, high=1, nullable=False).exact(0.25, "a discount")
+        25
+        """
         found = self.fraction(value, what)
         if found.denominator != 1 or abs(found) > _LARGEST:
             raise _core.DtypeError(f"{what}: {described(value)} is no value of a column of {self._kind()}")
         return int(found)
 
     def fraction(self, value: Any, what: str) -> Fraction:
-        """As `exact`, of numbers between two values too: what a condition compares with."""
+        """As `exact`, of numbers between two values too: what a condition compares with.
+
+        >>> hg.query.Column("decimal", places=2, low=0, high=1, nullable=False).fraction(0.125, "a discount")
+        Fraction(25, 2)
+        """
         wrong = _core.DtypeError(f"{what}: a column of {self._kind()} is not compared with {described(value)}")
         if self.kind == "date":
             return Fraction((self._date(value, wrong) - _EPOCH).days)
@@ -140,7 +148,11 @@ class Column:
         return value
 
     def shown(self, number: int) -> Value:
-        """The value of an integer, as results have it."""
+        """The value of an integer, as results have it.
+
+        >>> hg.query.Column("decimal", places=2, low=0, high=1, nullable=False).shown(25)
+        Decimal('0.25')
+        """
         if self.kind == "date":
             return _EPOCH + datetime.timedelta(days=number)
         if self.kind == "text":
@@ -152,7 +164,11 @@ class Column:
     # Many values
 
     def numbers(self, raw: Raw, name: str) -> Int64Array:
-        """Values as integers, 0 where NULL. Raises DtypeError, PlaintextRangeError, which name the column and a row."""
+        """Values as integers, 0 where NULL. Raises DtypeError, PlaintextRangeError, which name the column and a row.
+
+        >>> hg.query.Column("decimal", places=2, low=0, high=1, nullable=False).numbers((np.array([0.25, 1.0]), np.array([True, True])), "discount")
+        array([ 25, 100])
+        """
         values, valid = raw
         found = np.zeros(len(values), np.int64)
         if not valid.all() and self.nullable is False:
@@ -227,7 +243,11 @@ class Column:
         return values.astype(bool).astype(np.int64)
 
     def completed(self, raw: Raw, name: str) -> Column:
-        """With what was left out taken from the data."""
+        """With what was left out taken from the data.
+
+        >>> hg.query.Column("int").completed((np.array([3, 9]), np.array([True, True])), "a")
+        <column int, 3 to 9>
+        """
         values, valid = raw
         column = copy.copy(self)
         if self.kind == "text" and not self.values:
@@ -250,7 +270,11 @@ class Column:
     # As data
 
     def data(self) -> dict[str, Any]:
-        """For a file."""
+        """For a file.
+
+        >>> hg.query.Column("decimal", places=2, low=0, high=1, nullable=False).data()["places"]
+        2
+        """
         return {
             **{"kind": self.kind, "places": self.places, "low": self.low, "high": self.high},
             **{"values": list(self.values), "nullable": bool(self.nullable)},
@@ -258,7 +282,11 @@ class Column:
 
     @staticmethod
     def of_data(data: Any) -> Column:
-        """Reads `data`. Raises DamagedFileError."""
+        """Reads `data`. Raises DamagedFileError.
+
+        >>> hg.query.Column.of_data(hg.query.Column("decimal", places=2, low=0, high=1, nullable=False).data())
+        <column decimal(2), 0.00 to 1.00>
+        """
         wrong = _core.DamagedFileError("a column of this table is none")
         if not isinstance(data, dict) or set(data) != {"kind", "places", "low", "high", "values", "nullable"}:
             raise wrong

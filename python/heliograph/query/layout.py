@@ -52,10 +52,10 @@ class Part:
 class Layout(Shown):
     """How a table is encrypted. Made by `hg.query.layout`.
 
-    >>> layout.parameters.scheme, layout.rows, layout.depth >= 2
-    ('BGV', 6, True)
+    >>> layout.parameters.scheme, layout.rows, layout.depth
+    ('BGV', 6, 1)
     >>> print(layout.explain().splitlines()[0].strip())
-    table  t, 6 rows in 1 block of 8,192
+    table  t, 6 rows in 1 block of 4,096
     """
 
     table: str  #: its name in queries
@@ -82,11 +82,19 @@ class Layout(Shown):
         return limb_bits(self.half, self.blocks)
 
     def limbs(self, monomial: Monomial) -> int:
-        """Ciphertexts of a block that a product of columns takes."""
+        """Ciphertexts of a block that a product of columns takes.
+
+        >>> layout.limbs(("salary",))
+        1
+        """
         return limbs_of(range_of(monomial, self.columns), self.limb_bits)
 
     def limb_bound(self, monomial: Monomial, limb: int) -> int:
-        """The largest absolute value of a limb."""
+        """The largest absolute value of a limb.
+
+        >>> layout.limb_bound(("salary",), 0)
+        4800
+        """
         shift = self.limb_bits * limb
         if limb < self.limbs(monomial) - 1:
             return (1 << self.limb_bits) - 1
@@ -129,6 +137,10 @@ class Layout(Shown):
             ("parameters", repr(self.parameters)),
         ]
         return "\n".join(f"{label:>10}  {text}" for label, text in rows)
+
+    def __repr__(self) -> str:
+        blocks, scheme = self.blocks, self.parameters.scheme
+        return f"<layout of {self.table}: {self.rows:,} rows in {blocks:,} x {len(self.parts)} ciphertexts, depth {self.depth}, {scheme}>"
 
     def _told(self, name: str, column: Column) -> str:
         text = repr(column)[8:-1]

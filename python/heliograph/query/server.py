@@ -129,7 +129,9 @@ class SqlServer:
                 progress((span + 1) / table.spans)
         # each a tensor of its own: to be one, BGV's would be brought to one factor, which takes as much noise as a product
         made = [shrink(relinearize(sums[key])) for key in sorted(sums)]
-        if not made and table.layout.parts:  # nothing is encrypted in it: a tensor of no ciphertexts, which names the parameters
+        if (
+            not made and table.layout.parts
+        ):  # nothing is encrypted in it: a tensor of no ciphertexts, which names the parameters
             made = [self._server.from_bytes(table.data_of(table.layout.parts[0], 0))[:0]]
         return Answer(plan, self.keys.id, made)
 
@@ -294,8 +296,8 @@ class Result(Shown):
 class Answer(Shown):
     """An encrypted answer. Made by `SqlServer.sql`.
 
-    >>> answer
-    <answer of 2 ciphertexts, ...>
+    >>> answer.sql[:18], answer.key_id == secret.id
+    ('SELECT SUM(salary)', True)
     >>> hg.query.Answer.from_bytes(answer.to_bytes()).decrypt(secret).rows
     [(8300, 3)]
     """

@@ -51,7 +51,7 @@ def layout(
     where no 128-bit set serves.
 
     >>> print(hg.query.layout(frame, filters=["age"], sums=["salary"]))
-    <layout of t: 6 rows, 2 columns, depth 2, BGV>
+    <layout of t: 6 rows in 1 x 31 ciphertexts, depth 1, BGV>
     """
     data = frame_of(frame)
     given = dict(columns or {})
@@ -203,8 +203,8 @@ class _Vectors:
 class EncryptedTable(Shown):
     """A table that only its key's owner can read. Made by `hg.query.encrypt`, or read from a file of it.
 
-    >>> table
-    <encrypted table t: 6 rows, 17 vectors, 4.3 MiB, key ...>
+    >>> table.layout.rows, table.key_id == secret.id
+    (6, True)
     >>> hg.query.EncryptedTable.from_bytes(table.to_bytes()).layout == layout
     True
     """
