@@ -86,7 +86,8 @@ class Column:
             if self.values:
                 raise _core.ParameterError(f"only a column of text has values, not one of {self.kind}")
             return ()
-        several = [self.values] if isinstance(self.values, str) else list(self.values)
+        given: Any = self.values
+        several = [given] if isinstance(given, str) else list(given)
         if not all(isinstance(value, str) for value in several):
             raise _core.DtypeError("the values of a column of text are texts")
         if len(set(several)) < len(several) or len(several) > _MOST_TEXTS:
@@ -101,7 +102,7 @@ class Column:
         >>> hg.query.Column("decimal", places=2, low=0, high=1, nullable=False).exact(0.25, "a discount")
         25
         """
-        found = self.fraction(value, what)
+        found: Fraction = self.fraction(value, what)
         if found.denominator != 1 or abs(found) > _LARGEST:
             raise _core.DtypeError(f"{what}: {described(value)} is no value of a column of {self._kind()}")
         return int(found)
@@ -123,9 +124,9 @@ class Column:
             raise wrong
         try:
             if isinstance(value, (str, decimal.Decimal, Fraction)) or is_whole(value):
-                return Fraction(int(value) if is_whole(value) else value) * 10**self.places
+                return Fraction(Fraction(int(value) if is_whole(value) else value) * 10**self.places)
             if isinstance(value, (float, np.floating)):
-                return Fraction(repr(float(value))) * 10**self.places
+                return Fraction(Fraction(repr(float(value))) * 10**self.places)
         except (ValueError, OverflowError, ZeroDivisionError):
             pass
         raise wrong

@@ -6,7 +6,8 @@ What SQL does not know (a comparison with NULL) is kept apart from what is false
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +91,7 @@ class _Joined:
             joined = part.ranges if known is None else known.meet(part.ranges) if cls is And else known.join(part.ranges)
             sets[part.column] = joined
         parts = (*(Is(name, found) for name, found in sets.items()), *rest)
-        return parts[0] if len(parts) == 1 else cls(parts)
+        return parts[0] if len(parts) == 1 else And(parts) if cls is And else Or(parts)
 
 
 class And(_Joined):
@@ -120,28 +121,23 @@ def compared(column: Column, sign: str, value: Any, name: str) -> Ranges:
     except _core.DtypeError as error:
         raise SqlError(name, str(error).removeprefix(f"{name}: ")) from None
     below, above = math.floor(number), math.ceil(number)
-    equal = [(below, below)] if below == above else []
-    found = {
+    equal: list[tuple[float, float]] = [(below, below)] if below == above else []
+    sets: dict[str, list[tuple[float, float]]] = {
         "=": equal,
         "<>": equal,
         "<": [(-math.inf, above - 1)],
         "<=": [(-math.inf, below)],
         ">": [(below + 1, math.inf)],
         ">=": [(above, math.inf)],
-    }[sign]
-    made = Ranges.of(found, None)
+    }
+    made = Ranges.of(sets[sign], None)
     return made.negated() if sign == "<>" else made
 
 
 def _text_compared(column: Column, sign: str, value: Any, name: str) -> Ranges:
     if not isinstance(value, str):
         raise SqlError(name, "a column of text is compared with texts, in single quotes")
-    hold = {
-        "=": lambda text: text == value,
-        "<>": lambda text: text != value,
-        "<": lambda text: text < value,
-        "<=": lambda text: text <= value,
-        ">": lambda text: text > value,
-        ">=": lambda text: text >= value,
-    }[sign]
-    return Ranges.of([(code, code) for code, text in enumerate(column.values) if hold(text)], None)
+    signs: dict[str, Callable[[str, str], bool]] = {"=": operator.eq, "<>": operator.ne, "<": operator.lt}
+    signs |= {"<=": operator.le, ">": operator.gt, ">=": operator.ge}
+    hold = signs[sign]
+    return Ranges.of([(code, code) for code, text in enumerate(column.values) if hold(text, value)], None)

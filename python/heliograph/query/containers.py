@@ -134,7 +134,7 @@ class Parts:
         arrays = seen["arrays"]
         if not isinstance(arrays, list) or not isinstance(seen["header"], dict):
             raise _core.DamagedFileError("this file's header is not canonical")
-        sizes = [a.get("bytes") if isinstance(a, dict) else None for a in arrays]
+        sizes: list[Any] = [a.get("bytes") if isinstance(a, dict) else None for a in arrays]
         if not all(is_whole(size) and 0 <= size <= whole for size in sizes):
             raise _core.DamagedFileError("this file's header names arrays that cannot be")
         expected = _prefix(kind, seen["header"], sizes)

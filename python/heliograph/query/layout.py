@@ -236,9 +236,9 @@ def _ways(domains: Mapping[str, int], together: int) -> list[_Needs]:
     options = {}
     for name, domain in domains.items():
         found: dict[int, tuple[int, ...]] = {}
-        for own, digits in enumerate(_DIGITS):
-            several = radices(domain, digits)
-            if 1 not in several[:1] or digits == 1:
+        for own, count in enumerate(_DIGITS):
+            several = radices(domain, count)
+            if 1 not in several[:1] or count == 1:
                 found[own] = several
         options[name] = found
     many = math.prod(len(found) for found in options.values()) > 4096
@@ -248,10 +248,10 @@ def _ways(domains: Mapping[str, int], together: int) -> list[_Needs]:
         levels = ([max(o for o in found if o <= cap) for found in options.values()] for cap in range(len(_DIGITS)))
     for level in levels:
         digits = {name: options[name][own] for name, own in zip(domains, level, strict=True)}
-        count = sum(sum(several) - len(several) for several in digits.values())
+        indicators = sum(sum(several) - len(several) for several in digits.values())
         depth = tree_depth(sorted(level, reverse=True)[:together]) + 1
-        if depth not in best or count < best[depth].indicators:
-            best[depth] = _Needs(count, depth, digits)
+        if depth not in best or indicators < best[depth].indicators:
+            best[depth] = _Needs(indicators, depth, digits)
     return list(best.values())
 
 

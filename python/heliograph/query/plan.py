@@ -81,8 +81,8 @@ def plus(*several: Linear | tuple[Linear, int]) -> Linear:
     total: dict[int, int] = {}
     for one in several:
         linear, factor = (one[0], one[1]) if len(one) == 2 and isinstance(one[1], int) else (one, 1)
-        for node, times in linear:  # type: ignore[union-attr, misc]
-            total[node] = total.get(node, 0) + factor * times  # type: ignore[operator, index]
+        for node, times in linear:
+            total[node] = total.get(node, 0) + factor * times
     return tuple(sorted((node, times) for node, times in total.items() if times))
 
 

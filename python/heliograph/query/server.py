@@ -409,7 +409,7 @@ class Answer(Shown):
         header = parts.header
         if set(header) != {"key", "layout", "sql"} or not all(isinstance(header[name], str) for name in ("key", "sql")):
             raise _core.DamagedFileError("this file's header is not one of an answer")
-        tensors = [from_bytes(parts[number]) for number in range(len(parts))]
+        tensors: list[Any] = [from_bytes(parts[number]) for number in range(len(parts))]
         if not tensors or not all(isinstance(tensor, Tensor) for tensor in tensors):
             raise _core.DamagedFileError("an answer holds tensors of BGV or BFV")
         layout = Layout.of_data(header["layout"], tensors[0].parameters)

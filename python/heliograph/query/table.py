@@ -81,8 +81,15 @@ def layout(
     used = [name for name in data if name in wanted or any(name in m for m in monomials)]
     known = {name: (kinds[name] or of_values(data[name], name)).completed(data[name], name) for name in used}
     return choose_layout(
-        *(table, rows, known, [n for n in used if n in wanted], tuple(monomials)),
-        **{"scheme": scheme, "edition": edition, "depth": depth, "conditions": conditions},
+        table,
+        rows,
+        known,
+        [n for n in used if n in wanted],
+        tuple(monomials),
+        scheme=scheme,
+        edition=edition,
+        depth=depth,
+        conditions=conditions,
     )
 
 
@@ -170,7 +177,7 @@ class _Vectors:
         """[blocks, slots], zeros behind the rows."""
         layout = self._layout
         if part.kind == "digit":
-            values = (self._digits(part) <= part.at_most) & self._valid[part.names[0]]
+            values: Any = (self._digits(part) <= part.at_most) & self._valid[part.names[0]]
         elif part.kind == "valid":
             values = np.logical_and.reduce([self._valid[name] for name in part.names])
         else:
