@@ -57,7 +57,7 @@ def timed(stages: dict[str, float], name: str, work: Any) -> Any:
     return made
 
 
-def measure(rows: int, scheme: str, repeats: int) -> dict[str, Any]:
+def measure(rows: int, scheme: str, repeats: int, depth: int | None) -> dict[str, Any]:
     """One table, and Q6 asked some times."""
     frame, stages = lineitem(rows), dict[str, float]()
     shown = {**frame, "discount": frame["discount"] / 100, "price": frame["price"] / 100}
@@ -67,7 +67,7 @@ def measure(rows: int, scheme: str, repeats: int) -> dict[str, Any]:
         "sums": ["price * discount"],
         "columns": columns,
     }
-    layout = timed(stages, "layout", lambda: hg.query.layout(shown, table="lineitem", scheme=scheme, **options))
+    layout = timed(stages, "layout", lambda: hg.query.layout(shown, table="lineitem", scheme=scheme, depth=depth, **options))
     secret = timed(stages, "keys", lambda: hg.SecretKey.generate(layout.parameters))
     server = hg.query.SqlServer(secret.evaluation_keys())
     with tempfile.TemporaryDirectory() as folder:
@@ -102,13 +102,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--scheme", choices=("bgv", "bfv"), default="bgv")
+    parser.add_argument("--depth", type=int, help="products in a row; less: a larger table that answers sooner")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     found = {
         **{"what": "TPC-H Q6 on an encrypted table", "when": datetime.now(UTC).isoformat(timespec="seconds")},
         **{"machine": runner.machine(), "engine": runner.engine(), "commit": runner.commit(), "load": runner.load()},
-        "case": measure(given.rows, given.scheme, given.repeats),
+        "case": measure(given.rows, given.scheme, given.repeats, given.depth),
     }
     print(json.dumps(found, indent=1))
     if given.out:

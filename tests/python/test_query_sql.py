@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
+import subprocess
+import sys
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -269,3 +272,27 @@ def test_many_blocks() -> None:
     chosen = large["a"] >= 613
     found = server.sql("SELECT SUM(v), COUNT(*) FROM t WHERE a >= 613").decrypt(secret)
     assert found.rows == [(int(large["v"][chosen].sum()), int(chosen.sum()))]
+
+
+RTL = """
+import heliograph as hg
+small = {"a": [5, 7, 9, -4], "g": ["x", "y", "x", "z"]}
+layout = hg.query.layout(small, filters=["g"], sums=["a"], edition="w32")
+secret = hg.SecretKey.generate(layout.parameters)
+server = hg.query.SqlServer(secret.evaluation_keys())
+server.add(hg.query.encrypt(secret, layout, small))
+print(server.sql("SELECT SUM(a), COUNT(*) FROM t WHERE g < 'z'").decrypt(secret).rows, hg.cycles().cycles > 0)
+"""
+
+
+def test_on_the_coprocessor() -> None:
+    """The same query in 32-bit words, where this build simulates one."""
+    try:
+        hg.bfv.parameters(depth=1, plain_bits=17, edition="w32")._core.on_device("rtl")
+    except hg.DeviceError as error:
+        pytest.skip(str(error))
+    done = subprocess.run(
+        [sys.executable, "-c", RTL],
+        **{"env": {**os.environ, "HELIOGRAPH_DEVICE": "rtl"}, "capture_output": True, "text": True, "check": False},
+    )
+    assert done.stdout.strip() == "[(21, 3)] True", done.stderr
