@@ -3,7 +3,7 @@
 A column that conditions ask for is encrypted as *indicators*: its values, counted from 0, are written in digits, and for each digit
 and each of its values but the last there is a vector that has 1 where the row's digit is at most that. A comparison with a number
 that is known then takes sums of indicators and a product less than there are digits, in a tree; a range of one digit takes
-no product at all. More digits are fewer indicators and more depth; `choose_layout` takes what makes the smallest table.
+no product at all. More digits are fewer indicators and more depth; `choose_layout` takes what makes a small table.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from heliograph.query.monomials import Monomial, named, nullable, radices, range
 _PLAIN_BITS = (16, 17, 18, 20, 22, 24, 26, 28, 32, 36, 40)
 _DIGITS = (1, 2, 4, 8)  # those of a depth of 0, 1, 2, 3
 _MOST_DEPTH = 10
+_A_PRODUCT = 1.25  # so many times as many bytes are taken for a product less in a row, which answers sooner
 _LARGEST_SUMMAND = 62  # bits
 _TOGETHER = 64  # blocks of rows whose sums fit into a slot, at least, where there are so many
 _MOST_INDICATORS = 1 << 14
@@ -272,7 +273,7 @@ def choose_layout(
     depth: int | None,
     conditions: int | None,
 ) -> Layout:
-    """The layout with the smallest file. Raises ParameterError where none is of 128 bits."""
+    """The layout with the smallest file, depth counted in. Raises ParameterError where none is of 128 bits."""
     text_of(scheme, "the scheme of a table", ("bgv", "bfv"))
     text_of(edition, "the edition", ("w64", "w32"))
     if depth is not None and not 1 <= count_of(depth, "depth") <= _MOST_DEPTH:
@@ -284,15 +285,18 @@ def choose_layout(
     domains = {name: columns[name].high - columns[name].low + 1 for name in filters}
     flags = {nullable([n], columns) for n in filters} | {nullable(m, columns) for m in sums}
     valid = len(flags - {()})
-    best: tuple[int, _Needs, dict[str, Any]] | None = None
+    best: tuple[float, _Needs, dict[str, Any]] | None = None
     for way in _ways(domains, together):
         deep = way.depth if depth is None else depth
         if way.depth > deep or way.indicators > _MOST_INDICATORS or deep > _MOST_DEPTH:
             continue
         for bits in _PLAIN_BITS:
             found = _size(scheme, edition, deep, bits, rows, [range_of(m, columns) for m in sums], way.indicators + valid)
-            if found and (best is None or found[0] < best[0]):
-                best = found[0], way, found[1]
+            if found is None:
+                continue
+            cost = found[0] * _A_PRODUCT**deep
+            if best is None or cost < best[0]:
+                best = cost, way, found[1]
     if best is None:
         widest = max(domains, key=lambda name: domains[name], default="the sums")
         raise _core.ParameterError(

@@ -45,7 +45,7 @@ def layout(
     what is summed or averaged: columns and products of columns (``"price * discount"``), which the owner multiplies. `columns`
     says what a column is where the data do not tell, and wider bounds than theirs (`hg.query.Column`). At most `conditions`
     columns of `filters` are asked for at once (all, unless said); `depth` fixes the products in a row in place of taking those
-    that make the smallest table. `scheme` is "bgv", or "bfv", which is slower here.
+    that make a small table. `scheme` is "bgv", or "bfv", which is slower here.
 
     Raises DtypeError, ShapeError, PlaintextRangeError for data that do not fit, SqlError for sums that are none, ParameterError
     where no 128-bit set serves.
