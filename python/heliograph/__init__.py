@@ -16,7 +16,7 @@ The examples of its functions go on from these lines.
 array([ 6,  8, 10, 12])
 """
 
-from heliograph import _core, bfv, bgv, cinnamon, ckks, nn, tfhe
+from heliograph import _core, bfv, bgv, cinnamon, ckks, nn, query, tfhe
 from heliograph._core import (
     CancelledError,
     DamagedFileError,
@@ -139,6 +139,7 @@ __all__ = [
     "nn",
     "parameters_for",
     "program",
+    "query",
     "ranks",
     "relinearize",
     "rescale",

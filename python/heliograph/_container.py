@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import secrets
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from heliograph._arrays import printable
 
 Array = npt.NDArray[Any]
 _MAGIC, _VERSION, _READ = b"\x89HELIO\r\n", 2, (1, 2)
-_PREFIX, _DIGEST, _ALIGNMENT = 32, 32, 64
+PREFIX, DIGEST, _ALIGNMENT = 32, 32, 64
 _LONGEST_HEADER, _DEEPEST, _MOST_ARRAYS, _MOST_AXES = 1 << 20, 32, 1 << 16, 16
 _DTYPES = {"u8": "<u1", "i8": "<i1", "u32": "<u4", "u64": "<u8", "i64": "<i8"}
 _NAMES = {np.dtype(kind): name for name, kind in _DTYPES.items()}
@@ -66,27 +67,34 @@ def canonical(value: Any, depth: int = 0) -> str:
     raise _core.DamagedFileError(f"a file's header holds a {type(value).__name__} that it cannot hold")
 
 
-def to_bytes(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    """A container. Raises FormatError for a header beyond what the format allows."""
-    words = {name: np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")) for name, a in arrays.items()}
+def beginning(kind: str, header: Mapping[str, Any], arrays: Sequence[tuple[str, str, Sequence[int]]]) -> bytes:
+    """All before the first array, of arrays by name, dtype and shape. Raises FormatError for a header beyond what the format allows."""
     text = b""
     while True:  # offsets depend on the text's length, and it on their digits
-        offset, entries = _padded(_PREFIX + len(text)), []
-        for name, array in words.items():
-            shape, dtype = list(array.shape), _NAMES[array.dtype]
-            entries.append({"bytes": array.nbytes, "dtype": dtype, "name": name, "offset": offset, "shape": shape})
-            offset += _padded(array.nbytes)
+        offset, entries = padded(PREFIX + len(text)), []
+        for name, dtype, shape in arrays:
+            size = math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
+            entries.append({"bytes": size, "dtype": dtype, "name": name, "offset": offset, "shape": list(shape)})
+            offset += padded(size)
         new = canonical({"arrays": entries, "header": dict(header), "type": kind}).encode()
         if len(new) == len(text):
             break
         text = new
-    if len(new) > _LONGEST_HEADER:
-        raise _core.FormatError(f"a file's header takes at most {_LONGEST_HEADER:,} bytes; this would have {len(new):,}")
-    start = _padded(_PREFIX + len(new))
-    prefix = struct.pack("<8sIIQQ", _MAGIC, _VERSION, 0, len(new), offset + _DIGEST)
-    parts = [(prefix + new).ljust(start, b"\0")]
+    if len(new) > _LONGEST_HEADER or len(arrays) > _MOST_ARRAYS:
+        raise _core.FormatError(
+            f"a file's header takes at most {_LONGEST_HEADER:,} bytes, and a file {_MOST_ARRAYS:,} arrays; "
+            f"this would have {len(new):,} and {len(arrays):,}"
+        )
+    prefix = struct.pack("<8sIIQQ", _MAGIC, _VERSION, 0, len(new), offset + DIGEST)
+    return (prefix + new).ljust(padded(PREFIX + len(new)), b"\0")
+
+
+def to_bytes(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """A container. Raises FormatError for a header beyond what the format allows."""
+    words = {name: np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")) for name, a in arrays.items()}
+    parts = [beginning(kind, header, [(name, _NAMES[a.dtype], a.shape) for name, a in words.items()])]
     for array in words.values():
-        parts += [array.tobytes(), bytes(_padded(array.nbytes) - array.nbytes)]
+        parts += [array.tobytes(), bytes(padded(array.nbytes) - array.nbytes)]
     whole = b"".join(parts)
     return whole + hashlib.sha256(whole).digest()
 
@@ -97,27 +105,27 @@ def from_bytes(data: bytes | bytearray | memoryview) -> Container:
         view = memoryview(data).cast("B")
     except (TypeError, ValueError):
         raise _core.DtypeError(f"a file's bytes are bytes in a row, not {type(data).__name__}") from None
-    length = _checked_prefix(bytes(view[:_PREFIX]), len(view))
-    if hashlib.sha256(view[:-_DIGEST]).digest() != bytes(view[-_DIGEST:]):
+    length = header_length(bytes(view[:PREFIX]), len(view))
+    if hashlib.sha256(view[:-DIGEST]).digest() != bytes(view[-DIGEST:]):
         raise _core.DamagedFileError("the digest does not fit: the file was changed")
-    said = _header(bytes(view[_PREFIX : _PREFIX + length]))
-    start = _padded(_PREFIX + length)
-    _require_zeros(view[_PREFIX + length : start])
+    said = parsed(bytes(view[PREFIX : PREFIX + length]))
+    start = padded(PREFIX + length)
+    _require_zeros(view[PREFIX + length : start])
     arrays: dict[str, Array] = {}
     for entry in said["arrays"]:
-        name, dtype, shape, size = _entry(entry, start)
+        name, dtype, shape, size = described(entry, start)
         if name in arrays:
             raise _core.DamagedFileError("two arrays of a file have one name")
         stop = start + size
-        if stop > len(view) - _DIGEST:
+        if stop > len(view) - DIGEST:
             raise _core.DamagedFileError("an array goes beyond the end of its file")
         try:
             arrays[name] = np.frombuffer(view[start:stop], dtype=dtype).reshape(shape)
         except ValueError:  # an axis of length zero beside those that no array has
             raise _core.DamagedFileError("a file's array has no shape that an array has") from None
-        start = _padded(stop)
+        start = padded(stop)
         _require_zeros(view[stop:start])
-    if start != len(view) - _DIGEST:
+    if start != len(view) - DIGEST:
         raise _core.DamagedFileError("a file holds more than its arrays")
     return Container(said["type"], said["header"], arrays, hashlib.sha256(view).hexdigest())
 
@@ -125,22 +133,25 @@ def from_bytes(data: bytes | bytearray | memoryview) -> Container:
 def load(path: str) -> Container:
     """The same of a file, read whole. Raises OSError, OutOfMemoryError besides."""
     with Path(path).open("rb") as stream:
-        prefix = stream.read(_PREFIX)
-        _checked_prefix(prefix, os.fstat(stream.fileno()).st_size)  # before memory is taken
+        prefix = stream.read(PREFIX)
+        header_length(prefix, os.fstat(stream.fileno()).st_size)  # before memory is taken
         try:
             return from_bytes(prefix + stream.read())
         except MemoryError:
             raise _core.OutOfMemoryError(f"{printable(path)} is larger than the memory there is") from None
 
 
-def save(path: str, data: bytes) -> None:
-    """Writes a file, all or nothing. Raises OSError."""
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[IO[bytes]]:
+    """A file to write, which takes the path's place when all is written, or never. Raises OSError."""
     target = Path(path)
     temporary = target.parent / f".heliograph-{secrets.token_hex(8)}.tmp"
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
         temporary.replace(target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -148,7 +159,14 @@ def save(path: str, data: bytes) -> None:
         raise
 
 
-def _padded(size: int) -> int:
+def save(path: str, data: bytes) -> None:
+    """Writes a file, all or nothing. Raises OSError."""
+    with replacing(path) as stream:
+        stream.write(data)
+
+
+def padded(size: int) -> int:
+    """With what follows up to the next array."""
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
@@ -157,11 +175,11 @@ def _require_zeros(padding: memoryview) -> None:
         raise _core.DamagedFileError("a file's padding is not zero")
 
 
-def _checked_prefix(prefix: bytes, size: int) -> int:
-    """The header's length."""
+def header_length(prefix: bytes, size: int) -> int:
+    """The header's length, of a file of so many bytes. Raises FormatError, VersionError, DamagedFileError."""
     if prefix[: len(_MAGIC)] != _MAGIC[: len(prefix)]:
         raise _core.FormatError("this is none of Heliograph's files")
-    if len(prefix) < _PREFIX:
+    if len(prefix) < PREFIX:
         raise _core.DamagedFileError("a file is truncated")
     _, version, reserved, length, total = struct.unpack("<8sIIQQ", prefix)
     if version not in _READ:
@@ -172,13 +190,13 @@ def _checked_prefix(prefix: bytes, size: int) -> int:
     if total != size:
         how = "truncated" if size < total else "oversized"
         raise _core.DamagedFileError(f"a file is {how}: {size:,} bytes, and it says {total:,}")
-    if total < _padded(_PREFIX + length) + _DIGEST or total % _ALIGNMENT != _DIGEST:
+    if total < padded(PREFIX + length) + DIGEST or total % _ALIGNMENT != DIGEST:
         raise _core.DamagedFileError("a file's prefix says what cannot be")
     return int(length)
 
 
-def _header(text: bytes) -> dict[str, Any]:
-    """The three fields, of canonical JSON."""
+def parsed(text: bytes) -> dict[str, Any]:
+    """A header's three fields, of canonical JSON. Raises DamagedFileError."""
     try:
         said = json.loads(text.decode(), parse_float=Real, parse_constant=_no_number)
         whole = isinstance(said, dict) and canonical(said).encode() == text  # a field twice has another text, too
@@ -200,8 +218,8 @@ def _no_number(text: str) -> Any:
     raise ValueError(text)
 
 
-def _entry(entry: Any, offset: int) -> tuple[str, str, tuple[int, ...], int]:
-    """Name, dtype, shape and bytes of an array that is to start there."""
+def described(entry: Any, offset: int) -> tuple[str, str, tuple[int, ...], int]:
+    """Name, dtype, shape and bytes of an array that is to start there. Raises DamagedFileError."""
     if not isinstance(entry, dict) or set(entry) != {"bytes", "dtype", "name", "offset", "shape"}:
         raise _core.DamagedFileError("a file does not describe its arrays as the format says")
     name, shape = entry["name"], entry["shape"]

@@ -19,7 +19,7 @@ import pytest
 import heliograph as hg
 from heliograph import nn
 
-MODULES = (hg, hg.bfv, hg.bgv, hg.ckks, hg.tfhe, nn, hg.cinnamon)
+MODULES = (hg, hg.bfv, hg.bgv, hg.ckks, hg.tfhe, nn, hg.cinnamon, hg.query)
 #: A docstring that sends its reader to another one's example: "As `hg.multiply`.", "As a tensor's."
 ELSEWHERE = re.compile(r"As (?:`(?:hg|heliograph)\.([\w.]+)`|a (tensor)'s)")
 

@@ -1,0 +1,391 @@
+"""Queries as SQL: what of it an encrypted table answers; everything else is refused by its name."""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import decimal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from heliograph import _core
+from heliograph._arrays import described, printable
+from heliograph.query.columns import Column
+from heliograph.query.conditions import And, Condition, Is, Or, Ranges, compared, negated
+from heliograph.query.errors import SqlError
+from heliograph.query.monomials import Polynomial, added, constant, multiplied
+
+_LONGEST = 1 << 14  # characters of a query
+_DEEPEST = 100  # of nested expressions
+_MOST_DEGREE, _MOST_MONOMIALS = 8, 64
+_CLAUSES = {
+    **{"joins": "JOIN", "laterals": "LATERAL", "with": "WITH", "with_": "WITH", "order": "ORDER BY", "limit": "LIMIT"},
+    **{"offset": "OFFSET", "distinct": "DISTINCT", "having": "HAVING", "windows": "WINDOW", "qualify": "QUALIFY"},
+    **{"into": "INTO", "locks": "FOR UPDATE", "sample": "TABLESAMPLE", "hint": "a hint", "pivots": "PIVOT"},
+}
+_NAMES = {"from", "from_", "where", "group", "expressions"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """Of the SELECT list: a column of the groups, or an aggregate."""
+
+    label: str  #: in results
+    function: str  #: "SUM", "COUNT", "AVG", or "" for a column of the groups
+    column: str = ""  #: of a group; of COUNT(column)
+    polynomial: tuple[tuple[tuple[str, ...], Fraction], ...] = ()  #: of SUM and AVG
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query that has been read."""
+
+    text: str
+    items: tuple[Item, ...]
+    where: Condition | None
+    groups: tuple[str, ...]
+
+
+def sqlglot_of() -> Any:
+    """The parser. Raises HeliographError where it is not installed."""
+    try:
+        import sqlglot
+        import sqlglot.errors
+        import sqlglot.expressions
+    except ImportError:
+        raise _core.HeliographError("SQL is read by sqlglot: pip install 'heliograph[query]'") from None
+    return sqlglot
+
+
+def _parsed(text: Any, what: str) -> Any:
+    """A statement as sqlglot has it. Raises SqlError, DtypeError."""
+    sqlglot = sqlglot_of()
+    if not isinstance(text, str):
+        raise _core.DtypeError(f"{what} is a text, not {type(text).__name__}")
+    if len(text) > _LONGEST:
+        raise SqlError(what, f"it has {len(text):,} characters; at most {_LONGEST:,} are read")
+    try:
+        several = [one for one in sqlglot.parse(text, read="duckdb") if one is not None]
+    except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
+        first = str(error).split("\n")[0][:200] if str(error) else type(error).__name__
+        raise SqlError(what, f"it is no SQL: {printable(first)}") from None
+    if len(several) != 1:
+        raise SqlError(what, f"it holds {len(several)} statements, not one")
+    return several[0]
+
+
+def table_of(text: Any) -> str:
+    """The table that a query is of; "" where it is of none. Raises SqlError, DtypeError."""
+    found = _parsed(text, "a query").args
+    node = found.get("from_") or found.get("from")
+    return str(node.this.name) if node is not None and hasattr(node.this, "name") else ""
+
+
+def _name_of(node: Any) -> str:
+    """What a piece of SQL is called."""
+    key = str(node.key).upper()
+    return str(node.name).upper() if key == "ANONYMOUS" else key
+
+
+class Reader:
+    """Reads queries of a table with some columns."""
+
+    def __init__(self, table: str, columns: Mapping[str, Column]) -> None:
+        self._exp: Any = sqlglot_of().expressions
+        self._table = table
+        self._columns = columns
+        self._names = {table.lower()}
+
+    # The statement
+
+    def query(self, text: str) -> Query:
+        """A SELECT. Raises SqlError, which names what is not answered."""
+        exp, node = self._exp, _parsed(text, "a query")
+        if not isinstance(node, exp.Select):
+            raise SqlError(_name_of(node), "only SELECT is answered")
+        for key, value in node.args.items():
+            if value and key not in _NAMES:
+                raise SqlError(_CLAUSES.get(key, key.upper().strip("_")), "encrypted tables do not answer it")
+        self._from(node.args.get("from_") or node.args.get("from"))
+        try:
+            where, group = node.args.get("where"), node.args.get("group")
+            condition = self._condition(where.this, False, 0) if where else None
+            groups = self._groups(group) if group else ()
+            items = tuple(self._item(one, groups) for one in node.expressions)
+        except RecursionError:
+            raise SqlError("a query", "its expressions are nested too deeply") from None
+        if not any(item.function for item in items):
+            raise SqlError("SELECT", "it has no SUM, COUNT or AVG: single rows are not answered")
+        return Query(text, items, condition, groups)
+
+    def _from(self, node: Any) -> None:
+        exp = self._exp
+        if node is None:
+            raise SqlError("FROM", f"a query is of the table {self._table}")
+        table = node.this
+        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+            raise SqlError(_name_of(table), f"a query is of the table {self._table} alone")
+        for key, value in table.args.items():
+            if value and key not in ("this", "alias"):
+                raise SqlError(_CLAUSES.get(key, key.upper()), "encrypted tables do not answer it")
+        if table.name.lower() != self._table.lower():
+            raise SqlError("FROM", f"there is no table {printable(table.name)}; there is {self._table}")
+        if table.alias:
+            if table.args["alias"].args.get("columns"):
+                raise SqlError("FROM", "a table's columns keep their names")
+            self._names = {table.alias.lower()}
+
+    def _groups(self, node: Any) -> tuple[str, ...]:
+        for key, value in node.args.items():
+            if value and key != "expressions":
+                raise SqlError(f"GROUP BY {key.upper()}", "groups are of columns")
+        found = []
+        for one in node.expressions:
+            if not isinstance(one, self._exp.Column):
+                raise SqlError("GROUP BY", f"groups are of columns, not of {printable(one.sql())}")
+            found.append(self._column(one))
+        return tuple(dict.fromkeys(found))
+
+    def _item(self, node: Any, groups: tuple[str, ...]) -> Item:
+        exp = self._exp
+        label = node.alias if isinstance(node, exp.Alias) else node.sql(dialect="duckdb").lower()
+        inner = node.this if isinstance(node, exp.Alias) else node
+        if isinstance(inner, exp.Column):
+            name = self._column(inner)
+            if name not in groups:
+                raise SqlError(name, "a column of a SELECT is one of its GROUP BY, or inside of SUM, COUNT or AVG")
+            return Item(label if isinstance(node, exp.Alias) else inner.name, "", name)
+        if isinstance(inner, exp.Count):
+            return self._count(inner, label)
+        if isinstance(inner, (exp.Sum, exp.Avg)):
+            function = "SUM" if isinstance(inner, exp.Sum) else "AVG"
+            self._plain(inner, function)
+            return Item(label, function, "", tuple(sorted(self._polynomial(inner.this, 0).items())))
+        if isinstance(inner, exp.Star):
+            raise SqlError("*", "single rows are not answered: SELECT takes SUM, COUNT, AVG and columns of GROUP BY")
+        if isinstance(inner, (exp.Binary, exp.Paren, exp.Neg)) and inner.find(exp.AggFunc):
+            raise SqlError(_name_of(inner), "aggregates are answered one by one: compute with them when they are decrypted")
+        raise SqlError(_name_of(inner), "SELECT takes SUM, COUNT, AVG and columns of GROUP BY")
+
+    def _plain(self, node: Any, function: str) -> None:
+        """An aggregate of one argument and nothing else."""
+        if isinstance(node.this, self._exp.Distinct):
+            raise SqlError(f"{function}(DISTINCT)", "encrypted tables do not answer it")
+        for key, value in node.args.items():
+            if value and key not in ("this", "big_int"):
+                raise SqlError(f"{function} {key.upper()}", "an aggregate has one argument")
+
+    def _count(self, node: Any, label: str) -> Item:
+        self._plain(node, "COUNT")
+        if node.this is None or isinstance(node.this, self._exp.Star):
+            if node.this is not None and any(node.this.args.values()):
+                raise SqlError("COUNT(* ...)", "COUNT takes * or a column")
+            return Item(label, "COUNT")
+        if not isinstance(node.this, self._exp.Column):
+            raise SqlError("COUNT", f"it takes * or a column, not {printable(node.this.sql())}")
+        return Item(label, "COUNT", self._column(node.this))
+
+    def _column(self, node: Any) -> str:
+        """Its name in the table. Names are compared without case, as SQL's are."""
+        for key in ("db", "catalog"):
+            if node.args.get(key):
+                raise SqlError(printable(node.sql()), f"a query is of the table {self._table} alone")
+        if not isinstance(node.this, self._exp.Identifier):
+            raise SqlError(_name_of(node.this), "a column has a name")
+        if node.table and node.table.lower() not in self._names:
+            raise SqlError(printable(node.sql()), f"there is no table {printable(node.table)} in FROM")
+        if node.name in self._columns:
+            return str(node.name)
+        found = [name for name in self._columns if name.lower() == node.name.lower()]
+        if len(found) != 1:
+            there = ", ".join(self._columns)
+            raise SqlError(printable(node.name), f"this table has no such column; it has {printable(there)}"[:400])
+        return found[0]
+
+    # What is summed
+
+    def polynomial(self, text: str) -> Polynomial:
+        """An expression on its own. Raises SqlError."""
+        node = _parsed(f"SELECT {text}" if isinstance(text, str) else text, "a sum")
+        exp = self._exp
+        if (
+            not isinstance(node, exp.Select)
+            or len(node.expressions) != 1
+            or any(value for key, value in node.args.items() if key != "expressions")
+        ):
+            raise SqlError(described(text), "a sum is of one expression of columns")
+        return self._polynomial(node.expressions[0], 0)
+
+    def _polynomial(self, node: Any, depth: int) -> Polynomial:
+        exp = self._exp
+        if depth > _DEEPEST:
+            raise SqlError("an expression", "it is nested too deeply")
+        if isinstance(node, exp.Paren):
+            return self._polynomial(node.this, depth + 1)
+        if isinstance(node, exp.Neg):
+            return multiplied(constant(Fraction(-1)), self._polynomial(node.this, depth + 1))
+        if isinstance(node, exp.Literal) and not node.is_string:
+            return constant(_number(node.this))
+        if isinstance(node, exp.Column):
+            name = self._column(node)
+            kind = self._columns[name].kind
+            if kind not in ("int", "decimal", "bool"):
+                raise SqlError(name, f"a column of {kind} is not summed")
+            if kind == "bool":
+                raise SqlError(name, "truth values are not summed: count them, WHERE and COUNT(*)")
+            return {(name,): Fraction(1)}
+        steps: dict[Any, Callable[[Polynomial, Polynomial], Polynomial]] = {
+            exp.Add: added,
+            exp.Sub: lambda a, b: added(a, b, -1),
+            exp.Mul: multiplied,
+        }
+        if type(node) not in steps:
+            raise SqlError(_name_of(node), "what is summed is made of columns and numbers by +, - and *")
+        made = steps[type(node)](self._polynomial(node.this, depth + 1), self._polynomial(node.expression, depth + 1))
+        if len(made) > _MOST_MONOMIALS or any(len(monomial) > _MOST_DEGREE for monomial in made):
+            raise SqlError(
+                "an expression", f"it has more than {_MOST_MONOMIALS} products, or one of more than {_MOST_DEGREE}"
+            )
+        return made
+
+    # Conditions
+
+    def _condition(self, node: Any, no: bool, depth: int) -> Condition:
+        """What holds where `node` is true; where it is false, for `no`: NOT goes down to the comparisons."""
+        exp = self._exp
+        if depth > _DEEPEST:
+            raise SqlError("WHERE", "its conditions are nested too deeply")
+        if isinstance(node, exp.Paren):
+            return self._condition(node.this, no, depth + 1)
+        if isinstance(node, exp.Not):
+            return self._condition(node.this, not no, depth + 1)
+        if isinstance(node, (exp.And, exp.Or)):
+            both = [self._condition(one, no, depth + 1) for one in (node.this, node.expression)]
+            return (And if isinstance(node, exp.And) != no else Or).of(both)
+        found = self._comparison(node)
+        return negated(found) if no else found
+
+    def _comparison(self, node: Any) -> Is:
+        exp = self._exp
+        signs = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+        turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+        if type(node) in signs:
+            left, right, sign = node.this, node.expression, signs[type(node)]
+            if not isinstance(_bare(left, exp), exp.Column):
+                left, right, sign = right, left, turned.get(sign, sign)
+            name = self._side(left, sign)
+            return Is(name, compared(self._columns[name], sign, self._known(right, name), name))
+        if isinstance(node, exp.Between):
+            if node.args.get("symmetric"):
+                raise SqlError("BETWEEN SYMMETRIC", "encrypted tables do not answer it")
+            name = self._side(node.this, "BETWEEN")
+            column, ends = self._columns[name], (self._known(node.args[key], name) for key in ("low", "high"))
+            low, high = (compared(column, sign, end, name) for sign, end in zip((">=", "<="), ends, strict=True))
+            return Is(name, low.meet(high))
+        if isinstance(node, exp.In):
+            if not node.expressions or node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
+                raise SqlError("IN", "it takes a list of values")
+            name = self._side(node.this, "IN")
+            found = Ranges((), None)
+            for one in node.expressions:
+                found = found.join(compared(self._columns[name], "=", self._known(one, name), name))
+            return Is(name, found)
+        if isinstance(node, exp.Is):
+            name = self._side(node.this, "IS")
+            if not isinstance(node.expression, exp.Null):
+                raise SqlError(f"IS {_name_of(node.expression)}", "only IS NULL and IS NOT NULL are answered")
+            return Is(name, Ranges((), True))
+        if isinstance(node, exp.Column):
+            name = self._column(node)
+            if self._columns[name].kind == "bool":
+                return Is(name, compared(self._columns[name], "=", True, name))
+        raise SqlError(
+            _name_of(node), "conditions are =, <>, <, <=, >, >=, BETWEEN, IN, IS NULL of a column, and AND, OR, NOT"
+        )
+
+    def _side(self, node: Any, what: str) -> str:
+        inner = _bare(node, self._exp)
+        if not isinstance(inner, self._exp.Column):
+            raise SqlError(what, f"it compares a column with what is known, not {printable(node.sql())[:100]}")
+        return self._column(inner)
+
+    def _known(self, node: Any, name: str) -> Any:
+        """A value that stands in the query. Raises SqlError for what is none."""
+        exp, inner = self._exp, _bare(node, self._exp)
+        if isinstance(inner, exp.Column):
+            if inner.this.args.get("quoted"):
+                raise SqlError(f'"{printable(inner.name)}"', "a text is in single quotes")
+            raise SqlError(printable(inner.sql()), f"{name} is compared with what is known, not with a column")
+        return self._value(inner, 0)
+
+    def _value(self, node: Any, depth: int) -> Any:
+        exp = self._exp
+        node = _bare(node, exp)
+        if depth > _DEEPEST:
+            raise SqlError("an expression", "it is nested too deeply")
+        if isinstance(node, exp.Literal):
+            return str(node.this) if node.is_string else _number(node.this)
+        if isinstance(node, exp.Boolean):
+            return bool(node.this)
+        if isinstance(node, exp.Null):
+            raise SqlError("NULL", "nothing is equal to NULL or compares with it: IS NULL")
+        if isinstance(node, exp.Neg):
+            inner = self._value(node.this, depth + 1)
+            if isinstance(inner, Fraction):
+                return -inner
+        if isinstance(node, (exp.Cast, exp.TsOrDsToDate, exp.Date)) and not isinstance(node, exp.TryCast):
+            inner, to = self._value(node.this, depth + 1), node.args.get("to")
+            if (to is None or to.is_type("date")) and isinstance(inner, (str, datetime.date)):
+                return _day(inner)
+        if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+            left = self._value(node.this, depth + 1)
+            sign = -1 if isinstance(node, exp.Sub) else 1
+            right = _bare(node.expression, exp)
+            if isinstance(right, exp.Interval) and not isinstance(node, exp.Mul) and isinstance(left, (str, datetime.date)):
+                return self._shifted(_day(left), right, sign)
+            other = self._value(right, depth + 1)
+            if isinstance(left, Fraction) and isinstance(other, Fraction):
+                return left * other if isinstance(node, exp.Mul) else left + sign * other
+        raise SqlError(_name_of(node), f"a column is compared with a value, not with {printable(node.sql())[:100]}")
+
+    def _shifted(self, day: datetime.date, interval: Any, sign: int) -> datetime.date:
+        unit = str(interval.args.get("unit") or "").upper().rstrip("S")
+        try:
+            count = sign * int(str(interval.this.name))
+            if unit in ("DAY", "WEEK"):
+                return day + datetime.timedelta(days=count * (7 if unit == "WEEK" else 1))
+            if unit in ("MONTH", "YEAR"):
+                months = day.year * 12 + day.month - 1 + count * (12 if unit == "YEAR" else 1)
+                year, month = divmod(months, 12)
+                return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
+        except (ValueError, OverflowError, AttributeError):
+            pass
+        raise SqlError(
+            "INTERVAL", f"dates are shifted by whole DAY, WEEK, MONTH or YEAR, not {printable(interval.sql())[:100]}"
+        )
+
+
+def _bare(node: Any, exp: Any) -> Any:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _number(text: str) -> Fraction:
+    """A literal. Its exponent is bounded, or it would fill the memory."""
+    try:
+        found = decimal.Decimal(text)
+        if found.is_finite() and abs(found.adjusted()) < 40 and len(text) < 80:
+            return Fraction(found)
+    except (decimal.InvalidOperation, ValueError):
+        pass
+    raise SqlError("a number", f"{printable(text)[:80]} is none that is answered")
+
+
+def _day(value: str | datetime.date) -> datetime.date:
+    try:
+        return value if isinstance(value, datetime.date) else datetime.date.fromisoformat(value)
+    except ValueError:
+        raise SqlError("DATE", f"{described(value)} is no day of the form YYYY-MM-DD") from None

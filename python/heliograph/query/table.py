@@ -1,0 +1,343 @@
+"""Encrypted tables: what the owner makes and keeps of data, and what a server gets."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from heliograph import _core
+from heliograph._arrays import Buffer, described, is_whole, listed, path_of, printable, readable_bytes
+from heliograph._container import replacing
+from heliograph._html import Shown
+from heliograph._shapes import Progress
+from heliograph.exact import SecretKey
+from heliograph.keys import from_bytes
+from heliograph.query.columns import Column, Int64Array, Raw, frame_of, of_values
+from heliograph.query.containers import Parts, pieces, source_of
+from heliograph.query.layout import Layout, Part, choose_layout
+from heliograph.query.monomials import Monomial
+from heliograph.query.plan import Plan, made_plan
+from heliograph.query.sql import Query, Reader
+
+_TYPE = "heliograph.query.table"
+_SPAN = 16  # blocks of rows that are read and computed together
+_MOST_PARTS = 8000
+
+
+def layout(
+    frame: Any,
+    *,
+    filters: Iterable[str] = (),
+    sums: Iterable[str] = (),
+    columns: Mapping[str, Column] | None = None,
+    table: str = "t",
+    scheme: str = "bgv",
+    depth: int | None = None,
+    conditions: int | None = None,
+    edition: str = "w64",
+) -> Layout:
+    """How a table is best encrypted for some queries: of which parameter set, into which ciphertexts. Nothing is encrypted yet.
+
+    `frame` is a pandas.DataFrame, a pyarrow.Table or a dict of arrays. `filters` are the columns of WHERE and GROUP BY, `sums`
+    what is summed or averaged: columns and products of columns (``"price * discount"``), which the owner multiplies. `columns`
+    says what a column is where the data do not tell, and wider bounds than theirs (`hg.query.Column`). At most `conditions`
+    columns of `filters` are asked for at once (all, unless said); `depth` fixes the products in a row in place of taking those
+    that make a small table. `scheme` is "bgv", or "bfv", which is slower here.
+
+    Raises DtypeError, ShapeError, PlaintextRangeError for data that do not fit, SqlError for sums that are none, ParameterError
+    where no 128-bit set serves.
+
+    >>> print(hg.query.layout(frame, filters=["age"], sums=["salary"]))
+    <layout of t: 6 rows in 1 x 31 ciphertexts, depth 1, BGV>
+    """
+    data = frame_of(frame)
+    given = dict(columns or {})
+    for name, said in given.items():
+        if name not in data:
+            raise _core.ParameterError(
+                f"columns= names {described(name)}, and the table has {printable(', '.join(data))[:300]}"
+            )
+        if not isinstance(said, Column):
+            raise _core.DtypeError(f"columns= holds hg.query.Column, not {type(said).__name__}")
+    wanted = _names(filters, "filters")
+    for name in wanted:
+        if name not in data:
+            raise _core.ParameterError(
+                f"filters= names {described(name)}, and the table has {printable(', '.join(data))[:300]}"
+            )
+    if not isinstance(table, str) or not table.isidentifier():
+        raise _core.ParameterError(f"a table's name is a word of letters, digits and _, not {described(table)}")
+    rows = len(next(iter(data.values()))[0])
+    if not rows:
+        raise _core.ShapeError("a table without rows has nothing to encrypt")
+    kinds = {name: given.get(name) or _kind(raw, name) for name, raw in data.items()}
+    reader = Reader(table, {name: kind for name, kind in kinds.items() if kind is not None})
+    monomials: dict[Monomial, None] = {}
+    for text in _names(sums, "sums"):
+        monomials.update(dict.fromkeys(m for m in reader.polynomial(text) if m))
+    used = [name for name in data if name in wanted or any(name in m for m in monomials)]
+    known = {name: (kinds[name] or of_values(data[name], name)).completed(data[name], name) for name in used}
+    return choose_layout(
+        table,
+        rows,
+        known,
+        [n for n in used if n in wanted],
+        tuple(monomials),
+        scheme=scheme,
+        edition=edition,
+        depth=depth,
+        conditions=conditions,
+    )
+
+
+def _names(several: Any, what: str) -> list[str]:
+    found = listed(several)
+    if found is None or not all(isinstance(name, str) for name in found):
+        raise _core.DtypeError(f"{what}= is a list of texts, not {described(several)}")
+    return list(dict.fromkeys(found))
+
+
+def _kind(raw: Raw, name: str) -> Column | None:
+    """None where only the column's use would tell that nothing is known of it."""
+    try:
+        return of_values(raw, name)
+    except _core.DtypeError:
+        return None
+
+
+def encrypt(
+    secret: SecretKey, layout: Layout, frame: Any, *, path: Any = None, progress: Progress | None = None
+) -> EncryptedTable:
+    """A table under a key of `layout`'s parameters. With `path` it is written there as it is made, and stays there.
+
+    Raises as `layout` for data that do not fit it, MismatchError for a key of other parameters.
+
+    >>> sealed = hg.query.encrypt(secret, layout, frame, path="t.hg")
+    >>> sealed.nbytes == table.nbytes
+    True
+    """
+    if not isinstance(layout, Layout):
+        raise _core.DtypeError(f"a table is encrypted by a layout, which hg.query.layout makes, not {type(layout).__name__}")
+    if not isinstance(secret, SecretKey):
+        raise _core.DtypeError(f"a table is encrypted by a secret key of BGV or BFV, not {type(secret).__name__}")
+    if secret.parameters != layout.parameters:
+        raise _core.MismatchError("the key is of other parameters than the layout: SecretKey.generate(layout.parameters)")
+    vectors = _Vectors(layout, frame)
+    blocks, parts = layout.blocks, layout.parts
+    span = max(_SPAN, -(-blocks * len(parts) // _MOST_PARTS))
+    spans = -(-blocks // span)
+    header = {"key": secret.id, "layout": layout.data(), "span": span}
+
+    def made() -> Iterator[bytes]:
+        for number, part in enumerate(parts):
+            values = vectors.of(part)
+            for at in range(spans):
+                chosen = values[at * span : (at + 1) * span]
+                yield secret.encrypt(chosen).to_bytes()
+                if progress is not None:
+                    progress((number + (at + 1) / spans) / len(parts))
+
+    if path is None:
+        several = list(made())
+        data = b"".join(bytes(piece) for piece in pieces(_TYPE, header, several, [len(one) for one in several]))
+        return EncryptedTable(Parts(data, _TYPE), layout)
+
+    name = path_of(path)
+    with tempfile.TemporaryFile() as draft, replacing(path_of(name)) as file:
+        sizes = []
+        for one in made():
+            draft.write(one)
+            sizes.append(len(one))
+        draft.seek(0)
+        for piece in pieces(_TYPE, header, (draft.read(size) for size in sizes), sizes):
+            file.write(piece)
+    return EncryptedTable(Parts(name, _TYPE), layout)
+
+
+class _Vectors:
+    """The vectors of a table in the clear."""
+
+    def __init__(self, layout: Layout, frame: Any) -> None:
+        self._layout = layout
+        data = frame_of(frame)
+        missing = [name for name in layout.columns if name not in data]
+        if missing:
+            raise _core.ShapeError(f"the table has no column {printable(missing[0])}")
+        rows = len(next(iter(data.values()))[0])
+        if rows != layout.rows:
+            raise _core.ShapeError(f"the table has {rows:,} rows, and its layout says {layout.rows:,}")
+        self._numbers = {name: column.numbers(data[name], name) for name, column in layout.columns.items()}
+        self._valid = {name: data[name][1] for name in layout.columns}
+        self._kept: tuple[Any, Any] = None, None
+
+    def of(self, part: Part) -> Int64Array:
+        """[blocks, slots], zeros behind the rows."""
+        layout = self._layout
+        if part.kind == "digit":
+            values: Any = (self._digits(part) <= part.at_most) & self._valid[part.names[0]]
+        elif part.kind == "valid":
+            values = np.logical_and.reduce([self._valid[name] for name in part.names])
+        else:
+            whole, width = self._product(part.names), layout.limb_bits
+            values = whole >> (width * part.digit)
+            if part.digit < layout.limbs(part.names) - 1:
+                values = values & ((1 << width) - 1)
+        slots = layout.parameters.slots
+        found = np.zeros(layout.blocks * slots, np.int64)
+        found[: len(values)] = values
+        return found.reshape(layout.blocks, slots)
+
+    def _digits(self, part: Part) -> Int64Array:
+        name = part.names[0]
+        if self._kept[0] != (name, part.digit):
+            several = self._layout.digits[name]
+            rest = math.prod(several[part.digit + 1 :])
+            codes = self._numbers[name] - self._layout.columns[name].low
+            self._kept = (name, part.digit), codes // rest % several[part.digit]
+        return self._kept[1]  # type: ignore[no-any-return]
+
+    def _product(self, names: Monomial) -> Int64Array:
+        """0 where a factor is NULL."""
+        if self._kept[0] != names:
+            valid = np.logical_and.reduce([self._valid[name] for name in names])
+            self._kept = names, np.multiply.reduce([self._numbers[name] for name in names]) * valid
+        return self._kept[1]  # type: ignore[no-any-return]
+
+
+class EncryptedTable(Shown):
+    """A table that only its key's owner can read. Made by `hg.query.encrypt`, or read from a file of it.
+
+    >>> table.layout.rows, table.key_id == secret.id
+    (6, True)
+    >>> hg.query.EncryptedTable.from_bytes(table.to_bytes()).layout == layout
+    True
+    """
+
+    def __init__(self, parts: Parts, layout: Layout | None = None) -> None:
+        self._parts = parts
+        header = parts.header
+        if set(header) != {"key", "layout", "span"} or not is_whole(header["span"]) or not isinstance(header["key"], str):
+            raise _core.DamagedFileError("this file's header is not one of an encrypted table")
+        if layout is None:
+            if not len(parts):
+                raise _core.DamagedFileError("this table has no vectors")
+            layout = Layout.of_data(header["layout"], getattr(from_bytes(parts[0]), "parameters", None))
+        self.layout = layout  #: how it is encrypted
+        self._span = int(header["span"])
+        if self._span < 1 or len(parts) != len(layout.parts) * self.spans:
+            raise _core.DamagedFileError(f"this table has {len(parts):,} parts, which its layout has not")
+
+    @property
+    def spans(self) -> int:
+        """How many pieces each vector is cut into, which are computed one after another."""
+        return -(-self.layout.blocks // self._span)
+
+    @property
+    def key_id(self) -> str:
+        """Which key it was encrypted under."""
+        return str(self._parts.header["key"])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its ciphertexts in a file."""
+        return sum(self._parts.sizes())
+
+    def blocks(self, span: int) -> range:
+        """The blocks of rows of a piece.
+
+        >>> table.blocks(0)
+        range(0, 1)
+        """
+        return range(span * self._span, min(self.layout.blocks, (span + 1) * self._span))
+
+    def data_of(self, part: Part, span: int) -> Any:
+        """A piece of a vector: a ciphertext tensor's bytes.
+
+        >>> len(table.data_of(layout.parts[0], 0)) > 1000
+        True
+        """
+        return self._parts[self._number(part) * self.spans + span]
+
+    def _number(self, part: Part) -> int:
+        return self.layout.parts.index(part)
+
+    def query(self, text: str) -> Query:
+        """A query of this table, read. Raises SqlError.
+
+        >>> table.query("SELECT SUM(salary) FROM t").items[0].function
+        'SUM'
+        """
+        return Reader(self.layout.table, self.layout.columns).query(text)
+
+    def plan(self, text: str) -> Plan:
+        """How a query is computed. Raises SqlError, which names what this table does not answer.
+
+        >>> table.plan("SELECT SUM(salary) FROM t WHERE age < 30").products > 0
+        True
+        """
+        return made_plan(self.query(text), self.layout)
+
+    def explain(self, text: str) -> str:
+        """As `plan(text).explain()`.
+
+        >>> print(table.explain("SELECT COUNT(*) FROM t").splitlines()[0].strip())
+        query  SELECT COUNT(*) FROM t
+        """
+        return self.plan(text).explain()
+
+    def to_bytes(self) -> bytes:
+        """The table as a file's bytes.
+
+        >>> len(table.to_bytes()) > table.nbytes
+        True
+        """
+        return b"".join(bytes(piece) for piece in self._pieces())
+
+    def save(self, path: Any) -> None:
+        """Writes a file, all or nothing.
+
+        >>> table.save("t.hg")
+        >>> hg.query.EncryptedTable.load("t.hg").key_id == secret.id
+        True
+        """
+        with replacing(path_of(path)) as file:
+            for piece in self._pieces():
+                file.write(piece)
+
+    def _pieces(self) -> Iterator[Any]:
+        parts = self._parts
+        return pieces(_TYPE, parts.header, (parts[number] for number in range(len(parts))), parts.sizes())
+
+    @classmethod
+    def load(cls, path: Any) -> EncryptedTable:
+        """Reads `save`: its digest and what it says. Its ciphertexts stay in the file until they are computed with.
+
+        Raises FormatError, DamagedFileError, VersionError.
+
+        >>> table.save("t.hg")
+        >>> hg.query.EncryptedTable.load("t.hg").nbytes == table.nbytes
+        True
+        """
+        return cls(Parts(path_of(path), _TYPE))
+
+    @classmethod
+    def from_bytes(cls, data: Buffer) -> EncryptedTable:
+        """Reads `to_bytes`. Raises as `load`.
+
+        >>> hg.query.EncryptedTable.from_bytes(table.to_bytes()).spans
+        1
+        """
+        return cls(Parts(source_of(data), _TYPE))
+
+    def _rows(self) -> list[tuple[str, str]]:
+        lines = (line.strip().partition("  ") for line in self.layout.explain().split("\n"))
+        return [(label, text.strip()) for label, _, text in lines]
+
+    def __repr__(self) -> str:
+        count = len(self.layout.parts)
+        size = readable_bytes(self.nbytes)
+        return f"<encrypted table {self.layout.table}: {self.layout.rows:,} rows, {count} vectors, {size}, key {printable(self.key_id[:8])}>"
