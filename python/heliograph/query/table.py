@@ -147,7 +147,7 @@ def encrypt(
         return EncryptedTable(Parts(data, _TYPE), layout)
 
     name = path_of(path)
-    with tempfile.TemporaryFile() as draft, replacing(path_of(name)) as file:
+    with tempfile.TemporaryFile() as draft, replacing(name) as file:
         sizes = []
         for one in made():
             draft.write(one)
