@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import heliograph as hg
+from heliograph.cli import explain
 
 pytest.importorskip("sqlglot")
 duckdb = pytest.importorskip("duckdb")
@@ -257,6 +258,23 @@ def test_files(tmp_path: Path) -> None:
     for damaged in (bytes(data[:-64]), bytes(data) + b"x", b"", secret.encrypt([1], pad=True).to_bytes()):
         with pytest.raises(hg.FormatError):
             hg.query.EncryptedTable.from_bytes(damaged)
+
+
+def test_inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By anybody, without a key: what a table and an answer are, and whether they are whole."""
+    _, table, server = owner()
+    table.save(tmp_path / "t.hg")
+    server.sql("SELECT SUM(price) FROM t WHERE quantity < 3").save(tmp_path / "answer.hg")
+    for name, said in (("t.hg", "quantity"), ("answer.hg", "SUM(price)")):
+        assert explain.inspect(tmp_path / name)
+        told = capsys.readouterr().out
+        assert said in told
+        assert "whole: digest" in told
+        data = bytearray((tmp_path / name).read_bytes())
+        data[len(data) // 2] ^= 1
+        (tmp_path / name).write_bytes(data)
+        assert not explain.inspect(tmp_path / name)
+        assert "DAMAGED" in capsys.readouterr().out
 
 
 def test_many_blocks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import heliograph as hg
 from heliograph import _core, nn, sealed
 from heliograph._arrays import printable, readable_bytes
 from heliograph.cli import roles, screen
+from heliograph.query import server, table
 
 
 def all_sets() -> None:
@@ -130,11 +132,19 @@ _KINDS = {
 }
 
 
+#: What these types are read by, and what that checks.
+_READ_WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
+    sealed.TYPE: (sealed.SealedModel.load, "digest, parameters, layers and weights"),
+    table.TYPE: (hg.query.EncryptedTable.load, "digest, layout and parts"),
+    server.TYPE: (hg.query.Answer.load, "digest, query and every residue"),
+}
+
+
 def inspect(path: Path) -> bool:
     """What a file is and whether it is whole, without any key. Nothing of a secret key's values is shown."""
     seen = json.loads(_core.inspect(str(path)))
-    if seen["type"] == sealed.TYPE:
-        return _inspect_sealed(path, seen["file_bytes"])
+    if seen["type"] in _READ_WHOLE:
+        return _inspect_whole(path, seen)
     kind = str(seen["type"]).rsplit(".", 1)[-1]
     tfhe, ckks = (roles.scheme_of(seen) == scheme for scheme in ("tfhe", "ckks"))
     header = seen["header"]
@@ -165,20 +175,22 @@ def inspect(path: Path) -> bool:
     return damage is None
 
 
-def _inspect_sealed(path: Path, size: int) -> bool:
-    """A sealed model: what it is, or what is wrong with it."""
-    rows = [("file", str(path)), ("size", f"{size:,} bytes")]
+def _inspect_whole(path: Path, seen: dict[str, Any]) -> bool:
+    """What tells of itself once it is read: what it is, or what is wrong with it."""
+    read, checked = _READ_WHOLE[seen["type"]]
+    rows = [("file", str(path)), ("size", f"{seen['file_bytes']:,} bytes")]
     damage = ""
     try:
-        rows += hg.SealedModel.load(path)._rows()
+        rows += read(path)._rows()
     except hg.VersionError as error:
         damage = f"NOT READ: {error}"
     except hg.FormatError as error:
         damage = f"DAMAGED: {error}"
+    except hg.HeliographError as error:
+        damage = f"NOT READ: {error}"
     for label, text in rows:
         screen.labelled(f"{label:>14}  {printable(text)}")
-    whole = "whole: digest, parameters, layers and weights checked"
-    screen.labelled(f"{'state':>14}  {damage or whole}", "bold red" if damage else "bold")
+    screen.labelled(f"{'state':>14}  {damage or f'whole: {checked} checked'}", "bold red" if damage else "bold")
     return not damage
 
 

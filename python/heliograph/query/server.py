@@ -28,7 +28,7 @@ from heliograph.query.plan import ROWS, ZERO, Linear, Plan, Total, key_values, m
 from heliograph.query.sql import Item, Reader, table_of
 from heliograph.query.table import EncryptedTable
 
-_TYPE = "heliograph.query.answer"
+TYPE = "heliograph.query.answer"
 _EVERY: Linear = ((ROWS, 1),)
 
 
@@ -384,7 +384,7 @@ class Answer(Shown):
     def _pieces(self) -> Iterator[Any]:
         parts = [tensor.to_bytes() for tensor in self._tensors]
         header = {"key": self.key_id, "layout": self.plan.layout.data(), "sql": self.sql}
-        return pieces(_TYPE, header, parts, [len(part) for part in parts])
+        return pieces(TYPE, header, parts, [len(part) for part in parts])
 
     @classmethod
     def load(cls, path: Any) -> Answer:
@@ -394,7 +394,7 @@ class Answer(Shown):
         >>> hg.query.Answer.load("answer.hg").sql == answer.sql
         True
         """
-        return cls._of(Parts(path_of(path), _TYPE))
+        return cls._of(Parts(path_of(path), TYPE))
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> Answer:
@@ -403,7 +403,7 @@ class Answer(Shown):
         >>> hg.query.Answer.from_bytes(answer.to_bytes()).key_id == secret.id
         True
         """
-        return cls._of(Parts(source_of(data), _TYPE))
+        return cls._of(Parts(source_of(data), TYPE))
 
     @classmethod
     def _of(cls, parts: Parts) -> Answer:

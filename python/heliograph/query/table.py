@@ -23,7 +23,7 @@ from heliograph.query.monomials import Monomial
 from heliograph.query.plan import Plan, made_plan
 from heliograph.query.sql import Query, Reader
 
-_TYPE = "heliograph.query.table"
+TYPE = "heliograph.query.table"
 _SPAN = 16  # blocks of rows that are read and computed together
 _MOST_PARTS = 8000
 
@@ -143,8 +143,8 @@ def encrypt(
 
     if path is None:
         several = list(made())
-        data = b"".join(bytes(piece) for piece in pieces(_TYPE, header, several, [len(one) for one in several]))
-        return EncryptedTable(Parts(data, _TYPE), layout)
+        data = b"".join(bytes(piece) for piece in pieces(TYPE, header, several, [len(one) for one in several]))
+        return EncryptedTable(Parts(data, TYPE), layout)
 
     name = path_of(path)
     with tempfile.TemporaryFile() as draft, replacing(name) as file:
@@ -153,9 +153,9 @@ def encrypt(
             draft.write(one)
             sizes.append(len(one))
         draft.seek(0)
-        for piece in pieces(_TYPE, header, (draft.read(size) for size in sizes), sizes):
+        for piece in pieces(TYPE, header, (draft.read(size) for size in sizes), sizes):
             file.write(piece)
-    return EncryptedTable(Parts(name, _TYPE), layout)
+    return EncryptedTable(Parts(name, TYPE), layout)
 
 
 class _Vectors:
@@ -310,7 +310,7 @@ class EncryptedTable(Shown):
 
     def _pieces(self) -> Iterator[Any]:
         parts = self._parts
-        return pieces(_TYPE, parts.header, (parts[number] for number in range(len(parts))), parts.sizes())
+        return pieces(TYPE, parts.header, (parts[number] for number in range(len(parts))), parts.sizes())
 
     @classmethod
     def load(cls, path: Any) -> EncryptedTable:
@@ -322,7 +322,7 @@ class EncryptedTable(Shown):
         >>> hg.query.EncryptedTable.load("t.hg").nbytes == table.nbytes
         True
         """
-        return cls(Parts(path_of(path), _TYPE))
+        return cls(Parts(path_of(path), TYPE))
 
     @classmethod
     def from_bytes(cls, data: Buffer) -> EncryptedTable:
@@ -331,7 +331,7 @@ class EncryptedTable(Shown):
         >>> hg.query.EncryptedTable.from_bytes(table.to_bytes()).spans
         1
         """
-        return cls(Parts(source_of(data), _TYPE))
+        return cls(Parts(source_of(data), TYPE))
 
     def _rows(self) -> list[tuple[str, str]]:
         lines = (line.strip().partition("  ") for line in self.layout.explain().split("\n"))
