@@ -15,7 +15,7 @@ ONE = "h200-instructions.json"
 HINTS = "h200-instructions-hints.json"
 CPU = "xeon-instructions.json"
 #: On one card and on several of it, in the order of preference.
-SEVERAL = tuple((f"{card}-instructions.json", f"{card}x{n}-instructions.json", n) for n in (2, 4) for card in CARDS)
+SEVERAL = tuple((f"{card}-steps.json", f"{card}x{n}-steps.json", n) for n in (2, 4) for card in CARDS)
 FP64 = tuple(f"{card}-instructions-fp64.json" for card in CARDS)
 INTEGER = tuple(f"{card}-instructions-integer.json" for card in CARDS)  # by the same machine as FP64's
 TIMELINES = tuple(f"{card}-timeline.json" for card in CARDS)
