@@ -13,6 +13,7 @@ from pathlib import Path
 
 import coprocessor_tables
 import kim_tables
+import morshed_tables
 import query_tables
 import readme_figures
 import table
@@ -45,6 +46,11 @@ def _measured(*names: str) -> tuple[str, ...]:
     return tuple(name for name in names if (table.RESULTS / name).exists())
 
 
+def _like(pattern: str) -> tuple[str, ...]:
+    """Files of a paper's runs, of whichever machines."""
+    return tuple(sorted(path.name for path in table.RESULTS.glob(pattern)))
+
+
 BOOTSTRAP = _measured("zen5-bootstrap.json", "h200-bootstrap.json")
 BESIDE_OPENFHE = _measured("zen4-beside-openfhe.json", "zen4-beside-openfhe-two.json")
 SMALL = _measured("zen4-mnist.json", "rtl-mnist.json")
@@ -54,6 +60,7 @@ INSTRUCTIONS = _measured(
 )
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 KIM = _measured(*kim_tables.FILES)
+MORSHED = (*TFHE, *TFHE_ON_ONE, *TFHE_ON_TWO, "zen4.json", "h200.json", *_like("*-morshed*.json"))
 #: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
 WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = (
     ("README.md", "five figures", readme_figures.lines, (*readme_figures.FILES, *readme_figures.TFHE)),
@@ -67,6 +74,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
         for lines in coprocessor_tables.TABLES
     ),
     *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
+    *(("docs/papers/morshed-2020.md", mark, lines, MORSHED) for mark, lines in morshed_tables.TABLES.items()),
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
@@ -92,6 +100,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     ),
     "docs/watching.md": ((FORECASTS, True, ""),),
     "docs/papers/kim-2025.md": (),
+    "docs/papers/morshed-2020.md": (),
     "docs/query.md": (),
     "docs/cinnamon.md": ((INSTRUCTIONS, True, ""),),
     "benchmarks/results/cores.md": ((CORES, True, ""),),

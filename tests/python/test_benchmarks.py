@@ -394,6 +394,7 @@ def test_tfhe_cases_have_places_and_the_kernels_program_has_their_sets() -> None
     """Every table is one of the paper's; columns of its figures are among ours; sets as in benchmarks/cpp/tfhe.cpp."""
     import re
 
+    import morshed_facts
     import tfhe_cases
     import tfhe_facts
 
@@ -402,8 +403,8 @@ def test_tfhe_cases_have_places_and_the_kernels_program_has_their_sets() -> None
     columns: dict[str, set[str]] = {}
     for case in tfhe_cases.CASES.values():
         columns.setdefault(case.table, set()).add(case.column)
-    assert set(columns) - {""} == set(tfhe_facts.TITLES) - {"IV"} == set(tfhe_facts.TABLES) - {"IV"}
-    for name, lines in tfhe_facts.TABLES.items():
+    assert set(columns) - {""} == set(morshed_facts.COLUMNS) - {"IV"} == set(morshed_facts.TABLES) - {"IV"}
+    for name, lines in morshed_facts.TABLES.items():
         assert {c for line in lines.values() for c in line} <= columns["Figure 5" if name == "IV" else name], name
     assert {p.case for p in tfhe_facts.PEERS} <= set(tfhe_cases.CASES)
     text = (FOLDER / "cpp" / "tfhe.cpp").read_text()
@@ -476,7 +477,7 @@ def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
 
 
 def test_tables_of_tfhe(tmp_path: Path) -> None:
-    """Machines side by side, the paper's figures above ours, estimates in parentheses, wrong results marked."""
+    """Machines side by side, peers beside ours; the paper's tables are on its page."""
     kernel = {"shape": "boolean", "count": 4, "a_second": 400.0, "combine_s": 0.0, "key_switch_s": 1e-3, "threads": 1}
     skipped = tfhe_row("table9/2_2/cannon/16", 1, skipped="longer", estimate_s=3000.0)
     del skipped["median_s"]
@@ -508,11 +509,6 @@ def test_tables_of_tfhe(tmp_path: Path) -> None:
         r"""
         | boolean | 1 core | 4 | 1 ms | 8 ms | 10 ms | 400 | 5 ms | 2.00 |
         | one NAND, boolean | 1 core | 1 in 1 | 5 ms | 200 | 2.5 ms | 2.00 | 128-bit, 2^-130 | 11.9 ms (tfhe-rs 1.8.2
-        | here, 1 core | rest | boolean | - | 1.5 ms |
-        | paper | GPU_1 (bitwise) | - | 980 ms | 1.47 s | 1.99 s |
-        | here, 1 core | bitwise | boolean | - | - | 250 ms |
-        | here, H200 | bitwise | boolean | - | - | 50 ms |
-        | here, 1 core | cannon | 2_2 | 3 s\* | - | - | (about 3,000 s) |
         2x2 matrix product of 16-bit numbers, cannon, 2_2, 1 core: 1 of 4
         """,
     )
