@@ -169,7 +169,11 @@ def batch(size: int, small: bool) -> Iterator[Row]:
     bits = np.random.default_rng(4).integers(0, 2, (few, params.n), dtype=np.int64)
     x = server.bind(secret.encrypt(bits, **pack)) + 0
     copies = math.ceil(BEYOND * size / x.nbytes)
-    common = {"larger": "batch", "what": f"{copies * few:,} ciphertexts of {params.name or f'N={params.n:,}'}", "bytes": copies * x.nbytes}
+    common = {
+        "larger": "batch",
+        "what": f"{copies * few:,} ciphertexts of {params.name or f'N={params.n:,}'}",
+        "bytes": copies * x.nbytes,
+    }
     common |= {"security": params.security}
     try:
         start = time.perf_counter()
@@ -237,7 +241,11 @@ def cores(options: argparse.Namespace, until: float) -> Iterator[Row]:
         os.environ["HELIOGRAPH_THREADS"] = str(threads)
         os.sched_setaffinity(0, there[:threads])
         for row in mesh.measure(
-            mesh.Process("cpu", 1, mesh.AUTO, names), options.seconds, options.limit, {"copy_bytes_s": 0.0, "products_s": 0.0}, until=until
+            mesh.Process("cpu", 1, mesh.AUTO, names),
+            options.seconds,
+            options.limit,
+            {"copy_bytes_s": 0.0, "products_s": 0.0},
+            until=until,
         ):
             if "ceilings" not in row:
                 yield row | {"threads": threads}

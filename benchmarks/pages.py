@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import al_badawi_tables
 import coprocessor_tables
 import kim_tables
 import morshed_tables
@@ -60,6 +61,11 @@ INSTRUCTIONS = _measured(
 )
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 KIM = _measured(*kim_tables.FILES)
+AL_BADAWI = (
+    *("zen4.json", "zen4-hcnn5.json", "h200.json", *TWO_GPUS, "h200x2-workloads.json", *FOUR_GPUS, *SCALING),
+    *_like("*al-badawi*.json"),
+    *(f"../../workbench/results/{name}" for name in _like("../../workbench/results/*-partition.json")),
+)
 MORSHED = (*TFHE, *TFHE_ON_ONE, *TFHE_ON_TWO, "zen4.json", "h200.json", *_like("*-morshed*.json"))
 #: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
 WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = (
@@ -74,6 +80,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
         for lines in coprocessor_tables.TABLES
     ),
     *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
+    *(("docs/papers/al-badawi-2020.md", mark, lines, AL_BADAWI) for mark, lines in al_badawi_tables.TABLES.items()),
     *(("docs/papers/morshed-2020.md", mark, lines, MORSHED) for mark, lines in morshed_tables.TABLES.items()),
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
@@ -100,6 +107,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     ),
     "docs/watching.md": ((FORECASTS, True, ""),),
     "docs/papers/kim-2025.md": (),
+    "docs/papers/al-badawi-2020.md": (),
     "docs/papers/morshed-2020.md": (),
     "docs/query.md": (),
     "docs/cinnamon.md": ((INSTRUCTIONS, True, ""),),

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from figures_rig import FOLDER
 
 pytestmark = pytest.mark.usefixtures("benchmarks")
 
@@ -83,3 +89,135 @@ def test_what_nobody_measured_has_no_line(morshed: dict[str, Any]) -> None:
     text = "\n".join(morshed_tables.TABLES["morshed VIII"](morshed, seconds))
     assert "paper" in text
     assert "here" not in text
+
+
+def al_badawi_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
+    """A result of benchmarks/run.py."""
+    parameters = {"name": "hvmul-2020", "edition": "w64", "security": "128-bit", "n": 1 << 15}
+    return {"case": case, "parameters": parameters, "median_s": seconds, "joules": None} | more
+
+
+@pytest.fixture
+def al_badawi() -> dict[str, Any]:
+    """Cores', GPUs' and the workbench's files."""
+    name = "hvmul-2^15-x250-w64"
+    cores = [al_badawi_row(name, 8.0 / n, threads=n, devices=1, layout="auto") for n in (1, 2)]
+    gpus = [
+        al_badawi_row(name, 0.03, devices=1, layout="auto", joules=20.0, watts=600.0),
+        al_badawi_row(name, 0.016, devices=2, layout="auto", joules=24.0, watts=1100.0),
+        al_badawi_row(name, 0.001, devices=2, layout="limb"),
+        al_badawi_row("hvmul-2^15-x2500-w64", 0.002, devices=2, layout="auto"),
+        {
+            "program": "hcnn5, two batches of images",
+            "images": 32768,
+            "devices": 2,
+            "eager_s": 0.1,
+            "program_s": 0.08,
+            "runs": 5,
+        }
+        | {"calls": 96, "launches": 48, "same": True},
+        {
+            "larger": "batch",
+            "what": "9 ciphertexts",
+            "bytes": 9e10,
+            "limit_bytes": 8e10,
+            "devices": 1,
+            "refused": "needs 9, has 8",
+        },
+        {
+            "larger": "keys",
+            "what": "700 keys",
+            "bytes": 9e10,
+            "limit_bytes": 8e10,
+            "devices": 1,
+            "made_s": 9.0,
+            "first_s": 0.01,
+        }
+        | {"again_s": 0.02, "resident_s": 0.001, "wrong": 0},
+    ]
+    counted = {"counts": "HCNN-5", "inputs": 784, "outputs": 10, "products": 1520, "constants": 46000, "additions": 44470}
+    moves = [
+        {"way": "unified memory", "direction": d, "gpus": 2, "seconds": s, "right": True}
+        for d, s in (("rows to columns", 0.003), ("columns to rows", 0.004))
+    ]
+    exchange = {"exchange": "repartition", "matrix": "Figure 4", "devices": 2, "path": "direct", "what": "rows to columns"}
+    gpus += [exchange | {"median_s": 4e-5}, exchange | {"median_s": 3e-5, "what": "columns to rows"}]
+    return {
+        "c.json": report(CORES, cores),
+        "g.json": report(BOARD | {"gpus": 2, "gpu_memory_gib": 79.6, "gpu_driver": "1"}, gpus),
+        "n.json": report(CORES, [counted | {"biases": 1530, "relinearizations": 730}]),
+        "../../workbench/results/h-partition.json": {
+            "settings": {"device": "NVIDIA H100", "commit": "D" * 40},
+            "moves": moves,
+        },
+    }
+
+
+HERE = "H100, CCCCCCCCCCCC ([g.json](benchmarks/results/g.json))"
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("al-badawi 2", "| HCNN-5 | paper | 784 | 10 | 1,520 | 46,000 | 46,000 | 1,950 |"),
+        ("al-badawi 2", "| 784 | 10 | 1,520 | 46,000 | 44,470 | 1,530 |"),
+        ("al-badawi 3", "| here, [g.json](benchmarks/results/g.json) | 2 H100 | 80 GiB |"),
+        ("al-badawi 4", "| HVMul | paper: K80 | 5.788 s | 2.602 s | 1.997 s | 6.162 s | - | - |"),
+        ("al-badawi 4", f"| HVMul | here: {HERE}: hvmul-2020, w64, 128-bit | 30 ms | 16 ms | - | - | - | - |"),
+        ("al-badawi 4", "w64, 128-bit | 8 s | 4 s | - | - | - | - |"),
+        ("al-badawi figure 7", f"| HVMul | here: {HERE}: hvmul-2020, w64, 128-bit | 1.88 | - | - | - | - |"),
+        ("al-badawi figure 7", "| HVAdd | paper: K80 | 2.03 | 3.50 | 2.62 | - | - |"),
+        ("al-badawi figure 8", "hvmul-2020, w64, 128-bit | 2 | 550 W | 24 J | 16 ms |"),
+        ("al-badawi figure 4", "| unified memory | 2 | 3 ms | 4 ms | H100, DDDDDDDDDDDD ([h-partition.json](../../workbench/results/h-partition.json)) |"),
+        ("al-badawi figure 4", f"| the mesh's exchange, by loads | 2 | 40 us | 30 us | {HERE} |"),
+        ("al-badawi 5", "| HCNN-11, ten plaintext moduli | paper: K80 | - | - | - | 11,207.33 s |"),
+        ("al-badawi programs", "| hcnn5, two batches of images | 2 | 32,768 | 100 ms | 80 ms | - | 96 in 48 | yes |"),
+        ("al-badawi larger", "| 9 ciphertexts | 90 GB | 80 GB | 1 | refused: needs 9, has 8 | - |"),
+        ("al-badawi larger", "made in 9 s; each used once 10 ms, again 20 ms, while it is on the GPU 1 ms | yes |"),
+    ],
+)  # fmt: skip
+def test_al_badawi(al_badawi: dict[str, Any], table: str, line: str) -> None:
+    """Cores by threads and GPUs by their number in one table; layouts that were asked for are none of it."""
+    import al_badawi_tables
+    from table import seconds
+
+    text = "\n".join(al_badawi_tables.TABLES[table](al_badawi, seconds))
+    assert line in text
+    assert "1 ms |" not in text or table == "al-badawi larger"
+
+
+def test_the_parts_of_al_badawi_run(tmp_path: Path) -> None:
+    """On one core and on two as one, in small: the same bits by a program, keys and a batch beyond the limit that is given."""
+    out = tmp_path / "parts.json"
+    command = [
+        sys.executable,
+        str(FOLDER / "al_badawi.py"),
+        "--only",
+        "counts,program,keys,batch",
+        "--device",
+        "cpu",
+        "--small",
+    ]
+    command += ["--counts", "1,2", "--seconds", "0.01", "--gib", "0.02", "--out", str(out)]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = json.loads(out.read_text())["results"]
+    assert [r for r in rows if "skipped" in r] == []
+    counted = {r["counts"]: r for r in rows if "counts" in r}
+    assert counted["HCNN-11"]["additions"] > 10_000_000
+    recorded = [r for r in rows if "program_s" in r]
+    assert [(r["devices"], r["same"]) for r in recorded] == [(1, True), (1, True), (2, True), (2, True)]
+    assert recorded[1]["launches"] < recorded[1]["calls"] == 2 * recorded[0]["calls"]
+    larger = [r for r in rows if "larger" in r]
+    assert [(r["larger"], r["devices"], r["wrong"]) for r in larger] == [
+        (w, n, 0) for w in ("keys", "batch") for n in (1, 2)
+    ]
+    assert all(r["bytes"] > r["limit_bytes"] for r in larger)
+
+
+def test_an_unknown_part_is_refused() -> None:
+    """With the names that there are."""
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "al_badawi.py"), "--only", "everything"], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "no part is called everything: counts, cores, program, keys, batch" in done.stderr
