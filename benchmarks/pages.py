@@ -66,6 +66,7 @@ AL_BADAWI = (
     *_like("*al-badawi*.json"),
     *(f"../../workbench/results/{name}" for name in _like("../../workbench/results/*-partition.json")),
 )
+FRAME = (*DOUBLECRT, *_like("*-frame*.json"))
 MORSHED = (*TFHE, *TFHE_ON_ONE, *TFHE_ON_TWO, "zen4.json", "h200.json", *_like("*-morshed*.json"))
 #: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
 WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = (
@@ -103,9 +104,10 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         (SMALL, True, ""),
         (PROGRAMS, False, ""),
         (RANKS, False, ""),
-        ((*DOUBLECRT, *ROWS_15), False, ""),
+        ((*FRAME, *ROWS_15), False, ""),
     ),
     "docs/watching.md": ((FORECASTS, True, ""),),
+    "docs/papers/frame-2015.md": ((FRAME, True, ""), ((*FRAME, *ROWS_15), False, " in short")),
     "docs/papers/kim-2025.md": (),
     "docs/papers/al-badawi-2020.md": (),
     "docs/papers/morshed-2020.md": (),
@@ -130,7 +132,6 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         (HELR_BOOTSTRAP, True, ""),
     ),
     "benchmarks/results/ranks.md": ((RANKS, True, ""),),
-    "benchmarks/results/doublecrt.md": ((DOUBLECRT, True, ""), ((*DOUBLECRT, *ROWS_15), False, " in short")),
 }
 
 

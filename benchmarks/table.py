@@ -21,8 +21,8 @@ from typing import Any
 import beside_openfhe_tables
 import beside_tables
 import bootstrap_tables
-import doublecrt_tables
 import forecasts_tables
+import frame_tables
 import helr_tables
 import instructions_tables
 import levelled_tables
@@ -411,7 +411,7 @@ def heading(name: str, report: dict[str, Any]) -> str:
     """Of one file: where and when."""
     machine = report["machine"]
     cores = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
-    apart = "gpu" in machine or (not doublecrt_tables.is_doublecrt(report) and (is_gpu(report) or is_mesh(report)))
+    apart = "gpu" in machine or (not frame_tables.is_doublecrt(report) and (is_gpu(report) or is_mesh(report)))
     if ranks_tables.is_ranks(report):
         return (
             f"**{name}**: {ranks_tables.device_of(report)} (host: {cores}); commit {report['commit'][:12]}; {report['date']}"
@@ -440,7 +440,7 @@ def each(reports: dict[str, Row]) -> list[str]:
 #: The kinds that have marks of their own, each known by what says so of a report; the first that says it.
 KINDS: dict[str, Callable[[Row], bool]] = {
     "scaling figures": is_scaling,
-    "doublecrt figures": doublecrt_tables.is_doublecrt,
+    "doublecrt figures": frame_tables.is_doublecrt,
     "helr figures": helr_tables.is_helr,
     "helr bootstrap figures": helr_tables.is_bootstrapped,
     "bootstrap figures": bootstrap_tables.is_bootstrap,
@@ -482,7 +482,7 @@ WHOLE: dict[str, Screen] = {
     "mesh figures": _headed(mesh_rows_of),
     "scaling figures": _headed(scaling_rows),
     "tfhe figures": _headed(_timed(tfhe_tables.whole)),
-    "doublecrt figures": _headed(_timed(doublecrt_tables.whole)),
+    "doublecrt figures": _headed(_timed(frame_tables.whole)),
     "ranks figures": _headed(_timed(ranks_tables.whole)),
     "helr figures": _headed(_timed(helr_tables.whole)),
     "helr bootstrap figures": _headed(_timed(helr_tables.bootstrapped)),
@@ -500,7 +500,7 @@ HEADLINES: dict[str, Screen] = WHOLE | {
     "levelled figures": _timed(levelled_tables.screen),
     "mesh figures": mesh_screen,
     "tfhe figures": _timed(tfhe_tables.screen),
-    "doublecrt figures": _timed(doublecrt_tables.screen),
+    "doublecrt figures": _timed(frame_tables.screen),
 }
 
 
