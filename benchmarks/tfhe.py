@@ -111,7 +111,8 @@ def ceilings() -> None:
         import gpu_cases
         import nvml
 
-        machine |= nvml.Gpus([0]).describe()
+        members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or name)
+        machine |= nvml.Gpus(mesh.numbers_of(members)).describe()
         rates["bytes_s"] = gpu_cases.ceilings()["copy_bytes_s"]
         rates |= gpu_rates(f"{found[0]} {machine.get('gpu', '')}")
     print(json.dumps({"name": name, "machine": machine, "rates": rates}), flush=True)

@@ -221,3 +221,92 @@ def test_an_unknown_part_is_refused() -> None:
     )
     assert done.returncode == 1
     assert "no part is called everything: counts, cores, program, keys, batch" in done.stderr
+
+
+# The runs
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Any:
+    """Two GPUs, and everything built."""
+    import papers
+
+    for name in ("tfhe_kernels", "doublecrt"):
+        (tmp_path / "benchmarks").mkdir(exist_ok=True)
+        (tmp_path / "benchmarks" / name).touch()
+    for name in ("partition", "copies"):
+        (tmp_path / name).touch()
+    return papers.Machine(2, "h100", "zen5", tmp_path, tmp_path, tmp_path / "tables of others")
+
+
+def test_every_run_has_a_command_and_a_file_that_a_page_takes_in(machine: Any) -> None:
+    """Files differ, each is of a paper; the cases that are asked for are there; programs have the options."""
+    import fnmatch
+
+    import papers
+    import scaling
+    import tfhe
+    import tfhe_cases
+
+    files = [job.file(machine) for job in papers.JOBS]
+    assert len(set(files)) == len(files)
+    taken = ("*-morshed*.json", "*al-badawi*.json", "*-frame*.json", "*-partition.json")
+    assert all(any(fnmatch.fnmatch(file, pattern) for pattern in taken) for file in files)
+    for job in papers.JOBS:
+        words = papers.command_of(job, machine, Path("out"))
+        assert isinstance(words, list), words
+        assert f"out/{job.file(machine)}" in words
+        assert not any("{" in word for word in words)
+        assert job.minutes * 60 < papers.LONGEST
+        only = words[words.index("--only") + 1] if "--only" in words else ""
+        if "tfhe.py" in words[1]:
+            assert all(tfhe.chosen(word, list(tfhe_cases.CASES)) for word in only.split(",")), only
+        if "scaling.py" in words[1]:
+            assert only in sum(scaling.GROUPS, ())
+    asked = ",".join(
+        words[words.index("--only") + 1]
+        for words in (papers.command_of(j, machine, Path()) for j in papers.JOBS)
+        if "--only" in words
+    )
+    of_tables = [name for name in tfhe_cases.CASES if name.startswith(("table", "figure"))]
+    assert set(of_tables) <= set(tfhe.chosen(asked, list(tfhe_cases.CASES)))
+
+
+def test_a_run_that_cannot_be_says_what_it_needs(machine: Any, tmp_path: Path) -> None:
+    """GPUs, built programs, public tables; others go without the tables."""
+    from dataclasses import replace
+
+    import papers
+
+    jobs = {job.name: job for job in papers.JOBS}
+    poor = replace(machine, gpus=1, tabular=None, build=tmp_path / "nothing")
+    assert papers.command_of(jobs["frame-ranks"], poor, tmp_path) == "needs 2 GPUs, 1 there"
+    assert papers.command_of(jobs["morshed-gates"], poor, tmp_path) == "needs tfhe_kernels: --build, or nvcc"
+    assert papers.command_of(jobs["morshed-public-sums"], poor, tmp_path) == "needs tabular: --tabular"
+    assert "--tabular" not in papers.command_of(jobs["morshed-sums"], poor, tmp_path)
+    with_tables = papers.command_of(jobs["morshed-sums"], machine, tmp_path)
+    assert with_tables[with_tables.index("--tabular") + 1] == str((tmp_path / "tables of others").resolve())
+    assert jobs["frame"].file(poor) == "h100-frame.json"
+    assert jobs["al-badawi-batch"].file(machine) == "h100x2-al-badawi-batch.json"
+
+
+def test_names_of_machines() -> None:
+    """As the driver and the processor say them."""
+    import papers
+
+    assert papers.card_of("NVIDIA H100 80GB HBM3") == "h100"
+    assert papers.cores_of("AuthenticAMD family 26 model 2") == "zen5"
+    assert papers.cores_of("GenuineIntel family 6 model 143") == "xeon"
+
+
+def test_runs_are_chosen_and_fit_into_the_time(tmp_path: Path) -> None:
+    """What is longer than what is left is named; an unknown name is refused with those that there are."""
+    command = [sys.executable, str(FOLDER / "papers.py"), "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        [*command, "--only", "al-badawi-cores", "--total", "5"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("al-badawi-cores: left out, ")
+    assert not (tmp_path / "out").exists()
+    done = subprocess.run([*command, "--only", "kim"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "no run is called kim: morshed-gates, " in done.stderr
