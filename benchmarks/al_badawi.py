@@ -20,6 +20,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ import mesh
 import numpy as np
 import nvml
 import run as runner
+from operands import packing
 from scaling import counts_of
 
 import heliograph as hg
@@ -96,12 +98,12 @@ def program(small: bool, seconds: float) -> Iterator[Row]:
     }
     for words, (function, operands) in kinds.items():
         recorded = hg.program(function, *operands)
-        ways = {"eager": lambda f=function, o=operands: f(*o), "program": lambda f=recorded, o=operands: f(*o)}
+        ways: dict[str, Callable[[], Any]] = {"eager": partial(function, *operands), "program": partial(recorded, *operands)}
         times = _times(ways, seconds)
         same = True
         if _core.device_name() != "null":
             both = [way() if len(operands) > 1 else (way(),) for way in ways.values()]
-            same = all(a.to_bytes() == b.to_bytes() for a, b in zip(*both, strict=True))
+            same = all(a.to_bytes() == b.to_bytes() for a, b in zip(both[0], both[1], strict=True))
         (core,) = [r.core for r in recorded._recorded.values()]
         yield {
             "program": f"{network.name}, {words}",
@@ -165,9 +167,8 @@ def batch(size: int, small: bool) -> Iterator[Row]:
     secret = hg.SecretKey.generate(params)
     server = hg.Server(secret.evaluation_keys(relinearize=True))
     few = 16
-    pack = {"slots": -1} if params.has_slots else {"coefficients": -1}
     bits = np.random.default_rng(4).integers(0, 2, (few, params.n), dtype=np.int64)
-    x = server.bind(secret.encrypt(bits, **pack)) + 0
+    x = server.bind(secret.encrypt(bits, **packing(params))) + 0
     copies = math.ceil(BEYOND * size / x.nbytes)
     common = {
         "larger": "batch",

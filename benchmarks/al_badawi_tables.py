@@ -28,7 +28,7 @@ WAYS = {
 
 def source(report: Row, name: str) -> str:
     """Machine and commit of a file, and the file."""
-    machine = report.get("machine", report.get("settings", {}))
+    machine: Row = report["machine"] if "machine" in report else report["settings"]
     commit = str(report.get("commit", machine.get("commit", "?")))[:12]
     away = name if name.startswith("../") else f"benchmarks/results/{name}"
     what = machine.get("gpu") or machine.get("processor") or machine.get("device", "?")

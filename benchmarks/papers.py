@@ -68,7 +68,7 @@ class Job:
 def _tfhe(name: str, minutes: float, cases: str, more: str = "") -> Job:
     """Tables of Morshed 2020 on one GPU."""
     needs = ("tfhe_kernels",) if more == KERNELS else ("tabular",) if name.startswith("public") else ()
-    words = f"tfhe.py --device cuda --only {cases} --seconds 200 --repeat 0.5 --total 280 {more} --output {{out}}"
+    words = f"tfhe.py --device cuda --only {cases} --seconds 270 --repeat 0.5 --total 280 {more} --output {{out}}"
     return Job(f"morshed-{name}", minutes, words, 1, needs)
 
 
