@@ -310,3 +310,22 @@ def test_runs_are_chosen_and_fit_into_the_time(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--only", "kim"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "no run is called kim: morshed-gates, " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "rows"), [("partition", ["", "8", "64", "2"], "moves"), ("copies", ["3", "2", "1000"], "copies")]
+)
+def test_the_workbench_programs_move_every_word(name: str, words: list[str], rows: str, tmp_path: Path) -> None:
+    """Compiled as `papers.py` does; each way's result is compared by the program."""
+    import nvml
+    import papers
+
+    program = papers.program_of(name, papers.Machine(nvml.count(), "gpu", "cpu", tmp_path, tmp_path, None))
+    if program is None:
+        pytest.skip("needs nvcc and a GPU")
+    out = tmp_path / "out.json"
+    subprocess.run([str(program), str(out), *(word or str(nvml.count()) for word in words)], check=True)
+    found = json.loads(out.read_text())
+    assert found["settings"]["right"]
+    assert len({(r["way"], r.get("order"), r.get("pinned")) for r in found[rows]}) >= 5
+    assert all(r["right"] and r["seconds"] > 0 for r in found[rows])
