@@ -15,8 +15,10 @@ where nvcc is. A run that ends early leaves the rows that it had.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -180,6 +182,19 @@ def chosen(only: str) -> list[Job]:
     return found
 
 
+def ended(command: list[str], limit: float) -> int:
+    """The status of a run; 124 where it took longer and was ended, with all that it started."""
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        return process.wait(limit)
+    except subprocess.TimeoutExpired:
+        return 124
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 def main() -> int:
     """Parses the command line; 1 where a run failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -214,10 +229,7 @@ def main() -> int:
                 continue
             options.out.mkdir(parents=True, exist_ok=True)
             start = time.monotonic()
-            try:
-                status = subprocess.run(command, timeout=min(left, LONGEST), check=False).returncode
-            except subprocess.TimeoutExpired:
-                status = 124
+            status = ended(command, min(left, LONGEST))
             failed |= status != 0
             print(f"{job.name}: ended with {status} after {time.monotonic() - start:.0f} s: {job.file(there)}", flush=True)
     return 1 if failed else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,19 @@ def test_a_run_that_cannot_be_says_what_it_needs(machine: Any, tmp_path: Path) -
     assert with_tables[with_tables.index("--tabular") + 1] == str((tmp_path / "tables of others").resolve())
     assert jobs["frame"].file(poor) == "h100-frame.json"
     assert jobs["al-badawi-batch"].file(machine) == "h100x2-al-badawi-batch.json"
+
+
+def test_a_run_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    """Its children write no more; the status says so."""
+    import papers
+
+    assert papers.ended([sys.executable, "-c", "raise SystemExit(3)"], 60) == 3
+    mark = tmp_path / "mark"
+    assert papers.ended(["sh", "-c", f"(while :; do date > {mark}; sleep 0.05; done) & wait"], 0.5) == 124
+    assert mark.exists()
+    mark.unlink()
+    time.sleep(0.3)
+    assert not mark.exists()
 
 
 def test_names_of_machines() -> None:
