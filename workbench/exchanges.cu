@@ -101,7 +101,7 @@ class Pair {
         load<<<264, 256, 0, stream_[d]>>>(quads(x_[1 - d] + at), quads(result_[d] + at), half_ / 4);
       } else {
         u32* const to = (joins ? arrived_[d] : result_[d]) + at;
-        check(cudaMemcpyPeerAsync(to, d, x_[1 - d] + at, 1 - d, half_ * 4, stream_[d]), "peer copy");
+        check(cudaMemcpyAsync(to, x_[1 - d] + at, half_ * 4, cudaMemcpyDefault, stream_[d]), "peer copy");
         if (joins) add<<<264, 256, 0, stream_[d]>>>(quads(x_[d] + at), quads(to), quads(result_[d] + at), half_ / 4);
       }
     }
