@@ -60,7 +60,6 @@ And a recorded program, which is written as one.
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -147,15 +146,9 @@ def write(
     """
     if not isinstance(program, Recorded):
         raise _core.DtypeError(f"instructions are written of a recorded program (hg.program), not of {described(program)}")
-    core, taken, given = program._last_recording()
+    core, given = program._last_recording()
     if inputs is None:
-        names: list[str] = []
-        if program._loaded is None:
-            try:
-                names = list(inspect.signature(program.function).parameters)
-            except (TypeError, ValueError):
-                names = []
-        inputs = names if len(names) == taken else [f"x{i}" for i in range(taken)]
+        inputs = program._operand_names()
     if results is None:
         results = ["y"] if given == 1 else [f"y{i}" for i in range(given)]
     made, constants = _core.cinnamon_write(
