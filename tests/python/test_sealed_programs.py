@@ -118,7 +118,9 @@ def test_what_is_not_sealed(tmp_path: Path) -> None:
     double.save(tmp_path / "p.hgp")
     with pytest.raises(hg.RecordingError, match="from a file"):
         hg.Program.load(tmp_path / "p.hgp").seal(tmp_path / "m.hgm")
-    computed = hg.program(lambda x: x + x, x * y)  # noisier than an encryption, and at a lower level: encrypted there it would do
+    computed = hg.program(
+        lambda x: x + x, x * y
+    )  # noisier than an encryption, and at a lower level: encrypted there it would do
     assert computed.seal(tmp_path / "m.hgm").inputs[0].shape == (secret.parameters.slots,)
     scaled = hg.program(lambda x: x + x, hg.ckks.multiply(x, 2.0, rescale=False))
     with pytest.raises(hg.ParameterError, match="encrypts anew"):
