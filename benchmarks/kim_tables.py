@@ -20,11 +20,14 @@ FP64 = tuple(f"{card}-instructions-fp64.json" for card in CARDS)
 INTEGER = tuple(f"{card}-instructions-integer.json" for card in CARDS)  # by the same machine as FP64's
 TIMELINES = tuple(f"{card}-timeline.json" for card in CARDS)
 ROOFLINES = tuple(f"../../workbench/results/{card}-roofline.json" for card in CARDS)
+EXCHANGES = "../../workbench/results/h100x2-chip-exchanges.json"
+#: A program on two GPUs that reach each other's memory, and the same where they do not.
+PEER, HOST = "h100x2-peer.json", "h100x2-host.json"
 TRITONS = tuple(f"../../workbench/results/{card}-sums-triton.json" for card in CARDS)
 FILES = (
     *(ONE, HINTS, CPU),
     *dict.fromkeys(name for one, several, _ in SEVERAL for name in (one, several)),
-    *(*FP64, *INTEGER, *TIMELINES, *ROOFLINES, *TRITONS),
+    *(*FP64, *INTEGER, *TIMELINES, *ROOFLINES, *TRITONS, EXCHANGES, PEER, HOST),
 )
 
 #: In milliseconds on an A30, as printed or by the printed ratios; two A30 by 9.87 over the first.
@@ -190,6 +193,28 @@ def scaling(reports: dict[str, Row], seconds: Time) -> list[str]:
     return [*lines, "", f"Ours: {_source(reports, *dict.fromkeys(used))}."]
 
 
+def loads(reports: dict[str, Row], seconds: Time) -> list[str]:
+    """What two chips send each other, by each way there is."""
+    found = reports[EXCHANGES]["exchanges"]
+    ways = list(dict.fromkeys(r["way"] for r in found))
+    lines = [
+        "| between two GPUs | " + " | ".join(ways) + " |",
+        "|---|" + "---|" * len(ways),
+    ]
+    words = {"dis": "each has half of {} limbs and gets the other", "joi": "each adds up half of {} limbs"}
+    for instruction, what in words.items():
+        for limbs in (2, 16, 64):
+            row = [r for r in found if (r["instruction"], r["limbs"]) == (instruction, limbs)]
+            times = [seconds(r.get("seconds_in_a_graph", r["seconds"])) for r in row]
+            lines.append(f"| `{instruction}`: {what.format(limbs)} | " + " | ".join(times) + " |")
+    peer, host = (_replay(reports[name], "all") for name in (PEER, HOST))
+    said = (
+        f"Limbs of 2^16 words of 4 bytes; in graphs, but for host memory that is not pinned. The bootstrap of figure 5.4 takes {seconds(peer)} by peer loads, and "
+        f"{seconds(host)} where the GPUs do not reach each other (`HELIOGRAPH_PEER=0`): through the host's memory, limb by limb, without a graph."
+    )
+    return [*lines, "", f"{said} Ours: {_source(reports, EXCHANGES, PEER, HOST)}."]
+
+
 def ratios(reports: dict[str, Row], seconds: Time) -> list[str]:
     """The two ratios of the whole."""
     calls, one = (_replay(reports[ONE], v) or 0.0 for v in ("calls", "all"))
@@ -221,4 +246,11 @@ def ratios(reports: dict[str, Row], seconds: Time) -> list[str]:
 
 
 #: Mark on the page, and what writes it.
-TABLES = {"kim steps": steps, "kim gaps": gaps, "kim roofline": roofline, "kim scaling": scaling, "kim ratios": ratios}
+TABLES = {
+    "kim steps": steps,
+    "kim gaps": gaps,
+    "kim roofline": roofline,
+    "kim scaling": scaling,
+    "kim loads": loads,
+    "kim ratios": ratios,
+}

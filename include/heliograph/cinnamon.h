@@ -1,5 +1,6 @@
-// Programs of single limbs in the Cinnamon instruction set, as its public compiler writes them (docs/cinnamon.md), on CKKS
-// ciphertexts: streams of instructions for one or several chips.
+// Programs of single limbs in the Cinnamon instruction set, as its public compiler writes them (docs/cinnamon.md): streams of
+// instructions for one or several chips. Those of a compiler run on CKKS ciphertexts, those written of a recorded program on its scheme's,
+// CKKS or BGV.
 #pragma once
 
 #include <map>
@@ -8,11 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "heliograph/ckks.h"
-
-namespace heliograph {
-class RecordedProgram;
-}
+#include "heliograph/program.h"
 
 namespace heliograph::cinnamon {
 
@@ -52,6 +49,8 @@ class Program {
   /// `base`, and the keys that this program needs beside those.
   ckks::EvaluationKeys keys(const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
                             const Progress& progress = {}) const;
+  exact::EvaluationKeys keys(const exact::SecretKey& secret, const exact::EvaluationKeys& base,
+                             const Progress& progress = {}) const;
 
   struct State;
   explicit Program(std::shared_ptr<const State> state) : state_(std::move(state)) {}
@@ -95,10 +94,10 @@ struct Execution {
 class Runner {
  public:
   /// Throws MissingKeyError, MismatchError, ParameterError for a set that does not fit, InstructionError.
-  Runner(const Program& program, const ckks::EvaluationKeys& keys, Constants constants = {}, Execution how = {});
+  Runner(const Program& program, const AnyKeys& keys, Constants constants = {}, Execution how = {});
   /// Results by name. Ciphertexts have one shape, degree 1, and the level that the program asks for or a higher one. Throws
   /// LevelError, ShapeError, ScaleError, WrongKeyError, MismatchError, OutOfMemoryError. Safe from several threads, which take turns.
-  std::map<std::string, ckks::Ciphertext> operator()(const std::map<std::string, ckks::Ciphertext>& inputs) const;
+  std::map<std::string, AnyCiphertext> operator()(const std::map<std::string, AnyCiphertext>& inputs) const;
 
   struct Summary {
     std::map<std::string, std::size_t> calls;  // of one run, by kernel
@@ -132,8 +131,8 @@ struct Written {
   Program program;
   Constants constants;
 };
-/// A recorded program of CKKS ciphertexts as instructions. Throws ParameterError for what the set does not say: other schemes,
-/// sets whose levels are not the first few of at most 64 primes, ciphertexts of another degree than 1.
+/// A recorded program of CKKS or BGV ciphertexts as instructions. Throws ParameterError for what the set does not say: other schemes,
+/// sets of several plaintext moduli, sets whose levels are not the first few of at most 64 primes, ciphertexts of another degree than 1.
 Written write(const RecordedProgram& program, const Writing& how);
 
 }  // namespace heliograph::cinnamon

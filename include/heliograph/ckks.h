@@ -132,6 +132,8 @@ class Ciphertext : public CiphertextOf<Scheme> {
   /// 0 at least. It promises nothing where something came from a file, evaluation and public keys included (NaN), nor where
   /// values of that magnitude may have outgrown their modulus on the way (minus infinity).
   double precision() const;
+  /// No value is larger, if what was said at encryption and in files is so; NaN: unknown.
+  double public_bound() const;
 };
 
 class Plaintext : public ObjectOf<Scheme, PlaintextData> {

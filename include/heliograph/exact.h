@@ -127,6 +127,7 @@ class EvaluationKeys : public OpenKeyOf<Scheme, EvaluationKeysData, EvaluationKe
   bool has_relinearization() const;
   std::vector<std::int64_t> rotations() const;  // row steps, ascending
   bool has_columns() const;
+  std::vector<std::string> of_programs() const;  // names of keys of programs of instructions (cinnamon.h)
   std::size_t bytes() const;
 };
 

@@ -97,6 +97,13 @@ class RecordedProgram {
   };
   Times times() const;
 
+  /// What is said of the operands that it was recorded with, and of its results: tensors without words. A program from a file has no
+  /// operands.
+  std::vector<AnyCiphertext> taken() const;
+  std::vector<AnyCiphertext> given() const;
+  /// The evaluation keys that its calls use, ascending: 0 relinearizes; odd below 2^20, the automorphism of that Galois element; others are of
+  /// bootstrapping. TFHE's have no numbers.
+  std::vector<std::uint64_t> key_numbers() const;
   /// Of each result: "exact" (BFV and BGV), "ckks", "tfhe".
   std::vector<std::string> result_kinds() const;
 

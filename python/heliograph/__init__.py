@@ -17,6 +17,7 @@ array([ 6,  8, 10, 12])
 """
 
 from heliograph import _core, bfv, bgv, cinnamon, ckks, nn, query, tfhe
+from heliograph import sealed_programs as _sealed_programs  # noqa: F401  a kind of sealed model
 from heliograph._core import (
     CancelledError,
     DamagedFileError,

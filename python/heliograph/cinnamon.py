@@ -1,4 +1,5 @@
-"""Programs of single limbs in the Cinnamon instruction set, as its public compiler writes them, on CKKS tensors.
+"""Programs of single limbs in the Cinnamon instruction set, as its public compiler writes them, on CKKS tensors; and recorded programs of
+CKKS or BGV written as such.
 
 A compiler's folder has a stream of instructions for each chip, and lists of what these take and give. The program is run on the
 devices that Heliograph found, chip after chip in turn where there are fewer.
@@ -59,7 +60,6 @@ And a recorded program, which is written as one.
 
 from __future__ import annotations
 
-import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,8 +71,9 @@ import numpy as np
 from heliograph import _core
 from heliograph._arrays import complexes, count_of, described, flag, is_real, path_of, readable_bytes, whole
 from heliograph._html import Rows, Shown
+from heliograph._shapes import Tensor
 from heliograph.ckks.parameters import Parameters
-from heliograph.ckks.tensor import Plaintext, Tensor
+from heliograph.ckks.tensor import Plaintext
 from heliograph.keys import Server
 from heliograph.recording import Program as Recorded
 
@@ -134,8 +135,8 @@ def write(
 
     It runs with the keys that the recorded function ran with (`Program.at`, `Program.run`). `inputs` and `results` name the tensors; without them
     they have the function's own names, and y, or y0, y1 and so on. Of a tensor of several ciphertexts each is one, "x.0", "x.1". Raises
-    ParameterError for what the instruction set does not say: other schemes than CKKS, sets of more than 64 primes or whose levels are not the first few of
-    these, ciphertexts of degree 2; RecordingError where nothing is recorded.
+    ParameterError for what the instruction set does not say: other schemes than CKKS and BGV, several plaintext moduli, sets of more than 64 primes or whose
+    levels are not the first few of these, ciphertexts of degree 2; RecordingError where nothing is recorded.
 
     >>> written = hg.cinnamon.write(turned, chips=2)
     >>> written.chips, written.outputs
@@ -145,15 +146,9 @@ def write(
     """
     if not isinstance(program, Recorded):
         raise _core.DtypeError(f"instructions are written of a recorded program (hg.program), not of {described(program)}")
-    core, taken, given = program._last_recording()
+    core, given = program._last_recording()
     if inputs is None:
-        names: list[str] = []
-        if program._loaded is None:
-            try:
-                names = list(inspect.signature(program.function).parameters)
-            except (TypeError, ValueError):
-                names = []
-        inputs = names if len(names) == taken else [f"x{i}" for i in range(taken)]
+        inputs = program._operand_names()
     if results is None:
         results = ["y"] if given == 1 else [f"y{i}" for i in range(given)]
     made, constants = _core.cinnamon_write(
@@ -345,7 +340,7 @@ class Program(Shown):
             ),
         )
 
-    def run(self, server: Server[Any], inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Tensor]:
+    def run(self, server: Server[Any], inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Runs it once: ciphertexts, plaintexts and scalars by name, results by name. `at` is for running it more than once, though
         what stays the same from one call to the next is kept. Raises as `at` and a Runner.
 
@@ -436,10 +431,10 @@ class Runner(Shown):
         self.server = server
         self._core = core
 
-    def __call__(self, inputs: Mapping[str, Tensor] | None = None, /, **named: Tensor) -> dict[str, Tensor]:
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """The results by name, of ciphertexts by name: of one shape, of degree 1, at the level that the program asks for or above.
 
-        Nothing is known of the results' noise (`Tensor.precision` is NaN). Raises ParameterError for names that the program does
+        Nothing is known of the results' noise (`precision`, `noise_budget` are NaN). Raises ParameterError for names that the program does
         not take, LevelError, ShapeError, ScaleError, WrongKeyError, MismatchError, OutOfMemoryError, RecordingError in a function
         that is recorded.
         """

@@ -120,10 +120,20 @@ class SwitchKeys(EvaluationKeys[P, T]):
 
     relinearize = told("relinearize", bool, "Whether there is a relinearization key.")
     rotations = told("rotations", list[int], "Steps to the left there are keys for, ascending.")
+    of_programs = told("of_programs", list, "Names of keys for programs of instructions (`hg.cinnamon.Program.keys`).")
 
     def _for(self, steps: Iterable[int] = (), swap: bool = False) -> Any:
         """The engine's keys for some rotations and the exchange (or conjugation) that goes with them."""
         return self._core  # the engine says what is missing
+
+
+def with_programs(secret: Any, made: Any, programs: Any, progress: Any) -> Any:
+    """The engine's keys `made`, and those of one program of instructions or several. Raises DtypeError."""
+    for program in programs if isinstance(programs, (list, tuple)) else [programs]:
+        if not hasattr(program, "_core") or not isinstance(program._core, _core.CinnamonProgram):
+            raise _core.DtypeError(f"a program of instructions is made by hg.cinnamon.load, not {described(program)}")
+        made = program._core.make_keys(secret, made, progress)
+    return made
 
 
 class NotingKeys:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import threading
@@ -17,6 +18,7 @@ from heliograph import _core
 from heliograph._arrays import Buffer, is_whole, path_of, readable_bytes
 from heliograph._html import Rows, Shown
 from heliograph._schemes import SCHEMES, Faced
+from heliograph._sealing import seal
 from heliograph._shapes import Tensor
 from heliograph.host import logger
 from heliograph.placement import Bootstraps, Placement, bootstraps_of
@@ -343,10 +345,22 @@ class Program(Shown):
                 return taken, last
         raise _core.RecordingError("nothing is recorded yet: call the program with the operands that it is to take")
 
-    def _last_recording(self) -> tuple[Any, int, int]:
-        """The engine's program, and how many tensors it takes and gives. Raises RecordingError."""
-        taken, last = self._last()
-        return last.core, len(_kinds_in(taken)), len(last.kinds)
+    def _last_recording(self) -> tuple[Any, int]:
+        """The engine's program, and how many tensors it gives. Raises RecordingError."""
+        _, last = self._last()
+        return last.core, len(last.kinds)
+
+    def _operand_names(self) -> list[str]:
+        """A name for each tensor that the last recording took: the function's own where each is one of its parameters."""
+        taken, _ = self._last()
+        count = len(_kinds_in(taken))
+        names: list[str] = []
+        if self._loaded is None:
+            try:
+                names = list(inspect.signature(self._function).parameters)
+            except (TypeError, ValueError):
+                names = []
+        return names if len(names) == count else [f"x{i}" for i in range(count)]
 
     def _saved(self) -> tuple[Any, str]:
         taken, last = self._last()
@@ -358,6 +372,24 @@ class Program(Shown):
         if last.bootstraps is not None:
             note["bootstraps"] = last.bootstraps.told()
         return last.core, json.dumps(note)
+
+    def seal(self, path: Any, *, name: str | None = None, version: str = "1", title: str = "", labels: Any = None) -> Any:
+        """The recording used last as a sealed model (`hg.SealedModel`): for a server, and for clients that have neither the function nor
+        what it was recorded with. Its operands must be such as a client encrypts anew, all of one key. It is run once to see that.
+
+        Raises RecordingError as `to_bytes` does, and for a program from a file; ParameterError for operands that no fresh encryption is as
+        good as; OSError.
+
+        >>> f = hg.program(lambda x: hg.relinearize(x * x) + 1, x)
+        >>> model = f.seal("square.hgm", title="squares")
+        >>> model.inputs[0].shape, model.needs
+        ((2, 4), {'relinearize': True})
+        >>> answer = model.run(hg.Server(model.keys(secret)), model.encrypt(secret, np.arange(8).reshape(2, 4)))
+        >>> model.decrypt(secret, answer)
+        array([[ 1,  2,  5, 10],
+               [17, 26, 37, 50]])
+        """
+        return seal("program", self, path, name=name, version=version, title=title, labels=labels)
 
     @staticmethod
     def load(path: Any) -> Program:

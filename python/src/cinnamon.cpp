@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 
+#include "any.h"
 #include "arrays.h"
 #include "bindings.h"
 #include "heliograph/program.h"
@@ -50,6 +51,25 @@ cinnamon::Constants constants_of(const nb::dict& plaintexts, const nb::dict& val
   return c;
 }
 
+template <class Secret, class Keys>
+Keys made_keys(const Program& program, const Secret& secret, const Keys& base, const nb::object& progress) {
+  const Progress p = progress_of(progress);
+  const Released released;
+  return program.keys(secret, base, p);
+}
+
+nb::dict run(const Runner& runner, const nb::dict& inputs) {
+  std::map<std::string, AnyCiphertext> given, results;
+  for (const auto& [name, x] : inputs) given.emplace(nb::cast<std::string>(name), ciphertext_of(x));
+  {
+    const Released released;
+    results = runner(given);
+  }
+  nb::dict named;
+  for (const auto& [name, x] : results) std::visit([&](const auto& c) { named[name.c_str()] = nb::cast(c); }, x);
+  return named;
+}
+
 }  // namespace
 
 void bind_cinnamon(nb::module_& m) {
@@ -67,11 +87,12 @@ void bind_cinnamon(nb::module_& m) {
       .def(
           "make_keys",
           [](const Program& program, const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
-             const nb::object& progress) {
-            const Progress p = progress_of(progress);
-            const Released released;
-            return program.keys(secret, base, p);
-          },
+             const nb::object& progress) { return made_keys(program, secret, base, progress); },
+          "secret"_a, "base"_a, "progress"_a = nb::none())
+      .def(
+          "make_keys",
+          [](const Program& program, const exact::SecretKey& secret, const exact::EvaluationKeys& base,
+             const nb::object& progress) { return made_keys(program, secret, base, progress); },
           "secret"_a, "base"_a, "progress"_a = nb::none());
   m.def("cinnamon_load", &Program::load, "folder"_a, Unlocked());
   m.def("cinnamon_parse", &Program::parse, "files"_a, Unlocked());
@@ -93,10 +114,11 @@ void bind_cinnamon(nb::module_& m) {
   nb::class_<Runner>(m, "CinnamonRunner")
       .def(
           "__init__",
-          [](Runner* self, const Program& program, const ckks::EvaluationKeys& keys, const nb::dict& plaintexts,
+          [](Runner* self, const Program& program, const nb::object& given_keys, const nb::dict& plaintexts,
              const nb::dict& values, const nb::dict& scalars, double tolerance, const cinnamon::Constants* recorded,
              bool fuse, bool merge, const std::string& graph, bool hints, std::vector<std::string> devices,
              std::size_t memory) {
+            const AnyKeys keys = keys_of(given_keys);
             cinnamon::Constants constants = constants_of(plaintexts, values, scalars, tolerance, recorded);
             using Graph = cinnamon::Execution::Graph;
             const std::map<std::string, Graph> kinds = {
@@ -110,7 +132,7 @@ void bind_cinnamon(nb::module_& m) {
           "program"_a, "keys"_a, "plaintexts"_a, "values"_a, "scalars"_a, "tolerance"_a,
           nb::arg("recorded").none() = nb::none(), "fuse"_a = true, "merge"_a = true, "graph"_a = "branches",
           "hints"_a = true, "devices"_a = std::vector<std::string>(), "memory"_a = 0)
-      .def("__call__", &Runner::operator(), "inputs"_a, Unlocked())
+      .def("__call__", &run, "inputs"_a)
       .def_prop_ro("calls", [](const Runner& r) { return r.summary().calls; })
       .def_prop_ro("work",
                    [](const Runner& r) {

@@ -79,7 +79,8 @@ void bind_ciphertext(nb::module_& m) {
   bind_ciphertext_of<Ciphertext>(m, kNames)
       .def_prop_ro("scale", &Ciphertext::scale)
       .def_prop_ro("complex", &Ciphertext::complex)
-      .def_prop_ro("precision", &Ciphertext::precision);
+      .def_prop_ro("precision", &Ciphertext::precision)
+      .def_prop_ro("public_bound", &Ciphertext::public_bound);
   nb::class_<Plaintext>(m, "CkksPlaintext")
       .def_prop_ro("shape", &Plaintext::shape)
       .def_prop_ro("parameters", &Plaintext::parameters)

@@ -162,7 +162,8 @@ void bind_keys(nb::module_& m) {
   bind_open_key<EvaluationKeys>(m, kNames, "EvaluationKeys", "evaluation_keys")
       .def_prop_ro("relinearize", &EvaluationKeys::has_relinearization)
       .def_prop_ro("rotations", &EvaluationKeys::rotations)
-      .def_prop_ro("columns", &EvaluationKeys::has_columns);
+      .def_prop_ro("columns", &EvaluationKeys::has_columns)
+      .def_prop_ro("of_programs", &EvaluationKeys::of_programs);
   nb::class_<SecretKey> secret = bind_secret_key_of<SecretKey>(m, kNames);
   bind_encryption(secret);
   secret.def("public_key", &SecretKey::public_key, Unlocked())

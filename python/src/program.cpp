@@ -4,6 +4,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 
+#include "any.h"
 #include "arrays.h"
 #include "bindings.h"
 
@@ -13,27 +14,6 @@ using namespace heliograph;
 using namespace heliograph::binding;
 
 namespace {
-
-template <class Any, class... Kinds>
-Any any_of(const nb::handle& object, const char* what) {
-  std::optional<Any> found;
-  const auto take = [&]<class Kind>(std::type_identity<Kind>) {
-    if (!found && nb::isinstance<Kind>(object)) found.emplace(nb::cast<const Kind&>(object));
-  };
-  (take(std::type_identity<Kinds>()), ...);
-  if (!found) throw DtypeError(std::string("this is no ") + what);
-  return std::move(*found);
-}
-
-AnyCiphertext ciphertext_of(const nb::handle& object) {
-  return any_of<AnyCiphertext, exact::Ciphertext, ckks::Ciphertext, tfhe::Ciphertext>(object, "ciphertext tensor");
-}
-
-AnyKeys keys_of(const nb::handle& object) {
-  if (object.is_none()) return {};
-  return any_of<AnyKeys, exact::EvaluationKeys, ckks::EvaluationKeys, tfhe::EvaluationKeys>(object,
-                                                                                            "set of evaluation keys");
-}
 
 /// One operand for each tensor; the keys are as many, None for those without.
 Operands operands_of(const nb::list& tensors, const nb::list& keys) {
@@ -87,6 +67,9 @@ void bind_program(nb::module_& m) {
           "note"_a)
       .def("save", &RecordedProgram::save, "path"_a, "note"_a, Unlocked())
       .def_prop_ro("result_kinds", &RecordedProgram::result_kinds)
+      .def_prop_ro("taken", [](const RecordedProgram& p) { return list_of(p.taken()); })
+      .def_prop_ro("given", [](const RecordedProgram& p) { return list_of(p.given()); })
+      .def_prop_ro("key_numbers", &RecordedProgram::key_numbers)
       .def("shares_calls_with", &RecordedProgram::shares_calls_with, "other"_a)
       .def_prop_ro("calls", [](const RecordedProgram& p) { return p.summary().calls; })
       .def_prop_ro("launches", [](const RecordedProgram& p) { return p.summary().launches; })

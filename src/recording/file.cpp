@@ -167,7 +167,7 @@ AnyCiphertext ciphertext_from(const io::Json& h, const std::shared_ptr<exact::Co
   const std::string& packing = h.string_at("packing", 16);
   require_saved(packing == "slots" || packing == "coefficients", "a saved program's result is packed in no known way");
   x.packing = packing == "slots" ? exact::Packing::slots : exact::Packing::coefficients;
-  x.width = h.unsigned_at("width", x.packing == exact::Packing::slots ? c->slots() : c->spec().n);
+  x.width = h.unsigned_at("width", c->spec().n);
   for (const io::Json& n : h.array_at("noise", parts.size())) x.noise.push_back(figure_from(n));
   x.factors = h.unsigned_array_at("factors", parts.size());
   require_saved(x.factors.size() == parts.size() && x.noise.size() == parts.size(),

@@ -1,4 +1,7 @@
 #include "heliograph/program.h"
+
+#include <set>
+
 #include "program/compare.h"
 #include "program/tape.h"
 #include "recording/state.h"
@@ -105,11 +108,32 @@ bool RecordedProgram::shares_calls_with(const RecordedProgram& other) const {
   return state_->program == other.state_->program;
 }
 
+namespace {
+
+std::vector<AnyCiphertext> said_of(const std::vector<Form>& forms) {
+  std::vector<AnyCiphertext> all;
+  for (const Form& form : forms) all.push_back(form.said());
+  return all;
+}
+
+}  // namespace
+
 std::vector<std::string> RecordedProgram::result_kinds() const {
   static constexpr const char* kNames[] = {"exact", "ckks", "tfhe"};
   std::vector<std::string> kinds;
   for (const Form& form : state_->results) kinds.emplace_back(kNames[form.context().index()]);
   return kinds;
+}
+
+std::vector<AnyCiphertext> RecordedProgram::taken() const { return said_of(state_->inputs); }
+std::vector<AnyCiphertext> RecordedProgram::given() const { return said_of(state_->results); }
+
+std::vector<std::uint64_t> RecordedProgram::key_numbers() const {
+  std::set<std::uint64_t> numbers;
+  for (const program::Place& place : state_->program->parts().places) {
+    if (place.kind == program::Place::Kind::key) numbers.insert(place.which);
+  }
+  return {numbers.begin(), numbers.end()};
 }
 
 RecordedProgram::Summary RecordedProgram::summary() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "io/sha256.h"
+#include "program/limbs/link.h"
 #include "rlwe/files.h"
 #include "schemes/files.h"
 #include "schemes/ring_context.h"
@@ -42,6 +43,11 @@ struct RingEvaluationKeys {
     std::size_t total = 0;
     keys.each([&](math::u64, const rlwe::SwitchKey& key) { total += key.bytes(); });
     return total;
+  }
+  std::vector<std::string> of_programs() const {
+    std::vector<std::string> names;
+    for (const auto& [name, key] : keys.of_programs) names.push_back(name);
+    return names;
   }
   /// The powers of `generator` below `period` that there are keys for: steps of rotations, ascending.
   std::vector<std::int64_t> steps(math::u64 generator, std::size_t period) const {
@@ -235,11 +241,18 @@ rlwe::BootstrappingKeys read_bootstrapping_keys(C& c, const io::Json& header, Ke
   }
 }
 
-/// Of a key that a program of instructions names. DamagedFileError for sets that run none, and for names that are of none.
-template <class C>
-rlwe::KeyLayout program_key_layout(const C& c, const std::string& name) {
-  if constexpr (requires { c.program_key_layout(name); }) {
-    if (const std::optional<rlwe::KeyLayout> layout = c.program_key_layout(name)) return *layout;
+/// The primes of a program's key in a set: its level's, then the special ones that it uses. None where the set lacks some.
+inline std::optional<rlwe::KeyLayout> layout_of(const rlwe::Context& context, const program::limbs::Key& key) {
+  const rlwe::RingParameters& p = context.parameters();
+  if (key.level > p.chain.size() || key.extension > p.special.size()) return std::nullopt;
+  rlwe::KeyLayout layout{.primes = device::PrimeList::range(0, key.level), .digits = key.digits.size()};
+  layout.primes.append(device::PrimeList::range(p.chain.size(), key.extension));
+  return layout;
+}
+/// Of a key that a program of instructions names. DamagedFileError for names that are of none, or of one that the set has not.
+inline rlwe::KeyLayout program_key_layout(const rlwe::Context& context, const std::string& name) {
+  if (const std::optional<program::limbs::Key> key = program::limbs::Key::named(name)) {
+    if (const std::optional<rlwe::KeyLayout> layout = layout_of(context, *key)) return *layout;
   }
   throw DamagedFileError("a key of a program that this set does not run");
 }
@@ -286,7 +299,7 @@ RingEvaluationKeys<C> read_evaluation_keys(io::Container& from, std::size_t memo
     for (const auto& [name, seed] : programs->as_object("programs")) seeds.emplace(name, &seed);
     std::size_t number = 0;
     for (const auto& [name, seed] : seeds)
-      d.keys.of_programs.emplace(name, key("program" + std::to_string(number++), program_key_layout(c, name), *seed));
+      d.keys.of_programs.emplace(name, key("program" + std::to_string(number++), program_key_layout(c.rlwe(), name), *seed));
   }
   return d;
 }

@@ -107,3 +107,54 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert command(["inspect", str(path)]) == 1
     assert "DAMAGED" in capsys.readouterr().out
+
+
+def test_estimators(tmp_path: Path) -> None:
+    """Of one output, of several, a regressor, and one with a polynomial between: what they say in the clear."""
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, (60, 4))
+    square = nn.Activation("square", -2.0, 2.0, (0.5, 0.0, 0.5), 0.0, 0.0)
+    one, three = nn.Dense(rng.normal(size=(1, 4)), rng.normal(size=1)), nn.Dense(rng.normal(size=(3, 4)), rng.normal(size=3))
+    hidden = nn.Dense(rng.normal(size=(4, 4)) / 4, rng.normal(size=4) / 8, square)
+    names = np.array(["no", "yes"])
+    for number, estimator in enumerate(
+        (
+            nn.Model("one", (one,), names, True, 8.0),
+            nn.Model("three", (three,), np.array([5, 6, 7]), False, 8.0),
+            nn.Model("line", (one,), None, False, 8.0),
+            nn.Model("net", (hidden, one), names, False, 8.0),
+        )
+    ):
+        model = estimator.seal(tmp_path / f"{number}.hgm", samples=len(x), name="risk")
+        half, whole = (hg.SealedModel.load(m.to_bytes()) for m in (model.client(), model))
+        assert half.nbytes < whole.nbytes
+        secret = hg.SecretKey.generate(half.parameters)
+        server = hg.Server(hg.from_bytes(half.keys(secret).to_bytes()))
+        answer = whole.run(server, server.from_bytes(half.encrypt(secret, x).to_bytes()))
+        values = half.decrypt(secret, hg.from_bytes(answer.to_bytes()), like=x)
+        assert np.abs(values - estimator.clear(x).T).max() < 1e-4
+        found, expected = half.predict(values), estimator.predict(estimator.clear(x))
+        if half.labels:
+            assert np.array_equal(found, expected.astype(str))
+        else:
+            assert np.abs(found - expected).max() < 1e-4
+        alone = half.decrypt(secret, whole.run(server, half.encrypt(secret, x[0])), like=x[0])
+        assert np.abs(alone - values[0]).max() < 1e-4
+        with pytest.raises(hg.ShapeError):
+            half.encrypt(secret, x[:, :3])
+        with pytest.raises(hg.ParameterError, match="levels"):
+            estimator.seal(tmp_path / "n.hgm", parameters=hg.ckks.parameters(depth=0, precision=20))
+    refused = 0
+    good = whole.to_bytes()
+    for number in range(120):
+        mutator = resign.Mutator(f"estimator:{number}")
+        document = resign.take_apart(good)
+        if number % 2:
+            document.header["model"] = mutator.changed(document.header["model"])
+        else:
+            mutator._arrays(document)
+        try:
+            hg.SealedModel.load(resign.signed(document, mutator.text)).explain()
+        except hg.HeliographError:
+            refused += 1
+    assert refused > 60

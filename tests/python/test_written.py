@@ -329,3 +329,124 @@ def test_what_does_not_fit_it_is_told(owner: Owner) -> None:
     few = hg.Server(owner.secret.evaluation_keys(rotations=[1]))
     with pytest.raises(hg.MissingKeyError):
         written.at(few)
+
+
+class ExactOwner:
+    """A key of BGV, on a device of its own."""
+
+    def __init__(self, device: str = "", **kwargs: Any) -> None:
+        parameters = hg.bgv.parameters(n=2**11, insecure=True, **kwargs)
+        if device:
+            parameters = hg.bgv.Parameters(parameters._core.on_device(device))
+        self.secret = hg.SecretKey.generate(parameters)
+        self.keys = self.secret.evaluation_keys(rotations=[1, 2, -3], columns=True)
+        self.server = hg.Server(self.keys)
+        values = np.random.default_rng(5).integers(-40, 40, (3, 2**11))
+        self.x, self.y = (self.server.bind(self.secret.encrypt(v)) for v in values[:2])
+        self.weights = self.server.encode(values[2])
+
+    def functions(self) -> dict[str, Callable[[Any, Any], Any]]:
+        w = self.weights
+
+        def products(x: Any, y: Any) -> Any:
+            """Of several levels, with clear numbers and polynomials."""
+            z = hg.relinearize(x * y) + w
+            return hg.relinearize((z * (x - w)).shrink(2) * 3 - 11)
+
+        def turned(x: Any, y: Any) -> Any:
+            z = hg.relinearize(x * y)
+            return hg.rotate_columns(hg.rotate_rows(z, 1) + hg.rotate_rows(z, -3) * w) - hg.rotate_rows(y, 2)
+
+        def fresh(x: Any, y: Any) -> Any:
+            """What rests in coefficients as long as nothing is computed with it."""
+            return w + x - y
+
+        return {"products": products, "turned": turned, "fresh": fresh}
+
+    def same(self, found: Any, expected: Any) -> bool:
+        """The same words: values and noise, as measured."""
+        here, there = (self.secret.decrypt(t) for t in (found, expected))
+        return np.array_equal(here, there) and self.secret.noise_budget(found) == self.secret.noise_budget(expected)
+
+
+#: Gadgets: a digit a prime and no special one; two digits, two special primes.
+EXACT_SETS: dict[str, dict[str, Any]] = {
+    "digits": {"log_q": 200, "special": 0, "plain_modulus": 40961},
+    "special": {"log_q": 200, "special": 2, "plain_modulus": 40961},
+    "w32": {"log_q": 150, "special": 1, "plain_modulus": 40961, "edition": "w32"},
+}
+
+
+@pytest.mark.parametrize("gadget", EXACT_SETS)
+@pytest.mark.parametrize(
+    "device", places("cpu", "ref", "3*cpu", "cuda:0", "2*cuda:0", usual=("cpu", "ref", "3*cpu", "cuda:0"))
+)
+def test_bgv(device: str, gadget: str) -> None:
+    owner = ExactOwner(device, **EXACT_SETS[gadget])
+    for name, function in owner.functions().items():
+        program = hg.program(function)
+        z = program(owner.x, owner.y)
+        for chips, switching in EXACT:
+            run = hg.cinnamon.write(program, chips=chips, switching=switching).at(owner.server)
+            for _ in range(2):
+                found = run(x=owner.x, y=owner.y)["y"]
+                assert owner.same(found, z), (name, chips, switching)
+            assert (found.level, found.key_id) == (z.level, z.key_id)
+        aggregated = hg.cinnamon.write(program, chips=3, switching="aggregate").run(owner.server, x=owner.x, y=owner.y)["y"]
+        assert np.array_equal(owner.secret.decrypt(aggregated), owner.secret.decrypt(z))
+        assert name != "fresh" or owner.same(aggregated, z)  # there is nothing to divide
+        again = aggregated + owner.y  # a tensor as any other
+        assert np.array_equal(owner.secret.decrypt(again), owner.secret.decrypt(z + owner.y))
+
+
+def test_bgv_of_others(tmp_path: Path) -> None:
+    """Its text, read again, with keys that were made of the text."""
+    owner = ExactOwner(**EXACT_SETS["special"])
+    program = hg.program(owner.functions()["turned"])
+    expected = owner.secret.decrypt(program(owner.x, owner.y))
+    written = hg.cinnamon.write(program, chips=2)
+    written.save(tmp_path)
+    again = hg.cinnamon.load(tmp_path)
+    other = hg.SecretKey.generate(owner.secret.parameters)
+    made = other.evaluation_keys(relinearize=False, cinnamon=again)
+    assert len(made.of_programs) == len(again.keys) == 5
+    made.save(tmp_path / "keys.hg")
+    server = hg.Server(hg.load(tmp_path / "keys.hg"))
+    assert len(server.keys.of_programs) == 5
+    x, y = (server.bind(other.encrypt(owner.secret.decrypt(t))) for t in (owner.x, owner.y))
+    result = again.at(server, written.constants)(x=x, y=y)["y"]
+    assert np.array_equal(other.decrypt(result), expected)
+
+
+def test_bgv_is_told_what_does_not_fit(owner: Owner) -> None:
+    exact = ExactOwner(**EXACT_SETS["special"])
+    program = hg.program(exact.functions()["turned"])
+    program(exact.x, exact.y)
+    written = hg.cinnamon.write(program)
+    x, y = exact.x, exact.y
+    with pytest.raises(hg.LevelError):
+        written.run(exact.server, x=x.shrink(1), y=y)
+    switched = hg.program(lambda x: x + x)
+    switched(x.shrink(2))
+    with pytest.raises(hg.ScaleError, match="factor"):
+        hg.cinnamon.write(switched).run(exact.server, x=x)
+    with pytest.raises(hg.MismatchError, match="schemes"):
+        written.run(exact.server, x=owner.encrypted("x")[0], y=y)
+    with pytest.raises(hg.MismatchError, match="parameter set"):
+        written.at(owner.server)
+    with pytest.raises(hg.ParameterError, match="written from a recording"):
+        hg.cinnamon.Program.parse(written.files()).at(exact.server)
+    narrow = exact.server.bind(exact.secret.encrypt([1, 2, 3], pad=True))
+    with pytest.raises(hg.MismatchError, match="another way"):
+        written.run(exact.server, x=narrow, y=narrow)
+    stranger = ExactOwner(**EXACT_SETS["special"])
+    with pytest.raises(hg.WrongKeyError):
+        written.run(exact.server, x=stranger.x, y=stranger.y)
+    with pytest.raises(hg.MissingKeyError):
+        written.at(hg.Server(exact.secret.evaluation_keys(rotations=[1])))
+    several = hg.SecretKey.generate(hg.bgv.parameters(depth=1, plain_bits=40, slots=2**12))
+    c = hg.Server(several.evaluation_keys()).bind(several.encrypt([1], pad=True))
+    sums = hg.program(lambda c: c + c)
+    sums(c)
+    with pytest.raises(hg.ParameterError, match="CKKS or BGV"):
+        hg.cinnamon.write(sums)

@@ -98,7 +98,6 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.CkksEvaluat
 
     conjugate = told("conjugate", bool, "Whether there is a conjugation key.")
     bootstrap = told("bootstrap", bool, "Whether there are the keys of bootstrapping.")
-    of_programs = told("of_programs", list, "Names of keys for programs of instructions (`hg.cinnamon.Program.keys`).")
 
     def __repr__(self) -> str:
         parts = ["relinearization"] if self.relinearize else []
@@ -145,14 +144,8 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         """
         steps = sorted(set(whole_numbers(rotations, "a rotation")))
         wanted = flag(relinearize, "relinearize"), steps, flag(conjugate, "conjugate")
-        programs = cinnamon if isinstance(cinnamon, (list, tuple)) else [cinnamon]
-        for program in programs:
-            if not hasattr(program, "_core") or not isinstance(program._core, _core.CinnamonProgram):
-                raise _core.DtypeError(f"a program of instructions is made by hg.cinnamon.load, not {described(program)}")
         made = self._core.evaluation_keys(*wanted, progress, flag(bootstrap, "bootstrap"))
-        for program in programs:
-            made = program._core.make_keys(self._core, made, progress)
-        return EvaluationKeys(made)
+        return EvaluationKeys(keys.with_programs(self._core, made, cinnamon, progress))
 
     def decrypt(
         self,

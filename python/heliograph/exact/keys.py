@@ -103,6 +103,7 @@ class EvaluationKeys(keys.SwitchKeys[Parameters, Tensor], core=_core.EvaluationK
         turns = f"rotations {steps}" if len(steps) <= _SHOWN else f"{len(steps):,} rotations"
         have = ["relinearize"] * self.relinearize + [turns] * bool(steps)
         have += ["columns"] * self.columns
+        have += [f"{len(self.of_programs)} of programs"] * bool(self.of_programs)
         return f"<{self._named()}: {', '.join(have) or 'none'}; {readable_bytes(self.nbytes)}>"
 
 
@@ -121,16 +122,19 @@ class SecretKey(_Encrypts, keys.PublishingKey[Parameters, EvaluationKeys, Public
         relinearize: bool = True,
         rotations: Iterable[int] = (),
         columns: bool = False,
+        cinnamon: Any = (),
         progress: Progress | None = None,
     ) -> EvaluationKeys:
-        """What a server gets: a relinearization key, a key for each row step, one to exchange the rows.
+        """What a server gets: a relinearization key, a key for each row step, one to exchange the rows. `cinnamon`: a program of
+        instructions of BGV (`hg.cinnamon.write`) or several, whose own keys are made too; it needs no others.
 
         >>> secret.evaluation_keys(rotations=[1, 2]).rotations
         [1, 2]
         """
         steps = whole_numbers(rotations, "a rotation")
         wanted = flag(relinearize, "relinearize"), steps, flag(columns, "columns")
-        return EvaluationKeys(self._core.evaluation_keys(*wanted, progress))
+        made = self._core.evaluation_keys(*wanted, progress)
+        return EvaluationKeys(keys.with_programs(self._core, made, cinnamon, progress))
 
     def decrypt(
         self, tensor: Tensor, *, slots: int = -1, beyond_estimate: bool = False, progress: Progress | None = None

@@ -17,6 +17,7 @@ The examples of its functions go on from these lines.
 >>> model = nn.Model("a line", (layer,), None, False, 8.0)  # by hand; `from_sklearn` makes one of an estimator
 """
 
+from heliograph.nn import sealed_estimators as sealed_estimators
 from heliograph.nn import sealing as sealing
 from heliograph.nn.estimators import Activation, Dense, Model, Report, from_sklearn
 from heliograph.nn.networks import Counts, Layer, Network, load, names

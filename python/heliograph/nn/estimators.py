@@ -17,6 +17,7 @@ import numpy.typing as npt
 from heliograph import _core, ckks
 from heliograph._arrays import complexes, count_of, described, real
 from heliograph._html import Rows, Shown
+from heliograph._sealing import seal
 from heliograph.functions import matmul
 
 Floats = npt.NDArray[np.float64]
@@ -286,6 +287,40 @@ class Model(Shown):
             return np.stack([1 - positive, positive], axis=1)
         raised = np.exp(found - found.max(0))
         return np.asarray((raised / raised.sum(0)).T)
+
+    def seal(
+        self,
+        path: Any,
+        *,
+        parameters: ckks.Parameters | None = None,
+        samples: int = 0,
+        name: str | None = None,
+        version: str = "1",
+        title: str = "",
+        labels: Any = None,
+    ) -> Any:
+        """The model in a file, as `hg.SealedModel` reads it, for a server and its clients. `parameters`: without, the smallest set with
+        slots for so many `samples`. `labels`: of the classes, in the order of `classes`; without, their names.
+
+        Raises ParameterError for a set that does not fit, DtypeError, OSError.
+
+        >>> sealed = model.seal("line.hgm", samples=2)
+        >>> secret = hg.SecretKey.generate(sealed.parameters)
+        >>> answer = sealed.run(hg.Server(sealed.keys(secret)), sealed.encrypt(secret, [[1, 3], [2, 4]]))
+        >>> sealed.predict(sealed.decrypt(secret, answer, like=[[1, 3], [2, 4]])).round(3)
+        array([5.5, 8.5])
+        """
+        return seal(
+            "estimator",
+            self,
+            path,
+            parameters=parameters,
+            samples=samples,
+            name=name,
+            version=version,
+            title=title,
+            labels=labels,
+        )
 
     def _values(self, values: Any) -> Floats:
         found = complexes(values, "decrypted values")[0].real

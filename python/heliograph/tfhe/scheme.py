@@ -19,5 +19,5 @@ TFHE = described_scheme(
         "split_moduli": "nothing to split: there is no plaintext modulus",
         "sum_pool2d": "hg.tfhe.sum, of windows reshaped to axes",
     },
-    Bare("ciphertext", {"type": "bool", "shape": [0], "seed": "0" * 64}, {"words": ("u64", (0, 1, 1))}),
+    Bare("ciphertext", {"type": "bool", "shape": [0], "seed": "0" * 64}, {"words": ("<u8", (0, 1, 1))}),
 )

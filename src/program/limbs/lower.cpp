@@ -70,7 +70,7 @@ class Lowerer {
       const Place& place = parts.places[p];
       if (place.kind != Place::Kind::input) continue;
       require<ParameterError>(place.alone, "a program whose operands share memory is not written as instructions");
-      take(p, place.shape, how.inputs[place.number]);
+      take(p, place.shape, how.inputs[place.number], how.coefficients[place.number]);
     }
   }
 
@@ -79,7 +79,7 @@ class Lowerer {
       Call call = step.call;
       std::size_t k = 0;
       device::each_view(call, [&](View& v, device::Access) { v.data = at(step.places[k++], v.data); });
-      require<ParameterError>(step.source == Step::kNoSource, "instructions are written of CKKS's programs");
+      require<ParameterError>(step.source == Step::kNoSource, "a program that draws is not written as instructions");
       device::give_scratch(call, device::Workspace(at(parts_.places.size(), nullptr), std::size_t{1} << (kPlaceBits - 1)));
       lower(call);
     }
@@ -140,26 +140,49 @@ class Lowerer {
   u32 zero(std::uint16_t prime, bool coefficients) {
     return add_limb({.kind = Limb::Kind::zero, .coefficients = coefficients, .prime = prime});
   }
+  /// The coefficients of what is given by values, transformed once somebody asks for them.
+  u32 coefficients_of(u32 values) {
+    const u32 to = add_limb({.coefficients = true, .prime = limb(values).prime, .other = values});
+    limb(values).other = to;
+    return to;
+  }
+  u32 asked(u32 x) {
+    if (limb(x).kind == Limb::Kind::made && limb(x).parts.empty() && limb(x).other != kNone) {
+      const u32 made = each(Op::int_, limb(x).other, true);
+      limb(x).parts = limb(made).parts;
+    }
+    return x;
+  }
   bool is_zero(u32 x) { return limb(x).kind == Limb::Kind::zero; }
   bool is_source(u32 x) { return limb(x).kind == Limb::Kind::source; }
 
-  void take(std::size_t place, const View& shape, const std::string& name) {
+  void take(std::size_t place, const View& shape, const std::string& name, bool coefficients) {
     require<ParameterError>(shape.components == 2, "a program of instructions takes ciphertexts of degree 1");
     View v = shape;
     v.data = at(place, nullptr);
     n_ = shape.n;
     for (std::size_t i = 0; i < v.items(); ++i) {
       for (std::size_t c = 0; c < 2; ++c) {
-        for (std::size_t l = 0; l < v.limbs; ++l)
-          memory_[address(v, i, c, l)] = add_limb({.kind = Limb::Kind::source,
-                                                   .prime = static_cast<std::uint16_t>(l),
-                                                   .from = 'i',
-                                                   .symbol = numbered(name, v, i) + (c == 0 ? ":c0" : ":c1")});
+        for (std::size_t l = 0; l < v.limbs; ++l) {
+          const u32 x = add_limb({.kind = Limb::Kind::source,
+                                  .prime = static_cast<std::uint16_t>(l),
+                                  .from = 'i',
+                                  .symbol = numbered(name, v, i) + (c == 0 ? ":c0" : ":c1")});
+          memory_[address(v, i, c, l)] = coefficients ? coefficients_of(x) : x;
+        }
       }
     }
   }
 
   u32 fetch(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime) {
+    return asked(find(v, item, component, l, prime, false));
+  }
+  /// `beside`: what it is added to, in whose domain it is then.
+  u32 fetch_beside(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime, u32 beside) {
+    return asked(find(v, item, component, l, prime, limb(beside).coefficients));
+  }
+  /// `coefficients`: of a constant that nobody has met.
+  u32 find(const View& v, std::size_t item, std::size_t component, std::size_t l, std::uint16_t prime, bool coefficients) {
     const u64 where = address(v, item, v.components == 1 ? 0 : component, l);
     const auto found = memory_.find(where);
     if (found != memory_.end()) return found->second;
@@ -190,10 +213,11 @@ class Lowerer {
       Constant& c = made_.plaintexts[known->second];
       View one = v.with_components(0, 1).with_limbs(0, 1);
       one.axes = 0, one.data = reinterpret_cast<std::byte*>(offset);
-      c.limbs.push_back({.prime = prime, .place = static_cast<u32>(p), .view = one});
+      c.limbs.push_back({.prime = prime, .place = static_cast<u32>(p), .view = one, .coefficients = coefficients});
       source.from = 'p', source.symbol = c.name + ":p";
     }
-    return memory_[where] = add_limb(std::move(source));
+    const u32 x = add_limb(std::move(source));
+    return memory_[where] = coefficients ? coefficients_of(x) : x;
   }
   void write(const View& v, std::size_t item, std::size_t component, std::size_t l, u32 x) {
     memory_[address(v, item, component, l)] = x;
@@ -475,12 +499,16 @@ class Lowerer {
     for (const Call& call : calls) lower(call);
   }
   void take(const device::Add& c) {
-    fill(c.out, c.primes,
-         [&](auto i, auto k, auto l, auto p) { return sum(Op::add_, fetch(c.a, i, k, l, p), fetch(c.b, i, k, l, p)); });
+    fill(c.out, c.primes, [&](auto i, auto k, auto l, auto p) {
+      const u32 a = fetch(c.a, i, k, l, p);
+      return sum(Op::add_, a, fetch_beside(c.b, i, k, l, p, a));
+    });
   }
   void take(const device::Sub& c) {
-    fill(c.out, c.primes,
-         [&](auto i, auto k, auto l, auto p) { return sum(Op::sub_, fetch(c.a, i, k, l, p), fetch(c.b, i, k, l, p)); });
+    fill(c.out, c.primes, [&](auto i, auto k, auto l, auto p) {
+      const u32 a = fetch(c.a, i, k, l, p);
+      return sum(Op::sub_, a, fetch_beside(c.b, i, k, l, p, a));
+    });
   }
   void take(const device::Neg& c) {
     fill(c.out, c.primes, [&](auto i, auto k, auto l, auto p) { return negated(fetch(c.a, i, k, l, p)); });
@@ -511,7 +539,7 @@ class Lowerer {
     });
   }
   void take(const device::ForwardNtt& c) {
-    fill(c.out, c.primes, [&](auto i, auto k, auto l, auto p) { return transform(fetch(c.a, i, k, l, p), false); });
+    fill(c.out, c.primes, [&](auto i, auto k, auto l, auto p) { return transform(find(c.a, i, k, l, p, true), false); });
   }
   void take(const device::InverseNtt& c) {
     fill(c.out, c.primes, [&](auto i, auto k, auto l, auto p) { return transform(fetch(c.a, i, k, l, p), true); });
@@ -659,8 +687,8 @@ class Lowerer {
       for (std::size_t c = 0; c < 2; ++c) {
         for (std::size_t l = 0; l < v.limbs; ++l) {
           const auto prime = static_cast<std::uint16_t>(l);
-          const u32 x = fetch(v, i, c, l, prime);
-          require<ParameterError>(!is_zero(x) && !limb(x).coefficients, "a result of this program is not a ciphertext");
+          const u32 x = transform(find(v, i, c, l, prime, false), false);
+          require<ParameterError>(!is_zero(x), "a result of this program is not a ciphertext");
           drafts_.store(home(prime), on(x, home(prime)), numbered(name, v, i) + (c == 0 ? ":c0" : ":c1"), prime);
         }
       }

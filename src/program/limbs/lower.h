@@ -22,6 +22,7 @@ struct Lowering {
   Switching switching = Switching::broadcast;
   std::vector<u64> chain, special;           // the set's primes, as its ring counts them
   std::vector<std::string> inputs, results;  // a name for each view; of a view of several items, before each one's number
+  std::vector<bool> coefficients;            // of each input: whether the recording has it so; instructions take values
   std::function<Key(const Place&)> key;
   std::function<std::int32_t(u64)> turn;  // steps of a Galois element, or Linked::kConjugation
 };
@@ -31,7 +32,8 @@ struct Constant {
   struct Limb {
     std::uint16_t prime;
     u32 place;
-    View view;  // of one limb; `data` counts from the first byte of the place
+    View view;                  // of one limb; `data` counts from the first byte of the place
+    bool coefficients = false;  // what the words there are; instructions take values
   };
   std::string name;
   std::vector<Limb> limbs;

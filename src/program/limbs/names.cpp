@@ -30,7 +30,7 @@ bool read_family(std::string_view& text, Key& k) {
     text.remove_prefix(1);
     return read_number(text, least, most, value);
   };
-  if (!number(0, Key::own, type) || !number(1, kPrimes - 1, level) || !number(1, kPrimes - 1, extension) ||
+  if (!number(0, Key::own, type) || !number(1, kPrimes - 1, level) || !number(0, kPrimes - 1, extension) ||
       !number(-kMostTurn, kMostTurn, turn))
     return false;
   k.type = static_cast<Key::Type>(type), k.level = static_cast<u32>(level);

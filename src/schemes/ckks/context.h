@@ -77,8 +77,6 @@ class Context : public schemes::RingContext<Context, Spec> {
   // schemes/ckks/bootstrapping.h. ParameterError for sets without bootstrapping.
   const Bootstrapper& bootstrapper();
   rlwe::BootstrappingLayouts bootstrapping_layouts();
-  /// The primes of a program's key by its name (schemes/ckks/cinnamon.h); none where the name is no such key's, or they are not here.
-  std::optional<rlwe::KeyLayout> program_key_layout(const std::string& name) const;
   /// Made at first use, which takes seconds.
   BootstrappingPlan& bootstrapping();
 

@@ -162,11 +162,7 @@ bool EvaluationKeys::has_relinearization() const { return data_->keys.relineariz
 bool EvaluationKeys::has_bootstrapping() const { return data_->keys.bootstrapping.has_value(); }
 bool EvaluationKeys::has_conjugation() const { return data_->keys.rotations.contains(data_->context->conjugation()); }
 std::vector<std::int64_t> EvaluationKeys::rotations() const { return data_->steps(5, data_->context->period()); }
-std::vector<std::string> EvaluationKeys::of_programs() const {
-  std::vector<std::string> names;
-  for (const auto& [name, key] : data_->keys.of_programs) names.push_back(name);
-  return names;
-}
+std::vector<std::string> EvaluationKeys::of_programs() const { return data_->of_programs(); }
 std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
 Ciphertext SecretKey::encrypt(const Values& values, std::size_t level, const Progress& progress, double bound) const {

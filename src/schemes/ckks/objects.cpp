@@ -54,4 +54,6 @@ double Ciphertext::precision() const {
   return bits < 0 ? 0 : bits;  // NaN stays
 }
 
+double Ciphertext::public_bound() const { return std::exp2(data_->bound.assumed); }
+
 }  // namespace heliograph::ckks

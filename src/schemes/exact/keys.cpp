@@ -90,6 +90,7 @@ EvaluationKeys SecretKey::evaluation_keys(bool relinearize, const std::vector<st
 bool EvaluationKeys::has_relinearization() const { return data_->keys.relinearization.has_value(); }
 bool EvaluationKeys::has_columns() const { return data_->keys.rotations.contains(data_->context->column_galois()); }
 std::vector<std::int64_t> EvaluationKeys::rotations() const { return data_->steps(3, data_->context->spec().n / 2); }
+std::vector<std::string> EvaluationKeys::of_programs() const { return data_->of_programs(); }
 std::size_t EvaluationKeys::bytes() const { return data_->bytes(); }
 
 Ciphertext SecretKey::encrypt(const Values& values, Packing packing, const Progress& progress, Moduli moduli) const {

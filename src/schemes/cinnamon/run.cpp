@@ -5,7 +5,7 @@
 #include "mesh/mesh.h"
 #include "program/limbs/machine.h"
 #include "program/limbs/scales.h"
-#include "schemes/ckks/cinnamon.h"
+#include "schemes/cinnamon/cinnamon.h"
 #include "schemes/ckks/encode.h"
 
 namespace heliograph::cinnamon {
@@ -17,25 +17,23 @@ using ring::RnsTensor;
 using ring::Shape;
 
 struct Runner::State {
-  State(const Program& given, const ckks::EvaluationKeys& given_keys, Constants given_constants, Execution given_how);
+  State(const Program& given, const AnyKeys& given_keys, Constants given_constants, Execution given_how);
 
-  std::map<std::string, ckks::Ciphertext> run(const std::map<std::string, ckks::Ciphertext>& inputs);
+  std::map<std::string, AnyCiphertext> run(const std::map<std::string, AnyCiphertext>& inputs);
   void require_constants() const;
-  /// The lowest level of so many limbs.
-  std::size_t level_of(std::size_t limbs) const {
-    std::size_t level = 1;
-    while (level < context->raised_level() && context->rlwe().chain(level).size() < limbs) ++level;
-    return level;
-  }
+  void require_recorded(const Words& words) const;
+  void follow(const std::vector<double>& given_scales);
+  void bind(limbs::Machine& made) const;
+  AnyCiphertext result(std::size_t r, RnsTensor tensor, bool complex, bool any) const;
   void prepare(const std::vector<double>& given_scales, std::size_t items);
   std::shared_ptr<const limbs::Linked> fitting(std::size_t items);
   std::vector<double> known_scales(const std::vector<double>& given_scales) const;
 
   Program program;
-  ckks::EvaluationKeys keys;
+  AnyKeys keys;
   Constants constants;
   Execution how;
-  std::shared_ptr<ckks::Context> context;
+  Scheme scheme;
   std::vector<std::unique_ptr<device::Device>> opened;
   std::vector<std::unique_ptr<device::Session>> sessions;  // of a mesh's members, or of what was opened
   std::vector<const device::Session*> devices;
@@ -64,17 +62,16 @@ void require_names(const Map& given, const limbs::Linked& program, char kind, co
 
 }  // namespace
 
-Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_keys, Constants given_constants,
-                     Execution given_how)
-    : program(given), keys(given_keys), constants(std::move(given_constants)), how(given_how), context(keys.data().context) {
-  ckks::Context& c = *context;
-  require_fit(c, *program.state().linked);
-  device::Device& device = c.engine().device();
+Runner::State::State(const Program& given, const AnyKeys& given_keys, Constants given_constants, Execution given_how)
+    : program(given), keys(given_keys), constants(std::move(given_constants)), how(given_how), scheme(keys) {
+  require_fit(scheme, *program.state().linked);
+  ring::Engine& engine = scheme.engine();
+  device::Device& device = engine.device();
   linked = program.state().linked;
   auto* const mesh = dynamic_cast<mesh::Mesh*>(&device);
   if (!how.devices.empty()) {
     require<ParameterError>(mesh == nullptr, "chips run on a mesh's members, or on devices beside one that is no mesh");
-    devices.push_back(&c.engine());
+    devices.push_back(&engine);
     for (const std::string& name : how.devices) {
       opened.push_back(mesh::open_device(name));
       sessions.push_back(std::make_unique<device::Session>(*opened.back()));
@@ -90,13 +87,13 @@ Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_key
     }
   } else {
     if (!how.fused) linked = std::make_shared<const limbs::Linked>(limbs::link(program.state().text, 1, false));
-    devices.push_back(&c.engine());
+    devices.push_back(&engine);
   }
   require_constants();
   for (const limbs::Key& k : linked->keys) {
-    const auto& have = keys.data().keys.of_programs;
+    const auto& have = switch_keys(keys).of_programs;
     const auto found = have.find(k.name());
-    if (const rlwe::SwitchKey* const own = own_key(keys.data(), k); found == have.end() && own != nullptr) {
+    if (const rlwe::SwitchKey* const own = own_key(scheme, switch_keys(keys), k); found == have.end() && own != nullptr) {
       pairs.push_back(own->pairs());
       continue;
     }
@@ -107,23 +104,26 @@ Runner::State::State(const Program& given, const ckks::EvaluationKeys& given_key
   }
 }
 
-void Runner::State::require_constants() const {
-  if (const std::shared_ptr<const Words>& words = constants.words) {
-    require<ParameterError>(constants.plaintexts.empty() && constants.values.empty() && constants.scalars.empty(),
-                            "a program with the constants of its recording takes no others");
-    require<MismatchError>(words->context == context, "the constants are of another parameter set than the keys");
-    for (const limbs::Item& i : linked->items) {
-      const bool known = i.kind == 'i'   ? words->takes.contains(i.name)
-                         : i.kind == 'p' ? words->plaintexts.contains(i.name)
-                                         : words->scalars.contains(i.name);
-      if (!known) throw ParameterError("the constants are of another program: they do not know " + i.name);
-    }
-    for (const limbs::Result& r : linked->results) {
-      if (!words->gives.contains(r.name))
-        throw ParameterError("the constants are of another program: they do not know " + r.name);
-    }
-    return;
+void Runner::State::require_recorded(const Words& words) const {
+  require<ParameterError>(constants.plaintexts.empty() && constants.values.empty() && constants.scalars.empty(),
+                          "a program with the constants of its recording takes no others");
+  require<MismatchError>(words.scheme == scheme, "the constants are of another parameter set than the keys");
+  for (const limbs::Item& i : linked->items) {
+    const bool known = i.kind == 'i'   ? words.takes.contains(i.name)
+                       : i.kind == 'p' ? words.plaintexts.contains(i.name)
+                                       : words.scalars.contains(i.name);
+    if (!known) throw ParameterError("the constants are of another program: they do not know " + i.name);
   }
+  for (const limbs::Result& r : linked->results) {
+    if (!words.gives.contains(r.name))
+      throw ParameterError("the constants are of another program: they do not know " + r.name);
+  }
+}
+
+void Runner::State::require_constants() const {
+  if (constants.words) return require_recorded(*constants.words);
+  require<ParameterError>(scheme.ckks() != nullptr,
+                          "a program of BGV is one that was written from a recording: it runs with that one's constants");
   require_names(constants.plaintexts, *linked, 'p', "plaintext");
   require_names(constants.values, *linked, 'p', "plaintext");
   require_names(constants.scalars, *linked, 's', "scalar");
@@ -146,11 +146,11 @@ void Runner::State::require_constants() const {
       continue;
     }
     const ckks::PlaintextData& p = plain->second.data();
-    require<MismatchError>(p.context == context, "a plaintext is of another parameter set than the keys");
+    require<MismatchError>(p.context == scheme.ckks(), "a plaintext is of another parameter set than the keys");
     if (!p.shape.empty()) throw ShapeError("the plaintext " + i.name + " is one, not an array of them");
     if (p.tensor.primes().size() < i.level)
       throw LevelError("the plaintext " + i.name + " is at level " + std::to_string(p.level) + "; the program takes level " +
-                       std::to_string(level_of(i.level)));
+                       std::to_string(scheme.level_of(i.level)));
   }
 }
 
@@ -165,7 +165,7 @@ std::vector<double> Runner::State::known_scales(const std::vector<double>& given
 
 /// The program as devices have room for it.
 std::shared_ptr<const limbs::Linked> Runner::State::fitting(std::size_t batch) {
-  const math::Ring& ring = context->engine().ring();
+  const math::Ring& ring = scheme.engine().ring();
   const std::size_t each = device::View::dense(nullptr, ring.word(), {batch}, 1, 1, ring.n()).bytes();
   std::vector<limbs::u32> most;
   bool fits = true;
@@ -186,41 +186,64 @@ std::shared_ptr<const limbs::Linked> Runner::State::fitting(std::size_t batch) {
   return made;
 }
 
-void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t batch) {
-  ckks::Context& c = *context;
-  const math::Ring& ring = c.engine().ring();
-  const rlwe::RingParameters& set = c.rlwe().parameters();
-  if (const auto& words = constants.words) {
-    found.results.clear();
-    for (const limbs::Result& r : linked->results) found.results.push_back(words->gives.at(r.name));
-  } else if (scales != given_scales || !machine) {
-    machine = nullptr;
-    std::array<double, kPrimes> primes{};
-    for (std::size_t p = 0; p < std::min(kPrimes, set.chain.size()); ++p) primes[p] = static_cast<double>(set.chain[p]);
-    for (std::size_t p = 0; p < linked->special; ++p) primes[kPrimes - 1 - p] = static_cast<double>(set.special[p]);
-    found = limbs::follow(
-        *linked, primes, known_scales(given_scales),
-        [&](std::size_t limbs) { return c.scale(std::min(level_of(limbs), c.top_level())); }, constants.tolerance);
-    plaintexts.assign(linked->items.size(), {});
-    for (std::size_t i = 0; i < linked->items.size(); ++i) {
-      const limbs::Item& item = linked->items[i];
-      if (item.kind != 'p') continue;
-      const auto plain = constants.plaintexts.find(item.name);
-      plaintexts[i] = plain != constants.plaintexts.end()
-                          ? plain->second
-                          : ckks::encode(ckks::Parameters(context), constants.values.at(item.name), level_of(item.level),
-                                         found.items[i]);
-    }
-    scales = given_scales;
+/// Scales through the program, and plaintexts at those that it needs.
+void Runner::State::follow(const std::vector<double>& given_scales) {
+  ckks::Context& c = *scheme.ckks();
+  const rlwe::RingParameters& set = scheme.rlwe().parameters();
+  std::array<double, kPrimes> primes{};
+  for (std::size_t p = 0; p < std::min(kPrimes, set.chain.size()); ++p) primes[p] = static_cast<double>(set.chain[p]);
+  for (std::size_t p = 0; p < linked->special; ++p) primes[kPrimes - 1 - p] = static_cast<double>(set.special[p]);
+  found = limbs::follow(
+      *linked, primes, known_scales(given_scales),
+      [&](std::size_t limbs) { return c.scale(std::min(scheme.level_of(limbs), c.top_level())); }, constants.tolerance);
+  plaintexts.assign(linked->items.size(), {});
+  for (std::size_t i = 0; i < linked->items.size(); ++i) {
+    const limbs::Item& item = linked->items[i];
+    if (item.kind != 'p') continue;
+    const auto plain = constants.plaintexts.find(item.name);
+    plaintexts[i] = plain != constants.plaintexts.end()
+                        ? plain->second
+                        : ckks::encode(ckks::Parameters(scheme.ckks()), constants.values.at(item.name),
+                                       scheme.level_of(item.level), found.items[i]);
   }
+  scales = given_scales;
+}
+
+/// Keys, plaintexts and scalars.
+void Runner::State::bind(limbs::Machine& made) const {
+  const math::Ring& ring = scheme.engine().ring();
+  for (limbs::u32 k = 0; k < pairs.size(); ++k) made.bind_key(k, pairs[k].view());
+  for (limbs::u32 i = 0; i < linked->items.size(); ++i) {
+    const limbs::Item& item = linked->items[i];
+    if (const auto& words = constants.words) {
+      if (item.kind == 'p') {
+        const Words::Plaintext& p = words->plaintexts.at(item.name);
+        made.bind_plaintext(i, words->limbs.view(), p.first, p.primes);
+      } else if (item.kind == 's') {
+        made.bind_scalar(i, words->scalars.at(item.name));
+      }
+      continue;
+    }
+    std::vector<std::uint16_t> primes(item.level);
+    std::iota(primes.begin(), primes.end(), std::uint16_t{0});
+    if (item.kind == 'p') made.bind_plaintext(i, plaintexts[i].data().tensor.view(), primes);
+    if (item.kind != 's') continue;
+    const double whole = std::nearbyint(constants.scalars.at(item.name) * found.items[i]);
+    std::vector<u64> residues;
+    for (const std::uint16_t p : primes) residues.push_back(ckks::residue_of(whole, ring.prime(p)));
+    made.bind_scalar(i, residues);
+  }
+}
+
+void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t batch) {
+  const rlwe::RingParameters& set = scheme.rlwe().parameters();
+  if (!constants.words && (scales != given_scales || !machine)) machine = nullptr, follow(given_scales);
   if (machine && items == batch) return;
   machine = nullptr;
-  limbs::Machine::Ring of{
-      .ring = c.engine().prepared(), .turn = [this](std::int32_t steps, math::Domain domain) {
-        ckks::Context& mine = *context;
-        return mine.engine().automorphism(
-            steps == limbs::Linked::kConjugation ? mine.conjugation() : mine.galois(steps, mine.spec().n / 2), domain);
-      }};
+  limbs::Machine::Ring of{.ring = scheme.engine().prepared(), .turn = [this](std::int32_t steps, math::Domain domain) {
+                            const bool other = steps == limbs::Linked::kConjugation;
+                            return scheme.engine().automorphism(other ? scheme.other() : scheme.rotation(steps), domain);
+                          }};
   for (std::size_t p = 0; p < std::min(kPrimes, set.chain.size()); ++p) of.primes[p] = static_cast<math::PrimeIndex>(p);
   for (std::size_t p = 0; p < linked->special; ++p)
     of.primes[kPrimes - 1 - p] = static_cast<math::PrimeIndex>(set.chain.size() + p);
@@ -228,67 +251,57 @@ void Runner::State::prepare(const std::vector<double>& given_scales, std::size_t
   std::vector<const device::Session*> all(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(fit->devices));
   if (fit->slots.size() > fit->devices) all.push_back(host);
   auto made = std::make_unique<limbs::Machine>(
-      fit, c.engine(), std::move(all), std::move(of), batch,
+      fit, scheme.engine(), std::move(all), std::move(of), batch,
       limbs::Machine::Options{how.merged, static_cast<limbs::Machine::Options::Graph>(how.graph), how.hints});
-  for (limbs::u32 k = 0; k < pairs.size(); ++k) made->bind_key(k, pairs[k].view());
-  for (limbs::u32 i = 0; i < linked->items.size(); ++i) {
-    const limbs::Item& item = linked->items[i];
-    if (const auto& words = constants.words) {
-      if (item.kind == 'p') {
-        const Words::Plaintext& p = words->plaintexts.at(item.name);
-        made->bind_plaintext(i, words->limbs.view(), p.first, p.primes);
-      } else if (item.kind == 's') {
-        made->bind_scalar(i, words->scalars.at(item.name));
-      }
-      continue;
-    }
-    std::vector<std::uint16_t> primes(item.level);
-    std::iota(primes.begin(), primes.end(), std::uint16_t{0});
-    if (item.kind == 'p') made->bind_plaintext(i, plaintexts[i].data().tensor.view(), primes);
-    if (item.kind != 's') continue;
-    const double whole = std::nearbyint(constants.scalars.at(item.name) * found.items[i]);
-    std::vector<u64> residues;
-    for (const std::uint16_t p : primes) residues.push_back(ckks::residue_of(whole, ring.prime(p)));
-    made->bind_scalar(i, residues);
-  }
+  bind(*made);
   machine = std::move(made);
   items = batch;
 }
 
-std::map<std::string, ckks::Ciphertext> Runner::State::run(const std::map<std::string, ckks::Ciphertext>& inputs) {
+/// `any`: whether there are ciphertexts at all.
+AnyCiphertext Runner::State::result(std::size_t r, RnsTensor tensor, bool complex, bool any) const {
+  const rlwe::KeyId& key = switch_keys(keys).id;
+  if (const auto& words = constants.words)
+    return cinnamon::result(words->gives.at(linked->results[r].name), key, std::move(tensor), complex);
+  const std::shared_ptr<ckks::Context>& c = scheme.ckks();
+  ckks::CiphertextData data{.context = c, .key = key};
+  data.tensor = std::move(tensor);
+  data.level = scheme.level_of(linked->results[r].level);
+  data.scale = any ? found.results[r] : c->scale(data.level);
+  data.width = c->period(), data.complex = complex;
+  data.noise = data.bound = std::nan("");  // a program's text tells neither
+  return ckks::finish(std::move(data));
+}
+
+std::map<std::string, AnyCiphertext> Runner::State::run(const std::map<std::string, AnyCiphertext>& inputs) {
   require_names(inputs, *linked, 'i', "ciphertext");
   std::optional<Shape> shape;
-  bool complex = constants.words && constants.words->complex;
+  bool complex = false;
   std::vector<double> given_scales(linked->items.size());
   std::vector<RnsTensor> tensors(linked->items.size());
+  const auto& words = constants.words;
   for (std::size_t i = 0; i < linked->items.size(); ++i) {
     const limbs::Item& item = linked->items[i];
-    if (item.kind == 'p' && !constants.words) {
+    if (item.kind == 'p' && !words) {
       const auto plain = constants.plaintexts.find(item.name);
       complex = complex || (plain != constants.plaintexts.end() ? plain->second.data().complex
                                                                 : constants.values.at(item.name).complex);
     }
     if (item.kind != 'i') continue;
-    const auto given = inputs.find(item.name);
-    if (given == inputs.end()) throw ParameterError("the program takes a ciphertext " + item.name + ", which is not given");
-    const ckks::CiphertextData& x = given->second.data();
-    ckks::require_same(x, context, keys.data().id(), "the program's keys");
-    if (!shape) shape = x.shape();
-    if (*shape != x.shape())
-      throw ShapeError("the program's ciphertexts have one shape; " + item.name + " is of " + ring::to_string(x.shape()) +
-                       ", others of " + ring::to_string(*shape));
-    if (x.degree() != 1) throw ShapeError("the program takes ciphertexts of degree 1; relinearize " + item.name);
-    if (x.tensor.primes().size() < item.level)
-      throw LevelError(item.name + " is at level " + std::to_string(x.level) + "; the program takes level " +
-                       std::to_string(level_of(item.level)) + " or a higher one");
-    if (const auto& words = constants.words; words && words->takes.at(item.name) != x.scale)
-      throw ScaleError(item.name + " has another scale than the ciphertext that the program was recorded with");
+    const auto found_input = inputs.find(item.name);
+    if (found_input == inputs.end())
+      throw ParameterError("the program takes a ciphertext " + item.name + ", which is not given");
+    Given x = given(scheme, switch_keys(keys).id, item, found_input->second, words ? &words->takes.at(item.name) : nullptr);
+    if (!shape) shape = x.tensor.shape();
+    if (*shape != x.tensor.shape())
+      throw ShapeError("the program's ciphertexts have one shape; " + item.name + " is of " +
+                       ring::to_string(x.tensor.shape()) + ", others of " + ring::to_string(*shape));
     given_scales[i] = x.scale, complex = complex || x.complex;
-    tensors[i] = x.tensor;
+    tensors[i] = std::move(x.tensor);
   }
   if (!shape) shape = Shape{};
   const std::size_t batch = ring::element_count(*shape);
-  std::map<std::string, ckks::Ciphertext> results;
+  std::map<std::string, AnyCiphertext> results;
   const std::lock_guard lock(mutex);
   if (batch > 0) prepare(given_scales, batch);
   std::vector<device::View> from(tensors.size()), to;
@@ -299,26 +312,19 @@ std::map<std::string, ckks::Ciphertext> Runner::State::run(const std::map<std::s
   }
   std::vector<RnsTensor> made;
   for (const limbs::Result& r : linked->results) {
-    made.emplace_back(context->rlwe().engine(), Shape{batch}, 2, device::PrimeList::range(0, r.level), math::Domain::ntt);
+    made.emplace_back(scheme.rlwe().engine(), Shape{batch}, 2, device::PrimeList::range(0, r.level), math::Domain::ntt);
     to.push_back(made.back().view());
   }
   if (batch > 0) machine->run(from, to);
-  for (std::size_t r = 0; r < made.size(); ++r) {
-    ckks::CiphertextData data{.context = context, .key = keys.data().id()};
-    data.tensor = made[r].reshape(*shape);
-    data.level = level_of(linked->results[r].level);
-    data.scale = batch > 0 ? found.results[r] : context->scale(data.level);
-    data.width = context->period(), data.complex = complex;
-    data.noise = data.bound = std::nan("");  // a program's text tells neither
-    results.emplace(linked->results[r].name, ckks::finish(std::move(data)));
-  }
+  for (std::size_t r = 0; r < made.size(); ++r)
+    results.emplace(linked->results[r].name, result(r, made[r].reshape(*shape), complex, batch > 0));
   return results;
 }
 
-Runner::Runner(const Program& program, const ckks::EvaluationKeys& keys, Constants constants, Execution how)
+Runner::Runner(const Program& program, const AnyKeys& keys, Constants constants, Execution how)
     : state_(std::make_shared<State>(program, keys, std::move(constants), how)) {}
 
-std::map<std::string, ckks::Ciphertext> Runner::operator()(const std::map<std::string, ckks::Ciphertext>& inputs) const {
+std::map<std::string, AnyCiphertext> Runner::operator()(const std::map<std::string, AnyCiphertext>& inputs) const {
   return state_->run(inputs);
 }
 

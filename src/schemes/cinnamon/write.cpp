@@ -1,11 +1,12 @@
-// Recorded programs of CKKS written as instructions of single limbs (docs/cinnamon.md).
+// Recorded programs of CKKS and BGV written as instructions of single limbs (docs/cinnamon.md).
 #include <algorithm>
 #include <cctype>
 #include <map>
 #include <set>
 
 #include "program/limbs/lower.h"
-#include "schemes/ckks/cinnamon.h"
+#include "schemes/cinnamon/cinnamon.h"
+#include "schemes/ckks/bootstrapping.h"
 
 namespace heliograph::cinnamon {
 
@@ -17,11 +18,13 @@ using math::u64;
 /// Steps of each rotation.
 class Turns {
  public:
-  explicit Turns(std::size_t n) {
+  explicit Turns(const Scheme& scheme) {
     u64 power = 1;
+    const std::size_t n = scheme.rlwe().parameters().n;
     const auto half = static_cast<std::int32_t>(n / 2);
-    for (std::int32_t k = 0; k < half; ++k, power = power * 5 % (2 * n)) steps_[power] = k <= half / 2 ? k : k - half;
-    steps_[2 * n - 1] = limbs::Linked::kConjugation;
+    for (std::int32_t k = 0; k < half; ++k, power = power * scheme.generator() % (2 * n))
+      steps_[power] = k <= half / 2 ? k : k - half;
+    steps_[scheme.other()] = limbs::Linked::kConjugation;
   }
   std::optional<std::int32_t> find(u64 galois) const {
     const auto found = steps_.find(galois);
@@ -29,8 +32,9 @@ class Turns {
   }
   std::int32_t operator()(u64 galois) const {
     const auto steps = find(galois);
-    require<ParameterError>(steps.has_value(),
-                            "a program that conjugates and rotates at once is not written as instructions");
+    require<ParameterError>(
+        steps.has_value(),
+        "a program that rotates and conjugates, or exchanges rows, at once is not written as instructions");
     return *steps;
   }
 
@@ -39,8 +43,8 @@ class Turns {
 };
 
 /// The key that a recorded call uses, as a set has it (rlwe::EvaluationKeys::each).
-limbs::Key key_of(ckks::Context& c, u64 which, const Turns& turns) {
-  const rlwe::RingParameters& p = c.rlwe().parameters();
+limbs::Key key_of(const Scheme& scheme, u64 which, const Turns& turns) {
+  const rlwe::RingParameters& p = scheme.rlwe().parameters();
   limbs::Key key{.level = static_cast<limbs::u32>(p.chain.size()), .extension = static_cast<limbs::u32>(p.special.size())};
   std::uint16_t next = 0;
   for (const std::size_t count : p.digits) {
@@ -57,7 +61,7 @@ limbs::Key key_of(ckks::Context& c, u64 which, const Turns& turns) {
   require<ParameterError>(which >> 22 == 0, "a program that runs programs of instructions is not written as one");
   key.type = limbs::Key::own, key.turn = static_cast<std::int32_t>(which);
   if (which % 2 == 1 && which >> 20 == 0) return key;
-  const rlwe::BootstrappingLayouts layouts = c.bootstrapping_layouts();
+  const rlwe::BootstrappingLayouts layouts = scheme.ckks()->bootstrapping_layouts();
   const rlwe::KeyLayout& layout = which == 2   ? layouts.to_sparse
                                   : which == 4 ? layouts.first_matrix
                                                : layouts.to_coefficients;
@@ -69,8 +73,7 @@ limbs::Key key_of(ckks::Context& c, u64 which, const Turns& turns) {
 }
 
 /// The constants' limbs, one after another.
-void gather(ckks::Context& c, const program::Program::Parts& parts, const std::vector<limbs::Constant>& constants,
-            Words& words) {
+void gather(const program::Program::Parts& parts, const std::vector<limbs::Constant>& constants, Words& words) {
   std::size_t count = 0;
   for (const limbs::Constant& constant : constants) {
     Words::Plaintext& p = words.plaintexts[constant.name];
@@ -78,9 +81,12 @@ void gather(ckks::Context& c, const program::Program::Parts& parts, const std::v
     for (const limbs::Constant::Limb& l : constant.limbs) p.primes.push_back(l.prime);
   }
   if (count == 0) return;
-  words.limbs = ring::RnsTensor(c.rlwe().engine(), {}, count, {0}, math::Domain::ntt);
-  ring::Engine& e = c.engine();
-  const std::size_t chain = c.rlwe().parameters().chain.size();
+  words.limbs = ring::RnsTensor(words.scheme.rlwe().engine(), {}, count, {0}, math::Domain::ntt);
+  ring::Engine& e = words.scheme.engine();
+  const std::size_t chain = words.scheme.rlwe().parameters().chain.size();
+  const auto prime_of = [&](const limbs::Constant::Limb& l) {
+    return static_cast<math::PrimeIndex>(l.prime < chain ? l.prime : chain + (limbs::kPrimes - 1 - l.prime));
+  };
   ring::RnsTensor ones;  // of one limb: what has a word for each run of equal ones, times it, has all of them
   device::Gather whole;
   std::size_t next = 0;
@@ -97,18 +103,23 @@ void gather(ckks::Context& c, const program::Program::Parts& parts, const std::v
         continue;
       }
       if (ones.empty()) {
-        ones = ring::RnsTensor(c.rlwe().engine(), {}, 1, {0}, math::Domain::ntt);
+        ones = ring::RnsTensor(words.scheme.rlwe().engine(), {}, 1, {0}, math::Domain::ntt);
         device::LimbConstants one{};
         one[0] = 1;
         e.enqueue(device::Zero{ones.view()});
         e.enqueue(device::AddConstants{e.prepared(), {0}, ones.view(), one, math::Domain::ntt, ones.view()});
       }
-      const auto prime =
-          static_cast<math::PrimeIndex>(from.prime < chain ? from.prime : chain + (limbs::kPrimes - 1 - from.prime));
-      e.enqueue(device::Mul{e.prepared(), {prime}, ones.view(), view, to});
+      e.enqueue(device::Mul{e.prepared(), {prime_of(from)}, ones.view(), view, to});
     }
   }
   if (!whole.pieces.empty()) e.enqueue(whole);
+  next = 0;
+  for (const limbs::Constant& constant : constants) {
+    for (const limbs::Constant::Limb& from : constant.limbs) {
+      const device::View to = words.limbs.with_components(next++, 1).view();
+      if (from.coefficients) e.enqueue(device::ForwardNtt{e.prepared(), {prime_of(from)}, to, to});
+    }
+  }
 }
 
 void require_names(const std::vector<std::string>& names) {
@@ -122,29 +133,37 @@ void require_names(const std::vector<std::string>& names) {
   }
 }
 
-/// Notes its scale, for each ciphertext; returns whether its values are complex.
-bool note(const ckks::CiphertextData& x, const std::string& name, std::map<std::string, double>& scales) {
-  const ring::Shape shape = x.shape();
+/// What is said of each ciphertext of a tensor, by its name.
+void note(const AnyCiphertext& x, const std::string& name, std::map<std::string, AnyCiphertext>& said) {
+  const ring::Shape shape = tensor_of(x).shape();
   for (std::size_t i = 0; i < ring::element_count(shape); ++i)
-    scales.emplace(shape.empty() ? name : name + "." + std::to_string(i), x.scale);
-  return x.complex;
+    said.emplace(shape.empty() ? name : name + "." + std::to_string(i), x);
+}
+
+std::vector<bool> in_coefficients(const std::vector<AnyCiphertext>& tensors) {
+  std::vector<bool> all;
+  for (const AnyCiphertext& x : tensors) all.push_back(tensor_of(x).domain() == math::Domain::coefficient);
+  return all;
 }
 
 }  // namespace
 
-Written write(const program::Program::Parts& parts, const std::vector<const ckks::CiphertextData*>& takes,
-              const std::vector<const ckks::CiphertextData*>& gives, const Writing& how) {
+Written write(const program::Program::Parts& parts, const std::vector<AnyCiphertext>& takes,
+              const std::vector<AnyCiphertext>& gives, const Writing& how) {
+  require<ParameterError>(!takes.empty() && !gives.empty(),
+                          "a program that takes or gives nothing is not written as instructions");
   require<ParameterError>(how.chips >= 1 && how.chips <= limbs::kPrimes, "a program is written for 1 to 64 chips");
   require<ParameterError>(how.inputs.size() == takes.size() && how.results.size() == gives.size(),
                           "each tensor that the program takes or gives has one name");
   require_names(how.inputs), require_names(how.results);
-  const std::shared_ptr<ckks::Context>& context = takes.at(0)->context;
-  ckks::Context& c = *context;
-  for (const auto* x : takes)
-    require<ParameterError>(x->context == context, "instructions are written of programs of one parameter set");
-  require_prefixes(c);
-  const rlwe::RingParameters& p = c.rlwe().parameters();
-  const Turns turns(p.n);
+  const Scheme scheme(takes.front());
+  for (const auto* tensors : {&takes, &gives}) {
+    for (const AnyCiphertext& x : *tensors)
+      require<ParameterError>(Scheme(x) == scheme, "instructions are written of programs of one parameter set");
+  }
+  require_prefixes(scheme);
+  const rlwe::RingParameters& p = scheme.rlwe().parameters();
+  const Turns turns(scheme);
   limbs::Lowered lowered =
       limbs::lower(parts, {.chips = how.chips,
                            .switching = static_cast<limbs::Lowering::Switching>(how.switching),
@@ -152,15 +171,14 @@ Written write(const program::Program::Parts& parts, const std::vector<const ckks
                            .special = p.special,
                            .inputs = how.inputs,
                            .results = how.results,
-                           .key = [&](const program::Place& place) { return key_of(c, place.which, turns); },
+                           .coefficients = in_coefficients(takes),
+                           .key = [&](const program::Place& place) { return key_of(scheme, place.which, turns); },
                            .turn = turns});
-  auto words = std::make_shared<Words>();
-  words->context = context;
-  gather(c, parts, lowered.plaintexts, *words);
+  auto words = std::make_shared<Words>(Words{.scheme = scheme});
+  gather(parts, lowered.plaintexts, *words);
   words->scalars = std::move(lowered.scalars);
-  for (std::size_t i = 0; i < takes.size(); ++i) note(*takes[i], how.inputs[i], words->takes);
-  for (std::size_t r = 0; r < gives.size(); ++r)
-    words->complex = note(*gives[r], how.results[r], words->gives) || words->complex;
+  for (std::size_t i = 0; i < how.inputs.size(); ++i) note(takes[i], how.inputs[i], words->takes);
+  for (std::size_t r = 0; r < how.results.size(); ++r) note(gives[r], how.results[r], words->gives);
   auto made = std::make_shared<Program::State>();
   made->text = std::move(lowered.text);
   made->linked = std::make_shared<const limbs::Linked>(limbs::link(made->text));

@@ -1,5 +1,5 @@
 // Programs of instructions: files, what they need, their keys.
-#include "schemes/ckks/cinnamon.h"
+#include "schemes/cinnamon/cinnamon.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -145,21 +145,12 @@ ckks::Spec Program::spec(std::size_t n, double bits, bool insecure) const {
   return ckks::make_spec(n, levels(), bits, 30, std::max<std::size_t>(special(), 1), "w32", 0, insecure);
 }
 
-std::optional<rlwe::KeyLayout> layout_of(const rlwe::Context& context, const limbs::Key& key) {
-  const rlwe::RingParameters& p = context.parameters();
-  if (key.level > p.chain.size() || key.extension > p.special.size()) return std::nullopt;
-  rlwe::KeyLayout layout{.primes = device::PrimeList::range(0, key.level), .digits = key.digits.size()};
-  layout.primes.append(device::PrimeList::range(p.chain.size(), key.extension));
-  return layout;
-}
-
-const rlwe::SwitchKey* own_key(const ckks::EvaluationKeysData& keys, const limbs::Key& key) {
-  ckks::Context& c = *keys.context;
-  const std::optional<rlwe::KeyLayout> layout = layout_of(c.rlwe(), key);
+const rlwe::SwitchKey* own_key(const Scheme& scheme, const rlwe::EvaluationKeys& keys, const limbs::Key& key) {
+  const std::optional<rlwe::KeyLayout> layout = schemes::layout_of(scheme.rlwe(), key);
   if (!layout) return nullptr;
   const rlwe::SwitchKey* found = nullptr;
   const auto take = [&](u64 wanted) {
-    keys.keys.each([&](u64 number, const rlwe::SwitchKey& k) {
+    keys.each([&](u64 number, const rlwe::SwitchKey& k) {
       const rlwe::KeyLayout has = k.layout();
       if (number == wanted && has.primes == layout->primes && has.digits >= layout->digits) found = &k;
     });
@@ -171,23 +162,23 @@ const rlwe::SwitchKey* own_key(const ckks::EvaluationKeysData& keys, const limbs
   // The set's gadget: digits are runs of its chain.
   std::uint16_t next = 0;
   std::vector<std::vector<std::uint16_t>> digits;
-  for (const std::size_t count : c.rlwe().parameters().digits) {
+  const rlwe::RingParameters& set = scheme.rlwe().parameters();
+  for (const std::size_t count : set.digits) {
     auto& digit = digits.emplace_back();
     for (std::size_t i = 0; i < count; ++i) digit.push_back(next++);
   }
-  const bool whole =
-      key.level == c.rlwe().parameters().chain.size() && key.extension == c.rlwe().parameters().special.size();
+  const bool whole = key.level == set.chain.size() && key.extension == set.special.size();
   // A program of lower levels alone names the first few.
   if (!whole || key.digits.size() > digits.size() || !std::equal(key.digits.begin(), key.digits.end(), digits.begin()))
     return nullptr;
   if (key.type == limbs::Key::relinearization) take(0);
-  if (key.type == limbs::Key::rotation) take(c.galois(key.turn, c.spec().n / 2));
-  if (key.type == limbs::Key::conjugation) take(c.conjugation());
+  if (key.type == limbs::Key::rotation) take(scheme.rotation(key.turn));
+  if (key.type == limbs::Key::conjugation) take(scheme.other());
   return found;
 }
 
-void require_prefixes(const ckks::Context& context) {
-  const rlwe::Context& c = context.rlwe();
+void require_prefixes(const Scheme& scheme) {
+  const rlwe::Context& c = scheme.rlwe();
   for (std::size_t level = 1; level <= c.top_level(); ++level) {
     require<ParameterError>(
         c.chain(level) == device::PrimeList::range(0, c.chain(level).size()),
@@ -196,50 +187,54 @@ void require_prefixes(const ckks::Context& context) {
   }
 }
 
-void require_fit(const ckks::Context& context, const limbs::Linked& program) {
-  require_prefixes(context);
-  const rlwe::RingParameters& p = context.rlwe().parameters();
+void require_fit(const Scheme& scheme, const limbs::Linked& program) {
+  require_prefixes(scheme);
+  const rlwe::RingParameters& p = scheme.rlwe().parameters();
   if (p.chain.size() < program.chain || p.special.size() < program.special)
     throw ParameterError("this program needs " + std::to_string(program.chain) + " primes and " +
                          std::to_string(program.special) + " special ones; the set has " + std::to_string(p.chain.size()) +
                          " and " + std::to_string(p.special.size()));
 }
 
-ckks::EvaluationKeys Program::keys(const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
-                                   const Progress& progress) const {
-  const ckks::SecretKeyData& owner = secret.data();
-  ckks::Context& c = *owner.context;
-  const limbs::Linked& program = *state_->linked;
-  require_fit(c, program);
-  require<MismatchError>(base.data().context == owner.context, "the keys to go with are of another parameter set");
-  require<WrongKeyError>(base.data().id() == owner.id(), "the keys to go with are of another secret key");
-  ckks::EvaluationKeysData made = base.data();
+namespace {
+
+/// The keys that a program needs beside `base`.
+template <class Data>
+rlwe::EvaluationKeys keys_of(const limbs::Linked& program, const Data& owner, const rlwe::EvaluationKeys& base,
+                             const Progress& progress) {
+  const Scheme scheme(owner.context);
+  rlwe::Context& c = scheme.rlwe();
+  require_fit(scheme, program);
+  require<WrongKeyError>(base.id == owner.id(), "the keys to go with are of another secret key");
+  rlwe::EvaluationKeys made = base;
   std::size_t bytes = 0, done = 0;
-  const auto has = [&](const limbs::Key& k) { return own_key(base.data(), k) != nullptr; };
+  const auto has = [&](const limbs::Key& k) { return own_key(scheme, base, k) != nullptr; };
   for (const limbs::Key& k : program.keys) {
     require<ParameterError>(
         k.type != limbs::Key::own || has(k),
         "the program needs a key of Heliograph's bootstrapping, or a rotation, that is no key of the set's");
-    bytes += has(k) ? 0 : layout_of(c.rlwe(), k)->bytes(c.rlwe());
+    require<ParameterError>(scheme.ckks() || k.type <= limbs::Key::conjugation || has(k),
+                            "the program needs keys that raise a modulus, which are CKKS's");
+    bytes += has(k) ? 0 : schemes::layout_of(c, k)->bytes(c);
   }
-  c.engine().require_memory(bytes, "generating the keys of this program");
+  c.engine()->require_memory(bytes, "generating the keys of this program");
   std::optional<rlwe::SecretKey> ephemeral;  // in the key holder; one for all keys of the program, gone afterwards
   for (const limbs::Key& k : program.keys) {
     if (has(k)) continue;
-    const rlwe::KeyLayout layout = *layout_of(c.rlwe(), k);
+    const rlwe::KeyLayout layout = *schemes::layout_of(c, k);
     const auto make = [&] {
       rlwe::Entropy& entropy = *owner.entropy;
       const bool sparse = k.type == limbs::Key::to_ephemeral || k.type == limbs::Key::raise_from_ephemeral;
       if (sparse && !ephemeral)
-        ephemeral = rlwe::SecretKey::generate_sparse(c.key_holder()->rlwe_shared(), ckks::kSparseWeight, entropy);
+        ephemeral = rlwe::SecretKey::generate_sparse(scheme.key_holder(), ckks::kSparseWeight, entropy);
       const RnsTensor& s = owner.key.transformed();
       switch (k.type) {
         case limbs::Key::relinearization:
           return make_key(owner.key, square_of(s), k, layout, entropy);
         case limbs::Key::rotation:
-          return make_key(owner.key, ring::automorphism(s, c.galois(k.turn, c.spec().n / 2)), k, layout, entropy);
+          return make_key(owner.key, ring::automorphism(s, scheme.rotation(k.turn)), k, layout, entropy);
         case limbs::Key::conjugation:
-          return make_key(owner.key, ring::automorphism(s, c.conjugation()), k, layout, entropy);
+          return make_key(owner.key, ring::automorphism(s, scheme.other()), k, layout, entropy);
         case limbs::Key::to_ephemeral:
           return make_key(*ephemeral, s, k, layout, entropy);
         case limbs::Key::raise_from_ephemeral:
@@ -251,17 +246,31 @@ ckks::EvaluationKeys Program::keys(const ckks::SecretKey& secret, const ckks::Ev
     const std::string name = k.name();
     const bool fresh = k.type == limbs::Key::to_ephemeral || k.type == limbs::Key::raise_from_ephemeral;
     // Those of another program's ephemeral secret are of no use to this one's.
-    if (fresh) made.keys.of_programs.erase(name);
-    if (!made.keys.of_programs.contains(name))
-      made.keys.of_programs.emplace(name, rlwe::broadcast_key(c.rlwe_shared(), layout, make));
+    if (fresh) made.of_programs.erase(name);
+    if (!made.of_programs.contains(name))
+      made.of_programs.emplace(name, rlwe::broadcast_key(scheme.rlwe_shared(), layout, make));
     if (progress) progress(static_cast<double>(++done) / static_cast<double>(program.keys.size()));
   }
-  return ckks::EvaluationKeys(std::make_shared<ckks::EvaluationKeysData>(std::move(made)));
+  return made;
+}
+
+template <class Keys, class Secret>
+Keys with_keys_of(const limbs::Linked& program, const Secret& secret, const Keys& base, const Progress& progress) {
+  auto made = std::make_shared<std::remove_cvref_t<decltype(base.data())>>(base.data());
+  require<MismatchError>(made->context == secret.data().context, "the keys to go with are of another parameter set");
+  made->keys = keys_of(program, secret.data(), made->keys, progress);
+  return Keys(std::move(made));
+}
+
+}  // namespace
+
+ckks::EvaluationKeys Program::keys(const ckks::SecretKey& secret, const ckks::EvaluationKeys& base,
+                                   const Progress& progress) const {
+  return with_keys_of(*state_->linked, secret, base, progress);
+}
+exact::EvaluationKeys Program::keys(const exact::SecretKey& secret, const exact::EvaluationKeys& base,
+                                    const Progress& progress) const {
+  return with_keys_of(*state_->linked, secret, base, progress);
 }
 
 }  // namespace heliograph::cinnamon
-
-std::optional<heliograph::rlwe::KeyLayout> heliograph::ckks::Context::program_key_layout(const std::string& name) const {
-  const auto key = program::limbs::Key::named(name);
-  return key ? cinnamon::layout_of(rlwe(), *key) : std::nullopt;
-}
