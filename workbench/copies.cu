@@ -116,6 +116,7 @@ class Bench {
     const std::size_t count = rows * size_;
     const int grid = static_cast<int>(std::min<std::size_t>(1024, (count + 255) / 256));
     apply<<<grid, 256, 0, s>>>(kind, a_.data() + row * size_, b_.data() + row * size_, primes_.data() + row, size_, count);
+    check(cudaGetLastError(), "a launch");
   }
   void out(std::size_t row, std::size_t rows, Word* to, cudaStream_t s) {
     const std::size_t at = row * size_;

@@ -158,6 +158,7 @@ class Bench {
     for (std::size_t k = 0; k < all.size(); ++k) {
       check(cudaSetDevice(device(to_of(k))), "cudaSetDevice");
       load<<<256, 256, 0, stream(to_of(k), from_of(k))>>>(all[k], shape_.height(), shape_.width());
+      check(cudaGetLastError(), "a launch of loads");
     }
   }
   void copies(const std::vector<Move>& all, bool each_row) {
