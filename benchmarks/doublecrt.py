@@ -3,10 +3,12 @@
     python benchmarks/doublecrt.py --program build/bench/benchmarks/doublecrt --out FILE.json
     python benchmarks/doublecrt.py --program build/bench-cuda/benchmarks/doublecrt --device cuda --out FILE.json
     python benchmarks/doublecrt.py --program ... --device cuda --ranks 1,2,4,8 --out FILE.json   # a GPU each
+    python benchmarks/doublecrt.py --program ... --device cuda --copies build/workbench/workbench/workbench_copies --out FILE.json
 
 Runs the program (benchmarks/cpp/doublecrt.cpp), which compares every result before it is timed: on cores with one thread
 and with two, on a GPU once; then as the ranks of one mesh, as many processes, in three layouts. The layout `limb` deals
-rows round ("rolling round-robin", the thesis's way). A process that fails loses its own lines. Needs no package.
+rows round ("rolling round-robin", the thesis's way). `--copies` names the built workbench/copies.cu, which pipelines the copies
+around an operation. A process that fails loses its own lines. Needs no package.
 """
 
 from __future__ import annotations
@@ -127,6 +129,23 @@ def measure(program: Path, plan: Plan, more: list[str], limit: float) -> list[Ro
     return rows
 
 
+def copies(program: Path, rows: int, limit: float, largest: int = 400_000) -> list[Row]:
+    """The lines of workbench/copies.cu: operations with the copies around them, in turn and pipelined."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "copies.json"
+        command = [str(program), str(out), str(rows), "25", str(largest)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+        except subprocess.TimeoutExpired:
+            return [{"skipped": f"copies took longer than {limit:.0f} s"}]
+        if done.returncode:
+            return [{"skipped": f"copies ended with {done.returncode}: {' '.join(done.stderr.split()[-40:])}"}]
+        found = json.loads(out.read_text(encoding="utf-8"))
+    return [
+        {"level": "copies", "ring": False, "items": 1, "parts": 1, "median_s": r["seconds"]} | r for r in found["copies"]
+    ]
+
+
 def with_floors(rows: list[Row], threads: int) -> list[Row]:
     """Adds floors: bytes at the rate at which negation, in place, moves those of the same rows; products at the machine's rate."""
     head = next((r for r in rows if "products_s" in r), {"products_s": 0})
@@ -157,6 +176,7 @@ def show(row: Row) -> None:
         where = f"{row['device']} {row['edition']}" + (f" x{row['threads']}" if row["threads"] else "")
         where += f" {row['ranks']} ranks {row['layout']}" if row["ranks"] else ""
         what = f"{row['level']} {row['operation']}, {row['row_size']:,}{' (ring)' if row['ring'] else ''} x{row['items']}"
+        what += f" {row['way']} {row['order']} {'pinned' if row['pinned'] else ''}" if row["level"] == "copies" else ""
         floor = f" floor {row['floor_s'] * 1e6:11.2f}" if "floor_s" in row else ""
         moved = f" moved {row['moved'] + row.get('dealt', 0):.3g} B" if row["ranks"] else ""
         print(f"{where:34} {what:52} {row['median_s'] * 1e6:11.2f} us{floor}{moved}", flush=True)
@@ -168,15 +188,16 @@ def main() -> None:
     parser.add_argument("--program", type=Path, required=True, help="the built benchmarks/cpp/doublecrt")
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--device", default="cpu", help="cpu, or cuda: the first GPU alone, and one for each rank")
-    parser.add_argument("--ranks", help="comma-separated numbers of processes; default: 1,2,4,8 on cores, none on a GPU")
+    parser.add_argument("--ranks", help="comma-separated numbers of processes; default: 1,2,4,8,16 on cores, none on a GPU")
     parser.add_argument("--editions", default="w64,w32")
     parser.add_argument("--rows", type=int, default=8, help="rows of an object, a prime each")
     parser.add_argument("--seconds", type=float, default=0.02, help="time for each line")
     parser.add_argument("--limit", type=float, default=120, help="seconds after which a run is ended")
+    parser.add_argument("--copies", type=Path, help="the built workbench/copies.cu: pipelined copies too")
     parser.add_argument("--quick", action="store_true", help="one small size, for tests")
     options = parser.parse_args()
     on_cores = options.device.split("/")[0].startswith("cpu")
-    given = options.ranks if options.ranks is not None else "1,2,4,8" if on_cores else ""
+    given = options.ranks if options.ranks is not None else "1,2,4,8,16" if on_cores else ""
     ranks = [int(count) for count in given.split(",") if count]
     more = ["--rows", str(options.rows), "--seconds", str(options.seconds)]
     found: Row = run.machine() | ({} if on_cores else nvml.Gpus().describe())
@@ -191,6 +212,11 @@ def main() -> None:
             if "description" in row:
                 found.setdefault("device", f"{row['device']}: {row['description']}")
             rows.append(row | plan.mark)
+            show(rows[-1])
+        options.out.write_text(text_of(report), encoding="utf-8")
+    if options.copies:
+        for row in copies(options.copies.resolve(), options.rows, options.limit, 1000 if options.quick else 400_000):
+            rows.append(row | Plan(alone).mark)
             show(rows[-1])
         options.out.write_text(text_of(report), encoding="utf-8")
 

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import al_badawi_tables
 import coprocessor_tables
 import kim_tables
+import morshed_tables
 import query_tables
 import readme_figures
 import table
@@ -45,6 +47,11 @@ def _measured(*names: str) -> tuple[str, ...]:
     return tuple(name for name in names if (table.RESULTS / name).exists())
 
 
+def _like(pattern: str) -> tuple[str, ...]:
+    """Files of a paper's runs, of whichever machines."""
+    return tuple(sorted(path.name for path in table.RESULTS.glob(pattern)))
+
+
 BOOTSTRAP = _measured("zen5-bootstrap.json", "h200-bootstrap.json")
 BESIDE_OPENFHE = _measured("zen4-beside-openfhe.json", "zen4-beside-openfhe-two.json")
 SMALL = _measured("zen4-mnist.json", "rtl-mnist.json")
@@ -54,6 +61,13 @@ INSTRUCTIONS = _measured(
 )
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 KIM = _measured(*kim_tables.FILES)
+AL_BADAWI = (
+    *("zen4.json", "zen4-hcnn5.json", "h200.json", *TWO_GPUS, "h200x2-workloads.json", *FOUR_GPUS, *SCALING),
+    *_like("*al-badawi*.json"),
+    *(f"../../workbench/results/{name}" for name in _like("../../workbench/results/*-partition.json")),
+)
+FRAME = (*DOUBLECRT, *_like("*-frame*.json"))
+MORSHED = (*TFHE, *TFHE_ON_ONE, *TFHE_ON_TWO, "zen4.json", "h200.json", *_like("*-morshed*.json"))
 #: Regions that are not a table of one kind: their page, their mark, what writes them, and the files in the order that they are taken in.
 WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = (
     ("README.md", "five figures", readme_figures.lines, (*readme_figures.FILES, *readme_figures.TFHE)),
@@ -67,6 +81,8 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
         for lines in coprocessor_tables.TABLES
     ),
     *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
+    *(("docs/papers/al-badawi-2020.md", mark, lines, AL_BADAWI) for mark, lines in al_badawi_tables.TABLES.items()),
+    *(("docs/papers/morshed-2020.md", mark, lines, MORSHED) for mark, lines in morshed_tables.TABLES.items()),
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
@@ -88,10 +104,13 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         (SMALL, True, ""),
         (PROGRAMS, False, ""),
         (RANKS, False, ""),
-        ((*DOUBLECRT, *ROWS_15), False, ""),
+        ((*FRAME, *ROWS_15), False, ""),
     ),
     "docs/watching.md": ((FORECASTS, True, ""),),
+    "docs/papers/frame-2015.md": ((FRAME, True, ""), ((*FRAME, *ROWS_15), False, " in short")),
     "docs/papers/kim-2025.md": (),
+    "docs/papers/al-badawi-2020.md": (),
+    "docs/papers/morshed-2020.md": (),
     "docs/query.md": (),
     "docs/cinnamon.md": ((INSTRUCTIONS, True, ""),),
     "benchmarks/results/cores.md": ((CORES, True, ""),),
@@ -113,7 +132,6 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         (HELR_BOOTSTRAP, True, ""),
     ),
     "benchmarks/results/ranks.md": ((RANKS, True, ""),),
-    "benchmarks/results/doublecrt.md": ((DOUBLECRT, True, ""), ((*DOUBLECRT, *ROWS_15), False, " in short")),
 }
 
 

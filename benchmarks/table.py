@@ -21,8 +21,8 @@ from typing import Any
 import beside_openfhe_tables
 import beside_tables
 import bootstrap_tables
-import doublecrt_tables
 import forecasts_tables
+import frame_tables
 import helr_tables
 import instructions_tables
 import levelled_tables
@@ -194,35 +194,6 @@ def gpu_screen(reports: dict[str, dict[str, Any]]) -> list[str]:
 # Several devices as one
 
 Row = dict[str, Any]
-#: Table 4 (seconds) of Al Badawi 2020, by hardware and number of GPUs; its GPUs are a K80 each, or a V100 and three P100.
-PAPER_4 = {
-    "HVAdd": {
-        "K80": {1: 0.063, 2: 0.031, 4: 0.018, 8: 0.024},
-        "P100": {1: 0.024, 2: 0.009, 4: 0.013},
-        "Cingulata, CPU": {1: 12.672, 2: 7.970, 4: 5.798, 8: 4.169, 16: 3.28, 20: 3.45},
-    },
-    "HVMul": {
-        "K80": {1: 5.788, 2: 2.602, 4: 1.997, 8: 6.162},
-        "P100": {1: 2.097, 2: 1.091, 4: 4.135},
-        "Cingulata, CPU": {1: 561.04, 2: 289.18, 4: 155.37, 8: 63.64, 16: 65.57, 20: 62.81},
-    },
-}
-#: Table 5 (seconds).
-PAPER_5 = {
-    "HCNN-5": {"K80": {1: 25.25, 2: 15.31, 4: 15.84, 8: 34.53}, "P100": {1: 14.31, 2: 11.77, 4: 22.50}},
-    "HCNN-11, one plaintext modulus": {"K80": {8: 1120.71}},
-    "HCNN-11, ten plaintext moduli": {"K80": {8: 11207.33}},
-}
-#: Ciphertext-plaintext products of its networks, Table 2.
-PAPER_PRODUCTS = {"HCNN-5": 46_000, "HCNN-11, one plaintext modulus": 6_952_332, "HCNN-11, ten plaintext moduli": 6_952_332}
-#: Our cases beside them: beginnings of names; editions are lines of their own.
-BESIDE = {
-    "HVAdd": ("hvadd-2^15-x500",),
-    "HVMul": ("hvmul-2^15-x250",),
-    "HCNN-5": ("hcnn5-paper", "hcnn5-2020"),
-    "HCNN-11, one plaintext modulus": ("hcnn11-2020-one", "hcnn11-one"),
-    "HCNN-11, ten plaintext moduli": ("hcnn11-2020-all", "hcnn11-all"),
-}
 
 
 def table(heads: list[str], lines: list[list[str]]) -> list[str]:
@@ -320,7 +291,7 @@ def by_layout(rows: list[Row], alone: dict[str, Row]) -> list[str]:
 
 
 def repartitioning(rows: list[Row]) -> list[str]:
-    """Figure 4 and its like: both directions, directly and through the host."""
+    """A matrix from rows to columns and back, directly and through the host; a paper's is on its page."""
     heads = [
         "matrix",
         "direction",
@@ -333,7 +304,8 @@ def repartitioning(rows: list[Row]) -> list[str]:
         "among many",
     ]
     lines = []
-    for r in (r for r in rows if r["exchange"] == "repartition" and r["path"] == "direct"):
+    ours = (r for r in rows if r["exchange"] == "repartition" and not r["matrix"].startswith("Figure"))
+    for r in (r for r in ours if r["path"] == "direct"):
         same = ("matrix", "what", "devices")
         host = next((h for h in rows if h["path"] == "host" and all(h.get(k) == r[k] for k in same)), None)
         words = f"{r['matrix']}: {r['rows']} x {r['columns']:,} words of {r['word_bytes']} bytes"
@@ -374,27 +346,6 @@ def exchanging(rows: list[Row]) -> list[str]:
     return table(heads, lines) if lines else []
 
 
-def beside(rows: list[Row], paper: dict[str, dict[str, dict[int, float]]], title: str) -> list[str]:
-    """A table of the paper with ours: seconds by the number of processing units."""
-    counts = sorted({n for by in paper.values() for line in by.values() for n in line} | {r["devices"] for r in rows})
-    lines = []
-    for what, by in paper.items():
-        products = f", {PAPER_PRODUCTS[what]:,} products with constants" if what in PAPER_PRODUCTS else ""
-        for hardware, found in by.items():
-            security = "" if "CPU" in hardware else "80 bits or more"
-            cells = [f"{found[n]:,} s" if n in found else "-" for n in counts]
-            lines.append([what, f"paper: {hardware}{products}", security, *cells])
-        for case in dict.fromkeys(r["case"] for r in rows if r["case"].startswith(BESIDE[what])):
-            ours = {r["devices"]: r for r in rows if r["case"] == case and r["layout"] == "auto"}
-            if not ours:
-                continue
-            p = next(iter(ours.values()))["parameters"]
-            products = f", {p['products']['constants']:,} products with constants" if "products" in p else ""
-            cells = [seconds(ours[n]["median_s"]) if n in ours else "-" for n in counts]
-            lines.append([what, f"here: {p['name']}, {p['edition']}{products}", p["security"], *cells])
-    return table([title, "on", "security", *map(str, counts)], lines)
-
-
 def mesh_rows_of(reports: dict[str, Row]) -> list[str]:
     """Everything of several devices; files of one machine together."""
     every = [r for report in reports.values() for r in report["results"] if "devices" in r and "skipped" not in r]
@@ -408,11 +359,6 @@ def mesh_rows_of(reports: dict[str, Row]) -> list[str]:
             details([r for r in rows if not (r["case"].startswith("multiply") and "-x1-" in r["case"])], alone),
         ]
     sections += [repartitioning(moves), exchanging(moves)]
-    if rows:
-        sections += [
-            beside(rows, PAPER_4, "Table 4 of Al Badawi 2020"),
-            beside(rows, PAPER_5, "Table 5 of Al Badawi 2020"),
-        ]
     left_out = [r for report in reports.values() for r in report["results"] if "devices" in r and "skipped" in r]
     lines = [line for section in sections if section for line in (*section, "")]
     lines += [
@@ -465,7 +411,7 @@ def heading(name: str, report: dict[str, Any]) -> str:
     """Of one file: where and when."""
     machine = report["machine"]
     cores = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
-    apart = "gpu" in machine or (not doublecrt_tables.is_doublecrt(report) and (is_gpu(report) or is_mesh(report)))
+    apart = "gpu" in machine or (not frame_tables.is_doublecrt(report) and (is_gpu(report) or is_mesh(report)))
     if ranks_tables.is_ranks(report):
         return (
             f"**{name}**: {ranks_tables.device_of(report)} (host: {cores}); commit {report['commit'][:12]}; {report['date']}"
@@ -494,7 +440,7 @@ def each(reports: dict[str, Row]) -> list[str]:
 #: The kinds that have marks of their own, each known by what says so of a report; the first that says it.
 KINDS: dict[str, Callable[[Row], bool]] = {
     "scaling figures": is_scaling,
-    "doublecrt figures": doublecrt_tables.is_doublecrt,
+    "doublecrt figures": frame_tables.is_doublecrt,
     "helr figures": helr_tables.is_helr,
     "helr bootstrap figures": helr_tables.is_bootstrapped,
     "bootstrap figures": bootstrap_tables.is_bootstrap,
@@ -536,7 +482,7 @@ WHOLE: dict[str, Screen] = {
     "mesh figures": _headed(mesh_rows_of),
     "scaling figures": _headed(scaling_rows),
     "tfhe figures": _headed(_timed(tfhe_tables.whole)),
-    "doublecrt figures": _headed(_timed(doublecrt_tables.whole)),
+    "doublecrt figures": _headed(_timed(frame_tables.whole)),
     "ranks figures": _headed(_timed(ranks_tables.whole)),
     "helr figures": _headed(_timed(helr_tables.whole)),
     "helr bootstrap figures": _headed(_timed(helr_tables.bootstrapped)),
@@ -554,7 +500,7 @@ HEADLINES: dict[str, Screen] = WHOLE | {
     "levelled figures": _timed(levelled_tables.screen),
     "mesh figures": mesh_screen,
     "tfhe figures": _timed(tfhe_tables.screen),
-    "doublecrt figures": _timed(doublecrt_tables.screen),
+    "doublecrt figures": _timed(frame_tables.screen),
 }
 
 

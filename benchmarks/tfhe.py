@@ -111,7 +111,8 @@ def ceilings() -> None:
         import gpu_cases
         import nvml
 
-        machine |= nvml.Gpus([0]).describe()
+        members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or name)
+        machine |= nvml.Gpus(mesh.numbers_of(members)).describe()
         rates["bytes_s"] = gpu_cases.ceilings()["copy_bytes_s"]
         rates |= gpu_rates(f"{found[0]} {machine.get('gpu', '')}")
     print(json.dumps({"name": name, "machine": machine, "rates": rates}), flush=True)
@@ -256,6 +257,9 @@ def main() -> None:
     parser.add_argument("--kernels", type=Path, help="the built benchmarks/cpp/tfhe: kernels alone, and floors")
     parser.add_argument("--shapes", default=SHAPES, help="the sets whose kernels are measured")
     parser.add_argument("--counts", default="", help="batches of the kernels")
+    parser.add_argument(
+        "--tabular", type=Path, help="folder of the public tables of table10: lbw.txt, pcs.txt, uis.txt, edin.txt"
+    )
     parser.add_argument("--output", type=Path, help="JSON file to write")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -265,6 +269,8 @@ def main() -> None:
         options.device = "cuda:0"  # the bare name is all there are
     if options.kernels:
         options.kernels = options.kernels.resolve()
+    if options.tabular:
+        os.environ["HELIOGRAPH_TABULAR"] = str(options.tabular.resolve())
     if options.child:
         work = json.loads(options.child)
         if "ceilings" in work:

@@ -60,6 +60,8 @@ class Regression:
     binary: bool
     rows: int
     attributes: int
+    steps: int = 1  #: one after the other, weights encrypted between them
+    file: str = ""  #: of a public table in the folder that HELIOGRAPH_TABULAR names; synthetic rows without
 
 
 CASES: dict[str, Case] = {}
@@ -80,6 +82,7 @@ def describe(p: tfhe.Parameters) -> dict[str, Any]:
         "security": p.security,
         "log2_failure": round(p.log2_failure, 1),
         "key_bytes": p.evaluation_key_bytes,
+        "number_bytes": p.ciphertext_bytes("uint32"),
     }
 
 
@@ -157,16 +160,27 @@ def regression_bootstraps(case: Case) -> int:
     r = case.regression
     assert r
     p = party(case.set).parameters
-    return int(example().bootstraps(p, r.mode, r.rows, r.attributes, r.binary, numbers()))
+    return r.steps * int(example().bootstraps(p, r.mode, r.rows, r.attributes, r.binary, numbers()))
+
+
+def regression_table(r: Regression) -> Any:
+    """Synthetic rows, or those of a file; FileNotFoundError where it is not there."""
+    if not r.file:
+        return example().synthetic(r.rows, r.attributes, numbers(), binary=r.binary)
+    folder = os.environ.get("HELIOGRAPH_TABULAR", "")
+    path = Path(folder) / r.file
+    if not folder or not path.is_file():
+        raise FileNotFoundError(f"{r.file} is not in the folder of --tabular")
+    return example().read_table(path, numbers(), rows=r.rows, attributes=r.attributes, binary=r.binary)
 
 
 def regression_row(case: Case) -> dict[str, Any]:
     """One run: the server's time, and whether every integer is as in the clear."""
     r = case.regression
     assert r
-    table = example().synthetic(r.rows, r.attributes, numbers(), binary=r.binary)
+    table = regression_table(r)
     with tempfile.TemporaryDirectory() as folder:
-        report = example().run(party(case.set).secret, table, r.mode, Path(folder))
+        report = example().run(party(case.set).secret, table, r.mode, Path(folder), steps=r.steps)
     return {
         "median_s": report.seconds,
         "fastest_s": report.seconds,
@@ -400,19 +414,36 @@ for _size in (2, 4, 8, 16):
 for _set in (BITS, DIGITS):  # what Morshed's 186 minutes are beside
     _matrices(_set, "", 16, 32)
 
-for _mode, _binary, _set in (
-    ("sums", False, DIGITS), ("step", False, DIGITS), ("sums", True, BITS), ("sums", True, DIGITS), ("step", True, DIGITS),
-):  # fmt: skip
-    for _rows in (200, 300):
-        for _attributes in (10, 20):
-            _kind = "binary" if _binary else "numerical"
-            _what = "sums for least squares" if _mode == "sums" else "a step of gradient descent"
-            declare(
-                f"table10/{_set}/{_mode}/{_kind}/{_rows}x{_attributes}",
-                Case(f"regression, {_what}, {_kind}, {_rows} rows of {_attributes} attributes, {_set}", _set, [], print, print,
-                     [], 1, "X", f"{_kind}, {_what}", f"{_rows} x {_attributes}",
-                     Regression(_mode, _binary, _rows, _attributes)),
-            )  # fmt: skip
+#: The paper's sizes, with synthetic rows; public tables of about them, whose files need not be there.
+SYNTHETIC = {f"{rows} x {attributes}": ("", rows, attributes) for rows in (200, 300) for attributes in (10, 20)}
+PUBLIC = {"lbw": (189, 9), "pcs": (379, 9), "uis": (575, 8), "edin": (1253, 9)}
+TABULAR = SYNTHETIC | {f"{name}, {size[0]} x {size[1]}": (f"{name}.txt", *size) for name, size in PUBLIC.items()}
+#: Mode, steps, words.
+REGRESSIONS = {
+    "sums": ("sums", 1, "sums for least squares"),
+    "step": ("step", 1, "a step of gradient descent"),
+    "training": ("step", 2, "training, two steps"),
+}
+
+
+def _regression(name: str, column: str, binary: bool, set_name: str) -> None:
+    file, rows, attributes = TABULAR[column]
+    mode, steps, words = REGRESSIONS[name]
+    kind = "binary" if binary else "numerical"
+    of = file.removesuffix(".txt") or f"{rows}x{attributes}"
+    declare(
+        f"table10/{set_name}/{name}/{kind}/{of}",
+        Case(f"regression, {words}, {kind}, {column}, {set_name}", set_name, [], print, print, [], 1, "X", f"{kind}, {words}",
+             column, Regression(mode, binary, rows, attributes, steps, file)),
+    )  # fmt: skip
+
+
+for _name in REGRESSIONS:
+    for _column in TABULAR:
+        _regression(_name, _column, False, DIGITS)
+        _regression(_name, _column, True, DIGITS)
+        if _name == "sums":
+            _regression(_name, _column, True, BITS)
 
 
 def measure(call: Callable[[], Any], repeat: float, seconds: float, expected: float) -> tuple[list[float], Any]:

@@ -1,30 +1,8 @@
-"""Figures of others beside which ours stand: the paper's tables, and peers measured earlier on machines like ours."""
+"""Figures of others beside which ours stand: peers measured earlier on machines like ours, and what GPUs can do."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
-
-#: Morshed, Al Aziz, Mohammed: CPU and GPU accelerated fully homomorphic encryption (HOST 2020). Intel i7-2600 with 8 threads,
-#: NVIDIA GTX 1080; TFHE-lib's first parameter set.
-PAPER = "Morshed and others 2020"
-HARDWARE = "i7-2600 (8 threads), GTX 1080"
-
-Lines = dict[str, dict[str, float]]
-#: By table: seconds by line and column, as printed there; of Figure 5 what its text says of the curves.
-TABLES: dict[str, Lines] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-#: What each table measures, by its columns.
-TITLES = {
-    "IV": "Table IV: the parts of an AND, by bits",
-    "Figure 5": "Figure 5: gates, by bits",
-    "V": "Table V: one addition, by bits",
-    "VI": "Table VI: vectors added, by bits x length",
-    "VII": "Table VII: one multiplication, by bits",
-    "VIII": "Table VIII: vectors multiplied, by bits x length",
-    "IX": "Table IX: matrix products by dimension, of 16-bit numbers unless said",
-    "X": "Table X: linear regression, by rows x attributes",
-}
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,15 @@
-"""Markdown of TFHE's results (benchmarks/tfhe.py): files of several machines side by side, with the paper's and peers' figures."""
+"""Markdown of TFHE's results (benchmarks/tfhe.py): files of several machines side by side, with peers' figures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tfhe_facts import HARDWARE, PAPER, PEERS, TABLES, TITLES
+from tfhe_facts import PEERS
 
 Row = dict[str, Any]
 Reports = dict[str, Row]
 Time = Callable[[float | None], str]
-#: The parts of Table IV, by our kernels.
-PARTS = {"bootstrapping": "bootstrap_s", "key switch": "key_switch_s"}
 
 
 def table(heads: list[str], lines: list[list[str]]) -> list[str]:
@@ -113,45 +111,6 @@ def plain(found: list[Row], beginning: str, seconds: Time) -> list[str]:
     return table([*heads, "security, failure", "peers, measured earlier"], lines)
 
 
-def parts(found: list[Row]) -> list[Row]:
-    """Table IV from kernels and from the AND of as many bits."""
-    made = []
-    totals = {
-        (r["where"], r["parameters"]["name"], r["column"]): r for r in found if r.get("line") == "AND" and "median_s" in r
-    }
-    for r in (r for r in found if "shape" in r):
-        total = totals.get((r["where"], r["shape"], str(r["count"])))
-        if total is None:
-            continue
-        times = {line: r[key] for line, key in PARTS.items()}
-        rest = total["median_s"] - sum(times.values())
-        times |= ({"rest": rest} if rest > 0 else {}) | {"total": total["median_s"]}
-        common = {key: total[key] for key in ("where", "parameters", "column")} | {"table": "IV"}
-        made += [common | {"line": line, "median_s": value} for line, value in times.items()]
-    return made
-
-
-def beside(name: str, found: list[Row], seconds: Time) -> list[str]:
-    """One of the paper's tables and ours: seconds by column."""
-    ours = [r for r in found if r.get("table") == name]
-    if not ours:
-        return []
-    paper = TABLES[name]
-    columns = list(dict.fromkeys([c for line in paper.values() for c in line] + [r["column"] for r in ours]))
-    if all(c.isdigit() for c in columns):
-        columns.sort(key=int)
-    lines = [["paper", line, "-", *(seconds(values.get(c)) for c in columns)] for line, values in paper.items()]
-    for place in dict.fromkeys(r["where"] for r in ours):
-        for line, set_name in dict.fromkeys((r["line"], r["parameters"]["name"]) for r in ours if r["where"] == place):
-            mine = {
-                r["column"]: r for r in ours if (r["where"], r["line"], r["parameters"]["name"]) == (place, line, set_name)
-            }
-            if all("skipped" in r and "estimate_s" not in r for r in mine.values()):
-                continue
-            lines.append([f"here, {place}", line, set_name, *(cell(mine.get(c), seconds) for c in columns)])
-    return [f"**{TITLES[name]}**", "", *table(["on", "how", "set", *columns], lines)]
-
-
 def errors(found: list[Row]) -> list[str]:
     """Results that were wrong, and how many."""
     bad = [r for r in found if r.get("wrong")]
@@ -164,14 +123,7 @@ def errors(found: list[Row]) -> list[str]:
 def whole(reports: Reports, seconds: Time) -> list[str]:
     """Everything, for docs/benchmarks.md."""
     found = rows(reports)
-    sections = [kernels(found, seconds), plain(found, "gates/", seconds), plain(found, "integers/", seconds)]
-    every = parts(found) + found
-    sections += [beside(name, every, seconds) for name in TITLES]
-    if any(sections[3:]):
-        sections.insert(
-            3, [f"The paper is {PAPER}, on {HARDWARE}. A time in parentheses is an estimate of what was not run."]
-        )
-    sections.append(errors(found))
+    sections = [kernels(found, seconds), plain(found, "gates/", seconds), plain(found, "integers/", seconds), errors(found)]
     lines = [line for section in sections if section for line in (*section, "")]
     return lines[:-1]
 

@@ -1,8 +1,9 @@
-"""Linear regression on encrypted rows: sums for least squares, or one step of gradient descent; see README.md.
+"""Linear regression on encrypted rows: sums for least squares, or steps of gradient descent; see README.md.
 
 Use
     python regression.py                                          8 rows of 2 attributes, synthetic
     python regression.py --mode step --data binary --rows 50
+    python regression.py --mode step --steps 3 --data binary
     python regression.py --csv table.txt --rows 100 --attributes 4
     python regression.py --rows 300 --attributes 20 --width 32 --fraction 8 --limit 8 --estimate
 """
@@ -180,20 +181,21 @@ def server_sums(folder: Path, fmt: Format) -> None:
         tensor.save(folder / f"{name}.hg")
 
 
-def server_step(folder: Path, fmt: Format, rate: int) -> None:
-    """weights -= (gradient of half the squared error, summed over rows) / 2^rate; so for the intercept."""
+def server_step(folder: Path, fmt: Format, rate: int, steps: int = 1) -> None:
+    """weights -= (gradient of half the squared error, summed over rows) / 2^rate; so for the intercept; so many times."""
     server = hg.Server(hg.load(folder / "keys.hg"))
     x, y, w, b = (server.load(folder / f"{name}.hg") for name in ("x", "y", "weights", "intercept"))
-    if x.dtype == bool:  # a product is a choice between a number and 0
-        residuals = hg.tfhe.select(x, w, 0).sum(1) + b - (y.astype(fmt.dtype) << fmt.fraction)
-        gradient = hg.tfhe.select(x, residuals[:, None], 0).sum(0)
-        w = w - (gradient >> rate)
-    else:
-        x, y = x.astype(fmt.dtype), y.astype(fmt.dtype)
-        residuals = ((x @ w) >> fmt.fraction) + b - y
-        gradient = x.T @ residuals
-        w = w - (gradient >> (fmt.fraction + rate))
-    b = b - (residuals.sum() >> rate)
+    binary = x.dtype == bool
+    y = y.astype(fmt.dtype) << fmt.fraction if binary else y.astype(fmt.dtype)
+    x = x if binary else x.astype(fmt.dtype)
+    for _ in range(steps):
+        if binary:  # a product is a choice between a number and 0
+            residuals = hg.tfhe.select(x, w, 0).sum(1) + b - y
+            w = w - (hg.tfhe.select(x, residuals[:, None], 0).sum(0) >> rate)
+        else:
+            residuals = ((x @ w) >> fmt.fraction) + b - y
+            w = w - (x.T @ residuals >> (fmt.fraction + rate))
+        b = b - (residuals.sum() >> rate)
     w.save(folder / "new-weights.hg")
     b.save(folder / "new-intercept.hg")
 
@@ -232,13 +234,16 @@ def float_step(table: Table, weights: Array, intercept: float, rate: int) -> tup
     return weights - x.T @ residuals / 2**rate, intercept - residuals.sum() / 2**rate
 
 
-def tolerance(table: Table, rate: int) -> float:
-    """How far the step in fixed point can be from `float_step`: each prediction and the step itself are rounded down by less
-    than a unit, and a prediction's error reaches a weight times |x| / 2^rate.
+def tolerance(table: Table, rate: int, steps: int = 1) -> float:
+    """How far steps in fixed point can be from `float_step`: each prediction and the step itself are rounded down by less
+    than a unit, and a prediction's error reaches a weight times |x| / 2^rate. A step multiplies what was wrong before it by no
+    more than the largest row sum of |I - X^T X / 2^rate|, X with a column of ones.
     """
-    x = np.abs(table.real()[0])
-    reach = 0.0 if table.binary else max(float(x.sum(0).max()), len(x)) / 2**rate
-    return (1 + reach) / 2**table.fmt.fraction
+    values = table.real()[0]
+    reach = 0.0 if table.binary else max(float(np.abs(values).sum(0).max()), len(values)) / 2**rate
+    whole = np.column_stack([values, np.ones(len(values))])
+    grows = float(np.abs(np.eye(whole.shape[1]) - whole.T @ whole / 2**rate).sum(1).max())
+    return (1 + reach) / 2**table.fmt.fraction * sum(grows**k for k in range(steps))
 
 
 # What it takes
@@ -310,8 +315,8 @@ class Report:
     result: Array  # slopes and intercepts, or weights and intercept, as real numbers
 
 
-def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, seed: int = 1) -> Report:
-    """Owner, server, owner; then the comparison with the clear results."""
+def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, seed: int = 1, steps: int = 1) -> Report:
+    """Owner, server, owner; then the comparison with the clear results. `steps` are of gradient descent."""
     fmt, (rows, attributes) = table.fmt, table.x.shape
     rate = (rows - 1).bit_length() + 1  # the mean's gradient times 1/4 to 1/2
     send_table(secret, table, folder)
@@ -320,7 +325,9 @@ def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, see
     else:
         start = fmt.fixed(np.random.default_rng(seed).uniform(-0.5, 0.5, attributes + 1))
         model = start[:-1], int(start[-1])
-        exact = clear_step(table, *model, rate)
+        exact = model
+        for _ in range(steps):
+            exact = clear_step(table, *exact, rate)
         send_weights(secret, *model, fmt, folder)
     request = sum(path.stat().st_size for path in folder.iterdir() if path.name != "keys.hg")
 
@@ -328,7 +335,7 @@ def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, see
     if mode == "sums":
         server_sums(folder, fmt)
     else:
-        server_step(folder, fmt, rate)
+        server_step(folder, fmt, rate, steps)
     seconds = time.perf_counter() - begin
 
     if mode == "sums":
@@ -342,9 +349,11 @@ def run(secret: hg.tfhe.SecretKey, table: Table, mode: str, folder: Path, *, see
         weights, intercept = read(secret, folder, "new-weights", "new-intercept")
         same = np.array_equal(weights, exact[0]) and np.array_equal(intercept, exact[1])
         result = fmt.real(np.append(weights, intercept))
-        reference = np.append(*float_step(table, fmt.real(model[0]), float(fmt.real(start[-1])), rate))
-        allowed = tolerance(table, rate)
-    cost = bootstraps(secret.parameters, mode, rows, attributes, table.binary, fmt)
+        clear = fmt.real(model[0]), float(fmt.real(start[-1]))
+        for _ in range(steps):
+            clear = float_step(table, *clear, rate)
+        reference, allowed = np.append(*clear), tolerance(table, rate, steps)
+    cost = (steps if mode == "step" else 1) * bootstraps(secret.parameters, mode, rows, attributes, table.binary, fmt)
     return Report(cost, seconds, request, same, float(np.abs(result - reference).max()), allowed, result)
 
 
@@ -352,6 +361,7 @@ def main() -> int:
     """Run or estimate what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=["sums", "step"], default="sums")
+    parser.add_argument("--steps", type=int, default=1, help="of gradient descent, weights encrypted between them")
     parser.add_argument("--data", choices=["numeric", "binary"], default="numeric")
     parser.add_argument("--rows", type=int, help="8, or all of a file's")
     parser.add_argument("--attributes", type=int, help="2, or all of a file's")
@@ -369,6 +379,8 @@ def main() -> int:
 
     fmt, binary = Format(args.width, args.fraction, args.limit), args.data == "binary"
     try:
+        if args.steps < 1:
+            raise ValueError("--steps is 1 or more")
         if args.csv:
             table = read_table(args.csv, fmt, rows=args.rows, attributes=args.attributes, binary=binary)
         else:
@@ -378,12 +390,13 @@ def main() -> int:
         held = "bits" if binary and args.mode == "sums" else fmt.name
         print(f"{args.mode} of {rows} rows x {attributes} attributes, {args.data}, {held}\n{parameters!r}")
         if args.estimate:
-            cost = bootstraps(parameters, args.mode, rows, attributes, binary, fmt)
+            times = args.steps if args.mode == "step" else 1
+            cost = times * bootstraps(parameters, args.mode, rows, attributes, binary, fmt)
             each = seconds_each(parameters)
             print(f"{cost:,} bootstraps; at {each * 1e3:.2f} ms each, as measured now: {cost * each / 60:.1f} min")
             return 0
         with tempfile.TemporaryDirectory() as folder:
-            report = run(hg.SecretKey.generate(parameters), table, args.mode, Path(folder), seed=args.seed)
+            report = run(hg.SecretKey.generate(parameters), table, args.mode, Path(folder), seed=args.seed, steps=args.steps)
     except (ValueError, OSError, hg.HeliographError) as error:
         print(f"regression: {error}")
         return 1

@@ -1,9 +1,14 @@
-"""Hosts made of network namespaces on one bridge, each with a name of its own; mpirun reaches them by an agent in ssh's place."""
+"""Hosts made of network namespaces on one bridge, each with a name of its own.
+
+mpirun reaches them by an agent in ssh's place, or by ssh where sshd is installed: each host then has one of its own.
+"""
 
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -47,8 +52,8 @@ def reason_for_none() -> str | None:
 class Hosts:
     """Names and links of hosts that are there."""
 
-    def __init__(self, names: list[str], links: dict[str, str], agent: Path) -> None:
-        self.names, self.links, self.agent = names, links, agent
+    def __init__(self, names: list[str], links: dict[str, str], addresses: dict[str, str], agent: Path) -> None:
+        self.names, self.links, self.addresses, self.agent = names, links, addresses, agent
 
     def environment(self) -> dict[str, str]:
         """For a launcher that is to reach them."""
@@ -82,19 +87,19 @@ def hosts(count: int, folder: Path) -> Iterator[Hosts]:
     agent = folder / "agent.sh"
     agent.write_text(_AGENT)
     agent.chmod(0o755)
-    made = Hosts(names, links, agent)
     network = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
+    made = Hosts(names, links, {name: f"{network}.{number}" for number, name in enumerate(names, 1)}, agent)
     try:
         _ip(f"link add {bridge} type bridge")
         _ip(f"addr add {network}.254/24 dev {bridge}")
         _ip(f"link set {bridge} up")
-        for number, name in enumerate(names, 1):
+        for name in names:
             _ip(f"netns add {name}")
             _ip(f"link add {links[name]} type veth peer name eth0 netns {name}")
             _ip(f"link set {links[name]} master {bridge}")
             _ip(f"link set {links[name]} up")
             _ip(f"-n {name} link set lo up")
-            _ip(f"-n {name} addr add {network}.{number}/24 dev eth0")
+            _ip(f"-n {name} addr add {made.addresses[name]}/24 dev eth0")
             _ip(f"-n {name} link set eth0 up")
         yield made
     finally:
@@ -119,3 +124,85 @@ def _remove(made: Hosts, bridge: str) -> None:
     # A namespace whose connections still hope for an answer lives on for a while, and its link with it.
     for link in [*made.links.values(), bridge]:
         subprocess.run(["ip", "link", "del", link], capture_output=True, check=False)
+
+
+def find_sshd() -> str | None:
+    """The daemon, which must be named by its whole path."""
+    return shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def reason_for_no_sshd() -> str | None:
+    """Why hosts cannot be reached by ssh; None where they can."""
+    if find_sshd() is None:
+        return "there is no sshd (Debian: openssh-server)"
+    for tool in ("ssh", "ssh-keygen"):
+        if shutil.which(tool) is None:
+            return f"there is no {tool} (Debian: openssh-client)"
+    try:
+        pwd.getpwnam("sshd")
+    except KeyError:
+        return "there is no user sshd, whom Debian's openssh-server brings"
+    return None
+
+
+def _wait_for(address: str) -> None:
+    end = time.monotonic() + 10
+    while True:
+        try:
+            socket.create_connection((address, 22), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
+@contextmanager
+def served_by_ssh(net: Hosts, folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
+    """A daemon with keys of its own on each host: the launcher's environment, and the folder of what the daemons log."""
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    daemon = folder / "sshd_config"
+    daemon.write_text(
+        f"HostKey {folder / 'host'}\nAuthorizedKeysFile {folder / 'user.pub'}\nPidFile none\nUsePAM no\nStrictModes no\n"
+        "PermitRootLogin prohibit-password\nPasswordAuthentication no\nLogLevel VERBOSE\n"
+    )
+    client = folder / "ssh_config"
+    of_all = f"IdentityFile {folder / 'user'}\nIdentitiesOnly yes\nBatchMode yes\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+    each = "".join(f"Host {name}\nHostName {net.addresses[name]}\n" for name in net.names)
+    client.write_text(f"{each}Host *\nLogLevel ERROR\n{of_all}")
+    place = Path("/run/sshd")  # where the daemon shuts its unprivileged half in
+    made = not place.exists()
+    place.mkdir(mode=0o755, exist_ok=True)
+    begin = 'hostname "$1" && exec "$2" -D -f "$3" -E "$4"'
+    daemons = [
+        subprocess.Popen(
+            [
+                "ip",
+                "netns",
+                "exec",
+                name,
+                "unshare",
+                "--uts",
+                "sh",
+                "-c",
+                begin,
+                "sh",
+                name,
+                str(find_sshd()),
+                str(daemon),
+                str(folder / f"{name}.log"),
+            ]
+        )
+        for name in net.names
+    ]
+    try:
+        for address in net.addresses.values():
+            _wait_for(address)
+        yield {"OMPI_MCA_plm_rsh_agent": f"ssh -F {client}"}, folder
+    finally:
+        for process in daemons:
+            process.kill()
+            process.wait()
+        if made:
+            place.rmdir()

@@ -266,9 +266,9 @@ def fake(case: str, what: str, devices: int, layout: str, seconds: float, **more
 
 
 def test_tables_of_several_gpus(tmp_path: Path) -> None:
-    """Files of one machine together: scaling, one ciphertext, repartitioning, and the paper's figures beside ours."""
+    """Files of one machine together: scaling, one ciphertext, repartitioning."""
     move = {
-        "exchange": "repartition", "what": "rows to columns", "matrix": "Figure 4", "rows": 40, "columns": 65536,
+        "exchange": "repartition", "what": "rows to columns", "matrix": "lift", "rows": 40, "columns": 65536,
         "word_bytes": 4, "devices": 2, "members": "cuda:0,cuda:1", "tensor_bytes": 10485760, "median_s": 5e-5,
         "pipe_s": 4e-5, "bytes": 5242880, "bytes_s": 1.31e11,
     }  # fmt: skip
@@ -314,11 +314,8 @@ def test_tables_of_several_gpus(tmp_path: Path) -> None:
         text,
         """
         | 2 | limb/transpose/input | 160 us | 160 us | 1.25 | 3 | 2.5 MB | 2 J |
-        | Figure 4: 40 x 65,536 words of 4 bytes | rows to columns | 2 | 5.24 MB | 50 us | 40 us | 131 | 3 ms | 40 us |
+        | lift: 40 x 65,536 words of 4 bytes | rows to columns | 2 | 5.24 MB | 50 us | 40 us | 131 | 3 ms | 40 us |
         each member its neighbour's, of 4
-        | HVMul | paper: K80 | 80 bits or more | 5.788 s | 2.602 s | 1.997 s | 6.162 s | - | - |
-        | HVMul | here: hvmul-2020, w64 | 128-bit | 36 ms | 20 ms | 9 ms | - | - | - |
-        | HCNN-11, ten plaintext moduli | paper: K80, 6,952,332 products with constants | 80 bits or more | - | - | - | 11,207.33 s |
         Not measured: hcnn11-one-w64 on cuda:0: ParameterError: there is none
         """,
     )
@@ -394,6 +391,7 @@ def test_tfhe_cases_have_places_and_the_kernels_program_has_their_sets() -> None
     """Every table is one of the paper's; columns of its figures are among ours; sets as in benchmarks/cpp/tfhe.cpp."""
     import re
 
+    import morshed_facts
     import tfhe_cases
     import tfhe_facts
 
@@ -402,8 +400,8 @@ def test_tfhe_cases_have_places_and_the_kernels_program_has_their_sets() -> None
     columns: dict[str, set[str]] = {}
     for case in tfhe_cases.CASES.values():
         columns.setdefault(case.table, set()).add(case.column)
-    assert set(columns) - {""} == set(tfhe_facts.TITLES) - {"IV"} == set(tfhe_facts.TABLES) - {"IV"}
-    for name, lines in tfhe_facts.TABLES.items():
+    assert set(columns) - {""} == set(morshed_facts.COLUMNS) - {"IV"} == set(morshed_facts.TABLES) - {"IV"}
+    for name, lines in morshed_facts.TABLES.items():
         assert {c for line in lines.values() for c in line} <= columns["Figure 5" if name == "IV" else name], name
     assert {p.case for p in tfhe_facts.PEERS} <= set(tfhe_cases.CASES)
     text = (FOLDER / "cpp" / "tfhe.cpp").read_text()
@@ -476,7 +474,7 @@ def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
 
 
 def test_tables_of_tfhe(tmp_path: Path) -> None:
-    """Machines side by side, the paper's figures above ours, estimates in parentheses, wrong results marked."""
+    """Machines side by side, peers beside ours; the paper's tables are on its page."""
     kernel = {"shape": "boolean", "count": 4, "a_second": 400.0, "combine_s": 0.0, "key_switch_s": 1e-3, "threads": 1}
     skipped = tfhe_row("table9/2_2/cannon/16", 1, skipped="longer", estimate_s=3000.0)
     del skipped["median_s"]
@@ -508,11 +506,6 @@ def test_tables_of_tfhe(tmp_path: Path) -> None:
         r"""
         | boolean | 1 core | 4 | 1 ms | 8 ms | 10 ms | 400 | 5 ms | 2.00 |
         | one NAND, boolean | 1 core | 1 in 1 | 5 ms | 200 | 2.5 ms | 2.00 | 128-bit, 2^-130 | 11.9 ms (tfhe-rs 1.8.2
-        | here, 1 core | rest | boolean | - | 1.5 ms |
-        | paper | GPU_1 (bitwise) | - | 980 ms | 1.47 s | 1.99 s |
-        | here, 1 core | bitwise | boolean | - | - | 250 ms |
-        | here, H200 | bitwise | boolean | - | - | 50 ms |
-        | here, 1 core | cannon | 2_2 | 3 s\* | - | - | (about 3,000 s) |
         2x2 matrix product of 16-bit numbers, cannon, 2_2, 1 core: 1 of 4
         """,
     )

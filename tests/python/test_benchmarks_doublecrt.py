@@ -78,7 +78,7 @@ def test_floors_are_of_bytes_and_of_products(file: Path) -> None:
 
 def test_the_thesis_has_six_sizes_in_all_tables() -> None:
     """21 tables; rows of phi(m) residues take one time a residue."""
-    from doublecrt_facts import SIZES, TABLES, TITLES, TOTIENTS
+    from frame_facts import SIZES, TABLES, TITLES, TOTIENTS
 
     assert list(TABLES) == list(TITLES) == [f"5.{i}" for i in range(1, 22)]
     assert all(len(line) == len(SIZES) == 6 for lines in TABLES.values() for line in lines.values())
@@ -88,6 +88,13 @@ def test_the_thesis_has_six_sizes_in_all_tables() -> None:
 
 def test_tables_have_the_thesis_the_peer_and_ours(file: Path, tmp_path: Path) -> None:
     """Side by side, by size; bytes and speed-ups of ranks."""
+    ours = json.loads(file.read_text())
+    ours |= {"commit": "C" * 40, "machine": ours["machine"] | {"processor": "AMD EPYC"}}
+    mark = {"ranks": 0, "threads": 1, "edition": "w64", "device": "cpu", "layout": ""}
+    copied = {"level": "copies", "way": "3-way", "order": "all at once", "pinned": True, "seconds": 7e-6, "operation": "mul"}
+    ours["results"].append({"row_size": 1000, "ring": False, "items": 1, "parts": 1} | copied | mark)
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(ours))
     peer: dict[str, Any] = json.loads(file.read_text()) | {"kind": "doublecrt-peer", "peer": "HElib 0"}
     peer["results"] = [{"level": "function", "operation": "mul", "row_size": 1008, "rows": 8, "median_s": 2.5e-5}]
     (tmp_path / "peer.json").write_text(json.dumps(peer))
@@ -98,16 +105,41 @@ def test_tables_have_the_thesis_the_peer_and_ours(file: Path, tmp_path: Path) ->
         """
         | mul: thesis, serial HElib (5.3) | 29 us | 283 us | 2.88 ms | 5.86 ms | 5.86 ms | 11.8 ms |
         | mul: HElib 0, one core | 25 us | - | - | - | - | - |
-        | **mul: here, one core** | 5 us | - | - | - | - | - |
-        | mul: one core, floor | 10 us | - | - | - | - | - |
-        | mul: one core, among many, times faster than HElib | 5.0 | - | - | - | - | - |
-        | mul, in: here, one core | 2 us | - | - | - | - | - |
-        | 2 ranks of one thread, limb | 10 us | 1.5 kB | 5 us | 0 B | 2 |
-        | 1, N=8,192 | 2 ranks of one thread, batch | 500 us | 2.00 | 0 B |
+        | **mul: here, one core, AMD EPYC, CCCCCCCCCCCC** | 5 us | - | - | - | - | - |
+        | mul: one core, AMD EPYC, CCCCCCCCCCCC, floor | 10 us | - | - | - | - | - |
+        | mul: one core, AMD EPYC, CCCCCCCCCCCC, among many, times faster than HElib | 5.0 | - | - | - | - | - |
+        | mul, in: here, one core, AMD EPYC, CCCCCCCCCCCC | 2 us | - | - | - | - | - |
+        | 2 ranks of one thread, limb, AMD EPYC, CCCCCCCCCCCC | 10 us | 1.5 kB | 5 us | 0 B | 2 |
+        | 1, N=8,192 | 2 ranks of one thread, batch, AMD EPYC, CCCCCCCCCCCC | 500 us | 2.00 | 0 B |
+        | mul: thesis, GPUHElib (figure 5.1), circuit | 2.23 | 1.15 | 1.13 | 1.08 | 1.02 | 0.758 |
+        | mul: here, 2 ranks of one thread, limb, AMD EPYC, CCCCCCCCCCCC, copied around | 2 | - | - | - | - | - |
+        | mul: 3-way, all at once, pinned; one core, AMD EPYC, CCCCCCCCCCCC | 7 us | - | - | - | - | - |
         Not measured: process 2 ended with 1: no third
         """,
     )
     assert "thesis, GPUHElib (5.7)" in tables_of(file, tmp_path / "peer.json")
+
+
+def test_pipelined_copies_are_taken_in(tmp_path: Path) -> None:
+    """The workbench program's rows stand beside the others; one that fails is told."""
+    program = program_of(tmp_path / "doublecrt", PROGRAM)
+    copies = program_of(
+        tmp_path / "copies",
+        """
+        import json, sys
+        if sys.argv[2] == '3': sys.exit('no GPU is there')
+        row = {'operation': 'add', 'way': '2-way', 'order': 'batched', 'pinned': True, 'row_size': 1000, 'rows': 8, 'seconds': 2e-5}
+        json.dump({'settings': {}, 'copies': [row]}, open(sys.argv[1], 'w'))
+        """,
+    )
+    out = tmp_path / "mine.json"
+    command = [sys.executable, str(FOLDER / "doublecrt.py"), "--program", str(program), "--out", str(out), "--quick"]
+    command += ["--ranks", "", "--editions", "w64", "--copies", str(copies)]
+    subprocess.run(command, check=True, capture_output=True)
+    (row,) = [r for r in json.loads(out.read_text())["results"] if r.get("level") == "copies"]
+    assert (row["way"], row["median_s"], row["ranks"], row["device"]) == ("2-way", 2e-5, 0, "cpu")
+    subprocess.run([*command, "--rows", "3"], check=True, capture_output=True)
+    assert json.loads(out.read_text())["results"][-1]["skipped"] == "copies ended with 1: no GPU is there"
 
 
 def built() -> Path | None:

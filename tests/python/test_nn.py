@@ -63,6 +63,18 @@ def test_product_counts_are_the_papers() -> None:
     assert (dense.inputs, dense.products, dense.constants) == (784, 1520, 126_000)
     assert (paper.inputs, paper.products, paper.constants) == (784, 1520, 46_000)
     assert dense.relinearizations == 720 + 10
+    assert (paper.additions, paper.biases) == (46_000 - 1530, 720 + 800 + 10)
+
+
+def test_windows_are_summed_by_additions() -> None:
+    """HCNN-11: a sum of four squares for each of a pooled layer's outputs."""
+    network = nn.load("hcnn11")
+    outputs = [math.prod(layer.linear_shape(shape)) for layer, shape in zip(network.layers, network.shapes(), strict=False)]
+    left = [math.prod(shape) for shape in network.shapes()[1:]]
+    counts = network.counts()
+    assert counts.biases == sum(outputs)
+    assert counts.additions == counts.constants - sum(outputs) + sum(outputs) - sum(left)
+    assert sum(outputs) > sum(left)
 
 
 @pytest.mark.parametrize("name", nn.names())

@@ -486,6 +486,18 @@ def test_hosts_compute_what_one_process_computes(
         assert crossed > 1 << 16, "nothing went over the network that was made for it"
 
 
+def test_hosts_reached_by_ssh_compute_what_one_process_computes(nets: None, tmp_path: Path, alone: str) -> None:
+    """Two networks, a daemon with keys of its own in each; every host let the launcher in."""
+    if reason := net_rig.reason_for_no_sshd():
+        pytest.skip(reason)
+    with net_rig.hosts(2, tmp_path) as net, net_rig.served_by_ssh(net, tmp_path) as (environment, logs):
+        with started("--hosts", ",".join(net.names), PROGRAM, "same", device=QUICK, environment=environment) as run:
+            assert run.end(60) == 0, run.err
+        assert (run.out, run.err) == (alone, "")
+        for name in net.names:
+            assert "Accepted publickey for root" in (logs / f"{name}.log").read_text()
+
+
 def test_a_host_that_is_cut_off_ends_all(nets: None, tmp_path: Path) -> None:
     """Both sides of the cut end; the launcher names the rank and its host."""
     with net_rig.hosts(2, tmp_path) as net:

@@ -48,6 +48,18 @@ def test_regression_in_wide_numbers(tmp_path: Path, mode: str) -> None:
     assert report.error <= report.allowed < 0.01
 
 
+def test_steps_of_the_regression_go_on_from_each_other(tmp_path: Path) -> None:
+    """Three steps: the integers of three in the clear, within a bound of floating point; no more than one makes another result."""
+    table = regression.synthetic(6, 2, NARROW, binary=True)
+    (tmp_path / "one").mkdir()
+    three = regression.run(party().secret, table, "step", tmp_path, steps=3)
+    one = regression.run(party().secret, table, "step", tmp_path / "one")
+    assert three.exact
+    assert three.error <= three.allowed
+    assert three.bootstraps == 3 * one.bootstraps
+    assert three.result.tolist() != one.result.tolist()
+
+
 def test_regression_counts_many_rows(tmp_path: Path) -> None:
     """Bits of more rows than one circuit of a sum takes."""
     table = regression.synthetic(150, 2, NARROW, binary=True)

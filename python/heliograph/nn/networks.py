@@ -129,12 +129,14 @@ class Counts:
     """What one evaluation does, in ciphertext operations, whatever the batch.
 
     >>> network.counts()
-    Counts(inputs=64, products=32, constants=2368, relinearizations=10)
+    Counts(inputs=64, products=32, constants=2368, additions=2326, biases=42, relinearizations=10)
     """
 
     inputs: int
     products: int  #: ciphertext times ciphertext
     constants: int  #: ciphertext times integer
+    additions: int  #: ciphertext plus ciphertext
+    biases: int  #: ciphertext plus integer
     relinearizations: int
 
 
@@ -234,19 +236,22 @@ class Network:
         """Ciphertext operations of `evaluate`, zero weights included.
 
         >>> network.counts()
-        Counts(inputs=64, products=32, constants=2368, relinearizations=10)
+        Counts(inputs=64, products=32, constants=2368, additions=2326, biases=42, relinearizations=10)
         """
         sizes = [math.prod(shape) for shape in self.shapes()]
-        products = constants = relinearized = 0
+        products = constants = additions = biases = relinearized = 0
         for index, layer in enumerate(self.layers):
             outputs = math.prod(layer.linear_shape(self.shapes()[index]))
-            constants += outputs * math.prod(layer.weight.shape[1:])
+            terms = math.prod(layer.weight.shape[1:])
+            constants += outputs * terms
+            additions += outputs * (terms - 1) + outputs - sizes[index + 1]  # of products, then of windows
+            biases += outputs
             products += outputs if layer.square else 0
             if layer.square and layer.pool > 1:
                 relinearized += sizes[index + 1]
             if self.squares_before(index):
                 relinearized += sizes[index] if self.relinearizes_before(index) else sizes[index + 1]
-        return Counts(sizes[0], products, constants, relinearized)
+        return Counts(sizes[0], products, constants, additions, biases, relinearized)
 
     def evaluate(self, x: AnyTensor, progress: StageProgress | None = None) -> AnyTensor:
         """Logits (classes,) of x (channels, height, width), in as small a modulus as their noise allows.

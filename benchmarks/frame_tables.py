@@ -1,11 +1,14 @@
-"""Markdown of results of benchmarks/doublecrt.py: the thesis's figures, HElib's on a machine of ours, and ours."""
+"""What docs/papers/frame-2015.md says of the thesis's tables and figures: theirs, HElib's on a machine of ours, and ours.
+
+Ours are results of benchmarks/doublecrt.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from doublecrt_facts import SIZES, TABLES, TITLES, TOTIENTS
+from frame_facts import SIZES, TABLES, TITLES, TOTIENTS
 
 Row = dict[str, Any]
 Reports = dict[str, Row]
@@ -41,19 +44,25 @@ class Found:
         self.peers = [r for report in reports.values() if report["kind"] == "doublecrt-peer" for r in report["results"]]
         self.peer = next((report["peer"] for report in reports.values() if report["kind"] == "doublecrt-peer"), "")
         self.rows: list[Row] = []
+        self.kind: dict[str, str] = {}  #: of each place: what it is without machine and commit
         for report in reports.values():
             if report["kind"] == "doublecrt":
-                gpu = str(report["machine"].get("gpu") or "").removeprefix("NVIDIA ")
-                self.rows += [r | {"where": self.where(r, gpu)} for r in report["results"] if "level" in r]
+                self.rows += [r | {"where": self.where(r, report)} for r in report["results"] if "level" in r]
 
-    @staticmethod
-    def where(row: Row, gpu: str) -> str:
-        """One core, two cores, a GPU's name; ranks and their layout."""
+    def where(self, row: Row, report: Row) -> str:
+        """One core, two cores, a GPU's name; ranks and their layout; machine and commit."""
+        gpu = str(report["machine"].get("gpu") or "").removeprefix("NVIDIA ")
         if row["ranks"]:
             kind = gpu or "thread"
-            return f"{row['ranks']} rank{'s' if row['ranks'] > 1 else ''} of one {kind}, {row['layout']}"
-        place = f"one {gpu}" if gpu else {1: "one core", 2: "two cores"}.get(row["threads"], row["device"])
-        return place + ("" if row["edition"] == "w64" else ", 32-bit words")
+            place = f"{row['ranks']} rank{'s' if row['ranks'] > 1 else ''} of one {kind}, {row['layout']}"
+        else:
+            place = f"one {gpu}" if gpu else {1: "one core", 2: "two cores"}.get(row["threads"], row["device"])
+            place += "" if row["edition"] == "w64" else ", 32-bit words"
+        host = "" if gpu else f", {report['machine']['processor'].replace('(R)', '').removesuffix(' Processor')}"
+        rows = "" if report["rows"] == 8 else f", {report['rows']} rows"
+        found = f"{place}{rows}{host}, {report['commit'][:12]}"
+        self.kind[found] = place
+        return found
 
     def places(self, ranks: bool) -> list[str]:
         """Where there are lines of, in order."""
@@ -102,7 +111,7 @@ def function_level(f: Found, seconds: Time) -> Iterator[str]:
             if not rows:
                 continue
             lines.append([f"**{op}: here, {where}**", *cells(rows, "median_s", seconds)])
-            if where == "one core" or not where.endswith(("core", "cores", "words")):
+            if f.kind[where] == "one core" or not f.kind[where].endswith(("core", "cores", "words")):
                 lines.append([f"{op}: {where}, among many", *cells(rows, "pipe_s", seconds)])
                 lines.append([f"{op}: {where}, floor", *cells(rows, "floor_s", seconds)])
                 if peer:
@@ -148,7 +157,7 @@ def phase_level(f: Found, seconds: Time) -> Iterator[str]:
                 rows = f.by_size("phase", op, where)
                 if rows:
                     lines.append([f"{op}, {phase}: here, {where}", *cells(rows, key, seconds)])
-    yield "### Phase level (tables 5.5 to 5.7)\n"
+    yield "### Phase level (tables 5.5 to 5.7; figures 5.5 to 5.10 are their charts)\n"
     yield from table(HEADS, lines)
 
 
@@ -164,7 +173,7 @@ def over_ranks(f: Found, seconds: Time) -> Iterator[str]:
             copied, resident = f.by_size("phase", op, where), f.by_size("function", op, where)
             if not copied:
                 continue
-            if where.endswith("limb"):
+            if f.kind[where].endswith("limb"):
                 lines.append([f"{op}: here, {where} (rolling round-robin), copied in", *cells(copied, "in_s", seconds)])
                 both = {s: r | {"sync_s": r["compute_s"] + r["out_s"]} for s, r in copied.items()}
                 lines.append(
@@ -173,7 +182,7 @@ def over_ranks(f: Found, seconds: Time) -> Iterator[str]:
             lines.append([f"**{op}: here, {where}, resident**", *cells(resident, "pipe_s", seconds)])
     if not places:
         return
-    yield "### Over ranks (tables 5.16 to 5.21)\n"
+    yield "### Over ranks (tables 5.16 to 5.21; figures 5.17 to 5.22 are their charts)\n"
     yield from table(HEADS, lines)
     most = max(r["row_size"] for r in f.rows if r["ranks"] and not r["ring"])
     lines = []
@@ -206,6 +215,61 @@ def over_ranks(f: Found, seconds: Time) -> Iterator[str]:
     )
 
 
+#: Figures of how much slower: level, words, the slower table and that of one core.
+SLOWER = (
+    ("circuit", "GPUHElib (figure 5.1)", "5.2", "5.1"),
+    ("circuit", "4 nodes (figure 5.11)", "5.9", "5.8"),
+    ("circuit", "8 nodes (figure 5.12)", "5.10", "5.8"),
+    ("circuit", "16 nodes (figure 5.13)", "5.11", "5.8"),
+    ("function", "GPUHElib (figures 5.2 to 5.4)", "5.4", "5.3"),
+    ("function", "4 nodes (figures 5.14 to 5.16)", "5.13", "5.12"),
+    ("function", "8 nodes (figures 5.14 to 5.16)", "5.14", "5.12"),
+    ("function", "16 nodes (figures 5.14 to 5.16)", "5.15", "5.12"),
+)
+
+
+def slower(f: Found, seconds: Time) -> Iterator[str]:
+    """Figures 5.1 to 5.4 and 5.11 to 5.16: times of the core's time; below 1 is faster. Ours both copied around and resident."""
+    core = next((where for where in f.places(False) if f.kind[where] == "one core"), None)
+    lines: list[list[str]] = []
+    for op in OPERATIONS:
+        for level, words, much, one in SLOWER:
+            ratios = (f"{a / b:.3g}" for a, b in zip(TABLES[much][op], TABLES[one][op], strict=True))
+            lines.append([f"{op}: thesis, {words}, {level}", *ratios])
+        base = f.by_size("function", op, core) if core else {}
+        for where in f.places(False) + f.places(True):
+            if where == core or f.kind[where].endswith(("words", "batch", "coefficient")):
+                continue
+            for level, key, words in (("phase", "median_s", "copied around"), ("function", "pipe_s", "resident")):
+                rows = f.by_size(level, op, where)
+                if rows and base:
+                    ratios = (f"{rows[c][key] / base[c]['median_s']:.3g}" if c in rows and c in base else "-" for c in SIZES)
+                    lines.append([f"{op}: here, {where}, {words}", *ratios])
+    yield "### Times slower than one core (figures 5.1 to 5.4 and 5.11 to 5.16)\n"
+    yield f"Ours over {core}, resident there.\n" if core else "No core was measured yet.\n"
+    yield from table(HEADS, lines)
+
+
+def pipelined(f: Found, seconds: Time) -> Iterator[str]:
+    """Section 3.3, figures 3.3 to 3.6: copies in and out around an operation, in turn and pipelined."""
+    rows = [r for r in f.rows if r["level"] == "copies"]
+    lines = []
+    for op in OPERATIONS:
+        for key in dict.fromkeys((r["where"], r["way"], r["order"], r["pinned"]) for r in rows):
+            mine = {
+                r["row_size"]: r
+                for r in rows
+                if (r["where"], r["way"], r["order"], r["pinned"], r["operation"]) == (*key, op)
+            }
+            if mine:
+                where, way, order, pinned = key
+                how = ", ".join(filter(None, (way, order, "pinned" if pinned else "pageable")))
+                lines.append([f"{op}: {how}; {where}", *cells(mine, "seconds", seconds)])
+    if lines:
+        yield "### Copies pipelined (section 3.3, figures 3.3 to 3.6)\n"
+        yield from table(HEADS, lines)
+
+
 def whole(reports: Reports, seconds: Time) -> list[str]:
     """All tables."""
     f = Found(reports)
@@ -213,7 +277,7 @@ def whole(reports: Reports, seconds: Time) -> list[str]:
         f"The thesis's sizes are HElib's m; its rows had {', '.join(f'{t:,}' for t in TOTIENTS)} residues.",
         "",
     ]
-    for part in (function_level, circuit_level, phase_level, over_ranks):
+    for part in (circuit_level, function_level, slower, phase_level, pipelined, over_ranks):
         lines += part(f, seconds)
     skipped = [r["skipped"] for report in reports.values() for r in report["results"] if "skipped" in r]
     lines += [f"Not measured: {why}" for why in skipped]

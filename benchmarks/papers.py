@@ -1,0 +1,239 @@
+"""All runs that the pages of docs/papers/ ask for, one after the other, each below five minutes.
+
+    python benchmarks/papers.py --list                                    # names, minutes, commands
+    python benchmarks/papers.py --out results                             # what this machine can, cores and GPUs
+    python benchmarks/papers.py --only morshed-gates,frame --total 600 --out results
+    cp results/*.json benchmarks/results/ && mv benchmarks/results/*-partition.json workbench/results/
+    python benchmarks/pages.py
+
+Files are named by GPU and processor, so that those of several machines lie in one folder; the pages take in every file of such a
+name. What a run needs and is not there (GPUs, programs, public tables) is told. `--build` names the folder of the built C++
+benchmarks (`cmake --preset bench-cuda && cmake --build --preset bench-cuda`); the workbench's two programs are compiled here
+where nvcc is. A run that ends early leaves the rows that it had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import nvml
+import run as runner
+
+HERE = Path(__file__).resolve().parent
+#: Where public tables may lie: beside the project or in it.
+TABULAR = tuple(HERE.parents[above] / "shared" / "data" / "tabular" for above in (1, 0))
+#: Seconds after which a run is ended, whatever it has.
+LONGEST = 295
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What there is to run on, and where programs and tables lie."""
+
+    gpus: int
+    card: str  #: of file names: "h100", "h200"
+    cores: str  #: "zen4", "zen5", "xeon"
+    build: Path
+    built: Path  #: the workbench's programs
+    tabular: Path | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run. In `words` are {out}, the file to write; {public}, the option of public tables where they are there; {counts}, numbers of
+    GPUs; and what `needs` names.
+    """
+
+    name: str
+    minutes: float  #: about, on one H200 or on sixteen cores
+    words: str
+    gpus: int = 0  #: that it takes; 0: cores
+    needs: tuple[str, ...] = ()
+    spread: bool = False  #: over all GPUs that are there
+
+    def file(self, there: Machine) -> str:
+        """What it writes."""
+        many = f"x{there.gpus}" if self.spread and there.gpus > 1 else ""
+        return f"{there.card}{many}-{self.name}.json" if self.gpus else f"{there.cores}-{self.name}.json"
+
+
+def _tfhe(name: str, minutes: float, cases: str, more: str = "") -> Job:
+    """Tables of Morshed 2020 on one GPU."""
+    needs = ("tfhe_kernels",) if more == KERNELS else ("tabular",) if name.startswith("public") else ()
+    words = f"tfhe.py --device cuda --only {cases} --seconds 270 --repeat 0.5 --total 280 {more} --output {{out}}"
+    return Job(f"morshed-{name}", minutes, words, 1, needs)
+
+
+def _tfhe_on_cores(name: str, minutes: float, cases: str, threads: str, seconds: int, more: str = "") -> Job:
+    needs = ("tfhe_kernels",) if more else ()
+    words = f"tfhe.py --device cpu --threads {threads} --only {cases} --seconds {seconds} --repeat 0.5 --total 285 {more} --output {{out}}"
+    return Job(f"morshed-cores-{name}", minutes, words, 0, needs)
+
+
+def _regression(mode: str, kind: str, *tables: str) -> str:
+    return ",".join(f"table10/2_2/{mode}/{kind}/{table}" for table in tables)
+
+
+KERNELS = "--kernels {tfhe_kernels} --counts 1,2,4,8,16,32 --shapes boolean,morshed-2020"
+PUBLIC = "{public}"
+SMALL, LARGE = ("200x10", "200x20", "300x10"), ("300x20",)
+JOBS = (
+    _tfhe("gates", 2, "figure5,table5,table6", KERNELS),
+    _tfhe("products", 1.5, "table7,table8"),
+    _tfhe("matrices", 3, "table9"),
+    _tfhe("sums", 3, f"{_regression('sums', 'numerical', *SMALL, *LARGE)},table10/boolean,table10/2_2/sums/binary", PUBLIC),
+    _tfhe("step", 3, _regression("step", "numerical", *SMALL, *LARGE)),
+    _tfhe("binary", 3, "table10/2_2/step/binary,table10/2_2/training/binary", PUBLIC),
+    _tfhe("training", 3, _regression("training", "numerical", *SMALL)),
+    _tfhe("training-large", 2.5, _regression("training", "numerical", *LARGE)),
+    _tfhe("public-sums", 4, _regression("sums", "numerical", "lbw", "pcs", "uis", "edin"), PUBLIC),
+    _tfhe("public-step", 4, _regression("step", "numerical", "lbw", "pcs", "uis", "edin"), PUBLIC),
+    _tfhe("public-training", 4, _regression("training", "numerical", "lbw", "pcs", "uis"), PUBLIC),
+    _tfhe("public-training-edin", 4, _regression("training", "numerical", "edin"), PUBLIC),
+    _tfhe_on_cores("gates", 4.5, "figure5,table5,table6", "1,2", 20, KERNELS),
+    _tfhe_on_cores("products-boolean", 4.5, "table7/boolean,table8/boolean", "1", 130),
+    _tfhe_on_cores("products-paper", 4.5, "table7/morshed-2020,table8/morshed-2020", "1", 130),
+    _tfhe_on_cores("products-digits", 3, "table7/2_2,table8/2_2", "1", 130),
+    _tfhe_on_cores("products-two", 4.5, "table7/boolean,table8/boolean,table7/2_2,table8/2_2", "2", 130),
+    _tfhe_on_cores("products-two-paper", 2.5, "table7/morshed-2020,table8/morshed-2020", "2", 130),
+    _tfhe_on_cores("matrices", 4.5, "table9/2_2,table9/boolean,table9/morshed-2020", "1,2", 40),
+    _tfhe_on_cores("matrices-all", 4.5, "table9/2_2", "16", 150),
+    Job("al-badawi-cores", 4, "al_badawi.py --only cores --device cpu --seconds 1 --total 285 --out {out}"),
+    Job("al-badawi-workloads", 2.5, "run.py --device cuda --counts {counts} --only hvadd,hvmul,hcnn5 --seconds 1 --out {out}", 1, spread=True),
+    Job("al-badawi-hcnn11-one", 3, "scaling.py --only hcnn11-one-w64 --total 280 --out {out}", 1, spread=True),
+    Job("al-badawi-hcnn11-all", 4.5, "scaling.py --only hcnn11-all-w64 --total 285 --out {out}", 1, spread=True),
+    Job("al-badawi-programs", 2, "al_badawi.py --only program --seconds 3 --total 280 --out {out}", 1, spread=True),
+    Job("al-badawi-keys", 4, "al_badawi.py --only keys --counts 1 --total 285 --limit 280 --out {out}", 1),
+    Job("al-badawi-batch", 3, "al_badawi.py --only batch --total 285 --limit 280 --out {out}", 1, spread=True),
+    Job("partition", 0.5, "{partition} {out}", 1, ("partition",), True),
+    Job("frame", 1.5, "doublecrt.py --program {doublecrt} --device cuda --copies {copies} --out {out}", 1, ("doublecrt", "copies")),
+    Job("frame-ranks", 3, "doublecrt.py --program {doublecrt} --device cuda --ranks {counts} --editions w64 --seconds 0.01 --out {out}", 2, ("doublecrt",), True),
+    Job("frame-cores", 4.5, "doublecrt.py --program {doublecrt} --device cpu --ranks 1,2,4,8,16 --seconds 0.01 --limit 60 --out {out}", 0, ("doublecrt",)),
+)  # fmt: skip
+
+
+def card_of(name: str) -> str:
+    """NVIDIA H100 80GB HBM3: h100"""
+    return next((word.lower() for word in name.removeprefix("NVIDIA ").split()), "gpu")
+
+
+def cores_of(family: str) -> str:
+    """By vendor and family: zen4 and zen5 are AMD's 25 and 26."""
+    words = family.split()
+    if words[0] == "AuthenticAMD":
+        return {"25": "zen4", "26": "zen5"}.get(words[2], "amd")
+    return "xeon" if words[0] == "GenuineIntel" else "cpu"
+
+
+def program_of(name: str, there: Machine) -> Path | None:
+    """A built benchmark, the newest under the build folder; one of the workbench's is compiled."""
+    if name in ("partition", "copies"):
+        made = there.built / name
+        if made.exists():
+            return made
+        nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+        if nvcc is None or not there.gpus:
+            return None
+        source = HERE.parent / "workbench" / f"{name}.cu"
+        command = [nvcc, "-std=c++20", "-arch=native", "-O3", "-cudart", "static", str(source), "-o", str(made)]
+        return made if subprocess.run(command, check=False).returncode == 0 else None
+    found = [path for path in there.build.glob(f"**/benchmarks/{name}") if path.is_file()]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def command_of(job: Job, there: Machine, out: Path) -> list[str] | str:
+    """What is run; words where it cannot be."""
+    if job.gpus > there.gpus:
+        return f"needs {job.gpus} GPU{'s' if job.gpus > 1 else ''}, {there.gpus} there"
+    public = f"--tabular {shlex.quote(str(there.tabular.resolve()))}" if there.tabular else ""
+    names = {
+        "public": public,
+        "out": str(out / job.file(there)),
+        "counts": ",".join(str(n) for n in (1, 2, 4, 8) if n <= max(1, there.gpus)),
+    }
+    for need in job.needs:
+        path = there.tabular if need == "tabular" else program_of(need, there)
+        if path is None:
+            return f"needs {need}: " + ("--tabular" if need == "tabular" else "--build, or nvcc")
+        names[need] = str(path.resolve())
+    words = shlex.split(
+        job.words.format(**{name: shlex.quote(text) for name, text in names.items() if text} | {"public": public})
+    )
+    return [sys.executable, str(HERE / words[0]), *words[1:]] if words[0].endswith(".py") else words
+
+
+def chosen(only: str) -> list[Job]:
+    """Those whose names begin so; SystemExit where none does."""
+    begun = tuple(word for word in only.split(",") if word)
+    found = [job for job in JOBS if not begun or job.name.startswith(begun)]
+    for word in begun:
+        if not any(job.name.startswith(word) for job in JOBS):
+            raise SystemExit(f"no run is called {word}: {', '.join(job.name for job in JOBS)}")
+    return found
+
+
+def ended(command: list[str], limit: float) -> int:
+    """The status of a run; 124 where it took longer and was ended, with all that it started."""
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        return process.wait(limit)
+    except subprocess.TimeoutExpired:
+        return 124
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def main() -> int:
+    """Parses the command line; 1 where a run failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="comma-separated beginnings of names")
+    parser.add_argument("--out", type=Path, default=Path("papers-results"), help="folder for the JSON")
+    parser.add_argument("--total", type=float, default=1e9, help="seconds for everything: what is longer is left out")
+    parser.add_argument("--build", type=Path, default=HERE.parent / "build", help="where the C++ benchmarks were built")
+    parser.add_argument("--tabular", type=Path, help="folder of lbw.txt, pcs.txt, uis.txt, edin.txt")
+    parser.add_argument("--list", action="store_true", help="names, minutes and commands, without running them")
+    options = parser.parse_args()
+    jobs, begin = chosen(options.only), time.monotonic()
+    tabular = options.tabular or next((path for path in TABULAR if path.is_dir()), None)
+    gpus = nvml.count()
+    machine = runner.machine() | (nvml.Gpus([0]).describe() if gpus else {})
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        there = Machine(
+            gpus, card_of(machine.get("gpu") or ""), cores_of(machine["family"]), options.build, Path(folder), tabular
+        )
+        for job in jobs:
+            command = command_of(job, there, options.out)
+            if options.list or isinstance(command, str):
+                said = command if isinstance(command, str) else shlex.join(command)
+                print(f"{job.name}, about {job.minutes:g} min, {job.file(there)}: {said}", flush=True)
+                continue
+            left = options.total - (time.monotonic() - begin)
+            if left < 60 * job.minutes:
+                print(
+                    f"{job.name}: left out, {max(0, left):.0f} s are left of --total and it takes {60 * job.minutes:.0f}",
+                    flush=True,
+                )
+                continue
+            options.out.mkdir(parents=True, exist_ok=True)
+            start = time.monotonic()
+            status = ended(command, min(left, LONGEST))
+            failed |= status != 0
+            print(f"{job.name}: ended with {status} after {time.monotonic() - start:.0f} s: {job.file(there)}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,345 @@
+"""What the pages of papers say: the papers' figures as printed, ours where they were measured, nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figures_rig import FOLDER
+
+pytestmark = pytest.mark.usefixtures("benchmarks")
+
+CORES = {"processor": "AMD EPYC", "cores": 2, "memory_gib": 8.0, "device": "cpu: 2 threads"}
+BOARD = CORES | {"gpu": "NVIDIA H100", "gpus": 1, "device": "cuda: NVIDIA H100"}
+
+
+def report(machine: dict[str, Any], rows: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """A file of results."""
+    return {"commit": "C" * 40, "date": "2026-01-02T03", "machine": machine, "results": rows} | more
+
+
+def tfhe_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
+    """A result of benchmarks/tfhe.py."""
+    import tfhe_cases
+
+    declared = tfhe_cases.CASES[case]
+    parameters = {"name": declared.set, "security": "128-bit", "log2_failure": -129.8, "number_bytes": 270336}
+    place = {"table": declared.table, "line": declared.line, "column": declared.column}
+    return {"case": case, "what": declared.what, "parameters": parameters, "median_s": seconds, "elements": 1} | place | more
+
+
+@pytest.fixture
+def morshed() -> dict[str, Any]:
+    """A core's and a GPU's file."""
+    kernel = {"shape": "boolean", "count": 4, "key_switch_s": 1e-3, "bootstrap_s": 8e-3, "threads": 1}
+    skipped = tfhe_row("table9/2_2/cannon/16", 1, skipped="longer", estimate_s=3000.0, threads=1)
+    del skipped["median_s"]
+    cores = [
+        kernel,
+        tfhe_row("figure5/and/boolean/4", 0.0105, threads=1),
+        tfhe_row("table5/2_2/default/32", 0.12, threads=1),
+        tfhe_row("table7/2_2/default/32", 1.7, threads=1),
+        tfhe_row("table9/2_2/cannon/2", 3.0, threads=1, wrong=1, elements=4),
+        skipped,
+    ]
+    gpu = [
+        tfhe_row("table5/boolean/bitwise/32", 0.05),
+        tfhe_row("table5/boolean/default/32", 0.01),
+        tfhe_row("table10/2_2/training/numerical/lbw", 7.0),
+    ]
+    return {"c.json": report(CORES, cores, kind="tfhe"), "g.json": report(BOARD, gpu, kind="tfhe")}
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("morshed IV", "| here, 1 core of AMD EPYC, CCCCCCCCCCCC | rest | boolean | - | 1.5 ms | - | - | - |"),
+        ("morshed IV", "| paper | GPU, key switch | - | 2.65 ms | 2.69 ms | 2.69 ms | 2.91 ms | 3.34 ms |"),
+        ("morshed 5a", "| here, 1 core of AMD EPYC, CCCCCCCCCCCC | AND | boolean | 10.5 ms | - | - | - | - |"),
+        ("morshed 5b", "| Titan Xp | cuFHE, by its own page | - | - | - | - | - | - | - | 128 ms | 256 ms | 512 ms |"),
+        ("morshed V", "| here, H100, CCCCCCCCCCCC | bitwise | boolean | - | - | 50 ms |"),
+        ("morshed V", "| paper | GPU_1 (bitwise) | - | 980 ms | 1.47 s | 1.99 s |"),
+        ("morshed IX", "| here, 1 core of AMD EPYC, CCCCCCCCCCCC | cannon | 2_2 | 3 s\\* | - | - | (about 3,000 s) |"),
+        ("morshed IX", "2x2 matrix product of 16-bit numbers, cannon, 2_2, 1 core of AMD EPYC, CCCCCCCCCCCC: 1 of 4."),
+        ("morshed X", "| here, H100, CCCCCCCCCCCC | numerical, training, two steps | 2_2 | - | - | - | - | 7 s |"),
+        ("morshed I", "| TFHE, digits | fully | exact | cores | 128 | 270.3 | 120 | 1,700 |"),
+        ("morshed I", "| paper | SEAL (BFV) | somewhat | no | no | 157 | 8,806 | 4,237 | 23,954 |"),
+        ("morshed II", "| here, H100, CCCCCCCCCCCC | boolean | - | 10 ms | - | - | - |"),
+        ("morshed sources", "[g.json](benchmarks/results/g.json): NVIDIA H100 (2 cores), commit CCCCCCCCCCCC, 2026-01-02"),
+    ],
+)
+def test_morshed(morshed: dict[str, Any], table: str, line: str) -> None:
+    """Each table has the paper's line and ours, with machine and commit; estimates in parentheses, wrong results marked."""
+    import morshed_tables
+    from table import seconds
+
+    assert line in "\n".join(morshed_tables.TABLES[table](morshed, seconds))
+
+
+def test_what_nobody_measured_has_no_line(morshed: dict[str, Any]) -> None:
+    """Of a table without results the paper's lines are left."""
+    import morshed_tables
+    from table import seconds
+
+    text = "\n".join(morshed_tables.TABLES["morshed VIII"](morshed, seconds))
+    assert "paper" in text
+    assert "here" not in text
+
+
+def al_badawi_row(case: str, seconds: float, **more: Any) -> dict[str, Any]:
+    """A result of benchmarks/run.py."""
+    parameters = {"name": "hvmul-2020", "edition": "w64", "security": "128-bit", "n": 1 << 15}
+    return {"case": case, "parameters": parameters, "median_s": seconds, "joules": None} | more
+
+
+@pytest.fixture
+def al_badawi() -> dict[str, Any]:
+    """Cores', GPUs' and the workbench's files."""
+    name = "hvmul-2^15-x250-w64"
+    cores = [al_badawi_row(name, 8.0 / n, threads=n, devices=1, layout="auto") for n in (1, 2)]
+    gpus = [
+        al_badawi_row(name, 0.03, devices=1, layout="auto", joules=20.0, watts=600.0),
+        al_badawi_row(name, 0.016, devices=2, layout="auto", joules=24.0, watts=1100.0),
+        al_badawi_row(name, 0.001, devices=2, layout="limb"),
+        al_badawi_row("hvmul-2^15-x2500-w64", 0.002, devices=2, layout="auto"),
+        {
+            "program": "hcnn5, two batches of images",
+            "images": 32768,
+            "devices": 2,
+            "eager_s": 0.1,
+            "program_s": 0.08,
+            "runs": 5,
+        }
+        | {"calls": 96, "launches": 48, "same": True},
+        {
+            "larger": "batch",
+            "what": "9 ciphertexts",
+            "bytes": 9e10,
+            "limit_bytes": 8e10,
+            "devices": 1,
+            "refused": "needs 9, has 8",
+        },
+        {
+            "larger": "keys",
+            "what": "700 keys",
+            "bytes": 9e10,
+            "limit_bytes": 8e10,
+            "devices": 1,
+            "made_s": 9.0,
+            "first_s": 0.01,
+        }
+        | {"again_s": 0.02, "resident_s": 0.001, "wrong": 0},
+    ]
+    counted = {"counts": "HCNN-5", "inputs": 784, "outputs": 10, "products": 1520, "constants": 46000, "additions": 44470}
+    moves = [
+        {"way": "unified memory", "direction": d, "gpus": 2, "seconds": s, "right": True}
+        for d, s in (("rows to columns", 0.003), ("columns to rows", 0.004))
+    ]
+    exchange = {"exchange": "repartition", "matrix": "Figure 4", "devices": 2, "path": "direct", "what": "rows to columns"}
+    gpus += [exchange | {"median_s": 4e-5}, exchange | {"median_s": 3e-5, "what": "columns to rows"}]
+    return {
+        "c.json": report(CORES, cores),
+        "g.json": report(BOARD | {"gpus": 2, "gpu_memory_gib": 79.6, "gpu_driver": "1"}, gpus),
+        "n.json": report(CORES, [counted | {"biases": 1530, "relinearizations": 730}]),
+        "../../workbench/results/h-partition.json": {
+            "settings": {"device": "NVIDIA H100", "commit": "D" * 40},
+            "moves": moves,
+        },
+    }
+
+
+HERE = "H100, CCCCCCCCCCCC ([g.json](benchmarks/results/g.json))"
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("al-badawi 2", "| HCNN-5 | paper | 784 | 10 | 1,520 | 46,000 | 46,000 | 1,950 |"),
+        ("al-badawi 2", "| 784 | 10 | 1,520 | 46,000 | 44,470 | 1,530 |"),
+        ("al-badawi 3", "| here, [g.json](benchmarks/results/g.json) | 2 H100 | 80 GiB |"),
+        ("al-badawi 4", "| HVMul | paper: K80 | 5.788 s | 2.602 s | 1.997 s | 6.162 s | - | - |"),
+        ("al-badawi 4", f"| HVMul | here: {HERE}: hvmul-2020, w64, 128-bit | 30 ms | 16 ms | - | - | - | - |"),
+        ("al-badawi 4", "w64, 128-bit | 8 s | 4 s | - | - | - | - |"),
+        ("al-badawi figure 7", f"| HVMul | here: {HERE}: hvmul-2020, w64, 128-bit | 1.88 | - | - | - | - |"),
+        ("al-badawi figure 7", "| HVAdd | paper: K80 | 2.03 | 3.50 | 2.62 | - | - |"),
+        ("al-badawi figure 8", "hvmul-2020, w64, 128-bit | 2 | 550 W | 24 J | 16 ms |"),
+        ("al-badawi figure 4", "| unified memory | 2 | 3 ms | 4 ms | H100, DDDDDDDDDDDD ([h-partition.json](../../workbench/results/h-partition.json)) |"),
+        ("al-badawi figure 4", f"| the mesh's exchange, by loads | 2 | 40 us | 30 us | {HERE} |"),
+        ("al-badawi 5", "| HCNN-11, ten plaintext moduli | paper: K80 | - | - | - | 11,207.33 s |"),
+        ("al-badawi programs", "| hcnn5, two batches of images | 2 | 32,768 | 100 ms | 80 ms | - | 96 in 48 | yes |"),
+        ("al-badawi larger", "| 9 ciphertexts | 90 GB | 80 GB | 1 | refused: needs 9, has 8 | - |"),
+        ("al-badawi larger", "made in 9 s; each used once 10 ms, again 20 ms, while it is on the GPU 1 ms | yes |"),
+    ],
+)  # fmt: skip
+def test_al_badawi(al_badawi: dict[str, Any], table: str, line: str) -> None:
+    """Cores by threads and GPUs by their number in one table; layouts that were asked for are none of it."""
+    import al_badawi_tables
+    from table import seconds
+
+    text = "\n".join(al_badawi_tables.TABLES[table](al_badawi, seconds))
+    assert line in text
+    assert "1 ms |" not in text or table == "al-badawi larger"
+
+
+def test_the_parts_of_al_badawi_run(tmp_path: Path) -> None:
+    """On one core and on two as one, in small: the same bits by a program, keys and a batch beyond the limit that is given."""
+    out = tmp_path / "parts.json"
+    command = [
+        sys.executable,
+        str(FOLDER / "al_badawi.py"),
+        "--only",
+        "counts,program,keys,batch",
+        "--device",
+        "cpu",
+        "--small",
+    ]
+    command += ["--counts", "1,2", "--seconds", "0.01", "--gib", "0.02", "--out", str(out)]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = json.loads(out.read_text())["results"]
+    assert [r for r in rows if "skipped" in r] == []
+    counted = {r["counts"]: r for r in rows if "counts" in r}
+    assert counted["HCNN-11"]["additions"] > 10_000_000
+    recorded = [r for r in rows if "program_s" in r]
+    assert [(r["devices"], r["same"]) for r in recorded] == [(1, True), (1, True), (2, True), (2, True)]
+    assert recorded[1]["launches"] < recorded[1]["calls"] == 2 * recorded[0]["calls"]
+    larger = [r for r in rows if "larger" in r]
+    assert [(r["larger"], r["devices"], r["wrong"]) for r in larger] == [
+        (w, n, 0) for w in ("keys", "batch") for n in (1, 2)
+    ]
+    assert all(r["bytes"] > r["limit_bytes"] for r in larger)
+
+
+def test_an_unknown_part_is_refused() -> None:
+    """With the names that there are."""
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "al_badawi.py"), "--only", "everything"], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "no part is called everything: counts, cores, program, keys, batch" in done.stderr
+
+
+# The runs
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Any:
+    """Two GPUs, and everything built."""
+    import papers
+
+    for name in ("tfhe_kernels", "doublecrt"):
+        (tmp_path / "benchmarks").mkdir(exist_ok=True)
+        (tmp_path / "benchmarks" / name).touch()
+    for name in ("partition", "copies"):
+        (tmp_path / name).touch()
+    return papers.Machine(2, "h100", "zen5", tmp_path, tmp_path, tmp_path / "tables of others")
+
+
+def test_every_run_has_a_command_and_a_file_that_a_page_takes_in(machine: Any) -> None:
+    """Files differ, each is of a paper; the cases that are asked for are there; programs have the options."""
+    import fnmatch
+
+    import papers
+    import scaling
+    import tfhe
+    import tfhe_cases
+
+    files = [job.file(machine) for job in papers.JOBS]
+    assert len(set(files)) == len(files)
+    taken = ("*-morshed*.json", "*al-badawi*.json", "*-frame*.json", "*-partition.json")
+    assert all(any(fnmatch.fnmatch(file, pattern) for pattern in taken) for file in files)
+    for job in papers.JOBS:
+        words = papers.command_of(job, machine, Path("out"))
+        assert isinstance(words, list), words
+        assert f"out/{job.file(machine)}" in words
+        assert not any("{" in word for word in words)
+        assert job.minutes * 60 < papers.LONGEST
+        only = words[words.index("--only") + 1] if "--only" in words else ""
+        if "tfhe.py" in words[1]:
+            assert all(tfhe.chosen(word, list(tfhe_cases.CASES)) for word in only.split(",")), only
+        if "scaling.py" in words[1]:
+            assert only in sum(scaling.GROUPS, ())
+    asked = ",".join(
+        words[words.index("--only") + 1]
+        for words in (papers.command_of(j, machine, Path()) for j in papers.JOBS)
+        if "--only" in words
+    )
+    of_tables = [name for name in tfhe_cases.CASES if name.startswith(("table", "figure"))]
+    assert set(of_tables) <= set(tfhe.chosen(asked, list(tfhe_cases.CASES)))
+
+
+def test_a_run_that_cannot_be_says_what_it_needs(machine: Any, tmp_path: Path) -> None:
+    """GPUs, built programs, public tables; others go without the tables."""
+    from dataclasses import replace
+
+    import papers
+
+    jobs = {job.name: job for job in papers.JOBS}
+    poor = replace(machine, gpus=1, tabular=None, build=tmp_path / "nothing")
+    assert papers.command_of(jobs["frame-ranks"], poor, tmp_path) == "needs 2 GPUs, 1 there"
+    assert papers.command_of(jobs["morshed-gates"], poor, tmp_path) == "needs tfhe_kernels: --build, or nvcc"
+    assert papers.command_of(jobs["morshed-public-sums"], poor, tmp_path) == "needs tabular: --tabular"
+    assert "--tabular" not in papers.command_of(jobs["morshed-sums"], poor, tmp_path)
+    with_tables = papers.command_of(jobs["morshed-sums"], machine, tmp_path)
+    assert with_tables[with_tables.index("--tabular") + 1] == str((tmp_path / "tables of others").resolve())
+    assert jobs["frame"].file(poor) == "h100-frame.json"
+    assert jobs["al-badawi-batch"].file(machine) == "h100x2-al-badawi-batch.json"
+
+
+def test_a_run_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    """Its children write no more; the status says so."""
+    import papers
+
+    assert papers.ended([sys.executable, "-c", "raise SystemExit(3)"], 60) == 3
+    mark = tmp_path / "mark"
+    assert papers.ended(["sh", "-c", f"(while :; do date > {mark}; sleep 0.05; done) & wait"], 0.5) == 124
+    assert mark.exists()
+    mark.unlink()
+    time.sleep(0.3)
+    assert not mark.exists()
+
+
+def test_names_of_machines() -> None:
+    """As the driver and the processor say them."""
+    import papers
+
+    assert papers.card_of("NVIDIA H100 80GB HBM3") == "h100"
+    assert papers.cores_of("AuthenticAMD family 26 model 2") == "zen5"
+    assert papers.cores_of("GenuineIntel family 6 model 143") == "xeon"
+
+
+def test_runs_are_chosen_and_fit_into_the_time(tmp_path: Path) -> None:
+    """What is longer than what is left is named; an unknown name is refused with those that there are."""
+    command = [sys.executable, str(FOLDER / "papers.py"), "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        [*command, "--only", "al-badawi-cores", "--total", "5"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("al-badawi-cores: left out, ")
+    assert not (tmp_path / "out").exists()
+    done = subprocess.run([*command, "--only", "kim"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "no run is called kim: morshed-gates, " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "rows"), [("partition", ["", "8", "64", "2"], "moves"), ("copies", ["3", "2", "1000"], "copies")]
+)
+def test_the_workbench_programs_move_every_word(name: str, words: list[str], rows: str, tmp_path: Path) -> None:
+    """Compiled as `papers.py` does; each way's result is compared by the program."""
+    import nvml
+    import papers
+
+    program = papers.program_of(name, papers.Machine(nvml.count(), "gpu", "cpu", tmp_path, tmp_path, None))
+    if program is None:
+        pytest.skip("needs nvcc and a GPU")
+    out = tmp_path / "out.json"
+    subprocess.run([str(program), str(out), *(word or str(nvml.count()) for word in words)], check=True)
+    found = json.loads(out.read_text())
+    assert found["settings"]["right"]
+    assert len({(r["way"], r.get("order"), r.get("pinned")) for r in found[rows]}) >= 5
+    assert all(r["right"] and r["seconds"] > 0 for r in found[rows])
