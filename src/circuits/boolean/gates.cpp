@@ -55,7 +55,20 @@ Linear Gates::sum(const std::vector<int>& weights, Word bits, unsigned scale) {
   }
 }
 
-Bit Gates::clean(const Bit& a) { return norm(a) <= 1 ? a : sign(a, 1); }
+Bit Gates::middle(const Linear& x) {
+  const std::uint64_t unit = builder_.encoding().unit();
+  return builder_.bootstrap(x, {0, std::uint64_t{0} - 2 * unit})[0] + units(-1);
+}
+
+Bit Gates::clean(const Bit& a) {
+  if (norm(a) <= 1) return a;
+  if (const auto found = added_.find(a.terms.front().wire); found != added_.end()) {
+    const auto& [sum, x] = found->second;
+    if (a == sum) return middle(x);
+    if (a == negated(sum)) return negated(middle(x));
+  }
+  return sign(a, 1);
+}
 
 Bit Gates::sign(const std::array<int, 3>& weights, int constant, unsigned scale, Word bits) {
   const std::vector<int> used(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(bits.size()));
@@ -112,22 +125,23 @@ Bit Gates::select(const Bit& condition, const Bit& a, const Bit& b) {
   return and_gate(condition, a) + and_gate(negated(condition), b) + units(1);
 }
 
-std::pair<Bit, Bit> Gates::half_adder(const Bit& a, const Bit& b) {
+std::pair<Bit, Bit> Gates::half_adder(const Bit& a, const Bit& b, bool free) {
   if (is_constant(a) || is_constant(b) || a == b || a == negated(b)) return {xor_gate(a, b), and_gate(a, b)};
   const Linear x = sum({1, 1}, {a, b}, 1) + units(-1);
+  if (!free) return {middle(x), builder_.bootstrap(x, {builder_.encoding().unit()})[0]};
   const auto both = builder_.bootstrap(x, {builder_.encoding().unit()}, 2);
-  return {both[1] - both[0] + units(-1), both[0]};
+  const Bit added = both[1] - both[0] + units(-1);
+  added_.try_emplace(added.terms.front().wire, added, x);
+  return {added, both[0]};
 }
 
 std::pair<Bit, Bit> Gates::full_adder(const Bit& a, const Bit& b, const Bit& c, bool free) {
-  if (free) {
-    for (const auto& [x, y, z] : {std::array{&a, &b, &c}, std::array{&b, &c, &a}, std::array{&c, &a, &b}}) {
-      if (!is_constant(*x)) continue;
-      if (is(*x, false)) return half_adder(*y, *z);
-      // y + z + 1: the sum is XNOR, the carry OR, which are a half adder's of the negatives.
-      const auto [sum, carry] = half_adder(negated(*y), negated(*z));
-      return {negated(sum), negated(carry)};
-    }
+  for (const auto& [x, y, z] : {std::array{&a, &b, &c}, std::array{&b, &c, &a}, std::array{&c, &a, &b}}) {
+    if (!is_constant(*x)) continue;
+    if (is(*x, false)) return half_adder(*y, *z, free);
+    // y + z + 1: the sum is XNOR, the carry OR, which are a half adder's of the negatives.
+    const auto [sum, carry] = half_adder(negated(*y), negated(*z), free);
+    return {negated(sum), negated(carry)};
   }
   return {xor_gate(a, b, c), majority(a, b, c)};
 }

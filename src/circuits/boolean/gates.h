@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -33,10 +34,10 @@ class Gates {
   Bit xor_gate(const Bit& a, const Bit& b, const Bit& c);
   /// Two bootstraps; norm 2.
   Bit select(const Bit& condition, const Bit& a, const Bit& b);
-  /// a, refreshed to norm 1.
+  /// a in norm 1, by a bootstrap where it is a sum: of what a half adder added, as early as its carry, else of `a` itself.
   Bit clean(const Bit& a);
-  /// (sum, carry) of one bootstrap; the sum has norm 2.
-  std::pair<Bit, Bit> half_adder(const Bit& a, const Bit& b);
+  /// (sum, carry). `free`: of one bootstrap, the sum in norm 2; else of two of one input, both in norm 1 (ADR 28).
+  std::pair<Bit, Bit> half_adder(const Bit& a, const Bit& b, bool free);
   /// (sum, carry), both of norm 1 unless `free` allows sums of norm 2.
   std::pair<Bit, Bit> full_adder(const Bit& a, const Bit& b, const Bit& c, bool free);
 
@@ -58,6 +59,8 @@ class Gates {
   static const std::vector<Sign>& signs();
 
   Bit sign(const Linear& x, unsigned scale);
+  /// Whether x is -1/8, of -3/8, -1/8 and 1/8: XOR by the table that has 1/4 there and 0 elsewhere, less 1/8.
+  Bit middle(const Linear& x);
   Bit sign(const std::array<int, 3>& weights, int constant, unsigned scale, Word bits);
   /// The sum of weight * bit, where bits that are too noisy for it are refreshed first.
   Linear sum(const std::vector<int>& weights, Word bits, unsigned scale);
@@ -66,6 +69,8 @@ class Gates {
   Bit three(const Word& bits, const std::vector<bool>& table);
 
   Builder& builder_;
+  /// Free sums of half adders and what their bootstraps took, by the sum's first wire.
+  std::map<std::uint32_t, std::pair<Bit, Linear>> added_;
 };
 
 }  // namespace heliograph::circuits::boolean
