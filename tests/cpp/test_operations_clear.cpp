@@ -306,6 +306,29 @@ TEST(CompoundGates, SumsLeaveAsEarlyAsTheirCarries) {
   }
 }
 
+/// A selection that leaves is a sign of the condition, an operand and one bootstrap, whose result counts two units.
+TEST(CompoundGates, SelectionsLeaveInTwoBootstraps) {
+  const Type t = integer(32, false);
+  const std::pair<std::size_t, std::size_t> two{2, 2}, selection{64, 2}, minimum{96, 34};
+  EXPECT_EQ(cost_of(build(kBits, {.name = "select"}, {kBool, kBool, kBool}, Goal::fewest)), two);
+  EXPECT_EQ(cost_of(build(kBits, {.name = "select"}, {kBool, t, t}, Goal::fewest)), selection);
+  EXPECT_EQ(cost_of(build(kBits, {.name = "minimum"}, {t, t}, Goal::fewest)), minimum);
+  // Every function of three bits: one, two or three bootstraps, of few only three.
+  std::size_t three = 0;
+  for (std::int64_t word = 0; word < 256; ++word) {
+    Operation o{.name = "truth_table"};
+    for (unsigned i = 0; i < 8; ++i) o.arguments.push_back(word >> i & 1);
+    const tfhe::Circuit circuit = build(kBits, o, {kBool, kBool, kBool}, Goal::fewest);
+    EXPECT_LE(circuit.bootstraps(), 3u);
+    EXPECT_LE(circuit.layers.size(), 2u);
+    three += circuit.bootstraps() == 3;
+    for (u64 x = 0; x < 8; ++x) {
+      ASSERT_EQ(run(kBits, circuit, {kBool, kBool, kBool}, {kBool}, {x & 1, x >> 1 & 1, x >> 2}), Words{u64(word >> x & 1)});
+    }
+  }
+  EXPECT_EQ(three, 16u);
+}
+
 TEST_P(Operations, OfTheSameCiphertext) {
   const std::vector<std::size_t> two{0, 0}, three{0, 0, 0};
   for (const char* name : {"and", "or"}) {

@@ -410,7 +410,8 @@ TEST(TfheKernels, BitsDoNotDependOnBatchOrThreads) {
 
 /// Rows after the first that take the mask of the row before, as bootstraps of one combination have it.
 template <class T>
-void repeat_masks(const View& v, std::size_t dimension, const std::vector<u32>& components, const std::vector<bool>& repeats) {
+void repeat_masks(const View& v, std::size_t dimension, const std::vector<u32>& components,
+                  const std::vector<bool>& repeats) {
   for (std::size_t item = 0; item < v.items(); ++item) {
     for (std::size_t r = 1; r < components.size(); ++r) {
       if (repeats[r]) std::copy_n(v.at<T>(item, components[r - 1], 0), dimension, v.at<T>(item, components[r], 0));
@@ -420,8 +421,8 @@ void repeat_masks(const View& v, std::size_t dimension, const std::vector<u32>& 
 const std::vector<bool> kRepeats{false, true, false, true, true, false, true};
 
 TEST(TfheKernels, NeighboursOfOneMaskTurnAsTheyDoAlone) {
-  for (const BootstrapShape& shape :
-       {BootstrapShape{8, 3, 256, {16, 1}, 2}, BootstrapShape{6, 1, 512, {10, 2}, 3}, BootstrapShape{4, 6, 256, {9, 2}, 1}}) {
+  for (const BootstrapShape& shape : {BootstrapShape{8, 3, 256, {16, 1}, 2}, BootstrapShape{6, 1, 512, {10, 2}, 3},
+                                      BootstrapShape{4, 6, 256, {9, 2}, 1}}) {
     const Keys keys(shape, 33);
     const std::size_t rows = kRepeats.size();
     const GateLayer layer = with_tables(linear_layer(rows, 1, 34), shape.degree, 3, 2, 35);
@@ -467,7 +468,8 @@ TEST(TfheKernels, NeighboursOfOneMaskSwitchAsRefDoes) {
   };
   const auto expected = run(device::open_device("ref"));
   for (const std::string& name : processor_devices()) {
-    for (const int threads : {1, 2, 5, 40}) EXPECT_EQ(run(backend::cpu::make_device(name.substr(4), threads)), expected) << name;
+    for (const int threads : {1, 2, 5, 40})
+      EXPECT_EQ(run(backend::cpu::make_device(name.substr(4), threads)), expected) << name;
   }
 }
 

@@ -95,9 +95,7 @@ void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
   const KeySwitchShape& s = key.shape();
   const GateLayer& layer = c.layer->layer();
   const std::size_t rows = layer.rows(), all = c.wires.items() * rows, gadget_length = s.gadget.length;
-  const auto wire = [&](std::size_t i) {
-    return c.wires.at<u64>(i / rows, layer.target[i % rows * layer.outputs], 0);
-  };
+  const auto wire = [&](std::size_t i) { return c.wires.at<u64>(i / rows, layer.target[i % rows * layer.outputs], 0); };
   // Neighbours of one mask differ in the body alone: the first of them is switched for all.
   std::vector<std::size_t> distinct;
   for (std::size_t i = 0; i < all; ++i) {
@@ -123,7 +121,8 @@ void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
     for (std::size_t from = 0; from < s.from; from += key.chunk()) {
       const std::size_t length = std::min(key.chunk(), s.from - from);
       for (std::size_t i = 0; i < count; ++i) {
-        ops_.digits(wire(distinct[first + i]) + from, length, s.gadget.log_base, s.gadget.length, rest, digits + i * digits_stride);
+        ops_.digits(wire(distinct[first + i]) + from, length, s.gadget.log_base, s.gadget.length, rest,
+                    digits + i * digits_stride);
       }
       for (std::size_t t = 0; t < tiles; ++t) {
         ops_.switch_rows({.rows = length * gadget_length,
@@ -156,10 +155,9 @@ void CpuTfheKernels::run(Queue&, const Bootstrap& call) {
   const std::size_t parts = std::min(samples, threads * ceil_div(samples, threads * block_samples(s)));
   threads_.parallel_for(parts, 1, [&](std::size_t part, std::size_t) {
     const std::size_t first = samples * part / parts, count = samples * (part + 1) / parts - first;
-    Pieces pieces(thread_scratch(Pieces::bytes<double>(count * key.state()) +
-                                 Pieces::bytes<double>(count * s.group * 2 * key.ops().lanes) +
-                                 Pieces::bytes<u64>((s.k + 1) * n) + Pieces::bytes<u32>(count * (s.n + 1)) +
-                                 Pieces::bytes<unsigned char>(count)));
+    Pieces pieces(thread_scratch(
+        Pieces::bytes<double>(count * key.state()) + Pieces::bytes<double>(count * s.group * 2 * key.ops().lanes) +
+        Pieces::bytes<u64>((s.k + 1) * n) + Pieces::bytes<u32>(count * (s.n + 1)) + Pieces::bytes<unsigned char>(count)));
     double* const state = pieces.take<double>(count * key.state());
     double* const monomials = pieces.take<double>(count * s.group * 2 * key.ops().lanes);
     u64* const words = pieces.take<u64>((s.k + 1) * n);
