@@ -136,8 +136,8 @@ Bit Gates::select(const Bit& condition, const Bit& a, const Bit& b) {
   if (is(a, false) || a == negated(condition)) return and_gate(negated(condition), b);
   if (is(b, true) || b == negated(condition)) return or_gate(negated(condition), a);
   if (is(b, false) || b == condition) return and_gate(condition, a);
-  const Bit sum = and_gate(condition, a) + and_gate(negated(condition), b) + units(1);
-  return remember({sum, {}, {condition, a, b}, {false, false, false, true, true, false, true, true}});
+  const Bit chosen = and_gate(condition, a) + and_gate(negated(condition), b) + units(1);
+  return remember({chosen, {}, {condition, a, b}, {false, false, false, true, true, false, true, true}});
 }
 
 std::pair<Bit, Bit> Gates::half_adder(const Bit& a, const Bit& b, bool free) {
