@@ -345,6 +345,40 @@ for _set in (BITS, PAPER):
                  "Figure 5", "two single gates", _column),
         )  # fmt: skip
 
+# Gates of one bit, one result and two (ADR 28): which two share a bootstrap, or at least a launch, shows against one and two ANDs.
+
+
+def _each_alone(*gates: Callable[..., Any]) -> Callable[..., Any]:
+    """One after the other."""
+
+    def call(*bits: Any) -> tuple[Any, ...]:
+        return tuple(wait(gate(*bits)) for gate in gates)
+
+    return call
+
+
+_PAIRS: dict[str, tuple[str, int, Callable[..., Any], Callable[..., Any], tuple[str, ...]]] = {
+    "and": ("AND", 2, tfhe.and_, lambda a, b: a & b, ("and",)),
+    "xor": ("XOR", 2, tfhe.xor, lambda a, b: a ^ b, ("xor",)),
+    "and-xor": ("AND, then XOR", 2, _each_alone(tfhe.and_, tfhe.xor), lambda a, b: (a & b, a ^ b), ("and", "xor")),
+    "half-adder": ("half adder", 2, tfhe.half_adder, lambda a, b: (a ^ b, a & b), ("half_adder",)),
+    "majority-xor3": (
+        "majority, then XOR of three", 3, _each_alone(tfhe.majority, tfhe.xor3),
+        lambda a, b, c: (a & b | a & c | b & c, a ^ b ^ c), ("majority", "xor3"),
+    ),
+    "full-adder": (
+        "full adder", 3, tfhe.full_adder, lambda a, b, c: (a ^ b ^ c, a & b | a & c | b & c), ("full_adder",),
+    ),
+}  # fmt: skip
+for _set in (BITS, "boolean/p64", PAPER):
+    for _name, (_what, _operands, _call, _clear, _operations) in _PAIRS.items():
+        for _count in (1, 256):
+            declare(
+                f"pairs/{_name}/{_set}/x{_count}",
+                Case(f"{_what} of {plural(_count, 'bit')}, {_set}", _set, [((_count,), "bool")] * _operands, _call, _clear,
+                     [Step(each, ("bool",) * _operands, _count) for each in _operations], _count),
+            )  # fmt: skip
+
 # The paper's arithmetic
 
 

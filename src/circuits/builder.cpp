@@ -53,6 +53,16 @@ Linear combine(const Linear& a, std::int32_t factor, const Linear& b) {
   return sum;
 }
 
+using Words = std::vector<std::uint64_t>;
+
+/// The terms, without the constant.
+Words words_of(const Linear& x) {
+  Words words;
+  words.reserve(2 * x.terms.size() + 3);
+  for (const Term& t : x.terms) words.insert(words.end(), {t.wire, static_cast<std::uint64_t>(std::int64_t{t.weight})});
+  return words;
+}
+
 std::uint64_t phase_of(const Linear& x, const std::vector<std::uint64_t>& wires) {
   std::uint64_t phase = x.constant;
   for (const Term& t : x.terms) phase += static_cast<std::uint64_t>(std::int64_t{t.weight}) * wires[t.wire];
@@ -110,8 +120,8 @@ std::vector<Linear> Builder::bootstrap(const Linear& x, const std::vector<std::u
 
   const auto [named, new_table] = table_numbers_.try_emplace(table, static_cast<std::uint32_t>(tables_.size()));
   if (new_table) tables_.push_back({table});
-  std::vector<std::uint64_t> key{named->second, outputs, x.constant};
-  for (const Term& t : x.terms) key.insert(key.end(), {t.wire, static_cast<std::uint64_t>(std::int64_t{t.weight})});
+  Words key = words_of(x);
+  key.insert(key.end(), {x.constant, named->second, outputs});
   const auto [entry, is_new] = known_.try_emplace(std::move(key), static_cast<std::uint32_t>(made_.size()));
   if (is_new) {
     const std::size_t at = layer(x);
@@ -125,11 +135,28 @@ std::vector<Linear> Builder::bootstrap(const Linear& x, const std::vector<std::u
 
 void Builder::output(const Linear& x) { outputs_.push_back(x); }
 
+std::vector<std::vector<std::uint32_t>> Builder::ordered(const std::vector<bool>& needed, std::size_t depth) const {
+  std::vector<std::vector<std::uint32_t>> layers(depth);
+  std::vector<std::map<Words, std::uint32_t>> first(depth);
+  std::vector<std::uint32_t> place(made_.size());
+  for (std::size_t i = 0; i < made_.size(); ++i) {
+    if (!needed[i]) continue;
+    const auto number = static_cast<std::uint32_t>(i);
+    place[i] = first[made_[i].layer].try_emplace(words_of(made_[i].bootstrap.input), number).first->second;
+    layers[made_[i].layer].push_back(number);
+  }
+  for (auto& layer : layers) {
+    std::stable_sort(layer.begin(), layer.end(), [&](std::uint32_t a, std::uint32_t b) { return place[a] < place[b]; });
+  }
+  return layers;
+}
+
 tfhe::Circuit Builder::finish() {
   // A bootstrap's inputs are made before it: one pass from the last to the first finds all that is needed.
-  std::vector<bool> needed(made_.size(), false);
+  std::vector<bool> needed(made_.size(), false), read(sources_.size(), false);
   auto need = [&](const Linear& x) {
     for (const Term& t : x.terms) {
+      read[t.wire] = true;
       if (sources_[t.wire] != 0) needed[sources_[t.wire] - 1] = true;
     }
   };
@@ -148,10 +175,7 @@ tfhe::Circuit Builder::finish() {
   for (std::size_t wire = 0; wire < sources_.size(); ++wire) {
     if (sources_[wire] == 0) number[wire] = circuit.wires++;
   }
-  std::vector<std::vector<std::uint32_t>> at(depth);
-  for (std::size_t i = 0; i < made_.size(); ++i) {
-    if (needed[i]) at[made_[i].layer].push_back(static_cast<std::uint32_t>(i));
-  }
+  const std::vector<std::vector<std::uint32_t>> at = ordered(needed, depth);
   auto renumbered = [&number](Linear x) {
     for (Term& t : x.terms) t.wire = number[t.wire];
     std::sort(x.terms.begin(), x.terms.end(), [](const Term& a, const Term& b) { return a.wire < b.wire; });
@@ -166,8 +190,12 @@ tfhe::Circuit Builder::finish() {
         table_number[made.table] = static_cast<std::uint32_t>(circuit.tables.size());
         circuit.tables.push_back(tables_[made.table]);
       }
-      circuit.layers[layer].push_back({renumbered(made.input), table_number[made.table], made.outputs, circuit.wires});
-      for (std::uint32_t o = 0; o < made.outputs; ++o) number[made.first_output + o] = circuit.wires++;
+      // The first result is the same however many there are.
+      const auto others = read.begin() + made.first_output + 1;
+      const bool alone = std::none_of(others, others + (made.outputs - 1), [](bool used) { return used; });
+      const std::uint32_t outputs = alone ? 1 : made.outputs;
+      circuit.layers[layer].push_back({renumbered(made.input), table_number[made.table], outputs, circuit.wires});
+      for (std::uint32_t o = 0; o < outputs; ++o) number[made.first_output + o] = circuit.wires++;
     }
   }
   for (const Linear& x : outputs_) circuit.outputs.push_back(renumbered(x));

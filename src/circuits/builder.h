@@ -50,6 +50,10 @@ class Builder {
     tfhe::Bootstrap bootstrap;
     std::size_t layer;
   };
+  /// The bootstraps needed, by layer. Those of the same terms are neighbours, in the place of the first: they share a key
+  /// switch, and devices may do for all of them what depends on it alone.
+  std::vector<std::vector<std::uint32_t>> ordered(const std::vector<bool>& needed, std::size_t depth) const;
+
   Encoding encoding_;
   std::vector<std::uint64_t> sources_;  // of each wire: its bootstrap's number + 1; 0: an input
   std::vector<Made> made_;

@@ -36,8 +36,8 @@ class Family {
   void output(const Number& x);
   /// The same value in fresh noise: a bootstrap a part.
   Number refresh(const Number& x);
-  /// A part as a result may leave: of norm 1, by a bootstrap where it is a sum of several.
-  Linear clean(const Linear& part);
+  /// A part as a result may leave: of norm 1, by bootstraps where it is a sum of several.
+  virtual Linear clean(const Linear& part);
   virtual Number constant(std::uint64_t value, const Type& type) = 0;
 
   // Booleans. `table[i]`: the result where operand j is bit j of i. One bootstrap where the encoding allows.

@@ -274,6 +274,61 @@ TEST_P(Operations, Divisions) {
   }
 }
 
+/// (bootstraps, layers)
+std::pair<std::size_t, std::size_t> cost_of(const tfhe::Circuit& circuit) {
+  return {circuit.bootstraps(), circuit.layers.size()};
+}
+
+/// Sum and carry are two tables at one combination of the operands, on one layer, and each bootstrap gives one result.
+TEST(CompoundGates, HalfAdderTakesOneLayer) {
+  for (const Goal goal : {Goal::fewest, Goal::shallow}) {
+    const tfhe::Circuit circuit = build(kBits, {.name = "half_adder"}, {kBool, kBool}, goal);
+    ASSERT_EQ(cost_of(circuit), std::pair(std::size_t{2}, std::size_t{1}));
+    const auto& layer = circuit.layers[0];
+    EXPECT_EQ(layer[0].input, layer[1].input);
+    EXPECT_NE(layer[0].table, layer[1].table);
+    EXPECT_EQ(layer[0].outputs, 1u);
+    EXPECT_EQ(layer[1].outputs, 1u);
+    EXPECT_EQ(cost_of(build(kBits, {.name = "full_adder"}, {kBool, kBool, kBool}, goal)),
+              std::pair(std::size_t{2}, std::size_t{1}));
+  }
+}
+
+/// Sums that leave a circuit are made from what was added, not refreshed after it.
+TEST(CompoundGates, SumsLeaveAsEarlyAsTheirCarries) {
+  const Type t = integer(32, false);
+  const auto numberwise = build(kBits, {.name = "add", .variant = "numberwise"}, {t, t}, Goal::fewest);
+  EXPECT_EQ(cost_of(numberwise), std::pair(std::size_t{559}, std::size_t{32}));
+  const auto increment = build(kBits, {.name = "add", .arguments = {0x55555555}}, {t}, Goal::fewest);
+  EXPECT_EQ(cost_of(increment), std::pair(std::size_t{61}, std::size_t{31}));
+  for (const auto& layer : increment.layers) {
+    for (std::size_t i = 0; i + 1 < layer.size(); i += 2) EXPECT_EQ(layer[i].input, layer[i + 1].input);
+  }
+}
+
+/// A selection that leaves is a sign of the condition, an operand and one bootstrap, whose result counts two units.
+TEST(CompoundGates, SelectionsLeaveInTwoBootstraps) {
+  const Type t = integer(32, false);
+  const std::pair<std::size_t, std::size_t> two{2, 2}, selection{64, 2}, minimum{96, 34};
+  EXPECT_EQ(cost_of(build(kBits, {.name = "select"}, {kBool, kBool, kBool}, Goal::fewest)), two);
+  EXPECT_EQ(cost_of(build(kBits, {.name = "select"}, {kBool, t, t}, Goal::fewest)), selection);
+  EXPECT_EQ(cost_of(build(kBits, {.name = "minimum"}, {t, t}, Goal::fewest)), minimum);
+  // Every function of three bits: one, two or three bootstraps, of few only three.
+  std::size_t three = 0;
+  for (std::int64_t word = 0; word < 256; ++word) {
+    Operation o{.name = "truth_table"};
+    for (unsigned i = 0; i < 8; ++i) o.arguments.push_back(word >> i & 1);
+    const tfhe::Circuit circuit = build(kBits, o, {kBool, kBool, kBool}, Goal::fewest);
+    EXPECT_LE(circuit.bootstraps(), 3u);
+    EXPECT_LE(circuit.layers.size(), 2u);
+    three += circuit.bootstraps() == 3;
+    for (u64 x = 0; x < 8; ++x) {
+      ASSERT_EQ(run(kBits, circuit, {kBool, kBool, kBool}, {kBool}, {x & 1, x >> 1 & 1, x >> 2}), Words{u64(word >> x & 1)});
+    }
+  }
+  EXPECT_EQ(three, 16u);
+}
+
 TEST_P(Operations, OfTheSameCiphertext) {
   const std::vector<std::size_t> two{0, 0}, three{0, 0, 0};
   for (const char* name : {"and", "or"}) {

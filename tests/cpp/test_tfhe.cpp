@@ -154,6 +154,23 @@ TEST(TfheErrors, AreTypedAndEarly) {
   EXPECT_THROW(secret.decrypt(make_ciphertext(p.context(), std::nullopt, {}, zero)), NoiseError);
 }
 
+TEST(TfheRun, ALayerIsOneLaunchUnlessManyResultsWouldBeUnread) {
+  const Parameters p(small(0));
+  EXPECT_EQ(p.context()->prepared(gates())->launches().size(), 3u);  // two layers, and what leaves
+  // A bootstrap of two results beside many of one.
+  for (const auto& [alone, launches] : {std::pair{64u, 2u}, std::pair{65u, 3u}}) {
+    auto c = std::make_shared<Circuit>();
+    c->inputs = 1, c->tables = {{{kEighth}}}, c->layers.resize(1), c->wires = 1;
+    for (std::uint32_t i = 0; i <= alone; ++i) {
+      const std::uint32_t outputs = i == 0 ? 2 : 1;
+      c->layers[0].push_back({sum({{0, 1}}, i), 0, outputs, c->wires});
+      c->wires += outputs;
+    }
+    c->outputs = {sum({{1, 1}}, 0), sum({{c->wires - 1, 1}}, 0)};
+    EXPECT_EQ(p.context()->prepared(c)->launches().size(), launches);
+  }
+}
+
 TEST(TfheRun, StretchesAndRepeatsGiveTheSame) {
   const Parameters p(small(0));
   const std::string seed(32, 's');

@@ -1,7 +1,10 @@
 // Operations by name on encrypted tensors, as a C++ user calls them.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "heliograph/tfhe.h"
+#include "schemes/tfhe/context.h"
 #include "tfhe_rig.h"
 
 namespace heliograph::tfhe {
@@ -48,6 +51,30 @@ TEST_P(Compute, RefusesWhatDoesNotFit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Encodings, Compute, testing::Values(0, 1, 2));
+
+/// Two tables at one combination share the mask that they turn by. What follows counts their noise as that of two results.
+TEST(HalfAdder, SumAndCarryAreFreshAndIndependent) {
+  constexpr std::size_t kBits = 4096;
+  Spec spec = test::small_tfhe();
+  spec.n = 192;
+  const Parameters parameters(spec);
+  const SecretKey secret = SecretKey::generate(parameters);
+  Values x(kBits), y(kBits), sum(kBits), carry(kBits);
+  for (std::size_t i = 0; i < kBits; ++i) x[i] = i & 1, y[i] = i >> 1 & 1, sum[i] = x[i] ^ y[i], carry[i] = x[i] & y[i];
+  const auto out = compute(secret.evaluation_keys(), {.name = "half_adder"},
+                           {secret.encrypt(x, {kBits}, {}), secret.encrypt(y, {kBits}, {})});
+  EXPECT_EQ(secret.decrypt(out[0]), sum);
+  EXPECT_EQ(secret.decrypt(out[1]), carry);
+  const std::vector<double> a = secret.errors(out[0]), b = secret.errors(out[1]);
+  double aa = 0, bb = 0, ab = 0;
+  for (std::size_t i = 0; i < kBits; ++i) aa += a[i] * a[i], bb += b[i] * b[i], ab += a[i] * b[i];
+  const double predicted = kBits * lwe::NoiseModel(parameters.context()->lwe()).bootstrap;
+  EXPECT_NEAR(aa / predicted, 1, 0.2);
+  EXPECT_NEAR(bb / predicted, 1, 0.2);
+  EXPECT_LT(std::abs(ab) / std::sqrt(aa * bb), 5 / std::sqrt(kBits));
+  std::printf("[ half adder ] measured over predicted: sum %.3f, carry %.3f; correlation %.4f\n", aa / predicted,
+              bb / predicted, ab / std::sqrt(aa * bb));
+}
 
 }  // namespace
 }  // namespace heliograph::tfhe

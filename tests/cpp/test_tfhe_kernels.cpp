@@ -408,6 +408,71 @@ TEST(TfheKernels, BitsDoNotDependOnBatchOrThreads) {
   }
 }
 
+/// Rows after the first that take the mask of the row before, as bootstraps of one combination have it.
+template <class T>
+void repeat_masks(const View& v, std::size_t dimension, const std::vector<u32>& components,
+                  const std::vector<bool>& repeats) {
+  for (std::size_t item = 0; item < v.items(); ++item) {
+    for (std::size_t r = 1; r < components.size(); ++r) {
+      if (repeats[r]) std::copy_n(v.at<T>(item, components[r - 1], 0), dimension, v.at<T>(item, components[r], 0));
+    }
+  }
+}
+const std::vector<bool> kRepeats{false, true, false, true, true, false, true};
+
+TEST(TfheKernels, NeighboursOfOneMaskTurnAsTheyDoAlone) {
+  for (const BootstrapShape& shape : {BootstrapShape{8, 3, 256, {16, 1}, 2}, BootstrapShape{6, 1, 512, {10, 2}, 3},
+                                      BootstrapShape{4, 6, 256, {9, 2}, 1}}) {
+    const Keys keys(shape, 33);
+    const std::size_t rows = kRepeats.size();
+    const GateLayer layer = with_tables(linear_layer(rows, 1, 34), shape.degree, 3, 2, 35);
+    for (const std::string& name : processor_devices()) {
+      const auto run = [&](int threads, bool alone) {
+        Rig rig(backend::cpu::make_device(name.substr(4), threads));
+        const View wires = rig.view(Word::w64, 3, layer.wires(), shape.wide());
+        const View narrow = rig.view(Word::w32, 3, rows, shape.n);
+        fill<u32>(narrow, shape.n, 36);
+        repeat_masks<u32>(narrow, shape.n, {0, 1, 2, 3, 4, 5, 6}, kRepeats);
+        const auto key = rig.kernels().prepare(shape, keys.words);
+        for (std::size_t r = 0; r < (alone ? rows : 1); ++r) {
+          GateLayer part = layer;
+          if (alone) {
+            part.first = {0, 0}, part.source = {}, part.weight = {}, part.constant = {0}, part.lut = {layer.lut[r]};
+            part.target = {layer.target[2 * r], layer.target[2 * r + 1]};
+          }
+          const View own = alone ? narrow.with_components(r, 1) : narrow;
+          rig.queue().enqueue(device::Bootstrap{key, rig.kernels().prepare(part), own, wires});
+        }
+        return words<u64>(wires, shape.wide());
+      };
+      const auto alone = run(1, true);
+      for (const int threads : {1, 2, 5}) EXPECT_EQ(run(threads, false), alone) << name << ", " << threads << " threads";
+    }
+  }
+}
+
+TEST(TfheKernels, NeighboursOfOneMaskSwitchAsRefDoes) {
+  const KeySwitchShape shape{256, 100, {2, 6}};
+  const auto key = random_words<u32>(shape.words(), 37);
+  const GateLayer layer = with_tables(linear_layer(kRepeats.size(), 2, 38), 256, 1, 2, 39);
+  std::vector<u32> heads;
+  for (std::size_t r = 0; r < layer.rows(); ++r) heads.push_back(layer.target[2 * r]);
+  const auto run = [&](std::unique_ptr<device::Device> device) {
+    Rig rig(std::move(device));
+    const View wires = rig.view(Word::w64, 3, layer.wires(), shape.from), narrow = rig.view(Word::w32, 3, 8, shape.to);
+    fill<u64>(wires, shape.from, 40);
+    repeat_masks<u64>(wires, shape.from, heads, kRepeats);
+    rig.queue().enqueue(
+        device::LweKeySwitch{rig.kernels().prepare(shape, key), rig.kernels().prepare(layer), wires, narrow});
+    return words<u32>(narrow, shape.to);
+  };
+  const auto expected = run(device::open_device("ref"));
+  for (const std::string& name : processor_devices()) {
+    for (const int threads : {1, 2, 5, 40})
+      EXPECT_EQ(run(backend::cpu::make_device(name.substr(4), threads)), expected) << name;
+  }
+}
+
 TEST(TfheKernels, OneCiphertextServesManyItems) {
   const BootstrapShape shape{4, 1, 256, {11, 2}, 2};
   const Keys keys(shape, 23);

@@ -397,6 +397,14 @@ def test_goals_agree(each: Party, goal: str) -> None:
     assert 0 < layers <= bootstraps < 300
 
 
+def test_compound_gates_are_one_layer() -> None:
+    """Sum and carry come together, and a selection takes two bootstraps a bit, in two layers."""
+    p = hg.tfhe.parameters("boolean")
+    assert p.cost("half_adder", "bool", "bool") == p.cost("full_adder", "bool", "bool", "bool") == (2, 1)
+    assert p.cost("select", "bool", "uint8", "uint8") == (16, 2)
+    assert p.cost("add", "uint8", arguments=[77], goal="fewest") == (13, 7)
+
+
 def test_shallow_is_shallow(each: Party) -> None:
     """Fewer layers for more bootstraps."""
     costs = {goal: each.parameters.cost("add", "uint32", "uint32", goal=goal) for goal in ("fewest", "shallow")}

@@ -27,6 +27,15 @@ std::size_t block_samples(const BootstrapShape& s) {
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
+/// Marks each sample that turns with the next one: neighbours of one mask, as bootstraps of one combination have.
+void find_twins(const u32* exponents, std::size_t n, std::size_t samples, unsigned char* twins) {
+  std::fill_n(twins, samples, static_cast<unsigned char>(0));
+  for (std::size_t i = 0; i + 1 < samples; i += 1 + twins[i]) {
+    const u32* const own = exponents + i * (n + 1);
+    twins[i] = std::equal(own, own + n, own + n + 1);
+  }
+}
+
 /// Hands out 64-byte aligned pieces of one scratch block.
 class Pieces {
  public:
@@ -85,7 +94,15 @@ void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
   const CpuKeySwitch& key = device::form_on<CpuKeySwitch>(*c.key, slot());
   const KeySwitchShape& s = key.shape();
   const GateLayer& layer = c.layer->layer();
-  const std::size_t rows = layer.rows(), samples = c.wires.items() * rows, gadget_length = s.gadget.length;
+  const std::size_t rows = layer.rows(), all = c.wires.items() * rows, gadget_length = s.gadget.length;
+  const auto wire = [&](std::size_t i) { return c.wires.at<u64>(i / rows, layer.target[i % rows * layer.outputs], 0); };
+  // Neighbours of one mask differ in the body alone: the first of them is switched for all.
+  std::vector<std::size_t> distinct;
+  for (std::size_t i = 0; i < all; ++i) {
+    if (i % rows == 0 || !std::equal(wire(i), wire(i) + s.from, wire(i - 1))) distinct.push_back(i);
+  }
+  const std::size_t samples = distinct.size();
+  distinct.push_back(all);
   // Whole samples for each thread, or where there are fewer of them than threads, columns.
   const std::size_t threads = static_cast<std::size_t>(threads_.usable());
   const std::size_t parts = samples >= threads ? threads * ceil_div(samples, threads * kSwitchSamples) : samples;
@@ -100,15 +117,12 @@ void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
     u32* const acc = pieces.take<u32>(count * width);
     i32* const digits = pieces.take<i32>(count * digits_stride);
     u64* const rest = pieces.take<u64>(key.chunk());
-    const auto in = [&](std::size_t i) {
-      const std::size_t row = (first + i) % rows;
-      return c.wires.at<u64>((first + i) / rows, layer.target[row * layer.outputs], 0);
-    };
     std::memset(acc, 0, count * width * sizeof(u32));
     for (std::size_t from = 0; from < s.from; from += key.chunk()) {
       const std::size_t length = std::min(key.chunk(), s.from - from);
       for (std::size_t i = 0; i < count; ++i) {
-        ops_.digits(in(i) + from, length, s.gadget.log_base, s.gadget.length, rest, digits + i * digits_stride);
+        ops_.digits(wire(distinct[first + i]) + from, length, s.gadget.log_base, s.gadget.length, rest,
+                    digits + i * digits_stride);
       }
       for (std::size_t t = 0; t < tiles; ++t) {
         ops_.switch_rows({.rows = length * gadget_length,
@@ -122,11 +136,11 @@ void CpuTfheKernels::run(Queue&, const LweKeySwitch& c) {
     }
     const std::size_t column = first_tile * kSwitchTile, columns = std::min(width, s.to + 1 - column);
     for (std::size_t i = 0; i < count; ++i) {
-      u32* const out = c.narrow.at<u32>((first + i) / rows, (first + i) % rows, 0);
-      if (column + columns > s.to) {
-        acc[i * width + s.to - column] += static_cast<u32>((in(i)[s.from] + (u64{1} << 31)) >> 32);
+      for (std::size_t to = distinct[first + i]; to < distinct[first + i + 1]; ++to) {
+        u32* const out = c.narrow.at<u32>(to / rows, to % rows, 0);
+        std::memcpy(out + column, acc + i * width, columns * sizeof(u32));
+        if (column + columns > s.to) out[s.to] += static_cast<u32>((wire(to)[s.from] + (u64{1} << 31)) >> 32);
       }
-      std::memcpy(out + column, acc + i * width, columns * sizeof(u32));
     }
   });
 }
@@ -141,13 +155,14 @@ void CpuTfheKernels::run(Queue&, const Bootstrap& call) {
   const std::size_t parts = std::min(samples, threads * ceil_div(samples, threads * block_samples(s)));
   threads_.parallel_for(parts, 1, [&](std::size_t part, std::size_t) {
     const std::size_t first = samples * part / parts, count = samples * (part + 1) / parts - first;
-    Pieces pieces(thread_scratch(Pieces::bytes<double>(count * key.state()) +
-                                 Pieces::bytes<double>(count * s.group * 2 * key.ops().lanes) +
-                                 Pieces::bytes<u64>((s.k + 1) * n) + Pieces::bytes<u32>(count * (s.n + 1))));
+    Pieces pieces(thread_scratch(
+        Pieces::bytes<double>(count * key.state()) + Pieces::bytes<double>(count * s.group * 2 * key.ops().lanes) +
+        Pieces::bytes<u64>((s.k + 1) * n) + Pieces::bytes<u32>(count * (s.n + 1)) + Pieces::bytes<unsigned char>(count)));
     double* const state = pieces.take<double>(count * key.state());
     double* const monomials = pieces.take<double>(count * s.group * 2 * key.ops().lanes);
     u64* const words = pieces.take<u64>((s.k + 1) * n);
     u32* const exponents = pieces.take<u32>(count * (s.n + 1));
+    unsigned char* const twins = pieces.take<unsigned char>(count);
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t item = (first + i) / rows, row = (first + i) % rows;
       const std::span<u32> own_exponents(exponents + i * (s.n + 1), s.n + 1);
@@ -158,6 +173,7 @@ void CpuTfheKernels::run(Queue&, const Bootstrap& call) {
       key.rotate_table(layer.tables.data() + layer.lut[row] * n,
                        (static_cast<u32>(2 * n) - own_exponents.back()) & static_cast<u32>(2 * n - 1), component(s.k));
     }
+    find_twins(exponents, s.n, count, twins);
     key.ops().rotate({.plan = &plan,
                       .key = key.key(),
                       .n = s.n,
@@ -168,7 +184,8 @@ void CpuTfheKernels::run(Queue&, const Bootstrap& call) {
                       .samples = count,
                       .exponents = exponents,
                       .state = state,
-                      .monomials = monomials});
+                      .monomials = monomials,
+                      .twins = twins});
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t item = (first + i) / rows, row = (first + i) % rows;
       for (std::size_t c = 0; c <= s.k; ++c) {

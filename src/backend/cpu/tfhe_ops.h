@@ -37,6 +37,8 @@ struct RotateBlock {
   /// [sample][rows][polynomial]: the GLWE ciphertext in and out, component c as row c * gadget_length.
   double* state;
   double* monomials;  // scratch: [sample][group][2 * lanes]
+  /// For each sample, whether the next one has the same exponents but the body's, and is turned together with it.
+  const unsigned char* twins;
 };
 
 /// Rows of a key-switching key times digits of several samples: acc[s] -= sum over rows of digits[s][row] * key[row].

@@ -96,7 +96,7 @@ Word Adders::wordwise(Word a, Word b) {
   // After step i the carries are worth 2^(i + 1) at least.
   for (std::size_t i = 0; i < width; ++i) {
     for (std::size_t j = width; j-- > i;) {
-      const auto [sum, carry] = gates_.half_adder(a[j], b[j]);
+      const auto [sum, carry] = gates_.half_adder(a[j], b[j], true);
       a[j] = sum;
       if (j + 1 < width) b[j + 1] = carry;
     }
@@ -200,8 +200,13 @@ Word Adders::total(Columns columns, Carry how, bool free) {
         const Bit &a = column[used], &b = column[used + 1];
         const Bit c = count == 3 ? column[used + 2] : gates_.constant(false);
         used += count;
-        next[i].push_back(gates_.xor_gate(a, b, c));
-        if (i + 1 < width) next[i + 1].push_back(gates_.majority(a, b, c));
+        if (i + 1 == width) {
+          next[i].push_back(gates_.xor_gate(a, b, c));
+          continue;
+        }
+        auto [sum, carry] = gates_.full_adder(a, b, c, false);
+        next[i].push_back(std::move(sum));
+        next[i + 1].push_back(std::move(carry));
       }
       next[i].insert(next[i].end(), column.begin() + static_cast<std::ptrdiff_t>(used), column.end());
     }

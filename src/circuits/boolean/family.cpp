@@ -80,7 +80,7 @@ Number BooleanFamily::select(const Number& condition, const Number& a, const Num
 std::pair<Number, Number> BooleanFamily::adder(const Number& a, const Number& b, const Number* c) {
   require<DtypeError>(a.type.boolean && b.type.boolean && (!c || c->type.boolean), "an adder of bits takes booleans");
   auto [sum, carry] =
-      c ? gates_.full_adder(a.parts[0], b.parts[0], c->parts[0], true) : gates_.half_adder(a.parts[0], b.parts[0]);
+      c ? gates_.full_adder(a.parts[0], b.parts[0], c->parts[0], true) : gates_.half_adder(a.parts[0], b.parts[0], true);
   return {boolean(std::move(sum)), boolean(std::move(carry))};
 }
 

@@ -14,6 +14,7 @@ class BooleanFamily : public Family {
   BooleanFamily(Builder& builder, Goal goal, const std::string& variant);
 
   std::size_t parts(const Type& type) const override { return type.boolean ? 1 : type.bits; }
+  Linear clean(const Linear& part) override { return gates_.clean(part); }
   Number constant(std::uint64_t value, const Type& type) override;
 
   Number truth_table(const std::vector<Number>& operands, const std::vector<bool>& table) override;

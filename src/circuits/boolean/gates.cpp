@@ -55,7 +55,34 @@ Linear Gates::sum(const std::vector<int>& weights, Word bits, unsigned scale) {
   }
 }
 
-Bit Gates::clean(const Bit& a) { return norm(a) <= 1 ? a : sign(a, 1); }
+Bit Gates::middle(const Linear& x) {
+  const std::uint64_t unit = builder_.encoding().unit();
+  return builder_.bootstrap(x, {0, std::uint64_t{0} - 2 * unit})[0] + units(-1);
+}
+
+Bit Gates::remember(Sum made) {
+  const Bit sum = made.sum;
+  if (sum.terms.size() == 2) sums_[{sum.terms[0].wire, sum.terms[1].wire}] = std::move(made);
+  return sum;
+}
+
+std::optional<Bit> Gates::again(const Sum& made) {
+  if (made.bits.empty()) return middle(made.combination);
+  return in_turn(made.bits, made.table);
+}
+
+Bit Gates::clean(const Bit& a) {
+  if (norm(a) <= 1) return a;
+  const auto found = sums_.find({a.terms.front().wire, a.terms.back().wire});
+  if (found != sums_.end()) {
+    const Sum made = found->second;
+    const bool turned = a == negated(made.sum);
+    if (turned || a == made.sum) {
+      if (const auto fresh = again(made)) return turned ? negated(*fresh) : *fresh;
+    }
+  }
+  return sign(a, 1);
+}
 
 Bit Gates::sign(const std::array<int, 3>& weights, int constant, unsigned scale, Word bits) {
   const std::vector<int> used(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(bits.size()));
@@ -109,25 +136,25 @@ Bit Gates::select(const Bit& condition, const Bit& a, const Bit& b) {
   if (is(a, false) || a == negated(condition)) return and_gate(negated(condition), b);
   if (is(b, true) || b == negated(condition)) return or_gate(negated(condition), a);
   if (is(b, false) || b == condition) return and_gate(condition, a);
-  return and_gate(condition, a) + and_gate(negated(condition), b) + units(1);
+  const Bit chosen = and_gate(condition, a) + and_gate(negated(condition), b) + units(1);
+  return remember({chosen, {}, {condition, a, b}, {false, false, false, true, true, false, true, true}});
 }
 
-std::pair<Bit, Bit> Gates::half_adder(const Bit& a, const Bit& b) {
+std::pair<Bit, Bit> Gates::half_adder(const Bit& a, const Bit& b, bool free) {
   if (is_constant(a) || is_constant(b) || a == b || a == negated(b)) return {xor_gate(a, b), and_gate(a, b)};
   const Linear x = sum({1, 1}, {a, b}, 1) + units(-1);
+  if (!free) return {middle(x), builder_.bootstrap(x, {builder_.encoding().unit()})[0]};
   const auto both = builder_.bootstrap(x, {builder_.encoding().unit()}, 2);
-  return {both[1] - both[0] + units(-1), both[0]};
+  return {remember({both[1] - both[0] + units(-1), x, {}, {}}), both[0]};
 }
 
 std::pair<Bit, Bit> Gates::full_adder(const Bit& a, const Bit& b, const Bit& c, bool free) {
-  if (free) {
-    for (const auto& [x, y, z] : {std::array{&a, &b, &c}, std::array{&b, &c, &a}, std::array{&c, &a, &b}}) {
-      if (!is_constant(*x)) continue;
-      if (is(*x, false)) return half_adder(*y, *z);
-      // y + z + 1: the sum is XNOR, the carry OR, which are a half adder's of the negatives.
-      const auto [sum, carry] = half_adder(negated(*y), negated(*z));
-      return {negated(sum), negated(carry)};
-    }
+  for (const auto& [x, y, z] : {std::array{&a, &b, &c}, std::array{&b, &c, &a}, std::array{&c, &a, &b}}) {
+    if (!is_constant(*x)) continue;
+    if (is(*x, false)) return half_adder(*y, *z, free);
+    // y + z + 1: the sum is XNOR, the carry OR, which are a half adder's of the negatives.
+    const auto [sum, carry] = half_adder(negated(*y), negated(*z), free);
+    return {negated(sum), negated(carry)};
   }
   return {xor_gate(a, b, c), majority(a, b, c)};
 }
@@ -171,6 +198,50 @@ const std::vector<Gates::Sign>& Gates::signs() {
     return found;
   }();
   return all;
+}
+
+const std::vector<Gates::Turn>& Gates::turns(const std::vector<bool>& table) {
+  const auto [known, fresh] = turns_.try_emplace(table);
+  std::vector<Turn>& found = known->second;
+  if (!fresh) return found;
+  for (const Sign& first : signs()) {
+    for (int code = 0; code < 3 * 8 * 27; ++code) {
+      Turn t{first, code % 3 + 1, {}, code / 3 % 8 - 4};
+      int used = 0;
+      for (std::size_t i = 0, rest = static_cast<std::size_t>(code) / 24; i < 3; ++i, rest /= 3)
+        used += std::abs(t.weights[i] = static_cast<int>(rest % 3) - 1);
+      bool fits = used <= 2;
+      for (unsigned i = 0; fits && i < 8; ++i) {
+        int phase = t.constant + (first.table[i] ? t.size : -t.size) + 64;
+        for (unsigned j = 0; j < 3; ++j) phase += (i >> j & 1) ? t.weights[j] : -t.weights[j];
+        fits = phase % 4 != 0 && (phase % 8 < 4) == table[i];
+      }
+      if (fits) found.push_back(t);
+    }
+  }
+  const auto terms = [](const Turn& t) {
+    const auto none = [](const std::array<int, 3>& w) { return std::count(w.begin(), w.end(), 0); };
+    return 6 - none(t.first.weights) - none(t.weights);
+  };
+  std::stable_sort(found.begin(), found.end(), [&](const Turn& a, const Turn& b) { return terms(a) < terms(b); });
+  return found;
+}
+
+std::optional<Bit> Gates::in_turn(const Word& bits, const std::vector<bool>& table) {
+  const auto weighted = [&](const std::array<int, 3>& weights, int constant) {
+    Linear x = units(constant);
+    for (std::size_t i = 0; i < 3; ++i) x = x + weights[i] * bits[i];
+    return x;
+  };
+  const std::uint64_t most = builder_.encoding().norm;
+  for (const Turn& t : turns(table)) {
+    const Linear x = weighted(t.first.weights, t.first.constant), y = weighted(t.weights, t.constant);
+    if (norm(x) > most * t.first.scale * t.first.scale || norm(y) + 1 > most) continue;
+    const Linear first =
+        builder_.bootstrap(x, {static_cast<unsigned>(t.size) * builder_.encoding().unit()}, 1, t.first.scale)[0];
+    if (norm(first + y) <= most) return sign(first + y, 1);
+  }
+  return std::nullopt;
 }
 
 Bit Gates::function(const Word& bits, const std::vector<bool>& table) {
@@ -238,12 +309,12 @@ Bit Gates::three(const Word& bits, const std::vector<bool>& table) {
       for (std::size_t i = 0; i < 8; ++i) {
         same = same && !(f.table[i] && g.table[i]) && (f.table[i] || g.table[i]) == table[i];
       }
-      if (same) return made(f, bits) + made(g, bits) + units(1);
+      if (same) return remember({made(f, bits) + made(g, bits) + units(1), {}, bits, table});
       same = true;
       for (std::size_t i = 0; i < 8; ++i) {
         same = same && (f.table[i] || g.table[i]) && (f.table[i] && g.table[i]) == table[i];
       }
-      if (same) return made(f, bits) + made(g, bits) + units(-1);
+      if (same) return remember({made(f, bits) + made(g, bits) + units(-1), {}, bits, table});
     }
   }
   // A bootstrap of another one and two of the operands.

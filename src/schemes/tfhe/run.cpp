@@ -1,9 +1,12 @@
 #include "schemes/tfhe/run.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <limits>
 #include <map>
 #include <queue>
+#include <utility>
 
 #include "base/checked.h"
 #include "device/chunks.h"
@@ -79,6 +82,28 @@ void append_row(const Linear& x, const std::vector<u32>& slot, device::GateLayer
   to.constant.push_back(x.constant);
 }
 
+/// How many results a bootstrap of the layer, of 2^i results, is launched with: a launch costs the latency of a bootstrap, a
+/// result that nobody reads a place in the arena. So rows go with those of more results, where that takes few such places.
+std::array<u32, 4> launched_results(const std::vector<Bootstrap>& layer) {
+  constexpr std::size_t kFew = 64;
+  std::array<std::size_t, 4> rows{};
+  for (const Bootstrap& b : layer) {
+    require<MismatchError>(std::has_single_bit(b.outputs) && b.outputs <= 8, "a bootstrap has 1, 2, 4 or 8 results");
+    ++rows[static_cast<std::size_t>(std::countr_zero(b.outputs))];
+  }
+  std::array<u32, 4> launched{1, 2, 4, 8};
+  for (std::size_t i = 0; i < 3; ++i) {
+    std::size_t more = i + 1;
+    while (more < 4 && rows[more] == 0) ++more;
+    if (rows[i] == 0 || more == 4) continue;
+    const std::size_t unread = rows[i] * ((std::size_t{1} << more) - (std::size_t{1} << i));
+    if (unread > std::max(kFew, rows[more] << more)) continue;
+    rows[more] += std::exchange(rows[i], 0);
+    std::replace(launched.begin(), launched.end(), u32{1} << i, u32{1} << more);
+  }
+  return launched;
+}
+
 }  // namespace
 
 PreparedCircuit::PreparedCircuit(const Context& context, std::shared_ptr<const Circuit> circuit)
@@ -101,11 +126,13 @@ PreparedCircuit::PreparedCircuit(const Context& context, std::shared_ptr<const C
   for (std::size_t l = 0; l < c.layers.size(); ++l) {
     // Slots are given back after the layer: its launches read them all.
     std::vector<u32> unread;
+    const std::array<u32, 4> launched = launched_results(c.layers[l]);
+    const auto results = [&](const Bootstrap& b) { return launched[static_cast<std::size_t>(std::countr_zero(b.outputs))]; };
     for (const u32 outputs : {1U, 2U, 4U, 8U}) {
       device::GateLayer layer{.outputs = outputs, .degree = degree};
       std::map<u32, u32> luts;
       for (const Bootstrap& b : c.layers[l]) {
-        if (b.outputs != outputs) continue;
+        if (results(b) != outputs) continue;
         append_row(b.input, slot, layer);
         const auto [lut, fresh] = luts.try_emplace(b.table, static_cast<u32>(luts.size()));
         if (fresh) append_table(c.tables[b.table], degree, layer.tables);
@@ -113,19 +140,17 @@ PreparedCircuit::PreparedCircuit(const Context& context, std::shared_ptr<const C
       }
       if (layer.rows() == 0) continue;
       for (const Bootstrap& b : c.layers[l]) {
-        if (b.outputs != outputs) continue;
+        if (results(b) != outputs) continue;
         for (u32 o = 0; o < outputs; ++o) {
-          const u32 wire = b.first_output + o;
-          slot[wire] = slots.take();
-          layer.target.push_back(slot[wire]);
-          if (last[wire] == kNever) unread.push_back(slot[wire]);
+          const u32 place = slots.take(), apart = outputs / b.outputs, wire = b.first_output + o / apart;
+          layer.target.push_back(place);
+          if (o % apart == 0) slot[wire] = place;
+          if (o % apart != 0 || last[wire] == kNever) unread.push_back(place);
         }
       }
       narrow_rows_ = std::max(narrow_rows_, layer.rows());
       prepare(std::move(layer));
     }
-    for (const Bootstrap& b : c.layers[l])
-      require<MismatchError>(std::has_single_bit(b.outputs) && b.outputs <= 8, "a bootstrap has 1, 2, 4 or 8 results");
     for (u32 w : dies[l]) slots.give_back(slot[w]);
     for (u32 s : unread) slots.give_back(s);
   }

@@ -100,51 +100,72 @@ struct BlindRotation {
   /// The spectra of the digits times the key's bundle of a group, in place.
   template <int Group, int Components>
   static void multiply(const RotateBlock& b, std::size_t group) {
-    constexpr int kValues = 1 << Group;
     const FourierPlan& p = *b.plan;
-    const std::size_t mask = 2 * p.n - 1, rows = Components * b.gadget_length,
-                      vectors = (std::size_t{1} << p.log_m) / kLanes;
-    const std::size_t slice = rows * Components * kValues * kPair;
+    const std::size_t vectors = (std::size_t{1} << p.log_m) / kLanes,
+                      slice = Components * b.gadget_length * Components * (kPair << Group);
     const double* key = b.key + group * vectors * slice;
     for (std::size_t v = 0; v < vectors; ++v, key += slice) {
-      for (std::size_t s = 0; s < b.samples; ++s) {
-        const u32* const e = b.exponents + s * (b.n + 1) + group * Group;
-        Complex m[kValues];
-        unroll<kValues>([&](auto value) __attribute__((always_inline)) {
-          constexpr int kValue = value();
-          if constexpr (kValue != 0 && (kValue & (kValue - 1)) == 0) {
-            constexpr int kBit = __builtin_ctz(kValue);
-            const double* const lanes = b.monomials + (s * Group + kBit) * kPair;
-            m[kValue] = F::all(p.roots + 2 * (std::size_t{e[kBit]} * p.exponents[v] & mask));
-            if constexpr (kLanes > 1) m[kValue] = F::mul(F::load(lanes), m[kValue]);
-          } else if constexpr (kValue != 0) {
-            m[kValue] = F::mul(m[kValue & (kValue - 1)], m[kValue & -kValue]);
-          }
-        });
-        double* const spectra = b.state + s * rows * p.polynomial + v * kPair;
-        Complex sum[Components];
-        unroll<Components>([&](auto c) __attribute__((always_inline)) { sum[c()] = {D::all(0), D::all(0)}; });
-        const double* from = key;
-        for (std::size_t r = 0; r < rows; ++r) {
-          const Complex digit = F::load(spectra + r * p.polynomial);
-          unroll<Components>([&](auto c) __attribute__((always_inline)) {
-            Complex bundle = F::load(from);
-            unroll<kValues - 1>([&](auto value) __attribute__((always_inline)) {
-              const Complex x = F::load(from + (value() + 1) * kPair), &y = m[value() + 1];
-              bundle.re = D::fnma(x.im, y.im, D::fma(x.re, y.re, bundle.re));
-              bundle.im = D::fma(x.im, y.re, D::fma(x.re, y.im, bundle.im));
-            });
-            from += kValues * kPair;
-            Complex& z = sum[c()];
-            z.re = D::fnma(digit.im, bundle.im, D::fma(digit.re, bundle.re, z.re));
-            z.im = D::fma(digit.im, bundle.re, D::fma(digit.re, bundle.im, z.im));
-          });
+      for (std::size_t s = 0; s < b.samples;) {
+        if (b.twins[s]) {
+          multiply_vector<Group, Components, 2>(b, group, v, s, key);
+          s += 2;
+        } else {
+          multiply_vector<Group, Components, 1>(b, group, v, s, key);
+          ++s;
         }
-        unroll<Components>([&](auto c) __attribute__((always_inline)) {
-          F::store(spectra + c() * b.gadget_length * p.polynomial, sum[c()]);
-        });
       }
     }
+  }
+
+  /// A vector of it, of one sample or of `Together` samples with the same exponents, for which the bundle is made once.
+  template <int Group, int Components, int Together>
+  static HELIOGRAPH_INLINE void multiply_vector(const RotateBlock& b, std::size_t group, std::size_t v, std::size_t s,
+                                                const double* from) {
+    constexpr int kValues = 1 << Group;
+    const FourierPlan& p = *b.plan;
+    const std::size_t mask = 2 * p.n - 1, rows = Components * b.gadget_length;
+    const u32* const e = b.exponents + s * (b.n + 1) + group * Group;
+    Complex m[kValues];
+    unroll<kValues>([&](auto value) __attribute__((always_inline)) {
+      constexpr int kValue = value();
+      if constexpr (kValue != 0 && (kValue & (kValue - 1)) == 0) {
+        constexpr int kBit = __builtin_ctz(kValue);
+        const double* const lanes = b.monomials + (s * Group + kBit) * kPair;
+        m[kValue] = F::all(p.roots + 2 * (std::size_t{e[kBit]} * p.exponents[v] & mask));
+        if constexpr (kLanes > 1) m[kValue] = F::mul(F::load(lanes), m[kValue]);
+      } else if constexpr (kValue != 0) {
+        m[kValue] = F::mul(m[kValue & (kValue - 1)], m[kValue & -kValue]);
+      }
+    });
+    double* const spectra = b.state + s * rows * p.polynomial + v * kPair;
+    Complex sum[Together][Components];
+    unroll<Together * Components>([&](auto i) __attribute__((always_inline)) {
+      sum[i() / Components][i() % Components] = {D::all(0), D::all(0)};
+    });
+    for (std::size_t r = 0; r < rows; ++r) {
+      Complex digit[Together];
+      unroll<Together>([&](auto i) __attribute__((always_inline)) {
+        digit[i()] = F::load(spectra + (i() * rows + r) * p.polynomial);
+      });
+      unroll<Components>([&](auto c) __attribute__((always_inline)) {
+        Complex bundle = F::load(from);
+        unroll<kValues - 1>([&](auto value) __attribute__((always_inline)) {
+          const Complex x = F::load(from + (value() + 1) * kPair), &y = m[value() + 1];
+          bundle.re = D::fnma(x.im, y.im, D::fma(x.re, y.re, bundle.re));
+          bundle.im = D::fma(x.im, y.re, D::fma(x.re, y.im, bundle.im));
+        });
+        from += kValues * kPair;
+        unroll<Together>([&](auto i) __attribute__((always_inline)) {
+          Complex& z = sum[i()][c()];
+          z.re = D::fnma(digit[i()].im, bundle.im, D::fma(digit[i()].re, bundle.re, z.re));
+          z.im = D::fma(digit[i()].im, bundle.re, D::fma(digit[i()].re, bundle.im, z.im));
+        });
+      });
+    }
+    unroll<Together * Components>([&](auto i) __attribute__((always_inline)) {
+      const std::size_t row = i() / Components * rows + i() % Components * b.gadget_length;
+      F::store(spectra + row * p.polynomial, sum[i() / Components][i() % Components]);
+    });
   }
 
   using Multiply = void (*)(const RotateBlock&, std::size_t);
