@@ -88,7 +88,7 @@ KERNELS = "--kernels {tfhe_kernels} --counts 1,2,4,8,16,32 --shapes boolean,mors
 PUBLIC = "{public}"
 SMALL, LARGE = ("200x10", "200x20", "300x10"), ("300x20",)
 JOBS = (
-    _tfhe("gates", 2, "figure5,table5,table6", KERNELS),
+    _tfhe("gates", 2.5, "figure5,pairs,table5,table6", KERNELS),
     _tfhe("products", 1.5, "table7,table8"),
     _tfhe("matrices", 3, "table9"),
     _tfhe("sums", 3, f"{_regression('sums', 'numerical', *SMALL, *LARGE)},table10/boolean,table10/2_2/sums/binary", PUBLIC),
@@ -100,7 +100,7 @@ JOBS = (
     _tfhe("public-step", 4, _regression("step", "numerical", "lbw", "pcs", "uis", "edin"), PUBLIC),
     _tfhe("public-training", 4, _regression("training", "numerical", "lbw", "pcs", "uis"), PUBLIC),
     _tfhe("public-training-edin", 4, _regression("training", "numerical", "edin"), PUBLIC),
-    _tfhe_on_cores("gates", 4.5, "figure5,table5,table6", "1,2", 20, KERNELS),
+    _tfhe_on_cores("gates", 4.5, "figure5,pairs,table5,table6", "1,2", 20, KERNELS),
     _tfhe_on_cores("products-boolean", 4.5, "table7/boolean,table8/boolean", "1", 130),
     _tfhe_on_cores("products-paper", 4.5, "table7/morshed-2020,table8/morshed-2020", "1", 130),
     _tfhe_on_cores("products-digits", 3, "table7/2_2,table8/2_2", "1", 130),
