@@ -93,9 +93,7 @@ class EstimatorForm(Form):
         outputs = len(layers[-1].bias)
         classes = np.arange(2 if outputs == 1 else outputs) if fields["classifies"] else None
         try:
-            return cls(
-                Model(text_in(fields["name"], "name"), layers, classes, False, 1.0), parameters, arrays is not None
-            )
+            return cls(Model(text_in(fields["name"], "name"), layers, classes, False, 1.0), parameters, arrays is not None)
         except (_core.ParameterError, _core.DtypeError) as error:
             raise _damaged(f"cannot be: {error}") from None
 
@@ -189,7 +187,9 @@ class EstimatorForm(Form):
         }
 
 
-def _seal(model: Model, path: Any, parameters: Any = None, samples: Any = 0, labels: Any = None, **texts: Any) -> SealedModel:
+def _seal(
+    model: Model, path: Any, parameters: Any = None, samples: Any = 0, labels: Any = None, **texts: Any
+) -> SealedModel:
     if parameters is None:
         parameters = model.parameters(samples=count_of(samples, "samples"))
     if labels is None and model.classes is not None:
