@@ -1,0 +1,158 @@
+// Rows of bytes times an encrypted vector. The vector comes as few ciphertexts with a number in each coefficient, and becomes one
+// ciphertext for each number (Angel et al., SealPIR, ePrint 2017/1142, section 3.3); products with the rows are one inner product
+// of polynomials for each block of rows.
+#include "schemes/exact/clear_rows.h"
+
+#include <cstring>
+
+#include "schemes/exact/derive.h"
+
+namespace heliograph::exact {
+
+namespace {
+
+/// Coefficients of X^(-shift) a.
+device::Permutation shifted_down(std::size_t n, std::size_t shift) {
+  device::Permutation p{.source = std::vector<math::u32>(n), .negate = std::vector<bool>(n)};
+  for (std::size_t i = 0; i < n; ++i) {
+    p.source[i] = static_cast<math::u32>((i + shift) % n);
+    p.negate[i] = i + shift >= n;
+  }
+  return p;
+}
+
+/// A polynomial's slices as items: those of each component and limb.
+device::View slices_of(const RnsTensor& x, std::size_t words) {
+  device::View v = x.view();
+  v.axes = 1, v.shape = {v.n / words}, v.stride = {static_cast<std::ptrdiff_t>(words)}, v.n = words;
+  return v;
+}
+
+/// Rows [rows][columns] as polynomials [columns][limbs][n].
+template <class Word>
+std::vector<Word> transposed(std::span<const std::int8_t> values, std::size_t columns, std::size_t n,
+                             const std::vector<u64>& moduli) {
+  constexpr std::size_t kTile = 64;  // rows whose lines stay in a cache while their columns are written
+  const std::size_t rows = values.size() / columns, limbs = moduli.size();
+  std::vector<Word> words(columns * limbs * n);
+  for (std::size_t first = 0; first < rows; first += kTile) {
+    const std::size_t last = std::min(rows, first + kTile);
+    for (std::size_t j = 0; j < columns; ++j) {
+      for (std::size_t l = 0; l < limbs; ++l) {
+        Word* const to = words.data() + (j * limbs + l) * n;
+        for (std::size_t r = first; r < last; ++r) {
+          const std::int8_t v = values[r * columns + j];
+          to[r] = static_cast<Word>(v < 0 ? moduli[l] - static_cast<u64>(-v) : static_cast<u64>(v));
+        }
+      }
+    }
+  }
+  return words;
+}
+
+/// The number in each coefficient below the spread, of each of x's ciphertexts, in a ciphertext of its own, times the spread:
+/// [spread, ciphertexts]. Step i splits a polynomial in X^(2^i) in its even and its odd part.
+RnsTensor expanded(Context& c, const ClearRowsData& d, const RnsTensor& x, const std::vector<const rlwe::SwitchKey*>& keys,
+                   const Progress& progress) {
+  ring::Engine& e = c.engine();
+  const std::size_t count = d.plan.ciphertexts;
+  const RnsTensor all(c.rlwe().engine(), {d.plan.spread, count}, 2, x.primes(), Domain::coefficient);
+  e.enqueue(device::Copy{x.view(), all.drop_axis(0, 0).view()});
+  for (std::size_t i = 0, n = 1; n < d.plan.spread; ++i, n *= 2) {
+    const RnsTensor some = all.slice(0, 0, 1, n), rest = all.slice(0, n, 1, n);
+    const RnsTensor turned(c.rlwe().engine(), {n, count}, 2, x.primes(), Domain::coefficient);
+    c.rules().rotate(0, some, {c.spec().n / n + 1}, {keys[i]}, {turned}, {});
+    const RnsTensor odd = ring::subtract(some, turned);
+    e.enqueue(device::Add{e.prepared(), x.primes(), some.view(), turned.view(), some.view()});
+    e.enqueue(device::Permute{e.prepared(), x.primes(), d.shifts[i], odd.view(), rest.view()});
+    if (progress) progress(0.5 * static_cast<double>(2 * n) / static_cast<double>(d.plan.spread));
+  }
+  return all;
+}
+
+/// The ciphertexts' slices [slices], a component for each number and each component of its ciphertext.
+RnsTensor sliced(Context& c, const RnsTensor& numbers) {
+  const RnsTensor x = numbers.contiguous();
+  const std::size_t n = c.spec().n, components = x.items() * x.components();
+  const RnsTensor out(c.rlwe().engine(), {n / kSliceWords}, components, x.primes(), Domain::ntt, ring::Secrecy::open, kSliceWords);
+  device::View from = slices_of(x, kSliceWords);
+  from.components = components;
+  c.engine().enqueue(device::Copy{from, out.view()});
+  return out;
+}
+
+}  // namespace
+
+std::size_t ClearRowsData::blocks() const { return (rows + context->spec().n - 1) / context->spec().n; }
+
+ClearRows::ClearRows(const Parameters& parameters, std::size_t rows, std::size_t columns) {
+  const std::shared_ptr<Context>& c = parameters.context();
+  auto d = std::make_shared<ClearRowsData>();
+  d->context = c, d->plan = rows_plan(parameters, columns), d->rows = rows;
+  const device::PrimeList chain = c->rlwe().chain(d->plan.level);
+  const std::size_t n = c->spec().n;
+  c->engine().require_memory(checked_product(d->blocks(), columns, c->rlwe().polynomial_bytes(chain.size())), "the rows");
+  d->words = RnsTensor(c->rlwe().engine(), {n / kSliceWords, d->blocks()}, columns, chain, Domain::ntt, ring::Secrecy::open, kSliceWords);
+  if (rows) c->engine().enqueue(device::Zero{d->words.view()});
+  for (std::size_t shift = 1; shift < d->plan.spread; shift *= 2)
+    d->shifts.push_back(c->engine().kernels().prepare(shifted_down(n, shift)));
+  data_ = Handle<ClearRowsData>(std::move(d));
+}
+
+std::size_t ClearRows::rows() const { return data_->rows; }
+const RowsPlan& ClearRows::plan() const { return data_->plan; }
+std::size_t ClearRows::bytes() const { return data_->words.bytes(); }
+
+void ClearRows::set(std::size_t block, std::span<const std::int8_t> values) const {
+  const ClearRowsData& d = *data_;
+  Context& c = *d.context;
+  const std::size_t n = c.spec().n, columns = d.plan.columns;
+  require<ShapeError>(block < d.blocks(), "there is no such block of rows");
+  require<ShapeError>(values.size() == std::min(n, d.rows - block * n) * columns, "these are not the rows of a block");
+  const RnsTensor rows(c.rlwe().engine(), {}, columns, d.words.primes(), Domain::coefficient);
+  const std::vector<u64> moduli = c.rlwe().moduli(rows.primes());
+  const auto load = [&]<class Word>(Word) {
+    const std::vector<Word> words = transposed<Word>(values, columns, n, moduli);
+    ring::upload(rows, std::as_bytes(std::span(words)));
+  };
+  rows.view().word == math::Word::w64 ? load(u64{}) : load(math::u32{});
+  ring::Engine& e = c.engine();
+  e.enqueue(device::ForwardNtt{e.prepared(), rows.primes(), rows.view(), rows.view()});
+  e.enqueue(device::Copy{slices_of(rows, kSliceWords), d.words.drop_axis(1, block).view()});
+}
+
+Ciphertext ClearRows::times(const Ciphertext& vector, const EvaluationKeys& keys, const Progress& progress) const {
+  const ClearRowsData& d = *data_;
+  const CiphertextData& x = vector.data();
+  Context& c = *d.context;
+  require<MismatchError>(x.context == d.context, "the vector is encrypted for other parameters than the rows");
+  require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
+  require<ShapeError>(x.shape() == Shape{d.plan.ciphertexts} && x.packing == Packing::coefficients && x.width == d.plan.spread,
+                      "this tensor is no encrypted vector of as many components as the rows have columns");
+  require<LevelError>(x.level() == c.rlwe().top_level() && x.degree() == 1, "the vector is not as it was encrypted");
+  std::vector<const rlwe::SwitchKey*> switch_keys;
+  for (const std::int64_t step : d.plan.rotations)
+    switch_keys.push_back(&schemes::key_of(keys, c.row_galois(step), step, c.column_galois(), "no column rotation is needed"));
+  const RnsTensor all = expanded(c, d, ring::to_domain(x.front(), Domain::coefficient), switch_keys, progress);
+  const RnsTensor numbers = all.reshape({d.plan.spread * d.plan.ciphertexts}).slice(0, 0, 1, d.plan.columns);
+  const RnsTensor factors = sliced(c, ring::to_domain(c.rules().switch_level(0, numbers, d.plan.level), Domain::ntt));
+  ring::Engine& e = c.engine();
+  const device::PrimeList primes = d.words.primes();
+  const RnsTensor sums(c.rlwe().engine(), {d.blocks()}, 2, primes, Domain::ntt);
+  for (std::size_t s = 0; s < c.spec().n / kSliceWords && d.blocks(); ++s) {
+    device::View out = sums.view();
+    out.data += s * kSliceWords * out.word_size(), out.n = kSliceWords;
+    e.enqueue(device::InnerProduct{e.prepared(), primes, d.words.drop_axis(0, s).view(), factors.drop_axis(0, s).view(),
+                                   device::PrimeList::range(0, primes.size()), out});
+  }
+  CiphertextData r = derived(x);
+  r.width = c.spec().n;
+  r.vouched = x.vouched && keys.data().vouched;
+  r.independent = r.distinct = false;
+  r.noise = {product_noise(c, d.plan, x.noise[0])};
+  r.parts = {ring::to_domain(sums, Domain::coefficient)};
+  if (progress) progress(1);
+  return finish(std::move(r));
+}
+
+}  // namespace heliograph::exact

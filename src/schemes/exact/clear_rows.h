@@ -1,0 +1,33 @@
+// Rows of bytes in the clear and how they are multiplied by an encrypted vector.
+#pragma once
+
+#include "schemes/exact/context.h"
+
+namespace heliograph::exact {
+
+struct ClearRowsData {
+  std::shared_ptr<Context> context;
+  RowsPlan plan;
+  std::size_t rows = 0;
+  /// [slices, blocks]: a component for each column, a limb for each prime of the plan's level, a slice's words. A slice's columns of
+  /// all blocks lie side by side, so that what they are multiplied by stays in a cache.
+  RnsTensor words;
+  std::vector<device::PermutationHandle> shifts;  // X^(-2^i) times a polynomial
+
+  std::size_t blocks() const;
+};
+
+/// Words in a slice of a limb.
+inline constexpr std::size_t kSliceWords = 256;
+
+/// Automorphism i of the expansion, X -> X^(N / 2^i + 1), as a row step.
+std::int64_t expansion_step(const Context& c, std::size_t i);
+
+// Noise, log2, of coefficients rather than in the canonical embedding: each stays below its bound but with probability 2^-86.
+/// Canonical, of each number of an expanded vector at the plan's level.
+double expanded_noise(Context& c, const RowsPlan& plan, double vector_noise);
+double product_noise(Context& c, const RowsPlan& plan, double vector_noise);
+/// Of rounding alone.
+double rounding_noise(Context& c, const RowsPlan& plan);
+
+}  // namespace heliograph::exact
