@@ -9,16 +9,17 @@ struct ClearRowsData {
   std::shared_ptr<Context> context;
   RowsPlan plan;
   std::size_t rows = 0;
-  /// [slices, blocks]: a component for each column, a limb for each prime of the plan's level, a slice's words. A slice's columns of
-  /// all blocks lie side by side, so that what they are multiplied by stays in a cache.
+  /// [primes of the plan's level x slices, blocks]: a component for each column, of one limb, a slice's words. What a slice of all
+  /// blocks is multiplied by stays in a cache, and its columns lie one after another.
   RnsTensor words;
   std::vector<device::PermutationHandle> shifts;  // X^(-2^i) times a polynomial
 
   std::size_t blocks() const;
 };
 
-/// Words in a slice of a limb.
-inline constexpr std::size_t kSliceWords = 256;
+/// Words in a slice of a limb: at least so many, and so few slices that a call takes all of them as limbs.
+inline constexpr std::size_t kLeastSlice = 64;
+std::size_t slice_words(const Context& c, std::size_t level);
 
 /// Automorphism i of the expansion, X -> X^(N / 2^i + 1), as a row step.
 std::int64_t expansion_step(const Context& c, std::size_t i);

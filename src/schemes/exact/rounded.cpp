@@ -11,35 +11,44 @@ namespace {
 
 using math::u128;
 
-/// Numbers of some bits, the first in the lowest bits of the first byte.
+/// Numbers of some bits, the first in the lowest bits of the first byte; words of eight bytes at a time.
 class BitWriter {
  public:
-  explicit BitWriter(Bytes& out) : out_(out) {}
+  explicit BitWriter(std::byte* to) : to_(to) {}
   void put(u64 value, int bits) {
-    held_ |= u128{value} << count_;
-    for (count_ += bits; count_ >= 8; count_ -= 8, held_ >>= 8) out_.push_back(static_cast<std::byte>(held_));
+    held_ |= value << count_;
+    if ((count_ += bits) < 64) return;
+    std::memcpy(to_, &held_, 8);
+    to_ += 8, count_ -= 64;
+    held_ = count_ ? value >> (bits - count_) : 0;
   }
 
  private:
-  Bytes& out_;
-  u128 held_ = 0;
+  std::byte* to_;
+  u64 held_ = 0;
   int count_ = 0;
 };
 
 class BitReader {
  public:
-  explicit BitReader(std::span<const std::byte> from) : from_(from) {}
+  explicit BitReader(const std::byte* from) : from_(from) {}
   u64 get(int bits) {
-    for (; count_ < bits; count_ += 8) held_ |= u128{static_cast<unsigned char>(from_[at_++])} << count_;
-    const u64 value = static_cast<u64>(held_) & ((u64{1} << bits) - 1);
-    held_ >>= bits, count_ -= bits;
-    return value;
+    u64 value = held_;
+    if (count_ < bits) {
+      std::memcpy(&held_, from_, 8);
+      from_ += 8;
+      value |= held_ << count_;
+      held_ = bits - count_ < 64 ? held_ >> (bits - count_) : 0, count_ += 64;
+    } else {
+      held_ >>= bits;
+    }
+    count_ -= bits;
+    return value & ((u64{1} << bits) - 1);
   }
 
  private:
-  std::span<const std::byte> from_;
-  std::size_t at_ = 0;
-  u128 held_ = 0;
+  const std::byte* from_;
+  u64 held_ = 0;
   int count_ = 0;
 };
 
@@ -107,10 +116,11 @@ Bytes rounded(const Ciphertext& products, const RowsPlan& plan) {
   const std::vector<std::byte> bytes = ring::download(words);
   const std::vector<Turn> turns = turns_of(c.rlwe().moduli(words.primes()));
   const std::size_t n = c.spec().n, limbs = turns.size(), each = limbs * n * words.view().word_size();
-  Bytes out;
-  out.reserve(plan.rounded_bytes(products.parameters(), words.items() * n));
+  // N is a multiple of 64, so that each component's numbers fill whole words.
+  Bytes out(plan.rounded_bytes(products.parameters(), words.items() * n));
+  const std::size_t bodies = words.items() * n / 8 * static_cast<std::size_t>(plan.body_bits);
   for (std::size_t component = 0; component < 2; ++component) {
-    BitWriter writer(out);
+    BitWriter writer(out.data() + (component ? bodies : 0));
     for (std::size_t item = 0; item < words.items(); ++item) {
       const std::byte* const from = bytes.data() + (2 * item + component) * each;
       const int bits = component ? plan.mask_bits : plan.body_bits;
@@ -131,7 +141,7 @@ Ciphertext from_rounded(const SecretKey& secret, std::span<const std::byte> byte
   std::vector<std::byte> host = c->engine().host_array<std::byte>(words.bytes(), "the products");
   const std::size_t each = moduli.size() * n * words.view().word_size(), bodies = blocks * n / 8 * static_cast<std::size_t>(plan.body_bits);
   for (std::size_t component = 0; component < 2; ++component) {
-    BitReader reader(component ? bytes.subspan(bodies) : bytes.first(bodies));
+    BitReader reader(bytes.data() + (component ? bodies : 0));
     for (std::size_t item = 0; item < blocks; ++item) {
       std::byte* const to = host.data() + (2 * item + component) * each;
       const int bits = component ? plan.mask_bits : plan.body_bits;
