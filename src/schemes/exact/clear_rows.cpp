@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 
 #include "schemes/exact/derive.h"
 
@@ -21,22 +20,6 @@ device::Permutation shifted_down(std::size_t n, std::size_t shift) {
     p.negate[i] = i + shift >= n;
   }
   return p;
-}
-
-/// Components in a row of the polynomials of one limb, a slice each for an item.
-device::View slices_of(const device::View& x, std::size_t limb, std::size_t components, std::size_t words) {
-  device::View v = x.with_limbs(limb, 1);
-  v.axes = 1, v.shape = {v.n / words}, v.stride = {static_cast<std::ptrdiff_t>(words)}, v.components = components, v.n = words;
-  return v;
-}
-
-/// A view whose first axis is its limbs'.
-device::View with_limb_axis(const RnsTensor& x) {
-  device::View v = x.view();
-  v.limbs = v.shape[0], v.limb_stride = static_cast<std::size_t>(v.stride[0]);
-  --v.axes;
-  for (int i = 0; i < v.axes; ++i) v.shape[i] = v.shape[i + 1], v.stride[i] = v.stride[i + 1];
-  return v;
 }
 
 /// Rows [rows][columns] as polynomials [columns][limbs][n].
@@ -85,29 +68,80 @@ RnsTensor expanded(Context& c, const ClearRowsData& d, const RnsTensor& x, const
   return all;
 }
 
-/// The slices of all components of `x`, limb after limb, written to a tensor of such slices.
-void write_slices(ring::Engine& e, const RnsTensor& x, std::size_t components, const RnsTensor& to) {
-  const std::size_t limbs = x.primes().size(), slices = to.shape()[0] / limbs;
-  for (std::size_t l = 0; l < limbs; ++l)
-    e.enqueue(device::Copy{slices_of(x.view(), l, components, to.view().n), to.slice(0, l * slices, 1, slices).view()});
+// Slices. A tensor of slices has a first axis for limbs and their slices, and its own limb is one.
+
+/// Words in a slice: the fewest, so that a call takes all slices as its limbs. 0: none, limbs stay whole.
+std::size_t slice_words(Context& c, std::size_t level) {
+  if (!c.engine().cuts_batches()) return 0;
+  return std::min(c.spec().n, std::max(kLeastSlice, c.spec().n * std::bit_ceil(level) / device::PrimeList::kMost));
 }
 
-/// Slices of blocks put together again.
-void read_slices(ring::Engine& e, const RnsTensor& from, const RnsTensor& x) {
-  const std::size_t limbs = x.primes().size(), slices = from.shape()[0] / limbs, words = from.view().n;
-  for (std::size_t l = 0; l < limbs; ++l) {
-    device::View to = x.view().with_limbs(l, 1);
-    to.axes = 2, to.shape = {slices, x.items()}, to.stride = {static_cast<std::ptrdiff_t>(words), x.view().stride[0]}, to.n = words;
-    e.enqueue(device::Copy{from.slice(0, l * slices, 1, slices).view(), to});
+/// The words of one limb as slices, of `components` components that lie in a row.
+device::View slices_of(const device::View& x, std::size_t limb, std::size_t components, std::size_t words) {
+  device::View v = x.with_limbs(limb, 1);
+  const std::size_t slices = v.n / words;
+  for (int i = v.axes; i > 0; --i) v.shape[i] = v.shape[i - 1], v.stride[i] = v.stride[i - 1];
+  ++v.axes;
+  v.shape[0] = slices, v.stride[0] = static_cast<std::ptrdiff_t>(words), v.components = components, v.n = words;
+  return v;
+}
+
+/// A tensor of slices with all of them as limbs.
+device::View with_slices_as_limbs(const RnsTensor& x) {
+  device::View v = x.view();
+  v.limbs = v.shape[0], v.limb_stride = static_cast<std::size_t>(v.stride[0]);
+  --v.axes;
+  for (int i = 0; i < v.axes; ++i) v.shape[i] = v.shape[i + 1], v.stride[i] = v.stride[i + 1];
+  return v;
+}
+
+/// Room for slices of polynomials of these primes.
+RnsTensor make_slices(Context& c, const device::PrimeList& primes, ring::Shape shape, std::size_t components, std::size_t words) {
+  shape.insert(shape.begin(), primes.size() * c.spec().n / words);
+  return {c.rlwe().engine(), shape, components, device::PrimeList{0}, Domain::ntt, ring::Secrecy::open, words};
+}
+
+/// Copies between whole polynomials, `components` in a row, and their slices.
+void copy_slices(ring::Engine& e, const device::View& whole, std::size_t components, const RnsTensor& sliced, bool to_slices) {
+  const std::size_t slices = sliced.shape()[0] / whole.limbs;
+  for (std::size_t l = 0; l < whole.limbs; ++l) {
+    const device::View some = slices_of(whole, l, components, sliced.view().n);
+    const device::View part = sliced.slice(0, l * slices, 1, slices).view();
+    e.enqueue(to_slices ? device::Copy{some, part} : device::Copy{part, some});
   }
 }
 
-}  // namespace
-
-std::size_t slice_words(const Context& c, std::size_t level) {
-  static const char* w = getenv("SLICE");
-  return std::max({kLeastSlice, c.spec().n * std::bit_ceil(level) / device::PrimeList::kMost, w ? std::size_t(atoi(w)) : kLeastSlice});
+/// The inner products of the rows with ciphertexts of one number each, [columns] in the NTT domain.
+RnsTensor products(Context& c, const ClearRowsData& d, const RnsTensor& numbers) {
+  ring::Engine& e = c.engine();
+  const std::size_t columns = d.plan.columns, n = c.spec().n, words = d.words.view().n;
+  const device::PrimeList primes = numbers.primes();
+  const RnsTensor sums(c.rlwe().engine(), {d.blocks()}, 2, primes, Domain::ntt);
+  if (d.blocks() == 0) return sums;
+  if (!d.sliced) {
+    const RnsTensor factors(c.rlwe().engine(), {}, 2 * columns, primes, Domain::ntt);
+    device::Gather gather;
+    for (std::size_t j = 0; j < columns; ++j)
+      gather.pieces.push_back({numbers.drop_axis(0, j).view(), factors.with_components(2 * j, 2).view()});
+    e.enqueue(gather);
+    e.enqueue(device::InnerProduct{e.prepared(), primes, d.words.view(), factors.view(), device::PrimeList::range(0, primes.size()),
+                                   sums.view()});
+    return sums;
+  }
+  const RnsTensor factors = make_slices(c, primes, {}, 2 * columns, words);
+  device::View in_a_row = numbers.view();
+  in_a_row.axes = 0;
+  copy_slices(e, in_a_row, 2 * columns, factors, true);
+  const RnsTensor parts = make_slices(c, primes, {d.blocks()}, 2, words);
+  device::PrimeList prime_of;
+  for (std::size_t i = 0; i < parts.shape()[0]; ++i) prime_of.push_back(primes[i * words / n]);
+  e.enqueue(device::InnerProduct{e.prepared(), prime_of, with_slices_as_limbs(d.words), with_slices_as_limbs(factors),
+                                 device::PrimeList::range(0, prime_of.size()), with_slices_as_limbs(parts)});
+  copy_slices(e, sums.view(), 2, parts, false);
+  return sums;
 }
+
+}  // namespace
 
 std::size_t ClearRowsData::blocks() const { return (rows + context->spec().n - 1) / context->spec().n; }
 
@@ -118,8 +152,9 @@ ClearRows::ClearRows(const Parameters& parameters, std::size_t rows, std::size_t
   const device::PrimeList chain = c->rlwe().chain(d->plan.level);
   const std::size_t n = c->spec().n, slice = slice_words(*c, d->plan.level);
   c->engine().require_memory(checked_product(d->blocks(), columns, c->rlwe().polynomial_bytes(chain.size())), "the rows");
-  d->words = RnsTensor(c->rlwe().engine(), {chain.size() * n / slice, d->blocks()}, columns, device::PrimeList{0}, Domain::ntt,
-                       ring::Secrecy::open, slice);
+  d->sliced = slice > 0;
+  d->words = d->sliced ? make_slices(*c, chain, {d->blocks()}, columns, slice)
+                       : RnsTensor(c->rlwe().engine(), {d->blocks()}, columns, chain, Domain::ntt);
   if (rows) c->engine().enqueue(device::Zero{d->words.view()});
   for (std::size_t shift = 1; shift < d->plan.spread; shift *= 2)
     d->shifts.push_back(c->engine().kernels().prepare(shifted_down(n, shift)));
@@ -145,7 +180,10 @@ void ClearRows::set(std::size_t block, std::span<const std::int8_t> values) cons
   rows.view().word == math::Word::w64 ? load(u64{}) : load(math::u32{});
   ring::Engine& e = c.engine();
   e.enqueue(device::ForwardNtt{e.prepared(), rows.primes(), rows.view(), rows.view()});
-  write_slices(e, rows, columns, d.words.drop_axis(1, block));
+  if (d.sliced)
+    copy_slices(e, rows.view(), columns, d.words.drop_axis(1, block), true);
+  else
+    e.enqueue(device::Copy{rows.view(), d.words.drop_axis(0, block).view()});
 }
 
 Ciphertext ClearRows::times(const Ciphertext& vector, const EvaluationKeys& keys, const Progress& progress) const {
@@ -162,21 +200,8 @@ Ciphertext ClearRows::times(const Ciphertext& vector, const EvaluationKeys& keys
     switch_keys.push_back(&schemes::key_of(keys, c.row_galois(step), step, c.column_galois(), "no column rotation is needed"));
   const RnsTensor all = expanded(c, d, ring::to_domain(x.front(), Domain::coefficient), switch_keys, progress);
   const RnsTensor numbers = all.reshape({d.plan.spread * d.plan.ciphertexts}).slice(0, 0, 1, d.plan.columns);
-  const RnsTensor factors = ring::to_domain(c.rules().switch_level(0, numbers, d.plan.level), Domain::ntt).contiguous();
-  ring::Engine& e = c.engine();
-  const device::PrimeList primes = factors.primes();
-  const std::size_t slices = d.words.shape()[0], slice = d.words.view().n, each = c.spec().n / slice;
-  const RnsTensor key(c.rlwe().engine(), {slices}, 2 * d.plan.columns, device::PrimeList{0}, Domain::ntt, ring::Secrecy::open, slice);
-  write_slices(e, factors, 2 * d.plan.columns, key);
-  const RnsTensor parts(c.rlwe().engine(), {slices, d.blocks()}, 2, device::PrimeList{0}, Domain::ntt, ring::Secrecy::open, slice);
-  const RnsTensor sums(c.rlwe().engine(), {d.blocks()}, 2, primes, Domain::ntt);
-  device::PrimeList prime_of;
-  for (std::size_t i = 0; i < slices; ++i) prime_of.push_back(primes[i / each]);
-  if (d.blocks()) {
-    e.enqueue(device::InnerProduct{e.prepared(), prime_of, with_limb_axis(d.words), with_limb_axis(key),
-                                   device::PrimeList::range(0, slices), with_limb_axis(parts)});
-    read_slices(e, parts, sums);
-  }
+  const RnsTensor at_level = ring::to_domain(c.rules().switch_level(0, numbers, d.plan.level), Domain::ntt).contiguous();
+  const RnsTensor sums = products(c, d, at_level);
   CiphertextData r = derived(x);
   r.width = c.spec().n;
   r.vouched = x.vouched && keys.data().vouched;

@@ -9,17 +9,18 @@ struct ClearRowsData {
   std::shared_ptr<Context> context;
   RowsPlan plan;
   std::size_t rows = 0;
-  /// [primes of the plan's level x slices, blocks]: a component for each column, of one limb, a slice's words. What a slice of all
-  /// blocks is multiplied by stays in a cache, and its columns lie one after another.
+  /// The rows in the NTT domain, a component for each column. [primes of the plan's level x slices, blocks], of one limb, a slice's
+  /// words: what a slice of all blocks is multiplied by stays in a cache, and its columns lie one after another. On several devices
+  /// [blocks], whole limbs: blocks are what they share.
   RnsTensor words;
+  bool sliced = false;
   std::vector<device::PermutationHandle> shifts;  // X^(-2^i) times a polynomial
 
   std::size_t blocks() const;
 };
 
-/// Words in a slice of a limb: at least so many, and so few slices that a call takes all of them as limbs.
+/// Words in a slice of a limb: at least so many.
 inline constexpr std::size_t kLeastSlice = 64;
-std::size_t slice_words(const Context& c, std::size_t level);
 
 /// Automorphism i of the expansion, X -> X^(N / 2^i + 1), as a row step.
 std::int64_t expansion_step(const Context& c, std::size_t i);
