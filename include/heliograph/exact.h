@@ -234,11 +234,12 @@ Ciphertext join_moduli(const std::vector<Ciphertext>& parts);
 
 /// How a set computes them, for rows of so many columns.
 struct RowsPlan {
-  std::size_t columns = 0;                 // of the rows; the vector's components
-  std::size_t ciphertexts = 0, spread = 0;  // component j is coefficient j / ciphertexts, below spread, of ciphertext j % ciphertexts
-  std::size_t level = 0;                   // at which rows and vector meet
-  int body_bits = 0, mask_bits = 0;        // what rounding leaves of the two components' words
-  std::vector<std::int64_t> rotations;     // the keys that it takes: row steps
+  std::size_t columns = 0;  // of the rows; the vector's components
+  std::size_t ciphertexts = 0,
+              spread = 0;  // component j is coefficient j / ciphertexts, below spread, of ciphertext j % ciphertexts
+  std::size_t level = 0;   // at which rows and vector meet
+  int body_bits = 0, mask_bits = 0;     // what rounding leaves of the two components' words
+  std::vector<std::int64_t> rotations;  // the keys that it takes: row steps
   /// Bytes of the rounded products with so many rows.
   std::size_t rounded_bytes(const Parameters& parameters, std::size_t rows) const;
 };

@@ -49,7 +49,8 @@ void bind_clear_rows(nb::module_& m) {
           "block"_a, "values"_a)
       .def(
           "times",
-          [](const ClearRows& r, const exact::Ciphertext& vector, const exact::EvaluationKeys& keys, const nb::object& progress) {
+          [](const ClearRows& r, const exact::Ciphertext& vector, const exact::EvaluationKeys& keys,
+             const nb::object& progress) {
             const Progress p = progress_of(progress);
             const Released released;
             return r.times(vector, keys, p);

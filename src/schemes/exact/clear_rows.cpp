@@ -96,13 +96,15 @@ device::View with_slices_as_limbs(const RnsTensor& x) {
 }
 
 /// Room for slices of polynomials of these primes.
-RnsTensor make_slices(Context& c, const device::PrimeList& primes, ring::Shape shape, std::size_t components, std::size_t words) {
+RnsTensor make_slices(Context& c, const device::PrimeList& primes, ring::Shape shape, std::size_t components,
+                      std::size_t words) {
   shape.insert(shape.begin(), primes.size() * c.spec().n / words);
   return {c.rlwe().engine(), shape, components, device::PrimeList{0}, Domain::ntt, ring::Secrecy::open, words};
 }
 
 /// Copies between whole polynomials, `components` in a row, and their slices.
-void copy_slices(ring::Engine& e, const device::View& whole, std::size_t components, const RnsTensor& sliced, bool to_slices) {
+void copy_slices(ring::Engine& e, const device::View& whole, std::size_t components, const RnsTensor& sliced,
+                 bool to_slices) {
   const std::size_t slices = sliced.shape()[0] / whole.limbs;
   for (std::size_t l = 0; l < whole.limbs; ++l) {
     const device::View some = slices_of(whole, l, components, sliced.view().n);
@@ -124,8 +126,8 @@ RnsTensor products(Context& c, const ClearRowsData& d, const RnsTensor& numbers)
     for (std::size_t j = 0; j < columns; ++j)
       gather.pieces.push_back({numbers.drop_axis(0, j).view(), factors.with_components(2 * j, 2).view()});
     e.enqueue(gather);
-    e.enqueue(device::InnerProduct{e.prepared(), primes, d.words.view(), factors.view(), device::PrimeList::range(0, primes.size()),
-                                   sums.view()});
+    e.enqueue(device::InnerProduct{e.prepared(), primes, d.words.view(), factors.view(),
+                                   device::PrimeList::range(0, primes.size()), sums.view()});
     return sums;
   }
   const RnsTensor factors = make_slices(c, primes, {}, 2 * columns, words);
@@ -192,12 +194,14 @@ Ciphertext ClearRows::times(const Ciphertext& vector, const EvaluationKeys& keys
   Context& c = *d.context;
   require<MismatchError>(x.context == d.context, "the vector is encrypted for other parameters than the rows");
   require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
-  require<ShapeError>(x.shape() == Shape{d.plan.ciphertexts} && x.packing == Packing::coefficients && x.width == d.plan.spread,
-                      "this tensor is no encrypted vector of as many components as the rows have columns");
+  require<ShapeError>(
+      x.shape() == Shape{d.plan.ciphertexts} && x.packing == Packing::coefficients && x.width == d.plan.spread,
+      "this tensor is no encrypted vector of as many components as the rows have columns");
   require<LevelError>(x.level() == c.rlwe().top_level() && x.degree() == 1, "the vector is not as it was encrypted");
   std::vector<const rlwe::SwitchKey*> switch_keys;
   for (const std::int64_t step : d.plan.rotations)
-    switch_keys.push_back(&schemes::key_of(keys, c.row_galois(step), step, c.column_galois(), "no column rotation is needed"));
+    switch_keys.push_back(
+        &schemes::key_of(keys, c.row_galois(step), step, c.column_galois(), "no column rotation is needed"));
   const RnsTensor all = expanded(c, d, ring::to_domain(x.front(), Domain::coefficient), switch_keys, progress);
   const RnsTensor numbers = all.reshape({d.plan.spread * d.plan.ciphertexts}).slice(0, 0, 1, d.plan.columns);
   const RnsTensor at_level = ring::to_domain(c.rules().switch_level(0, numbers, d.plan.level), Domain::ntt).contiguous();

@@ -1,8 +1,8 @@
 // Products in the fewest bytes. A word of a ciphertext modulo Q is a fraction of Q; decryption needs its first bits alone.
-#include "schemes/exact/clear_rows.h"
-
 #include <cstring>
 
+#include "lwe/parallel.h"
+#include "schemes/exact/clear_rows.h"
 #include "schemes/exact/derive.h"
 
 namespace heliograph::exact {
@@ -106,48 +106,57 @@ class Residues {
   u128 whole_ = 1;
 };
 
+/// f(item, component, first byte, bits) for each polynomial, on the host's threads: all bodies come first, then all masks. N is a
+/// multiple of 64, so that each one's numbers fill whole words of eight bytes.
+template <class F>
+void each_polynomial(std::size_t items, std::size_t n, const RowsPlan& plan, F f) {
+  const std::size_t body = n / 8 * static_cast<std::size_t>(plan.body_bits),
+                    mask = n / 8 * static_cast<std::size_t>(plan.mask_bits);
+  lwe::parallel_for(2 * items, 2 * items * n, [&](std::size_t unit) {
+    const std::size_t item = unit % items, component = unit / items;
+    f(item, component, component ? items * body + item * mask : item * body, component ? plan.mask_bits : plan.body_bits);
+  });
+}
+
 }  // namespace
 
 Bytes rounded(const Ciphertext& products, const RowsPlan& plan) {
   const CiphertextData& x = products.data();
   Context& c = *x.context;
-  require<ShapeError>(x.degree() == 1 && x.level() == plan.level && x.shape().size() == 1, "these are no products with rows");
+  require<ShapeError>(x.degree() == 1 && x.level() == plan.level && x.shape().size() == 1,
+                      "these are no products with rows");
   const RnsTensor words = ring::to_domain(x.front(), Domain::coefficient);
   const std::vector<std::byte> bytes = ring::download(words);
   const std::vector<Turn> turns = turns_of(c.rlwe().moduli(words.primes()));
   const std::size_t n = c.spec().n, limbs = turns.size(), each = limbs * n * words.view().word_size();
-  // N is a multiple of 64, so that each component's numbers fill whole words.
   Bytes out(plan.rounded_bytes(products.parameters(), words.items() * n));
-  const std::size_t bodies = words.items() * n / 8 * static_cast<std::size_t>(plan.body_bits);
-  for (std::size_t component = 0; component < 2; ++component) {
-    BitWriter writer(out.data() + (component ? bodies : 0));
-    for (std::size_t item = 0; item < words.items(); ++item) {
-      const std::byte* const from = bytes.data() + (2 * item + component) * each;
-      const int bits = component ? plan.mask_bits : plan.body_bits;
-      words.view().word == math::Word::w64 ? write<u64>(writer, from, n, turns, bits) : write<math::u32>(writer, from, n, turns, bits);
-    }
-  }
+  each_polynomial(words.items(), n, plan, [&](std::size_t item, std::size_t component, std::size_t at, int bits) {
+    BitWriter writer(out.data() + at);
+    const std::byte* const from = bytes.data() + (2 * item + component) * each;
+    words.view().word == math::Word::w64 ? write<u64>(writer, from, n, turns, bits)
+                                         : write<math::u32>(writer, from, n, turns, bits);
+  });
   return out;
 }
 
 Ciphertext from_rounded(const SecretKey& secret, std::span<const std::byte> bytes, const RowsPlan& plan, std::size_t rows) {
   const std::shared_ptr<Context>& c = secret.data().context;
   const std::size_t n = c->spec().n, blocks = (rows + n - 1) / n;
-  require<DamagedFileError>(bytes.size() == plan.rounded_bytes(secret.parameters(), rows), "these are not the products with so many rows");
+  require<DamagedFileError>(bytes.size() == plan.rounded_bytes(secret.parameters(), rows),
+                            "these are not the products with so many rows");
   const RnsTensor words(c->rlwe().engine(), {blocks}, 2, c->rlwe().chain(plan.level), Domain::coefficient);
   const std::vector<u64> moduli = c->rlwe().moduli(words.primes());
-  require<ParameterError>(c->rules().log_modulus(plan.level) < Residues::kMostBits, "products modulo so large a number are not rounded");
+  require<ParameterError>(c->rules().log_modulus(plan.level) < Residues::kMostBits,
+                          "products modulo so large a number are not rounded");
   const Residues residues(moduli);
   std::vector<std::byte> host = c->engine().host_array<std::byte>(words.bytes(), "the products");
-  const std::size_t each = moduli.size() * n * words.view().word_size(), bodies = blocks * n / 8 * static_cast<std::size_t>(plan.body_bits);
-  for (std::size_t component = 0; component < 2; ++component) {
-    BitReader reader(bytes.data() + (component ? bodies : 0));
-    for (std::size_t item = 0; item < blocks; ++item) {
-      std::byte* const to = host.data() + (2 * item + component) * each;
-      const int bits = component ? plan.mask_bits : plan.body_bits;
-      words.view().word == math::Word::w64 ? residues.read<u64>(reader, to, n, bits) : residues.read<math::u32>(reader, to, n, bits);
-    }
-  }
+  const std::size_t each = moduli.size() * n * words.view().word_size();
+  each_polynomial(blocks, n, plan, [&](std::size_t item, std::size_t component, std::size_t at, int bits) {
+    BitReader reader(bytes.data() + at);
+    std::byte* const to = host.data() + (2 * item + component) * each;
+    words.view().word == math::Word::w64 ? residues.read<u64>(reader, to, n, bits)
+                                         : residues.read<math::u32>(reader, to, n, bits);
+  });
   if (blocks) ring::upload(words, host);
   CiphertextData r;
   r.context = c, r.key = secret.data().key.id(), r.parts = {words}, r.packing = Packing::coefficients, r.width = n;

@@ -84,12 +84,14 @@ RowsPlan rows_plan(const Parameters& parameters, std::size_t columns) {
   Context& c = *parameters.context();
   require<ShapeError>(columns > 0, "rows have at least one column");
   require<LimitError>(columns <= kMostColumns, "rows have at most 8,192 columns");
-  require<ParameterError>(c.rules().home() == Domain::coefficient, "rows are multiplied by vectors of BFV: BGV cannot round products");
+  require<ParameterError>(c.rules().home() == Domain::coefficient,
+                          "rows are multiplied by vectors of BFV: BGV cannot round products");
   require<ParameterError>(c.parts() == 1, "rows are multiplied modulo one plaintext modulus");
   require<SlotsError>(c.has_slots(), "this set has no slots, so there are no keys to expand a vector by");
   require<ParameterError>(c.spec().n >= kLeastSlice, "rows are multiplied in rings of N = 64 or more");
   const double largest = static_cast<double>(columns) * 16384;
-  require<ParameterError>(static_cast<double>(c.plain(0).t) > 2 * largest, "the plaintext modulus does not hold a sum of that many products of bytes");
+  require<ParameterError>(static_cast<double>(c.plain(0).t) > 2 * largest,
+                          "the plaintext modulus does not hold a sum of that many products of bytes");
   RowsPlan plan{.columns = columns};
   plan.ciphertexts = (columns + kMostSpread - 1) / kMostSpread;
   plan.spread = std::bit_ceil((columns + plan.ciphertexts - 1) / plan.ciphertexts);
@@ -112,7 +114,8 @@ Ciphertext encrypt_vector(const SecretKey& secret, std::span<const std::int8_t> 
   const u64 t = c.plain(0).t;
   // The expansion multiplies by the spread.
   const u64 inverse = math::inverse_mod(plan.spread % t, t);
-  Values values{.data = std::vector<std::int64_t>(plan.ciphertexts * plan.spread), .shape = {plan.ciphertexts}, .width = plan.spread};
+  Values values{
+      .data = std::vector<std::int64_t>(plan.ciphertexts * plan.spread), .shape = {plan.ciphertexts}, .width = plan.spread};
   for (std::size_t j = 0; j < vector.size(); ++j) {
     const std::size_t at = j % plan.ciphertexts * plan.spread + j / plan.ciphertexts;
     values.data[at] = math::centered(math::mul_mod(math::signed_mod(vector[j], t), inverse, t), t);

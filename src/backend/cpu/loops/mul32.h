@@ -117,11 +117,8 @@ struct Mul32 {
   }
   HELIOGRAPH_INLINE V neg(V a) const { return fold(S::sub(q, a), q); }
   /// Words wherever they lie, negated where a source is odd.
-  HELIOGRAPH_INLINE V turned(const u32* a, const u32* source) const
-  requires requires { S::gather_signed(a, source, q); }
-  {
-    return S::gather_signed(a, source, q);
-  }
+  HELIOGRAPH_INLINE V turned(const u32* a, const u32* source) const requires requires { S::gather_signed(a, source, q); }
+  { return S::gather_signed(a, source, q); }
   Factor factor(u64 c) const { return constant(c); }
   HELIOGRAPH_INLINE V mul_factor(V a, const Factor& f) const { return fold(product(a, f), q); }
   HELIOGRAPH_INLINE V mul(V a, V b) const { return reduce({S::mul(a, b), S::mul(S::odd(a), S::odd(b))}); }

@@ -125,7 +125,8 @@ struct WordLoops {
         }
         if (k < terms) each([&](auto, auto, auto& s) __attribute__((always_inline)) { s = e.sum_from(e.reduce(s)); });
       }
-      each([&](auto r, auto u, auto& s) __attribute__((always_inline)) { e.store(to(out[r()]) + i + u() * L, e.reduce(s)); });
+      each([&](auto r, auto u, auto& s)
+               __attribute__((always_inline)) { e.store(to(out[r()]) + i + u() * L, e.reduce(s)); });
     }
   }
 
