@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -265,6 +266,19 @@ def test_the_same_bits_everywhere(device: str) -> None:
         return _core.rounded(rows.times(query, keys), plan)
 
     assert answer(device) == answer("ref")
+
+
+def test_the_benchmark_says_what_it_measured(tmp_path: Path) -> None:
+    """Stages, bytes and the machine; it compares the scores itself."""
+    program, out = Path(__file__).resolve().parents[2] / "benchmarks" / "vectors.py", tmp_path / "out.json"
+    command = [sys.executable, str(program), "--rows", "4100", "--dimension", "8", "--repeats", "1", "--out", str(out)]
+    subprocess.run(command, check=True, capture_output=True)
+    report = json.loads(out.read_text())
+    case = report["case"]
+    assert {"index", "keys", "encrypt", "read", "scores", "write", "nearest"} == set(case["seconds"])
+    assert case["security"] == "128-bit"
+    assert 0 < case["answer_bytes"] - hg.query.VectorLayout(4100, 8).answer_bytes < 500
+    assert {"machine", "engine", "commit", "load"} < set(report)
 
 
 def test_a_process_serves_another(tmp_path: Path) -> None:

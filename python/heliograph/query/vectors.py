@@ -217,8 +217,8 @@ class Vectors(Shown):
 
     def __init__(self, array: Any, *, ids: Any = None, progress: Progress | None = None) -> None:
         values = _vectors_of(array)
-        self.layout = VectorLayout(*values.shape, ids)  #: for whoever asks
-        self._core = _core.ClearRows(self.layout.parameters._core, *values.shape)
+        self.layout = VectorLayout(len(values), values.shape[1], ids)  #: for whoever asks
+        self._core = _core.ClearRows(self.layout.parameters._core, len(values), values.shape[1])
         self._values = values.copy()
         blocks = range(-(-self.rows // _RING))
         for block in blocks:

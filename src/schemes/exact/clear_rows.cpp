@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lwe/parallel.h"
 #include "schemes/exact/derive.h"
 
 namespace heliograph::exact {
@@ -29,18 +30,22 @@ std::vector<Word> transposed(std::span<const std::int8_t> values, std::size_t co
   constexpr std::size_t kTile = 64;  // rows whose lines stay in a cache while their columns are written
   const std::size_t rows = values.size() / columns, limbs = moduli.size();
   std::vector<Word> words(columns * limbs * n);
-  for (std::size_t first = 0; first < rows; first += kTile) {
-    const std::size_t last = std::min(rows, first + kTile);
-    for (std::size_t j = 0; j < columns; ++j) {
-      for (std::size_t l = 0; l < limbs; ++l) {
-        Word* const to = words.data() + (j * limbs + l) * n;
-        for (std::size_t r = first; r < last; ++r) {
-          const std::int8_t v = values[r * columns + j];
-          to[r] = static_cast<Word>(v < 0 ? moduli[l] - static_cast<u64>(-v) : static_cast<u64>(v));
+  constexpr std::size_t kTogether = 16;  // columns of a thread
+  lwe::parallel_for((columns + kTogether - 1) / kTogether, columns * limbs * n, [&](std::size_t group) {
+    const std::size_t begin = group * kTogether, end = std::min(columns, begin + kTogether);
+    for (std::size_t first = 0; first < rows; first += kTile) {
+      const std::size_t last = std::min(rows, first + kTile);
+      for (std::size_t j = begin; j < end; ++j) {
+        for (std::size_t l = 0; l < limbs; ++l) {
+          Word* const to = words.data() + (j * limbs + l) * n;
+          for (std::size_t r = first; r < last; ++r) {
+            const std::int8_t v = values[r * columns + j];
+            to[r] = static_cast<Word>(v < 0 ? moduli[l] - static_cast<u64>(-v) : static_cast<u64>(v));
+          }
         }
       }
     }
-  }
+  });
   return words;
 }
 

@@ -1,4 +1,5 @@
 // How a set multiplies rows of bytes by an encrypted vector: expansion, level, rounding, and what noise that makes.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -88,7 +89,7 @@ RowsPlan rows_plan(const Parameters& parameters, std::size_t columns) {
                           "rows are multiplied by vectors of BFV: BGV cannot round products");
   require<ParameterError>(c.parts() == 1, "rows are multiplied modulo one plaintext modulus");
   require<SlotsError>(c.has_slots(), "this set has no slots, so there are no keys to expand a vector by");
-  require<ParameterError>(c.spec().n >= kLeastSlice, "rows are multiplied in rings of N = 64 or more");
+  require<ParameterError>(c.spec().n >= kLeastSlice, "rows are multiplied in rings of N = 128 or more");
   const double largest = static_cast<double>(columns) * 16384;
   require<ParameterError>(static_cast<double>(c.plain(0).t) > 2 * largest,
                           "the plaintext modulus does not hold a sum of that many products of bytes");
