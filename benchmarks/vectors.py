@@ -24,6 +24,7 @@ import run as runner
 
 import heliograph as hg
 
+TOGETHER = 4  # vectors in one pass
 BLOCK = 1 << 16  # rows that the clear scores are computed of at a time
 
 
@@ -56,6 +57,7 @@ def measure(rows: int, dimension: int, repeats: int) -> dict[str, Any]:
         question = timed(times, "encrypt", lambda v=vector: client.encrypt(v).to_bytes())
         query = timed(times, "read", lambda q=question: server.from_bytes(q))
         answer = timed(times, "scores", lambda q=query: index.scores(q))
+        timed(times, "together", lambda q=query: index.scores_together([q] * TOGETHER))
         data = timed(times, "write", answer.to_bytes)
         scores = hg.query.Scores.from_bytes(data)
         found = timed(times, "nearest", lambda s=scores: client.nearest(s, k=10))
@@ -66,7 +68,7 @@ def measure(rows: int, dimension: int, repeats: int) -> dict[str, Any]:
         raise SystemExit("scores are not those of the clear vectors")
     return {
         **{"rows": rows, "dimension": dimension, "parameters": repr(layout.parameters)},
-        **{"security": layout.parameters.security, "recall_at_10": 1.0},
+        **{"security": layout.parameters.security, "recall_at_10": 1.0, "together": TOGETHER},
         "seconds": {name: round(statistics.median(several), 5) for name, several in times.items()},
         "all": {name: [round(t, 5) for t in several] for name, several in times.items()},
         **{"key_bytes": len(keys), "question_bytes": len(question), "answer_bytes": len(data)},

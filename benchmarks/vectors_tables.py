@@ -14,13 +14,13 @@ FILES = tuple(f"{machine}-vectors.json" for machine in ("xeon", "zen5", "h200"))
 def vectors(reports: dict[str, Row], seconds: Time) -> list[str]:
     """A line a machine."""
     lines = [
-        "| on | prepare all | encrypt a vector | all scores | write the answer | open, find 10 | prepared | from |",
-        "|---|---|---|---|---|---|---|---|",
+        "| on | prepare all | encrypt a vector | all scores | of 4 vectors at once | write the answer | open, find 10 | prepared | from |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, report in reports.items():
         case, machine, engine = report["case"], report["machine"], report["engine"]["device"]
         where = engine.split(",")[0].removeprefix("cuda: ") if engine.startswith("cuda") else f"{machine['cores']} cores"
-        times = [seconds(case["seconds"][stage]) for stage in ("index", "encrypt", "scores", "write", "nearest")]
+        times = [seconds(case["seconds"][stage]) for stage in ("index", "encrypt", "scores", "together", "write", "nearest")]
         lines.append(
             f"| {where} ({machine['processor']}) | {' | '.join(times)} | {case['prepared_bytes'] / 2**30:.2f} GiB "
             f"| [{name}](benchmarks/results/{name}), {report['commit'][:12]} |"

@@ -259,9 +259,11 @@ class ClearRows : public ObjectOf<Scheme, ClearRowsData> {
   std::size_t bytes() const;
   /// Sets the rows of a block: `values` [rows of the block][columns]. Throws ShapeError. Not while others compute with it.
   void set(std::size_t block, std::span<const std::int8_t> values) const;
-  /// A tensor of one ciphertext for each block: coefficient r of block b is row b N + r times the vector. `vector` as of
-  /// encrypt_vector; as it was encrypted, or read.
-  Ciphertext times(const Ciphertext& vector, const EvaluationKeys& keys, const Progress& progress = {}) const;
+  /// For each vector a tensor of one ciphertext for each block: coefficient r of block b is row b N + r times the vector. `vectors`
+  /// as of encrypt_vector, as they were encrypted, or read; under several keys, each with its own: the rows are read once for some.
+  /// Throws MismatchError, WrongKeyError, ShapeError, LevelError, MissingKeyError.
+  std::vector<Ciphertext> times(const std::vector<Ciphertext>& vectors, const std::vector<EvaluationKeys>& keys,
+                                const Progress& progress = {}) const;
 };
 
 /// What `times` gave in the fewest bytes: its words modulo Q as fractions of Q, rounded to the plan's bits.

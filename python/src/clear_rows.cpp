@@ -49,13 +49,13 @@ void bind_clear_rows(nb::module_& m) {
           "block"_a, "values"_a)
       .def(
           "times",
-          [](const ClearRows& r, const exact::Ciphertext& vector, const exact::EvaluationKeys& keys,
-             const nb::object& progress) {
+          [](const ClearRows& r, const std::vector<exact::Ciphertext>& vectors,
+             const std::vector<exact::EvaluationKeys>& keys, const nb::object& progress) {
             const Progress p = progress_of(progress);
             const Released released;
-            return r.times(vector, keys, p);
+            return r.times(vectors, keys, p);
           },
-          "vector"_a, "keys"_a, "progress"_a = nb::none());
+          "vectors"_a, "keys"_a, "progress"_a = nb::none());
   m.def(
       "rounded",
       [](const exact::Ciphertext& products, const RowsPlan& plan) {

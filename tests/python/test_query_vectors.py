@@ -149,6 +149,27 @@ def test_two_secrets_and_one_index() -> None:
         index.scores(other.encrypt(vector), keys=server.keys)
 
 
+def test_several_clients_at_once() -> None:
+    """Vectors of two keys, more than a pass takes: each answer is its own client's, and that of the vector alone."""
+    index, client, server = parties()
+    other = hg.query.VectorClient(index.layout)
+    theirs = hg.Server(other.evaluation_keys())
+    vectors = [*VECTORS.values(), base()[9]]
+    owners = [(client, server), (other, theirs)] * 3
+    queries = [s.bind(c.encrypt(vector)) for vector, (c, s) in zip(vectors, owners, strict=True)]
+    shares: list[float] = []
+    answers = index.scores_together(queries, progress=shares.append)
+    assert (shares == sorted(shares), shares[-1], len(answers)) == (True, 1, 6)
+    for query, vector, (owner, _), answer in zip(queries, vectors, owners, answers, strict=True):
+        np.testing.assert_array_equal(owner.scores(answer), expected(vector, base()))
+        assert answer.to_bytes() == index.scores(query).to_bytes()
+    assert index.scores_together([]) == []
+    with pytest.raises(hg.DtypeError, match="list of tensors"):
+        index.scores_together(7)  # type: ignore[arg-type]
+    with pytest.raises(hg.MissingKeyError):
+        index.scores_together([queries[0], client.encrypt(vectors[0])])
+
+
 @pytest.mark.parametrize(
     ("array", "options", "error", "match"),
     [
@@ -263,7 +284,7 @@ def test_the_same_bits_everywhere(device: str) -> None:
             rows.set(block, values[block * 4096 : (block + 1) * 4096])
         keys = secret.evaluation_keys(False, plan.rotations, False)
         query = _core.encrypt_vector(secret, np.array([3, -128, 127, 0, 1], np.int8))
-        return _core.rounded(rows.times(query, keys), plan)
+        return _core.rounded(rows.times([query], [keys])[0], plan)
 
     assert answer(device) == answer("ref")
 
@@ -275,7 +296,7 @@ def test_the_benchmark_says_what_it_measured(tmp_path: Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
     report = json.loads(out.read_text())
     case = report["case"]
-    assert {"index", "keys", "encrypt", "read", "scores", "write", "nearest"} == set(case["seconds"])
+    assert {"index", "keys", "encrypt", "read", "scores", "together", "write", "nearest"} == set(case["seconds"])
     assert case["security"] == "128-bit"
     assert 0 < case["answer_bytes"] - hg.query.VectorLayout(4100, 8).answer_bytes < 500
     assert {"machine", "engine", "commit", "load"} < set(report)

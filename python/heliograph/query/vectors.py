@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,8 +15,10 @@ from heliograph._arrays import (
     Int64Array,
     array_of,
     count_of,
+    described,
     from_residues,
     is_whole,
+    listed,
     path_of,
     printable,
     readable_bytes,
@@ -270,13 +273,32 @@ class Vectors(Shown):
         >>> index.scores(query).nbytes == index.layout.answer_bytes
         True
         """
-        if not isinstance(query, Tensor):
-            raise _core.DtypeError(f"an encrypted vector is a tensor of BFV, not {type(query).__name__}")
-        if query.parameters != self.layout.parameters:
-            raise _core.MismatchError("this vector is encrypted for other parameters than the layout's")
-        found = keys_of([query], keys, "a search")
-        products = self._core.times(query._core, found._for(self.layout.rotations), progress)
-        return Scores(query.key_id, self.rows, self.dimension, _core.rounded(products, self.layout._plan))
+        return self._scores([query], keys, progress)[0]
+
+    def scores_together(self, queries: Sequence[Tensor], *, progress: Progress | None = None) -> list[Scores]:
+        """As `scores`, of several vectors, of one client or of several, each through a server of its own keys: faster than one after
+        another, for the rows are read once for every four.
+
+        >>> [one.rows for one in index.scores_together([query, query])]
+        [4, 4]
+        """
+        several = listed(queries)
+        if several is None:
+            raise _core.DtypeError(f"several encrypted vectors are a list of tensors, not {described(queries)}")
+        return self._scores(several, None, progress)
+
+    def _scores(self, queries: list[Any], keys: EvaluationKeys | None, progress: Progress | None) -> list[Scores]:
+        for query in queries:
+            if not isinstance(query, Tensor):
+                raise _core.DtypeError(f"an encrypted vector is a tensor of BFV, not {type(query).__name__}")
+            if query.parameters != self.layout.parameters:
+                raise _core.MismatchError("this vector is encrypted for other parameters than the layout's")
+        found = [keys_of([query], keys, "a search")._for(self.layout.rotations) for query in queries]
+        products = self._core.times([query._core for query in queries], found, progress)
+        return [
+            Scores(query.key_id, self.rows, self.dimension, _core.rounded(one, self.layout._plan))
+            for query, one in zip(queries, products, strict=True)
+        ]
 
     def explain(self) -> str:
         """As the layout's, and the memory.

@@ -68,7 +68,7 @@ RnsTensor expanded(Context& c, const ClearRowsData& d, const RnsTensor& x, const
     const RnsTensor odd = ring::subtract(some, switched);
     e.enqueue(device::Add{e.prepared(), x.primes(), some.view(), switched.view(), some.view()});
     e.enqueue(device::Permute{e.prepared(), x.primes(), d.shifts[i], odd.view(), rest.view()});
-    if (progress) progress(0.5 * static_cast<double>(2 * n) / static_cast<double>(d.plan.spread));
+    if (progress) progress(static_cast<double>(2 * n) / static_cast<double>(d.plan.spread));
   }
   return all;
 }
@@ -81,13 +81,12 @@ std::size_t slice_words(Context& c, std::size_t level) {
   return std::min(c.spec().n, std::max(kLeastSlice, c.spec().n * std::bit_ceil(level) / device::PrimeList::kMost));
 }
 
-/// The words of one limb as slices, of `components` components that lie in a row.
-device::View slices_of(const device::View& x, std::size_t limb, std::size_t components, std::size_t words) {
+/// The words of one limb as slices.
+device::View slices_of(const device::View& x, std::size_t limb, std::size_t words) {
   device::View v = x.with_limbs(limb, 1);
-  const std::size_t slices = v.n / words;
   for (int i = v.axes; i > 0; --i) v.shape[i] = v.shape[i - 1], v.stride[i] = v.stride[i - 1];
   ++v.axes;
-  v.shape[0] = slices, v.stride[0] = static_cast<std::ptrdiff_t>(words), v.components = components, v.n = words;
+  v.shape[0] = v.n / words, v.stride[0] = static_cast<std::ptrdiff_t>(words), v.n = words;
   return v;
 }
 
@@ -107,45 +106,71 @@ RnsTensor make_slices(Context& c, const device::PrimeList& primes, ring::Shape s
   return {c.rlwe().engine(), shape, components, device::PrimeList{0}, Domain::ntt, ring::Secrecy::open, words};
 }
 
-/// Copies between whole polynomials, `components` in a row, and their slices.
-void copy_slices(ring::Engine& e, const device::View& whole, std::size_t components, const RnsTensor& sliced,
-                 bool to_slices) {
-  const std::size_t slices = sliced.shape()[0] / whole.limbs;
-  for (std::size_t l = 0; l < whole.limbs; ++l) {
-    const device::View some = slices_of(whole, l, components, sliced.view().n);
+enum class To : unsigned char { slices, whole };
+/// Copies between whole polynomials and their slices.
+void copy_slices(ring::Engine& e, To to, const RnsTensor& whole, const RnsTensor& sliced) {
+  const std::size_t limbs = whole.primes().size(), slices = sliced.shape()[0] / limbs;
+  for (std::size_t l = 0; l < limbs; ++l) {
+    const device::View some = slices_of(whole.view(), l, sliced.view().n);
     const device::View part = sliced.slice(0, l * slices, 1, slices).view();
-    e.enqueue(to_slices ? device::Copy{some, part} : device::Copy{part, some});
+    e.enqueue(to == To::slices ? device::Copy{some, part} : device::Copy{part, some});
   }
 }
 
-/// The inner products of the rows with ciphertexts of one number each, [columns] in the NTT domain.
-RnsTensor products(Context& c, const ClearRowsData& d, const RnsTensor& numbers) {
+/// The inner products of the rows with vectors, of whose ciphertexts each, [columns] in the NTT domain, is one number: a pass over the
+/// rows for all. Two components a vector.
+RnsTensor products(Context& c, const ClearRowsData& d, const std::vector<RnsTensor>& vectors) {
   ring::Engine& e = c.engine();
-  const std::size_t columns = d.plan.columns, n = c.spec().n, words = d.words.view().n;
-  const device::PrimeList primes = numbers.primes();
-  const RnsTensor sums(c.rlwe().engine(), {d.blocks()}, 2, primes, Domain::ntt);
+  const std::size_t columns = d.plan.columns, n = c.spec().n, words = d.words.view().n, results = 2 * vectors.size();
+  const device::PrimeList primes = vectors.front().primes();
+  const RnsTensor sums(c.rlwe().engine(), {d.blocks()}, results, primes, Domain::ntt);
   if (d.blocks() == 0) return sums;
   if (!d.sliced) {
-    const RnsTensor factors(c.rlwe().engine(), {}, 2 * columns, primes, Domain::ntt);
+    const RnsTensor factors(c.rlwe().engine(), {}, results * columns, primes, Domain::ntt);
     device::Gather gather;
-    for (std::size_t j = 0; j < columns; ++j)
-      gather.pieces.push_back({numbers.drop_axis(0, j).view(), factors.with_components(2 * j, 2).view()});
+    for (std::size_t j = 0; j < columns; ++j) {
+      for (std::size_t v = 0; v < vectors.size(); ++v)
+        gather.pieces.push_back({vectors[v].drop_axis(0, j).view(), factors.with_components(j * results + 2 * v, 2).view()});
+    }
     e.enqueue(gather);
     e.enqueue(device::InnerProduct{e.prepared(), primes, d.words.view(), factors.view(),
                                    device::PrimeList::range(0, primes.size()), sums.view()});
     return sums;
   }
-  const RnsTensor factors = make_slices(c, primes, {}, 2 * columns, words);
-  device::View in_a_row = numbers.view();
-  in_a_row.axes = 0;
-  copy_slices(e, in_a_row, 2 * columns, factors, true);
-  const RnsTensor parts = make_slices(c, primes, {d.blocks()}, 2, words);
+  const RnsTensor factors = make_slices(c, primes, {columns}, results, words);
+  for (std::size_t v = 0; v < vectors.size(); ++v) copy_slices(e, To::slices, vectors[v], factors.with_components(2 * v, 2));
+  device::View key = with_slices_as_limbs(factors);
+  key.axes = 0, key.components = columns * results;  // a column's lie behind those of the one before
+  const RnsTensor parts = make_slices(c, primes, {d.blocks()}, results, words);
   device::PrimeList prime_of;
   for (std::size_t i = 0; i < parts.shape()[0]; ++i) prime_of.push_back(primes[i * words / n]);
-  e.enqueue(device::InnerProduct{e.prepared(), prime_of, with_slices_as_limbs(d.words), with_slices_as_limbs(factors),
+  e.enqueue(device::InnerProduct{e.prepared(), prime_of, with_slices_as_limbs(d.words), key,
                                  device::PrimeList::range(0, prime_of.size()), with_slices_as_limbs(parts)});
-  copy_slices(e, sums.view(), 2, parts, false);
+  copy_slices(e, To::whole, sums, parts);
   return sums;
+}
+
+/// Throws what `ClearRows::times` throws for a vector.
+void require_vector(const ClearRowsData& d, const CiphertextData& x, const EvaluationKeys& keys) {
+  require<MismatchError>(x.context == d.context, "the vector is encrypted for other parameters than the rows");
+  require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
+  require<ShapeError>(
+      x.shape() == Shape{d.plan.ciphertexts} && x.packing == Packing::coefficients && x.width == d.plan.spread,
+      "this tensor is no encrypted vector of as many components as the rows have columns");
+  require<LevelError>(x.level() == d.context->rlwe().top_level() && x.degree() == 1,
+                      "the vector is not as it was encrypted");
+}
+
+/// A number in a ciphertext, at the plan's level.
+RnsTensor numbers_of(Context& c, const ClearRowsData& d, const CiphertextData& x, const EvaluationKeys& keys,
+                     const Progress& progress) {
+  std::vector<const rlwe::SwitchKey*> switch_keys;
+  for (const std::int64_t step : d.plan.rotations)
+    switch_keys.push_back(
+        &schemes::key_of(keys, c.row_galois(step), step, c.column_galois(), "no column rotation is needed"));
+  const RnsTensor all = expanded(c, d, ring::to_domain(x.front(), Domain::coefficient), switch_keys, progress);
+  const RnsTensor some = all.reshape({d.plan.spread * d.plan.ciphertexts}).slice(0, 0, 1, d.plan.columns);
+  return ring::to_domain(c.rules().switch_level(0, some, d.plan.level), Domain::ntt);
 }
 
 }  // namespace
@@ -188,37 +213,41 @@ void ClearRows::set(std::size_t block, std::span<const std::int8_t> values) cons
   ring::Engine& e = c.engine();
   e.enqueue(device::ForwardNtt{e.prepared(), rows.primes(), rows.view(), rows.view()});
   if (d.sliced)
-    copy_slices(e, rows.view(), columns, d.words.drop_axis(1, block), true);
+    copy_slices(e, To::slices, rows, d.words.drop_axis(1, block));
   else
     e.enqueue(device::Copy{rows.view(), d.words.drop_axis(0, block).view()});
 }
 
-Ciphertext ClearRows::times(const Ciphertext& vector, const EvaluationKeys& keys, const Progress& progress) const {
+std::vector<Ciphertext> ClearRows::times(const std::vector<Ciphertext>& vectors, const std::vector<EvaluationKeys>& keys,
+                                         const Progress& progress) const {
+  constexpr std::size_t kTogether = 4;  // more are another pass: what a slice is multiplied by must stay in a cache
   const ClearRowsData& d = *data_;
-  const CiphertextData& x = vector.data();
   Context& c = *d.context;
-  require<MismatchError>(x.context == d.context, "the vector is encrypted for other parameters than the rows");
-  require_same(x, keys.data().context, keys.data().keys.id, "these evaluation keys");
-  require<ShapeError>(
-      x.shape() == Shape{d.plan.ciphertexts} && x.packing == Packing::coefficients && x.width == d.plan.spread,
-      "this tensor is no encrypted vector of as many components as the rows have columns");
-  require<LevelError>(x.level() == c.rlwe().top_level() && x.degree() == 1, "the vector is not as it was encrypted");
-  std::vector<const rlwe::SwitchKey*> switch_keys;
-  for (const std::int64_t step : d.plan.rotations)
-    switch_keys.push_back(
-        &schemes::key_of(keys, c.row_galois(step), step, c.column_galois(), "no column rotation is needed"));
-  const RnsTensor all = expanded(c, d, ring::to_domain(x.front(), Domain::coefficient), switch_keys, progress);
-  const RnsTensor numbers = all.reshape({d.plan.spread * d.plan.ciphertexts}).slice(0, 0, 1, d.plan.columns);
-  const RnsTensor at_level = ring::to_domain(c.rules().switch_level(0, numbers, d.plan.level), Domain::ntt).contiguous();
-  const RnsTensor sums = products(c, d, at_level);
-  CiphertextData r = derived(x);
-  r.width = c.spec().n;
-  r.vouched = x.vouched && keys.data().vouched;
-  r.independent = r.distinct = false;
-  r.noise = {product_noise(c, d.plan, x.noise[0])};
-  r.parts = {ring::to_domain(sums, Domain::coefficient)};
-  if (progress) progress(1);
-  return finish(std::move(r));
+  require<ShapeError>(vectors.size() == keys.size(), "each vector has its evaluation keys");
+  for (std::size_t v = 0; v < vectors.size(); ++v) require_vector(d, vectors[v].data(), keys[v]);
+  const double all = static_cast<double>(vectors.size());
+  std::vector<Ciphertext> made;
+  for (std::size_t first = 0; first < vectors.size(); first += kTogether) {
+    const std::size_t count = std::min(kTogether, vectors.size() - first);
+    std::vector<RnsTensor> numbers;
+    for (std::size_t v = first; v < first + count; ++v) {
+      const Progress watch = [&](double share) { progress((static_cast<double>(v) + share / 2) / all); };
+      numbers.push_back(numbers_of(c, d, vectors[v].data(), keys[v], progress ? watch : Progress()));
+    }
+    const RnsTensor sums = ring::to_domain(products(c, d, numbers), Domain::coefficient);
+    for (std::size_t v = 0; v < count; ++v) {
+      const CiphertextData& x = vectors[first + v].data();
+      CiphertextData r = derived(x);
+      r.width = c.spec().n;
+      r.vouched = x.vouched && keys[first + v].data().vouched;
+      r.independent = r.distinct = false;
+      r.noise = {product_noise(c, d.plan, x.noise[0])};
+      r.parts = {count == 1 ? sums : ring::copy(sums.with_components(2 * v, 2))};
+      made.push_back(finish(std::move(r)));
+    }
+    if (progress) progress(static_cast<double>(first + count) / all);
+  }
+  return made;
 }
 
 }  // namespace heliograph::exact
