@@ -16,6 +16,8 @@ import pytest
 import heliograph as hg
 from heliograph import _core
 from heliograph.cli import run
+from heliograph.query.containers import pieces
+from heliograph.query.vectors import LAYOUT_TYPE
 from places import places
 from rigs import SEED
 
@@ -240,6 +242,34 @@ def test_files_that_are_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr().out
     assert "4,100 of 200 components" in shown
     assert client.secret.id[:8] in shown
+
+
+GOOD = {"dimension": 3, "parameter_hash": hg.query.VectorLayout(2, 3).parameters._core.hash, "rows": 2}
+
+
+@pytest.mark.parametrize(
+    ("header", "ids", "error"),
+    [
+        ({**GOOD, "rows": 0}, None, hg.DamagedFileError),
+        ({**GOOD, "rows": 1 << 31}, None, hg.DamagedFileError),
+        ({**GOOD, "dimension": 4097}, None, hg.DamagedFileError),
+        ({**GOOD, "dimension": True}, None, hg.DamagedFileError),
+        ({**GOOD, "more": 1}, None, hg.DamagedFileError),
+        (GOOD, [1, 2, 3], hg.DamagedFileError),
+        (GOOD, [7, 7], hg.DamagedFileError),
+        ({**GOOD, "parameter_hash": "0" * 64}, None, hg.MismatchError),
+    ],
+)
+def test_layouts_that_cannot_be(header: dict[str, Any], ids: Any, error: Any) -> None:
+    """Whole files, of numbers that are none of a layout's; the good one is read."""
+
+    def written(header: dict[str, Any], ids: Any) -> bytes:
+        parts = [] if ids is None else [np.array(ids, "<i8").tobytes()]
+        return b"".join(bytes(piece) for piece in pieces(LAYOUT_TYPE, header, parts, [len(part) for part in parts]))
+
+    assert hg.query.VectorLayout.from_bytes(written(GOOD, [5, 6])).rows == 2
+    with pytest.raises(error):
+        hg.query.VectorLayout.from_bytes(written(header, ids))
 
 
 def test_scores_of_another_question_are_noise() -> None:

@@ -34,7 +34,7 @@ LAYOUT_TYPE = "heliograph.query.vectors"
 SCORES_TYPE = "heliograph.query.scores"
 Int8Array = npt.NDArray[np.int8]
 
-_MOST_ROWS = 1 << 32
+_MOST_ROWS = (1 << 31) - 1
 _MOST_DIMENSION = 4096
 _LARGEST_PRODUCT = 128 * 128  # of two bytes
 #: N and log Q; log Q with the special prime of 30 bits is what is secure at that N. Three primes of Q, two where rows and vector meet.
@@ -67,10 +67,8 @@ class VectorLayout(Shown):
     def __init__(self, rows: int, dimension: int, ids: Any = None) -> None:
         self.rows = count_of(rows, "rows", 1)  #: vectors
         self.dimension = count_of(dimension, "a dimension", 1)  #: components of each
-        if self.rows > _MOST_ROWS or self.dimension > _MOST_DIMENSION:
-            raise _core.LimitError(
-                f"at most {_MOST_ROWS:,} vectors of {_MOST_DIMENSION:,} components, not {self.rows:,} of {self.dimension:,}"
-            )
+        if self.dimension > _MOST_DIMENSION:
+            raise _core.LimitError(f"vectors have at most {_MOST_DIMENSION:,} components, not {self.dimension:,}")
         self.ids: Int64Array | None = (
             None if ids is None else _ids_of(ids, self.rows)
         )  #: what the rows are called; None: 0, 1, ...
