@@ -22,6 +22,9 @@ struct ClearRowsData {
 /// Words in a slice of a limb: at least so many.
 inline constexpr std::size_t kLeastSlice = 128;
 
+/// Q times a rounded fraction is below 2 to this.
+inline constexpr double kMostProductBits = 127;
+
 /// Automorphism i of the expansion, X -> X^(N / 2^i + 1), as a row step.
 std::int64_t expansion_step(const Context& c, std::size_t i);
 

@@ -88,8 +88,6 @@ class Residues {
   explicit Residues(const std::vector<u64>& moduli) : moduli_(moduli) {
     for (const u64 q : moduli) whole_ *= q;
   }
-  /// Q has at most so many bits that a product with a fraction does not wrap.
-  static constexpr int kMostBits = 128 - 49;
   template <class Word>
   void read(BitReader& from, std::byte* bytes, std::size_t n, int bits) const {
     for (std::size_t k = 0; k < n; ++k) {
@@ -146,7 +144,7 @@ Ciphertext from_rounded(const SecretKey& secret, std::span<const std::byte> byte
                             "these are not the products with so many rows");
   const RnsTensor words(c->rlwe().engine(), {blocks}, 2, c->rlwe().chain(plan.level), Domain::coefficient);
   const std::vector<u64> moduli = c->rlwe().moduli(words.primes());
-  require<ParameterError>(c->rules().log_modulus(plan.level) < Residues::kMostBits,
+  require<ParameterError>(c->rules().log_modulus(plan.level) + plan.mask_bits < kMostProductBits,
                           "products modulo so large a number are not rounded");
   const Residues residues(moduli);
   std::vector<std::byte> host = c->engine().host_array<std::byte>(words.bytes(), "the products");

@@ -99,7 +99,10 @@ RowsPlan rows_plan(const Parameters& parameters, std::size_t columns) {
   for (std::size_t i = 0; (std::size_t{1} << i) < plan.spread; ++i) plan.rotations.push_back(expansion_step(c, i));
   const double fresh = c.rules().fresh_noise(0, false);
   for (plan.level = 1; plan.level <= c.rlwe().top_level(); ++plan.level) {
-    if (choose_bits(c, plan, product_noise(c, plan, fresh))) return plan;
+    if (!choose_bits(c, plan, product_noise(c, plan, fresh))) continue;
+    require<ParameterError>(c.rules().log_modulus(plan.level) + plan.mask_bits < kMostProductBits,
+                            "products modulo so large a number are not rounded");
+    return plan;
   }
   throw ParameterError("the set's modulus is too small for products with rows of " + std::to_string(columns) + " bytes");
 }
