@@ -19,6 +19,7 @@ import query_tables
 import readme_figures
 import table
 import two_gpus_words
+import vectors_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Files of one kind, which make one table.
@@ -84,6 +85,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     *(("docs/papers/al-badawi-2020.md", mark, lines, AL_BADAWI) for mark, lines in al_badawi_tables.TABLES.items()),
     *(("docs/papers/morshed-2020.md", mark, lines, MORSHED) for mark, lines in morshed_tables.TABLES.items()),
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
+    ("docs/query.md", "vector figures", vectors_tables.vectors, _measured(*vectors_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )

@@ -47,6 +47,8 @@ class Ciphertext;
 class EvaluationKeys;
 class PublicKey;
 class SecretKey;
+class ClearRows;
+struct ClearRowsData;
 struct PlaintextData;
 struct CiphertextData;
 struct EvaluationKeysData;
@@ -228,6 +230,48 @@ Ciphertext conv2d_square_pool(const Ciphertext& x, const std::vector<std::int64_
 Ciphertext take_moduli(const Ciphertext& a, Moduli moduli);
 /// Tensors of adjacent moduli, in order, as one: nothing is copied. Those at different levels meet at the lowest.
 Ciphertext join_moduli(const std::vector<Ciphertext>& parts);
+
+// Rows of bytes in the clear times an encrypted vector: one inner product for each row, exact modulo t.
+
+/// How a set computes them, for rows of so many columns.
+struct RowsPlan {
+  std::size_t columns = 0;  // of the rows; the vector's components
+  std::size_t ciphertexts = 0,
+              spread = 0;  // component j is coefficient j / ciphertexts, below spread, of ciphertext j % ciphertexts
+  std::size_t level = 0;   // at which rows and vector meet
+  int body_bits = 0, mask_bits = 0;     // what rounding leaves of the two components' words
+  std::vector<std::int64_t> rotations;  // the keys that it takes: row steps
+  /// Bytes of the rounded products with so many rows.
+  std::size_t rounded_bytes(const Parameters& parameters, std::size_t rows) const;
+};
+/// Throws ParameterError where the set has not the room for products of 8-bit numbers, SlotsError, LimitError.
+RowsPlan rows_plan(const Parameters& parameters, std::size_t columns);
+/// The encryption of a vector of so many columns as products take it: a tensor of `ciphertexts`. Throws ShapeError.
+Ciphertext encrypt_vector(const SecretKey& secret, std::span<const std::int8_t> vector);
+
+/// The rows, N to a block, transformed: column j of a block is a polynomial with a row in each coefficient.
+class ClearRows : public ObjectOf<Scheme, ClearRowsData> {
+ public:
+  using ObjectOf::ObjectOf;
+  /// `rows` rows of zeros. Throws as rows_plan; OutOfMemoryError.
+  ClearRows(const Parameters& parameters, std::size_t rows, std::size_t columns);
+  std::size_t rows() const;
+  const RowsPlan& plan() const;
+  std::size_t bytes() const;
+  /// Sets the rows of a block: `values` [rows of the block][columns]. Throws ShapeError. Not while others compute with it.
+  void set(std::size_t block, std::span<const std::int8_t> values) const;
+  /// For each vector a tensor of one ciphertext for each block: coefficient r of block b is row b N + r times the vector. `vectors`
+  /// as of encrypt_vector, as they were encrypted, or read; under several keys, each with its own: the rows are read once for some.
+  /// Throws MismatchError, WrongKeyError, ShapeError, LevelError, MissingKeyError.
+  std::vector<Ciphertext> times(const std::vector<Ciphertext>& vectors, const std::vector<EvaluationKeys>& keys,
+                                const Progress& progress = {}) const;
+};
+
+/// What `times` gave in the fewest bytes: its words modulo Q as fractions of Q, rounded to the plan's bits.
+Bytes rounded(const Ciphertext& products, const RowsPlan& plan);
+/// The tensor again, with the noise that rounding added, under the key's id: for its owner. Throws DamagedFileError where the bytes
+/// are not those of so many rows.
+Ciphertext from_rounded(const SecretKey& secret, std::span<const std::byte> bytes, const RowsPlan& plan, std::size_t rows);
 
 // Shapes: nothing is computed.
 Ciphertext reshape(const Ciphertext& a, const Shape& shape);

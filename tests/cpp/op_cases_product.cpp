@@ -200,6 +200,8 @@ void product_cases(std::vector<OpCase>& cases) {
     cases.push_back(inner_case(*f, 512, 5, 3, {{3}, 1, Layout::broadcast}, Fill::random, Layout::packed));
     cases.push_back(inner_case(*f, 256, 3, 2, {{2, 3}, 1, Layout::reversed}, Fill::random, Layout::packed));
     cases.push_back(inner_case(*f, 4, 2, 2, {{}, 1}, Fill::random, Layout::packed));
+    for (std::size_t results : {2, 3})  // long sums
+      cases.push_back(inner_case(*f, 256, 200, results, {{2, 2}, 1, Layout::reversed}, Fill::top, Layout::sliced));
 
     cases.push_back(turned_case(*f, 1024, 1, 2, {{3}, 1}));
     cases.push_back(turned_case(*f, 2048, 5, 1, {{2, 3}, 1, Layout::reversed}));
@@ -218,6 +220,7 @@ void product_cases(std::vector<OpCase>& cases) {
     cases.push_back(tensor_case(*f, 2, 2, 2, {3}, Layout::packed, Fill::top, false));
 
     cases.push_back(inner_case(*f, 1024, 3, 2, {{3}, 1}, Fill::random, Layout::packed, 704));
+    cases.push_back(inner_case(*f, 1024, 70, 2, {{3}, 1}, Fill::random, Layout::packed, 704));
     cases.push_back(inner_case(*f, 8192, 2, 2, {{}, 1}, Fill::edges, Layout::packed, 4160));
     cases.push_back(tensor_case(*f, 1024, 2, 2, {3}, Layout::packed, Fill::random, false, 192));
     cases.push_back(tensor_case(*f, 8192, 2, 2, {1}, Layout::packed, Fill::top, true, 4160));

@@ -1,4 +1,5 @@
-"""Queries on encrypted tables: the client's data, a query in the clear. docs/query.md.
+"""Private queries: a client's encrypted data and a query in the clear, a server's data in the clear and an encrypted query.
+docs/query.md.
 
 The examples of its functions go on from these lines.
 
@@ -14,6 +15,14 @@ The examples of its functions go on from these lines.
 >>> plan, result = answer.plan, answer.decrypt(secret)
 >>> result.to_dict()
 {'total': [8300], 'count(*)': [3]}
+
+Vectors in the clear:
+
+>>> index = hg.query.Vectors(np.array([[1, 2, 0], [0, 0, -3], [2, 2, 1], [-4, 1, 1]], np.int8))
+>>> client = hg.query.VectorClient(index.layout)
+>>> query = hg.Server(client.evaluation_keys()).bind(client.encrypt(np.array([1, 1, 1], np.int8)))
+>>> scores = index.scores(query)
+>>> found = client.nearest(scores, k=2)
 """
 
 from heliograph.query.columns import Column
@@ -22,5 +31,22 @@ from heliograph.query.layout import Layout
 from heliograph.query.plan import Plan
 from heliograph.query.server import Answer, Result, SqlServer
 from heliograph.query.table import EncryptedTable, encrypt, layout
+from heliograph.query.vectors import Neighbours, Scores, VectorClient, VectorLayout, Vectors
 
-__all__ = ["Answer", "Column", "EncryptedTable", "Layout", "Plan", "Result", "SqlError", "SqlServer", "encrypt", "layout"]
+__all__ = [
+    "Answer",
+    "Column",
+    "EncryptedTable",
+    "Layout",
+    "Neighbours",
+    "Plan",
+    "Result",
+    "Scores",
+    "SqlError",
+    "SqlServer",
+    "VectorClient",
+    "VectorLayout",
+    "Vectors",
+    "encrypt",
+    "layout",
+]

@@ -212,20 +212,36 @@ void CpuKernels::sum_turned(const InnerProduct& call) {
 void CpuKernels::run(Queue&, const InnerProduct& call) {
   if (!call.turns.empty()) return sum_turned(call);
   constexpr std::size_t kDigits = 64;
-  each_block(call, kBlock, [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
-    for (std::size_t c = 0; c < call.out.components; ++c) {
-      void* const sum = stretch(call.out, p.item, c, p.limb, start);
-      for (std::size_t j = 0; j < call.digits.components; j += kDigits) {
-        const std::size_t terms = std::min(kDigits, call.digits.components - j);
-        const void* x[kDigits];
-        const void* y[kDigits];
-        for (std::size_t k = 0; k < terms; ++k) {
-          x[k] = stretch(call.digits, p.item, j + k, p.limb, start);
-          y[k] = stretch(call.key, 0, (j + k) * call.out.components + c, call.key_limbs[p.limb], start);
-        }
+  const std::size_t outputs = call.out.components;
+  const auto sum_block = [&](Place p, const Limb& limb, std::size_t start, std::size_t length) {
+    const auto key = [&](std::size_t j, std::size_t c) {
+      return stretch(call.key, 0, j * outputs + c, call.key_limbs[p.limb], start);
+    };
+    for (std::size_t j = 0; j < call.digits.components; j += kDigits) {
+      const std::size_t terms = std::min(kDigits, call.digits.components - j);
+      const void* x[kDigits];
+      const void* y[2 * kDigits];
+      for (std::size_t k = 0; k < terms; ++k) x[k] = stretch(call.digits, p.item, j + k, p.limb, start);
+      std::size_t c = 0;
+      for (; c + 2 <= outputs; c += 2) {
+        for (std::size_t k = 0; k < terms; ++k) y[2 * k] = key(j + k, c), y[2 * k + 1] = key(j + k, c + 1);
+        void* const sums[] = {stretch(call.out, p.item, c, p.limb, start), stretch(call.out, p.item, c + 1, p.limb, start)};
+        limb.ops->dot_pair(limb.modulus, terms, x, y, j > 0, sums, length);
+      }
+      for (; c < outputs; ++c) {
+        for (std::size_t k = 0; k < terms; ++k) y[k] = key(j + k, c);
+        void* const sum = stretch(call.out, p.item, c, p.limb, start);
         limb.ops->dot(limb.modulus, terms, x, y, j ? sum : nullptr, sum, length);
       }
     }
+  };
+  if (call.digits.components <= kDigits) return each_block(call, kBlock, sum_block);
+  // Long sums: what a limb of the items is multiplied by is read for each of them, from a cache.
+  const CpuRing& r = own(*call.ring);
+  const std::size_t items = call.out.items(), blocks = (call.out.n + kBlock - 1) / kBlock;
+  threads_.parallel_for(call.out.limbs * blocks * items, 1, [&](std::size_t unit, std::size_t) {
+    const std::size_t item = unit % items, start = unit / items % blocks * kBlock, l = unit / items / blocks;
+    sum_block({item, 0, l}, r.limb(call.primes[l]), start, std::min(kBlock, call.out.n - start));
   });
 }
 

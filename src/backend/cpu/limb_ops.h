@@ -65,6 +65,9 @@ struct LimbOps {
   /// out = (start ? start : 0) + sum_k a[k] * b[k], 1 <= terms <= 256; `start` may be `out`.
   void (*dot)(const Modulus&, std::size_t terms, const void* const* a, const void* const* b, const void* start, void* out,
               std::size_t count);
+  /// Two such sums of one a: out[i] = (start ? out[i] : 0) + sum_k a[k] * b[2 k + i].
+  void (*dot_pair)(const Modulus&, std::size_t terms, const void* const* a, const void* const* b, bool start,
+                   void* const* out, std::size_t count);
   /// out = start + sum_k a[k] * c[k], 1 or 2 terms; `start` may be `out`.
   void (*scaled_sum)(const Modulus&, std::size_t terms, const void* const* a, const u64* c, const void* start, void* out,
                      std::size_t count);

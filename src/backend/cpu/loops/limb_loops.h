@@ -27,6 +27,7 @@ constexpr LimbOps limb_loops(const char* name) {
           .mul_constant = L::mul_constant,
           .add_constant = L::add_constant,
           .dot = L::dot,
+          .dot_pair = L::dot_pair,
           .scaled_sum = L::scaled_sum,
           .weighted_sum = L::weighted_sum,
           .permute = L::permute,

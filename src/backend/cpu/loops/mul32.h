@@ -116,9 +116,14 @@ struct Mul32 {
     return S::min(d, S::add(d, q));
   }
   HELIOGRAPH_INLINE V neg(V a) const { return fold(S::sub(q, a), q); }
+  /// Words wherever they lie, negated where a source is odd.
+  HELIOGRAPH_INLINE V turned(const u32* a, const u32* source) const requires requires { S::gather_signed(a, source, q); }
+  { return S::gather_signed(a, source, q); }
   Factor factor(u64 c) const { return constant(c); }
   HELIOGRAPH_INLINE V mul_factor(V a, const Factor& f) const { return fold(product(a, f), q); }
   HELIOGRAPH_INLINE V mul(V a, V b) const { return reduce({S::mul(a, b), S::mul(S::odd(a), S::odd(b))}); }
+  /// A sum of so many products and a residue is below 2^64.
+  std::size_t terms() const { return static_cast<std::size_t>((~u64{0} - prime) / (u64{prime} * prime)); }
   HELIOGRAPH_INLINE Sum sum_zero() const { return {S::zero(), S::zero()}; }
   HELIOGRAPH_INLINE Sum sum_from(V a) const { return {S::low_halves(a), S::odd(a)}; }
   HELIOGRAPH_INLINE void accumulate(Sum& s, V a, V b) const {
@@ -160,6 +165,11 @@ struct Lanes32x16 {
     return _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
   }
   static HELIOGRAPH_INLINE V join_low(V even, V odd) { return _mm512_or_si512(even, _mm512_slli_epi64(odd, 32)); }
+  static HELIOGRAPH_INLINE V gather_signed(const u32* a, const u32* source, V q) {
+    const V from = _mm512_loadu_si512(source), x = _mm512_i32gather_epi32(_mm512_srli_epi32(from, 1), a, 4);
+    const __mmask16 negated = _mm512_test_epi32_mask(from, _mm512_set1_epi32(1)) & _mm512_test_epi32_mask(x, x);
+    return _mm512_mask_sub_epi32(x, negated, q, x);
+  }
   template <int Period>
   static HELIOGRAPH_INLINE V repeat(const u32* p) {
     if constexpr (Period == 2)

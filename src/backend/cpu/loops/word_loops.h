@@ -63,18 +63,26 @@ struct WordLoops {
     for (std::size_t i = 0; i < count; i += E::kLanes) e.store(to(out) + i, e.add(e.load(in(a) + i), constant));
   }
 
+  /// Products that a sum takes before it is reduced.
+  static std::size_t terms_of(const E& e) {
+    if constexpr (requires { e.terms(); })
+      return e.terms();
+    else
+      return E::kTerms;
+  }
   static void dot(const Modulus& m, std::size_t terms, const void* const* a, const void* const* b, const void* start,
                   void* out, std::size_t count) {
     [[maybe_unused]] const typename E::WordState state{};
     const E e(m);
     constexpr std::size_t L = E::kLanes;
+    const std::size_t most = terms_of(e);
     for (std::size_t i = 0; i < count; i += kTogether * L) {
       typename E::Sum sum[kTogether];
       unroll<kTogether>([&](auto u) __attribute__((always_inline)) {
         sum[u()] = start ? e.sum_from(e.load(in(start) + i + u() * L)) : e.sum_zero();
       });
       for (std::size_t k = 0; k < terms;) {
-        const std::size_t end = terms - k > E::kTerms ? k + E::kTerms : terms;
+        const std::size_t end = terms - k > most ? k + most : terms;
         for (; k < end; ++k) {
           const Word *const x = in(a[k]) + i, *const y = in(b[k]) + i;
           unroll<kTogether>([&](auto u) __attribute__((always_inline)) {
@@ -86,6 +94,39 @@ struct WordLoops {
         }
       }
       unroll<kTogether>([&](auto u) __attribute__((always_inline)) { e.store(to(out) + i + u() * L, e.reduce(sum[u()])); });
+    }
+  }
+
+  static void dot_pair(const Modulus& m, std::size_t terms, const void* const* a, const void* const* b, bool start,
+                       void* const* out, std::size_t count) {
+    [[maybe_unused]] const typename E::WordState state{};
+    const E e(m);
+    constexpr std::size_t L = E::kLanes;
+    const std::size_t most = terms_of(e);
+    for (std::size_t i = 0; i < count; i += kTogether * L) {
+      typename E::Sum sum[2][kTogether];
+      const auto each = [&](auto f) __attribute__((always_inline)) {
+        unroll<2>([&](auto r) __attribute__((always_inline)) {
+          unroll<kTogether>([&](auto u) __attribute__((always_inline)) { f(r, u, sum[r()][u()]); });
+        });
+      };
+      each([&](auto r, auto u, auto& s) __attribute__((always_inline)) {
+        s = start ? e.sum_from(e.load(in(out[r()]) + i + u() * L)) : e.sum_zero();
+      });
+      for (std::size_t k = 0; k < terms;) {
+        const std::size_t end = terms - k > most ? k + most : terms;
+        for (; k < end; ++k) {
+          const Word *const x = in(a[k]) + i, *const y = in(b[2 * k]) + i, *const z = in(b[2 * k + 1]) + i;
+          unroll<kTogether>([&](auto u) __attribute__((always_inline)) {
+            const V factor = e.load(x + u() * L);
+            e.accumulate(sum[0][u()], factor, e.load(y + u() * L));
+            e.accumulate(sum[1][u()], factor, e.load(z + u() * L));
+          });
+        }
+        if (k < terms) each([&](auto, auto, auto& s) __attribute__((always_inline)) { s = e.sum_from(e.reduce(s)); });
+      }
+      each([&](auto r, auto u, auto& s)
+               __attribute__((always_inline)) { e.store(to(out[r()]) + i + u() * L, e.reduce(s)); });
     }
   }
 
@@ -164,7 +205,12 @@ struct WordLoops {
 
   static void permute(const Modulus& m, const void* a, const u32* source, void* out, std::size_t count) {
     const Word q = static_cast<Word>(m.q);
-    for (std::size_t i = 0; i < count; ++i) {
+    std::size_t i = 0;
+    if constexpr (requires(const E& e) { e.turned(in(a), source); }) {
+      const E e(m);
+      for (; i + E::kLanes <= count; i += E::kLanes) e.store(to(out) + i, e.turned(in(a), source + i));
+    }
+    for (; i < count; ++i) {
       const Word x = in(a)[source[i] >> 1];
       const Word flip = static_cast<Word>(0) - static_cast<Word>((source[i] & 1) != 0 && x != 0);
       to(out)[i] = static_cast<Word>((x ^ flip) - flip + (q & flip));
