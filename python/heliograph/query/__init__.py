@@ -1,4 +1,4 @@
-"""Queries on encrypted tables: the client's data, a query in the clear. docs/query.md.
+"""Queries on encrypted tables, and private look-up in tables of the server's. docs/query.md.
 
 The examples of its functions go on from these lines.
 
@@ -14,13 +14,32 @@ The examples of its functions go on from these lines.
 >>> plan, result = answer.plan, answer.decrypt(secret)
 >>> result.to_dict()
 {'total': [8300], 'count(*)': [3]}
+>>> db = hg.query.Database({"phone": ["+41 1", "+41 2"], "city": ["Bern", "Basel"]}, key="phone")
+>>> client = db.client()
+>>> question = client.ask("+41 1")
+>>> answer = db.answer(question.to_bytes())
 """
 
 from heliograph.query.columns import Column
 from heliograph.query.errors import SqlError
 from heliograph.query.layout import Layout
+from heliograph.query.lookup import Database, LookupClient, Question
 from heliograph.query.plan import Plan
 from heliograph.query.server import Answer, Result, SqlServer
 from heliograph.query.table import EncryptedTable, encrypt, layout
 
-__all__ = ["Answer", "Column", "EncryptedTable", "Layout", "Plan", "Result", "SqlError", "SqlServer", "encrypt", "layout"]
+__all__ = [
+    "Answer",
+    "Column",
+    "Database",
+    "EncryptedTable",
+    "Layout",
+    "LookupClient",
+    "Plan",
+    "Question",
+    "Result",
+    "SqlError",
+    "SqlServer",
+    "encrypt",
+    "layout",
+]
