@@ -49,31 +49,31 @@ Words transposed(const Words& square) {
   return out;
 }
 
-/// The sums of all automorphisms of a pack's masks. Values at psi^u of all p_j are a polynomial in j for each u: its value at
-/// psi^e is what A_t has at psi^e where u = e t.
-class Automorphisms {
- public:
-  Automorphisms(const std::shared_ptr<Engine>& packing, std::span<const u32> hint) : values_(kDegree * kDegree) {
-    const u64 q = packing_ring()->prime(0);
-    const Reducer reduce(q);
-    const Reducer::Factor part = reduce.factor(math::inverse_mod(kDegree, q));
-    lwe::parallel_for(kDegree, values_.size(), [&](std::size_t j) {
-      for (std::size_t i = j * kDegree; i < (j + 1) * kDegree; ++i)
-        values_[i] = reduce.multiply(static_cast<u64>((u128{hint[i]} * q + (u64{1} << 31)) >> 32), part);
-    });
-    Transforms ntt(packing, kDegree);
-    download(ntt.forward(values_), values_);
-    values_ = transposed(values_);
-    download(ntt.forward(values_), values_);
-  }
-  /// A_t in the NTT domain.
-  void read(std::span<const u32> turn, u64* out) const {
-    for (std::size_t i = 0; i < kDegree; ++i) out[i] = values_[turn[i] * kDegree + i];
-  }
-
- private:
-  Words values_;
-};
+/// The sums of all automorphisms of a pack's masks, A_t for each t of `tables`, NTT domain. Values at psi^u of all p_j are a
+/// polynomial in j for each u: its value at psi^e is what A_t has at psi^e where u = e t.
+Words automorphism_sums(const std::shared_ptr<Engine>& packing, std::span<const u32> hint, const std::vector<u32>& tables) {
+  constexpr std::size_t kLine = 8;  // words of a line of the cache
+  const u64 q = packing_ring()->prime(0);
+  const Reducer reduce(q);
+  const Reducer::Factor part = reduce.factor(math::inverse_mod(kDegree, q));
+  Words values(kDegree * kDegree);
+  lwe::parallel_for(kDegree, values.size(), [&](std::size_t j) {
+    for (std::size_t i = j * kDegree; i < (j + 1) * kDegree; ++i)
+      values[i] = reduce.multiply(static_cast<u64>((u128{hint[i]} * q + (u64{1} << 31)) >> 32), part);
+  });
+  Transforms ntt(packing, kDegree);
+  download(ntt.forward(values), values);
+  values = transposed(values);
+  download(ntt.forward(values), values);
+  values = transposed(values);  // [e][u]
+  Words sums(tables.size());
+  lwe::parallel_for(kDegree / kLine, sums.size(), [&](std::size_t line) {
+    for (std::size_t t = 0; t < tables.size(); t += kDegree) {
+      for (std::size_t i = line * kLine; i < (line + 1) * kLine; ++i) sums[t + i] = values[i * kDegree + tables[t + i]];
+    }
+  });
+  return sums;
+}
 
 /// Residues of the digit of each: round(x / 2^kDigitShift), x nearest 0.
 void take_digits(Words& words) {
@@ -97,19 +97,17 @@ void TableData::pack(const std::vector<std::size_t>& packs) {
 void TableData::pack_some(std::span<const std::size_t> some) {
   const Reducer reduce(packing_ring()->prime(0));
   const std::size_t items = 2 * some.size();
-  std::vector<Automorphisms> sums;
+  std::vector<Words> sums;
   for (const std::size_t p : some)
-    sums.emplace_back(packing, std::span(hint).subspan(p * kDegree * kDegree, kDegree * kDegree));
+    sums.push_back(automorphism_sums(packing, std::span(hint).subspan(p * kDegree * kDegree, kDegree * kDegree), tables));
   Words keys(2 * kDegree);
   download(key_masks(packing, seed), keys);
   std::vector<Reducer::Factor> key;
   for (const u64 w : keys) key.push_back(reduce.factor(w));
   Transforms ntt(packing, items);
-  Words current(items * kDegree), digit(items * kDegree), next(kDegree);
-  u64 t = 1;
-  for (std::size_t i = 0; i < kSteps; ++i) t = t * kGenerator % (2 * kDegree);
+  Words current(items * kDegree), digit(items * kDegree);
   for (std::size_t item = 0; item < items; ++item)
-    sums[item / 2].read(math::automorphism_table(kDegree, item % 2 == 0 ? t : 2 * kDegree - t), current.data() + item * kDegree);
+    std::copy_n(sums[item / 2].data() + (kTurns + item % 2) * kDegree, kDegree, current.data() + item * kDegree);
   const auto digits_of = [&] {
     digit.resize(items * kDegree);
     download(ntt.inverse(current), digit);
@@ -125,8 +123,8 @@ void TableData::pack_some(std::span<const std::size_t> some) {
       const std::size_t turn = item % 2 * kSteps + step;
       packing->enqueue(device::Copy{made.drop_axis(0, item).view(),
                                     digits.with_components(turn * packs() + some[item / 2], 1).view()});
-      const std::vector<u32> table = math::automorphism_table(kDegree, galois[turn]);
-      sums[item / 2].read(table, next.data());
+      const u32* const table = tables.data() + turn * kDegree;
+      const u64* const next = sums[item / 2].data() + turn * kDegree;
       for (std::size_t i = 0; i < kDegree; ++i) {
         const u64 sum = next[i] + reduce.multiply(digit[item * kDegree + i], key[table[i]]);
         current[item * kDegree + i] = reduce(sum);

@@ -55,12 +55,16 @@ TableData::TableData(const Size& given, const Key256& given_seed, const std::str
   answer_masks.resize(size.columns * kMaskBytes);
   digits = RnsTensor(packing, {}, kTurns * packs(), kQ, Domain::ntt);
   last = RnsTensor(packing, {}, packs(), kQ, Domain::ntt);
-  for (const bool minus : {false, true}) {
-    std::vector<u64> way = {1};
-    while (way.size() < kSteps) way.push_back(way.back() * kGenerator % (2 * kDegree));
-    for (auto t = way.rbegin(); t != way.rend(); ++t) galois.push_back(minus ? 2 * kDegree - *t : *t);
-  }
+  std::vector<u64> way = {1}, galois;
+  while (way.size() <= kSteps) way.push_back(way.back() * kGenerator % (2 * kDegree));
+  for (std::size_t i = kSteps; i-- > 0;) galois.push_back(way[i]);
+  for (std::size_t i = kSteps; i-- > 0;) galois.push_back(2 * kDegree - way[i]);
   for (const u64 t : galois) turns.push_back(t == 1 ? nullptr : packing->automorphism(t, Domain::ntt));
+  galois.push_back(way[kSteps]), galois.push_back(2 * kDegree - way[kSteps]);
+  for (const u64 t : galois) {
+    const std::vector<u32> table = math::automorphism_table(kDegree, t);
+    tables.insert(tables.end(), table.begin(), table.end());
+  }
 }
 
 void TableData::prepare_hint(std::size_t first, std::span<const unsigned char> block) {

@@ -29,7 +29,8 @@ struct TableData {
   std::vector<u32> hint;  // p_j, [column][N]
   /// NTT domain: [turn][pack], and of the last key [pack].
   RnsTensor digits, last;
-  std::vector<u64> galois;  // of the turns; 1 turns nothing
+  /// Of the turns and the two ways' beginnings: where the automorphism's values come from, [turn][N].
+  std::vector<u32> tables;
   std::vector<device::PermutationHandle> turns;
   std::vector<std::uint8_t> answer_masks;  // [column][kMaskBytes]
   mutable std::shared_mutex mutex;
