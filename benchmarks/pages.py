@@ -13,6 +13,7 @@ from pathlib import Path
 
 import coprocessor_tables
 import kim_tables
+import lookup_tables
 import query_tables
 import readme_figures
 import table
@@ -68,6 +69,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     ),
     *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
+    ("docs/query.md", "look-up figures", lookup_tables.lookups, _measured(*lookup_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )
