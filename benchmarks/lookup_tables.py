@@ -21,7 +21,9 @@ def lookups(reports: dict[str, Row], seconds: Time) -> list[str]:
         case, machine, engine = report["case"], report["machine"], report["engine"]["device"]
         times = case["seconds"]
         cores = report["cores"]
-        where = engine.split(",")[0].removeprefix("cuda: ") if engine.startswith("cuda") else f"{cores} core{'s'[: cores > 1]}"
+        where = (
+            engine.split(",")[0].removeprefix("cuda: ") if engine.startswith("cuda") else f"{cores} core{'s'[: cores > 1]}"
+        )
         best = max(case["batches"], key=lambda b: b["questions"] / b["seconds"])
         lines.append(
             f"| {where} ({machine['processor']}) | {case['bytes'] / 2**30:g} GiB of {case['row_bytes']} B | {seconds(times['answer'])} "

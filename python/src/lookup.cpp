@@ -59,7 +59,8 @@ void bind_table(nb::module_& m) {
               const Released released;
               answers = t.answer(all_of(words), all_of(keys));
             }
-            const std::size_t columns = t.size().columns, count = answers.bodies.size() / columns, masks = answers.masks.size();
+            const std::size_t columns = t.size().columns, count = answers.bodies.size() / columns,
+                              masks = answers.masks.size();
             return nb::make_tuple(array_of(std::move(answers.bodies), {count, columns}),
                                   array_of(std::move(answers.masks), {masks}));
           },
@@ -100,7 +101,10 @@ void bind_lookup(nb::module_& m) {
   m.attr("LOOKUP_KEY_WORDS") = lookup::kKeyWords;
   m.attr("LOOKUP_MASK_BYTES") = lookup::kMaskBytes;
   m.def(
-      "lookup_log2_failure", [](std::size_t rows, std::size_t columns) { return lookup::log2_failure({rows, columns}); },
+      "lookup_log2_failure",
+      [](std::size_t rows, std::size_t columns) {
+        return lookup::log2_failure({rows, columns});
+      },
       "rows"_a, "columns"_a);
   bind_table(m);
   bind_client(m);

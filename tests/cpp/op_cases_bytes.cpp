@@ -36,9 +36,12 @@ void byte_cases(std::vector<OpCase>& cases) {
   cases.push_back(bytes_case({.inputs = 256, .outputs = 1, .batch = {}}));
   cases.push_back(bytes_case({.inputs = 512, .outputs = 64, .batch = {1}, .fill = Fill::top, .kind = Kind::arithmetic}));
   cases.push_back(bytes_case({.inputs = 768, .outputs = 67, .batch = {3}, .fill = Fill::edges, .kind = Kind::arithmetic}));
-  cases.push_back(bytes_case({.inputs = 4096 + 256, .outputs = 130, .batch = {5}, .words = Layout::sliced, .bytes = Layout::sliced}));
-  cases.push_back(bytes_case({.inputs = 256, .outputs = 320, .batch = {2, 4}, .words = Layout::transposed, .out = Layout::sliced}));
-  cases.push_back(bytes_case({.inputs = 512, .outputs = 9, .batch = {7}, .words = Layout::broadcast, .out = Layout::reversed}));
+  cases.push_back(
+      bytes_case({.inputs = 4096 + 256, .outputs = 130, .batch = {5}, .words = Layout::sliced, .bytes = Layout::sliced}));
+  cases.push_back(
+      bytes_case({.inputs = 256, .outputs = 320, .batch = {2, 4}, .words = Layout::transposed, .out = Layout::sliced}));
+  cases.push_back(
+      bytes_case({.inputs = 512, .outputs = 9, .batch = {7}, .words = Layout::broadcast, .out = Layout::reversed}));
   cases.push_back(bytes_case({.inputs = 16384 + 512, .outputs = 6, .batch = {2}}));
   cases.push_back(bytes_case({.inputs = 8192, .outputs = 65, .batch = {67}}));
 }

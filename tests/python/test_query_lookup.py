@@ -143,7 +143,12 @@ def test_what_is_refused(phones: tuple[dict[str, list[object]], hg.query.Databas
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(hg.DamagedFileError):
         hg.query.LookupClient.load(path)
-    for frame, error in (({}, hg.ShapeError), ({"a": [1], "b": [1, 2]}, hg.ShapeError), ({"a": [None]}, hg.DtypeError), (5, hg.DtypeError)):
+    for frame, error in (
+        ({}, hg.ShapeError),
+        ({"a": [1], "b": [1, 2]}, hg.ShapeError),
+        ({"a": [None]}, hg.DtypeError),
+        (5, hg.DtypeError),
+    ):
         with pytest.raises(error):
             hg.query.Database(frame)
     with pytest.raises(hg.ParameterError, match="twice"):

@@ -42,7 +42,9 @@ class Database:
         self._records, rows, columns = Records.made(frame)
         self._key, self._count = key, len(rows)
         if key is not None and key not in columns:
-            raise _core.ParameterError(f"key= names {described(key)}, and the table has {printable(', '.join(columns))[:300]}")
+            raise _core.ParameterError(
+                f"key= names {described(key)}, and the table has {printable(', '.join(columns))[:300]}"
+            )
         self._seed = secrets.token_bytes(32)
         tag = 0 if key is None else TAG
         self._shape = Shape.of(len(rows), self._records.width + tag, key is not None)
@@ -404,8 +406,7 @@ class Question:
 
 
 def _listed(keys: Any) -> list[Any]:
-    array = np.asarray(keys)
-    return [key for key in array.tolist()] if array.dtype.kind in "OUSiu" else list(keys)
+    return list(keys.tolist()) if hasattr(keys, "tolist") else list(keys)
 
 
 def _arrays(data: Buffer, kind: str, seed: bytes) -> dict[str, npt.NDArray[Any]]:

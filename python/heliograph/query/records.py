@@ -111,7 +111,9 @@ class Records:
             wide = np.dtype(mine.dtype)
             fits = np.array_equal(array.astype(wide).astype(array.dtype), array) if array.dtype.kind == wide.kind else False
             if text != mine.text or not fits:
-                raise _core.DtypeError(f"column {printable(mine.name)} has values of {its.dtype} that do not fit its {mine.dtype}")
+                raise _core.DtypeError(
+                    f"column {printable(mine.name)} has values of {its.dtype} that do not fit its {mine.dtype}"
+                )
             arrays[mine.name] = (array.astype(wide), text)
         return self._packed(arrays), columns
 

@@ -26,8 +26,7 @@ void CpuKernels::run(Queue&, const device::ByteProduct& c) {
         rows[r] = reinterpret_cast<const unsigned char*>(address(c.bytes, 0, first + r, 0)) + start;
       for (std::size_t item = 0; item < items; item += kMostByteVectors) {
         const std::size_t some = std::min(kMostByteVectors, items - item);
-        for (std::size_t v = 0; v < some; ++v)
-          vectors[v] = packed->address() + ((item + v) * inputs + start) * sizeof(u32);
+        for (std::size_t v = 0; v < some; ++v) vectors[v] = packed->address() + ((item + v) * inputs + start) * sizeof(u32);
         ops.run({.rows = rows,
                  .count = count,
                  .inputs = std::min(stretch, inputs - start),

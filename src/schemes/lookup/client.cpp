@@ -15,7 +15,8 @@ using device::Secrecy;
 RnsTensor sampled(const std::shared_ptr<Engine>& e, const device::Shape& shape, const PrimeList& primes, const Key256& key,
                   Distribution distribution, rlwe::Purpose purpose, u32 object = 0) {
   RnsTensor out(e, shape, 1, primes, Domain::coefficient, Secrecy::passing);
-  device::Draw draw{.key = key, .distribution = distribution, .purpose = static_cast<unsigned char>(purpose), .object = object};
+  device::Draw draw{
+      .key = key, .distribution = distribution, .purpose = static_cast<unsigned char>(purpose), .object = object};
   const WipeAtEnd end(draw.key);
   e->enqueue(device::Sample{e->prepared(), primes, Secret(draw), out.view()});
   return out;
@@ -71,8 +72,7 @@ std::vector<u32> encrypted_unit(const ClientData& c, const RnsTensor& secret, co
     const u32* const drawn = error + 2 * part * kDegree;
     for (std::size_t i = 0; i < kDegree; ++i) {
       const u32 asked = static_cast<u32>(math::mask_of(part * kDegree + i == row)) & (u32{1} << kMessageShift);
-      words[part * kDegree + i] =
-          joined(drawn[i], drawn[kDegree + i]) - joined(first[i], first[kDegree + i]) + asked;
+      words[part * kDegree + i] = joined(drawn[i], drawn[kDegree + i]) - joined(first[i], first[kDegree + i]) + asked;
     }
   }
   return words;

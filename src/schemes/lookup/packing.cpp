@@ -121,8 +121,8 @@ void TableData::pack_some(std::span<const std::size_t> some) {
     const RnsTensor made = digits_of();
     for (std::size_t item = 0; item < items; ++item) {
       const std::size_t turn = item % 2 * kSteps + step;
-      packing->enqueue(device::Copy{made.drop_axis(0, item).view(),
-                                    digits.with_components(turn * packs() + some[item / 2], 1).view()});
+      packing->enqueue(
+          device::Copy{made.drop_axis(0, item).view(), digits.with_components(turn * packs() + some[item / 2], 1).view()});
       const u32* const table = tables.data() + turn * kDegree;
       const u64* const next = sums[item / 2].data() + turn * kDegree;
       for (std::size_t i = 0; i < kDegree; ++i) {

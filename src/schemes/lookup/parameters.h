@@ -29,11 +29,11 @@ using ring::Domain;
 using ring::Engine;
 using ring::RnsTensor;
 
-inline constexpr std::size_t kDegree = kStep;              // N
+inline constexpr std::size_t kDegree = kStep;                   // N
 inline constexpr u64 kGenerator = 5, kMinus = 2 * kDegree - 1;  // of the odd numbers modulo 2N, with -1
-inline constexpr std::size_t kSteps = kDegree / 2 - 1;     // from 5^(N/2 - 1) to 1, of either sign
+inline constexpr std::size_t kSteps = kDegree / 2 - 1;          // from 5^(N/2 - 1) to 1, of either sign
 inline constexpr std::size_t kTurns = 2 * kSteps;
-inline constexpr unsigned kDigitShift = 26;                // a mask's digit is what is left of it without so many bits, rounded
+inline constexpr unsigned kDigitShift = 26;  // a mask's digit is what is left of it without so many bits, rounded
 inline constexpr unsigned kMaskBits = 24, kBodyBits = 16;  // of an answer
 inline constexpr unsigned kMessageShift = 24;              // of a question's 32 bits
 

@@ -72,11 +72,14 @@ void TableData::prepare_hint(std::size_t first, std::span<const unsigned char> b
   u32 residue[2][2][256];  // of a byte less kZero, and its negative, modulo each prime
   for (std::size_t l = 0; l < 2; ++l) {
     for (int b = 0; b < 256; ++b) {
-      residue[l][0][b] = static_cast<u32>(math::signed_mod(b - kZero, exact_ring()->prime(static_cast<math::PrimeIndex>(l))));
-      residue[l][1][b] = static_cast<u32>(math::signed_mod(kZero - b, exact_ring()->prime(static_cast<math::PrimeIndex>(l))));
+      residue[l][0][b] =
+          static_cast<u32>(math::signed_mod(b - kZero, exact_ring()->prime(static_cast<math::PrimeIndex>(l))));
+      residue[l][1][b] =
+          static_cast<u32>(math::signed_mod(kZero - b, exact_ring()->prime(static_cast<math::PrimeIndex>(l))));
     }
   }
-  const RnsTensor columns(exact, {kBlock}, parts, kExact, Domain::coefficient), sums(exact, {kBlock}, 1, kExact, Domain::ntt);
+  const RnsTensor columns(exact, {kBlock}, parts, kExact, Domain::coefficient),
+      sums(exact, {kBlock}, 1, kExact, Domain::ntt);
   std::vector<u32> words(kBlock * parts * 2 * kDegree);
   lwe::parallel_for(kBlock * parts, words.size(), [&](std::size_t unit) {
     const unsigned char* const from = block.data() + unit * kDegree;
@@ -88,7 +91,8 @@ void TableData::prepare_hint(std::size_t first, std::span<const unsigned char> b
   });
   ring::upload(columns, std::as_bytes(std::span(words)));
   exact->enqueue(device::ForwardNtt{exact->prepared(), kExact, columns.view(), columns.view()});
-  exact->enqueue(device::InnerProduct{exact->prepared(), kExact, columns.view(), masks.view(), PrimeList(kExact), sums.view()});
+  exact->enqueue(
+      device::InnerProduct{exact->prepared(), kExact, columns.view(), masks.view(), PrimeList(kExact), sums.view()});
   exact->enqueue(device::InverseNtt{exact->prepared(), kExact, sums.view(), sums.view()});
   words.resize(kBlock * 2 * kDegree);
   exact->download(sums.view(), std::as_writable_bytes(std::span(words)));
@@ -129,14 +133,16 @@ std::size_t Table::bytes() const { return data_->bytes.bytes() + data_->digits.b
 void Table::update(std::span<const std::uint64_t> rows, std::span<const std::uint64_t> columns, std::size_t width,
                    std::span<const std::uint8_t> bytes) {
   TableData& d = *data_;
-  require<ShapeError>(columns.size() == rows.size() && bytes.size() == rows.size() * width, "an update has bytes for each row");
+  require<ShapeError>(columns.size() == rows.size() && bytes.size() == rows.size() * width,
+                      "an update has bytes for each row");
   for (std::size_t k = 0; k < rows.size(); ++k)
     require<ShapeError>(rows[k] < d.size.rows && columns[k] <= d.size.columns && width <= d.size.columns - columns[k],
                         "an update is of a row or column that the table has not");
   std::map<std::size_t, std::vector<std::size_t>> blocks;  // the updates that meet each
   std::map<u64, std::vector<u32>> parts;
   for (std::size_t k = 0; k < rows.size() && width > 0; ++k) {
-    for (std::size_t b = columns[k] / d.kBlock; b <= (columns[k] + width - 1) / d.kBlock; ++b) blocks[b * d.kBlock].push_back(k);
+    for (std::size_t b = columns[k] / d.kBlock; b <= (columns[k] + width - 1) / d.kBlock; ++b)
+      blocks[b * d.kBlock].push_back(k);
     std::vector<u32>& mask = parts[rows[k] / kDegree];
     if (mask.empty()) mask = mask_words(d.seed, rows[k] / kDegree);
   }
@@ -146,7 +152,8 @@ void Table::update(std::span<const std::uint64_t> rows, std::span<const std::uin
   for (const auto& [first, updates] : blocks) {
     d.packing->download(d.block(first), std::as_writable_bytes(std::span(block)));
     for (const std::size_t k : updates) {
-      for (std::size_t c = std::max<std::size_t>(first, columns[k]); c < std::min<std::size_t>(first + d.kBlock, columns[k] + width); ++c) {
+      for (std::size_t c = std::max<std::size_t>(first, columns[k]);
+           c < std::min<std::size_t>(first + d.kBlock, columns[k] + width); ++c) {
         unsigned char& old = block[(c - first) * d.size.rows + rows[k]];
         const unsigned char now = bytes[k * width + c - columns[k]];
         if (old == now) continue;

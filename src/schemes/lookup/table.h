@@ -24,8 +24,8 @@ struct TableData {
   const Key256 seed;
   const std::shared_ptr<device::Device> device;
   const std::shared_ptr<Engine> exact, packing;
-  RnsTensor masks;      // of questions
-  View bytes;           // 32-bit words, a component for each column
+  RnsTensor masks;        // of questions
+  View bytes;             // 32-bit words, a component for each column
   std::vector<u32> hint;  // p_j, [column][N]
   /// NTT domain: [turn][pack], and of the last key [pack].
   RnsTensor digits, last;

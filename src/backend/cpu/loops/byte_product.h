@@ -9,7 +9,9 @@
 namespace heliograph::backend::cpu {
 namespace {
 
-inline void pack_plain(const u32* words, std::size_t inputs, std::byte* packed) { std::memcpy(packed, words, inputs * sizeof(u32)); }
+inline void pack_plain(const u32* words, std::size_t inputs, std::byte* packed) {
+  std::memcpy(packed, words, inputs * sizeof(u32));
+}
 
 inline void plain_byte_rows(const ByteBlock& b) {
   constexpr int kVectors = 4;  // that a byte meets once it is read

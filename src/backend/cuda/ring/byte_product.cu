@@ -11,9 +11,9 @@ namespace {
 constexpr u32 kItems = 32;  // vectors of a launch
 constexpr u32 kFew = 3;     // that dp4a takes, one after another
 constexpr u32 kThreads = 256, kWarps = kThreads / 32;
-constexpr u32 kRowsOfWarp = 8;                 // dp4a: rows that digits meet once they are made
-constexpr u32 kRows = 128, kStep = 128;        // matrix units: of a block, and inputs at a time
-constexpr u32 kStride = kStep + 16;            // of a row in shared memory: eight rows begin in different banks
+constexpr u32 kRowsOfWarp = 8;           // dp4a: rows that digits meet once they are made
+constexpr u32 kRows = 128, kStep = 128;  // matrix units: of a block, and inputs at a time
+constexpr u32 kStride = kStep + 16;      // of a row in shared memory: eight rows begin in different banks
 constexpr u32 kHalf = 0x80808080;
 
 struct ByteArguments {
@@ -58,7 +58,8 @@ __global__ void __launch_bounds__(kThreads) byte_rows_kernel(const __grid_consta
     for (u32 k = 0; k < 4; ++k) {
       planes_of(words[k], planes);
 #pragma unroll
-      for (u32 r = 0; r < kRowsOfWarp; ++r) add_bytes(sum[r], k == 0 ? bytes[r].x : k == 1 ? bytes[r].y : k == 2 ? bytes[r].z : bytes[r].w, planes);
+      for (u32 r = 0; r < kRowsOfWarp; ++r)
+        add_bytes(sum[r], k == 0 ? bytes[r].x : k == 1 ? bytes[r].y : k == 2 ? bytes[r].z : bytes[r].w, planes);
     }
   }
 #pragma unroll
@@ -151,7 +152,8 @@ __global__ void __launch_bounds__(kThreads) byte_matrix_kernel(const __grid_cons
     for (u32 m = 0; m < 2; ++m) {
 #pragma unroll
       for (u32 half = 0; half < 2; ++half) {
-        const u32 mine = (static_cast<u32>(sum[m][n][2 * half]) << shift) + (static_cast<u32>(sum[m][n][2 * half + 1]) << (shift + 8));
+        const u32 mine =
+            (static_cast<u32>(sum[m][n][2 * half]) << shift) + (static_cast<u32>(sum[m][n][2 * half + 1]) << (shift + 8));
         const u32 all = mine + __shfl_xor_sync(~0u, mine, 1), at = first + row + m * 16 + half * 8 + g;
         if (t % 2 == 0 && item < a.count && at < a.outputs) atomicAdd(a.out[item] + at, all);
       }
