@@ -17,7 +17,7 @@ The examples of its functions go on from these lines.
 >>> db = hg.query.Database({"phone": ["+41 1", "+41 2"], "city": ["Bern", "Basel"]}, key="phone")
 >>> client = db.client()
 >>> question = client.ask("+41 1")
->>> answer = db.answer(question.to_bytes())
+>>> reply = db.answer(question.to_bytes())
 """
 
 from heliograph.query.columns import Column
