@@ -15,6 +15,7 @@ import al_badawi_tables
 import coprocessor_tables
 import kim_tables
 import morshed_tables
+import lookup_tables
 import query_tables
 import readme_figures
 import table
@@ -86,6 +87,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     *(("docs/papers/morshed-2020.md", mark, lines, MORSHED) for mark, lines in morshed_tables.TABLES.items()),
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
     ("docs/query.md", "vector figures", vectors_tables.vectors, _measured(*vectors_tables.FILES)),
+    ("docs/query.md", "look-up figures", lookup_tables.lookups, _measured(*lookup_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )

@@ -11,5 +11,6 @@ void bind_ckks(nanobind::module_& m);
 void bind_program(nanobind::module_& m);
 void bind_cinnamon(nanobind::module_& m);
 void bind_clear_rows(nanobind::module_& m);
+void bind_lookup(nanobind::module_& m);
 /// After all of these: calls with arguments that none of them takes raise DtypeError.
 void refuse_other_arguments(nanobind::module_& m);

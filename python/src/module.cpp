@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
   bind_program(m);
   bind_cinnamon(m);
   bind_clear_rows(m);
+  bind_lookup(m);
   // The stub is made of the module alone: it tells what calls take, not that others are refused.
   if (nanobind::cast<std::string>(m.attr("__name__")).find('.') != std::string::npos) refuse_other_arguments(m);
 }

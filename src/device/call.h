@@ -329,6 +329,20 @@ struct LimbSums {
   static auto fields(auto& c) { return std::tie(c.ring, c.sums, c.from, c.to, c.turns); }
 };
 
+/// Products of bytes in clear with words modulo 2^32: what a table of the server's makes of encrypted questions (Henzinger et
+/// al., ePrint 2022/949, section 4). No ring, and no modulus but 2^32.
+///   out[item][j] = sum over i of (byte i of component j - 128) * words[item][i]   modulo 2^32
+/// `bytes`: 32-bit words, the lowest byte of each first, no batch, a component for each result, n a multiple of 64; each byte
+/// stands for a number from -128 to 127. `words`: 32-bit words, one component, 4 times as many; `out`: the same batch, one
+/// component, a word for each component of `bytes`. One limb each.
+struct ByteProduct {
+  static constexpr const char* name = "byte_product";
+  In bytes, words;
+  Out out;
+
+  static auto fields(auto& c) { return std::tie(c.bytes, c.words, c.out); }
+};
+
 // Composites: what they are is written once (device/expand.cpp); a backend may perform them otherwise, bit-equal.
 
 /// Digits of one polynomial, raised to all of the plan's primes and transformed. `x` is in the coefficient domain.
@@ -503,7 +517,7 @@ struct Evaluate {
 using Call = std::variant<Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, ForwardNtt, InverseNtt,
                           Permute, Convert, InnerProduct, Tensor, Product, Sample, Copy, Gather, Zero, Decompose, ApplyKey,
                           ApplyKeys, KeySwitch, Divide, LinearSum, BfvMultiply, Combine, LweKeySwitch, Bootstrap, Evaluate,
-                          LimbSums>;  // a saved program names them by their numbers
+                          LimbSums, ByteProduct>;  // a saved program names them by their numbers
 static_assert(sizeof(Call) <= 1024, "a call is copied into queues and programs");
 
 template <class C>

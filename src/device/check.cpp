@@ -320,6 +320,19 @@ void check_call(const Gather& c) {
 }
 void check_call(const Zero& c) { check_result(c.out); }
 
+void check_call(const ByteProduct& c) {
+  for (const View* v : std::initializer_list<const View*>{&c.bytes, &c.words, &c.out})
+    require<ShapeError>(v->word == Word::w32 && v->limbs == 1,
+                        "bytes, and what they are multiplied with, lie in one limb of 32-bit words");
+  require<ShapeError>(
+      c.bytes.items() == 1 && c.words.components == 1 && c.out.components == 1 && c.out.n == c.bytes.components,
+      "a product of bytes has a result for each component of the bytes, of which there is one batch");
+  require<ShapeError>(c.bytes.n > 0 && c.bytes.n % kSlice == 0 && c.words.n == 4 * c.bytes.n,
+                      "a product of bytes takes a word for each byte, and a multiple of 256 of them");
+  check_batch(c.words, c.out);
+  require<ShapeError>(c.words.data != c.out.data && c.bytes.data != c.out.data, "a product of bytes cannot work in place");
+}
+
 void check_call(const Decompose& c) {
   check_ring(*c.plan->ring, c.plan->chain, c.x);
   check_ring(*c.plan->ring, c.plan->extended, c.digits);

@@ -42,6 +42,7 @@ u64 products(const InverseNtt& c) { return transform(c.ring, c.out); }
 u64 products(const Tensor& c) { return c.a.components * c.b.components * c.out.items() * c.primes.size() * c.out.n; }
 u64 products(const InnerProduct& c) { return c.terms() * c.out.words(); }
 u64 products(const Product& c) { return c.product->pairs() * c.out.components * c.out.limbs * c.out.n; }
+u64 products(const ByteProduct& c) { return c.out.words() * c.words.n; }
 u64 products(const LimbSums& c) {
   u64 count = 0;
   for (const LimbSumList::Term& t : c.sums->list().terms)

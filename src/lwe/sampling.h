@@ -22,6 +22,7 @@ enum Purpose : unsigned char {
   kBootstrapError = 37,
   kSwitchMask = 38,
   kSwitchError = 39,
+  kLookupMask = 40,
 };
 
 struct Position {

@@ -246,6 +246,26 @@ void MeshKernels::run(Queue& q, const InnerProduct& c) {
   if (away) op.store(parts, c.out);
 }
 
+/// Each item where it lies, or all on one member; the bytes are kept there.
+void MeshKernels::run(Queue& q, const ByteProduct& c) {
+  if (c.out.items() == 0) return;
+  Operation op(*state_, q);
+  const bool away = op.home(c.out) == Layout::coefficient;
+  std::vector<Block> parts = away ? op.parts(c.out, {0}, Layout::limb) : op.parts(c.out);
+  std::vector<Block> words = parts, bytes;
+  for (Block& b : words) b.begin = 0, b.length = c.words.n;
+  for (const Block& b : parts)
+    bytes.push_back({.member = b.member, .first = 0, .count = 1, .limbs = {0}, .begin = 0, .length = c.bytes.n, .view = {}});
+  View one = c.bytes;
+  one.axes = 0;
+  words = op.fetch(c.words, words), bytes = op.fetch(one, bytes, true);
+  if (away) parts = op.room(parts, 1, Word::w32);
+  op.writes(c.out);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    op.post(parts[i].member, ByteProduct{bytes[i].view, words[i].view, parts[i].view});
+  if (away) op.store(parts, c.out);
+}
+
 void MeshKernels::run(Queue& q, const Product& c) {
   if (c.out.items() == 0) return;
   Operation op(*state_, q);

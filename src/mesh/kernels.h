@@ -83,7 +83,8 @@ class MeshKernels final : public Kernels {
   // kernels.cpp
   template <ByParts C>
   void run(Queue&, const C& c);
-  HELIOGRAPH_RUNS(MulConstants, AddConstants, WeightedSum, Permute, Sample, Copy, InnerProduct, Product, Convert);
+  HELIOGRAPH_RUNS(MulConstants, AddConstants, WeightedSum, Permute, Sample, Copy, InnerProduct, Product, Convert,
+                  ByteProduct);
   // composites.cpp, composites_ntt.cpp
   HELIOGRAPH_RUNS(KeySwitch, ApplyKey, Decompose, BfvMultiply, Divide, LinearSum, LimbSums);
 

@@ -19,6 +19,7 @@ const std::vector<OpCase>& op_cases() {
     transformed_cases(all);
     linear_cases(all);
     sums_cases(all);
+    byte_cases(all);
     return all;
   }();
   return cases;

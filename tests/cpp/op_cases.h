@@ -49,6 +49,7 @@ void composite_cases(std::vector<OpCase>& cases);
 void transformed_cases(std::vector<OpCase>& cases);
 void linear_cases(std::vector<OpCase>& cases);
 void sums_cases(std::vector<OpCase>& cases);
+void byte_cases(std::vector<OpCase>& cases);
 
 /// The cases that a mesh is compared with, none of them large. It moves and splits what others compute, so they are those of
 /// geometry and a sample of the rest, shared between meshes that are tested one after the other: of every kShares in sequence

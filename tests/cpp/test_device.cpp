@@ -259,6 +259,21 @@ TEST_F(Arguments, UnaryKernels) {
   EXPECT_THROW(q_.enqueue(device::Zero{broadcast(good)}), ShapeError);
 }
 
+TEST_F(Arguments, ProductsOfBytes) {
+  const View bytes = view(1, 5, 1, Word::w32, 64), words = view(3, 1, 1, Word::w32, 256), out = view(3, 1, 1, Word::w32, 5);
+  const auto run = [&](const View& a, const View& b, const View& to) { q_.enqueue(device::ByteProduct{a, b, to}); };
+  EXPECT_NO_THROW(run(bytes, words, out));
+  EXPECT_NO_THROW(run(bytes, broadcast(words), out));
+  EXPECT_THROW(run(bytes, words, broadcast(out)), ShapeError);
+  EXPECT_THROW(run(view(2, 5, 1, Word::w32, 64), words, out), ShapeError);                            // two tables
+  EXPECT_THROW(run(view(1, 4, 1, Word::w32, 64), words, out), ShapeError);                            // four rows, five results
+  EXPECT_THROW(run(bytes, view(3, 1, 1, Word::w32, 64), out), ShapeError);                            // a word for four bytes
+  EXPECT_THROW(run(view(1, 5, 1, Word::w32, 32), view(3, 1, 1, Word::w32, 128), out), ShapeError);  // half a step
+  EXPECT_THROW(run(bytes, view(2, 1, 1, Word::w32, 256), out), ShapeError);
+  EXPECT_THROW(run(bytes, view(3, 1, 1, Word::w64, 256), out), ShapeError);
+  EXPECT_THROW(run(bytes, words, view(3, 1, 1, Word::w64, 5)), ShapeError);
+}
+
 TEST_F(Arguments, WeightedSums) {
   const View a = view(3, 2, 2), b = view(3, 2, 2), out = view(3, 2, 2), wide = view(3, 4, 2);
   device::LimbConstants fine{}, large{};

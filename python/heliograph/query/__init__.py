@@ -23,11 +23,19 @@ Vectors in the clear:
 >>> query = hg.Server(client.evaluation_keys()).bind(client.encrypt(np.array([1, 1, 1], np.int8)))
 >>> scores = index.scores(query)
 >>> found = client.nearest(scores, k=2)
+
+A table in the clear:
+
+>>> db = hg.query.Database({"phone": ["+41 1", "+41 2"], "city": ["Bern", "Basel"]}, key="phone")
+>>> caller = db.client()
+>>> question = caller.ask("+41 1")
+>>> reply = db.answer(question.to_bytes())
 """
 
 from heliograph.query.columns import Column
 from heliograph.query.errors import SqlError
 from heliograph.query.layout import Layout
+from heliograph.query.lookup import Database, LookupClient, Question
 from heliograph.query.plan import Plan
 from heliograph.query.server import Answer, Result, SqlServer
 from heliograph.query.table import EncryptedTable, encrypt, layout
@@ -36,10 +44,13 @@ from heliograph.query.vectors import Neighbours, Scores, VectorClient, VectorLay
 __all__ = [
     "Answer",
     "Column",
+    "Database",
     "EncryptedTable",
     "Layout",
+    "LookupClient",
     "Neighbours",
     "Plan",
+    "Question",
     "Result",
     "Scores",
     "SqlError",

@@ -2,6 +2,7 @@
 #include "backend/cpu/limb_ops.h"
 #include "backend/cpu/loops/any_product.h"
 #include "backend/cpu/loops/avx2_draws.h"
+#include "backend/cpu/loops/byte_product.h"
 #include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/fp64.h"
 #include "backend/cpu/loops/limb_loops.h"
@@ -33,6 +34,7 @@ const InstructionSet& avx2_instructions() {
   static constexpr LimbOps below30 = with_draws<u32>(limb_loops<Mul32<Lanes32x8>, Mul32<Lanes32x8>>("AVX2"));
   static constexpr LimbOps below50 = with_draws<u64>(limb_loops<Fp64, Fp64Words>("AVX2 FP64"));
   static constexpr ProductOps any30 = any_product<Mul32<Lanes32x8>>("AVX2"), any50 = any_product<Fp64Words>("AVX2 FP64");
+  static constexpr ByteOps bytes = plain_bytes("AVX2");
   static const LimbOps below60 = below60_ops(*scalar_instructions().limb[1][2]);
   static const InstructionSet set = [] {
     InstructionSet l = scalar_instructions();
@@ -46,6 +48,7 @@ const InstructionSet& avx2_instructions() {
     l.any_product[0][0] = &any30;
     l.any_product[1][0] = l.any_product[1][1] = &any50;
     set_narrow_products(l, avx2_products);
+    l.bytes = &bytes;
     l.chacha = avx2_chacha;
     l.product_ceiling = product_ceiling<Fp64>;
     l.sum_ceiling = sum_ceiling<Fp64Words>;

@@ -1,6 +1,7 @@
 // AVX-512 with IFMA and VNNI.
 #include "backend/cpu/limb_ops.h"
 #include "backend/cpu/loops/any_product.h"
+#include "backend/cpu/loops/avx512_bytes.h"
 #include "backend/cpu/loops/avx512_draws.h"
 #include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/ifma.h"
@@ -26,6 +27,7 @@ constexpr LimbOps below60_ops(LimbOps ops) {
 const InstructionSet& avx512_instructions() {
   static constexpr LimbOps below50 = with_avx512_draws<u64>(limb_loops<Ifma, Ifma>("AVX-512 IFMA"));
   static constexpr ProductOps any50 = any_product<Ifma>("AVX-512 IFMA");
+  static constexpr ByteOps bytes = {.name = "AVX-512 VNNI", .pack = VnniBytes::pack, .run = VnniBytes::run};
   static const LimbOps below60 = below60_ops(*scalar_instructions().limb[1][2]);
   static const InstructionSet set = [] {
     InstructionSet l = scalar_instructions();
@@ -41,6 +43,7 @@ const InstructionSet& avx512_instructions() {
     l.any_product[0][0] = &avx512_any_product30();
     l.any_product[1][0] = l.any_product[1][1] = &any50;
     set_narrow_products(l, avx512_products);
+    l.bytes = &bytes;
     l.chacha = avx512_chacha;
     l.ternary = avx512_ternary;
     l.gaussian = avx512_gaussian;

@@ -1,5 +1,6 @@
 // Loops without vector instructions: any 64-bit processor, any modulus below 2^60.
 #include "backend/cpu/loops/any_product.h"
+#include "backend/cpu/loops/byte_product.h"
 #include "backend/cpu/loops/ceiling.h"
 #include "backend/cpu/loops/limb_loops.h"
 #include "backend/cpu/loops/scalar_loops.h"
@@ -33,6 +34,7 @@ const LimbOps& tiny_ops(bool wide) {
 const InstructionSet& scalar_instructions() {
   static constexpr LimbOps limb[2] = {limb_ops<u32, Scalar<u32>>(), limb_ops<u64, Scalar<u64>>()};
   static constexpr ProductOps product[2] = {any_product<Scalar<u32>>("scalar"), any_product<Scalar<u64>>("scalar")};
+  static constexpr ByteOps bytes = plain_bytes("scalar");
   static constexpr InstructionSet set = {
       .name = "scalar",
       .description = "64-bit scalar",
@@ -43,6 +45,7 @@ const InstructionSet& scalar_instructions() {
                   {scalar_combine<u64>, scalar_combine<u64>, scalar_combine<u64>}},
       .narrow_product = {{&product[0], &product[0], &product[0]}, {&product[1], &product[1], &product[1]}},
       .any_product = {{&product[0], &product[0], &product[0]}, {&product[1], &product[1], &product[1]}},
+      .bytes = &bytes,
       .chacha = scalar_chacha,
       .ternary = scalar_ternary,
       .gaussian = scalar_gaussian,

@@ -37,8 +37,8 @@ class CpuKernels final : public device::Kernels {
   template <Transform C>
   void run(Queue&, const C& c);
   HELIOGRAPH_RUNS(MulConstants, AddConstants, WeightedSum, Permute, InnerProduct, Tensor, Convert, Copy, Zero, LimbSums);
-  // product.cpp, sample.cpp
-  HELIOGRAPH_RUNS(Product, Sample);
+  // product.cpp, sample.cpp, byte_product.cpp
+  HELIOGRAPH_RUNS(Product, Sample, ByteProduct);
   // composite.cpp, composite_ntt.cpp, linear_sum.cpp
   HELIOGRAPH_RUNS(Decompose, ApplyKey, KeySwitch, BfvMultiply, Divide, LinearSum);
 

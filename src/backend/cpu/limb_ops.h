@@ -131,6 +131,25 @@ struct ProductOps {
   void (*run)(const ProductBlock&);
 };
 
+/// Rows of bytes, each less 128, times vectors of words modulo 2^32:
+///   sums[v * sum_stride + r] (+)= sum over i < inputs of (rows[r][i] - 128) * vector v's word i
+struct ByteBlock {
+  const unsigned char* const* rows;  // each from the block's first byte on
+  std::size_t count, inputs;         // inputs: a multiple of 256
+  const std::byte* const* vectors;   // packed, from the block's first word on; 4 bytes a word
+  std::size_t vectors_count;
+  u32* sums;
+  std::size_t sum_stride;
+  bool add;  // to the sums that are there
+};
+inline constexpr std::size_t kMostByteVectors = 64;  // of a block
+struct ByteOps {
+  const char* name;
+  /// `inputs` words in the form that `run` takes, as many bytes; any multiple of 256 of them packed is packed by itself.
+  void (*pack)(const u32* words, std::size_t inputs, std::byte* packed);
+  void (*run)(const ByteBlock&);
+};
+
 using LiftFunction = void (*)(const LiftStep&, const void* x, u64* y, u64* v, bool first, std::size_t count);
 using CombineFunction = void (*)(const CombineStep&, const u64* y, std::size_t stride, const u64* v, const void* own_words,
                                  void* out, std::size_t count);
@@ -148,6 +167,7 @@ struct InstructionSet {
   /// For weights that fit 16 bits (|w| <= 2^15 - 1), and for any.
   const ProductOps* narrow_product[2][3];
   const ProductOps* any_product[2][3];
+  const ByteOps* bytes;
   /// `blocks` ChaCha20 blocks (RFC 8439) from counter `first`: 16 words each.
   void (*chacha)(const u32 key[8], u32 first, const u32 nonce[3], std::size_t blocks, u32* out);
   /// One small draw for each 64 bits (math::ternary_from, math::gaussian_from).

@@ -303,6 +303,18 @@ void RefKernels::run(Queue&, const Product& c) {
   });
 }
 
+void RefKernels::run(Queue&, const ByteProduct& c) {
+  for (std::size_t item = 0; item < c.out.items(); ++item) {
+    const u32* const words = c.words.at<u32>(item, 0, 0);
+    for (std::size_t j = 0; j < c.out.n; ++j) {
+      const u32* const bytes = c.bytes.at<u32>(0, j, 0);
+      u32 sum = 0;
+      for (std::size_t i = 0; i < c.words.n; ++i) sum += ((bytes[i / 4] >> (i % 4 * 8) & 255) - 128) * words[i];
+      c.out.at<u32>(item, 0, 0)[j] = sum;
+    }
+  }
+}
+
 void RefKernels::run(Queue&, const Sample& c) {
   const Draw& draw = c.draw;
   const bool uniform = draw.distribution == device::Distribution::uniform;

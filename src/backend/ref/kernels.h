@@ -19,7 +19,7 @@ class RefKernels final : public device::Kernels {
   using View = device::View;
 
   HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, ForwardNtt, InverseNtt,
-                  Permute, Convert, InnerProduct, Product, Sample, Copy, Zero);
+                  Permute, Convert, InnerProduct, Product, Sample, Copy, Zero, ByteProduct);
 
  protected:
   std::unique_ptr<const device::Form> form(const device::RingConstant&) override;

@@ -28,8 +28,8 @@ class CudaKernels final : public device::Kernels {
   // elementwise.cu
   HELIOGRAPH_RUNS(Add, Sub, Neg, Mul, MulAccumulate, MulConstants, AddConstants, WeightedSum, Permute, InnerProduct, Copy,
                   Zero);
-  // gather.cu, limb_sums.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
-  HELIOGRAPH_RUNS(Gather, LimbSums, ForwardNtt, InverseNtt, Convert, Tensor, Product, Sample);
+  // byte_product.cu, gather.cu, limb_sums.cu, ntt.cu, conversion.cu, tensor.cu, product.cu, sample.cu
+  HELIOGRAPH_RUNS(ByteProduct, Gather, LimbSums, ForwardNtt, InverseNtt, Convert, Tensor, Product, Sample);
   // composite.cu
   HELIOGRAPH_RUNS(BfvMultiply, Decompose, KeySwitch, ApplyKey, Divide, ApplyKeys, LinearSum);
 

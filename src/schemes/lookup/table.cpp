@@ -1,0 +1,223 @@
+#include "schemes/lookup/table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "heliograph/interrupt.h"
+#include "lwe/parallel.h"
+#include "ring/entropy.h"
+
+namespace heliograph::lookup {
+
+namespace {
+
+using Block = std::vector<unsigned char>;
+constexpr unsigned char kZero = 128;  // a byte stands for what it is less this
+
+/// Columns of a matrix of rows `width` bytes long; what it has not is zero.
+Block block_of(std::span<const std::uint8_t> bytes, std::size_t width, const Size& size, std::size_t first) {
+  Block block(TableData::kBlock * size.rows);
+  if (first >= width) return block;
+  const std::size_t count = std::min(TableData::kBlock, width - first), rows = (bytes.size() + width - 1) / width;
+  constexpr std::size_t kTile = 256;
+  lwe::parallel_for((rows + kTile - 1) / kTile, block.size(), [&](std::size_t tile) {
+    for (std::size_t r = tile * kTile; r < std::min((tile + 1) * kTile, rows); ++r) {
+      const std::size_t from = r * width + first;
+      const std::size_t some = from < bytes.size() ? std::min(count, bytes.size() - from) : 0;
+      for (std::size_t c = 0; c < some; ++c) block[c * size.rows + r] = bytes[from + c];
+    }
+  });
+  return block;
+}
+
+/// Adds delta X^-i times the mask of a row's part to a column's hint: row i of the part changed by delta.
+void add_turned(const std::vector<u32>& mask, std::size_t i, u32 delta, u32* hint) {
+  for (std::size_t k = 0; k < i; ++k) hint[k + kDegree - i] -= delta * mask[k];
+  for (std::size_t k = i; k < kDegree; ++k) hint[k - i] += delta * mask[k];
+}
+
+}  // namespace
+
+TableData::TableData(const Size& given, const Key256& given_seed, const std::string& name)
+    : size(given),
+      seed(given_seed),
+      device(device_of(name)),
+      exact(std::make_shared<Engine>(*device, exact_ring())),
+      packing(std::make_shared<Engine>(*device, packing_ring())) {
+  packing->require_memory(size.rows * size.columns + (kTurns + 1) * packs() * kDegree * sizeof(u64), "this table");
+  packing->require_host_memory(size.columns * kDegree * sizeof(u32), "what is prepared of this table");
+  masks = question_masks(exact, size, seed);
+  bytes = device::View::dense(nullptr, math::Word::w32, {}, size.columns, 1, size.rows / 4);
+  bytes = bytes.in(packing->allocate(bytes, {0}));
+  hint.resize(size.columns * kDegree);
+  answer_masks.resize(size.columns * kMaskBytes);
+  digits = RnsTensor(packing, {}, kTurns * packs(), kQ, Domain::ntt);
+  last = RnsTensor(packing, {}, packs(), kQ, Domain::ntt);
+  std::vector<u64> way = {1}, galois;
+  while (way.size() <= kSteps) way.push_back(way.back() * kGenerator % (2 * kDegree));
+  for (std::size_t i = kSteps; i-- > 0;) galois.push_back(way[i]);
+  for (std::size_t i = kSteps; i-- > 0;) galois.push_back(2 * kDegree - way[i]);
+  for (const u64 t : galois) turns.push_back(t == 1 ? nullptr : packing->automorphism(t, Domain::ntt));
+  galois.push_back(way[kSteps]), galois.push_back(2 * kDegree - way[kSteps]);
+  for (const u64 t : galois) {
+    const std::vector<u32> table = math::automorphism_table(kDegree, t);
+    tables.insert(tables.end(), table.begin(), table.end());
+  }
+}
+
+void TableData::prepare_hint(std::size_t first, std::span<const unsigned char> block) {
+  const std::size_t parts = size.rows / kDegree;
+  u32 residue[2][2][256];  // of a byte less kZero, and its negative, modulo each prime
+  for (std::size_t l = 0; l < 2; ++l) {
+    for (int b = 0; b < 256; ++b) {
+      residue[l][0][b] =
+          static_cast<u32>(math::signed_mod(b - kZero, exact_ring()->prime(static_cast<math::PrimeIndex>(l))));
+      residue[l][1][b] =
+          static_cast<u32>(math::signed_mod(kZero - b, exact_ring()->prime(static_cast<math::PrimeIndex>(l))));
+    }
+  }
+  const RnsTensor columns(exact, {kBlock}, parts, kExact, Domain::coefficient),
+      sums(exact, {kBlock}, 1, kExact, Domain::ntt);
+  std::vector<u32> words(kBlock * parts * 2 * kDegree);
+  lwe::parallel_for(kBlock * parts, words.size(), [&](std::size_t unit) {
+    const unsigned char* const from = block.data() + unit * kDegree;
+    for (std::size_t l = 0; l < 2; ++l) {
+      u32* const to = words.data() + (2 * unit + l) * kDegree;
+      to[0] = residue[l][0][from[0]];
+      for (std::size_t i = 1; i < kDegree; ++i) to[kDegree - i] = residue[l][1][from[i]];
+    }
+  });
+  ring::upload(columns, std::as_bytes(std::span(words)));
+  exact->enqueue(device::ForwardNtt{exact->prepared(), kExact, columns.view(), columns.view()});
+  exact->enqueue(
+      device::InnerProduct{exact->prepared(), kExact, columns.view(), masks.view(), PrimeList(kExact), sums.view()});
+  exact->enqueue(device::InverseNtt{exact->prepared(), kExact, sums.view(), sums.view()});
+  words.resize(kBlock * 2 * kDegree);
+  exact->download(sums.view(), std::as_writable_bytes(std::span(words)));
+  const Joined joined;
+  for (std::size_t c = 0; c < kBlock; ++c) {
+    for (std::size_t i = 0; i < kDegree; ++i)
+      hint[(first + c) * kDegree + i] = joined(words[2 * c * kDegree + i], words[(2 * c + 1) * kDegree + i]);
+  }
+}
+
+Table::Table(const Size& size, const std::string& seed, std::span<const std::uint8_t> bytes, std::size_t width,
+             const std::string& device, const Progress& progress) {
+  check(size);
+  require<ShapeError>(width > 0 && width <= size.columns && bytes.size() <= size.rows * width,
+                      "the rows are longer than the table, or there are more of them");
+  ring::Entropy entropy;
+  data_ = std::make_shared<TableData>(size, seed.empty() ? entropy.next() : seed_of(seed), device);
+  TableData& d = *data_;
+  for (std::size_t first = 0; first < size.columns; first += TableData::kBlock) {
+    const Block block = block_of(bytes, width, size, first);
+    d.packing->upload(std::as_bytes(std::span(block)), d.block(first));
+    d.prepare_hint(first, block);
+    Interruptible::heed();
+    if (progress) progress(0.9 * static_cast<double>(first + TableData::kBlock) / static_cast<double>(size.columns));
+  }
+  for (std::size_t p = 0; p < d.packs(); p += 4) {
+    std::vector<std::size_t> some;
+    for (std::size_t k = p; k < std::min(p + 4, d.packs()); ++k) some.push_back(k);
+    d.pack(some);
+    if (progress) progress(0.9 + 0.1 * static_cast<double>(p + some.size()) / static_cast<double>(d.packs()));
+  }
+}
+
+const Size& Table::size() const { return data_->size; }
+std::string Table::seed() const { return {data_->seed.begin(), data_->seed.end()}; }
+std::size_t Table::bytes() const { return data_->bytes.bytes() + data_->digits.bytes() + data_->last.bytes(); }
+
+void Table::update(std::span<const std::uint64_t> rows, std::span<const std::uint64_t> columns, std::size_t width,
+                   std::span<const std::uint8_t> bytes) {
+  TableData& d = *data_;
+  require<ShapeError>(columns.size() == rows.size() && bytes.size() == rows.size() * width,
+                      "an update has bytes for each row");
+  for (std::size_t k = 0; k < rows.size(); ++k)
+    require<ShapeError>(rows[k] < d.size.rows && columns[k] <= d.size.columns && width <= d.size.columns - columns[k],
+                        "an update is of a row or column that the table has not");
+  std::map<std::size_t, std::vector<std::size_t>> blocks;  // the updates that meet each
+  std::map<u64, std::vector<u32>> parts;
+  for (std::size_t k = 0; k < rows.size() && width > 0; ++k) {
+    for (std::size_t b = columns[k] / d.kBlock; b <= (columns[k] + width - 1) / d.kBlock; ++b)
+      blocks[b * d.kBlock].push_back(k);
+    std::vector<u32>& mask = parts[rows[k] / kDegree];
+    if (mask.empty()) mask = mask_words(d.seed, rows[k] / kDegree);
+  }
+  const std::unique_lock lock(d.mutex);
+  std::set<std::size_t> packs;
+  Block block(d.kBlock * d.size.rows);
+  for (const auto& [first, updates] : blocks) {
+    d.packing->download(d.block(first), std::as_writable_bytes(std::span(block)));
+    for (const std::size_t k : updates) {
+      for (std::size_t c = std::max<std::size_t>(first, columns[k]);
+           c < std::min<std::size_t>(first + d.kBlock, columns[k] + width); ++c) {
+        unsigned char& old = block[(c - first) * d.size.rows + rows[k]];
+        const unsigned char now = bytes[k * width + c - columns[k]];
+        if (old == now) continue;
+        add_turned(parts[rows[k] / kDegree], rows[k] % kDegree, static_cast<u32>(now) - old, d.hint.data() + c * kDegree);
+        old = now;
+        packs.insert(c / kDegree);
+      }
+    }
+    d.packing->upload(std::as_bytes(std::span(block)), d.block(first));
+  }
+  d.pack({packs.begin(), packs.end()});
+}
+
+namespace {
+
+/// What a question's keys are, on the device: [question][key], NTT domain.
+RnsTensor keys_of(const TableData& d, std::span<const std::uint64_t> keys, std::size_t questions) {
+  const u64 q = packing_ring()->prime(0);
+  require<DamagedFileError>(std::all_of(keys.begin(), keys.end(), [&](u64 w) { return w < q; }),
+                            "a question's keys are no residues of its modulus");
+  RnsTensor made(d.packing, {questions}, 2, kQ, Domain::ntt);
+  ring::upload(made, std::as_bytes(keys));
+  return made;
+}
+
+}  // namespace
+
+Answers Table::answer(std::span<const std::uint32_t> words, std::span<const std::uint64_t> keys) const {
+  const TableData& d = *data_;
+  const std::size_t questions = keys.size() / kKeyWords, columns = d.size.columns;
+  require<ShapeError>(keys.size() == questions * kKeyWords && words.size() == questions * d.size.rows,
+                      "questions have a word for each of the table's rows, and two keys");
+  Answers answers;
+  if (questions == 0) return answers;
+  const std::shared_lock lock(d.mutex);
+  Engine& e = *d.packing;
+  const auto place = [&](std::size_t n) {
+    const device::View v = device::View::dense(nullptr, math::Word::w32, {questions}, 1, 1, n);
+    return v.in(e.allocate(v, {0}));
+  };
+  const device::View asked = place(d.size.rows), products = place(columns);
+  e.upload(std::as_bytes(words), asked);
+  e.enqueue(device::ByteProduct{d.bytes, asked, products});
+  const RnsTensor bodies = keys_of(d, keys, questions), sums(d.packing, {questions}, d.packs(), kQ, Domain::ntt);
+  e.enqueue(device::InnerProduct{e.prepared(), kQ, bodies.with_components(0, 1).view(), d.digits.view(), PrimeList(kQ),
+                                 sums.view(), d.turns});
+  e.enqueue(device::MulAccumulate{e.prepared(), kQ, bodies.with_components(1, 1).view(),
+                                  d.last.broadcast_to({questions}).view(), sums.view()});
+  e.enqueue(device::InverseNtt{e.prepared(), kQ, sums.view(), sums.view()});
+  std::vector<u32> product(questions * columns);
+  std::vector<u64> sum(product.size());
+  e.download(products, std::as_writable_bytes(std::span(product)));
+  e.download(sums.view(), std::as_writable_bytes(std::span(sum)));
+  answers.bodies.resize(product.size());
+  const u64 q = packing_ring()->prime(0);
+  const Lowered lowered;
+  lwe::parallel_for(questions, product.size(), [&](std::size_t question) {
+    for (std::size_t i = question * columns; i < (question + 1) * columns; ++i) {
+      const u64 raised = static_cast<u64>((u128{product[i]} * q + (u64{1} << 31)) >> 32), all = raised + sum[i];
+      answers.bodies[i] = static_cast<std::uint16_t>(lowered(all - (all >= q ? q : 0), kBodyBits));
+    }
+  });
+  answers.masks = d.answer_masks;
+  return answers;
+}
+
+}  // namespace heliograph::lookup
