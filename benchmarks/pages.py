@@ -14,8 +14,8 @@ from pathlib import Path
 import al_badawi_tables
 import coprocessor_tables
 import kim_tables
-import morshed_tables
 import lookup_tables
+import morshed_tables
 import query_tables
 import readme_figures
 import table
