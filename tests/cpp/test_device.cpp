@@ -265,9 +265,9 @@ TEST_F(Arguments, ProductsOfBytes) {
   EXPECT_NO_THROW(run(bytes, words, out));
   EXPECT_NO_THROW(run(bytes, broadcast(words), out));
   EXPECT_THROW(run(bytes, words, broadcast(out)), ShapeError);
-  EXPECT_THROW(run(view(2, 5, 1, Word::w32, 64), words, out), ShapeError);                            // two tables
-  EXPECT_THROW(run(view(1, 4, 1, Word::w32, 64), words, out), ShapeError);                            // four rows, five results
-  EXPECT_THROW(run(bytes, view(3, 1, 1, Word::w32, 64), out), ShapeError);                            // a word for four bytes
+  EXPECT_THROW(run(view(2, 5, 1, Word::w32, 64), words, out), ShapeError);  // two tables
+  EXPECT_THROW(run(view(1, 4, 1, Word::w32, 64), words, out), ShapeError);  // four rows, five results
+  EXPECT_THROW(run(bytes, view(3, 1, 1, Word::w32, 64), out), ShapeError);  // a word for four bytes
   EXPECT_THROW(run(view(1, 5, 1, Word::w32, 32), view(3, 1, 1, Word::w32, 128), out), ShapeError);  // half a step
   EXPECT_THROW(run(bytes, view(2, 1, 1, Word::w32, 256), out), ShapeError);
   EXPECT_THROW(run(bytes, view(3, 1, 1, Word::w64, 256), out), ShapeError);
