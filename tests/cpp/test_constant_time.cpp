@@ -6,6 +6,7 @@
 
 #include "heliograph/bfv.h"
 #include "heliograph/bgv.h"
+#include "heliograph/lookup.h"
 #include "schemes/ckks/bootstrapping.h"
 #include "schemes/exact/context.h"
 #include "schemes/tfhe/context.h"
@@ -164,6 +165,21 @@ TEST_F(ConstantTime, Tfhe) {
       EXPECT_EQ(opened(back), values);
     }
   }
+}
+
+TEST_F(ConstantTime, PrivateLookup) {
+  const lookup::Size size{2048, 2048};
+  const std::string seed(32, 's');
+  const lookup::Client client(size, seed);
+  std::size_t row = 77;
+  make_secret(&row, sizeof row);
+  std::optional<lookup::Question> question;
+  expect_blind("asking", [&] { question = client.ask(row); });
+  EXPECT_TRUE(is_secret(question->words().data(), 256));
+  // Any answer: it is refused once all of it was looked at.
+  const std::vector<std::uint16_t> bodies(size.columns);
+  const std::vector<std::uint8_t> masks(size.columns * 3, 5);
+  expect_blind("reading", [&] { EXPECT_THROW(question->read(bodies, masks), WrongKeyError); });
 }
 
 TEST_F(ConstantTime, KeysFromFiles) {

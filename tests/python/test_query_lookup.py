@@ -90,7 +90,9 @@ def test_updates(phones: tuple[dict[str, list[object]], hg.query.Database]) -> N
         db.update({"phone": ["+1"], "name": ["n" * 999], "balance": [0], "open": [True]})
 
 
-@pytest.mark.parametrize(("width", "count"), [(8, 70_000), (300, 5_000), (65_536, 5)])
+@pytest.mark.parametrize(
+    ("width", "count"), [(8, 70_000), (300, 5_000), (5_000, 5), pytest.param(65_536, 5, marks=pytest.mark.full)]
+)
 def test_rows_of_bytes_by_number(width: int, count: int) -> None:
     """Narrow rows share a row of the matrix, wide ones have one each; an update changes its row alone."""
     rows = np.random.default_rng(width).integers(0, 256, size=(count, width), dtype=np.uint8)

@@ -200,8 +200,16 @@ void CpuKernels::sum_turned(const InnerProduct& call) {
         if (turns[j + k]) turns[j + k]->gather(*limb.ops, limb.modulus, whole, start, turned[k], length);
       }
       for (std::size_t c = 0; c < call.out.components; ++c) {
-        for (std::size_t k = 0; k < terms; ++k)
+        // The next component's keys, or those of the next digits, are on their way from memory meanwhile.
+        const std::size_t next =
+            j * call.out.components + c + (c + 1 < call.out.components ? 1 : kDigits * call.out.components - c);
+        for (std::size_t k = 0; k < terms; ++k) {
           y[k] = stretch(call.key, 0, (j + k) * call.out.components + c, call.key_limbs[p.limb], start);
+          const std::size_t then = next + k * call.out.components;
+          if (then >= turns.size() * call.out.components) continue;
+          const std::byte* const ahead = stretch(call.key, 0, then, call.key_limbs[p.limb], start);
+          for (std::size_t byte = 0; byte < length * limb.word_bytes; byte += 64) __builtin_prefetch(ahead + byte, 0, 2);
+        }
         void* const sum = stretch(call.out, p.item, c, p.limb, start);
         limb.ops->dot(limb.modulus, terms, x, y, j ? sum : nullptr, sum, length);
       }

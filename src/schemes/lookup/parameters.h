@@ -16,6 +16,7 @@
 #include "device/device.h"
 #include "heliograph/lookup.h"
 #include "math/reducer.h"
+#include "math/sampler.h"
 #include "ring/tensor.h"
 
 namespace heliograph::lookup {
