@@ -20,7 +20,9 @@ def vectors(reports: dict[str, Row], seconds: Time) -> list[str]:
     for name, report in reports.items():
         case, machine, engine = report["case"], report["machine"], report["engine"]["device"]
         where = engine.split(",")[0].removeprefix("cuda: ") if engine.startswith("cuda") else f"{machine['cores']} cores"
-        times = [seconds(case["seconds"][stage]) for stage in ("index", "encrypt", "scores", "together", "write", "nearest")]
+        times = [
+            seconds(case["seconds"].get(stage)) for stage in ("index", "encrypt", "scores", "together", "write", "nearest")
+        ]
         lines.append(
             f"| {where} ({machine['processor']}) | {' | '.join(times)} | {case['prepared_bytes'] / 2**30:.2f} GiB "
             f"| [{name}](benchmarks/results/{name}), {report['commit'][:12]} |"
