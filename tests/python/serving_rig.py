@@ -146,8 +146,8 @@ class Running:
         """Its exit status."""
         status = self.process.wait(seconds)
         self._reader.join(5)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        if not self._reader.is_alive() and self.process.stderr is not None:
+            self.process.stderr.close()
         return status
 
     def memory(self) -> int:
@@ -163,6 +163,9 @@ def running(*arguments: Any, environment: dict[str, str] | None = None, before: 
     try:
         yield made
     finally:
+        with contextlib.suppress(OSError):
+            for engine in made.engines():
+                go_on(engine)
         with contextlib.suppress(ProcessLookupError):
             if made.process.poll() is None:
                 made.process.terminate()

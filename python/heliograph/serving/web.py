@@ -351,6 +351,13 @@ def protocol_of(base: Any) -> Any:
 
             self.app = outer
 
+        def shutdown(self) -> None:
+            """Idle connections end at once: a client that does not read would not answer TLS's farewell either."""
+            idle = self.cycle is None or self.cycle.response_complete
+            super().shutdown()
+            if idle:
+                self.transport.abort()
+
     return Protocol
 
 
