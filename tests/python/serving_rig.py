@@ -157,7 +157,9 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: Any, environment: dict[str, str] | None = None, before: Callable[[], None] | None = None) -> Iterator[Running]:
+def running(
+    *arguments: Any, environment: dict[str, str] | None = None, before: Callable[[], None] | None = None
+) -> Iterator[Running]:
     """Started with these arguments, on ports of its own; ended if the test has not."""
     made = Running([*map(str, arguments), "--port", "0"], environment or {}, before)
     try:

@@ -219,7 +219,9 @@ def offset(place: Place, digest: str) -> int:
 
 def received(place: Place) -> float:
     """Bytes of bodies so far, as the metrics say."""
-    return float(next(line.split()[1] for line in metrics(place).splitlines() if line.startswith("heliograph_received_bytes_total")))
+    return float(
+        next(line.split()[1] for line in metrics(place).splitlines() if line.startswith("heliograph_received_bytes_total"))
+    )
 
 
 def metrics(place: Place) -> str:
@@ -236,9 +238,11 @@ def test_uploads_that_are_not_what_they_say(place: Place) -> None:
     data = bytearray(client.model.keys(secret).to_bytes())
     digest = hashlib.sha256(data).hexdigest()
     data[-100_000] ^= 1
+    start = 0
+    for start in range(0, len(data) - (4 << 20), 4 << 20):
+        client._piece(digest, memoryview(data)[start : start + (4 << 20)], start, len(data))
     with pytest.raises(hg.DamagedFileError, match="another digest"):
-        for start in range(0, len(data), 4 << 20):
-            client._piece(digest, memoryview(data)[start : start + (4 << 20)], start, len(data))
+        client._piece(digest, memoryview(data)[start + (4 << 20) :], start + (4 << 20), len(data))
     assert request(place, "HEAD", f"/v1/blobs/{digest}")[1]["Upload-Offset"] == "0"
     for wrong, error, words in (
         (secret.secret_bytes(), hg.FormatError, "SECRET key"),
@@ -252,7 +256,10 @@ def test_uploads_that_are_not_what_they_say(place: Place) -> None:
     status, headers, body = request(place, "PUT", f"/v1/blobs/{digest}", b"x" * 64, Upload_Offset="64", Upload_Length="128")
     assert (status, headers["Heliograph-Error"]) == (409, "UploadError")
     assert json.loads(body)["error"]["offset"] == 0
-    assert request(place, "PUT", f"/v1/blobs/{digest}", b"x" * (9 << 20), Upload_Offset="0", Upload_Length=str(9 << 20))[0] == 413
+    assert (
+        request(place, "PUT", f"/v1/blobs/{digest}", b"x" * (9 << 20), Upload_Offset="0", Upload_Length=str(9 << 20))[0]
+        == 413
+    )
     assert request(place, "PUT", "/v1/blobs/../../etc", b"x", Upload_Offset="0", Upload_Length="1")[0] in (400, 404)
     assert request(place, "PUT", f"/v1/blobs/{digest}", b"x", Upload_Offset="-1", Upload_Length="1")[0] == 400
 
@@ -410,7 +417,14 @@ def test_metrics_and_log(place: Place) -> None:
     text = metrics(place)
     assert 'heliograph_refusals_total{error="AccessError"}' in text
     assert 'heliograph_job_seconds_count{model="digits"}' in text
-    for name in ("requests_total", "queue_length", "received_bytes_total", "sent_bytes_total", "stored_bytes", "memory_bytes"):
+    for name in (
+        "requests_total",
+        "queue_length",
+        "received_bytes_total",
+        "sent_bytes_total",
+        "stored_bytes",
+        "memory_bytes",
+    ):
         assert f"heliograph_{name}" in text
     log = place.service.text
     assert all({"time", "event"} <= json.loads(line).keys() for line in place.service.lines)

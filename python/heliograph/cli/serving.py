@@ -33,8 +33,10 @@ def _extra(name: str) -> hg.HeliographError:
 
 
 def serve(
-    models: Annotated[list[Path], typer.Argument(help="Sealed models: digits.hgm ...")],
-    store: Annotated[Path, typer.Option("--store", help="A folder of the service's own: keys, tables, requests.")],
+    models: Annotated[list[Path] | None, typer.Argument(help="Sealed models: digits.hgm ...")] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="A folder of the service's own: keys, tables, requests.")
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="The address to listen on; 0.0.0.0 is every one.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of HTTP; 0 takes a free one.")] = 8443,
     grpc: Annotated[
@@ -85,6 +87,9 @@ def serve(
     device: Annotated[
         list[str] | None, typer.Option("--device", help="HELIOGRAPH_DEVICE of an engine; give it once for each engine.")
     ] = None,
+    proto: Annotated[
+        bool, typer.Option("--proto", help="Only write gRPC's declaration, for the tools of other languages.")
+    ] = False,
     opentelemetry: Annotated[
         bool, typer.Option("--opentelemetry", help="A span for each job; set up by OpenTelemetry's own variables.")
     ] = False,
@@ -94,9 +99,14 @@ def serve(
     The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads the tokens again.
     """
     try:
-        from heliograph.serving import core, server
+        from heliograph.serving import core, messages, server
     except ImportError as error:
         raise _extra(error.name or "a part of it") from None
+    if proto:
+        typer.echo(messages.proto(), nl=False)
+        return
+    if not models or store is None:
+        raise typer.BadParameter("models to serve, and --store FOLDER, are needed")
     limits = core.Limits(queue=queue, jobs=jobs, rate=rate, memory=memory or core.half_of_memory(), seconds=deadline)
     server.run(
         server.Options(

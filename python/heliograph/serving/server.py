@@ -22,6 +22,7 @@ from heliograph.sealed import SealedModel
 from heliograph.serving.access import Access
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
+from heliograph.serving.rpc import Rpc, credentials_of
 from heliograph.serving.store import Store
 from heliograph.serving.web import Web, protocol_of
 
@@ -159,13 +160,15 @@ class Process:
         await self.service.start()
         web = self._uvicorn()
         served = asyncio.create_task(web.serve(sockets=[self.socket]))
-        rpc = await self._rpc()
+        rpc = await self._grpc()
         self.log("listening", host=self.options.host, tls=self.context is not None, **self.ports)
         waiting = asyncio.create_task(stop.wait())
         await asyncio.wait({served, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if rpc is not None:
+            await rpc[0].stopping()
         await self.service.stop(self.options.grace)
         if rpc is not None:
-            await rpc.stop(5.0)
+            await rpc[1].stop(1.0)
         web.should_exit = True
         await served
         if metrics is not None:
@@ -181,8 +184,20 @@ class Process:
         self.ports["metrics"] = found[0].server_port
         return found
 
-    async def _rpc(self) -> Any:
-        return None
+    async def _grpc(self) -> tuple[Rpc, Any] | None:
+        options = self.options
+        if options.grpc is None:
+            return None
+        credentials = None
+        if options.tls is not None:
+            # gRPC asks every client for a certificate or none: with tokens it asks none.
+            authorities = options.clients.read_bytes() if options.clients and not options.tokens else None
+            chain = options.tls.read_bytes()
+            credentials = credentials_of(chain, options.tls_key.read_bytes() if options.tls_key else chain, authorities)
+        rpc = Rpc(self.service)
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        server, self.ports["grpc"] = await rpc.start(f"{host}:{options.grpc}", credentials)
+        return rpc, server
 
     def _reread(self) -> None:
         """SIGHUP: tokens anew; a file that cannot be read changes nothing."""
