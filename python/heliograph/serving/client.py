@@ -37,13 +37,18 @@ Progress = Callable[[float], None]
 class Client:
     """A client of a service that runs sealed models, and of one model there.
 
-    `address` is as in "https://host:8443". The service knows its clients by a `token`, or by a `certificate` (a PEM file, with `key`
-    where the private key is in another); `ca` is a PEM file of the authorities that its own certificate is checked by, None: the
-    system's. `model` is the model's name; with `digest` it must be that very model (`SealedModel.digest`). `secret` is the key
-    that `run` encrypts and decrypts by; `upload_keys` sets it too. `timeout` is how many seconds a call may take in all, repeated
+        `address` is as in "https://host:8443". The service knows its clients by a `token`, or by a `certificate` (a PEM
+        file, with `key`
+        where the private key is in another); `ca` is a PEM file of the authorities that its own certificate is checked by,
+        None: the
+        system's. `model` is the model's name; with `digest` it must be that very model (`SealedModel.digest`). `secret` is
+        the key
+        that `run` encrypts and decrypts by; `upload_keys` sets it too. `timeout` is how many seconds a call may take in all,
+        repeated
     tries included. Needs nothing but this package. Several threads may use one client.
 
-    Raises UnreachableError, AccessError, UnknownModelError; MismatchError for another model than `digest` says; ParameterError,
+        Raises UnreachableError, AccessError, UnknownModelError; MismatchError for another model than `digest` says;
+        ParameterError,
     SecurityError for a token without TLS beyond this machine; OSError for files.
 
     >>> _ = hg.nn.setup("digits").seal("digits.hgm")
@@ -106,30 +111,39 @@ class Client:
         return self._keys
 
     def models(self) -> list[dict[str, Any]]:
-        """What the service has: a dict for each model, with name, version, title, digest, and bytes of keys, requests and answers.
+        """As `hg.Client` shows.
 
-        As `hg.Client`. Raises UnreachableError, AccessError.
+        What the service has: a dict for each model, with name, version, title, digest, and bytes of keys, requests and
+        answers.
+
+
+        Raises UnreachableError, AccessError.
         """
         found: list[dict[str, Any]] = self._line.ask("GET", path("models"), until=self._until()).json().get("models", [])
         return found
 
     def status(self) -> dict[str, Any]:
-        """Models, queue, engines and store, as the service's status page has them. Raises UnreachableError, AccessError.
+        """As `hg.Client` shows.
 
-        As `hg.Client`.
+        Models, queue, engines and store, as the service's status page has them. Raises UnreachableError, AccessError.
         """
         return self._line.ask("GET", path("status"), until=self._until()).json()
 
     # Uploads
 
     def upload_keys(self, source: Any, progress: Progress | None = None) -> str:
-        """Sends evaluation keys, once; their digest, by which the service knows them. What it has of them already is not sent.
+        """As `hg.Client` shows.
 
-        `source` is a secret key, of which the keys that the model needs are made; evaluation keys; or the path of a file of them,
-        which goes on where it stopped also in another process. `progress` is called with the share that is there. The service is
+        Sends evaluation keys, once; their digest, by which the service knows them. What it has of them already is not sent.
+
+        `source` is a secret key, of which the keys that the model needs are made; evaluation keys; or the path of a file of
+        them,
+        which goes on where it stopped also in another process. `progress` is called with the share that is there. The
+        service is
         asked whether the model can be run by them.
 
-        As `hg.Client`. Raises MissingKeyError, MismatchError for keys of another model; QuotaError, RateError, RevokedKeyError,
+
+        Raises MissingKeyError, MismatchError for keys of another model; QuotaError, RateError, RevokedKeyError,
         DamagedFileError, UnreachableError, AccessError; OSError.
         """
         if isinstance(source, SecretKey):
@@ -146,9 +160,12 @@ class Client:
         return self._keys
 
     def upload_table(self, source: Any, progress: Progress | None = None) -> str:
-        """Sends an encrypted table (`hg.query`), or the path of its file, once; its digest, which `sql` takes.
+        """As `hg.Client` shows.
 
-        As `hg.Client`. Raises as `upload_keys`.
+        Sends an encrypted table (`hg.query`), or the path of its file, once; its digest, which `sql` takes.
+
+
+        Raises as `upload_keys`.
         """
         if isinstance(source, EncryptedTable):
             return self._upload(memoryview(source.to_bytes()), progress)
@@ -178,16 +195,22 @@ class Client:
         return self._line.ask("PUT", path("blobs", digest), piece, until=self._until(), **headers).json()
 
     def uploads(self) -> list[dict[str, Any]]:
-        """What the service keeps of this client: a dict for each, with digest, kind ("keys" or "table"), bytes, and when it was added
-        and used, in seconds since 1970. As `hg.Client`.
+        """As `hg.Client` shows.
+
+        What the service keeps of this client: a dict for each, with digest, kind ("keys" or "table"), bytes, and when it was
+        added
+        and used, in seconds since 1970.
         """
         found: list[dict[str, Any]] = self._line.ask("GET", path("blobs"), until=self._until()).json().get("blobs", [])
         return found
 
     def revoke(self, digest: str | None = None) -> None:
-        """Takes keys or a table back, for good: the service removes them, and jobs that use them end. None: this client's keys.
+        """As `hg.Client` shows.
 
-        As `hg.Client`. Raises UnknownKeyError, ForeignKeyError.
+        Takes keys or a table back, for good: the service removes them, and jobs that use them end. None: this client's keys.
+
+
+        Raises UnknownKeyError, ForeignKeyError.
         """
         chosen = digest or self._keys
         if not isinstance(chosen, str):
@@ -197,15 +220,21 @@ class Client:
     # Jobs
 
     def run(self, x: Any, *, progress: Callable[[str, float], None] | None = None, deadline: float | None = None) -> Any:
-        """The model's answer to x. An array is encrypted here, and the answer decrypted: scores, as `SealedModel.decrypt` gives them.
+        """As `hg.Client` shows.
+
+        The model's answer to x. An array is encrypted here, and the answer decrypted: scores, as `SealedModel.decrypt` gives
+        them.
         An encrypted tensor (or several) gives an encrypted answer.
 
-        `progress` is called with what is computed, and the share of it. `deadline` is in how many seconds the service must be
+        `progress` is called with what is computed, and the share of it. `deadline` is in how many seconds the service must
+        be
         done; it frees its device then. A try that got no answer is repeated, and computed once; keys that the service let go
         meanwhile are errors, for they are not this call's to send.
 
-        As `hg.Client`. Raises BusyError, RateError, DeadlineError, UnknownKeyError, ForeignKeyError, RevokedKeyError,
-        ExpiredKeyError, EvictedKeyError, UnreachableError, AccessError, CancelledError; as `SealedModel.encrypt` and `decrypt`; DeviceError where the
+
+        Raises BusyError, RateError, DeadlineError, UnknownKeyError, ForeignKeyError, RevokedKeyError,
+        ExpiredKeyError, EvictedKeyError, UnreachableError, AccessError, CancelledError; as `SealedModel.encrypt` and
+        `decrypt`; DeviceError where the
         service's engine ended at it more than once.
         """
         return self._run(x, progress, deadline, secrets.token_hex(16))
@@ -213,9 +242,12 @@ class Client:
     async def arun(
         self, x: Any, *, progress: Callable[[str, float], None] | None = None, deadline: float | None = None
     ) -> Any:
-        """`run` for asyncio: a task that is cancelled cancels the job. `progress` is called on another thread.
+        """As `hg.Client` shows.
 
-        As `hg.Client`. Raises as `run`.
+        `run` for asyncio: a task that is cancelled cancels the job. `progress` is called on another thread.
+
+
+        Raises as `run`.
         """
         id = secrets.token_hex(16)
         work = asyncio.create_task(asyncio.to_thread(self._run, x, progress, deadline, id))
@@ -257,9 +289,13 @@ class Client:
         return self.model.decrypt(self._secret, answer, like=x)
 
     def sql(self, text: str, *, table: str, keys: str | None = None, deadline: float | None = None) -> Answer:
-        """The encrypted answer to a query on an uploaded table, as `hg.query.SqlServer.sql` gives it; `keys`: None: this client's.
+        """As `hg.Client` shows.
 
-        As `hg.Client`. Raises SqlError, and as `run`.
+        The encrypted answer to a query on an uploaded table, as `hg.query.SqlServer.sql` gives it; `keys`: None: this
+        client's.
+
+
+        Raises SqlError, and as `run`.
         """
         if not isinstance(text, str):
             raise _core.DtypeError(f"a query is a text, not {described(text)}")
@@ -307,7 +343,8 @@ class Client:
         return reply.body
 
     def _waited(self, id: str, reply: Reply, progress: Callable[[str, float], None] | None, until: float) -> Reply | None:
-        """One more question after a job; None where the service forgot it (it was started anew), so that it is to be sent again."""
+        """One more question after a job; None where the service forgot it (it was started anew), so that it is to be sent
+        again."""
         try:
             if progress is None:
                 left = max(min(_WAIT, until - time.monotonic()), 0.0)
@@ -323,9 +360,9 @@ class Client:
             return None
 
     def close(self) -> None:
-        """Closes its connections; another call opens new ones. A client is a context manager besides.
+        """As `hg.Client` shows.
 
-        As `hg.Client`.
+        Closes its connections; another call opens new ones. A client is a context manager besides.
         """
         self._line.close()
 

@@ -216,8 +216,9 @@ class Rpc:
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield b""  # a generator of none
+    none: tuple[bytes, ...] = ()
+    for piece in none:
+        yield piece
 
 
 async def _data(first: Any, requests: AsyncIterator[Any]) -> AsyncIterator[bytes]:
