@@ -91,7 +91,7 @@ def test_an_engine_that_is_killed_again_and_again(models: list[Path], tmp_path: 
         asking, before = Asking(client), list[int]()
         for _ in range(2):
 
-            def busy() -> Any:
+            def busy(before: list[int] = before) -> Any:
                 engines = service.engines()
                 return engines not in ([], before) and client.status()["engines"][0]["jobs"] and engines
 

@@ -116,7 +116,6 @@ class Client:
         What the service has: a dict for each model, with name, version, title, digest, and bytes of keys, requests and
         answers.
 
-
         Raises UnreachableError, AccessError.
         """
         found: list[dict[str, Any]] = self._line.ask("GET", path("models"), until=self._until()).json().get("models", [])
@@ -137,11 +136,8 @@ class Client:
         Sends evaluation keys, once; their digest, by which the service knows them. What it has of them already is not sent.
 
         `source` is a secret key, of which the keys that the model needs are made; evaluation keys; or the path of a file of
-        them,
-        which goes on where it stopped also in another process. `progress` is called with the share that is there. The
-        service is
-        asked whether the model can be run by them.
-
+        them, which goes on where it stopped also in another process. `progress` is called with the share that is there. The
+        service is asked whether the model can be run by them.
 
         Raises MissingKeyError, MismatchError for keys of another model; QuotaError, RateError, RevokedKeyError,
         DamagedFileError, UnreachableError, AccessError; OSError.
@@ -163,7 +159,6 @@ class Client:
         """As `hg.Client` shows.
 
         Sends an encrypted table (`hg.query`), or the path of its file, once; its digest, which `sql` takes.
-
 
         Raises as `upload_keys`.
         """
@@ -198,8 +193,7 @@ class Client:
         """As `hg.Client` shows.
 
         What the service keeps of this client: a dict for each, with digest, kind ("keys" or "table"), bytes, and when it was
-        added
-        and used, in seconds since 1970.
+        added and used, in seconds since 1970.
         """
         found: list[dict[str, Any]] = self._line.ask("GET", path("blobs"), until=self._until()).json().get("blobs", [])
         return found
@@ -208,7 +202,6 @@ class Client:
         """As `hg.Client` shows.
 
         Takes keys or a table back, for good: the service removes them, and jobs that use them end. None: this client's keys.
-
 
         Raises UnknownKeyError, ForeignKeyError.
         """
@@ -223,19 +216,15 @@ class Client:
         """As `hg.Client` shows.
 
         The model's answer to x. An array is encrypted here, and the answer decrypted: scores, as `SealedModel.decrypt` gives
-        them.
-        An encrypted tensor (or several) gives an encrypted answer.
+        them. An encrypted tensor (or several) gives an encrypted answer.
 
         `progress` is called with what is computed, and the share of it. `deadline` is in how many seconds the service must
-        be
-        done; it frees its device then. A try that got no answer is repeated, and computed once; keys that the service let go
-        meanwhile are errors, for they are not this call's to send.
+        be done; it frees its device then. A try that got no answer is repeated, and computed once; keys that the service let
+        go meanwhile are errors, for they are not this call's to send.
 
-
-        Raises BusyError, RateError, DeadlineError, UnknownKeyError, ForeignKeyError, RevokedKeyError,
-        ExpiredKeyError, EvictedKeyError, UnreachableError, AccessError, CancelledError; as `SealedModel.encrypt` and
-        `decrypt`; DeviceError where the
-        service's engine ended at it more than once.
+        Raises BusyError, RateError, DeadlineError, UnknownKeyError, ForeignKeyError, RevokedKeyError, ExpiredKeyError,
+        EvictedKeyError, UnreachableError, AccessError, CancelledError; as `SealedModel.encrypt` and `decrypt`; DeviceError
+        where the service's engine ended at it more than once.
         """
         return self._run(x, progress, deadline, secrets.token_hex(16))
 
@@ -245,7 +234,6 @@ class Client:
         """As `hg.Client` shows.
 
         `run` for asyncio: a task that is cancelled cancels the job. `progress` is called on another thread.
-
 
         Raises as `run`.
         """
@@ -293,7 +281,6 @@ class Client:
 
         The encrypted answer to a query on an uploaded table, as `hg.query.SqlServer.sql` gives it; `keys`: None: this
         client's.
-
 
         Raises SqlError, and as `run`.
         """
