@@ -15,6 +15,7 @@ import coprocessor_tables
 import kim_tables
 import query_tables
 import readme_figures
+import serving_tables
 import table
 import two_gpus_words
 
@@ -68,6 +69,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     ),
     *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
+    ("docs/serving.md", "service figures", serving_tables.service, _measured(*serving_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )
@@ -93,6 +95,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     "docs/watching.md": ((FORECASTS, True, ""),),
     "docs/papers/kim-2025.md": (),
     "docs/query.md": (),
+    "docs/serving.md": (),
     "docs/cinnamon.md": ((INSTRUCTIONS, True, ""),),
     "benchmarks/results/cores.md": ((CORES, True, ""),),
     "benchmarks/results/gpu.md": ((GPU, True, ""),),

@@ -176,24 +176,28 @@ class Service:
         return upload.offset, whole
 
     async def _written(self, body: AsyncIterator[bytes], nbytes: int, write: Any) -> int:
-        """A body's bytes through `write`, block by block, however slowly they come, within limits."""
+        """A body's bytes through `write`, block by block, each written while the next comes; however slowly, within limits."""
         loop, block, count = asyncio.get_running_loop(), bytearray(), 0
         latest = loop.time() + self.limits.idle + nbytes / _SLOWEST
+        writing: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(self.limits.idle) as clock:
                 async for piece in body:
                     block += piece
                     count += len(piece)
                     if len(block) >= _BLOCK:
-                        await asyncio.to_thread(write, block)
-                        block = bytearray()
+                        if writing is not None:
+                            await writing
+                        writing, block = asyncio.create_task(asyncio.to_thread(write, block)), bytearray()
                     clock.reschedule(min(loop.time() + self.limits.idle, latest))
         except TimeoutError:
             raise DeadlineError("the bytes of a request stopped coming") from None
         finally:
             self.figures.received.inc(count)
+            if writing is not None:
+                await writing
             if block:
-                write(block)
+                await asyncio.to_thread(write, block)
         return count
 
     def revoke(self, owner: str, digest: str) -> None:
