@@ -17,7 +17,7 @@ def service(reports: dict[str, Row], seconds: Time) -> list[str]:
     for name, report in reports.items():
         machine, uploads, crowd = report["machine"], report["uploads"], report["crowd"]
         where = f"{machine['cores']} cores ({machine['processor']}), load {report['load']}"
-        source = f"[{name}](../benchmarks/results/{name}), {report['commit'][:12]}"
+        source = f"[{name}](benchmarks/results/{name}), {report['commit'][:12]}"
 
         def line(what: str, time: str, memory: float | None = None, where: str = where, source: str = source) -> str:
             shown = f"{memory / 2**20:.0f} MiB" if memory else "-"
