@@ -18,6 +18,7 @@ import lookup_tables
 import morshed_tables
 import query_tables
 import readme_figures
+import serving_tables
 import table
 import two_gpus_words
 import vectors_tables
@@ -88,6 +89,7 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
     ("docs/query.md", "query figures", query_tables.queries, _measured(*query_tables.FILES)),
     ("docs/query.md", "vector figures", vectors_tables.vectors, _measured(*vectors_tables.FILES)),
     ("docs/query.md", "look-up figures", lookup_tables.lookups, _measured(*lookup_tables.FILES)),
+    ("docs/serving.md", "service figures", serving_tables.service, _measured(*serving_tables.FILES)),
     ("rtl/README.md", "areas", coprocessor_tables.areas, (coprocessor_tables.AREAS,)),
     ("docs/benchmarks.md", "two GPUs", two_gpus_words.words, (*WORK_ON_TWO, *TFHE_ON_ONE, *TFHE_ON_TWO, *PROGRAMS)),
 )
@@ -116,6 +118,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
     "docs/papers/al-badawi-2020.md": (),
     "docs/papers/morshed-2020.md": (),
     "docs/query.md": (),
+    "docs/serving.md": (),
     "docs/cinnamon.md": ((INSTRUCTIONS, True, ""),),
     "benchmarks/results/cores.md": ((CORES, True, ""),),
     "benchmarks/results/gpu.md": ((GPU, True, ""),),

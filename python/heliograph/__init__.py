@@ -16,7 +16,7 @@ The examples of its functions go on from these lines.
 array([ 6,  8, 10, 12])
 """
 
-from heliograph import _core, bfv, bgv, cinnamon, ckks, nn, query, tfhe
+from heliograph import _core, bfv, bgv, cinnamon, ckks, nn, query, serving, tfhe
 from heliograph import sealed_programs as _sealed_programs  # noqa: F401  a kind of sealed model
 from heliograph._core import (
     CancelledError,
@@ -74,20 +74,45 @@ from heliograph.keys import EvaluationKeys, PublicKey, SecretKey, Server, encode
 from heliograph.ranks import barrier, devices, ranks, sent_bytes
 from heliograph.recording import Program, program
 from heliograph.sealed import SealedModel
+from heliograph.serving.client import Client
+from heliograph.serving.errors import (
+    AccessError,
+    BusyError,
+    DeadlineError,
+    EvictedKeyError,
+    ExpiredKeyError,
+    ForeignKeyError,
+    QuotaError,
+    RateError,
+    RevokedKeyError,
+    ServiceError,
+    UnknownJobError,
+    UnknownKeyError,
+    UnknownModelError,
+    UnreachableError,
+    UploadError,
+)
 from heliograph.tracing import Step, Trace, trace
 
 __version__ = _core.version()
 
 __all__ = [
+    "AccessError",
+    "BusyError",
     "CancelledError",
     "ClearTensor",
+    "Client",
     "Costs",
     "Cycles",
     "DamagedFileError",
+    "DeadlineError",
     "DeviceError",
     "DtypeError",
     "EvaluationKeys",
+    "EvictedKeyError",
+    "ExpiredKeyError",
     "Forecast",
+    "ForeignKeyError",
     "ForkError",
     "FormatError",
     "HeliographError",
@@ -104,19 +129,28 @@ __all__ = [
     "PlaintextRangeError",
     "Program",
     "PublicKey",
+    "QuotaError",
+    "RateError",
     "RecordingError",
+    "RevokedKeyError",
     "RoomError",
     "ScaleError",
     "SealedModel",
     "SecretKey",
     "SecurityError",
     "Server",
+    "ServiceError",
     "ShapeError",
     "SlotsError",
     "Span",
     "Step",
     "Tensor",
     "Trace",
+    "UnknownJobError",
+    "UnknownKeyError",
+    "UnknownModelError",
+    "UnreachableError",
+    "UploadError",
     "VersionError",
     "WrongKeyError",
     "barrier",
@@ -147,6 +181,7 @@ __all__ = [
     "rotate_columns",
     "rotate_rows",
     "sent_bytes",
+    "serving",
     "shrink",
     "split_moduli",
     "square",

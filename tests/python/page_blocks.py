@@ -34,9 +34,12 @@ def same_word(said: str, printed: str) -> bool:
     return abs(float(printed) - value) <= 0.51 * 10.0**-digits if digits else said == printed
 
 
+_NEEDED = {"sklearn": "sklearn", "serving.local": "uvicorn"}
+
+
 def run_block(text: str, names: dict[str, Any], page: str) -> None:
-    """Executes it. A print with a comment prints what the comment says. What needs scikit-learn waits for a machine that has it."""
-    if "sklearn" in text and importlib.util.find_spec("sklearn") is None:
+    """Executes it. A print with a comment prints what the comment says. What needs an extra waits for a machine that has it."""
+    if any(words in text and importlib.util.find_spec(needed) is None for words, needed in _NEEDED.items()):
         return
     lines = text.splitlines()
 

@@ -19,7 +19,7 @@ import pytest
 import heliograph as hg
 from heliograph import nn
 
-MODULES = (hg, hg.bfv, hg.bgv, hg.ckks, hg.tfhe, nn, hg.cinnamon, hg.query)
+MODULES = (hg, hg.bfv, hg.bgv, hg.ckks, hg.tfhe, nn, hg.cinnamon, hg.query, hg.serving)
 #: A docstring that sends its reader to another one's example: "As `hg.multiply`.", "As a tensor's."
 ELSEWHERE = re.compile(r"As (?:`(?:hg|heliograph)\.([\w.]+)`|a (tensor)'s)")
 
@@ -61,8 +61,9 @@ def everything() -> dict[types.ModuleType, dict[str, Any]]:
 def run(docstring: str, names: dict[str, Any], label: str) -> str:
     """What went wrong in its examples, as doctest says it; the names are theirs afterwards."""
     said: list[str] = []
-    if re.search(r">>> .*\bsklearn\b", docstring) and importlib.util.find_spec("sklearn") is None:
-        return ""
+    for words, needed in ((r"\bsklearn\b", "sklearn"), (r"\bserving\.local\b", "uvicorn")):
+        if re.search(rf">>> .*{words}", docstring) and importlib.util.find_spec(needed) is None:
+            return ""
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
     test = doctest.DocTestParser().get_doctest(docstring, names, label, None, None)
     test.globs = names

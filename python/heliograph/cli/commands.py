@@ -12,6 +12,7 @@ import typer
 
 import heliograph as hg
 from heliograph import nn
+from heliograph.cli import serving
 
 commands = typer.Typer(
     help="Computing on encrypted data: encrypted digit recognition, step by step or all at once.",
@@ -448,3 +449,8 @@ def inspect(file: Annotated[list[Path], typer.Argument(help="Files of keys or ci
     whole = [explain.inspect(path) for path in file]
     if not all(whole):
         raise typer.Exit(1)
+
+
+commands.command(short_help="Serve sealed models to clients.")(serving.serve)
+commands.command(short_help="Make a client's token.")(serving.token)
+commands.command(short_help="A client of a service; a page to draw on.")(serving.client)

@@ -1,0 +1,175 @@
+"""A service and its clients, as commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import heliograph as hg
+
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,12})([KMGT]?)(i?B)?", str(text))
+    if match is None:
+        raise typer.BadParameter("a size is a number of bytes, or as in 500M, 4G, 4GiB")
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def _time(text: str) -> float:
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)", str(text))
+    if match is None:
+        raise typer.BadParameter("a time is a number of seconds, or as in 90s, 15m, 12h, 30d")
+    return float(match[1]) * _TIMES[match[2]]
+
+
+def _extra(name: str) -> hg.HeliographError:
+    return hg.HeliographError(f"{name} is not installed: pip install 'heliograph[serve]'")
+
+
+def serve(
+    models: Annotated[list[Path] | None, typer.Argument(help="Sealed models: digits.hgm ...")] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="A folder of the service's own: keys, tables, requests.")
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on; 0.0.0.0 is every one.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of HTTP; 0 takes a free one.")] = 8443,
+    grpc: Annotated[
+        int | None, typer.Option("--grpc", min=0, max=65535, help="The port of gRPC; without it there is none.")
+    ] = None,
+    tls: Annotated[
+        Path | None, typer.Option("--tls", help="The service's certificate, and those that lead to its authority (PEM).")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", help="Its private key, where that is in another file.")
+    ] = None,
+    clients: Annotated[
+        Path | None, typer.Option("--clients", help="Authorities (PEM) whose certificates name clients.")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option("--tokens", help="Clients' names and digests of tokens: lines that `heliograph token` prints."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow other machines without TLS or without clients' names.")
+    ] = False,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", help="HOST:PORT of Prometheus' metrics; :9090 is this machine's alone.")
+    ] = None,
+    quota: Annotated[int, typer.Option("--quota", parser=_size, help="Bytes of keys and tables of one client.")] = 4 << 30,
+    capacity: Annotated[
+        int,
+        typer.Option("--capacity", parser=_size, help="Bytes of keys and tables of all; then the least recently used go."),
+    ] = 64 << 30,
+    time_to_live: Annotated[
+        float, typer.Option("--time-to-live", parser=_time, help="How long keys stay that nobody uses.")
+    ] = 30 * 86400.0,
+    memory: Annotated[
+        int | None,
+        typer.Option("--memory", parser=_size, help="Bytes that an engine may take. Half of the machine's by default."),
+    ] = None,
+    queue: Annotated[int, typer.Option("--queue", min=1, help="Jobs that may wait.")] = 64,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Jobs of one client that have not ended.")] = 16,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.001, help="Jobs, and uploads begun, a second of one client.")
+    ] = None,
+    deadline: Annotated[
+        float, typer.Option("--deadline", parser=_time, help="How long a job may take, waiting included.")
+    ] = 3600.0,
+    grace: Annotated[
+        float, typer.Option("--grace", parser=_time, help="How long accepted jobs may take once a SIGTERM came.")
+    ] = 60.0,
+    device: Annotated[
+        list[str] | None, typer.Option("--device", help="HELIOGRAPH_DEVICE of an engine; give it once for each engine.")
+    ] = None,
+    proto: Annotated[
+        bool, typer.Option("--proto", help="Only write gRPC's declaration, for the tools of other languages.")
+    ] = False,
+    opentelemetry: Annotated[
+        bool, typer.Option("--opentelemetry", help="A span for each job; set up by OpenTelemetry's own variables.")
+    ] = False,
+) -> None:
+    """Serve sealed models to clients (docs/serving.md): hg.Client, browsers, and any language by gRPC.
+
+    The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads the tokens again.
+    """
+    try:
+        from heliograph.serving import core, messages, server
+    except ImportError as error:
+        raise _extra(error.name or "a part of it") from None
+    if proto:
+        typer.echo(messages.proto(), nl=False)
+        return
+    if not models or store is None:
+        raise typer.BadParameter("models to serve, and --store FOLDER, are needed")
+    limits = core.Limits(queue=queue, jobs=jobs, rate=rate, memory=memory or core.half_of_memory(), seconds=deadline)
+    server.run(
+        server.Options(
+            models=models,
+            store=store,
+            host=host,
+            port=port,
+            grpc=grpc,
+            tls=tls,
+            tls_key=tls_key,
+            clients=clients,
+            tokens=tokens,
+            metrics=metrics,
+            insecure=insecure,
+            quota=quota,
+            capacity=capacity,
+            time_to_live=time_to_live,
+            devices=device or [],
+            spans=opentelemetry,
+            grace=grace,
+            limits=limits,
+        )
+    )
+
+
+def token(name: Annotated[str, typer.Argument(help="The client's name, as logs have it.")]) -> None:
+    """Make a token for a client: the line for the service's file of tokens, and the token, which is shown once."""
+    from heliograph.serving import access
+
+    made, line = access.new_token(name)
+    typer.echo(line)
+    typer.echo(f"# the client's token, not for this file: {made}", err=True)
+
+
+def client(
+    address: Annotated[str, typer.Argument(help="The service's address: https://host:8443")],
+    model: Annotated[str, typer.Option("--model", help="Its name there.")],
+    token_file: Annotated[Path | None, typer.Option("--token-file", help="A file with the client's token.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", help="The client's certificate and private key (PEM).")
+    ] = None,
+    ca: Annotated[Path | None, typer.Option("--ca", help="Authorities of the service's certificate (PEM).")] = None,
+    digest: Annotated[str | None, typer.Option("--digest", help="The model must have this digest.")] = None,
+    secret: Annotated[
+        Path | None,
+        typer.Option("--secret", help="The secret key's file; made where it is not there. Without it, a new key each time."),
+    ] = None,
+    serve: Annotated[
+        int | None, typer.Option("--serve", min=0, max=65535, help="Show the demo page on this port of this machine.")
+    ] = None,
+    allow: Annotated[
+        str | None, typer.Option("--allow-page", help="A page of this origin may use it too: it sees what you draw.")
+    ] = None,
+) -> None:
+    """A client of a service, on your machine: shows what the service has; with --serve, a page on which digits are drawn.
+
+    The browser sends a drawing to this process alone, which encrypts it, asks the service, and decrypts the answer.
+    """
+    from heliograph.cli.screen import labelled
+    from heliograph.serving import companion
+
+    given = token_file.read_text(encoding="utf-8").strip() if token_file else None
+    found = hg.Client(address, model=model, token=given, certificate=certificate, ca=ca, digest=digest)
+    labelled(found.model.explain())
+    if serve is not None:
+        companion.run(found, serve, secret, allow)

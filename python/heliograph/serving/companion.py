@@ -1,0 +1,153 @@
+"""The demo page's other half: a process on its user's machine that encrypts, asks the service, and decrypts."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from heliograph import _core
+from heliograph._arrays import printable
+from heliograph.host import logger
+from heliograph.keys import SecretKey
+from heliograph.serving.client import Client
+from heliograph.serving.errors import EvictedKeyError, ExpiredKeyError, UnknownKeyError, to_wire
+
+_LONGEST = 1 << 20
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class Companion:
+    """A client that browsers of this machine ask. `allowed` is the origin of one page from elsewhere that may ask it, too.
+
+    Raises ParameterError for an origin that is none, and for a model that takes no pictures.
+    """
+
+    def __init__(self, client: Client, secret: SecretKey[Any, Any], allowed: str | None = None) -> None:
+        side = client.model.inputs[0]
+        if len(client.model.inputs) != 1 or len(side.shape) != 2:
+            raise _core.ParameterError(f"the page draws pictures, and the model {client.model.name} takes none")
+        parts = urlsplit(allowed or "")
+        if allowed is not None and (parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query):
+            raise _core.ParameterError('a page\'s origin is as in "https://host:8443"')
+        self.client, self.secret, self.allowed = client, secret, allowed
+        self.page = (Path(__file__).parent / "pages" / "demo.html").read_text(encoding="utf-8")
+        self._lock = threading.Lock()
+        if client.keys is None:
+            client.upload_keys(secret)
+
+    def told(self) -> dict[str, Any]:
+        """What the page must know."""
+        model = self.client.model
+        side = model.inputs[0]
+        return {
+            "model": model.name,
+            "title": model.title,
+            "shape": list(side.shape),
+            "high": side.high,
+            "request_bytes": model.input_bytes,
+        }
+
+    def classify(self, said: Any) -> dict[str, Any]:
+        """A drawing's scores. Raises as `Client.run`."""
+        if not isinstance(said, dict) or not isinstance(said.get("pixels"), list):
+            raise _core.ParameterError("a drawing is {pixels: rows of numbers}")
+        try:
+            picture = np.asarray(said["pixels"], dtype=np.int64)
+        except (ValueError, TypeError, OverflowError):
+            raise _core.ParameterError("a drawing is rows of whole numbers, as many in each") from None
+        try:
+            scores = self.client.run(picture)
+        except (UnknownKeyError, ExpiredKeyError, EvictedKeyError):
+            with self._lock:
+                self.client.upload_keys(self.secret)
+            scores = self.client.run(picture)
+        return {"scores": scores.tolist(), "answer": str(self.client.model.predict(scores))}
+
+
+def server_of(companion: Companion, port: int) -> ThreadingHTTPServer:
+    """An HTTP server on this machine alone. Raises OSError where the port is taken."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 30
+
+        def _fit(self) -> bool:
+            """Asked by a page of ours, or the one that is allowed; by the name of this machine, lest another name's page reach it."""
+            hosts = {f"{name}:{self.server.server_port}" for name in ("127.0.0.1", "localhost")}  # type: ignore[attr-defined]
+            origin = self.headers.get("Origin")
+            return self.headers.get("Host") in hosts and origin in (
+                None,
+                companion.allowed,
+                *(f"http://{host}" for host in hosts),
+            )
+
+        def _answer(self, status: int, body: bytes, kind: str) -> None:
+            self.send_response(status)
+            for name, text in (
+                ("Content-Type", kind),
+                ("Content-Length", str(len(body))),
+                ("Content-Security-Policy", _POLICY),
+            ):
+                self.send_header(name, text)
+            if companion.allowed is not None and self.headers.get("Origin") == companion.allowed:
+                self.send_header("Access-Control-Allow-Origin", companion.allowed)
+                self.send_header("Access-Control-Allow-Headers", "Content-Type")
+                self.send_header("Access-Control-Allow-Private-Network", "true")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def _json(self, status: int, said: Any) -> None:
+            self._answer(status, json.dumps(said).encode(), "application/json")
+
+        def do_OPTIONS(self) -> None:
+            self._answer(204 if self._fit() else 403, b"", "text/plain")
+
+        def do_GET(self) -> None:
+            if not self._fit():
+                self._json(403, {"error": {"name": "AccessError", "text": "this page may not ask this process"}})
+            elif self.path == "/":
+                self._answer(200, companion.page.encode(), "text/html; charset=utf-8")
+            elif self.path == "/model":
+                self._json(200, companion.told())
+            else:
+                self._json(
+                    404, {"error": {"name": "ParameterError", "text": "there is / and /model, and /classify to post to"}}
+                )
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            fits = self._fit() and self.headers.get("Content-Type") == "application/json" and self.path == "/classify"
+            if not fits or not length.isdigit() or int(length) > _LONGEST:
+                self.close_connection = True
+                self._json(403, {"error": {"name": "AccessError", "text": "this page may not ask this process so"}})
+                return
+            try:
+                self._json(200, companion.classify(json.loads(self.rfile.read(int(length)))))
+            except (ValueError, RecursionError):
+                self._json(400, {"error": {"name": "ParameterError", "text": "a drawing is JSON"}})
+            except _core.HeliographError as error:
+                self._json(400, {"error": to_wire(error)})
+
+        def log_message(self, format: str, *args: Any) -> None:
+            logger.debug("page: %s", printable(format % args))
+
+    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+
+
+def run(client: Client, port: int, path: Path | None, allowed: str | None) -> None:
+    """Until Ctrl-C. The secret key is read from its file, or made, and written there."""
+    if path is not None and path.exists():
+        secret: SecretKey[Any, Any] = SecretKey.load(path)
+    else:
+        secret = SecretKey.generate(client.model.parameters)
+        if path is not None:
+            secret.save(path)
+    with server_of(Companion(client, secret, allowed), port) as server:
+        print(f"the page is at http://127.0.0.1:{server.server_port}/", flush=True)
+        server.serve_forever()

@@ -1,0 +1,432 @@
+"""The service itself, which knows no protocol: models, keys, jobs and engines. All of it runs in one event loop.
+
+HTTP and gRPC are faces of this (`http`, `rpc`): what they refuse is refused here, in the same words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heliograph import _core
+from heliograph._arrays import readable_bytes
+from heliograph.sealed import SealedModel
+from heliograph.serving.access import Access, Rate
+from heliograph.serving.engines import Engine
+from heliograph.serving.errors import (
+    BusyError,
+    DeadlineError,
+    QuotaError,
+    RevokedKeyError,
+    UnknownJobError,
+    UnknownModelError,
+    from_wire,
+)
+from heliograph.serving.figures import Figures, Log, Spans
+from heliograph.serving.jobs import ENDS, Asked, Job, Queue
+from heliograph.serving.store import Store, full_disks
+
+_BLOCK = 1 << 20  # bytes that are written at a time
+_LONGEST_QUERY = 1 << 16
+_SLOWEST = 16 << 10  # bytes a second that a client must send at least
+_SWEEP = 5.0  # seconds between two looks for what has expired
+_MOST_ATTEMPTS, _MOST_BESIDE = 2, 4  # of a job that an engine was computing as it ended, and of one beside it
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What clients may ask for. None: as much as they like."""
+
+    queue: int = 64  #: jobs that wait, of all clients
+    jobs: int = 16  #: jobs of one client that have not ended
+    rate: float | None = None  #: jobs and uploads begun a second, of one client
+    memory: int = 4 << 30  #: bytes of an engine's memory
+    seconds: float = 3600.0  #: that a job may take from its acceptance
+    idle: float = 30.0  #: seconds in which nothing comes of a request's bytes
+    kept: float = 300.0  #: seconds for which an answer can be asked for again
+    kept_bytes: int = 256 << 20  #: of one client's answers that are kept
+
+
+class Service:
+    """Models, a store of keys, engines, and the jobs of clients."""
+
+    def __init__(
+        self,
+        models: dict[str, Path],
+        store: Store,
+        access: Access,
+        limits: Limits,
+        *,
+        devices: list[str | None],
+        log: Log,
+        figures: Figures,
+        spans: Spans,
+    ) -> None:
+        self.store, self.access, self.limits, self.log, self.figures, self.spans = store, access, limits, log, figures, spans
+        self.models = {name: SealedModel.load(path) for name, path in models.items()}
+        for name, model in self.models.items():
+            if not model.complete:
+                raise _core.ParameterError(f"{name} is a client's half: a service needs the whole model")
+            if model.memory_bytes > limits.memory:
+                need, have = readable_bytes(model.memory_bytes), readable_bytes(limits.memory)
+                raise _core.LimitError(f"the model {name} needs {need} for one request, and an engine may take {have}")
+        self.halves = {name: model.client().to_bytes() for name, model in self.models.items()}
+        self.spool = store.folder / "spool"
+        self.engines = [
+            Engine(n, device, {name: str(path) for name, path in models.items()}, limits.memory, self._heard, self._lost)
+            for n, device in enumerate(devices)
+        ]
+        self.jobs: dict[str, Job] = {}
+        self.stopping = False
+        self._queue, self._seconds = Queue(), dict[str, float]()
+        self._rate: Rate | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # Its life
+
+    async def start(self) -> None:
+        """Starts the engines. Raises DeviceError where one does not come up."""
+        shutil.rmtree(self.spool, ignore_errors=True)  # of jobs whose senders know of no answer, and ask again
+        self.spool.mkdir(mode=0o700)
+        self._rate = Rate(self.limits.rate, asyncio.get_running_loop().time)
+        await asyncio.gather(*(engine.start() for engine in self.engines))
+        self._sweeper = asyncio.create_task(self._sweep())
+        self._tell_store()
+        self.log("started", models=sorted(self.models), engines=len(self.engines), threads=[e.threads for e in self.engines])
+
+    async def stop(self, grace: float) -> None:
+        """Refuses what is new, ends what was accepted within so many seconds, and stops the engines."""
+        self.stopping = True
+        self.log("stopping", jobs=len(self.unfinished()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                while self.unfinished():
+                    await asyncio.sleep(0.02)
+        for job in self.unfinished():
+            self._end(job, "failed", BusyError("the service stopped before this job was done", 5.0))
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await asyncio.gather(*(engine.stop() for engine in self.engines))
+        shutil.rmtree(self.spool, ignore_errors=True)
+        self.log("stopped")
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP)
+            try:
+                for record in await asyncio.to_thread(self.store.sweep):
+                    self.log("expired", client=record.owner, digest=record.digest[:8])
+                    for engine in self.engines:
+                        engine.forget(record.digest)
+                self._drop_answers()
+                self._tell_store()
+            except OSError as error:
+                self.log("fault", error=type(error).__name__, errno=error.errno)
+
+    def _drop_answers(self) -> None:
+        now, held = asyncio.get_running_loop().time(), dict[str, int]()
+        for key, job in sorted(self.jobs.items(), key=lambda item: -(item[1].ended or now)):
+            if job.ended is None:
+                continue
+            size = job.answer.stat().st_size if job.ended_well else 0
+            held[job.owner] = held.get(job.owner, 0) + size
+            if now - job.ended > self.limits.kept or held[job.owner] > self.limits.kept_bytes:
+                del self.jobs[key]
+                shutil.rmtree(job.folder, ignore_errors=True)
+
+    def _tell_store(self) -> None:
+        kinds = {"keys": 0, "table": 0}
+        for record in self.store.records():
+            kinds[record.kind] += 1
+        for kind, count in kinds.items():
+            self.figures.stored.labels(kind).set(count)
+        self.figures.stored_bytes.set(self.store.used_bytes())
+
+    # Uploads
+
+    async def receive(
+        self, owner: str, digest: str, offset: int, total: int, nbytes: int, body: AsyncIterator[bytes]
+    ) -> tuple[int, bool]:
+        """A piece of an upload, from `offset` on: how far it is then, and whether it is whole. What came stays, also of a piece that
+        was cut. Raises as `Store.begin` and `Store.finish`.
+        """
+        self.require_open()
+        if offset == 0 and self._rate is not None:
+            self._rate.take(owner)
+        have, whole = self.store.progress(owner, digest)
+        if whole:
+            return have, True
+        upload = await asyncio.to_thread(self.store.begin, owner, digest, offset, total)
+        try:
+            await self._written(body, nbytes, upload.write)
+        except _core.FormatError:  # no keys: nothing of it stays
+            await asyncio.to_thread(self.store.discard, owner, digest)
+            raise
+        whole = await asyncio.to_thread(self.store.finish, owner, upload, digest)
+        if whole:
+            self._tell_store()
+            self.log("uploaded", client=owner, digest=digest[:8], bytes=total)
+        return upload.offset, whole
+
+    async def _written(self, body: AsyncIterator[bytes], nbytes: int, write: Any) -> int:
+        """A body's bytes through `write`, block by block, each written while the next comes; however slowly, within limits."""
+        loop, block, count = asyncio.get_running_loop(), bytearray(), 0
+        latest = loop.time() + self.limits.idle + nbytes / _SLOWEST
+        writing: asyncio.Task[None] | None = None
+        try:
+            async with asyncio.timeout(self.limits.idle) as clock:
+                async for piece in body:
+                    block += piece
+                    count += len(piece)
+                    if len(block) >= _BLOCK:
+                        if writing is not None:
+                            await writing
+                        writing, block = asyncio.create_task(asyncio.to_thread(write, block)), bytearray()
+                    clock.reschedule(min(loop.time() + self.limits.idle, latest))
+        except TimeoutError:
+            raise DeadlineError("the bytes of a request stopped coming") from None
+        finally:
+            self.figures.received.inc(count)
+            if writing is not None:
+                await writing
+            if block:
+                await asyncio.to_thread(write, block)
+        return count
+
+    def revoke(self, owner: str, digest: str) -> None:
+        """Keys or a table are taken back: jobs that use them end. Raises UnknownKeyError, ForeignKeyError."""
+        self.store.revoke(owner, digest)
+        for engine in self.engines:
+            engine.forget(digest)
+        for job in self.unfinished(owner):
+            if digest in (job.asked.keys, job.asked.table):
+                self._end(job, "failed", RevokedKeyError(f"{digest[:8]} was taken back by its owner"))
+        self.log("revoked", client=owner, digest=digest[:8])
+        self._tell_store()
+
+    # Jobs
+
+    def require_open(self) -> None:
+        """Raises BusyError where the service is stopping."""
+        if self.stopping:
+            raise BusyError("the service is stopping", 5.0)
+
+    def model(self, name: str) -> SealedModel:
+        """By its name. Raises UnknownModelError."""
+        found = self.models.get(name)
+        if found is None:
+            raise UnknownModelError(f"no such model is served; there is {', '.join(sorted(self.models))}")
+        return found
+
+    async def submit(self, owner: str, asked: Asked, nbytes: int, body: AsyncIterator[bytes]) -> Job:
+        """A job of a client, whose request is `body`; where it knows the id already, that job, and nothing is read.
+
+        Raises BusyError, RateError, LimitError, QuotaError, DeadlineError, UnknownModelError and the errors of keys.
+        """
+        known = self.jobs.get(f"{owner}/{asked.id}")
+        if known is not None:
+            if known.state == "receiving":
+                raise BusyError("this job is being received", 0.2)
+            return known
+        self.require_open()
+        assert self._rate is not None
+        self._rate.take(owner)
+        self._require_admissible(owner, asked, nbytes)
+        job = Job(asked, owner, self.spool / secrets.token_hex(16), asyncio.get_running_loop().time())
+        self.jobs[job.key] = job
+        try:
+            with full_disks():
+                job.folder.mkdir(mode=0o700)
+                with job.request.open("wb", buffering=0) as file:
+                    count = await self._written(body, nbytes, _writer(file))
+            if count != nbytes:
+                raise _core.DamagedFileError(f"a request was to have {nbytes:,} bytes, and had {count:,}")
+        except BaseException:
+            self.jobs.pop(job.key, None)
+            shutil.rmtree(job.folder, ignore_errors=True)
+            raise
+        if job.state == "receiving":  # and was not cancelled meanwhile
+            self._accept(job)
+        return job
+
+    def _accept(self, job: Job) -> None:
+        loop = asyncio.get_running_loop()
+        job.created = loop.time()
+        seconds = min(job.asked.seconds or self.limits.seconds, self.limits.seconds)
+        job.timer = loop.call_later(seconds, self._late, job, seconds)
+        self._queue.put(job)
+        job.change("queued")
+        self._dispatch()
+
+    def _late(self, job: Job, seconds: float) -> None:
+        self._end(job, "failed", DeadlineError(f"it was not done within {seconds:g} s"))
+
+    def _require_admissible(self, owner: str, asked: Asked, nbytes: int) -> None:
+        """Predicted memory, predicted time, and how many there are already."""
+        if asked.kind == "sql":
+            need, most = 0, _LONGEST_QUERY
+            self.store.path(owner, asked.table, "table")
+        else:
+            model = self.model(asked.model)
+            need, most = model.memory_bytes, 2 * model.input_bytes + (1 << 20) if asked.kind == "run" else 0
+        self.store.path(owner, asked.keys, "keys")
+        if nbytes > most or (asked.kind == "run" and sum(asked.parts) != nbytes):
+            raise _core.LimitError(
+                f"this takes a request of at most {readable_bytes(most)}, not of {readable_bytes(nbytes)} in other parts"
+            )
+        if need + nbytes > self.limits.memory:
+            raise _core.LimitError(
+                f"it would take {readable_bytes(need + nbytes)}; an engine may take {readable_bytes(self.limits.memory)}"
+            )
+        wait = self.expected_wait()
+        if len(self._queue) + sum(j.state == "receiving" for j in self.jobs.values()) >= self.limits.queue:
+            raise BusyError(f"{self.limits.queue} jobs wait already", wait)
+        if len(self.unfinished(owner)) >= self.limits.jobs:
+            raise BusyError(f"{self.limits.jobs} jobs of yours have not ended", wait)
+        takes = self._seconds.get(asked.model, 0.0)
+        if asked.seconds is not None and wait + takes > asked.seconds:
+            raise BusyError(
+                f"it would not be done within {asked.seconds:g} s: about {wait + takes:.3g} s are before it", wait
+            )
+
+    def expected_wait(self) -> float:
+        """Seconds until an engine takes a new job, about."""
+        ahead = [*self._queue.jobs(), *(j for j in self.jobs.values() if j.state == "running")]
+        known = sum(self._seconds.get(job.asked.model, 0.05) for job in ahead)
+        return float(min(max(known / max(len(self.engines), 1), 0.05 if ahead else 0.0), 600.0))
+
+    def unfinished(self, owner: str | None = None) -> list[Job]:
+        """Jobs that have not ended, of one client or of all."""
+        return [job for job in self.jobs.values() if job.state not in ENDS and owner in (None, job.owner)]
+
+    def job(self, owner: str, id: str) -> Job:
+        """One of a client's. Raises UnknownJobError."""
+        found = self.jobs.get(f"{owner}/{id}")
+        if found is None:
+            raise UnknownJobError("there is no such job: it was not accepted, or its answer was kept long enough")
+        return found
+
+    def cancel(self, owner: str, id: str) -> Job:
+        """Ends a job that has not ended, and frees its device. Raises UnknownJobError."""
+        job = self.job(owner, id)
+        self._end(job, "cancelled", _core.CancelledError("the job was cancelled"))
+        return job
+
+    # Engines
+
+    def _dispatch(self) -> None:
+        """Gives engines what they can take: two jobs each, one of which is read while the other is computed."""
+        while free := [engine for engine in self.engines if engine.free]:
+            job = self._queue.take()
+            if job is None:
+                break
+            asked = job.asked
+            engine = min(free, key=lambda e: (len(e.jobs), asked.keys not in e.warm))
+            try:
+                words = {"keys": str(self.store.path(job.owner, asked.keys, "keys")), "digest": asked.keys}
+                if asked.kind == "sql":
+                    words |= {"table": str(self.store.path(job.owner, asked.table, "table")), "table_digest": asked.table}
+            except (_core.HeliographError, OSError) as error:
+                self._end(job, "failed", error)
+                continue
+            job.attempts, job.engine = job.attempts + 1, engine.number
+            files = {"input": str(job.request), "output": str(job.answer)}
+            engine.send(job.key, kind=asked.kind, model=asked.model, parts=asked.parts, watch=asked.watch, **words, **files)
+            job.change("running")
+        self.figures.queued.set(len(self._queue))
+        self.figures.running.set(sum(len(engine.jobs) for engine in self.engines))
+
+    def _heard(self, engine: Engine, words: dict[str, Any]) -> None:
+        """What an engine says."""
+        event, job = words["event"], self.jobs.get(words.get("job", ""))
+        if event == "fault":
+            self.log("fault", job=_short(job), what=words["what"])
+        elif event == "started" and job is not None:
+            job.started = asyncio.get_running_loop().time()
+            self.figures.wait_seconds.observe(job.started - job.created)
+        elif event == "progress" and job is not None and job.state == "running":
+            job.stage, job.share = words["stage"], words["share"]
+            job.change()
+        elif event in ("done", "failed"):
+            self.figures.resident.labels(str(engine.number)).set(words["key_bytes"])
+            if job is not None and event == "done" and job.asked.kind == "run":
+                before = self._seconds.get(job.asked.model, words["seconds"])
+                self._seconds[job.asked.model] = 0.7 * before + 0.3 * words["seconds"]
+                self.figures.job_seconds.labels(job.asked.model).observe(words["seconds"])
+            if job is not None:
+                self._end(job, event, None if event == "done" else from_wire(words["error"]))
+        if event in ("ready", "done", "failed"):
+            self._dispatch()
+
+    def _lost(self, engine: Engine, keys: list[str]) -> None:
+        """An engine ended. Its jobs come first in the queue again, unless one has had its chances."""
+        self.figures.restarts.inc()
+        self.log("engine ended", engine=engine.number, jobs=len(keys))
+        for place, key in reversed(list(enumerate(keys))):
+            job = self.jobs.get(key)
+            if job is None or job.state in ENDS:
+                continue
+            if job.attempts >= (_MOST_ATTEMPTS if place == 0 else _MOST_BESIDE):
+                self._end(
+                    job, "failed", _core.DeviceError(f"the engine ended {job.attempts} times while it was at this job")
+                )
+                continue
+            job.share, job.stage, job.started = 0.0, "", None
+            self._queue.put(job, first=True)
+            job.change("queued")
+        self._dispatch()
+
+    def _end(self, job: Job, state: str, error: BaseException | None) -> None:
+        """A job ends, once; whatever the engine says of it later is too late."""
+        if job.state in ENDS:
+            return
+        running, receiving = job.state == "running", job.state == "receiving"
+        now = asyncio.get_running_loop().time()
+        job.error, job.ended = error, now
+        if job.timer is not None:
+            job.timer.cancel()
+        if running and state != "done" and job.engine is not None:
+            self.engines[job.engine].cancel(job.key)
+        self._queue.remove(job)
+        job.change(state)
+        if not receiving:
+            with contextlib.suppress(OSError):
+                job.request.unlink(missing_ok=True)
+        outcome = "done" if error is None else type(error).__name__
+        self.figures.jobs.labels(job.asked.model or "tables", outcome).inc()
+        taken = now - job.created
+        told = {"client": job.owner, "model": job.asked.model or None, "kind": job.asked.kind, "outcome": outcome}
+        self.log("job", job=_short(job), seconds=round(taken, 4), attempts=job.attempts, **told)
+        self.spans.job(taken, **{name: value for name, value in told.items() if value})
+        self._dispatch()
+
+
+def _short(job: Job | None) -> str | None:
+    return None if job is None else job.asked.id[:8]
+
+
+def _writer(file: Any) -> Any:
+    """Writes all of a block, or raises QuotaError."""
+
+    def write(block: bytes | bytearray) -> None:
+        view = memoryview(block)
+        with full_disks():
+            while view:
+                done = file.write(view)
+                if not done:
+                    raise QuotaError("the service's disk is full")
+                view = view[done:]
+
+    return write
+
+
+def half_of_memory() -> int:
+    """Bytes: what an engine may take where nobody said it."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

@@ -1,0 +1,165 @@
+"""Engines as the service has them: a process for each set of devices, which is started again when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import heliograph
+from heliograph import _core
+
+_START = 120.0  # seconds that an engine may take until it says that it is ready
+_PATIENCE = 5.0  # seconds in which a cancelled job ends; after these the engine is ended
+_MOST_LINE = 1 << 20
+_DEPTH = 2  # jobs that an engine has at a time: one is computed, the next is read
+
+
+class Engine:
+    """A process that computes. `heard` is called with each of its words about a job, `ended` with the jobs that it had as it ended."""
+
+    def __init__(
+        self,
+        number: int,
+        device: str | None,
+        models: dict[str, str],
+        memory: int,
+        heard: Callable[[Engine, dict[str, Any]], None],
+        ended: Callable[[Engine, list[str]], None],
+    ) -> None:
+        self.number, self.device, self.models, self.memory = number, device, models, memory
+        self._heard, self._ended = heard, ended
+        self.jobs: list[str] = []  # in their order; the first is being computed
+        self.warm: dict[str, None] = {}  # digests that it used last
+        self.process: asyncio.subprocess.Process | None = None
+        self.ready = asyncio.Event()
+        self.threads = 0
+        self._line: asyncio.StreamWriter | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._kills: dict[str, asyncio.TimerHandle] = {}
+
+    async def start(self) -> None:
+        """Starts it and keeps it up. Raises DeviceError where it does not come up at all."""
+        self._task = asyncio.create_task(self._keep())
+        waits = asyncio.create_task(self.ready.wait())
+        await asyncio.wait({self._task, waits}, timeout=_START, return_when=asyncio.FIRST_COMPLETED)
+        waits.cancel()
+        if not self.ready.is_set():
+            await self.stop()
+            raise _core.DeviceError(
+                "the engine did not start: its device, or a model, is not what it should be; its own words are above"
+            )
+
+    async def _keep(self) -> None:
+        """One process after another, until it is stopped, or did not come up the first time."""
+        failures = 0
+        while True:
+            await self._once()
+            was_ready = self.ready.is_set()
+            self.ready.clear()
+            lost, self.jobs = self.jobs, []
+            self.warm.clear()
+            if self._stopping or not self.threads:
+                return
+            failures = 0 if was_ready else failures + 1
+            self._ended(self, lost)
+            await asyncio.sleep(min(0.1 * 2**failures, 10.0))
+
+    async def _once(self) -> None:
+        ours, theirs = socket.socketpair()
+        said = {"line": theirs.fileno(), "models": self.models, "memory": self.memory}
+        environment = dict(os.environ)
+        if self.device:
+            environment["HELIOGRAPH_DEVICE"] = self.device
+        package = str(Path(heliograph.__file__).parent.parent)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, environment.get("PYTHONPATH")]))
+        command = [sys.executable, "-m", "heliograph.serving.worker", json.dumps(said)]
+        try:
+            self.process = await asyncio.create_subprocess_exec(
+                *command,
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+        reader, self._line = await asyncio.open_connection(sock=ours, limit=_MOST_LINE)
+        try:
+            while line := await reader.readline():
+                self._said(json.loads(line))
+        except (ConnectionError, ValueError):
+            pass
+        finally:
+            self._line.close()
+            if self.process.returncode is None:
+                self.process.kill()
+            await self.process.wait()
+            for timer in self._kills.values():
+                timer.cancel()
+            self._kills.clear()
+
+    def _said(self, words: dict[str, Any]) -> None:
+        if words["event"] == "ready":
+            self.threads = words["threads"]
+            self.ready.set()
+        elif words["event"] in ("done", "failed"):
+            self._forget(words["job"])
+        self._heard(self, words)
+
+    def _forget(self, job: str) -> None:
+        if job in self.jobs:
+            self.jobs.remove(job)
+        if timer := self._kills.pop(job, None):
+            timer.cancel()
+
+    # What it is told
+
+    @property
+    def free(self) -> bool:
+        """Whether it takes one more job."""
+        return self.ready.is_set() and len(self.jobs) < _DEPTH
+
+    def send(self, job: str, **asked: Any) -> None:
+        """A job."""
+        self.jobs.append(job)
+        if digest := asked.get("digest"):
+            self.warm.pop(digest, None)
+            self.warm[digest] = None
+            if len(self.warm) > 64:
+                del self.warm[next(iter(self.warm))]
+        self._tell(do="run", job=job, **asked)
+
+    def cancel(self, job: str) -> None:
+        """Its device is free within a moment; an engine that does not heed is ended."""
+        self._tell(do="cancel", job=job)
+        if job in self.jobs and job not in self._kills:
+            self._kills[job] = asyncio.get_running_loop().call_later(_PATIENCE * (1 + self.jobs.index(job)), self.kill)
+
+    def forget(self, digest: str) -> None:
+        """Keys that were taken back leave its memory."""
+        self.warm.pop(digest, None)
+        self._tell(do="forget", digest=digest)
+
+    def _tell(self, **words: Any) -> None:
+        if self._line is not None and not self._line.is_closing():
+            self._line.write(json.dumps(words).encode() + b"\n")
+
+    def kill(self) -> None:
+        """Ends the process; another is started."""
+        if self.process is not None and self.process.returncode is None:
+            self.process.kill()
+
+    async def stop(self) -> None:
+        """Ends it for good."""
+        self._stopping = True
+        self.kill()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=_PATIENCE)
+            self._task.cancel()

@@ -1,0 +1,135 @@
+"""Jobs: what a client asked to have computed, and the queue in which they wait."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from heliograph import _core
+
+JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
+#: States of a job, in their order; the last three are ends.
+ENDS = ("done", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a client asks for: an answer of a model to a request, a session (that keys fit a model, and are at hand), or an answer
+    of a table to a query.
+    """
+
+    id: str  #: the client's own: the same id is the same job, which is computed once
+    kind: str  #: "run", "session" or "sql"
+    keys: str  #: the digest of evaluation keys
+    model: str = ""  #: its name; of queries ""
+    table: str = ""  #: the digest of an encrypted table; but for queries ""
+    parts: tuple[int, ...] = ()  #: bytes of each tensor of the request, in their order
+    seconds: float | None = None  #: until when it is wanted, from its acceptance
+    watch: bool = False  #: whether somebody looks at its progress
+
+    def __post_init__(self) -> None:
+        if not JOB_ID.fullmatch(self.id):
+            raise _core.ParameterError("a job's id is 16 to 64 letters, digits, dashes and underscores")
+        if self.seconds is not None and not 0 < self.seconds < 1e9:
+            raise _core.ParameterError("a deadline is a number of seconds above 0")
+        if any(size <= 0 for size in self.parts) or len(self.parts) > 16:
+            raise _core.ParameterError("a request is 1 to 16 tensors, of 1 byte and more each")
+
+
+@dataclass
+class Job:
+    """One that was accepted, or is being received."""
+
+    asked: Asked
+    owner: str
+    folder: Path
+    created: float  #: by the loop's clock, as all times here
+    state: str = "receiving"  #: then "queued", "running", and one of ENDS
+    share: float = 0.0  #: done of its present stage, 0 to 1
+    stage: str = ""
+    error: BaseException | None = None
+    attempts: int = 0
+    started: float | None = None
+    ended: float | None = None
+    engine: int | None = None
+    timer: asyncio.TimerHandle | None = None
+    version: int = 0  #: rises with every change
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def key(self) -> str:
+        """Its name among all clients' jobs."""
+        return f"{self.owner}/{self.asked.id}"
+
+    @property
+    def request(self) -> Path:
+        """Its request's bytes."""
+        return self.folder / "request"
+
+    @property
+    def answer(self) -> Path:
+        """Its answer's bytes, once it is done."""
+        return self.folder / "answer"
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether there is an answer."""
+        return self.state == "done"
+
+    def change(self, state: str | None = None) -> None:
+        """Tells those who wait."""
+        self.state = state or self.state
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait(self, seconds: float, seen: int | None = None) -> None:
+        """Until it ends, or changes from version `seen`; so many seconds at most."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self.state not in ENDS and seen in (None, self.version):
+                    await self._changed.wait()
+        except TimeoutError:
+            pass
+
+
+class Queue:
+    """Jobs that wait: each client's in their order, clients in turn, so that many of one do not hold up another's only one."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[Job]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def put(self, job: Job, first: bool = False) -> None:
+        """Last of its client's, or first: one that an engine lost."""
+        mine = self._waiting.setdefault(job.owner, deque())
+        if first:
+            mine.appendleft(job)
+        else:
+            mine.append(job)
+
+    def take(self) -> Job | None:
+        """The next one, of the client whose turn it is."""
+        for owner in list(self._waiting):
+            mine = self._waiting.pop(owner)
+            if mine:
+                job = mine.popleft()
+                if mine:
+                    self._waiting[owner] = mine  # at the end: others come before its next
+                return job
+        return None
+
+    def remove(self, job: Job) -> None:
+        """One that is not wanted any more."""
+        mine = self._waiting.get(job.owner)
+        if mine is not None and job in mine:
+            mine.remove(job)
+
+    def jobs(self) -> list[Job]:
+        """All of them."""
+        return [job for mine in self._waiting.values() for job in mine]

@@ -1,0 +1,215 @@
+"""A service as a process: sockets, certificates, signals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import signal
+import socket
+import ssl
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from heliograph import _core
+from heliograph._arrays import printable
+from heliograph.sealed import SealedModel
+from heliograph.serving.access import Access
+from heliograph.serving.core import Limits, Service
+from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
+from heliograph.serving.rpc import Rpc, credentials_of
+from heliograph.serving.store import Store
+from heliograph.serving.web import Web, protocol_of
+
+_MOST_CONNECTIONS = 2000
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `heliograph serve` was told."""
+
+    models: list[Path]
+    store: Path
+    host: str = "127.0.0.1"
+    port: int = 8443
+    grpc: int | None = None  #: the port of gRPC; None: no gRPC
+    tls: Path | None = None  #: a certificate, and those that lead to its authority
+    tls_key: Path | None = None  #: its private key; None: in the same file
+    clients: Path | None = None  #: authorities of clients' certificates
+    tokens: Path | None = None
+    metrics: str | None = None  #: host:port, or :port
+    insecure: bool = False  #: without TLS, or without clients' names, beyond this machine
+    quota: int = 4 << 30
+    capacity: int = 64 << 30
+    time_to_live: float = 30 * 86400.0
+    devices: list[str] = field(default_factory=list)
+    spans: bool = False
+    grace: float = 60.0  #: seconds that accepted jobs have at the end
+    limits: Limits = field(default_factory=Limits)
+
+
+def require_safe(options: Options) -> None:
+    """Raises SecurityError for what would be open to others than this machine, and was not said to be meant."""
+    if options.insecure or options.host in _LOOPBACK:
+        return
+    if options.tls is None:
+        raise _core.SecurityError(
+            "without --tls tokens and encrypted data would cross the network for all to read and change: give --tls, or --insecure behind a proxy that has it"
+        )
+    if options.tokens is None and options.clients is None:
+        raise _core.SecurityError("without --tokens and --clients anybody may use the service: give one, or --insecure")
+
+
+def named_models(paths: list[Path]) -> dict[str, Path]:
+    """By the names that they have. Raises ParameterError for two of one name, and as `SealedModel.load`."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        name = SealedModel.load(path).name
+        if name in found:
+            raise _core.ParameterError(
+                f"two models are called {name}: {printable(str(found[name]))} and {printable(str(path))}"
+            )
+        found[name] = path.resolve()
+    return found
+
+
+def tls_context(options: Options) -> ssl.SSLContext | None:
+    """As the handshake is to be. Raises OSError (ssl.SSLError) for files that are none."""
+    if options.tls is None:
+        if options.clients is not None:
+            raise _core.ParameterError("clients' certificates need TLS: give --tls")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(options.tls, options.tls_key)
+    if options.clients is not None:
+        context.load_verify_locations(options.clients)
+        context.verify_mode = ssl.CERT_OPTIONAL if options.tokens else ssl.CERT_REQUIRED
+    return context
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+class Process:
+    """A service with its faces. Raises what its parts raise, before it listens."""
+
+    def __init__(self, options: Options, log: Log | None = None) -> None:
+        require_safe(options)
+        self.options, self.log, self.figures = options, log or Log(), Figures()
+        self.context = tls_context(options)
+        self.access = Access(options.tokens, options.clients is not None)
+        store = Store(options.store, options.quota, options.capacity, options.time_to_live)
+        devices: list[str | None] = [*options.devices] or [None]
+        self.service = Service(
+            named_models(options.models),
+            store,
+            self.access,
+            options.limits,
+            devices=devices,
+            log=self.log,
+            figures=self.figures,
+            spans=Spans(options.spans),
+        )
+        self.socket = _listening(options.host, options.port)
+        self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
+
+    def _uvicorn(self) -> uvicorn.Server:
+        config = uvicorn.Config(
+            Web(self.service).application(),
+            http=protocol_of(H11Protocol),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=5,
+        )
+        config.load()
+        config.ssl = self.context
+        server = uvicorn.Server(config)
+        server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment, unused-ignore]  # ours are below
+        return server
+
+    async def run(self) -> None:
+        """Until a SIGTERM or SIGINT: then jobs that were accepted end, and new ones are refused."""
+        catch_libraries(self.log)
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reread)
+        metrics = self._metrics()
+        await self.service.start()
+        web = self._uvicorn()
+        served = asyncio.create_task(web.serve(sockets=[self.socket]))
+        rpc = await self._grpc()
+        self.log("listening", host=self.options.host, tls=self.context is not None, **self.ports)
+        waiting = asyncio.create_task(stop.wait())
+        await asyncio.wait({served, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if rpc is not None:
+            await rpc[0].stopping()
+        await self.service.stop(self.options.grace)
+        if rpc is not None:
+            await rpc[1].stop(1.0)
+        web.should_exit = True
+        await served
+        if metrics is not None:
+            metrics[0].shutdown()
+
+    def _metrics(self) -> Any:
+        if self.options.metrics is None:
+            return None
+        host, _, port = self.options.metrics.rpartition(":")
+        if not port.isdigit():
+            raise _core.ParameterError("--metrics is HOST:PORT, or :PORT")
+        found = self.figures.serve(host or "127.0.0.1", int(port))
+        self.ports["metrics"] = found[0].server_port
+        return found
+
+    async def _grpc(self) -> tuple[Rpc, Any] | None:
+        options = self.options
+        if options.grpc is None:
+            return None
+        credentials = None
+        if options.tls is not None:
+            # gRPC asks every client for a certificate or none: with tokens it asks none.
+            authorities = options.clients.read_bytes() if options.clients and not options.tokens else None
+            chain = options.tls.read_bytes()
+            credentials = credentials_of(chain, options.tls_key.read_bytes() if options.tls_key else chain, authorities)
+        rpc = Rpc(self.service)
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        server, self.ports["grpc"] = await rpc.start(f"{host}:{options.grpc}", credentials)
+        return rpc, server
+
+    def _reread(self) -> None:
+        """SIGHUP: tokens anew; a file that cannot be read changes nothing."""
+        try:
+            self.access.read()
+            self.log("tokens read")
+        except (_core.HeliographError, OSError) as error:
+            self.log("fault", what="tokens", error=type(error).__name__)
+
+
+def run(options: Options) -> None:
+    """`heliograph serve`."""
+    process = Process(options, Log(sys.stderr))
+    with asyncio.Runner(loop_factory=functools.partial(asyncio.new_event_loop)) as runner:
+        runner.run(process.run())

@@ -1,0 +1,368 @@
+"""The service over HTTP: uploads that go on where they stopped, jobs, and two pages for browsers.
+
+    GET    /v1/models                       what is served                       as JSON
+    GET    /v1/models/NAME                  a client's half of a model           a sealed model's bytes
+    HEAD   /v1/blobs/DIGEST                 how far an upload is                 Upload-Offset, Upload-Complete
+    PUT    /v1/blobs/DIGEST                 its bytes from Upload-Offset on, of Upload-Length in all
+    DELETE /v1/blobs/DIGEST                 takes it back
+    GET    /v1/blobs                        what the client has here             as JSON
+    POST   /v1/jobs?id=&kind=&model=&keys=  a request; within ?wait= seconds its answer (200), else its state (202)
+    GET    /v1/jobs/ID?wait=&seen=          its state                            as JSON
+    GET    /v1/jobs/ID/answer?wait=         its answer (200), or its state (202)
+    DELETE /v1/jobs/ID                      cancels it
+    GET    /v1/status                       models, queue, figures               as JSON
+
+Refusals are JSON, `{"error": {"name": ..., "text": ...}}`, by the names of docs/errors.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from heliograph import _core
+from heliograph.serving import errors
+from heliograph.serving.core import Service
+from heliograph.serving.jobs import ENDS, Asked, Job
+from heliograph.serving.store import DIGEST
+
+CHUNK = 4 << 20  #: bytes of an upload that one request holds, at most twice
+_LONGEST_WAIT = 30.0
+_AT_ONCE = 4 << 20  # bytes of an answer that are read whole
+_DRAINED = 64 << 20  # bytes that a refused client may send before it hears so
+_HEAD_SECONDS = 15.0  # in which a new connection must ask something
+_STATUS: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.AccessError, 401),
+    (errors.ForeignKeyError, 403),
+    (errors.UnknownModelError, 404),
+    (errors.UnknownJobError, 404),
+    (errors.UnknownKeyError, 404),
+    (errors.UploadError, 409),
+    (_core.CancelledError, 409),
+    (errors.RevokedKeyError, 410),
+    (errors.ExpiredKeyError, 410),
+    (errors.EvictedKeyError, 410),
+    (_core.LimitError, 413),
+    (errors.RateError, 429),
+    (errors.BusyError, 503),
+    (errors.DeadlineError, 504),
+    (errors.QuotaError, 507),
+    (_core.DeviceError, 500),
+    (_core.InternalError, 500),
+    (_core.OutOfMemoryError, 507),
+    (_core.HeliographError, 400),
+)
+#: Pages show what this service alone sends; the demo page talks to a process of the user's own besides.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self' http://127.0.0.1:*; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+def status_of(error: BaseException) -> int:
+    """HTTP's number for an error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def told_of(job: Job) -> dict[str, Any]:
+    """A job's state, as JSON."""
+    said = {"id": job.asked.id, "state": job.state, "stage": job.stage, "share": round(job.share, 4), "version": job.version}
+    return said if job.error is None else said | {"error": errors.to_wire(job.error)}
+
+
+def models_of(service: Service) -> list[dict[str, Any]]:
+    """What is served, as JSON."""
+    fields = ("name", "version", "title", "digest", "kind", "key_bytes", "input_bytes", "output_bytes")
+    return [{name: getattr(model, name) for name in fields} | {"name": own} for own, model in sorted(service.models.items())]
+
+
+def status_figures(service: Service) -> dict[str, Any]:
+    """For the status page: no names of clients."""
+    records = service.store.records()
+    return {
+        "models": models_of(service),
+        "queue": {"waiting": len(service._queue), "unfinished": len(service.unfinished()), "most": service.limits.queue},
+        "expected_wait_seconds": round(service.expected_wait(), 3),
+        "engines": [
+            {"number": e.number, "ready": e.ready.is_set(), "jobs": len(e.jobs), "threads": e.threads}
+            for e in service.engines
+        ],
+        "store": {
+            "keys": sum(r.kind == "keys" for r in records),
+            "tables": sum(r.kind == "table" for r in records),
+            "bytes": service.store.used_bytes(),
+        },
+        "stopping": service.stopping,
+        "version": _core.version(),
+    }
+
+
+class Web:
+    """HTTP's face of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        pages = Path(__file__).parent / "pages"
+        self._pages = {name: (pages / f"{name}.html").read_text(encoding="utf-8") for name in ("status", "demo")}
+
+    def application(self) -> Starlette:
+        """As uvicorn runs it."""
+        return Starlette(
+            routes=[
+                Route("/", self._page("status"), methods=["GET"]),
+                Route("/demo", self._page("demo"), methods=["GET"]),
+                Route("/healthz", self._health, methods=["GET"]),
+                self._route("/v1/status", "status", self.status),
+                self._route("/v1/models", "models", self.models),
+                self._route("/v1/models/{name}", "model", self.model),
+                self._route("/v1/blobs", "blobs", self.blobs),
+                self._route("/v1/blobs/{digest}", "progress", self.progress, "HEAD"),
+                self._route("/v1/blobs/{digest}", "upload", self.upload, "PUT"),
+                self._route("/v1/blobs/{digest}", "revoke", self.revoke, "DELETE"),
+                self._route("/v1/jobs", "submit", self.submit, "POST"),
+                self._route("/v1/jobs/{id}", "job", self.job),
+                self._route("/v1/jobs/{id}", "cancel", self.cancel, "DELETE"),
+                self._route("/v1/jobs/{id}/answer", "answer", self.answer),
+            ]
+        )
+
+    def _route(
+        self, path: str, what: str, handler: Callable[[Request, str], Awaitable[Response]], method: str = "GET"
+    ) -> Route:
+        """A handler that knows the client, and whose errors travel by name."""
+
+        async def endpoint(request: Request) -> Response:
+            outcome = "ok"
+            try:
+                owner = self.service.access.name(
+                    request.headers.get("authorization"), request.scope.get("heliograph.certificate")
+                )
+                return await handler(request, owner)
+            except ClientDisconnect:
+                outcome = "cut"
+                return Response(status_code=400)
+            except Exception as error:
+                outcome = type(error).__name__
+                return await self._refused(request, what, error)
+            finally:
+                self.service.figures.requests.labels("http", what, outcome).inc()
+
+        return Route(path, endpoint, methods=[method])
+
+    async def _refused(self, request: Request, what: str, error: Exception) -> Response:
+        """What was sent all the same is read and let go, so that the refusal is heard."""
+        name = errors.to_wire(error)["name"]
+        self.service.figures.refusals.labels(name).inc()
+        known = isinstance(error, _core.HeliographError)
+        self.service.log("refused" if known else "fault", what=what, error=type(error).__name__)
+        headers = {"Heliograph-Error": name}
+        if isinstance(error, errors.BusyError):
+            headers["Retry-After"] = str(max(1, round(error.retry_after)))
+        if isinstance(error, errors.AccessError):
+            headers["WWW-Authenticate"] = "Bearer"
+        try:
+            async with asyncio.timeout(self.service.limits.idle):
+                left = _DRAINED
+                async for piece in request.stream():
+                    left -= len(piece)
+                    if left < 0:
+                        break
+        except (TimeoutError, ClientDisconnect, RuntimeError):
+            headers["Connection"] = "close"
+        return JSONResponse({"error": errors.to_wire(error)}, status_of(error), headers)
+
+    # Pages
+
+    def _page(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(_: Request) -> Response:
+            headers = {
+                "Content-Security-Policy": _POLICY,
+                "X-Content-Type-Options": "nosniff",
+                "Referrer-Policy": "no-referrer",
+            }
+            return Response(self._pages[name], media_type="text/html", headers=headers)
+
+        return endpoint
+
+    async def _health(self, _: Request) -> Response:
+        """200 where jobs are taken; needs no token, and tells nothing else."""
+        fine = not self.service.stopping and any(engine.ready.is_set() for engine in self.service.engines)
+        return Response("ok\n" if fine else "not ready\n", 200 if fine else 503, media_type="text/plain")
+
+    async def status(self, _: Request, owner: str) -> Response:
+        """Figures."""
+        return JSONResponse(status_figures(self.service))
+
+    # Models
+
+    async def models(self, _: Request, owner: str) -> Response:
+        """What is served."""
+        return JSONResponse({"models": models_of(self.service), "chunk": CHUNK})
+
+    async def model(self, request: Request, owner: str) -> Response:
+        """A client's half."""
+        found = self.service.model(request.path_params["name"])
+        half = self.service.halves[request.path_params["name"]]
+        return Response(half, media_type="application/octet-stream", headers={"Heliograph-Model-Digest": found.digest})
+
+    # Uploads
+
+    async def blobs(self, _: Request, owner: str) -> Response:
+        """What the client has here."""
+        kept = [
+            {"digest": r.digest, "kind": r.kind, "bytes": r.nbytes, "added": r.added, "used": r.used}
+            for r in self.service.store.records(owner)
+        ]
+        return JSONResponse({"blobs": kept, "quota": self.service.store.quota})
+
+    async def progress(self, request: Request, owner: str) -> Response:
+        """How far an upload is."""
+        offset, whole = self.service.store.progress(owner, _digest(request))
+        return Response(headers={"Upload-Offset": str(offset), "Upload-Complete": "?1" if whole else "?0"})
+
+    async def upload(self, request: Request, owner: str) -> Response:
+        """A piece of one."""
+        offset, total, nbytes = (
+            _count(request.headers.get(name), name) for name in ("upload-offset", "upload-length", "content-length")
+        )
+        if nbytes > 2 * CHUNK:
+            raise _core.LimitError(f"a piece of an upload has at most {2 * CHUNK:,} bytes")
+        have, whole = await self.service.receive(owner, _digest(request), offset, total, nbytes, _stream(request))
+        return JSONResponse({"offset": have, "complete": whole}, 201 if whole else 200)
+
+    async def revoke(self, request: Request, owner: str) -> Response:
+        """Takes keys or a table back."""
+        self.service.revoke(owner, _digest(request))
+        return JSONResponse({"revoked": True})
+
+    # Jobs
+
+    async def submit(self, request: Request, owner: str) -> Response:
+        """A job."""
+        given = request.query_params
+        asked = Asked(
+            id=given.get("id", ""),
+            kind=_one_of(given.get("kind", "run"), "run", "session", "sql"),
+            keys=given.get("keys", ""),
+            model=given.get("model", ""),
+            table=given.get("table", ""),
+            parts=tuple(_count(part, "parts") for part in given.get("parts", "").split(",") if part),
+            seconds=_seconds(given.get("seconds")),
+            watch=given.get("watch") == "1",
+        )
+        job = await self.service.submit(
+            owner, asked, _count(request.headers.get("content-length"), "content-length"), _stream(request)
+        )
+        return await self._answer(request, job)
+
+    async def job(self, request: Request, owner: str) -> Response:
+        """Its state; with `seen`, once that has changed."""
+        job = self.service.job(owner, request.path_params["id"])
+        seen = request.query_params.get("seen")
+        await job.wait(_wait(request), None if seen is None else _count(seen, "seen"))
+        return JSONResponse(told_of(job))
+
+    async def cancel(self, request: Request, owner: str) -> Response:
+        """Ends it."""
+        return JSONResponse(told_of(self.service.cancel(owner, request.path_params["id"])))
+
+    async def answer(self, request: Request, owner: str) -> Response:
+        """What came of it."""
+        return await self._answer(request, self.service.job(owner, request.path_params["id"]))
+
+    async def _answer(self, request: Request, job: Job) -> Response:
+        await job.wait(_wait(request))
+        if job.state not in ENDS:
+            return JSONResponse(told_of(job), 202)
+        if job.error is not None:
+            raise job.error
+        size = job.answer.stat().st_size
+        self.service.figures.sent.inc(size)
+        if size <= _AT_ONCE:
+            return Response(job.answer.read_bytes(), media_type="application/octet-stream")
+        headers = {"Content-Length": str(size)}
+        return StreamingResponse(_pieces(job.answer), media_type="application/octet-stream", headers=headers)
+
+
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while piece := await asyncio.to_thread(file.read, 1 << 20):
+            yield piece
+
+
+async def _stream(request: Request) -> AsyncIterator[bytes]:
+    async for piece in request.stream():
+        if piece:
+            yield piece
+
+
+# What a request says
+
+
+def _digest(request: Request) -> str:
+    found: str = request.path_params["digest"]
+    if not DIGEST.fullmatch(found):
+        raise _core.ParameterError("contents are named by SHA-256, 64 hexadecimal digits")
+    return found
+
+
+def _count(text: str | None, what: str) -> int:
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise _core.ParameterError(f"{what} is to be a whole number")
+    return int(text)
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise _core.ParameterError("seconds is to be a number") from None
+
+
+def _wait(request: Request) -> float:
+    return min(max(_seconds(request.query_params.get("wait", "0")) or 0.0, 0.0), _LONGEST_WAIT)
+
+
+def _one_of(text: str, *known: str) -> str:
+    if text not in known:
+        raise _core.ParameterError(f"a job is of kind {', '.join(known)}")
+    return text
+
+
+def protocol_of(base: Any) -> Any:
+    """uvicorn's protocol, which says besides whose certificate the handshake has checked, and lets nobody sit without a word."""
+
+    class Protocol(base):  # type: ignore[misc, unused-ignore]
+        app: Any
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            name, inner = _common_name(transport.get_extra_info("ssl_object")), self.app
+            silent = self.loop.call_later(_HEAD_SECONDS, transport.abort)
+
+            async def outer(scope: Any, receive: Any, send: Any) -> None:
+                silent.cancel()
+                scope["heliograph.certificate"] = name
+                await inner(scope, receive, send)
+
+            self.app = outer
+
+        def shutdown(self) -> None:
+            """Idle connections end at once: a client that does not read would not answer TLS's farewell either."""
+            idle = self.cycle is None or self.cycle.response_complete
+            super().shutdown()
+            if idle:
+                self.transport.abort()
+
+    return Protocol
+
+
+def _common_name(connection: Any) -> str | None:
+    """Of the client's certificate; None without one."""
+    found = connection.getpeercert() if connection is not None else None
+    names = [value for part in (found or {}).get("subject", ()) for name, value in part if name == "commonName"]
+    return names[0] if len(names) == 1 else None

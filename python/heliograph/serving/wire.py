@@ -1,0 +1,178 @@
+"""HTTP as the client speaks it: connections that are kept, tries that are repeated, errors by their names. Of Python's own library alone."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import ssl
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from heliograph import _core
+from heliograph._arrays import path_of, printable
+from heliograph.serving.errors import BusyError, ServiceError, UnreachableError, from_wire
+
+_LONGEST_TEXT = 1 << 22  # of an answer that is JSON
+_LONGEST_ANSWER = 1 << 34
+_MOST_KEPT = 8  # connections that wait for a next use
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    headers: Any  #: a mapping that takes names in any case
+    body: bytes
+
+    def json(self) -> dict[str, Any]:
+        """The body as an object. Raises ServiceError."""
+        try:
+            found = json.loads(self.body[:_LONGEST_TEXT])
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ServiceError("what answered is no service of Heliograph")
+        return found
+
+
+class Line:
+    """Requests to one service. Several threads may call it. Raises ParameterError for an address that is none; OSError for files."""
+
+    def __init__(self, address: Any, token: str | None, certificate: Any, key: Any, ca: Any, timeout: float) -> None:
+        parts = urlsplit(address) if isinstance(address, str) else None
+        if parts is None or parts.scheme not in ("https", "http") or not parts.hostname or parts.path not in ("", "/"):
+            raise _core.ParameterError('an address is as in "https://host:8443"')
+        self.host, self.port, self.timeout = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80), timeout
+        if parts.scheme == "http" and token and self.host not in ("127.0.0.1", "::1", "localhost"):
+            raise _core.SecurityError("a token would cross the network for all to read: use https")
+        self._tls = _context(certificate, key, ca) if parts.scheme == "https" else None
+        if token is not None and (not isinstance(token, str) or not token.isascii() or not token.isprintable()):
+            raise _core.ParameterError("a token is a text of letters, digits and signs, as the service's operator gave it")
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._kept: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"{'https' if self._tls else 'http'}://{printable(self.host)}:{self.port}"
+
+    # Connections
+
+    def _taken(self) -> http.client.HTTPConnection:
+        with self._lock:
+            if self._kept:
+                return self._kept.pop()
+        if self._tls is not None:
+            return http.client.HTTPSConnection(self.host, self.port, timeout=self.timeout, context=self._tls)
+        return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
+
+    def _given_back(self, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            if len(self._kept) < _MOST_KEPT and connection.sock is not None:
+                self._kept.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Closes what is kept."""
+        with self._lock:
+            kept, self._kept = self._kept, []
+        for connection in kept:
+            connection.close()
+
+    # Requests
+
+    def once(self, method: str, path: str, body: Any = None, seconds: float | None = None, **headers: str) -> Reply:
+        """One try. Raises OSError and http.client.HTTPException where there is no answer, the error of an answer that is one."""
+        connection = self._taken()
+        try:
+            wait = self.timeout if seconds is None else max(seconds, 0.001)
+            connection.timeout = wait
+            if connection.sock is not None:
+                connection.sock.settimeout(wait)
+            named = {name.replace("_", "-"): text for name, text in headers.items()}
+            told = (
+                {"Content-Length": str(0 if body is None else memoryview(body).nbytes)} if method in ("PUT", "POST") else {}
+            )
+            try:
+                connection.request(method, path, body, self._headers | named | told)
+            except (BrokenPipeError, ConnectionResetError):
+                if connection.sock is None:
+                    raise
+                # The service may have answered before all was sent: its answer says why.
+            answer = connection.getresponse()
+            length = int(answer.headers.get("Content-Length") or 0)
+            if length > _LONGEST_ANSWER:
+                raise ServiceError("an answer is longer than any")
+            data = answer.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._given_back(connection)
+        reply = Reply(answer.status, answer.headers, data)
+        if answer.status >= 400:
+            raise _refusal(reply)
+        return reply
+
+    def ask(self, method: str, path: str, body: Any = None, *, until: float, **headers: str) -> Reply:
+        """As `once`, again and again until that time where nobody answers or the service is busy. For what may be sent twice.
+
+        Raises UnreachableError, BusyError in the end, and other errors of the service at once.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return self.once(method, path, body, min(self.timeout, max(until - time.monotonic(), 0.05)), **headers)
+            except BusyError as error:
+                wait = max(error.retry_after, 0.01) * random.uniform(1.0, 1.2)
+                if time.monotonic() + wait > until:
+                    raise
+            except (ssl.SSLCertVerificationError, ssl.CertificateError) as error:
+                raise UnreachableError(
+                    f"{self!r} does not show a certificate that is trusted here: {printable(str(error))}"
+                ) from None
+            except (OSError, http.client.HTTPException) as error:
+                wait = pause * random.uniform(0.5, 1.0)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                if time.monotonic() + wait > until:
+                    said = (
+                        "not in time" if isinstance(error, socket.timeout) else printable(str(error)) or type(error).__name__
+                    )
+                    raise UnreachableError(f"{self!r} does not answer: {said}") from None
+            time.sleep(wait)
+
+
+def path(*parts: str, **query: Any) -> str:
+    """A path below /v1, with what stands after the question mark."""
+    told = {name: value for name, value in query.items() if value is not None}
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(told)}" if told else "")
+
+
+def _refusal(reply: Reply) -> Exception:
+    """The error that a service answered with."""
+    try:
+        said = json.loads(reply.body[:_LONGEST_TEXT] or b"{}")
+    except (ValueError, RecursionError):
+        said = {}
+    if isinstance(said, dict) and isinstance(said.get("error"), dict):
+        return from_wire(said["error"])
+    if name := reply.headers.get("Heliograph-Error"):
+        return from_wire({"name": name})
+    if reply.status == 503:
+        return BusyError("the service takes no more connections at present", 0.5)
+    return ServiceError(f"what answered is no service of Heliograph, or something before it: HTTP {reply.status}")
+
+
+def _context(certificate: Any, key: Any, ca: Any) -> ssl.SSLContext:
+    """Checks names and authorities, always."""
+    context = ssl.create_default_context(cafile=None if ca is None else path_of(ca))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if certificate is not None:
+        context.load_cert_chain(path_of(certificate), None if key is None else path_of(key))
+    return context

@@ -1,0 +1,259 @@
+"""The process that computes: one for a set of devices. ``python -m heliograph.serving.worker``, started by its service alone.
+
+It reads lines of JSON from a socket, one for each thing to do, and answers by lines. It has the models, and of clients' keys those that were used last.
+The main thread computes, and a signal to it ends what it computes (`heliograph/interrupt.h`); another reads the next
+job's keys and request meanwhile. It ends when its service does.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import heliograph as hg
+from heliograph.serving.errors import to_wire
+from heliograph.serving.store import full_disks
+
+_OFTEN = 0.1  # seconds between two words of progress
+
+
+class _Stopped(BaseException):
+    """The job that is being computed is not wanted any more."""
+
+
+class Keyring:
+    """Servers of clients' keys, within so many bytes of memory: what was used least recently leaves, and stays on the disk."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self._held: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: str, make: Callable[[], tuple[Any, int]], besides: int) -> Any:
+        """By name; made where it is not there. `besides` is what its use takes beside keys."""
+        with self._lock:
+            found = self._held.get(name)
+        if found is None:
+            found = make()
+        with self._lock:
+            self._held[name] = found
+            self._held.move_to_end(name)
+            room = max(self.memory - besides, 0)
+            while len(self._held) > 1 and self.nbytes > room:
+                self._held.popitem(last=False)
+        return found[0]
+
+    def forget(self, digest: str) -> None:
+        """Revoked, expired: from memory too."""
+        with self._lock:
+            for name in [name for name in self._held if digest in name]:
+                del self._held[name]
+
+    @property
+    def nbytes(self) -> int:
+        """In memory."""
+        return sum(size for _, size in self._held.values())
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class Worker:
+    """The process's state."""
+
+    def __init__(self, line: socket.socket, models: dict[str, str], memory: int) -> None:
+        self._line = line
+        self._models = {name: hg.SealedModel.load(path) for name, path in models.items()}
+        self._keys = Keyring(memory)
+        self._ready: queue.Queue[tuple[dict[str, Any], Callable[[], bytes] | Exception] | None] = queue.Queue(maxsize=1)
+        self._asked: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._unwanted: set[str] = set()
+        self._current = ""
+        self._computing = False
+        self._sending = threading.Lock()
+        self._told = 0.0
+
+    # The line
+
+    def say(self, **words: Any) -> None:
+        """A line to the service."""
+        with self._sending:
+            self._line.sendall(json.dumps(words).encode() + b"\n")
+
+    def listen(self) -> None:
+        """Reads lines until the service ends; then this process ends, whatever it is at."""
+        try:
+            with self._line.makefile("r", encoding="utf-8") as lines:
+                for line in lines:
+                    self._heard(json.loads(line))
+        finally:
+            os._exit(0)
+
+    def _heard(self, words: dict[str, Any]) -> None:
+        if words["do"] == "cancel":
+            self._unwanted.add(words["job"])
+            if self._current == words["job"]:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        elif words["do"] == "forget":
+            self._keys.forget(words["digest"])
+        else:
+            self._asked.put(words)
+
+    def interrupt(self, *_: Any) -> None:
+        """The signal's handler, in the main thread."""
+        if self._computing and self._current in self._unwanted:
+            raise _Stopped
+
+    # Reading
+
+    def fetch(self) -> None:
+        """Reads each job's keys and request while the main thread computes the one before."""
+        while (asked := self._asked.get()) is not None:
+            try:
+                found: Callable[[], bytes] | Exception = self._prepared(asked)
+            except Exception as error:
+                found = error
+            self._ready.put((asked, found))
+
+    def _prepared(self, asked: dict[str, Any]) -> Callable[[], bytes]:
+        """What computes a job's answer."""
+        if asked["kind"] == "sql":
+            return self._query(asked)
+        model = self._models[asked["model"]]
+        server = self._server(asked, model)
+        if asked["kind"] == "session":
+            return lambda: self._session(model, server)
+        tensors = _tensors(server, asked)
+        watch = (lambda stage, share: self._progress(asked["job"], stage, share)) if asked["watch"] else None
+
+        def compute() -> bytes:
+            answer = model.run(server, tensors, watch)
+            return bytes(answer.to_bytes())
+
+        return compute
+
+    def _server(self, asked: dict[str, Any], model: hg.SealedModel) -> hg.Server[Any]:
+        def made() -> tuple[Any, int]:
+            keys: Any = hg.load(asked["keys"], hg.EvaluationKeys)
+            return hg.Server(keys, limit=model.memory_bytes), int(keys.nbytes)
+
+        besides = max(model.memory_bytes - model.key_bytes, 0)
+        found: hg.Server[Any] = self._keys.get(f"{model.name}:{asked['digest']}", made, besides)
+        return found
+
+    @staticmethod
+    def _session(model: hg.SealedModel, server: hg.Server[Any]) -> bytes:
+        """The model can be run by these keys, or an error says why not."""
+        model.require_keys(server.keys)
+        model.prepare()
+        return b""
+
+    def _query(self, asked: dict[str, Any]) -> Callable[[], bytes]:
+        def made() -> tuple[Any, int]:
+            keys: Any = hg.load(asked["keys"], hg.EvaluationKeys)
+            return hg.query.SqlServer(keys), int(keys.nbytes)
+
+        server: hg.query.SqlServer = self._keys.get(f"sql:{asked['digest']}:{asked['table_digest']}", made, 0)
+        if not server.tables:
+            server.load(asked["table"])
+        text = Path(asked["input"]).read_text(encoding="utf-8")
+        return lambda: bytes(
+            server.sql(text, progress=lambda share: self._progress(asked["job"], "answer", share)).to_bytes()
+        )
+
+    def _progress(self, job: str, stage: str, share: float) -> None:
+        now = time.monotonic()
+        if now - self._told >= _OFTEN:
+            self._told = now
+            self.say(event="progress", job=job, stage=stage, share=share)
+
+    # Computing
+
+    def work(self) -> None:
+        """The main thread: one job after the other."""
+        while (given := self._ready.get()) is not None:
+            asked, found = given
+            job, started = asked["job"], time.monotonic()
+            try:
+                said = self._done(asked, found)
+            except _Stopped:  # between two lines of `_done`
+                said = to_wire(hg.CancelledError("the job was cancelled"))
+            self._current, self._computing = "", False
+            self._unwanted.discard(job)
+            seconds = time.monotonic() - started
+            held = {"keys": len(self._keys), "key_bytes": self._keys.nbytes}
+            self.say(event="failed" if said else "done", job=job, error=said, seconds=seconds, **held)
+
+    def _done(self, asked: dict[str, Any], found: Callable[[], bytes] | Exception) -> dict[str, Any] | None:
+        """Computes and writes an answer; an error that says why not."""
+        try:
+            self._current = asked["job"]
+            self._computing = True
+            if asked["job"] in self._unwanted:
+                raise _Stopped
+            self.say(event="started", job=asked["job"])
+            if isinstance(found, Exception):
+                raise found
+            answer = found()
+            self._computing = False
+            with full_disks():
+                Path(asked["output"]).write_bytes(answer)  # it is read before the machine could stop, or computed again
+        except _Stopped:
+            return to_wire(hg.CancelledError("the job was cancelled"))
+        except Exception as error:
+            self._computing = False
+            if not isinstance(error, hg.HeliographError):
+                self.say(event="fault", job=asked["job"], what=f"{type(error).__name__} in {_place_of(error)}")
+            return to_wire(error)
+        return None
+
+
+def _place_of(error: BaseException) -> str:
+    """File and line, for the log: no value stands there."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else "nowhere"
+
+
+def _tensors(server: hg.Server[Any], asked: dict[str, Any]) -> tuple[Any, ...]:
+    """A request's tensors, from its file, which nobody changes."""
+    sizes: list[int] = asked["parts"]
+    with Path(asked["input"]).open("rb") as file:
+        if not sum(sizes):
+            raise hg.FormatError("a request holds no tensor")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as whole:
+            found, start = [], 0
+            for size in sizes:
+                with whole[start : start + size] as part:
+                    found.append(server.from_bytes(part))
+                start += size
+    return tuple(found)
+
+
+def main() -> None:
+    """The process."""
+    said = json.loads(sys.argv[1])
+    worker = Worker(socket.socket(fileno=int(said["line"])), said["models"], int(said["memory"]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # those that are for the service
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, worker.interrupt)
+    for task in (worker.listen, worker.fetch):
+        threading.Thread(target=task, daemon=True).start()
+    worker.say(event="ready", devices=hg.devices() if said.get("devices") else [], threads=hg.threads())
+    worker.work()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""A service as a process of its own, on loopback, for tests: certificates, models, what it logs, its engines."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import heliograph as hg
+from heliograph import nn
+
+DIGIT = np.random.default_rng(1).integers(0, 17, (8, 8))
+
+
+def expected(digit: Any = DIGIT) -> Any:
+    """The clear network's scores."""
+    return nn.load("digits").clear_logits([digit])[0]
+
+
+def slow_network(times: int) -> nn.Network:
+    """The network of digits with so many times the hidden neurons, of which only the first count: the same scores, later."""
+    one, two = nn.load("digits").layers
+    wide = nn.Layer("dense1", np.tile(one.weight, (times, 1)), np.tile(one.bias, times), square=True)
+    weight = np.zeros((two.weight.shape[0], two.weight.shape[1] * times), dtype=np.int64)
+    weight[:, : two.weight.shape[1]] = two.weight
+    return nn.Network("slow", (wide, nn.Layer("dense2", weight, two.bias)), (8, 8), nn.load("digits").meta)
+
+
+def seal(folder: Path) -> list[Path]:
+    """digits: milliseconds. slow: seconds."""
+    nn.setup("digits").seal(folder / "digits.hgm")
+    wide = hg.bfv.parameters(n=8192, log_q=150, special=1, plain_modulus=1032193)
+    slow_network(12).seal(folder / "slow.hgm", parameters=wide, name="slow")
+    return [folder / "digits.hgm", folder / "slow.hgm"]
+
+
+class Authority:
+    """Issues certificates for a day."""
+
+    def __init__(self, folder: Path) -> None:
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        self.folder, self._x509 = folder, x509
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._new = lambda: ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"tests {folder.name}")])
+        self.file = folder / "ca.pem"
+        self.file.write_bytes(self._signed(self.name, self._key, authority=True))
+
+    def _signed(self, name: Any, key: Any, authority: bool = False) -> bytes:
+        from cryptography.hazmat.primitives import hashes, serialization
+
+        x509, now = self._x509, datetime.datetime.now(datetime.UTC)
+        made = x509.CertificateBuilder().subject_name(name).issuer_name(self.name).public_key(key.public_key())
+        made = made.serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(hours=1))
+        made = made.not_valid_after(now + datetime.timedelta(days=1))
+        made = made.add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        if not authority:
+            places = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            made = made.add_extension(x509.SubjectAlternativeName(places), critical=False)
+        found: bytes = made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        return found
+
+    def issue(self, common_name: str) -> Path:
+        """A certificate and its private key, in one file."""
+        from cryptography.hazmat.primitives import serialization
+
+        key, x509 = self._new(), self._x509
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
+        plain = serialization.NoEncryption()
+        private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+        path = self.folder / f"{common_name}.pem"
+        path.write_bytes(private + self._signed(name, key))
+        return path
+
+
+class Running:
+    """A service's process."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str], before: Callable[[], None] | None = None) -> None:
+        command = [sys.executable, "-m", "heliograph.cli", "serve", *arguments]
+        path = os.pathsep.join(p for p in sys.path if p)
+        env = os.environ | {"PYTHONPATH": path, "HELIOGRAPH_THREADS": "1"} | environment
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, preexec_fn=before)
+        self.lines: list[str] = []
+        self._listening = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._listening.wait(60), self.text
+        assert self.ports, self.text
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if '"listening"' in line:
+                self._listening.set()
+        self._listening.set()
+
+    @property
+    def text(self) -> str:
+        """All that it has said."""
+        return "".join(self.lines)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Of its log."""
+        return [words for line in self.lines if (words := json.loads(line))["event"] == name]
+
+    @property
+    def ports(self) -> dict[str, Any]:
+        """By protocol."""
+        return next(iter(self.events("listening")), {})
+
+    def until(self, told: Callable[[], Any], seconds: float = 20.0) -> Any:
+        """What that gives once it gives something."""
+        end = time.monotonic() + seconds
+        while not (found := told()):
+            assert time.monotonic() < end, self.text
+            time.sleep(0.01)
+        return found
+
+    def engines(self) -> list[int]:
+        """Process ids."""
+        pid = self.process.pid
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def signal(self, number: int) -> None:
+        """To the service."""
+        self.process.send_signal(number)
+
+    def ended(self, seconds: float = 20.0) -> int:
+        """Its exit status."""
+        status = self.process.wait(seconds)
+        self._reader.join(5)
+        if not self._reader.is_alive() and self.process.stderr is not None:
+            self.process.stderr.close()
+        return status
+
+    def memory(self) -> int:
+        """Bytes of its own process at most so far."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmHWM")) << 10
+
+
+@contextmanager
+def running(
+    *arguments: Any, environment: dict[str, str] | None = None, before: Callable[[], None] | None = None
+) -> Iterator[Running]:
+    """Started with these arguments, on ports of its own; ended if the test has not."""
+    made = Running([*map(str, arguments), "--port", "0"], environment or {}, before)
+    try:
+        yield made
+    finally:
+        with contextlib.suppress(OSError):
+            for engine in made.engines():
+                go_on(engine)
+        with contextlib.suppress(ProcessLookupError):
+            if made.process.poll() is None:
+                made.process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    made.process.wait(10)
+                made.process.kill()
+        made.ended()
+
+
+def tokens(path: Path, *names: str) -> dict[str, str]:
+    """A file of tokens, and the tokens."""
+    made = {name: token_of(name) for name in names}
+    path.write_text("# clients\n" + "".join(line + "\n" for _, line in made.values()))
+    return {name: token for name, (token, _) in made.items()}
+
+
+def token_of(name: str) -> tuple[str, str]:
+    """A token and its line."""
+    from heliograph.serving.access import new_token
+
+    return new_token(name)
+
+
+def stop(pid: int) -> None:
+    """An engine that does nothing for now."""
+    os.kill(pid, signal.SIGSTOP)
+
+
+def go_on(pid: int) -> None:
+    """It does."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+def party(client: hg.Client) -> hg.SecretKey[Any, Any]:
+    """A key whose evaluation keys are at the service."""
+    secret = hg.SecretKey.generate(client.model.parameters)
+    client.upload_keys(secret)
+    return secret

@@ -1,0 +1,446 @@
+"""A service and its clients: digits over TLS, uploads that are cut, keys that are gone, limits, cancelled jobs, a graceful end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import http.client
+import json
+import signal
+import socket
+import ssl
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+import serving_rig as rig
+from alike import in_threads
+from serving_rig import DIGIT, Running, expected, party, running
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("prometheus_client")
+pytest.importorskip("cryptography")
+
+
+class Place:
+    """A service with TLS, tokens, clients' certificates and metrics, and what its clients need."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.authority = folder, rig.Authority(folder)
+        self.models = rig.seal(folder)
+        self.tokens = rig.tokens(folder / "tokens", "ann", "bob", "carl")
+        self.server, self.client_pem = self.authority.issue("localhost"), self.authority.issue("dora")
+        self.service: Running
+
+    def arguments(self) -> list[Any]:
+        """Of the command."""
+        places = ["--tls", self.server, "--clients", self.authority.file, "--tokens", self.folder / "tokens"]
+        return [*self.models, "--store", self.folder / "store", *places, "--metrics", "127.0.0.1:0"]
+
+    @property
+    def address(self) -> str:
+        """HTTPS."""
+        return f"https://localhost:{self.service.ports['http']}"
+
+    def client(self, name: str = "ann", model: str | None = "digits", **options: Any) -> hg.Client:
+        """With a token."""
+        return hg.Client(self.address, model=model, token=self.tokens[name], ca=self.authority.file, **options)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One for most tests; each has clients or keys of its own."""
+    made = Place(tmp_path_factory.mktemp("service"))
+    with running(*made.arguments()) as made.service:
+        yield made
+
+
+def request(place: Place, method: str, path: str, body: Any = None, name: str = "ann", **headers: str) -> Any:
+    """As any HTTP client would: status, headers, body."""
+    context = ssl.create_default_context(cafile=str(place.authority.file))
+    line = http.client.HTTPSConnection("localhost", place.service.ports["http"], context=context, timeout=20)
+    told = {key.replace("_", "-"): text for key, text in headers.items()}
+    line.request(method, path, body, {"Authorization": f"Bearer {place.tokens[name]}"} | told)
+    reply = line.getresponse()
+    data = reply.read()
+    line.close()
+    return reply.status, reply.headers, data
+
+
+# A digit
+
+
+def test_a_digit_end_to_end(place: Place) -> None:
+    """Keys sent once, a digit encrypted here, computed there, decrypted here; several threads at one client."""
+    whole = hg.SealedModel.load(place.models[0])
+    with place.client(digest=whole.digest) as client:
+        assert not client.model.complete
+        assert [model["name"] for model in client.models()] == ["digits", "slow"]
+        secret, shares = hg.SecretKey.generate(client.model.parameters), list[float]()
+        digest = client.upload_keys(secret, shares.append)
+        assert shares == sorted(shares)
+        assert shares[-1] == 1
+        assert client.keys == digest
+        assert np.array_equal(client.run(DIGIT), expected())
+        answer = client.run(client.model.encrypt(secret, DIGIT))
+        assert isinstance(answer, hg.Tensor)
+        assert np.array_equal(client.model.decrypt(secret, answer, like=DIGIT), expected())
+        digits = [np.random.default_rng(k).integers(0, 17, (8, 8)) for k in range(6)]
+        for digit, scores in zip(digits, in_threads(lambda k: client.run(digits[k]), 6), strict=True):
+            assert np.array_equal(scores, expected(digit))
+        assert digest in [kept["digest"] for kept in client.uploads()]
+        assert client.status()["store"]["keys"] >= 1
+
+
+def test_asynchronous_runs(place: Place) -> None:
+    """Several at once, for asyncio."""
+    client = place.client()
+    party(client)
+
+    async def several() -> list[Any]:
+        return await asyncio.gather(*(client.arun(DIGIT) for _ in range(4)))
+
+    assert all(np.array_equal(scores, expected()) for scores in asyncio.run(several()))
+
+
+def test_keys_in_a_file_and_another_process_of_the_client(place: Place, tmp_path: Path) -> None:
+    """What is there is not sent again; a client that knows the digest needs no keys."""
+    first = place.client()
+    secret = hg.SecretKey.generate(first.model.parameters)
+    first.model.keys(secret).save(tmp_path / "keys.hg")
+    digest = first.upload_keys(tmp_path / "keys.hg")
+    assert digest == hashlib.sha256((tmp_path / "keys.hg").read_bytes()).hexdigest()
+    shares: list[float] = []
+    assert place.client().upload_keys(str(tmp_path / "keys.hg"), shares.append) == digest
+    assert shares == []
+    assert np.array_equal(place.client(secret=secret, keys=digest).run(DIGIT), expected())
+
+
+def test_a_model_that_is_pinned(place: Place) -> None:
+    """Another digest than the user's is refused by the client."""
+    with pytest.raises(hg.MismatchError, match="has the digest"):
+        place.client(digest="0" * 64)
+    with pytest.raises(hg.UnknownModelError, match="there is digits, slow"):
+        place.client(model="cats")
+
+
+def test_progress_of_a_run(place: Place) -> None:
+    """Stages and shares; what the callback raises cancels the job."""
+    client = place.client(model="slow")
+    party(client)
+    seen: list[tuple[str, float]] = []
+    assert np.array_equal(client.run(DIGIT, progress=lambda stage, share: seen.append((stage, share))), expected())
+    assert seen
+    assert all(stage and 0 <= share <= 1 for stage, share in seen)
+
+    def enough(stage: str, share: float) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        client.run(DIGIT, progress=enough)
+    place.service.until(lambda: client.status()["queue"]["unfinished"] == 0)
+
+
+# Who asks
+
+
+def test_who_may_ask(place: Place) -> None:
+    """No token, a wrong one, a certificate, the certificate of another authority; a service that is not trusted."""
+    for token in (None, "wrong"):
+        with pytest.raises(hg.AccessError, match="token or certificate"):
+            hg.Client(place.address, model="digits", token=token, ca=place.authority.file)
+    dora = hg.Client(place.address, model="digits", certificate=place.client_pem, ca=place.authority.file)
+    party(dora)
+    assert np.array_equal(dora.run(DIGIT), expected())
+    assert [e["client"] for e in place.service.events("uploaded")][-1] == "certificate:dora"
+    (place.folder / "other").mkdir(exist_ok=True)
+    stranger = rig.Authority(place.folder / "other")
+    with pytest.raises(hg.UnreachableError):
+        hg.Client(place.address, model="digits", certificate=stranger.issue("dora"), ca=place.authority.file, timeout=0.3)
+    with pytest.raises(hg.UnreachableError, match="certificate that is trusted"):
+        hg.Client(place.address, model="digits", token=place.tokens["ann"], ca=stranger.file)
+    with pytest.raises(hg.SecurityError, match="use https"):
+        hg.Client("http://example.org", token="x")
+    with pytest.raises(hg.UnreachableError, match="does not answer"):
+        hg.Client("http://127.0.0.1:9", model="digits", timeout=0.2)
+
+
+def test_tokens_are_read_again(place: Place) -> None:
+    """By SIGHUP; a damaged file changes nothing."""
+    path = place.folder / "tokens"
+    before = path.read_text()
+    token, line = rig.token_of("eve")
+    path.write_text(before + line + "\n")
+    place.service.signal(signal.SIGHUP)
+    place.service.until(lambda: place.service.events("tokens read"))
+    assert hg.Client(place.address, token=token, ca=place.authority.file).models()
+    path.write_text("nonsense\n")
+    place.service.signal(signal.SIGHUP)
+    place.service.until(lambda: place.service.events("fault"))
+    assert hg.Client(place.address, token=token, ca=place.authority.file).models()
+    path.write_text(before)
+
+
+# Uploads
+
+
+def test_a_cut_upload_goes_on(place: Place) -> None:
+    """After the line is cut within a piece: what came is there, and all else is sent once."""
+    client = place.client()
+    data = client.model.keys(hg.SecretKey.generate(client.model.parameters)).to_bytes()
+    digest, there = hashlib.sha256(data).hexdigest(), 6 << 20
+    request(place, "PUT", f"/v1/blobs/{digest}", data[: 4 << 20], Upload_Offset="0", Upload_Length=str(len(data)))
+    context = ssl.create_default_context(cafile=str(place.authority.file))
+    plain = socket.create_connection(("localhost", place.service.ports["http"]))
+    with context.wrap_socket(plain, server_hostname="localhost") as line:
+        head = f"PUT /v1/blobs/{digest} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {place.tokens['ann']}\r\n"
+        head += f"Content-Length: {4 << 20}\r\nUpload-Offset: {4 << 20}\r\nUpload-Length: {len(data)}\r\n\r\n"
+        line.sendall(head.encode() + data[4 << 20 : there + 700_000])
+        place.service.until(lambda: offset(place, digest) >= there)
+    before, sent = received(place), list[float]()
+    client._upload(memoryview(data), sent.append)
+    assert there / len(data) < sent[0] <= sent[-1] == 1
+    assert received(place) - before <= len(data) - there
+    assert request(place, "HEAD", f"/v1/blobs/{digest}")[1]["Upload-Complete"] == "?1"
+
+
+def offset(place: Place, digest: str) -> int:
+    """Bytes of an upload that are there."""
+    return int(request(place, "HEAD", f"/v1/blobs/{digest}")[1]["Upload-Offset"])
+
+
+def received(place: Place) -> float:
+    """Bytes of bodies so far, as the metrics say."""
+    return float(
+        next(line.split()[1] for line in metrics(place).splitlines() if line.startswith("heliograph_received_bytes_total"))
+    )
+
+
+def metrics(place: Place) -> str:
+    """Prometheus' text."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{place.service.ports['metrics']}/metrics", timeout=10) as reply:
+        found: str = reply.read().decode()
+    return found
+
+
+def test_uploads_that_are_not_what_they_say(place: Place) -> None:
+    """Damaged, of another length, no keys, a secret key: typed errors, and nothing stays."""
+    client = place.client()
+    secret = hg.SecretKey.generate(client.model.parameters)
+    data = bytearray(client.model.keys(secret).to_bytes())
+    digest = hashlib.sha256(data).hexdigest()
+    data[-100_000] ^= 1
+    start = 0
+    for start in range(0, len(data) - (4 << 20), 4 << 20):
+        client._piece(digest, memoryview(data)[start : start + (4 << 20)], start, len(data))
+    with pytest.raises(hg.DamagedFileError, match="another digest"):
+        client._piece(digest, memoryview(data)[start + (4 << 20) :], start + (4 << 20), len(data))
+    assert request(place, "HEAD", f"/v1/blobs/{digest}")[1]["Upload-Offset"] == "0"
+    for wrong, error, words in (
+        (secret.secret_bytes(), hg.FormatError, "SECRET key"),
+        (client.model.encrypt(secret, DIGIT).to_bytes(), hg.FormatError, "keeps evaluation keys"),
+        (b"no container" * 20, hg.FormatError, "none of Heliograph"),
+        (bytes(data[:-1]), hg.DamagedFileError, "oversized|truncated"),
+    ):
+        with pytest.raises(error, match=words):
+            client._upload(memoryview(wrong), None)
+        assert request(place, "HEAD", f"/v1/blobs/{hashlib.sha256(wrong).hexdigest()}")[1]["Upload-Offset"] == "0"
+    status, headers, body = request(place, "PUT", f"/v1/blobs/{digest}", b"x" * 64, Upload_Offset="64", Upload_Length="128")
+    assert (status, headers["Heliograph-Error"]) == (409, "UploadError")
+    assert json.loads(body)["error"]["offset"] == 0
+    assert (
+        request(place, "PUT", f"/v1/blobs/{digest}", b"x" * (9 << 20), Upload_Offset="0", Upload_Length=str(9 << 20))[0]
+        == 413
+    )
+    assert request(place, "PUT", "/v1/blobs/../../etc", b"x", Upload_Offset="0", Upload_Length="1")[0] in (400, 404)
+    assert request(place, "PUT", f"/v1/blobs/{digest}", b"x", Upload_Offset="-1", Upload_Length="1")[0] == 400
+
+
+def test_keys_that_are_not_there(place: Place) -> None:
+    """Unknown, another client's, taken back: an error of its own each."""
+    ann, bob = place.client(), place.client("bob")
+    secret = party(ann)
+    digest = ann.keys
+    assert digest is not None
+    for client, keys, error in ((ann, "0" * 64, hg.UnknownKeyError), (bob, digest, hg.ForeignKeyError)):
+        other = place.client("ann" if client is ann else "bob", secret=secret, keys=keys)
+        with pytest.raises(error):
+            other.run(DIGIT)
+    with pytest.raises(hg.ForeignKeyError):
+        bob.revoke(digest)
+    ann.revoke()
+    with pytest.raises(hg.RevokedKeyError, match="taken back"):
+        ann.run(DIGIT)
+    with pytest.raises(hg.RevokedKeyError):
+        ann._piece(digest, memoryview(b"x" * 64), 0, 64)  # nor do they come again
+
+
+def test_keys_that_do_not_fit(place: Place, tmp_path: Path) -> None:
+    """Of too few rotations, of another set, and a request of another key."""
+    client = place.client()
+    secret = hg.SecretKey.generate(client.model.parameters)
+    few = secret.evaluation_keys(rotations=[1])
+    with pytest.raises(hg.MissingKeyError, match="rotations"):
+        client.upload_keys(few)  # told here
+    few.save(tmp_path / "few.hg")
+    with pytest.raises(hg.MissingKeyError, match="the model digits needs"):
+        client.upload_keys(tmp_path / "few.hg")  # told there
+    other = hg.SecretKey.generate(hg.bfv.parameters(depth=1, plain_bits=20)).evaluation_keys()
+    other.save(tmp_path / "other.hg")
+    with pytest.raises(hg.MismatchError, match="other parameters"):
+        client.upload_keys(tmp_path / "other.hg")
+    party(client)
+    with pytest.raises(hg.WrongKeyError):
+        client.run(client.model.encrypt(secret, DIGIT))
+
+
+# Jobs
+
+
+def post(place: Place, client: hg.Client, id: str, body: bytes, **query: Any) -> Any:
+    """A job by its id."""
+    told = {"id": id, "model": "digits", "keys": client.keys, "parts": len(body) or "", "wait": 20} | query
+    return request(place, "POST", "/v1/jobs?" + "&".join(f"{k}={v}" for k, v in told.items()), body)
+
+
+def test_a_job_is_computed_once(place: Place) -> None:
+    """However often it is sent: the same answer; another client's of the same id is another job."""
+    client = place.client()
+    secret = party(client)
+    body, id = client.model.encrypt(secret, DIGIT).to_bytes(), "once" * 8
+    first = post(place, client, id, body)
+    assert first[0] == 200
+    assert [post(place, client, id, b"") for _ in range(2)][1][2] == first[2]
+    assert [words["outcome"] for words in place.service.events("job") if words["job"] == id[:8]] == ["done"]
+    assert request(place, "GET", f"/v1/jobs/{id}/answer")[2] == first[2]
+    assert request(place, "GET", f"/v1/jobs/{id}/answer", name="bob")[0] == 404
+
+
+def test_what_no_job_is(place: Place) -> None:
+    """Ids, sizes and kinds that cannot be; a request that was damaged; one of another shape."""
+    client = place.client()
+    secret = party(client)
+    body = client.model.encrypt(secret, DIGIT).to_bytes()
+    for query, status in (
+        ({"id": "short"}, 400),
+        ({"kind": "anything"}, 400),
+        ({"parts": "1,2"}, 413),
+        ({"parts": "-5"}, 400),
+        ({"seconds": "soon"}, 400),
+        ({"model": "cats"}, 404),
+        ({"keys": "../../etc"}, 404),
+    ):
+        assert post(place, client, body=body, **{"id": f"wrong{time.time_ns()}", **query})[0] == status, query
+    assert post(place, client, f"large{time.time_ns()}", b"x" * (4 << 20))[0] == 413
+    damaged = bytearray(body)
+    damaged[-1000] ^= 1
+    status, headers, _ = post(place, client, f"damaged{time.time_ns()}", bytes(damaged))
+    assert (status, headers["Heliograph-Error"]) == (400, "DamagedFileError")
+    with pytest.raises(hg.ShapeError):
+        client.run(client.model.encrypt(secret, DIGIT).reshape(1, 1))
+
+
+def test_a_cancelled_job_frees_its_engine(place: Place) -> None:
+    """Within a moment, in the middle of its computation; the engine goes on with the next."""
+    client, quick = place.client(model="slow"), place.client("bob")
+    party(client)
+    party(quick)
+    engines = place.service.engines()
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(client.arun(DIGIT))
+        while not any(e["jobs"] for e in (await asyncio.to_thread(client.status))["engines"]):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    start = time.monotonic()
+    assert np.array_equal(quick.run(DIGIT), expected())
+    assert time.monotonic() - start < 0.8  # the job takes longer than a second
+    assert place.service.engines() == engines
+    assert place.service.events("job")[-2]["outcome"] == "CancelledError"
+
+
+def test_a_deadline(place: Place) -> None:
+    """A job that is not done by then ends, and says so; one that cannot be done by then is not begun."""
+    client = place.client("carl", model="slow")
+    party(client)
+    with pytest.raises((hg.DeadlineError, hg.BusyError)):
+        client.run(DIGIT, deadline=0.3)
+    place.service.until(lambda: client.status()["engines"][0]["jobs"] == 0)
+    assert np.array_equal(client.run(DIGIT), expected())
+    with pytest.raises(hg.BusyError, match="would not be done"):
+        client.run(DIGIT, deadline=0.05)
+
+
+def test_keys_taken_back_end_their_jobs(place: Place) -> None:
+    """Also one that is being computed."""
+    client = place.client(model="slow")
+    party(client)
+    failed: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            client.run(DIGIT)
+        except hg.HeliographError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    place.service.until(lambda: client.status()["engines"][0]["jobs"])
+    client.revoke()
+    thread.join(10)
+    assert [type(error) for error in failed] == [hg.RevokedKeyError]
+
+
+# What it tells of itself
+
+
+def test_metrics_and_log(place: Place) -> None:
+    """Counts of what happened; neither has a value, a token, a digest in full, or a key."""
+    client = place.client("bob")
+    secret = party(client)
+    client.run(DIGIT)
+    with pytest.raises(hg.AccessError):
+        hg.Client(place.address, token="wrong-token", ca=place.authority.file).models()
+    text = metrics(place)
+    assert 'heliograph_refusals_total{error="AccessError"}' in text
+    assert 'heliograph_job_seconds_count{model="digits"}' in text
+    for name in (
+        "requests_total",
+        "queue_length",
+        "received_bytes_total",
+        "sent_bytes_total",
+        "stored_bytes",
+        "memory_bytes",
+    ):
+        assert f"heliograph_{name}" in text
+    log = place.service.text
+    assert all({"time", "event"} <= json.loads(line).keys() for line in place.service.lines)
+    for secret_text in (*place.tokens.values(), "wrong-token", str(client.keys), secret.id, str(DIGIT[0].tolist())):
+        assert secret_text not in log + text
+
+
+def test_pages(place: Place) -> None:
+    """The status page and the demo page come from the service, load nothing from elsewhere, and say who encrypts."""
+    for path, words in (("/", "A service of Heliograph"), ("/demo", "does not encrypt")):
+        status, headers, body = request(place, "GET", path)
+        assert status == 200
+        assert words in body.decode()
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "http://" not in body.decode().replace("http://127.0.0.1", "").replace('"http:"', "")
+    assert request(place, "GET", "/healthz")[2] == b"ok\n"
+    status, _, body = request(place, "GET", "/v1/status")
+    assert "ann" not in body.decode()
+    assert request(place, "GET", "/v1/nothing")[0] == 404

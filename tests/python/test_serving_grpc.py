@@ -1,0 +1,248 @@
+"""The service over gRPC, as a client of any language meets it; encrypted tables; spans; the page on the user's machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+import serving_rig as rig
+from serving_rig import DIGIT, Running, expected, party, running
+
+grpc = pytest.importorskip("grpc")
+pytest.importorskip("grpc_health")
+pytest.importorskip("grpc_reflection")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("prometheus_client")
+pytest.importorskip("cryptography")
+from heliograph.serving import companion  # noqa: E402
+from heliograph.serving.messages import METHODS, PACKAGE, SERVICE, classes, proto  # noqa: E402
+
+
+class Place:
+    """A service with gRPC, by TLS and tokens."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority, self.models = rig.Authority(folder), rig.seal(folder)
+        self.token = rig.tokens(folder / "tokens", "ann")["ann"]
+        self.arguments: list[Any] = [*self.models, "--store", folder / "store", "--tls", self.authority.issue("localhost")]
+        self.arguments += ["--tokens", folder / "tokens", "--grpc", "0"]
+        self.service: Running
+
+    def client(self, model: str | None = "digits") -> hg.Client:
+        """By HTTP: for uploads."""
+        return hg.Client(
+            f"https://localhost:{self.service.ports['http']}", model=model, token=self.token, ca=self.authority.file
+        )
+
+    def channel(self) -> Any:
+        """gRPC's."""
+        trust = grpc.ssl_channel_credentials(self.authority.file.read_bytes())
+        return grpc.secure_channel(f"localhost:{self.service.ports['grpc']}", trust)
+
+    def call(self, channel: Any, name: str, request: Any, token: str | None = None, timeout: float | None = 20) -> Any:
+        """A method by its declaration; of streams their replies."""
+        method, made = next(m for m in METHODS if m.name == name), classes()
+        kind = channel.stream_stream if all(method.streams) else channel.unary_unary
+        function = kind(
+            f"/{SERVICE}/{name}",
+            request_serializer=made[method.request].SerializeToString,
+            response_deserializer=made[method.reply].FromString,
+        )
+        return function(request, timeout=timeout, metadata=(("authorization", f"Bearer {token or self.token}"),))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One for all."""
+    made = Place(tmp_path_factory.mktemp("grpc"))
+    with running(*made.arguments) as made.service:
+        yield made
+
+
+def pieces(body: bytes, **words: Any) -> Iterator[Any]:
+    """A run's messages."""
+    request = classes()["RunRequest"]
+    yield request(parts=[len(body)], **words)
+    for start in range(0, len(body), 60_000):
+        yield request(data=body[start : start + 60_000])
+
+
+def test_a_digit(place: Place) -> None:
+    """A session, a run with progress, its state; the same id is the same job."""
+    client, made = place.client("slow"), classes()
+    secret = party(client)
+    body = client.model.encrypt(secret, DIGIT).to_bytes()
+    with place.channel() as channel:
+        models = place.call(channel, "Models", made["ModelsRequest"]()).models
+        assert [model.name for model in models] == ["digits", "slow"]
+        assert models[1].digest == client.model.digest
+        place.call(channel, "OpenSession", made["SessionRequest"](id="session" * 3, model="slow", keys=client.keys))
+        words = {"id": "run" * 8, "model": "slow", "keys": client.keys, "watch": True}
+        replies = list(place.call(channel, "Run", pieces(body, **words)))
+        answer = b"".join(reply.data for reply in replies)
+        assert np.array_equal(client.model.decrypt(secret, hg.from_bytes(answer), like=DIGIT), expected())
+        assert any(reply.stage and 0 < reply.share <= 1 for reply in replies)
+        assert b"".join(reply.data for reply in place.call(channel, "Run", pieces(body, **words))) == answer
+        assert place.call(channel, "Job", made["JobRequest"](id="run" * 8)).state == "done"
+
+
+def refused(place: Place, name: str, request: Any, code: str, error: str, token: str | None = None) -> None:
+    """With that status, and the error's name."""
+    with place.channel() as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            list(place.call(channel, name, request, token))
+        assert caught.value.code().name == code
+        assert dict(caught.value.trailing_metadata())["heliograph-error"] == error
+
+
+def test_refusals(place: Place) -> None:
+    """The same as HTTP's, by name."""
+    made, client = classes(), place.client()
+    party(client)
+    refused(place, "Models", made["ModelsRequest"](), "UNAUTHENTICATED", "AccessError", "wrong")
+    unknown = made["SessionRequest"](id="x" * 16, model="digits", keys="0" * 64)
+    refused(place, "OpenSession", unknown, "NOT_FOUND", "UnknownKeyError")
+    refused(place, "Job", made["JobRequest"](id="nothing"), "NOT_FOUND", "UnknownJobError")
+    words = {"id": "damaged" * 3, "model": "digits", "keys": client.keys}
+    refused(place, "Run", pieces(b"x" * 1000, **words), "INVALID_ARGUMENT", "FormatError")
+    refused(place, "Run", iter([]), "INVALID_ARGUMENT", "ParameterError")
+
+
+def test_cancelled_calls_and_deadlines(place: Place) -> None:
+    """A call that is given up, or late, frees the engine."""
+    client = place.client("slow")
+    secret = party(client)
+    body = client.model.encrypt(secret, DIGIT).to_bytes()
+    with place.channel() as channel:
+        call = place.call(channel, "Run", pieces(body, id="given-up-given-up", model="slow", keys=client.keys))
+        next(call)
+        place.service.until(lambda: client.status()["engines"][0]["jobs"])
+        call.cancel()
+        place.service.until(lambda: client.status()["engines"][0]["jobs"] == 0, 0.9)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(place.call(channel, "Run", pieces(body, id="late" * 5, model="slow", keys=client.keys), timeout=0.4))
+        assert caught.value.code().name in ("DEADLINE_EXCEEDED", "UNAVAILABLE")
+    place.service.until(lambda: client.status()["queue"]["unfinished"] == 0)
+
+
+def test_health_and_reflection(place: Place) -> None:
+    """As balancers and tools ask; what reflection says is what is declared."""
+    from google.protobuf import descriptor_pool
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+    with place.channel() as channel:
+        health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=SERVICE), timeout=10)
+        assert health.status == health_pb2.HealthCheckResponse.SERVING
+        database = ProtoReflectionDescriptorDatabase(channel)
+        assert SERVICE in database.get_services()
+        pool = descriptor_pool.DescriptorPool(database)
+        found = pool.FindServiceByName(SERVICE)
+        assert [method.name for method in found.methods] == [method.name for method in METHODS]
+        assert [field.name for field in pool.FindMessageTypeByName(f"{PACKAGE}.RunReply").fields][-1] == "data"
+
+
+def test_the_declaration_as_a_file() -> None:
+    """For the tools of other languages; the command writes it."""
+    text = proto()
+    assert "rpc Run(stream RunRequest) returns (stream RunReply);" in text
+    assert "  repeated Model models = 1;" in text
+    done = subprocess.run(
+        [sys.executable, "-m", "heliograph.cli", "serve", "--proto"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == text
+
+
+# Tables
+
+
+def test_an_encrypted_table(place: Place, tmp_path: Path) -> None:
+    """Uploaded once by the same store, asked in SQL; what SQL it does not answer, and another's table, are typed errors."""
+    pytest.importorskip("sqlglot")
+    frame = {"age": np.array([25, 41, 33, 58, 29, 62]), "salary": np.array([2500, 4100, 3300, 5200, 2900, 4800])}
+    layout = hg.query.layout(frame, table="t", filters=["age"], sums=["salary"])
+    secret = hg.SecretKey.generate(layout.parameters)
+    hg.query.encrypt(secret, layout, frame, path=tmp_path / "t.hg")
+    client = place.client(None)
+    client.upload_keys(secret.evaluation_keys())
+    table = client.upload_table(tmp_path / "t.hg")
+    assert client.upload_table(hg.query.EncryptedTable.load(tmp_path / "t.hg")) == table
+    answer = client.sql("SELECT SUM(salary), COUNT(*) FROM t WHERE age < 40", table=table)
+    assert answer.decrypt(secret).rows == [(8700, 3)]
+    with pytest.raises(hg.query.SqlError, match="ORDER BY") as caught:
+        client.sql("SELECT SUM(salary) FROM t ORDER BY 1", table=table)
+    assert caught.value.construct == "ORDER BY"
+    with pytest.raises(hg.UnknownKeyError):
+        client.sql("SELECT COUNT(*) FROM t", table="0" * 64)
+    assert {kept["kind"] for kept in client.uploads()} == {"keys", "table"}
+
+
+# The page
+
+
+def test_the_page_of_the_client(place: Place) -> None:
+    """A drawing goes to the user's own process, which answers; no page from elsewhere may ask it."""
+    client = place.client()
+    page = companion.server_of(companion.Companion(client, hg.SecretKey.generate(client.model.parameters)), 0)
+    threading.Thread(target=page.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{page.server_port}"
+
+    def ask(path: str, said: Any = None, **headers: str) -> Any:
+        body = None if said is None else json.dumps(said).encode()
+        told = {"Content-Type": "application/json"} | headers
+        with urllib.request.urlopen(urllib.request.Request(base + path, body, told), timeout=20) as reply:
+            return reply.read()
+
+    assert b"Draw a digit" in ask("/")
+    assert json.loads(ask("/model"))["shape"] == [8, 8]
+    said = json.loads(ask("/classify", {"pixels": DIGIT.tolist()}))
+    assert said["scores"] == expected().tolist()
+    assert said["answer"] == str(expected().argmax())
+    client.revoke()
+    for wrong in ({"pixels": DIGIT.tolist()}, {"pixels": [[1], [1, 2]]}, {"pixels": "x"}, {}, 3):
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            ask("/classify", wrong)
+    for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            ask("/model", **headers)
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        ask("/classify", {"pixels": DIGIT.tolist()}, **{"Content-Type": "text/plain"})
+    page.shutdown()
+    page.server_close()
+
+
+# Spans
+
+
+def test_spans() -> None:
+    """One for each job, with no more than its name, model and end."""
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from heliograph.serving.figures import Spans
+
+    kept, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    trace.set_tracer_provider(provider)
+    Spans(False).job(1.0, model="digits")
+    Spans(True).job(0.25, model="digits", outcome="done")
+    (span,) = kept.get_finished_spans()
+    assert dict(span.attributes) == {"heliograph.model": "digits", "heliograph.outcome": "done"}
+    assert (span.end_time - span.start_time) / 1e9 == pytest.approx(0.25, abs=1e-3)
+    assert time.time_ns() - span.end_time < 10e9
