@@ -167,7 +167,7 @@ def test_random_conditions(where: str, grouped: bool) -> None:
         ("SELECT SUM(price) / 2 FROM t", "DIV"),
         ("SELECT SUM(price) OVER () FROM t", "WINDOW"),
         ("SELECT SUM(price) FROM t WHERE quantity IN (SELECT 1)", "IN"),
-        ("SELECT SUM(price) FROM t WHERE quantity = price", "price"),
+        ("SELECT SUM(price) FROM t WHERE quantity = price", "quantity = price"),
         ("SELECT SUM(price) FROM t WHERE price > 3", "price"),
         ("SELECT SUM(price) FROM t WHERE quantity = 'A'", "quantity"),
         ("SELECT SUM(price) FROM t WHERE flag = 3", "flag"),

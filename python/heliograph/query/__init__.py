@@ -14,13 +14,36 @@ The examples of its functions go on from these lines.
 >>> plan, result = answer.plan, answer.decrypt(secret)
 >>> result.to_dict()
 {'total': [8300], 'count(*)': [3]}
+
+A table that answers any query, and more slowly:
+
+>>> whole = hg.query.layout(frame, compares=["salary > age * 100"], extremes=["salary"])
+>>> owner = hg.SecretKey.generate(whole.parameters)
+>>> integers = hg.query.encrypt(owner, whole, frame)
 """
 
+from heliograph.query.answers import Answer, Result
+from heliograph.query.choosing import layout
 from heliograph.query.columns import Column
 from heliograph.query.errors import SqlError
+from heliograph.query.integer_plan import IntegerPlan
+from heliograph.query.integers import IntegerLayout
 from heliograph.query.layout import Layout
 from heliograph.query.plan import Plan
-from heliograph.query.server import Answer, Result, SqlServer
-from heliograph.query.table import EncryptedTable, encrypt, layout
+from heliograph.query.server import SqlServer
+from heliograph.query.table import EncryptedTable, encrypt
 
-__all__ = ["Answer", "Column", "EncryptedTable", "Layout", "Plan", "Result", "SqlError", "SqlServer", "encrypt", "layout"]
+__all__ = [
+    "Answer",
+    "Column",
+    "EncryptedTable",
+    "IntegerLayout",
+    "IntegerPlan",
+    "Layout",
+    "Plan",
+    "Result",
+    "SqlError",
+    "SqlServer",
+    "encrypt",
+    "layout",
+]
