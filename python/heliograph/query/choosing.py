@@ -97,7 +97,9 @@ def _scheme(scheme: str | None, parameters: Any, asked: _Announced, options: tup
         if asked.why:
             raise _core.ParameterError(f'{asked.why}, which scheme="{scheme}" does not answer: leave it out, or say "tfhe"')
         if parameters is not None:
-            raise _core.ParameterError(f'parameters= is a set of TFHE; those of scheme="{scheme}" follow from what is announced')
+            raise _core.ParameterError(
+                f'parameters= is a set of TFHE; those of scheme="{scheme}" follow from what is announced'
+            )
         return str(scheme)
     if scheme is None and parameters is None and not asked.why:
         return "bgv"
@@ -135,7 +137,7 @@ class _Announced:
             for one in single(reader.condition(text)):
                 if isinstance(one, Comparison):
                     self._others.update(one.names)
-                    self.why = self.why or f"{printable(one.text)[:100]} compares columns with each other"
+                    self.why = self.why or f"{one.text} compares columns with each other"
                 else:
                     wanted.add(one.column)
         for name in wanted:

@@ -18,7 +18,9 @@ class Cost:
         """A line for a person."""
         if self.seconds is None or self.reading is None:
             return [("forecast", "unknown on this device")]
-        return [("forecast", f"about {readable(self.seconds)} on this device, {readable(self.reading)} of it to read the table")]
+        return [
+            ("forecast", f"about {readable(self.seconds)} on this device, {readable(self.reading)} of it to read the table")
+        ]
 
 
 #: Lines of `explain` for a layout.

@@ -39,10 +39,7 @@ def cost_of(plan: Plans, server: Server[Any], data_of: Callable[[Part], Any]) ->
     try:
         data = data_of(plan.reads[0])
         reading = _reading(server, data) * plan.read_bytes
-        if isinstance(plan, Plan):
-            computing = _of_spans(plan, server, data)
-        else:
-            computing = _of_rows(plan, server.keys)
+        computing = _of_spans(plan, server, data) if isinstance(plan, Plan) else _of_rows(plan, server.keys)
     except _core.HeliographError:  # what does not fit, or has no keys, takes no time that anybody knows
         return Cost(None, None)
     return Cost(None, None) if computing is None else Cost(computing + reading, reading)
@@ -93,7 +90,8 @@ def _of_rows(plan: IntegerPlan, keys: Any) -> float | None:
 def _trial(layout: Layouts, text: str) -> Cost:
     """Of a query on a table that is not there."""
     plan = plan_of(text, layout)
-    secret: Any = SecretKey.generate(layout.parameters)
+    make: Any = SecretKey
+    secret = make.generate(layout.parameters)
     if isinstance(layout, Layout):
         data = secret.encrypt(np.zeros((1, layout.parameters.slots), np.int64)).to_bytes()
     else:
@@ -102,7 +100,7 @@ def _trial(layout: Layouts, text: str) -> Cost:
 
 
 def _typical(layout: Layouts, filters: list[str], sums: list[Monomial]) -> str:
-    """A sum, where each column of the filters is in the middle of its values."""
+    """A sum where each of some columns is in the middle of its values."""
     conditions = [_middle(name, layout.columns[name]) for name in filters]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     aggregate = f"SUM({named(sums[0])})" if sums else "COUNT(*)"
@@ -154,9 +152,9 @@ def tell(layout: Layouts) -> list[tuple[str, str]]:
             filters = filters[:-1]
             text = _typical(layout, filters, sums)
     said = []
-    for make in (lambda: layout, lambda: _other(layout, filters, sums)):
+    for own in (True, False):
         try:
-            one = make()
+            one = layout if own else _other(layout, filters, sums)
             cost = _trial(one, text)
         except _core.HeliographError as error:
             said.append(f"none by the other scheme ({error})")

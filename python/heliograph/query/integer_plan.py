@@ -16,7 +16,7 @@ from heliograph.query.costs import Cost
 from heliograph.query.errors import SqlError
 from heliograph.query.integers import IntegerLayout, bits_of, told, type_of
 from heliograph.query.layout import Part
-from heliograph.query.monomials import Monomial, Polynomial, added, interval_of, multiplied, named, nullable
+from heliograph.query.monomials import Monomial, Polynomial, added, constant, interval_of, multiplied, named, nullable
 from heliograph.query.plan import MOST_GROUPS, group_keys, only_of
 from heliograph.query.sql import Query
 
@@ -163,8 +163,8 @@ def sides_of(comparison: Comparison, layout: IntegerLayout) -> tuple[Side, Side,
         product: Polynomial = {(): factor}
         for name in monomial:
             base = Fraction(layout.bases[name])
-            value = {(name,): Fraction(1, 10 ** layout.columns[name].places)} | ({(): base} if base else {})
-            product = multiplied(product, value)
+            value: Polynomial = {(name,): Fraction(1, 10 ** layout.columns[name].places)}
+            product = multiplied(product, added(value, constant(base)))
         total = added(total, product)
     scale = math.lcm(*(factor.denominator for factor in total.values()))
     whole = {monomial: int(factor * scale) for monomial, factor in total.items()}
@@ -175,8 +175,8 @@ def sides_of(comparison: Comparison, layout: IntegerLayout) -> tuple[Side, Side,
     if decided is not None:
         return decided
     ends = [interval_of(side, layout.ranges) for side in (left, right)]
-    low, high = min(least for least, _ in ends), max(most for _, most in ends)  # sums on the way may wrap, for they come back
-    high = max(high, *left.values(), *right.values(), 0)
+    low = min(least for least, _ in ends)  # sums on the way may wrap: they come back
+    high = max(*(most for _, most in ends), *left.values(), *right.values())
     try:
         return left, right, type_of(low, high, layout.parameters)
     except _core.ParameterError as error:

@@ -185,5 +185,7 @@ def type_of(low: int, high: int, parameters: Parameters) -> str:
     step = max(2, parameters.message_bits)
     bits = -(-bits_of(low, high) // step) * step
     if bits > _MOST_BITS:
-        raise _core.ParameterError(f"integers from {low} to {high} take {bits} bits; encrypted ones have at most {_MOST_BITS}")
+        raise _core.ParameterError(
+            f"integers from {low} to {high} take {bits} bits; encrypted ones have at most {_MOST_BITS}"
+        )
     return f"{'int' if low < 0 else 'uint'}{bits}"

@@ -312,7 +312,10 @@ def made_plan(query: Query, layout: Layout) -> Plan:
                     continue
                 if monomial not in layout.sums:
                     there = ", ".join(named(m) for m in layout.sums) or "none"
-                    raise SqlError(f"SUM({named(monomial)})", f"this table was encrypted without it; its sums= are {there}. One of TFHE sums any: scheme=\"tfhe\"")
+                    raise SqlError(
+                        f"SUM({named(monomial)})",
+                        f'this table was encrypted without it; its sums= are {there}. One of TFHE sums any: scheme="tfhe"',
+                    )
                 for limb in range(layout.limbs(monomial)):
                     part = Part("limb", monomial, limb)
                     sums[group, monomial, limb] = total(mask, part, layout.limb_bound(monomial, limb))

@@ -38,7 +38,7 @@ class SqlServer:
     """
 
     def __init__(self, keys: EvaluationKeys, *, limit: int | None = None) -> None:
-        self._server = Server(keys, limit=limit)
+        self._server: Server[Any] = Server(keys, limit=limit)
         if not isinstance(keys, EvaluationKeys):
             raise _core.DtypeError(f"tables are of BGV, BFV or TFHE, not of {self._server.parameters.scheme}")
         self._tables: dict[str, EncryptedTable] = {}
@@ -140,7 +140,7 @@ class SqlServer:
         """Adds what one piece of a table of BGV or BFV has."""
         blocks = table.blocks(span)
 
-        def fits(made: Any) -> bool:
+        def fits(made: Any) -> Any:
             return made.shape == (len(blocks),) and made._core.packing == "slots" and made.degree == 1
 
         Span(plan, blocks, self._reader(table, span, exact.Tensor, fits)).add_to(sums)
@@ -173,5 +173,3 @@ class SqlServer:
 
     def __repr__(self) -> str:
         return f"<server of tables {', '.join(self.tables) or 'none yet'}: {self.keys!r}>"
-
-

@@ -166,7 +166,9 @@ class Reader:
         if isinstance(inner, (exp.Min, exp.Max)):
             return self._extreme(inner, label)
         if isinstance(inner, exp.Star):
-            raise SqlError("*", "single rows are not answered: SELECT takes SUM, COUNT, AVG, MIN, MAX and columns of GROUP BY")
+            raise SqlError(
+                "*", "single rows are not answered: SELECT takes SUM, COUNT, AVG, MIN, MAX and columns of GROUP BY"
+            )
         if isinstance(inner, (exp.Binary, exp.Paren, exp.Neg)) and inner.find(exp.AggFunc):
             raise SqlError(_name_of(inner), "aggregates are answered one by one: compute with them when they are decrypted")
         raise SqlError(_name_of(inner), "SELECT takes SUM, COUNT, AVG, MIN, MAX and columns of GROUP BY")
@@ -332,15 +334,15 @@ class Reader:
         if isinstance(left, exp.Column) and not right.find(exp.Column):
             name = self._column(left)
             return Is(name, compared(self._columns[name], sign, self._value(right, 0), name))
-        text = f"{left.sql(dialect='duckdb')} {sign} {right.sql(dialect='duckdb')}"
+        text = printable(f"{left.sql(dialect='duckdb')} {sign} {right.sql(dialect='duckdb')}")[:200]
         texts = [self._quoted(one) if isinstance(one, exp.Column) else "" for one in (left, right)]
         if any(name and self._columns[name].kind == "text" for name in texts):
             if not all(name and self._columns[name].kind == "text" for name in texts):
-                raise SqlError(printable(text)[:200], "a text is compared with a text alone")
+                raise SqlError(text, "a text is compared with a text alone")
             return Comparison(text, sign, tuple(sorted(set(texts))), (), (texts[0], texts[1]))
         (one, kind), (other, other_kind) = self._term(left, 0), self._term(right, 0)
         if kind != other_kind or (kind == "bool" and sign not in ("=", "<>")):
-            raise SqlError(printable(text)[:200], f"a {kind} and a {other_kind} are not compared by {sign}")
+            raise SqlError(text, f"a {kind} and a {other_kind} are not compared by {sign}")
         names = {self._column(found) for side in (left, right) for found in side.find_all(exp.Column)}
         return self._set_of(Comparison(text, sign, tuple(sorted(names)), tuple(sorted(added(one, other, -1).items()))))
 
@@ -387,7 +389,9 @@ class Reader:
             kinds |= {("date", "date"): "number"} if sign < 0 else {("number", "date"): "date"}
             if not isinstance(node, exp.Mul) and (kind, other_kind) in kinds:
                 return _bounded(added(left, other, sign)), kinds[kind, other_kind]
-        raise SqlError(_name_of(node), "what is compared is made of columns and values by +, - and *, days of days and numbers")
+        raise SqlError(
+            _name_of(node), "what is compared is made of columns and values by +, - and *, days of days and numbers"
+        )
 
     def _quoted(self, node: Any) -> str:
         """A column's name; not what is meant as a text."""
@@ -449,9 +453,7 @@ class Reader:
                 return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
         except (ValueError, OverflowError, AttributeError):
             pass
-        raise SqlError(
-            "INTERVAL", f"dates are shifted by whole {' or '.join(units)}, not {printable(interval.sql())[:100]}"
-        )
+        raise SqlError("INTERVAL", f"dates are shifted by whole {' or '.join(units)}, not {printable(interval.sql())[:100]}")
 
 
 def _bounded(made: Polynomial) -> Polynomial:
