@@ -304,7 +304,7 @@ print(hg.cycles().cycles > 0)
 """
 SUMS = (
     "SELECT SUM(a), COUNT(*), AVG(a) FROM t WHERE g < 'z'",
-    "SELECT g, SUM(a), COUNT(a) FROM t WHERE NOT b BETWEEN 2 AND 3 GROUP BY g",
+    "SELECT SUM(a), COUNT(a) FROM t WHERE g = 'x' AND NOT b BETWEEN 2 AND 3",
 )
 
 
@@ -329,7 +329,7 @@ def test_on_the_coprocessor(scheme: str, tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.stdout.strip() == "True", done.stderr
-    right = [[(20, 4, 20 / 3)], [("x", 13, 2), ("z", -4, 1)]]
+    right = [[(20, 4, 20 / 3)], [(13, 2)]]
     for number, (sql, rows) in enumerate(zip(SUMS, right, strict=True)):
         answer = hg.query.Answer.load(tmp_path / f"{number}.hg")
         assert answer.to_bytes() == server.sql(sql).to_bytes()

@@ -34,4 +34,6 @@ def foretold(layout: Any) -> list[tuple[str, str]]:
 
 def readable(seconds: float) -> str:
     """For a person."""
+    if seconds >= 100:
+        return f"{float(f'{seconds:.2g}'):,.0f} s"
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

@@ -153,13 +153,13 @@ def tell(layout: Layouts) -> list[tuple[str, str]]:
             text = _typical(layout, filters, sums)
     said = []
     for own in (True, False):
+        name = layout.parameters.scheme if own else "TFHE" if isinstance(layout, Layout) else "BGV"
         try:
             one = layout if own else _other(layout, filters, sums)
             cost = _trial(one, text)
         except _core.HeliographError as error:
-            said.append(f"none by the other scheme ({error})")
+            said.append(f"not by {name} ({error})")
             continue
-        name = one.parameters.scheme
         said.append(f"unknown by {name}" if cost.seconds is None else f"about {readable(cost.seconds)} by {name}")
     return [("forecast", f"{text}: {', '.join(said)}")]
 
