@@ -101,14 +101,40 @@ class Rows:
         return self._vector(Part("value", (name,))).astype(kind)
 
     def _product(self, names: Monomial) -> Tensor:
-        """0 where a factor is NULL. Each factor is as wide as what it makes with those before it."""
+        """0 where a factor is NULL."""
         if names not in self._products:
             kind = _type(self._plan, {names: 1})
             if len(names) == 1:
                 self._products[names] = self._value(names[0], kind)
             else:
-                self._products[names] = self._product(names[:-1]).astype(kind) * self._value(names[-1], kind)
+                self._products[names] = self._times(self._product(names[:-1]), self._product(names[-1:]), kind)
         return self._products[names]
+
+    def _times(self, a: Tensor, b: Tensor, kind: str) -> Tensor:
+        """A product that a type holds: by the engine's circuit, or a sum over the bits of one factor, as is cheapest."""
+        found = [(self._layout.parameters.cost("multiply", kind, kind)[0], a, b, 0)]
+        for one, other in ((a, b), (b, a)):
+            bits = int(other._name.lstrip("uint"))
+            if not is_signed(other._name) and bits <= _TABLE:
+                found.append((self._bit_steps(one._name, other._name, bits, kind), one, other, bits))
+        _, one, other, bits = min(found, key=lambda way: way[0])
+        if not bits:
+            return one.astype(kind) * other.astype(kind)
+        terms = []
+        for bit in range(bits):
+            holds = tfhe.look_up(other, [value >> bit & 1 for value in range(1 << bits)], "bool")
+            terms.append(self._chosen(one, holds).astype(kind) << bit)
+        return tfhe.stack(terms).sum(0)
+
+    def _bit_steps(self, one: str, other: str, bits: int, kind: str) -> int:
+        """Bootstraps of a product by bits, nearly."""
+        cost = self._layout.parameters.cost
+        total = 2 * cost("add", kind, kind)[0] * (bits > 1)
+        for bit in range(bits):
+            entries = [value >> bit & 1 for value in range(1 << bits)]
+            total += self._cost("look_up", other, entries, "bool") + self._cost("look_up", "bool", [0, 1], one)
+            total += cost("and", one, one)[0] + self._cost("shift_left", kind, [bit])
+        return total
 
     def _side(self, side: Side, kind: str) -> Tensor | int:
         """A sum of products of columns, modulo what the type holds."""
