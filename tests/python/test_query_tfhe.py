@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import operator
 import random
 import re
 import sqlite3
@@ -163,7 +164,12 @@ def test_decimals_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     prices = pa.array([Decimal(int(v)).scaleb(-2) for v in rng.integers(-500, 900, rows)], pa.decimal128(6, 2))
     rates = pa.array([Decimal(int(v)).scaleb(-3) for v in rng.integers(0, 999, rows)], pa.decimal128(4, 3))
     days = pa.array([FIRST + datetime.timedelta(days=int(d)) for d in rng.integers(0, 90, rows)])
-    data = pa.table({"price": prices, "rate": rates, "sent": days, "back": days.take(pa.array(rng.permutation(rows)))})
+    data = pa.table(
+        {
+            **{"price": prices, "rate": rates, "sent": days, "back": days.take(pa.array(rng.permutation(rows)))},
+            "extra": pa.array(rng.integers(-9, 10, rows), pa.int32()),  # which DuckDB adds to days
+        }
+    )
     layout = hg.query.layout(data, scheme="tfhe", parameters=tfhe_rig.parameters("digits"))
     secret = hg.SecretKey.generate(layout.parameters)
     table = hg.query.encrypt(secret, layout, data)
@@ -175,14 +181,15 @@ def test_decimals_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     for sql in (
         "SELECT SUM(price * (1 - rate)), MIN(price), MAX(rate), COUNT(*) FROM t WHERE price > rate * 2.5 - 1",
         "SELECT MIN(back), MAX(price), COUNT(*) FROM t WHERE back - sent BETWEEN 3 AND 20 OR sent > back + INTERVAL '6' WEEK",
+        "SELECT COUNT(*) FROM t WHERE sent + extra < DATE '1994-02-20'",
     ):
         assert server.sql(sql).decrypt(secret).rows == connection.execute(sql).fetchall()
 
 
 def test_sums_beyond_64_bits() -> None:
-    """Of several ciphertexts, which the owner adds; summands beyond 63 bits are refused by name."""
+    """Of several ciphertexts, which the owner adds; summands beyond 63 bits are refused by name. Bounds that meet decide nothing."""
     large = [2**52 - 5, -(2**52), 2**52, 77]
-    data = {"large": large, "times": [1023, 1022, 1000, 3]}
+    data = {"large": large, "times": [1023, 1022, 1000, 3], "few": [5, 0, 3, 7], "down": [-5, 0, -3, -7]}
     layout = hg.query.layout(data, scheme="tfhe", parameters=tfhe_rig.parameters("digits"))
     secret = hg.SecretKey.generate(layout.parameters)
     server = hg.query.SqlServer(secret.evaluation_keys())
@@ -192,6 +199,10 @@ def test_sums_beyond_64_bits() -> None:
     assert answer.decrypt(secret).rows == [
         (sum(a * b for a, b in zip(large[:3], (1023, 1022, 1000), strict=True)), sum(large[:3]))
     ]
+    assert server.sql("SELECT SUM(large * few) FROM t").decrypt(secret).rows == [
+        (sum(map(operator.mul, large, data["few"])),)
+    ]
+    assert server.sql("SELECT COUNT(*), MIN(few) FROM t WHERE few <= down").decrypt(secret).rows == [(1, 0)]
     with pytest.raises(hg.query.SqlError, match=r"large \* large.*63 are summed"):
         server.sql("SELECT SUM(large * large) FROM t")
     with pytest.raises(hg.query.SqlError, match="at most 64"):
@@ -235,7 +246,7 @@ def test_the_scheme_is_chosen_and_told() -> None:
 def test_plans_tell_seconds(scheme: str) -> None:
     """More for more rows, and what is read; a plan that nobody asked a server for tells none."""
     seconds, sql = [], "SELECT SUM(a) FROM t WHERE b > 4"
-    for rows in (8, 20_000):
+    for rows in (64, 20_000):
         data = {"a": np.arange(rows) % 90, "b": np.arange(rows) % 50}
         options: dict[str, Any] = {"parameters": tfhe_rig.parameters("digits")} if scheme == "tfhe" else {}
         layout = hg.query.layout(data, filters=["b"], sums=["a"], scheme=scheme, **options)
@@ -249,7 +260,7 @@ def test_plans_tell_seconds(scheme: str) -> None:
         assert "forecast  about" in plan.explain()
         assert plan.seconds
         seconds.append(plan.seconds)
-    assert seconds[1] > 2 * seconds[0]
+    assert seconds[1] > (100 if scheme == "tfhe" else 2) * seconds[0]
     assert server.plan("SELECT COUNT(*) FROM t").seconds == 0
 
 
