@@ -104,7 +104,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, help="1,000,000; of TFHE 64, which take longer")
     parser.add_argument("--scheme", choices=("bgv", "bfv", "tfhe"), default="bgv")
-    parser.add_argument("--depth", type=int, help="products in a row, of BGV and BFV; less: a larger table that answers sooner")
+    parser.add_argument(
+        "--depth", type=int, help="products in a row, of BGV and BFV; less: a larger table that answers sooner"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()

@@ -333,3 +333,30 @@ def test_what_is_not_whole(tmp_path: Path) -> None:
     for wrong in ({"rows": 0}, {"columns": []}, {"filters": ["none"]}, {"sums": [[]]}, {"why": 3}, {"sums": 4}):
         with pytest.raises(hg.DamagedFileError):
             hg.query.IntegerLayout.of_data({**said, **wrong}, table.layout.parameters)
+
+
+def test_an_extreme_that_the_column_does_not_have() -> None:
+    """A server that answers with something else is found where it can be."""
+    secret, _, server = owner()
+    answer = server.sql("SELECT MAX(origin), MIN(price) FROM t")
+    kind = answer.plan.asked[0].type
+    answer._tensors[0] = secret.encrypt(3, kind)
+    with pytest.raises(hg.DamagedFileError, match="MAX is no value of origin"):
+        answer.decrypt(secret)
+    answer._tensors[0] = secret.encrypt([1, 2], kind)
+    with pytest.raises(hg.DamagedFileError, match="not those of its query"):
+        answer.decrypt(secret)
+    with pytest.raises(hg.ParameterError, match="nothing is known"):
+        hg.query.layout({"a": [1.5, 2.5]}, scheme="tfhe")
+
+
+def test_where_bgv_has_no_set() -> None:
+    """TFHE is taken, and it is told why; not where BGV was asked for, nor for sums that neither has."""
+    data = {f"c{number}": [0, 10**6] for number in range(140)}
+    layout = hg.query.layout(data, filters=list(data))
+    assert "of BGV there is no 128-bit set" in dict(layout.told())["scheme"]
+    for options in ({"scheme": "bgv"}, {"depth": 10}, {"conditions": 140}):
+        with pytest.raises(hg.ParameterError, match="no 128-bit set"):
+            hg.query.layout(data, filters=list(data), **options)
+    with pytest.raises(hg.ParameterError, match="beyond 63 bits"):
+        hg.query.layout({"a": [2**40, 1]}, sums=["a * a"])

@@ -13,7 +13,7 @@ from heliograph._arrays import Buffer, path_of, printable, readable_bytes
 from heliograph._container import replacing
 from heliograph._html import Shown
 from heliograph.keys import from_bytes
-from heliograph.query.columns import Value, scaled
+from heliograph.query.columns import Column, Value, scaled
 from heliograph.query.containers import Parts, pieces, source_of
 from heliograph.query.errors import SqlError
 from heliograph.query.integer_plan import IntegerPlan
@@ -239,6 +239,13 @@ class _Rows(ABC):
             rows.append(tuple(self._value(group, item, shown) for item in plan.query.items))
         return Result([item.label for item in plan.query.items], rows)
 
+    @staticmethod
+    def _shown(column: Column, number: int, item: Item) -> Value:
+        """What a column has; a server that computes something else may have sent anything."""
+        if not column.low <= number <= column.high:
+            raise _core.DamagedFileError(f"this answer's {item.function} is no value of {printable(item.column)}")
+        return column.shown(number)
+
     @abstractmethod
     def _count(self, group: int, null: tuple[str, ...]) -> int:
         """Rows of a group where none of some columns is NULL."""
@@ -259,7 +266,7 @@ class _Rows(ABC):
             return self._count(group, nullable([item.column] if item.column else [], columns))
         if item.function in ("MIN", "MAX"):
             known = self._count(group, nullable([item.column], columns))
-            return columns[item.column].shown(self._extreme(group, item)) if known else None
+            return self._shown(columns[item.column], self._extreme(group, item), item) if known else None
         count = self._count(group, nullable([name for monomial, _ in item.polynomial for name in monomial], columns))
         if not count:
             return None

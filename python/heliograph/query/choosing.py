@@ -9,9 +9,9 @@ from heliograph import _core, tfhe
 from heliograph._arrays import described, listed, printable, text_of
 from heliograph.query.columns import Column, Raw, frame_of, of_values
 from heliograph.query.conditions import Comparison, single
-from heliograph.query.integers import IntegerLayout
+from heliograph.query.integers import LARGEST_SUM, IntegerLayout, bits_of
 from heliograph.query.layout import Layout, choose_layout
-from heliograph.query.monomials import Monomial
+from heliograph.query.monomials import Monomial, named, range_of
 from heliograph.query.sql import Reader
 
 
@@ -30,21 +30,21 @@ def layout(
     edition: str = "w64",
     parameters: tfhe.Parameters | None = None,
 ) -> Layout | IntegerLayout:
-    """How a table is best encrypted for some queries: of which parameter set, into which ciphertexts. Nothing is encrypted yet.
+    """How a table is best encrypted for some queries: by which scheme and set, into which ciphertexts. Nothing is encrypted yet.
 
-    `frame` is a pandas.DataFrame, a pyarrow.Table or a dict of arrays. `filters` are the columns of WHERE and GROUP BY, `sums`
-    what is summed or averaged: columns and products of columns (``"price * discount"``). `compares` are conditions that compare
-    columns with each other (``"shipped < received"``), `extremes` columns of MIN and MAX. `columns` says what a column is where the
-    data do not tell, and wider bounds than theirs (`hg.query.Column`).
+    `frame` is a pandas.DataFrame, a pyarrow.Table or a dict of arrays. `filters` are the columns of WHERE and GROUP BY,
+    `sums` what is summed or averaged: columns and products of columns (``"price * discount"``). `compares` are conditions
+    that compare columns with each other (``"shipped < received"``), `extremes` columns of MIN and MAX. `columns` says what
+    a column is where the data do not tell, and wider bounds than theirs (`hg.query.Column`).
 
-    What is announced chooses the scheme, and ``explain()`` tells why: BGV answers `filters` and `sums` in milliseconds, TFHE answers
-    any query on the columns that are named (all columns, where none is) in seconds a row. `scheme` says "bgv", "bfv" (slower
-    here) or "tfhe" instead. Of BGV and BFV, at most `conditions` columns of `filters` are asked for at once (all, unless said);
-    `depth` fixes the products in a row in place of taking those that make a small table; `edition` is that of their parameters. Of
-    TFHE, `parameters` is another set than ``hg.tfhe.parameters()``.
+    What is announced chooses the scheme, and ``explain()`` tells why: BGV answers `filters` and `sums` in milliseconds,
+    TFHE answers any query on the columns that are named (all columns, where none is) in seconds a row. `scheme` says "bgv",
+    "bfv" (slower here) or "tfhe" instead. Of BGV and BFV, at most `conditions` columns of `filters` are asked for at once
+    (all, unless said); `depth` fixes the products in a row in place of taking those that make a small table; `edition` is
+    that of their parameters. Of TFHE, `parameters` is another set than ``hg.tfhe.parameters()``.
 
-    Raises DtypeError, ShapeError, PlaintextRangeError for data that do not fit, SqlError for sums and conditions that are none,
-    ParameterError where no 128-bit set serves, or the scheme that was said does not answer what is announced.
+    Raises DtypeError, ShapeError, PlaintextRangeError for data that do not fit, SqlError for sums and conditions that are
+    none, ParameterError where no 128-bit set serves, or the scheme that was said does not answer what is announced.
 
     >>> print(hg.query.layout(frame, filters=["age"], sums=["salary"]))
     <layout of t: 6 rows in 1 x 31 ciphertexts, depth 1, BGV>
@@ -76,10 +76,16 @@ def layout(
             if scheme is not None or depth is not None or conditions is not None or edition != "w64":
                 raise
             asked.why = f"of BGV there is {error}"
+    known = asked.columns(True)
+    if not known:
+        raise _core.ParameterError("nothing is known of this table's columns: say what they are, columns={...}")
+    for monomial in asked.sums:
+        if bits_of(*range_of(monomial, known)) > LARGEST_SUM:
+            raise _core.ParameterError(f"{named(monomial)} has values beyond {LARGEST_SUM} bits: say nearer bounds")
     return IntegerLayout(
         table,
         rows,
-        asked.columns(True),
+        known,
         tuple(asked.filters),
         asked.sums,
         asked.why or "it was asked for",
@@ -159,13 +165,13 @@ class _Announced:
 
     def columns(self, every: bool = False) -> dict[str, Column]:
         """Those that are named, complete; with `every`, all of a known kind where none is."""
-        named = {*self.filters, *self._others, *(name for monomial in self.sums for name in monomial)}
-        if every and not named:
-            named = {name for name, kind in self._kinds.items() if kind is not None}
+        wanted = {*self.filters, *self._others, *(name for monomial in self.sums for name in monomial)}
+        if every and not wanted:
+            wanted = {name for name, kind in self._kinds.items() if kind is not None}
         return {
             name: (self._kinds[name] or of_values(raw, name)).completed(raw, name)
             for name, raw in self._data.items()
-            if name in named
+            if name in wanted
         }
 
 

@@ -176,7 +176,7 @@ class Rows:
         return True if inside is True else either(both(inside, valid), opposite(valid))
 
     def _inside(self, name: str, column: Column, ranges: Ranges) -> Mask:
-        """Of what is not NULL: by comparisons with the ranges' ends or those of what lies between, or by a table, as is cheapest."""
+        """Of what is not NULL: by comparisons with the ends of the ranges or of what lies between, or by a table, as is cheapest."""
         shift, last = column.low - self._layout.bases[name], column.high - column.low
         within = ranges.within(column)
         if not within or within == ((0, last),):

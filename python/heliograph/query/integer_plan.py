@@ -14,13 +14,12 @@ from heliograph._html import Shown
 from heliograph.query.conditions import And, Comparison, Condition, Is, single
 from heliograph.query.costs import Cost
 from heliograph.query.errors import SqlError
-from heliograph.query.integers import IntegerLayout, bits_of, told, type_of
+from heliograph.query.integers import LARGEST_SUM, IntegerLayout, bits_of, told, type_of
 from heliograph.query.layout import Part
 from heliograph.query.monomials import Monomial, Polynomial, added, constant, interval_of, multiplied, named, nullable
 from heliograph.query.plan import MOST_GROUPS, group_keys, only_of
 from heliograph.query.sql import Query
 
-_LARGEST_SUM = 63  # bits: of one ciphertext of a sum
 #: Both sides of a comparison: positive factors of products of columns, () of a number.
 Side = dict[Monomial, int]
 
@@ -150,9 +149,9 @@ def integer_plan(query: Query, layout: IntegerLayout) -> IntegerPlan:
 
 def _sum(monomial: Monomial, group: int, layout: IntegerLayout) -> Number:
     low, high = interval_of({monomial: 1}, layout.ranges)
-    if bits_of(low, high) > _LARGEST_SUM:
-        raise SqlError(f"SUM({named(monomial)})", f"its values take {bits_of(low, high)} bits; {_LARGEST_SUM} are summed")
-    together = min(layout.rows, ((1 << _LARGEST_SUM) - 1) // max(-low, high, 1))
+    if bits_of(low, high) > LARGEST_SUM:
+        raise SqlError(f"SUM({named(monomial)})", f"its values take {bits_of(low, high)} bits; {LARGEST_SUM} are summed")
+    together = min(layout.rows, ((1 << LARGEST_SUM) - 1) // max(-low, high, 1))
     return Number("SUM", group, monomial, type_of(together * low, together * high, layout.parameters), together)
 
 

@@ -25,6 +25,7 @@ _TOGETHER = 64  # rows whose sum takes one carry propagation
 _MEMORY = 1 << 28  # bytes of the rows that are computed together
 _MOST_ROWS = 1 << 40
 _MOST_BITS = 64
+LARGEST_SUM = 63  #: bits of a summand, and of a sum in one ciphertext
 
 
 @dataclass(frozen=True)
