@@ -38,21 +38,21 @@ def cost_of(plan: Plans, server: Server[Any], data_of: Callable[[Part], Any]) ->
         return Cost(None, None)
     try:
         data = data_of(plan.reads[0])
-        reading = _reading(server, data) * plan.read_bytes
+        reading = _reading(server, lambda: data_of(plan.reads[0])) / len(data) * plan.read_bytes
         computing = _of_spans(plan, server, data) if isinstance(plan, Plan) else _of_rows(plan, server.keys)
     except _core.HeliographError:  # what does not fit, or has no keys, takes no time that anybody knows
         return Cost(None, None)
     return Cost(None, None) if computing is None else Cost(computing + reading, reading)
 
 
-def _reading(server: Server[Any], data: Any) -> float:
-    """Seconds of a byte."""
+def _reading(server: Server[Any], read: Callable[[], Any]) -> float:
+    """Seconds of a piece of a vector, from the file on."""
     times = []
     for _ in range(_READS):
         start = time.perf_counter()
-        server.from_bytes(data).wait()
+        server.from_bytes(read()).wait()
         times.append(time.perf_counter() - start)
-    return min(times) / len(data)
+    return min(times)
 
 
 def _of_spans(plan: Plan, server: Server[Any], data: Any) -> float | None:
