@@ -12,7 +12,7 @@ import heliograph as hg
 from heliograph import _core, nn, sealed
 from heliograph._arrays import printable, readable_bytes
 from heliograph.cli import roles, screen
-from heliograph.query import server, table, vectors
+from heliograph.query import answers, table, vectors
 
 
 def all_sets() -> None:
@@ -136,7 +136,7 @@ _KINDS = {
 _READ_WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
     sealed.TYPE: (sealed.SealedModel.load, "digest, parameters, layers and weights"),
     table.TYPE: (hg.query.EncryptedTable.load, "digest, layout and parts"),
-    server.TYPE: (hg.query.Answer.load, "digest, query and every residue"),
+    answers.TYPE: (hg.query.Answer.load, "digest, query and every residue"),
     vectors.LAYOUT_TYPE: (hg.query.VectorLayout.load, "digest, numbers and ids"),
     vectors.SCORES_TYPE: (hg.query.Scores.load, "digest and numbers"),
 }

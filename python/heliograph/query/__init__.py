@@ -16,6 +16,12 @@ The examples of its functions go on from these lines.
 >>> result.to_dict()
 {'total': [8300], 'count(*)': [3]}
 
+A table that answers any query, and more slowly:
+
+>>> whole = hg.query.layout(frame, compares=["salary > age * 100"], extremes=["salary"])
+>>> owner = hg.SecretKey.generate(whole.parameters)
+>>> integers = hg.query.encrypt(owner, whole, frame)
+
 Vectors in the clear:
 
 >>> index = hg.query.Vectors(np.array([[1, 2, 0], [0, 0, -3], [2, 2, 1], [-4, 1, 1]], np.int8))
@@ -32,13 +38,17 @@ A table in the clear:
 >>> reply = db.answer(question.to_bytes())
 """
 
+from heliograph.query.answers import Answer, Result
+from heliograph.query.choosing import layout
 from heliograph.query.columns import Column
 from heliograph.query.errors import SqlError
+from heliograph.query.integer_plan import IntegerPlan
+from heliograph.query.integers import IntegerLayout
 from heliograph.query.layout import Layout
 from heliograph.query.lookup import Database, LookupClient, Question
 from heliograph.query.plan import Plan
-from heliograph.query.server import Answer, Result, SqlServer
-from heliograph.query.table import EncryptedTable, encrypt, layout
+from heliograph.query.server import SqlServer
+from heliograph.query.table import EncryptedTable, encrypt
 from heliograph.query.vectors import Neighbours, Scores, VectorClient, VectorLayout, Vectors
 
 __all__ = [
@@ -46,6 +56,8 @@ __all__ = [
     "Column",
     "Database",
     "EncryptedTable",
+    "IntegerLayout",
+    "IntegerPlan",
     "Layout",
     "LookupClient",
     "Neighbours",

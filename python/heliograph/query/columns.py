@@ -25,7 +25,7 @@ Raw = tuple[Array, BoolArray]
 Value = int | bool | str | decimal.Decimal | datetime.date | None
 
 KINDS = ("int", "decimal", "date", "text", "bool")
-_EPOCH = datetime.date(1970, 1, 1)
+EPOCH = datetime.date(1970, 1, 1)
 _MOST_PLACES = 9  # after the decimal point
 _LARGEST = 1 << 53  # of a value as an integer: what floats hold, and products of two are far below 2^127
 _MOST_TEXTS = 1 << 12
@@ -115,7 +115,7 @@ class Column:
         """
         wrong = _core.DtypeError(f"{what}: a column of {self._kind()} is not compared with {described(value)}")
         if self.kind == "date":
-            return Fraction((self._date(value, wrong) - _EPOCH).days)
+            return Fraction((self._date(value, wrong) - EPOCH).days)
         if self.kind == "bool":
             if not isinstance(value, (bool, np.bool_)):
                 raise wrong
@@ -155,7 +155,7 @@ class Column:
         Decimal('0.25')
         """
         if self.kind == "date":
-            return _EPOCH + datetime.timedelta(days=number)
+            return EPOCH + datetime.timedelta(days=number)
         if self.kind == "text":
             return self.values[number]
         if self.kind == "bool":

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from heliograph import _core
 from heliograph.query.columns import Column
 from heliograph.query.errors import SqlError
+from heliograph.query.monomials import Monomial
+
+#: What holds where a comparison of values that are known does not.
+OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+#: The same with its sides exchanged.
+MIRRORED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def _both(a: bool | None, b: bool | None) -> bool | None:
@@ -74,6 +81,17 @@ class Is:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """Columns are compared with each other. Nothing is known where one of them is NULL."""
+
+    text: str  #: as the query has it
+    sign: str
+    names: tuple[str, ...]  #: of all its columns
+    difference: tuple[tuple[Monomial, Fraction], ...] = ()  #: left less right, in the columns' terms; of days, since 1970
+    texts: tuple[str, str] | None = None  #: of a comparison of two texts: the columns
+
+
+@dataclass(frozen=True)
 class _Joined:
     parts: tuple[Condition, ...]
 
@@ -102,12 +120,26 @@ class Or(_Joined):
     """One holds at least."""
 
 
-Condition = Is | And | Or
+Condition = Is | Comparison | And | Or
 
 
-def negated(one: Is) -> Is:
-    """NOT of a comparison."""
-    return Is(one.column, one.ranges.negated())
+def negated(one: Condition) -> Condition:
+    """NOT."""
+    if isinstance(one, Is):
+        return Is(one.column, one.ranges.negated())
+    if isinstance(one, Comparison):
+        return replace(one, sign=OPPOSITE[one.sign])
+    parts = [negated(part) for part in one.parts]
+    return (Or if isinstance(one, And) else And).of(parts)
+
+
+def single(condition: Condition | None) -> Iterator[Is | Comparison]:
+    """What a condition is made of by AND and OR."""
+    if isinstance(condition, (Is, Comparison)):
+        yield condition
+    elif condition is not None:
+        for part in condition.parts:
+            yield from single(part)
 
 
 def compared(column: Column, sign: str, value: Any, name: str) -> Ranges:
@@ -120,6 +152,11 @@ def compared(column: Column, sign: str, value: Any, name: str) -> Ranges:
         number = column.fraction(value, name)
     except _core.DtypeError as error:
         raise SqlError(name, str(error).removeprefix(f"{name}: ")) from None
+    return ranges_of(sign, number)
+
+
+def ranges_of(sign: str, number: Fraction) -> Ranges:
+    """Integers for which a comparison with a number holds."""
     below, above = math.floor(number), math.ceil(number)
     equal: list[tuple[float, float]] = [(below, below)] if below == above else []
     sets: dict[str, list[tuple[float, float]]] = {

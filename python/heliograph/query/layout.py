@@ -22,6 +22,7 @@ from heliograph.bfv import parameters as bfv_parameters
 from heliograph.bgv import parameters as bgv_parameters
 from heliograph.exact import Parameters
 from heliograph.query.columns import Column
+from heliograph.query.costs import foretold
 from heliograph.query.monomials import Monomial, named, nullable, radices, range_of
 
 _PLAIN_BITS = (16, 17, 18, 20, 22, 24, 26, 28, 32, 36, 40)
@@ -38,7 +39,7 @@ _MOST_ROWS = 1 << 40
 class Part:
     """A vector of the table, a number for each row: one ciphertext for each block of rows."""
 
-    kind: str  #: "digit", "valid", "limb"
+    kind: str  #: "digit", "valid", "limb"; of encrypted integers "value"
     names: tuple[str, ...]  #: of columns
     digit: int = 0  #: which digit (0 is the most significant), or which limb (0 is the least significant)
     at_most: int = 0  #: of a digit: 1 where it is at most that
@@ -46,7 +47,9 @@ class Part:
     def __str__(self) -> str:
         if self.kind == "digit":
             return f"{self.names[0]}: digit {self.digit} at most {self.at_most}"
-        return f"{', '.join(self.names)}: not NULL" if self.kind == "valid" else f"{named(self.names)}: limb {self.digit}"
+        if self.kind == "limb":
+            return f"{named(self.names)}: limb {self.digit}"
+        return f"{', '.join(self.names)}: not NULL" if self.kind == "valid" else self.names[0]
 
 
 @dataclass(frozen=True)
@@ -122,10 +125,18 @@ class Layout(Shown):
         return self.parameters.ciphertext_bytes() // 2 * self.blocks * len(self.parts)
 
     def explain(self) -> str:
-        """Several lines for a person.
+        """Several lines for a person. Seconds are forecast on this device, by keys that are made for that and thrown away.
 
         >>> "sums" in layout.explain()
         True
+        """
+        return "\n".join(f"{label:>10}  {text}" for label, text in [*self.told(), *foretold(self)])
+
+    def told(self) -> list[tuple[str, str]]:
+        """What is known without a forecast, line by line.
+
+        >>> layout.told()[0]
+        ('table', 't, 6 rows in 1 block of 4,096')
         """
         blocks = f"{self.blocks:,} block{'s' if self.blocks > 1 else ''}"
         rows = [("table", f"{self.table}, {self.rows:,} rows in {blocks} of {self.parameters.slots:,}")]
@@ -136,8 +147,9 @@ class Layout(Shown):
             ("size", f"{readable_bytes(self.nbytes)} in a file, {self.nbytes / self.rows:,.0f} bytes a row"),
             ("depth", f"{self.depth} products in a row"),
             ("parameters", repr(self.parameters)),
+            ("scheme", f"{self.parameters.scheme}: conditions compare columns with known values, sums are announced"),
         ]
-        return "\n".join(f"{label:>10}  {text}" for label, text in rows)
+        return rows
 
     def __repr__(self) -> str:
         blocks, scheme = self.blocks, self.parameters.scheme

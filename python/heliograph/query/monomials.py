@@ -65,6 +65,19 @@ def nullable(names: Iterable[str], columns: Mapping[str, Column]) -> tuple[str, 
     return tuple(sorted({name for name in names if columns[name].nullable}))
 
 
+def interval_of(difference: Mapping[Monomial, int], ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """The least and the most of a polynomial of integer factors, where its columns lie in ranges of their own."""
+    low = high = 0
+    for monomial, factor in difference.items():
+        least = most = 1
+        for name in monomial:
+            ends = [end * bound for end in (least, most) for bound in ranges[name]]
+            least, most = min(ends), max(ends)
+        ends = [factor * least, factor * most]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
 def radices(domain: int, digits: int) -> tuple[int, ...]:
     """Of a number below `domain` in so many digits, the most significant first: those with the least sum.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from heliograph._arrays import readable_bytes
 from heliograph._html import Shown
-from heliograph.query.columns import Value
-from heliograph.query.conditions import And, Condition, Is, Ranges
+from heliograph.query.columns import Column, Value
+from heliograph.query.conditions import And, Comparison, Condition, Is, Ranges
+from heliograph.query.costs import Cost
 from heliograph.query.errors import SqlError
 from heliograph.query.layout import Layout, Part
 from heliograph.query.monomials import Monomial, named, nullable
@@ -18,7 +19,7 @@ from heliograph.query.sql import Query
 
 #: A sum: the factor of each node. () is zero.
 Linear = tuple[tuple[int, int], ...]
-_MOST_GROUPS = 1024
+MOST_GROUPS = 1024
 ZERO = -1  #: in place of a total: it is known to be 0
 ROWS = 0  #: the node that is 1 in every row of the table, and 0 behind them: public
 
@@ -99,6 +100,12 @@ class Masks:
             return ((ROWS, 1),)
         if isinstance(condition, Is):
             return self.within(condition.column, condition.ranges)
+        if isinstance(condition, Comparison):
+            raise SqlError(
+                condition.text,
+                f"this table compares columns with known values alone; hg.query.layout(..., compares=[{condition.text!r}]) makes one "
+                "that compares columns with each other, of TFHE",
+            )
         masks = [self.of(part) for part in condition.parts]
         return self.graph.conjunction(masks) if isinstance(condition, And) else self.graph.disjunction(masks)
 
@@ -194,6 +201,7 @@ class Plan(Shown):
         tuple[int, tuple[str, ...]], int | None
     ]  #: a group's count of rows where no column of some is NULL; None: all rows
     asked: tuple[Total, ...]
+    cost: Cost | None = None  #: what it is forecast to take; None where nobody asked
 
     @property
     def totals(self) -> int:
@@ -224,6 +232,16 @@ class Plan(Shown):
         """Ciphertexts of the answer."""
         return sum(-(-self.layout.blocks // t.together) for t in self.asked)
 
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the vectors that it reads in a file, but for headers."""
+        return len(self.reads) * self.layout.blocks * self.layout.parameters.ciphertext_bytes() // 2
+
+    @property
+    def seconds(self) -> float | None:
+        """What it is forecast to take on this device; None where nobody asked, or nothing forecasts it."""
+        return None if self.cost is None else self.cost.seconds
+
     def explain(self) -> str:
         """Several lines for a person.
 
@@ -232,18 +250,18 @@ class Plan(Shown):
         """
         layout = self.layout
         reads = len(self.reads)
-        nbytes = reads * layout.blocks * layout.parameters.ciphertext_bytes() // 2
         groups = f" for each of {len(self.keys)} groups" if self.query.groups else ""
         rows = [
             ("query", " ".join(self.query.text.split())),
             ("by", f"{layout.parameters.scheme}, conditions on indicators, sums over slots by whoever decrypts"),
-            ("reads", f"{reads} of {len(layout.parts)} vectors, {readable_bytes(nbytes)} in a file"),
+            ("reads", f"{reads} of {len(layout.parts)} vectors, {readable_bytes(self.read_bytes)} in a file"),
             (
                 "products",
                 f"{self.products} of each of {layout.blocks:,} blocks of rows, {self.depth} in a row of {layout.depth}",
             ),
             ("answer", f"{self.totals} sums{groups}, {self.results} ciphertexts"),
         ]
+        rows += [] if self.cost is None else self.cost.rows()
         return "\n".join(f"{label:>10}  {text}" for label, text in rows)
 
 
@@ -252,9 +270,9 @@ def made_plan(query: Query, layout: Layout) -> Plan:
     masks = Masks(layout)
     conditions = query.where.parts if isinstance(query.where, And) else (query.where,)
     fixed = {one.column: one.ranges for one in conditions if isinstance(one, Is)}
-    domains = [_group_keys(layout, name, fixed.get(name)) for name in query.groups]
-    if math.prod(len(domain) for domain in domains) > _MOST_GROUPS:
-        raise SqlError("GROUP BY", f"it has more than {_MOST_GROUPS:,} groups: narrow them by WHERE")
+    domains = [group_keys(layout.columns, name, fixed.get(name)) for name in query.groups]
+    if math.prod(len(domain) for domain in domains) > MOST_GROUPS:
+        raise SqlError("GROUP BY", f"it has more than {MOST_GROUPS:,} groups: narrow them by WHERE")
     rest = [one for one in conditions if one is not None and not (isinstance(one, Is) and one.column in query.groups)]
     base = [masks.of(one) for one in rest]
     keys = tuple(itertools.product(*domains))
@@ -279,10 +297,14 @@ def made_plan(query: Query, layout: Layout) -> Plan:
                 counts[group, null] = None if mask == ((ROWS, 1),) else total(mask, None, 1)
 
     for group, key in enumerate(keys):
-        own = [masks.within(name, _only(layout, name, code)) for name, code in zip(query.groups, key, strict=True)]
+        own = [masks.within(name, only_of(layout.columns, name, code)) for name, code in zip(query.groups, key, strict=True)]
         mask = masks.graph.conjunction([*base, *own])
         count(group, mask, ())
         for item in query.items:
+            if item.function in ("MIN", "MAX"):
+                said = f"{item.function}({item.column})"
+                wanted = f"hg.query.layout(..., extremes=[{item.column!r}]) makes one that does, of TFHE"
+                raise SqlError(item.function, f"this table does not answer {said}; {wanted}")
             if item.function == "COUNT" and item.column:
                 count(group, mask, nullable([item.column], layout.columns))
             for monomial, _ in item.polynomial:
@@ -290,7 +312,10 @@ def made_plan(query: Query, layout: Layout) -> Plan:
                     continue
                 if monomial not in layout.sums:
                     there = ", ".join(named(m) for m in layout.sums) or "none"
-                    raise SqlError(f"SUM({named(monomial)})", f"this table was encrypted without it; its sums= are {there}")
+                    raise SqlError(
+                        f"SUM({named(monomial)})",
+                        f'this table was encrypted without it; its sums= are {there}. One of TFHE sums any: scheme="tfhe"',
+                    )
                 for limb in range(layout.limbs(monomial)):
                     part = Part("limb", monomial, limb)
                     sums[group, monomial, limb] = total(mask, part, layout.limb_bound(monomial, limb))
@@ -305,26 +330,26 @@ def made_plan(query: Query, layout: Layout) -> Plan:
     return plan
 
 
-def _group_keys(layout: Layout, name: str, only: Ranges | None) -> list[int | None]:
+def group_keys(columns: Mapping[str, Column], name: str, only: Ranges | None) -> list[int | None]:
     """Values of a column that its groups can have, as far as WHERE leaves them."""
-    column = layout.columns[name]
+    column = columns[name]
     size = column.high - column.low + 1
     ranges = ((0, size - 1),) if only is None else only.within(column)
-    if sum(high - low + 1 for low, high in ranges) > _MOST_GROUPS:
-        raise SqlError("GROUP BY", f"{name} has more than {_MOST_GROUPS:,} values: narrow them by WHERE")
+    if sum(high - low + 1 for low, high in ranges) > MOST_GROUPS:
+        raise SqlError("GROUP BY", f"{name} has more than {MOST_GROUPS:,} values: narrow them by WHERE")
     found: list[int | None] = [code for low, high in ranges for code in range(low, high + 1)]
     return [*found, None] if column.nullable and (only is None or only.null is True) else found
 
 
-def _only(layout: Layout, name: str, code: int | None) -> Ranges:
+def only_of(columns: Mapping[str, Column], name: str, code: int | None) -> Ranges:
     """The set of one value."""
     if code is None:
         return Ranges((), True)
-    number = code + layout.columns[name].low
+    number = code + columns[name].low
     return Ranges(((number, number),), None)
 
 
-def key_values(plan: Plan, key: tuple[int | None, ...]) -> list[Value]:
+def key_values(query: Query, columns_of: Mapping[str, Column], key: tuple[int | None, ...]) -> list[Value]:
     """A group's key as the columns have it."""
-    columns = [plan.layout.columns[name] for name in plan.query.groups]
+    columns = [columns_of[name] for name in query.groups]
     return [None if code is None else c.shown(code + c.low) for c, code in zip(columns, key, strict=True)]

@@ -12,8 +12,8 @@ from typing import Any
 
 from heliograph import _core
 from heliograph._arrays import described, printable
-from heliograph.query.columns import Column
-from heliograph.query.conditions import And, Condition, Is, Or, Ranges, compared, negated
+from heliograph.query.columns import EPOCH, Column
+from heliograph.query.conditions import MIRRORED, And, Comparison, Condition, Is, Or, Ranges, compared, negated, ranges_of
 from heliograph.query.errors import SqlError
 from heliograph.query.monomials import Polynomial, added, constant, multiplied
 
@@ -33,8 +33,8 @@ class Item:
     """Of the SELECT list: a column of the groups, or an aggregate."""
 
     label: str  #: in results
-    function: str  #: "SUM", "COUNT", "AVG", or "" for a column of the groups
-    column: str = ""  #: of a group; of COUNT(column)
+    function: str  #: "SUM", "COUNT", "AVG", "MIN", "MAX", or "" for a column of the groups
+    column: str = ""  #: of a group; of COUNT, MIN and MAX of a column
     polynomial: tuple[tuple[tuple[str, ...], Fraction], ...] = ()  #: of SUM and AVG
 
 
@@ -117,7 +117,7 @@ class Reader:
         except RecursionError:
             raise SqlError("a query", "its expressions are nested too deeply") from None
         if not any(item.function for item in items):
-            raise SqlError("SELECT", "it has no SUM, COUNT or AVG: single rows are not answered")
+            raise SqlError("SELECT", "it has no SUM, COUNT, AVG, MIN or MAX: single rows are not answered")
         return Query(text, items, condition, groups)
 
     def _from(self, node: Any) -> None:
@@ -155,7 +155,7 @@ class Reader:
         if isinstance(inner, exp.Column):
             name = self._column(inner)
             if name not in groups:
-                raise SqlError(name, "a column of a SELECT is one of its GROUP BY, or inside of SUM, COUNT or AVG")
+                raise SqlError(name, "a column of a SELECT is one of its GROUP BY, or inside of an aggregate")
             return Item(label if isinstance(node, exp.Alias) else inner.name, "", name)
         if isinstance(inner, exp.Count):
             return self._count(inner, label)
@@ -163,11 +163,15 @@ class Reader:
             function = "SUM" if isinstance(inner, exp.Sum) else "AVG"
             self._plain(inner, function)
             return Item(label, function, "", tuple(sorted(self._polynomial(inner.this, 0).items())))
+        if isinstance(inner, (exp.Min, exp.Max)):
+            return self._extreme(inner, label)
         if isinstance(inner, exp.Star):
-            raise SqlError("*", "single rows are not answered: SELECT takes SUM, COUNT, AVG and columns of GROUP BY")
+            raise SqlError(
+                "*", "single rows are not answered: SELECT takes SUM, COUNT, AVG, MIN, MAX and columns of GROUP BY"
+            )
         if isinstance(inner, (exp.Binary, exp.Paren, exp.Neg)) and inner.find(exp.AggFunc):
             raise SqlError(_name_of(inner), "aggregates are answered one by one: compute with them when they are decrypted")
-        raise SqlError(_name_of(inner), "SELECT takes SUM, COUNT, AVG and columns of GROUP BY")
+        raise SqlError(_name_of(inner), "SELECT takes SUM, COUNT, AVG, MIN, MAX and columns of GROUP BY")
 
     def _plain(self, node: Any, function: str) -> None:
         """An aggregate of one argument and nothing else."""
@@ -186,6 +190,13 @@ class Reader:
         if not isinstance(node.this, self._exp.Column):
             raise SqlError("COUNT", f"it takes * or a column, not {printable(node.this.sql())}")
         return Item(label, "COUNT", self._column(node.this))
+
+    def _extreme(self, node: Any, label: str) -> Item:
+        function = _name_of(node)
+        self._plain(node, function)
+        if not isinstance(node.this, self._exp.Column):
+            raise SqlError(function, f"it takes a column, not {printable(node.this.sql())}")
+        return Item(label, function, self._column(node.this))
 
     def _column(self, node: Any) -> str:
         """Its name in the table. Names are compared without case, as SQL's are."""
@@ -243,12 +254,9 @@ class Reader:
         }
         if type(node) not in steps:
             raise SqlError(_name_of(node), "what is summed is made of columns and numbers by +, - and *")
-        made = steps[type(node)](self._polynomial(node.this, depth + 1), self._polynomial(node.expression, depth + 1))
-        if len(made) > _MOST_MONOMIALS or any(len(monomial) > _MOST_DEGREE for monomial in made):
-            raise SqlError(
-                "an expression", f"it has more than {_MOST_MONOMIALS} products, or one of more than {_MOST_DEGREE}"
-            )
-        return made
+        return _bounded(
+            steps[type(node)](self._polynomial(node.this, depth + 1), self._polynomial(node.expression, depth + 1))
+        )
 
     # Conditions
 
@@ -267,31 +275,35 @@ class Reader:
         found = self._comparison(node)
         return negated(found) if no else found
 
-    def _comparison(self, node: Any) -> Is:
+    def condition(self, text: Any) -> Condition:
+        """What stands in a WHERE, on its own. Raises SqlError, DtypeError."""
+        node = _parsed(f"SELECT 1 WHERE {text}" if isinstance(text, str) else text, "a condition")
+        where = node.args.get("where") if isinstance(node, self._exp.Select) else None
+        if where is None or any(value for key, value in node.args.items() if key not in ("expressions", "where")):
+            raise SqlError(described(text), "a condition is what stands in WHERE")
+        try:
+            return self._condition(where.this, False, 0)
+        except RecursionError:
+            raise SqlError("a condition", "it is nested too deeply") from None
+
+    def _comparison(self, node: Any) -> Condition:
         exp = self._exp
         signs = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-        turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
         if type(node) in signs:
-            left, right, sign = node.this, node.expression, signs[type(node)]
-            if not isinstance(_bare(left, exp), exp.Column):
-                left, right, sign = right, left, turned.get(sign, sign)
-            name = self._side(left, sign)
-            return Is(name, compared(self._columns[name], sign, self._known(right, name), name))
+            return self._compared(node.this, signs[type(node)], node.expression)
         if isinstance(node, exp.Between):
             if node.args.get("symmetric"):
                 raise SqlError("BETWEEN SYMMETRIC", "encrypted tables do not answer it")
-            name = self._side(node.this, "BETWEEN")
-            column, ends = self._columns[name], (self._known(node.args[key], name) for key in ("low", "high"))
-            low, high = (compared(column, sign, end, name) for sign, end in zip((">=", "<="), ends, strict=True))
-            return Is(name, low.meet(high))
+            low, high = node.args["low"], node.args["high"]
+            if not node.this.find(exp.Column):
+                self._side(node.this, "BETWEEN")
+            return And.of([self._compared(node.this, ">=", low), self._compared(node.this, "<=", high)])
         if isinstance(node, exp.In):
             if not node.expressions or node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
                 raise SqlError("IN", "it takes a list of values")
-            name = self._side(node.this, "IN")
-            found = Ranges((), None)
-            for one in node.expressions:
-                found = found.join(compared(self._columns[name], "=", self._known(one, name), name))
-            return Is(name, found)
+            if not node.this.find(exp.Column):
+                self._side(node.this, "IN")
+            return Or.of([self._compared(node.this, "=", one) for one in node.expressions])
         if isinstance(node, exp.Is):
             name = self._side(node.this, "IS")
             if not isinstance(node.expression, exp.Null):
@@ -311,14 +323,88 @@ class Reader:
             raise SqlError(what, f"it compares a column with what is known, not {printable(node.sql())[:100]}")
         return self._column(inner)
 
-    def _known(self, node: Any, name: str) -> Any:
-        """A value that stands in the query. Raises SqlError for what is none."""
-        exp, inner = self._exp, _bare(node, self._exp)
-        if isinstance(inner, exp.Column):
-            if inner.this.args.get("quoted"):
-                raise SqlError(f'"{printable(inner.name)}"', "a text is in single quotes")
-            raise SqlError(printable(inner.sql()), f"{name} is compared with what is known, not with a column")
-        return self._value(inner, 0)
+    def _compared(self, left: Any, sign: str, right: Any) -> Condition:
+        """A column with a value is a set of its values; columns with each other are a comparison."""
+        exp = self._exp
+        left, right = _bare(left, exp), _bare(right, exp)
+        if not isinstance(left, exp.Column) and right.find(exp.Column):
+            left, right, sign = right, left, MIRRORED[sign]
+        if not left.find(exp.Column):
+            self._side(left, sign)
+        if isinstance(left, exp.Column) and not right.find(exp.Column):
+            name = self._column(left)
+            return Is(name, compared(self._columns[name], sign, self._value(right, 0), name))
+        text = printable(f"{left.sql(dialect='duckdb')} {sign} {right.sql(dialect='duckdb')}")[:200]
+        texts = [self._quoted(one) if isinstance(one, exp.Column) else "" for one in (left, right)]
+        if any(name and self._columns[name].kind == "text" for name in texts):
+            if not all(name and self._columns[name].kind == "text" for name in texts):
+                raise SqlError(text, "a text is compared with a text alone")
+            return Comparison(text, sign, tuple(sorted(set(texts))), (), (texts[0], texts[1]))
+        (one, kind), (other, other_kind) = self._term(left, 0), self._term(right, 0)
+        if kind != other_kind or (kind == "bool" and sign not in ("=", "<>")):
+            raise SqlError(text, f"a {kind} and a {other_kind} are not compared by {sign}")
+        names = {self._column(found) for side in (left, right) for found in side.find_all(exp.Column)}
+        return self._set_of(Comparison(text, sign, tuple(sorted(names)), tuple(sorted(added(one, other, -1).items()))))
+
+    def _set_of(self, comparison: Comparison) -> Condition:
+        """A condition on one column in its first power is a set of its values, whatever it is written as."""
+        factors = dict(comparison.difference)
+        rest = factors.pop((), Fraction(0))
+        name = comparison.names[0]
+        if len(comparison.names) > 1 or set(factors) != {(name,)}:
+            return comparison
+        factor = factors[(name,)]
+        sign = comparison.sign if factor > 0 else MIRRORED[comparison.sign]
+        return Is(name, ranges_of(sign, -rest / factor * 10 ** self._columns[name].places))
+
+    def _term(self, node: Any, depth: int) -> tuple[Polynomial, str]:
+        """A side of a comparison of columns, and its kind: number, date or bool; days are counted from 1970."""
+        exp = self._exp
+        node = _bare(node, exp)
+        if depth > _DEEPEST:
+            raise SqlError("an expression", "it is nested too deeply")
+        if isinstance(node, exp.Column):
+            return self._column_term(node)
+        if not node.find(exp.Column):
+            value = self._value(node, 0)
+            if isinstance(value, Fraction):
+                return constant(value), "number"
+            if isinstance(value, bool):
+                return constant(Fraction(int(value))), "bool"
+            return constant(Fraction((_day(value) - EPOCH).days)), "date"
+        if isinstance(node, exp.Neg):
+            inner, kind = self._term(node.this, depth + 1)
+            if kind == "number":
+                return multiplied(constant(Fraction(-1)), inner), kind
+        if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+            left, kind = self._term(node.this, depth + 1)
+            sign, right = -1 if isinstance(node, exp.Sub) else 1, _bare(node.expression, exp)
+            if isinstance(right, exp.Interval) and kind == "date" and not isinstance(node, exp.Mul):
+                days = (self._shifted(EPOCH, right, sign, ("DAY", "WEEK")) - EPOCH).days
+                return added(left, constant(Fraction(days))), kind
+            other, other_kind = self._term(right, depth + 1)
+            if isinstance(node, exp.Mul) and kind == other_kind == "number":
+                return _bounded(multiplied(left, other)), kind
+            kinds = {("number", "number"): "number", ("date", "number"): "date"}
+            kinds |= {("date", "date"): "number"} if sign < 0 else {("number", "date"): "date"}
+            if not isinstance(node, exp.Mul) and (kind, other_kind) in kinds:
+                return _bounded(added(left, other, sign)), kinds[kind, other_kind]
+        raise SqlError(
+            _name_of(node), "what is compared is made of columns and values by +, - and *, days of days and numbers"
+        )
+
+    def _quoted(self, node: Any) -> str:
+        """A column's name; not what is meant as a text."""
+        if node.this.args.get("quoted") and node.name.lower() not in {name.lower() for name in self._columns}:
+            raise SqlError(f'"{printable(node.name)}"', "a text is in single quotes")
+        return self._column(node)
+
+    def _column_term(self, node: Any) -> tuple[Polynomial, str]:
+        name = self._quoted(node)
+        kind = self._columns[name].kind
+        if kind == "text":
+            raise SqlError(name, "a text is compared with a text alone")
+        return {(name,): Fraction(1)}, kind if kind in ("date", "bool") else "number"
 
     def _value(self, node: Any, depth: int) -> Any:
         exp = self._exp
@@ -350,9 +436,14 @@ class Reader:
                 return left * other if isinstance(node, exp.Mul) else left + sign * other
         raise SqlError(_name_of(node), f"a column is compared with a value, not with {printable(node.sql())[:100]}")
 
-    def _shifted(self, day: datetime.date, interval: Any, sign: int) -> datetime.date:
+    def _shifted(
+        self, day: datetime.date, interval: Any, sign: int, units: tuple[str, ...] = ("DAY", "WEEK", "MONTH", "YEAR")
+    ) -> datetime.date:
+        """A day plus or minus an interval, of units that are known."""
         unit = str(interval.args.get("unit") or "").upper().rstrip("S")
         try:
+            if unit not in units:
+                raise ValueError
             count = sign * int(str(interval.this.name))
             if unit in ("DAY", "WEEK"):
                 return day + datetime.timedelta(days=count * (7 if unit == "WEEK" else 1))
@@ -362,9 +453,13 @@ class Reader:
                 return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
         except (ValueError, OverflowError, AttributeError):
             pass
-        raise SqlError(
-            "INTERVAL", f"dates are shifted by whole DAY, WEEK, MONTH or YEAR, not {printable(interval.sql())[:100]}"
-        )
+        raise SqlError("INTERVAL", f"dates are shifted by whole {' or '.join(units)}, not {printable(interval.sql())[:100]}")
+
+
+def _bounded(made: Polynomial) -> Polynomial:
+    if len(made) > _MOST_MONOMIALS or any(len(monomial) > _MOST_DEGREE for monomial in made):
+        raise SqlError("an expression", f"it has more than {_MOST_MONOMIALS} products, or one of more than {_MOST_DEGREE}")
+    return made
 
 
 def _bare(node: Any, exp: Any) -> Any:

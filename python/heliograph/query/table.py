@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from heliograph import _core
-from heliograph._arrays import Buffer, described, is_whole, listed, path_of, printable, readable_bytes
+from heliograph import _core, exact, tfhe
+from heliograph._arrays import Buffer, is_whole, path_of, printable, readable_bytes
 from heliograph._container import replacing
 from heliograph._html import Shown
 from heliograph._shapes import Progress
-from heliograph.exact import SecretKey
 from heliograph.keys import from_bytes
-from heliograph.query.columns import Column, Int64Array, Raw, frame_of, of_values
+from heliograph.query.columns import BoolArray, Int64Array, frame_of
 from heliograph.query.containers import Parts, pieces, source_of
-from heliograph.query.layout import Layout, Part, choose_layout
+from heliograph.query.integer_plan import IntegerPlan, integer_plan
+from heliograph.query.integers import IntegerLayout
+from heliograph.query.layout import Layout, Part
 from heliograph.query.monomials import Monomial
 from heliograph.query.plan import Plan, made_plan
 from heliograph.query.sql import Query, Reader
@@ -28,89 +29,26 @@ _SPAN = 16  # blocks of rows that are read and computed together
 _MOST_PARTS = 8000
 
 
-def layout(
-    frame: Any,
-    *,
-    filters: Iterable[str] = (),
-    sums: Iterable[str] = (),
-    columns: Mapping[str, Column] | None = None,
-    table: str = "t",
-    scheme: str = "bgv",
-    depth: int | None = None,
-    conditions: int | None = None,
-    edition: str = "w64",
-) -> Layout:
-    """How a table is best encrypted for some queries: of which parameter set, into which ciphertexts. Nothing is encrypted yet.
-
-    `frame` is a pandas.DataFrame, a pyarrow.Table or a dict of arrays. `filters` are the columns of WHERE and GROUP BY, `sums`
-    what is summed or averaged: columns and products of columns (``"price * discount"``), which the owner multiplies. `columns`
-    says what a column is where the data do not tell, and wider bounds than theirs (`hg.query.Column`). At most `conditions`
-    columns of `filters` are asked for at once (all, unless said); `depth` fixes the products in a row in place of taking those
-    that make a small table. `scheme` is "bgv", or "bfv", which is slower here.
-
-    Raises DtypeError, ShapeError, PlaintextRangeError for data that do not fit, SqlError for sums that are none, ParameterError
-    where no 128-bit set serves.
-
-    >>> print(hg.query.layout(frame, filters=["age"], sums=["salary"]))
-    <layout of t: 6 rows in 1 x 31 ciphertexts, depth 1, BGV>
-    """
-    data = frame_of(frame)
-    given = dict(columns or {})
-    for name, said in given.items():
-        if name not in data:
-            raise _core.ParameterError(
-                f"columns= names {described(name)}, and the table has {printable(', '.join(data))[:300]}"
-            )
-        if not isinstance(said, Column):
-            raise _core.DtypeError(f"columns= holds hg.query.Column, not {type(said).__name__}")
-    wanted = _names(filters, "filters")
-    for name in wanted:
-        if name not in data:
-            raise _core.ParameterError(
-                f"filters= names {described(name)}, and the table has {printable(', '.join(data))[:300]}"
-            )
-    if not isinstance(table, str) or not table.isidentifier():
-        raise _core.ParameterError(f"a table's name is a word of letters, digits and _, not {described(table)}")
-    rows = len(next(iter(data.values()))[0])
-    if not rows:
-        raise _core.ShapeError("a table without rows has nothing to encrypt")
-    kinds = {name: given.get(name) or _kind(raw, name) for name, raw in data.items()}
-    reader = Reader(table, {name: kind for name, kind in kinds.items() if kind is not None})
-    monomials: dict[Monomial, None] = {}
-    for text in _names(sums, "sums"):
-        monomials.update(dict.fromkeys(m for m in reader.polynomial(text) if m))
-    used = [name for name in data if name in wanted or any(name in m for m in monomials)]
-    known = {name: (kinds[name] or of_values(data[name], name)).completed(data[name], name) for name in used}
-    return choose_layout(
-        table,
-        rows,
-        known,
-        [n for n in used if n in wanted],
-        tuple(monomials),
-        scheme=scheme,
-        edition=edition,
-        depth=depth,
-        conditions=conditions,
-    )
+Layouts = Layout | IntegerLayout
+Plans = Plan | IntegerPlan
+SecretKey = exact.SecretKey | tfhe.SecretKey
 
 
-def _names(several: Any, what: str) -> list[str]:
-    found = listed(several)
-    if found is None or not all(isinstance(name, str) for name in found):
-        raise _core.DtypeError(f"{what}= is a list of texts, not {described(several)}")
-    return list(dict.fromkeys(found))
+def layout_of(data: Any, parameters: Any) -> Layouts:
+    """Reads what a file says of its table, which is of some parameters. Raises DamagedFileError."""
+    if isinstance(parameters, tfhe.Parameters):
+        return IntegerLayout.of_data(data, parameters)
+    return Layout.of_data(data, parameters)
 
 
-def _kind(raw: Raw, name: str) -> Column | None:
-    """None where only the column's use would tell that nothing is known of it."""
-    try:
-        return of_values(raw, name)
-    except _core.DtypeError:
-        return None
+def plan_of(text: str, layout: Layouts) -> Plans:
+    """How a query is computed. Raises SqlError."""
+    query = Reader(layout.table, layout.columns).query(text)
+    return made_plan(query, layout) if isinstance(layout, Layout) else integer_plan(query, layout)
 
 
 def encrypt(
-    secret: SecretKey, layout: Layout, frame: Any, *, path: Any = None, progress: Progress | None = None
+    secret: SecretKey, layout: Layouts, frame: Any, *, path: Any = None, progress: Progress | None = None
 ) -> EncryptedTable:
     """A table under a key of `layout`'s parameters. With `path` it is written there as it is made, and stays there.
 
@@ -120,15 +58,15 @@ def encrypt(
     >>> sealed.nbytes == table.nbytes
     True
     """
-    if not isinstance(layout, Layout):
+    if not isinstance(layout, Layouts):
         raise _core.DtypeError(f"a table is encrypted by a layout, which hg.query.layout makes, not {type(layout).__name__}")
     if not isinstance(secret, SecretKey):
-        raise _core.DtypeError(f"a table is encrypted by a secret key of BGV or BFV, not {type(secret).__name__}")
+        raise _core.DtypeError(f"a table is encrypted by a secret key of BGV, BFV or TFHE, not {type(secret).__name__}")
     if secret.parameters != layout.parameters:
         raise _core.MismatchError("the key is of other parameters than the layout: SecretKey.generate(layout.parameters)")
-    vectors = _Vectors(layout, frame)
+    vectors = _Vectors(layout, frame) if isinstance(layout, Layout) else _Integers(layout, frame)
     blocks, parts = layout.blocks, layout.parts
-    span = max(_SPAN, -(-blocks * len(parts) // _MOST_PARTS))
+    span = max(_SPAN if isinstance(layout, Layout) else layout.span, -(-blocks * len(parts) // _MOST_PARTS))
     spans = -(-blocks // span)
     header = {"key": secret.id, "layout": layout.data(), "span": span}
 
@@ -137,7 +75,7 @@ def encrypt(
             values = vectors.of(part)
             for at in range(spans):
                 chosen = values[at * span : (at + 1) * span]
-                yield secret.encrypt(chosen).to_bytes()
+                yield vectors.encrypted(secret, part, chosen).to_bytes()
                 if progress is not None:
                     progress((number + (at + 1) / spans) / len(parts))
 
@@ -158,20 +96,46 @@ def encrypt(
     return EncryptedTable(Parts(name, TYPE), layout)
 
 
+def _clear(layout: Layouts, frame: Any) -> tuple[dict[str, Int64Array], dict[str, BoolArray]]:
+    """A table's columns as integers, and where they are not NULL. Raises ShapeError, PlaintextRangeError, DtypeError."""
+    data = frame_of(frame)
+    missing = [name for name in layout.columns if name not in data]
+    if missing:
+        raise _core.ShapeError(f"the table has no column {printable(missing[0])}")
+    rows = len(next(iter(data.values()))[0])
+    if rows != layout.rows:
+        raise _core.ShapeError(f"the table has {rows:,} rows, and its layout says {layout.rows:,}")
+    numbers = {name: column.numbers(data[name], name) for name, column in layout.columns.items()}
+    return numbers, {name: data[name][1] for name in layout.columns}
+
+
+class _Integers:
+    """The vectors of a table of encrypted integers, in the clear."""
+
+    def __init__(self, layout: IntegerLayout, frame: Any) -> None:
+        self._layout = layout
+        self._numbers, self._valid = _clear(layout, frame)
+
+    def of(self, part: Part) -> Any:
+        """[rows], 0 where NULL."""
+        name = part.names[0]
+        valid = self._valid[name]
+        if part.kind == "valid":
+            return valid
+        values = np.where(valid, self._numbers[name] - self._layout.bases[name], 0)
+        return values.astype(bool) if self._layout.types[name] == "bool" else values
+
+    def encrypted(self, secret: Any, part: Part, values: Any) -> Any:
+        """A piece of a vector."""
+        return secret.encrypt(values, self._layout.type_of(part))
+
+
 class _Vectors:
-    """The vectors of a table in the clear."""
+    """The vectors of a table of indicators, in the clear."""
 
     def __init__(self, layout: Layout, frame: Any) -> None:
         self._layout = layout
-        data = frame_of(frame)
-        missing = [name for name in layout.columns if name not in data]
-        if missing:
-            raise _core.ShapeError(f"the table has no column {printable(missing[0])}")
-        rows = len(next(iter(data.values()))[0])
-        if rows != layout.rows:
-            raise _core.ShapeError(f"the table has {rows:,} rows, and its layout says {layout.rows:,}")
-        self._numbers = {name: column.numbers(data[name], name) for name, column in layout.columns.items()}
-        self._valid = {name: data[name][1] for name in layout.columns}
+        self._numbers, self._valid = _clear(layout, frame)
         self._kept: tuple[Any, Any] = None, None
 
     def of(self, part: Part) -> Int64Array:
@@ -190,6 +154,10 @@ class _Vectors:
         found = np.zeros(layout.blocks * slots, np.int64)
         found[: len(values)] = values
         return found.reshape(layout.blocks, slots)
+
+    def encrypted(self, secret: Any, part: Part, values: Any) -> Any:
+        """A piece of a vector."""
+        return secret.encrypt(values)
 
     def _digits(self, part: Part) -> Int64Array:
         name = part.names[0]
@@ -217,7 +185,7 @@ class EncryptedTable(Shown):
     True
     """
 
-    def __init__(self, parts: Parts, layout: Layout | None = None) -> None:
+    def __init__(self, parts: Parts, layout: Layouts | None = None) -> None:
         self._parts = parts
         header = parts.header
         if set(header) != {"key", "layout", "span"} or not is_whole(header["span"]) or not isinstance(header["key"], str):
@@ -225,8 +193,8 @@ class EncryptedTable(Shown):
         if layout is None:
             if not len(parts):
                 raise _core.DamagedFileError("this table has no vectors")
-            layout = Layout.of_data(header["layout"], getattr(from_bytes(parts[0]), "parameters", None))
-        self.layout = layout  #: how it is encrypted
+            layout = layout_of(header["layout"], getattr(from_bytes(parts[0]), "parameters", None))
+        self.layout: Layouts = layout  #: how it is encrypted
         self._span = int(header["span"])
         if self._span < 1 or len(parts) != len(layout.parts) * self.spans:
             raise _core.DamagedFileError(f"this table has {len(parts):,} parts, which its layout has not")
@@ -273,13 +241,13 @@ class EncryptedTable(Shown):
         """
         return Reader(self.layout.table, self.layout.columns).query(text)
 
-    def plan(self, text: str) -> Plan:
+    def plan(self, text: str) -> Plans:
         """How a query is computed. Raises SqlError, which names what this table does not answer.
 
         >>> table.plan("SELECT SUM(salary) FROM t WHERE age < 30").products > 0
         True
         """
-        return made_plan(self.query(text), self.layout)
+        return plan_of(text, self.layout)
 
     def explain(self, text: str) -> str:
         """As `plan(text).explain()`.
@@ -334,8 +302,7 @@ class EncryptedTable(Shown):
         return cls(Parts(source_of(data), TYPE))
 
     def _rows(self) -> list[tuple[str, str]]:
-        lines = (line.strip().partition("  ") for line in self.layout.explain().split("\n"))
-        return [(label, text.strip()) for label, _, text in lines]
+        return self.layout.told()
 
     def __repr__(self) -> str:
         count = len(self.layout.parts)
