@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from heliograph import _core
 from heliograph._arrays import printable
@@ -132,7 +132,7 @@ class Process:
     def _uvicorn(self) -> uvicorn.Server:
         config = uvicorn.Config(
             Web(self.service).application(),
-            http=protocol_of(H11Protocol),
+            http=protocol_of(HttpToolsProtocol),
             ws="none",
             lifespan="off",
             log_config=None,
