@@ -33,7 +33,7 @@ from heliograph.serving.figures import Figures, Log, Spans
 from heliograph.serving.jobs import ENDS, Asked, Job, Queue
 from heliograph.serving.store import Store, full_disks
 
-_BLOCK = 1 << 20  # bytes that are written at a time
+_BLOCK = 1 << 18  # bytes that are written at a time; each client that sends has two
 _LONGEST_QUERY = 1 << 16
 _SLOWEST = 16 << 10  # bytes a second that a client must send at least
 _SWEEP = 5.0  # seconds between two looks for what has expired
