@@ -41,14 +41,14 @@ ckks::Values some() { return {.data = {0.5, -0.25, 1.0}, .width = 3}; }
 void use(const Program& program) {
   static const Owner owner;
   cinnamon::Constants constants{.tolerance = 1e300};
-  std::map<std::string, ckks::Ciphertext> inputs;
+  std::map<std::string, AnyCiphertext> inputs;
   for (const cinnamon::Item& i : program.inputs()) {
     if (i.kind == cinnamon::Item::Kind::plaintext) constants.values.emplace(i.name, some());
     if (i.kind == cinnamon::Item::Kind::scalar) constants.scalars.emplace(i.name, 0.5);
     if (i.kind == cinnamon::Item::Kind::ciphertext) inputs.emplace(i.name, owner.secret.encrypt(some(), i.level));
   }
   const cinnamon::Runner runner(program, program.keys(owner.secret, owner.none), constants);
-  for (const auto& [name, result] : runner(inputs)) result.to_bytes();
+  for (const auto& [name, result] : runner(inputs)) std::visit([](const auto& tensor) { tensor.to_bytes(); }, result);
 }
 
 void run_program(std::span<const std::byte> input) {
