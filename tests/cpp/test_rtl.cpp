@@ -97,7 +97,7 @@ class RtlOperation : public testing::TestWithParam<std::string> {
       return cycles(*target).cycles - before;
     });
     EXPECT_GE(performed, 4u);
-    if (GetParam() != "sample") {
+    if (GetParam() != "sample" && GetParam() != "byte_product") {  // the driver's own
       EXPECT_GT(cycles(*target).stalled, stalled + 200) << "the buses did not stall";
     }
   }

@@ -32,7 +32,8 @@ class RtlQueue final : public device::Queue {
   RtlQueue(std::shared_ptr<Driver> driver, device::Fallback& software) : driver_(std::move(driver)), software_(software) {}
 
   bool supports(const device::Call& call) const override {
-    return device::performs<Encoder, Nothing>(call) || std::holds_alternative<device::Sample>(call);
+    return device::performs<Encoder, Nothing>(call) || std::holds_alternative<device::Sample>(call) ||
+           std::holds_alternative<device::ByteProduct>(call);
   }
   std::shared_ptr<device::Event> record() override { return std::make_shared<ListEvent>(driver_); }
   void after(const device::Event&) override {}
@@ -44,6 +45,7 @@ class RtlQueue final : public device::Queue {
     const std::lock_guard lock(driver_->mutex());
     Encoder encoder(driver_->shape(), *driver_, driver_->list());
     if (const auto* sample = std::get_if<device::Sample>(&call)) return draw(*sample);
+    if (const auto* product = std::get_if<device::ByteProduct>(&call)) return leave(*product);
     if (const auto* copy = std::get_if<device::Copy>(&call); copy != nullptr && !encoder.moves(*copy)) return move(*copy);
     if (const auto* zero = std::get_if<device::Zero>(&call); zero != nullptr && !encoder.moves({zero->out, zero->out}))
       return clear(*zero);
@@ -76,6 +78,11 @@ class RtlQueue final : public device::Queue {
     settle(c.out);
     software_.perform(c);
     driver_->sampled += c.out.items() * c.out.components * c.out.limbs;
+  }
+  /// Words modulo 2^32 are no residues of the card's.
+  void leave(const device::ByteProduct& c) {
+    settle(c.bytes), settle(c.words), settle(c.out);
+    software_.perform(c);
   }
   /// So are words that are no limbs of the card's: of 64 bits, or fewer than a beat.
   void move(const device::Copy& c) {
