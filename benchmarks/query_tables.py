@@ -9,7 +9,7 @@ Row = dict[str, Any]
 Time = Callable[[float | None], str]
 
 #: The table's depth is in the name.
-FILES = tuple(f"{machine}-query-depth{depth}.json" for machine in ("xeon", "zen5", "h200") for depth in (5, 4))
+FILES = tuple(f"{machine}-query-depth{depth}.json" for machine in ("xeon", "zen5", "h100", "h200") for depth in (5, 4))
 
 
 def queries(reports: dict[str, Row], seconds: Time) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 Row = dict[str, Any]
 Time = Callable[[float | None], str]
 
-FILES = tuple(f"{machine}-vectors.json" for machine in ("xeon", "zen5", "h200"))
+FILES = tuple(f"{machine}-vectors.json" for machine in ("xeon", "zen5", "h100", "h200"))
 
 
 def vectors(reports: dict[str, Row], seconds: Time) -> list[str]:
