@@ -34,7 +34,13 @@ struct VnniBytes {
   static HELIOGRAPH_INLINE u32 gathered(const __m512i (&sum)[4]) {
     const __m512i low = _mm512_add_epi32(sum[0], _mm512_slli_epi32(sum[1], 8));
     const __m512i high = _mm512_add_epi32(_mm512_slli_epi32(sum[2], 16), _mm512_slli_epi32(sum[3], 24));
-    return static_cast<u32>(_mm512_reduce_add_epi32(_mm512_add_epi32(low, high)));
+    const __m512i all = _mm512_add_epi32(low, high);
+    const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+    // The library's own sum of a vector is of signed words, which must not wrap.
+    __m128i some = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    some = _mm_add_epi32(some, _mm_shuffle_epi32(some, 0x4e));
+    some = _mm_add_epi32(some, _mm_shuffle_epi32(some, 0xb1));
+    return static_cast<u32>(_mm_cvtsi128_si32(some));
   }
 
   /// Of one vector: the sum of its words times 128.
