@@ -251,8 +251,9 @@ int run(int argc, char** argv) {
         record.add("bytes_each_way", bytes).add("seconds", calls);
         if (graph >= 0) record.add("seconds_in_a_graph", graph);
         report.row("exchanges") = record;
-        std::printf("%s %2zu limbs  %-20s %8.1f us  in a graph %8.1f us  %s\n", joins ? "joi" : "dis", limbs, name(way),
-                    calls * 1e6, graph * 1e6, same ? "" : "WRONG");
+        std::printf("%s %2zu limbs  %-20s %8.1f us%s", joins ? "joi" : "dis", limbs, name(way), calls * 1e6,
+                    same ? "" : "  WRONG");
+        graph >= 0 ? std::printf("  in a graph %8.1f us\n", graph * 1e6) : std::printf("  in no graph\n");
       }
     }
   }

@@ -176,6 +176,8 @@ class ProgramForm(Form):
         taken = [Tensor(one) for one in core.taken]
         if len({repr(t.parameters) for t in taken}) != 1 or len({t.key_id for t in taken}) != 1:
             raise _core.ParameterError("a program is sealed whose operands are of one parameter set and one key")
+        if any(0 in one.shape for one in (*taken, *core.given)):
+            raise _core.ParameterError("a program that takes or gives no ciphertexts is not sealed")
         parameters = taken[0].parameters
         key = parameters._scheme.key
         takes = [_said(t._core, key, name) for t, name in zip(taken, program._operand_names(), strict=True)]

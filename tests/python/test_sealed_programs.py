@@ -125,6 +125,9 @@ def test_what_is_not_sealed(tmp_path: Path) -> None:
     scaled = hg.program(lambda x: x + x, hg.ckks.multiply(x, 2.0, rescale=False))
     with pytest.raises(hg.ParameterError, match="encrypts anew"):
         scaled.seal(tmp_path / "n.hgm")
+    none = server.bind(secret.encrypt(np.zeros((0, secret.parameters.slots))))
+    with pytest.raises(hg.ParameterError, match="no ciphertexts"):
+        hg.program(lambda x: x + x, none).seal(tmp_path / "n.hgm")
     other = hg.SecretKey.generate(secret.parameters)
     z = hg.Server(other.evaluation_keys()).bind(other.encrypt(np.zeros(secret.parameters.slots)))
     with pytest.raises(hg.ParameterError, match="one key"):
