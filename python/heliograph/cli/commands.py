@@ -17,7 +17,6 @@ from heliograph.cli import serving
 commands = typer.Typer(
     help="Computing on encrypted data: encrypted digit recognition, step by step or all at once.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -442,7 +441,9 @@ def seal(
 
 
 @commands.command(short_help="Show what a file holds.")
-def inspect(file: Annotated[list[Path], typer.Argument(help="Files of keys or ciphertexts.")]) -> None:
+def inspect(
+    file: Annotated[list[Path], typer.Argument(help="Files of keys, ciphertexts, models, programs, tables.")],
+) -> None:
     """Show what a file holds and whether it is undamaged. Needs no key and shows no secret."""
     from heliograph.cli import explain
 

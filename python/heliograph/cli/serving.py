@@ -61,17 +61,33 @@ def serve(
     metrics: Annotated[
         str | None, typer.Option("--metrics", help="HOST:PORT of Prometheus' metrics; :9090 is this machine's alone.")
     ] = None,
-    quota: Annotated[int, typer.Option("--quota", parser=_size, help="Bytes of keys and tables of one client.")] = 4 << 30,
+    quota: Annotated[
+        int,
+        typer.Option(
+            "--quota", parser=_size, metavar="SIZE", show_default="4G", help="Bytes of keys and tables of one client."
+        ),
+    ] = 4 << 30,
     capacity: Annotated[
         int,
-        typer.Option("--capacity", parser=_size, help="Bytes of keys and tables of all; then the least recently used go."),
+        typer.Option(
+            "--capacity",
+            parser=_size,
+            metavar="SIZE",
+            show_default="64G",
+            help="Bytes of keys and tables of all; then the least recently used go.",
+        ),
     ] = 64 << 30,
     time_to_live: Annotated[
-        float, typer.Option("--time-to-live", parser=_time, help="How long keys stay that nobody uses.")
+        float,
+        typer.Option(
+            "--time-to-live", parser=_time, metavar="TIME", show_default="30d", help="How long keys stay that nobody uses."
+        ),
     ] = 30 * 86400.0,
     memory: Annotated[
         int | None,
-        typer.Option("--memory", parser=_size, help="Bytes that an engine may take. Half of the machine's by default."),
+        typer.Option(
+            "--memory", parser=_size, metavar="SIZE", help="Bytes that an engine may take. Half of the machine's by default."
+        ),
     ] = None,
     queue: Annotated[int, typer.Option("--queue", min=1, help="Jobs that may wait.")] = 64,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Jobs of one client that have not ended.")] = 16,
@@ -79,10 +95,20 @@ def serve(
         float | None, typer.Option("--rate", min=0.001, help="Jobs, and uploads begun, a second of one client.")
     ] = None,
     deadline: Annotated[
-        float, typer.Option("--deadline", parser=_time, help="How long a job may take, waiting included.")
+        float,
+        typer.Option(
+            "--deadline", parser=_time, metavar="TIME", show_default="1h", help="How long a job may take, waiting included."
+        ),
     ] = 3600.0,
     grace: Annotated[
-        float, typer.Option("--grace", parser=_time, help="How long accepted jobs may take once a SIGTERM came.")
+        float,
+        typer.Option(
+            "--grace",
+            parser=_time,
+            metavar="TIME",
+            show_default="60s",
+            help="How long accepted jobs may take once a SIGTERM came.",
+        ),
     ] = 60.0,
     device: Annotated[
         list[str] | None, typer.Option("--device", help="HELIOGRAPH_DEVICE of an engine; give it once for each engine.")
@@ -105,8 +131,10 @@ def serve(
     if proto:
         typer.echo(messages.proto(), nl=False)
         return
-    if not models or store is None:
-        raise typer.BadParameter("models to serve, and --store FOLDER, are needed")
+    if not models:
+        raise typer.BadParameter("name the models to serve: heliograph serve digits.hgm --store FOLDER")
+    if store is None:
+        raise typer.BadParameter("--store FOLDER is needed: a folder of the service's own, for keys, tables and requests")
     limits = core.Limits(queue=queue, jobs=jobs, rate=rate, memory=memory or core.half_of_memory(), seconds=deadline)
     server.run(
         server.Options(

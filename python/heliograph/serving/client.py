@@ -21,14 +21,18 @@ from heliograph.keys import EvaluationKeys, SecretKey, from_bytes
 from heliograph.query import Answer, EncryptedTable
 from heliograph.sealed import SealedModel
 from heliograph.serving.errors import (
+    DeadlineError,
     ServiceError,
     UnknownJobError,
     UploadError,
 )
+from heliograph.serving.store import DIGEST
 from heliograph.serving.wire import Line, Reply, path
 
 _CHUNK = 4 << 20
 _WAIT = 20.0  # seconds that one question waits for an answer
+_SPARE = 1.0  # seconds in which a service may say that a deadline has passed
+_LONGEST = 1e7  # seconds that a call may take
 _MOST_TURNS = 8  # uploads begun anew, because somebody else went on with one
 
 Progress = Callable[[float], None]
@@ -37,19 +41,16 @@ Progress = Callable[[float], None]
 class Client:
     """A client of a service that runs sealed models, and of one model there.
 
-        `address` is as in "https://host:8443". The service knows its clients by a `token`, or by a `certificate` (a PEM
-        file, with `key`
-        where the private key is in another); `ca` is a PEM file of the authorities that its own certificate is checked by,
-        None: the
-        system's. `model` is the model's name; with `digest` it must be that very model (`SealedModel.digest`). `secret` is
-        the key
-        that `run` encrypts and decrypts by; `upload_keys` sets it too. `timeout` is how many seconds a call may take in all,
-        repeated
-    tries included. Needs nothing but this package. Several threads may use one client.
+    `address` is as in "https://host:8443". The service knows its clients by a `token`, or by a `certificate` (a PEM file,
+    with `key` where the private key is in another); `ca` is a PEM file of the authorities that its own certificate is
+    checked by, None: the system's. `model` is the model's name; with `digest` it must be that very model
+    (`SealedModel.digest`). `secret` is the key that `run` encrypts and decrypts by; `upload_keys` sets it too. `timeout` is
+    how many seconds a call may take in all, repeated tries included. Needs nothing but this package. Several threads may use
+    one client.
 
-        Raises UnreachableError, AccessError, UnknownModelError; MismatchError for another model than `digest` says;
-        ParameterError,
-    SecurityError for a token without TLS beyond this machine; OSError for files.
+    Raises UnreachableError, AccessError, UnknownModelError; MismatchError for another model than `digest` says;
+    ParameterError, also for certificates that are none; SecurityError for a token without TLS beyond this machine; OSError
+    for files.
 
     >>> _ = hg.nn.setup("digits").seal("digits.hgm")
     >>> with hg.serving.local("digits.hgm") as address:  # a service of your own, on this machine, to try
@@ -77,13 +78,11 @@ class Client:
         keys: str | None = None,
         timeout: float = 60.0,
     ) -> None:
-        if not is_real(timeout) or not timeout > 0:
-            raise _core.ParameterError(f"a timeout is a number of seconds above 0, not {described(timeout)}")
-        self.timeout = float(timeout)
+        self.timeout = _seconds(timeout, "a timeout")
         self._line = Line(address, token, certificate, key, ca, self.timeout)
         self._model = None if model is None else self._fetched(model, digest)
         self._name = model
-        self._secret, self._keys = secret, keys
+        self._secret, self._keys = secret, None if keys is None else _digest(keys)
 
     def _until(self) -> float:
         return time.monotonic() + self.timeout
@@ -175,8 +174,9 @@ class Client:
             offset, whole = _count(told, "Upload-Offset"), told.headers.get("Upload-Complete") == "?1"
             try:
                 while not whole:
-                    piece = data[offset : offset + _CHUNK]
-                    said = self._piece(digest, piece, offset, total)
+                    # Released whatever comes: an error's traceback would hold it, and the file below could not be closed.
+                    with data[offset : offset + _CHUNK] as piece:
+                        said = self._piece(digest, piece, offset, total)
                     offset, whole = int(said.get("offset", 0)), bool(said.get("complete"))
                     if progress is not None:
                         progress(offset / total)
@@ -205,10 +205,10 @@ class Client:
 
         Raises UnknownKeyError, ForeignKeyError.
         """
-        chosen = digest or self._keys
-        if not isinstance(chosen, str):
+        chosen = self._keys if digest is None else digest
+        if chosen is None:
             raise _core.ParameterError("there are no keys to take back: none were uploaded by this client")
-        self._line.ask("DELETE", path("blobs", chosen), until=self._until())
+        self._line.ask("DELETE", path("blobs", _digest(chosen)), until=self._until())
 
     # Jobs
 
@@ -286,10 +286,10 @@ class Client:
         """
         if not isinstance(text, str):
             raise _core.DtypeError(f"a query is a text, not {described(text)}")
-        chosen = keys or self._keys
+        chosen = self._keys if keys is None else _digest(keys)
         if chosen is None:
             raise _core.MissingKeyError("the service has no keys to compute with: upload_keys first")
-        body = text.encode()
+        body, table = text.encode(), _digest(table)
         return Answer.from_bytes(self._job("sql", body, (), chosen, None, secrets.token_hex(16), deadline, table=table))
 
     def _cancel(self, id: str) -> None:
@@ -308,20 +308,18 @@ class Client:
         table: str | None = None,
     ) -> bytes:
         """Sends a job until it is known there, and waits for its answer."""
-        until = time.monotonic() + (self.timeout if deadline is None else min(deadline, self.timeout) + 1.0)
-        told = {
-            "id": id,
-            "kind": kind,
-            "keys": keys,
-            "table": table,
-            "seconds": self.timeout if deadline is None else deadline,
-        }
+        seconds = self.timeout if deadline is None else min(_seconds(deadline, "a deadline"), self.timeout)
+        until = time.monotonic() + seconds + (0.0 if deadline is None else 1.0)
+        told = {"id": id, "kind": kind, "keys": keys, "table": table, "seconds": seconds}
         told |= {"model": self._name if kind != "sql" else None, "parts": ",".join(map(str, parts)) or None}
         wait = 0 if progress else min(_WAIT, self.timeout)
         where = path("jobs", **told, watch="1" if progress else "0", wait=wait)
         try:
             reply = self._line.ask("POST", where, body, until=until)
             while reply.status == 202:
+                if time.monotonic() > until + _SPARE:
+                    self._cancel(id)
+                    raise DeadlineError(f"it was not done within {seconds:g} s")
                 reply = self._waited(id, reply, progress, until) or self._line.ask("POST", where, body, until=until)
         except BaseException as error:
             if not isinstance(error, Exception) or not isinstance(error, _core.HeliographError):
@@ -334,7 +332,7 @@ class Client:
         again."""
         try:
             if progress is None:
-                left = max(min(_WAIT, until - time.monotonic()), 0.0)
+                left = max(min(_WAIT, until + _SPARE - time.monotonic()), 0.1)  # the service's own word of it comes first
                 return self._line.ask("GET", path("jobs", id, "answer", wait=left), until=until + 1.0)
             said = reply.json()
             if said.get("state") == "running" and said.get("stage"):
@@ -381,6 +379,18 @@ def _mapped(name: str) -> Iterator[memoryview]:
             raise _core.DamagedFileError(f"{printable(name)} is empty")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
             yield data
+
+
+def _seconds(value: Any, what: str) -> float:
+    if not is_real(value) or not 0 < value <= _LONGEST:
+        raise _core.ParameterError(f"{what} is a number of seconds above 0, not {described(value)}")
+    return float(value)
+
+
+def _digest(value: Any) -> str:
+    if not isinstance(value, str) or not DIGEST.fullmatch(value):
+        raise _core.ParameterError(f"keys and tables are named by SHA-256, 64 hexadecimal digits, not by {described(value)}")
+    return value
 
 
 def _count(reply: Reply, name: str) -> int:

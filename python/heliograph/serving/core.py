@@ -348,6 +348,9 @@ class Service:
         event, job = words["event"], self.jobs.get(words.get("job", ""))
         if event == "fault":
             self.log("fault", job=_short(job), what=words["what"])
+        elif event == "damaged" and job is not None:
+            self.log("fault", job=_short(job), what=f"{words['digest'][:8]} is damaged on the disk")
+            self.store.drop(job.owner, words["digest"])
         elif event == "started" and job is not None:
             job.started = asyncio.get_running_loop().time()
             self.figures.wait_seconds.observe(job.started - job.created)

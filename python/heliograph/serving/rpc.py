@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -83,7 +84,7 @@ class Rpc:
         async def call(request: Any, context: Any) -> Any:
             outcome = "ok"
             try:
-                return await handler(request, self._owner(context))
+                return await handler(_message(request), self._owner(context))
             except _core.HeliographError as error:
                 outcome = type(error).__name__
                 await self._refused(context, what, error)
@@ -144,6 +145,7 @@ class Rpc:
         first = await anext(requests, None)
         if first is None:
             raise _core.ParameterError("a run begins with a message that says what to compute")
+        _message(first)
         if first.kind not in ("", "run", "sql"):
             raise _core.ParameterError("a run is of kind run or sql")
         left = context.time_remaining()
@@ -183,7 +185,7 @@ class Rpc:
             kind = grpc.stream_stream_rpc_method_handler if all(method.streams) else grpc.unary_unary_rpc_method_handler
             made[method.name] = kind(
                 calls[method.name],
-                request_deserializer=self.messages[method.request].FromString,
+                request_deserializer=_reader(self.messages[method.request]),
                 response_serializer=self.messages[method.reply].SerializeToString,
             )
         return grpc.method_handlers_generic_handler(SERVICE, made)
@@ -215,6 +217,24 @@ class Rpc:
         await self.say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
 
+def _reader(kind: Any) -> Callable[[bytes], Any]:
+    """A message of bytes, or the error of bytes that are none, which the call raises as its own."""
+
+    def read(data: bytes) -> Any:
+        try:
+            return kind.FromString(data)
+        except DecodeError:
+            return _core.DamagedFileError("what came is no message of this service's")
+
+    return read
+
+
+def _message(read: Any) -> Any:
+    if isinstance(read, Exception):
+        raise read
+    return read
+
+
 async def _nothing() -> AsyncIterator[bytes]:
     none: tuple[bytes, ...] = ()
     for piece in none:
@@ -225,7 +245,7 @@ async def _data(first: Any, requests: AsyncIterator[Any]) -> AsyncIterator[bytes
     if first.data:
         yield first.data
     async for message in requests:
-        yield message.data
+        yield _message(message).data
 
 
 def credentials_of(certificate: bytes, key: bytes, authorities: bytes | None) -> Any:

@@ -20,11 +20,13 @@ from heliograph import _core
 from heliograph._arrays import printable
 from heliograph.sealed import SealedModel
 from heliograph.serving.access import Access
+from heliograph.serving.bounds import Handshake, bounded
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
 from heliograph.serving.rpc import Rpc, credentials_of
 from heliograph.serving.store import Store
 from heliograph.serving.web import Web, protocol_of
+from heliograph.serving.wire import pem
 
 _MOST_CONNECTIONS = 2000
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -70,7 +72,10 @@ def named_models(paths: list[Path]) -> dict[str, Path]:
     """By the names that they have. Raises ParameterError for two of one name, and as `SealedModel.load`."""
     found: dict[str, Path] = {}
     for path in paths:
-        name = SealedModel.load(path).name
+        try:
+            name = SealedModel.load(path).name
+        except _core.HeliographError as error:
+            raise type(error)(f"{printable(str(path))}: {error}") from None
         if name in found:
             raise _core.ParameterError(
                 f"two models are called {name}: {printable(str(found[name]))} and {printable(str(path))}"
@@ -87,9 +92,12 @@ def tls_context(options: Options) -> ssl.SSLContext | None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(options.tls, options.tls_key)
+    context.sslobject_class = Handshake
+    with pem("certificate with its private key", options.tls, options.tls_key):
+        context.load_cert_chain(options.tls, options.tls_key)
     if options.clients is not None:
-        context.load_verify_locations(options.clients)
+        with pem("certificates of authorities", options.clients):
+            context.load_verify_locations(options.clients)
         context.verify_mode = ssl.CERT_OPTIONAL if options.tokens else ssl.CERT_REQUIRED
     return context
 
@@ -101,9 +109,9 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
-    except OSError:
+    except OSError as error:
         found.close()
-        raise
+        raise type(error)(error.errno, error.strerror, f"{host}:{port}") from None
     return found
 
 
@@ -133,7 +141,7 @@ class Process:
     def _uvicorn(self) -> uvicorn.Server:
         config = uvicorn.Config(
             Web(self.service).application(),
-            http=protocol_of(HttpToolsProtocol),
+            http=protocol_of(bounded(HttpToolsProtocol)),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -181,7 +189,10 @@ class Process:
         host, _, port = self.options.metrics.rpartition(":")
         if not port.isdigit():
             raise _core.ParameterError("--metrics is HOST:PORT, or :PORT")
-        found = self.figures.serve(host or "127.0.0.1", int(port))
+        try:
+            found = self.figures.serve(host or "127.0.0.1", int(port))
+        except (OSError, OverflowError) as error:
+            raise OSError(getattr(error, "errno", None), f"no metrics there: {error}", self.options.metrics) from None
         self.ports["metrics"] = found[0].server_port
         return found
 

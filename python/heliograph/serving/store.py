@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from heliograph import _container, _core
 from heliograph._arrays import printable, readable_bytes
@@ -143,6 +144,11 @@ def _updated(sha: Any, data: memoryview) -> Any:
     return sha
 
 
+def _named(owner: str) -> str:
+    """A client's folder."""
+    return hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
 def sync_folder(path: Path) -> None:
     """What was renamed in it is on the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -152,11 +158,29 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def _held(folder: Path) -> IO[bytes]:
+    """A folder of one service at a time; the lock ends with the process, however that ends. Raises ParameterError, OSError."""
+    file = (folder / "lock").open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise _core.ParameterError(
+            f"another service runs with the store {printable(str(folder))}: each has a folder of its own"
+        ) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # what a file system without locks says
+            file.close()
+            raise
+    return file
+
+
 class Store:
     """What clients have uploaded. Several threads may call it.
 
     `quota` bounds the bytes of one client, `capacity` those of all: beyond it what was used least recently goes. `time_to_live` is for
-    how many seconds without use something is kept. Raises OSError where the folder is none.
+    how many seconds without use something is kept. Raises OSError where the folder is none, ParameterError where another service
+    has it.
     """
 
     def __init__(
@@ -174,15 +198,16 @@ class Store:
         self._totals: dict[tuple[str, str], int] = {}
         self._ours: set[Path] = set()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._held = _held(folder)
         for place in sorted(p for p in folder.iterdir() if p.is_dir() and re.fullmatch("[0-9a-f]{32}", p.name)):
             self._found(place)
 
     # Places
 
     def _place(self, owner: str) -> Path:
-        place = self.folder / hashlib.sha256(owner.encode()).hexdigest()[:32]
-        if place not in self._ours:
-            place.mkdir(exist_ok=True, mode=0o700)
+        place = self.folder / _named(owner)
+        if place not in self._ours or not place.exists():
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
             name = place / "owner.json"
             if not name.exists():
                 _container.save(str(name), json.dumps(owner).encode())
@@ -196,7 +221,9 @@ class Store:
         try:
             owner = json.loads((place / "owner.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return  # killed before the first upload began: nothing is in it
+            owner = None
+        if not isinstance(owner, str) or place.name != _named(owner):
+            return  # killed before the first upload began, and nothing is in it; or none of ours
         records: dict[str, Record] = {}
         for path in place.iterdir():
             if path.name.startswith(".heliograph-"):
@@ -213,8 +240,11 @@ class Store:
                 continue
             told = path.stat()
             if record is None:  # verified, for it has its last name; what is known of it was not written
-                with path.open("rb") as file:
-                    kind = kind_of(file.read(_container.PREFIX + (1 << 20)))
+                try:
+                    with path.open("rb") as file:
+                        kind = kind_of(file.read(_container.PREFIX + (1 << 20)))
+                except _core.HeliographError:
+                    continue  # none of ours: an upload of this content takes its place
                 record = records[path.stem] = Record(path.stem, owner, kind, told.st_size, told.st_mtime, told.st_mtime)
                 self._write(place, record)
             record.used = told.st_mtime
@@ -349,8 +379,19 @@ class Store:
                 self._record(owner, digest)
             record.used = self.clock()
             found = self._place(owner) / f"{digest}.hg"
-            os.utime(found, (record.used, record.used))
+            try:
+                os.utime(found, (record.used, record.used))
+            except FileNotFoundError:  # somebody else removed it
+                self._gone(record, "evicted")
+                self._record(owner, digest)
             return found
+
+    def drop(self, owner: str, digest: str) -> None:
+        """What the disk has damaged is evicted: its owner is told to upload it again."""
+        with self._lock:
+            record = self._records.get(owner, {}).get(digest)
+            if record is not None and record.state == "kept":
+                self._gone(record, "evicted")
 
     def _record(self, owner: str, digest: str) -> Record:
         record = self._records.get(owner, {}).get(digest)

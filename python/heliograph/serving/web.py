@@ -170,6 +170,7 @@ class Web:
                 async for piece in request.stream():
                     left -= len(piece)
                     if left < 0:
+                        headers["Connection"] = "close"
                         break
         except (TimeoutError, ClientDisconnect, RuntimeError):
             headers["Connection"] = "close"

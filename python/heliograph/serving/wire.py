@@ -9,13 +9,15 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from heliograph import _core
 from heliograph._arrays import path_of, printable
-from heliograph.serving.errors import BusyError, ServiceError, UnreachableError, from_wire
+from heliograph.serving.errors import AccessError, BusyError, ServiceError, UnreachableError, from_wire
 
 _LONGEST_TEXT = 1 << 22  # of an answer that is JSON
 _LONGEST_ANSWER = 1 << 34
@@ -137,6 +139,9 @@ class Line:
                 raise UnreachableError(
                     f"{self!r} does not show a certificate that is trusted here: {printable(str(error))}"
                 ) from None
+            except ssl.SSLError as error:
+                _require_taken(self, error)
+                raise UnreachableError(f"{self!r} does not speak TLS as it should: {printable(_reason(error))}") from None
             except (OSError, http.client.HTTPException) as error:
                 wait = pause * random.uniform(0.5, 1.0)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -144,8 +149,22 @@ class Line:
                     said = (
                         "not in time" if isinstance(error, socket.timeout) else printable(str(error)) or type(error).__name__
                     )
+                    if isinstance(error, http.client.RemoteDisconnected) and self._tls is None:
+                        said += "; it may want https://"
                     raise UnreachableError(f"{self!r} does not answer: {said}") from None
             time.sleep(wait)
+
+
+def _require_taken(line: Line, error: ssl.SSLError) -> None:
+    """Raises AccessError where the service says that it takes no client without a certificate, or not this one."""
+    said = str(error.reason or "").upper()
+    if "ALERT" in said and any(word in said for word in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
+        raise AccessError(f"{line!r} does not take this client: {printable(_reason(error))}") from None
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """OpenSSL's word, as a text."""
+    return (error.reason or "it cannot be read").lower().replace("_", " ")
 
 
 def path(*parts: str, **query: Any) -> str:
@@ -171,8 +190,22 @@ def _refusal(reply: Reply) -> Exception:
 
 def _context(certificate: Any, key: Any, ca: Any) -> ssl.SSLContext:
     """Checks names and authorities, always."""
-    context = ssl.create_default_context(cafile=None if ca is None else path_of(ca))
+    with pem("certificates of authorities", ca):
+        context = ssl.create_default_context(cafile=None if ca is None else path_of(ca))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if certificate is not None:
-        context.load_cert_chain(path_of(certificate), None if key is None else path_of(key))
+        with pem("certificate with its private key", certificate, key):
+            context.load_cert_chain(path_of(certificate), None if key is None else path_of(key))
     return context
+
+
+@contextmanager
+def pem(what: str, *paths: Any) -> Iterator[None]:
+    """What reads PEM files names them in its errors. Raises ParameterError for files without, OSError."""
+    named = ", ".join(printable(path_of(path)) for path in paths if path is not None)
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise _core.ParameterError(f"{named} holds no {what} (PEM): {printable(_reason(error))}") from None
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, named) from None

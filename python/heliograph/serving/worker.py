@@ -7,6 +7,7 @@ job's keys and request meanwhile. It ends when its service does.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import heliograph as hg
-from heliograph.serving.errors import to_wire
+from heliograph.serving.errors import EvictedKeyError, to_wire
 from heliograph.serving.store import full_disks
 
 _OFTEN = 0.1  # seconds between two words of progress
@@ -145,12 +146,26 @@ class Worker:
 
     def _server(self, asked: dict[str, Any], model: hg.SealedModel) -> hg.Server[Any]:
         def made() -> tuple[Any, int]:
-            keys: Any = hg.load(asked["keys"], hg.EvaluationKeys)
+            keys: Any = self._stored(asked, "keys", asked["digest"], lambda path: hg.load(path, hg.EvaluationKeys))
+            model.require_keys(keys)
             return hg.Server(keys, limit=model.memory_bytes), int(keys.nbytes)
 
         besides = max(model.memory_bytes - model.key_bytes, 0)
         found: hg.Server[Any] = self._keys.get(f"{model.name}:{asked['digest']}", made, besides)
         return found
+
+    def _stored(self, asked: dict[str, Any], name: str, digest: str, load: Callable[[str], Any]) -> Any:
+        """A client's file, read. Where the disk has damaged it, it is evicted: the client has it, and sends it again."""
+        path = asked[name]
+        try:
+            return load(path)
+        except (hg.FormatError, OSError) as error:
+            if not Path(path).exists() or _digest_of(path) != digest:
+                self.say(event="damaged", job=asked["job"], digest=digest)
+                raise EvictedKeyError(f"{digest[:8]} was damaged on the service's disk: upload it again") from None
+            if isinstance(error, OSError):
+                raise
+            raise type(error)(str(error).removeprefix(f"'{path}': ")) from None
 
     @staticmethod
     def _session(model: hg.SealedModel, server: hg.Server[Any]) -> bytes:
@@ -161,12 +176,12 @@ class Worker:
 
     def _query(self, asked: dict[str, Any]) -> Callable[[], bytes]:
         def made() -> tuple[Any, int]:
-            keys: Any = hg.load(asked["keys"], hg.EvaluationKeys)
+            keys: Any = self._stored(asked, "keys", asked["digest"], lambda path: hg.load(path, hg.EvaluationKeys))
             return hg.query.SqlServer(keys), int(keys.nbytes)
 
         server: hg.query.SqlServer = self._keys.get(f"sql:{asked['digest']}:{asked['table_digest']}", made, 0)
         if not server.tables:
-            server.load(asked["table"])
+            self._stored(asked, "table", asked["table_digest"], server.load)
         text = Path(asked["input"]).read_text(encoding="utf-8")
         return lambda: bytes(
             server.sql(text, progress=lambda share: self._progress(asked["job"], "answer", share)).to_bytes()
@@ -219,6 +234,11 @@ class Worker:
         return None
 
 
+def _digest_of(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _place_of(error: BaseException) -> str:
     """File and line, for the log: no value stands there."""
     trace = error.__traceback__
@@ -245,14 +265,25 @@ def _tensors(server: hg.Server[Any], asked: dict[str, Any]) -> tuple[Any, ...]:
 def main() -> None:
     """The process."""
     said = json.loads(sys.argv[1])
+    try:
+        threads = hg.threads()  # opens the device, before a model that cannot be read by it is called damaged
+        worker = _started(said)
+    except hg.HeliographError as error:
+        print(f"heliograph: engine: {error}", file=sys.stderr)
+        sys.exit(1)
+    worker.say(event="ready", devices=hg.devices() if said.get("devices") else [], threads=threads)
+    worker.work()
+
+
+def _started(said: dict[str, Any]) -> Worker:
+    """Listens, and heeds signals."""
     worker = Worker(socket.socket(fileno=int(said["line"])), said["models"], int(said["memory"]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # those that are for the service
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGUSR1, worker.interrupt)
     for task in (worker.listen, worker.fetch):
         threading.Thread(target=task, daemon=True).start()
-    worker.say(event="ready", devices=hg.devices() if said.get("devices") else [], threads=hg.threads())
-    worker.work()
+    return worker
 
 
 if __name__ == "__main__":

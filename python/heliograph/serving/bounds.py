@@ -1,0 +1,94 @@
+"""What one connection may take: bytes and seconds of a request's head, and of what follows an answer; and a refused TLS handshake."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any
+
+_HEAD_SECONDS = 15.0  # that the head of a request may take
+_LONGEST_HEAD = 1 << 18  # bytes
+_UNREAD_SECONDS = 30.0  # that the rest of an answered request may take
+_NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+_LONGEST_UNREAD = 64 << 20  # bytes of it
+
+
+class Handshake(ssl.SSLObject):
+    """A handshake that tells a client that its certificate is refused: asyncio would close before the alert is sent.
+
+    So the error is held back until the client has heard and closed, or asyncio's time for handshakes is over.
+    """
+
+    _failed = False
+
+    def do_handshake(self) -> None:
+        """As `ssl.SSLObject` has it."""
+        if self._failed:
+            raise ssl.SSLWantReadError
+        try:
+            super().do_handshake()
+        except ssl.SSLError as error:
+            if not isinstance(error, ssl.SSLCertVerificationError) and error.reason != _NO_CERTIFICATE:
+                raise
+            self._failed = True
+            raise ssl.SSLWantReadError from None
+
+
+def bounded(base: Any) -> Any:
+    """uvicorn's protocol with bounds for what it would take without end: heads of requests, and bodies whose answer is sent."""
+
+    class Bounded(base):  # type: ignore[misc, unused-ignore]
+        cycle: Any
+        loop: asyncio.AbstractEventLoop
+        transport: asyncio.Transport
+        _timer: asyncio.TimerHandle | None = None
+        _in_body = _head_came = False
+        _head = _unread = 0
+
+        def _within(self, seconds: float | None) -> None:
+            """The connection ends after so many seconds, unless this is called again."""
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._within(_HEAD_SECONDS)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._within(None)
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if not self._in_body and self._timer is None:
+                self._within(_HEAD_SECONDS)
+            self._head_came = False
+            super().data_received(data)
+            if not self._in_body and not self._head_came:
+                self._head += len(data)
+                if self._head > _LONGEST_HEAD:
+                    self.transport.abort()
+
+        def on_headers_complete(self) -> None:
+            self._within(None)
+            self._in_body, self._head_came, self._head, self._unread = True, True, 0, 0
+            super().on_headers_complete()
+
+        def on_body(self, body: bytes) -> None:
+            if self.cycle is not None and self.cycle.response_complete:
+                self._unread += len(body)
+                if self._unread > _LONGEST_UNREAD:
+                    self.transport.abort()
+            super().on_body(body)
+
+        def on_message_complete(self) -> None:
+            self._in_body = False
+            self._within(None)
+            super().on_message_complete()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self._in_body and not self.transport.is_closing():
+                self._within(_UNREAD_SECONDS)
+
+    return Bounded
