@@ -163,8 +163,14 @@ def test_who_may_ask(place: Place) -> None:
     assert [e["client"] for e in place.service.events("uploaded")][-1] == "certificate:dora"
     (place.folder / "other").mkdir(exist_ok=True)
     stranger = rig.Authority(place.folder / "other")
-    with pytest.raises(hg.UnreachableError):
-        hg.Client(place.address, model="digits", certificate=stranger.issue("dora"), ca=place.authority.file, timeout=0.3)
+    with pytest.raises(hg.AccessError, match="does not take this client: .*unknown ca"):  # at once, not after a minute of tries
+        hg.Client(place.address, model="digits", certificate=stranger.issue("dora"), ca=place.authority.file)
+    with pytest.raises(hg.ParameterError, match=r"tokens holds no certificate"):
+        hg.Client(place.address, certificate=place.folder / "tokens", ca=place.authority.file)
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.pem"):
+        hg.Client(place.address, ca=place.folder / "nowhere.pem")
+    with pytest.raises(hg.UnreachableError, match="may want https"):
+        hg.Client(place.address.replace("https", "http"), model="digits", timeout=0.3)
     with pytest.raises(hg.UnreachableError, match="certificate that is trusted"):
         hg.Client(place.address, model="digits", token=place.tokens["ann"], ca=stranger.file)
     with pytest.raises(hg.SecurityError, match="use https"):
@@ -231,7 +237,7 @@ def metrics(place: Place) -> str:
     return found
 
 
-def test_uploads_that_are_not_what_they_say(place: Place) -> None:
+def test_uploads_that_are_not_what_they_say(place: Place, tmp_path: Path) -> None:
     """Damaged, of another length, no keys, a secret key: typed errors, and nothing stays."""
     client = place.client()
     secret = hg.SecretKey.generate(client.model.parameters)
@@ -252,6 +258,9 @@ def test_uploads_that_are_not_what_they_say(place: Place) -> None:
     ):
         with pytest.raises(error, match=words):
             client._upload(memoryview(wrong), None)
+        (tmp_path / "wrong.hg").write_bytes(wrong)
+        with pytest.raises(error, match=words):
+            client.upload_keys(tmp_path / "wrong.hg")
         assert request(place, "HEAD", f"/v1/blobs/{hashlib.sha256(wrong).hexdigest()}")[1]["Upload-Offset"] == "0"
     status, headers, body = request(place, "PUT", f"/v1/blobs/{digest}", b"x" * 64, Upload_Offset="64", Upload_Length="128")
     assert (status, headers["Heliograph-Error"]) == (409, "UploadError")
@@ -300,6 +309,13 @@ def test_keys_that_do_not_fit(place: Place, tmp_path: Path) -> None:
     party(client)
     with pytest.raises(hg.WrongKeyError):
         client.run(client.model.encrypt(secret, DIGIT))
+    slow = place.client(model="slow")
+    party(slow)
+    with pytest.raises(hg.MismatchError, match="other parameters"):
+        place.client(keys=slow.keys, secret=secret).run(DIGIT)
+    for digest in ("../../etc", 5, "0" * 63):
+        with pytest.raises(hg.ParameterError, match="SHA-256"):
+            client.revoke(digest)  # type: ignore[arg-type]
 
 
 # Jobs
@@ -385,6 +401,14 @@ def test_a_deadline(place: Place) -> None:
     assert np.array_equal(client.run(DIGIT), expected())
     with pytest.raises(hg.BusyError, match="would not be done"):
         client.run(DIGIT, deadline=0.05)
+    for seconds in (0, -1, float("nan"), float("inf"), "1", True):
+        with pytest.raises(hg.ParameterError, match="a deadline is a number of seconds"):
+            client.run(DIGIT, deadline=seconds)  # type: ignore[arg-type]
+        with pytest.raises(hg.ParameterError, match="a timeout is a number of seconds"):
+            hg.Client(place.address, timeout=seconds)  # type: ignore[arg-type]
+    hasty = place.client("carl", model="slow", keys=client.keys, secret=client._secret, timeout=0.3)
+    with pytest.raises((hg.DeadlineError, hg.BusyError), match="0.3 s"):
+        hasty.run(DIGIT, deadline=30)
 
 
 def test_keys_taken_back_end_their_jobs(place: Place) -> None:

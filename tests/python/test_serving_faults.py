@@ -207,6 +207,32 @@ def test_keys_that_nobody_uses_go(models: list[Path], tmp_path: Path) -> None:
         assert not list((tmp_path / "store").rglob("*.hg"))
 
 
+def test_a_store_that_others_touch(models: list[Path], tmp_path: Path) -> None:
+    """Another service is refused; foreign files are left alone; keys that the disk damaged or lost are asked for again."""
+    arguments = [models[0], "--store", tmp_path / "store"]
+    (tmp_path / "store" / ("a" * 32)).mkdir(parents=True)
+    (tmp_path / "store" / ("a" * 32) / "owner.json").write_text('{"no": "name"}')
+    (tmp_path / "store" / "notes").write_text("mine")
+    with running(*arguments) as service:
+        client = client_of(service)
+        secret = party(client)
+        (path,) = (tmp_path / "store").glob("*/*.hg")
+        (path.parent / f"{'1' * 64}.hg").write_bytes(b"none of ours")
+        assert command(["serve", str(models[0]), "--store", str(tmp_path / "store"), "--port", "0"]) == 1
+        os.kill(service.engines()[0], signal.SIGKILL)
+        path.write_bytes(path.read_bytes()[:-40] + bytes(40))
+        with pytest.raises(hg.EvictedKeyError, match="damaged on the service's disk"):
+            client.run(DIGIT)
+        client._keys = client._upload(memoryview(client.model.keys(secret).to_bytes()), None)
+        assert np.array_equal(client.run(DIGIT), expected())
+        for kept in (tmp_path / "store").glob("*/*.hg"):
+            kept.unlink()
+        with pytest.raises(hg.EvictedKeyError):
+            client.run(DIGIT)
+    with running(*arguments):
+        assert (tmp_path / "store" / "notes").read_text() == "mine"
+
+
 def test_a_full_disk(models: list[Path], tmp_path: Path) -> None:
     """Files of 8 MB at most: an upload of 11 MB is a QuotaError, and the service goes on."""
 
@@ -236,6 +262,38 @@ def test_a_slow_client(digits: Running) -> None:
             assert np.array_equal(client.run(DIGIT), expected())
     digits.until(lambda: client.status()["queue"]["unfinished"] == 0)
     assert len(list(spool(digits).iterdir())) <= 5  # its own is gone
+
+
+def sent(service: Running, data: bytes, times: int) -> int:
+    """How many times a peer could send the same before the service ended its connection."""
+    with socket.create_connection(("127.0.0.1", service.ports["http"])) as line:
+        line.settimeout(5)
+        try:
+            for count in range(times):
+                line.sendall(data)
+        except OSError:
+            return count
+    return times
+
+
+def test_heads_and_bodies_without_end(digits: Running) -> None:
+    """Neither takes memory, or a connection, for as long as somebody sends."""
+    before = digits.memory()
+    assert sent(digits, b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 60_000 + b"\r\n", 2000) < 500
+    assert sent(digits, b"GET / HTTP/1.1\r\nA: " + b"x" * (1 << 20), 100) < 20
+    chunks = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+    head = b"%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for refused in (head % b"POST /v1/jobs", head % b"GET /healthz", head % b"PUT /nowhere"):
+        assert sent(digits, refused + chunks * 16, 1) == 1
+        with socket.create_connection(("127.0.0.1", digits.ports["http"])) as line:
+            line.sendall(refused)
+            with pytest.raises(OSError, match="reset|Broken"):
+                for _ in range(400):
+                    line.sendall(chunks * 16)
+    assert digits.memory() - before < 48 << 20
+    client = client_of(digits)
+    party(client)
+    assert np.array_equal(client.run(DIGIT), expected())
 
 
 def spool(service: Running) -> Path:

@@ -119,6 +119,12 @@ def test_refusals(place: Place) -> None:
     words = {"id": "damaged" * 3, "model": "digits", "keys": client.keys}
     refused(place, "Run", pieces(b"x" * 1000, **words), "INVALID_ARGUMENT", "FormatError")
     refused(place, "Run", iter([]), "INVALID_ARGUMENT", "ParameterError")
+    with place.channel() as channel:
+        for name in ("Models", "OpenSession", "Job", "Cancel"):
+            call = channel.unary_unary(f"/{SERVICE}/{name}")
+            with pytest.raises(grpc.RpcError, match="no message of this service") as caught:
+                call(b"\xff" * 50, timeout=10, metadata=(("authorization", f"Bearer {place.token}"),))
+            assert caught.value.code().name == "INVALID_ARGUMENT"
 
 
 def test_cancelled_calls_and_deadlines(place: Place) -> None:
