@@ -268,11 +268,11 @@ def sent(service: Running, data: bytes, times: int) -> int:
     """How many times a peer could send the same before the service ended its connection."""
     with socket.create_connection(("127.0.0.1", service.ports["http"])) as line:
         line.settimeout(5)
-        try:
-            for count in range(times):
+        for count in range(times):
+            try:
                 line.sendall(data)
-        except OSError:
-            return count
+            except OSError:
+                return count
     return times
 
 
@@ -286,10 +286,10 @@ def test_heads_and_bodies_without_end(digits: Running) -> None:
     for refused in (head % b"POST /v1/jobs", head % b"GET /healthz", head % b"PUT /nowhere"):
         assert sent(digits, refused + chunks * 16, 1) == 1
         with socket.create_connection(("127.0.0.1", digits.ports["http"])) as line:
+            line.settimeout(20)
             line.sendall(refused)
-            with pytest.raises(OSError, match="reset|Broken"):
-                for _ in range(400):
-                    line.sendall(chunks * 16)
+            with pytest.raises(ConnectionError):
+                line.sendall(chunks * 6400)
     assert digits.memory() - before < 48 << 20
     client = client_of(digits)
     party(client)

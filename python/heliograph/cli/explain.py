@@ -12,7 +12,8 @@ import heliograph as hg
 from heliograph import _core, nn, sealed
 from heliograph._arrays import printable, readable_bytes
 from heliograph.cli import roles, screen
-from heliograph.query import answers, table, vectors
+from heliograph.query import answers, lookup, table, vectors
+from heliograph.serving import tables
 
 
 def all_sets() -> None:
@@ -137,6 +138,8 @@ _READ_WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
     sealed.TYPE: (sealed.SealedModel.load, "digest, parameters, layers and weights"),
     table.TYPE: (hg.query.EncryptedTable.load, "digest, layout and parts"),
     answers.TYPE: (hg.query.Answer.load, "digest, query and every residue"),
+    lookup.CLIENT_TYPE: (hg.query.LookupClient.load, "digest and columns"),
+    lookup.DATABASE_TYPE: (tables.Table, "digest, columns and size"),
     vectors.LAYOUT_TYPE: (hg.query.VectorLayout.load, "digest, numbers and ids"),
     vectors.SCORES_TYPE: (hg.query.Scores.load, "digest and numbers"),
 }

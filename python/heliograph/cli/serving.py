@@ -33,7 +33,9 @@ def _extra(name: str) -> hg.HeliographError:
 
 
 def serve(
-    models: Annotated[list[Path] | None, typer.Argument(help="Sealed models: digits.hgm ...")] = None,
+    models: Annotated[
+        list[Path] | None, typer.Argument(help="Sealed models, and tables for look-ups: digits.hgm phones.hgd ...")
+    ] = None,
     store: Annotated[
         Path | None, typer.Option("--store", help="A folder of the service's own: keys, tables, requests.")
     ] = None,
@@ -120,7 +122,7 @@ def serve(
         bool, typer.Option("--opentelemetry", help="A span for each job; set up by OpenTelemetry's own variables.")
     ] = False,
 ) -> None:
-    """Serve sealed models to clients (docs/serving.md): hg.Client, browsers, and any language by gRPC.
+    """Serve sealed models, and tables for private look-up, to clients (docs/serving.md): hg.Client, browsers, any language by gRPC.
 
     The log goes to standard error, a line of JSON for each event. SIGTERM ends it once accepted jobs are done; SIGHUP reads the tokens again.
     """
@@ -160,6 +162,22 @@ def serve(
     )
 
 
+def _show_row(client: hg.Client, text: str) -> None:
+    """A row looked up by the client; status 1 where there is none."""
+    from heliograph.cli.screen import labelled
+
+    key: str | int = text
+    if client.table.by_number:
+        if not re.fullmatch("-?[0-9]{1,20}", text):
+            raise typer.BadParameter("this table's rows are asked for by whole numbers", param_hint="--get")
+        key = int(text)
+    row = client.get(key)
+    if row is None:
+        raise hg.HeliographError(f"there is no {text} in this table")
+    rows = row if isinstance(row, dict) else {"bytes": row.hex()}
+    labelled("\n".join(f"{name:>14}  {value}" for name, value in rows.items()))
+
+
 def token(name: Annotated[str, typer.Argument(help="The client's name, as logs have it.")]) -> None:
     """Make a token for a client: the line for the service's file of tokens, and the token, which is shown once."""
     from heliograph.serving import access
@@ -171,7 +189,7 @@ def token(name: Annotated[str, typer.Argument(help="The client's name, as logs h
 
 def client(
     address: Annotated[str, typer.Argument(help="The service's address: https://host:8443")],
-    model: Annotated[str, typer.Option("--model", help="Its name there.")],
+    model: Annotated[str, typer.Option("--model", help="The name there of a model, or of a table.")],
     token_file: Annotated[Path | None, typer.Option("--token-file", help="A file with the client's token.")] = None,
     certificate: Annotated[
         Path | None, typer.Option("--certificate", help="The client's certificate and private key (PEM).")
@@ -182,6 +200,10 @@ def client(
         Path | None,
         typer.Option("--secret", help="The secret key's file; made where it is not there. Without it, a new key each time."),
     ] = None,
+    get: Annotated[
+        str | None,
+        typer.Option("--get", help="The key, or the number, of a row to look up: the service does not learn which."),
+    ] = None,
     serve: Annotated[
         int | None, typer.Option("--serve", min=0, max=65535, help="Show the demo page on this port of this machine.")
     ] = None,
@@ -189,7 +211,7 @@ def client(
         str | None, typer.Option("--allow-page", help="A page of this origin may use it too: it sees what you draw.")
     ] = None,
 ) -> None:
-    """A client of a service, on your machine: shows what the service has; with --serve, a page on which digits are drawn.
+    """A client of a service, on your machine: shows what a model or table is; --get looks a row up; --serve shows a page to draw digits on.
 
     The browser sends a drawing to this process alone, which encrypts it, asks the service, and decrypts the answer.
     """
@@ -198,6 +220,9 @@ def client(
 
     given = token_file.read_text(encoding="utf-8").strip() if token_file else None
     found = hg.Client(address, model=model, token=given, certificate=certificate, ca=ca, digest=digest)
-    labelled(found.model.explain())
+    if get is not None:
+        _show_row(found, get)
+        return
+    labelled(found.half.explain())
     if serve is not None:
         companion.run(found, serve, secret, allow)

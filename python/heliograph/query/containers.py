@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from heliograph import _container, _core
 from heliograph._arrays import Buffer, printable
 
@@ -102,6 +105,16 @@ class Parts:
         if len(part) != size:
             raise _core.DamagedFileError("this file was cut short after it was opened")
         return part
+
+    def array(self, number: int) -> npt.NDArray[np.uint8]:
+        """One as bytes of its own, uint8 [bytes], which may be written to."""
+        if self._path is None:
+            return np.frombuffer(self[number], np.uint8).copy()
+        offset, size = self._arrays[number]
+        found = np.fromfile(self._path, np.uint8, size, offset=offset)
+        if len(found) != size:
+            raise _core.DamagedFileError("this file was cut short after it was opened")
+        return found
 
 
 class _Memory:

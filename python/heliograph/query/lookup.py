@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
+import re
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +17,12 @@ import numpy.typing as npt
 from heliograph import _container, _core
 from heliograph._arrays import Buffer, described, is_whole, path_of, printable, readable_bytes
 from heliograph._shapes import Progress
+from heliograph.query.containers import Parts, pieces
 from heliograph.query.records import TAG, Bytes2D, Field, Records, Shape, hashed, other_bucket
 
-_CLIENT, _QUESTION, _ANSWER = (f"heliograph.query.lookup-{kind}" for kind in ("client", "question", "answer"))
+CLIENT_TYPE, _QUESTION, _ANSWER = (f"heliograph.query.lookup-{kind}" for kind in ("client", "question", "answer"))
+DATABASE_TYPE = "heliograph.query.database"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MOVES = 2000  # of keys, before a table is full
 
 
@@ -134,6 +140,48 @@ class Database:
     def log2_failure(self) -> float:
         """log2 of a bound on the probability that an answer is refused or wrong."""
         return float(_core.lookup_log2_failure(self._shape.rows, self._shape.columns))
+
+    def save(self, path: Any, *, name: str = "", version: str = "1", title: str = "") -> None:
+        """Writes the table as one file, in clear, for `heliograph serve` or `load`; clients' files stay right for it.
+
+        `name` is what a service calls it (by default the file's), `version` and `title` are its maker's. Raises OSError,
+        ParameterError for a name that is none.
+
+        >>> db.save("phones.hgd", title="phones by city")
+        >>> hg.query.Database.load("phones.hgd")
+        <look-up in 2 rows of 10 bytes by phone, 64.0 MiB prepared>
+        """
+        place = path_of(path)
+        told = {"name": named(name or Path(place).stem), "version": str(version), "title": str(title)}
+        matrix = memoryview(self._matrix.reshape(-1))
+        with _container.replacing(place) as file:
+            for piece in pieces(DATABASE_TYPE, self.client()._header() | told, [matrix], [matrix.nbytes]):
+                file.write(piece)
+
+    @classmethod
+    def load(cls, path: Any, *, progress: Progress | None = None) -> Database:
+        """Reads what `save` wrote, and prepares it: half a minute a gigabyte. Raises FormatError and its kinds, OSError,
+        OutOfMemoryError.
+
+        >>> db.save("phones.hgd")
+        >>> caller.get("+41 1", hg.query.Database.load("phones.hgd").answer)["city"]
+        'Bern'
+        """
+        parts = Parts(path_of(path), DATABASE_TYPE)
+        half, _ = served(parts)
+        made = cls.__new__(cls)
+        made._records, made._key, made._count = half._records, half._key, half._count
+        made._seed, made._shape = half._seed, half._shape
+        shape = made._shape
+        made._matrix = parts.array(0).reshape(shape.rows, shape.columns)
+        if made._key is not None:
+            made._tags = np.ascontiguousarray(made._slots()[:, :, :TAG]).view("<u8")[:, :, 0].astype(np.uint64)
+            if np.count_nonzero(made._tags) != made._count:
+                raise _core.DamagedFileError("a look-up's table has another number of keys than it says")
+        made._table = _core.LookupTable(
+            shape.rows, shape.columns, made._seed, made._matrix.reshape(-1), shape.columns, "", progress
+        )
+        return made
 
     def client(self) -> LookupClient:
         """The client's half: public, the same for all clients, to be saved as a file.
@@ -305,7 +353,10 @@ class LookupClient:
         >>> hg.query.LookupClient.from_bytes(caller.to_bytes()).get("+41 1", db.answer)["city"]
         'Bern'
         """
-        header = {
+        return _container.to_bytes(CLIENT_TYPE, self._header(), {})
+
+    def _header(self) -> dict[str, Any]:
+        return {
             "rows": self._shape.rows,
             "columns": self._shape.columns,
             "table": self._seed.hex(),
@@ -314,7 +365,6 @@ class LookupClient:
             "key": self._key,
             "count": self._count,
         }
-        return _container.to_bytes(_CLIENT, header, {})
 
     def save(self, path: Any) -> None:
         """Writes it as a file. Raises OSError.
@@ -344,10 +394,13 @@ class LookupClient:
 
     @classmethod
     def _from(cls, found: _container.Container) -> LookupClient:
-        if found.type != _CLIENT:
+        if found.type != CLIENT_TYPE:
             raise _core.FormatError(f"this file holds {printable(found.type)}, not the client's half of a look-up")
+        return cls._of(found.header)
+
+    @classmethod
+    def _of(cls, said: dict[str, Any]) -> LookupClient:
         try:
-            said = found.header
             width, key, count = said["width"], said["key"], said["count"]
             fields = [Field(str(f["name"]), str(f["dtype"]), bool(f["text"])) for f in said["fields"]]
             shape = Shape(said["rows"], said["columns"], width + (0 if key is None else TAG))
@@ -360,11 +413,51 @@ class LookupClient:
         except (KeyError, TypeError, ValueError, _core.ParameterError):
             raise _core.DamagedFileError("this file's header is of no look-up") from None
 
+    def __len__(self) -> int:
+        """Rows that can be asked for."""
+        return self._count
+
+    @property
+    def by_number(self) -> bool:
+        """Whether rows are asked for by whole numbers: their own, or those of a column."""
+        kinds = {f.name: np.dtype(f.dtype).kind for f in self._records.fields}
+        return self._key is None or kinds[self._key] in "iu"
+
+    @property
+    def question_bytes(self) -> int:
+        """Bytes of a question, but for the file's head."""
+        return (1 if self._key is None else 2) * (4 * self._shape.rows + 8 * _core.LOOKUP_KEY_WORDS)
+
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes of an answer, but for the file's head."""
+        return self._shape.columns * (2 * (1 if self._key is None else 2) + _core.LOOKUP_MASK_BYTES)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `to_bytes`, as hex: by it both sides mean one table, whatever is in its rows."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def explain(self) -> str:
+        """What can be asked and what it costs, a line each.
+
+        >>> print(caller.explain().splitlines()[0])
+               look-up  2 rows by phone
+        """
+        return "\n".join(f"{label:>14}  {text}" for label, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        columns = ", ".join(f"{f.name} ({'text' if f.text else np.dtype(f.dtype).name})" for f in self._records.fields)
+        by = "number" if self._key is None else self._key
+        return [
+            ("look-up", f"{self._count:,} rows by {printable(by)}"),
+            ("columns", printable(columns)[:1000] or f"rows of {self._records.width:,} bytes"),
+            ("a question", f"{readable_bytes(self.question_bytes)} to send, {readable_bytes(self.answer_bytes)} back"),
+        ]
+
     def __repr__(self) -> str:
-        count = 1 if self._key is None else 2
-        up = readable_bytes(count * (4 * self._shape.rows + 8 * _core.LOOKUP_KEY_WORDS))
-        down = readable_bytes(self._shape.columns * (2 * count + _core.LOOKUP_MASK_BYTES))
         by = "number" if self._key is None else printable(self._key)
+        up, down = readable_bytes(self.question_bytes), readable_bytes(self.answer_bytes)
         return f"<client of a look-up in {self._count:,} rows by {by}: {up} up, {down} down>"
 
 
@@ -413,6 +506,27 @@ class Question:
             if len(same) and found is None:
                 found = slots[int(same[0]), TAG:].tobytes()
         return None if found is None else records.read(found)
+
+
+def named(name: Any) -> str:
+    """The name of a table at a service. Raises ParameterError."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise _core.ParameterError(
+            f"a table's name is 1 to 64 letters, digits, dots, dashes and underscores, not {described(name)}"
+        )
+    return name
+
+
+def served(parts: Parts) -> tuple[LookupClient, dict[str, str]]:
+    """The client's half of a saved table, and its name, version and title. Raises DamagedFileError."""
+    said = dict(parts.header)
+    told = {name: said.pop(name, None) for name in ("name", "version", "title")}
+    if not all(isinstance(text, str) and len(text) <= 200 for text in told.values()) or not _NAME.fullmatch(told["name"]):
+        raise _core.DamagedFileError("a look-up's table has no name")
+    half = LookupClient._of(said)
+    if parts.sizes() != [half._shape.rows * half._shape.columns]:
+        raise _core.DamagedFileError("a look-up's table is of another size than it says")
+    return half, told
 
 
 def _listed(keys: Any) -> list[Any]:

@@ -18,7 +18,7 @@ from heliograph._arrays import described, is_real, path_of, printable
 from heliograph._html import Rows
 from heliograph._shapes import Tensor
 from heliograph.keys import EvaluationKeys, SecretKey, from_bytes
-from heliograph.query import Answer, EncryptedTable
+from heliograph.query import Answer, EncryptedTable, LookupClient, Question
 from heliograph.sealed import SealedModel
 from heliograph.serving.errors import (
     DeadlineError,
@@ -27,6 +27,7 @@ from heliograph.serving.errors import (
     UploadError,
 )
 from heliograph.serving.store import DIGEST
+from heliograph.serving.tables import half_of
 from heliograph.serving.wire import Line, Reply, path
 
 _CHUNK = 4 << 20
@@ -87,10 +88,10 @@ class Client:
     def _until(self) -> float:
         return time.monotonic() + self.timeout
 
-    def _fetched(self, name: str, digest: str | None) -> SealedModel:
+    def _fetched(self, name: str, digest: str | None) -> SealedModel | LookupClient:
         if not isinstance(name, str):
             raise _core.DtypeError(f"a model is named by a text, not by {described(name)}")
-        half = SealedModel.load(self._line.ask("GET", path("models", name), until=self._until()).body)
+        half = half_of(self._line.ask("GET", path("models", name), until=self._until()).body)
         if digest is not None and half.digest != digest:
             raise _core.MismatchError(
                 f"the service's model {printable(name)} has the digest {half.digest[:16]}..., not {printable(str(digest))[:16]}..."
@@ -102,6 +103,20 @@ class Client:
         """The client's half of the model."""
         if self._model is None:
             raise _core.ParameterError('this client was made without a model: hg.Client(address, model="...")')
+        if isinstance(self._model, LookupClient):
+            raise _core.ParameterError(f"{printable(str(self._name))} is a table: client.get(key) asks for its rows")
+        return self._model
+
+    @property
+    def half(self) -> SealedModel | LookupClient:
+        """The client's half of what it is a client of: a model, or a table."""
+        return self.table if isinstance(self._model, LookupClient) else self.model
+
+    @property
+    def table(self) -> LookupClient:
+        """The client's half of the table in clear that this client looks rows up in."""
+        if not isinstance(self._model, LookupClient):
+            raise _core.ParameterError('this client is of no table for look-ups: hg.Client(address, model="phones")')
         return self._model
 
     @property
@@ -145,7 +160,7 @@ class Client:
             self._secret, source = source, self.model.keys(source)
         if isinstance(source, EvaluationKeys):
             if self._model is not None:
-                self._model.require_keys(source)
+                self.model.require_keys(source)
             self._keys = self._upload(memoryview(source.to_bytes()), progress)
         else:
             with _mapped(path_of(source)) as data:
@@ -238,7 +253,11 @@ class Client:
         Raises as `run`.
         """
         id = secrets.token_hex(16)
-        work = asyncio.create_task(asyncio.to_thread(self._run, x, progress, deadline, id))
+        return await self._apart(id, self._run, x, progress, deadline, id)
+
+    async def _apart(self, id: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        """A call on another thread, whose job ends with the task."""
+        work = asyncio.create_task(asyncio.to_thread(call, *arguments))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -248,13 +267,13 @@ class Client:
 
     def _run(self, x: Any, progress: Callable[[str, float], None] | None, deadline: float | None, id: str) -> Any:
         tensors = x if isinstance(x, (list, tuple)) and x and all(isinstance(t, Tensor) for t in x) else (x,)
-        clear = not isinstance(tensors[0], Tensor)
+        model, clear = self.model, not isinstance(tensors[0], Tensor)
         if clear:
             if self._secret is None:
                 raise _core.MissingKeyError(
                     "clear values are encrypted by a secret key: upload_keys(secret), or hg.Client(..., secret=secret)"
                 )
-            made = self.model.encrypt(self._secret, x)
+            made = model.encrypt(self._secret, x)
             tensors = made if isinstance(made, tuple) else (made,)
         if self._keys is None:
             raise _core.MissingKeyError(
@@ -274,7 +293,30 @@ class Client:
         if not clear:
             return answer
         assert self._secret is not None
-        return self.model.decrypt(self._secret, answer, like=x)
+        return model.decrypt(self._secret, answer, like=x)
+
+    def get(self, key: Any, *, deadline: float | None = None) -> Any:
+        """As `hg.Client` shows.
+
+        The row of a key in a table that the service has in clear, as `hg.query.LookupClient.get` gives it: the service does not
+        learn which. None where there is no such key. No keys are uploaded: each question brings its own.
+
+        Raises as `LookupClient.ask` and `run`.
+        """
+        question = self.table.ask(key)
+        return question.read(self._asked(question, deadline, secrets.token_hex(16)))
+
+    async def aget(self, key: Any, *, deadline: float | None = None) -> Any:
+        """As `hg.Client` shows.
+
+        `get` for asyncio: a task that is cancelled cancels the job. Raises as `get`.
+        """
+        question, id = self.table.ask(key), secrets.token_hex(16)
+        return question.read(await self._apart(id, self._asked, question, deadline, id))
+
+    def _asked(self, question: Question, deadline: float | None, id: str) -> bytes:
+        body = question.to_bytes()
+        return self._job("get", body, (len(body),), None, None, id, deadline)
 
     def sql(self, text: str, *, table: str, keys: str | None = None, deadline: float | None = None) -> Answer:
         """As `hg.Client` shows.
@@ -301,7 +343,7 @@ class Client:
         kind: str,
         body: bytes | None,
         parts: tuple[int, ...],
-        keys: str,
+        keys: str | None,
         progress: Callable[[str, float], None] | None,
         id: str,
         deadline: float | None,
@@ -360,7 +402,9 @@ class Client:
     # For people
 
     def _rows(self) -> Rows:
-        known = "none" if self._model is None else f"{self._model.name} {self._model.version}, {self._model.digest[:16]}"
+        half = self._model
+        version = f" {half.version}" if isinstance(half, SealedModel) else ""
+        known = "none" if half is None else f"{printable(str(self._name))}{version}, {half.digest[:16]}"
         return [
             ("service", repr(self._line)),
             ("model", known),

@@ -30,8 +30,9 @@ from heliograph.serving.errors import (
     from_wire,
 )
 from heliograph.serving.figures import Figures, Log, Spans
-from heliograph.serving.jobs import ENDS, Asked, Job, Queue
+from heliograph.serving.jobs import COMPUTED, ENDS, Asked, Job, Queue
 from heliograph.serving.store import Store, full_disks
+from heliograph.serving.tables import Table, served_of
 
 _BLOCK = 1 << 18  # bytes that are written at a time; each client that sends has two
 _LONGEST_QUERY = 1 << 16
@@ -70,7 +71,7 @@ class Service:
         spans: Spans,
     ) -> None:
         self.store, self.access, self.limits, self.log, self.figures, self.spans = store, access, limits, log, figures, spans
-        self.models = {name: SealedModel.load(path) for name, path in models.items()}
+        self.models = {name: served_of(path) for name, path in models.items()}
         for name, model in self.models.items():
             if not model.complete:
                 raise _core.ParameterError(f"{name} is a client's half: a service needs the whole model")
@@ -218,7 +219,7 @@ class Service:
         if self.stopping:
             raise BusyError("the service is stopping", 5.0)
 
-    def model(self, name: str) -> SealedModel:
+    def model(self, name: str) -> SealedModel | Table:
         """By its name. Raises UnknownModelError."""
         found = self.models.get(name)
         if found is None:
@@ -275,9 +276,13 @@ class Service:
             self.store.path(owner, asked.table, "table")
         else:
             model = self.model(asked.model)
-            need, most = model.memory_bytes, 2 * model.input_bytes + (1 << 20) if asked.kind == "run" else 0
-        self.store.path(owner, asked.keys, "keys")
-        if nbytes > most or (asked.kind == "run" and sum(asked.parts) != nbytes):
+            if isinstance(model, Table) != (asked.kind == "get"):
+                what = "a table, which answers look-ups" if isinstance(model, Table) else "a model, which answers runs"
+                raise _core.ParameterError(f"{model.name} is {what}")
+            need, most = model.memory_bytes, 0 if asked.kind == "session" else 2 * model.input_bytes + (1 << 20)
+        if asked.kind != "get":
+            self.store.path(owner, asked.keys, "keys")
+        if nbytes > most or (asked.kind in COMPUTED and sum(asked.parts) != nbytes):
             raise _core.LimitError(
                 f"this takes a request of at most {readable_bytes(most)}, not of {readable_bytes(nbytes)} in other parts"
             )
@@ -330,7 +335,9 @@ class Service:
             asked = job.asked
             engine = min(free, key=lambda e: (len(e.jobs), asked.keys not in e.warm))
             try:
-                words = {"keys": str(self.store.path(job.owner, asked.keys, "keys")), "digest": asked.keys}
+                words = dict[str, str]()
+                if asked.kind != "get":
+                    words = {"keys": str(self.store.path(job.owner, asked.keys, "keys")), "digest": asked.keys}
                 if asked.kind == "sql":
                     words |= {"table": str(self.store.path(job.owner, asked.table, "table")), "table_digest": asked.table}
             except (_core.HeliographError, OSError) as error:
@@ -359,7 +366,7 @@ class Service:
             job.change()
         elif event in ("done", "failed"):
             self.figures.resident.labels(str(engine.number)).set(words["key_bytes"])
-            if job is not None and event == "done" and job.asked.kind == "run":
+            if job is not None and event == "done" and job.asked.kind in COMPUTED:
                 before = self._seconds.get(job.asked.model, words["seconds"])
                 self._seconds[job.asked.model] = 0.7 * before + 0.3 * words["seconds"]
                 self.figures.job_seconds.labels(job.asked.model).observe(words["seconds"])

@@ -15,6 +15,7 @@ import heliograph
 from heliograph import _core
 
 _START = 120.0  # seconds that an engine may take until it says that it is ready
+_PREPARED = 8 << 20  # bytes of models and tables a second that it prepares, at least
 _PATIENCE = 5.0  # seconds in which a cancelled job ends; after these the engine is ended
 _MOST_LINE = 1 << 20
 _DEPTH = 2  # jobs that an engine has at a time: one is computed, the next is read
@@ -48,7 +49,8 @@ class Engine:
         """Starts it and keeps it up. Raises DeviceError where it does not come up at all."""
         self._task = asyncio.create_task(self._keep())
         waits = asyncio.create_task(self.ready.wait())
-        await asyncio.wait({self._task, waits}, timeout=_START, return_when=asyncio.FIRST_COMPLETED)
+        longest = _START + sum(Path(path).stat().st_size for path in self.models.values()) / _PREPARED
+        await asyncio.wait({self._task, waits}, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
         waits.cancel()
         if not self.ready.is_set():
             await self.stop()

@@ -13,18 +13,20 @@ from heliograph import _core
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 #: States of a job, in their order; the last three are ends.
 ENDS = ("done", "failed", "cancelled")
+#: Kinds of jobs whose request and time are their model's, or their table's.
+COMPUTED = ("run", "get")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a client asks for: an answer of a model to a request, a session (that keys fit a model, and are at hand), or an answer
-    of a table to a query.
+    """What a client asks for: an answer of a model to a request, a session (that keys fit a model, and are at hand), an answer
+    of an encrypted table to a query, or of a table in clear to a private question.
     """
 
     id: str  #: the client's own: the same id is the same job, which is computed once
-    kind: str  #: "run", "session" or "sql"
-    keys: str  #: the digest of evaluation keys
-    model: str = ""  #: its name; of queries ""
+    kind: str  #: "run", "session", "sql" or "get"
+    keys: str  #: the digest of evaluation keys; of look-ups ""
+    model: str = ""  #: its name, or a table's in clear; of queries ""
     table: str = ""  #: the digest of an encrypted table; but for queries ""
     parts: tuple[int, ...] = ()  #: bytes of each tensor of the request, in their order
     seconds: float | None = None  #: until when it is wanted, from its acceptance

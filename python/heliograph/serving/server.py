@@ -18,13 +18,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from heliograph import _core
 from heliograph._arrays import printable
-from heliograph.sealed import SealedModel
 from heliograph.serving.access import Access
 from heliograph.serving.bounds import Handshake, bounded
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
 from heliograph.serving.rpc import Rpc, credentials_of
 from heliograph.serving.store import Store
+from heliograph.serving.tables import served_of
 from heliograph.serving.web import Web, protocol_of
 from heliograph.serving.wire import pem
 
@@ -69,13 +69,10 @@ def require_safe(options: Options) -> None:
 
 
 def named_models(paths: list[Path]) -> dict[str, Path]:
-    """By the names that they have. Raises ParameterError for two of one name, and as `SealedModel.load`."""
+    """By the names that they have. Raises ParameterError for two of one name, and as `served_of`."""
     found: dict[str, Path] = {}
     for path in paths:
-        try:
-            name = SealedModel.load(path).name
-        except _core.HeliographError as error:
-            raise type(error)(f"{printable(str(path))}: {error}") from None
+        name = served_of(path).name
         if name in found:
             raise _core.ParameterError(
                 f"two models are called {name}: {printable(str(found[name]))} and {printable(str(path))}"

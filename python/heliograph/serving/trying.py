@@ -16,7 +16,7 @@ from heliograph._arrays import path_of
 
 @contextmanager
 def local(*models: Any) -> Iterator[str]:
-    """A service of sealed models (paths) on this machine alone: its address, for `hg.Client`. It ends with the block, and keeps nothing.
+    """A service of sealed models and tables (paths) on this machine alone: its address, for `hg.Client`. It ends with the block, and keeps nothing.
 
     Raises HeliographError where it does not start: the message is its own; OSError. `heliograph serve` is for more.
 

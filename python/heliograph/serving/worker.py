@@ -25,6 +25,7 @@ from typing import Any
 import heliograph as hg
 from heliograph.serving.errors import EvictedKeyError, to_wire
 from heliograph.serving.store import full_disks
+from heliograph.serving.tables import is_table
 
 _OFTEN = 0.1  # seconds between two words of progress
 
@@ -75,7 +76,9 @@ class Worker:
 
     def __init__(self, line: socket.socket, models: dict[str, str], memory: int) -> None:
         self._line = line
-        self._models = {name: hg.SealedModel.load(path) for name, path in models.items()}
+        tables = {name for name, path in models.items() if is_table(Path(path))}
+        self._models = {name: hg.SealedModel.load(path) for name, path in models.items() if name not in tables}
+        self._tables = {name: hg.query.Database.load(models[name]) for name in tables}
         self._keys = Keyring(memory)
         self._ready: queue.Queue[tuple[dict[str, Any], Callable[[], bytes] | Exception] | None] = queue.Queue(maxsize=1)
         self._asked: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -131,6 +134,9 @@ class Worker:
         """What computes a job's answer."""
         if asked["kind"] == "sql":
             return self._query(asked)
+        if asked["kind"] == "get":
+            question, table = Path(asked["input"]).read_bytes(), self._tables[asked["model"]]
+            return lambda: table.answer(question)
         model = self._models[asked["model"]]
         server = self._server(asked, model)
         if asked["kind"] == "session":

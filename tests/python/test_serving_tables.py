@@ -1,0 +1,144 @@
+"""Look-ups in tables that a service has in clear: by key and by number, misses, what is refused, an engine that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heliograph as hg
+from heliograph.cli import run as command
+from serving_rig import Running, running, stop
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("prometheus_client")
+
+ROWS = np.random.default_rng(1).integers(0, 256, (300, 6), dtype=np.uint8)
+PEOPLE = {"phone": ["+41 44 1", "+41 44 2", "+41 44 3"], "name": ["Ada", "Grace", "Emmy"], "balance": [120, -7, 33]}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Two tables and a model."""
+    folder = tmp_path_factory.mktemp("tables")
+    hg.query.Database(PEOPLE, key="phone").save(folder / "phones.hgd", title="people")
+    hg.query.Database(ROWS).save(folder / "rows.hgd")
+    hg.nn.setup("digits").seal(folder / "digits.hgm")
+    files = [folder / name for name in ("phones.hgd", "rows.hgd", "digits.hgm")]
+    with running(*files, "--store", folder / "store") as made:
+        yield made
+
+
+def client_of(service: Running, model: str) -> hg.Client:
+    """Of one of them."""
+    return hg.Client(f"http://127.0.0.1:{service.ports['http']}", model=model)
+
+
+def test_rows_by_key_and_number(service: Running) -> None:
+    """No keys are uploaded; several at once; the log does not tell which row."""
+    phones, rows = client_of(service, "phones"), client_of(service, "rows")
+    assert phones.get("+41 44 2") == {"phone": "+41 44 2", "name": "Grace", "balance": -7}
+    assert phones.get("+41 44 9") is None
+    assert rows.get(299) == ROWS[299].tobytes()
+    assert [(m["name"], m["kind"], m["title"]) for m in phones.models()][1:] == [
+        ("phones", "look-up", "people"),
+        ("rows", "look-up", ""),
+    ]
+
+    async def several() -> list[object]:
+        tasks = [asyncio.create_task(phones.aget(f"+41 44 {1 + k % 3}")) for k in range(7)]
+        tasks[3].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    came = asyncio.run(several())
+    assert isinstance(came.pop(3), asyncio.CancelledError)
+    assert [row["name"] for row in came] == ["Ada", "Grace", "Emmy", "Grace", "Emmy", "Ada"]  # type: ignore[index]
+    assert "+41" not in service.text
+    assert "Grace" not in service.text
+
+
+def test_the_command_looks_up(service: Running, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`heliograph client --get` and `inspect` tell what there is, in a line where there is nothing."""
+    address = f"http://127.0.0.1:{service.ports['http']}"
+    assert command(["client", address, "--model", "phones", "--get", "+41 44 3"]) == 0
+    assert "Emmy" in capsys.readouterr().out
+    assert command(["client", address, "--model", "rows", "--get", "7"]) == 0
+    assert ROWS[7].tobytes().hex() in capsys.readouterr().out
+    assert command(["client", address, "--model", "phones", "--get", "none"]) == 1
+    assert "there is no none in this table" in capsys.readouterr().err
+    assert command(["client", address, "--model", "rows", "--get", "seven"]) == 2
+    hg.query.Database(PEOPLE, key="name").save(tmp_path / "names.hgd", title="by name")
+    assert command(["inspect", str(tmp_path / "names.hgd")]) == 0
+    assert "3 rows by name" in capsys.readouterr().out
+
+
+def test_what_is_refused(service: Running) -> None:
+    """A run of a table, a look-up in a model, a question to another table, bytes that are no question."""
+    phones, rows, digits = (client_of(service, name) for name in ("phones", "rows", "digits"))
+    with pytest.raises(hg.ParameterError, match=r"client\.get"):
+        phones.run([1])
+    with pytest.raises(hg.ParameterError, match="of no table"):
+        digits.get(1)
+    question = rows.table.ask(1).to_bytes()
+    for name, body, error in (
+        ("phones", question, hg.MismatchError),
+        ("rows", b"x" * 500, hg.FormatError),
+        ("digits", question, hg.ParameterError),
+    ):
+        with pytest.raises(error):
+            client_of(service, name)._job("get", body, (len(body),), None, None, "question" * 2 + name, None)
+    with pytest.raises(hg.ParameterError, match="answers look-ups"):
+        rows._job("session", None, (), None, None, "session" * 4, None)
+    with pytest.raises(hg.ShapeError, match="from 0 to 299"):
+        rows.get(300)
+
+
+def test_an_engine_that_is_killed(service: Running) -> None:
+    """The next one prepares the tables, and answers."""
+    rows = client_of(service, "rows")
+    (engine,) = service.engines()
+    stop(engine)
+
+    async def asked() -> object:
+        task = asyncio.create_task(rows.aget(8))
+        while not rows.status()["engines"][0]["jobs"]:
+            await asyncio.sleep(0.01)
+        os.kill(engine, signal.SIGKILL)
+        return await task
+
+    assert asyncio.run(asked()) == ROWS[8].tobytes()
+
+
+def test_files_of_tables(tmp_path: Path) -> None:
+    """A loaded table answers clients of the one that was saved, and takes updates; damaged ones and bad names are refused."""
+    db = hg.query.Database(PEOPLE, key="phone")
+    client = db.client()
+    db.save(tmp_path / "t.hgd")
+    again = hg.query.Database.load(tmp_path / "t.hgd")
+    assert client.get("+41 44 1", again.answer) == db.client().get("+41 44 1", db.answer)
+    again.update({"phone": ["+41 44 9"], "name": ["Sofja"], "balance": [5]})
+    again.remove(["+41 44 1"])
+    again.save(tmp_path / "u.hgd", name="later")
+    later = hg.query.Database.load(tmp_path / "u.hgd")
+    assert client.get("+41 44 1", later.answer) is None
+    assert client.get("+41 44 9", later.answer)["name"] == "Sofja"
+    for name in ("", "a b", "../x", "x" * 65):
+        with pytest.raises(hg.ParameterError, match="a table's name"):
+            db.save(tmp_path / "\u00e4.hgd", name=name)
+    data = (tmp_path / "t.hgd").read_bytes()
+    for wrong, error in (
+        (data[:-1], hg.DamagedFileError),
+        (data[:99] + b"x" + data[100:], hg.DamagedFileError),
+        (client.to_bytes(), hg.FormatError),
+    ):
+        (tmp_path / "w.hgd").write_bytes(wrong)
+        with pytest.raises(error):
+            hg.query.Database.load(tmp_path / "w.hgd")
+    (tmp_path / "bad.hgd").write_bytes(data[:-1])
+    assert command(["serve", str(tmp_path / "bad.hgd"), "--store", str(tmp_path / "store")]) == 1
