@@ -1,4 +1,4 @@
-"""Look-ups in tables that a service has in clear: by key and by number, misses, what is refused, an engine that is killed."""
+"""Tables that a service has in clear: look-ups by key and number, nearest vectors, what is refused, an engine that is killed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 
 ROWS = np.random.default_rng(1).integers(0, 256, (300, 6), dtype=np.uint8)
+BASE = np.random.default_rng(2).integers(-128, 128, (500, 12), dtype=np.int8)
+IDS = np.arange(500) + 7000
 PEOPLE = {"phone": ["+41 44 1", "+41 44 2", "+41 44 3"], "name": ["Ada", "Grace", "Emmy"], "balance": [120, -7, 33]}
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Two tables and a model."""
+    """Two tables, vectors, and a model."""
     folder = tmp_path_factory.mktemp("tables")
     hg.query.Database(PEOPLE, key="phone").save(folder / "phones.hgd", title="people")
     hg.query.Database(ROWS).save(folder / "rows.hgd")
+    hg.query.Vectors(BASE, ids=IDS).save(folder / "faces.hgv")
     hg.nn.setup("digits").seal(folder / "digits.hgm")
-    files = [folder / name for name in ("phones.hgd", "rows.hgd", "digits.hgm")]
+    files = [folder / name for name in ("phones.hgd", "rows.hgd", "faces.hgv", "digits.hgm")]
     with running(*files, "--store", folder / "store") as made:
         yield made
 
@@ -46,7 +49,7 @@ def test_rows_by_key_and_number(service: Running) -> None:
     assert phones.get("+41 44 2") == {"phone": "+41 44 2", "name": "Grace", "balance": -7}
     assert phones.get("+41 44 9") is None
     assert rows.get(299) == ROWS[299].tobytes()
-    assert [(m["name"], m["kind"], m["title"]) for m in phones.models()][1:] == [
+    assert [(m["name"], m["kind"], m["title"]) for m in phones.models()][2:] == [
         ("phones", "look-up", "people"),
         ("rows", "look-up", ""),
     ]
@@ -61,6 +64,32 @@ def test_rows_by_key_and_number(service: Running) -> None:
     assert [row["name"] for row in came] == ["Ada", "Grace", "Emmy", "Grace", "Emmy", "Ada"]  # type: ignore[index]
     assert "+41" not in service.text
     assert "Grace" not in service.text
+
+
+def test_nearest_vectors(service: Running) -> None:
+    """By ids, with exact scores; keys of another layout, and none, are refused."""
+    faces = client_of(service, "faces")
+    with pytest.raises(hg.MissingKeyError, match="upload_keys"):
+        faces.nearest(BASE[0])
+    secret = hg.SecretKey.generate(faces.half.parameters)  # type: ignore[union-attr]
+    digest = faces.upload_keys(secret)
+    found = faces.nearest(BASE[42], k=3)
+    exact = BASE.astype(int) @ BASE[42]
+    assert (found.ids[0], found.scores[0]) == (7042, exact[42])
+    assert sorted(found.scores, reverse=True) == sorted(exact, reverse=True)[:3]
+    digits = client_of(service, "digits")
+    other = digits.upload_keys(hg.SecretKey.generate(digits.model.parameters))
+    faces._keys = other
+    with pytest.raises(hg.MismatchError, match="other parameters"):
+        faces.nearest(BASE[0])
+    faces._keys = digest
+    for call in (lambda: faces.run(BASE[0]), lambda: faces.get(1), lambda: digits.nearest(BASE[0])):
+        with pytest.raises(hg.ParameterError, match=r"client\.nearest|of no table|of no vectors"):
+            call()
+    with pytest.raises(hg.ShapeError, match="12 components"):
+        faces.nearest(BASE[0][:5])
+    with pytest.raises(hg.LimitError):
+        faces._job("nearest", bytes(8 << 20), (8 << 20,), digest, None, "x" * 20, None)
 
 
 def test_the_command_looks_up(service: Running, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -93,7 +122,7 @@ def test_what_is_refused(service: Running) -> None:
     ):
         with pytest.raises(error):
             client_of(service, name)._job("get", body, (len(body),), None, None, "question" * 2 + name, None)
-    with pytest.raises(hg.ParameterError, match="answers look-ups"):
+    with pytest.raises(hg.ParameterError, match="answers jobs of kind get, not session"):
         rows._job("session", None, (), None, None, "session" * 4, None)
     with pytest.raises(hg.ShapeError, match="from 0 to 299"):
         rows.get(300)
@@ -140,5 +169,12 @@ def test_files_of_tables(tmp_path: Path) -> None:
         (tmp_path / "w.hgd").write_bytes(wrong)
         with pytest.raises(error):
             hg.query.Database.load(tmp_path / "w.hgd")
+    index = hg.query.Vectors(BASE[:20], ids=IDS[:20])
+    index.save(tmp_path / "v.hgv", title="v")
+    assert np.array_equal(hg.query.Vectors.load(tmp_path / "v.hgv").layout.ids, IDS[:20])
+    assert command(["inspect", str(tmp_path / "v.hgv")]) == 0
+    (tmp_path / "v.hgv").write_bytes((tmp_path / "v.hgv").read_bytes()[:-64])
+    with pytest.raises(hg.DamagedFileError):
+        hg.query.Vectors.load(tmp_path / "v.hgv")
     (tmp_path / "bad.hgd").write_bytes(data[:-1])
     assert command(["serve", str(tmp_path / "bad.hgd"), "--store", str(tmp_path / "store")]) == 1

@@ -140,6 +140,7 @@ _READ_WHOLE: dict[str, tuple[Callable[[Path], Any], str]] = {
     answers.TYPE: (hg.query.Answer.load, "digest, query and every residue"),
     lookup.CLIENT_TYPE: (hg.query.LookupClient.load, "digest and columns"),
     lookup.DATABASE_TYPE: (tables.Table, "digest, columns and size"),
+    vectors.INDEX_TYPE: (tables.Index, "digest, numbers and ids"),
     vectors.LAYOUT_TYPE: (hg.query.VectorLayout.load, "digest, numbers and ids"),
     vectors.SCORES_TYPE: (hg.query.Scores.load, "digest and numbers"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from heliograph import _container, _core
-from heliograph._arrays import Buffer, printable
+from heliograph._arrays import Buffer, described, printable
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LONGEST = 200  # letters of a version, a title
 _PIECE = 1 << 22
 Piece = bytes | memoryview
 
@@ -32,6 +35,29 @@ def pieces(kind: str, header: dict[str, Any], parts: Iterable[Piece], sizes: Seq
             digest.update(piece)
             yield piece
     yield digest.digest()
+
+
+def titled(name: Any, version: Any, title: Any) -> dict[str, str]:
+    """What a file to be served is called, as its header has it. Raises ParameterError."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise _core.ParameterError(
+            f"a table's name is 1 to 64 letters, digits, dots, dashes and underscores, not {described(name)}"
+        )
+    told = {"name": name, "version": str(version), "title": str(title)}
+    if max(map(len, told.values())) > _LONGEST:
+        raise _core.ParameterError(f"a table's version and title have at most {_LONGEST} letters")
+    return told
+
+
+def split_title(header: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The rest of a header, and what `titled` gave. Raises DamagedFileError."""
+    said = dict(header)
+    told = {name: said.pop(name, None) for name in ("name", "version", "title")}
+    if not all(isinstance(text, str) and len(text) <= _LONGEST for text in told.values()) or not _NAME.fullmatch(
+        told["name"]
+    ):
+        raise _core.DamagedFileError("this file does not say what it is called")
+    return said, told
 
 
 class Parts:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
-import re
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -17,12 +15,11 @@ import numpy.typing as npt
 from heliograph import _container, _core
 from heliograph._arrays import Buffer, described, is_whole, path_of, printable, readable_bytes
 from heliograph._shapes import Progress
-from heliograph.query.containers import Parts, pieces
+from heliograph.query.containers import Parts, pieces, split_title, titled
 from heliograph.query.records import TAG, Bytes2D, Field, Records, Shape, hashed, other_bucket
 
 CLIENT_TYPE, _QUESTION, _ANSWER = (f"heliograph.query.lookup-{kind}" for kind in ("client", "question", "answer"))
 DATABASE_TYPE = "heliograph.query.database"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MOVES = 2000  # of keys, before a table is full
 
 
@@ -152,8 +149,8 @@ class Database:
         <look-up in 2 rows of 10 bytes by phone, 64.0 MiB prepared>
         """
         place = path_of(path)
-        told = {"name": named(name or Path(place).stem), "version": str(version), "title": str(title)}
-        matrix = memoryview(self._matrix.reshape(-1))
+        told = titled(name or Path(place).stem, version, title)
+        matrix = memoryview(self._matrix.reshape(-1).data)
         with _container.replacing(place) as file:
             for piece in pieces(DATABASE_TYPE, self.client()._header() | told, [matrix], [matrix.nbytes]):
                 file.write(piece)
@@ -433,11 +430,6 @@ class LookupClient:
         """Bytes of an answer, but for the file's head."""
         return self._shape.columns * (2 * (1 if self._key is None else 2) + _core.LOOKUP_MASK_BYTES)
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of `to_bytes`, as hex: by it both sides mean one table, whatever is in its rows."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
-
     def explain(self) -> str:
         """What can be asked and what it costs, a line each.
 
@@ -508,21 +500,9 @@ class Question:
         return None if found is None else records.read(found)
 
 
-def named(name: Any) -> str:
-    """The name of a table at a service. Raises ParameterError."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _core.ParameterError(
-            f"a table's name is 1 to 64 letters, digits, dots, dashes and underscores, not {described(name)}"
-        )
-    return name
-
-
 def served(parts: Parts) -> tuple[LookupClient, dict[str, str]]:
     """The client's half of a saved table, and its name, version and title. Raises DamagedFileError."""
-    said = dict(parts.header)
-    told = {name: said.pop(name, None) for name in ("name", "version", "title")}
-    if not all(isinstance(text, str) and len(text) <= 200 for text in told.values()) or not _NAME.fullmatch(told["name"]):
-        raise _core.DamagedFileError("a look-up's table has no name")
+    said, told = split_title(parts.header)
     half = LookupClient._of(said)
     if parts.sizes() != [half._shape.rows * half._shape.columns]:
         raise _core.DamagedFileError("a look-up's table is of another size than it says")

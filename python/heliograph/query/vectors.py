@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,9 +29,10 @@ from heliograph._html import Shown
 from heliograph._shapes import Progress, keys_of
 from heliograph.bfv import parameters as bfv_parameters
 from heliograph.exact import EvaluationKeys, Parameters, SecretKey, Tensor
-from heliograph.query.containers import Parts, pieces, source_of
+from heliograph.query.containers import Parts, pieces, source_of, split_title, titled
 
 LAYOUT_TYPE = "heliograph.query.vectors"
+INDEX_TYPE = "heliograph.query.vector-index"
 SCORES_TYPE = "heliograph.query.scores"
 Int8Array = npt.NDArray[np.int8]
 
@@ -96,17 +98,35 @@ class VectorLayout(Shown):
         >>> print(index.layout.explain().splitlines()[0])
             vectors  4 of 3 components, int8
         """
+        return "\n".join(f"{label:>11}  {text}" for label, text in self._rows())
+
+    def require_keys(self, keys: Any) -> None:
+        """Raises MismatchError for keys of other parameters, MissingKeyError for a rotation that is not there; DtypeError.
+
+        >>> index.layout.require_keys(client.evaluation_keys())
+        """
+        if not isinstance(keys, EvaluationKeys):
+            raise _core.DtypeError(f"evaluation keys of BFV are needed, not {type(keys).__name__}")
+        if keys.parameters != self.parameters:
+            raise _core.MismatchError("the keys are of other parameters than the layout: VectorClient.evaluation_keys()")
+        keys._for(self.rotations)
+
+    @property
+    def query_bytes(self) -> int:
+        """Bytes of an encrypted vector in a file; its header not counted."""
+        p = self.parameters
+        return int(self._plan.ciphertexts * p.n * 4 * len(p._core.spec.chain))
+
+    def _rows(self) -> list[tuple[str, str]]:
         p, plan = self.parameters, self._plan
-        question = plan.ciphertexts * p.n * 4 * len(p._core.spec.chain)
-        rows = [
+        return [
             ("vectors", f"{self.rows:,} of {self.dimension:,} components, int8"),
             ("parameters", repr(p)[1:-1]),
             ("keys up", f"{readable_bytes(self.key_bytes)} once, {len(self.rotations)} rotations"),
-            ("vector up", f"{readable_bytes(question)} in {plan.ciphertexts} ciphertexts"),
+            ("vector up", f"{readable_bytes(self.query_bytes)} in {plan.ciphertexts} ciphertexts"),
             ("scores down", f"{readable_bytes(self.answer_bytes)}, {plan.body_bits + plan.mask_bits} bits a row"),
             ("failure", "a score is wrong with probability below 2^-64 for a million rows"),
         ]
-        return "\n".join(f"{label:>11}  {text}" for label, text in rows)
 
     def to_bytes(self) -> bytes:
         """The layout as a file's bytes.
@@ -128,9 +148,14 @@ class VectorLayout(Shown):
                 file.write(piece)
 
     def _pieces(self) -> Any:
-        header = {"dimension": self.dimension, "parameter_hash": self.parameters._core.hash, "rows": self.rows}
-        several = [] if self.ids is None else [self.ids.astype("<i8").tobytes()]
-        return pieces(LAYOUT_TYPE, header, several, [len(one) for one in several])
+        several = self._named()
+        return pieces(LAYOUT_TYPE, self._header(), several, [len(one) for one in several])
+
+    def _header(self) -> dict[str, Any]:
+        return {"dimension": self.dimension, "parameter_hash": self.parameters._core.hash, "rows": self.rows}
+
+    def _named(self) -> list[bytes]:
+        return [] if self.ids is None else [self.ids.astype("<i8").tobytes()]
 
     @classmethod
     def load(cls, path: Any) -> VectorLayout:
@@ -153,8 +178,14 @@ class VectorLayout(Shown):
 
     @classmethod
     def _of(cls, parts: Parts) -> VectorLayout:
-        header = parts.header
-        if set(header) != {"dimension", "parameter_hash", "rows"} or len(parts) > 1:
+        if len(parts) > 1:
+            raise _core.DamagedFileError("this file has more than a layout of vectors")
+        return cls._said(parts.header, parts, 0)
+
+    @classmethod
+    def _said(cls, header: dict[str, Any], parts: Parts, at: int) -> VectorLayout:
+        """Of a header, and of the part `at`, where there is one: ids."""
+        if set(header) != {"dimension", "parameter_hash", "rows"}:
             raise _core.DamagedFileError("this file's header is not one of a layout of vectors")
         rows, dimension = header["rows"], header["dimension"]
         if (
@@ -164,10 +195,11 @@ class VectorLayout(Shown):
             or not 1 <= dimension <= _MOST_DIMENSION
         ):
             raise _core.DamagedFileError("this layout's numbers of rows and components cannot be")
-        if len(parts) and parts.sizes()[0] != 8 * rows:
+        named = len(parts) > at
+        if named and parts.sizes()[at] != 8 * rows:
             raise _core.DamagedFileError("this layout has another number of ids than of rows")
         try:
-            layout = cls(rows, dimension, np.frombuffer(parts[0], "<i8").astype(np.int64) if len(parts) else None)
+            layout = cls(rows, dimension, np.frombuffer(parts[at], "<i8").astype(np.int64) if named else None)
         except _core.PlaintextRangeError:
             raise _core.DamagedFileError("this layout names two rows alike") from None
         if layout.parameters._core.hash != header["parameter_hash"]:
@@ -218,14 +250,48 @@ class Vectors(Shown):
 
     def __init__(self, array: Any, *, ids: Any = None, progress: Progress | None = None) -> None:
         values = _vectors_of(array)
-        self.layout = VectorLayout(len(values), values.shape[1], ids)  #: for whoever asks
-        self._core = _core.ClearRows(self.layout.parameters._core, len(values), values.shape[1])
-        self._values = values.copy()
+        self._set(VectorLayout(len(values), values.shape[1], ids), values.copy(), progress)
+
+    def _set(self, layout: VectorLayout, values: Int8Array, progress: Progress | None) -> None:
+        self.layout = layout  #: for whoever asks
+        self._core = _core.ClearRows(layout.parameters._core, len(values), values.shape[1])
+        self._values = values
         blocks = range(-(-self.rows // _RING))
         for block in blocks:
             self._prepare(block)
             if progress is not None:
                 progress((block + 1) / len(blocks))
+
+    def save(self, path: Any, *, name: str = "", version: str = "1", title: str = "") -> None:
+        """Writes the vectors as one file, in clear, for `heliograph serve` or `load`.
+
+        `name` is what a service calls them (by default the file's), `version` and `title` are their maker's. Raises OSError,
+        ParameterError for a name that is none.
+
+        >>> index.save("faces.hgv")
+        >>> hg.query.Vectors.load("faces.hgv").rows
+        4
+        """
+        place = path_of(path)
+        told = titled(name or Path(place).stem, version, title)
+        parts: list[Any] = [memoryview(self._values.reshape(-1).data).cast("B"), *self.layout._named()]
+        with replacing(place) as file:
+            for piece in pieces(INDEX_TYPE, self.layout._header() | told, parts, [len(part) for part in parts]):
+                file.write(piece)
+
+    @classmethod
+    def load(cls, path: Any, *, progress: Progress | None = None) -> Vectors:
+        """Reads what `save` wrote, and prepares it. Raises FormatError and its kinds, OSError, OutOfMemoryError.
+
+        >>> index.save("faces.hgv", title="faces")
+        >>> hg.query.Vectors.load("faces.hgv").layout
+        <layout of 4 vectors of 3 components>
+        """
+        parts = Parts(path_of(path), INDEX_TYPE)
+        layout, _ = served_vectors(parts)
+        made = cls.__new__(cls)
+        made._set(layout, parts.array(0).view(np.int8).reshape(layout.rows, layout.dimension), progress)
+        return made
 
     def _prepare(self, block: int) -> None:
         self._core.set(block, self._values[block * _RING : (block + 1) * _RING])
@@ -308,6 +374,17 @@ class Vectors(Shown):
 
     def __repr__(self) -> str:
         return f"<{self.rows:,} vectors of {self.dimension:,} components, {readable_bytes(self.nbytes)} prepared>"
+
+
+def served_vectors(parts: Parts) -> tuple[VectorLayout, dict[str, str]]:
+    """The layout of saved vectors, and their name, version and title. Raises DamagedFileError."""
+    said, told = split_title(parts.header)
+    if not 1 <= len(parts) <= 2:
+        raise _core.DamagedFileError("this file has other parts than vectors and ids")
+    layout = VectorLayout._said(said, parts, 1)
+    if parts.sizes()[0] != layout.rows * layout.dimension:
+        raise _core.DamagedFileError("this file's vectors are of another size than it says")
+    return layout, told
 
 
 def _vectors_of(array: Any) -> Int8Array:

@@ -18,7 +18,16 @@ from heliograph._arrays import described, is_real, path_of, printable
 from heliograph._html import Rows
 from heliograph._shapes import Tensor
 from heliograph.keys import EvaluationKeys, SecretKey, from_bytes
-from heliograph.query import Answer, EncryptedTable, LookupClient, Question
+from heliograph.query import (
+    Answer,
+    EncryptedTable,
+    LookupClient,
+    Neighbours,
+    Question,
+    Scores,
+    VectorClient,
+    VectorLayout,
+)
 from heliograph.sealed import SealedModel
 from heliograph.serving.errors import (
     DeadlineError,
@@ -27,7 +36,7 @@ from heliograph.serving.errors import (
     UploadError,
 )
 from heliograph.serving.store import DIGEST
-from heliograph.serving.tables import half_of
+from heliograph.serving.tables import Half, digest_of, half_of
 from heliograph.serving.wire import Line, Reply, path
 
 _CHUNK = 4 << 20
@@ -88,29 +97,35 @@ class Client:
     def _until(self) -> float:
         return time.monotonic() + self.timeout
 
-    def _fetched(self, name: str, digest: str | None) -> SealedModel | LookupClient:
+    def _fetched(self, name: str, digest: str | None) -> Half:
         if not isinstance(name, str):
             raise _core.DtypeError(f"a model is named by a text, not by {described(name)}")
         half = half_of(self._line.ask("GET", path("models", name), until=self._until()).body)
-        if digest is not None and half.digest != digest:
+        if digest is not None and digest_of(half) != digest:
             raise _core.MismatchError(
-                f"the service's model {printable(name)} has the digest {half.digest[:16]}..., not {printable(str(digest))[:16]}..."
+                f"the service's model {printable(name)} has the digest {digest_of(half)[:16]}..., not {printable(str(digest))[:16]}..."
             )
         return half
 
     @property
     def model(self) -> SealedModel:
         """The client's half of the model."""
-        if self._model is None:
-            raise _core.ParameterError('this client was made without a model: hg.Client(address, model="...")')
-        if isinstance(self._model, LookupClient):
-            raise _core.ParameterError(f"{printable(str(self._name))} is a table: client.get(key) asks for its rows")
-        return self._model
+        half = self.half
+        if not isinstance(half, SealedModel):
+            how = (
+                "client.get(key) asks for its rows"
+                if isinstance(half, LookupClient)
+                else "client.nearest(vector) searches it"
+            )
+            raise _core.ParameterError(f"{printable(str(self._name))} is a table: {how}")
+        return half
 
     @property
-    def half(self) -> SealedModel | LookupClient:
-        """The client's half of what it is a client of: a model, or a table."""
-        return self.table if isinstance(self._model, LookupClient) else self.model
+    def half(self) -> Half:
+        """The client's half of what it is a client of: a model, a table in clear, or the layout of vectors."""
+        if self._model is None:
+            raise _core.ParameterError('this client was made without a model: hg.Client(address, model="...")')
+        return self._model
 
     @property
     def table(self) -> LookupClient:
@@ -157,10 +172,10 @@ class Client:
         DamagedFileError, UnreachableError, AccessError; OSError.
         """
         if isinstance(source, SecretKey):
-            self._secret, source = source, self.model.keys(source)
+            self._secret, source = source, self._keys_of(source)
         if isinstance(source, EvaluationKeys):
-            if self._model is not None:
-                self.model.require_keys(source)
+            if self._model is not None and not isinstance(self._model, LookupClient):
+                self._model.require_keys(source)
             self._keys = self._upload(memoryview(source.to_bytes()), progress)
         else:
             with _mapped(path_of(source)) as data:
@@ -168,6 +183,13 @@ class Client:
         if self._model is not None:
             self._job("session", None, (), self._keys, None, f"session-{secrets.token_hex(12)}", None)
         return self._keys
+
+    def _keys_of(self, secret: Any) -> EvaluationKeys:
+        half: Any = self.half
+        made: EvaluationKeys = (
+            VectorClient(half, secret).evaluation_keys() if isinstance(half, VectorLayout) else self.model.keys(secret)
+        )
+        return made
 
     def upload_table(self, source: Any, progress: Progress | None = None) -> str:
         """As `hg.Client` shows.
@@ -318,6 +340,25 @@ class Client:
         body = question.to_bytes()
         return self._job("get", body, (len(body),), None, None, id, deadline)
 
+    def nearest(self, vector: Any, k: int = 10, *, deadline: float | None = None) -> Neighbours:
+        """As `hg.Client` shows.
+
+        The ids and scores of the `k` vectors of the service that have the largest inner products with this one, int8
+        [dimension]: the service learns neither. `upload_keys(secret)` comes first, once, with a key of `half.parameters`.
+
+        Raises as `hg.query.VectorClient` and `run`.
+        """
+        half: Any = self.half
+        if not isinstance(half, VectorLayout):
+            raise _core.ParameterError('this client is of no vectors: hg.Client(address, model="faces")')
+        if self._secret is None or self._keys is None:
+            raise _core.MissingKeyError("a vector is encrypted by a secret key: upload_keys(secret) first")
+        secret: Any = self._secret
+        party = VectorClient(half, secret)
+        body = party.encrypt(vector).to_bytes()
+        data = self._job("nearest", body, (len(body),), self._keys, None, secrets.token_hex(16), deadline)
+        return party.nearest(Scores.from_bytes(data), k)
+
     def sql(self, text: str, *, table: str, keys: str | None = None, deadline: float | None = None) -> Answer:
         """As `hg.Client` shows.
 
@@ -404,7 +445,7 @@ class Client:
     def _rows(self) -> Rows:
         half = self._model
         version = f" {half.version}" if isinstance(half, SealedModel) else ""
-        known = "none" if half is None else f"{printable(str(self._name))}{version}, {half.digest[:16]}"
+        known = "none" if half is None else f"{printable(str(self._name))}{version}, {digest_of(half)[:16]}"
         return [
             ("service", repr(self._line)),
             ("model", known),

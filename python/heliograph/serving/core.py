@@ -32,7 +32,7 @@ from heliograph.serving.errors import (
 from heliograph.serving.figures import Figures, Log, Spans
 from heliograph.serving.jobs import COMPUTED, ENDS, Asked, Job, Queue
 from heliograph.serving.store import Store, full_disks
-from heliograph.serving.tables import Table, served_of
+from heliograph.serving.tables import Index, Table, jobs_of, served_of
 
 _BLOCK = 1 << 18  # bytes that are written at a time; each client that sends has two
 _LONGEST_QUERY = 1 << 16
@@ -219,7 +219,7 @@ class Service:
         if self.stopping:
             raise BusyError("the service is stopping", 5.0)
 
-    def model(self, name: str) -> SealedModel | Table:
+    def model(self, name: str) -> SealedModel | Table | Index:
         """By its name. Raises UnknownModelError."""
         found = self.models.get(name)
         if found is None:
@@ -276,9 +276,10 @@ class Service:
             self.store.path(owner, asked.table, "table")
         else:
             model = self.model(asked.model)
-            if isinstance(model, Table) != (asked.kind == "get"):
-                what = "a table, which answers look-ups" if isinstance(model, Table) else "a model, which answers runs"
-                raise _core.ParameterError(f"{model.name} is {what}")
+            if asked.kind not in jobs_of(model):
+                raise _core.ParameterError(
+                    f"{model.name} answers jobs of kind {', '.join(jobs_of(model))}, not {asked.kind}"
+                )
             need, most = model.memory_bytes, 0 if asked.kind == "session" else 2 * model.input_bytes + (1 << 20)
         if asked.kind != "get":
             self.store.path(owner, asked.keys, "keys")

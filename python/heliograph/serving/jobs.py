@@ -14,17 +14,17 @@ JOB_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 #: States of a job, in their order; the last three are ends.
 ENDS = ("done", "failed", "cancelled")
 #: Kinds of jobs whose request and time are their model's, or their table's.
-COMPUTED = ("run", "get")
+COMPUTED = ("run", "get", "nearest")
 
 
 @dataclass(frozen=True)
 class Asked:
     """What a client asks for: an answer of a model to a request, a session (that keys fit a model, and are at hand), an answer
-    of an encrypted table to a query, or of a table in clear to a private question.
+    of an encrypted table to a query, of a table in clear to a private question, or the scores of vectors.
     """
 
     id: str  #: the client's own: the same id is the same job, which is computed once
-    kind: str  #: "run", "session", "sql" or "get"
+    kind: str  #: "run", "session", "sql", "get" or "nearest"
     keys: str  #: the digest of evaluation keys; of look-ups ""
     model: str = ""  #: its name, or a table's in clear; of queries ""
     table: str = ""  #: the digest of an encrypted table; but for queries ""

@@ -146,8 +146,8 @@ class Rpc:
         if first is None:
             raise _core.ParameterError("a run begins with a message that says what to compute")
         _message(first)
-        if first.kind not in ("", "run", "sql", "get"):
-            raise _core.ParameterError("a run is of kind run, sql or get")
+        if first.kind not in ("", "run", "sql", "get", "nearest"):
+            raise _core.ParameterError("a run is of kind run, sql, get or nearest")
         left = context.time_remaining()
         seconds = None if left is None or left > 1e8 else max(left, 0.001)
         parts = tuple(first.parts)

@@ -247,7 +247,7 @@ class Web:
         given = request.query_params
         asked = Asked(
             id=given.get("id", ""),
-            kind=_one_of(given.get("kind", "run"), "run", "session", "sql", "get"),
+            kind=_one_of(given.get("kind", "run"), "run", "session", "sql", "get", "nearest"),
             keys=given.get("keys", ""),
             model=given.get("model", ""),
             table=given.get("table", ""),

@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import heliograph as hg
+from heliograph.query.lookup import DATABASE_TYPE
+from heliograph.query.vectors import INDEX_TYPE
 from heliograph.serving.errors import EvictedKeyError, to_wire
 from heliograph.serving.store import full_disks
-from heliograph.serving.tables import is_table
+from heliograph.serving.tables import type_of
 
 _OFTEN = 0.1  # seconds between two words of progress
 
@@ -76,9 +78,11 @@ class Worker:
 
     def __init__(self, line: socket.socket, models: dict[str, str], memory: int) -> None:
         self._line = line
-        tables = {name for name, path in models.items() if is_table(Path(path))}
-        self._models = {name: hg.SealedModel.load(path) for name, path in models.items() if name not in tables}
-        self._tables = {name: hg.query.Database.load(models[name]) for name in tables}
+        kinds = {name: type_of(Path(path)) for name, path in models.items()}
+        self._tables = {name: hg.query.Database.load(models[name]) for name, kind in kinds.items() if kind == DATABASE_TYPE}
+        self._vectors = {name: hg.query.Vectors.load(models[name]) for name, kind in kinds.items() if kind == INDEX_TYPE}
+        rest = kinds.keys() - self._tables.keys() - self._vectors.keys()
+        self._models = {name: hg.SealedModel.load(models[name]) for name in rest}
         self._keys = Keyring(memory)
         self._ready: queue.Queue[tuple[dict[str, Any], Callable[[], bytes] | Exception] | None] = queue.Queue(maxsize=1)
         self._asked: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -137,6 +141,8 @@ class Worker:
         if asked["kind"] == "get":
             question, table = Path(asked["input"]).read_bytes(), self._tables[asked["model"]]
             return lambda: table.answer(question)
+        if asked["model"] in self._vectors:
+            return self._nearest(asked, self._vectors[asked["model"]])
         model = self._models[asked["model"]]
         server = self._server(asked, model)
         if asked["kind"] == "session":
@@ -149,6 +155,21 @@ class Worker:
             return bytes(answer.to_bytes())
 
         return compute
+
+    def _nearest(self, asked: dict[str, Any], index: hg.query.Vectors) -> Callable[[], bytes]:
+        """Scores of all rows; of a session that the keys are right for them."""
+
+        def made() -> tuple[Any, int]:
+            keys: Any = self._stored(asked, "keys", asked["digest"], lambda path: hg.load(path, hg.EvaluationKeys))
+            index.layout.require_keys(keys)
+            return hg.Server(keys, limit=2 * index.layout.query_bytes + (1 << 20)), int(keys.nbytes)
+
+        server: hg.Server[Any] = self._keys.get(f"{asked['model']}:{asked['digest']}", made, index.layout.answer_bytes)
+        if asked["kind"] == "session":
+            return lambda: b""
+        (vector,) = _tensors(server, asked)
+        watch = (lambda share: self._progress(asked["job"], "scores", share)) if asked["watch"] else None
+        return lambda: index.scores(vector, progress=watch).to_bytes()
 
     def _server(self, asked: dict[str, Any], model: hg.SealedModel) -> hg.Server[Any]:
         def made() -> tuple[Any, int]:
