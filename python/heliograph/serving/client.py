@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import mmap
 import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,6 +28,7 @@ from heliograph.query import (
     VectorLayout,
 )
 from heliograph.sealed import SealedModel
+from heliograph.serving.asking import Calls
 from heliograph.serving.errors import (
     DeadlineError,
     ServiceError,
@@ -91,7 +91,7 @@ class Client:
         self.timeout = _seconds(timeout, "a timeout")
         self._line = Line(address, token, certificate, key, ca, self.timeout)
         self._model = None if model is None else self._fetched(model, digest)
-        self._name = model
+        self._name, self._calls = model, Calls(self._cancel)
         self._secret, self._keys = secret, None if keys is None else _digest(keys)
 
     def _until(self) -> float:
@@ -275,17 +275,7 @@ class Client:
         Raises as `run`.
         """
         id = secrets.token_hex(16)
-        return await self._apart(id, self._run, x, progress, deadline, id)
-
-    async def _apart(self, id: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """A call on another thread, whose job ends with the task."""
-        work = asyncio.create_task(asyncio.to_thread(call, *arguments))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            await asyncio.to_thread(self._cancel, id)
-            work.add_done_callback(lambda task: task.cancelled() or task.exception())
-            raise
+        return await self._calls.run(id, self._run, x, progress, deadline, id)
 
     def _run(self, x: Any, progress: Callable[[str, float], None] | None, deadline: float | None, id: str) -> Any:
         tensors = x if isinstance(x, (list, tuple)) and x and all(isinstance(t, Tensor) for t in x) else (x,)
@@ -334,7 +324,7 @@ class Client:
         `get` for asyncio: a task that is cancelled cancels the job. Raises as `get`.
         """
         question, id = self.table.ask(key), secrets.token_hex(16)
-        return question.read(await self._apart(id, self._asked, question, deadline, id))
+        return question.read(await self._calls.run(id, self._asked, question, deadline, id))
 
     def _asked(self, question: Question, deadline: float | None, id: str) -> bytes:
         body = question.to_bytes()
@@ -375,9 +365,13 @@ class Client:
         body, table = text.encode(), _digest(table)
         return Answer.from_bytes(self._job("sql", body, (), chosen, None, secrets.token_hex(16), deadline, table=table))
 
-    def _cancel(self, id: str) -> None:
-        with suppress(_core.HeliographError):  # it had ended, or never came there
+    def _cancel(self, id: str) -> bool:
+        """Ends a job at the service; whether that knew it."""
+        try:
             self._line.ask("DELETE", path("jobs", id), until=time.monotonic() + min(self.timeout, 5.0))
+        except _core.HeliographError:  # it had ended, or has not come there
+            return False
+        return True
 
     def _job(
         self,
@@ -391,6 +385,8 @@ class Client:
         table: str | None = None,
     ) -> bytes:
         """Sends a job until it is known there, and waits for its answer."""
+        if id in self._calls.unwanted:
+            raise _core.CancelledError("the call was cancelled before its job was sent")
         seconds = self.timeout if deadline is None else min(_seconds(deadline, "a deadline"), self.timeout)
         until = time.monotonic() + seconds + (0.0 if deadline is None else 1.0)
         told = {"id": id, "kind": kind, "keys": keys, "table": table, "seconds": seconds}
