@@ -145,8 +145,8 @@ class Database:
         ParameterError for a name that is none.
 
         >>> db.save("phones.hgd", title="phones by city")
-        >>> hg.query.Database.load("phones.hgd")
-        <look-up in 2 rows of 10 bytes by phone, 64.0 MiB prepared>
+        >>> caller.get("+41 2", hg.query.Database.load("phones.hgd").answer)["city"]
+        'Basel'
         """
         place = path_of(path)
         told = titled(name or Path(place).stem, version, title)
