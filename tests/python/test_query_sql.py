@@ -210,6 +210,9 @@ def test_columns_that_do_not_fit() -> None:
     data = {"a": [1, 2, 3], "b": [1.5, 2.25, 3.0]}
     with pytest.raises(hg.DtypeError, match=r"b holds real numbers.*places"):
         hg.query.layout(data, filters=["b"])
+    for announced in ({"sums": ["a * b"]}, {"compares": ["a < b"]}):
+        with pytest.raises(hg.DtypeError, match=r"b holds real numbers.*places"):  # not: there is no such column
+            hg.query.layout(data, **announced)  # type: ignore[arg-type]
     with pytest.raises(hg.DtypeError, match=r"row 1: .*2\.25"):
         hg.query.layout(data, filters=["b"], columns={"b": hg.query.Column("decimal", places=1)})
     with pytest.raises(hg.PlaintextRangeError, match=r"a, row 2: .*outside"):

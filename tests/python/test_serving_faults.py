@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import resource
 import signal
@@ -294,6 +296,23 @@ def test_heads_and_bodies_without_end(digits: Running) -> None:
     client = client_of(digits)
     party(client)
     assert np.array_equal(client.run(DIGIT), expected())
+
+
+def test_more_connections_than_files(models: list[Path], tmp_path: Path) -> None:
+    """Those beyond what a process may open are closed, the others are served, and the log stays short."""
+    few = functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, (64, 192))
+    with running(models[0], "--store", tmp_path / "store", before=few) as service, contextlib.ExitStack() as open_ones:
+        client = client_of(service)
+        party(client)
+        for _ in range(400):
+            line = open_ones.enter_context(socket.socket())
+            line.settimeout(2)
+            with contextlib.suppress(OSError):
+                line.connect(("127.0.0.1", service.ports["http"]))
+        assert len(list(Path(f"/proc/{service.process.pid}/fd").iterdir())) < 160
+        open_ones.close()
+        assert np.array_equal(client.run(DIGIT), expected())
+        assert len(service.lines) < 40, service.text[:3000]
 
 
 def spool(service: Running) -> Path:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from heliograph import _core, tfhe
 from heliograph._arrays import described, listed, printable, text_of
 from heliograph.query.columns import Column, Raw, frame_of, of_values
 from heliograph.query.conditions import Comparison, single
+from heliograph.query.errors import SqlError
 from heliograph.query.integers import LARGEST_SUM, IntegerLayout, bits_of
 from heliograph.query.layout import Layout, choose_layout
 from heliograph.query.monomials import Monomial, named, range_of
@@ -137,10 +138,10 @@ class _Announced:
         wanted, self._others = set(_names(filters, "filters")), set(_names(extremes, "extremes"))
         monomials: dict[Monomial, None] = {}
         for text in _names(sums, "sums"):
-            monomials.update(dict.fromkeys(m for m in reader.polynomial(text) if m))
+            monomials.update(dict.fromkeys(m for m in self._read(reader.polynomial, text) if m))
         self.why = f"MIN and MAX of {printable(', '.join(sorted(self._others)))[:100]} are asked for" if self._others else ""
         for text in _names(compares, "compares"):
-            for one in single(reader.condition(text)):
+            for one in single(self._read(reader.condition, text)):
                 if isinstance(one, Comparison):
                     self._others.update(one.names)
                     self.why = self.why or f"{one.text} compares columns with each other"
@@ -152,6 +153,15 @@ class _Announced:
             self._require(name, "extremes")
         self.filters = [name for name in data if name in wanted]
         self.sums = tuple(monomials)
+
+    def _read(self, read: Callable[[str], Any], text: str) -> Any:
+        """What a text says. A column of unknown kind is refused for that, not for being absent. Raises SqlError, DtypeError."""
+        try:
+            return read(text)
+        except SqlError as error:
+            if error.construct in self._data and self._kinds[error.construct] is None:
+                of_values(self._data[error.construct], error.construct)  # raises, and says why
+            raise
 
     @property
     def reason(self) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import resource
 import ssl
 from typing import Any
 
+_OTHER_FILES = 128  # models, the store's, requests, engines
 _HEAD_SECONDS = 15.0  # that the head of a request may take
 _LONGEST_HEAD = 1 << 18  # bytes
 _UNREAD_SECONDS = 30.0  # that the rest of an answered request may take
@@ -34,13 +37,28 @@ class Handshake(ssl.SSLObject):
             raise ssl.SSLWantReadError from None
 
 
-def bounded(base: Any) -> Any:
-    """uvicorn's protocol with bounds for what it would take without end: heads of requests, and bodies whose answer is sent."""
+def files_for(connections: int) -> int:
+    """How many connections there are files for, so many at most: the process's own limit is raised to what it may be."""
+    wanted = 2 * connections + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        soft = min(wanted, hard)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return min(connections, max((soft - _OTHER_FILES) // 2, 16))
+
+
+def bounded(base: Any, most: int) -> Any:
+    """uvicorn's protocol with bounds for what it would take without end: heads of requests, and bodies whose answer is sent.
+
+    Connections beyond `most` hear that there are too many; beyond half as many more they are closed, for they are files.
+    """
 
     class Bounded(base):  # type: ignore[misc, unused-ignore]
         cycle: Any
         loop: asyncio.AbstractEventLoop
         transport: asyncio.Transport
+        connections: set[Any]
         _timer: asyncio.TimerHandle | None = None
         _in_body = _head_came = False
         _head = _unread = 0
@@ -54,6 +72,8 @@ def bounded(base: Any) -> Any:
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._within(_HEAD_SECONDS)
+            if 2 * len(self.connections) > 3 * most:
+                transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._within(None)

@@ -70,15 +70,24 @@ class Log:
         self._stream.flush()
 
 
+_EVERY = 1.0  # seconds between two lines of one kind from a library
+
+
 class _Quiet(logging.Handler):
     """What the libraries below log, as lines of the same log, by their place alone: their texts may quote what they were sent."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
-        self._log = log
+        self._log, self._last = log, dict[tuple[Any, ...], float]()
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = record.exc_info[0] if record.exc_info else None
+        key, now = (record.name, record.levelname, kind), time.monotonic()
+        if (
+            now - self._last.get(key, -_EVERY) < _EVERY
+        ):  # a peer, or a machine out of files, can make thousands of one a second
+            return
+        self._last[key] = now
         self._log("library", logger=record.name, level=record.levelname, error=kind.__name__ if kind else None)
 
 

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from heliograph import _core
 from heliograph._arrays import printable
 from heliograph.serving.access import Access
-from heliograph.serving.bounds import Handshake, bounded
+from heliograph.serving.bounds import Handshake, bounded, files_for
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
 from heliograph.serving.rpc import Rpc, credentials_of
@@ -136,16 +136,17 @@ class Process:
         self.ports: dict[str, int] = {"http": self.socket.getsockname()[1]}
 
     def _uvicorn(self) -> uvicorn.Server:
+        most = files_for(_MOST_CONNECTIONS)
         config = uvicorn.Config(
             Web(self.service).application(),
-            http=protocol_of(bounded(HttpToolsProtocol)),
+            http=protocol_of(bounded(HttpToolsProtocol, most)),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            limit_concurrency=most,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
         )
