@@ -88,13 +88,17 @@ class Authority:
         return path
 
 
+def environment_of_tests() -> dict[str, str]:
+    """This package, and one thread."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "HELIOGRAPH_THREADS": "1"}
+
+
 class Running:
     """A service's process."""
 
     def __init__(self, arguments: list[str], environment: dict[str, str], before: Callable[[], None] | None = None) -> None:
         command = [sys.executable, "-m", "heliograph.cli", "serve", *arguments]
-        path = os.pathsep.join(p for p in sys.path if p)
-        env = os.environ | {"PYTHONPATH": path, "HELIOGRAPH_THREADS": "1"} | environment
+        env = environment_of_tests() | environment
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, preexec_fn=before)
         self.lines: list[str] = []
         self._listening = threading.Event()

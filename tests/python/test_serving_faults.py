@@ -8,6 +8,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -220,7 +222,9 @@ def test_a_store_that_others_touch(models: list[Path], tmp_path: Path) -> None:
         secret = party(client)
         (path,) = (tmp_path / "store").glob("*/*.hg")
         (path.parent / f"{'1' * 64}.hg").write_bytes(b"none of ours")
-        assert command(["serve", str(models[0]), "--store", str(tmp_path / "store"), "--port", "0"]) == 1
+        again = [sys.executable, "-m", "heliograph.cli", "serve", *map(str, arguments), "--port", "0"]
+        refused = subprocess.run(again, capture_output=True, text=True, timeout=60, env=rig.environment_of_tests())
+        assert (refused.returncode, refused.stderr.count("another service runs with the store")) == (1, 1)
         os.kill(service.engines()[0], signal.SIGKILL)
         path.write_bytes(path.read_bytes()[:-40] + bytes(40))
         with pytest.raises(hg.EvictedKeyError, match="damaged on the service's disk"):
