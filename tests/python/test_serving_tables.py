@@ -66,7 +66,7 @@ def test_rows_by_key_and_number(service: Running) -> None:
     assert "Grace" not in service.text
 
 
-def test_nearest_vectors(service: Running) -> None:
+def test_nearest_vectors(service: Running, tmp_path: Path) -> None:
     """By ids, with exact scores; keys of another layout, and none, are refused."""
     faces = client_of(service, "faces")
     with pytest.raises(hg.MissingKeyError, match="upload_keys"):
@@ -77,6 +77,9 @@ def test_nearest_vectors(service: Running) -> None:
     exact = BASE.astype(int) @ BASE[42]
     assert (found.ids[0], found.scores[0]) == (7042, exact[42])
     assert sorted(found.scores, reverse=True) == sorted(exact, reverse=True)[:3]
+    secret.evaluation_keys(relinearize=False, rotations=[1]).save(tmp_path / "few.hg")
+    with pytest.raises(hg.MissingKeyError):
+        faces.upload_keys(tmp_path / "few.hg")  # told at once
     digits = client_of(service, "digits")
     other = digits.upload_keys(hg.SecretKey.generate(digits.model.parameters))
     faces._keys = other
