@@ -10,6 +10,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <span>
 
 #include "heliograph/exact.h"
@@ -129,9 +130,34 @@ class GivenBytes {
   std::span<const std::byte> bytes_;
 };
 
-/// to_bytes of keys and tensors, without the GIL.
+/// Calls what Python gave with a view of memory that is there during the call alone: one that was kept is then a BufferError.
+inline void call_with_view(const nb::object& function, void* data, std::size_t bytes, int rights) {
+  nb::gil_scoped_acquire gil;
+  const nb::object view =
+      nb::steal(PyMemoryView_FromMemory(static_cast<char*>(data), static_cast<Py_ssize_t>(bytes), rights));
+  if (!view.is_valid()) throw nb::python_error();
+  function(view);
+  view.attr("release")();
+}
+
+/// to_bytes of keys and tensors, without the GIL. A tensor's go where Python will have them.
 template <class T>
 nb::bytes written(const T& object) {
+  if constexpr (requires { object.written_bytes(); }) {
+    const std::size_t bytes = object.written_bytes();
+    PyObject* const whole = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
+    if (whole == nullptr) throw OutOfMemoryError("no memory for a tensor's " + std::to_string(bytes) + " bytes");
+    const nb::bytes owned = nb::steal<nb::bytes>(whole);
+    char* to = PyBytes_AS_STRING(whole);
+    {
+      const Released released;
+      object.write([&](std::span<const std::byte> piece) {
+        std::memcpy(to, piece.data(), piece.size());
+        to += piece.size();
+      });
+    }
+    return owned;
+  }
   Bytes b;
   {
     const Released released;

@@ -395,7 +395,23 @@ std::vector<std::byte> to_bytes(const Container& container) {
   }
 }
 
+void write(const Container& container, const std::function<void(std::span<const std::byte>)>& sink) {
+  layout::emit(container, layout::plan(container), sink);
+}
+
 namespace {
+
+class Given final : public layout::Stream {
+ public:
+  explicit Given(const std::function<void(std::span<std::byte>)>& source) : source_(source) {}
+  std::span<const std::byte> next(std::span<std::byte> room) override {
+    source_(room);
+    return room;
+  }
+
+ private:
+  const std::function<void(std::span<std::byte>)>& source_;
+};
 
 class Memory final : public layout::Stream {
  public:
@@ -424,6 +440,16 @@ Container from_bytes(std::span<const std::byte> bytes, bool copy, std::size_t mo
     array.data = bytes.subspan(pass.offsets[i], array.bytes());
   }
   return std::move(pass.container);
+}
+
+Container from_source(const std::function<void(std::span<std::byte>)>& source, std::size_t size, std::size_t most_bytes) {
+  std::array<std::byte, layout::prefix_bytes> prefix_memory{};
+  const auto first = std::span(prefix_memory).first(std::min(size, layout::prefix_bytes));
+  Given from(source);
+  if (!first.empty()) from.next(first);
+  const auto prefix = layout::read_prefix(first, size);
+  layout::require_within(prefix, most_bytes);
+  return std::move(layout::read(from, prefix, first, layout::Place::memory).container);
 }
 
 }  // namespace heliograph::io

@@ -25,7 +25,7 @@ from heliograph.serving.errors import (
     UnknownJobError,
     UploadError,
 )
-from heliograph.serving.wire import Line, Reply, path
+from heliograph.serving.wire import Line, Reply, Written, path
 
 _CHUNK = 4 << 20
 _WAIT = 20.0  # seconds that one question waits for an answer
@@ -260,16 +260,8 @@ class Client:
             raise _core.MissingKeyError(
                 "the service has no keys to compute with: upload_keys first, or hg.Client(..., keys=digest)"
             )
-        parts = [t.to_bytes() for t in tensors]
-        data = self._job(
-            "run",
-            b"".join(parts) if len(parts) > 1 else parts[0],
-            tuple(map(len, parts)),
-            self._keys,
-            progress,
-            id,
-            deadline,
-        )
+        body = Written(tensors)
+        data = self._job("run", body, body.sizes, self._keys, progress, id, deadline)
         answer = from_bytes(data, Tensor)
         if not clear:
             return answer
@@ -299,7 +291,7 @@ class Client:
     def _job(
         self,
         kind: str,
-        body: bytes | None,
+        body: bytes | Written | None,
         parts: tuple[int, ...],
         keys: str,
         progress: Callable[[str, float], None] | None,
