@@ -91,9 +91,10 @@ class CiphertextOf : public ObjectOf<S, typename S::CiphertextData> {
   void save(const std::string& path) const;
   /// Throws FormatError and its kinds; MismatchError and LimitError for what is not allowed.
   static typename S::Ciphertext from_bytes(std::span<const std::byte> bytes, const Allowed& allowed = {});
-  /// As from_bytes, of `size` bytes that `source` gives one after another, at its own pace. What `source` throws comes out of
-  /// it. ParameterError over several processes.
-  static typename S::Ciphertext read_from(const Source& source, std::size_t size, const Allowed& allowed = {});
+  /// As from_bytes, while the bytes come: each is read once `arrived` has returned for it, and nobody changes it then. What
+  /// `arrived` throws comes out. ParameterError over several processes.
+  static typename S::Ciphertext from_coming(std::span<const std::byte> bytes, const Arrival& arrived,
+                                            const Allowed& allowed = {});
   static typename S::Ciphertext load(const std::string& path, const Allowed& allowed = {});
 };
 

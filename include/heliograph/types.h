@@ -15,8 +15,8 @@ using Bytes = std::vector<std::byte>;
 using Progress = std::function<void(double)>;
 /// Takes bytes in their order, piece by piece; a piece is there during the call alone.
 using Sink = std::function<void(std::span<const std::byte>)>;
-/// Fills the whole span with the next bytes, or throws.
-using Source = std::function<void(std::span<std::byte>)>;
+/// Returns once so many of the first bytes are there, or throws.
+using Arrival = std::function<void(std::size_t)>;
 
 /// What is taken from others. A file or message that asks for more is refused before memory is taken for it.
 struct Allowed {

@@ -322,9 +322,9 @@ class Server(Shown, Generic[T]):
         """
         return self._taken(self.keys._read("ciphertext_from_bytes", data, limit=self._allowed()))
 
-    def _read_from(self, source: Callable[[memoryview], None], size: int) -> T:
-        """As `from_bytes`, of `size` bytes with which `source` fills each view that it is called with, as they come."""
-        return self._taken(self.keys._read("ciphertext_read_from", source, size, limit=self._allowed()))
+    def _from_coming(self, data: Buffer, arrived: Callable[[int], None]) -> T:
+        """As `from_bytes`, of bytes that nobody changes once `arrived` has returned, called with how many of the first are wanted."""
+        return self._taken(self.keys._read("ciphertext_from_coming", data, arrived, limit=self._allowed()))
 
     def _taken(self, tensor: T) -> T:
         bound = self.bind(tensor)

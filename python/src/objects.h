@@ -75,9 +75,7 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
       "write",
       [](const T& t, const nb::object& sink) {
         const Released released;
-        t.write([&](std::span<const std::byte> piece) {
-          call_with_view(sink, const_cast<std::byte*>(piece.data()), piece.size(), PyBUF_READ);
-        });
+        t.write([&](std::span<const std::byte> piece) { call_with_view(sink, piece); });
       },
       "sink"_a);
   if constexpr (requires(const T& x) { x.tail_known(); }) {  // of a scheme of polynomials modulo primes
@@ -98,13 +96,17 @@ nb::class_<T> bind_ciphertext_of(nb::module_& m, const Names& names) {
       },
       nb::arg("data").none(), "limit"_a = kAny, "parameters"_a = "");
   m.def(
-      names.call("ciphertext_read_from").c_str(),
-      [](const nb::object& source, std::size_t size, std::size_t limit, const std::string& parameters) {
+      names.call("ciphertext_from_coming").c_str(),
+      [](const nb::object& data, const nb::object& arrived, std::size_t limit, const std::string& parameters) {
+        const GivenBytes given(data, GivenBytes::Changes::never);
         const Released released;
-        const auto fill = [&](std::span<std::byte> room) { call_with_view(source, room.data(), room.size(), PyBUF_WRITE); };
-        return T::read_from(fill, size, {limit, parameters});
+        const auto wait = [&](std::size_t count) {
+          nb::gil_scoped_acquire gil;
+          arrived(count);
+        };
+        return T::from_coming(given.all(), wait, {limit, parameters});
       },
-      "source"_a, "size"_a, "limit"_a = kAny, "parameters"_a = "");
+      "data"_a, "arrived"_a, "limit"_a = kAny, "parameters"_a = "");
   m.def(
       names.call("load_ciphertext").c_str(),
       [](const std::string& path, std::size_t limit, const std::string& parameters) {

@@ -160,9 +160,10 @@ typename S::Ciphertext CiphertextOf<S>::from_bytes(std::span<const std::byte> by
 }
 
 template <class S>
-typename S::Ciphertext CiphertextOf<S>::read_from(const Source& source, std::size_t size, const Allowed& allowed) {
+typename S::Ciphertext CiphertextOf<S>::from_coming(std::span<const std::byte> bytes, const Arrival& arrived,
+                                                    const Allowed& allowed) {
   require<ParameterError>(!mesh::over_ranks(), "over several processes a tensor is read from bytes or from a file");
-  return read(io::from_source(source, size, allowed.bytes), allowed, schemes::As<typename S::Ciphertext>());
+  return read(io::from_bytes(bytes, false, allowed.bytes, arrived), allowed, schemes::As<typename S::Ciphertext>());
 }
 
 template <class S>

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import mmap
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Self
 
 from heliograph import _core
 
 
 class Coming:
-    """A file that somebody else writes, of which so many bytes `have` come. As a context it is open. Raises OSError."""
+    """A file of `size` bytes, of which `have` have come; somebody else writes the rest. As a context it is in memory. Raises OSError."""
 
-    def __init__(self, path: str, have: int = 0) -> None:
-        self._path, self._descriptor = path, -1
+    def __init__(self, path: str, size: int, have: int = 0) -> None:
+        self._path, self._size, self._have, self._dropped = path, size, have, False
         self._changed = threading.Condition()
-        self._have, self._here, self._dropped = have, 0, False
 
     def more(self, have: int) -> None:
         """So many are there now."""
@@ -24,28 +25,31 @@ class Coming:
             self._changed.notify()
 
     def drop(self) -> None:
-        """No more will come, and who waits for them gets a CancelledError."""
+        """No more will come."""
         with self._changed:
             self._dropped = True
             self._changed.notify()
 
-    def fill(self, view: memoryview) -> None:
-        """The next bytes, as many as the view has, once they are there. Raises CancelledError, DamagedFileError."""
-        end = self._here + len(view)
-        with self._changed:
-            while self._have < end and not self._dropped:
-                self._changed.wait()
-            if self._dropped:
-                raise _core.CancelledError("the request did not come to its end")
-        while self._here < end:
-            got = os.preadv(self._descriptor, [view[self._here - end :]], self._here)
-            if not got:
-                raise _core.DamagedFileError("a request has fewer bytes than was said")
-            self._here += got
+    def part(self, start: int, size: int) -> tuple[memoryview, Callable[[int], None]]:
+        """So many bytes, and what returns once so many of the first of them are there; it raises CancelledError where they will not be."""
+
+        def arrived(count: int) -> None:
+            if self._have >= start + count:
+                return
+            with self._changed:
+                while self._have < start + count:
+                    if self._dropped:
+                        raise _core.CancelledError("the request did not come to its end")
+                    self._changed.wait()
+
+        return self._view[start : start + size], arrived
 
     def __enter__(self) -> Self:
-        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        with Path(self._path).open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), self._size, access=mmap.ACCESS_READ)
+        self._view = memoryview(self._map)
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+        self._view.release()
+        self._map.close()

@@ -30,7 +30,7 @@ from heliograph.serving.errors import (
 )
 from heliograph.serving.figures import Figures, Log, Spans
 from heliograph.serving.jobs import ENDS, Asked, Job, Queue
-from heliograph.serving.spool import Body, Request, Spool
+from heliograph.serving.spool import Body, Spool
 from heliograph.serving.store import Store, full_disks
 
 _BLOCK = 1 << 18  # bytes that are written at a time; each client that sends has two
@@ -412,10 +412,9 @@ class Service:
         elif event == "progress" and job is not None and job.state == "running":
             job.stage, job.share = words["stage"], words["share"]
             job.change()
-        elif event in ("done", "failed"):
-            if job is not None:
-                self._end(job, event, None if event == "done" else from_wire(words["error"]))
-                asyncio.get_running_loop().call_soon(self._count, engine, job, words)
+        elif event in ("done", "failed") and job is not None:
+            self._end(job, event, None if event == "done" else from_wire(words["error"]))
+            asyncio.get_running_loop().call_soon(self._count, engine, job, words)
         if event in ("ready", "computed", "done", "failed"):
             self._dispatch()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -32,14 +33,21 @@ class Request:
     def __init__(self, spool: Spool, nbytes: int, file: Path) -> None:
         self.nbytes, self._spool, self._file = nbytes, spool, file
         self.in_memory = spool.held + nbytes <= spool.memory
-        if self.in_memory:  # anonymous: written by no disk, which others may keep busy, so that it can be written in the loop
-            self._descriptor = os.memfd_create("heliograph-request", os.MFD_CLOEXEC)
-            self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
-            spool.held += nbytes
-        else:
+        self.have = 0
+        if not self.in_memory:
             self._descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             self.path = str(file)
-        self.have = 0
+            return
+        # Anonymous: written by no disk, which others may keep busy, so that it can be written in the loop.
+        self._descriptor = os.memfd_create("heliograph-request", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
+        try:
+            os.ftruncate(self._descriptor, nbytes)  # engines map it while it comes
+            fcntl.fcntl(self._descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        except OSError:
+            os.close(self._descriptor)
+            raise
+        spool.held += nbytes
 
     def write(self, data: memoryview | bytes | bytearray) -> None:
         """Goes on. Raises QuotaError where there is no room."""

@@ -139,9 +139,7 @@ class Web:
         async def endpoint(request: Request) -> Response:
             outcome = "ok"
             try:
-                owner = self.service.access.name(
-                    request.headers.get("authorization"), request.scope.get(CERTIFICATE)
-                )
+                owner = self.service.access.name(request.headers.get("authorization"), request.scope.get(CERTIFICATE))
                 return await handler(request, owner)
             except ClientDisconnect:
                 outcome = "cut"

@@ -139,7 +139,7 @@ class Worker:
 
     def _begin(self, asked: dict[str, Any]) -> None:
         """Reads a request as it comes, on a thread of its own: its client may be slow. The service has one at a time so."""
-        coming, future = Coming(asked["input"]), Future[_Compute]()
+        coming, future = Coming(asked["input"], sum(asked["parts"])), Future[_Compute]()
         self._early[asked["job"]] = coming, future
 
         def read() -> None:
@@ -158,16 +158,19 @@ class Worker:
         server = self._server(asked, model)
         if asked["kind"] == "session":
             return lambda: self._session(model, server)
-        tensors = _tensors(server, asked["parts"], coming or Coming(asked["input"], sum(asked["parts"])))
+        size = sum(asked["parts"])
+        tensors = _tensors(server, asked["parts"], coming or Coming(asked["input"], size, size))
         watch = (lambda stage, share: self._progress(asked["job"], stage, share)) if asked["watch"] else None
         return lambda: model.run(server, tensors, watch)
 
     def _server(self, asked: dict[str, Any], model: hg.SealedModel) -> hg.Server[Any]:
-        def made() -> tuple[Any, int]:
-            keys: Any = hg.load(asked["keys"], hg.EvaluationKeys)
-            return hg.Server(keys, limit=model.memory_bytes), int(keys.nbytes)
-
         besides = max(model.memory_bytes - model.key_bytes, 0)
+
+        def made() -> tuple[Any, int]:
+            room = max(self._keys.memory - besides, 0)
+            keys: Any = hg.load(asked["keys"], hg.EvaluationKeys, memory=room)  # what is larger stays in its file
+            return hg.Server(keys, limit=model.memory_bytes), min(int(keys.nbytes), room)
+
         found: hg.Server[Any] = self._keys.get(f"{model.name}:{asked['digest']}", made, besides)
         return found
 
@@ -269,11 +272,17 @@ def _place_of(error: BaseException) -> str:
 
 
 def _tensors(server: hg.Server[Any], sizes: list[int], coming: Coming) -> tuple[Any, ...]:
-    """A request's tensors."""
+    """A request's tensors, from its bytes where they lie."""
+    if not sum(sizes):
+        raise hg.FormatError("a request holds no tensor")
+    found, start = [], 0
     with coming:
-        if not sum(sizes):
-            raise hg.FormatError("a request holds no tensor")
-        return tuple(server._read_from(coming.fill, size) for size in sizes)
+        for size in sizes:
+            part, arrived = coming.part(start, size)
+            with part:
+                found.append(server._from_coming(part, arrived))
+            start += size
+    return tuple(found)
 
 
 def main() -> None:
