@@ -63,8 +63,12 @@ class Written:
         def gathered(piece: memoryview) -> None:
             nonlocal have
             if have + len(piece) > len(room):
-                send(room[:have])
+                if have:
+                    send(room[:have])
                 have = 0
+                if len(piece) == len(room):
+                    send(piece)
+                    return
             room[have : have + len(piece)] = piece
             have += len(piece)
 
