@@ -65,7 +65,9 @@ def _large(large: Row, seconds: Time) -> Iterator[Cell]:
     both = f"{seconds(large['cut']['seconds'])} and {seconds(large['rest']['seconds'])}"
     client = max(large[part]["peak_bytes"] for part in ("cut", "rest")) / 2**20
     yield what, f"{both}; the client's memory {client:.0f} MiB", large["peak_bytes"]
-    times = f"{seconds(large['session_seconds'])} until they are known to fit, then {seconds(large['second_seconds'])} a request"
+    times = (
+        f"{seconds(large['session_seconds'])} until they are known to fit, then {seconds(large['second_seconds'])} a request"
+    )
     yield f"{large['model']} by these keys, which stay in their file", times, None
 
 

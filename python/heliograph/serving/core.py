@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,7 +178,7 @@ class Service:
             self.log("uploaded", client=owner, digest=digest[:8], bytes=total)
         return upload.offset, whole
 
-    async def _written(self, body: AsyncIterator[bytes], nbytes: int, write: Any) -> int:
+    async def _written(self, body: AsyncIterable[bytes], nbytes: int, write: Any) -> int:
         """A body's bytes through `write`, block by block, each written while the next comes; however slowly, within limits."""
         loop, block, count = asyncio.get_running_loop(), bytearray(), 0
         latest = loop.time() + self.limits.idle + nbytes / _SLOWEST
