@@ -80,10 +80,10 @@ def test_a_request_is_read_while_it_comes(secret: Any, tmp_path: Path) -> None:
     assert waited[-1] == len(data)
     damaged = bytearray(data)
     damaged[-1000] ^= 1
-    with coming(tmp_path / "damaged", bytes(damaged)) as whole, pytest.raises(hg.DamagedFileError):
+    with coming(tmp_path / "damaged", bytes(damaged)) as whole:
         whole.more(len(data))
         part, arrived = whole.part(0, len(data))
-        with part:
+        with part, pytest.raises(hg.DamagedFileError):
             server._from_coming(part, arrived)
 
 
