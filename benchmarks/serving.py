@@ -30,7 +30,7 @@ from serving_process import Served
 import heliograph as hg
 from heliograph import nn
 
-_ALL = ("overhead", "uploads", "mixed", "crowd", "large")
+_ALL = ("overhead", "uploads", "shared", "mixed", "crowd", "large")
 _UPLOAD = 181 << 20  # bytes of keys, about
 _LOADED = "mnist-small"  # whose keys are small, for many clients
 
@@ -115,6 +115,8 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     if "uploads" in given.what:
         with service(("digits",), 16) as (served, models, folder):
             found["uploads"] = upload(served, models["digits"], folder)
+    if "shared" in given.what:
+        found["shared"] = [load.shared(name) for name in ("digits", "mnist-packed")]
     if "mixed" in given.what:
         with service(("hcnn5",), 16) as (served, models, _):
             found["mixed"] = load.mixed(served, models["hcnn5"], given.users, given.rounds)
@@ -130,7 +132,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--what", nargs="+", choices=_ALL, default=_ALL[:4], help="what is measured; large needs a disk")
+    parser.add_argument("--what", nargs="+", choices=_ALL, default=_ALL[:5], help="what is measured; large needs a disk")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0, help="for which the clients ask")
     parser.add_argument("--kill", action="store_true", help="the service by SIGKILL in the middle of that")

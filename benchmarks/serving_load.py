@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,10 +156,42 @@ def mixed(served: Served, path: Path, users: int, rounds: int) -> dict[str, Any]
     return {"model": model.name, "users": users, "rounds": rounds, "images": items, **rates, **sizes}
 
 
+def shared(name: str, repeats: int = 20) -> dict[str, Any]:
+    """A packed network's call on one core, by the processor's time, and what in it is the weights': all that users could share."""
+    setup = nn.setup(name)
+    secret = hg.SecretKey.generate(setup.parameters())
+    server = hg.Server(secret.evaluation_keys(**setup.keys()))
+    layout: Any = setup.layout()
+    x = server.bind(secret.encrypt(layout.pack(np.zeros(layout.network.image, dtype=int))))
+    start = time.process_time()
+    packed = layout.server(setup.parameters())
+    encoded = time.process_time() - start
+    y = x
+    if layout.convolution is not None:
+        taps = layout.convolution.weight.reshape(layout.maps, -1)
+        y = hg.square(hg.matmul(taps, x, layout.convolution.bias))
+    if layout.copies > 1:
+        y = hg.rotate_rows(hg.relinearize(y.reshape(layout.maps)), range(layout.copies))
+    y = y.reshape(layout.copies, layout.maps)
+    z = hg.square(hg.relinearize(hg.sum(y * packed._wide)))
+    products = _cpu(lambda: y * packed._wide, repeats) + _cpu(lambda: z * packed._narrow, repeats)
+    return {"model": name, "encoded": encoded, "call": _cpu(lambda: packed.run(x), repeats), "products": products}
+
+
+def _cpu(work: Callable[[], Any], repeats: int) -> float:
+    """Seconds of the processor, the median, after two that do not count."""
+    times = []
+    for _ in range(repeats + 2):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return statistics.median(times[2:])
+
+
 # Keys larger than memory
 
 
-def many_keys(path: Path, secret: Any, steps: list[int]) -> None:
+def many_keys(path: Path, secret: Any, steps: list[int], columns: bool) -> None:
     """Evaluation keys of that many rotations in one file, made and written some at a time: memory never holds all."""
     n = secret.parameters.n
     places: dict[str, int] = {}
@@ -167,12 +199,13 @@ def many_keys(path: Path, secret: Any, steps: list[int]) -> None:
     arrays: list[tuple[str, str, list[int]]] = []
     with path.open("w+b") as file:
         for start in range(0, len(steps), _BLOCK):
-            made = _container.from_bytes(
-                secret.evaluation_keys(rotations=steps[start : start + _BLOCK], relinearize=start == 0).to_bytes()
-            )
+            with_first = {"relinearize": start == 0, "columns": start == 0 and columns}
+            some = secret.evaluation_keys(rotations=steps[start : start + _BLOCK], **with_first)
+            made = _container.from_bytes(some.to_bytes())
             if not header:
                 header = json.loads(json.dumps(made.header)) | {"rotations": {}}
-                names = [f"rotation{k}" for k in sorted(pow(3, step, 2 * n) for step in steps)] + ["relinearization"]
+                turns = [pow(3, step, 2 * n) for step in steps] + [2 * n - 1] * columns
+                names = [f"rotation{turn}" for turn in sorted(turns)] + ["relinearization"]
                 shape = list(made.arrays["relinearization"].shape)
                 arrays = [(name, "u64", shape) for name in names]
                 seeds = {name.removeprefix("rotation"): "0" * 64 for name in names[:-1]}
@@ -213,8 +246,8 @@ def large(served: Served, path: Path, folder: Path, gigabytes: float) -> dict[st
     count = max(int(gigabytes * 1e9 / (model.parameters.switch_key_bytes / 2)), len(needed))
     steps = sorted({*needed, *list(range(1, count + len(needed)))[: count - len(needed)]})
     keys = folder / "many.hg"
-    many_keys(keys, secret, steps)
-    found: dict[str, Any] = {"model": model.name, "bytes": keys.stat().st_size, "keys": len(steps) + 1}
+    many_keys(keys, secret, steps, bool(model.needs.get("columns")))
+    found: dict[str, Any] = {"model": model.name, "bytes": keys.stat().st_size, "rotations": len(steps)}
     found["made_seconds"], found["peak_before"] = time.perf_counter() - start, served.peak_bytes()
     found["cut"] = _uploaded(served, keys, 0.5)
     found["rest"] = _uploaded(served, keys, 2.0)

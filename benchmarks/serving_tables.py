@@ -42,6 +42,13 @@ def _uploads(uploads: Row, seconds: Time) -> Iterator[Cell]:
     yield "the same gone on with after a cut in the middle", seconds(cut["seconds"]), None
 
 
+def _shared(shared: list[Row], seconds: Time) -> Iterator[Cell]:
+    for one in shared:
+        what = f"weights of {one['model']}, of the processor's time"
+        part = f"products with them {one['products'] / one['call']:.1%} of a call's {seconds(one['call'])}"
+        yield what, f"encoded once in {seconds(one['encoded'])}; {part}", None
+
+
 def _mixed(mixed: Row, seconds: Time) -> Iterator[Cell]:
     what = f"{mixed['users']} users at once, each sending batches of {mixed['images']:,} images, {mixed['model']}"
     rates = f"{mixed['service']:,.0f} images a second; by the library {mixed['library']:,.0f}"
@@ -72,5 +79,5 @@ def _large(large: Row, seconds: Time) -> Iterator[Cell]:
 
 
 _PARTS: dict[str, Callable[[Any, Time], Iterator[Cell]]] = {
-    **{"runs": _requests, "uploads": _uploads, "mixed": _mixed, "crowd": _crowd, "large": _large}
+    **{"runs": _requests, "uploads": _uploads, "shared": _shared, "mixed": _mixed, "crowd": _crowd, "large": _large}
 }
