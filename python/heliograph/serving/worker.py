@@ -78,10 +78,11 @@ class Worker:
         self._line = line
         self._models = {name: hg.SealedModel.load(path) for name, path in models.items()}
         self._keys = Keyring(memory)
-        self._ready: queue.Queue[tuple[dict[str, Any], _Compute | Exception]] = queue.Queue(maxsize=1)
+        self._ready: queue.Queue[tuple[dict[str, Any], _Compute | Exception | None]] = queue.Queue(maxsize=1)
         self._asked: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._early: dict[str, tuple[Coming, Future[_Compute]]] = {}
         self._computed: queue.Queue[tuple[dict[str, Any], Any, float]] = queue.Queue()
+        self._unended, self._counting = 0, threading.Lock()  # jobs that the main thread has before it or at hand
         self._unwanted: set[str] = set()
         self._current = ""
         self._computing = False
@@ -118,7 +119,13 @@ class Worker:
         elif words["do"] == "drop":
             self._early.pop(words["job"])[0].drop()
         else:
-            self._asked.put(words)
+            with self._counting:
+                self._unended += 1
+                idle = self._unended == 1
+            if idle:  # the main thread has nothing else to do: it reads the request itself
+                self._ready.put((words, None))
+            else:
+                self._asked.put(words)
 
     def interrupt(self, *_: Any) -> None:
         """The signal's handler, in the main thread."""
@@ -130,12 +137,15 @@ class Worker:
     def fetch(self) -> None:
         """Reads each job's keys and request while the main thread computes the one before."""
         while (asked := self._asked.get()) is not None:
-            early = self._early.pop(asked["job"], None)
-            try:
-                found: _Compute | Exception = self._prepared(asked) if early is None else early[1].result()
-            except Exception as error:
-                found = error
-            self._ready.put((asked, found))
+            self._ready.put((asked, self._read(asked)))
+
+    def _read(self, asked: dict[str, Any]) -> _Compute | Exception:
+        """What computes a job's answer, or why there is none."""
+        early = self._early.pop(asked["job"], None)
+        try:
+            return self._prepared(asked) if early is None else early[1].result()
+        except Exception as error:
+            return error
 
     def _begin(self, asked: dict[str, Any]) -> None:
         """Reads a request as it comes, on a thread of its own: its client may be slow. The service has one at a time so."""
@@ -203,6 +213,8 @@ class Worker:
         """The main thread: one job after the other."""
         while True:
             asked, found = self._ready.get()
+            if found is None:
+                found = self._read(asked)
             job, started = asked["job"], time.monotonic()
             try:
                 answer, said = self._answer(asked, found)
@@ -211,6 +223,8 @@ class Worker:
             self._current, self._computing = "", False
             self._unwanted.discard(job)
             seconds = time.monotonic() - started
+            with self._counting:
+                self._unended -= 1
             if said is None and not self._ready.empty():  # another is there to be computed
                 self.say(event="computed", job=job)
                 self._computed.put((asked, answer, seconds))
