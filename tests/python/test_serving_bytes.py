@@ -174,7 +174,7 @@ def test_a_request_that_is_cut_while_an_engine_reads_it(models: list[Path], tmp_
 
 
 def test_keys_larger_than_an_engines_memory(models: list[Path], tmp_path: Path) -> None:
-    """They stay in their file, and the answer is the same."""
+    """They stay in their file, and answers are right."""
     model = hg.SealedModel.load(models[0])
     room = model.memory_bytes + (2 << 20)
     with running(models[0], "--store", tmp_path / "store", "--memory", str(room)) as service:
@@ -186,3 +186,6 @@ def test_keys_larger_than_an_engines_memory(models: list[Path], tmp_path: Path) 
         client.upload_keys(keys)
         again = client_of(service, "digits", secret=secret, keys=client.keys)
         assert np.array_equal(again.run(DIGIT), expected())
+        (engine,) = service.engines()
+        held = [path.readlink() for path in Path(f"/proc/{engine}/fd").iterdir() if path.is_symlink()]
+        assert f"{client.keys}.hg" in [path.name for path in held]  # it reads them there
