@@ -16,6 +16,8 @@ import pytest
 
 import heliograph as hg
 import serving_rig as rig
+from heliograph.cli import explain
+from heliograph.cli import run as command
 from heliograph.serving import client as client_module
 from heliograph.serving.coming import Coming
 from heliograph.serving.spool import Body, Spool
@@ -136,6 +138,24 @@ def test_a_file_that_is_sent(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(hg.DamagedFileError, match="empty"), client_module._opened(str(tmp_path / "empty")):
         pass
+
+
+def test_keys_larger_than_memory_are_inspected(
+    secret: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is read once and found whole, or not; what was not looked at is not said to be checked."""
+    keys, path = secret.evaluation_keys(rotations=[1, 2, 3, 4, 5]), tmp_path / "keys.hg"
+    keys.save(path)
+    assert command(["inspect", str(path)]) == 0
+    assert "digest and every residue" in capsys.readouterr().out
+    monkeypatch.setattr(explain, "_room", lambda: 2 * secret.parameters.switch_key_bytes)
+    assert command(["inspect", str(path)]) == 0
+    assert "whole: digest and shapes" in capsys.readouterr().out
+    data = bytearray(path.read_bytes())
+    data[-5000] ^= 1
+    path.write_bytes(data)
+    assert command(["inspect", str(path)]) == 1
+    assert "DAMAGED" in capsys.readouterr().out
 
 
 # At a service
