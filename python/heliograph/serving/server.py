@@ -22,10 +22,11 @@ from heliograph.serving.access import Access
 from heliograph.serving.bounds import Handshake, bounded, files_for
 from heliograph.serving.core import Limits, Service
 from heliograph.serving.figures import Figures, Log, Spans, catch_libraries
+from heliograph.serving.protocol import protocol_of
 from heliograph.serving.rpc import Rpc, credentials_of
 from heliograph.serving.store import Store
 from heliograph.serving.tables import served_of
-from heliograph.serving.web import Web, protocol_of
+from heliograph.serving.web import Web
 from heliograph.serving.wire import pem
 
 _MOST_CONNECTIONS = 2000
