@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -154,6 +155,32 @@ def test_too_many_jobs(digits: Running) -> None:
     go_on(engine)
     for one in (*asking, patient):
         assert np.array_equal(one.result(), expected())
+
+
+def test_cancelled_tasks_hold_up_nobody(models: list[Path], tmp_path: Path) -> None:
+    """More tasks than threads: one that is cancelled ends at once, and what had not begun is never sent."""
+    with running(*models, "--store", tmp_path / "store", "--jobs", "64") as service:
+        client = client_of(service, "slow")
+        party(client)
+
+        async def several() -> tuple[float, list[Any]]:
+            tasks = [asyncio.create_task(client.arun(DIGIT)) for _ in range(60)]
+            await asyncio.sleep(0.1)
+            started = time.monotonic()
+            tasks[-1].cancel()
+            await asyncio.wait([tasks[-1]])
+            seconds = time.monotonic() - started
+            for task in tasks[1:]:
+                task.cancel()
+            return seconds, await asyncio.gather(*tasks, return_exceptions=True)
+
+        seconds, came = asyncio.run(several())
+        assert seconds < 1
+        assert np.array_equal(came[0], expected())
+        assert all(isinstance(one, asyncio.CancelledError) for one in came[1:])
+        service.until(lambda: client.status()["queue"]["unfinished"] == 0)
+        done = [e["outcome"] for e in service.events("job") if e["kind"] == "run"].count("done")
+        assert done <= 4  # one that was wanted, and those that an engine had begun
 
 
 def test_a_client_that_asks_too_often(models: list[Path], tmp_path: Path) -> None:

@@ -110,7 +110,9 @@ class VectorLayout(Shown):
         if keys.parameters != self.parameters:
             raise _core.MismatchError("the keys are of other parameters than the layout: VectorClient.evaluation_keys()")
         if missing := sorted(set(self.rotations) - set(keys.rotations)):
-            raise _core.MissingKeyError(f"a search needs rotations by {', '.join(map(str, missing))} besides those of the keys")
+            raise _core.MissingKeyError(
+                f"a search needs rotations by {', '.join(map(str, missing))} besides those of the keys"
+            )
 
     @property
     def query_bytes(self) -> int:
