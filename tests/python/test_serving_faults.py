@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -327,6 +328,38 @@ def test_heads_and_bodies_without_end(digits: Running) -> None:
     client = client_of(digits)
     party(client)
     assert np.array_equal(client.run(DIGIT), expected())
+
+
+def test_the_end_of_a_body_is_no_head() -> None:
+    """However much comes at once, as it does through TLS on a busy machine."""
+    from heliograph.serving.bounds import bounded
+
+    ended = list[bool]()
+
+    class Base:
+        """A parser of three words."""
+
+        cycle = None
+
+        def data_received(self, data: bytes) -> None:
+            """Begins or ends a message, or does neither."""
+            word = {b"h": "on_headers_complete", b"e": "on_message_complete"}.get(data[:1])
+            if word is not None:
+                getattr(self, word)()
+
+        def on_headers_complete(self) -> None:
+            """Of uvicorn's."""
+
+        on_message_complete = on_headers_complete
+
+    made = bounded(Base, 9)()
+    made.transport = types.SimpleNamespace(abort=lambda: ended.append(True))
+    made.loop = types.SimpleNamespace(call_later=lambda *_: types.SimpleNamespace(cancel=lambda: None))
+    for data in (b"h" * 4, b"b" * (1 << 20), b"e" * (1 << 20), b"h" * (1 << 20), b"e"):
+        made.data_received(data)
+        assert not ended
+    made.data_received(b"a" * (1 << 20))
+    assert ended
 
 
 def test_more_connections_than_files(models: list[Path], tmp_path: Path) -> None:
