@@ -86,32 +86,6 @@ def test_asynchronous_runs(place: Place) -> None:
     assert all(np.array_equal(scores, expected()) for scores in asyncio.run(several()))
 
 
-def test_cancelled_tasks_hold_up_nobody(place: Place) -> None:
-    """More tasks than threads: one that is cancelled ends at once, and what had not begun is never sent."""
-    client = place.client(model="slow")
-    party(client)
-    before = len(place.service.events("job"))
-
-    async def several() -> tuple[float, list[Any]]:
-        tasks = [asyncio.create_task(client.arun(DIGIT)) for _ in range(60)]
-        await asyncio.sleep(0.1)
-        started = time.monotonic()
-        tasks[-1].cancel()
-        await asyncio.wait([tasks[-1]])
-        seconds = time.monotonic() - started
-        for task in tasks[1:]:
-            task.cancel()
-        return seconds, await asyncio.gather(*tasks, return_exceptions=True)
-
-    seconds, came = asyncio.run(several())
-    assert seconds < 1
-    assert np.array_equal(came[0], expected())
-    assert all(isinstance(one, asyncio.CancelledError) for one in came[1:])
-    place.service.until(lambda: client.status()["queue"]["unfinished"] == 0)
-    done = [e["outcome"] for e in place.service.events("job")[before:]].count("done")
-    assert done <= 4  # one that was wanted, and those that an engine had begun
-
-
 def test_keys_in_a_file_and_another_process_of_the_client(place: Place, tmp_path: Path) -> None:
     """What is there is not sent again; a client that knows the digest needs no keys."""
     first = place.client()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,32 @@ def test_too_many_jobs(digits: Running) -> None:
     go_on(engine)
     for one in (*asking, patient):
         assert np.array_equal(one.result(), expected())
+
+
+def test_cancelled_tasks_hold_up_nobody(models: list[Path], tmp_path: Path) -> None:
+    """More tasks than threads: one that is cancelled ends at once, and what had not begun is never sent."""
+    with running(*models, "--store", tmp_path / "store", "--jobs", "64") as service:
+        client = client_of(service, "slow")
+        party(client)
+
+        async def several() -> tuple[float, list[Any]]:
+            tasks = [asyncio.create_task(client.arun(DIGIT)) for _ in range(60)]
+            await asyncio.sleep(0.1)
+            started = time.monotonic()
+            tasks[-1].cancel()
+            await asyncio.wait([tasks[-1]])
+            seconds = time.monotonic() - started
+            for task in tasks[1:]:
+                task.cancel()
+            return seconds, await asyncio.gather(*tasks, return_exceptions=True)
+
+        seconds, came = asyncio.run(several())
+        assert seconds < 1
+        assert np.array_equal(came[0], expected())
+        assert all(isinstance(one, asyncio.CancelledError) for one in came[1:])
+        service.until(lambda: client.status()["queue"]["unfinished"] == 0)
+        done = [e["outcome"] for e in service.events("job") if e["kind"] == "run"].count("done")
+        assert done <= 4  # one that was wanted, and those that an engine had begun
 
 
 def test_a_client_that_asks_too_often(models: list[Path], tmp_path: Path) -> None:
@@ -300,6 +328,38 @@ def test_heads_and_bodies_without_end(digits: Running) -> None:
     client = client_of(digits)
     party(client)
     assert np.array_equal(client.run(DIGIT), expected())
+
+
+def test_the_end_of_a_body_is_no_head() -> None:
+    """However much comes at once, as it does through TLS on a busy machine."""
+    from heliograph.serving.bounds import bounded
+
+    ended = list[bool]()
+
+    class Base:
+        """A parser of three words."""
+
+        cycle = None
+
+        def data_received(self, data: bytes) -> None:
+            """Begins or ends a message, or does neither."""
+            word = {b"h": "on_headers_complete", b"e": "on_message_complete"}.get(data[:1])
+            if word is not None:
+                getattr(self, word)()
+
+        def on_headers_complete(self) -> None:
+            """Of uvicorn's."""
+
+        on_message_complete = on_headers_complete
+
+    made = bounded(Base, 9)()
+    made.transport = types.SimpleNamespace(abort=lambda: ended.append(True))
+    made.loop = types.SimpleNamespace(call_later=lambda *_: types.SimpleNamespace(cancel=lambda: None))
+    for data in (b"h" * 4, b"b" * (1 << 20), b"e" * (1 << 20), b"h" * (1 << 20), b"e"):
+        made.data_received(data)
+        assert not ended
+    made.data_received(b"a" * (1 << 20))
+    assert ended
 
 
 def test_more_connections_than_files(models: list[Path], tmp_path: Path) -> None:

@@ -109,7 +109,10 @@ class VectorLayout(Shown):
             raise _core.DtypeError(f"evaluation keys of BFV are needed, not {type(keys).__name__}")
         if keys.parameters != self.parameters:
             raise _core.MismatchError("the keys are of other parameters than the layout: VectorClient.evaluation_keys()")
-        keys._for(self.rotations)
+        if missing := sorted(set(self.rotations) - set(keys.rotations)):
+            raise _core.MissingKeyError(
+                f"a search needs rotations by {', '.join(map(str, missing))} besides those of the keys"
+            )
 
     @property
     def query_bytes(self) -> int:

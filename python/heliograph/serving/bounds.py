@@ -82,9 +82,9 @@ def bounded(base: Any, most: int) -> Any:
         def data_received(self, data: bytes) -> None:
             if not self._in_body and self._timer is None:
                 self._within(_HEAD_SECONDS)
-            self._head_came = False
+            before, self._head_came = self._in_body, False
             super().data_received(data)
-            if not self._in_body and not self._head_came:
+            if not before and not self._in_body and not self._head_came:
                 self._head += len(data)
                 if self._head > _LONGEST_HEAD:
                     self.transport.abort()

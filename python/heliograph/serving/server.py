@@ -168,6 +168,8 @@ class Process:
         await self.service.start()
         web = self._uvicorn()
         served = asyncio.create_task(web.serve(sockets=[self.socket]))
+        while not web.started and not served.done():  # what is said to listen does
+            await asyncio.sleep(0.002)
         rpc = await self._grpc()
         self.log("listening", host=self.options.host, tls=self.context is not None, **self.ports)
         waiting = asyncio.create_task(stop.wait())
