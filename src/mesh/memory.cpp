@@ -131,7 +131,8 @@ void MeshMemory::hold(bool held) {
 /// What lies on some members alone lies on the next ones where these have no room: keys fill one after the other.
 bool MeshMemory::fits_elsewhere(const std::vector<Queue*>& queues) {
   const std::size_t members = local_.size();
-  if (layout_ != Layout::batch || deal_.order().empty() || deal_.order().size() == members || state_->over_ranks()) return false;
+  if (layout_ != Layout::batch || deal_.order().empty() || deal_.order().size() == members || state_->over_ranks())
+    return false;
   const Deal first = deal_;
   for (std::size_t shift = 0; shift < members; ++shift) {
     try {

@@ -200,7 +200,8 @@ std::vector<View> Operation::collect(const View& v, const std::vector<std::size_
       result[m] = kept->view;
       continue;
     }
-    const Block part{.member = m, .first = 0, .count = wanted[m].size(), .limbs = range(0, v.limbs), .begin = 0, .length = v.n};
+    const Block part{
+        .member = m, .first = 0, .count = wanted[m].size(), .limbs = range(0, v.limbs), .begin = 0, .length = v.n};
     const View shape = dense(nullptr, part, v.components, v.word);
     Buffer buffer = allocate(m, shape.bytes());
     result[m] = dense(buffer->address(), part, v.components, v.word);
@@ -434,7 +435,8 @@ void Operation::ship(const std::vector<Move>& moves, const Meanwhile& meanwhile)
     }
     if (!sends.empty()) pass(std::move(sends), {}, std::move(packed), {});
     if (!receives.empty())
-      later.emplace_back([pass, receives = std::move(receives), unpacked = std::move(unpacked)] { pass({}, receives, {}, unpacked); });
+      later.emplace_back(
+          [pass, receives = std::move(receives), unpacked = std::move(unpacked)] { pass({}, receives, {}, unpacked); });
   }
   if (meanwhile) meanwhile();
   for (const auto& post_later : later) post_later();

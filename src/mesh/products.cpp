@@ -254,7 +254,8 @@ Deal deal_of(const State& state, const device::Product& call, MeshMemory& in, st
   for (const std::size_t stretch : stretches) {
     if (stretch == 0 || stretch == items) continue;
     Deal deal = shared(stretch);
-    if (const double seconds = way_of(state, call, in, deal).seconds; seconds < least) least = seconds, best = std::move(deal);
+    if (const double seconds = way_of(state, call, in, deal).seconds; seconds < least)
+      least = seconds, best = std::move(deal);
   }
   return best;
 }
