@@ -52,7 +52,9 @@ def network(reports: dict[str, dict[str, Any]], seconds: Callable[[float], str])
         one = next((r["median_s"] for r in rows if r["count"] == 1), None)
         for row in sorted((r for r in rows if r["form"] == "ranks" and one), key=lambda r: int(r["count"])):
             beside = next(r for r in rows if r["form"] == "one process" and r["count"] == row["count"])
-            where = f"{row['count']} ranks of {device_of(report)}, {report['commit'][:12]}"
+            what = device_of(report)
+            core = f" ({report['machine']['processor']})" if what.endswith("thread") else ""
+            where = f"{row['count']} ranks of {what}{core}, {report['commit'][:12]}"
             lines.append(
                 f"| {where} | {seconds(row['median_s'])} | {one / row['median_s']:.2f}x | {one / beside['median_s']:.2f}x | "
                 f"{_megabytes(row['sent_bytes'] / row['calls'])} | [{name}](benchmarks/results/{name}) |"
