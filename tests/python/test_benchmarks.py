@@ -532,6 +532,36 @@ def test_ranks_are_measured_beside_one_process(tmp_path: Path) -> None:
     assert "| 3 BGV multiplications | 2 |" in tables_of(out)
 
 
+def test_a_network_over_ranks_has_its_lines(tmp_path: Path) -> None:
+    """Of its ranks, and of what each operation sends; other reports have none."""
+    import ranks_tables
+
+    steps = [
+        {"what": "conv2", "outputs": 800, "outputs_bytes": 419430400, "exchanged_bytes": 86507520, "sent_bytes": 64891212},
+        {"what": "square", "outputs": 800, "outputs_bytes": 629145600, "exchanged_bytes": 0, "sent_bytes": 0},
+    ]
+    row = {"case": "hcnn5-paper", "what": "HCNN-5", "calls": 3, "sent_bytes": 0, "first_sent_bytes": 104200000, "steps": []}
+    rows = [
+        row | {"form": "one process", "count": 1, "median_s": 2.0},
+        row | {"form": "ranks", "count": 2, "median_s": 1.25, "sent_bytes": 3 * 70800000, "steps": steps},
+        row | {"form": "one process", "count": 2, "median_s": 1.0},
+    ]
+    machine = {"processor": "Some CPU", "cores": 2, "memory_gib": 4, "ranks": ["cpu: 1 thread, avx512"]}
+    report = {"machine": machine, "commit": "0123456789abcdef", "date": "today", "results": rows}
+    lines = "\n".join(ranks_tables.network({"a.json": report, "b.json": report | {"results": rows[:1]}}, lambda s: f"{s} s"))
+    require_lines(
+        lines,
+        """
+        | 2 ranks of 1 thread (Some CPU), 0123456789ab | 1.25 s | 1.60x | 2.00x | 70.8 MB | [a.json](benchmarks/results/a.json) |
+        | 2 ranks of 1 thread (Some CPU), 0123456789ab: operation | its ciphertexts | moved, as words | sent |
+        | conv2 | 800, 419.4 MB | 86.5 MB | 64.9 MB |
+        | square | 800, 629.1 MB | 0 | 0 |
+        | the first call, with keys and what is kept of the images | | | 104.2 MB |
+        """,
+    )
+    assert lines.count("b.json") == 0
+
+
 # One tree beside another
 
 
