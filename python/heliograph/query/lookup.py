@@ -25,8 +25,8 @@ class Database:
     """A table in clear that answers encrypted questions: which row they ask for it does not learn (docs/query.md).
 
     `frame` is a dict of arrays, a pyarrow.Table or a pandas.DataFrame of numbers, texts, bytes, days and truth values, or rows
-    of bytes, a uint8 array [row, byte]. A row takes 8 B to 64 kB or so. `key` is the column by whose values clients ask: whole
-    numbers, texts or bytes, each once; without it they ask by the row's number. What is prepared takes half a minute a
+    of bytes, a uint8 array [row, byte]. No value is missing; bytes of a column are of one length. A row takes 8 B to 64 kB or so. `key`
+    is the column by whose values clients ask: whole numbers, texts or bytes, each once; without it they ask by the row's number. What is prepared takes half a minute a
     gigabyte, once. After SimplePIR (ePrint 2022/949), YPIR (2024/270) and InsPIRe (2025/1352).
 
     Raises DtypeError, ShapeError, ParameterError for a table that is none, OutOfMemoryError.
@@ -185,7 +185,8 @@ class Database:
         """Other values for some rows. Prepares what lies beside them again, not the whole table: a fraction of a second.
 
         By key: rows whose key is there are replaced, others are new. By number: `rows` says which. Values must fit the columns
-        as they are. Raises DtypeError, ShapeError, and ParameterError where a table by keys is full.
+        as they are. Raises DtypeError, ShapeError, and ParameterError where a table by keys is full; it is as it was then. What is
+        interrupted is finished by the next answer or update.
 
         >>> db.update({"phone": ["+41 3"], "city": ["Zug"]})
         >>> caller.get("+41 3", db.answer)["city"]
@@ -202,7 +203,7 @@ class Database:
                 raise _core.ShapeError(f"rows= has a number from 0 to {self._count - 1:,} for each new row")
             places = [divmod(int(number), self._shape.slots) for number in numbers]
             self._unsent.update(places)
-            self._write(*np.array(places).T, content)
+            self._write([at for at, _ in places], [slot for _, slot in places], content)
         else:
             if rows is not None:
                 raise _core.ParameterError("rows= is for tables without a key; this one's rows are known by theirs")

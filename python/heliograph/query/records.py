@@ -120,7 +120,10 @@ class Records:
         try:
             several = [np.dtype(f.dtype) for f in fields]
             self._dtype = np.dtype([(f.name, kind) for f, kind in zip(fields, several, strict=True)])
-            if not all(kind.kind in ("S" if f.text else _KINDS) and not kind.names for f, kind in zip(fields, several, strict=True)):
+            if not all(
+                kind.kind in ("S" if f.text else _KINDS) and not kind.names and kind.subdtype is None
+                for f, kind in zip(fields, several, strict=True)
+            ):
                 raise ValueError
         except (TypeError, ValueError):
             raise _core.DamagedFileError("a look-up's file names columns that no table has") from None
