@@ -17,7 +17,7 @@ from heliograph.query.columns import Column, Value, scaled
 from heliograph.query.containers import Parts, pieces, source_of
 from heliograph.query.errors import SqlError
 from heliograph.query.integer_plan import IntegerPlan
-from heliograph.query.monomials import nullable, places_of
+from heliograph.query.monomials import names_of, nullable, places_of
 from heliograph.query.plan import ZERO, Plan, key_values
 from heliograph.query.sql import Item
 from heliograph.query.table import SecretKey, layout_of, plan_of
@@ -251,8 +251,8 @@ class _Rows(ABC):
         """Rows of a group where none of some columns is NULL."""
 
     @abstractmethod
-    def _sum(self, group: int, monomial: tuple[str, ...]) -> int:
-        """A group's sum of a product of columns."""
+    def _sum(self, group: int, monomial: tuple[str, ...], null: tuple[str, ...]) -> int:
+        """A group's sum of a product of columns, of rows where none of some columns is NULL."""
 
     def _extreme(self, group: int, item: Item) -> int:
         """A group's least or most of a column."""
@@ -267,12 +267,13 @@ class _Rows(ABC):
         if item.function in ("MIN", "MAX"):
             known = self._count(group, nullable([item.column], columns))
             return self._shown(columns[item.column], self._extreme(group, item), item) if known else None
-        count = self._count(group, nullable([name for monomial, _ in item.polynomial for name in monomial], columns))
+        null = nullable(names_of(monomial for monomial, _ in item.polynomial), columns)
+        count = self._count(group, null)
         if not count:
             return None
         found, places = Fraction(0), 0
         for monomial, factor in item.polynomial:
-            number = count if not monomial else self._sum(group, monomial)
+            number = count if not monomial else self._sum(group, monomial, null)
             own = places_of(monomial, columns)
             found += factor * Fraction(number, 10**own)
             places = max(places, own + _places(factor))
@@ -295,10 +296,10 @@ class _Reading(_Rows):
         number = self._asked.counts[group, null]
         return self._asked.layout.rows if number is None else self._total(number)
 
-    def _sum(self, group: int, monomial: tuple[str, ...]) -> int:
+    def _sum(self, group: int, monomial: tuple[str, ...], null: tuple[str, ...]) -> int:
         layout = self._asked.layout
         limbs = range(layout.limbs(monomial))
-        return sum(self._total(self._asked.sums[group, monomial, limb]) << (layout.limb_bits * limb) for limb in limbs)
+        return sum(self._total(self._asked.sums[group, monomial, null, limb]) << (layout.limb_bits * limb) for limb in limbs)
 
 
 class _IntegerReading(_Rows):
@@ -309,14 +310,18 @@ class _IntegerReading(_Rows):
         self._asked, self._totals = plan, totals
 
     def _count(self, group: int, null: tuple[str, ...]) -> int:
-        place = self._asked.places.get(("COUNT", group, null))
+        place = self._asked.places.get(("COUNT", group, null, ()))
         return self._asked.layout.rows if place is None else self._totals[place]
 
-    def _sum(self, group: int, monomial: tuple[str, ...]) -> int:
-        return self._totals[self._asked.places["SUM", group, monomial]]
+    def _sum(self, group: int, monomial: tuple[str, ...], null: tuple[str, ...]) -> int:
+        others = tuple(name for name in null if name not in monomial)
+        return self._totals[self._asked.places["SUM", group, monomial, others]]
 
     def _extreme(self, group: int, item: Item) -> int:
-        return self._totals[self._asked.places[item.function, group, (item.column,)]] + self._asked.layout.bases[item.column]
+        return (
+            self._totals[self._asked.places[item.function, group, (item.column,), ()]]
+            + self._asked.layout.bases[item.column]
+        )
 
 
 def _places(factor: Fraction) -> int:
