@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -40,7 +41,9 @@ def built(peer: Path, folder: Path) -> Path:
     needs = f"module heliograph_peers\n\ngo 1.18\n\nrequire {MODULE} v0.0.0\n\nreplace {MODULE} => {peer.resolve()}\n"
     (folder / "go.mod").write_text(needs, encoding="utf-8")
     env = {**os.environ, "GOPROXY": "off", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "1"}
-    done = subprocess.run(["go", "build", "-o", "simplepir", "."], cwd=folder, env=env, capture_output=True, text=True)
+    if not (go := shutil.which("go")):
+        raise SystemExit("the peer's program is not built: there is no Go (Debian's golang-go)")
+    done = subprocess.run([go, "build", "-o", "simplepir", "."], cwd=folder, env=env, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"the peer's program is not built:\n{done.stderr}")
     return folder / "simplepir"
