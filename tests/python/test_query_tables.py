@@ -72,7 +72,7 @@ def lineitem() -> Any:
     return pa.table(
         {
             "returnflag": pa.array(["ANR"[f] for f in rng.integers(0, 3, rows)]),
-            "linestatus": pa.array(["FO"[f] for f in rng.integers(0, 2, rows)]),
+            "linestatus": pa.array(["OF"[f] for f in rng.integers(0, 2, rows)]),
             "quantity": pa.array(quantity),
             "price": money(quantity * rng.integers(90_000, 209_900, rows)),
             "discount": money(rng.integers(0, 11, rows)),
