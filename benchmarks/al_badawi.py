@@ -205,8 +205,7 @@ PARTS = ("counts", "cores", "program", "keys", "batch")
 def child(part: str, size: int, small: bool, seconds: float) -> None:
     """One part on the device of this process; its rows as JSON lines."""
     found = hg.devices()
-    gpus = nvml.Gpus(mesh.numbers_of(mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())))
-    print(json.dumps({"machine": {"device": found[0], "devices": found} | gpus.describe()}), flush=True)
+    print(json.dumps({"machine": {"device": found[0], "devices": found} | mesh.boards().describe()}), flush=True)
     rows = program(small, seconds) if part == "program" else {"keys": keys, "batch": batch}[part](size, small)
     try:
         for row in rows:

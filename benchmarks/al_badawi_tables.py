@@ -97,10 +97,10 @@ def energy(reports: Reports, seconds: Time) -> list[str]:
     for what in ("HVAdd", "HVMul", "HCNN-5", "HCNN-11, ten plaintext moduli"):
         for words, line in workloads(reports, what):
             for units, r in sorted(line.items()):
-                if r.get("joules"):
-                    each = f"{r['watts'] / units:,.0f} W"
-                    lines.append([what, words, str(units), each, table.joules(r["joules"]), seconds(r["median_s"])])
-    return table.table(["workload", "on", "GPUs", "each, on the average", "a call, all of them", "time"], lines)
+                if r.get("joules") and not r.get("threads"):
+                    each, lasted = f"{r['watts'] / units:,.0f} W", seconds(r["joules"] / r["watts"])
+                    lines.append([what, words, str(units), each, table.joules(r["joules"]), lasted, seconds(r["median_s"])])
+    return table.table(["workload", "on", "GPUs", "each, on the average", "a call, all of them", "in", "one call alone"], lines)
 
 
 def operations(reports: Reports, seconds: Time) -> list[str]:

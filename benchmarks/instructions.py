@@ -21,7 +21,6 @@ from typing import Any
 import ckks_cases
 import mesh
 import numpy as np
-import nvml
 import run as runner
 
 import heliograph as hg
@@ -204,10 +203,7 @@ def line(row: dict[str, Any]) -> str:
 
 def boards() -> dict[str, Any]:
     """The GPUs in use."""
-    if not _core.device_name().startswith("cuda"):
-        return {}
-    members = mesh.members_of(os.environ.get("HELIOGRAPH_DEVICE") or _core.device_name())
-    return nvml.Gpus(mesh.numbers_of(members)).describe()
+    return mesh.boards().describe()
 
 
 def described() -> dict[str, Any]:
