@@ -31,8 +31,15 @@ def source(report: Row, name: str) -> str:
     machine: Row = report["machine"] if "machine" in report else report["settings"]
     commit = str(report.get("commit", machine.get("commit", "?")))[:12]
     away = name if name.startswith("../") else f"benchmarks/results/{name}"
-    what = machine.get("gpu") or machine.get("processor") or machine.get("device", "?")
+    cores = table.processor(machine, name) if "processor" in machine else machine.get("device", "?")
+    what = machine.get("gpu") or cores
     return f"{str(what).removeprefix('NVIDIA ')}, {commit} ([{Path(name).name}]({away}))"
+
+
+def shared(report: Row) -> bool:
+    """Whether cores had other work besides: a load of more than one above the threads of the run's end."""
+    loads, threads = report.get("load"), [r["threads"] for r in report["results"] if r.get("threads")]
+    return isinstance(loads, list) and bool(threads) and loads[-1] > max(threads) + 1
 
 
 def workloads(reports: Reports, workload: str) -> Iterator[tuple[str, dict[int, Row]]]:
@@ -49,10 +56,10 @@ def workloads(reports: Reports, workload: str) -> Iterator[tuple[str, dict[int, 
             p = r["parameters"]
             products = f", {p['products']['constants']:,} products with constants" if "products" in p else ""
             units = r.get("threads") or r.get("devices", 1)
-            kind = "cores of " if r.get("threads") else ""
+            kind = ("shared cores of " if shared(report) else "cores of ") if r.get("threads") else ""
             words = f"{kind}{source(report, name)}: {p.get('name') or r['case']}, {p['edition']}{products}, {p['security']}"
             found.setdefault(words, {})[units] = r
-    yield from sorted(found.items(), key=lambda line: not line[0].startswith("cores"))
+    yield from sorted(found.items(), key=lambda line: not line[0].startswith(("cores", "shared")))
 
 
 def counts_of(times: Times, ours: dict[str, list[tuple[str, dict[int, Row]]]]) -> list[int]:
@@ -125,7 +132,7 @@ def machines(reports: Reports, seconds: Time) -> list[str]:
         memory = f"{machine['gpu_memory_gib']:.0f} GiB" if machine.get("gpu_memory_gib") else "-"
         links = next((d for d in machine.get("devices", ()) if d.startswith("links")), "-").removeprefix("links: ")
         gpus = f"{machine.get('gpus', 1)} {machine['gpu'].removeprefix('NVIDIA ')}" if machine.get("gpu") else "-"
-        host = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB"
+        host = f"{table.processor(machine, name)}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB"
         driver = f"driver {machine['gpu_driver']}" if machine.get("gpu_driver") else "-"
         lines.append([f"here, [{name}](benchmarks/results/{name})", gpus, memory, links, host, driver])
     return table.table(["", *TABLE_3], lines)

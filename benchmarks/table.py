@@ -59,6 +59,16 @@ def is_gpu(report: dict[str, Any]) -> bool:
     return any("pipe_s" in r for r in report["results"]) and not is_mesh(report)
 
 
+#: AMD's generations call themselves alike; files are named by them.
+GENERATIONS = {"zen4": "AMD EPYC (Zen 4)", "zen5": "AMD EPYC (Zen 5)"}
+
+
+def processor(machine: dict[str, Any], name: str = "") -> str:
+    """In short; `name` is the file's, which tells generations apart."""
+    known = GENERATIONS.get(name.partition("-")[0].removesuffix(".json"))
+    return known or str(machine["processor"]).replace("(R)", "").removesuffix(" Processor")
+
+
 def ratio(time: float, floor: float | None) -> str:
     """How far above the floor."""
     return f"{time / floor:.2f}" if floor else "-"
@@ -68,6 +78,8 @@ def joules(value: float | None) -> str:
     """An energy with three figures."""
     if value is None:
         return "-"
+    if value >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f} J"
     return f"{value:.3g} J" if value >= 1 else f"{value * 1e3:.3g} mJ"
 
 
