@@ -248,22 +248,37 @@ def predictions(reports: Reports, seconds: Time) -> list[str]:
     """Table X's trained models: shares of rows predicted right, encrypted and in the clear."""
     compared = {(r["line"], r["column"]): r for r in rows(reports) if r.get("table") == "X" and r.get("wrong") == 0}
     lines = []
-    for name, report in reports.items():
-        for r in report["results"] if report.get("kind") == "training" else ():
-            if "skipped" in r:
-                continue
+    for report in reports.values():
+        known = [r for r in report["results"] if "skipped" not in r] if report.get("kind") == "training" else []
+        columns = list(dict.fromkeys(r["column"] for r in known))
+        for r in sorted(known, key=lambda r: columns.index(r["column"])):
             ours = compared.get((r["line"], r["column"]))
             shares = (f"{r[key]:.1%}" for key in ("start", "exact", "real", "least_squares"))
-            spot = f"{ours['where']}" if ours else "not run yet"
-            lines.append([r["line"], r["column"], *shares, f"{r['error']:.4f} of {r['allowed']:.4f}", spot])
-    heads = ["training", "rows x attributes", "weights at random", "after it, in the server's integers", "after it, in floating point"]
+            spot = ours["where"] if ours else "not run yet"
+            lines.append([r["column"], r["line"], *shares, f"{r['error']:.4f} of {r['allowed']:.4f}", spot])
+    heads = ["rows x attributes", "training", "weights at random", "after it, in the server's integers", "after it, in floating point"]
     return table([*heads, "least squares", "farthest from floating point, of what may be", "decrypted and equal on"], lines)
+
+
+def estimates(reports: Reports, seconds: Time) -> list[str]:
+    """How near estimates are to what was measured: of the tables' cases, each run carries its own."""
+    words = []
+    for kind in ("cores", "GPUs"):
+        over = sorted(
+            r["estimate_s"] / r["median_s"]
+            for r in rows(reports)
+            if r.get("table") and r.get("median_s") and r.get("estimate_s") and bool(r.get("threads")) == (kind == "cores")
+        )
+        if over:
+            few = len(over) // 10
+            words.append(f"on {kind} {over[few]:.2g} to {over[-1 - few]:.2g} times the time for eight in ten of {len(over)} cases")
+    return [f"Where a case was estimated and then run, the estimate was {', '.join(words)}."] if words else []
 
 
 def sources(reports: Reports, seconds: Time) -> list[str]:
     """The files, with machine, commit and date of each."""
     return [
-        f"- [{name}](benchmarks/results/{name}): {r['machine'].get('gpu') or r['machine']['processor']} "
+        f"- [{name}](benchmarks/results/{name}): {r['machine'].get('gpu') or processor(r['machine'], name)} "
         f"({r['machine']['cores']} cores), commit {r['commit'][:12]}, {r['date'][:10]}"
         for name, r in reports.items()
     ]
@@ -274,6 +289,7 @@ Lines = Callable[[Reports, Time], list[str]]
 TABLES: dict[str, Lines] = {
     "morshed in short": short,
     "morshed predictions": predictions,
+    "morshed estimates": estimates,
     "morshed I": features,
     "morshed II": summary,
     "morshed IV": partial(beside, name="IV"),
