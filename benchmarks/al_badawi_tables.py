@@ -68,6 +68,34 @@ def counts_of(times: Times, ours: dict[str, list[tuple[str, dict[int, Row]]]]) -
     return sorted(theirs | {n for lines in ours.values() for _, line in lines for n in line})
 
 
+def short(reports: Reports, seconds: Time) -> list[str]:
+    """Each workload's fastest: the paper's on cores and GPUs, and here at 128 bits, on how many, which and at which commit."""
+    ways: dict[str, Callable[[Row], bool]] = {
+        "cores here": lambda r: bool(r.get("threads")),
+        "one GPU here": lambda r: not r.get("threads") and r.get("devices", 1) == 1,
+        "several GPUs here": lambda r: not r.get("threads") and r.get("devices", 1) > 1,
+    }
+    lines = []
+    for what in (*TABLE_4, "HCNN-5", "HCNN-11, ten plaintext moduli"):
+        theirs = (TABLE_4 | TABLE_5)[what]
+        cells = []
+        for cores in (True, False):
+            among = [(t, n, on) for on, line in theirs.items() for n, t in line.items() if on.startswith("Cingulata") == cores]
+            best = min(among, default=None)
+            cells.append(f"{best[0]:,} s ({best[1]}: {best[2]})" if best else "-")
+        found = [
+            (r["median_s"], n, words.partition(" ([")[0].removeprefix("shared ").removeprefix("cores of "), r)
+            for words, line in workloads(reports, what)
+            for n, r in line.items()
+            if r["parameters"]["security"] == "128-bit"
+        ]
+        for way in ways.values():
+            ours = min((f for f in found if way(f[3])), key=lambda f: f[0], default=None)
+            cells.append(f"{seconds(ours[0])} ({ours[1]}: {ours[2]})" if ours else "-")
+        lines.append([what, *cells])
+    return table.table(["", "paper, Cingulata on cores", "paper, GPUs", *ways], lines)
+
+
 def beside(reports: Reports, seconds: Time, times: Times) -> list[str]:
     """Seconds by the number of processing units: cores or GPUs."""
     ours = {what: list(workloads(reports, what)) for what in times}
@@ -222,6 +250,7 @@ def larger(reports: Reports, seconds: Time) -> list[str]:
 Lines = Callable[[Reports, Time], list[str]]
 #: Mark on the page, and what writes it.
 TABLES: dict[str, Lines] = {
+    "al-badawi in short": short,
     "al-badawi 2": operations,
     "al-badawi 3": machines,
     "al-badawi figure 4": partitioning,

@@ -127,7 +127,7 @@ def _error(row: Row) -> str:
         return found
     failure = row["parameters"]["log2_failure"]
     likely = -math.expm1(row["bootstraps"] * math.log1p(-(2.0**failure)))
-    return f"{found}, where {row['bootstraps']:,} bootstraps that err with 2^{failure:.0f} each make an error with {likely:.2g}"
+    return f"{found}, where {row['bootstraps']:,} bootstraps that err with 2^{failure:.0f} each make an error with probability {likely:.2g}"
 
 
 def whole(reports: Reports, seconds: Time) -> list[str]:
