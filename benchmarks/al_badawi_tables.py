@@ -80,7 +80,9 @@ def short(reports: Reports, seconds: Time) -> list[str]:
         theirs = (TABLE_4 | TABLE_5)[what]
         cells = []
         for cores in (True, False):
-            among = [(t, n, on) for on, line in theirs.items() for n, t in line.items() if on.startswith("Cingulata") == cores]
+            among = [
+                (t, n, on) for on, line in theirs.items() for n, t in line.items() if on.startswith("Cingulata") == cores
+            ]
             best = min(among, default=None)
             cells.append(f"{best[0]:,} s ({best[1]}: {best[2]})" if best else "-")
         found = [
@@ -135,7 +137,9 @@ def energy(reports: Reports, seconds: Time) -> list[str]:
                 if r.get("joules") and not r.get("threads"):
                     each, lasted = f"{r['watts'] / units:,.0f} W", seconds(r["joules"] / r["watts"])
                     lines.append([what, words, str(units), each, table.joules(r["joules"]), lasted, seconds(r["median_s"])])
-    return table.table(["workload", "on", "GPUs", "each, on the average", "a call, all of them", "in", "one call alone"], lines)
+    return table.table(
+        ["workload", "on", "GPUs", "each, on the average", "a call, all of them", "in", "one call alone"], lines
+    )
 
 
 def operations(reports: Reports, seconds: Time) -> list[str]:

@@ -11,7 +11,6 @@ element-wise instructions fused. All give the recorded program's bits.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import time
@@ -24,7 +23,6 @@ import numpy as np
 import run as runner
 
 import heliograph as hg
-from heliograph import _core
 
 #: Keywords of `Program.at`, the thesis's words.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -98,9 +98,7 @@ def lines_of(ours: list[Row], columns: list[str], seconds: Time) -> list[list[st
     """
     done = {(machine_of(r), r["line"], r["parameters"]["name"], r["column"]) for r in ours if "median_s" in r}
     ours = [
-        r
-        for r in ours
-        if "median_s" in r or (machine_of(r), r["line"], r["parameters"]["name"], r["column"]) not in done
+        r for r in ours if "median_s" in r or (machine_of(r), r["line"], r["parameters"]["name"], r["column"]) not in done
     ]
     lines = []
     for key in dict.fromkeys((r["where"], r["line"], r["parameters"]["name"]) for r in ours):
@@ -218,7 +216,14 @@ SHORT = (
     ("32 of them", "VIII", ("sequential", "CPU", "GPU"), "VIII", "", "32 x32"),
     ("2 x 2 matrices of 16 bits", "IX", ("sequential", "CPU", "GPU"), "IX", "", "2"),
     ("16 x 16 matrices of 16 bits", "IX", ("sequential", "CPU", "GPU"), "IX", "", "16"),
-    ("regression, 300 x 20 numbers", "X", ("", "", "GPU, numerical"), "X", "numerical, a step of gradient descent", "300 x 20"),
+    (
+        "regression, 300 x 20 numbers",
+        "X",
+        ("", "", "GPU, numerical"),
+        "X",
+        "numerical, a step of gradient descent",
+        "300 x 20",
+    ),
     ("regression, 300 x 20 bits", "X", ("", "", "GPU, binary"), "X", "binary, sums for least squares", "300 x 20"),
 )
 
@@ -256,7 +261,13 @@ def predictions(reports: Reports, seconds: Time) -> list[str]:
             shares = (f"{r[key]:.1%}" for key in ("start", "exact", "real", "least_squares"))
             spot = ours["where"] if ours else "not run yet"
             lines.append([r["column"], r["line"], *shares, f"{r['error']:.4f} of {r['allowed']:.4f}", spot])
-    heads = ["rows x attributes", "training", "weights at random", "after it, in the server's integers", "after it, in floating point"]
+    heads = [
+        "rows x attributes",
+        "training",
+        "weights at random",
+        "after it, in the server's integers",
+        "after it, in floating point",
+    ]
     return table([*heads, "least squares", "farthest from floating point, of what may be", "decrypted and equal on"], lines)
 
 
@@ -271,7 +282,9 @@ def estimates(reports: Reports, seconds: Time) -> list[str]:
         )
         if over:
             few = len(over) // 10
-            words.append(f"on {kind} {over[few]:.2g} to {over[-1 - few]:.2g} times the time for eight in ten of {len(over)} cases")
+            words.append(
+                f"on {kind} {over[few]:.2g} to {over[-1 - few]:.2g} times the time for eight in ten of {len(over)} cases"
+            )
     return [f"Where a case was estimated and then run, the estimate was {', '.join(words)}."] if words else []
 
 

@@ -42,7 +42,12 @@ TABULAR = tuple(HERE.parents[above] / "shared" / "data" / "tabular" for above in
 #: Seconds after which a run is ended, whatever it has, where nothing else is said.
 LONGEST = 295
 #: What makes a program that a run needs.
-BUILT_BY = {"tfhe_kernels": "cmake --preset bench", "doublecrt": "cmake --preset bench", "partition": "nvcc", "copies": "nvcc"}
+BUILT_BY = {
+    "tfhe_kernels": "cmake --preset bench",
+    "doublecrt": "cmake --preset bench",
+    "partition": "nvcc",
+    "copies": "nvcc",
+}
 
 
 @dataclass(frozen=True)
@@ -199,7 +204,9 @@ def command_of(job: Job, there: Machine, out: Path, longest: float = LONGEST) ->
         path = there.tabular if need == "tabular" else program_of(need, there)
         if path is None:
             made = "" if need == "tabular" else f"{BUILT_BY[need]} makes it"
-            return f"needs {need}: " + (f"{made}, --build says where" if made else "--tabular says where the public tables are")
+            return f"needs {need}: " + (
+                f"{made}, --build says where" if made else "--tabular says where the public tables are"
+            )
         names[need] = str(path.resolve())
     words = shlex.split(
         job.words.format(**{name: shlex.quote(text) for name, text in names.items() if text} | {"public": public})

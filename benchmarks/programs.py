@@ -9,7 +9,6 @@ the host. Both results are compared bit by bit.
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable

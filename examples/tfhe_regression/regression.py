@@ -435,7 +435,9 @@ def main() -> int:
     for name, values in zip(names, np.atleast_2d(report.result), strict=True):
         print(f"{name}: {' '.join(f'{v:.4f}' for v in values)}")
     if report.right:
-        print("rows predicted on the right side of the mean: {:.1%}, after training in the clear {:.1%}".format(*report.right))
+        print(
+            "rows predicted on the right side of the mean: {:.1%}, after training in the clear {:.1%}".format(*report.right)
+        )
     return 0 if report.exact and report.error <= report.allowed else 1
 
 

@@ -158,7 +158,10 @@ def test_predictions_name_the_run_that_decrypted_to_them(morshed: dict[str, Any]
 
 def test_estimates_are_compared_with_what_was_measured() -> None:
     """Those that were both."""
-    rows = [tfhe_row("table5/boolean/default/32", 0.2, estimate_s=0.1), tfhe_row("table5/2_2/default/32", 0.1, estimate_s=0.3)]
+    rows = [
+        tfhe_row("table5/boolean/default/32", 0.2, estimate_s=0.1),
+        tfhe_row("table5/2_2/default/32", 0.1, estimate_s=0.3),
+    ]
     text = lines_of("morshed estimates", {"g.json": report(BOARD, rows, kind="tfhe")})
     assert text.endswith("the estimate was on GPUs 0.5 to 3 times the time for eight in ten of 2 cases.")
 
@@ -357,7 +360,10 @@ def test_every_run_has_a_command_and_a_file_that_a_page_takes_in(machine: Any) -
         assert not any("{" in word for word in words)
         assert job.minutes * 60 < (papers.LONGEST if job.gpus else 3600)
         longer = papers.command_of(job, machine, Path("out"), 3600)
-        assert "--total" not in words or (words[words.index("--total") + 1], longer[words.index("--total") + 1]) == ("280", "3585")
+        assert "--total" not in words or (words[words.index("--total") + 1], longer[words.index("--total") + 1]) == (
+            "280",
+            "3585",
+        )
         only = words[words.index("--only") + 1] if "--only" in words else ""
         if "tfhe.py" in words[1]:
             assert all(tfhe.chosen(word, list(tfhe_cases.CASES)) for word in only.split(",")), only
@@ -422,7 +428,10 @@ def test_runs_are_chosen_and_fit_into_the_time(tmp_path: Path) -> None:
     done = subprocess.run(
         [*command, "--only", "al-badawi-cores", "--total", "5"], capture_output=True, text=True, check=True
     )
-    assert all(", about 4 min, " in line and "left out, it takes 240 s of 5 left by --total" in line for line in done.stdout.splitlines())
+    assert all(
+        ", about 4 min, " in line and "left out, it takes 240 s of 5 left by --total" in line
+        for line in done.stdout.splitlines()
+    )
     done = subprocess.run([*command, "--only", "morshed-cores-matrices-8"], capture_output=True, text=True, check=True)
     assert "left out, it takes 2280 s of 295 left by --longest" in done.stdout
     assert not (tmp_path / "out").exists()
