@@ -215,6 +215,8 @@ def over_ranks(f: Found, seconds: Time) -> Iterator[str]:
     )
 
 
+#: Function level in short: of one core, of its GPU and of its largest cluster.
+THESIS = (("5.3", "one core"), ("5.4", "its GPU"), ("5.15", "16 nodes"))
 #: Figures of how much slower: level, words, the slower table and that of one core.
 SLOWER = (
     ("circuit", "GPUHElib (figure 5.1)", "5.2", "5.1"),
@@ -285,9 +287,23 @@ def whole(reports: Reports, seconds: Time) -> list[str]:
 
 
 def screen(reports: Reports, seconds: Time) -> list[str]:
-    """The longest rows, one object, among many: how many times faster than the peer's core, file by file."""
+    """The longest rows, one object: the thesis's, where the peer is, then ours among many with how many times faster than the peer's
+    core, file by file.
+    """
     peer = Found(reports).helib("function", "add") and Found(reports)
-    lines = []
+    lines = [
+        [
+            f"thesis, {who} ({number}), {TOTIENTS[-1]:,} residues",
+            "-",
+            *(seconds(TABLES[number][op][-1]) for op in OPERATIONS),
+            "-",
+        ]
+        for number, who in THESIS
+    ]
+    for name, report in reports.items():
+        if report["kind"] == "doublecrt-peer" and peer:
+            times = (peer.helib("function", op).get(SIZES[-1], {}).get("median_s") for op in OPERATIONS)
+            lines.append([f"{peer.peer}, one core", "8", *map(seconds, times), f"[{name}](benchmarks/results/{name})"])
     for name, report in reports.items():
         if report["kind"] != "doublecrt":
             continue

@@ -84,6 +84,12 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
         )
         for lines in coprocessor_tables.TABLES
     ),
+    (
+        "docs/papers/co-processor.md",
+        "coprocessor in short",
+        coprocessor_tables.short,
+        (coprocessor_tables.AREAS, coprocessor_tables.CYCLES),
+    ),
     *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
     *(("docs/papers/al-badawi-2020.md", mark, lines, AL_BADAWI) for mark, lines in al_badawi_tables.TABLES.items()),
     *(("docs/papers/morshed-2020.md", mark, lines, MORSHED) for mark, lines in morshed_tables.TABLES.items()),
@@ -114,6 +120,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         ((*FRAME, *ROWS_15), False, ""),
     ),
     "docs/watching.md": ((FORECASTS, True, ""),),
+    "docs/papers/co-processor.md": (),
     "docs/papers/frame-2015.md": ((FRAME, True, ""), ((*FRAME, *ROWS_15), False, " in short")),
     "docs/papers/kim-2025.md": (),
     "docs/papers/al-badawi-2020.md": (),
