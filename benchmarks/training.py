@@ -52,6 +52,13 @@ def rows() -> Iterator[Row]:
         }
 
 
+def line(row: Row) -> str:
+    """For a person."""
+    if "skipped" in row:
+        return f"{row['of']}: skipped: {row['skipped']}"
+    return f"{row['of']}: right {row['exact']:.1%}, in floating point {row['real']:.1%}, by least squares {row['least_squares']:.1%}"
+
+
 def main() -> None:
     """Parses the command line and writes the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -60,7 +67,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.tabular:
         os.environ["HELIOGRAPH_TABULAR"] = str(options.tabular.resolve())
-    report = runner.Rows(options.out, shown=lambda row: print(row, flush=True), kind="training")
+    report = runner.Rows(options.out, shown=lambda row: print(line(row), flush=True), kind="training")
     for row in rows():
         report.add(row)
 
