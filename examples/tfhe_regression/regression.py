@@ -252,8 +252,8 @@ def clear_training(table: Table, steps: int = 1, seed: int = 1) -> Training:
     """Steps of gradient descent in the clear, from random weights. Raises ValueError where the format is too narrow."""
     rate, fmt = rate_of(len(table.x)), table.fmt
     start = fmt.fixed(np.random.default_rng(seed).uniform(-0.5, 0.5, table.x.shape[1] + 1))
-    exact = start[:-1], int(start[-1])
-    real = fmt.real(start[:-1]), float(fmt.real(start[-1]))
+    exact: tuple[Array, Any] = start[:-1], int(start[-1])
+    real: tuple[Array, Any] = fmt.real(start[:-1]), fmt.real(start[-1])
     for _ in range(steps):
         exact, real = clear_step(table, *exact, rate), float_step(table, *real, rate)
     return Training(start, np.append(*exact), np.append(*real))
