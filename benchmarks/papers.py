@@ -166,11 +166,13 @@ def card_of(name: str) -> str:
 
 
 def cores_of(family: str) -> str:
-    """By vendor and family: zen4 and zen5 are AMD's 25 and 26."""
+    """By vendor and family: zen4 and zen5 are AMD's 25 and 26; Intel's by the model, those of servers since 2023 together."""
     words = family.split()
     if words[0] == "AuthenticAMD":
         return {"25": "zen4", "26": "zen5"}.get(words[2], "amd")
-    return "xeon" if words[0] == "GenuineIntel" else "cpu"
+    if words[0] == "GenuineIntel":
+        return "xeon" if words[-1] in ("143", "207") else f"xeon{words[-1]}"
+    return "cpu"
 
 
 def program_of(name: str, there: Machine) -> Path | None:

@@ -64,9 +64,11 @@ GENERATIONS = {"zen4": "AMD EPYC (Zen 4)", "zen5": "AMD EPYC (Zen 5)"}
 
 
 def processor(machine: dict[str, Any], name: str = "") -> str:
-    """In short; `name` is the file's, which tells generations apart."""
+    """In short; `name` is the file's, which tells AMD's generations apart, the model's number Intel's."""
     known = GENERATIONS.get(name.partition("-")[0].removesuffix(".json"))
-    return known or str(machine["processor"]).replace("(R)", "").removesuffix(" Processor")
+    vendor, _, model = str(machine.get("family", "")).partition(" family ")
+    model = f" (model {model.rpartition(' ')[2]})" if vendor == "GenuineIntel" else ""
+    return known or str(machine["processor"]).replace("(R)", "").removesuffix(" Processor") + model
 
 
 def ratio(time: float, floor: float | None) -> str:

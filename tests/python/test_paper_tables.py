@@ -115,6 +115,21 @@ def test_one_machine_may_have_several_files(morshed: dict[str, Any]) -> None:
         assert found == ([line] if name.startswith("zen5") else [])
 
 
+def test_processors_of_one_name_are_told_apart() -> None:
+    """By the file's name or by the model; where neither says more, by what they call themselves."""
+    from table import processor
+
+    intel = {"processor": "Intel(R) Xeon(R) Processor", "family": "GenuineIntel family 6 model 207"}
+    assert processor(intel, "xeon-a.json") == "Intel Xeon (model 207)"
+    assert processor({"processor": "Intel(R) Xeon(R) Processor"}) == "Intel Xeon"
+    amd = {"processor": "AMD EPYC", "family": "AuthenticAMD family 26 model 2"}
+    assert [processor(amd, name) for name in ("zen5-a.json", "zen4.json", "a.json")] == [
+        "AMD EPYC (Zen 5)",
+        "AMD EPYC (Zen 4)",
+        "AMD EPYC",
+    ]
+
+
 def test_an_estimate_goes_where_the_machine_has_measured(morshed: dict[str, Any]) -> None:
     """Whichever file comes first; another machine's measurement does not count."""
     measured = report(CORES, [tfhe_row("table9/2_2/cannon/16", 1500.0, threads=1)], kind="tfhe") | {"commit": "D" * 40}
@@ -420,6 +435,7 @@ def test_names_of_machines() -> None:
     assert papers.card_of("NVIDIA H100 80GB HBM3") == "h100"
     assert papers.cores_of("AuthenticAMD family 26 model 2") == "zen5"
     assert papers.cores_of("GenuineIntel family 6 model 143") == "xeon"
+    assert papers.cores_of("GenuineIntel family 6 model 167") == "xeon167"
 
 
 def test_runs_are_chosen_and_fit_into_the_time(tmp_path: Path) -> None:
