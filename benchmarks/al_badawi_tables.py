@@ -37,9 +37,9 @@ def source(report: Row, name: str) -> str:
 
 
 def shared(report: Row) -> bool:
-    """Whether cores had other work besides: a load of more than one above the threads of the run's end."""
+    """Whether cores had other work besides at the run's end."""
     loads, threads = report.get("load"), [r["threads"] for r in report["results"] if r.get("threads")]
-    return isinstance(loads, list) and bool(threads) and loads[-1] > max(threads) + 1
+    return isinstance(loads, list) and bool(threads) and table.busy(loads[-1], max(threads), report["machine"])
 
 
 def workloads(reports: Reports, workload: str) -> Iterator[tuple[str, dict[int, Row]]]:

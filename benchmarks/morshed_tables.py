@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from morshed_facts import BITS_OF_FIGURE_5, COLUMNS, FEATURES, PARTS_OF_FIGURE_5, PRINTED, SUMMARY
 from morshed_facts import TABLES as PAPER
-from table import processor
+from table import busy, processor
 from tfhe_tables import cell, errors, security, table, where
 
 Row = dict[str, Any]
@@ -36,9 +35,9 @@ WORKLOADS = (
 
 
 def shared(report: Row) -> bool:
-    """Whether other work ran beside it on the cores: a load of more than one above the threads in use, mostly."""
-    over = [r["load"] - r["threads"] for r in report["results"] if r.get("threads") and "load" in r]
-    return bool(over) and statistics.median(over) > 1
+    """Whether other work ran beside it on the cores, for most of its rows."""
+    found = [busy(r["load"], r["threads"], report["machine"]) for r in report["results"] if r.get("threads") and "load" in r]
+    return sum(found) > len(found) / 2
 
 
 def place(report: Row, row: Row, name: str = "") -> str:

@@ -36,10 +36,10 @@ def seconds(value: float | None) -> str:
     """A time with three figures."""
     if value is None:
         return "-"
-    if value >= 1000:
+    if float(f"{value:.3g}") >= 1000:
         return f"{value:,.0f} s"
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if value * scale >= 1:
+        if float(f"{value * scale:.3g}") >= 1:
             return f"{value * scale:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
 
@@ -69,6 +69,11 @@ def processor(machine: dict[str, Any], name: str = "") -> str:
     vendor, _, model = str(machine.get("family", "")).partition(" family ")
     model = f" (model {model.rpartition(' ')[2]})" if vendor == "GenuineIntel" else ""
     return known or str(machine["processor"]).replace("(R)", "").removesuffix(" Processor") + model
+
+
+def busy(load: float, threads: int, machine: dict[str, Any]) -> bool:
+    """Whether so many threads had other work beside them on their cores: more than one thread, and than half of the cores left."""
+    return load - threads > max(1.0, (machine.get("cores", 0) - threads) / 2)
 
 
 def ratio(time: float, floor: float | None) -> str:

@@ -115,6 +115,17 @@ def test_one_machine_may_have_several_files(morshed: dict[str, Any]) -> None:
         assert found == ([line] if name.startswith("zen5") else [])
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.9996, "1 s"), (0.9994, "999 ms"), (999.7, "1,000 s"), (0.9996e-3, "1 ms"), (0.9996e-6, "1 us"), (5e-9, "5 ns")],
+)
+def test_times_beside_a_unit_have_three_figures(value: float, words: str) -> None:
+    """Rounded first: no 1e+03 ms."""
+    from table import seconds
+
+    assert seconds(value) == words
+
+
 def test_processors_of_one_name_are_told_apart() -> None:
     """By the file's name or by the model; where neither says more, by what they call themselves."""
     from table import processor
@@ -142,10 +153,11 @@ def test_an_estimate_goes_where_the_machine_has_measured(morshed: dict[str, Any]
 
 
 def test_shared_cores_say_so(morshed: dict[str, Any]) -> None:
-    """By the load of most rows above the threads in use."""
+    """By the load of most rows above the threads in use, where there are not cores enough."""
     rows = [tfhe_row("table5/boolean/default/32", 0.2, threads=1, load=load) for load in (1.0, 6.0, 7.0)]
     assert "1 core of AMD EPYC, shared, CCCC" in lines_of("morshed V", {"a.json": report(CORES, rows, kind="tfhe")})
     assert "shared" not in lines_of("morshed V", {"a.json": report(CORES, rows[:1], kind="tfhe")})
+    assert "shared" not in lines_of("morshed V", {"a.json": report(CORES | {"cores": 16}, rows, kind="tfhe")})
 
 
 def test_wrong_results_are_told_with_their_likelihood() -> None:
