@@ -37,6 +37,11 @@ def size(value: float) -> str:
     return f"{value:.0f} B"
 
 
+def ratio(value: float) -> str:
+    """With three figures."""
+    return f"{value:.3g}" if float(f"{value:.3g}") < 1000 else f"{float(f'{value:.3g}'):,.0f}"
+
+
 class Found:
     """All lines of all files."""
 
@@ -236,7 +241,7 @@ def slower(f: Found, seconds: Time) -> Iterator[str]:
     lines: list[list[str]] = []
     for op in OPERATIONS:
         for level, words, much, one in SLOWER:
-            ratios = (f"{a / b:.3g}" for a, b in zip(TABLES[much][op], TABLES[one][op], strict=True))
+            ratios = (ratio(a / b) for a, b in zip(TABLES[much][op], TABLES[one][op], strict=True))
             lines.append([f"{op}: thesis, {words}, {level}", *ratios])
         base = f.by_size("function", op, core) if core else {}
         for where in f.places(False) + f.places(True):
@@ -245,7 +250,7 @@ def slower(f: Found, seconds: Time) -> Iterator[str]:
             for level, key, words in (("phase", "median_s", "copied around"), ("function", "pipe_s", "resident")):
                 rows = f.by_size(level, op, where)
                 if rows and base:
-                    ratios = (f"{rows[c][key] / base[c]['median_s']:.3g}" if c in rows and c in base else "-" for c in SIZES)
+                    ratios = (ratio(rows[c][key] / base[c]["median_s"]) if c in rows and c in base else "-" for c in SIZES)
                     lines.append([f"{op}: here, {where}, {words}", *ratios])
     yield "### Times slower than one core (figures 5.1 to 5.4 and 5.11 to 5.16)\n"
     yield f"Ours over {core}, resident there.\n" if core else "No core was measured yet.\n"
