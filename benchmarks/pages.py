@@ -66,7 +66,8 @@ INSTRUCTIONS = _measured(
 HELR_BOOTSTRAP = _measured("zen5-helr-bootstrap.json", "h200-helr-bootstrap.json")
 KIM = _measured(*kim_tables.FILES)
 AL_BADAWI = (
-    *("zen4.json", "zen4-hcnn5.json", "h200.json", *TWO_GPUS, "h200x2-workloads.json", *FOUR_GPUS, *SCALING),
+    *("zen4.json", "zen4-hcnn5.json", "h200.json", "h200x2-mesh.json", "h200x2-hcnn11.json", "h200x2-workloads.json"),
+    *(*FOUR_GPUS, *SCALING),
     *_like("*al-badawi*.json"),
     *(f"../../workbench/results/{name}" for name in _like("../../workbench/results/*-partition.json")),
 )
@@ -83,6 +84,12 @@ WORDS: tuple[tuple[str, str, Callable[..., list[str]], tuple[str, ...]], ...] = 
             (coprocessor_tables.AREAS, coprocessor_tables.CYCLES),
         )
         for lines in coprocessor_tables.TABLES
+    ),
+    (
+        "docs/papers/co-processor.md",
+        "coprocessor in short",
+        coprocessor_tables.short,
+        (coprocessor_tables.AREAS, coprocessor_tables.CYCLES),
     ),
     *(("docs/papers/kim-2025.md", mark, lines, KIM) for mark, lines in kim_tables.TABLES.items()),
     *(("docs/papers/al-badawi-2020.md", mark, lines, AL_BADAWI) for mark, lines in al_badawi_tables.TABLES.items()),
@@ -117,6 +124,7 @@ PAGES: dict[str, tuple[tuple[tuple[str, ...], bool, str], ...]] = {
         ((*FRAME, *ROWS_15), False, ""),
     ),
     "docs/watching.md": ((FORECASTS, True, ""),),
+    "docs/papers/co-processor.md": (),
     "docs/papers/frame-2015.md": ((FRAME, True, ""), ((*FRAME, *ROWS_15), False, " in short")),
     "docs/papers/kim-2025.md": (),
     "docs/papers/al-badawi-2020.md": (),

@@ -85,6 +85,45 @@ def test_times_end_with_a_wait_and_energy_is_between_steps_of_its_counter() -> N
     assert gpu.pipe(Slow, 0.01, 0.01, lambda: None).joules is None  # type: ignore[arg-type]
 
 
+def test_the_calls_do_not_wait_for_the_counter() -> None:
+    """A counter that takes 20 ms to read, of a board that takes 100 W while it computes and nothing while it waits."""
+    import gpu
+
+    class Busy(Slow):
+        used = 0.0
+
+        def wait(self) -> None:
+            start = time.perf_counter()
+            super().wait()
+            Busy.used += 100 * (time.perf_counter() - start)
+
+    def joules() -> float:
+        time.sleep(0.02)
+        return round(Busy.used, 1)
+
+    found = gpu.pipe(Busy, 0.01, 0.4, joules)  # type: ignore[arg-type]
+    assert found.joules is not None
+    assert found.watts is not None
+    assert found.watts == pytest.approx(100, rel=0.3)
+    assert found.joules / found.watts == pytest.approx(found.seconds, rel=0.3)
+
+
+def test_boards_are_those_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a bare name, the numbered ones of others, none of cores."""
+    import mesh
+    import nvml
+
+    import heliograph as hg
+
+    monkeypatch.setattr(nvml, "Gpus", lambda numbers, computing: (list(numbers), computing))
+    monkeypatch.setattr(hg, "devices", lambda: ["cuda: H200", "cuda: H200", "links: direct"])
+    found = {}
+    for name in ("cuda", "cuda:1", "cuda:0,cuda:3", "cpu"):
+        monkeypatch.setenv("HELIOGRAPH_DEVICE", name)
+        found[name] = mesh.boards()
+    assert found == {"cuda": ([0, 1], True), "cuda:1": ([1], True), "cuda:0,cuda:3": ([0, 3], True), "cpu": ([0], False)}
+
+
 def test_a_machine_without_the_management_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is known, and nothing fails."""
     import ctypes
