@@ -31,7 +31,7 @@ from heliograph.serving.errors import (
 from heliograph.serving.figures import Figures, Log, Spans
 from heliograph.serving.jobs import COMPUTED, ENDS, Asked, Job, Queue
 from heliograph.serving.spool import Body, Spool
-from heliograph.serving.store import Store, full_disks
+from heliograph.serving.store import Store
 from heliograph.serving.tables import Index, Table, jobs_of, served_of
 
 _BLOCK = 1 << 18  # bytes that are written at a time; each client that sends has two
@@ -143,7 +143,7 @@ class Service:
             held[job.owner] = held.get(job.owner, 0) + size
             if now - job.ended > self.limits.kept or held[job.owner] > self.limits.kept_bytes:
                 del self.jobs[key]
-                shutil.rmtree(job.folder, ignore_errors=True)
+                job.answer.unlink(missing_ok=True)
 
     def _tell_store(self) -> None:
         kinds = {"keys": 0, "table": 0}
@@ -243,13 +243,11 @@ class Service:
         assert self._rate is not None
         self._rate.take(owner)
         self._require_admissible(owner, asked, nbytes)
-        folder = self.folder / secrets.token_hex(16)
-        request = self.spool.take(nbytes, folder.with_suffix(".request"))
-        job = Job(asked, owner, folder, request, asyncio.get_running_loop().time())
+        place = self.folder / secrets.token_hex(16)
+        request = self.spool.take(nbytes, place.with_suffix(".request"))
+        job = Job(asked, owner, request, place.with_suffix(".answer"), asyncio.get_running_loop().time())
         self.jobs[job.key] = job
         try:
-            with full_disks():
-                folder.mkdir(mode=0o700)
             count = await self._received(job, body)
             if count != nbytes:
                 raise _core.DamagedFileError(f"a request was to have {nbytes:,} bytes, and had {count:,}")
@@ -257,7 +255,6 @@ class Service:
             self.jobs.pop(job.key, None)
             self._drop_early(job)
             request.close()
-            shutil.rmtree(folder, ignore_errors=True)
             raise
         if job.state == "receiving":
             self._accept(job)

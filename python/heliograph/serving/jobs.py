@@ -48,8 +48,8 @@ class Job:
 
     asked: Asked
     owner: str
-    folder: Path
     request: Request  #: its bytes
+    answer: Path  #: where its answer's bytes are, once it is done
     created: float  #: by the loop's clock, as all times here
     state: str = "receiving"  #: then "queued", "running", and one of ENDS
     share: float = 0.0  #: done of its present stage, 0 to 1
@@ -66,11 +66,6 @@ class Job:
     def key(self) -> str:
         """Its name among all clients' jobs."""
         return f"{self.owner}/{self.asked.id}"
-
-    @property
-    def answer(self) -> Path:
-        """Its answer's bytes, once it is done."""
-        return self.folder / "answer"
 
     @property
     def ended_well(self) -> bool:

@@ -165,14 +165,12 @@ class Web:
             headers["WWW-Authenticate"] = "Bearer"
         try:
             async with asyncio.timeout(self.service.limits.idle):
-                left = 0 if request.scope.get(READ) else _DRAINED
-                while left > 0:
-                    async for piece in request.stream():
-                        left -= len(piece)
-                        if left < 0:
-                            headers["Connection"] = "close"
-                            break
-                    left = 0
+                left = _DRAINED
+                async for piece in _rest(request):
+                    left -= len(piece)
+                    if left < 0:
+                        headers["Connection"] = "close"
+                        break
         except (TimeoutError, ClientDisconnect, RuntimeError):
             headers["Connection"] = "close"
         return JSONResponse({"error": errors.to_wire(error)}, status_of(error), headers)
@@ -312,6 +310,13 @@ class _Poured(Body):
         if first["more_body"] and left > 0:
             await self._request.scope[POUR](write, left)
         self._request.scope[READ] = True
+
+
+async def _rest(request: Request) -> AsyncIterator[bytes]:
+    """What is still to come of a body: nothing of one that was poured."""
+    if not request.scope.get(READ):
+        async for piece in request.stream():
+            yield piece
 
 
 async def _stream(request: Request) -> AsyncIterator[bytes]:
