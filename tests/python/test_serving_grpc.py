@@ -110,7 +110,7 @@ def test_refusals(place: Calls) -> None:
         for name in ("Models", "OpenSession", "Job", "Cancel"):
             call = channel.unary_unary(f"/{SERVICE}/{name}")
             with pytest.raises(grpc.RpcError, match="no message of this service") as caught:
-                call(b"\xff" * 50, timeout=10, metadata=(("authorization", f"Bearer {place.token}"),))
+                call(b"\xff" * 50, timeout=10, metadata=(("authorization", f"Bearer {place.tokens[place.first]}"),))
             assert caught.value.code().name == "INVALID_ARGUMENT"
 
 

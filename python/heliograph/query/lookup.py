@@ -169,7 +169,7 @@ class Database:
         half, _ = served(parts)
         made = cls.__new__(cls)
         made._records, made._key, made._count = half._records, half._key, half._count
-        made._seed, made._shape = half._seed, half._shape
+        made._seed, made._shape, made._unsent = half._seed, half._shape, set()
         shape = made._shape
         made._matrix = parts.array(0).reshape(shape.rows, shape.columns)
         if made._key is not None:
