@@ -165,7 +165,9 @@ class Page:
 
     def box(self, selector: str) -> tuple[float, float, float, float]:
         """Left, top, width and height in the window, scrolled to where it can be seen."""
-        script = "(() => { const e = document.querySelector(%s); e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()"
+        self.value(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
+        self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")  # it has scrolled
+        script = "(() => { const b = document.querySelector(%s).getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()"
         left, top, width, height = self.value(script % json.dumps(selector))
         return left, top, width, height
 

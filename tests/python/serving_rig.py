@@ -177,6 +177,18 @@ def running(
         made.ended()
 
 
+@contextmanager
+def started(*arguments: Any) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, whose output can be read; ended with the block."""
+    command = [sys.executable, "-m", "heliograph.cli", *map(str, arguments)]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def tokens(path: Path, *names: str) -> dict[str, str]:
     """A file of tokens, and the tokens."""
     made = {name: token_of(name) for name in names}
