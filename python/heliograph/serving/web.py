@@ -207,8 +207,9 @@ class Web:
 
     async def blobs(self, _: Request, owner: str) -> Response:
         """What the client has here."""
+        shown = self.service.store.ages.shown
         kept = [
-            {"digest": r.digest, "kind": r.kind, "bytes": r.nbytes, "added": r.added, "used": r.used}
+            {"digest": r.digest, "kind": r.kind, "bytes": r.nbytes, "added": shown(r.added), "used": shown(r.used)}
             for r in self.service.store.records(owner)
         ]
         return JSONResponse({"blobs": kept, "quota": self.service.store.quota})
