@@ -91,8 +91,15 @@ class Authority:
 class Running:
     """A service's process."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str], before: Callable[[], None] | None = None) -> None:
-        command = [sys.executable, "-m", "heliograph.cli", "serve", *arguments]
+    def __init__(
+        self,
+        arguments: list[str],
+        environment: dict[str, str],
+        before: Callable[[], None] | None = None,
+        host: str | None = None,
+    ) -> None:
+        where = ["ip", "netns", "exec", host] if host else []
+        command = [*where, sys.executable, "-m", "heliograph.cli", "serve", *arguments]
         path = os.pathsep.join(p for p in sys.path if p)
         env = os.environ | {"PYTHONPATH": path, "HELIOGRAPH_THREADS": "1"} | environment
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, preexec_fn=before)
@@ -158,10 +165,13 @@ class Running:
 
 @contextmanager
 def running(
-    *arguments: Any, environment: dict[str, str] | None = None, before: Callable[[], None] | None = None
+    *arguments: Any,
+    environment: dict[str, str] | None = None,
+    before: Callable[[], None] | None = None,
+    host: str | None = None,
 ) -> Iterator[Running]:
-    """Started with these arguments, on ports of its own; ended if the test has not."""
-    made = Running([*map(str, arguments), "--port", "0"], environment or {}, before)
+    """Started with these arguments, on ports of its own, on a host of `net_rig` if one is named; ended if the test has not."""
+    made = Running([*map(str, arguments), "--port", "0"], environment or {}, before, host)
     try:
         yield made
     finally:
