@@ -39,7 +39,7 @@ USER = 10001
 _DENIED = 0x00050000 | 1  # SECCOMP_RET_ERRNO, EPERM
 _ALLOWED, _X86_64 = 0x7FFF0000, 0xC000003E
 _FAMILIES = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10}
-_NO_PRIVILEGES = "--clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all".split()
+_NO_PRIVILEGES = ["--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
 
 
 # What systemd keeps from it
@@ -52,7 +52,9 @@ def calls_of(words: list[str]) -> set[str]:
         if word.startswith("~"):
             found -= calls_of([word[1:]])
         elif word.startswith("@"):
-            told = subprocess.run(["systemd-analyze", "syscall-filter", word], capture_output=True, text=True, check=True).stdout
+            told = subprocess.run(
+                ["systemd-analyze", "syscall-filter", word], capture_output=True, text=True, check=True
+            ).stdout
             found |= calls_of([line.strip() for line in told.splitlines()[1:] if line.strip() and line.strip()[0] != "#"])
         else:
             found.add(word)
@@ -124,7 +126,9 @@ class Unit:
                 parents.add(parent)
         for top in sorted(Path("/").iterdir()):
             if top.name not in ("dev", "proc", "tmp", "home", "root", "etc", "opt", "run", "var", "sys"):
-                words += ["--symlink", os.readlink(top), str(top)] if top.is_symlink() else ["--ro-bind", str(top), str(top)]
+                words += (
+                    ["--symlink", str(top.readlink()), str(top)] if top.is_symlink() else ["--ro-bind", str(top), str(top)]
+                )
         for path in sorted(Path("/etc").iterdir()):
             words += ["--ro-bind-try", str(path), str(path)]
         words += ["--ro-bind", str(etc), "/etc/heliograph", "--dev-bind", "/dev", "/dev", "--proc", "/proc"]
@@ -273,7 +277,7 @@ def try_image(root: Path, configuration: Path) -> None:
         party = Party(Path(name), user)
         at = root / "models"  # where a container engine would make the volumes' places
         at.mkdir(exist_ok=True)
-        places = ["--ro-bind", str(root), "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-pid", "--as-pid-1"]
+        places = f"--ro-bind {root} / --dev /dev --proc /proc --tmpfs /tmp --unshare-pid --as-pid-1".split()
         places += ["--bind", str(party.state), volume, "--ro-bind", str(party.etc), "/models"]
         for setting in said["Env"]:
             places += ["--setenv", *setting.split("=", 1)]

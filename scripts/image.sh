@@ -48,7 +48,7 @@ quiet "build packaging/Dockerfile" store bud --isolation chroot --format docker 
   --build-arg PIP=--no-index -f packaging/Dockerfile -t heliograph-test "$context"
 container=$(store from --pull-never heliograph-test)
 trap 'store rm "$container" >/dev/null' EXIT
-root=$(store mount "$container")
+mounted=$(store mount "$container")
 store inspect --type container "$container" >"$work/image.json"
-say "the image has $(du -sm "$root" | cut -f1) MB, of which $(du -sm "$root/opt/heliograph" | cut -f1) MB are Heliograph and what it needs"
-alone image "$root" "$work/image.json"
+say "the image has $(du -sm "$mounted" | cut -f1) MB, of which $(du -sm "$mounted/opt/heliograph" | cut -f1) MB are Heliograph and what it needs"
+alone image "$mounted" "$work/image.json"

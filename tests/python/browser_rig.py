@@ -17,11 +17,23 @@ from pathlib import Path
 from typing import Any
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-_QUIET = (
-    "--headless=new --remote-debugging-pipe --disable-gpu --no-first-run --disable-dev-shm-usage --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-default-apps --disable-extensions --mute-audio --hide-scrollbars "
-    "--metrics-recording-only --password-store=basic --use-mock-keychain"
-).split()
+_QUIET = [
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--mute-audio",
+    "--hide-scrollbars",
+    "--metrics-recording-only",
+    "--password-store=basic",
+    "--use-mock-keychain",
+]
 #: Keys that say no letter: their code and number.
 _KEYS = {
     "Tab": 9,
@@ -45,7 +57,13 @@ class Browser:
 
     def __init__(self, folder: Path, *flags: str) -> None:
         down, up = os.pipe(), os.pipe()
-        wanted = [f"--user-data-dir={folder}", *_QUIET, *flags, *(["--no-sandbox"] if os.geteuid() == 0 else []), "about:blank"]
+        wanted = [
+            f"--user-data-dir={folder}",
+            *_QUIET,
+            *flags,
+            *(["--no-sandbox"] if os.geteuid() == 0 else []),
+            "about:blank",
+        ]
 
         # The browser reads descriptor 3 and writes descriptor 4; the pipes may lie on these numbers themselves.
         line = 'exec 8<&"$1" 9>&"$2"; shift 2; exec 3<&8 4>&9 8<&- 9>&-; exec "$@"'
@@ -166,7 +184,9 @@ class Page:
     def box(self, selector: str) -> tuple[float, float, float, float]:
         """Left, top, width and height in the window, scrolled to where it can be seen."""
         self.value(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
-        self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")  # it has scrolled
+        self.value(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))"
+        )  # it has scrolled
         script = "(() => { const b = document.querySelector(%s).getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()"
         left, top, width, height = self.value(script % json.dumps(selector))
         return left, top, width, height
@@ -234,7 +254,9 @@ class Page:
     def complaints(self) -> list[str]:
         """Errors and warnings of its console, of its scripts and of its policy."""
         said = [e["entry"]["text"] for e in self.events("Log.entryAdded") if e["entry"]["level"] in ("error", "warning")]
-        said += [str(e["args"]) for e in self.events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning", "assert")]
+        said += [
+            str(e["args"]) for e in self.events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning", "assert")
+        ]
         return said + [str(e["exceptionDetails"]) for e in self.events("Runtime.exceptionThrown")]
 
 

@@ -84,7 +84,9 @@ def draw(page: Page, digit: int) -> None:
 def read(page: Page) -> str:
     """Asks by the button, and reads the answer."""
     page.click("#send")
-    page.until("document.querySelector('#time').innerText.startsWith('Encrypted') || document.querySelector('#said').innerText")
+    page.until(
+        "document.querySelector('#time').innerText.startsWith('Encrypted') || document.querySelector('#said').innerText"
+    )
     assert page.text("#said") == ""
     return page.text("#answer")
 
@@ -206,7 +208,9 @@ def test_the_services_page_is_refused(place: Place) -> None:
         page.click("#form button")
         page.reads("refuses this page: it was started without --allow-page " + place.origin, "#said")
         for method, kind in (("GET", "{}"), ("POST", "{method: 'POST', body: '{}'}"), ("POST", json_post())):
-            told = page.value(f"fetch('{address}/{'model' if method == 'GET' else 'classify'}', {kind}).then(r => r.status, e => e.name)")
+            told = page.value(
+                f"fetch('{address}/{'model' if method == 'GET' else 'classify'}', {kind}).then(r => r.status, e => e.name)"
+            )
             assert told == "TypeError"  # what is refused is not read
         jobs = len(place.service.events("job"))
         page.value(f"fetch('{address}/classify', {{mode: 'no-cors', method: 'POST', body: '{{}}'}}).catch(e => e.name)")
@@ -267,7 +271,11 @@ def test_the_status_page(place: Place) -> None:
     page = opened(place, place.origin + "/")
     page.reads("This service wants a token.", "#said")
     assert "Models" not in page.text()
-    for typed, told in (("wrong", "The service does not know this token."), ("a b", "A token has letters"), ("é", "A token has letters")):
+    for typed, told in (
+        ("wrong", "The service does not know this token."),
+        ("a b", "A token has letters"),
+        ("é", "A token has letters"),
+    ):
         page.type("#token", typed)
         page.click("#form button")
         page.reads(told, "#said")

@@ -158,7 +158,9 @@ def test_a_slow_client(place: Place) -> None:
     client.run(DIGIT)
     times = []
     command = ["ip", "netns", "exec", slow, sys.executable, "-c", _SLOW, place.address]
-    with subprocess.Popen(command, env={"PYTHONPATH": ":".join(p for p in sys.path if p)}, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, env={"PYTHONPATH": ":".join(p for p in sys.path if p)}, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             place.service.until(lambda: list(place.store.glob(f"*/{'0' * 64}.*")), 30.0)
             for _ in range(5):
@@ -175,17 +177,25 @@ def test_a_slow_client(place: Place) -> None:
     assert min(times) < 2.0
 
 
+def vain(client: hg.Client) -> None:
+    """A run that gets no answer."""
+    with pytest.raises(hg.HeliographError):
+        client.run(DIGIT)
+
+
 def test_a_client_that_vanishes(place: Place) -> None:
     """With a job under way, its link cut for good: the job ends at its deadline, and others' go on at once."""
     client = place.client(timeout=3.0)
     party(client)
     (engine,) = place.service.engines()
     stop(engine)
-    asking = threading.Thread(target=lambda: pytest.raises(hg.HeliographError, client.run, DIGIT), daemon=True)
+    asking = threading.Thread(target=vain, args=(client,), daemon=True)
     asking.start()
     place.service.until(lambda: list((place.store / "spool").glob("*/*")))
     place.net.cut(place.host)
-    failed = place.service.until(lambda: [job for job in place.service.events("job") if job["outcome"] == "DeadlineError"], 10.0)
+    failed = place.service.until(
+        lambda: [job for job in place.service.events("job") if job["outcome"] == "DeadlineError"], 10.0
+    )
     assert 2.5 < failed[0]["seconds"] < 6
     go_on(engine)
     place.net.join(place.host)
@@ -200,7 +210,7 @@ def test_a_client_that_vanishes_while_it_sends(place: Place) -> None:
     """A request of which half came: what came is let go after half a minute without a byte, and its place in the queue is free."""
     client = place.client("slow")
     party(client)
-    sending = threading.Thread(target=lambda: pytest.raises(hg.HeliographError, client.run, DIGIT), daemon=True)
+    sending = threading.Thread(target=vain, args=(client,), daemon=True)
     reason = place.net.slow(place.host, "8mbit")  # 12 MB take as many seconds
     if reason:
         pytest.skip(f"links cannot be made slow here: {reason}")

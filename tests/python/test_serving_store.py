@@ -254,10 +254,11 @@ def test_a_service_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
         service.until(lambda: service.events("expired"))  # the sweeper goes on, too
         assert not list(store.rglob("*.hg"))
         assert not service.events("fault")
-    with running(digits, "--store", store) as service, pytest.raises(hg.RevokedKeyError):
+    with running(digits, "--store", store) as service:
         client = client_of(service)
         client._keys, client._secret = first.keys, first._secret
-        client.run(DIGIT)
+        with pytest.raises(hg.RevokedKeyError):
+            client.run(DIGIT)
 
 
 def service_part(store: Path, digest: str) -> Path:

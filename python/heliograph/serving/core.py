@@ -134,7 +134,9 @@ class Service:
 
     def _tell_jumps(self) -> None:
         for seconds in self.store.ages.jumps():
-            self.log("clock jumped", seconds=round(seconds))  # or the service was away as long: that does not age what is kept
+            self.log(
+                "clock jumped", seconds=round(seconds)
+            )  # or the service was away as long: that does not age what is kept
 
     def _drop_answers(self) -> None:
         now, held = asyncio.get_running_loop().time(), dict[str, int]()
