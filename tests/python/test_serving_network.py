@@ -39,6 +39,11 @@ class Place:
         """Over the link."""
         return hg.Client(self.address, model=model, **options)
 
+    def until_computed(self) -> None:
+        """Waits for a job that an engine has."""
+        asking = self.client()
+        self.service.until(lambda: asking.status()["engines"][0]["jobs"])
+
     def down_for(self, seconds: float) -> threading.Thread:
         """The link: down now, up on another thread."""
         self.net.cut(self.host)
@@ -104,7 +109,7 @@ def test_a_link_that_goes_down_in_an_upload_and_in_a_job(place: Place) -> None:
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(client.run(DIGIT)), daemon=True)
     asking.start()
-    place.service.until(lambda: len(list((place.store / "spool").iterdir())) >= 1)
+    place.until_computed()
     up = place.down_for(2.0)
     go_on(engine)
     place.service.until(lambda: len(place.service.events("job")) == 2)  # it is done while the link is down
@@ -191,7 +196,7 @@ def test_a_client_that_vanishes(place: Place) -> None:
     stop(engine)
     asking = threading.Thread(target=vain, args=(client,), daemon=True)
     asking.start()
-    place.service.until(lambda: list((place.store / "spool").glob("*/*")))
+    place.until_computed()
     place.net.cut(place.host)
     failed = place.service.until(
         lambda: [job for job in place.service.events("job") if job["outcome"] == "DeadlineError"], 10.0
