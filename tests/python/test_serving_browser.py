@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import threading
@@ -216,6 +217,28 @@ def test_the_services_page_is_refused(place: Place) -> None:
         page.value(f"fetch('{address}/classify', {{mode: 'no-cors', method: 'POST', body: '{{}}'}}).catch(e => e.name)")
         assert len(place.service.events("job")) == jobs
         assert page.hosts() == {place.origin, address}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/", {}, 200),
+        ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),  # a link that somebody follows
+        ("/model", {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, 200),
+        ("/model", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+        ("/model", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
+        ("/model", {"Origin": "https://elsewhere.example"}, 403),
+        ("/model", {"Origin": "null"}, 403),
+        ("/", {"Host": "elsewhere.example"}, 403),  # another site's name for this machine
+    ],
+)
+def test_who_may_ask_the_client_process(place: Place, path: str, headers: dict[str, str], status: int) -> None:
+    """What a browser says of who asks decides, for each path."""
+    with place.companion() as address:
+        line = http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
+        line.request("GET", path, headers=headers)
+        assert line.getresponse().status == status
+        line.close()
 
 
 def json_post() -> str:
